@@ -1,0 +1,40 @@
+# `make` lists the commands. Each sets up what it needs (scripts/setup) and builds in build/<preset>.
+PRESET ?= dev
+TEXT ?=
+JOBS ?= $(shell scripts/jobs)
+
+# The CMake that setup puts into .venv where the system has none new enough.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+unexport MAKEFLAGS MFLAGS MAKELEVEL
+
+# A folder that was configured before keeps its generator.
+generator = $(if $(wildcard build/$(1)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
+configure = cmake --preset $(1) --log-level=WARNING $(call generator,$(1)) >/dev/null
+build = cmake --build build/$(1) -j $(JOBS) --target $(2)
+
+.PHONY: help demo test bench clean
+help:
+	@echo 'make demo [TEXT=path]  train a small language model on a file or folder of text, about a minute'
+	@echo 'make test              build and run all tests'
+	@echo 'make bench             build and run the benchmarks'
+	@echo 'make clean             remove build/ (LibTorch in .venv stays)'
+
+demo:
+	@scripts/setup demo
+	@$(call configure,release)
+	@$(call build,release,demo)
+	@build/release/examples/demo $(if $(TEXT),'$(TEXT)')
+
+test:
+	@scripts/setup test
+	@$(call configure,$(PRESET))
+	@$(call build,$(PRESET),all)
+	@ctest --preset $(PRESET)
+
+bench:
+	@scripts/setup bench
+	@$(call configure,release)
+	@$(call build,release,bench)
+
+clean:
+	rm -rf build

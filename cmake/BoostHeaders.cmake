@@ -1,0 +1,23 @@
+# Gives the target ikebana::boost: Boost's headers, of which Hana is used.
+if(TARGET ikebana::boost)
+  return()
+endif()
+if(NOT TARGET Boost::headers)
+  find_package(Boost CONFIG QUIET)
+endif()
+add_library(ikebana::boost INTERFACE IMPORTED GLOBAL)
+if(TARGET Boost::headers)
+  set_target_properties(ikebana::boost PROPERTIES INTERFACE_LINK_LIBRARIES Boost::headers)
+  get_target_property(imported Boost::headers IMPORTED)
+  if(imported)
+    set_target_properties(Boost::headers PROPERTIES IMPORTED_GLOBAL TRUE)
+  endif()
+else()
+  find_path(IKEBANA_BOOST_INCLUDE_DIR boost/hana.hpp HINTS ${BOOST_ROOT} $ENV{BOOST_ROOT}
+            PATH_SUFFIXES include)
+  if(NOT IKEBANA_BOOST_INCLUDE_DIR)
+    message(FATAL_ERROR "ikebana: boost/hana.hpp was not found: install libboost-dev, "
+                        "or set BOOST_ROOT to the folder that holds boost/")
+  endif()
+  target_include_directories(ikebana::boost SYSTEM INTERFACE ${IKEBANA_BOOST_INCLUDE_DIR})
+endif()

@@ -1,0 +1,46 @@
+# ikebana_add_test(<name> SOURCES <files>...): one executable of doctest cases with the shared
+# precompiled header; each case is a ctest, and so is the whole executable.
+find_package(doctest REQUIRED)
+include(doctest)
+
+set(IKEBANA_TEST_THREADS 2)
+set(IKEBANA_TEST_TIMEOUT 300)
+
+# LibTorch is parsed once for all tests; the object exists only to own the precompiled header.
+file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/shared_pch.cpp CONTENT "")
+add_library(ikebana_test_pch OBJECT ${CMAKE_CURRENT_BINARY_DIR}/shared_pch.cpp)
+target_link_libraries(ikebana_test_pch PRIVATE ikebana_dev)
+target_precompile_headers(ikebana_test_pch PRIVATE <torch/torch.h>)
+
+# ctest's list of cases is a CMake list: `;` or a lone bracket in a name makes fragments of it, which
+# match no case and pass.
+function(ikebana_check_test_names file)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  file(READ ${file} text)
+  string(REGEX REPLACE "\\[[^][\n]*\\]" "" text "${text}")
+  if(text MATCHES "(TEST_CASE|SCENARIO)[A-Z_]*\\([^\"\n]*\"[^\"\n]*[][;][^\"\n]*\"")
+    message(FATAL_ERROR "ikebana: ${file}: leave the ; or the lone bracket out of the test's name, or "
+                        "ctest runs nothing in its place and passes: ${CMAKE_MATCH_0}")
+  endif()
+endfunction()
+
+function(ikebana_test_environment)
+  set_tests_properties(${ARGN} PROPERTIES TIMEOUT ${IKEBANA_TEST_TIMEOUT}
+                       ENVIRONMENT OMP_NUM_THREADS=${IKEBANA_TEST_THREADS})
+endfunction()
+
+function(ikebana_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
+  foreach(file IN LISTS arg_SOURCES)
+    cmake_path(ABSOLUTE_PATH file)
+    ikebana_check_test_names(${file})
+  endforeach()
+  add_executable(${name} ${arg_SOURCES} ${PROJECT_SOURCE_DIR}/test/main.cpp)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/test)
+  target_link_libraries(${name} PRIVATE ikebana_dev doctest::doctest ${arg_LIBRARIES})
+  target_precompile_headers(${name} REUSE_FROM ikebana_test_pch)
+  doctest_discover_tests(${name} TEST_PREFIX "${name}: "
+    PROPERTIES TIMEOUT ${IKEBANA_TEST_TIMEOUT} ENVIRONMENT OMP_NUM_THREADS=${IKEBANA_TEST_THREADS})
+  add_test(NAME ${name} COMMAND ${name})
+  ikebana_test_environment(${name})
+endfunction()

@@ -1,0 +1,159 @@
+#pragma once
+// Non-reentrant activation checkpointing: forward keeps a unit's inputs, and backward computes the unit
+// again when it first asks for one of its tensors. Frames nest: an inner frame's inputs are saved by
+// autograd inside the outer frame, so the outer frame drops them too.
+#include <ikebana/bridge/ambient.hpp>
+#include <ikebana/bridge/saved_tensors.hpp>
+#include <ikebana/checkpoint/slots.hpp>
+#include <ikebana/detail/recomputing.hpp>
+#include <ikebana/detail/tensors.hpp>
+
+namespace ikebana::detail {
+
+/// Saves tensors for backward and does nothing else: autograd then watches their versions, and the
+/// hooks of an outer frame see them.
+struct SaveInputs : torch::autograd::Function<SaveInputs> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& token,
+                            at::TensorList inputs) {
+    context->save_for_backward(inputs.vec());
+    return at::empty({0}, token.options());
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list) {
+    throw BadRecompute("checkpoint: a gradient reached the node that only keeps inputs.");
+  }
+};
+
+/// One checkpointed computation: in forward it counts what autograd would save, in backward it saves
+/// that in a second run. Kept alive by the graph, through the hooks it made.
+class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_this<Frame> {
+ public:
+  using Again = std::function<void(const std::vector<at::Tensor>& inputs)>;
+
+  /// To be made outside the frame's own scope: an outer frame is to see the inputs being saved.
+  Frame(std::string name, std::shared_ptr<torch::nn::Module> module,
+        const std::vector<at::Tensor>& inputs, c10::Device device)
+      : name_(std::move(name)), module_(std::move(module)),
+        ambient_(bridge::Ambient::capture(device)) {
+    at::Tensor token = at::empty({0}).set_requires_grad(true);
+    saved_ = SaveInputs::apply(token, at::TensorList(inputs));
+    for (const auto& t : inputs)
+      if (t.defined() && t.has_storage()) slots_.is_input(t.storage().unsafeGetStorageImpl());
+  }
+  void set_again(Again again) { again_ = std::move(again); }
+
+  std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
+    return std::make_unique<Pack>(shared_from_this());
+  }
+
+ private:
+  /// Stands in the graph for one saved tensor.
+  struct Pack : torch::autograd::SavedVariableHooks {
+    std::shared_ptr<Frame> frame;
+    std::size_t slot = std::size_t(-1);
+    explicit Pack(std::shared_ptr<Frame> f) : frame(std::move(f)) {}
+    ~Pack() override { frame->slots_.drop(slot); }
+    void call_pack_hook(const at::Tensor& t) override { slot = frame->slots_.add(t); }
+    at::Tensor call_unpack_hook() override { return frame->unpack(slot); }
+  };
+  /// Fills the slots while the unit is computed again, and stops it when the last one is full.
+  struct Fill : bridge::SavedTensorHooks {
+    struct Full {};  // not a std::exception: a model that catches those must not swallow it
+    struct Hooks : torch::autograd::SavedVariableHooks {
+      Fill* fill;
+      at::Tensor kept;
+      explicit Hooks(Fill* f) : fill(f) {}
+      void call_pack_hook(const at::Tensor& t) override {
+        kept = t.detach();
+        fill->frame->slots_.fill(fill->values, t, kept, fill->frame->name_);
+        if (fill->values.size() == fill->frame->slots_.size()) throw Full{};
+      }
+      at::Tensor call_unpack_hook() override { return kept; }
+    };
+    Frame* frame;
+    Slots::Values values;
+    explicit Fill(Frame* f) : frame(f) {}
+    std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
+      return std::make_unique<Hooks>(this);
+    }
+  };
+  /// The buffers of the unit as they are now; put back however the recompute ends.
+  class KeepBuffers {
+   public:
+    explicit KeepBuffers(torch::nn::Module* module) {
+      if (module) buffers_ = module->buffers();
+      for (const auto& b : buffers_) before_.push_back(b.detach().clone());
+    }
+    ~KeepBuffers() {  // through variable_data: no version of a saved tensor changes
+      for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].variable_data().copy_(before_[i]);
+    }
+    KeepBuffers(const KeepBuffers&) = delete;
+    KeepBuffers& operator=(const KeepBuffers&) = delete;
+
+   private:
+    std::vector<at::Tensor> buffers_, before_;
+  };
+
+  at::Tensor unpack(std::size_t slot) {
+    std::lock_guard lock(mutex_);
+    int task = torch::autograd::get_current_graph_task_id();
+    if (!slots_.filled(task)) recompute(task);
+    return slots_.get(task, slot, name_);
+  }
+  void recompute(int task) {
+    auto node = saved_.grad_fn();
+    auto inputs = static_cast<torch::autograd::CppNode<SaveInputs>*>(node.get())
+                      ->ctx_.get_saved_variables();
+    Fill fill(this);
+    {
+      at::AutoGradMode grad(true);
+      RecomputingScope scope;
+      KeepBuffers buffers(module_.get());
+      bridge::Ambient::Replay replay(ambient_, /*weight_cache=*/false);
+      bridge::AutocastNesting nesting;
+      bridge::SavedTensorScope hooks(&fill);
+      try {
+        again_(inputs);
+      } catch (const Fill::Full&) {
+      }
+    }
+    slots_.accept(task, std::move(fill.values), name_);
+    if (task >= 0)
+      torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this(), task] {
+        if (auto frame = weak.lock()) frame->slots_.forget(task);
+      });
+  }
+
+  std::string name_;
+  std::shared_ptr<torch::nn::Module> module_;
+  bridge::Ambient ambient_;
+  at::Tensor saved_;
+  Again again_;
+  Slots slots_;
+  std::mutex mutex_;
+};
+
+/// `body(args...)` with nothing kept for backward but the tensors in `args`. `owned` is a copy of
+/// `body` that may be called later. Bitwise equal to a call without it.
+template <class Body, class Owned, class... Args>
+auto recompute_in_backward(const std::string& name, std::shared_ptr<torch::nn::Module> module,
+                           c10::Device device, const Body& body, Owned owned, Args&&... args) {
+  std::tuple<std::decay_t<Args>...> kept(std::forward<Args>(args)...);
+  std::vector<at::Tensor> inputs;
+  for_each_tensor(kept, [&](at::Tensor& t) { inputs.push_back(t); });
+  auto frame = std::make_shared<Frame>(name, std::move(module), inputs, device);
+  auto result = [&] {
+    bridge::SavedTensorScope scope(frame.get());
+    return std::apply([&](auto&... arg) { return body(arg...); }, kept);
+  }();
+  for_each_tensor(kept, [](at::Tensor& t) { t.reset(); });  // a closure that held them would undo it all
+  frame->set_again([kept = std::move(kept), owned = std::move(owned)](const auto& tensors) mutable {
+    auto again = kept;
+    std::size_t i = 0;
+    for_each_tensor(again, [&](at::Tensor& t) { t = tensors.at(i++); });
+    std::apply([&](auto&... arg) { owned(arg...); }, again);
+  });
+  return result;
+}
+
+}  // namespace ikebana::detail

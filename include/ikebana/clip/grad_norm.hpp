@@ -1,0 +1,62 @@
+#pragma once
+#include <ikebana/hooks.hpp>
+#include <ikebana/detail/later.hpp>
+
+namespace ikebana {
+
+/// Scales all gradients so that their common 2-norm is at most `max_norm` (one number; > 0). One pass:
+/// the factor joins the other divisors and is applied by the update itself. A norm that is not finite
+/// is never let through: an error, or with `error_if_nonfinite = false` a skipped step. The report has
+/// the norm before clipping. Source: torch.nn.utils.clip_grad_norm_.
+struct ClipGradNorm {
+  double max_norm = 1;
+  bool error_if_nonfinite = true;
+};
+
+template <>
+struct Mechanism<ClipGradNorm> : Hooks {
+  ClipGradNorm values;
+  explicit Mechanism(ClipGradNorm v) : values(v) { check(); }
+
+  template <class Ranks>
+  void clip(Gradients& gradients, Ranks& ranks) {
+    check();
+    at::Tensor norm = total_norm(gradients.values, ranks);
+    if (!norm.defined()) return;
+    if (gradients.divisor.defined()) norm = norm / gradients.divisor;
+    gradients.norm = norm;
+    gradients.divide(((norm + 1e-6) / values.max_norm).clamp_min(1));
+  }
+  template <class Ranks>
+  void accept(Gradients& gradients, const at::Tensor&, Ranks&, detail::Later& later) {
+    if (!gradients.norm.defined() || gradients.loss_is_scaled) return;
+    if (detail::readable(gradients.norm) && std::isfinite(detail::number(gradients.norm))) return;
+    at::Tensor flag = gradients.norm.isfinite().logical_not().to(at::kFloat);
+    gradients.reject(flag);
+    if (values.error_if_nonfinite)
+      later.expect_zero(flag, [] {
+        throw NonFinite("ClipGradNorm: the norm of the gradients is not finite; nothing was updated. "
+                        "Lower the learning rate, or skip such steps: .error_if_nonfinite = false.");
+      });
+  }
+  std::string describe() const {
+    return "max_norm=" + c10::str(values.max_norm) +
+           (values.error_if_nonfinite ? "" : ", skips a norm that is not finite");
+  }
+
+ private:
+  void check() const {
+    if (!(values.max_norm > 0))
+      throw BadValue("ClipGradNorm: max_norm is " + c10::str(values.max_norm) + "; it must be positive.");
+  }
+  /// In the gradients' own numbers, as PyTorch does; float, since it becomes a divisor.
+  template <class Ranks>
+  static at::Tensor total_norm(const Tensors& gradients, Ranks& ranks) {
+    if (gradients.empty()) return {};
+    at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
+    if (ranks.ranks() > 1) norm = ranks.sum(norm * norm).sqrt();
+    return norm.to(at::kFloat);
+  }
+};
+
+}  // namespace ikebana

@@ -1,0 +1,129 @@
+#pragma once
+// What a trainer holds, in one heap block that hooks and graphs hold weakly.
+#include <atomic>
+#include <ikebana/detail/owned.hpp>
+#include <ikebana/detail/text.hpp>
+#include <ikebana/mechanisms.hpp>
+#include <ikebana/parameters/parameters.hpp>
+#include <ikebana/run.hpp>
+
+namespace ikebana {
+
+/// The model, its units, the mechanisms of its recipe, and where its parameters rest.
+template <class ModelT, class RecipeT>
+class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
+ public:
+  using Model = ModelT;
+
+  template <class Values>
+  Core(detail::handle_of_t<Model> m, Values values)
+      : model(std::move(m)), mechanisms(std::move(values)), units(placed()),
+        device(units.units()[0].module->parameters()[0].device()),
+        owned_(trained()), parameters((attach(), mechanisms), units) {}
+  ~Core() { parameters.give_back(); }
+
+  /// The onion around one unit, outermost first; `body` is what recompute does again.
+  template <class Body, class... Args>
+  auto around_unit(const Unit& unit, const Body& body, Args&&... args) {
+    auto& m = mechanisms;
+    unit_was_run = true;
+    auto checkpointed = [&](auto&&... a) { return m.checkpoint.around_unit(unit, body, std::forward<decltype(a)>(a)...); };
+    auto offloaded = [&](auto&&... a) { return m.offload.around_unit(unit, checkpointed, std::forward<decltype(a)>(a)...); };
+    auto sharded = [&](auto&&... a) { return m.shard.around_unit(unit, offloaded, std::forward<decltype(a)>(a)...); };
+    auto gathered = [&](auto&&... a) { return parameters.around_unit(unit, sharded, std::forward<decltype(a)>(a)...); };
+    return m.observe.around_unit(unit, gathered, std::forward<Args>(args)...);
+  }
+  /// The part of the onion that recompute does again.
+  template <class Forward, class... Args>
+  auto around_inner(const Unit& unit, const Forward& forward, Args&&... args) {
+    auto& m = mechanisms;
+    auto quantized = [&](auto&&... a) { return m.quantize.around_unit(unit, forward, std::forward<decltype(a)>(a)...); };
+    return m.precision.around_unit(unit, quantized, std::forward<Args>(args)...);
+  }
+
+  void collect_gradients() {
+    gradients.which.clear(), gradients.values.clear();
+    gradients.divisor.reset(), gradients.norm.reset(), gradients.found_inf.reset();
+    gradients.loss_is_scaled = false;
+    const Tensors& masters = parameters.masters().values;
+    for (std::size_t i = 0; i < masters.size(); ++i) {
+      const at::Tensor& gradient = masters[i].grad();
+      if (!gradient.defined()) continue;
+      gradients.which.push_back(i);
+      gradients.values.push_back(gradient);
+    }
+  }
+  /// Freed, not zeroed.
+  void forget_gradients() noexcept {
+    gradients.values.clear();
+    for (const auto& master : parameters.masters().values) master.mutable_grad().reset();
+  }
+  void abort() noexcept {
+    forget_gradients();
+    parameters.abort();
+    mechanisms.each([](auto& mechanism) { mechanism.abort(); });
+  }
+  void state(StateDict& dict, Archive::Mode mode) {
+    Archive archive(dict, mode);
+    parameters.state(archive);
+    for (auto& item : units.units()[0].module->named_buffers()) archive.tensor(item.key(), item.value());
+    archive.under("trainer");
+    archive.number("step", attempts);
+    generators(archive);
+    mechanisms.each([&](auto& mechanism) {
+      archive.under(detail::type_name<std::decay_t<decltype(mechanism.values)>>());
+      mechanism.state(archive, parameters.masters());
+    });
+    if (mode == Archive::Mode::Check) archive.complete();
+  }
+
+  detail::handle_of_t<Model> model;
+  Mechanisms<RecipeT> mechanisms;
+  UnitTable units;
+  c10::Device device;
+
+ private:
+  detail::Owned owned_;  // before parameters are taken from the model
+
+ public:
+  Parameters<Mechanisms<RecipeT>> parameters;
+  Gradients gradients;         // of the present step; kept to keep its memory
+  detail::Later later;
+  std::int64_t attempts = 0;   // steps begun and not undone
+  std::size_t microbatch = 0, microbatches = 0;  // where the present step is
+  bool unit_was_run = false;
+  std::atomic<bool> busy = false;
+
+ private:
+  UnitTable placed() {
+    auto module = detail::module_of(model);
+    if constexpr (requires { mechanisms.device.values.device; })
+      module->to(mechanisms.device.values.device);
+    detail::check_trainable(*module);
+    return UnitTable::of(model);
+  }
+  Tensors trained() const {
+    Tensors all;
+    for (const Unit& unit : units.units())
+      for (const auto& p : unit.parameters)
+        if (p.requires_grad()) all.push_back(p);
+    return all;
+  }
+  void attach() {
+    mechanisms.each([&](auto& mechanism) { mechanism.attach(device, units); });
+  }
+  /// Random numbers go on where they were: the CPU's generator and the device's.
+  void generators(Archive& archive) {
+    generator(archive, "cpu_generator", at::kCPU);
+    if (!device.is_cpu()) generator(archive, "device_generator", device);
+  }
+  static void generator(Archive& archive, const char* name, c10::Device d) {
+    auto generator = at::globalContext().defaultGenerator(d);
+    std::lock_guard lock(generator.mutex());
+    at::Tensor state = generator.get_state();
+    archive.any(name, state);
+    if (archive.loading()) generator.set_state(state);
+  }
+};
+
+}  // namespace ikebana

@@ -1,0 +1,96 @@
+#pragma once
+// The fields of a plain aggregate, visited and named without any registration. Up to sixteen fields,
+// no base classes. Names come from the compiler's own spelling of a pointer to the field, where it has
+// one (g++ 11, clang 18 and later); elsewhere a field is called by its position.
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace ikebana::detail {
+
+// Converts to anything, so that the number of fields can be counted by trying.
+struct Anything {
+  template <class T>
+  constexpr operator T() const;
+};
+template <std::size_t>
+using anything = Anything;
+
+template <class T, std::size_t... I>
+constexpr bool takes(std::index_sequence<I...>) {
+  return requires { T{anything<I>{}...}; };
+}
+
+template <class T, std::size_t N = 16>
+constexpr std::size_t field_count() {
+  if constexpr (N == 0) return 0;
+  else if constexpr (takes<T>(std::make_index_sequence<N>{})) return N;
+  else return field_count<T, N - 1>();
+}
+
+template <class T>
+concept Fields = std::is_class_v<T> && std::is_aggregate_v<T> && !std::is_empty_v<T>;
+
+/// Calls `f(field...)` with references to all fields of an aggregate.
+template <class T, class F>
+constexpr decltype(auto) with_fields(T& t, F&& f) {
+  constexpr std::size_t n = field_count<std::remove_const_t<T>>();
+  // clang-format off
+  if constexpr (n == 1) { auto& [a] = t; return f(a); }
+  else if constexpr (n == 2) { auto& [a, b] = t; return f(a, b); }
+  else if constexpr (n == 3) { auto& [a, b, c] = t; return f(a, b, c); }
+  else if constexpr (n == 4) { auto& [a, b, c, d] = t; return f(a, b, c, d); }
+  else if constexpr (n == 5) { auto& [a, b, c, d, e] = t; return f(a, b, c, d, e); }
+  else if constexpr (n == 6) { auto& [a, b, c, d, e, g] = t; return f(a, b, c, d, e, g); }
+  else if constexpr (n == 7) { auto& [a, b, c, d, e, g, h] = t; return f(a, b, c, d, e, g, h); }
+  else if constexpr (n == 8) { auto& [a, b, c, d, e, g, h, i] = t; return f(a, b, c, d, e, g, h, i); }
+  else if constexpr (n == 9) { auto& [a, b, c, d, e, g, h, i, j] = t; return f(a, b, c, d, e, g, h, i, j); }
+  else if constexpr (n == 10) { auto& [a, b, c, d, e, g, h, i, j, k] = t; return f(a, b, c, d, e, g, h, i, j, k); }
+  else if constexpr (n == 11) { auto& [a, b, c, d, e, g, h, i, j, k, l] = t; return f(a, b, c, d, e, g, h, i, j, k, l); }
+  else if constexpr (n == 12) { auto& [a, b, c, d, e, g, h, i, j, k, l, m] = t; return f(a, b, c, d, e, g, h, i, j, k, l, m); }
+  else static_assert(n <= 12, "ikebana: a batch or an argument of `run` is an aggregate of more than twelve fields. Nest some.");
+  // clang-format on
+}
+
+#if (defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11) || \
+    (defined(__clang_major__) && __clang_major__ >= 18)
+#define IKEBANA_FIELD_NAMES 1
+#else
+#define IKEBANA_FIELD_NAMES 0
+#endif
+
+#if IKEBANA_FIELD_NAMES
+template <class T>
+struct Pointed {  // only pointed into; never made
+  T value;
+  static Pointed never;
+};
+template <auto Pointer>
+consteval std::string_view spelled() {
+  std::string_view text = __PRETTY_FUNCTION__;
+  text = text.substr(0, text.find(';'));  // g++ goes on to explain std::string_view
+  text = text.substr(0, text.find_last_not_of(")] ") + 1);
+  return text.substr(text.find_last_of(":.") + 1);
+}
+template <class T, std::size_t I>
+consteval auto field_pointer() {
+  return with_fields(Pointed<T>::never.value, [](auto&... fields) {
+    return std::get<I>(std::tuple{&fields...});
+  });
+}
+#endif
+
+/// The name of field I of an aggregate, or "field I" where the compiler cannot spell it.
+template <class T, std::size_t I>
+std::string field_name() {
+#if IKEBANA_FIELD_NAMES
+  return std::string(spelled<field_pointer<T, I>()>());
+#else
+  return "field " + std::to_string(I);
+#endif
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,59 @@
+#pragma once
+// What surrounds a verb of the trainer: one at a time, and errors with their place.
+#include <atomic>
+#include <ikebana/detail/torch.hpp>
+#include <ikebana/error.hpp>
+
+namespace ikebana::detail {
+
+/// Throws where the trainer is at work already: in another thread, or further up this one.
+class Busy {
+ public:
+  explicit Busy(std::atomic<bool>& flag) : flag_(flag) {
+    if (flag_.exchange(true))
+      throw Error("trainer: it is in the middle of a step. A trainer belongs to one thread at a time and "
+                  "cannot be called from its own loss; make a second trainer, or wait.");
+  }
+  ~Busy() { flag_ = false; }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  std::atomic<bool>& flag_;
+};
+
+inline const char* remedy(const std::string& what) {
+  struct Hint {
+    const char* sign;
+    const char* text;
+  };
+  static constexpr Hint hints[] = {
+      {"out of bounds", "Targets must be 0 .. classes - 1, or the objective's ignore_index."},
+      {"index out of range", "Indices must be smaller than the embedding's number of rows."},
+      {"scalar type", "Convert the batch's tensor to the type that the operation names."},
+      {"same dtype", "Convert the batch's tensor to the model's type, e.g. batch.input.to(torch::kFloat)."},
+      {"device", "Let all tensors of the loss be on the model's device; batches are moved by themselves."},
+      {"shape", "Compare the batch's shapes with what the model's first layer takes."},
+      {"size", "Compare the batch's shapes with what the model's first layer takes."},
+  };
+  for (const Hint& hint : hints)
+    if (what.find(hint.sign) != std::string::npos) return hint.text;
+  return "Look at the operation that the text names.";
+}
+
+/// Throws OutOfMemory or StepFailed with LibTorch's own text, where it happened, and the batch.
+template <class Core, class BatchText>
+[[noreturn]] void rethrow(const c10::Error& error, const Core& core, BatchText&& batch) {
+  std::string what = error.what_without_backtrace();
+  std::string where = " (step " + std::to_string(core.attempts) + ", microbatch " +
+                      std::to_string(core.microbatch) + " of " + std::to_string(core.microbatches) +
+                      "; batch: " + batch() + ")";
+  bool memory = what.find("not enough memory") != std::string::npos ||
+                what.find("out of memory") != std::string::npos;
+  if (memory)
+    throw OutOfMemory(what + where + ". Nothing was updated. Use more microbatches (Accumulate<N>), "
+                      "Checkpoint<Full>, or a smaller batch.");
+  throw StepFailed(what + where + ". Nothing was updated. " + remedy(what));
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,26 @@
+#pragma once
+// Types and numbers as people write them.
+#include <string>
+#include <string_view>
+
+namespace ikebana::detail {
+
+template <class T>
+constexpr std::string_view spelled_type() {
+  std::string_view text = __PRETTY_FUNCTION__;
+  std::size_t begin = text.find("T = ") + 4;
+  std::size_t end = text.find(';', begin);
+  return text.substr(begin, (end == text.npos ? text.rfind(']') : end) - begin);
+}
+
+/// A type's name without `ikebana::`: `Precision<BF16>`.
+template <class T>
+std::string type_name() {
+  std::string text(spelled_type<T>());
+  for (std::string_view prefix : {"ikebana::axis::", "ikebana::", "struct ", "class "})
+    for (std::size_t at; (at = text.find(prefix)) != text.npos;) text.erase(at, prefix.size());
+  for (std::size_t at; (at = text.find("Impl>")) != text.npos;) text.erase(at, 4);
+  return text;
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,45 @@
+#pragma once
+// One family of errors. Each text says what, where, and what to do; the trainer stays usable.
+#include <stdexcept>
+#include <string>
+
+namespace ikebana {
+
+/// What every error of the library derives from.
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+/// A batch that cannot be trained on: no rows, sizes that disagree, nothing to count.
+struct BadBatch : Error {
+  using Error::Error;
+};
+/// A model that cannot be trained: no parameters, all frozen, on two devices, already in training.
+struct BadModel : Error {
+  using Error::Error;
+};
+/// A value of a policy that cannot be: a negative learning rate, no microbatches.
+struct BadValue : Error {
+  using Error::Error;
+};
+/// A loss or a gradient norm that is not finite, or too many skipped steps in a row.
+struct NonFinite : Error {
+  using Error::Error;
+};
+/// A recompute that did not repeat its forward, or a saved tensor changed in place.
+struct BadRecompute : Error {
+  using Error::Error;
+};
+/// A saved state that does not fit the trainer.
+struct BadState : Error {
+  using Error::Error;
+};
+/// The device has no memory left for this step.
+struct OutOfMemory : Error {
+  using Error::Error;
+};
+/// LibTorch or the model threw while the step computed; the text holds theirs.
+struct StepFailed : Error {
+  using Error::Error;
+};
+
+}  // namespace ikebana

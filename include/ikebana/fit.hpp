@@ -1,0 +1,131 @@
+#pragma once
+// The loop around the step: epochs, validation, callbacks, a progress bar.
+#include <ikebana/evaluate.hpp>
+#include <ikebana/progress.hpp>
+#include <memory>
+#include <optional>
+
+namespace ikebana {
+
+namespace detail {
+
+/// A loader or a pointer to one, as LibTorch's make_data_loader gives it.
+template <class Loader>
+decltype(auto) range_of(Loader& loader) {
+  if constexpr (requires { std::begin(*loader); }) return (*loader);
+  else return (loader);
+}
+template <class Loader>
+using batch_of_t =
+    std::decay_t<decltype(*std::begin(range_of(std::declval<std::remove_reference_t<Loader>&>())))>;
+
+}  // namespace detail
+
+/// Batches of any loader with its type erased: what `FitOptions::validate` takes. Refers to the loader,
+/// which must live as long.
+template <class Batch>
+class BatchSource {
+ public:
+  BatchSource() = default;
+  template <class Loader>
+    requires(!std::is_same_v<std::decay_t<Loader>, BatchSource>)
+  BatchSource(Loader& loader)
+      : visit_([&loader](const std::function<void(const Batch&)>& f) {
+          for (auto&& batch : detail::range_of(loader)) f(batch);
+        }) {}
+  explicit operator bool() const { return static_cast<bool>(visit_); }
+  /// The batches of one pass, all at once: they are looked at one after the other.
+  std::vector<Batch> batches() const {
+    std::vector<Batch> all;
+    visit_([&](const Batch& batch) { all.push_back(batch); });
+    return all;
+  }
+
+ private:
+  std::function<void(const std::function<void(const Batch&)>&)> visit_;
+};
+
+/// One pass over the data.
+struct Epoch {
+  std::int64_t epoch = 0;  ///< from 0
+  std::int64_t steps = 0;
+  double loss = 0;         ///< mean of the steps' losses
+  double seconds = 0;
+  std::optional<Evaluation> validation;
+};
+using History = std::vector<Epoch>;
+
+/// How `Trainer::fit` goes.
+template <class Batch>
+struct FitOptions {
+  std::int64_t epochs = 1;
+  std::int64_t batches_per_step = 1;  ///< loader batches that make one update, each one microbatch
+  BatchSource<Batch> validate = {};   ///< evaluated after every epoch
+  std::vector<Metric<Batch>> metrics = {};
+  std::function<void(const Report&)> on_step = {};
+  std::function<void(const Epoch&)> on_epoch = {};
+  std::function<bool()> stop = {};    ///< asked after every step; may read what another thread writes
+  bool progress = true;               ///< drawn on a terminal only
+};
+
+namespace detail {
+
+/// One epoch of steps; true where it was stopped.
+template <class Trainer, class Range, class Batch>
+bool fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options, Epoch& epoch,
+               Progress& progress) {
+  double sum = 0;
+  bool stopped = false;
+  std::vector<Batch> gathered;
+  auto update = [&](const auto& batch) {
+    Report report = trainer.step(batch);
+    sum += report.loss();
+    ++epoch.steps;
+    epoch.loss = sum / static_cast<double>(epoch.steps);
+    progress.draw(epoch.epoch, report);
+    if (options.on_step) options.on_step(report);
+    stopped = options.stop && options.stop();
+  };
+  for (auto&& batch : loader) {
+    if (options.batches_per_step == 1) {
+      update(batch);
+    } else {
+      gathered.push_back(batch);
+      if (static_cast<std::int64_t>(gathered.size()) < options.batches_per_step) continue;
+      update(std::exchange(gathered, {}));
+    }
+    if (stopped) return true;
+  }
+  if (!gathered.empty()) update(gathered);  // the last, shorter group: its divisor is its own count
+  return stopped;
+}
+
+}  // namespace detail
+
+/// Trains for some epochs. Reads each step's loss, so it waits for the device once a step; write the
+/// loop around `step` where that matters.
+template <class Trainer, class Range, class Batch>
+History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options) {
+  if (options.epochs < 0 || options.batches_per_step < 1)
+    throw BadValue("fit: epochs is " + std::to_string(options.epochs) + " and batches_per_step " +
+                   std::to_string(options.batches_per_step) + "; give 0 or more, and 1 or more.");
+  History history;
+  Progress progress(options.progress, options.epochs, loader);
+  for (std::int64_t e = 0; e < options.epochs; ++e) {
+    Epoch& epoch = history.emplace_back();
+    epoch.epoch = e;
+    auto begin = std::chrono::steady_clock::now();
+    bool stopped = detail::fit_epoch(trainer, loader, options, epoch, progress);
+    epoch.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (epoch.steps == 0) throw BadBatch("fit: the loader gave no batch. Give it data, and mind drop_last.");
+    if (options.validate) {
+      auto batches = options.validate.batches();
+      epoch.validation = trainer.evaluate(batches, options.metrics);
+    }
+    if (options.on_epoch) options.on_epoch(epoch);
+    if (stopped) break;
+  }
+  return history;
+}
+
+}  // namespace ikebana

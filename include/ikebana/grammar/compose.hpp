@@ -1,0 +1,86 @@
+#pragma once
+// Any order in, one order out: the words of a recipe, sorted by axis, defaults filled in.
+#include <boost/hana/filter.hpp>
+#include <boost/hana/fold_left.hpp>
+#include <boost/hana/transform.hpp>
+#include <boost/hana/tuple.hpp>
+#include <boost/hana/type.hpp>
+#include <boost/hana/unpack.hpp>
+#include <ikebana/grammar/vocabulary.hpp>
+#include <type_traits>
+
+namespace ikebana {
+
+/// The policies of an axis that takes many, in the order in which they were written.
+template <class... Policies>
+struct Many;
+/// A recipe in wrapping order: one policy an axis, or `Many` of them.
+template <class... Policies>
+struct Recipe;
+
+namespace detail {
+namespace hana = boost::hana;
+
+/// The wrapping order, outermost first. What must happen again in recompute is inside
+/// checkpoint; what must not is outside.
+/// - observe sees everything, also what a captured step does when it is replayed;
+/// - capture records what is inside it, collectives and copies included;
+/// - shard before offload: a gathered unit is freed as a whole, on whatever device it is;
+/// - both outside checkpoint: a recompute must not gather a second time;
+/// - precision inside checkpoint: a recompute must compute in the same numbers;
+/// - prune and quantize next to the weights: they change what a unit computes with.
+/// The rest wraps no unit and follows in the order in which a step asks it.
+inline constexpr auto wrapping_order =
+    hana::tuple_t<axis::observe, axis::capture, axis::shard, axis::offload, axis::checkpoint,
+                  axis::precision, axis::prune, axis::quantize, axis::accumulate, axis::objective,
+                  axis::clip, axis::optimizer, axis::schedule, axis::average, axis::freeze,
+                  axis::device>;
+
+template <class Axis>
+inline constexpr bool takes_many = requires { Axis::many; };
+
+template <class Axis, class... Policies>
+struct answer {  // of an axis that takes many, or of one that got more than it takes: see refuse.hpp
+  using type = Many<Policies...>;
+};
+template <class Axis, class Policy>
+  requires(!takes_many<Axis>)
+struct answer<Axis, Policy> {
+  using type = Policy;
+};
+template <class Axis>
+  requires(!takes_many<Axis>)
+struct answer<Axis> {
+  using type = typename Axis::fallback;
+};
+
+template <class... Policies>
+constexpr auto compose() {
+  constexpr auto written = hana::tuple_t<Policies...>;
+  return hana::transform(wrapping_order, [=](auto axis) {
+    using Axis = typename decltype(axis)::type;
+    auto mine = hana::filter(written, [](auto policy) {
+      using Policy = typename decltype(policy)::type;
+      return hana::bool_c<std::is_same_v<axis_of_t<Policy>, Axis>>;
+    });
+    return hana::unpack(mine, [](auto... policies) {
+      return hana::type_c<typename answer<Axis, typename decltype(policies)::type...>::type>;
+    });
+  });
+}
+
+template <class... Policies>
+struct composed {
+  static constexpr auto unpacked = hana::unpack(compose<Policies...>(), [](auto... policies) {
+    return hana::type_c<Recipe<typename decltype(policies)::type...>>;
+  });
+  using type = typename std::decay_t<decltype(unpacked)>::type;
+};
+
+}  // namespace detail
+
+/// `Recipe<...>` of any words: two spellings of one recipe are one type.
+template <class... Policies>
+using compose_t = typename detail::composed<Policies...>::type;
+
+}  // namespace ikebana

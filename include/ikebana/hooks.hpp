@@ -1,0 +1,110 @@
+#pragma once
+// Every point of a step at which mechanisms are asked, with the answer of one that has nothing to say.
+// The order of the calls is step.hpp. A Mechanism hides what it answers otherwise; nothing is virtual.
+#include <ikebana/batch.hpp>
+#include <ikebana/detail/later.hpp>
+#include <ikebana/grammar/vocabulary.hpp>
+#include <ikebana/loss.hpp>
+#include <ikebana/model.hpp>
+#include <ikebana/parameters/gradients.hpp>
+#include <ikebana/report.hpp>
+#include <ikebana/state/state_dict.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ikebana {
+
+/// Where the time of a step goes.
+enum class Phase { Data, Forward, Backward, Optimizer };
+using Tensors = std::vector<at::Tensor>;
+
+/// What an update needs besides gradients: which masters rest where, under which names.
+struct Masters {
+  std::vector<std::string> names;
+  Tensors values;  ///< leaves; the optimizer updates them in place
+};
+
+/// The hooks of a step. Up to `prepare` a hook may throw: the step is then undone. From `update` on
+/// none may, and each is noexcept.
+struct Hooks {
+  /// True for a mechanism that works in `around_unit`: it is an error when no unit is ever run.
+  static constexpr bool per_unit = false;
+  /// True for one that overrides `gather` and whose working copies are to stay between steps.
+  static constexpr bool keeps_working = false;
+
+  /// When the trainer is made, once: the device it computes on, and the model's units.
+  void attach(c10::Device, const UnitTable&) {}
+
+  // Around things: call `next` exactly once, or again to do it again.
+  template <class Next>
+  decltype(auto) around_step(Next&& next) {
+    return next();
+  }
+  template <class Next>
+  decltype(auto) around_phase(Phase, Next&& next) {
+    return next();
+  }
+  template <class Next>
+  decltype(auto) around_forward(Next&& next) {
+    return next();
+  }
+  /// `next(args...)` computes the unit. `next` may be copied and called later, with other tensors.
+  template <class Next, class... Args>
+  decltype(auto) around_unit(const Unit&, Next&& next, Args&&... args) {
+    return next(std::forward<Args>(args)...);
+  }
+
+  // 1. Device asks for the batch where the model is; accumulate cuts it.
+  template <class Batch>
+  Batch place(const Batch& batch, c10::Device device) {
+    return detail::moved(batch, device);
+  }
+  template <class Batch>
+  auto split(const Batch& batch) {
+    return std::span<const Batch>(&batch, 1);
+  }
+  // 2, 9, 10. Shard: sums over ranks; one rank has them already.
+  std::int64_t ranks() const { return 1; }
+  Count sum(const Count& count) { return count; }
+  at::Tensor sum(const at::Tensor& t) { return t; }
+  // 3. Shard: gradients of this microbatch may travel; decided before its forward.
+  void may_travel(bool /*is_last*/) {}
+
+  // 4, 8, 12. Where a parameter rests and what a unit computes with (parameters/). `rest` turns full
+  // parameters into masters, `gather` masters into fresh working copies, `reduce` the gradients of
+  // working copies into those of masters. A mechanism that overrides `gather` moves parameters.
+  Tensors rest(const Unit&, Tensors full) { return full; }
+  Tensors gather(const Unit&, Tensors masters) { return masters; }
+  Tensors reduce(const Unit&, Tensors gradients) { return gradients; }
+  void before_unit_backward(const Unit&) {}
+  void after_unit_backward(const Unit&) {}
+
+  // 7, 9, 10. Precision and clip.
+  at::Tensor scale(const at::Tensor& loss) { return loss; }
+  void unscale(Gradients&) {}
+  template <class Ranks>
+  void clip(Gradients&, Ranks&) {}
+  /// Rejects the update (`Gradients::reject`), or throws, where it must not be made.
+  template <class Ranks>
+  void accept(Gradients&, const at::Tensor& /*loss*/, Ranks&, detail::Later&) {}
+
+  // 11. Every allocation and every check of the update; then the update itself. `rate(lr)` is what
+  // the schedule makes of a base learning rate in this step.
+  double base_lr() const { return 0; }
+  double rate(double base, std::int64_t /*step*/) const { return base; }
+  template <class Rate>
+  void prepare(const Masters&, Gradients&, const Rate&) {}
+  void update(const Masters&, Gradients&) noexcept {}
+  void after_update(const Masters&, const Gradients&) noexcept {}
+  void end_step(const Gradients&, Report&) noexcept {}
+
+  /// After an exception: forget what this step did.
+  void abort() noexcept {}
+  /// The values of the policy as one would write them; empty: nothing to say.
+  std::string describe() const { return {}; }
+  /// What must survive saving and loading.
+  void state(Archive&, const Masters&) {}
+};
+
+}  // namespace ikebana

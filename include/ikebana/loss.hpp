@@ -1,0 +1,80 @@
+#pragma once
+// What a model returns: a sum and how many items it sums over. The step alone divides.
+#include <ikebana/detail/torch.hpp>
+#include <ikebana/error.hpp>
+#include <string>
+#include <vector>
+
+namespace ikebana {
+
+namespace detail {
+/// True where the value of a tensor can be read without waiting for a device.
+inline bool readable(const at::Tensor& t) { return t.device().is_cpu(); }
+/// The value of a one-element tensor; waits for its device, dispatches nothing for a float on CPU.
+inline double number(const at::Tensor& t) {
+  if (readable(t) && t.scalar_type() == at::kFloat) return *t.const_data_ptr<float>();
+  return t.item<double>();
+}
+}  // namespace detail
+
+/// How many items a sum is over: a number known on the host, or a one-element tensor on the device.
+/// Costs nothing on the host; on the device the additions and the division stay there.
+class Count {
+ public:
+  Count() = default;
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  Count(Number items) : items_(static_cast<double>(items)) {}
+  Count(const at::Tensor& items) : tensor_(items.detach()) {
+    if (items.numel() != 1)
+      throw BadBatch("count: expected one number, got a tensor of shape " + c10::str(items.sizes()) +
+                     ". Sum it first: Loss{sum, mask.sum()}.");
+  }
+
+  bool on_device() const { return tensor_.defined(); }
+  /// True where `value()` does not wait for a device.
+  bool readable() const { return !on_device() || detail::readable(tensor_); }
+  double value() const { return on_device() ? detail::number(tensor_) : items_; }
+  at::Tensor divide(const at::Tensor& sum) const {
+    return on_device() ? at::div(sum, tensor_.to(sum.scalar_type())) : at::div(sum, items_);
+  }
+  /// As a one-element float tensor where `like` lives.
+  at::Tensor tensor(const at::Tensor& like) const {
+    auto options = like.options().dtype(at::kFloat).requires_grad(false);
+    return on_device() ? tensor_.to(options).reshape({}) : at::scalar_tensor(items_, options);
+  }
+  Count& operator+=(const Count& other) {
+    if (!on_device() && !other.on_device()) items_ += other.items_;
+    else if (on_device() && other.on_device()) tensor_ = tensor_ + other.tensor_;
+    else tensor_ = on_device() ? tensor_ + other.items_ : other.tensor_ + items_;
+    return *this;
+  }
+  friend bool same(const Count& a, const Count& b) {
+    if (a.on_device() && b.on_device() && a.tensor_.is_same(b.tensor_)) return true;
+    return a.readable() && b.readable() && a.value() == b.value();
+  }
+
+ private:
+  double items_ = 0;
+  at::Tensor tensor_;
+};
+
+/// A named part of a loss: it adds `scale * sum / count` to what is minimised.
+struct Term {
+  std::string name;
+  at::Tensor sum;
+  Count count;
+  double scale = 1;
+};
+
+/// The loss of one microbatch: a differentiable one-element sum and the number of items it sums over
+/// (tokens, rows, pixels; masked items not counted). `outputs` (rows first) come back in the report;
+/// `terms` are further parts. Nobody divides before the step does, so microbatches weigh right.
+struct Loss {
+  at::Tensor sum;
+  Count count;
+  at::Tensor outputs = {};
+  std::vector<Term> terms = {};
+};
+
+}  // namespace ikebana

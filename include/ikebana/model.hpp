@@ -1,0 +1,146 @@
+#pragma once
+// A model seen from the trainer: its module, its units, and which unit owns which parameter.
+#include <ikebana/detail/torch.hpp>
+#include <ikebana/error.hpp>
+#include <ikebana/grammar/units.hpp>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace ikebana {
+
+/// The children of a torch::nn::Sequential, which are its units.
+struct Children;
+template <>
+struct UnitsOf<torch::nn::SequentialImpl> {
+  using type = Children;
+};
+
+/// One unit of the model: what is checkpointed, sharded and offloaded at a time. The whole model is
+/// the root unit, with an empty name.
+struct Unit {
+  std::string name;
+  std::shared_ptr<torch::nn::Module> module;
+  std::vector<std::string> names;       ///< of the parameters below
+  std::vector<at::Tensor> parameters;   ///< those that no inner unit owns
+  std::size_t index = 0;
+  bool is_root() const { return index == 0; }
+};
+
+namespace detail {
+
+/// How a trainer keeps a model: a module type lives behind a shared_ptr.
+template <class Model>
+struct handle_of {
+  using type = Model;
+};
+template <class Model>
+  requires std::is_base_of_v<torch::nn::Module, Model>
+struct handle_of<Model> {
+  using type = std::shared_ptr<Model>;
+};
+template <class Model>
+using handle_of_t = typename handle_of<Model>::type;
+
+template <class Model>
+inline constexpr bool is_model = std::is_base_of_v<torch::nn::Module, impl_of_t<Model>>;
+
+/// The module behind a holder, a shared_ptr, an AnyModule or a reference.
+template <class Holder>
+std::shared_ptr<torch::nn::Module> module_of(Holder& holder) {
+  if constexpr (requires { holder.ptr(); }) return holder.ptr();
+  else if constexpr (std::is_base_of_v<torch::nn::Module, Holder>) return holder.shared_from_this();
+  else return holder;
+}
+
+template <class List>
+struct is_unit;
+template <class... Modules>
+struct is_unit<Units<Modules...>> {
+  bool operator()(torch::nn::Module& module, const std::string&) const {
+    return (dynamic_cast<impl_of_t<Modules>*>(&module) || ...);
+  }
+};
+template <>
+struct is_unit<Children> {
+  bool operator()(torch::nn::Module&, const std::string& name) const {
+    return name.find('.') == std::string::npos;
+  }
+};
+template <>
+struct is_unit<void> {
+  bool operator()(torch::nn::Module&, const std::string&) const { return false; }
+};
+
+}  // namespace detail
+
+/// All units of a model, found once by walking its modules, the root first. A parameter belongs to its
+/// innermost unit; one that two units share, to the root. Costs a walk when the trainer is made.
+class UnitTable {
+ public:
+  template <class Model>
+  static UnitTable of(Model& model) {
+    UnitTable table;
+    table.add("", detail::module_of(model));
+    detail::is_unit<detail::units_of_t<Model>> is_unit;
+    for (auto& item : detail::module_of(model)->named_modules("", /*include_self=*/false))
+      if (is_unit(*item.value(), item.key())) table.add(item.key(), item.value());
+    table.own();
+    return table;
+  }
+
+  /// The unit of a module. Throws BadModel for a module that was not there when the trainer was made.
+  const Unit& at(const torch::nn::Module* module) const {
+    auto found = index_.find(module);
+    if (found == index_.end())
+      throw BadModel("run: this " + module->name() + " is not one of the model's units. Register it in "
+                     "the model before the trainer is made.");
+    return units_[found->second];
+  }
+  const std::vector<Unit>& units() const { return units_; }
+
+ private:
+  void add(const std::string& name, std::shared_ptr<torch::nn::Module> module) {
+    if (!index_.try_emplace(module.get(), units_.size()).second) return;
+    units_.push_back({name, std::move(module), {}, {}, units_.size()});
+  }
+  /// The innermost unit on the path of a name: `blocks.0.linear.weight` lies in `blocks.0`.
+  std::size_t innermost(const std::string& name, const std::map<std::string, std::size_t>& by_name) {
+    for (std::size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0;
+         dot = name.rfind('.', dot - 1)) {
+      auto found = by_name.find(name.substr(0, dot));
+      if (found != by_name.end()) return found->second;
+    }
+    return 0;
+  }
+  void own() {
+    std::map<std::string, std::size_t> by_name;
+    for (auto& item : units_[0].module->named_modules("", /*include_self=*/false))
+      if (auto found = index_.find(item.value().get()); found != index_.end())
+        by_name[item.key()] = found->second;
+    struct Place {
+      at::Tensor parameter;
+      std::string name;
+      std::size_t unit;
+    };
+    std::vector<Place> places;
+    std::unordered_map<c10::TensorImpl*, std::size_t> seen;
+    for (auto& item : units_[0].module->named_parameters()) {
+      std::size_t unit = innermost(item.key(), by_name);
+      auto [found, is_new] = seen.try_emplace(item.value().unsafeGetTensorImpl(), places.size());
+      if (is_new) places.push_back({item.value(), item.key(), unit});
+      else if (places[found->second].unit != unit) places[found->second].unit = 0;
+    }
+    for (auto& place : places) {
+      units_[place.unit].names.push_back(place.name);
+      units_[place.unit].parameters.push_back(place.parameter);
+    }
+  }
+
+  std::vector<Unit> units_;
+  std::unordered_map<const torch::nn::Module*, std::size_t> index_;
+};
+
+}  // namespace ikebana

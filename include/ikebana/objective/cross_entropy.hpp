@@ -1,0 +1,51 @@
+#pragma once
+#include <ikebana/objective/forward.hpp>
+
+namespace ikebana {
+
+/// Cross entropy between logits (N, C, ...) and class indices (N, ...), or class probabilities of the
+/// logits' shape, summed; counts the targets that are not `ignore_index`. The batch's fields are
+/// `input` and `target` (or data, x; y, label; or a pair). With `outputs` the logits come back in the
+/// report; `evaluate` always gets them. Source: torch.nn.CrossEntropyLoss.
+struct CrossEntropyLoss {
+  std::int64_t ignore_index = -100;
+  double label_smoothing = 0;
+  at::Tensor weight = {};
+  bool outputs = false;
+};
+
+template <>
+struct Mechanism<CrossEntropyLoss> : Hooks {
+  CrossEntropyLoss values;
+  explicit Mechanism(CrossEntropyLoss v) : values(std::move(v)) {
+    if (!(values.label_smoothing >= 0 && values.label_smoothing <= 1))
+      throw BadValue("CrossEntropyLoss: label_smoothing is " + c10::str(values.label_smoothing) +
+                     "; it must lie between 0 and 1.");
+  }
+
+  template <class Run, class Model, class Batch>
+  Loss loss(Run& run, Model& model, const Batch& batch) {
+    at::Tensor logits = detail::forward(run, model, detail::input_of(batch));
+    const at::Tensor& target = detail::target_of(batch);
+    at::Tensor weight = values.weight.defined() ? values.weight.to(logits.device()) : at::Tensor();
+    at::Tensor sum = at::cross_entropy_loss(logits, target, weight, at::Reduction::Sum,
+                                            values.ignore_index, values.label_smoothing);
+    return {sum, count(model, batch), values.outputs || run.evaluating ? logits : at::Tensor()};
+  }
+  /// As PyTorch's mean: targets that are not ignored, each with its class's weight.
+  template <class Model, class Batch>
+  Count count(Model&, const Batch& batch) {
+    const at::Tensor& target = detail::target_of(batch);
+    if (target.is_floating_point()) return target.dim() ? target.numel() / target.size(1 % target.dim()) : 1;
+    at::Tensor kept = target != values.ignore_index;
+    if (!values.weight.defined()) return kept.sum();
+    at::Tensor weight = values.weight.to(target.device());
+    return (weight.index({target.clamp_min(0)}) * kept).sum();
+  }
+  std::string describe() const {
+    return "ignore_index=" + std::to_string(values.ignore_index) + ", label_smoothing=" +
+           c10::str(values.label_smoothing);
+  }
+};
+
+}  // namespace ikebana

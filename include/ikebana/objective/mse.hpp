@@ -1,0 +1,33 @@
+#pragma once
+#include <ikebana/objective/forward.hpp>
+
+namespace ikebana {
+
+/// Squared difference between the output and a target of the same shape, summed; counts elements, as
+/// PyTorch's mean does. The batch's fields are those of CrossEntropyLoss. Source: torch.nn.MSELoss.
+struct MSELoss {
+  bool outputs = false;
+};
+
+template <>
+struct Mechanism<MSELoss> : Hooks {
+  MSELoss values;
+  explicit Mechanism(MSELoss v) : values(v) {}
+
+  template <class Run, class Model, class Batch>
+  Loss loss(Run& run, Model& model, const Batch& batch) {
+    at::Tensor output = detail::forward(run, model, detail::input_of(batch));
+    const at::Tensor& target = detail::target_of(batch);
+    if (output.sizes() != target.sizes())
+      throw BadBatch("MSELoss: the output has shape " + c10::str(output.sizes()) + ", the target " +
+                     c10::str(target.sizes()) + ". Give both the same; nothing is broadcast.");
+    return {at::mse_loss(output, target, at::Reduction::Sum), count(model, batch),
+            values.outputs || run.evaluating ? output : at::Tensor()};
+  }
+  template <class Model, class Batch>
+  Count count(Model&, const Batch& batch) {
+    return detail::target_of(batch).numel();
+  }
+};
+
+}  // namespace ikebana

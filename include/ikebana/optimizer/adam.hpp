@@ -1,0 +1,28 @@
+#pragma once
+#include <array>
+#include <ikebana/optimizer/adam_family.hpp>
+
+namespace ikebana {
+
+/// Adam, its weight decay added to the gradient, by one fused operator a group. Two moments in the
+/// parameters' type and one step count. Fields and defaults as torch.optim.Adam.
+/// Source: Kingma and Ba, arXiv:1412.6980.
+struct Adam {
+  double lr = 1e-3;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  bool amsgrad = false;
+  bool maximize = false;
+  std::vector<Group> groups = {};
+};
+
+template <>
+struct Mechanism<Adam> : detail::AdamFamily<Adam> {
+  using AdamFamily::AdamFamily;
+  void update(const Masters&, Gradients& gradients) noexcept {
+    update_with(gradients, [](auto&&... args) { at::_fused_adam_(args...); });
+  }
+};
+
+}  // namespace ikebana

@@ -1,0 +1,54 @@
+#pragma once
+// Adam and AdamW: the same state and the same values, two operators.
+#include <ikebana/optimizer/fused.hpp>
+
+namespace ikebana::detail {
+
+template <class Policy>
+class AdamFamily : public Fused<Policy> {
+ public:
+  explicit AdamFamily(Policy v) : Fused<Policy>(std::move(v)) { check_values(); }
+
+  template <class Rate>
+  void prepare(const Masters& masters, Gradients& gradients, const Rate& rate) {
+    check_values();
+    this->prepare_buckets(masters, gradients, rate, slots());
+  }
+  std::string describe() const {
+    const Policy& v = this->values;
+    return "lr=" + c10::str(v.lr) + ", betas=(" + c10::str(v.betas[0]) + ", " + c10::str(v.betas[1]) +
+           "), eps=" + c10::str(v.eps) + ", weight_decay=" + c10::str(v.weight_decay) +
+           (v.amsgrad ? ", amsgrad" : "") + (v.maximize ? ", maximize" : "") +
+           (v.groups.empty() ? "" : ", groups=" + std::to_string(v.groups.size()));
+  }
+  void state(Archive& archive, const Masters& masters) {
+    archive.number("lr", this->values.lr);
+    archive.number("weight_decay", this->values.weight_decay);
+    this->save(archive, masters, slots());
+  }
+
+ protected:
+  template <class Operator>
+  void update_with(const Gradients& gradients, Operator&& apply) noexcept {
+    const Policy& v = this->values;
+    this->update_buckets(gradients, [&](Bucket& b, const auto& divisor, const auto& found_inf) {
+      apply(b.parameters, b.gradients, b.state[0], b.state[1],
+            v.amsgrad ? b.state[2] : Tensors{}, b.steps, b.lr, v.betas[0], v.betas[1], b.weight_decay,
+            v.eps, v.amsgrad, v.maximize, divisor, found_inf);
+    });
+  }
+
+ private:
+  std::span<const char* const> slots() const {
+    static constexpr const char* names[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
+    return {names, this->values.amsgrad ? 3u : 2u};
+  }
+  void check_values() const {
+    this->check_rate();
+    for (double beta : this->values.betas)
+      this->check(beta >= 0 && beta < 1, "betas must lie in [0, 1), and one is " + c10::str(beta) + ".");
+    this->check(this->values.eps >= 0, "eps is negative.");
+  }
+};
+
+}  // namespace ikebana::detail

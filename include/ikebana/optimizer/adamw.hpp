@@ -1,0 +1,28 @@
+#pragma once
+#include <array>
+#include <ikebana/optimizer/adam_family.hpp>
+
+namespace ikebana {
+
+/// Adam with decoupled weight decay, by one fused operator a group. Two moments in the parameters'
+/// type and one step count. Fields and defaults as torch.optim.AdamW.
+/// Source: Loshchilov and Hutter, arXiv:1711.05101.
+struct AdamW {
+  double lr = 1e-3;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 1e-2;
+  bool amsgrad = false;
+  bool maximize = false;
+  std::vector<Group> groups = {};
+};
+
+template <>
+struct Mechanism<AdamW> : detail::AdamFamily<AdamW> {
+  using AdamFamily::AdamFamily;
+  void update(const Masters&, Gradients& gradients) noexcept {
+    update_with(gradients, [](auto&&... args) { at::_fused_adamw_(args...); });
+  }
+};
+
+}  // namespace ikebana

@@ -1,0 +1,54 @@
+#pragma once
+// Parameters that rest where they compute: the master is the parameter, and nothing is moved.
+#include <ikebana/hooks.hpp>
+#include <ikebana/parameters/unit_backward.hpp>
+
+namespace ikebana {
+
+/// The answer of `parameters/` where no policy moves anything. Costs nothing but the walk at the start.
+template <class Mechanisms>
+class Resident {
+ public:
+  Resident(Mechanisms& mechanisms, const UnitTable& table) : mechanisms_(mechanisms) {
+    for (const Unit& unit : table.units())
+      for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+        if (!unit.parameters[i].requires_grad()) continue;
+        masters_.names.push_back(unit.names[i]);
+        masters_.values.push_back(unit.parameters[i]);
+      }
+  }
+
+  const Masters& masters() const { return masters_; }
+
+  template <class Next, class... Args>
+  decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
+    if constexpr (Mechanisms::listens_to_backward)
+      return around_unit_backward(mechanisms_, unit, next, std::forward<Args>(args)...);
+    else
+      return next(std::forward<Args>(args)...);
+  }
+  template <class Next>
+  decltype(auto) around_model(const Unit&, Next&& next) {
+    return next();
+  }
+  /// Gradients of this trainer's parameters and of no others.
+  void backward(const at::Tensor& root) { torch::autograd::backward({root}, {}, {}, false, masters_.values); }
+  void publish() noexcept {}
+  void abort() noexcept {}
+  void give_back() noexcept {}
+  template <class F>
+  decltype(auto) with_full_weights(F&& f) {
+    return f();
+  }
+  void state(Archive& archive) {
+    archive.under("model");
+    for (std::size_t i = 0; i < masters_.values.size(); ++i)
+      archive.tensor(masters_.names[i], masters_.values[i]);
+  }
+
+ private:
+  Mechanisms& mechanisms_;
+  Masters masters_;
+};
+
+}  // namespace ikebana

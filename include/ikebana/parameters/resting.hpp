@@ -1,0 +1,134 @@
+#pragma once
+// One unit's parameters: their masters, their working copies, and the autograd node between them.
+#include <ATen/core/ivalue.h>
+#include <deque>
+#include <functional>
+#include <ikebana/hooks.hpp>
+
+namespace ikebana {
+
+/// Brings the gradients of a unit's working copies home: takes one a parameter, undefined where it got
+/// none, and returns one a master.
+using Homecoming = std::function<Tensors(Tensors)>;
+
+namespace detail {
+
+struct HomecomingHolder : torch::CustomClassHolder {
+  Homecoming home;
+  explicit HomecomingHolder(Homecoming h) : home(std::move(h)) {}
+};
+
+/// Masters in, working copies out; backwards, gradients of working copies in, of masters out. The
+/// engine counts by itself when all gradients of a unit are there.
+struct Gather : torch::autograd::Function<Gather> {
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
+                                                at::TensorList masters, const Tensors* working,
+                                                Homecoming home) {
+    context->set_materialize_grads(false);
+    context->saved_data["home"] = c10::IValue::make_capsule(
+        c10::make_intrusive<HomecomingHolder>(std::move(home)));
+    context->saved_data["masters"] = static_cast<std::int64_t>(masters.size());
+    torch::autograd::variable_list views;
+    for (const auto& t : *working) views.push_back(t.detach());
+    return views;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    auto capsule = context->saved_data["home"].toCapsule();
+    auto& holder = static_cast<HomecomingHolder&>(*capsule);
+    Tensors home = holder.home(std::move(gradients));
+    home.resize(static_cast<std::size_t>(context->saved_data["masters"].toInt()) + 2);
+    return home;
+  }
+};
+
+}  // namespace detail
+
+/// A unit's parameters at rest. A working copy keeps one storage for life, so that what autograd saved
+/// of it is valid again after the next gather: gathering puts memory into it, releasing takes it out.
+struct Resting {
+  const Unit* unit;
+  Tensors masters;
+  int holds = 0;               ///< how many need the working copy now
+  std::size_t generation = 0;  ///< grows when a step is undone: older holds are void
+
+  explicit Resting(const Unit& u) : unit(&u) {}
+
+  Tensors full() const {
+    Tensors values;
+    for (const auto& p : unit->parameters) values.push_back(p.detach());
+    return values;
+  }
+  Tensors detached() const {
+    Tensors values;
+    for (const auto& t : masters) values.push_back(t.detach());
+    return values;
+  }
+  /// Takes masters and empties the parameters. One master a parameter, or one for all of them.
+  void begin(Tensors rested) {
+    bool one_each = rested.size() == unit->parameters.size();
+    for (std::size_t i = 0; i < rested.size(); ++i) {
+      bool trains = one_each ? unit->parameters[i].requires_grad() : this->trains();
+      masters.push_back(rested[i].detach().clone().set_requires_grad(trains));
+    }
+    release();
+  }
+  std::string master_name(std::size_t i) const {
+    if (masters.size() == unit->parameters.size()) return unit->names[i];
+    return (unit->name.empty() ? std::string("root") : unit->name) + "#" + std::to_string(i);
+  }
+  bool trains() const {
+    for (const auto& p : unit->parameters)
+      if (p.requires_grad()) return true;
+    return false;
+  }
+
+  /// Makes `fresh` the working copies: the first time as they are, later by moving their memory in.
+  void adopt(Tensors fresh) {
+    if (working_.empty()) {
+      working_ = std::move(fresh);
+    } else {
+      std::set<c10::StorageImpl*> moved;
+      for (std::size_t i = 0; i < working_.size(); ++i) {
+        auto* to = working_[i].storage().unsafeGetStorageImpl();
+        auto* from = fresh[i].storage().unsafeGetStorageImpl();
+        if (!moved.insert(to).second) continue;
+        to->set_nbytes(from->nbytes());
+        to->set_data_ptr_noswap(from->set_data_ptr(at::DataPtr(nullptr, from->device())));
+        from->set_nbytes(0);
+      }
+    }
+    for (std::size_t i = 0; i < working_.size(); ++i) parameter(i).set_data(working_[i]);
+  }
+  void release() noexcept {
+    for (auto& t : working_) {
+      auto* storage = t.storage().unsafeGetStorageImpl();
+      storage->set_data_ptr_noswap(at::DataPtr(nullptr, storage->device()));
+      storage->set_nbytes(0);
+    }
+    for (std::size_t i = 0; i < unit->parameters.size(); ++i)
+      parameter(i).set_data(at::empty({0}, parameter(i).options().requires_grad(false)));
+  }
+  /// Lets parameters get their history from the masters, through a node of this forward.
+  void connect(Homecoming home) {
+    namespace ag = torch::autograd;
+    auto views = detail::Gather::apply(at::TensorList(masters), &working_, std::move(home));
+    for (std::size_t i = 0; i < views.size(); ++i)
+      if (parameter(i).requires_grad())
+        ag::impl::set_gradient_edge(parameter(i), ag::impl::gradient_edge(views[i]));
+  }
+  void give_back(Tensors values) noexcept {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      parameter(i).set_data(values[i]);
+      torch::autograd::impl::set_gradient_edge(parameter(i), {});
+    }
+    masters.clear();
+  }
+
+ private:
+  at::Tensor parameter(std::size_t i) const { return unit->parameters[i]; }
+
+  Tensors working_;
+};
+
+}  // namespace ikebana

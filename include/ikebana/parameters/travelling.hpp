@@ -1,0 +1,196 @@
+#pragma once
+// Parameters that rest elsewhere: masters on another device, in another type, or in slices. A unit's
+// working copy exists while the unit computes, forward and backward. One autograd node a unit moves
+// them: its forward gathers, its backward brings the gradients home.
+#include <ikebana/parameters/resting.hpp>
+#include <ikebana/parameters/unit_backward.hpp>
+
+namespace ikebana {
+
+/// The answer of `parameters/` where a mechanism overrides `gather`. Parameters keep their identity; a
+/// released one holds no bytes.
+template <class Mechanisms>
+class Travelling {
+ public:
+  Travelling(Mechanisms& mechanisms, const UnitTable& table)
+      : alive_(std::make_shared<Travelling*>(this)), mechanisms_(mechanisms) {
+    at::NoGradGuard no_grad;
+    for (const Unit& unit : table.units()) {
+      auto& resting = units_.emplace_back(unit);
+      if (!unit.parameters.empty()) resting.begin(rest(unit, resting.full()));
+      for (std::size_t i = 0; i < resting.masters.size(); ++i) {
+        if (!resting.masters[i].requires_grad()) continue;
+        masters_.names.push_back(resting.master_name(i));
+        masters_.values.push_back(resting.masters[i]);
+      }
+      if constexpr (keeps) hold(resting);
+    }
+  }
+
+  const Masters& masters() const { return masters_; }
+
+  template <class Next, class... Args>
+  auto around_unit(const Unit& unit, Next&& next, Args&&... args) {
+    Resting& resting = units_[unit.index];
+    Held during_forward(*this, resting);
+    if (!at::GradMode::is_enabled() || detail::recomputing()) return next(std::forward<Args>(args)...);
+    auto passage = attach(resting);
+    auto results = next(std::forward<Args>(args)...);
+    Passage::watch_results(passage, results);
+    return results;
+  }
+  /// The root's own parameters stay gathered from forward to the end of backward.
+  template <class Next>
+  decltype(auto) around_model(const Unit& root, Next&& next) {
+    Resting& resting = units_[root.index];
+    if (!at::GradMode::is_enabled()) {
+      Held during_forward(*this, resting);
+      return next();
+    }
+    root_.emplace(*this, resting);
+    attach(resting);
+    return next();
+  }
+  void backward(const at::Tensor& root) {
+    torch::autograd::backward({root}, {}, {}, false, masters_.values);
+    root_.reset();
+  }
+  /// Working copies that stay are made anew from the updated masters.
+  void publish() noexcept {
+    for (auto& resting : units_)
+      if (resting.holds > 0) resting.adopt(gathered(resting));
+  }
+  void abort() noexcept {
+    root_.reset();
+    for (auto& resting : units_) {
+      ++resting.generation;
+      if (resting.holds > (keeps ? 1 : 0)) resting.release();
+      resting.holds = keeps && !resting.masters.empty() ? 1 : 0;
+    }
+  }
+  /// Plain leaf parameters with the present values, as before the trainer was made.
+  void give_back() noexcept {
+    abort();
+    for (auto& resting : units_) resting.give_back(gathered(resting));
+    alive_.reset();
+  }
+  template <class F>
+  decltype(auto) with_full_weights(F&& f) {
+    std::deque<Held> all;
+    for (auto& resting : units_) all.emplace_back(*this, resting);
+    return f();
+  }
+  void state(Archive& archive) {
+    archive.under("model");
+    for (auto& resting : units_)
+      for (std::size_t i = 0; i < resting.masters.size(); ++i)
+        archive.tensor(resting.master_name(i), resting.masters[i]);
+    if (archive.loading()) publish();
+  }
+
+ private:
+  static constexpr bool keeps = Mechanisms::keeps_working;
+
+  /// Keeps a unit gathered while it lives.
+  class Held {
+   public:
+    Held(Travelling& all, Resting& resting) : all_(&all), resting_(&resting) {
+      all.hold(resting);
+      generation_ = resting.generation;
+    }
+    ~Held() {
+      if (generation_ == resting_->generation) all_->let_go(*resting_);
+    }
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+
+   private:
+    Travelling* all_;
+    Resting* resting_;
+    std::size_t generation_ = 0;
+  };
+
+  // The chains, in one place: what rests is sliced, then cast, then moved away; what is gathered comes
+  // back the other way, and is masked and quantized last.
+  Tensors rest(const Unit& unit, Tensors full) {
+    auto& m = mechanisms_;
+    return m.offload.rest(unit, m.precision.rest(unit, m.shard.rest(unit, std::move(full))));
+  }
+  Tensors gathered(Resting& resting) {
+    at::NoGradGuard no_grad;
+    auto& m = mechanisms_;
+    const Unit& u = *resting.unit;
+    Tensors masters = resting.detached();
+    if (masters.empty()) return {};
+    return m.quantize.gather(u, m.prune.gather(u, m.shard.gather(u, m.precision.gather(
+        u, m.offload.gather(u, std::move(masters))))));
+  }
+  Tensors reduced(const Unit& u, Tensors gradients) {
+    at::NoGradGuard no_grad;
+    auto& m = mechanisms_;
+    return m.offload.reduce(u, m.precision.reduce(u, m.shard.reduce(u, m.prune.reduce(
+        u, m.quantize.reduce(u, std::move(gradients))))));
+  }
+  void hold(Resting& resting) {
+    if (resting.holds++ == 0) {
+      try {
+        resting.adopt(gathered(resting));
+      } catch (...) {
+        --resting.holds;
+        throw;
+      }
+    }
+  }
+  void let_go(Resting& resting) noexcept {
+    if (--resting.holds == 0) resting.release();
+  }
+
+  /// Puts the node between masters and parameters, and prepares the unit's way back.
+  std::shared_ptr<Passage> attach(Resting& resting) {
+    auto held = std::make_shared<std::unique_ptr<Held>>();
+    std::weak_ptr<Travelling*> alive = alive_;
+    auto passage = std::make_shared<Passage>(
+        [alive, held, &resting] {
+          auto self = alive.lock();
+          if (!self) throw_gone();
+          (*self)->before(*resting.unit);
+          *held = std::make_unique<Held>(**self, resting);
+        },
+        [alive, held, &resting] {
+          auto self = alive.lock();
+          if (self && *held) (held->reset(), (*self)->after(*resting.unit));
+          else if (!self) (void)held->release();
+        });
+    if (resting.trains())
+      resting.connect([alive, passage, &resting](Tensors gradients) {
+        auto self = alive.lock();
+        if (!self) throw_gone();
+        Tensors home = (*self)->reduced(*resting.unit, std::move(gradients));
+        passage->end();
+        return home;
+      });
+    return passage;
+  }
+  [[noreturn]] static void throw_gone() {
+    throw BadModel("backward: it came after the trainer was destroyed, and the parameters it needs rest with "
+                   "the trainer. Keep the trainer as long as the graph.");
+  }
+  void before(const Unit& unit) {
+    auto& m = mechanisms_;
+    m.shard.before_unit_backward(unit), m.offload.before_unit_backward(unit);
+    m.observe.before_unit_backward(unit);
+  }
+  void after(const Unit& unit) {
+    auto& m = mechanisms_;
+    m.shard.after_unit_backward(unit), m.offload.after_unit_backward(unit);
+    m.observe.after_unit_backward(unit);
+  }
+
+  std::shared_ptr<Travelling*> alive_;  // what graphs hold weakly
+  Mechanisms& mechanisms_;
+  std::deque<Resting> units_;
+  Masters masters_;
+  std::optional<Held> root_;
+};
+
+}  // namespace ikebana

@@ -1,0 +1,64 @@
+#pragma once
+// When a unit's backward begins and ends: heard through gradient hooks on its results and arguments,
+// attached only where some mechanism listens.
+#include <ikebana/detail/recomputing.hpp>
+#include <ikebana/hooks.hpp>
+
+namespace ikebana {
+
+/// One passage of a unit through backward: `begin` at the first gradient of a result, `end` when every
+/// argument has its gradient, or at the latest when the backward pass ends.
+class Passage {
+ public:
+  Passage(std::function<void()> before, std::function<void()> after)
+      : before_(std::move(before)), after_(std::move(after)) {}
+
+  template <class Value>
+  static void watch_results(std::shared_ptr<Passage> passage, Value& results) {
+    detail::for_each_tensor(results, [&](const at::Tensor& t) {
+      if (t.defined() && t.requires_grad() && !t.is_leaf())
+        t.register_hook([passage](const at::Tensor&) { begin(passage); });
+    });
+  }
+  template <class Value>
+  static void watch_arguments(std::shared_ptr<Passage> passage, Value& arguments) {
+    detail::for_each_tensor(arguments, [&](const at::Tensor& t) {
+      if (!t.defined() || !t.requires_grad()) return;
+      ++passage->waiting_;
+      t.register_hook([passage](const at::Tensor&) {
+        if (--passage->waiting_ == 0) passage->end();
+      });
+    });
+  }
+  static void begin(const std::shared_ptr<Passage>& passage) {
+    if (std::exchange(passage->open_, true)) return;
+    passage->before_();
+    torch::autograd::Engine::get_default_engine().queue_callback([passage] { passage->end(); });
+  }
+  void end() {
+    if (std::exchange(open_, false)) after_();
+  }
+
+ private:
+  std::function<void()> before_, after_;
+  int waiting_ = 0;
+  bool open_ = false;
+};
+
+/// `next(args...)`, whose backward the listening mechanisms hear.
+template <class Mechanisms, class Next, class... Args>
+auto around_unit_backward(Mechanisms& m, const Unit& unit, Next&& next, Args&&... args) {
+  if (!at::GradMode::is_enabled() || detail::recomputing()) return next(std::forward<Args>(args)...);
+  auto passage = std::make_shared<Passage>(
+      [&m, &unit] { m.shard.before_unit_backward(unit), m.offload.before_unit_backward(unit),
+                    m.observe.before_unit_backward(unit); },
+      [&m, &unit] { m.shard.after_unit_backward(unit), m.offload.after_unit_backward(unit),
+                    m.observe.after_unit_backward(unit); });
+  auto arguments = std::tie(args...);
+  Passage::watch_arguments(passage, arguments);
+  auto results = next(std::forward<Args>(args)...);
+  Passage::watch_results(passage, results);
+  return results;
+}
+
+}  // namespace ikebana

@@ -1,0 +1,95 @@
+#pragma once
+#include <ikebana/precision/autocast.hpp>
+
+namespace ikebana {
+
+/// FP16 by autocast with a dynamic loss scale: gradients too small for FP16 are scaled up, a step
+/// whose gradients overflow is skipped and the scale lowered. Costs one more look at the gradients,
+/// none under ClipGradNorm, whose norm tells. Fields and defaults as torch.amp.GradScaler; besides,
+/// the scale never falls below `min_scale`, and more than `max_skips` skips in a row are an error.
+template <>
+struct Precision<FP16> {
+  double init_scale = 65536;
+  double growth_factor = 2;
+  double backoff_factor = 0.5;
+  std::int64_t growth_interval = 2000;
+  double min_scale = 1.0 / 16384;
+  std::int64_t max_skips = 50;
+};
+
+template <>
+struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
+  Precision<FP16> values;
+  explicit Mechanism(Precision<FP16> v) : values(v) { check(); }
+
+  void attach(c10::Device where, const UnitTable& table) {
+    detail::Autocast<at::kHalf>::attach(where, table);
+    auto options = at::TensorOptions(where).dtype(at::kFloat);
+    scale_ = at::full({}, values.init_scale, options);
+    growth_ = at::zeros({}, options.dtype(at::kInt));
+    skips_ = at::zeros({}, options);
+  }
+  at::Tensor scale(const at::Tensor& loss) { return loss * scale_.to(loss.scalar_type()); }
+  void unscale(Gradients& gradients) {
+    gradients.divide(scale_.clone());
+    gradients.loss_is_scaled = true;
+  }
+
+  /// Overflow anywhere, on any rank, rejects the step; a norm over all gradients has seen it already.
+  template <class Ranks>
+  void accept(Gradients& gradients, const at::Tensor&, Ranks& ranks, detail::Later& later) {
+    at::Tensor found;
+    if (gradients.norm.defined()) {
+      found = gradients.norm.isfinite().logical_not().to(at::kFloat);
+    } else {
+      found = at::zeros({}, scale_.options());
+      at::Tensor one = at::ones({}, scale_.options());
+      for (auto& list : by_type(gradients.values))
+        at::_amp_foreach_non_finite_check_and_unscale_(list, found, one);
+      found = ranks.sum(found).clamp_max(1);
+    }
+    gradients.reject(found);
+    later.expect_zero((skips_ + found).gt(values.max_skips).to(at::kFloat), [max = values.max_skips] {
+      throw NonFinite("Precision<FP16>: more than " + std::to_string(max) + " steps in a row had gradients "
+                      "that are not finite, whatever the loss scale. Use Precision<BF16>, lower the "
+                      "learning rate, or look for an operation that leaves FP16's range.");
+    });
+  }
+  void end_step(const Gradients& gradients, Report& report) noexcept {
+    const at::Tensor& found = gradients.found_inf;
+    report.must_be_finite = false;
+    at::_amp_update_scale_(scale_, growth_, found, values.growth_factor, values.backoff_factor,
+                           values.growth_interval);
+    scale_.clamp_min_(values.min_scale);
+    skips_.add_(1).mul_(found);
+  }
+  /// The present loss scale; waits for the device.
+  double loss_scale() const { return detail::number(scale_); }
+  std::string describe() const { return "autocast to Half, dynamic loss scale"; }
+  void state(Archive& archive, const Masters&) {
+    archive.tensor("loss_scale", scale_);
+    archive.tensor("growth_tracker", growth_);
+    archive.tensor("skips", skips_);
+  }
+
+ private:
+  void check() const {
+    if (values.init_scale > 0 && values.growth_factor >= 1 && values.backoff_factor > 0 &&
+        values.backoff_factor < 1 && values.growth_interval > 0 && values.min_scale > 0 &&
+        values.max_skips >= 0)
+      return;
+    throw BadValue("Precision<FP16>: scales and intervals must be positive, growth_factor at least 1, "
+                   "backoff_factor between 0 and 1.");
+  }
+  static std::vector<Tensors> by_type(const Tensors& all) {
+    std::map<at::ScalarType, Tensors> lists;
+    for (const auto& t : all) lists[t.scalar_type()].push_back(t);
+    std::vector<Tensors> out;
+    for (auto& [type, list] : lists) out.push_back(std::move(list));
+    return out;
+  }
+
+  at::Tensor scale_, growth_, skips_;
+};
+
+}  // namespace ikebana

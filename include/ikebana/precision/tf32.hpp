@@ -1,0 +1,57 @@
+#pragma once
+#include <ikebana/precision/autocast.hpp>
+
+namespace ikebana {
+
+/// FP32 weights and results, matrix products on TensorFloat-32 cores of NVIDIA GPUs. Sets the global
+/// permission for the time of a step and puts back what it was; has no effect on a CPU.
+/// Source: torch.backends.cuda.matmul.allow_tf32.
+template <>
+struct Precision<TF32> {};
+
+template <>
+struct Mechanism<Precision<TF32>> : Hooks {
+  Precision<TF32> values;
+  bool effective = false;
+  explicit Mechanism(Precision<TF32> v) : values(v) {}
+
+  class Permission {
+   public:
+    explicit Permission(bool set) : set_(set) {
+      if (!set_) return;
+      auto& context = at::globalContext();
+      blas_ = context.allowTF32CuBLAS(), dnn_ = context.allowTF32CuDNN();
+      context.setAllowTF32CuBLAS(true), context.setAllowTF32CuDNN(true);
+    }
+    ~Permission() {
+      if (!set_) return;
+      at::globalContext().setAllowTF32CuBLAS(blas_), at::globalContext().setAllowTF32CuDNN(dnn_);
+    }
+    Permission(const Permission&) = delete;
+    Permission& operator=(const Permission&) = delete;
+
+   private:
+    bool set_, blas_ = false, dnn_ = false;
+  };
+
+  void attach(c10::Device device, const UnitTable&) { effective = device.is_cuda(); }
+  template <class Next>
+  decltype(auto) around_step(Next&& next) {
+    Permission permission(effective);
+    return next();
+  }
+  template <class Next>
+  decltype(auto) around_forward(Next&& next) {
+    Permission permission(effective);
+    return next();
+  }
+  template <class Ranks>
+  void accept(Gradients& gradients, const at::Tensor& loss, Ranks& ranks, detail::Later& later) {
+    detail::accept_finite(gradients, loss, ranks, later);
+  }
+  std::string describe() const {
+    return effective ? "TensorFloat-32 matrix products" : "has no effect on this device";
+  }
+};
+
+}  // namespace ikebana

@@ -1,0 +1,71 @@
+#pragma once
+// What a step tells. Its numbers stay on the device until someone reads them: reading is what waits.
+#include <cmath>
+#include <ikebana/loss.hpp>
+#include <optional>
+#include <ostream>
+
+namespace ikebana {
+
+/// The report of one step. It keeps its own numbers: later steps do not change them.
+class Report {
+ public:
+  /// A term of the loss, over all microbatches: `sum / count`.
+  struct Part {
+    std::string name;
+    at::Tensor sum;
+    Count count;
+  };
+
+  /// The value that was minimised: every term's scale * sum / count. Waits for the device; throws
+  /// NonFinite where the precision has no loss scale to skip such a step with.
+  double loss() const {
+    double value = detail::number(mean) / (late ? late->value() : 1.0);
+    if (must_be_finite && !std::isfinite(value))
+      throw NonFinite("report: the loss is " + std::to_string(value) +
+                      "; the parameters were not updated. Lower the learning rate or check the batch.");
+    return value;
+  }
+  /// One named term of the loss, without its scale. Throws where there is none of that name.
+  double term(const std::string& name) const {
+    for (const auto& part : parts)
+      if (part.name == name) return detail::number(part.sum) / part.count.value();
+    throw Error("report: no term `" + name + "`. Name it in Loss::terms of the model.");
+  }
+  /// Norm of all gradients before clipping; empty where no policy asks for it.
+  std::optional<double> grad_norm() const {
+    return norm.defined() ? std::optional(detail::number(norm)) : std::nullopt;
+  }
+  /// Items that the loss was summed over, in all microbatches.
+  double count() const { return items.value(); }
+  /// True where the update was not made: FP16 overflow, or a norm that is not finite.
+  bool skipped() const { return found_inf.defined() && detail::number(found_inf) != 0; }
+
+  std::int64_t step = 0;                   ///< attempts before this one
+  std::int64_t microbatches = 0;           ///< forward and backward passes
+  double learning_rate = 0;                ///< of the first parameter group
+  double seconds = 0;                      ///< host time of the step
+  std::optional<std::int64_t> peak_bytes;  ///< under Observe<Memory>
+  at::Tensor outputs;                      ///< Loss::outputs of all microbatches, in row order
+
+  // What the step fills in.
+  at::Tensor mean, norm, found_inf;
+  std::optional<Count> late;  ///< what `mean` is still to be divided by
+  Count items;
+  std::vector<Part> parts;
+  bool must_be_finite = true;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const Report& report) {
+  out << "step " << report.step << "  loss " << detail::number(report.mean) /
+                                                    (report.late ? report.late->value() : 1.0);
+  for (const auto& part : report.parts)
+    if (!part.name.empty()) out << "  " << part.name << ' ' << report.term(part.name);
+  out << "  lr " << report.learning_rate;
+  if (auto norm = report.grad_norm()) out << "  grad norm " << *norm;
+  if (report.peak_bytes) out << "  peak " << *report.peak_bytes / 1048576 << " MiB";
+  if (report.skipped()) out << "  skipped";
+  return out << "  " << report.seconds * 1e3 << " ms";
+}
+
+}  // namespace ikebana

@@ -1,0 +1,30 @@
+#pragma once
+#include <ikebana/schedule/schedule.hpp>
+
+namespace ikebana {
+
+/// The base rate times `factor` for `total_iters` steps, then the base rate. The default, with factor
+/// 1, changes nothing. Source: torch.optim.lr_scheduler.ConstantLR, whose factor is 1/3.
+struct ConstantLR {
+  double factor = 1;
+  std::int64_t total_iters = 0;
+  std::int64_t warmup_steps = 0;
+};
+
+template <>
+struct Mechanism<ConstantLR> : detail::Warmed<ConstantLR> {
+  explicit Mechanism(ConstantLR v) : Warmed(v) {
+    detail::check_schedule("ConstantLR", v.factor >= 0 && v.total_iters >= 0,
+                           "factor and total_iters must not be negative.");
+  }
+  double rate(double base, std::int64_t step) const { return Warmed::rate(*this, base, step); }
+  double after_warmup(double base, double t) const {
+    return t < static_cast<double>(values.total_iters) ? base * values.factor : base;
+  }
+  std::string describe() const {
+    return "factor=" + c10::str(values.factor) + ", total_iters=" + std::to_string(values.total_iters) +
+           ", warmup_steps=" + std::to_string(values.warmup_steps);
+  }
+};
+
+}  // namespace ikebana

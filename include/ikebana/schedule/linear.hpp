@@ -1,0 +1,35 @@
+#pragma once
+#include <ikebana/schedule/schedule.hpp>
+
+namespace ikebana {
+
+/// From `start_factor` to `end_factor` of the base rate in `total_iters` steps, linearly, then
+/// constant. `total_iters` has no default. Source: torch.optim.lr_scheduler.LinearLR.
+struct LinearLR {
+  double start_factor = 1.0 / 3;
+  double end_factor = 1;
+  std::int64_t total_iters = 0;
+  std::int64_t warmup_steps = 0;
+};
+
+template <>
+struct Mechanism<LinearLR> : detail::Warmed<LinearLR> {
+  explicit Mechanism(LinearLR v) : Warmed(v) {
+    detail::check_schedule("LinearLR", v.total_iters > 0,
+                           "total_iters is not given. Write LinearLR{.total_iters = steps}.");
+    detail::check_schedule("LinearLR", v.start_factor >= 0 && v.end_factor >= 0,
+                           "start_factor and end_factor must not be negative.");
+  }
+  double rate(double base, std::int64_t step) const { return Warmed::rate(*this, base, step); }
+  double after_warmup(double base, double t) const {
+    double n = static_cast<double>(values.total_iters);
+    return base * (values.start_factor + (values.end_factor - values.start_factor) * std::min(t, n) / n);
+  }
+  std::string describe() const {
+    return "start_factor=" + c10::str(values.start_factor) + ", end_factor=" +
+           c10::str(values.end_factor) + ", total_iters=" + std::to_string(values.total_iters) +
+           ", warmup_steps=" + std::to_string(values.warmup_steps);
+  }
+};
+
+}  // namespace ikebana

@@ -1,0 +1,142 @@
+#pragma once
+// The divisor of a loss: its count over all microbatches and ranks. Nobody else divides.
+#include <ikebana/hooks.hpp>
+#include <optional>
+
+namespace ikebana {
+
+/// What a step knows of the counts of its loss. Known before the first backward where the model or
+/// the objective has `count(batch)`, or where one microbatch on one rank is all there is; otherwise
+/// sums are summed, and the gradients are divided once at the end.
+class Totals {
+ public:
+  template <class Objective, class Model, class Microbatches, class Ranks>
+  Totals(Objective& objective, Model& model, const Microbatches& microbatches, Ranks& ranks)
+      : alone_(std::size(microbatches) == 1 && ranks.ranks() == 1) {
+    if constexpr (requires { objective.count(model, *std::begin(microbatches)); }) {
+      for (const auto& microbatch : microbatches) {
+        auto counts = as_list(objective.count(model, microbatch));
+        early_.resize(std::max(early_.size(), counts.size()));
+        for (std::size_t i = 0; i < counts.size(); ++i) early_[i] += counts[i];
+      }
+      for (Count& count : early_) (count = ranks.sum(count), refuse_zero(count));
+    }
+  }
+
+  /// What backward starts from: every term divided by its total, or only summed where that is not
+  /// known yet.
+  at::Tensor root(const Loss& loss) {
+    at::Tensor root;
+    std::size_t i = 0;
+    each_term(loss, [&](const std::string& name, const at::Tensor& sum, const Count& count, double scale) {
+      check_term(name, sum);
+      see(i, count);
+      at::Tensor part = late() ? sum : divisor(i, count).divide(sum);
+      if (scale != 1) part = part * scale;
+      root = root.defined() ? root + part : part;
+      add_to_report(i++, name, sum, loss.terms.empty());
+    });
+    refuse_unequal_late(loss);
+    if (!root.requires_grad())
+      throw BadModel("loss: it depends on no parameter that is trained. Compute it from the model's "
+                     "output, with gradients enabled.");
+    at::Tensor value = root.detach();
+    mean_ = mean_.defined() ? mean_ + value : value;
+    return root;
+  }
+
+  /// After the last backward: what is left to divide the gradients by.
+  template <class Ranks>
+  void finish(Gradients& gradients, Ranks& ranks) {
+    if (!late()) return;
+    for (Count& count : seen_) count = ranks.sum(count);
+    refuse_zero(seen_[0]);
+    gradients.divide(seen_[0].tensor(mean_));
+  }
+
+  /// At the first step: did `count(batch)` tell what the losses then summed over?
+  template <class Later, class Ranks>
+  void check_early(Later& later, Ranks& ranks) const {
+    for (std::size_t i = 0; i < seen_.size() && !early_.empty(); ++i) {
+      Count told = early(i), seen = ranks.sum(seen_[i]);
+      auto raise = [i] {
+        throw BadModel("loss: count(batch) tells another number than Loss::count of term " +
+                       std::to_string(i) + ". Let both count the same items.");
+      };
+      if (told.readable() && seen.readable()) {
+        if (told.value() != seen.value()) raise();
+      } else {
+        later.expect_zero(told.tensor(mean_).ne(seen.tensor(mean_)).to(at::kFloat), raise);
+      }
+    }
+  }
+
+  void report(Report& report) const noexcept {
+    report.mean = mean_;
+    if (late()) report.late = seen_[0];
+    report.items = early_.empty() ? seen_[0] : early_[0];
+    report.parts = parts_;
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+      report.parts[i].count = early_.empty() ? seen_[i] : early(i);
+  }
+  const at::Tensor& mean() const { return mean_; }
+
+ private:
+  static std::vector<Count> as_list(Count count) { return {std::move(count)}; }
+  static std::vector<Count> as_list(std::vector<Count> counts) { return counts; }
+  static void refuse_zero(const Count& count) {
+    if (count.readable() && !(count.value() > 0))
+      throw BadBatch("loss: it counts " + std::to_string(count.value()) + " items. Every target may be "
+                     "masked or ignored; skip such a batch, or return the number of items summed over.");
+  }
+  static void check_term(const std::string& name, const at::Tensor& sum) {
+    if (sum.numel() != 1)
+      throw BadModel("loss: the sum of term `" + name + "` has shape " + c10::str(sum.sizes()) +
+                     ", not one number. Reduce it, e.g. with at::Reduction::Sum.");
+  }
+  template <class F>
+  static void each_term(const Loss& loss, F&& f) {
+    if (loss.sum.defined()) f("", loss.sum, loss.count, 1.0);
+    for (const Term& term : loss.terms) f(term.name, term.sum, term.count, term.scale);
+    if (!loss.sum.defined() && loss.terms.empty())
+      throw BadModel("loss: it is empty. Return ikebana::Loss{sum, count}.");
+  }
+
+  bool late() const { return early_.empty() && !alone_; }
+  /// `count(batch)` may tell one number for all terms, or one for each.
+  const Count& early(std::size_t i) const { return early_.size() == 1 ? early_[0] : early_.at(i); }
+  const Count& divisor(std::size_t i, const Count& own) const {
+    if (!early_.empty()) {
+      if (early_.size() != 1 && i >= early_.size())
+        throw BadModel("loss: count(batch) tells " + std::to_string(early_.size()) +
+                       " counts, the loss has more terms. Return one for each term, or one for all.");
+      return early(i);
+    }
+    refuse_zero(own);
+    return own;
+  }
+  void see(std::size_t i, const Count& count) {
+    if (i < seen_.size()) seen_[i] += count;
+    else seen_.push_back(count);
+  }
+  void add_to_report(std::size_t i, const std::string& name, const at::Tensor& sum, bool unnamed) {
+    if (unnamed) return;
+    if (i < parts_.size()) parts_[i].sum = parts_[i].sum + sum.detach();
+    else parts_.push_back({name, sum.detach(), {}});
+  }
+  void refuse_unequal_late(const Loss& loss) const {
+    if (!late()) return;
+    each_term(loss, [&](const std::string& name, const at::Tensor&, const Count& count, double) {
+      if (!same(count, loss.sum.defined() ? loss.count : loss.terms[0].count))
+        throw BadModel("loss: term `" + name + "` counts other items than the first, and the totals are "
+                       "not known before backward. Give the model `count(batch)`, one number a term.");
+    });
+  }
+
+  bool alone_;
+  std::vector<Count> early_, seen_;
+  at::Tensor mean_;
+  std::vector<Report::Part> parts_;
+};
+
+}  // namespace ikebana

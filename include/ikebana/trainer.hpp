@@ -1,0 +1,144 @@
+#pragma once
+// What the user holds: a model, its recipe, and the verbs of training.
+#include <ikebana/detail/guard.hpp>
+#include <ikebana/detail/judged.hpp>
+#include <ikebana/evaluate.hpp>
+#include <ikebana/fit.hpp>
+#include <ikebana/step.hpp>
+
+namespace ikebana {
+
+/// A training strategy: a model and the policies it is trained with, in any order. What is not written
+/// costs nothing. Belongs to one thread at a time; can be moved; gives back plain parameters at its end.
+template <class ModelT, class... Policies>
+class Trainer : detail::judged_t<ModelT, Policies...> {
+  using Verdict = detail::judged_t<ModelT, Policies...>;
+  static constexpr bool works = refuse::passed<Verdict>;
+
+ public:
+  using Model = ModelT;
+  using Recipe = typename detail::accepted<Verdict, Policies...>::type;
+  using Handle = detail::handle_of_t<Model>;
+
+  /// Takes values for any of the policies, by type; the others get their defaults. Throws BadModel and
+  /// BadValue for what cannot be trained.
+  template <class... Values>
+  explicit Trainer(Handle model, Values... values) {
+    if constexpr (works) {
+      using Given = detail::values_verdict_t<Recipe, Values...>;
+      (void)sizeof(Given);
+      if constexpr (refuse::passed<Given>)
+        core_ = std::make_shared<Core>(std::move(model), detail::Values<Values...>(std::move(values)...));
+    }
+  }
+
+  /// One update of the parameters. A batch is cut into the recipe's microbatches; each batch of a range
+  /// is one microbatch, which is what a PyTorch user calls gradient accumulation. Throws an Error for
+  /// what cannot be computed, and is then as if it had not been called; waits for no device.
+  template <class Batch>
+  Report step(const Batch& batch) {
+    if constexpr (!works) return {};
+    else return guarded(batch, [&] { return ikebana::step(core(), batch); });
+  }
+
+  /// The mean loss and the metrics over all batches of a loader: no gradients, evaluation mode, the
+  /// recipe's precision. A metric has `name`, `update(batch, outputs)` and `value()`.
+  template <class Loader, class... Metrics>
+  Evaluation evaluate(Loader&& loader, Metrics... metrics) {
+    if constexpr (!works) return {};
+    else {
+      using Batch = detail::batch_of_t<Loader>;
+      std::vector<Metric<Batch>> list;
+      (detail::append(list, std::move(metrics)), ...);
+      return guarded(0, [&] { return ikebana::evaluate(core(), detail::range_of(loader), list); });
+    }
+  }
+
+  /// Steps over all batches of a loader, epoch by epoch; a progress bar where there is a terminal.
+  template <class Loader>
+  History fit(Loader&& loader, FitOptions<detail::batch_of_t<Loader>> options = {}) {
+    if constexpr (!works) return {};
+    else return ikebana::fit(*this, detail::range_of(loader), options);
+  }
+
+  /// The values of a policy, to read and to change between steps: `get<AdamW>().lr = 1e-4`.
+  template <class Policy>
+  Policy& get() {
+    return mechanism<Policy>().values;
+  }
+  /// What carries a policy out: `mechanism<Precision<FP16>>().loss_scale()`.
+  template <class Policy>
+  Mechanism<Policy>& mechanism() {
+    static_assert(!works || detail::in_recipe<Policy, Recipe>,
+                  "ikebana: this type is not a word of the recipe. Add it to Trainer<...>.");
+    Mechanism<Policy>* found = nullptr;
+    core().mechanisms.each([&](auto& m) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Mechanism<Policy>>) found = &m;
+    });
+    return *found;
+  }
+  Handle& model() { return core().model; }
+  /// Attempts so far; a skipped step counts, one that threw does not.
+  std::int64_t steps() const { return core().attempts; }
+
+  /// Everything that the next step depends on, copied: parameters, buffers, moments, schedule, loss
+  /// scale, random generators. `restore` takes it back to the bit; a state that does not fit throws
+  /// BadState and changes nothing.
+  StateDict state() {
+    StateDict dict;
+    core().state(dict, Archive::Mode::Save);
+    return dict;
+  }
+  void restore(const StateDict& state) {
+    StateDict copy = state;
+    core().state(copy, Archive::Mode::Check);
+    core().state(copy, Archive::Mode::Load);
+  }
+
+  /// Calls `f(model)` while all parameters are whole and where the model computes.
+  template <class F>
+  decltype(auto) with_full_weights(F&& f) {
+    return core().parameters.with_full_weights([&]() -> decltype(auto) { return f(core().model); });
+  }
+
+  /// The whole recipe, defaults included, in wrapping order.
+  std::string describe() {
+    std::string text = "Trainer of " + core().units.units()[0].module->name() + ", " +
+                       std::to_string(core().units.units().size() - 1) + " units, on " +
+                       core().device.str() + "\n";
+    core().mechanisms.each([&](auto& m) {
+      std::string values = m.describe();
+      text += "  " + detail::type_name<std::decay_t<decltype(m.values)>>() +
+              (values.empty() ? "" : "  {" + values + "}") + "\n";
+    });
+    return text;
+  }
+
+ private:
+  using Core = ikebana::Core<Model, Recipe>;
+
+  Core& core() const {
+    if (!core_) throw Error("trainer: it was moved from. Use the one it was moved to.");
+    return *core_;
+  }
+  /// One thread, one step at a time; errors of LibTorch become the library's, with the place.
+  template <class Batch, class F>
+  auto guarded(const Batch& batch, F&& f) {
+    detail::Busy busy(core().busy);
+    try {
+      return f();
+    } catch (const c10::Error& error) {
+      detail::rethrow(error, core(), [&] {
+        if constexpr (detail::Batches<const Batch>) return std::string("a range of batches");
+        else return detail::tensors_text(batch);
+      });
+    }
+  }
+
+  std::shared_ptr<Core> core_;
+};
+
+template <class Model, class... Values>
+Trainer(Model, Values...) -> Trainer<Model, Values...>;
+
+}  // namespace ikebana

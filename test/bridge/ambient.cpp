@@ -1,0 +1,241 @@
+#include "test.hpp"
+
+#include <ikebana/bridge/ambient.hpp>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+using namespace ikebana;
+namespace autocast = at::autocast;
+
+namespace {
+
+const c10::Device cpu(c10::kCPU);
+
+at::Tensor dropped() { return torch::dropout(torch::ones({64, 64}), 0.5, true); }
+
+struct State {
+  bool enabled = autocast::is_autocast_enabled(at::kCPU);
+  at::ScalarType dtype = autocast::get_autocast_dtype(at::kCPU);
+  bool cache = autocast::is_autocast_cache_enabled();
+  bool operator==(const State&) const = default;
+};
+
+/// How deep autocast is nested on this thread.
+int depth() {
+  const int inside = autocast::increment_nesting();
+  autocast::decrement_nesting();
+  return inside - 1;
+}
+
+/// Whether the cast of `weight` was kept from an earlier use: the same tensor comes out again.
+bool cached(const at::Tensor& weight) {
+  return autocast::cached_cast(at::kBFloat16, weight, c10::kCPU)
+      .is_same(autocast::cached_cast(at::kBFloat16, weight, c10::kCPU));
+}
+
+}  // namespace
+
+TEST_CASE("ambient: a replay draws the same numbers, and the sequence outside goes on untouched") {
+  for (bool weight_cache : {false, true}) {
+    torch::manual_seed(11);
+    const auto expected = std::vector<at::Tensor>{dropped(), torch::randn({3}), dropped()};
+
+    torch::manual_seed(11);
+    const auto ambient = bridge::Ambient::capture(cpu);
+    std::vector<at::Tensor> outside{dropped(), torch::randn({3})};  // half a pair of normals is kept
+    std::vector<at::Tensor> again;
+    for (int twice = 0; twice < 2; ++twice) {
+      bridge::Ambient::Replay replay(ambient, weight_cache);
+      again = {dropped(), torch::randn({3})};
+    }
+    outside.push_back(dropped());
+    CHECK(test::same_bits(outside, expected));
+    CHECK(test::same_bits(again[0], expected[0]));
+    CHECK(test::same_bits(again[1], expected[1]));
+  }
+}
+
+TEST_CASE("ambient: a replay left by an exception puts everything back") {
+  torch::manual_seed(5);
+  const auto ambient = bridge::Ambient::capture(cpu);
+  dropped();
+  auto generator = at::globalContext().defaultGenerator(cpu);
+  const auto before = generator.get_state();
+  const State state;
+  CHECK_THROWS_AS(
+      [&] {
+        bridge::Ambient::Replay replay(ambient, false);
+        bridge::AutocastScope on(at::kCPU, at::kHalf);
+        dropped();
+        throw std::runtime_error("in the middle");
+      }(),
+      std::runtime_error);
+  CHECK(test::same_bits(generator.get_state(), before));
+  CHECK(State() == state);
+  CHECK(depth() == 0);
+}
+
+TEST_CASE("ambient: replays nest") {
+  torch::manual_seed(1);
+  const auto first = bridge::Ambient::capture(cpu);
+  const auto a = dropped();
+  const auto second = bridge::Ambient::capture(cpu);
+  const auto b = dropped();
+  {
+    bridge::Ambient::Replay outer(first, true);
+    {
+      bridge::Ambient::Replay inner(second, true);
+      CHECK(test::same_bits(dropped(), b));
+    }
+    CHECK(test::same_bits(dropped(), a));
+    CHECK(test::same_bits(dropped(), b));
+  }
+}
+
+TEST_CASE("ambient: autocast is replayed, and what was there before comes back") {
+  const State plain;
+  std::unique_ptr<bridge::Ambient> captured;
+  {
+    bridge::AutocastScope on(at::kCPU, at::kHalf);
+    captured = std::make_unique<bridge::Ambient>(bridge::Ambient::capture(cpu));
+  }
+  CHECK(State() == plain);
+  auto x = torch::randn({4, 4});
+  {
+    bridge::Ambient::Replay replay(*captured, true);
+    CHECK(State() == State{true, at::kHalf, true});
+    CHECK((at::mm(x, x).scalar_type() == at::kHalf));
+  }
+  CHECK(State() == plain);
+  {
+    bridge::Ambient::Replay replay(*captured, false);
+    CHECK(State() == State{true, at::kHalf, false});
+  }
+  const auto off = bridge::Ambient::capture(cpu);
+  bridge::AutocastScope on(at::kCPU, at::kBFloat16);
+  const State outside;
+  {
+    bridge::Ambient::Replay replay(off, true);
+    CHECK_FALSE(State().enabled);
+    CHECK((at::mm(x, x).scalar_type() == at::kFloat));
+  }
+  CHECK(State() == outside);
+}
+
+TEST_CASE("ambient: a capture without the weight cache replays without it") {
+  std::unique_ptr<bridge::Ambient> captured;
+  {
+    bridge::NoWeightCacheScope none;
+    captured = std::make_unique<bridge::Ambient>(bridge::Ambient::capture(cpu));
+  }
+  CHECK(State().cache);
+  bridge::Ambient::Replay replay(*captured, true);
+  CHECK_FALSE(State().cache);
+}
+
+TEST_CASE("ambient: the replay of another thread's capture works on this one") {
+  torch::manual_seed(21);
+  std::unique_ptr<bridge::Ambient> captured;
+  at::Tensor expected;
+  std::thread([&] {
+    bridge::AutocastScope on(at::kCPU, at::kBFloat16);
+    captured = std::make_unique<bridge::Ambient>(bridge::Ambient::capture(cpu));
+    expected = dropped();
+  }).join();
+  CHECK_FALSE(State().enabled);
+  bridge::Ambient::Replay replay(*captured, false);
+  CHECK(State() == State{true, at::kBFloat16, false});
+  CHECK(test::same_bits(dropped(), expected));
+}
+
+TEST_CASE("ambient: a device without generator and autocast adds nothing") {
+  torch::manual_seed(2);
+  const auto ambient = bridge::Ambient::capture(c10::Device(c10::kMeta));
+  const auto expected = dropped();
+  bridge::Ambient::Replay replay(ambient, true);
+  CHECK(test::same_bits(dropped(), expected));
+}
+
+TEST_CASE("ambient: autocast scopes nest, and the last one out clears the cache and restores") {
+  const State plain;
+  auto weight = torch::randn({4, 4}).requires_grad_();
+  {
+    bridge::AutocastScope outer(at::kCPU, at::kBFloat16);
+    CHECK(depth() == 1);
+    const auto kept = autocast::cached_cast(at::kBFloat16, weight, c10::kCPU);
+    {
+      bridge::AutocastScope inner(at::kCPU, at::kHalf);
+      CHECK(depth() == 2);
+      CHECK((State().dtype == at::kHalf));
+      {
+        bridge::AutocastScope off(at::kCPU, at::ScalarType::Undefined);
+        CHECK_FALSE(State().enabled);
+        CHECK((at::mm(weight, weight).scalar_type() == at::kFloat));
+      }
+      CHECK(State().enabled);
+    }
+    CHECK((State().dtype == at::kBFloat16));
+    CHECK(autocast::cached_cast(at::kBFloat16, weight, c10::kCPU).is_same(kept));
+    CHECK(kept.use_count() == 2);  // the cache holds it too
+  }
+  CHECK(State() == plain);
+  CHECK(depth() == 0);
+  bridge::AutocastScope fresh(at::kCPU, at::kBFloat16);
+  const auto now = autocast::cached_cast(at::kBFloat16, weight, c10::kCPU);
+  CHECK(now.use_count() == 2);
+}
+
+TEST_CASE("ambient: the cache is empty after the last scope") {
+  auto weight = torch::randn({4, 4}).requires_grad_();
+  at::Tensor kept;
+  {
+    bridge::AutocastScope outer(at::kCPU, at::kBFloat16);
+    kept = autocast::cached_cast(at::kBFloat16, weight, c10::kCPU);
+    CHECK(kept.use_count() == 2);
+    { bridge::AutocastScope inner(at::kCPU, at::kBFloat16); }
+    CHECK(kept.use_count() == 2);
+  }
+  CHECK(kept.use_count() == 1);
+}
+
+TEST_CASE("ambient: without the weight cache each use casts anew") {
+  auto weight = torch::randn({4, 4}).requires_grad_();
+  bridge::AutocastScope on(at::kCPU, at::kBFloat16);
+  CHECK(cached(weight));
+  {
+    bridge::NoWeightCacheScope none;
+    CHECK_FALSE(cached(weight));
+    { bridge::NoWeightCacheScope nested; }
+    CHECK_FALSE(cached(weight));
+  }
+  CHECK(cached(weight));
+  const auto ambient = bridge::Ambient::capture(cpu);
+  bridge::Ambient::Replay replay(ambient, false);
+  CHECK_FALSE(cached(weight));
+}
+
+TEST_CASE("ambient: a device type without autocast is refused, and nothing has changed") {
+  const State plain;
+  CHECK_THROWS_AS(bridge::AutocastScope(at::kMeta, at::kBFloat16), c10::Error);
+  CHECK(State() == plain);
+  CHECK(depth() == 0);
+}
+
+TEST_CASE("ambient: captures on several threads keep their own autocast") {
+  std::vector<int> right(4);
+  std::vector<std::thread> running;
+  for (int t = 0; t < 4; ++t)
+    running.emplace_back([&, t] {
+      const auto dtype = t % 2 ? at::kHalf : at::kBFloat16;
+      for (int round = 0; round < 50; ++round) {
+        bridge::AutocastScope on(at::kCPU, dtype);
+        const auto ambient = bridge::Ambient::capture(cpu);
+        bridge::AutocastScope off(at::kCPU, at::ScalarType::Undefined);
+        bridge::Ambient::Replay replay(ambient, false);
+        right[t] += State() == State{true, dtype, false};
+      }
+    });
+  for (auto& thread : running) thread.join();
+  for (int count : right) CHECK(count == 50);
+}

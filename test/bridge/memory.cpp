@@ -1,0 +1,193 @@
+#include "test.hpp"
+
+#include <cstdint>
+#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/version.hpp>
+#include <limits>
+#include <memory>
+#include <thread>
+
+using namespace ikebana;
+
+namespace {
+
+const c10::Device cpu(c10::kCPU);
+at::Tensor bytes(int64_t count) { return torch::empty({count}, torch::kUInt8); }
+
+/// Bytes since it was made.
+struct Since {
+  bridge::MemoryCounter counter{cpu};
+  int64_t start = counter.now();
+  int64_t now() const { return counter.now() - start; }
+  int64_t peak() const { return counter.peak() - start; }
+};
+
+}  // namespace
+
+TEST_CASE("memory: exactly the bytes that were asked for are counted, and given back") {
+  Since since;
+  for (int64_t size : {1, 63, 64, 65, 4096, 1 << 20}) {
+    auto t = bytes(size);
+    CHECK(since.now() == size);
+    CHECK(bridge::counted(t));
+    t = at::Tensor();
+    CHECK(since.now() == 0);
+  }
+  auto matrix = torch::empty({10, 7}, torch::kDouble);
+  CHECK(since.now() == 560);
+  auto view = matrix.t();
+  CHECK(since.now() == 560);
+  CHECK(bridge::counted(view));
+}
+
+TEST_CASE("memory: blocks keep the alignment of LibTorch's own") {
+  bridge::MemoryCounter counter(cpu);
+  for (int64_t size = 1; size < 5000; size += 37)
+    CHECK(reinterpret_cast<std::uintptr_t>(bytes(size).data_ptr()) % 64 == 0);
+}
+
+TEST_CASE("memory: the peak is the most since the last reset, for each counter") {
+  Since since;
+  bytes(5000);
+  CHECK(since.peak() == 5000);
+  bridge::MemoryCounter second(cpu);
+  auto kept = bytes(1000);
+  CHECK(second.peak() - since.start == 1000);  // it began after the 5000 were gone
+  CHECK(since.peak() == 5000);
+  since.counter.reset_peak();
+  CHECK(since.peak() == 1000);
+  bytes(3000);
+  CHECK(since.peak() == 4000);
+  second.reset_peak();
+  CHECK(second.peak() - since.start == 1000);
+  CHECK(since.peak() == 4000);  // another's reset takes nothing away
+  const auto copy = since.counter;
+  bytes(7000);
+  CHECK(copy.peak() == since.counter.peak());
+}
+
+TEST_CASE("memory: what was there before, and foreign memory, is not counted") {
+  // The first counter of this process may have been made by another test: look below the counting allocator.
+  std::vector<float> mine(8);
+  Since since;
+  auto foreign = torch::from_blob(mine.data(), {8});
+  CHECK(since.now() == 0);
+  CHECK_FALSE(bridge::counted(foreign));
+  CHECK_FALSE(bridge::counted(at::Tensor()));
+  CHECK_FALSE(bridge::counted(torch::empty({0})));
+  CHECK_FALSE(bridge::counted(torch::empty({3}, torch::kMeta)));
+  CHECK_FALSE(bridge::counted(torch::eye(3).to_sparse()));
+  auto copy = foreign.clone();
+  CHECK(since.now() == 32);
+  CHECK(bridge::counted(copy));
+}
+
+TEST_CASE("memory: a storage that grows or shrinks is followed") {
+  Since since;
+  auto t = bytes(100);
+  t.resize_({400});
+  CHECK(since.now() == 400);
+  CHECK(since.peak() == 500);  // both are alive while one is copied
+  t.resize_({10});
+  CHECK(since.now() == 400);  // LibTorch keeps the storage
+  t.storage().unsafeGetStorageImpl()->set_data_ptr(at::DataPtr());
+  CHECK(since.now() == 0);
+}
+
+TEST_CASE("memory: the allocator keeps LibTorch's contract") {
+  Since since;
+  auto* allocator = c10::GetCPUAllocator();
+  REQUIRE((allocator->raw_deleter() != nullptr));
+  auto* raw = allocator->raw_allocate(100);
+  CHECK(since.now() == 100);
+  allocator->raw_deallocate(raw);
+  CHECK(since.now() == 0);
+
+  auto block = allocator->allocate(64);
+  CHECK(block.get() == block.get_context());
+  CHECK((block.get_deleter() == allocator->raw_deleter()));
+  CHECK(allocator->is_simple_data_ptr(block));
+  CHECK(block.device() == cpu);
+  std::memset(block.get(), 7, 64);
+  auto clone = allocator->clone(block.get(), 64);
+  CHECK(std::memcmp(block.get(), clone.get(), 64) == 0);
+  CHECK(since.now() == 128);
+
+  auto nothing = allocator->allocate(0);
+  CHECK(nothing.get() == nullptr);
+  CHECK((nothing.get_deleter() == allocator->raw_deleter()));
+  allocator->raw_deallocate(allocator->raw_allocate(0));
+  CHECK(since.now() == 128);
+}
+
+TEST_CASE("memory: an allocation that fails throws as before and counts nothing") {
+  Since since;
+  for (auto size : {std::size_t{1} << 60, std::numeric_limits<std::size_t>::max() - 8})
+    CHECK_THROWS_AS(c10::GetCPUAllocator()->allocate(size), c10::Error);
+  CHECK(since.now() == 0);
+}
+
+TEST_CASE("memory: a lazy clone costs nothing until it is written to") {
+  Since since;
+  auto t = torch::zeros({256}, torch::kUInt8);
+  auto lazy = at::_lazy_clone(t);
+  CHECK(since.now() == 256);
+  lazy.add_(1);
+  CHECK(since.now() == 512);
+  CHECK(t.sum().item<int64_t>() == 0);
+  CHECK(lazy.sum().item<int64_t>() == 256);
+}
+
+TEST_CASE("memory: what one thread takes another may give back") {
+  Since since;
+  std::vector<at::Tensor> taken;
+  std::thread([&] {
+    for (int i = 0; i < 100; ++i) taken.push_back(bytes(1000));
+  }).join();
+  CHECK(since.now() == 100 * 1000);
+  std::thread([&] { taken.clear(); }).join();
+  CHECK(since.now() == 0);
+  CHECK(since.peak() == 100 * 1000);
+}
+
+TEST_CASE("memory: four threads lose no byte") {
+  constexpr int threads = 4, rounds = 10000;
+  Since since;
+  std::vector<std::thread> running;
+  for (int t = 0; t < threads; ++t)
+    running.emplace_back([t] {
+      std::vector<at::DataPtr> held(8);
+      for (int i = 0; i < rounds; ++i)
+        held[i % 8] = c10::GetCPUAllocator()->allocate(static_cast<std::size_t>(1 + (i * 31 + t) % 999));
+    });
+  for (int i = 0; i < 100; ++i) {
+    bridge::MemoryCounter other(cpu);
+    other.reset_peak();
+    CHECK(other.peak() >= since.start);
+  }
+  for (auto& thread : running) thread.join();
+  CHECK(since.now() == 0);
+  CHECK(since.peak() > 0);
+  CHECK(since.peak() <= threads * 9 * 999);
+}
+
+TEST_CASE("memory: one allocator counts, however many counters there are") {
+  bridge::MemoryCounter first(cpu);
+  auto* allocator = c10::GetCPUAllocator();
+  bridge::MemoryCounter second(cpu);
+  CHECK(c10::GetCPUAllocator() == allocator);
+  auto t = bytes(10);
+  CHECK(first.now() == second.now());
+}
+
+TEST_CASE("memory: a device that nothing counts is refused by name") {
+  const auto said = test::message_of<Error>([] { bridge::MemoryCounter(c10::Device(c10::kMeta)); });
+  CHECK(test::contains(said, "does not count the memory of meta"));
+}
+
+TEST_CASE("version: the oldest LibTorch that is supported, or a newer one") {
+  static_assert(bridge::libtorch_version >= 208);
+  static_assert(bridge::has_device_statistics || bridge::libtorch_version < 209);
+  bridge::NodePointer node = torch::ones({1}).requires_grad_().exp().grad_fn();
+  CHECK(node->num_inputs() == 1);
+}

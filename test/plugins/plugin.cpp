@@ -1,0 +1,59 @@
+// One source, linked into several libraries with hidden symbols: each has its own copy of every
+// static.
+#include "plugin.hpp"
+
+#include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/saved_tensors.hpp>
+#include <memory>
+
+using namespace ikebana;
+
+namespace {
+
+struct Counting : bridge::SavedTensorHooks {
+  struct Hook : torch::autograd::SavedVariableHooks {
+    void call_pack_hook(const at::Tensor& tensor) override { kept = tensor.detach(); }
+    at::Tensor call_unpack_hook() override { return kept; }
+    at::Tensor kept;
+  };
+  std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
+    ++packed;
+    return std::make_unique<Hook>();
+  }
+  int packed = 0;
+};
+
+struct Scope {
+  Counting hooks;
+  bridge::SavedTensorScope scope{&hooks};
+};
+
+bool available() { return bridge::saved_tensor_hooks_available(); }
+const void* engine() { return &torch::autograd::Engine::get_default_engine(); }
+void* open() { return new Scope; }
+
+int close(void* scope) {
+  const std::unique_ptr<Scope> owned(static_cast<Scope*>(scope));
+  return owned->hooks.packed;
+}
+
+bool train() {
+  auto x = at::full({4}, 3.0).requires_grad_();
+  (x * x).sum().backward();  // a product saves two tensors
+  return at::equal(x.grad(), at::full({4}, 6.0));
+}
+
+std::int64_t bytes() { return bridge::MemoryCounter(c10::kCPU).now(); }
+void* take(std::int64_t count) { return new at::Tensor(at::empty({count}, at::kByte)); }
+void give_back(void* tensor) { delete static_cast<at::Tensor*>(tensor); }
+bool counted(const void* tensor) {
+  return bridge::counted(*static_cast<const at::Tensor*>(tensor));
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) const Plugin* ikebana_test_plugin() {
+  static const Plugin plugin{available, engine, open,      close,  train,
+                             bytes,     take,   give_back, counted};
+  return &plugin;
+}

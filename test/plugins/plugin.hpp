@@ -1,0 +1,21 @@
+#pragma once
+// What each plugin shows to the program that opens it; everything else in it is hidden.
+#include <cstdint>
+
+struct Plugin {
+  /// Whether its saved-tensor hooks can fire, and the engine that would ask for them.
+  bool (*available)();
+  const void* (*engine)();
+  /// Opens a scope on the calling thread; closing it tells how many tensors its hooks packed.
+  void* (*open)();
+  int (*close)(void* scope);
+  /// Trains a little; true where the gradients are right.
+  bool (*train)();
+  /// Memory of the CPU: bytes now; take and give back a tensor; is it counted?
+  std::int64_t (*bytes)();
+  void* (*take)(std::int64_t bytes);
+  void (*give_back)(void* tensor);
+  bool (*counted)(const void* tensor);
+};
+
+using PluginEntry = const Plugin* (*)();

@@ -1,0 +1,54 @@
+#pragma once
+// LibTorch defines CHECK; whichever header comes last wins silently, so its own goes first and away.
+#include <torch/torch.h>
+#undef CHECK
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+namespace test {
+
+/// True where both hold the same bits: same shape, type and contents, NaN equal to NaN.
+inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
+  if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;
+  auto x = a.detach().contiguous(), y = b.detach().contiguous();
+  return std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+}
+
+inline bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (!same_bits(a[i], b[i])) return false;
+  return true;
+}
+
+/// The largest |a - b| over all elements, relative to the largest |b|, in double precision.
+inline double worst_relative(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  double difference = 0, scale = 0;
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    auto x = a[i].detach().to(at::kDouble), y = b[i].detach().to(at::kDouble);
+    difference = std::max(difference, (x - y).abs().max().item<double>());
+    scale = std::max(scale, y.abs().max().item<double>());
+  }
+  return scale == 0 ? difference : difference / scale;
+}
+
+/// The message of the exception of type E that `f` throws; an empty string where it throws none.
+template <class E = std::exception, class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const E& e) {
+    return e.what();
+  }
+  return {};
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace test
