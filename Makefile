@@ -5,12 +5,12 @@ JOBS ?= $(shell scripts/jobs)
 
 # The CMake that setup puts into .venv where the system has none new enough.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
-unexport MAKEFLAGS MFLAGS MAKELEVEL
 
 # A folder that was configured before keeps its generator.
 generator = $(if $(wildcard build/$(1)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
 configure = cmake --preset $(1) --log-level=WARNING $(call generator,$(1)) >/dev/null
-build = cmake --build build/$(1) -j $(JOBS) --target $(2)
+# A Make started by CMake is no child of this one.
+build = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build build/$(1) -j $(JOBS) --target $(2)
 
 .PHONY: help demo test bench clean
 help:

@@ -1,6 +1,7 @@
 #pragma once
 // A batch is any value that holds tensors: an aggregate, a tuple, a torch::data::Example, a tensor.
-// All its tensors have the same size along the batch dimension; scalars and other values are shared.
+// All its tensors have the same size along the batch dimension; scalars and other values are
+// shared.
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/error.hpp>
 
@@ -71,7 +72,8 @@ Batch moved(const Batch& batch, c10::Device device) {
 
 /// A range of batches, as opposed to one batch.
 template <class T>
-concept Batches = std::ranges::range<T&> && !Text<T> && !std::is_same_v<std::remove_cv_t<T>, at::Tensor>;
+concept Batches =
+    std::ranges::range<T&> && !Text<T> && !std::is_same_v<std::remove_cv_t<T>, at::Tensor>;
 
 // What a model's forward takes and what an objective compares it with.
 template <class Batch>
@@ -80,8 +82,11 @@ decltype(auto) input_of(const Batch& batch) {
   else if constexpr (requires { batch.data; }) return (batch.data);
   else if constexpr (requires { batch.x; }) return (batch.x);
   else if constexpr (requires { std::get<0>(batch); }) return std::get<0>(batch);
-  else static_assert(sizeof(Batch) == 0, "ikebana: an objective needs the batch's fields `input` and `target` (or data, x; "
-                     "or a pair). Rename them, or write the objective as a lambda.");
+  else
+    static_assert(
+        sizeof(Batch) == 0,
+        "ikebana: an objective needs the batch's fields `input` and `target` (or data, x; "
+        "or a pair). Rename them, or write the objective as a lambda.");
 }
 template <class Batch>
 decltype(auto) target_of(const Batch& batch) {
@@ -89,8 +94,11 @@ decltype(auto) target_of(const Batch& batch) {
   else if constexpr (requires { batch.y; }) return (batch.y);
   else if constexpr (requires { batch.label; }) return (batch.label);
   else if constexpr (requires { std::get<1>(batch); }) return std::get<1>(batch);
-  else static_assert(sizeof(Batch) == 0, "ikebana: an objective needs the batch's fields `input` and `target` (or y, label; "
-                     "or a pair). Rename them, or write the objective as a lambda.");
+  else
+    static_assert(
+        sizeof(Batch) == 0,
+        "ikebana: an objective needs the batch's fields `input` and `target` (or y, label; "
+        "or a pair). Rename them, or write the objective as a lambda.");
 }
 
 }  // namespace detail

@@ -17,9 +17,12 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
 
   template <class Values>
   Core(detail::handle_of_t<Model> m, Values values)
-      : model(std::move(m)), mechanisms(std::move(values)), units(placed()),
+      : model(std::move(m)),
+        mechanisms(std::move(values)),
+        units(placed()),
         device(units.units()[0].module->parameters()[0].device()),
-        owned_(trained()), parameters((attach(), mechanisms), units) {}
+        owned_(trained()),
+        parameters((attach(), mechanisms), units) {}
   ~Core() { parameters.give_back(); }
 
   /// The onion around one unit, outermost first; `body` is what recompute does again.
@@ -27,17 +30,27 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   auto around_unit(const Unit& unit, const Body& body, Args&&... args) {
     auto& m = mechanisms;
     unit_was_run = true;
-    auto checkpointed = [&](auto&&... a) { return m.checkpoint.around_unit(unit, body, std::forward<decltype(a)>(a)...); };
-    auto offloaded = [&](auto&&... a) { return m.offload.around_unit(unit, checkpointed, std::forward<decltype(a)>(a)...); };
-    auto sharded = [&](auto&&... a) { return m.shard.around_unit(unit, offloaded, std::forward<decltype(a)>(a)...); };
-    auto gathered = [&](auto&&... a) { return parameters.around_unit(unit, sharded, std::forward<decltype(a)>(a)...); };
+    auto checkpointed = [&](auto&&... a) {
+      return m.checkpoint.around_unit(unit, body, std::forward<decltype(a)>(a)...);
+    };
+    auto offloaded = [&](auto&&... a) {
+      return m.offload.around_unit(unit, checkpointed, std::forward<decltype(a)>(a)...);
+    };
+    auto sharded = [&](auto&&... a) {
+      return m.shard.around_unit(unit, offloaded, std::forward<decltype(a)>(a)...);
+    };
+    auto gathered = [&](auto&&... a) {
+      return parameters.around_unit(unit, sharded, std::forward<decltype(a)>(a)...);
+    };
     return m.observe.around_unit(unit, gathered, std::forward<Args>(args)...);
   }
   /// The part of the onion that recompute does again.
   template <class Forward, class... Args>
   auto around_inner(const Unit& unit, const Forward& forward, Args&&... args) {
     auto& m = mechanisms;
-    auto quantized = [&](auto&&... a) { return m.quantize.around_unit(unit, forward, std::forward<decltype(a)>(a)...); };
+    auto quantized = [&](auto&&... a) {
+      return m.quantize.around_unit(unit, forward, std::forward<decltype(a)>(a)...);
+    };
     return m.precision.around_unit(unit, quantized, std::forward<Args>(args)...);
   }
 
@@ -66,7 +79,8 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   void state(StateDict& dict, Archive::Mode mode) {
     Archive archive(dict, mode);
     parameters.state(archive);
-    for (auto& item : units.units()[0].module->named_buffers()) archive.tensor(item.key(), item.value());
+    for (auto& item : units.units()[0].module->named_buffers())
+      archive.tensor(item.key(), item.value());
     archive.under("trainer");
     archive.number("step", attempts);
     generators(archive);
@@ -87,9 +101,9 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
 
  public:
   Parameters<Mechanisms<RecipeT>> parameters;
-  Gradients gradients;         // of the present step; kept to keep its memory
+  Gradients gradients;  // of the present step; kept to keep its memory
   detail::Later later;
-  std::int64_t attempts = 0;   // steps begun and not undone
+  std::int64_t attempts = 0;                     // steps begun and not undone
   std::size_t microbatch = 0, microbatches = 0;  // where the present step is
   bool unit_was_run = false;
   std::atomic<bool> busy = false;

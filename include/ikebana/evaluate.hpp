@@ -89,7 +89,8 @@ Evaluation evaluate(Core& core, Range& batches, const Metrics& metrics) {
     for (const auto& metric : fresh) metric.update(here, loss.outputs);
   }
   if (!(sums.count() > 0))
-    throw BadBatch("evaluate: the loader gave nothing to count. Give it at least one batch with a target.");
+    throw BadBatch(
+        "evaluate: the loader gave nothing to count. Give it at least one batch with a target.");
   Evaluation found{sums.mean(), sums.count(), {}};
   for (const auto& metric : fresh) found.metrics.emplace_back(metric.name(), metric.value());
   return found;

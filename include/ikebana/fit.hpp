@@ -21,8 +21,8 @@ using batch_of_t =
 
 }  // namespace detail
 
-/// Batches of any loader with its type erased: what `FitOptions::validate` takes. Refers to the loader,
-/// which must live as long.
+/// Batches of any loader with its type erased: what `FitOptions::validate` takes. Refers to the
+/// loader, which must live as long.
 template <class Batch>
 class BatchSource {
  public:
@@ -49,7 +49,7 @@ class BatchSource {
 struct Epoch {
   std::int64_t epoch = 0;  ///< from 0
   std::int64_t steps = 0;
-  double loss = 0;         ///< mean of the steps' losses
+  double loss = 0;  ///< mean of the steps' losses
   double seconds = 0;
   std::optional<Evaluation> validation;
 };
@@ -64,8 +64,8 @@ struct FitOptions {
   std::vector<Metric<Batch>> metrics = {};
   std::function<void(const Report&)> on_step = {};
   std::function<void(const Epoch&)> on_epoch = {};
-  std::function<bool()> stop = {};    ///< asked after every step; may read what another thread writes
-  bool progress = true;               ///< drawn on a terminal only
+  std::function<bool()> stop = {};  ///< asked after every step; may read what another thread writes
+  bool progress = true;             ///< drawn on a terminal only
 };
 
 namespace detail {
@@ -102,8 +102,8 @@ bool fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options
 
 }  // namespace detail
 
-/// Trains for some epochs. Reads each step's loss, so it waits for the device once a step; write the
-/// loop around `step` where that matters.
+/// Trains for some epochs. Reads each step's loss, so it waits for the device once a step; write
+/// the loop around `step` where that matters.
 template <class Trainer, class Range, class Batch>
 History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options) {
   if (options.epochs < 0 || options.batches_per_step < 1)
@@ -117,7 +117,8 @@ History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options) {
     auto begin = std::chrono::steady_clock::now();
     bool stopped = detail::fit_epoch(trainer, loader, options, epoch, progress);
     epoch.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (epoch.steps == 0) throw BadBatch("fit: the loader gave no batch. Give it data, and mind drop_last.");
+    if (epoch.steps == 0)
+      throw BadBatch("fit: the loader gave no batch. Give it data, and mind drop_last.");
     if (options.validate) {
       auto batches = options.validate.batches();
       epoch.validation = trainer.evaluate(batches, options.metrics);

@@ -1,6 +1,7 @@
 #pragma once
-// Every point of a step at which mechanisms are asked, with the answer of one that has nothing to say.
-// The order of the calls is step.hpp. A Mechanism hides what it answers otherwise; nothing is virtual.
+// Every point of a step at which mechanisms are asked, with the answer of one that has nothing to
+// say. The order of the calls is step.hpp. A Mechanism hides what it answers otherwise; nothing is
+// virtual.
 #include <ikebana/batch.hpp>
 #include <ikebana/detail/later.hpp>
 #include <ikebana/grammar/vocabulary.hpp>
@@ -71,9 +72,10 @@ struct Hooks {
   // 3. Shard: gradients of this microbatch may travel; decided before its forward.
   void may_travel(bool /*is_last*/) {}
 
-  // 4, 8, 12. Where a parameter rests and what a unit computes with (parameters/). `rest` turns full
-  // parameters into masters, `gather` masters into fresh working copies, `reduce` the gradients of
-  // working copies into those of masters. A mechanism that overrides `gather` moves parameters.
+  // 4, 8, 12. Where a parameter rests and what a unit computes with (parameters/). `rest` turns
+  // full parameters into masters, `gather` masters into fresh working copies, `reduce` the
+  // gradients of working copies into those of masters. A mechanism that overrides `gather` moves
+  // parameters.
   Tensors rest(const Unit&, Tensors full) { return full; }
   Tensors gather(const Unit&, Tensors masters) { return masters; }
   Tensors reduce(const Unit&, Tensors gradients) { return gradients; }

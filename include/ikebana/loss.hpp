@@ -27,8 +27,8 @@ class Count {
   Count(Number items) : items_(static_cast<double>(items)) {}
   Count(const at::Tensor& items) : tensor_(items.detach()) {
     if (items.numel() != 1)
-      throw BadBatch("count: expected one number, got a tensor of shape " + c10::str(items.sizes()) +
-                     ". Sum it first: Loss{sum, mask.sum()}.");
+      throw BadBatch("count: expected one number, got a tensor of shape " +
+                     c10::str(items.sizes()) + ". Sum it first: Loss{sum, mask.sum()}.");
   }
 
   bool on_device() const { return tensor_.defined(); }
@@ -67,9 +67,10 @@ struct Term {
   double scale = 1;
 };
 
-/// The loss of one microbatch: a differentiable one-element sum and the number of items it sums over
-/// (tokens, rows, pixels; masked items not counted). `outputs` (rows first) come back in the report;
-/// `terms` are further parts. Nobody divides before the step does, so microbatches weigh right.
+/// The loss of one microbatch: a differentiable one-element sum and the number of items it sums
+/// over (tokens, rows, pixels; masked items not counted). `outputs` (rows first) come back in the
+/// report; `terms` are further parts. Nobody divides before the step does, so microbatches weigh
+/// right.
 struct Loss {
   at::Tensor sum;
   Count count;

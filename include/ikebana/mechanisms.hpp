@@ -30,19 +30,22 @@ class Mechanism<Many<Policies...>> : public Hooks {
       (detail::overrides_backward<Mechanism<Policies>> || ...);
 
   template <class Values>
-  explicit Mechanism(Values& values) : all_{Mechanism<Policies>(values.template take<Policies>())...} {}
+  explicit Mechanism(Values& values)
+      : all_{Mechanism<Policies>(values.template take<Policies>())...} {}
 
   template <class Next>
   decltype(auto) around_step(Next&& next) {
-    return around<0>([](auto& mechanism, auto&& inner) -> decltype(auto) {
-      return mechanism.around_step(inner);
-    }, next);
+    return around<0>([](auto& mechanism,
+                        auto&& inner) -> decltype(auto) { return mechanism.around_step(inner); },
+                     next);
   }
   template <class Next>
   decltype(auto) around_phase(Phase phase, Next&& next) {
-    return around<0>([phase](auto& mechanism, auto&& inner) -> decltype(auto) {
-      return mechanism.around_phase(phase, inner);
-    }, next);
+    return around<0>(
+        [phase](auto& mechanism, auto&& inner) -> decltype(auto) {
+          return mechanism.around_phase(phase, inner);
+        },
+        next);
   }
   void before_unit_backward(const Unit& unit) {
     each([&](auto& mechanism) { mechanism.before_unit_backward(unit); });
@@ -60,7 +63,9 @@ class Mechanism<Many<Policies...>> : public Hooks {
   void end_step(const Gradients& gradients, Report& report) noexcept {
     each([&](auto& mechanism) { mechanism.end_step(gradients, report); });
   }
-  void abort() noexcept { each([](auto& mechanism) { mechanism.abort(); }); }
+  void abort() noexcept {
+    each([](auto& mechanism) { mechanism.abort(); });
+  }
   void attach(c10::Device device, const UnitTable& table) {
     each([&](auto& mechanism) { mechanism.attach(device, table); });
   }
@@ -74,7 +79,8 @@ class Mechanism<Many<Policies...>> : public Hooks {
   template <std::size_t I, class Ask, class Next>
   decltype(auto) around(Ask ask, Next&& next) {
     if constexpr (I == sizeof...(Policies)) return next();
-    else return ask(std::get<I>(all_), [&]() -> decltype(auto) { return around<I + 1>(ask, next); });
+    else
+      return ask(std::get<I>(all_), [&]() -> decltype(auto) { return around<I + 1>(ask, next); });
   }
 
   std::tuple<Mechanism<Policies>...> all_;
@@ -84,30 +90,38 @@ template <class Recipe>
 struct Mechanisms;
 template <class ObserveP, class CaptureP, class ShardP, class OffloadP, class CheckpointP,
           class PrecisionP, class PruneP, class QuantizeP, class AccumulateP, class ObjectiveP,
-          class ClipP, class OptimizerP, class ScheduleP, class AverageP, class FreezeP, class DeviceP>
-struct Mechanisms<Recipe<ObserveP, CaptureP, ShardP, OffloadP, CheckpointP, PrecisionP, PruneP,
-                         QuantizeP, AccumulateP, ObjectiveP, ClipP, OptimizerP, ScheduleP, AverageP,
-                         FreezeP, DeviceP>> {
+          class ClipP, class OptimizerP, class ScheduleP, class AverageP, class FreezeP,
+          class DeviceP>
+struct Mechanisms<
+    Composed<ObserveP, CaptureP, ShardP, OffloadP, CheckpointP, PrecisionP, PruneP, QuantizeP,
+           AccumulateP, ObjectiveP, ClipP, OptimizerP, ScheduleP, AverageP, FreezeP, DeviceP>> {
   /// Each is built from its policy's value: the one given, or the default.
   template <class Values>
   explicit Mechanisms(Values values)
-      : observe(values), capture(values.template take<CaptureP>()),
-        shard(values.template take<ShardP>()), offload(values.template take<OffloadP>()),
+      : observe(values),
+        capture(values.template take<CaptureP>()),
+        shard(values.template take<ShardP>()),
+        offload(values.template take<OffloadP>()),
         checkpoint(values.template take<CheckpointP>()),
-        precision(values.template take<PrecisionP>()), prune(values.template take<PruneP>()),
+        precision(values.template take<PrecisionP>()),
+        prune(values.template take<PruneP>()),
         quantize(values.template take<QuantizeP>()),
         accumulate(values.template take<AccumulateP>()),
-        objective(values.template take<ObjectiveP>()), clip(values.template take<ClipP>()),
+        objective(values.template take<ObjectiveP>()),
+        clip(values.template take<ClipP>()),
         optimizer(values.template take<OptimizerP>()),
-        schedule(values.template take<ScheduleP>()), average(values.template take<AverageP>()),
-        freeze(values.template take<FreezeP>()), device(values.template take<DeviceP>()) {}
+        schedule(values.template take<ScheduleP>()),
+        average(values.template take<AverageP>()),
+        freeze(values.template take<FreezeP>()),
+        device(values.template take<DeviceP>()) {}
 
   /// Calls `f(mechanism)` for each, outermost first.
   template <class F>
   void each(F&& f) {
     observe.each(f);
     f(capture), f(shard), f(offload), f(checkpoint), f(precision), f(prune), f(quantize);
-    f(accumulate), f(objective), f(clip), f(optimizer), f(schedule), f(average), f(freeze), f(device);
+    f(accumulate), f(objective), f(clip), f(optimizer), f(schedule), f(average), f(freeze),
+        f(device);
   }
 
   /// True where a mechanism hears of a unit's backward; hooks are attached only then.
@@ -118,9 +132,9 @@ struct Mechanisms<Recipe<ObserveP, CaptureP, ShardP, OffloadP, CheckpointP, Prec
       detail::any_gathers<Mechanism<ShardP>, Mechanism<OffloadP>, Mechanism<PrecisionP>,
                           Mechanism<PruneP>, Mechanism<QuantizeP>>;
   /// True where working copies stay between steps, and are only made anew by `publish`.
-  static constexpr bool keeps_working =
-      Mechanism<ShardP>::keeps_working || Mechanism<OffloadP>::keeps_working ||
-      Mechanism<PrecisionP>::keeps_working;
+  static constexpr bool keeps_working = Mechanism<ShardP>::keeps_working ||
+                                        Mechanism<OffloadP>::keeps_working ||
+                                        Mechanism<PrecisionP>::keeps_working;
   static constexpr bool per_unit = Mechanism<ShardP>::per_unit || Mechanism<OffloadP>::per_unit ||
                                    Mechanism<CheckpointP>::per_unit ||
                                    Mechanism<PrecisionP>::per_unit;

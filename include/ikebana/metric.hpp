@@ -15,7 +15,9 @@ class Metric {
     requires(!std::is_same_v<std::decay_t<M>, Metric>)
   Metric(M metric) : name_(metric.name) {
     auto held = std::make_shared<M>(std::move(metric));
-    update_ = [held](const Batch& batch, const at::Tensor& outputs) { held->update(batch, outputs); };
+    update_ = [held](const Batch& batch, const at::Tensor& outputs) {
+      held->update(batch, outputs);
+    };
     value_ = [held] { return static_cast<double>(held->value()); };
     fresh_ = [start = *held] { return Metric(start); };
   }
@@ -23,7 +25,8 @@ class Metric {
   /// Throws where the loss gave no outputs.
   void update(const Batch& batch, const at::Tensor& outputs) const {
     if (!outputs.defined())
-      throw Error("evaluate: metric `" + name_ + "` needs the model's outputs, and the loss gave none. Return "
+      throw Error("evaluate: metric `" + name_ +
+                  "` needs the model's outputs, and the loss gave none. Return "
                   "Loss{sum, count, outputs}.");
     update_(batch, outputs);
   }
@@ -42,8 +45,7 @@ template <class Batch, class M>
 void append(std::vector<Metric<Batch>>& list, M metric) {
   if constexpr (std::is_same_v<M, std::vector<Metric<Batch>>>)
     list.insert(list.end(), metric.begin(), metric.end());
-  else
-    list.emplace_back(std::move(metric));
+  else list.emplace_back(std::move(metric));
 }
 }  // namespace detail
 
@@ -57,7 +59,8 @@ struct Accuracy {
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
     const at::Tensor& target = detail::target_of(batch);
-    bool classes_last = outputs.dim() == target.dim() + 1 && outputs.sizes().slice(0, target.dim()) == target.sizes();
+    bool classes_last = outputs.dim() == target.dim() + 1 &&
+                        outputs.sizes().slice(0, target.dim()) == target.sizes();
     at::Tensor guess = outputs.argmax(classes_last ? -1 : 1);
     at::Tensor counts = target != ignore_index;
     at::Tensor right = ((guess == target) & counts).sum(), all = counts.sum();
@@ -65,7 +68,8 @@ struct Accuracy {
     seen = seen.defined() ? seen + all : all;
   }
   double value() const {
-    if (!seen.defined() || seen.item<double>() == 0) throw Error("Accuracy: it has seen no target.");
+    if (!seen.defined() || seen.item<double>() == 0)
+      throw Error("Accuracy: it has seen no target.");
     return hits.item<double>() / seen.item<double>();
   }
 };

@@ -23,8 +23,8 @@ struct UnitsOf<torch::nn::SequentialImpl> {
 struct Unit {
   std::string name;
   std::shared_ptr<torch::nn::Module> module;
-  std::vector<std::string> names;       ///< of the parameters below
-  std::vector<at::Tensor> parameters;   ///< those that no inner unit owns
+  std::vector<std::string> names;      ///< of the parameters below
+  std::vector<at::Tensor> parameters;  ///< those that no inner unit owns
   std::size_t index = 0;
   bool is_root() const { return index == 0; }
 };
@@ -76,8 +76,9 @@ struct is_unit<void> {
 
 }  // namespace detail
 
-/// All units of a model, found once by walking its modules, the root first. A parameter belongs to its
-/// innermost unit; one that two units share, to the root. Costs a walk when the trainer is made.
+/// All units of a model, found once by walking its modules, the root first. A parameter belongs to
+/// its innermost unit; one that two units share, to the root. Costs a walk when the trainer is
+/// made.
 class UnitTable {
  public:
   template <class Model>
@@ -91,11 +92,13 @@ class UnitTable {
     return table;
   }
 
-  /// The unit of a module. Throws BadModel for a module that was not there when the trainer was made.
+  /// The unit of a module. Throws BadModel for a module that was not there when the trainer was
+  /// made.
   const Unit& at(const torch::nn::Module* module) const {
     auto found = index_.find(module);
     if (found == index_.end())
-      throw BadModel("run: this " + module->name() + " is not one of the model's units. Register it in "
+      throw BadModel("run: this " + module->name() +
+                     " is not one of the model's units. Register it in "
                      "the model before the trainer is made.");
     return units_[found->second];
   }
@@ -107,7 +110,8 @@ class UnitTable {
     units_.push_back({name, std::move(module), {}, {}, units_.size()});
   }
   /// The innermost unit on the path of a name: `blocks.0.linear.weight` lies in `blocks.0`.
-  std::size_t innermost(const std::string& name, const std::map<std::string, std::size_t>& by_name) {
+  std::size_t innermost(const std::string& name,
+                        const std::map<std::string, std::size_t>& by_name) {
     for (std::size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0;
          dot = name.rfind('.', dot - 1)) {
       auto found = by_name.find(name.substr(0, dot));

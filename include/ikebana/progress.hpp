@@ -8,15 +8,17 @@
 
 namespace ikebana {
 
-/// One line on stderr, drawn anew ten times a second at most: bar, loss, items a second, learning rate,
-/// and the gradient norm and memory where a policy tells them. Reading them waits for the device.
+/// One line on stderr, drawn anew ten times a second at most: bar, loss, items a second, learning
+/// rate, and the gradient norm and memory where a policy tells them. Reading them waits for the
+/// device.
 class Progress {
  public:
   /// `loader` is asked for its size where it has one.
   template <class Loader>
   Progress(bool wanted, std::int64_t epochs, const Loader& loader, const char* items = "items")
       : on_(wanted && isatty(STDERR_FILENO)), epochs_(epochs), items_(items) {
-    if constexpr (requires { std::size(loader); }) steps_ = static_cast<std::int64_t>(std::size(loader));
+    if constexpr (requires { std::size(loader); })
+      steps_ = static_cast<std::int64_t>(std::size(loader));
   }
   Progress(bool wanted, std::int64_t steps, const char* items)
       : on_(wanted && isatty(STDERR_FILENO)), epochs_(1), steps_(steps), items_(items) {}
@@ -30,13 +32,17 @@ class Progress {
     done_ += report.count();
     auto now = Clock::now();
     ++step_;
-    if (!on_ || (drawn_ && step_ != steps_ && now - drawn_at_ < std::chrono::milliseconds(100))) return;
+    if (!on_ || (drawn_ && step_ != steps_ && now - drawn_at_ < std::chrono::milliseconds(100)))
+      return;
     double seconds = std::chrono::duration<double>(now - begin_).count();
-    std::string line = epochs_ > 1 ? "epoch " + std::to_string(epoch + 1) + "/" + std::to_string(epochs_) + " " : "";
-    line += bar() + text("  loss %.4f", report.loss()) + text("  %.0f ", done_ / seconds) + items_ + "/s" +
-            text("  lr %.2e", report.learning_rate);
+    std::string line =
+        epochs_ > 1 ? "epoch " + std::to_string(epoch + 1) + "/" + std::to_string(epochs_) + " "
+                    : "";
+    line += bar() + text("  loss %.4f", report.loss()) + text("  %.0f ", done_ / seconds) + items_ +
+            "/s" + text("  lr %.2e", report.learning_rate);
     if (auto norm = report.grad_norm()) line += text("  norm %.2f", *norm);
-    if (report.peak_bytes) line += text("  %.0f MiB", static_cast<double>(*report.peak_bytes) / 1048576);
+    if (report.peak_bytes)
+      line += text("  %.0f MiB", static_cast<double>(*report.peak_bytes) / 1048576);
     std::fprintf(stderr, "\r%s\033[K", line.c_str());
     std::fflush(stderr);
     drawn_ = true, drawn_at_ = now;

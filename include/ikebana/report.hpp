@@ -1,5 +1,6 @@
 #pragma once
-// What a step tells. Its numbers stay on the device until someone reads them: reading is what waits.
+// What a step tells. Its numbers stay on the device until someone reads them: reading is what
+// waits.
 #include <cmath>
 #include <ikebana/loss.hpp>
 #include <optional>
@@ -22,8 +23,9 @@ class Report {
   double loss() const {
     double value = detail::number(mean) / (late ? late->value() : 1.0);
     if (must_be_finite && !std::isfinite(value))
-      throw NonFinite("report: the loss is " + std::to_string(value) +
-                      "; the parameters were not updated. Lower the learning rate or check the batch.");
+      throw NonFinite(
+          "report: the loss is " + std::to_string(value) +
+          "; the parameters were not updated. Lower the learning rate or check the batch.");
     return value;
   }
   /// One named term of the loss, without its scale. Throws where there is none of that name.
@@ -57,8 +59,8 @@ class Report {
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Report& report) {
-  out << "step " << report.step << "  loss " << detail::number(report.mean) /
-                                                    (report.late ? report.late->value() : 1.0);
+  out << "step " << report.step << "  loss "
+      << detail::number(report.mean) / (report.late ? report.late->value() : 1.0);
   for (const auto& part : report.parts)
     if (!part.name.empty()) out << "  " << part.name << ' ' << report.term(part.name);
   out << "  lr " << report.learning_rate;

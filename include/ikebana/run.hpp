@@ -19,8 +19,7 @@ auto call_forward(Holder& holder, Run& run, Args&&... args) {
     else return holder.forward(std::forward<Args>(args)...);
   else if constexpr (requires { holder->forward(run, args...); })
     return holder->forward(run, args...);
-  else
-    return holder->forward(std::forward<Args>(args)...);
+  else return holder->forward(std::forward<Args>(args)...);
 }
 
 /// A holder that owns its module, of whatever was given to `run`.
@@ -28,8 +27,7 @@ template <class Holder>
 auto owning(Holder& holder) {
   if constexpr (std::is_base_of_v<torch::nn::Module, Holder>)
     return std::static_pointer_cast<Holder>(holder.shared_from_this());
-  else
-    return holder;
+  else return holder;
 }
 
 template <class Unit, class Model>
@@ -40,9 +38,10 @@ inline constexpr bool runnable =
 
 }  // namespace detail
 
-/// Given to a model's `loss` and to objectives. `run(unit, args...)` computes `unit->forward(args...)`
-/// inside every mechanism that works unit by unit. Arguments and results may be any values; tensors in
-/// them are seen. A small value: copy it freely, while the trainer lives.
+/// Given to a model's `loss` and to objectives. `run(unit, args...)` computes
+/// `unit->forward(args...)` inside every mechanism that works unit by unit. Arguments and results
+/// may be any values; tensors in them are seen. A small value: copy it freely, while the trainer
+/// lives.
 template <class Core>
 class Run {
  public:
@@ -52,7 +51,8 @@ class Run {
   auto operator()(Holder&& holder, Args&&... args) {
     using Module = std::remove_cvref_t<Holder>;
     if constexpr (!detail::runnable<Module, typename Core::Model>) {
-      (void)sizeof(refuse::UndeclaredUnit<detail::impl_of_t<Module>, detail::impl_of_t<typename Core::Model>>);
+      (void)sizeof(refuse::UndeclaredUnit<detail::impl_of_t<Module>,
+                                          detail::impl_of_t<typename Core::Model>>);
     } else {
       const Unit& unit = core_->units.at(detail::module_of(holder).get());
       return core_->around_unit(unit, body(unit, holder), std::forward<Args>(args)...);
@@ -86,11 +86,12 @@ class Run {
               evaluating = evaluating](auto&&... args) mutable {
         auto alive = core.lock();
         if (!alive)
-          throw BadRecompute("checkpoint: backward came after the trainer was destroyed, and it needs the "
-                             "trainer to compute a unit again. Keep the trainer as long as the graph.");
+          throw BadRecompute(
+              "checkpoint: backward came after the trainer was destroyed, and it needs the "
+              "trainer to compute a unit again. Keep the trainer as long as the graph.");
         using Held = std::remove_reference_t<decltype(holder)>;
-        return typename Run::template Body<Held>{alive.get(), unit, &holder, evaluating}(
-            std::forward<decltype(args)>(args)...);
+        return typename Run::template Body<Held>{alive.get(), unit, &holder,
+                                                 evaluating}(std::forward<decltype(args)>(args)...);
       };
     }
   };
@@ -102,18 +103,20 @@ class Run {
   Core* core_;
 };
 
-/// `Run` with its type erased, for a `loss` that lives in a .cpp: `Loss loss(Runner& run, const Batch&)`.
-/// Costs a few allocations a unit. Units are checked when they are run, not when compiled.
+/// `Run` with its type erased, for a `loss` that lives in a .cpp: `Loss loss(Runner& run, const
+/// Batch&)`. Costs a few allocations a unit. Units are checked when they are run, not when
+/// compiled.
 class Runner {
  public:
   template <class Core>
   explicit Runner(Run<Core>& run)
       : evaluating(run.evaluating),
-        around_([run](std::shared_ptr<torch::nn::Module> module, Erased body, Tensors inputs) mutable {
-          const Unit& unit = run.core_->units.at(module.get());
-          return run.core_->around_unit(unit, ErasedBody<Run<Core>>{&run, &unit, std::move(body)},
-                                        std::move(inputs));
-        }) {}
+        around_(
+            [run](std::shared_ptr<torch::nn::Module> module, Erased body, Tensors inputs) mutable {
+              const Unit& unit = run.core_->units.at(module.get());
+              return run.core_->around_unit(
+                  unit, ErasedBody<Run<Core>>{&run, &unit, std::move(body)}, std::move(inputs));
+            }) {}
 
   template <class Holder, class... Args>
   auto operator()(Holder& holder, Args&&... args) {
@@ -124,8 +127,8 @@ class Runner {
     Erased body = [kept, other, holder = detail::owning(holder), run = *this](Tensors in) mutable {
       auto mine = kept;
       put(mine, in);
-      Result result = std::apply(
-          [&](auto&... arg) { return detail::call_forward(holder, run, arg...); }, mine);
+      Result result =
+          std::apply([&](auto&... arg) { return detail::call_forward(holder, run, arg...); }, mine);
       Tensors out = taken(result);
       *other = std::move(result);
       return out;
@@ -153,8 +156,10 @@ class Runner {
     auto owned() const {
       return [core = run->core_->weak_from_this(), unit = unit, body = body](Tensors inputs) {
         auto alive = core.lock();
-        if (!alive) throw BadRecompute("checkpoint: backward came after the trainer was destroyed. Keep the "
-                                       "trainer as long as the graph.");
+        if (!alive)
+          throw BadRecompute(
+              "checkpoint: backward came after the trainer was destroyed. Keep the "
+              "trainer as long as the graph.");
         return alive->around_inner(*unit, body, std::move(inputs));
       };
     }
@@ -174,8 +179,8 @@ class Runner {
   std::function<Tensors(std::shared_ptr<torch::nn::Module>, Erased, Tensors)> around_;
 };
 
-/// Runs a unit and wraps nothing: for a model used by hand, outside any trainer. Throws where a trainer
-/// has taken the unit's parameters away.
+/// Runs a unit and wraps nothing: for a model used by hand, outside any trainer. Throws where a
+/// trainer has taken the unit's parameters away.
 struct Plain {
   bool evaluating = true;
   template <class Holder, class... Args>

@@ -5,33 +5,34 @@
 
 namespace ikebana {
 
-/// One update of the parameters from `batch`: one batch, which is cut into microbatches, or a range of
-/// batches, each of which is one. An exception before "nothing may throw" undoes the step.
+/// One update of the parameters from `batch`: one batch, which is cut into microbatches, or a range
+/// of batches, each of which is one. An exception before "nothing may throw" undoes the step.
 template <class Core, class Batch>
 Report step(Core& core, const Batch& batch) {
   auto& m = core.mechanisms;
   return detail::around_step(m, [&] {
     detail::Transaction transaction(core);
-    auto here = m.observe.around_phase(Phase::Data, [&] { return detail::place(m.device, batch, core.device); });
-    auto microbatches = detail::cut(m.accumulate, here);                                          // 1
-    Totals totals(m.objective, core.model, microbatches, m.shard);                                // 2
+    auto here = m.observe.around_phase(Phase::Data,
+                                       [&] { return detail::place(m.device, batch, core.device); });
+    auto microbatches = detail::cut(m.accumulate, here);            // 1
+    Totals totals(m.objective, core.model, microbatches, m.shard);  // 2
     detail::Outputs outputs;
     Run run(core, /*evaluating=*/false);
 
     for (const auto& microbatch : microbatches) {
       transaction.next_microbatch(std::size(microbatches));
-      m.shard.may_travel(transaction.is_last());                                                  // 3
+      m.shard.may_travel(transaction.is_last());  // 3
       at::Tensor root = m.observe.around_phase(Phase::Forward, [&] {
-        Loss loss = core.parameters.around_model(core.units.units()[0], [&] {                     // 4
+        Loss loss = core.parameters.around_model(core.units.units()[0], [&] {  // 4
           return m.precision.around_forward([&] {
-            return m.objective.loss(run, core.model, microbatch);                                 // 5
+            return m.objective.loss(run, core.model, microbatch);  // 5
           });
         });
         outputs.add(loss);
-        return totals.root(loss);                                                                 // 6
+        return totals.root(loss);  // 6
       });
       m.observe.around_phase(Phase::Backward, [&] {
-        core.parameters.backward(m.precision.scale(root));                                        // 7, 8
+        core.parameters.backward(m.precision.scale(root));  // 7, 8
       });
     }
 
@@ -40,25 +41,24 @@ Report step(Core& core, const Batch& batch) {
       Gradients& gradients = core.gradients;
       const Masters& masters = core.parameters.masters();
       totals.finish(gradients, m.shard);
-      m.precision.unscale(gradients);                                                             // 9
+      m.precision.unscale(gradients);  // 9
       m.clip.clip(gradients, m.shard);
-      m.precision.accept(gradients, totals.mean(), m.shard, core.later);                          // 10
+      m.precision.accept(gradients, totals.mean(), m.shard, core.later);  // 10
       m.clip.accept(gradients, totals.mean(), m.shard, core.later);
       transaction.check_first_step(totals);
       auto rate = [&](double base) { return m.schedule.rate(base, core.attempts); };
       m.each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
+      Report report = transaction.report(totals, outputs, rate(m.optimizer.base_lr()));
 
       transaction.commit();  // from here on nothing may throw
       if (!detail::rejected(gradients)) {
-        m.optimizer.update(masters, gradients);                                                   // 11
-        m.average.after_update(masters, gradients);
-        m.prune.after_update(masters, gradients);
-        core.parameters.publish();                                                                // 12
+        m.optimizer.update(masters, gradients);  // 11
+        m.each([&](auto& mechanism) { mechanism.after_update(masters, gradients); });
+        core.parameters.publish();  // 12
       }
       core.forget_gradients();
-      Report report = transaction.report(totals, gradients, rate(m.optimizer.base_lr()));         // 13
-      report.outputs = outputs.joined();
-      m.each([&](auto& mechanism) { mechanism.end_step(gradients, report); });
+      m.each([&](auto& mechanism) { mechanism.end_step(gradients, report); });  // 13
+      transaction.stop_clock(report);
       return report;
     });
   });

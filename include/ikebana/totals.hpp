@@ -28,7 +28,8 @@ class Totals {
   at::Tensor root(const Loss& loss) {
     at::Tensor root;
     std::size_t i = 0;
-    each_term(loss, [&](const std::string& name, const at::Tensor& sum, const Count& count, double scale) {
+    each_term(loss, [&](const std::string& name, const at::Tensor& sum, const Count& count,
+                        double scale) {
       check_term(name, sum);
       see(i, count);
       at::Tensor part = late() ? sum : divisor(i, count).divide(sum);
@@ -38,8 +39,9 @@ class Totals {
     });
     refuse_unequal_late(loss);
     if (!root.requires_grad())
-      throw BadModel("loss: it depends on no parameter that is trained. Compute it from the model's "
-                     "output, with gradients enabled.");
+      throw BadModel(
+          "loss: it depends on no parameter that is trained. Compute it from the model's "
+          "output, with gradients enabled.");
     at::Tensor value = root.detach();
     mean_ = mean_.defined() ? mean_ + value : value;
     return root;
@@ -71,7 +73,7 @@ class Totals {
     }
   }
 
-  void report(Report& report) const noexcept {
+  void report(Report& report) const {
     report.mean = mean_;
     if (late()) report.late = seen_[0];
     report.items = early_.empty() ? seen_[0] : early_[0];
@@ -86,8 +88,10 @@ class Totals {
   static std::vector<Count> as_list(std::vector<Count> counts) { return counts; }
   static void refuse_zero(const Count& count) {
     if (count.readable() && !(count.value() > 0))
-      throw BadBatch("loss: it counts " + std::to_string(count.value()) + " items. Every target may be "
-                     "masked or ignored; skip such a batch, or return the number of items summed over.");
+      throw BadBatch(
+          "loss: it counts " + std::to_string(count.value()) +
+          " items. Every target may be "
+          "masked or ignored; skip such a batch, or return the number of items summed over.");
   }
   static void check_term(const std::string& name, const at::Tensor& sum) {
     if (sum.numel() != 1)
@@ -108,8 +112,9 @@ class Totals {
   const Count& divisor(std::size_t i, const Count& own) const {
     if (!early_.empty()) {
       if (early_.size() != 1 && i >= early_.size())
-        throw BadModel("loss: count(batch) tells " + std::to_string(early_.size()) +
-                       " counts, the loss has more terms. Return one for each term, or one for all.");
+        throw BadModel(
+            "loss: count(batch) tells " + std::to_string(early_.size()) +
+            " counts, the loss has more terms. Return one for each term, or one for all.");
       return early(i);
     }
     refuse_zero(own);
@@ -128,8 +133,10 @@ class Totals {
     if (!late()) return;
     each_term(loss, [&](const std::string& name, const at::Tensor&, const Count& count, double) {
       if (!same(count, loss.sum.defined() ? loss.count : loss.terms[0].count))
-        throw BadModel("loss: term `" + name + "` counts other items than the first, and the totals are "
-                       "not known before backward. Give the model `count(batch)`, one number a term.");
+        throw BadModel(
+            "loss: term `" + name +
+            "` counts other items than the first, and the totals are "
+            "not known before backward. Give the model `count(batch)`, one number a term.");
     });
   }
 

@@ -8,8 +8,9 @@
 
 namespace ikebana {
 
-/// A training strategy: a model and the policies it is trained with, in any order. What is not written
-/// costs nothing. Belongs to one thread at a time; can be moved; gives back plain parameters at its end.
+/// A training strategy: a model and the policies it is trained with, in any order. What is not
+/// written costs nothing. Belongs to one thread at a time; can be moved; gives back plain
+/// parameters at its end.
 template <class ModelT, class... Policies>
 class Trainer : detail::judged_t<ModelT, Policies...> {
   using Verdict = detail::judged_t<ModelT, Policies...>;
@@ -20,21 +21,23 @@ class Trainer : detail::judged_t<ModelT, Policies...> {
   using Recipe = typename detail::accepted<Verdict, Policies...>::type;
   using Handle = detail::handle_of_t<Model>;
 
-  /// Takes values for any of the policies, by type; the others get their defaults. Throws BadModel and
-  /// BadValue for what cannot be trained.
+  /// Takes values for any of the policies, by type; the others get their defaults. Throws BadModel
+  /// and BadValue for what cannot be trained.
   template <class... Values>
   explicit Trainer(Handle model, Values... values) {
     if constexpr (works) {
       using Given = detail::values_verdict_t<Recipe, Values...>;
       (void)sizeof(Given);
       if constexpr (refuse::passed<Given>)
-        core_ = std::make_shared<Core>(std::move(model), detail::Values<Values...>(std::move(values)...));
+        core_ = std::make_shared<Core>(std::move(model),
+                                       detail::Values<Values...>(std::move(values)...));
     }
   }
 
-  /// One update of the parameters. A batch is cut into the recipe's microbatches; each batch of a range
-  /// is one microbatch, which is what a PyTorch user calls gradient accumulation. Throws an Error for
-  /// what cannot be computed, and is then as if it had not been called; waits for no device.
+  /// One update of the parameters. A batch is cut into the recipe's microbatches; each batch of a
+  /// range is one microbatch, which is what a PyTorch user calls gradient accumulation. Throws an
+  /// Error for what cannot be computed, and is then as if it had not been called; waits for no
+  /// device.
   template <class Batch>
   Report step(const Batch& batch) {
     if constexpr (!works) return {};

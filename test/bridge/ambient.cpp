@@ -1,7 +1,10 @@
 #include "test.hpp"
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <ikebana/bridge/ambient.hpp>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -34,6 +37,14 @@ bool cached(const at::Tensor& weight) {
       .is_same(autocast::cached_cast(at::kBFloat16, weight, c10::kCPU));
 }
 
+/// An accelerator of which there is nothing but a random generator.
+struct DeviceOnPaper : at::PrivateUse1HooksInterface {
+  at::Generator generator = at::detail::createCPUGenerator(1);
+  void init() const override {}
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return false; }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override { return generator; }
+};
+
 }  // namespace
 
 TEST_CASE("ambient: a replay draws the same numbers, and the sequence outside goes on untouched") {
@@ -43,7 +54,7 @@ TEST_CASE("ambient: a replay draws the same numbers, and the sequence outside go
 
     torch::manual_seed(11);
     const auto ambient = bridge::Ambient::capture(cpu);
-    std::vector<at::Tensor> outside{dropped(), torch::randn({3})};  // half a pair of normals is kept
+    std::vector<at::Tensor> outside{dropped(), torch::randn({3})};  // keeps half a pair of normals
     std::vector<at::Tensor> again;
     for (int twice = 0; twice < 2; ++twice) {
       bridge::Ambient::Replay replay(ambient, weight_cache);
@@ -155,6 +166,32 @@ TEST_CASE("ambient: a device without generator and autocast adds nothing") {
   const auto expected = dropped();
   bridge::Ambient::Replay replay(ambient, true);
   CHECK(test::same_bits(dropped(), expected));
+}
+
+TEST_CASE("ambient: an accelerator's generator and autocast are replayed with the CPU's") {
+  static DeviceOnPaper hooks;
+  if (!at::isPrivateUse1HooksRegistered()) at::RegisterPrivateUse1HooksInterface(&hooks);
+  constexpr auto type = c10::kPrivateUse1;
+  auto draw = [&] {
+    return std::vector<at::Tensor>{at::rand({5}), at::rand({5}, hooks.generator)};
+  };
+  std::optional<bridge::Ambient> captured;
+  std::vector<at::Tensor> expected;
+  {
+    bridge::AutocastScope on(type, at::kHalf);
+    captured = bridge::Ambient::capture(c10::Device(type, 0));
+    expected = draw();
+  }
+  const auto before = hooks.generator.get_state();
+  {
+    bridge::Ambient::Replay replay(*captured, true);
+    CHECK(autocast::is_autocast_enabled(type));
+    CHECK((autocast::get_autocast_dtype(type) == at::kHalf));
+    CHECK_FALSE(autocast::is_autocast_enabled(at::kCPU));
+    CHECK(test::same_bits(draw(), expected));
+  }
+  CHECK_FALSE(autocast::is_autocast_enabled(type));
+  CHECK(test::same_bits(hooks.generator.get_state(), before));
 }
 
 TEST_CASE("ambient: autocast scopes nest, and the last one out clears the cache and restores") {

@@ -142,8 +142,7 @@ TEST_CASE("gradients: a hook added while hooks run waits for the next pass") {
 TEST_CASE("gradients: handles move, and outlive the tensor, or the tensor them") {
   Logged logged;
   std::optional<bridge::PostAccumulateHook> orphan;
-  c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> gone(
-      leaf().getIntrusivePtr());
+  c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> gone(leaf().getIntrusivePtr());
   {
     auto t = leaf();
     gone = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(t.getIntrusivePtr());

@@ -22,6 +22,25 @@ struct Since {
   int64_t peak() const { return counter.peak() - start; }
 };
 
+/// An accelerator's allocator without an accelerator: its statistics are set by hand.
+struct DeviceOnPaper : c10::DeviceAllocator {
+  bool ready = false;
+  c10::CachingDeviceAllocator::DeviceStats stats;
+  c10::CachingAllocator::Stat& total() { return stats.allocated_bytes[0]; }
+
+  bool initialized() override { return ready; }
+  void emptyCache(c10::MempoolId_t) override {}
+  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override {
+    TORCH_CHECK(ready && index == 1, "not ready, or another device");
+    return stats;
+  }
+  void resetAccumulatedStats(c10::DeviceIndex) override {}
+  void resetPeakStats(c10::DeviceIndex) override { total().reset_peak(); }
+  c10::DataPtr allocate(std::size_t) override { return {}; }
+  void copy_data(void*, const void*, std::size_t) const override {}
+};
+
 }  // namespace
 
 TEST_CASE("memory: exactly the bytes that were asked for are counted, and given back") {
@@ -66,8 +85,7 @@ TEST_CASE("memory: the peak is the most since the last reset, for each counter")
   CHECK(copy.peak() == since.counter.peak());
 }
 
-TEST_CASE("memory: what was there before, and foreign memory, is not counted") {
-  // The first counter of this process may have been made by another test: look below the counting allocator.
+TEST_CASE("memory: what has no bytes, or another owner, is not counted") {
   std::vector<float> mine(8);
   Since since;
   auto foreign = torch::from_blob(mine.data(), {8});
@@ -121,10 +139,18 @@ TEST_CASE("memory: the allocator keeps LibTorch's contract") {
 }
 
 TEST_CASE("memory: an allocation that fails throws as before and counts nothing") {
-  Since since;
-  for (auto size : {std::size_t{1} << 60, std::numeric_limits<std::size_t>::max() - 8})
-    CHECK_THROWS_AS(c10::GetCPUAllocator()->allocate(size), c10::Error);
-  CHECK(since.now() == 0);
+  struct Full : c10::Allocator {
+    c10::DataPtr allocate(std::size_t size) override { TORCH_CHECK(false, "no room for ", size); }
+    void copy_data(void*, const void*, std::size_t) const override {}
+  } full;
+  bridge::CountingAllocatorV1 counting(full);
+  auto allocate = [&](std::size_t size) {
+    return test::message_of<c10::Error>([&] { counting.allocate(size); });
+  };
+  CHECK(test::contains(allocate(100), "no room for 164"));
+  const auto most = std::numeric_limits<std::size_t>::max();  // no room for 64 more in a size_t
+  CHECK(test::contains(allocate(most), "no room for " + std::to_string(most)));
+  CHECK(counting.now() == 0);
 }
 
 TEST_CASE("memory: a lazy clone costs nothing until it is written to") {
@@ -158,7 +184,8 @@ TEST_CASE("memory: four threads lose no byte") {
     running.emplace_back([t] {
       std::vector<at::DataPtr> held(8);
       for (int i = 0; i < rounds; ++i)
-        held[i % 8] = c10::GetCPUAllocator()->allocate(static_cast<std::size_t>(1 + (i * 31 + t) % 999));
+        held[static_cast<std::size_t>(i % 8)] =
+            c10::GetCPUAllocator()->allocate(static_cast<std::size_t>(1 + (i * 31 + t) % 999));
     });
   for (int i = 0; i < 100; ++i) {
     bridge::MemoryCounter other(cpu);
@@ -181,8 +208,34 @@ TEST_CASE("memory: one allocator counts, however many counters there are") {
 }
 
 TEST_CASE("memory: a device that nothing counts is refused by name") {
-  const auto said = test::message_of<Error>([] { bridge::MemoryCounter(c10::Device(c10::kMeta)); });
+  const c10::Device meta(c10::kMeta);
+  const auto said = test::message_of<Error>([&] { bridge::MemoryCounter counter(meta); });
   CHECK(test::contains(said, "does not count the memory of meta"));
+}
+
+TEST_CASE("memory: an accelerator's own statistics are read, and each counter keeps its peak") {
+  static DeviceOnPaper allocator;
+  c10::SetAllocator(c10::kPrivateUse1, &allocator);
+  const c10::Device device(c10::kPrivateUse1, 1);
+  bridge::MemoryCounter first(device);  // before the device was ever used
+  CHECK(first.now() == 0);
+  CHECK(first.peak() == 0);
+  allocator.ready = true;
+  allocator.total().increase(500);
+  allocator.total().decrease(400);
+  CHECK(first.now() == 100);
+  CHECK(first.peak() == 500);
+  bridge::MemoryCounter second(device);
+  CHECK(second.peak() == 100);
+  CHECK(first.peak() == 500);
+  allocator.total().increase(50);
+  CHECK(second.peak() == 150);
+  first.reset_peak();
+  allocator.total().decrease(50);
+  CHECK(first.peak() == 150);
+  first.reset_peak();
+  CHECK(first.peak() == 100);
+  CHECK(second.peak() == 150);
 }
 
 TEST_CASE("version: the oldest LibTorch that is supported, or a newer one") {

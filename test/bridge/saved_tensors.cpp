@@ -40,10 +40,9 @@ struct Recorder : bridge::SavedTensorHooks {
 at::Tensor leaf(at::IntArrayRef shape) { return torch::randn(shape).requires_grad_(); }
 
 struct Net {
-  torch::nn::Sequential layers{torch::nn::Linear(8, 16), torch::nn::LayerNorm(
-                                   torch::nn::LayerNormOptions({16})),
-                               torch::nn::GELU(), torch::nn::Dropout(0.3),
-                               torch::nn::Linear(16, 4)};
+  torch::nn::Sequential layers{
+      torch::nn::Linear(8, 16), torch::nn::LayerNorm(torch::nn::LayerNormOptions({16})),
+      torch::nn::GELU(), torch::nn::Dropout(0.3), torch::nn::Linear(16, 4)};
   at::Tensor input = torch::randn({5, 8});
 
   /// Gradients of a loss, or of a gradient penalty, with `hooks` in place for the forward pass.
@@ -116,7 +115,7 @@ TEST_CASE("saved tensors: what the unpack hook returns is what backward uses") {
   CHECK(test::same_bits(b.grad(), 2 * a.detach()));
 }
 
-TEST_CASE("saved tensors: a product packs two, and each backward pass of a kept graph unpacks two") {
+TEST_CASE("saved tensors: a product packs two, and each pass of a kept graph unpacks two") {
   Recorder recorder;
   auto a = leaf({3}), b = leaf({3});
   at::Tensor y;
@@ -133,7 +132,7 @@ TEST_CASE("saved tensors: a product packs two, and each backward pass of a kept 
   CHECK(test::same_bits(a.grad(), once + once));
 }
 
-TEST_CASE("saved tensors: the innermost scope answers, nullptr suspends, and outer ones come back") {
+TEST_CASE("saved tensors: the innermost scope answers, and nullptr suspends it") {
   Recorder outer, inner, declining;
   declining.declines = true;
   auto a = leaf({3});

@@ -3,6 +3,7 @@
 // share it.
 
 #include <functional>
+#include <ikebana/bridge/process.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <memory>
@@ -13,7 +14,7 @@ namespace ikebana::bridge {
 
 /// What sits in a tensor's slot: first whoever was there before, then our hooks in the order they
 /// came.
-class PostAccumulateChain : public torch::autograd::PostAccumulateGradHook {
+class PostAccumulateChainV1 : public torch::autograd::PostAccumulateGradHook {
  public:
   using Call = std::function<void(const at::Tensor&)>;
   struct Entry {
@@ -22,11 +23,17 @@ class PostAccumulateChain : public torch::autograd::PostAccumulateGradHook {
   };
   using Entries = std::vector<std::shared_ptr<Entry>>;
 
-  explicit PostAccumulateChain(std::unique_ptr<torch::autograd::PostAccumulateGradHook> former)
-      : former_(std::move(former)), entries_(std::make_shared<Entries>()) {}
+  explicit PostAccumulateChainV1(std::unique_ptr<torch::autograd::PostAccumulateGradHook> former)
+      : former_(std::move(former)), entries_(std::make_shared<Entries>()) {
+    static const int here =
+        0;  // other libraries' hooks may join, and stay when this one's are gone
+    static const bool kept = (keep_loaded(&here), true);
+    static_cast<void>(kept);
+  }
 
   void operator()(const torch::autograd::Variable& leaf) override {
-    const auto entries = *entries_;  // a hook may remove itself or others, and with the last one this chain
+    const auto entries =
+        *entries_;  // a hook may remove itself or others, and with the last one this chain
     if (former_) (*former_)(leaf);
     for (const auto& entry : entries)
       if (!entry->removed) entry->call(leaf);
@@ -50,13 +57,13 @@ class PostAccumulateChain : public torch::autograd::PostAccumulateGradHook {
 /// or needs no gradient.
 class PostAccumulateHook {
  public:
-  PostAccumulateHook(const at::Tensor& leaf, PostAccumulateChain::Call call)
+  PostAccumulateHook(const at::Tensor& leaf, PostAccumulateChainV1::Call call)
       : leaf_(check(leaf).getIntrusivePtr()),
-        entry_(new PostAccumulateChain::Entry{std::move(call)}) {
+        entry_(new PostAccumulateChainV1::Entry{std::move(call)}) {
     auto& slot = torch::autograd::impl::post_acc_grad_hooks(leaf);
-    auto* chain = dynamic_cast<PostAccumulateChain*>(slot.get());
+    auto* chain = dynamic_cast<PostAccumulateChainV1*>(slot.get());
     if (chain == nullptr) {
-      auto made = std::make_unique<PostAccumulateChain>(std::move(slot));
+      auto made = std::make_unique<PostAccumulateChainV1>(std::move(slot));
       chain = made.get();
       slot = std::move(made);
     }
@@ -96,17 +103,17 @@ class PostAccumulateHook {
     entry_.reset();
   }
 
-  void restore_slot(const std::shared_ptr<PostAccumulateChain::Entries>& entries) noexcept {
+  void restore_slot(const std::shared_ptr<PostAccumulateChainV1::Entries>& entries) noexcept {
     const at::Tensor leaf(leaf_.lock());
     if (!leaf.defined()) return;
     auto& slot = torch::autograd::impl::post_acc_grad_hooks(leaf);
-    auto* chain = dynamic_cast<PostAccumulateChain*>(slot.get());
+    auto* chain = dynamic_cast<PostAccumulateChainV1*>(slot.get());
     if (chain != nullptr && chain->entries() == entries) slot = chain->take_former();
   }
 
   Leaf leaf_;
-  std::weak_ptr<PostAccumulateChain::Entries> entries_;
-  std::shared_ptr<PostAccumulateChain::Entry> entry_;
+  std::weak_ptr<PostAccumulateChainV1::Entries> entries_;
+  std::shared_ptr<PostAccumulateChainV1::Entry> entry_;
 };
 
 }  // namespace ikebana::bridge

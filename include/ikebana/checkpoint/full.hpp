@@ -4,9 +4,9 @@
 
 namespace ikebana {
 
-/// Every unit keeps its inputs only, and is computed again in backward: activations of one unit at a
-/// time, for about one more forward. Changes no bit: random numbers, autocast and buffers are put back.
-/// Source: Chen et al., arXiv:1604.06174; torch.utils.checkpoint(use_reentrant=False).
+/// Every unit keeps its inputs only, and is computed again in backward: activations of one unit at
+/// a time, for about one more forward. Changes no bit: random numbers, autocast and buffers are put
+/// back. Source: Chen et al., arXiv:1604.06174; torch.utils.checkpoint(use_reentrant=False).
 template <>
 struct Checkpoint<Full> {};
 
@@ -19,14 +19,15 @@ struct Mechanism<Checkpoint<Full>> : Hooks {
   void attach(c10::Device device, const UnitTable&) {
     device_ = device;
     if (!bridge::saved_tensor_hooks_available())
-      throw Error("Checkpoint<Full>: this process runs another autograd engine (Python's), which leaves no "
-                  "room for saved-tensor hooks. Leave Checkpoint out, or train outside Python.");
+      throw Error(
+          "Checkpoint<Full>: this process runs another autograd engine (Python's), which leaves no "
+          "room for saved-tensor hooks. Leave Checkpoint out, or train outside Python.");
   }
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, const Next& next, Args&&... args) {
     if (!at::GradMode::is_enabled()) return next(std::forward<Args>(args)...);
-    return detail::recompute_in_backward(unit.name.empty() ? "the model" : unit.name, unit.module, device_,
-                                         next, next.owned(), std::forward<Args>(args)...);
+    return detail::recompute_in_backward(unit.name.empty() ? "the model" : unit.name, unit.module,
+                                         device_, next, next.owned(), std::forward<Args>(args)...);
   }
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
-// Non-reentrant activation checkpointing: forward keeps a unit's inputs, and backward computes the unit
-// again when it first asks for one of its tensors. Frames nest: an inner frame's inputs are saved by
-// autograd inside the outer frame, so the outer frame drops them too.
+// Non-reentrant activation checkpointing: forward keeps a unit's inputs, and backward computes the
+// unit again when it first asks for one of its tensors. Frames nest: an inner frame's inputs are
+// saved by autograd inside the outer frame, so the outer frame drops them too.
 #include <ikebana/bridge/ambient.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <ikebana/checkpoint/slots.hpp>
@@ -24,8 +24,8 @@ struct SaveInputs : torch::autograd::Function<SaveInputs> {
   }
 };
 
-/// One checkpointed computation: in forward it counts what autograd would save, in backward it saves
-/// that in a second run. Kept alive by the graph, through the hooks it made.
+/// One checkpointed computation: in forward it counts what autograd would save, in backward it
+/// saves that in a second run. Kept alive by the graph, through the hooks it made.
 class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_this<Frame> {
  public:
   using Again = std::function<void(const std::vector<at::Tensor>& inputs)>;
@@ -33,7 +33,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   /// To be made outside the frame's own scope: an outer frame is to see the inputs being saved.
   Frame(std::string name, std::shared_ptr<torch::nn::Module> module,
         const std::vector<at::Tensor>& inputs, c10::Device device)
-      : name_(std::move(name)), module_(std::move(module)),
+      : name_(std::move(name)),
+        module_(std::move(module)),
         ambient_(bridge::Ambient::capture(device)) {
     at::Tensor token = at::empty({0}).set_requires_grad(true);
     saved_ = SaveInputs::apply(token, at::TensorList(inputs));
@@ -85,7 +86,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
       for (const auto& b : buffers_) before_.push_back(b.detach().clone());
     }
     ~KeepBuffers() {  // through variable_data: no version of a saved tensor changes
-      for (std::size_t i = 0; i < buffers_.size(); ++i) buffers_[i].variable_data().copy_(before_[i]);
+      for (std::size_t i = 0; i < buffers_.size(); ++i)
+        buffers_[i].variable_data().copy_(before_[i]);
     }
     KeepBuffers(const KeepBuffers&) = delete;
     KeepBuffers& operator=(const KeepBuffers&) = delete;
@@ -102,8 +104,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   }
   void recompute(int task) {
     auto node = saved_.grad_fn();
-    auto inputs = static_cast<torch::autograd::CppNode<SaveInputs>*>(node.get())
-                      ->ctx_.get_saved_variables();
+    auto inputs =
+        static_cast<torch::autograd::CppNode<SaveInputs>*>(node.get())->ctx_.get_saved_variables();
     Fill fill(this);
     {
       at::AutoGradMode grad(true);
@@ -146,7 +148,8 @@ auto recompute_in_backward(const std::string& name, std::shared_ptr<torch::nn::M
     bridge::SavedTensorScope scope(frame.get());
     return std::apply([&](auto&... arg) { return body(arg...); }, kept);
   }();
-  for_each_tensor(kept, [](at::Tensor& t) { t.reset(); });  // a closure that held them would undo it all
+  for_each_tensor(kept,
+                  [](at::Tensor& t) { t.reset(); });  // a closure that held them would undo it all
   frame->set_again([kept = std::move(kept), owned = std::move(owned)](const auto& tensors) mutable {
     auto again = kept;
     std::size_t i = 0;

@@ -1,6 +1,6 @@
 #pragma once
-// The places of the tensors that autograd saves inside a checkpointed unit: what was there in forward,
-// and what recompute puts there, once a backward.
+// The places of the tensors that autograd saves inside a checkpointed unit: what was there in
+// forward, and what recompute puts there, once a backward.
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <map>
@@ -31,19 +31,24 @@ class Slots {
 
   /// In recompute: the next value. Throws BadRecompute where forward saw another tensor there, or a
   /// parameter or buffer has been changed in place since.
-  void fill(Values& values, const at::Tensor& t, const at::Tensor& kept, const std::string& unit) const {
+  void fill(Values& values, const at::Tensor& t, const at::Tensor& kept,
+            const std::string& unit) const {
     const Look& look = looks_.at(values.size());
     if (t.sizes() != look.sizes || t.scalar_type() != look.type)
-      throw BadRecompute("checkpoint: recompute of `" + unit + "` saved " + text(t.sizes(), t.scalar_type()) +
-                         " where forward saved " + text(look.sizes, look.type) + ". The unit's forward must "
-                         "do the same each time; take what changes out of it, or pass it as an argument.");
+      throw BadRecompute(
+          "checkpoint: recompute of `" + unit + "` saved " + text(t.sizes(), t.scalar_type()) +
+          " where forward saved " + text(look.sizes, look.type) +
+          ". The unit's forward must "
+          "do the same each time; take what changes out of it, or pass it as an argument.");
     if (look.version >= 0 && version(t) != look.version) changed(unit);
     values.push_back({kept, version(t)});
   }
   void accept(int task, Values values, const std::string& unit) {
     if (values.size() != looks_.size())
-      throw BadRecompute("checkpoint: recompute of `" + unit + "` saved " + std::to_string(values.size()) +
-                         " tensors, forward " + std::to_string(looks_.size()) + ". The unit's forward must do "
+      throw BadRecompute("checkpoint: recompute of `" + unit + "` saved " +
+                         std::to_string(values.size()) + " tensors, forward " +
+                         std::to_string(looks_.size()) +
+                         ". The unit's forward must do "
                          "the same each time.");
     std::lock_guard lock(mutex_);
     filled_[task] = std::move(values);
@@ -82,7 +87,8 @@ class Slots {
     return std::string(c10::toString(type)) + c10::str(sizes);
   }
   [[noreturn]] static void changed(const std::string& unit) {
-    throw BadRecompute("checkpoint: a tensor that `" + unit + "` saved for backward has been modified by an "
+    throw BadRecompute("checkpoint: a tensor that `" + unit +
+                       "` saved for backward has been modified by an "
                        "in-place operation since. Change a copy, or change it after backward.");
   }
   /// Parameters, buffers and masks live on between forward and recompute, and may be changed there.

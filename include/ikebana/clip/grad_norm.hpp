@@ -1,13 +1,13 @@
 #pragma once
-#include <ikebana/hooks.hpp>
 #include <ikebana/detail/later.hpp>
+#include <ikebana/hooks.hpp>
 
 namespace ikebana {
 
-/// Scales all gradients so that their common 2-norm is at most `max_norm` (one number; > 0). One pass:
-/// the factor joins the other divisors and is applied by the update itself. A norm that is not finite
-/// is never let through: an error, or with `error_if_nonfinite = false` a skipped step. The report has
-/// the norm before clipping. Source: torch.nn.utils.clip_grad_norm_.
+/// Scales all gradients so that their common 2-norm is at most `max_norm` (one number; > 0). One
+/// pass: the factor joins the other divisors and is applied by the update itself. A norm that is
+/// not finite is never let through: an error, or with `error_if_nonfinite = false` a skipped step.
+/// The report has the norm before clipping. Source: torch.nn.utils.clip_grad_norm_.
 struct ClipGradNorm {
   double max_norm = 1;
   bool error_if_nonfinite = true;
@@ -35,8 +35,9 @@ struct Mechanism<ClipGradNorm> : Hooks {
     gradients.reject(flag);
     if (values.error_if_nonfinite)
       later.expect_zero(flag, [] {
-        throw NonFinite("ClipGradNorm: the norm of the gradients is not finite; nothing was updated. "
-                        "Lower the learning rate, or skip such steps: .error_if_nonfinite = false.");
+        throw NonFinite(
+            "ClipGradNorm: the norm of the gradients is not finite; nothing was updated. "
+            "Lower the learning rate, or skip such steps: .error_if_nonfinite = false.");
       });
   }
   std::string describe() const {
@@ -47,7 +48,8 @@ struct Mechanism<ClipGradNorm> : Hooks {
  private:
   void check() const {
     if (!(values.max_norm > 0))
-      throw BadValue("ClipGradNorm: max_norm is " + c10::str(values.max_norm) + "; it must be positive.");
+      throw BadValue("ClipGradNorm: max_norm is " + c10::str(values.max_norm) +
+                     "; it must be positive.");
   }
   /// In the gradients' own numbers, as PyTorch does; float, since it becomes a divisor.
   template <class Ranks>

@@ -1,7 +1,7 @@
 #pragma once
-// The fields of a plain aggregate, visited and named without any registration. Up to sixteen fields,
-// no base classes. Names come from the compiler's own spelling of a pointer to the field, where it has
-// one (g++ 11, clang 18 and later); elsewhere a field is called by its position.
+// The fields of a plain aggregate without base classes, visited and named without registration.
+// Names come from the compiler's own spelling of a pointer to the field, where it has one (g++ 11,
+// clang 18 and later); elsewhere a field is called by its position.
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -34,25 +34,50 @@ constexpr std::size_t field_count() {
 template <class T>
 concept Fields = std::is_class_v<T> && std::is_aggregate_v<T> && !std::is_empty_v<T>;
 
-/// Calls `f(field...)` with references to all fields of an aggregate.
+/// Calls `f(field...)` with references to all fields of an aggregate; twelve at the most.
 template <class T, class F>
 constexpr decltype(auto) with_fields(T& t, F&& f) {
   constexpr std::size_t n = field_count<std::remove_const_t<T>>();
-  // clang-format off
-  if constexpr (n == 1) { auto& [a] = t; return f(a); }
-  else if constexpr (n == 2) { auto& [a, b] = t; return f(a, b); }
-  else if constexpr (n == 3) { auto& [a, b, c] = t; return f(a, b, c); }
-  else if constexpr (n == 4) { auto& [a, b, c, d] = t; return f(a, b, c, d); }
-  else if constexpr (n == 5) { auto& [a, b, c, d, e] = t; return f(a, b, c, d, e); }
-  else if constexpr (n == 6) { auto& [a, b, c, d, e, g] = t; return f(a, b, c, d, e, g); }
-  else if constexpr (n == 7) { auto& [a, b, c, d, e, g, h] = t; return f(a, b, c, d, e, g, h); }
-  else if constexpr (n == 8) { auto& [a, b, c, d, e, g, h, i] = t; return f(a, b, c, d, e, g, h, i); }
-  else if constexpr (n == 9) { auto& [a, b, c, d, e, g, h, i, j] = t; return f(a, b, c, d, e, g, h, i, j); }
-  else if constexpr (n == 10) { auto& [a, b, c, d, e, g, h, i, j, k] = t; return f(a, b, c, d, e, g, h, i, j, k); }
-  else if constexpr (n == 11) { auto& [a, b, c, d, e, g, h, i, j, k, l] = t; return f(a, b, c, d, e, g, h, i, j, k, l); }
-  else if constexpr (n == 12) { auto& [a, b, c, d, e, g, h, i, j, k, l, m] = t; return f(a, b, c, d, e, g, h, i, j, k, l, m); }
-  else static_assert(n <= 12, "ikebana: a batch or an argument of `run` is an aggregate of more than twelve fields. Nest some.");
-  // clang-format on
+  static_assert(n <= 12,
+                "ikebana: a batch or an argument of `run` is an aggregate of more than twelve "
+                "fields. Nest some of them.");
+  if constexpr (n == 1) {
+    auto& [a] = t;
+    return f(a);
+  } else if constexpr (n == 2) {
+    auto& [a, b] = t;
+    return f(a, b);
+  } else if constexpr (n == 3) {
+    auto& [a, b, c] = t;
+    return f(a, b, c);
+  } else if constexpr (n == 4) {
+    auto& [a, b, c, d] = t;
+    return f(a, b, c, d);
+  } else if constexpr (n == 5) {
+    auto& [a, b, c, d, e] = t;
+    return f(a, b, c, d, e);
+  } else if constexpr (n == 6) {
+    auto& [a, b, c, d, e, g] = t;
+    return f(a, b, c, d, e, g);
+  } else if constexpr (n == 7) {
+    auto& [a, b, c, d, e, g, h] = t;
+    return f(a, b, c, d, e, g, h);
+  } else if constexpr (n == 8) {
+    auto& [a, b, c, d, e, g, h, i] = t;
+    return f(a, b, c, d, e, g, h, i);
+  } else if constexpr (n == 9) {
+    auto& [a, b, c, d, e, g, h, i, j] = t;
+    return f(a, b, c, d, e, g, h, i, j);
+  } else if constexpr (n == 10) {
+    auto& [a, b, c, d, e, g, h, i, j, k] = t;
+    return f(a, b, c, d, e, g, h, i, j, k);
+  } else if constexpr (n == 11) {
+    auto& [a, b, c, d, e, g, h, i, j, k, l] = t;
+    return f(a, b, c, d, e, g, h, i, j, k, l);
+  } else if constexpr (n == 12) {
+    auto& [a, b, c, d, e, g, h, i, j, k, l, m] = t;
+    return f(a, b, c, d, e, g, h, i, j, k, l, m);
+  }
 }
 
 #if (defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11) || \
@@ -77,9 +102,8 @@ consteval std::string_view spelled() {
 }
 template <class T, std::size_t I>
 consteval auto field_pointer() {
-  return with_fields(Pointed<T>::never.value, [](auto&... fields) {
-    return std::get<I>(std::tuple{&fields...});
-  });
+  return with_fields(Pointed<T>::never.value,
+                     [](auto&... fields) { return std::get<I>(std::tuple{&fields...}); });
 }
 #endif
 

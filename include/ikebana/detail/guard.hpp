@@ -11,8 +11,9 @@ class Busy {
  public:
   explicit Busy(std::atomic<bool>& flag) : flag_(flag) {
     if (flag_.exchange(true))
-      throw Error("trainer: it is in the middle of a step. A trainer belongs to one thread at a time and "
-                  "cannot be called from its own loss; make a second trainer, or wait.");
+      throw Error(
+          "trainer: it is in the middle of a step. A trainer belongs to one thread at a time and "
+          "cannot be called from its own loss; make a second trainer, or wait.");
   }
   ~Busy() { flag_ = false; }
   Busy(const Busy&) = delete;
@@ -31,8 +32,10 @@ inline const char* remedy(const std::string& what) {
       {"out of bounds", "Targets must be 0 .. classes - 1, or the objective's ignore_index."},
       {"index out of range", "Indices must be smaller than the embedding's number of rows."},
       {"scalar type", "Convert the batch's tensor to the type that the operation names."},
-      {"same dtype", "Convert the batch's tensor to the model's type, e.g. batch.input.to(torch::kFloat)."},
-      {"device", "Let all tensors of the loss be on the model's device; batches are moved by themselves."},
+      {"same dtype",
+       "Convert the batch's tensor to the model's type, e.g. batch.input.to(torch::kFloat)."},
+      {"device",
+       "Let all tensors of the loss be on the model's device; batches are moved by themselves."},
       {"shape", "Compare the batch's shapes with what the model's first layer takes."},
       {"size", "Compare the batch's shapes with what the model's first layer takes."},
   };
@@ -51,7 +54,8 @@ template <class Core, class BatchText>
   bool memory = what.find("not enough memory") != std::string::npos ||
                 what.find("out of memory") != std::string::npos;
   if (memory)
-    throw OutOfMemory(what + where + ". Nothing was updated. Use more microbatches (Accumulate<N>), "
+    throw OutOfMemory(what + where +
+                      ". Nothing was updated. Use more microbatches (Accumulate<N>), "
                       "Checkpoint<Full>, or a smaller batch.");
   throw StepFailed(what + where + ". Nothing was updated. " + remedy(what));
 }

@@ -1,6 +1,6 @@
 #pragma once
-// Conditions that only the device knows. On CPU they are looked at where they arise; elsewhere their
-// value travels to the host by itself and is looked at when the next step begins.
+// Conditions that only the device knows. On CPU they are looked at where they arise; elsewhere
+// their value travels to the host by itself and is looked at when the next step begins.
 #include <deque>
 #include <functional>
 #include <ikebana/detail/torch.hpp>
@@ -8,7 +8,8 @@
 
 namespace ikebana::detail {
 
-/// Raises an error when a flag computed on the device is set: at once on CPU, one step later elsewhere.
+/// Raises an error when a flag computed on the device is set: at once on CPU, one step later
+/// elsewhere.
 class Later {
  public:
   using Raise = std::function<void()>;

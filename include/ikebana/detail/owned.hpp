@@ -25,8 +25,9 @@ class Owned {
     std::lock_guard lock(list.mutex);
     for (const auto& p : parameters_)
       if (list.parameters.count(p.unsafeGetTensorImpl()))
-        throw BadModel("trainer: another trainer that is alive already trains these parameters. Destroy it "
-                       "first, or give each trainer a model of its own.");
+        throw BadModel(
+            "trainer: another trainer that is alive already trains these parameters. Destroy it "
+            "first, or give each trainer a model of its own.");
     for (const auto& p : parameters_) list.parameters.insert(p.unsafeGetTensorImpl());
   }
   ~Owned() {
@@ -45,26 +46,31 @@ class Owned {
 inline void check_trainable(const torch::nn::Module& module) {
   auto named = module.named_parameters();
   if (named.is_empty())
-    throw BadModel("trainer: the model has no parameters. Register its modules (register_module) and "
-                   "parameters (register_parameter).");
+    throw BadModel(
+        "trainer: the model has no parameters. Register its modules (register_module) and "
+        "parameters (register_parameter).");
   bool any = false;
   const auto& first = named[0];
   for (const auto& item : named) {
     const at::Tensor& p = item.value();
     any = any || p.requires_grad();
     if (p.device() != first.value().device())
-      throw BadModel("trainer: `" + first.key() + "` is on " + first.value().device().str() + " and `" +
-                     item.key() + "` on " + p.device().str() + ". Move the model to one device, or add On to "
+      throw BadModel("trainer: `" + first.key() + "` is on " + first.value().device().str() +
+                     " and `" + item.key() + "` on " + p.device().str() +
+                     ". Move the model to one device, or add On to "
                      "the recipe: On{device}.");
     if (p.requires_grad() && !p.is_leaf())
-      throw BadModel("trainer: `" + item.key() + "` is computed from other tensors, so it cannot be updated. "
+      throw BadModel("trainer: `" + item.key() +
+                     "` is computed from other tensors, so it cannot be updated. "
                      "Register the tensors it is computed from.");
     if (p.requires_grad() && !p.is_non_overlapping_and_dense())
-      throw BadModel("trainer: `" + item.key() + "` has gaps or overlaps in memory, which fused optimizers "
+      throw BadModel("trainer: `" + item.key() +
+                     "` has gaps or overlaps in memory, which fused optimizers "
                      "ignore. Register a contiguous copy of it.");
   }
   if (!any)
-    throw BadModel("trainer: all " + std::to_string(named.size()) + " parameters of the model are frozen. Set "
+    throw BadModel("trainer: all " + std::to_string(named.size()) +
+                   " parameters of the model are frozen. Set "
                    "requires_grad on those that are to be trained.");
 }
 

@@ -25,7 +25,8 @@ template <class T>
 concept Range = std::ranges::range<T&> && !Text<T> &&
                 std::is_lvalue_reference_v<std::ranges::range_reference_t<T&>>;
 
-/// Calls `f(child, name)` for the parts of a value; `name` is called for text only where it is wanted.
+/// Calls `f(child, name)` for the parts of a value; `name` is called for text only where it is
+/// wanted.
 template <class T, class F>
 void for_each_part(T& value, F&& f) {
   using Bare = std::remove_const_t<T>;

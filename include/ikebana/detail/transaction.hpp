@@ -45,14 +45,15 @@ class Outputs {
   std::vector<at::Tensor> all_;
 };
 
-/// True where the host knows that the update is not to be made; on a device the update itself looks.
+/// True where the host knows that the update is not to be made; on a device the update itself
+/// looks.
 inline bool rejected(const Gradients& gradients) {
   return gradients.found_inf.defined() && readable(gradients.found_inf) &&
          number(gradients.found_inf) != 0;
 }
 
-/// Undoes a step that was begun and not committed: no gradient stays behind, no unit stays gathered,
-/// no counter moves. Also knows where the step is, for errors and the report.
+/// Undoes a step that was begun and not committed: no gradient stays behind, no unit stays
+/// gathered, no counter moves. Also knows where the step is, for errors and the report.
 template <class Core>
 class Transaction {
  public:
@@ -75,21 +76,27 @@ class Transaction {
     if (core_.attempts != 0) return;
     totals.check_early(core_.later, core_.mechanisms.shard);
     if (std::decay_t<decltype(core_.mechanisms)>::per_unit && !core_.unit_was_run)
-      throw BadModel("step: a policy of the recipe works unit by unit, and the loss ran no unit. Write "
-                     "run(block, x) in the model's loss instead of block(x).");
+      throw BadModel(
+          "step: a policy of the recipe works unit by unit, and the loss ran no unit. Write "
+          "run(block, x) in the model's loss instead of block(x).");
   }
-  void commit() noexcept { committed_ = true; }
-
-  Report report(const Totals& totals, const Gradients& gradients, double lr) noexcept {
+  Report report(const Totals& totals, const Outputs& outputs, double lr) const {
     Report report;
     totals.report(report);
-    report.step = core_.attempts++;
+    report.step = core_.attempts;
     report.microbatches = static_cast<std::int64_t>(core_.microbatches);
     report.learning_rate = lr;
-    report.norm = gradients.norm;
-    report.found_inf = gradients.found_inf;
-    report.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+    report.norm = core_.gradients.norm;
+    report.found_inf = core_.gradients.found_inf;
+    report.outputs = outputs.joined();
     return report;
+  }
+  void commit() noexcept {
+    committed_ = true;
+    ++core_.attempts;
+  }
+  void stop_clock(Report& report) const noexcept {
+    report.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
   }
 
  private:

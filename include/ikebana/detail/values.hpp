@@ -8,7 +8,7 @@ namespace ikebana::detail {
 template <class Policy, class Recipe>
 inline constexpr bool in_recipe = false;
 template <class Policy, class... Policies>
-inline constexpr bool in_recipe<Policy, Recipe<Policies...>> =
+inline constexpr bool in_recipe<Policy, Composed<Policies...>> =
     (in_recipe<Policy, Policies> || ...) || (std::is_same_v<Policy, Policies> || ...);
 template <class Policy, class... Policies>
 inline constexpr bool in_recipe<Policy, Many<Policies...>> = (std::is_same_v<Policy, Policies> || ...);
@@ -55,7 +55,7 @@ struct missing_among<std::tuple<Given...>, Policies...>
 template <class Recipe, class... Given>
 struct missing_value;
 template <class... Policies, class... Given>
-struct missing_value<Recipe<Policies...>, Given...>
+struct missing_value<Composed<Policies...>, Given...>
     : missing_among<std::tuple<Given...>, Policies...> {};
 
 /// Why these values cannot be given to this recipe; `refuse::Nothing` if they can.

@@ -3,8 +3,8 @@
 
 namespace ikebana {
 
-/// The device that the model is moved to and trained on: `On{torch::kCUDA}`. Left out, it is where the
-/// model's parameters are.
+/// The device that the model is moved to and trained on: `On{torch::kCUDA}`. Left out, it is where
+/// the model's parameters are.
 struct On {
   c10::Device device;
 };

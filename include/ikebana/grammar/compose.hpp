@@ -16,7 +16,7 @@ template <class... Policies>
 struct Many;
 /// A recipe in wrapping order: one policy an axis, or `Many` of them.
 template <class... Policies>
-struct Recipe;
+struct Composed;
 
 namespace detail {
 namespace hana = boost::hana;
@@ -40,7 +40,8 @@ template <class Axis>
 inline constexpr bool takes_many = requires { Axis::many; };
 
 template <class Axis, class... Policies>
-struct answer {  // of an axis that takes many, or of one that got more than it takes: see refuse.hpp
+struct answer {  // of an axis that takes many, or of one that got more than it takes: see
+                 // refuse.hpp
   using type = Many<Policies...>;
 };
 template <class Axis, class Policy>
@@ -72,14 +73,14 @@ constexpr auto compose() {
 template <class... Policies>
 struct composed {
   static constexpr auto unpacked = hana::unpack(compose<Policies...>(), [](auto... policies) {
-    return hana::type_c<Recipe<typename decltype(policies)::type...>>;
+    return hana::type_c<Composed<typename decltype(policies)::type...>>;
   });
   using type = typename std::decay_t<decltype(unpacked)>::type;
 };
 
 }  // namespace detail
 
-/// `Recipe<...>` of any words: two spellings of one recipe are one type.
+/// `Composed<...>` of any words: two spellings of one recipe are one type.
 template <class... Policies>
 using compose_t = typename detail::composed<Policies...>::type;
 

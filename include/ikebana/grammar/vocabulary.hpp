@@ -174,8 +174,8 @@ inline constexpr bool declared = !std::is_void_v<typename declared_axis<Type>::t
 
 }  // namespace detail
 
-/// The axis that a policy answers: declared above, or the `using axis = ...` of a user's own policy;
-/// any callable is an objective. `type` is `void` where the type is no policy.
+/// The axis that a policy answers: declared above, or the `using axis = ...` of a user's own
+/// policy; any callable is an objective. `type` is `void` where the type is no policy.
 template <class Policy>
 struct axis_of : detail::declared_axis<Policy> {};
 template <class Policy>

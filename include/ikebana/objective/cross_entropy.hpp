@@ -3,10 +3,10 @@
 
 namespace ikebana {
 
-/// Cross entropy between logits (N, C, ...) and class indices (N, ...), or class probabilities of the
-/// logits' shape, summed; counts the targets that are not `ignore_index`. The batch's fields are
-/// `input` and `target` (or data, x; y, label; or a pair). With `outputs` the logits come back in the
-/// report; `evaluate` always gets them. Source: torch.nn.CrossEntropyLoss.
+/// Cross entropy between logits (N, C, ...) and class indices (N, ...), or class probabilities of
+/// the logits' shape, summed; counts the targets that are not `ignore_index`. The batch's fields
+/// are `input` and `target` (or data, x; y, label; or a pair). With `outputs` the logits come back
+/// in the report; `evaluate` always gets them. Source: torch.nn.CrossEntropyLoss.
 struct CrossEntropyLoss {
   std::int64_t ignore_index = -100;
   double label_smoothing = 0;
@@ -36,15 +36,16 @@ struct Mechanism<CrossEntropyLoss> : Hooks {
   template <class Model, class Batch>
   Count count(Model&, const Batch& batch) {
     const at::Tensor& target = detail::target_of(batch);
-    if (target.is_floating_point()) return target.dim() ? target.numel() / target.size(1 % target.dim()) : 1;
+    if (target.is_floating_point())
+      return target.dim() ? target.numel() / target.size(1 % target.dim()) : 1;
     at::Tensor kept = target != values.ignore_index;
     if (!values.weight.defined()) return kept.sum();
     at::Tensor weight = values.weight.to(target.device());
     return (weight.index({target.clamp_min(0)}) * kept).sum();
   }
   std::string describe() const {
-    return "ignore_index=" + std::to_string(values.ignore_index) + ", label_smoothing=" +
-           c10::str(values.label_smoothing);
+    return "ignore_index=" + std::to_string(values.ignore_index) +
+           ", label_smoothing=" + c10::str(values.label_smoothing);
   }
 };
 

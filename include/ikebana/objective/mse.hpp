@@ -3,8 +3,9 @@
 
 namespace ikebana {
 
-/// Squared difference between the output and a target of the same shape, summed; counts elements, as
-/// PyTorch's mean does. The batch's fields are those of CrossEntropyLoss. Source: torch.nn.MSELoss.
+/// Squared difference between the output and a target of the same shape, summed; counts elements,
+/// as PyTorch's mean does. The batch's fields are those of CrossEntropyLoss. Source:
+/// torch.nn.MSELoss.
 struct MSELoss {
   bool outputs = false;
 };

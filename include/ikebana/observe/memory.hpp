@@ -6,8 +6,8 @@
 namespace ikebana {
 
 /// Peak bytes of tensors while a step runs, in `Report::peak_bytes`: what is allocated, the model
-/// included. On CPU a counting allocator is put in front of LibTorch's for the whole process; on a GPU
-/// the caching allocator's own statistics are read.
+/// included. On CPU a counting allocator is put in front of LibTorch's for the whole process; on a
+/// GPU the caching allocator's own statistics are read.
 template <>
 struct Observe<Memory> {};
 

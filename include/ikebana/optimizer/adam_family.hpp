@@ -16,9 +16,10 @@ class AdamFamily : public Fused<Policy> {
   }
   std::string describe() const {
     const Policy& v = this->values;
-    return "lr=" + c10::str(v.lr) + ", betas=(" + c10::str(v.betas[0]) + ", " + c10::str(v.betas[1]) +
-           "), eps=" + c10::str(v.eps) + ", weight_decay=" + c10::str(v.weight_decay) +
-           (v.amsgrad ? ", amsgrad" : "") + (v.maximize ? ", maximize" : "") +
+    return "lr=" + c10::str(v.lr) + ", betas=(" + c10::str(v.betas[0]) + ", " +
+           c10::str(v.betas[1]) + "), eps=" + c10::str(v.eps) +
+           ", weight_decay=" + c10::str(v.weight_decay) + (v.amsgrad ? ", amsgrad" : "") +
+           (v.maximize ? ", maximize" : "") +
            (v.groups.empty() ? "" : ", groups=" + std::to_string(v.groups.size()));
   }
   void state(Archive& archive, const Masters& masters) {
@@ -32,9 +33,9 @@ class AdamFamily : public Fused<Policy> {
   void update_with(const Gradients& gradients, Operator&& apply) noexcept {
     const Policy& v = this->values;
     this->update_buckets(gradients, [&](Bucket& b, const auto& divisor, const auto& found_inf) {
-      apply(b.parameters, b.gradients, b.state[0], b.state[1],
-            v.amsgrad ? b.state[2] : Tensors{}, b.steps, b.lr, v.betas[0], v.betas[1], b.weight_decay,
-            v.eps, v.amsgrad, v.maximize, divisor, found_inf);
+      apply(b.parameters, b.gradients, b.state[0], b.state[1], v.amsgrad ? b.state[2] : Tensors{},
+            b.steps, b.lr, v.betas[0], v.betas[1], b.weight_decay, v.eps, v.amsgrad, v.maximize,
+            divisor, found_inf);
     });
   }
 
@@ -46,7 +47,8 @@ class AdamFamily : public Fused<Policy> {
   void check_values() const {
     this->check_rate();
     for (double beta : this->values.betas)
-      this->check(beta >= 0 && beta < 1, "betas must lie in [0, 1), and one is " + c10::str(beta) + ".");
+      this->check(beta >= 0 && beta < 1,
+                  "betas must lie in [0, 1), and one is " + c10::str(beta) + ".");
     this->check(this->values.eps >= 0, "eps is negative.");
   }
 };

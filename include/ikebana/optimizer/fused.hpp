@@ -12,7 +12,8 @@ struct Bucket {
   std::size_t group = 0;    ///< index among the groups; their number: none
   bool first_step = false;  ///< none of these parameters was ever updated
   double weight_decay = 0;
-  at::Tensor lr = {};  ///< one number where the parameters live, so that it may change in a captured step
+  at::Tensor lr =
+      {};  ///< one number where the parameters live, so that it may change in a captured step
   Tensors parameters = {}, gradients = {}, steps = {};
   std::vector<Tensors> state = {};      ///< by slot, then by parameter
   std::vector<std::size_t> which = {};  ///< masters
@@ -30,8 +31,8 @@ class Fused : public Hooks {
  protected:
   using Slots = std::span<const char* const>;  ///< names of the state of one parameter
 
-  /// Sorts masters into buckets where that changed since the last step, makes missing state, and takes
-  /// the gradients.
+  /// Sorts masters into buckets where that changed since the last step, makes missing state, and
+  /// takes the gradients.
   template <class Rate>
   void prepare_buckets(const Masters& masters, const Gradients& gradients, const Rate& rate,
                        Slots slots) {
@@ -77,7 +78,8 @@ class Fused : public Hooks {
       if (!archive.loading()) continue;
       fresh_[i] = !steps_[i].defined() || number(steps_[i]) == 0;
       if (steps_[i].defined())
-        steps_[i] = shared.try_emplace(static_cast<float>(number(steps_[i])), steps_[i]).first->second;
+        steps_[i] =
+            shared.try_emplace(static_cast<float>(number(steps_[i])), steps_[i]).first->second;
     }
     if (archive.loading()) which_.clear(), counted_.clear(), buckets_.clear();
   }
@@ -87,8 +89,8 @@ class Fused : public Hooks {
   void check_rate() const {
     check(std::isfinite(values.lr) && values.lr >= 0,
           "lr is " + c10::str(values.lr) + "; it must be finite and not negative.");
-    check(values.weight_decay >= 0, "weight_decay is " + c10::str(values.weight_decay) +
-                                        "; it must not be negative.");
+    check(values.weight_decay >= 0,
+          "weight_decay is " + c10::str(values.weight_decay) + "; it must not be negative.");
     for (const Group& group : values.groups)
       check(group.lr.value_or(0) >= 0 && group.weight_decay.value_or(0) >= 0,
             "a group has a negative lr or weight_decay.");
@@ -124,9 +126,11 @@ class Fused : public Hooks {
     group_.assign(masters.values.size(), values.groups.size());
     for (std::size_t i = 0; i < group_.size(); ++i)
       for (std::size_t g = 0; g < used.size() && group_[i] == used.size(); ++g)
-        if (values.groups[g].match(masters.names[i], masters.values[i])) group_[i] = g, used[g] = true;
+        if (values.groups[g].match(masters.names[i], masters.values[i]))
+          group_[i] = g, used[g] = true;
     for (std::size_t g = 0; g < used.size(); ++g)
-      check(used[g], "group " + std::to_string(g) + " matches no parameter. Mend its rule, or leave it out.");
+      check(used[g], "group " + std::to_string(g) +
+                         " matches no parameter. Mend its rule, or leave it out.");
   }
   void sort(const Masters& masters, const std::vector<std::size_t>& which) {
     buckets_.clear();
@@ -145,11 +149,13 @@ class Fused : public Hooks {
   }
   Bucket& bucket_of(std::size_t i, const at::Tensor& p) {
     for (auto& b : buckets_)
-      if (b.group == group_[i] && b.first_step == fresh_[i] && b.parameters[0].device() == p.device() &&
+      if (b.group == group_[i] && b.first_step == fresh_[i] &&
+          b.parameters[0].device() == p.device() &&
           b.parameters[0].scalar_type() == p.scalar_type())
         return b;
     auto type = p.is_cpu() ? at::kDouble : at::kFloat;
-    buckets_.push_back({.group = group_[i], .first_step = fresh_[i],
+    buckets_.push_back({.group = group_[i],
+                        .first_step = fresh_[i],
                         .lr = at::zeros({}, p.options().dtype(type).requires_grad(false))});
     buckets_.back().state.resize(state_.size());
     return buckets_.back();
@@ -185,13 +191,15 @@ class Fused : public Hooks {
     std::size_t at = 0;
     for (std::size_t j = 0; j < bucket.which.size(); ++j) {
       while (gradients.which[at] != bucket.which[j]) ++at;
-      bucket.gradients[j] = conform(gradients.values[at], bucket.parameters[j],
-                                    masters.names[bucket.which[j]]);
+      bucket.gradients[j] =
+          conform(gradients.values[at], bucket.parameters[j], masters.names[bucket.which[j]]);
     }
   }
-  static at::Tensor conform(const at::Tensor& gradient, const at::Tensor& p, const std::string& name) {
+  static at::Tensor conform(const at::Tensor& gradient, const at::Tensor& p,
+                            const std::string& name) {
     if (gradient.layout() != at::kStrided)
-      throw BadModel("optimizer: the gradient of `" + name + "` is sparse, which this optimizer does not "
+      throw BadModel("optimizer: the gradient of `" + name +
+                     "` is sparse, which this optimizer does not "
                      "take. Make the embedding with sparse(false).");
     if (gradient.strides() == p.strides() && gradient.scalar_type() == p.scalar_type() &&
         gradient.device() == p.device())

@@ -11,8 +11,8 @@ namespace ikebana {
 /// True for the parameters that a group is about; sees the full name and the parameter.
 using ParameterRule = std::function<bool(const std::string& name, const at::Tensor& parameter)>;
 
-/// Parameters with values of their own. The first group whose rule matches wins; a rule that matches
-/// nothing is an error when the trainer is made. A value left out is the optimizer's.
+/// Parameters with values of their own. The first group whose rule matches wins; a rule that
+/// matches nothing is an error when the trainer is made. A value left out is the optimizer's.
 struct Group {
   ParameterRule match;
   std::optional<double> lr = {};

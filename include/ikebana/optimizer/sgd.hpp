@@ -33,8 +33,8 @@ struct Mechanism<SGD> : detail::Fused<SGD> {
   }
   std::string describe() const {
     return "lr=" + c10::str(values.lr) + ", momentum=" + c10::str(values.momentum) +
-           ", weight_decay=" + c10::str(values.weight_decay) + (values.nesterov ? ", nesterov" : "") +
-           (values.maximize ? ", maximize" : "");
+           ", weight_decay=" + c10::str(values.weight_decay) +
+           (values.nesterov ? ", nesterov" : "") + (values.maximize ? ", maximize" : "");
   }
   void state(Archive& archive, const Masters& masters) {
     archive.number("lr", values.lr);

@@ -5,15 +5,16 @@
 
 namespace ikebana {
 
-/// Gradients of the masters that got one. Nothing is multiplied into them: what they are still to be
-/// divided by (loss scale, late count, clipping) gathers in `divisor`, and the update divides once.
+/// Gradients of the masters that got one. Nothing is multiplied into them: what they are still to
+/// be divided by (loss scale, late count, clipping) gathers in `divisor`, and the update divides
+/// once.
 struct Gradients {
-  std::vector<std::size_t> which;    ///< index of each among the trainer's masters
-  std::vector<at::Tensor> values;    ///< in the order of `which`
-  at::Tensor divisor;                ///< one float on the device; undefined: 1
-  at::Tensor norm;                   ///< over all ranks, of values / divisor; undefined: nobody asked
-  bool loss_is_scaled = false;       ///< values that are not finite are the loss scale's to handle
-  at::Tensor found_inf;              ///< one float, 1: do not update; undefined: nobody asked
+  std::vector<std::size_t> which;  ///< index of each among the trainer's masters
+  std::vector<at::Tensor> values;  ///< in the order of `which`
+  at::Tensor divisor;              ///< one float on the device; undefined: 1
+  at::Tensor norm;                 ///< over all ranks, of values / divisor; undefined: nobody asked
+  bool loss_is_scaled = false;     ///< values that are not finite are the loss scale's to handle
+  at::Tensor found_inf;            ///< one float, 1: do not update; undefined: nobody asked
 
   /// Values are from now on to be divided by `d` as well.
   void divide(const at::Tensor& d) { divisor = divisor.defined() ? divisor * d : d; }

@@ -5,7 +5,8 @@
 
 namespace ikebana {
 
-/// The answer of `parameters/` where no policy moves anything. Costs nothing but the walk at the start.
+/// The answer of `parameters/` where no policy moves anything. Costs nothing but the walk at the
+/// start.
 template <class Mechanisms>
 class Resident {
  public:
@@ -24,15 +25,16 @@ class Resident {
   decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
     if constexpr (Mechanisms::listens_to_backward)
       return around_unit_backward(mechanisms_, unit, next, std::forward<Args>(args)...);
-    else
-      return next(std::forward<Args>(args)...);
+    else return next(std::forward<Args>(args)...);
   }
   template <class Next>
   decltype(auto) around_model(const Unit&, Next&& next) {
     return next();
   }
   /// Gradients of this trainer's parameters and of no others.
-  void backward(const at::Tensor& root) { torch::autograd::backward({root}, {}, {}, false, masters_.values); }
+  void backward(const at::Tensor& root) {
+    torch::autograd::backward({root}, {}, {}, false, masters_.values);
+  }
   void publish() noexcept {}
   void abort() noexcept {}
   void give_back() noexcept {}

@@ -7,8 +7,8 @@
 
 namespace ikebana {
 
-/// Brings the gradients of a unit's working copies home: takes one a parameter, undefined where it got
-/// none, and returns one a master.
+/// Brings the gradients of a unit's working copies home: takes one a parameter, undefined where it
+/// got none, and returns one a master.
 using Homecoming = std::function<Tensors(Tensors)>;
 
 namespace detail {
@@ -25,8 +25,8 @@ struct Gather : torch::autograd::Function<Gather> {
                                                 at::TensorList masters, const Tensors* working,
                                                 Homecoming home) {
     context->set_materialize_grads(false);
-    context->saved_data["home"] = c10::IValue::make_capsule(
-        c10::make_intrusive<HomecomingHolder>(std::move(home)));
+    context->saved_data["home"] =
+        c10::IValue::make_capsule(c10::make_intrusive<HomecomingHolder>(std::move(home)));
     context->saved_data["masters"] = static_cast<std::int64_t>(masters.size());
     torch::autograd::variable_list views;
     for (const auto& t : *working) views.push_back(t.detach());
@@ -44,8 +44,9 @@ struct Gather : torch::autograd::Function<Gather> {
 
 }  // namespace detail
 
-/// A unit's parameters at rest. A working copy keeps one storage for life, so that what autograd saved
-/// of it is valid again after the next gather: gathering puts memory into it, releasing takes it out.
+/// A unit's parameters at rest. A working copy keeps one storage for life, so that what autograd
+/// saved of it is valid again after the next gather: gathering puts memory into it, releasing takes
+/// it out.
 struct Resting {
   const Unit* unit;
   Tensors masters;

@@ -1,14 +1,14 @@
 #pragma once
-// Parameters that rest elsewhere: masters on another device, in another type, or in slices. A unit's
-// working copy exists while the unit computes, forward and backward. One autograd node a unit moves
-// them: its forward gathers, its backward brings the gradients home.
+// Parameters that rest elsewhere: masters on another device, in another type, or in slices. A
+// unit's working copy exists while the unit computes, forward and backward. One autograd node a
+// unit moves them: its forward gathers, its backward brings the gradients home.
 #include <ikebana/parameters/resting.hpp>
 #include <ikebana/parameters/unit_backward.hpp>
 
 namespace ikebana {
 
-/// The answer of `parameters/` where a mechanism overrides `gather`. Parameters keep their identity; a
-/// released one holds no bytes.
+/// The answer of `parameters/` where a mechanism overrides `gather`. Parameters keep their
+/// identity; a released one holds no bytes.
 template <class Mechanisms>
 class Travelling {
  public:
@@ -33,7 +33,8 @@ class Travelling {
   auto around_unit(const Unit& unit, Next&& next, Args&&... args) {
     Resting& resting = units_[unit.index];
     Held during_forward(*this, resting);
-    if (!at::GradMode::is_enabled() || detail::recomputing()) return next(std::forward<Args>(args)...);
+    if (!at::GradMode::is_enabled() || detail::recomputing())
+      return next(std::forward<Args>(args)...);
     auto passage = attach(resting);
     auto results = next(std::forward<Args>(args)...);
     Passage::watch_results(passage, results);
@@ -110,8 +111,8 @@ class Travelling {
     std::size_t generation_ = 0;
   };
 
-  // The chains, in one place: what rests is sliced, then cast, then moved away; what is gathered comes
-  // back the other way, and is masked and quantized last.
+  // The chains, in one place: what rests is sliced, then cast, then moved away; what is gathered
+  // comes back the other way, and is masked and quantized last.
   Tensors rest(const Unit& unit, Tensors full) {
     auto& m = mechanisms_;
     return m.offload.rest(unit, m.precision.rest(unit, m.shard.rest(unit, std::move(full))));
@@ -122,14 +123,17 @@ class Travelling {
     const Unit& u = *resting.unit;
     Tensors masters = resting.detached();
     if (masters.empty()) return {};
-    return m.quantize.gather(u, m.prune.gather(u, m.shard.gather(u, m.precision.gather(
-        u, m.offload.gather(u, std::move(masters))))));
+    return m.quantize.gather(
+        u, m.prune.gather(u, m.shard.gather(u, m.precision.gather(
+                                                   u, m.offload.gather(u, std::move(masters))))));
   }
   Tensors reduced(const Unit& u, Tensors gradients) {
     at::NoGradGuard no_grad;
     auto& m = mechanisms_;
-    return m.offload.reduce(u, m.precision.reduce(u, m.shard.reduce(u, m.prune.reduce(
-        u, m.quantize.reduce(u, std::move(gradients))))));
+    return m.offload.reduce(
+        u,
+        m.precision.reduce(
+            u, m.shard.reduce(u, m.prune.reduce(u, m.quantize.reduce(u, std::move(gradients))))));
   }
   void hold(Resting& resting) {
     if (resting.holds++ == 0) {
@@ -172,8 +176,9 @@ class Travelling {
     return passage;
   }
   [[noreturn]] static void throw_gone() {
-    throw BadModel("backward: it came after the trainer was destroyed, and the parameters it needs rest with "
-                   "the trainer. Keep the trainer as long as the graph.");
+    throw BadModel(
+        "backward: it came after the trainer was destroyed, and the parameters it needs rest with "
+        "the trainer. Keep the trainer as long as the graph.");
   }
   void before(const Unit& unit) {
     auto& m = mechanisms_;

@@ -1,13 +1,13 @@
 #pragma once
-// When a unit's backward begins and ends: heard through gradient hooks on its results and arguments,
-// attached only where some mechanism listens.
+// When a unit's backward begins and ends: heard through gradient hooks on its results and
+// arguments, attached only where some mechanism listens.
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {
 
-/// One passage of a unit through backward: `begin` at the first gradient of a result, `end` when every
-/// argument has its gradient, or at the latest when the backward pass ends.
+/// One passage of a unit through backward: `begin` at the first gradient of a result, `end` when
+/// every argument has its gradient, or at the latest when the backward pass ends.
 class Passage {
  public:
   Passage(std::function<void()> before, std::function<void()> after)
@@ -48,12 +48,17 @@ class Passage {
 /// `next(args...)`, whose backward the listening mechanisms hear.
 template <class Mechanisms, class Next, class... Args>
 auto around_unit_backward(Mechanisms& m, const Unit& unit, Next&& next, Args&&... args) {
-  if (!at::GradMode::is_enabled() || detail::recomputing()) return next(std::forward<Args>(args)...);
+  if (!at::GradMode::is_enabled() || detail::recomputing())
+    return next(std::forward<Args>(args)...);
   auto passage = std::make_shared<Passage>(
-      [&m, &unit] { m.shard.before_unit_backward(unit), m.offload.before_unit_backward(unit),
-                    m.observe.before_unit_backward(unit); },
-      [&m, &unit] { m.shard.after_unit_backward(unit), m.offload.after_unit_backward(unit),
-                    m.observe.after_unit_backward(unit); });
+      [&m, &unit] {
+        m.shard.before_unit_backward(unit), m.offload.before_unit_backward(unit),
+            m.observe.before_unit_backward(unit);
+      },
+      [&m, &unit] {
+        m.shard.after_unit_backward(unit), m.offload.after_unit_backward(unit),
+            m.observe.after_unit_backward(unit);
+      });
   auto arguments = std::tie(args...);
   Passage::watch_arguments(passage, arguments);
   auto results = next(std::forward<Args>(args)...);

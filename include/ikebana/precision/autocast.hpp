@@ -1,5 +1,6 @@
 #pragma once
-// What BF16 and FP16 share: weights rest in FP32, and autocast chooses the numbers of each operator.
+// What BF16 and FP16 share: weights rest in FP32, and autocast chooses the numbers of each
+// operator.
 #include <ikebana/bridge/ambient.hpp>
 #include <ikebana/hooks.hpp>
 
@@ -23,13 +24,14 @@ struct Autocast : Hooks {
   }
 };
 
-/// A loss that is not finite makes no update: an error at once on CPU; on a device the update is left
-/// out there, and the error follows with the next step.
+/// A loss that is not finite makes no update: an error at once on CPU; on a device the update is
+/// left out there, and the error follows with the next step.
 template <class Ranks>
 void accept_finite(Gradients& gradients, const at::Tensor& loss, Ranks& ranks, Later& later) {
   auto raise = [] {
-    throw NonFinite("step: the loss is not finite; nothing was updated. Lower the learning rate, clip "
-                    "gradients (ClipGradNorm), or look for an invalid value in the batch.");
+    throw NonFinite(
+        "step: the loss is not finite; nothing was updated. Lower the learning rate, clip "
+        "gradients (ClipGradNorm), or look for an invalid value in the batch.");
   };
   if (readable(loss) && ranks.ranks() == 1) {
     if (!std::isfinite(number(loss))) raise();

@@ -35,7 +35,8 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
     gradients.loss_is_scaled = true;
   }
 
-  /// Overflow anywhere, on any rank, rejects the step; a norm over all gradients has seen it already.
+  /// Overflow anywhere, on any rank, rejects the step; a norm over all gradients has seen it
+  /// already.
   template <class Ranks>
   void accept(Gradients& gradients, const at::Tensor&, Ranks& ranks, detail::Later& later) {
     at::Tensor found;
@@ -49,11 +50,14 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
       found = ranks.sum(found).clamp_max(1);
     }
     gradients.reject(found);
-    later.expect_zero((skips_ + found).gt(values.max_skips).to(at::kFloat), [max = values.max_skips] {
-      throw NonFinite("Precision<FP16>: more than " + std::to_string(max) + " steps in a row had gradients "
-                      "that are not finite, whatever the loss scale. Use Precision<BF16>, lower the "
-                      "learning rate, or look for an operation that leaves FP16's range.");
-    });
+    later.expect_zero(
+        (skips_ + found).gt(values.max_skips).to(at::kFloat), [max = values.max_skips] {
+          throw NonFinite(
+              "Precision<FP16>: more than " + std::to_string(max) +
+              " steps in a row had gradients "
+              "that are not finite, whatever the loss scale. Use Precision<BF16>, lower the "
+              "learning rate, or look for an operation that leaves FP16's range.");
+        });
   }
   void end_step(const Gradients& gradients, Report& report) noexcept {
     const at::Tensor& found = gradients.found_inf;
@@ -78,8 +82,9 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
         values.backoff_factor < 1 && values.growth_interval > 0 && values.min_scale > 0 &&
         values.max_skips >= 0)
       return;
-    throw BadValue("Precision<FP16>: scales and intervals must be positive, growth_factor at least 1, "
-                   "backoff_factor between 0 and 1.");
+    throw BadValue(
+        "Precision<FP16>: scales and intervals must be positive, growth_factor at least 1, "
+        "backoff_factor between 0 and 1.");
   }
   static std::vector<Tensors> by_type(const Tensors& all) {
     std::map<at::ScalarType, Tensors> lists;

@@ -3,8 +3,8 @@
 
 namespace ikebana {
 
-/// FP32 weights and results, matrix products on TensorFloat-32 cores of NVIDIA GPUs. Sets the global
-/// permission for the time of a step and puts back what it was; has no effect on a CPU.
+/// FP32 weights and results, matrix products on TensorFloat-32 cores of NVIDIA GPUs. Sets the
+/// global permission for the time of a step and puts back what it was; has no effect on a CPU.
 /// Source: torch.backends.cuda.matmul.allow_tf32.
 template <>
 struct Precision<TF32> {};

@@ -3,8 +3,8 @@
 
 namespace ikebana {
 
-/// The base rate times `factor` for `total_iters` steps, then the base rate. The default, with factor
-/// 1, changes nothing. Source: torch.optim.lr_scheduler.ConstantLR, whose factor is 1/3.
+/// The base rate times `factor` for `total_iters` steps, then the base rate. The default, with
+/// factor 1, changes nothing. Source: torch.optim.lr_scheduler.ConstantLR, whose factor is 1/3.
 struct ConstantLR {
   double factor = 1;
   std::int64_t total_iters = 0;
@@ -22,7 +22,8 @@ struct Mechanism<ConstantLR> : detail::Warmed<ConstantLR> {
     return t < static_cast<double>(values.total_iters) ? base * values.factor : base;
   }
   std::string describe() const {
-    return "factor=" + c10::str(values.factor) + ", total_iters=" + std::to_string(values.total_iters) +
+    return "factor=" + c10::str(values.factor) +
+           ", total_iters=" + std::to_string(values.total_iters) +
            ", warmup_steps=" + std::to_string(values.warmup_steps);
   }
 };

@@ -4,9 +4,9 @@
 
 namespace ikebana {
 
-/// Half a cosine from the base rate to `eta_min` in `T_max` steps after the warm-up; as in PyTorch it
-/// then rises again with period 2 T_max. `T_max` has no default.
-/// Source: torch.optim.lr_scheduler.CosineAnnealingLR; Loshchilov and Hutter, arXiv:1608.03983.
+/// Half a cosine from the base rate to `eta_min` in `T_max` steps after the warm-up; as in PyTorch
+/// it then rises again with period 2 T_max. `T_max` has no default. Source:
+/// torch.optim.lr_scheduler.CosineAnnealingLR; Loshchilov and Hutter, arXiv:1608.03983.
 struct CosineAnnealingLR {
   std::int64_t T_max = 0;
   double eta_min = 0;

@@ -23,11 +23,13 @@ struct Mechanism<LinearLR> : detail::Warmed<LinearLR> {
   double rate(double base, std::int64_t step) const { return Warmed::rate(*this, base, step); }
   double after_warmup(double base, double t) const {
     double n = static_cast<double>(values.total_iters);
-    return base * (values.start_factor + (values.end_factor - values.start_factor) * std::min(t, n) / n);
+    return base *
+           (values.start_factor + (values.end_factor - values.start_factor) * std::min(t, n) / n);
   }
   std::string describe() const {
-    return "start_factor=" + c10::str(values.start_factor) + ", end_factor=" +
-           c10::str(values.end_factor) + ", total_iters=" + std::to_string(values.total_iters) +
+    return "start_factor=" + c10::str(values.start_factor) +
+           ", end_factor=" + c10::str(values.end_factor) +
+           ", total_iters=" + std::to_string(values.total_iters) +
            ", warmup_steps=" + std::to_string(values.warmup_steps);
   }
 };

@@ -1,5 +1,6 @@
 #pragma once
-// What schedules share. A schedule is a closed form of the step: nothing to save, no order of calls.
+// What schedules share. A schedule is a closed form of the step: nothing to save, no order of
+// calls.
 #include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {

@@ -12,8 +12,8 @@ namespace ikebana {
 /// Named tensors: what `Trainer::state()` gives and `Trainer::restore()` takes.
 using StateDict = std::map<std::string, at::Tensor>;
 
-/// One description serves saving, checking and loading: a mechanism names its tensors and numbers in
-/// `state(Archive&)`, and never asks which of the three is going on.
+/// One description serves saving, checking and loading: a mechanism names its tensors and numbers
+/// in `state(Archive&)`, and never asks which of the three is going on.
 class Archive {
  public:
   enum class Mode { Save, Check, Load };
@@ -60,13 +60,15 @@ class Archive {
   void complete() const {
     for (const auto& [name, tensor] : dict_)
       if (!used_.count(name))
-        throw BadState("restore: `" + name + "` belongs to no part of this trainer. Restore into the "
+        throw BadState("restore: `" + name +
+                       "` belongs to no part of this trainer. Restore into the "
                        "recipe and model that the state was taken from.");
   }
 
  private:
   [[noreturn]] void missing(const std::string& name) const {
-    throw BadState("restore: `" + prefix_ + name + "` is missing from the state. Restore into the "
+    throw BadState("restore: `" + prefix_ + name +
+                   "` is missing from the state. Restore into the "
                    "recipe and model that the state was taken from.");
   }
   const at::Tensor& find(const std::string& name, at::IntArrayRef sizes, at::ScalarType type) {

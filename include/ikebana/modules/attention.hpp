@@ -1,0 +1,248 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <ikebana/detail/torch.hpp>
+#include <ikebana/error.hpp>
+#include <ikebana/modules/attention_form.hpp>
+#include <ikebana/modules/composed_attention.hpp>
+
+namespace ikebana::modules {
+
+/// What scaled_dot_product_attention takes besides its three tensors, in its words.
+struct AttentionOptions {
+  /// Bool (true takes part) or added to the scores; broadcastable to (..., H, T, S).
+  std::optional<at::Tensor> attn_mask{};
+  double dropout_p = 0;
+  /// Query t sees the keys 0 to t. Not together with a mask.
+  bool is_causal = false;
+  /// 1 / sqrt(E) when not given.
+  std::optional<double> scale{};
+  /// Key and value have fewer heads; each serves several heads of the query.
+  bool enable_gqa = false;
+  AttentionForm form = AttentionForm::Fastest;
+};
+
+}  // namespace ikebana::modules
+
+namespace ikebana::detail {
+
+/// One call, checked: cast as autocast would, broadcast, with four dimensions.
+class AttentionCall {
+ public:
+  AttentionCall(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                const modules::AttentionOptions& o)
+      : query_(q), key_(k), value_(v), options_(o) {
+    check_tensors();
+    for (auto* x : {&query_, &key_, &value_}) *x = as_autocast(*x);
+    check_options();
+    broadcast();
+    check_sizes();
+    if (options_.attn_mask) align(*options_.attn_mask);
+    if (query_.dim() > 4)
+      for (auto* x : {&query_, &key_, &value_}) *x = x->flatten(0, -4);
+  }
+
+  modules::AttentionForm form() const {
+    using Form = modules::AttentionForm;
+    return options_.form == Form::Fastest ? fastest_form(shape()) : options_.form;
+  }
+
+  at::Tensor run() const {
+    using Form = modules::AttentionForm;
+    const auto chosen = form();
+    const auto out = chosen == Form::Widened    ? widened()
+                     : chosen == Form::Composed ? composed()
+                                                : fused();
+    return out.sizes() == result_ ? out : out.reshape(result_);
+  }
+
+ private:
+  static at::Tensor as_autocast(const at::Tensor& x) {
+    const auto device = x.device().type();
+    if (!at::autocast::is_autocast_enabled(device)) return x;
+    return at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), x, device);
+  }
+
+  void check_tensors() const {
+    const auto &q = query_, &k = key_, &v = value_;
+    if (!q.defined() || !k.defined() || !v.defined())
+      throw Error("attention: query, key or value is an undefined tensor; pass all three");
+    if (q.dim() < 2 || k.dim() < 2 || v.dim() < 2)
+      refuse("need at least 2 dimensions, (..., heads, length, width)");
+    if (q.device() != k.device() || q.device() != v.device())
+      refuse("are on " + q.device().str() + ", " + k.device().str() + " and " + v.device().str() +
+             "; move them to one device");
+  }
+
+  void check_options() const {
+    const auto type = query_.scalar_type();
+    if (type != key_.scalar_type() || type != value_.scalar_type() || !query_.is_floating_point())
+      refuse(std::string("are ") + c10::toString(type) + ", " + c10::toString(key_.scalar_type()) +
+             " and " + c10::toString(value_.scalar_type()) + "; give all one floating type");
+    if (!(options_.dropout_p >= 0 && options_.dropout_p <= 1))
+      refuse("with dropout_p " + std::to_string(options_.dropout_p) + "; it must be in 0 to 1");
+    if (!options_.attn_mask) return;
+    const auto& mask = *options_.attn_mask;
+    if (!mask.defined()) refuse("with an undefined attn_mask; leave it out instead");
+    if (options_.is_causal)
+      refuse("with attn_mask and is_causal; put the causal part into the mask");
+    if (mask.device() != query_.device())
+      refuse("on " + query_.device().str() + " with attn_mask on " + mask.device().str() +
+             "; move it there");
+    const auto kind = mask.scalar_type();
+    if (kind != at::kBool && kind != at::kFloat && kind != type)
+      refuse(std::string("of ") + c10::toString(type) + " with attn_mask of " +
+             c10::toString(kind) + "; it must be bool, float or of the query's type");
+  }
+
+  // As matmul does: sizes in front of the last two are equal or 1, but grouped heads stay.
+  void broadcast() {
+    const auto dims = std::max({query_.dim(), key_.dim(), value_.dim()});
+    const auto all = {&query_, &key_, &value_};
+    for (auto* x : all)
+      while (x->dim() < std::max<std::int64_t>(dims, 4)) *x = x->unsqueeze(0);
+    const auto heads = query_.dim() - 3;
+    auto sizes = query_.sizes().vec();
+    for (std::int64_t d = 0; d <= heads; ++d) {
+      auto& size = sizes[static_cast<std::size_t>(d)];
+      if (options_.enable_gqa && d == heads) continue;
+      for (auto* x : all) size = size == 1 ? x->size(d) : size;
+      for (auto* x : all)
+        if (x->size(d) != size && x->size(d) != 1)
+          refuse(d == heads ? "have unequal heads; repeat the fewer ones, or set enable_gqa"
+                            : "have batches that do not broadcast");
+    }
+    for (auto* x : all) {
+      auto mine = sizes;
+      for (auto d = options_.enable_gqa ? heads : heads + 1; d < x->dim(); ++d)
+        mine[static_cast<std::size_t>(d)] = x->size(d);
+      if (x->sizes() != mine) *x = x->expand(mine);
+    }
+    result_ = query_.sizes().vec();
+    result_.back() = value_.size(-1);
+    result_.erase(result_.begin(), result_.end() - dims);
+  }
+
+  void check_sizes() const {
+    if (query_.size(-1) != key_.size(-1)) refuse("differ in width; query and key need the same E");
+    if (key_.size(-2) != value_.size(-2))
+      refuse("differ in length; key and value need the same S");
+    for (const auto heads : {key_.size(-3), value_.size(-3)})
+      if (heads == 0 ? query_.size(-3) != 0 : query_.size(-3) % heads != 0)
+        refuse("with enable_gqa need heads of key and value that divide the query's");
+  }
+
+  // To as many dimensions as query has by then, at least 4.
+  void align(at::Tensor& mask) const {
+    const auto scores = [&] {
+      auto sizes = query_.sizes().vec();
+      sizes.back() = key_.size(-2);
+      return sizes;
+    }();
+    const auto dims = static_cast<std::int64_t>(result_.size());
+    if (mask.dim() < 2 || mask.dim() > dims || !at::is_expandable_to(mask.sizes(), scores))
+      refuse("with attn_mask " + text(mask) + "; it must have 2 to " + std::to_string(dims) +
+             " dimensions that broadcast to " + text(scores));
+    while (mask.dim() < query_.dim()) mask = mask.unsqueeze(0);
+    if (mask.dim() == 4) return;
+    auto sizes = scores;
+    sizes[sizes.size() - 3] = mask.size(-3);
+    sizes[sizes.size() - 2] = mask.size(-2);
+    sizes[sizes.size() - 1] = mask.size(-1);
+    mask = mask.expand(sizes).flatten(0, -4);
+  }
+
+  AttentionShape shape() const {
+    const auto &q = query_, &k = key_, &v = value_;
+    const bool mask_learns = options_.attn_mask && options_.attn_mask->requires_grad();
+    const bool empty = q.numel() == 0 || k.numel() == 0 || v.numel() == 0;
+    AttentionShape s{};
+    s.device = q.device().type();
+    s.type = q.scalar_type();
+    s.heads = q.size(0) * q.size(1);
+    s.queries = q.size(2);
+    s.keys = k.size(2);
+    s.width = std::max(q.size(3), v.size(3));
+    s.training = at::GradMode::is_enabled() &&
+                 (q.requires_grad() || k.requires_grad() || v.requires_grad());
+    s.composable = !mask_learns && !empty && k.size(1) == v.size(1);
+    s.has_kernel = s.composable && options_.dropout_p == 0 && q.size(3) == v.size(3);
+    return s;
+  }
+
+  at::Tensor fused() const {
+    return at::scaled_dot_product_attention(query_, key_, value_, options_.attn_mask,
+                                            options_.dropout_p, options_.is_causal, options_.scale,
+                                            options_.enable_gqa);
+  }
+
+  at::Tensor composed() const {
+    const auto s = shape();
+    if (s.device != c10::kCPU || !s.composable) {
+      const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+      return std::get<0>(at::_scaled_dot_product_attention_math(
+          query_, key_, value_, options_.attn_mask, options_.dropout_p, options_.is_causal, {},
+          options_.scale, options_.enable_gqa));
+    }
+    const auto scale = options_.scale.value_or(1 / std::sqrt(static_cast<double>(key_.size(3))));
+    return ComposedAttention::apply(query_, key_, value_, options_.attn_mask, options_.is_causal,
+                                    scale, options_.dropout_p, s.training);
+  }
+
+  at::Tensor widened() const {
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    auto options = options_;
+    options.form = modules::AttentionForm::Fastest;
+    auto& mask = options.attn_mask;
+    if (mask && mask->scalar_type() != at::kBool) mask = mask->to(at::kFloat);
+    const auto type = query_.scalar_type(), wide = type == at::kDouble ? type : at::kFloat;
+    const AttentionCall call(query_.to(wide), key_.to(wide), value_.to(wide), options);
+    return call.run().to(type);
+  }
+
+  template <class T>
+  static std::string text(const T& sizes) {
+    std::ostringstream out;
+    if constexpr (std::is_same_v<T, at::Tensor>) out << sizes.sizes();
+    else out << at::IntArrayRef(sizes);
+    return out.str();
+  }
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw Error("attention: query " + text(query_) + ", key " + text(key_) + ", value " +
+                text(value_) + ' ' + why);
+  }
+
+  at::Tensor query_, key_, value_;
+  modules::AttentionOptions options_;
+  std::vector<std::int64_t> result_;  // (..., H, T, Ev)
+};
+
+}  // namespace ikebana::detail
+
+namespace ikebana::modules {
+
+/// softmax(query key^T * scale + mask) value: scaled_dot_product_attention by its fastest exact
+/// form. query (..., H, T, E), key (..., H, S, E), value (..., H, S, Ev) give (..., H, T, Ev), in
+/// their type, or autocast's. A row whose keys are all masked gives zeros. The result keeps within
+/// twice the rounding error of LibTorch's own. Costs: what the form costs; Composed keeps
+/// H * T * S weights for backward, Widened copies in single precision. The second derivative
+/// needs Composed: LibTorch's fused kernels throw. Throws Error on what does not fit together.
+/// Source: Vaswani et al., Attention Is All You Need, 2017.
+inline at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                            const AttentionOptions& options = {}) {
+  return detail::AttentionCall(query, key, value, options).run();
+}
+
+/// The form that `attention` takes for these arguments, here and now: gradients wanted or not.
+inline AttentionForm attention_form(const at::Tensor& query, const at::Tensor& key,
+                                    const at::Tensor& value, const AttentionOptions& options = {}) {
+  return detail::AttentionCall(query, key, value, options).form();
+}
+
+}  // namespace ikebana::modules

@@ -1,0 +1,298 @@
+#pragma once
+// A policy for any axis that writes down every hook it is asked, throws where it is told to, and
+// otherwise answers as its axis's null choice or default does.
+#include "test.hpp"
+
+#include <ikebana.hpp>
+
+namespace test {
+
+struct Bomb : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// What was asked, in order. The line with number `fuse` throws after it is written.
+struct Journal {
+  std::vector<std::string> lines;
+  std::size_t fuse = std::size_t(-1);
+
+  void note(std::string line) noexcept { lines.push_back(std::move(line)); }
+  void ask(std::string line) {
+    note(std::move(line));
+    if (lines.size() - 1 == fuse) throw Bomb(lines.back());
+  }
+  std::string text() const {
+    std::string all;
+    for (const auto& line : lines) all += (all.empty() ? "" : " ") + line;
+    return all;
+  }
+};
+inline Journal journal;
+
+/// With `Moves` it overrides rest, gather and reduce as well, so that parameters travel.
+template <class Axis, bool Moves = false>
+struct Spy {
+  using axis = Axis;
+};
+
+/// What a spy answers with.
+struct Quiet {
+  using axis = ikebana::axis::observe;
+};
+template <class Axis>
+struct stand_in {
+  using policy = typename Axis::fallback;
+};
+template <>
+struct stand_in<ikebana::axis::observe> {
+  using policy = Quiet;
+};
+template <>
+struct stand_in<ikebana::axis::accumulate> {
+  using policy = ikebana::Accumulate<2>;
+};
+
+}  // namespace test
+
+template <>
+struct ikebana::Mechanism<test::Quiet> : ikebana::Hooks {
+  test::Quiet values;
+  explicit Mechanism(test::Quiet v) : values(v) {}
+};
+
+namespace test {
+
+template <class Axis>
+class Recorder : public ikebana::Mechanism<typename stand_in<Axis>::policy> {
+  using Base = ikebana::Mechanism<typename stand_in<Axis>::policy>;
+  using Unit = ikebana::Unit;
+  using Masters = ikebana::Masters;
+  using Gradients = ikebana::Gradients;
+
+ public:
+  Recorder() : Base(typename stand_in<Axis>::policy{}) {}
+
+  void attach(c10::Device device, const ikebana::UnitTable& units) {
+    ask("attach");
+    Base::attach(device, units);
+  }
+  template <class Next>
+  decltype(auto) around_step(Next&& next) {
+    return around("around_step", [&]() -> decltype(auto) { return Base::around_step(next); });
+  }
+  template <class Next>
+  decltype(auto) around_phase(ikebana::Phase phase, Next&& next) {
+    static const char* names[] = {"data", "forward", "backward", "optimizer"};
+    return around(names[int(phase)],
+                  [&]() -> decltype(auto) { return Base::around_phase(phase, next); });
+  }
+  template <class Next>
+  decltype(auto) around_forward(Next&& next) {
+    return around("around_forward", [&]() -> decltype(auto) { return Base::around_forward(next); });
+  }
+  template <class Next, class... Args>
+  decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
+    return around("around_unit(" + unit.name, [&]() -> decltype(auto) {
+      return Base::around_unit(unit, next, std::forward<Args>(args)...);
+    });
+  }
+  template <class Batch>
+  Batch place(const Batch& batch, c10::Device device) {
+    ask("place");
+    return Base::place(batch, device);
+  }
+  template <class Batch>
+  auto split(const Batch& batch) {
+    ask("split");
+    return Base::split(batch);
+  }
+  template <class Run, class Model, class Batch>
+  ikebana::Loss loss(Run& run, Model& model, const Batch& batch) {
+    return around("loss", [&] { return Base::loss(run, model, batch); });
+  }
+  template <class Model, class Batch>
+  auto count(Model& model, const Batch& batch)
+    requires requires(Base& base) { base.count(model, batch); }
+  {
+    ask("count");
+    return Base::count(model, batch);
+  }
+  ikebana::Count sum(const ikebana::Count& count) { return ask("sum"), Base::sum(count); }
+  at::Tensor sum(const at::Tensor& t) { return ask("sum"), Base::sum(t); }
+  void may_travel(bool last) {
+    ask(last ? "may_travel(last" : "may_travel(");
+    Base::may_travel(last);
+  }
+  void before_unit_backward(const Unit& unit) {
+    ask("before(" + unit.name);
+    Base::before_unit_backward(unit);
+  }
+  void after_unit_backward(const Unit& unit) {
+    ask("after(" + unit.name);
+    Base::after_unit_backward(unit);
+  }
+  at::Tensor scale(const at::Tensor& loss) { return ask("scale"), Base::scale(loss); }
+  void unscale(Gradients& gradients) {
+    ask("unscale");
+    Base::unscale(gradients);
+  }
+  template <class Ranks>
+  void clip(Gradients& gradients, Ranks& ranks) {
+    ask("clip");
+    Base::clip(gradients, ranks);
+  }
+  template <class Ranks>
+  void accept(Gradients& gradients, const at::Tensor& loss, Ranks& ranks,
+              ikebana::detail::Later& later) {
+    ask("accept");
+    Base::accept(gradients, loss, ranks, later);
+  }
+  template <class Rate>
+  void prepare(const Masters& masters, Gradients& gradients, const Rate& rate) {
+    ask("prepare");
+    Base::prepare(masters, gradients, rate);
+  }
+  void update(const Masters& masters, Gradients& gradients) noexcept {
+    note("update");
+    Base::update(masters, gradients);
+  }
+  void after_update(const Masters& masters, const Gradients& gradients) noexcept {
+    note("after_update");
+    Base::after_update(masters, gradients);
+  }
+  void end_step(const Gradients& gradients, ikebana::Report& report) noexcept {
+    note("end_step");
+    Base::end_step(gradients, report);
+  }
+  void abort() noexcept {
+    note("abort");
+    Base::abort();
+  }
+
+ protected:
+  static std::string line(const std::string& hook) {
+    return ikebana::detail::type_name<Axis>() + "." + hook +
+           (hook.find('(') == std::string::npos ? "" : ")");
+  }
+  static void note(const std::string& hook) noexcept { journal.note(line(hook)); }
+  static void ask(const std::string& hook) { journal.ask(line(hook)); }
+  template <class F>
+  static decltype(auto) around(const std::string& hook, F&& f) {
+    journal.ask(line(hook) + "{");
+    if constexpr (std::is_void_v<decltype(f())>) {
+      f();
+      journal.ask("}");
+    } else {
+      decltype(auto) result = f();
+      journal.ask("}");
+      return result;
+    }
+  }
+};
+
+}  // namespace test
+
+template <class Axis>
+struct ikebana::Mechanism<test::Spy<Axis, false>> : test::Recorder<Axis> {
+  test::Spy<Axis, false> values;
+  explicit Mechanism(test::Spy<Axis, false> v) : values(v) {}
+};
+template <class Axis>
+struct ikebana::Mechanism<test::Spy<Axis, true>> : test::Recorder<Axis> {
+  test::Spy<Axis, true> values;
+  explicit Mechanism(test::Spy<Axis, true> v) : values(v) {}
+
+  Tensors rest(const Unit& unit, Tensors full) { return this->ask("rest(" + unit.name), full; }
+  Tensors gather(const Unit& unit, Tensors masters) {
+    this->ask("gather(" + unit.name);
+    if constexpr (std::is_same_v<Axis, axis::offload>)
+      for (auto& t : masters) t = t.clone();  // working copies are fresh ones
+    return masters;
+  }
+  Tensors reduce(const Unit& unit, Tensors gradients) {
+    return this->ask("reduce(" + unit.name), gradients;
+  }
+};
+
+namespace test {
+
+/// A trainer with a spy on every axis.
+template <class Model, bool Moves, class A = ikebana::axis::observe>
+using Watched = ikebana::Trainer<
+    Model, Spy<A, Moves>, Spy<ikebana::axis::capture, Moves>, Spy<ikebana::axis::shard, Moves>,
+    Spy<ikebana::axis::offload, Moves>, Spy<ikebana::axis::checkpoint, Moves>,
+    Spy<ikebana::axis::precision, Moves>, Spy<ikebana::axis::prune, Moves>,
+    Spy<ikebana::axis::quantize, Moves>, Spy<ikebana::axis::accumulate, Moves>,
+    Spy<ikebana::axis::objective, Moves>, Spy<ikebana::axis::clip, Moves>,
+    Spy<ikebana::axis::optimizer, Moves>, Spy<ikebana::axis::schedule, Moves>,
+    Spy<ikebana::axis::average, Moves>, Spy<ikebana::axis::freeze, Moves>,
+    Spy<ikebana::axis::device, Moves>>;
+
+/// A mark in the model's own forward, and one in its backward.
+struct BackwardMark : torch::autograd::Function<BackwardMark> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const std::string& name) {
+    context->saved_data["name"] = name;
+    return x.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    journal.ask("backward(" + context->saved_data["name"].toStringRef() + ")");
+    return {gradients[0], {}};
+  }
+};
+inline at::Tensor mark(const std::string& name, const at::Tensor& x) {
+  journal.ask("forward(" + name + ")");
+  return at::GradMode::is_enabled() ? BackwardMark::apply(x, name) : x;
+}
+
+struct Rows {
+  at::Tensor input, target;
+};
+inline Rows rows_of(int seed, std::int64_t n = 4) {
+  auto generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed));
+  return {at::randn({n, 3}, generator), at::randn({n, 1}, generator)};
+}
+
+struct InnerImpl : torch::nn::Module {
+  torch::nn::Linear w = register_module("w", torch::nn::Linear(5, 5));
+  at::Tensor forward(const at::Tensor& x) { return mark("inner", at::tanh(w(x))); }
+};
+TORCH_MODULE(Inner);
+struct OuterImpl : torch::nn::Module {
+  torch::nn::Linear w = register_module("w", torch::nn::Linear(5, 5));
+  Inner inner = register_module("inner", Inner());
+  template <class Run>
+  at::Tensor forward(Run& run, const at::Tensor& x) {
+    auto y = mark("outer", at::tanh(w(x)));
+    return at::tanh(run(inner, y));
+  }
+};
+TORCH_MODULE(Outer);
+/// Two units, one inside the other; the root has parameters of its own before them.
+struct NestImpl : torch::nn::Module {
+  using units = ikebana::Units<Outer, Inner>;
+  torch::nn::Linear first = register_module("first", torch::nn::Linear(3, 5));
+  Outer outer = register_module("outer", Outer());
+  template <class Run>
+  ikebana::Loss loss(Run& run, const Rows& batch) {
+    auto x = run(outer, mark("root", first(batch.input))).sum(1, true);
+    return {at::mse_loss(x, batch.target, at::Reduction::Sum), batch.target.numel()};
+  }
+  ikebana::Count count(const Rows& batch) { return batch.target.numel(); }
+};
+TORCH_MODULE(Nest);
+inline Nest nest() {
+  torch::manual_seed(0);
+  return Nest();
+}
+
+/// Copies of a module's parameters.
+template <class Holder>
+std::vector<at::Tensor> values_of(const Holder& model) {
+  std::vector<at::Tensor> all;
+  for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
+  return all;
+}
+
+}  // namespace test
