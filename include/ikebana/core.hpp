@@ -111,6 +111,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
  private:
   UnitTable placed() {
     auto module = detail::module_of(model);
+    if (!module) throw BadModel("trainer: the model is empty. Make it first: Net net(...).");
     if constexpr (requires { mechanisms.device.values.device; })
       module->to(mechanisms.device.values.device);
     detail::check_trainable(*module);

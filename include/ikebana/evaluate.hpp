@@ -69,9 +69,10 @@ class LossSums {
 
 }  // namespace detail
 
-/// Evaluates all batches of a range. Each is computed whole. Waits for the device at the end.
-template <class Core, class Range, class Metrics>
-Evaluation evaluate(Core& core, Range& batches, const Metrics& metrics) {
+/// Evaluates the batches that `visit(f)` hands to `f`, each computed whole. Waits for the device at
+/// the end.
+template <class Core, class Visit, class Metrics>
+Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
   at::NoGradGuard no_grad;
   auto& m = core.mechanisms;
   detail::EvaluationMode mode(*detail::module_of(core.model));
@@ -79,7 +80,7 @@ Evaluation evaluate(Core& core, Range& batches, const Metrics& metrics) {
   detail::LossSums sums;
   Metrics fresh;
   for (const auto& metric : metrics) fresh.push_back(metric.fresh());
-  for (auto&& batch : batches) {
+  visit([&](const auto& batch) {
     auto here = m.device.place(batch, core.device);
     rows(here);
     Loss loss = core.parameters.around_model(core.units.units()[0], [&] {
@@ -87,7 +88,7 @@ Evaluation evaluate(Core& core, Range& batches, const Metrics& metrics) {
     });
     sums.add(loss);
     for (const auto& metric : fresh) metric.update(here, loss.outputs);
-  }
+  });
   if (!(sums.count() > 0))
     throw BadBatch(
         "evaluate: the loader gave nothing to count. Give it at least one batch with a target.");

@@ -7,6 +7,11 @@
 
 namespace ikebana {
 
+/// Batches of any loader with its type erased: what `FitOptions::validate` takes. Refers to the
+/// loader, which must live as long.
+template <class Batch>
+class BatchSource;
+
 namespace detail {
 
 /// A loader or a pointer to one, as LibTorch's make_data_loader gives it.
@@ -16,30 +21,37 @@ decltype(auto) range_of(Loader& loader) {
   else return (loader);
 }
 template <class Loader>
-using batch_of_t =
-    std::decay_t<decltype(*std::begin(range_of(std::declval<std::remove_reference_t<Loader>&>())))>;
+struct batch_of {
+  using type = std::decay_t<decltype(*std::begin(range_of(std::declval<Loader&>())))>;
+};
+template <class Batch>
+struct batch_of<BatchSource<Batch>> {
+  using type = Batch;
+};
+template <class Loader>
+using batch_of_t = typename batch_of<std::remove_cvref_t<Loader>>::type;
+
+/// Calls `f` for every batch of a loader.
+template <class Loader, class F>
+void visit(Loader& loader, F&& f) {
+  if constexpr (requires { loader.visit(f); }) loader.visit(f);
+  else
+    for (auto&& batch : range_of(loader)) f(batch);
+}
 
 }  // namespace detail
 
-/// Batches of any loader with its type erased: what `FitOptions::validate` takes. Refers to the
-/// loader, which must live as long.
 template <class Batch>
 class BatchSource {
  public:
   BatchSource() = default;
   template <class Loader>
     requires(!std::is_same_v<std::decay_t<Loader>, BatchSource>)
-  BatchSource(Loader& loader)
-      : visit_([&loader](const std::function<void(const Batch&)>& f) {
-          for (auto&& batch : detail::range_of(loader)) f(batch);
-        }) {}
+  BatchSource(Loader& loader) : visit_([&loader](const auto& f) { detail::visit(loader, f); }) {}
+
   explicit operator bool() const { return static_cast<bool>(visit_); }
-  /// The batches of one pass, all at once: they are looked at one after the other.
-  std::vector<Batch> batches() const {
-    std::vector<Batch> all;
-    visit_([&](const Batch& batch) { all.push_back(batch); });
-    return all;
-  }
+  /// One pass: calls `f` for every batch.
+  void visit(const std::function<void(const Batch&)>& f) const { visit_(f); }
 
  private:
   std::function<void(const std::function<void(const Batch&)>&)> visit_;
@@ -119,10 +131,7 @@ History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options) {
     epoch.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (epoch.steps == 0)
       throw BadBatch("fit: the loader gave no batch. Give it data, and mind drop_last.");
-    if (options.validate) {
-      auto batches = options.validate.batches();
-      epoch.validation = trainer.evaluate(batches, options.metrics);
-    }
+    if (options.validate) epoch.validation = trainer.evaluate(options.validate, options.metrics);
     if (options.on_epoch) options.on_epoch(epoch);
     if (stopped) break;
   }

@@ -47,6 +47,10 @@ class Mechanism<Many<Policies...>> : public Hooks {
         },
         next);
   }
+  template <class Next, class... Args>
+  decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
+    return around_unit_from<0>(unit, next, std::forward<Args>(args)...);
+  }
   void before_unit_backward(const Unit& unit) {
     each([&](auto& mechanism) { mechanism.before_unit_backward(unit); });
   }
@@ -81,6 +85,16 @@ class Mechanism<Many<Policies...>> : public Hooks {
     if constexpr (I == sizeof...(Policies)) return next();
     else
       return ask(std::get<I>(all_), [&]() -> decltype(auto) { return around<I + 1>(ask, next); });
+  }
+  template <std::size_t I, class Next, class... Args>
+  decltype(auto) around_unit_from(const Unit& unit, Next&& next, Args&&... args) {
+    if constexpr (I == sizeof...(Policies)) return next(std::forward<Args>(args)...);
+    else {
+      auto inner = [&](auto&&... a) -> decltype(auto) {
+        return around_unit_from<I + 1>(unit, next, std::forward<decltype(a)>(a)...);
+      };
+      return std::get<I>(all_).around_unit(unit, inner, std::forward<Args>(args)...);
+    }
   }
 
   std::tuple<Mechanism<Policies>...> all_;

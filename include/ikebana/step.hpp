@@ -1,5 +1,5 @@
 #pragma once
-// THE PAGE: one optimizer step, top to bottom. Numbers are those of the table in docs/step.md.
+// THE PAGE: one optimizer step, top to bottom. The numbers are those of the hooks in hooks.hpp.
 #include <ikebana/detail/transaction.hpp>
 #include <ikebana/totals.hpp>
 
@@ -14,8 +14,8 @@ Report step(Core& core, const Batch& batch) {
     detail::Transaction transaction(core);
     auto here = m.observe.around_phase(Phase::Data,
                                        [&] { return detail::place(m.device, batch, core.device); });
-    auto microbatches = detail::cut(m.accumulate, here);            // 1
-    Totals totals(m.objective, core.model, microbatches, m.shard);  // 2
+    auto microbatches = detail::cut(m.accumulate, here);                                // 1
+    Totals totals(m.objective, core.model, microbatches, m.shard, core.attempts == 0);  // 2
     detail::Outputs outputs;
     Run run(core, /*evaluating=*/false);
 

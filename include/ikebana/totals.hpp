@@ -11,15 +11,16 @@ namespace ikebana {
 class Totals {
  public:
   template <class Objective, class Model, class Microbatches, class Ranks>
-  Totals(Objective& objective, Model& model, const Microbatches& microbatches, Ranks& ranks)
+  Totals(Objective& objective, Model& model, const Microbatches& microbatches, Ranks& ranks,
+         bool is_first_step)
       : alone_(std::size(microbatches) == 1 && ranks.ranks() == 1) {
     if constexpr (requires { objective.count(model, *std::begin(microbatches)); }) {
-      for (const auto& microbatch : microbatches) {
-        auto counts = as_list(objective.count(model, microbatch));
-        early_.resize(std::max(early_.size(), counts.size()));
-        for (std::size_t i = 0; i < counts.size(); ++i) early_[i] += counts[i];
+      if (alone_ && !is_first_step) return;  // its own count comes with its loss
+      for (const auto& microbatch : microbatches) add_early(objective.count(model, microbatch));
+      for (Count& count : early_) {
+        count = ranks.sum(count);
+        refuse_zero(count);
       }
-      for (Count& count : early_) (count = ranks.sum(count), refuse_zero(count));
     }
   }
 
@@ -31,7 +32,7 @@ class Totals {
     each_term(loss, [&](const std::string& name, const at::Tensor& sum, const Count& count,
                         double scale) {
       check_term(name, sum);
-      see(i, count);
+      add(seen_, i, count);
       at::Tensor part = late() ? sum : divisor(i, count).divide(sum);
       if (scale != 1) part = part * scale;
       root = root.defined() ? root + part : part;
@@ -84,8 +85,15 @@ class Totals {
   const at::Tensor& mean() const { return mean_; }
 
  private:
-  static std::vector<Count> as_list(Count count) { return {std::move(count)}; }
-  static std::vector<Count> as_list(std::vector<Count> counts) { return counts; }
+  void add_early(const Count& count) { add(early_, 0, count); }
+  void add_early(const std::vector<Count>& counts) {
+    for (std::size_t i = 0; i < counts.size(); ++i) add(early_, i, counts[i]);
+  }
+  template <class Counts>
+  static void add(Counts& counts, std::size_t i, const Count& count) {
+    if (i < counts.size()) counts[i] += count;
+    else counts.push_back(count);
+  }
   static void refuse_zero(const Count& count) {
     if (count.readable() && !(count.value() > 0))
       throw BadBatch(
@@ -120,10 +128,6 @@ class Totals {
     refuse_zero(own);
     return own;
   }
-  void see(std::size_t i, const Count& count) {
-    if (i < seen_.size()) seen_[i] += count;
-    else seen_.push_back(count);
-  }
   void add_to_report(std::size_t i, const std::string& name, const at::Tensor& sum, bool unnamed) {
     if (unnamed) return;
     if (i < parts_.size()) parts_[i].sum = parts_[i].sum + sum.detach();
@@ -141,7 +145,7 @@ class Totals {
   }
 
   bool alone_;
-  std::vector<Count> early_, seen_;
+  c10::SmallVector<Count, 2> early_, seen_;  // one a term; no allocation for one or two
   at::Tensor mean_;
   std::vector<Report::Part> parts_;
 };

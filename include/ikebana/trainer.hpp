@@ -53,7 +53,8 @@ class Trainer : detail::judged_t<ModelT, Policies...> {
       using Batch = detail::batch_of_t<Loader>;
       std::vector<Metric<Batch>> list;
       (detail::append(list, std::move(metrics)), ...);
-      return guarded(0, [&] { return ikebana::evaluate(core(), detail::range_of(loader), list); });
+      auto visit = [&](auto&& f) { detail::visit(loader, f); };
+      return guarded(0, [&] { return ikebana::evaluate(core(), visit, list); });
     }
   }
 

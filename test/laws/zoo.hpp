@@ -91,7 +91,7 @@ struct ForceImpl : torch::nn::Module {
 TORCH_MODULE(Force);
 
 enum class Kind { Chain, Nested, Twice, Values, Integers, Buffer, Inside, Penalty, count };
-inline const char* name_of(Kind kind) {
+inline std::string name_of(Kind kind) {
   static const char* const names[] = {"chain",    "nested", "twice",  "values",
                                       "integers", "buffer", "inside", "penalty"};
   return names[static_cast<int>(kind)];

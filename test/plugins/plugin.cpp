@@ -2,6 +2,7 @@
 // static.
 #include "plugin.hpp"
 
+#include <ikebana/bridge/gradients.hpp>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <memory>
@@ -43,17 +44,24 @@ bool train() {
   return at::equal(x.grad(), at::full({4}, 6.0));
 }
 
+const at::Tensor& tensor_at(const void* tensor) { return *static_cast<const at::Tensor*>(tensor); }
+
+void* leaf() { return new at::Tensor(at::ones({2}).requires_grad_()); }
+void* hook(const void* leaf, int& calls) {
+  return new bridge::PostAccumulateHook(tensor_at(leaf), [&calls](const at::Tensor&) { ++calls; });
+}
+void unhook(void* hook) { delete static_cast<bridge::PostAccumulateHook*>(hook); }
+void backward(const void* leaf) { (tensor_at(leaf) * 2).sum().backward(); }
+
 std::int64_t bytes() { return bridge::MemoryCounter(c10::kCPU).now(); }
 void* take(std::int64_t count) { return new at::Tensor(at::empty({count}, at::kByte)); }
 void give_back(void* tensor) { delete static_cast<at::Tensor*>(tensor); }
-bool counted(const void* tensor) {
-  return bridge::counted(*static_cast<const at::Tensor*>(tensor));
-}
+bool counted(const void* tensor) { return bridge::counted(tensor_at(tensor)); }
 
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const Plugin* ikebana_test_plugin() {
-  static const Plugin plugin{available, engine, open,      close,  train,
-                             bytes,     take,   give_back, counted};
+  static const Plugin plugin{available, engine,   open,  close, train,     leaf,   hook,
+                             unhook,    backward, bytes, take,  give_back, counted};
   return &plugin;
 }

@@ -11,6 +11,11 @@ struct Plugin {
   int (*close)(void* scope);
   /// Trains a little; true where the gradients are right.
   bool (*train)();
+  /// A leaf that gives its gradient to hooks; a hook that counts; a backward pass over the leaf.
+  void* (*leaf)();
+  void* (*hook)(const void* leaf, int& calls);
+  void (*unhook)(void* hook);
+  void (*backward)(const void* leaf);
   /// Memory of the CPU: bytes now; take and give back a tensor; is it counted?
   std::int64_t (*bytes)();
   void* (*take)(std::int64_t bytes);

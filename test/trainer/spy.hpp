@@ -111,8 +111,9 @@ class Recorder : public ikebana::Mechanism<typename stand_in<Axis>::policy> {
     return around("loss", [&] { return Base::loss(run, model, batch); });
   }
   template <class Model, class Batch>
-  auto count(Model& model, const Batch& batch)
-    requires requires(Base& base) { base.count(model, batch); }
+  auto count(Model& model, const Batch& batch) requires requires(Base& base) {
+    base.count(model, batch);
+  }
   {
     ask("count");
     return Base::count(model, batch);
@@ -218,81 +219,14 @@ namespace test {
 
 /// A trainer with a spy on every axis.
 template <class Model, bool Moves, class A = ikebana::axis::observe>
-using Watched = ikebana::Trainer<
-    Model, Spy<A, Moves>, Spy<ikebana::axis::capture, Moves>, Spy<ikebana::axis::shard, Moves>,
-    Spy<ikebana::axis::offload, Moves>, Spy<ikebana::axis::checkpoint, Moves>,
-    Spy<ikebana::axis::precision, Moves>, Spy<ikebana::axis::prune, Moves>,
-    Spy<ikebana::axis::quantize, Moves>, Spy<ikebana::axis::accumulate, Moves>,
-    Spy<ikebana::axis::objective, Moves>, Spy<ikebana::axis::clip, Moves>,
-    Spy<ikebana::axis::optimizer, Moves>, Spy<ikebana::axis::schedule, Moves>,
-    Spy<ikebana::axis::average, Moves>, Spy<ikebana::axis::freeze, Moves>,
-    Spy<ikebana::axis::device, Moves>>;
-
-/// A mark in the model's own forward, and one in its backward.
-struct BackwardMark : torch::autograd::Function<BackwardMark> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
-                            const std::string& name) {
-    context->saved_data["name"] = name;
-    return x.clone();
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list gradients) {
-    journal.ask("backward(" + context->saved_data["name"].toStringRef() + ")");
-    return {gradients[0], {}};
-  }
-};
-inline at::Tensor mark(const std::string& name, const at::Tensor& x) {
-  journal.ask("forward(" + name + ")");
-  return at::GradMode::is_enabled() ? BackwardMark::apply(x, name) : x;
-}
-
-struct Rows {
-  at::Tensor input, target;
-};
-inline Rows rows_of(int seed, std::int64_t n = 4) {
-  auto generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed));
-  return {at::randn({n, 3}, generator), at::randn({n, 1}, generator)};
-}
-
-struct InnerImpl : torch::nn::Module {
-  torch::nn::Linear w = register_module("w", torch::nn::Linear(5, 5));
-  at::Tensor forward(const at::Tensor& x) { return mark("inner", at::tanh(w(x))); }
-};
-TORCH_MODULE(Inner);
-struct OuterImpl : torch::nn::Module {
-  torch::nn::Linear w = register_module("w", torch::nn::Linear(5, 5));
-  Inner inner = register_module("inner", Inner());
-  template <class Run>
-  at::Tensor forward(Run& run, const at::Tensor& x) {
-    auto y = mark("outer", at::tanh(w(x)));
-    return at::tanh(run(inner, y));
-  }
-};
-TORCH_MODULE(Outer);
-/// Two units, one inside the other; the root has parameters of its own before them.
-struct NestImpl : torch::nn::Module {
-  using units = ikebana::Units<Outer, Inner>;
-  torch::nn::Linear first = register_module("first", torch::nn::Linear(3, 5));
-  Outer outer = register_module("outer", Outer());
-  template <class Run>
-  ikebana::Loss loss(Run& run, const Rows& batch) {
-    auto x = run(outer, mark("root", first(batch.input))).sum(1, true);
-    return {at::mse_loss(x, batch.target, at::Reduction::Sum), batch.target.numel()};
-  }
-  ikebana::Count count(const Rows& batch) { return batch.target.numel(); }
-};
-TORCH_MODULE(Nest);
-inline Nest nest() {
-  torch::manual_seed(0);
-  return Nest();
-}
-
-/// Copies of a module's parameters.
-template <class Holder>
-std::vector<at::Tensor> values_of(const Holder& model) {
-  std::vector<at::Tensor> all;
-  for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
-  return all;
-}
+using Watched =
+    ikebana::Trainer<Model, Spy<A, Moves>, Spy<ikebana::axis::capture, Moves>,
+                     Spy<ikebana::axis::shard, Moves>, Spy<ikebana::axis::offload, Moves>,
+                     Spy<ikebana::axis::checkpoint, Moves>, Spy<ikebana::axis::precision, Moves>,
+                     Spy<ikebana::axis::prune, Moves>, Spy<ikebana::axis::quantize, Moves>,
+                     Spy<ikebana::axis::accumulate, Moves>, Spy<ikebana::axis::objective, Moves>,
+                     Spy<ikebana::axis::clip, Moves>, Spy<ikebana::axis::optimizer, Moves>,
+                     Spy<ikebana::axis::schedule, Moves>, Spy<ikebana::axis::average, Moves>,
+                     Spy<ikebana::axis::freeze, Moves>, Spy<ikebana::axis::device, Moves>>;
 
 }  // namespace test

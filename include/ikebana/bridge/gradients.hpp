@@ -25,15 +25,14 @@ class PostAccumulateChainV1 : public torch::autograd::PostAccumulateGradHook {
 
   explicit PostAccumulateChainV1(std::unique_ptr<torch::autograd::PostAccumulateGradHook> former)
       : former_(std::move(former)), entries_(std::make_shared<Entries>()) {
-    static const int here =
-        0;  // other libraries' hooks may join, and stay when this one's are gone
-    static const bool kept = (keep_loaded(&here), true);
-    static_cast<void>(kept);
+    // Hooks of other libraries may join this chain, and stay when this library's are gone.
+    static const char here = 0;
+    [[maybe_unused]] static const bool kept = (keep_loaded(&here), true);
   }
 
   void operator()(const torch::autograd::Variable& leaf) override {
-    const auto entries =
-        *entries_;  // a hook may remove itself or others, and with the last one this chain
+    // A copy: a hook may remove itself or others, and with the last one this chain.
+    const auto entries = *entries_;
     if (former_) (*former_)(leaf);
     for (const auto& entry : entries)
       if (!entry->removed) entry->call(leaf);

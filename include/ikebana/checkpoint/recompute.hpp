@@ -35,12 +35,11 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
         const std::vector<at::Tensor>& inputs, c10::Device device)
       : name_(std::move(name)),
         module_(std::move(module)),
-        ambient_(bridge::Ambient::capture(device)) {
+        ambient_(bridge::Ambient::capture(device)), state_(*module_) {
     at::Tensor token = at::empty({0}).set_requires_grad(true);
     saved_ = SaveInputs::apply(token, at::TensorList(inputs));
-    for (const auto& t : inputs)
-      if (t.defined() && t.has_storage()) slots_.is_input(t.storage().unsafeGetStorageImpl());
   }
+  void forward_ended() { state_.forward_ended(*module_); }
   void set_again(Again again) { again_ = std::move(again); }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
@@ -66,38 +65,30 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
       explicit Hooks(Fill* f) : fill(f) {}
       void call_pack_hook(const at::Tensor& t) override {
         kept = t.detach();
-        fill->frame->slots_.fill(fill->values, t, kept, fill->frame->name_);
+        fill->frame->slots_.fill(fill->values, kept, fill->frame->name_);
         if (fill->values.size() == fill->frame->slots_.size()) throw Full{};
       }
       at::Tensor call_unpack_hook() override { return kept; }
     };
     Frame* frame;
-    Slots::Values values;
+    std::vector<at::Tensor> values;
     explicit Fill(Frame* f) : frame(f) {}
     std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
       return std::make_unique<Hooks>(this);
     }
   };
   /// The buffers of the unit as they are now; put back however the recompute ends.
-  class KeepBuffers {
-   public:
-    explicit KeepBuffers(torch::nn::Module* module) {
-      if (module) buffers_ = module->buffers();
-      for (const auto& b : buffers_) before_.push_back(b.detach().clone());
-    }
-    ~KeepBuffers() {  // through variable_data: no version of a saved tensor changes
-      for (std::size_t i = 0; i < buffers_.size(); ++i)
-        buffers_[i].variable_data().copy_(before_[i]);
-    }
+  struct KeepBuffers {
+    BufferValues now;
+    explicit KeepBuffers(const torch::nn::Module& module) : now(module) {}
+    ~KeepBuffers() { now.put_back(); }
     KeepBuffers(const KeepBuffers&) = delete;
     KeepBuffers& operator=(const KeepBuffers&) = delete;
-
-   private:
-    std::vector<at::Tensor> buffers_, before_;
   };
 
   at::Tensor unpack(std::size_t slot) {
     std::lock_guard lock(mutex_);
+    slots_.check(slot, name_);
     int task = torch::autograd::get_current_graph_task_id();
     if (!slots_.filled(task)) recompute(task);
     return slots_.get(task, slot, name_);
@@ -106,11 +97,13 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     auto node = saved_.grad_fn();
     auto inputs =
         static_cast<torch::autograd::CppNode<SaveInputs>*>(node.get())->ctx_.get_saved_variables();
+    if (state_.changed()) Slots::changed(name_);
     Fill fill(this);
     {
       at::AutoGradMode grad(true);
       RecomputingScope scope;
-      KeepBuffers buffers(module_.get());
+      KeepBuffers buffers(*module_);
+      state_.put_back();
       bridge::Ambient::Replay replay(ambient_, /*weight_cache=*/false);
       bridge::AutocastNesting nesting;
       bridge::SavedTensorScope hooks(&fill);
@@ -129,33 +122,47 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   std::string name_;
   std::shared_ptr<torch::nn::Module> module_;
   bridge::Ambient ambient_;
+  UnitState state_;
   at::Tensor saved_;
   Again again_;
   Slots slots_;
   std::mutex mutex_;
 };
 
+/// What a copy is made of: a value that takes anything (AnyValue) must be seen as const to be copied.
+template <class T>
+const T& copied(T& value) {
+  return value;
+}
+template <class T>
+  requires(!std::is_lvalue_reference_v<T>)
+T&& copied(T&& value) {
+  return std::move(value);
+}
+
 /// `body(args...)` with nothing kept for backward but the tensors in `args`. `owned` is a copy of
 /// `body` that may be called later. Bitwise equal to a call without it.
 template <class Body, class Owned, class... Args>
 auto recompute_in_backward(const std::string& name, std::shared_ptr<torch::nn::Module> module,
                            c10::Device device, const Body& body, Owned owned, Args&&... args) {
-  std::tuple<std::decay_t<Args>...> kept(std::forward<Args>(args)...);
+  std::tuple<std::decay_t<Args>...> kept(copied(std::forward<Args>(args))...);
   std::vector<at::Tensor> inputs;
   for_each_tensor(kept, [&](at::Tensor& t) { inputs.push_back(t); });
   auto frame = std::make_shared<Frame>(name, std::move(module), inputs, device);
-  auto result = [&] {
-    bridge::SavedTensorScope scope(frame.get());
-    return std::apply([&](auto&... arg) { return body(arg...); }, kept);
-  }();
-  for_each_tensor(kept,
-                  [](at::Tensor& t) { t.reset(); });  // a closure that held them would undo it all
-  frame->set_again([kept = std::move(kept), owned = std::move(owned)](const auto& tensors) mutable {
-    auto again = kept;
+  auto others = std::as_const(kept);
+  for_each_tensor(others, [](at::Tensor& t) { t.reset(); });  // a closure that held them would undo it all
+  // Before forward: it may ask for a gradient itself, and then a part of it is computed again already.
+  frame->set_again([others = std::move(others), owned = std::move(owned)](const auto& tensors) mutable {
+    auto again = std::as_const(others);
     std::size_t i = 0;
     for_each_tensor(again, [&](at::Tensor& t) { t = tensors.at(i++); });
     std::apply([&](auto&... arg) { owned(arg...); }, again);
   });
+  auto result = [&] {
+    bridge::SavedTensorScope scope(frame.get());
+    return std::apply([&](auto&... arg) { return body(arg...); }, kept);
+  }();
+  frame->forward_ended();
   return result;
 }
 

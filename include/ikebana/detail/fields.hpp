@@ -14,7 +14,7 @@ namespace ikebana::detail {
 // Converts to anything, so that the number of fields can be counted by trying.
 struct Anything {
   template <class T>
-  constexpr operator T() const;
+  operator T() const;
 };
 template <std::size_t>
 using anything = Anything;

@@ -39,6 +39,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/Event.h>
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function_hook.h>

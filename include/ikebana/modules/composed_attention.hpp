@@ -90,7 +90,7 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
     const AttentionBatch batch(query, key);
     const auto type = query.scalar_type(), wide = wide_type(query);
     const AttentionBias bias(query, key, mask, is_causal, wide);
-    const auto q = batch.matrices(query.to(wide)), v = batch.matrices(value);
+    const auto q = batch.matrices(query.to(wide) * scale), v = batch.matrices(value);
     const auto k = batch.matrices(key.to(wide)).transpose(1, 2);
     const auto weights = batch.scores(training ? batch.heads : batch.chunk, query.options());
     const auto buffer =
@@ -103,7 +103,7 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
       const auto part = [&](const at::Tensor& x) { return x.narrow(0, first, n); };
       auto w = weights.narrow(0, training ? first : 0, n), o = part(out);
       auto scores = buffer.defined() ? buffer.narrow(0, 0, n) : w;
-      at::baddbmm_out(scores, scores, part(q), part(k), 0, scale);
+      at::bmm_out(scores, part(q), part(k));
       bias.softmax_(scores, first, batch.queries);
       if (buffer.defined()) w.copy_(scores);
       at::bmm_out(o, keep.defined() ? w.mul(part(keep)).mul_(raise(dropout_p)) : w, part(v));
@@ -146,25 +146,26 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
       const auto part = [&](const at::Tensor& x) { return x.narrow(0, first, n); };
       const auto w = part(weights);
       if (dv.defined()) {
-        auto to = part(dv);
         const auto used = keep.defined() ? w.mul(part(keep)).mul_(factor) : w;
-        at::bmm_out(to, used.transpose(1, 2), part(g));
+        product_(part(dv), used.transpose(1, 2), part(g));
       }
       if (!dq.defined() && !dk.defined()) return;
       auto d = buffer.narrow(0, 0, n);
       at::bmm_out(d, part(g), part(v).transpose(1, 2));
       if (keep.defined()) d.mul_(part(keep)).mul_(factor);
       at::_softmax_backward_data_out(d, d, w, -1, w.scalar_type());
-      if (dq.defined()) product_(part(dq), d, part(k), scale);
-      if (dk.defined()) product_(part(dk), d.transpose(1, 2), part(q), scale);
+      if (dq.defined()) product_(part(dq), d, part(k));
+      if (dk.defined()) product_(part(dk), d.transpose(1, 2), part(q));
     });
-    const auto shaped = [](const at::Tensor& x, const at::Tensor& as) {
+    const auto to = [](const at::Tensor& x, const at::Tensor& as) {
       return x.defined() ? x.view(as.sizes()) : x;
     };
-    return {shaped(dq, query), shaped(dk, key), shaped(dv, value), {}, {}, {}, {}, {}};
+    if (dq.defined()) dq.mul_(scale);
+    if (dk.defined()) dk.mul_(scale);
+    return {to(dq, query), to(dk, key), to(dv, value), {}, {}, {}, {}, {}};
   }
-  static void product_(at::Tensor to, const at::Tensor& a, const at::Tensor& b, double scale) {
-    at::baddbmm_out(to, to, a, b, 0, scale);
+  static void product_(at::Tensor to, const at::Tensor& a, const at::Tensor& b) {
+    at::bmm_out(to, a, b);
   }
 
   // With create_graph: the same derivative in operators that autograd follows again.

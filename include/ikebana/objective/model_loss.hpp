@@ -12,6 +12,7 @@ template <>
 struct Mechanism<Without<axis::objective>> : Hooks {
   Without<axis::objective> values;
   explicit Mechanism(Without<axis::objective> v) : values(v) {}
+  std::string describe() const { return "the model's own loss"; }
 
   template <class Run, class Model, class Batch>
   Loss loss(Run& run, Model& model, const Batch& batch) {

@@ -11,12 +11,10 @@ template <class Mechanisms>
 class Resident {
  public:
   Resident(Mechanisms& mechanisms, const UnitTable& table) : mechanisms_(mechanisms) {
-    for (const Unit& unit : table.units())
-      for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
-        if (!unit.parameters[i].requires_grad()) continue;
-        masters_.names.push_back(unit.names[i]);
-        masters_.values.push_back(unit.parameters[i]);
-      }
+    for (const Unit& unit : table.units()) {
+      masters_.names.insert(masters_.names.end(), unit.names.begin(), unit.names.end());
+      masters_.values.insert(masters_.values.end(), unit.parameters.begin(), unit.parameters.end());
+    }
   }
 
   const Masters& masters() const { return masters_; }
@@ -31,9 +29,12 @@ class Resident {
   decltype(auto) around_model(const Unit&, Next&& next) {
     return next();
   }
-  /// Gradients of this trainer's parameters and of no others.
+  /// Gradients of this trainer's parameters and of no others; of those that require one now.
   void backward(const at::Tensor& root) {
-    torch::autograd::backward({root}, {}, {}, false, masters_.values);
+    std::size_t trained = 0;
+    for (const auto& p : masters_.values) trained += p.requires_grad();
+    if (trained != trained_.size()) choose_trained();
+    torch::autograd::backward({root}, {}, {}, false, trained_);
   }
   void publish() noexcept {}
   void abort() noexcept {}
@@ -49,8 +50,15 @@ class Resident {
   }
 
  private:
+  void choose_trained() {
+    trained_.clear();
+    for (const auto& p : masters_.values)
+      if (p.requires_grad()) trained_.push_back(p);
+  }
+
   Mechanisms& mechanisms_;
   Masters masters_;
+  Tensors trained_;
 };
 
 }  // namespace ikebana

@@ -65,14 +65,13 @@ struct Resting {
     for (const auto& t : masters) values.push_back(t.detach());
     return values;
   }
-  /// Takes masters and empties the parameters. One master a parameter, or one for all of them.
+  /// Takes masters: one a parameter, or one for all of them. Parameters keep their values.
   void begin(Tensors rested) {
     bool one_each = rested.size() == unit->parameters.size();
     for (std::size_t i = 0; i < rested.size(); ++i) {
       bool trains = one_each ? unit->parameters[i].requires_grad() : this->trains();
       masters.push_back(rested[i].detach().clone().set_requires_grad(trains));
     }
-    release();
   }
   std::string master_name(std::size_t i) const {
     if (masters.size() == unit->parameters.size()) return unit->names[i];

@@ -23,7 +23,15 @@ class Travelling {
         masters_.names.push_back(resting.master_name(i));
         masters_.values.push_back(resting.masters[i]);
       }
-      if constexpr (keeps) hold(resting);
+    }
+    try {  // all masters are made: only now are parameters emptied
+      for (auto& resting : units_) {
+        resting.release();
+        if constexpr (keeps) hold(resting);
+      }
+    } catch (...) {
+      give_back();
+      throw;
     }
   }
 
@@ -72,8 +80,13 @@ class Travelling {
   /// Plain leaf parameters with the present values, as before the trainer was made.
   void give_back() noexcept {
     abort();
-    for (auto& resting : units_) resting.give_back(gathered(resting));
     alive_.reset();
+    for (auto& resting : units_) try {
+        resting.give_back(gathered(resting));
+      } catch (const std::exception& error) {
+        TORCH_WARN("ikebana: the parameters of `", resting.unit->name,
+                   "` could not be given back and are empty: ", error.what());
+      }
   }
   template <class F>
   decltype(auto) with_full_weights(F&& f) {

@@ -31,7 +31,7 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
   }
   at::Tensor scale(const at::Tensor& loss) { return loss * scale_.to(loss.scalar_type()); }
   void unscale(Gradients& gradients) {
-    gradients.divide(scale_.clone());
+    gradients.divide(scale_);
     gradients.loss_is_scaled = true;
   }
 
