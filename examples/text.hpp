@@ -73,6 +73,22 @@ inline std::filesystem::path libtorch_headers() {
   throw std::runtime_error("text: LibTorch's headers are gone from where they were. Give a file or a folder of text.");
 }
 
+/// Text for a terminal: what is neither printable nor valid UTF-8 becomes a question mark.
+inline std::string printable(const std::string& bytes) {
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size();) {
+    auto first = static_cast<unsigned char>(bytes[i]);
+    std::size_t length = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 0;
+    bool good = length > 0 && i + length <= bytes.size() && first < 0xf5 &&
+                (first >= 0x20 || first == '\n' || first == '\t') && first != 0x7f;
+    for (std::size_t j = 1; good && j < length; ++j)
+      good = (static_cast<unsigned char>(bytes[i + j]) & 0xc0) == 0x80;
+    text += good ? bytes.substr(i, length) : "?";
+    i += good ? length : 1;
+  }
+  return text;
+}
+
 /// Batches of random windows of a text, the same ones for the same seed.
 class Windows {
  public:

@@ -4,6 +4,7 @@
 // shared.
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/error.hpp>
+#include <ikebana/grammar/refuse.hpp>
 
 namespace ikebana {
 
@@ -82,11 +83,7 @@ decltype(auto) input_of(const Batch& batch) {
   else if constexpr (requires { batch.data; }) return (batch.data);
   else if constexpr (requires { batch.x; }) return (batch.x);
   else if constexpr (requires { std::get<0>(batch); }) return std::get<0>(batch);
-  else
-    static_assert(
-        sizeof(Batch) == 0,
-        "ikebana: an objective needs the batch's fields `input` and `target` (or data, x; "
-        "or a pair). Rename them, or write the objective as a lambda.");
+  else return (void)sizeof(refuse::NoInputOrTarget<Batch>), never<const at::Tensor&>();
 }
 template <class Batch>
 decltype(auto) target_of(const Batch& batch) {
@@ -94,11 +91,7 @@ decltype(auto) target_of(const Batch& batch) {
   else if constexpr (requires { batch.y; }) return (batch.y);
   else if constexpr (requires { batch.label; }) return (batch.label);
   else if constexpr (requires { std::get<1>(batch); }) return std::get<1>(batch);
-  else
-    static_assert(
-        sizeof(Batch) == 0,
-        "ikebana: an objective needs the batch's fields `input` and `target` (or y, label; "
-        "or a pair). Rename them, or write the objective as a lambda.");
+  else return (void)sizeof(refuse::NoInputOrTarget<Batch>), never<const at::Tensor&>();
 }
 
 }  // namespace detail

@@ -76,7 +76,8 @@ struct FitOptions {
   std::vector<Metric<Batch>> metrics = {};
   std::function<void(const Report&)> on_step = {};
   std::function<void(const Epoch&)> on_epoch = {};
-  std::function<bool()> stop = {};  ///< asked after every step; may read what another thread writes
+  /// Asked after every step and epoch; may read what another thread writes.
+  std::function<bool()> stop = {};
   bool progress = true;             ///< drawn on a terminal only
 };
 
@@ -122,7 +123,7 @@ History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options) {
     throw BadValue("fit: epochs is " + std::to_string(options.epochs) + " and batches_per_step " +
                    std::to_string(options.batches_per_step) + "; give 0 or more, and 1 or more.");
   History history;
-  Progress progress(options.progress, options.epochs, loader);
+  Progress progress(options.progress, options.epochs, loader, options.batches_per_step);
   for (std::int64_t e = 0; e < options.epochs; ++e) {
     Epoch& epoch = history.emplace_back();
     epoch.epoch = e;
@@ -133,7 +134,7 @@ History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options) {
       throw BadBatch("fit: the loader gave no batch. Give it data, and mind drop_last.");
     if (options.validate) epoch.validation = trainer.evaluate(options.validate, options.metrics);
     if (options.on_epoch) options.on_epoch(epoch);
-    if (stopped) break;
+    if (stopped || (options.stop && options.stop())) break;
   }
   return history;
 }

@@ -72,8 +72,8 @@ struct Term {
 /// report; `terms` are further parts. Nobody divides before the step does, so microbatches weigh
 /// right.
 struct Loss {
-  at::Tensor sum;
-  Count count;
+  at::Tensor sum = {};
+  Count count = {};
   at::Tensor outputs = {};
   std::vector<Term> terms = {};
 };

@@ -24,8 +24,7 @@ inline constexpr bool any_gathers =
 
 /// Several policies of one axis: each is asked, the first written is the outermost.
 template <class... Policies>
-class Mechanism<Many<Policies...>> : public Hooks {
- public:
+struct Mechanism<Many<Policies...>> : Hooks {
   static constexpr bool listens_to_backward =
       (detail::overrides_backward<Mechanism<Policies>> || ...);
 

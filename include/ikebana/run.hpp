@@ -186,7 +186,7 @@ struct Plain {
   template <class Holder, class... Args>
   auto operator()(Holder& holder, Args&&... args) const {
     for (const auto& p : detail::module_of(holder)->parameters())
-      if (p.requires_grad() && p.numel() == 0 && !p.is_leaf())
+      if (p.dim() == 1 && p.numel() == 0)  // what a released parameter looks like
         throw BadModel("plain: the parameters of this " + detail::module_of(holder)->name() +
                        " rest elsewhere. Use Trainer::with_full_weights.");
     return detail::call_forward(holder, *this, std::forward<Args>(args)...);

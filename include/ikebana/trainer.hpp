@@ -1,7 +1,8 @@
 #pragma once
 // What the user holds: a model, its recipe, and the verbs of training.
 #include <ikebana/detail/guard.hpp>
-#include <ikebana/detail/judged.hpp>
+#include <ikebana/detail/refused.hpp>
+#include <ikebana/detail/values.hpp>
 #include <ikebana/evaluate.hpp>
 #include <ikebana/fit.hpp>
 #include <ikebana/step.hpp>
@@ -12,26 +13,27 @@ namespace ikebana {
 /// written costs nothing. Belongs to one thread at a time; can be moved; gives back plain
 /// parameters at its end.
 template <class ModelT, class... Policies>
-class Trainer : detail::judged_t<ModelT, Policies...> {
-  using Verdict = detail::judged_t<ModelT, Policies...>;
-  static constexpr bool works = refuse::passed<Verdict>;
-
+class Trainer {
  public:
   using Model = ModelT;
-  using Recipe = typename detail::accepted<Verdict, Policies...>::type;
+  using Recipe = compose_t<Policies...>;
   using Handle = detail::handle_of_t<Model>;
 
   /// Takes values for any of the policies, by type; the others get their defaults. Throws BadModel
   /// and BadValue for what cannot be trained.
   template <class... Values>
   explicit Trainer(Handle model, Values... values) {
-    if constexpr (works) {
-      using Given = detail::values_verdict_t<Recipe, Values...>;
-      (void)sizeof(Given);
-      if constexpr (refuse::passed<Given>)
-        core_ = std::make_shared<Core>(std::move(model),
-                                       detail::Values<Values...>(std::move(values)...));
-    }
+    using Verdict = detail::values_verdict_t<Recipe, Values...>;
+    (void)sizeof(Verdict);
+    if constexpr (refuse::passed<Verdict>)
+      core_ = std::make_shared<Core>(std::move(model),
+                                     detail::Values<Values...>(std::move(values)...));
+  }
+  template <class Given, class... Values>
+    requires(!std::is_convertible_v<Given, Handle> &&
+             !std::is_same_v<std::remove_cvref_t<Given>, Trainer>)
+  explicit Trainer(Given&&, Values&&...) {
+    (void)sizeof(refuse::NotTheModel<std::remove_cvref_t<Given>, Model>);
   }
 
   /// One update of the parameters. A batch is cut into the recipe's microbatches; each batch of a
@@ -40,46 +42,44 @@ class Trainer : detail::judged_t<ModelT, Policies...> {
   /// device.
   template <class Batch>
   Report step(const Batch& batch) {
-    if constexpr (!works) return {};
-    else return guarded(batch, [&] { return ikebana::step(core(), batch); });
+    return guarded(batch, [&] { return ikebana::step(core(), batch); });
   }
 
   /// The mean loss and the metrics over all batches of a loader: no gradients, evaluation mode, the
   /// recipe's precision. A metric has `name`, `update(batch, outputs)` and `value()`.
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&& loader, Metrics... metrics) {
-    if constexpr (!works) return {};
-    else {
-      using Batch = detail::batch_of_t<Loader>;
-      std::vector<Metric<Batch>> list;
-      (detail::append(list, std::move(metrics)), ...);
-      auto visit = [&](auto&& f) { detail::visit(loader, f); };
-      return guarded(0, [&] { return ikebana::evaluate(core(), visit, list); });
-    }
+    using Batch = detail::batch_of_t<Loader>;
+    std::vector<Metric<Batch>> list;
+    (detail::append(list, std::move(metrics)), ...);
+    auto visit = [&](auto&& f) { detail::visit(loader, f); };
+    return guarded(0, [&] { return ikebana::evaluate(core(), visit, list); });
   }
 
   /// Steps over all batches of a loader, epoch by epoch; a progress bar where there is a terminal.
   template <class Loader>
   History fit(Loader&& loader, FitOptions<detail::batch_of_t<Loader>> options = {}) {
-    if constexpr (!works) return {};
-    else return ikebana::fit(*this, detail::range_of(loader), options);
+    return ikebana::fit(*this, detail::range_of(loader), options);
   }
 
   /// The values of a policy, to read and to change between steps: `get<AdamW>().lr = 1e-4`.
   template <class Policy>
   Policy& get() {
-    return mechanism<Policy>().values;
+    if constexpr (detail::in_recipe<Policy, Recipe>) return mechanism<Policy>().values;
+    else return (void)sizeof(refuse::NotInRecipe<Policy>), detail::never<Policy&>();
   }
   /// What carries a policy out: `mechanism<Precision<FP16>>().loss_scale()`.
   template <class Policy>
   Mechanism<Policy>& mechanism() {
-    static_assert(!works || detail::in_recipe<Policy, Recipe>,
-                  "ikebana: this type is not a word of the recipe. Add it to Trainer<...>.");
-    Mechanism<Policy>* found = nullptr;
-    core().mechanisms.each([&](auto& m) {
-      if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Mechanism<Policy>>) found = &m;
-    });
-    return *found;
+    if constexpr (detail::in_recipe<Policy, Recipe>) {
+      Mechanism<Policy>* found = nullptr;
+      core().mechanisms.each([&](auto& m) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Mechanism<Policy>>) found = &m;
+      });
+      return *found;
+    } else {
+      return (void)sizeof(refuse::NotInRecipe<Policy>), detail::never<Mechanism<Policy>&>();
+    }
   }
   Handle& model() { return core().model; }
   /// Attempts so far; a skipped step counts, one that threw does not.

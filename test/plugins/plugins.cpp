@@ -47,8 +47,7 @@ struct Library {
   const Plugin* plugin;
 };
 
-/// Runs `body` in a process of its own, which also ends as a program ends: opened libraries never
-/// quite leave.
+/// Runs `body` in a process of its own, which also ends as a program ends.
 template <class Body>
 bool apart(Body body) {
   std::fflush(nullptr);

@@ -109,7 +109,7 @@ std::string whole_step(bool moves) {
     text += std::string(travel) + " observe.forward{ " + forward(moves) + " } observe.backward{" +
             " precision.scale " + backward(moves) + " }";
   return text + " observe.optimizer{ precision.unscale clip.clip precision.accept clip.accept" +
-         each(wrapping, "prepare") + " optimizer.update average.after_update prune.after_update" +
+         each(wrapping, "prepare") + " optimizer.update" + each(wrapping, "after_update") +
          each(wrapping, "end_step") + " } } } }";
 }
 

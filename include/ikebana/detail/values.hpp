@@ -11,7 +11,8 @@ template <class Policy, class... Policies>
 inline constexpr bool in_recipe<Policy, Composed<Policies...>> =
     (in_recipe<Policy, Policies> || ...) || (std::is_same_v<Policy, Policies> || ...);
 template <class Policy, class... Policies>
-inline constexpr bool in_recipe<Policy, Many<Policies...>> = (std::is_same_v<Policy, Policies> || ...);
+inline constexpr bool in_recipe<Policy, Many<Policies...>> =
+    (std::is_same_v<Policy, Policies> || ...);
 
 /// A count that is not in the type has to come as a value.
 template <class Policy>
@@ -35,34 +36,39 @@ class Values {
   std::tuple<Given...> given_;
 };
 
-template <class Value, class... Others>
-inline constexpr bool twice = (int(std::is_same_v<Value, Others>) + ... + 0) > 1;
-
-template <class Policy>
-inline constexpr bool any_default = has_default<Policy>;
-template <class... Policies>
-inline constexpr bool any_default<Many<Policies...>> = true;
-
 template <class Policy, class... Given>
-inline constexpr bool has_value = any_default<Policy> || (std::is_same_v<Policy, Given> || ...);
-template <class Policy, bool Has>
-using missing_t = std::conditional_t<Has, refuse::Nothing, refuse::ValueMissing<Policy>>;
-template <class Given, class... Policies>
-struct missing_among;
-template <class... Given, class... Policies>
-struct missing_among<std::tuple<Given...>, Policies...>
-    : refuse::first<missing_t<Policies, has_value<Policies, Given...>>...> {};
-template <class Recipe, class... Given>
-struct missing_value;
+inline constexpr std::size_t times = (std::size_t{std::is_same_v<Policy, Given>} + ... + 0);
+
+/// Can this value be given to this recipe?
+template <class Recipe, class Value, class... Given>
+consteval auto given() {
+  if constexpr (!in_recipe<Value, Recipe>) return refuse::is<refuse::ValueNotInRecipe<Value>>{};
+  else if constexpr (times<Value, Given...> > 1) return refuse::is<refuse::ValueTwice<Value>>{};
+  else return refuse::is<refuse::Nothing>{};
+}
+
+/// Does a policy that needs a value have one?
+template <class Policy, class... Given>
+struct valued {
+  static constexpr bool well = has_default<Policy> || times<Policy, Given...> != 0;
+  using type = std::conditional_t<well, refuse::Nothing, refuse::ValueMissing<Policy>>;
+};
 template <class... Policies, class... Given>
-struct missing_value<Composed<Policies...>, Given...>
-    : missing_among<std::tuple<Given...>, Policies...> {};
+struct valued<Many<Policies...>, Given...>
+    : refuse::first<typename valued<Policies, Given...>::type...> {};
+template <class Recipe, class... Given>
+struct all_valued;
+template <class... Policies, class... Given>
+struct all_valued<Composed<Policies...>, Given...> {
+  template <class Policy>
+  using of = typename valued<Policy, Given...>::type;
+  using type = typename refuse::first<of<Policies>...>::type;
+};
 
 /// Why these values cannot be given to this recipe; `refuse::Nothing` if they can.
 template <class Recipe, class... Given>
-using values_verdict_t = typename refuse::first<
-    std::conditional_t<in_recipe<Given, Recipe>, refuse::Nothing, refuse::ValueNotInRecipe<Given>>...,
-    std::conditional_t<twice<Given, Given...>, refuse::ValueTwice<Given>, refuse::Nothing>...,
-    typename missing_value<Recipe, Given...>::type>::type;
+using values_verdict_t =
+    typename refuse::first<typename decltype(given<Recipe, Given, Given...>())::type...,
+                           typename all_valued<Recipe, Given...>::type>::type;
 
 }  // namespace ikebana::detail

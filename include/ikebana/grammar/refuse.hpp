@@ -1,46 +1,71 @@
 #pragma once
-// The recipes that cannot work: one struct, one message, one remedy each. A struct names the words at
-// fault in its template arguments; its message says why they cannot be and what to write instead.
-#include <ikebana/grammar/compose.hpp>
-#include <ikebana/grammar/units.hpp>
+// The recipes that cannot work: one struct, one message, one remedy each. A struct names what was
+// written in its template arguments; its message says why that cannot be and what to write instead.
+// In which order they are looked for is verdict.hpp.
+#include <ikebana/grammar/vocabulary.hpp>
 
-namespace torch::optim {
-class AdamW;
-class Adam;
-class SGD;
-}  // namespace torch::optim
+namespace ikebana::detail {
+/// Stands for a value where a refusal has been spoken. Defined nowhere.
+template <class T>
+T never();
+}  // namespace ikebana::detail
 
 namespace ikebana::refuse {
 
 template <class...>
 inline constexpr bool possible = false;
 
+/// There is nothing to refuse.
 struct Nothing {};
+
+// Words
 
 template <class Written>
 struct NotAPolicy {
   static_assert(possible<Written>,
-                "ikebana: this type is not a policy, so a recipe has no place for it. "
-                "Write a word of grammar/vocabulary.hpp, or give your policy `using axis = ...`.");
+                "ikebana: this type is not a policy, so a recipe has no place for it. Write a word "
+                "of ikebana/grammar/vocabulary.hpp, or give a policy of your own an axis, "
+                "e.g. `using axis = ikebana::axis::clip`.");
 };
 template <class Written, class WriteInstead>
 struct MeantAnotherWord {
-  static_assert(possible<Written>,
-                "ikebana: the first type shown is not a policy, but it resembles one. "
-                "Write the second type shown instead.");
+  static_assert(possible<Written, WriteInstead>,
+                "ikebana: the first of these types is not a policy by itself, but it resembles the "
+                "second. Write the second instead.");
 };
-template <class Written>
+template <class Policy>
 struct ModelMissing {
-  static_assert(possible<Written>,
+  static_assert(possible<Policy>,
                 "ikebana: a recipe begins with the model, and this is a policy. "
                 "Write Trainer<Model, Policies...>, or Trainer{model, values...}.");
 };
+template <class Model, class Other>
+struct SecondModel {
+  static_assert(possible<Model, Other>,
+                "ikebana: a trainer trains one model, and the second of these types is another. "
+                "Make a trainer for each, or one module that holds both; a model that only helps "
+                "belongs into an objective: a lambda (run, model, batch) -> Loss that captures it.");
+};
 template <class Policy, class Axis>
 struct NotAnAxis {
-  static_assert(possible<Policy>,
+  static_assert(possible<Policy, Axis>,
                 "ikebana: the `axis` of this policy is no question that a recipe answers. "
                 "Write one of namespace ikebana::axis, e.g. `using axis = ikebana::axis::clip`.");
 };
+template <class Policy>
+struct SameWordTwice {
+  static_assert(possible<Policy>,
+                "ikebana: this word is written twice, and once is enough. Take one of them away.");
+};
+template <class Axis, class First, class Second>
+struct TwoOnOneAxis {
+  static_assert(possible<Axis, First, Second>,
+                "ikebana: these two words answer the same question, the axis shown first, and it "
+                "takes one answer. Keep the one you want.");
+};
+
+// Choices
+
 template <class Number>
 struct UnknownPrecision {
   static_assert(possible<Number>,
@@ -51,18 +76,19 @@ template <class What>
 struct UnknownCheckpoint {
   static_assert(possible<What>,
                 "ikebana: Checkpoint does not know this choice. "
-                "Write Checkpoint<Full>, or leave it out to keep every activation.");
+                "Write Checkpoint<Full>, or leave the word out to keep every activation.");
 };
 template <class What>
 struct UnknownObserve {
   static_assert(possible<What>,
-                "ikebana: Observe does not know this choice. Write Observe<Memory>.");
+                "ikebana: Observe does not know this choice. "
+                "Write Observe<Memory>, or leave the word out to observe nothing.");
 };
-template <class Policy>
+template <class Policy, class OnlyChoice>
 struct UnknownChoice {
-  static_assert(possible<Policy>,
-                "ikebana: this axis has no such choice in this version. "
-                "Leave the word out; its only choice here is Off.");
+  static_assert(possible<Policy, OnlyChoice>,
+                "ikebana: this version does not have the first of these choices; the second is the "
+                "only one on its axis, and the default. Leave the word out.");
 };
 template <std::int64_t N>
 struct EmptyAccumulate {
@@ -70,47 +96,117 @@ struct EmptyAccumulate {
                 "ikebana: an update needs at least one microbatch. "
                 "Write Accumulate<N> with N >= 1, or Accumulate<>{.microbatches = n}.");
 };
-template <class First, class Second>
-struct TwoOnOneAxis {
-  static_assert(possible<First>,
-                "ikebana: these two words answer the same question, and it takes one answer. "
-                "Keep one of the two types shown.");
+
+// The model and its loss
+
+template <class Model>
+struct NotAModel {
+  static_assert(possible<Model>,
+                "ikebana: the first argument is not a module that is defined here. Give a holder "
+                "made by TORCH_MODULE, a std::shared_ptr to a module, or a type derived from "
+                "torch::nn::Module, and include its definition.");
 };
-template <class Policy>
-struct SameWordTwice {
-  static_assert(possible<Policy>,
-                "ikebana: this word is written twice. Keep one of the two.");
+template <class Model, class Written>
+struct BadUnits {
+  static_assert(possible<Model, Written>,
+                "ikebana: the `units` of this model are not a list of module types. "
+                "Write `using units = ikebana::Units<Block>;` with the modules that `run` is given.");
 };
 template <class Model>
 struct NoLoss {
   static_assert(possible<Model>,
-                "ikebana: the model has no `loss` and the recipe no objective: nothing to minimise. "
-                "Add CrossEntropyLoss, MSELoss or a lambda (run, model, batch) -> Loss, or write "
-                "`template <class Run> ikebana::Loss loss(Run& run, const Batch& batch)` in it.");
+                "ikebana: the model has no `loss` and the recipe no objective, so there is nothing "
+                "to minimise. Add CrossEntropyLoss, MSELoss or a lambda (run, model, batch) -> "
+                "Loss, or write `template <class Run> ikebana::Loss loss(Run& run, const Batch& "
+                "batch)` in the model.");
 };
 template <class Policy, class Model>
 struct NeedsUnits {
-  static_assert(possible<Policy>,
+  static_assert(possible<Policy, Model>,
                 "ikebana: this policy works unit by unit, and the model shows no units. "
-                "Write `using units = ikebana::Units<Block>;` in it, or specialise UnitsOf.");
+                "Write `using units = ikebana::Units<Block>;` in the model, or specialise "
+                "ikebana::UnitsOf for it.");
 };
+template <class Unit, class Model>
+struct UndeclaredUnit {
+  static_assert(possible<Unit, Model>,
+                "ikebana: `run` was given a module that the model does not declare as a unit. "
+                "Add its type to `using units = ikebana::Units<...>` of the model, or call it "
+                "without `run`.");
+};
+template <class Model>
+struct ForwardWithoutRun {
+  static_assert(possible<Model>,
+                "ikebana: the model declares units, but its `forward` takes no `run`, so an "
+                "objective cannot reach them. "
+                "Write `template <class Run> torch::Tensor forward(Run& run, torch::Tensor x)`.");
+};
+template <class Model, class Batch>
+struct LossTakesOtherArguments {
+  static_assert(possible<Model, Batch>,
+                "ikebana: the `loss` of this model cannot be called with a run and this batch. "
+                "Write `template <class Run> ikebana::Loss loss(Run& run, const Batch& batch)`.");
+};
+template <class Objective, class Batch>
+struct ObjectiveTakesOtherArguments {
+  static_assert(possible<Objective, Batch>,
+                "ikebana: this objective cannot be called with a run, the model and this batch. "
+                "Write `[](auto& run, auto& model, const Batch& batch) -> ikebana::Loss { ... }`.");
+};
+template <class Batch>
+struct NoInputOrTarget {
+  static_assert(possible<Batch>,
+                "ikebana: this objective needs a batch with `input` and `target` (or data, x; "
+                "label, y; or a pair). "
+                "Name the fields so, or write the objective as a lambda (run, model, batch) -> Loss.");
+};
+template <class Result>
+struct NotALoss {
+  static_assert(possible<Result>,
+                "ikebana: a loss must come with the count it sums over, or microbatches weigh "
+                "wrong, and this type has none. "
+                "Return ikebana::Loss{sum, count}, with a sum as torch::kSum gives it.");
+};
+
+// What carries a policy out
+
 template <class Policy>
 struct NoMechanism {
   static_assert(possible<Policy>,
-                "ikebana: nothing carries this policy out. Include <ikebana.hpp>; for a policy of your "
-                "own write `template <> struct ikebana::Mechanism<YourPolicy> : ikebana::Hooks`.");
+                "ikebana: nothing carries this policy out. Include <ikebana.hpp>; for a policy of "
+                "your own write `template <> struct ikebana::Mechanism<YourPolicy> : "
+                "ikebana::Hooks`.");
 };
 template <class Policy>
 struct BadMechanism {
   static_assert(possible<Policy>,
-                "ikebana: the Mechanism of this policy must be built from its values, hold them in a "
-                "member `values`, and derive from Hooks. Write `explicit Mechanism(YourPolicy v)`.");
+                "ikebana: the Mechanism of this policy must derive from ikebana::Hooks, be built "
+                "from the policy's value, and hold it. "
+                "Write `YourPolicy values; explicit Mechanism(YourPolicy v) : values(v) {}`.");
+};
+template <class Policy>
+struct HookTakesOtherArguments {
+  static_assert(possible<Policy>,
+                "ikebana: the Mechanism of this policy has a hook whose parameters are not those of "
+                "the hook of that name in ikebana::Hooks, so no step could call it. "
+                "Write it as ikebana/hooks.hpp does.");
 };
 template <class Policy>
 struct MayThrowInUpdate {
   static_assert(possible<Policy>,
-                "ikebana: a hook that runs after `prepare` may throw, which would leave an update half "
-                "done. Mark update, after_update and end_step of its Mechanism noexcept.");
+                "ikebana: a hook of this policy's Mechanism that runs after `prepare` may throw, "
+                "which would leave an update half done. "
+                "Mark its update, after_update, end_step and abort noexcept.");
+};
+
+// Values
+
+template <class Given, class Model>
+struct NotTheModel {
+  static_assert(possible<Given, Model>,
+                "ikebana: a trainer is made from its model first, and the first of these types "
+                "does not convert to the second. Write Trainer<Model, Policies...>{model, "
+                "values...}.");
 };
 template <class Value>
 struct ValueNotInRecipe {
@@ -120,7 +216,8 @@ struct ValueNotInRecipe {
 };
 template <class Value>
 struct ValueTwice {
-  static_assert(possible<Value>, "ikebana: two values were given for this word. Give one.");
+  static_assert(possible<Value>,
+                "ikebana: two values were given for this word, and one would be ignored. Give one.");
 };
 template <class Policy>
 struct ValueMissing {
@@ -128,76 +225,11 @@ struct ValueMissing {
                 "ikebana: this word has no default value. Give one to the constructor, "
                 "e.g. Trainer<Model, Accumulate<>>{model, Accumulate<>{.microbatches = 8}}.");
 };
-template <class Unit, class Model>
-struct UndeclaredUnit {
-  static_assert(possible<Unit>,
-                "ikebana: `run` was given a module that the model does not declare as a unit. "
-                "Add its type to `using units = ikebana::Units<...>` of the model.");
-};
-template <class Model>
-struct ForwardWithoutRun {
-  static_assert(possible<Model>,
-                "ikebana: the model declares units, but its `forward` takes no `run`, so an objective "
-                "cannot reach them. Write `template <class Run> auto forward(Run& run, Tensor x)`.");
-};
-template <class Result>
-struct NotALoss {
-  static_assert(possible<Result>,
-                "ikebana: a loss must come with the count it sums over, or microbatches weigh wrong. "
-                "Return ikebana::Loss{sum, count}, e.g. from a loss with torch::kSum.");
-};
-template <class Model>
-struct NotAModel {
-  static_assert(possible<Model>,
-                "ikebana: the first argument is not a module. Give a holder made by TORCH_MODULE, "
-                "a std::shared_ptr to a module, or a type derived from torch::nn::Module.");
-};
-
-template <class Written>
-struct nearest {
-  using type = void;
-};
-// clang-format off
-template <> struct nearest<FP32> { using type = Precision<FP32>; };
-template <> struct nearest<TF32> { using type = Precision<TF32>; };
-template <> struct nearest<BF16> { using type = Precision<BF16>; };
-template <> struct nearest<FP16> { using type = Precision<FP16>; };
-template <> struct nearest<Full> { using type = Checkpoint<Full>; };
-template <> struct nearest<Memory> { using type = Observe<Memory>; };
-template <> struct nearest<torch::optim::AdamW> { using type = AdamW; };
-template <> struct nearest<torch::optim::Adam> { using type = Adam; };
-template <> struct nearest<torch::optim::SGD> { using type = SGD; };
-template <std::int64_t N> struct nearest<std::integral_constant<std::int64_t, N>> { using type = Accumulate<N>; };
-template <class Axis> requires requires { typename Axis::fallback; }
-struct nearest<Axis> { using type = typename Axis::fallback; };
-// clang-format on
-template <class Written>
-  requires(!std::is_same_v<Written, std::remove_cvref_t<std::remove_pointer_t<Written>>>)
-struct nearest<Written> {
-  using bare = std::remove_cvref_t<std::remove_pointer_t<Written>>;
-  using type = std::conditional_t<std::is_void_v<axis_of_t<bare>>, void, bare>;
-};
-
-// A choice is known when it is listed here, or when the user defined it and its `axis`.
 template <class Policy>
-struct choice {
-  using refusal = Nothing;
+struct NotInRecipe {
+  static_assert(possible<Policy>,
+                "ikebana: this type is not a word of the recipe, so the trainer has no values of "
+                "it. Add it to Trainer<...>, or ask for a word that is there.");
 };
-// clang-format off
-template <class T, class... Known> inline constexpr bool among = (std::is_same_v<T, Known> || ...);
-template <class P> concept users_own = requires { typename P::axis; };
-template <class N> requires(!among<N, FP32, TF32, BF16, FP16> && !users_own<Precision<N>>)
-struct choice<Precision<N>> { using refusal = UnknownPrecision<N>; };
-template <class W> requires(!among<W, Full, Off> && !users_own<Checkpoint<W>>)
-struct choice<Checkpoint<W>> { using refusal = UnknownCheckpoint<W>; };
-template <class W> requires(!among<W, Memory> && !users_own<Observe<W>>)
-struct choice<Observe<W>> { using refusal = UnknownObserve<W>; };
-template <std::int64_t N> requires(N < 1 && N != Dynamic)
-struct choice<Accumulate<N>> { using refusal = EmptyAccumulate<N>; };
-template <template <class...> class Word, class... W>
-  requires(among<Word<Off>, Shard<Off>, Offload<Off>, Capture<Off>, Quantize<Off>, Prune<Off>, Freeze<Off>> &&
-           !std::is_same_v<Word<W...>, Word<Off>> && !users_own<Word<W...>>)
-struct choice<Word<W...>> { using refusal = UnknownChoice<Word<W...>>; };
-// clang-format on
 
 }  // namespace ikebana::refuse

@@ -1,7 +1,23 @@
 #pragma once
-// In which order a recipe is judged: the next stage is looked at only when the former passed, so that
-// the first cause hides its consequences.
+// In which order a recipe is judged: the next stage is looked at only when the former passed, so
+// that the first cause hides its consequences.
+#include <ikebana/grammar/compose.hpp>
 #include <ikebana/grammar/refuse.hpp>
+#include <ikebana/grammar/units.hpp>
+
+namespace torch::nn {
+class Module;
+class CrossEntropyLoss;
+class MSELoss;
+}  // namespace torch::nn
+namespace torch::optim {
+class AdamW;
+class Adam;
+class SGD;
+struct AdamWOptions;
+struct AdamOptions;
+struct SGDOptions;
+}  // namespace torch::optim
 
 namespace ikebana::refuse {
 
@@ -19,6 +35,67 @@ template <class Refusal, class... Rest>
 struct first<Refusal, Rest...>
     : std::conditional_t<passed<Refusal>, first<Rest...>, is<Refusal>> {};
 
+template <class Type>
+concept complete = requires { sizeof(Type); };
+template <class Type>
+concept policy = !std::is_void_v<axis_of_t<Type>>;
+template <class Type>
+concept module_type = complete<detail::impl_of_t<Type>> &&
+                      std::is_base_of_v<torch::nn::Module, detail::impl_of_t<Type>>;
+
+// The word that was likely meant; void where one cannot tell.
+template <class Written>
+struct nearest {
+  using type = void;
+};
+// clang-format off
+template <> struct nearest<FP32> { using type = Precision<FP32>; };
+template <> struct nearest<TF32> { using type = Precision<TF32>; };
+template <> struct nearest<BF16> { using type = Precision<BF16>; };
+template <> struct nearest<FP16> { using type = Precision<FP16>; };
+template <> struct nearest<Full> { using type = Checkpoint<Full>; };
+template <> struct nearest<Memory> { using type = Observe<Memory>; };
+template <> struct nearest<torch::optim::AdamW> { using type = AdamW; };
+template <> struct nearest<torch::optim::Adam> { using type = Adam; };
+template <> struct nearest<torch::optim::SGD> { using type = SGD; };
+template <> struct nearest<torch::optim::AdamWOptions> { using type = AdamW; };
+template <> struct nearest<torch::optim::AdamOptions> { using type = Adam; };
+template <> struct nearest<torch::optim::SGDOptions> { using type = SGD; };
+template <> struct nearest<torch::nn::CrossEntropyLoss> { using type = CrossEntropyLoss; };
+template <> struct nearest<torch::nn::MSELoss> { using type = MSELoss; };
+template <class Axis> requires requires { typename Axis::fallback; }
+struct nearest<Axis> { using type = typename Axis::fallback; };
+template <class T> struct bare : nearest<T> {};
+template <policy T> struct bare<T> { using type = T; };
+template <class T> struct nearest<const T> : bare<T> {};
+template <class T> struct nearest<T*> : bare<T> {};
+template <class T> struct nearest<T&> : bare<T> {};
+template <class T> struct nearest<T&&> : bare<T> {};
+// clang-format on
+
+// A choice is known when it is listed here, or when the user defined it and its `axis`.
+template <class Policy>
+struct choice {
+  using type = Nothing;
+};
+// clang-format off
+template <class T, class... Known> inline constexpr bool among = (std::is_same_v<T, Known> || ...);
+template <class P> concept users_own = requires { typename P::axis; };
+template <class P>
+concept has_only_off = among<P, Shard<Off>, Offload<Off>, Capture<Off>, Quantize<Off>, Prune<Off>, Freeze<Off>>;
+template <class N> requires(!among<N, FP32, TF32, BF16, FP16> && !users_own<Precision<N>>)
+struct choice<Precision<N>> { using type = UnknownPrecision<N>; };
+template <class W> requires(!among<W, Full, Off> && !users_own<Checkpoint<W>>)
+struct choice<Checkpoint<W>> { using type = UnknownCheckpoint<W>; };
+template <class W> requires(!among<W, Memory> && !users_own<Observe<W>>)
+struct choice<Observe<W>> { using type = UnknownObserve<W>; };
+template <std::int64_t N> requires(N < 1 && N != Dynamic)
+struct choice<Accumulate<N>> { using type = EmptyAccumulate<N>; };
+template <template <class...> class Word, class... W>
+  requires(has_only_off<Word<Off>> && !std::is_same_v<Word<W...>, Word<Off>> && !users_own<Word<W...>>)
+struct choice<Word<W...>> { using type = UnknownChoice<Word<W...>, Word<Off>>; };
+// clang-format on
+
 template <class Axis>
 inline constexpr bool is_axis = Axis::many;
 template <class Axis>
@@ -28,57 +105,63 @@ template <class Axis>
 concept known_axis = std::is_class_v<Axis> && requires { requires is_axis<Axis>; };
 
 /// Stage 1: is every word a policy of a known axis?
-template <class Word>
+template <class Model, class Word>
 consteval auto word() {
   using Axis = axis_of_t<Word>;
   using Nearest = typename nearest<Word>::type;
-  if constexpr (!std::is_void_v<Axis> && known_axis<Axis>) return is<Nothing>{};
-  else if constexpr (!std::is_void_v<Axis>) return is<NotAnAxis<Word, Axis>>{};
+  if constexpr (policy<Word> && known_axis<Axis>) return is<Nothing>{};
+  else if constexpr (policy<Word>) return is<NotAnAxis<Word, Axis>>{};
   else if constexpr (!std::is_void_v<Nearest>) return is<MeantAnotherWord<Word, Nearest>>{};
+  else if constexpr (module_type<Word>) return is<SecondModel<Model, Word>>{};
   else return is<NotAPolicy<Word>>{};
 }
 
 /// Stage 3: why `Later` cannot stand in a recipe that has `Word`.
 template <class Word, class Later>
-using pair_t = std::conditional_t<
-    std::is_same_v<Word, Later>, SameWordTwice<Word>,
-    std::conditional_t<std::is_same_v<axis_of_t<Word>, axis_of_t<Later>> &&
-                           !detail::takes_many<axis_of_t<Word>>,
-                       TwoOnOneAxis<Word, Later>, Nothing>>;
+consteval auto pair() {
+  using Axis = axis_of_t<Word>;
+  if constexpr (std::is_same_v<Word, Later>) return is<SameWordTwice<Word>>{};
+  else if constexpr (!std::is_same_v<Axis, axis_of_t<Later>> || detail::takes_many<Axis>)
+    return is<Nothing>{};
+  else return is<TwoOnOneAxis<Axis, Word, Later>>{};
+}
 template <class... Words>
 struct clash {
   using type = Nothing;
 };
 template <class Word, class... Later>
-struct clash<Word, Later...>
-    : first<typename first<pair_t<Word, Later>...>::type, typename clash<Later...>::type> {};
-
-/// Stage 4: can the model be trained so?
-template <class Model, class... Words>
-consteval auto model() {
-  constexpr bool objective = (std::is_same_v<axis_of_t<Words>, axis::objective> || ...);
-  using Units = typename first<std::conditional_t<
-      needs_units<Words> && !detail::shows_units<Model>, NeedsUnits<Words, Model>, Nothing>...>::type;
-  if constexpr (!objective && !detail::has_loss<Model>) return is<NoLoss<Model>>{};
-  else return is<Units>{};
-}
+struct clash<Word, Later...> : first<typename first<typename decltype(pair<Word, Later>())::type...>::type,
+                                     typename clash<Later...>::type> {};
 
 template <class Model, class... Words>
-consteval auto judge() {
-  using Word = typename first<typename decltype(word<Words>())::type...>::type;
-  if constexpr (!std::is_void_v<axis_of_t<Model>>) return is<ModelMissing<Model>>{};
+consteval auto words() {
+  using Word = typename first<typename decltype(word<Model, Words>())::type...>::type;
+  if constexpr (policy<Model>) return is<ModelMissing<Model>>{};
   else if constexpr (!passed<Word>) return is<Word>{};
   else {
-    using Choice = typename first<typename choice<Words>::refusal...>::type;
-    using Clash = typename clash<Words...>::type;
+    using Choice = typename first<typename choice<Words>::type...>::type;
     if constexpr (!passed<Choice>) return is<Choice>{};
-    else if constexpr (!passed<Clash>) return is<Clash>{};
-    else return model<Model, Words...>();
+    else return is<typename clash<Words...>::type>{};
   }
 }
 
-/// Why `Trainer<Model, Words...>` cannot be, as a type whose instantiation says it; `Nothing` if it can.
+/// Stage 4: can this model be trained so?
 template <class Model, class... Words>
-using verdict_t = typename decltype(judge<Model, Words...>())::type;
+consteval auto model() {
+  constexpr bool objective = (std::is_same_v<axis_of_t<Words>, axis::objective> || ...);
+  if constexpr (!objective && !detail::has_loss<Model>) return is<NoLoss<Model>>{};
+  else
+    return is<typename first<
+        std::conditional_t<needs_units<Words> && !detail::shows_units<Model>,
+                           NeedsUnits<Words, Model>, Nothing>...>::type>{};
+}
+
+/// What is wrong with the words of a recipe, as a type whose instantiation says it; `Nothing` if
+/// all is well.
+template <class Model, class... Words>
+using words_verdict_t = typename decltype(words<Model, Words...>())::type;
+/// The same of a model and words that are well by themselves.
+template <class Model, class... Words>
+using model_verdict_t = typename decltype(model<Model, Words...>())::type;
 
 }  // namespace ikebana::refuse

@@ -41,11 +41,10 @@ class AttentionCall {
     check_tensors();
     for (auto* x : {&query_, &key_, &value_}) *x = as_autocast(*x);
     check_options();
-    broadcast();
     check_sizes();
+    const auto lead = common_sizes();
     if (options_.attn_mask) align(*options_.attn_mask);
-    if (query_.dim() > 4)
-      for (auto* x : {&query_, &key_, &value_}) *x = x->flatten(0, -4);
+    for (auto* x : {&query_, &key_, &value_}) expand(*x, lead, options_.enable_gqa ? 3 : 2);
   }
 
   modules::AttentionForm form() const {
@@ -101,61 +100,58 @@ class AttentionCall {
              c10::toString(kind) + "; it must be bool, float or of the query's type");
   }
 
-  // As matmul does: sizes in front of the last two are equal or 1, but grouped heads stay.
-  void broadcast() {
-    const auto dims = std::max({query_.dim(), key_.dim(), value_.dim()});
-    const auto all = {&query_, &key_, &value_};
-    for (auto* x : all)
-      while (x->dim() < std::max<std::int64_t>(dims, 4)) *x = x->unsqueeze(0);
-    const auto heads = query_.dim() - 3;
-    auto sizes = query_.sizes().vec();
-    for (std::int64_t d = 0; d <= heads; ++d) {
-      auto& size = sizes[static_cast<std::size_t>(d)];
-      if (options_.enable_gqa && d == heads) continue;
-      for (auto* x : all) size = size == 1 ? x->size(d) : size;
-      for (auto* x : all)
-        if (x->size(d) != size && x->size(d) != 1)
-          refuse(d == heads ? "have unequal heads; repeat the fewer ones, or set enable_gqa"
-                            : "have batches that do not broadcast");
-    }
-    for (auto* x : all) {
-      auto mine = sizes;
-      for (auto d = options_.enable_gqa ? heads : heads + 1; d < x->dim(); ++d)
-        mine[static_cast<std::size_t>(d)] = x->size(d);
-      if (x->sizes() != mine) *x = x->expand(mine);
-    }
-    result_ = query_.sizes().vec();
-    result_.back() = value_.size(-1);
-    result_.erase(result_.begin(), result_.end() - dims);
-  }
-
   void check_sizes() const {
     if (query_.size(-1) != key_.size(-1)) refuse("differ in width; query and key need the same E");
     if (key_.size(-2) != value_.size(-2))
       refuse("differ in length; key and value need the same S");
-    for (const auto heads : {key_.size(-3), value_.size(-3)})
-      if (heads == 0 ? query_.size(-3) != 0 : query_.size(-3) % heads != 0)
+    if (!options_.enable_gqa) return;
+    for (const auto* x : {&query_, &key_, &value_})
+      if (x->dim() < 3 || (x->size(-3) == 0 ? query_.size(-3) != 0 : query_.size(-3) % x->size(-3)))
         refuse("with enable_gqa need heads of key and value that divide the query's");
   }
 
-  // To as many dimensions as query has by then, at least 4.
+  // As matmul broadcasts: what is in front of the last two sizes is equal or 1. Grouped heads are
+  // left out of it. Also sets the size of the result.
+  std::vector<std::int64_t> common_sizes() {
+    const auto all = {&query_, &key_, &value_};
+    const auto dims = std::max({query_.dim(), key_.dim(), value_.dim()});
+    const auto count = std::max<std::int64_t>(dims, 4) - (options_.enable_gqa ? 3 : 2);
+    std::vector<std::int64_t> lead(static_cast<std::size_t>(count), 1);
+    for (const auto* x : all)
+      for (std::int64_t d = 1, last = options_.enable_gqa ? 3 : 2; d + last <= x->dim(); ++d) {
+        auto& size = lead[static_cast<std::size_t>(count - d)];
+        const auto mine = x->size(-last - d);
+        if (size == 1) size = mine;
+        if (mine != size && mine != 1)
+          refuse(last + d == 3 ? "have unequal heads; repeat the fewer ones, or set enable_gqa"
+                               : "have batches that do not broadcast");
+      }
+    result_ = lead;
+    if (options_.enable_gqa) result_.push_back(query_.size(-3));
+    result_.insert(result_.end(), {query_.size(-2), value_.size(-1)});
+    result_.erase(result_.begin(), result_.end() - dims);
+    return lead;
+  }
+
+  // The last `kept` sizes stay, those in front become `lead`, and four dimensions remain.
+  static void expand(at::Tensor& x, std::vector<std::int64_t> lead, std::size_t kept) {
+    const auto own = x.sizes().slice(x.sizes().size() - kept);
+    lead.insert(lead.end(), own.begin(), own.end());
+    if (x.sizes() != lead) x = x.expand(lead);
+    if (x.dim() > 4) x = x.flatten(0, -4);
+  }
+
   void align(at::Tensor& mask) const {
-    const auto scores = [&] {
-      auto sizes = query_.sizes().vec();
-      sizes.back() = key_.size(-2);
-      return sizes;
-    }();
-    const auto dims = static_cast<std::int64_t>(result_.size());
-    if (mask.dim() < 2 || mask.dim() > dims || !at::is_expandable_to(mask.sizes(), scores))
-      refuse("with attn_mask " + text(mask) + "; it must have 2 to " + std::to_string(dims) +
-             " dimensions that broadcast to " + text(scores));
-    while (mask.dim() < query_.dim()) mask = mask.unsqueeze(0);
-    if (mask.dim() == 4) return;
-    auto sizes = scores;
-    sizes[sizes.size() - 3] = mask.size(-3);
-    sizes[sizes.size() - 2] = mask.size(-2);
-    sizes[sizes.size() - 1] = mask.size(-1);
-    mask = mask.expand(sizes).flatten(0, -4);
+    auto scores = result_;
+    scores.back() = key_.size(-2);
+    if (mask.dim() < 2 || mask.sizes().size() > scores.size() ||
+        !at::is_expandable_to(mask.sizes(), scores))
+      refuse("with attn_mask " + text(mask.sizes()) + "; it must have 2 to " +
+             std::to_string(scores.size()) + " dimensions that broadcast to " + text(scores));
+    while (mask.dim() < 4) mask = mask.unsqueeze(0);
+    if (scores.size() <= 4) return;
+    scores.resize(scores.size() - 3);
+    expand(mask, scores, 3);
   }
 
   AttentionShape shape() const {
@@ -199,23 +195,21 @@ class AttentionCall {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     auto options = options_;
     options.form = modules::AttentionForm::Fastest;
-    auto& mask = options.attn_mask;
-    if (mask && mask->scalar_type() != at::kBool) mask = mask->to(at::kFloat);
     const auto type = query_.scalar_type(), wide = type == at::kDouble ? type : at::kFloat;
+    auto& mask = options.attn_mask;
+    if (mask && mask->scalar_type() != at::kBool) mask = mask->to(wide);
     const AttentionCall call(query_.to(wide), key_.to(wide), value_.to(wide), options);
     return call.run().to(type);
   }
 
-  template <class T>
-  static std::string text(const T& sizes) {
+  static std::string text(at::IntArrayRef sizes) {
     std::ostringstream out;
-    if constexpr (std::is_same_v<T, at::Tensor>) out << sizes.sizes();
-    else out << at::IntArrayRef(sizes);
+    out << sizes;
     return out.str();
   }
   [[noreturn]] void refuse(const std::string& why) const {
-    throw Error("attention: query " + text(query_) + ", key " + text(key_) + ", value " +
-                text(value_) + ' ' + why);
+    throw Error("attention: query " + text(query_.sizes()) + ", key " + text(key_.sizes()) +
+                ", value " + text(value_.sizes()) + ' ' + why);
   }
 
   at::Tensor query_, key_, value_;
@@ -229,10 +223,10 @@ namespace ikebana::modules {
 
 /// softmax(query key^T * scale + mask) value: scaled_dot_product_attention by its fastest exact
 /// form. query (..., H, T, E), key (..., H, S, E), value (..., H, S, Ev) give (..., H, T, Ev), in
-/// their type, or autocast's. A row whose keys are all masked gives zeros. The result keeps within
-/// twice the rounding error of LibTorch's own. Costs: what the form costs; Composed keeps
-/// H * T * S weights for backward, Widened copies in single precision. The second derivative
-/// needs Composed: LibTorch's fused kernels throw. Throws Error on what does not fit together.
+/// their type, or autocast's. A row whose keys are all masked gives zeros. Result and gradients
+/// round at most about twice as much as LibTorch's. Costs: what the form costs; Composed keeps
+/// H * T * S weights for backward, Widened copies in single precision. A second derivative needs
+/// Composed: LibTorch's fused kernels have none. Throws Error on what does not fit together.
 /// Source: Vaswani et al., Attention Is All You Need, 2017.
 inline at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                             const AttentionOptions& options = {}) {

@@ -28,11 +28,12 @@ namespace ikebana::detail {
 
 // Thresholds of the choice on CPU; bench/attention measures them, docs/modules.md has the table.
 //
-// From this size on oneDNN multiplies half precision matrices, at about ten microseconds a call;
-// the fused backward makes five such calls for every 32 queries of every head.
+// From this many multiplications on oneDNN takes half precision products, at about ten microseconds
+// a call; the fused backward makes five such calls for every 32 queries of every head.
 inline constexpr std::int64_t cheap_product = 16 * 16 * 16;
-// Up to this many multiplications in all heads, calls cost more than single precision does.
+// Up to this many in all heads, or in one, the price of the calls is above single precision's.
 inline constexpr std::int64_t widened_work = 3 << 19;
+inline constexpr std::int64_t widened_product = 4 * cheap_product;
 // Up to this many queries and keys, one batched product for all heads beats the fused backward.
 // Beyond, skipped keys and memory decide: with AMX at once, on other processors by degrees.
 inline constexpr std::int64_t composed_length = 512;
@@ -55,7 +56,8 @@ inline modules::AttentionForm fastest_form(const AttentionShape& s) {
   // No kernel for FP16 is at home here, forward or backward.
   if (s.type == at::kHalf && product > cheap_product) return Form::Widened;
   const bool bfloat = s.type == at::kBFloat16;
-  if (bfloat && costly && s.heads * product <= widened_work) return Form::Widened;
+  const bool small = s.heads * product <= widened_work || product <= widened_product;
+  if (bfloat && costly && small) return Form::Widened;
   if (!s.has_kernel) return Form::Composed;
   const bool is_short = s.queries <= composed_length && s.keys <= composed_length;
   return bfloat && costly && is_short ? Form::Composed : Form::Fused;

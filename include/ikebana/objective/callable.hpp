@@ -14,7 +14,12 @@ struct Mechanism<F> : Hooks {
 
   template <class Run, class Model, class Batch>
   Loss loss(Run& run, Model& model, const Batch& batch) {
-    return detail::as_loss(values(run, model, batch));
+    if constexpr (std::is_invocable_v<F&, Run&, Model&, const Batch&>) {
+      return detail::as_loss(values(run, model, batch));
+    } else {
+      (void)sizeof(refuse::ObjectiveTakesOtherArguments<F, Batch>);
+      return {};
+    }
   }
   template <class Model, class Batch>
     requires requires(F& f, Model& model, const Batch& batch) { f.count(model, batch); }

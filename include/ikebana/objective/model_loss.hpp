@@ -18,9 +18,12 @@ struct Mechanism<Without<axis::objective>> : Hooks {
   Loss loss(Run& run, Model& model, const Batch& batch) {
     if constexpr (requires { model->loss(run, batch); }) {
       return detail::as_loss(model->loss(run, batch));
-    } else {
+    } else if constexpr (requires(Runner& runner) { model->loss(runner, batch); }) {
       Runner runner(run);
       return detail::as_loss(model->loss(runner, batch));
+    } else {
+      (void)sizeof(refuse::LossTakesOtherArguments<detail::impl_of_t<Model>, Batch>);
+      return {};
     }
   }
   template <class Model, class Batch>

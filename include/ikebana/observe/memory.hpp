@@ -12,8 +12,7 @@ template <>
 struct Observe<Memory> {};
 
 template <>
-class Mechanism<Observe<Memory>> : public Hooks {
- public:
+struct Mechanism<Observe<Memory>> : Hooks {
   Observe<Memory> values;
   explicit Mechanism(Observe<Memory> v) : values(v) {}
 

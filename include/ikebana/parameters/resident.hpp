@@ -10,7 +10,9 @@ namespace ikebana {
 template <class Mechanisms>
 class Resident {
  public:
-  Resident(Mechanisms& mechanisms, const UnitTable& table) : mechanisms_(mechanisms) {
+  Resident(Mechanisms& mechanisms, const UnitTable& table) {
+    if constexpr (Mechanisms::listens_to_backward)
+      alive_ = std::make_shared<Mechanisms*>(&mechanisms);
     for (const Unit& unit : table.units()) {
       masters_.names.insert(masters_.names.end(), unit.names.begin(), unit.names.end());
       masters_.values.insert(masters_.values.end(), unit.parameters.begin(), unit.parameters.end());
@@ -22,7 +24,7 @@ class Resident {
   template <class Next, class... Args>
   decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
     if constexpr (Mechanisms::listens_to_backward)
-      return around_unit_backward(mechanisms_, unit, next, std::forward<Args>(args)...);
+      return around_unit_backward<Mechanisms>(alive_, unit, next, std::forward<Args>(args)...);
     else return next(std::forward<Args>(args)...);
   }
   template <class Next>
@@ -38,7 +40,7 @@ class Resident {
   }
   void publish() noexcept {}
   void abort() noexcept {}
-  void give_back() noexcept {}
+  void give_back() noexcept { alive_.reset(); }
   template <class F>
   decltype(auto) with_full_weights(F&& f) {
     return f();
@@ -56,7 +58,7 @@ class Resident {
       if (p.requires_grad()) trained_.push_back(p);
   }
 
-  Mechanisms& mechanisms_;
+  std::shared_ptr<Mechanisms*> alive_;  // what graphs hold weakly
   Masters masters_;
   Tensors trained_;
 };

@@ -44,6 +44,8 @@ class Travelling {
     if (!at::GradMode::is_enabled() || detail::recomputing())
       return next(std::forward<Args>(args)...);
     auto passage = attach(resting);
+    auto arguments = std::tie(args...);
+    if (!resting.trains()) Passage::watch_arguments(passage, arguments);
     auto results = next(std::forward<Args>(args)...);
     Passage::watch_results(passage, results);
     return results;
@@ -63,6 +65,7 @@ class Travelling {
   void backward(const at::Tensor& root) {
     torch::autograd::backward({root}, {}, {}, false, masters_.values);
     root_.reset();
+    differentiated_.clear();
   }
   /// Working copies that stay are made anew from the updated masters.
   void publish() noexcept {
@@ -71,10 +74,11 @@ class Travelling {
   }
   void abort() noexcept {
     root_.reset();
+    differentiated_.clear();
     for (auto& resting : units_) {
       ++resting.generation;
-      if (resting.holds > (keeps ? 1 : 0)) resting.release();
-      resting.holds = keeps && !resting.masters.empty() ? 1 : 0;
+      if (!keeps && resting.holds > 0) resting.release();
+      resting.holds = keeps ? 1 : 0;
     }
   }
   /// Plain leaf parameters with the present values, as before the trainer was made.
@@ -108,17 +112,19 @@ class Travelling {
   /// Keeps a unit gathered while it lives.
   class Held {
    public:
-    Held(Travelling& all, Resting& resting) : all_(&all), resting_(&resting) {
+    Held(Travelling& all, Resting& resting)
+        : alive_(all.alive_), all_(&all), resting_(&resting) {
       all.hold(resting);
       generation_ = resting.generation;
     }
     ~Held() {
-      if (generation_ == resting_->generation) all_->let_go(*resting_);
+      if (alive_.lock() && generation_ == resting_->generation) all_->let_go(*resting_);
     }
     Held(const Held&) = delete;
     Held& operator=(const Held&) = delete;
 
    private:
+    std::weak_ptr<Travelling*> alive_;  // a graph may hold it longer than the trainer lives
     Travelling* all_;
     Resting* resting_;
     std::size_t generation_ = 0;
@@ -126,27 +132,29 @@ class Travelling {
 
   // The chains, in one place: what rests is sliced, then cast, then moved away; what is gathered
   // comes back the other way, and is masked and quantized last.
-  Tensors rest(const Unit& unit, Tensors full) {
-    auto& m = mechanisms_;
-    return m.offload.rest(unit, m.precision.rest(unit, m.shard.rest(unit, std::move(full))));
+  Tensors rest(const Unit& u, Tensors t) {
+    t = mechanisms_.shard.rest(u, std::move(t));
+    t = mechanisms_.precision.rest(u, std::move(t));
+    return mechanisms_.offload.rest(u, std::move(t));
   }
   Tensors gathered(Resting& resting) {
     at::NoGradGuard no_grad;
-    auto& m = mechanisms_;
     const Unit& u = *resting.unit;
-    Tensors masters = resting.detached();
-    if (masters.empty()) return {};
-    return m.quantize.gather(
-        u, m.prune.gather(u, m.shard.gather(u, m.precision.gather(
-                                                   u, m.offload.gather(u, std::move(masters))))));
+    Tensors t = resting.detached();
+    if (t.empty()) return t;
+    t = mechanisms_.offload.gather(u, std::move(t));
+    t = mechanisms_.precision.gather(u, std::move(t));
+    t = mechanisms_.shard.gather(u, std::move(t));
+    t = mechanisms_.prune.gather(u, std::move(t));
+    return mechanisms_.quantize.gather(u, std::move(t));
   }
-  Tensors reduced(const Unit& u, Tensors gradients) {
+  Tensors reduced(const Unit& u, Tensors t) {
     at::NoGradGuard no_grad;
-    auto& m = mechanisms_;
-    return m.offload.reduce(
-        u,
-        m.precision.reduce(
-            u, m.shard.reduce(u, m.prune.reduce(u, m.quantize.reduce(u, std::move(gradients))))));
+    t = mechanisms_.quantize.reduce(u, std::move(t));
+    t = mechanisms_.prune.reduce(u, std::move(t));
+    t = mechanisms_.shard.reduce(u, std::move(t));
+    t = mechanisms_.precision.reduce(u, std::move(t));
+    return mechanisms_.offload.reduce(u, std::move(t));
   }
   void hold(Resting& resting) {
     if (resting.holds++ == 0) {
@@ -170,13 +178,14 @@ class Travelling {
         [alive, held, &resting] {
           auto self = alive.lock();
           if (!self) throw_gone();
-          (*self)->before(*resting.unit);
+          before_unit_backward((*self)->mechanisms_, *resting.unit);
           *held = std::make_unique<Held>(**self, resting);
+          if (at::GradMode::is_enabled()) (*self)->differentiated_.emplace_back(**self, resting);
         },
         [alive, held, &resting] {
           auto self = alive.lock();
-          if (self && *held) (held->reset(), (*self)->after(*resting.unit));
-          else if (!self) (void)held->release();
+          held->reset();
+          if (self) after_unit_backward((*self)->mechanisms_, *resting.unit);
         });
     if (resting.trains())
       resting.connect([alive, passage, &resting](Tensors gradients) {
@@ -193,22 +202,12 @@ class Travelling {
         "backward: it came after the trainer was destroyed, and the parameters it needs rest with "
         "the trainer. Keep the trainer as long as the graph.");
   }
-  void before(const Unit& unit) {
-    auto& m = mechanisms_;
-    m.shard.before_unit_backward(unit), m.offload.before_unit_backward(unit);
-    m.observe.before_unit_backward(unit);
-  }
-  void after(const Unit& unit) {
-    auto& m = mechanisms_;
-    m.shard.after_unit_backward(unit), m.offload.after_unit_backward(unit);
-    m.observe.after_unit_backward(unit);
-  }
-
   std::shared_ptr<Travelling*> alive_;  // what graphs hold weakly
   Mechanisms& mechanisms_;
   std::deque<Resting> units_;
   Masters masters_;
   std::optional<Held> root_;
+  std::deque<Held> differentiated_;  // backwards inside the loss (create_graph) use parameters again
 };
 
 }  // namespace ikebana

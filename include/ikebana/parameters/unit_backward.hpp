@@ -45,19 +45,32 @@ class Passage {
   bool open_ = false;
 };
 
-/// `next(args...)`, whose backward the listening mechanisms hear.
+/// The mechanisms that may listen, asked together.
+template <class Mechanisms>
+void before_unit_backward(Mechanisms& m, const Unit& unit) {
+  m.shard.before_unit_backward(unit);
+  m.offload.before_unit_backward(unit);
+  m.observe.before_unit_backward(unit);
+}
+template <class Mechanisms>
+void after_unit_backward(Mechanisms& m, const Unit& unit) {
+  m.shard.after_unit_backward(unit);
+  m.offload.after_unit_backward(unit);
+  m.observe.after_unit_backward(unit);
+}
+
+/// `next(args...)`, whose backward the listening mechanisms hear while they are alive.
 template <class Mechanisms, class Next, class... Args>
-auto around_unit_backward(Mechanisms& m, const Unit& unit, Next&& next, Args&&... args) {
+auto around_unit_backward(std::weak_ptr<Mechanisms*> alive, const Unit& unit, Next&& next,
+                          Args&&... args) {
   if (!at::GradMode::is_enabled() || detail::recomputing())
     return next(std::forward<Args>(args)...);
   auto passage = std::make_shared<Passage>(
-      [&m, &unit] {
-        m.shard.before_unit_backward(unit), m.offload.before_unit_backward(unit),
-            m.observe.before_unit_backward(unit);
+      [alive, &unit] {
+        if (auto m = alive.lock()) before_unit_backward(**m, unit);
       },
-      [&m, &unit] {
-        m.shard.after_unit_backward(unit), m.offload.after_unit_backward(unit),
-            m.observe.after_unit_backward(unit);
+      [alive, &unit] {
+        if (auto m = alive.lock()) after_unit_backward(**m, unit);
       });
   auto arguments = std::tie(args...);
   Passage::watch_arguments(passage, arguments);

@@ -1,0 +1,49 @@
+// ctest:
+// Two trainers on one graph: a generator learns to draw from a distribution that it never sees. Each
+// step writes gradients to its own trainer's parameters only, so nothing needs to be frozen or zeroed.
+#include <torch/torch.h>
+
+#include <ikebana.hpp>
+#include <iostream>
+using namespace ikebana;
+using torch::nn::Linear, torch::nn::ReLU, torch::nn::Sequential;
+
+struct Samples {
+  at::Tensor real, noise;
+};
+
+/// How far the critic is from giving every row of `x` the answer `is_real`, summed over the rows.
+at::Tensor error(Sequential& critic, const at::Tensor& x, bool is_real) {
+  at::Tensor logits = critic->forward(x);
+  at::Tensor answer = at::full_like(logits, is_real ? 1 : 0);
+  return at::binary_cross_entropy_with_logits(logits, answer, {}, {}, at::Reduction::Sum);
+}
+
+int main() {
+  torch::manual_seed(0);
+  Sequential generator(Linear(4, 32), ReLU(), Linear(32, 1));
+  Sequential critic(Linear(1, 32), ReLU(), Linear(32, 32), ReLU(), Linear(32, 1));
+
+  auto tell_apart = [&](auto&, Sequential& model, const Samples& s) {
+    at::Tensor fake = generator->forward(s.noise).detach();
+    std::int64_t rows = s.real.size(0);
+    return Loss{.terms = {{"real", error(model, s.real, true), rows}, {"fake", error(model, fake, false), rows}}};
+  };
+  auto deceive = [&](auto&, Sequential& model, const Samples& s) {
+    return Loss{error(critic, model->forward(s.noise), true), s.noise.size(0)};
+  };
+  AdamW adam{.lr = 2e-3, .betas = {0.5, 0.9}};
+  Trainer critics{critic, adam, tell_apart, ClipGradNorm{}};
+  Trainer generators{generator, adam, deceive};
+
+  for (int i = 0; i <= 1500; ++i) {
+    Samples samples{3 + 0.5 * at::randn({128, 1}), at::randn({128, 4})};
+    Report told = critics.step(samples), deceived = generators.step(samples);
+    if (i % 300 == 0) std::cout << "critic: " << told << "\ngenerator: " << deceived << '\n';
+  }
+  at::NoGradGuard no_grad;
+  at::Tensor drawn = generator->forward(at::randn({4096, 4}));
+  double mean = drawn.mean().item<double>(), spread = drawn.std().item<double>();
+  std::cout << "drawn: mean " << mean << " (3), standard deviation " << spread << " (0.5)\n";
+  return std::abs(mean - 3) < 0.3 && std::abs(spread - 0.5) < 0.25 ? 0 : 1;
+}

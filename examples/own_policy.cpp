@@ -1,0 +1,47 @@
+// ctest:
+// A policy of one's own: before the update, the mean of each row is taken out of the gradient of every
+// matrix. Source: Yong et al., Gradient Centralization, arXiv:2004.01461.
+#include <torch/torch.h>
+
+#include <ikebana.hpp>
+#include <iostream>
+
+// What the user writes in the recipe: the question it answers, and its values.
+struct CentralizeGradients {
+  using axis = ikebana::axis::clip;
+  std::int64_t least_dim = 2;
+};
+
+// What it does: the hooks of a step that it needs; hooks.hpp lists all of them.
+template <>
+struct ikebana::Mechanism<CentralizeGradients> : ikebana::Hooks {
+  CentralizeGradients values;
+  explicit Mechanism(CentralizeGradients v) : values(v) {
+    if (v.least_dim < 2) throw BadValue("CentralizeGradients: least_dim must be 2 or more.");
+  }
+  template <class Ranks>
+  void clip(Gradients& gradients, Ranks&) {
+    for (at::Tensor& gradient : gradients.values) {
+      if (gradient.dim() < values.least_dim) continue;
+      at::Tensor rows = gradient.flatten(1);
+      gradient = (rows - rows.mean(1, /*keepdim=*/true)).view_as(gradient);
+    }
+  }
+  std::string describe() const { return "least_dim=" + std::to_string(values.least_dim); }
+};
+
+int main() {
+  torch::manual_seed(0);
+  torch::nn::Sequential model(torch::nn::Linear(16, 64), torch::nn::ReLU(), torch::nn::Linear(64, 1));
+  ikebana::Trainer trainer{model, ikebana::MSELoss{}, ikebana::SGD{.lr = 0.05, .momentum = 0.9},
+                           CentralizeGradients{}};
+  std::cout << trainer.describe();
+  at::Tensor before = model->parameters()[0].mean(1).clone();
+
+  at::Tensor x = at::randn({256, 16}), y = x.square().mean(1, true);
+  double first = trainer.step(std::pair{x, y}).loss(), last = first;
+  for (int i = 0; i < 200; ++i) last = trainer.step(std::pair{x, y}).loss();
+  double moved = (model->parameters()[0].mean(1) - before).abs().max().item<double>();
+  std::cout << "loss " << first << " -> " << last << "; the mean of a row moved by " << moved << '\n';
+  return last < first / 4 && moved < 1e-5 ? 0 : 1;
+}

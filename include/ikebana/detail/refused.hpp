@@ -1,0 +1,50 @@
+#pragma once
+// What stands for a trainer whose recipe was refused, so that nothing else is complained about.
+#include <ikebana/detail/judged.hpp>
+#include <ikebana/evaluate.hpp>
+#include <ikebana/fit.hpp>
+
+namespace ikebana {
+
+template <class ModelT, class... Policies>
+class Trainer;
+
+namespace detail {
+
+template <class Model, class... Policies>
+concept refused = !refuse::passed<judged_t<Model, Policies...>>;
+
+}  // namespace detail
+
+/// Deriving from the verdict is what says why. The verbs take what the real ones take, and are
+/// nowhere defined.
+template <class ModelT, class... Policies>
+  requires detail::refused<ModelT, Policies...>
+class Trainer<ModelT, Policies...> : detail::judged_t<ModelT, Policies...> {
+ public:
+  using Model = ModelT;
+  using Recipe = Composed<>;
+  using Handle = detail::handle_of_t<Model>;
+
+  template <class... Any>
+  explicit Trainer(Any&&...) {}
+  template <class Batch>
+  Report step(const Batch&);
+  template <class Loader, class... Metrics>
+  Evaluation evaluate(Loader&&, Metrics...);
+  template <class Loader>
+  History fit(Loader&&, FitOptions<detail::batch_of_t<Loader>> = {});
+  template <class Policy>
+  Policy& get();
+  template <class Policy>
+  Mechanism<Policy>& mechanism();
+  Handle& model();
+  std::int64_t steps() const;
+  StateDict state();
+  void restore(const StateDict&);
+  template <class F>
+  auto with_full_weights(F&& f) -> decltype(f(model()));
+  std::string describe();
+};
+
+}  // namespace ikebana

@@ -1,0 +1,27 @@
+// `HookTakesOtherArguments<Misfit>` `parameters are not those` `hooks.hpp`
+#include "net.hpp"
+
+struct Misfit {
+  using axis = ikebana::axis::clip;
+  double strength = 1;
+};
+#ifdef TWIN
+template <>
+struct ikebana::Mechanism<Misfit> : Hooks {
+  Misfit values;
+  explicit Mechanism(Misfit v) : values(v) {}
+  void update(const Masters&, Gradients&) noexcept {}
+};
+#else
+template <>
+struct ikebana::Mechanism<Misfit> : Hooks {
+  Misfit values;
+  explicit Mechanism(Misfit v) : values(v) {}
+  void update(Masters&, Gradients&) noexcept {}
+};
+#endif
+
+int main() {
+  Trainer<Net, Misfit> trainer{Net()};
+  trainer.step(Batch{});
+}

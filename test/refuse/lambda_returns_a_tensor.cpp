@@ -1,0 +1,17 @@
+// `NotALoss<at::Tensor>` `must come with the count` `Return Loss{sum, count}`
+#include "net.hpp"
+
+int main() {
+#ifdef TWIN
+  auto sum = [](auto& run, auto& model, const Batch& batch) {
+    return Loss{run(model, batch.input).sum(), batch.input.numel()};
+  };
+  Trainer trainer{Bare(), sum};
+#else
+  auto mean = [](auto& run, auto& model, const Batch& batch) {
+    return run(model, batch.input).mean();
+  };
+  Trainer trainer{Bare(), mean};
+#endif
+  trainer.step(Batch{});
+}

@@ -1,0 +1,25 @@
+// `BadMechanism<Hookless>` `must derive from Hooks` `YourPolicy values`
+#include "net.hpp"
+
+struct Hookless {
+  using axis = ikebana::axis::clip;
+  double strength = 1;
+};
+#ifdef TWIN
+template <>
+struct ikebana::Mechanism<Hookless> : Hooks {
+  Hookless values;
+  explicit Mechanism(Hookless v) : values(v) {}
+};
+#else
+template <>
+struct ikebana::Mechanism<Hookless> {
+  Hookless values;
+  explicit Mechanism(Hookless v) : values(v) {}
+};
+#endif
+
+int main() {
+  Trainer<Net, Hookless> trainer{Net()};
+  trainer.step(Batch{});
+}

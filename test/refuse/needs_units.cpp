@@ -1,0 +1,21 @@
+// `NeedsUnits<PerUnit, Bare>` `shows no units` `specialise UnitsOf`
+#include "net.hpp"
+
+struct PerUnit {
+  using axis = ikebana::axis::prune;
+  static constexpr bool needs_units = true;
+};
+template <>
+struct ikebana::Mechanism<PerUnit> : Hooks {
+  PerUnit values;
+  explicit Mechanism(PerUnit v) : values(v) {}
+};
+
+int main() {
+#ifdef TWIN
+  Trainer<Net, MSELoss, PerUnit> trainer{Net()};
+#else
+  Trainer<Bare, MSELoss, PerUnit> trainer{Bare()};
+#endif
+  trainer.step(Batch{});
+}

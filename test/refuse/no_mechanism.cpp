@@ -1,0 +1,19 @@
+// `NoMechanism<Unmade>` `nothing carries this policy out` `Mechanism<YourPolicy>`
+#include "net.hpp"
+
+struct Unmade {
+  using axis = ikebana::axis::clip;
+  double strength = 1;
+};
+#ifdef TWIN
+template <>
+struct ikebana::Mechanism<Unmade> : Hooks {
+  Unmade values;
+  explicit Mechanism(Unmade v) : values(v) {}
+};
+#endif
+
+int main() {
+  Trainer<Net, Unmade> trainer{Net()};
+  trainer.step(Batch{});
+}

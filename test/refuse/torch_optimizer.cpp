@@ -1,0 +1,11 @@
+// `MeantAnotherWord<torch::optim::AdamW, AdamW>` `Write the second instead`
+#include "net.hpp"
+
+int main() {
+#ifdef TWIN
+  Trainer<Net, AdamW> trainer{Net()};
+#else
+  Trainer<Net, torch::optim::AdamW> trainer{Net()};
+#endif
+  trainer.step(Batch{});
+}

@@ -1,0 +1,11 @@
+// `UnknownChoice<Capture<Full>, Capture<Off>>` `does not have` `Leave the word out`
+#include "net.hpp"
+
+int main() {
+#ifdef TWIN
+  Trainer<Net, Capture<Off>> trainer{Net()};
+#else
+  Trainer<Net, Capture<Full>> trainer{Net()};
+#endif
+  trainer.step(Batch{});
+}

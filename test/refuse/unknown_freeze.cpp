@@ -1,0 +1,11 @@
+// `UnknownChoice<Freeze<Block>, Freeze<Off>>` `does not have` `Leave the word out`
+#include "net.hpp"
+
+int main() {
+#ifdef TWIN
+  Trainer<Net, Freeze<Off>> trainer{Net()};
+#else
+  Trainer<Net, Freeze<Block>> trainer{Net()};
+#endif
+  trainer.step(Batch{});
+}

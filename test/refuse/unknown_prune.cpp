@@ -1,0 +1,11 @@
+// `UnknownChoice<Prune<Full>, Prune<Off>>` `does not have` `Leave the word out`
+#include "net.hpp"
+
+int main() {
+#ifdef TWIN
+  Trainer<Net, Prune<Off>> trainer{Net()};
+#else
+  Trainer<Net, Prune<Full>> trainer{Net()};
+#endif
+  trainer.step(Batch{});
+}

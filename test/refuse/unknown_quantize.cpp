@@ -1,0 +1,11 @@
+// `UnknownChoice<Quantize<BF16>, Quantize<Off>>` `does not have` `Leave the word out`
+#include "net.hpp"
+
+int main() {
+#ifdef TWIN
+  Trainer<Net, Quantize<Off>> trainer{Net()};
+#else
+  Trainer<Net, Quantize<BF16>> trainer{Net()};
+#endif
+  trainer.step(Batch{});
+}

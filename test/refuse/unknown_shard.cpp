@@ -1,0 +1,11 @@
+// `UnknownChoice<Shard<Full>, Shard<Off>>` `does not have` `Leave the word out`
+#include "net.hpp"
+
+int main() {
+#ifdef TWIN
+  Trainer<Net, Shard<Off>> trainer{Net()};
+#else
+  Trainer<Net, Shard<Full>> trainer{Net()};
+#endif
+  trainer.step(Batch{});
+}

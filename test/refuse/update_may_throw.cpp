@@ -1,0 +1,27 @@
+// `MayThrowInUpdate<Throwing>` `may throw` `noexcept`
+#include "net.hpp"
+
+struct Throwing {
+  using axis = ikebana::axis::clip;
+  double strength = 1;
+};
+#ifdef TWIN
+template <>
+struct ikebana::Mechanism<Throwing> : Hooks {
+  Throwing values;
+  explicit Mechanism(Throwing v) : values(v) {}
+  void update(const Masters&, Gradients&) noexcept {}
+};
+#else
+template <>
+struct ikebana::Mechanism<Throwing> : Hooks {
+  Throwing values;
+  explicit Mechanism(Throwing v) : values(v) {}
+  void update(const Masters&, Gradients&) {}
+};
+#endif
+
+int main() {
+  Trainer<Net, Throwing> trainer{Net()};
+  trainer.step(Batch{});
+}

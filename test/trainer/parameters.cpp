@@ -1,0 +1,312 @@
+// parameters/ carries weight: masters in double precision elsewhere, float copies gathered,
+// released, reduced and published, against the same training written out by hand.
+#include "test.hpp"
+
+#include "mixed.hpp"
+
+using namespace ikebana;
+using namespace test::mixed;
+using test::depot;
+
+namespace {
+
+std::vector<at::Tensor> values_of(const Net& model) {
+  std::vector<at::Tensor> all;
+  for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
+  return all;
+}
+template <class T, class... Ps>
+constexpr bool among = (std::is_same_v<T, Ps> || ...);
+
+/// What shares a master: nothing, or all trained parameters of a unit.
+std::vector<std::vector<at::Tensor>> groups(Net& model, bool flat) {
+  const auto& o = *model->outer;
+  const auto& i = *o.inner;
+  const auto& l = *model->last;
+  auto wb = [](const torch::nn::Linear& w) { return std::pair(w->weight, w->bias); };
+  auto [fw, fb] = wb(model->first);
+  auto [ow, ob] = wb(o.w);
+  auto [iw, ib] = wb(i.w);
+  auto [lw, lb] = wb(l.w);
+  if (flat) return {{model->scale, fw, fb}, {o.lost, ow, ob}, {iw, ib}, {lw, lb}};
+  return {{model->scale}, {fw}, {fb}, {o.lost}, {ow}, {ob}, {iw}, {ib}, {lw}, {lb}};
+}
+
+/// The loop that a trainer with these policies stands for.
+template <class... Ps>
+std::vector<at::Tensor> by_hand(Net model, const std::vector<Sample>& data) {
+  constexpr bool bf16 = among<Precision<BF16>, Ps...>;
+  constexpr bool flat =
+      among<test::Masters64<false, true>, Ps...> || among<test::Masters64<true, true>, Ps...>;
+  std::int64_t parts = among<Accumulate<2>, Ps...> ? 2 : 1;
+  test::ByHand hand(groups(model, flat));
+  auto run = [](auto& unit, const at::Tensor& x) {
+    auto inner = [](auto& nested, const at::Tensor& z) { return nested->forward(z); };
+    if constexpr (requires { unit->forward(inner, x); }) return unit->forward(inner, x);
+    else return unit->forward(x);
+  };
+  for (const Sample& batch : data) {
+    std::int64_t rows = 4 / parts;
+    for (std::int64_t i = 0; i < parts; ++i) {
+      Sample part = batch;
+      part.input = batch.input.narrow(0, i * rows, rows);
+      part.target = batch.target.narrow(0, i * rows, rows);
+      at::autocast::set_autocast_enabled(at::kCPU, bf16);
+      at::Tensor sum = model->loss(run, part).sum;
+      at::autocast::set_autocast_enabled(at::kCPU, false);
+      at::autocast::clear_cache();
+      at::div(sum, double(batch.target.numel())).backward();
+      hand.collect();
+    }
+    hand.update(among<ClipGradNorm, Ps...> ? std::optional(1.0) : std::nullopt);
+  }
+  return values_of(model);
+}
+
+template <class... Ps>
+struct Recipe {
+  using trainer = Trainer<Net, Ps...>;
+  static auto by_hand(const std::vector<Sample>& data) { return ::by_hand<Ps...>(net(), data); }
+};
+using Away = test::Masters64<>;
+using AwayKept = test::Masters64<true>;
+using AwayFlat = test::Masters64<false, true>;
+
+template <class Policies>
+struct trainer_with;
+template <class... Ps>
+struct trainer_with<std::tuple<Ps...>> {
+  using type = Trainer<Net, Ps...>;
+};
+template <class Policies>
+using trainer_of = typename trainer_with<Policies>::type;
+
+bool same(const StateDict& a, const StateDict& b) {
+  if (a.size() != b.size()) return false;
+  for (const auto& [name, tensor] : a)
+    if (!b.count(name) || !test::same_bits(tensor, b.at(name))) return false;
+  return true;
+}
+
+template <class Trainer>
+std::vector<at::Tensor> trained(const std::vector<Sample>& data) {
+  Net model = net();
+  Trainer trainer(model);
+  for (const Sample& batch : data) trainer.step(batch);
+  { Trainer gone = std::move(trainer); }
+  return values_of(model);
+}
+
+}  // namespace
+
+TEST_CASE_TEMPLATE("parameters: masters elsewhere train as the loop written by hand", R,
+                   Recipe<Away>, Recipe<Away, Checkpoint<Full>>, Recipe<Away, Precision<BF16>>,
+                   Recipe<Away, Accumulate<2>, ClipGradNorm>,
+                   Recipe<Away, Precision<BF16>, Checkpoint<Full>, Accumulate<2>, ClipGradNorm>,
+                   Recipe<AwayKept>,
+                   Recipe<AwayKept, Precision<BF16>, Checkpoint<Full>, Accumulate<2>, ClipGradNorm>,
+                   Recipe<AwayFlat>,
+                   Recipe<AwayFlat, Checkpoint<Full>, Accumulate<2>, ClipGradNorm>) {
+  for (std::size_t steps = 1; steps <= samples().size(); ++steps) {
+    CAPTURE(steps);
+    auto data = samples();
+    data.resize(steps);
+    CHECK(test::same_bits(trained<typename R::trainer>(data), R::by_hand(data)));
+    CHECK(depot.live == 0);
+  }
+}
+
+TEST_CASE("parameters: a unit used twice sums the gradients of its uses in the masters' numbers") {
+  for (bool checkpointed : {false, true}) {
+    Twice by_trainer = twice(), hand = twice();
+    by_trainer->tied = true;
+    auto train = [&](auto trainer) {
+      for (int i = 0; i < 3; ++i) trainer.step(sample(i));
+    };
+    if (checkpointed) train(Trainer<Twice, Away, Checkpoint<Full>>(by_trainer));
+    else train(Trainer<Twice, Away>(by_trainer));
+
+    auto &a = hand->a, &b = hand->b;
+    test::ByHand loop({{a->w->weight}, {a->w->bias}});
+    for (int i = 0; i < 3; ++i) {
+      auto run = [](auto& unit, const at::Tensor& x) { return unit->forward(x); };
+      Loss loss = hand->loss(run, sample(i));
+      at::div(loss.sum, 24.0).backward();
+      loop.collect();
+      a->w->weight.mutable_grad() = std::exchange(b->w->weight.mutable_grad(), {});
+      a->w->bias.mutable_grad() = std::exchange(b->w->bias.mutable_grad(), {});
+      loop.collect();
+      loop.update();
+      torch::NoGradGuard no_grad;
+      b->w->weight.copy_(a->w->weight), b->w->bias.copy_(a->w->bias);
+    }
+    CHECK(test::same_bits(by_trainer->a->w->weight, a->w->weight));
+    CHECK(test::same_bits(by_trainer->a->w->bias, a->w->bias));
+  }
+}
+
+TEST_CASE_TEMPLATE("parameters: at most one unit and the root are gathered at a time", Policies,
+                   std::tuple<Away>, std::tuple<Away, Checkpoint<Full>>, std::tuple<AwayFlat>) {
+  Net model = net();
+  auto size = [&](std::size_t unit) {
+    std::int64_t bytes = 0;
+    for (const auto& p : UnitTable::of(model).units()[unit].parameters) bytes += p.numel() * 4;
+    return bytes;
+  };
+  std::vector<std::int64_t> bytes = {size(0), size(1), size(2), size(3), size(4)};
+  std::int64_t most = bytes[0] + bytes[2] + bytes[3];  // outer holds inner
+  trainer_of<Policies> trainer(model);
+  CHECK(depot.live == 0);
+  for (const Sample& batch : {sample(1), sample(2, true), sample(3, false, Look::First)}) {
+    depot.peak = 0;
+    trainer.step(batch);
+    CHECK(depot.live == 0);
+    CHECK(depot.peak == most);
+  }
+  depot.peak = 0;
+  trainer.evaluate(std::vector{sample(1)});
+  CHECK(depot.live == 0);
+  CHECK(depot.peak == most);
+  trainer.with_full_weights([&](Net& whole) {
+    CHECK(depot.live == bytes[0] + bytes[1] + bytes[2] + bytes[3] + bytes[4]);
+    for (const auto& p : whole->parameters()) CHECK(p.numel() > 0);
+  });
+  CHECK(depot.live == 0);
+}
+
+TEST_CASE_TEMPLATE("parameters: a step that throws leaves no unit gathered, and can be made again",
+                   Policies, std::tuple<Away>, std::tuple<Away, Checkpoint<Full>>,
+                   std::tuple<AwayKept>, std::tuple<AwayFlat>) {
+  Net model = net(), twin = net();
+  trainer_of<Policies> trainer(model), unharmed(twin);
+  trainer.step(sample(1)), unharmed.step(sample(1));
+  const auto resting = depot.live;
+  const auto before = trainer.state();
+  const auto seen = values_of(model);
+  model->between = [&](at::Tensor x) { return model->kept = x; };  // the graph lives on
+  int failures = 0;
+  auto fails = [&](const char* what) {
+    CAPTURE(what);
+    CHECK(test::contains(test::message_of([&] { trainer.step(sample(2)); }), what));
+    CHECK(depot.live == resting);
+    CHECK(same(trainer.state(), before));
+    CHECK(test::same_bits(values_of(model), seen));
+    for (const auto& p : model->parameters()) CHECK(!p.grad().defined());
+    ++failures;
+  };
+  auto boom = [](const at::Tensor&) -> at::Tensor { throw std::runtime_error("no backward"); };
+  auto plainly = model->between;
+  model->between = [](at::Tensor) -> at::Tensor { throw std::runtime_error("no forward"); };
+  fails("no forward");
+  model->between = [&](at::Tensor x) {
+    x = plainly(x * 1);
+    x.register_hook(boom);
+    return x;
+  };
+  fails("no backward");
+  model->between = plainly;
+  auto count = [&](int& counter, auto&& f) {
+    counter = 0, f();
+    return counter;
+  };
+  int gathers = count(depot.gathers, [&] { unharmed.step(sample(2)); });
+  int reduces = count(depot.reduces, [&] { unharmed.evaluate(std::vector{sample(1)}); });
+  CHECK(reduces == 0);
+  for (int i = 0; i < gathers; ++i) {
+    depot.gathers = 0, depot.failing_gather = i;
+    if (resting == 0) fails("no gather");
+  }
+  depot.failing_gather = -1;
+  for (int i = 0; i < 4; ++i) {
+    depot.reduces = 0, depot.failing_reduce = i;
+    fails("no reduce");
+  }
+  depot.failing_reduce = -1;
+  CHECK(failures >= 6);
+  trainer.step(sample(2));
+  CHECK(same(trainer.state(), unharmed.state()));
+}
+
+TEST_CASE("parameters: a trainer gives back plain leaf parameters") {
+  for (int steps : {0, 2}) {
+    Net model = net();
+    std::vector<at::Tensor> expected = values_of(model);
+    {
+      Trainer<Net, Away> trainer(model);
+      for (int i = 0; i < steps; ++i) trainer.step(sample(i));
+      trainer.with_full_weights([&](Net&) { expected = values_of(model); });
+    }
+    CHECK(test::same_bits(values_of(model), expected));
+    Net fresh = net();
+    auto now = model->named_parameters(), then = fresh->named_parameters();
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      CHECK(now[i].value().is_leaf());
+      CHECK(!now[i].value().grad_fn());
+      CHECK(now[i].value().requires_grad() == then[i].value().requires_grad());
+      CHECK(now[i].value().sizes() == then[i].value().sizes());
+    }
+    model->loss(plain, sample(1)).sum.backward();
+    CHECK(model->last->w->weight.grad().defined());
+  }
+}
+
+TEST_CASE("parameters: a unit whose parameters are away cannot be run by hand") {
+  Net model = net();
+  auto x = at::ones({1, 6});
+  auto message = [&](auto& unit) { return test::message_of<BadModel>([&] { plain(unit, x); }); };
+  auto refused = [&] {
+    CHECK(test::contains(message(model->last), "with_full_weights"));
+    CHECK(test::contains(message(model->frozen), "with_full_weights"));
+  };
+  at::Tensor whole = plain(model->last, x);
+  {
+    Trainer<Net, Away> trainer(model);
+    refused();
+    CHECK(test::same_bits(trainer.with_full_weights([&](Net& m) { return plain(m->last, x); }),
+                          whole));
+    trainer.step(sample(1));
+    refused();
+  }
+  {
+    Trainer<Net, AwayKept> trainer(model);
+    CHECK(message(model->last) == "");
+    trainer.step(sample(1));
+    CHECK(message(model->frozen) == "");
+  }
+  CHECK(message(model->last) == "");
+}
+
+TEST_CASE_TEMPLATE("parameters: masters are what is saved, and restored to the bit", Policies,
+                   std::tuple<Away>, std::tuple<AwayKept>, std::tuple<AwayFlat>) {
+  Net model = net(), other = net();
+  trainer_of<Policies> trainer(model), resumed(other);
+  trainer.step(sample(1));
+  auto state = trainer.state();
+  bool flat = std::is_same_v<Policies, std::tuple<AwayFlat>>;
+  CHECK(state.at(flat ? "model.last#0" : "model.last.w.weight").scalar_type() == at::kDouble);
+  trainer.step(sample(2));
+  resumed.restore(state);
+  resumed.step(sample(2));
+  CHECK(same(trainer.state(), resumed.state()));
+}
+
+TEST_CASE("parameters: backward after the trainer is gone says so") {
+  Net model = net();
+  model->between = [&](at::Tensor x) { return model->kept = x; };
+  auto last_words = [&] {
+    return test::message_of<BadModel>([&] { model->kept.sum().backward(); });
+  };
+  { Trainer<Net, Away>(model).step(sample(1)); }
+  CHECK(test::contains(last_words(), "trainer was destroyed"));
+  {  // a graph that was left in the middle of its backward
+    Trainer<Net, Away> trainer(model);
+    model->between = [&](at::Tensor x) {
+      model->kept = x;
+      x.register_hook([](const at::Tensor&) -> at::Tensor { throw std::runtime_error("stop"); });
+      return x;
+    };
+    CHECK(test::message_of([&] { trainer.step(sample(1)); }) == "stop");
+  }
+  model->kept.reset();
+  CHECK(depot.live == 0);
+}
