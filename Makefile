@@ -10,7 +10,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 generator = $(if $(wildcard build/$(1)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
 configure = cmake --preset $(1) --log-level=WARNING $(call generator,$(1)) >/dev/null
 # A Make started by CMake is no child of this one.
-build = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build build/$(1) -j $(JOBS) --target $(2)
+build = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build --preset $(1) -j $(JOBS) --target $(2)
 
 .PHONY: help demo test bench clean
 help:

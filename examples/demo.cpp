@@ -37,7 +37,7 @@ Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
     std::string word = argv[i];
-    if (word == "--quick") options.quick = true, options.steps = 30;
+    if (word == "--quick") options.quick = true, options.steps = 12;
     else if (word == "--steps" && i + 1 < argc) options.steps = std::atoll(argv[++i]);
     else if (!word.starts_with("--") && options.text.empty()) options.text = word;
     else throw std::runtime_error("usage: demo [--steps N] [--quick] [file or folder of text]");
@@ -65,9 +65,11 @@ void introduce(const GPT& model, const Text& text, at::Device device, std::int64
   std::cout << "A byte-level GPT learns to write.\n\n"
             << "  text    " << text.name << '\n'
             << "          " << grouped(text.size()) << " bytes; the last tenth is for validation\n"
-            << "  model   " << c.layers << " layers, " << c.width << " wide, " << c.heads << " heads, "
-            << c.context << " bytes of context: " << grouped(parameters) << " parameters\n"
-            << "  batch   " << rows << " windows of " << c.context << " bytes; " << steps << " steps\n"
+            << "  model   " << c.layers << " layers, " << c.width << " wide, " << c.heads
+            << " heads, " << c.context << " bytes of context: " << grouped(parameters)
+            << " parameters\n"
+            << "  batch   " << rows << " windows of " << c.context << " bytes; " << steps
+            << " steps\n"
             << "  device  " << device;
   if (device.is_cpu())
     std::cout << ", " << at::get_num_threads() << " threads, " << at::get_cpu_capability();
@@ -98,10 +100,10 @@ bool train(const Options& options, const Text& text, at::Device device) {
   model->to(device);
   introduce(model, text, device, rows, options.steps);
 
-  Recipe trainer{model,
-                 AdamW{.lr = 6e-3, .betas = {0.9, 0.99}, .weight_decay = 0.1, .groups = {no_decay()}},
-                 CosineAnnealingLR{.T_max = options.steps, .eta_min = 6e-4,
-                                   .warmup_steps = options.steps / 20}};
+  Recipe trainer{
+      model, AdamW{.lr = 6e-3, .betas = {0.9, 0.99}, .weight_decay = 0.1, .groups = {no_decay()}},
+      CosineAnnealingLR{
+          .T_max = options.steps, .eta_min = 6e-4, .warmup_steps = options.steps / 20}};
   std::cout << trainer.describe() << std::endl;
 
   const std::int64_t context = model->config.context;
@@ -110,23 +112,26 @@ bool train(const Options& options, const Text& text, at::Device device) {
   learn(trainer, Windows(text.train, rows, context, /*seed=*/1), options.steps);
   double after = trainer.evaluate(validation).loss;
   std::printf("\nvalidation loss: %.4f -> %.4f\n", before, after);
-  std::printf("(nats a byte, on text that it has not seen; %.4f is a guess)\n\n", std::log(256.0));
-  std::cout << "It writes:\n" << printable(model->generate("\n", options.quick ? 50 : 400)) << "\n\n";
+  std::printf("(nats a byte, on text it has not seen; a blind guess costs %.4f)\n\n", std::log(256.0));
+  std::cout << "It writes:\n"
+            << printable(model->generate("\n", options.quick ? 50 : 400)) << "\n\n";
   return after < before;
 }
 
 void take_words_away(const Options& options, const Text& text, at::Device device) {
   Trial trial{{.layers = 6, .width = 384, .heads = 6, .context = 256}, text.train, device};
   if (options.quick) trial = {{.layers = 2, .width = 32, .heads = 2}, text.train, device, 8, 1, 2};
-  std::printf("What each word does, on %lld layers, %lld wide, %lld windows of %lld bytes;\n"
-              "median of %d steps, %d rounds of a fresh model and %d steps, the first not timed:\n\n",
-              static_cast<long long>(trial.config.layers), static_cast<long long>(trial.config.width),
-              static_cast<long long>(trial.rows), static_cast<long long>(trial.config.context),
-              trial.rounds * (trial.steps - 1), trial.rounds, trial.steps);
+  std::printf(
+      "What each word does, on %lld layers, %lld wide, %lld windows of %lld bytes;\n"
+      "median of %d steps, %d rounds of a fresh model and %d steps, the first not timed:\n\n",
+      static_cast<long long>(trial.config.layers), static_cast<long long>(trial.config.width),
+      static_cast<long long>(trial.rows), static_cast<long long>(trial.config.context),
+      trial.rounds * (trial.steps - 1), trial.rounds, trial.steps);
   std::fflush(stdout);
   compare(one_word_less, trial);
-  std::printf("\nThe table is made at 384 wide because at 128 wide BF16 and checkpointing cost more\n"
-              "than they save. The losses differ by what BF16 rounds and by what is clipped.\n");
+  std::printf(
+      "\nThe table is made at 384 wide because at 128 wide BF16 and checkpointing cost more\n"
+      "than they save. The losses differ by what BF16 rounds and by what is clipped.\n");
 }
 
 int main(int argc, char** argv) try {

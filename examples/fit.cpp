@@ -18,7 +18,9 @@ struct Spirals : data::datasets::Dataset<Spirals> {
     auto row = static_cast<std::int64_t>(i);
     return {points[row], kind[row]};
   }
-  std::optional<std::size_t> size() const override { return static_cast<std::size_t>(kind.numel()); }
+  std::optional<std::size_t> size() const override {
+    return static_cast<std::size_t>(kind.numel());
+  }
   at::Tensor kind, points;
 };
 
@@ -29,26 +31,30 @@ auto loader(std::int64_t points) {
 
 int main() {
   torch::manual_seed(0);
-  torch::nn::Sequential model(torch::nn::Linear(2, 64), torch::nn::Tanh(), torch::nn::Linear(64, 64),
-                              torch::nn::Tanh(), torch::nn::Linear(64, 2));
+  torch::nn::Sequential model(torch::nn::Linear(2, 64), torch::nn::Tanh(),
+                              torch::nn::Linear(64, 64), torch::nn::Tanh(),
+                              torch::nn::Linear(64, 2));
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 5e-3}, ClipGradNorm{}};
   auto training = loader<data::samplers::RandomSampler>(2048);
   auto validation = loader<data::samplers::SequentialSampler>(512);
 
   double best = std::numeric_limits<double>::infinity();
   int since_best = 0;
-  History history = trainer.fit(training, {
-      .epochs = 60,
-      .validate = validation,
-      .metrics = {Accuracy{}},
-      .on_epoch = [&](const Epoch& epoch) {
-        since_best = epoch.validation->loss < best ? 0 : since_best + 1;
-        best = std::min(best, epoch.validation->loss);
-        std::cout << "epoch " << epoch.epoch << "  loss " << epoch.loss << "  validation "
-                  << epoch.validation->loss << "  accuracy " << (*epoch.validation)["accuracy"] << '\n';
-      },
-      .stop = [&] { return since_best == 5; },
-  });
+  History history = trainer.fit(
+      training, {
+                    .epochs = 60,
+                    .validate = validation,
+                    .metrics = {Accuracy{}},
+                    .on_epoch =
+                        [&](const Epoch& epoch) {
+                          since_best = epoch.validation->loss < best ? 0 : since_best + 1;
+                          best = std::min(best, epoch.validation->loss);
+                          std::cout << "epoch " << epoch.epoch << "  loss " << epoch.loss
+                                    << "  validation " << epoch.validation->loss << "  accuracy "
+                                    << (*epoch.validation)["accuracy"] << '\n';
+                        },
+                    .stop = [&] { return since_best == 5; },
+                });
   std::cout << "stopped after " << history.size() << " of 60 epochs\n";
   return best < history[0].validation->loss / 3 && history.size() < 60 ? 0 : 1;
 }

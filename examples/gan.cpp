@@ -1,6 +1,7 @@
 // ctest:
-// Two trainers on one graph: a generator learns to draw from a distribution that it never sees. Each
-// step writes gradients to its own trainer's parameters only, so nothing needs to be frozen or zeroed.
+// Two trainers on one graph: a generator learns to draw from a distribution that it never sees.
+// Each step writes gradients to its own trainer's parameters only, so nothing needs to be frozen or
+// zeroed.
 #include <torch/torch.h>
 
 #include <ikebana.hpp>
@@ -27,7 +28,8 @@ int main() {
   auto tell_apart = [&](auto&, Sequential& model, const Samples& s) {
     at::Tensor fake = generator->forward(s.noise).detach();
     std::int64_t rows = s.real.size(0);
-    return Loss{.terms = {{"real", error(model, s.real, true), rows}, {"fake", error(model, fake, false), rows}}};
+    return Loss{.terms = {{"real", error(model, s.real, true), rows},
+                          {"fake", error(model, fake, false), rows}}};
   };
   auto deceive = [&](auto&, Sequential& model, const Samples& s) {
     return Loss{error(critic, model->forward(s.noise), true), s.noise.size(0)};

@@ -117,7 +117,8 @@ struct GPTImpl : torch::nn::Module {
       item.value().normal_(0, adds ? residual : 0.02);
     }
     for (auto& block : blocks)
-      for (auto* layer : {&block->qkv, &block->out, &block->up, &block->down}) (*layer)->bias.zero_();
+      for (auto* layer : {&block->qkv, &block->out, &block->up, &block->down})
+        (*layer)->bias.zero_();
   }
 };
 TORCH_MODULE(GPT);

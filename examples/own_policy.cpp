@@ -1,6 +1,6 @@
 // ctest:
-// A policy of one's own: before the update, the mean of each row is taken out of the gradient of every
-// matrix. Source: Yong et al., Gradient Centralization, arXiv:2004.01461.
+// A policy of one's own: before the update, the mean of each row is taken out of the gradient of
+// every matrix. Source: Yong et al., Gradient Centralization, arXiv:2004.01461.
 #include <torch/torch.h>
 
 #include <ikebana.hpp>
@@ -32,7 +32,8 @@ struct ikebana::Mechanism<CentralizeGradients> : ikebana::Hooks {
 
 int main() {
   torch::manual_seed(0);
-  torch::nn::Sequential model(torch::nn::Linear(16, 64), torch::nn::ReLU(), torch::nn::Linear(64, 1));
+  torch::nn::Sequential model(torch::nn::Linear(16, 64), torch::nn::ReLU(),
+                              torch::nn::Linear(64, 1));
   ikebana::Trainer trainer{model, ikebana::MSELoss{}, ikebana::SGD{.lr = 0.05, .momentum = 0.9},
                            CentralizeGradients{}};
   std::cout << trainer.describe();
@@ -42,6 +43,7 @@ int main() {
   double first = trainer.step(std::pair{x, y}).loss(), last = first;
   for (int i = 0; i < 200; ++i) last = trainer.step(std::pair{x, y}).loss();
   double moved = (model->parameters()[0].mean(1) - before).abs().max().item<double>();
-  std::cout << "loss " << first << " -> " << last << "; the mean of a row moved by " << moved << '\n';
+  std::cout << "loss " << first << " -> " << last << "; the mean of a row moved by " << moved
+            << '\n';
   return last < first / 4 && moved < 1e-5 ? 0 : 1;
 }

@@ -20,7 +20,8 @@ inline constexpr std::size_t most_text = std::size_t{16} << 20;
 
 inline std::string read_file(const std::filesystem::path& path, std::size_t most = most_text) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("text: cannot read " + path.string() + ". Check its permissions.");
+  if (!file)
+    throw std::runtime_error("text: cannot read " + path.string() + ". Check its permissions.");
   std::string bytes(std::min<std::uintmax_t>(std::filesystem::file_size(path), most), '\0');
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<std::size_t>(file.gcount()));
@@ -50,7 +51,8 @@ inline std::string read_folder(const std::filesystem::path& folder) {
 inline Text read_text(const std::filesystem::path& path, std::int64_t least) {
   namespace fs = std::filesystem;
   if (!fs::exists(path))
-    throw std::runtime_error("text: there is no " + path.string() + ". Give a file or a folder of text.");
+    throw std::runtime_error("text: there is no " + path.string() +
+                             ". Give a file or a folder of text.");
   bool folder = fs::is_directory(path);
   if (!folder && !fs::is_regular_file(path))
     throw std::runtime_error("text: " + path.string() + " is neither a file nor a folder.");
@@ -58,7 +60,8 @@ inline Text read_text(const std::filesystem::path& path, std::int64_t least) {
   auto size = static_cast<std::int64_t>(bytes.size());
   if (size < least)
     throw std::runtime_error("text: " + path.string() + " holds " + std::to_string(size) +
-                             " bytes; at least " + std::to_string(least) + " are needed. Give a longer text.");
+                             " bytes; at least " + std::to_string(least) +
+                             " are needed. Give a longer text.");
   at::Tensor all = torch::from_blob(bytes.data(), {size}, at::kByte).clone();
   return {path.string(), all.slice(0, 0, size - size / 10), all.slice(0, size - size / 10)};
 }
@@ -70,7 +73,8 @@ inline std::filesystem::path libtorch_headers() {
     auto headers = std::filesystem::path(folder) / "torch/csrc/api/include/torch";
     if (std::filesystem::exists(headers)) return headers;
   }
-  throw std::runtime_error("text: LibTorch's headers are gone from where they were. Give a file or a folder of text.");
+  throw std::runtime_error(
+      "text: LibTorch's headers are gone from where they were. Give a file or a folder of text.");
 }
 
 /// Text for a terminal: what is neither printable nor valid UTF-8 becomes a question mark.
@@ -78,7 +82,11 @@ inline std::string printable(const std::string& bytes) {
   std::string text;
   for (std::size_t i = 0; i < bytes.size();) {
     auto first = static_cast<unsigned char>(bytes[i]);
-    std::size_t length = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 0;
+    std::size_t length = first < 0x80    ? 1
+                         : first >= 0xf0 ? 4
+                         : first >= 0xe0 ? 3
+                         : first >= 0xc2 ? 2
+                                         : 0;
     bool good = length > 0 && i + length <= bytes.size() && first < 0xf5 &&
                 (first >= 0x20 || first == '\n' || first == '\t') && first != 0x7f;
     for (std::size_t j = 1; good && j < length; ++j)
@@ -93,7 +101,10 @@ inline std::string printable(const std::string& bytes) {
 class Windows {
  public:
   Windows(at::Tensor bytes, std::int64_t rows, std::int64_t length, std::uint64_t seed)
-      : bytes_(std::move(bytes)), rows_(rows), length_(length), random_(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
+      : bytes_(std::move(bytes)),
+        rows_(rows),
+        length_(length),
+        random_(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
 
   Tokens next() {
     at::Tensor first = at::randint(bytes_.numel() - length_, {rows_, 1}, random_, at::kLong);

@@ -71,7 +71,8 @@ inline void compare(std::vector<Row> rows, const Trial& trial) {
   bool terminal = isatty(STDERR_FILENO);
   for (int round = 1; round <= trial.rounds; ++round)
     for (Row& row : rows) {
-      if (terminal) std::fprintf(stderr, "\rround %d of %d: %s\033[K", round, trial.rounds, row.name);
+      if (terminal)
+        std::fprintf(stderr, "\rround %d of %d: %s\033[K", round, trial.rounds, row.name);
       row.round(row, trial);
     }
   if (terminal) std::fprintf(stderr, "\r\033[K");

@@ -1,4 +1,6 @@
 #pragma once
+#include <ikebana/grammar/refuse.hpp>  // first: the compiler tells a refusal's chain of includes
+
 // Everything. Reading order: grammar/vocabulary.hpp, step.hpp, then the folder of one axis.
 #include <ikebana/accumulate/accumulate.hpp>
 #include <ikebana/capture/off.hpp>

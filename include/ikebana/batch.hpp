@@ -4,7 +4,6 @@
 // shared.
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/error.hpp>
-#include <ikebana/grammar/refuse.hpp>
 
 namespace ikebana {
 
@@ -83,7 +82,6 @@ decltype(auto) input_of(const Batch& batch) {
   else if constexpr (requires { batch.data; }) return (batch.data);
   else if constexpr (requires { batch.x; }) return (batch.x);
   else if constexpr (requires { std::get<0>(batch); }) return std::get<0>(batch);
-  else return (void)sizeof(refuse::NoInputOrTarget<Batch>), never<const at::Tensor&>();
 }
 template <class Batch>
 decltype(auto) target_of(const Batch& batch) {
@@ -91,8 +89,12 @@ decltype(auto) target_of(const Batch& batch) {
   else if constexpr (requires { batch.y; }) return (batch.y);
   else if constexpr (requires { batch.label; }) return (batch.label);
   else if constexpr (requires { std::get<1>(batch); }) return std::get<1>(batch);
-  else return (void)sizeof(refuse::NoInputOrTarget<Batch>), never<const at::Tensor&>();
 }
+template <class Batch>
+inline constexpr bool has_input_and_target = requires(const Batch& batch) {
+  requires !std::is_void_v<decltype(input_of(batch))>;
+  requires std::is_convertible_v<decltype(target_of(batch)), const at::Tensor&>;
+};
 
 }  // namespace detail
 }  // namespace ikebana

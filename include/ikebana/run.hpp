@@ -2,7 +2,7 @@
 // `run(unit, args...)`: how a model's loss computes one unit, so that every mechanism is around it.
 #include <functional>
 #include <ikebana/detail/tensors.hpp>
-#include <ikebana/grammar/refuse.hpp>
+#include <ikebana/grammar/verdict.hpp>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {
@@ -30,6 +30,13 @@ auto owning(Holder& holder) {
   else return holder;
 }
 
+/// Why this is not the result of a loss.
+template <class Result>
+consteval auto loss_refusal() {
+  if constexpr (std::is_convertible_v<Result, Loss>) return refuse::is<refuse::Nothing>{};
+  else return refuse::is<refuse::NotALoss<std::remove_cvref_t<Result>>>{};
+}
+
 template <class Unit, class Model>
 inline constexpr bool runnable =
     std::is_same_v<impl_of_t<Unit>, impl_of_t<Model>> ||
@@ -53,6 +60,8 @@ class Run {
     if constexpr (!detail::runnable<Module, typename Core::Model>) {
       (void)sizeof(refuse::UndeclaredUnit<detail::impl_of_t<Module>,
                                           detail::impl_of_t<typename Core::Model>>);
+      if constexpr (refuse::module_type<Module>)
+        return detail::call_forward(holder, *this, std::forward<Args>(args)...);
     } else {
       const Unit& unit = core_->units.at(detail::module_of(holder).get());
       return core_->around_unit(unit, body(unit, holder), std::forward<Args>(args)...);

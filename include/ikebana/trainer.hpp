@@ -1,6 +1,7 @@
 #pragma once
 // What the user holds: a model, its recipe, and the verbs of training.
 #include <ikebana/detail/guard.hpp>
+#include <ikebana/detail/loss_verdict.hpp>
 #include <ikebana/detail/refused.hpp>
 #include <ikebana/detail/values.hpp>
 #include <ikebana/evaluate.hpp>
@@ -42,7 +43,11 @@ class Trainer {
   /// device.
   template <class Batch>
   Report step(const Batch& batch) {
-    return guarded(batch, [&] { return ikebana::step(core(), batch); });
+    using Verdict = detail::loss_verdict_t<Core, typename detail::microbatch_of<Batch>::type>;
+    (void)sizeof(Verdict);
+    if constexpr (refuse::passed<Verdict>)
+      return guarded(batch, [&] { return ikebana::step(core(), batch); });
+    else return {};
   }
 
   /// The mean loss and the metrics over all batches of a loader: no gradients, evaluation mode, the
@@ -50,10 +55,16 @@ class Trainer {
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&& loader, Metrics... metrics) {
     using Batch = detail::batch_of_t<Loader>;
-    std::vector<Metric<Batch>> list;
-    (detail::append(list, std::move(metrics)), ...);
-    auto visit = [&](auto&& f) { detail::visit(loader, f); };
-    return guarded(0, [&] { return ikebana::evaluate(core(), visit, list); });
+    using Verdict = detail::loss_verdict_t<Core, Batch>;
+    (void)sizeof(Verdict);
+    if constexpr (refuse::passed<Verdict>) {
+      std::vector<Metric<Batch>> list;
+      (detail::append(list, std::move(metrics)), ...);
+      auto visit = [&](auto&& f) { detail::visit(loader, f); };
+      return guarded(0, [&] { return ikebana::evaluate(core(), visit, list); });
+    } else {
+      return {};
+    }
   }
 
   /// Steps over all batches of a loader, epoch by epoch; a progress bar where there is a terminal.

@@ -63,6 +63,10 @@ inline bool moved(const Trace& trace, std::size_t steps) {
   return !test::same_bits(trace[0], trace[steps - 1]);
 }
 
+inline double largest_difference(const at::Tensor& a, const at::Tensor& b) {
+  return (a.detach() - b.detach()).abs().max().item<double>();
+}
+
 /// The words of an axis on which a law is run.
 template <class... Words>
 struct Choices {

@@ -1,4 +1,4 @@
-// `ValueMissing<Accumulate<>` `no default value` `Accumulate<>{.microbatches = 8}`
+// `ValueMissing<Accumulate<` `no default value` `Accumulate<>{.microbatches = 8}`
 #include "net.hpp"
 
 int main() {

@@ -7,9 +7,9 @@ struct NotDerived {
 
 int main() {
 #ifdef TWIN
-  Trainer<Net, AdamW> trainer{()};
+  Trainer<Net, AdamW> trainer{Net()};
 #else
-  Trainer<NotDerived, AdamW> trainer{()};
+  Trainer<NotDerived, AdamW> trainer{NotDerived()};
 #endif
   trainer.step(Batch{});
 }

@@ -2,12 +2,13 @@
 #include "net.hpp"
 
 struct Declared;
+Declared& make_declared();
 
 int main() {
 #ifdef TWIN
-  Trainer<Net, AdamW> trainer{()};
+  Trainer<Net, AdamW> trainer{Net()};
 #else
-  Trainer<Declared, AdamW> trainer{()};
+  Trainer<Declared, AdamW> trainer{make_declared()};
 #endif
   trainer.step(Batch{});
 }

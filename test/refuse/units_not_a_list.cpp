@@ -10,9 +10,9 @@ TORCH_MODULE(NoList);
 
 int main() {
 #ifdef TWIN
-  Trainer<Net> trainer{()};
+  Trainer<Net> trainer{Net()};
 #else
-  Trainer<NoList> trainer{()};
+  Trainer<NoList> trainer{NoList()};
 #endif
   trainer.step(Batch{});
 }

@@ -14,6 +14,12 @@ struct Masters64 {
   using axis = ikebana::axis::offload;
 };
 
+inline bool no_gradients(const torch::nn::Module& model) {
+  for (auto p : model.parameters())
+    if (p.mutable_grad().defined()) return false;
+  return true;
+}
+
 /// What all working copies hold, counted by their own memory; and where to fail.
 struct Depot {
   std::int64_t live = 0, peak = 0;

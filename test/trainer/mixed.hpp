@@ -107,4 +107,29 @@ inline std::vector<Sample> samples() {
           sample(5)};
 }
 
+using Away = test::Masters64<>;
+using AwayKept = test::Masters64<true>;
+using AwayFlat = test::Masters64<false, true>;
+
+inline std::vector<at::Tensor> values_of(const Net& model) {
+  std::vector<at::Tensor> all;
+  for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
+  return all;
+}
+template <class Policies>
+struct trainer_with;
+template <class... Ps>
+struct trainer_with<std::tuple<Ps...>> {
+  using type = ikebana::Trainer<Net, Ps...>;
+};
+template <class Policies>
+using trainer_of = typename trainer_with<Policies>::type;
+
+inline bool same(const ikebana::StateDict& a, const ikebana::StateDict& b) {
+  if (a.size() != b.size()) return false;
+  for (const auto& [name, tensor] : a)
+    if (!b.count(name) || !test::same_bits(tensor, b.at(name))) return false;
+  return true;
+}
+
 }  // namespace test::mixed

@@ -24,7 +24,8 @@ class Trainer<ModelT, Policies...> : detail::judged_t<ModelT, Policies...> {
  public:
   using Model = ModelT;
   using Recipe = Composed<>;
-  using Handle = detail::handle_of_t<Model>;
+  using Handle = typename std::conditional_t<refuse::module_type<Model>, detail::handle_of<Model>,
+                                             std::type_identity<Model>>::type;
 
   template <class... Any>
   explicit Trainer(Any&&...) {}

@@ -5,7 +5,7 @@
 #include <ikebana/grammar/vocabulary.hpp>
 
 namespace ikebana::detail {
-/// Stands for a value where a refusal has been spoken. Defined nowhere.
+/// Stands for a value where a refusal was spoken. Defined nowhere.
 template <class T>
 T never();
 }  // namespace ikebana::detail
@@ -140,6 +140,13 @@ struct ForwardWithoutRun {
                 "ikebana: the model declares units, but its `forward` takes no `run`, so an "
                 "objective cannot reach them. "
                 "Write `template <class Run> torch::Tensor forward(Run& run, torch::Tensor x)`.");
+};
+template <class Model, class Input>
+struct ForwardTakesOtherArguments {
+  static_assert(possible<Model, Input>,
+                "ikebana: the `forward` of this model cannot be called with the batch's input "
+                "alone, as this objective does. "
+                "Write the objective as a lambda (run, model, batch) -> Loss that calls the model.");
 };
 template <class Model, class Batch>
 struct LossTakesOtherArguments {

@@ -4,7 +4,8 @@
 namespace ikebana {
 
 /// Any callable (run, model, batch) -> Loss is an objective: a lambda, a function, a functor. Its
-/// member `count(model, batch)`, if it has one, tells the count before the first backward.
+/// member `count(model, batch)`, if it has one, tells the count before the first backward. One that is
+/// no template takes a `Runner&`.
 template <class F>
   requires(std::is_same_v<axis_of_t<F>, axis::objective> &&
            (detail::callable_class<F> || std::is_pointer_v<F>))
@@ -13,12 +14,20 @@ struct Mechanism<F> : Hooks {
   explicit Mechanism(F f) : values(std::move(f)) {}
 
   template <class Run, class Model, class Batch>
+  static consteval auto refusal() {
+    if constexpr (std::is_invocable_v<F&, Run&, Model&, const Batch&>)
+      return detail::loss_refusal<std::invoke_result_t<F&, Run&, Model&, const Batch&>>();
+    else if constexpr (std::is_invocable_v<F&, Runner&, Model&, const Batch&>)
+      return detail::loss_refusal<std::invoke_result_t<F&, Runner&, Model&, const Batch&>>();
+    else return refuse::is<refuse::ObjectiveTakesOtherArguments<F, Batch>>{};
+  }
+  template <class Run, class Model, class Batch>
   Loss loss(Run& run, Model& model, const Batch& batch) {
     if constexpr (std::is_invocable_v<F&, Run&, Model&, const Batch&>) {
-      return detail::as_loss(values(run, model, batch));
+      return values(run, model, batch);
     } else {
-      (void)sizeof(refuse::ObjectiveTakesOtherArguments<F, Batch>);
-      return {};
+      Runner runner(run);
+      return values(runner, model, batch);
     }
   }
   template <class Model, class Batch>

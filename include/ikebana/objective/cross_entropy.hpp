@@ -24,6 +24,10 @@ struct Mechanism<CrossEntropyLoss> : Hooks {
   }
 
   template <class Run, class Model, class Batch>
+  static consteval auto refusal() {
+    return detail::forward_refusal<Run, Model, Batch>();
+  }
+  template <class Run, class Model, class Batch>
   Loss loss(Run& run, Model& model, const Batch& batch) {
     at::Tensor logits = detail::forward(run, model, detail::input_of(batch));
     const at::Tensor& target = detail::target_of(batch);

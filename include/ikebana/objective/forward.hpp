@@ -4,17 +4,28 @@
 
 namespace ikebana::detail {
 
-template <class Result>
-Loss as_loss(Result&& result) {
-  if constexpr (std::is_convertible_v<Result, Loss>) return std::forward<Result>(result);
+/// Why an objective cannot call this model with this batch's input.
+template <class Run, class Model, class Batch>
+consteval auto forward_refusal() {
+  using Units = units_of_t<Model>;
+  if constexpr (!has_input_and_target<Batch>) return refuse::is<refuse::NoInputOrTarget<Batch>>{};
   else {
-    (void)sizeof(refuse::NotALoss<std::remove_cvref_t<Result>>);
-    return {};
+    using Input = std::decay_t<decltype(input_of(std::declval<const Batch&>()))>;
+    constexpr bool takes_run = requires(Run& run, Model& model, const Input& input) {
+      model->forward(run, input);
+    };
+    constexpr bool takes_input = requires(Model& model, const Input& input) { model->forward(input); };
+    if constexpr (std::is_same_v<Units, Children> || takes_run) return refuse::is<refuse::Nothing>{};
+    else if constexpr (!takes_input)
+      return refuse::is<refuse::ForwardTakesOtherArguments<impl_of_t<Model>, Input>>{};
+    else if constexpr (!std::is_void_v<Units>)
+      return refuse::is<refuse::ForwardWithoutRun<impl_of_t<Model>>>{};
+    else return refuse::is<refuse::Nothing>{};
   }
 }
 
 /// The model's output: through its own `forward(run, x)`, child by child of a Sequential, or as one
-/// unit. A model whose units its forward cannot reach is refused.
+/// unit.
 template <class Run, class Model, class Input>
 at::Tensor forward(Run& run, Model& model, const Input& input) {
   using Units = units_of_t<Model>;
@@ -24,11 +35,8 @@ at::Tensor forward(Run& run, Model& model, const Input& input) {
     return value.template get<at::Tensor>();
   } else if constexpr (requires { model->forward(run, input); }) {
     return model->forward(run, input);
-  } else if constexpr (std::is_void_v<Units>) {
-    return run(model, input);
   } else {
-    (void)sizeof(refuse::ForwardWithoutRun<impl_of_t<Model>>);
-    return {};
+    return run(model, input);
   }
 }
 

@@ -15,15 +15,26 @@ struct Mechanism<Without<axis::objective>> : Hooks {
   std::string describe() const { return "the model's own loss"; }
 
   template <class Run, class Model, class Batch>
+  static consteval auto refusal() {
+    constexpr bool takes_run = requires(Run& run, Model& m, const Batch& b) { m->loss(run, b); };
+    constexpr bool takes_runner = requires(Runner& run, Model& m, const Batch& b) {
+      m->loss(run, b);
+    };
+    if constexpr (takes_run || takes_runner) {
+      using AnyRun = std::conditional_t<takes_run, Run, Runner>;
+      return detail::loss_refusal<decltype(std::declval<Model&>()->loss(
+          std::declval<AnyRun&>(), std::declval<const Batch&>()))>();
+    } else {
+      return refuse::is<refuse::LossTakesOtherArguments<detail::impl_of_t<Model>, Batch>>{};
+    }
+  }
+  template <class Run, class Model, class Batch>
   Loss loss(Run& run, Model& model, const Batch& batch) {
     if constexpr (requires { model->loss(run, batch); }) {
-      return detail::as_loss(model->loss(run, batch));
-    } else if constexpr (requires(Runner& runner) { model->loss(runner, batch); }) {
-      Runner runner(run);
-      return detail::as_loss(model->loss(runner, batch));
+      return model->loss(run, batch);
     } else {
-      (void)sizeof(refuse::LossTakesOtherArguments<detail::impl_of_t<Model>, Batch>);
-      return {};
+      Runner runner(run);
+      return model->loss(runner, batch);
     }
   }
   template <class Model, class Batch>

@@ -1,0 +1,143 @@
+// What the grammar promises, found out while this compiles. LibTorch is not in sight.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <ikebana/grammar/verdict.hpp>
+#include <tuple>
+#include <utility>
+
+namespace ikebana {
+template <class Recipe>
+struct Mechanisms;
+}
+
+using namespace ikebana;
+
+template <class... Words>
+using words = std::tuple<Words...>;
+template <class A, class B>
+constexpr bool same = std::is_same_v<A, B>;
+template <class Written, class Expected>
+constexpr bool answers = same<axis_of_t<Written>, Expected>;
+
+struct Model {};
+struct OwnClip {
+  using axis = ikebana::axis::clip;
+};
+struct OwnObserve {
+  using axis = ikebana::axis::observe;
+  double every = 1;
+};
+struct Functor {
+  int operator()(int, int, int) const;
+};
+struct GenericFunctor {
+  template <class Run, class Model, class Batch>
+  int operator()(Run&, Model&, const Batch&) const;
+  int operator()(int);
+};
+struct CallableClip : Functor {
+  using axis = ikebana::axis::clip;
+};
+struct Holder : Functor {
+  using ContainedType = Model;
+};
+struct NotCallable {
+  int call(int);
+};
+struct Declared;
+using Lambda = decltype([](auto& run, auto&, const auto&) { return run; });
+
+// Every word answers its axis.
+static_assert(answers<Precision<FP32>, axis::precision> && answers<Precision<TF32>, axis::precision>);
+static_assert(answers<Precision<BF16>, axis::precision> && answers<Precision<FP16>, axis::precision>);
+static_assert(answers<Checkpoint<Full>, axis::checkpoint> && answers<Checkpoint<Off>, axis::checkpoint>);
+static_assert(answers<Accumulate<4>, axis::accumulate> && answers<Accumulate<>, axis::accumulate>);
+static_assert(answers<Offload<Off>, axis::offload> && answers<Shard<Off>, axis::shard>);
+static_assert(answers<Capture<Off>, axis::capture> && answers<Quantize<Off>, axis::quantize>);
+static_assert(answers<Prune<Off>, axis::prune> && answers<Freeze<Off>, axis::freeze>);
+static_assert(answers<AdamW, axis::optimizer> && answers<Adam, axis::optimizer>);
+static_assert(answers<SGD, axis::optimizer> && answers<ConstantLR, axis::schedule>);
+static_assert(answers<LinearLR, axis::schedule> && answers<CosineAnnealingLR, axis::schedule>);
+static_assert(answers<CrossEntropyLoss, axis::objective> && answers<MSELoss, axis::objective>);
+static_assert(answers<ClipGradNorm, axis::clip> && answers<Without<axis::clip>, axis::clip>);
+static_assert(answers<Observe<Memory>, axis::observe> && answers<On, axis::device>);
+static_assert(answers<Without<axis::average>, axis::average>);
+
+// So does a policy of the user's own; any callable is an objective; nothing else is a policy.
+static_assert(answers<OwnClip, axis::clip> && answers<CallableClip, axis::clip>);
+static_assert(answers<Functor, axis::objective> && answers<GenericFunctor, axis::objective>);
+static_assert(answers<Lambda, axis::objective> && answers<int (*)(int, int), axis::objective>);
+static_assert(answers<int, void> && answers<Model, void> && answers<Declared, void>);
+static_assert(answers<Holder, void> && answers<NotCallable, void>);
+static_assert(answers<BF16, void> && answers<Full, void> && answers<Memory, void>);
+static_assert(answers<const AdamW, void> && answers<AdamW&, void> && answers<AdamW*, void>);
+
+// What is left out has a default.
+static_assert(same<compose_t<>, Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>,
+                                         Checkpoint<Off>, Precision<FP32>, Prune<Off>, Quantize<Off>,
+                                         Accumulate<1>, Without<axis::objective>,
+                                         Without<axis::clip>, AdamW, ConstantLR,
+                                         Without<axis::average>, Freeze<Off>, Without<axis::device>>>);
+static_assert(same<compose_t<AdamW, Accumulate<1>, Precision<FP32>>, compose_t<>>);
+
+// Any order in, one order out.
+using Five = words<AdamW, Precision<BF16>, Checkpoint<Full>, Accumulate<4>, OwnClip>;
+using Sorted =
+    Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>, Checkpoint<Full>, Precision<BF16>,
+             Prune<Off>, Quantize<Off>, Accumulate<4>, Without<axis::objective>, OwnClip, AdamW,
+             ConstantLR, Without<axis::average>, Freeze<Off>, Without<axis::device>>;
+constexpr auto orders = [] {
+  std::array<std::array<std::size_t, 5>, 120> all{};
+  std::array<std::size_t, 5> next{0, 1, 2, 3, 4};
+  for (auto& order : all) {
+    order = next;
+    std::next_permutation(next.begin(), next.end());
+  }
+  return all;
+}();
+static_assert(orders.front() == std::array<std::size_t, 5>{0, 1, 2, 3, 4});
+static_assert(orders.back() == std::array<std::size_t, 5>{4, 3, 2, 1, 0});
+
+template <std::size_t Order, std::size_t... I>
+constexpr bool sorts(std::index_sequence<I...>) {
+  using Composed = compose_t<std::tuple_element_t<orders[Order][I], Five>...>;
+  return same<Composed, Sorted> && same<Mechanisms<Composed>, Mechanisms<Sorted>>;
+}
+template <std::size_t... Order>
+constexpr bool all_sort(std::index_sequence<Order...>) {
+  return (sorts<Order>(std::make_index_sequence<5>{}) && ...);
+}
+static_assert(all_sort(std::make_index_sequence<orders.size()>{}));
+static_assert(!same<Mechanisms<compose_t<Accumulate<4>>>, Mechanisms<compose_t<Accumulate<8>>>>);
+
+// An axis that takes many keeps the order in which they were written.
+template <class... Observed>
+using first_of = compose_t<Observed..., AdamW>;
+template <class Recipe>
+struct observed;
+template <class First, class... Rest>
+struct observed<Composed<First, Rest...>> {
+  using type = First;
+};
+template <class... Words>
+using observed_t = typename observed<compose_t<Words...>>::type;
+static_assert(same<observed_t<OwnObserve, AdamW, Observe<Memory>>, Many<OwnObserve, Observe<Memory>>>);
+static_assert(same<observed_t<Observe<Memory>, AdamW, OwnObserve>, Many<Observe<Memory>, OwnObserve>>);
+static_assert(same<observed_t<AdamW, OwnObserve>, Many<OwnObserve>> && same<observed_t<>, Many<>>);
+
+// The first cause hides its consequences: words, choices, pairs.
+template <class... Words>
+using verdict = refuse::words_verdict_t<Model, Words...>;
+static_assert(same<verdict<>, refuse::Nothing> && same<verdict<Lambda, AdamW>, refuse::Nothing>);
+static_assert(same<verdict<Observe<Memory>, OwnObserve>, refuse::Nothing>);
+static_assert(same<verdict<AdamW, Precision<Full>, SGD, int>, refuse::NotAPolicy<int>>);
+static_assert(same<verdict<AdamW, Precision<Full>, SGD>, refuse::UnknownPrecision<Full>>);
+static_assert(same<verdict<Adam, SGD>, refuse::TwoOnOneAxis<axis::optimizer, Adam, SGD>>);
+static_assert(same<verdict<Adam, Adam, SGD>, refuse::SameWordTwice<Adam>>);
+static_assert(same<verdict<Shard<Off>, Freeze<Off>, Offload<Off>>, refuse::Nothing>);
+static_assert(same<verdict<Freeze<Model>>, refuse::UnknownChoice<Freeze<Model>, Freeze<Off>>>);
+static_assert(same<verdict<Offload<Off, Full>>, refuse::UnknownChoice<Offload<Off, Full>, Offload<Off>>>);
+static_assert(same<refuse::words_verdict_t<AdamW, int>, refuse::ModelMissing<AdamW>>);
+
+int main() {}

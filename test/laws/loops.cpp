@@ -1,0 +1,238 @@
+// A recipe equals the loop written by hand: one trainer or two, all words or none, and also when it was
+// stopped and went on elsewhere.
+#include "test.hpp"
+
+#include "nets.hpp"
+
+using namespace laws;
+
+namespace {
+
+using Words = Choices<Checkpoint<Off>, Checkpoint<Full>>;
+
+Player player(std::int64_t from, std::int64_t to, std::uint64_t seed) {
+  torch::manual_seed(seed);
+  return Player(from, to);
+}
+bool no_gradients(Player& model) {
+  for (const auto& p : model->parameters())
+    if (p.grad().defined()) return false;
+  return true;
+}
+
+/// What both players are given. `fake` has the generator's graph behind it.
+struct Play {
+  at::Tensor real, noise, fake;
+};
+Play play(int step) {
+  torch::manual_seed(static_cast<std::uint64_t>(step));
+  return {torch::randn({8, 2}) + 1, torch::randn({8, 3}), {}};
+}
+at::Tensor judges(at::Tensor real, at::Tensor fake) {
+  return at::softplus(-real).sum() + at::softplus(fake).sum();
+}
+at::Tensor fools(at::Tensor fake) { return at::softplus(-fake).sum(); }
+
+/// Gradient penalty between real and fake rows.
+template <class Critic>
+at::Tensor critic_loss(Critic&& critic, const Play& rows) {
+  auto between = (rows.real * 0.3 + rows.noise.narrow(1, 0, 2) * 0.7).requires_grad_();
+  auto slope = torch::autograd::grad({critic(between).sum()}, {between}, {}, true, true)[0];
+  return critic(rows.noise.narrow(1, 0, 2)).sum() - critic(rows.real).sum() +
+         10 * (slope.norm(2, 1) - 1).pow(2).sum();
+}
+
+/// One hand-written step on a sum over `count` items.
+void step_by_hand(torch::nn::Module& model, hand::FusedAdamW& optimizer, at::Tensor sum, double count) {
+  sum.div(count).backward();
+  optimizer.update();
+  model.zero_grad();
+}
+
+template <class Model>
+Tensors language_by_hand(Model model, bool full, std::vector<double>& norms) {
+  hand::FusedAdamW optimizer(*model, 1e-2, full);
+  auto data = texts(5);
+  torch::manual_seed(11);
+  Tensors losses;
+  for (const auto& batch : data) {
+    at::Tensor mean;
+    for (const auto& part : split(batch, full ? 4 : 1)) {
+      at::Tensor loss;
+      {
+        hand::Autocast autocast(full ? at::kBFloat16 : at::kFloat);
+        loss = model->loss(plain, part).sum / static_cast<double>(batch.target.numel());
+      }
+      loss.backward();
+      mean = mean.defined() ? mean + loss.detach() : loss.detach();
+    }
+    losses.push_back(mean);
+    Tensors gradients;
+    for (const auto& p : model->parameters()) gradients.push_back(p.grad());
+    auto [divisor, norm] = hand::clipping(gradients, at::ones({}), 0.4);
+    norms.push_back(norm.template item<double>());
+    if (full) optimizer.update(divisor);
+    else optimizer.update();
+    model->zero_grad();
+  }
+  for (auto& p : parameters_of(model)) losses.push_back(p);
+  losses.push_back(torch::rand({4}));
+  return losses;
+}
+
+/// k steps, then k more; or k steps, a state, and k more in another trainer.
+template <class Make, class Data>
+void goes_on(Make&& make, const Data& data) {
+  std::size_t half = data.size() / 2;
+  torch::manual_seed(21);
+  auto first = make(1);
+  for (std::size_t i = 0; i < half; ++i) first.step(data[i]);
+  StateDict saved = first.state();
+  Trace straight, resumed;
+  for (std::size_t i = half; i < data.size(); ++i) straight.push_back(first.step(data[i]).mean);
+  torch::manual_seed(99);  // another process has other random numbers
+  auto second = make(2);
+  second.restore(saved);
+  CHECK(second.steps() == static_cast<std::int64_t>(half));
+  for (std::size_t i = half; i < data.size(); ++i) resumed.push_back(second.step(data[i]).mean);
+  CHECK(test::same_bits(straight, resumed));
+  auto end = first.state(), other = second.state();
+  CHECK(end.size() == other.size());
+  for (const auto& [name, value] : end) {
+    CAPTURE(name);
+    if (!name.ends_with("_generator")) CHECK(test::same_bits(value, other[name]));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("two trainers on one graph equal the loop written by hand") {
+  Words::each([]<class Word>(const std::string& word) {
+    INFO(word);
+    Player g = player(3, 2, 1), d = player(2, 1, 2), hand_g = player(3, 2, 1), hand_d = player(2, 1, 2);
+    auto judge = [](auto& run, Player& model, const Play& rows) {
+      return Loss{judges(run(model, rows.real), run(model, rows.fake)), rows.real.size(0)};
+    };
+    auto fool = [&](auto&, Player&, const Play& rows) {
+      return Loss{fools(d->forward(rows.fake)), rows.fake.size(0)};
+    };
+    Trainer<Player, AdamW, Word, decltype(judge)> judging(d, AdamW{.lr = 0.02}, judge);
+    Trainer<Player, AdamW, decltype(fool)> fooling(g, AdamW{.lr = 0.01}, fool);
+    hand::FusedAdamW hand_judging(*hand_d, 0.02, false), hand_fooling(*hand_g, 0.01, false);
+    for (int s = 0; s < 5; ++s) {
+      Play rows = play(s);
+      rows.fake = g->forward(rows.noise);
+      judging.step(rows);  // passes through the generator's graph, and leaves it alone
+      CHECK(no_gradients(g));
+      fooling.step(rows);
+      CHECK(no_gradients(d));
+      at::Tensor fake = hand_g->forward(rows.noise);
+      step_by_hand(*hand_d, hand_judging,
+                   judges(hand_d->forward(rows.real), hand_d->forward(fake.detach())), 8);
+      step_by_hand(*hand_g, hand_fooling, fools(hand_d->forward(fake)), 8);
+      hand_d->zero_grad();
+      CHECK(test::same_bits(parameters_of(d), parameters_of(hand_d)));
+      CHECK(test::same_bits(parameters_of(g), parameters_of(hand_g)));
+    }
+  });
+}
+
+TEST_CASE("a gradient penalty equals the loop written by hand") {
+  Words::each([]<class Word>(const std::string& word) {
+    INFO(word);
+    Player d = player(2, 1, 2), hand_d = player(2, 1, 2);
+    auto judge = [](auto& run, Player& model, const Play& rows) {
+      return Loss{critic_loss([&](auto x) { return run(model, x); }, rows), rows.real.size(0)};
+    };
+    Trainer<Player, AdamW, Word, decltype(judge)> trainer(d, AdamW{.lr = 0.02}, judge);
+    hand::FusedAdamW optimizer(*hand_d, 0.02, false);
+    for (int s = 0; s < 5; ++s) {
+      trainer.step(play(s));
+      step_by_hand(*hand_d, optimizer, critic_loss([&](auto x) { return hand_d->forward(x); }, play(s)), 8);
+      CHECK(test::same_bits(parameters_of(d), parameters_of(hand_d)));
+    }
+  });
+}
+
+TEST_CASE("truncated backpropagation through time equals the loop written by hand") {
+  Words::each([]<class Word>(const std::string& word) {
+    INFO(word);
+    auto model = seeded([] { return Recurrent(); }), hand_model = seeded([] { return Recurrent(); });
+    Carried state, hand_state;
+    auto objective = [&](auto& run, Recurrent& m, const Rows& batch) {
+      return Loss{m->error(run, batch, state), batch.target.numel()};
+    };
+    Trainer<Recurrent, AdamW, Word, decltype(objective)> trainer(model, AdamW{.lr = 0.02}, objective);
+    hand::FusedAdamW optimizer(*hand_model, 0.02, false);
+    torch::manual_seed(8);
+    auto song = torch::randn({4, 60, 3}), wanted = torch::randn({4, 60});
+    for (int s = 0; s < 6; ++s) {
+      Rows part{song.narrow(1, 10 * s, 10), wanted.narrow(1, 10 * s, 10)};
+      trainer.step(part);
+      step_by_hand(*hand_model, optimizer, hand_model->error(plain, part, hand_state), 40);
+      CHECK(test::same_bits(std::get<0>(*state), std::get<0>(*hand_state)));
+      CHECK(test::same_bits(parameters_of(model), parameters_of(hand_model)));
+    }
+  });
+}
+
+TEST_CASE("a frozen backbone stays as it is and its head equals the loop written by hand") {
+  Words::each([]<class Word>(const std::string& word) {
+    INFO(word);
+    auto frozen = [] {
+      auto model = language();
+      for (auto& p : model->parameters()) p.set_requires_grad(false);
+      model->layers[2]->out->bias.set_requires_grad(true);
+      model->norm->weight.set_requires_grad(true);
+      return model;
+    };
+    auto model = frozen(), hand_model = frozen();
+    auto before = parameters_of(model);
+    Trainer<Language, SGD, Word> trainer(model, SGD{.lr = 0.5});
+    for (const auto& batch : texts(4)) {
+      torch::manual_seed(1);
+      trainer.step(batch);
+      torch::manual_seed(1);
+      hand_model->loss(plain, batch).sum.div(60.0).backward();
+      torch::NoGradGuard no_grad;
+      for (auto& p : hand_model->parameters())
+        if (p.requires_grad()) p.sub_(p.grad() * 0.5), p.mutable_grad().reset();
+    }
+    for (std::size_t i = 0; i < before.size(); ++i)
+      CHECK(test::same_bits(before[i], model->parameters()[i]) == !model->parameters()[i].requires_grad());
+    CHECK(test::worst_relative(parameters_of(model), parameters_of(hand_model)) < 1e-6);
+  });
+}
+
+TEST_CASE("a step equals the loop written by hand to the bit, with no word and with all") {
+  std::vector<double> norms;
+  CHECK(test::same_bits(trained(Trainer<Language>(language(), AdamW{.lr = 1e-2}), texts(5)),
+                        language_by_hand(language(), false, norms)));
+  norms.clear();
+  using All = Trainer<Language, AdamW, Precision<BF16>, Checkpoint<Full>, Accumulate<4>, ClipGradNorm>;
+  auto all = [] {
+    return All(language(), AdamW{.lr = 1e-2, .groups = {no_decay()}}, ClipGradNorm{.max_norm = 0.4});
+  };
+  auto by_hand = language_by_hand(language(), true, norms);
+  CHECK(*std::min_element(norms.begin(), norms.end()) < 0.4);  // some are clipped and some are not
+  CHECK(*std::max_element(norms.begin(), norms.end()) > 0.4);
+  CHECK(test::same_bits(trained(all(), texts(5)), by_hand));
+}
+
+TEST_CASE("a state taken and restored goes on to the bit") {
+  auto other = [](int seed) { return torch::manual_seed(static_cast<std::uint64_t>(seed)), Language(); };
+  auto data = texts(8);
+  goes_on([&](int seed) {
+    return Trainer<Language, AdamW, Checkpoint<Full>, Accumulate<2>, CosineAnnealingLR>(
+        other(seed), AdamW{.lr = 1e-2, .groups = {no_decay()}},
+        CosineAnnealingLR{.T_max = 8, .warmup_steps = 2});
+  }, data);
+  goes_on([&](int seed) {
+    return Trainer<Language, SGD, Precision<BF16>>(other(seed), SGD{.lr = 0.1, .momentum = 0.9});
+  }, data);
+  goes_on([&](int seed) {
+    return Trainer<Language, Adam, Precision<FP16>, ClipGradNorm>(
+        other(seed), Adam{.amsgrad = true},
+        Precision<FP16>{.init_scale = 1048576.0 * 1048576, .growth_interval = 2});
+  }, data);
+}

@@ -1,0 +1,88 @@
+#pragma once
+// The models of the loops: two players, a recurrent one, a language model.
+#include "hand.hpp"
+
+namespace laws {
+
+/// A multilayer perceptron: generator, discriminator, critic.
+struct PlayerImpl : torch::nn::Module {
+  torch::nn::Linear in, out;
+  PlayerImpl(std::int64_t from, std::int64_t to) : in(from, 16), out(16, to) {
+    register_module("in", in), register_module("out", out);
+  }
+  at::Tensor forward(at::Tensor x) { return out(at::tanh(in(x))); }
+};
+TORCH_MODULE(Player);
+
+using Carried = std::optional<std::tuple<at::Tensor, at::Tensor>>;
+struct CellImpl : torch::nn::Module {
+  torch::nn::LSTM lstm{torch::nn::LSTMOptions(3, 8).batch_first(true)};
+  CellImpl() { register_module("lstm", lstm); }
+  std::tuple<at::Tensor, std::tuple<at::Tensor, at::Tensor>> forward(at::Tensor x, const Carried& state) {
+    return lstm->forward(x, state);
+  }
+};
+TORCH_MODULE(Cell);
+
+/// A recurrent model that is given its state, and gives it back.
+struct RecurrentImpl : torch::nn::Module {
+  using units = Units<Cell>;
+  Cell cell;
+  torch::nn::Linear head{8, 1};
+  RecurrentImpl() { register_module("cell", cell), register_module("head", head); }
+  template <class Run>
+  at::Tensor error(Run& run, const Rows& batch, Carried& state) {
+    auto [y, next] = run(cell, batch.input, state);
+    state = {std::get<0>(next).detach(), std::get<1>(next).detach()};
+    return (head(y).squeeze(2) - batch.target).pow(2).sum();
+  }
+};
+TORCH_MODULE(Recurrent);
+
+struct LayerImpl : torch::nn::Module {
+  torch::nn::LayerNorm norm{torch::nn::LayerNormOptions({16})};
+  torch::nn::Linear in{16, 48}, out{48, 16};
+  torch::nn::Dropout drop{0.1};
+  LayerImpl() {
+    register_module("norm", norm), register_module("in", in);
+    register_module("out", out), register_module("drop", drop);
+  }
+  at::Tensor forward(at::Tensor x) { return x + drop(out(at::gelu(in(norm(x))))); }
+};
+TORCH_MODULE(Layer);
+
+/// Tokens in, the next one out; its head is the embedding.
+struct LanguageImpl : torch::nn::Module {
+  using units = Units<Layer>;
+  torch::nn::Embedding embed{20, 16};
+  torch::nn::LayerNorm norm{torch::nn::LayerNormOptions({16})};
+  std::vector<Layer> layers;
+  LanguageImpl() {
+    register_module("embed", embed), register_module("norm", norm);
+    for (int i = 0; i < 3; ++i) layers.push_back(register_module("layer" + std::to_string(i), Layer()));
+  }
+  template <class Run>
+  Loss loss(Run& run, const Rows& batch) {
+    at::Tensor x = embed(batch.input);
+    for (auto& layer : layers) x = run(layer, x);
+    x = at::linear(norm(x), embed->weight).flatten(0, 1);
+    return {at::cross_entropy_loss(x, batch.target.flatten(), {}, at::Reduction::Sum), batch.target.numel()};
+  }
+  Count count(const Rows& batch) const { return batch.target.numel(); }
+};
+TORCH_MODULE(Language);
+
+inline Language language() {
+  return seeded([] { return Language(); });
+}
+inline std::vector<Rows> texts(int steps) {
+  torch::manual_seed(6);
+  std::vector<Rows> batches;
+  for (int i = 0; i < steps; ++i) {
+    auto text = torch::randint(20, {10, 7}, at::kLong);
+    batches.push_back({text.narrow(1, 0, 6), text.narrow(1, 1, 6)});
+  }
+  return batches;
+}
+
+}  // namespace laws

@@ -1,0 +1,216 @@
+// The optimizers equal PyTorch's own in double precision; schedules equal their closed forms; a state
+// taken and restored goes on to the bit.
+#include "test.hpp"
+
+#include <ikebana/bridge/gradients.hpp>
+
+#include "laws.hpp"
+
+using namespace laws;
+
+namespace {
+
+/// Parameters of several shapes. The gradient of each is what `pull` says, whatever its value.
+struct ShapesImpl : torch::nn::Module {
+  at::Tensor conv, weight, bias, gain, lonely;
+  explicit ShapesImpl(at::ScalarType type, bool mixed = false) {
+    torch::manual_seed(9);
+    auto last = at::MemoryFormat::ChannelsLast;
+    conv = register_parameter("conv_weight", torch::randn({3, 4, 2, 2}, type).contiguous(last));
+    weight = register_parameter("linear_weight", torch::randn({5, 4}, type));
+    bias = register_parameter("linear_bias", torch::randn({5}, mixed ? at::kFloat : type));
+    gain = register_parameter("norm_weight", torch::randn({4}, mixed ? at::kFloat : type));
+    lonely = register_parameter("lonely", torch::randn({}, type));
+  }
+};
+TORCH_MODULE(Shapes);
+
+/// The gradient of parameter `i` in step `s`; none where the parameter sits out.
+using Plan = std::function<bool(std::size_t i, int s)>;
+bool always(std::size_t, int) { return true; }
+at::Tensor pull(const at::Tensor& p, std::size_t i, int s) {
+  torch::manual_seed(100 * s + static_cast<std::uint64_t>(i));
+  return torch::randn(p.sizes(), p.options().requires_grad(false)).mul_(s % 5 == 4 ? 1e-3 : 1.0);
+}
+
+struct Pulls {
+  std::shared_ptr<int> now = std::make_shared<int>(0);
+  Plan plan = always;
+  double sign = 1;
+  template <class Run>
+  Loss operator()(Run&, Shapes& model, const at::Tensor&) {
+    at::Tensor sum;
+    auto all = model->parameters();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (!plan(i, *now)) continue;
+      auto part = (all[i] * pull(all[i], i, *now)).sum().to(at::kDouble) * sign;
+      sum = sum.defined() ? sum + part : part;
+    }
+    ++*now;
+    return {sum, 1};
+  }
+};
+
+/// Each parameter of PyTorch's optimizer in a group of its own, made by `options(name)`.
+template <class Optimizer, class Options>
+Optimizer by_pytorch(Shapes& model, Options&& options) {
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  for (auto& item : model->named_parameters()) {
+    auto own = options(item.key());
+    groups.emplace_back(Tensors{item.value()}, std::make_unique<decltype(own)>(own));
+  }
+  return Optimizer(groups, options(""));
+}
+
+struct Case {
+  Plan plan = always;
+  bool mixed = false;
+  double sign = 1;  // of what PyTorch minimises
+};
+
+/// Forty steps side by side, compared after each.
+template <class TorchOptimizer, class Policy, class Options>
+void equals_pytorch(Policy policy, Options&& options, Case what = {}) {
+  Shapes hand(at::kDouble, what.mixed), model(at::kDouble, what.mixed);
+  auto optimizer = by_pytorch<TorchOptimizer>(hand, options);
+  Trainer<Shapes, Policy, Pulls> trainer(model, policy, Pulls{.plan = what.plan});
+  for (int s = 0; s < 40; ++s) {
+    CAPTURE(s);
+    auto all = hand->parameters();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (what.plan(i, s)) all[i].mutable_grad() = pull(all[i], i, s) * what.sign;
+      else all[i].mutable_grad().reset();
+    }
+    optimizer.step();
+    trainer.step(torch::ones({1}));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      CAPTURE(i);
+      double bound = all[i].scalar_type() == at::kDouble ? 1e-12 : 1e-5;
+      CHECK(test::worst_relative({model->parameters()[i]}, {all[i]}) <= bound);
+    }
+  }
+}
+
+/// Everyone in the first step, then each in some steps only; nobody waits for another's count.
+bool some(std::size_t i, int s) { return s == 0 ? i != 2 : i == 0 || s % (static_cast<int>(i) + 1) == 1; }
+
+template <class Options>
+auto same(Options options) {
+  return [options](const std::string&) { return options; };
+}
+std::vector<Group> three_groups() {
+  return {{.match = named("conv_*"), .lr = 0.2, .weight_decay = 0.3}, no_decay()};
+}
+template <class Options>
+auto grouped(Options options) {
+  return [options](const std::string& name) {
+    Options own = options;
+    if (name == "conv_weight") own.lr(0.2).weight_decay(0.3);
+    else if (name != "linear_weight" && !name.empty()) own.weight_decay(0);
+    return own;
+  };
+}
+using Betas = std::tuple<double, double>;
+
+double rate_at(auto schedule, std::int64_t step) {
+  return Mechanism<decltype(schedule)>(schedule).rate(8.0, step);
+}
+void table(auto schedule, const std::vector<double>& rates) {
+  for (std::size_t s = 0; s < rates.size(); ++s) {
+    CAPTURE(s);
+    CHECK(rate_at(schedule, static_cast<std::int64_t>(s)) == doctest::Approx(rates[s]).epsilon(1e-14));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("AdamW and Adam equal PyTorch's in double precision") {
+  using torch::optim::AdamOptions;
+  using torch::optim::AdamWOptions;
+  for (const Case& what : {Case{}, Case{.plan = some}, Case{.mixed = true}}) {
+    for (bool amsgrad : {false, true}) {
+      CAPTURE(amsgrad);
+      equals_pytorch<torch::optim::AdamW>(
+          AdamW{.lr = 0.05, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.1, .amsgrad = amsgrad},
+          same(AdamWOptions(0.05).betas(Betas(0.8, 0.95)).eps(1e-6).weight_decay(0.1).amsgrad(amsgrad)), what);
+      equals_pytorch<torch::optim::Adam>(
+          Adam{.lr = 0.05, .weight_decay = 0.1, .amsgrad = amsgrad},
+          same(AdamOptions(0.05).weight_decay(0.1).amsgrad(amsgrad)), what);
+    }
+    equals_pytorch<torch::optim::AdamW>(AdamW{.groups = three_groups()}, grouped(AdamWOptions(1e-3)), what);
+    equals_pytorch<torch::optim::Adam>(Adam{.groups = three_groups()}, grouped(AdamOptions(1e-3)), what);
+  }
+}
+
+TEST_CASE("SGD equals PyTorch's in double precision") {
+  using torch::optim::SGDOptions;
+  for (const Case& what : {Case{}, Case{.plan = some}, Case{.mixed = true}}) {
+    equals_pytorch<torch::optim::SGD>(SGD{.lr = 0.1}, same(SGDOptions(0.1)), what);
+    equals_pytorch<torch::optim::SGD>(SGD{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1},
+                                      same(SGDOptions(0.1).momentum(0.9).weight_decay(0.1)), what);
+    equals_pytorch<torch::optim::SGD>(SGD{.lr = 0.1, .momentum = 0.9, .dampening = 0.5},
+                                      same(SGDOptions(0.1).momentum(0.9).dampening(0.5)), what);
+    equals_pytorch<torch::optim::SGD>(
+        SGD{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .nesterov = true},
+        same(SGDOptions(0.1).momentum(0.9).weight_decay(0.1).nesterov(true)), what);
+    equals_pytorch<torch::optim::SGD>(SGD{.lr = 0.1, .momentum = 0.5, .groups = three_groups()},
+                                      grouped(SGDOptions(0.1).momentum(0.5)), what);
+  }
+}
+
+TEST_CASE("maximize follows the gradient upwards") {
+  Case up{.sign = -1};
+  equals_pytorch<torch::optim::AdamW>(AdamW{.maximize = true}, same(torch::optim::AdamWOptions()), up);
+  equals_pytorch<torch::optim::Adam>(Adam{.weight_decay = 0.1, .maximize = true},
+                                     same(torch::optim::AdamOptions().weight_decay(0.1)), up);
+  equals_pytorch<torch::optim::SGD>(SGD{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .maximize = true},
+                                    same(torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(0.1)), up);
+}
+
+TEST_CASE("gradients of any strides update channels_last and contiguous parameters alike") {
+  auto run = [](bool meddle) {
+    Shapes model(at::kFloat);
+    std::vector<bridge::PostAccumulateHook> hooks;
+    for (const auto& p : model->parameters())
+      if (meddle && p.dim() > 1)
+        hooks.emplace_back(p, [](const at::Tensor& leaf) {
+          auto& gradient = leaf.mutable_grad();
+          gradient = gradient.transpose(0, 1).contiguous().transpose(0, 1);
+        });
+    Trainer<Shapes, AdamW, Pulls> trainer(model, AdamW{.lr = 0.05});
+    for (int s = 0; s < 5; ++s) trainer.step(torch::ones({1}));
+    CHECK(model->conv.is_contiguous(at::MemoryFormat::ChannelsLast));
+    return parameters_of(model);
+  };
+  CHECK(test::same_bits(run(true), run(false)));
+}
+
+TEST_CASE("schedules equal their closed forms") {
+  table(ConstantLR{}, {8, 8, 8});
+  table(ConstantLR{.factor = 0.25, .total_iters = 3, .warmup_steps = 2}, {4, 8, 2, 2, 2, 8, 8});
+  table(LinearLR{.start_factor = 0.25, .total_iters = 3}, {2, 4, 6, 8, 8});
+  table(LinearLR{.start_factor = 1, .end_factor = 0, .total_iters = 4, .warmup_steps = 4},
+        {2, 4, 6, 8, 8, 6, 4, 2, 0, 0});
+  const double high = 4 + 2 * std::sqrt(2.0), low = 4 - 2 * std::sqrt(2.0);
+  table(CosineAnnealingLR{.T_max = 4}, {8, high, 4, low, 0, low, 4, high, 8});
+  table(CosineAnnealingLR{.T_max = 2, .eta_min = 2, .warmup_steps = 4}, {2, 4, 6, 8, 8, 5, 2, 5, 8});
+}
+
+TEST_CASE("a schedule moves every group and the report tells it") {
+  Shapes hand(at::kDouble), model(at::kDouble);
+  auto optimizer = by_pytorch<torch::optim::AdamW>(hand, grouped(torch::optim::AdamWOptions(0.1)));
+  LinearLR schedule{.start_factor = 1, .end_factor = 0, .total_iters = 10, .warmup_steps = 3};
+  Trainer<Shapes, AdamW, Pulls, LinearLR> trainer(
+      model, AdamW{.lr = 0.1, .groups = three_groups()}, schedule);
+  for (int s = 0; s < 15; ++s) {
+    double factor = rate_at(schedule, s) / 8;
+    auto all = hand->parameters();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i].mutable_grad() = pull(all[i], i, s);
+      optimizer.param_groups()[i].options().set_lr((i == 0 ? 0.2 : 0.1) * factor);
+    }
+    optimizer.step();
+    CHECK(trainer.step(torch::ones({1})).learning_rate == doctest::Approx(0.1 * factor).epsilon(1e-14));
+    CHECK(test::worst_relative(parameters_of(model), parameters_of(hand)) <= 1e-12);
+  }
+}

@@ -1,0 +1,28 @@
+// `TwoOnOneAxis<axis::clip, ClipGradNorm, ClipByHand>` `takes one answer` `Keep the one you want`
+#include "net.hpp"
+
+struct ClipByHand {
+  using axis = ikebana::axis::clip;
+  double strength = 1;
+};
+
+void use(auto& trainer, std::vector<Batch>& loader) {
+  Report report = trainer.step(loader);
+  trainer.fit(loader, {.epochs = 3});
+  double loss = trainer.evaluate(loader, Accuracy{}).loss + report.loss();
+  trainer.template get<AdamW>().lr = loss;
+  trainer.model()->eval();
+  trainer.restore(trainer.state());
+  trainer.with_full_weights([](Net& net) { net->train(); });
+  auto text = trainer.describe() + std::to_string(trainer.steps());
+}
+
+int main() {
+  std::vector<Batch> loader;
+#ifdef TWIN
+  Trainer trainer{Net(), ClipGradNorm{}, AdamW{}};
+#else
+  Trainer trainer{Net(), ClipGradNorm{}, AdamW{}, ClipByHand{}};
+#endif
+  use(trainer, loader);
+}

@@ -1,0 +1,202 @@
+// What is minimised, what it is divided by, and what a report tells of it.
+#include "test.hpp"
+
+#include <ikebana.hpp>
+#include <sstream>
+
+#include "runner_net.hpp"
+
+using namespace ikebana;
+using test::contains;
+using Rows = test::Pairs;
+namespace F = torch::nn::functional;
+
+/// The loss of a model that is declared in a header.
+Loss test::ClosedNetImpl::loss(Runner& run, const Pairs& batch) { return by(run, batch); }
+
+namespace {
+
+struct NetImpl : torch::nn::Module {
+  torch::nn::Linear w = register_module("w", torch::nn::Linear(3, 5));
+  bool by_sequence = false;  // (N, T, 3) to (N, 5, T), classes in dimension 1
+  at::Tensor forward(const at::Tensor& x) { return by_sequence ? w(x).transpose(1, 2) : w(x); }
+};
+TORCH_MODULE(Net);
+Net net(bool by_sequence = false) {
+  torch::manual_seed(0);
+  Net model;
+  model->by_sequence = by_sequence;
+  return model;
+}
+at::Tensor random(at::IntArrayRef sizes, int seed = 1) {
+  return at::randn(sizes, at::detail::createCPUGenerator(std::uint64_t(seed)));
+}
+auto near(double value) { return doctest::Approx(value).epsilon(1e-6); }
+
+/// A trainer's first loss, whole and cut in three, must be PyTorch's mean over all of the batch.
+void check_cross_entropy(const CrossEntropyLoss& values, const Rows& batch,
+                         bool by_sequence = false) {
+  auto mean = F::cross_entropy(net(by_sequence)->forward(batch.input), batch.target,
+                               F::CrossEntropyFuncOptions()
+                                   .ignore_index(values.ignore_index)
+                                   .label_smoothing(values.label_smoothing)
+                                   .weight(values.weight)
+                                   .reduction(torch::kMean));
+  double expected = mean.item<double>();
+  Trainer whole{net(by_sequence), CrossEntropyLoss(values)};
+  Trainer cut{net(by_sequence), CrossEntropyLoss(values), Accumulate<3>{}};
+  CHECK(whole.step(batch).loss() == near(expected));
+  CHECK(cut.step(batch).loss() == near(expected));
+  Trainer judge{net(by_sequence), CrossEntropyLoss(values)};
+  CHECK(judge.evaluate(std::vector{batch}).loss == near(expected));
+}
+
+/// Two named terms that count different items, and how they are told.
+struct TermsImpl : torch::nn::Module {
+  torch::nn::Linear w = register_module("w", torch::nn::Linear(3, 5));
+  template <class Run>
+  Loss loss(Run&, const Rows& batch) {
+    auto y = w(batch.input);
+    return {.sum = {},
+            .count = 0,
+            .outputs = y,
+            .terms = {{"fit", (y - batch.target).pow(2).sum(), y.numel(), 1},
+                      {"size", y.abs().sum(), y.size(0), 0.25}}};
+  }
+  std::vector<Count> count(const Rows& batch) {
+    return {batch.target.numel(), batch.target.size(0)};
+  }
+};
+TORCH_MODULE(Terms);
+
+struct Functor {
+  std::shared_ptr<int> asked = std::make_shared<int>();
+  template <class Run>
+  Loss operator()(Run& run, Net& model, const Rows& batch) {
+    return {at::mse_loss(run(model, batch.input), batch.target, at::Reduction::Sum),
+            batch.target.numel()};
+  }
+  Count count(Net&, const Rows& batch) {
+    ++*asked;
+    return batch.target.numel();
+  }
+};
+template <class Run>
+Loss by_function(Run& run, Net& model, const Rows& batch) {
+  return Functor{}(run, model, batch);
+}
+
+}  // namespace
+
+TEST_CASE("objective: CrossEntropyLoss is PyTorch's mean, whatever its options and microbatches") {
+  auto x = random({8, 3});
+  auto target = at::arange(8) % 5;
+  auto weight = at::tensor({1.0f, 2.0f, 0.5f, 3.0f, 1.5f});
+  check_cross_entropy({}, {x, target});
+  auto masked = target.clone();
+  masked.slice(0, 0, 4).fill_(-100);
+  check_cross_entropy({}, {x, masked});
+  check_cross_entropy({.label_smoothing = 0.1}, {x, masked});
+  check_cross_entropy({.weight = weight}, {x, target});
+  check_cross_entropy({.label_smoothing = 0.2, .weight = weight}, {x, masked});
+  auto padded = target.clone();
+  padded.slice(0, 2, 5).fill_(255);
+  check_cross_entropy({.ignore_index = 255}, {x, padded});
+  check_cross_entropy({.ignore_index = 255, .weight = weight}, {x, padded});
+  check_cross_entropy({.ignore_index = 1}, {x, target});
+}
+
+TEST_CASE("objective: CrossEntropyLoss takes probabilities and sequences") {
+  auto probabilities = at::softmax(random({8, 5}, 2), 1);
+  check_cross_entropy({}, {random({8, 3}), probabilities});
+  check_cross_entropy({.label_smoothing = 0.1}, {random({8, 3}), probabilities});
+  auto tokens = (at::arange(28) % 5).view({4, 7});
+  check_cross_entropy({}, {random({4, 7, 3}), tokens}, true);
+  check_cross_entropy({.ignore_index = 3}, {random({4, 7, 3}), tokens}, true);
+  check_cross_entropy({}, {random({4, 7, 3}), at::softmax(random({4, 5, 7}, 2), 1)}, true);
+}
+
+TEST_CASE("objective: MSELoss, a lambda, a function and a functor minimise the same") {
+  Rows batch{random({7, 3}), random({7, 5}, 2)};
+  auto after = [&](auto trainer) {
+    trainer.step(batch);
+    return trainer.model()->w->weight.detach().clone();
+  };
+  auto lambda = [](auto& run, Net& model, const Rows& b) { return Functor{}(run, model, b); };
+  auto function =
+      +[](Runner& run, Net& model, const Rows& b) { return by_function(run, model, b); };
+  Functor functor;
+  auto expected = after(Trainer{net(), MSELoss{}, SGD{.lr = 0.1}});
+  CHECK(!test::same_bits(expected, net()->w->weight));
+  CHECK(test::same_bits(after(Trainer{net(), lambda, SGD{.lr = 0.1}}), expected));
+  CHECK(test::same_bits(after(Trainer{net(), functor, SGD{.lr = 0.1}}), expected));
+  CHECK(*functor.asked == 1);
+  CHECK(test::same_bits(after(Trainer{net(), function, SGD{.lr = 0.1}}), expected));
+  auto cut = after(Trainer{net(), functor, SGD{.lr = 0.1}, Accumulate<3>{}});
+  CHECK(*functor.asked == 4);
+  CHECK(test::worst_relative({cut}, {expected}) < 1e-6);
+  auto late = after(Trainer{net(), lambda, SGD{.lr = 0.1}, Accumulate<3>{}});
+  CHECK(test::worst_relative({late}, {expected}) < 1e-6);
+}
+
+TEST_CASE("objective: named terms are each divided by their own count, then scaled") {
+  Rows batch{random({7, 3}), random({7, 5}, 2)};
+  torch::manual_seed(0);
+  Terms model;
+  auto y = model->w(batch.input).detach();
+  double fit = (y - batch.target).pow(2).mean().item<double>();
+  double size = y.abs().sum().item<double>() / 7;
+  for (int microbatches : {1, 3}) {
+    Trainer trainer{Terms(std::dynamic_pointer_cast<TermsImpl>(model.ptr())),
+                    Accumulate<>{.microbatches = microbatches}, SGD{.lr = 0}};
+    Report report = trainer.step(batch);
+    CHECK(report.term("fit") == near(fit));
+    CHECK(report.term("size") == near(size));
+    CHECK(report.loss() == near(fit + 0.25 * size));
+    CHECK(report.microbatches == microbatches);
+    CHECK(test::worst_relative({report.outputs}, {y}) < 1e-6);  // in row order
+    CHECK(contains(test::message_of<Error>([&] { report.term("fat"); }), "no term `fat`"));
+    std::ostringstream text;
+    text << report;
+    CHECK(contains(text.str(), "fit "));
+    Evaluation found = trainer.evaluate(std::vector{narrow(batch, 0, 2), narrow(batch, 2, 5)});
+    CHECK(found.loss == near(fit + 0.25 * size));
+  }
+}
+
+TEST_CASE("report: it has what policies ask for and nothing else, and keeps its own numbers") {
+  Rows batch{random({6, 3}), random({6, 5}, 2)};
+  Trainer bare{net(), MSELoss{}};
+  Report report = bare.step(batch);
+  CHECK(!report.grad_norm());
+  CHECK(!report.peak_bytes);
+  CHECK(!report.skipped());
+  CHECK(!report.outputs.defined());
+  CHECK(report.count() == 30);
+  CHECK(report.step == 0);
+  CHECK(report.microbatches == 1);
+  CHECK(report.learning_rate == 1e-3);
+  CHECK(report.seconds > 0);
+  std::ostringstream text;
+  text << report;
+  CHECK(contains(text.str(), "step 0  loss "));
+  CHECK(!contains(text.str(), "grad norm"));
+  CHECK(!contains(text.str(), "peak"));
+
+  Trainer rich{net(), MSELoss{.outputs = true}, ClipGradNorm{}, Observe<Memory>{}, Accumulate<2>{}};
+  Report first = rich.step(batch);
+  double loss = first.loss(), norm = *first.grad_norm();
+  auto outputs = first.outputs.clone();
+  for (int i = 0; i < 3; ++i) rich.step(batch);
+  CHECK(first.loss() == loss);
+  CHECK(*first.grad_norm() == norm);
+  CHECK(test::same_bits(first.outputs, outputs));
+  CHECK(outputs.sizes() == at::IntArrayRef({6, 5}));
+  CHECK(!outputs.requires_grad());
+  CHECK(*first.peak_bytes > 0);
+  CHECK(rich.step(batch).loss() < loss);
+  std::ostringstream more;
+  more << first;
+  CHECK(contains(more.str(), "grad norm"));
+  CHECK(contains(more.str(), "peak"));
+}

@@ -1,0 +1,210 @@
+// A step is a transaction: an exception anywhere before the update leaves everything as it was.
+#include "test.hpp"
+
+#include "mixed.hpp"
+#include "nest.hpp"
+
+using namespace ikebana;
+using namespace test::mixed;
+using test::Bomb;
+using test::depot;
+using test::journal;
+
+namespace {
+
+constexpr std::size_t never = std::size_t(-1);
+
+/// Lets the line with this number throw, and sees that nothing came of the step.
+template <class Trainer, class Batch>
+void blow(Trainer& trainer, const Batch& batch, std::size_t fuse) {
+  const StateDict before = trainer.state();
+  const auto steps = trainer.steps();
+  journal = {{}, fuse};
+  CHECK_THROWS_AS(trainer.step(batch), Bomb);
+  journal.fuse = never;
+  bool begun = fuse > 2;  // the three around_step
+  auto aborts = std::count_if(journal.lines.begin(), journal.lines.end(),
+                              [](const auto& line) { return test::contains(line, ".abort"); });
+  CHECK(aborts == (begun ? 16 : 0));
+  CHECK(trainer.steps() == steps);
+  const StateDict after = trainer.state();
+  for (const auto& [name, tensor] : before) {
+    CAPTURE(name);
+    CHECK(test::same_bits(tensor, after.at(name)));
+  }
+  CHECK(test::no_gradients(*trainer.model()));
+}
+
+/// What one more step asks before it commits.
+template <class Trainer, class Batch>
+std::vector<std::string> asked_before_update(Trainer& trainer, const Batch& batch) {
+  journal = {};
+  trainer.step(batch);
+  auto update = std::find(journal.lines.begin(), journal.lines.end(), "optimizer.update");
+  REQUIRE(update != journal.lines.end());
+  return {journal.lines.begin(), update};
+}
+
+template <class Trainer>
+void blow_everywhere() {
+  for (int steps : {0, 1}) {
+    auto advanced = [&] {
+      auto trainer = std::make_unique<Trainer>(test::nest());
+      for (int i = 0; i < steps; ++i) trainer->step(test::rows_of(i));
+      return trainer;
+    };
+    auto unharmed = advanced();
+    const auto lines = asked_before_update(*unharmed, test::rows_of(7));
+    for (std::size_t fuse = 0; fuse < lines.size(); ++fuse) {
+      CAPTURE(steps);
+      CAPTURE(lines[fuse]);
+      auto trainer = advanced();
+      blow(*trainer, test::rows_of(7), fuse);
+      trainer->step(test::rows_of(7));
+      CHECK(same(trainer->state(), unharmed->state()));
+    }
+  }
+}
+
+template <class P>
+concept safe =
+    noexcept(std::declval<Mechanism<P>&>().update(std::declval<const Masters&>(), std::declval<Gradients&>())) && noexcept(
+        std::declval<Mechanism<P>&>().after_update(
+            std::declval<const Masters&>(),
+            std::declval<
+                const Gradients&>())) && noexcept(std::declval<Mechanism<P>&>()
+                                                      .end_step(
+                                                          std::declval<const Gradients&>(),
+                                                          std::declval<
+                                                              Report&>())) && noexcept(std::
+                                                                                           declval<Mechanism<
+                                                                                               P>&>()
+                                                                                               .abort());
+static_assert(safe<AdamW> && safe<Adam> && safe<SGD> && safe<ClipGradNorm> && safe<Accumulate<2>>);
+static_assert(safe<Precision<FP32>> && safe<Precision<BF16>> && safe<Precision<FP16>>);
+static_assert(safe<Checkpoint<Full>> && safe<Observe<Memory>> && safe<ConstantLR>);
+using Still = Mechanisms<compose_t<AdamW>>;
+using Moving = Mechanisms<compose_t<Away>>;
+static_assert(noexcept(std::declval<Parameters<Still>&>().publish()));
+static_assert(noexcept(std::declval<Parameters<Moving>&>().publish()));
+
+}  // namespace
+
+TEST_CASE("transaction: a throw at any hook up to prepare, parameters at rest") {
+  blow_everywhere<test::Watched<test::Nest, false>>();
+}
+
+TEST_CASE("transaction: a throw at any hook up to prepare, parameters travelling") {
+  blow_everywhere<test::Watched<test::Nest, true>>();
+}
+
+TEST_CASE(
+    "transaction: a throw anywhere in the model leaves loss scale, schedule and moments alone") {
+  using Rich = Trainer<test::Nest, Precision<FP16>, Checkpoint<Full>, Accumulate<2>, ClipGradNorm,
+                       SGD, LinearLR>;
+  auto make = [](test::Nest model) {
+    return Rich(model, LinearLR{.total_iters = 5}, SGD{.lr = 0.1, .momentum = 0.9},
+                Precision<FP16>{.init_scale = 4, .growth_interval = 2});
+  };
+  Rich trainer = make(test::nest()), unharmed = make(test::nest());
+  for (int i = 0; i < 3; ++i) trainer.step(test::rows_of(i)), unharmed.step(test::rows_of(i));
+  CHECK(trainer.mechanism<Precision<FP16>>().loss_scale() == 8);
+  journal = {};
+  double rate = unharmed.step(test::rows_of(7)).learning_rate;
+  const auto marks = journal.lines;
+  CHECK(marks.size() > 12);  // forward and backward of two microbatches, and recomputes
+  for (std::size_t fuse = 0; fuse < marks.size(); ++fuse) {
+    CAPTURE(marks[fuse]);
+    const StateDict before = trainer.state();
+    journal = {{}, fuse};
+    CHECK_THROWS_AS(trainer.step(test::rows_of(7)), Bomb);
+    CHECK(same(trainer.state(), before));
+  }
+  journal = {};
+  CHECK(trainer.step(test::rows_of(7)).learning_rate == rate);
+  CHECK(same(trainer.state(), unharmed.state()));
+}
+
+TEST_CASE(
+    "transaction: an error of LibTorch in a later microbatch tells which, and undoes the first") {
+  Trainer<test::Nest> trainer(test::nest()), unharmed(test::nest());
+  trainer.step(test::rows_of(1)), unharmed.step(test::rows_of(1));
+  const StateDict before = trainer.state();
+  auto wide = test::rows_of(3);
+  wide.input = at::ones({4, 9});
+  std::vector batches = {test::rows_of(2), wide, test::rows_of(3)};
+  auto message = test::message_of<StepFailed>([&] { trainer.step(batches); });
+  CHECK(test::contains(message, "step 1, microbatch 2 of 3"));
+  CHECK(test::contains(message, "Nothing was updated"));
+  CHECK(same(trainer.state(), before));
+  CHECK(test::no_gradients(*trainer.model()));
+  trainer.step(test::rows_of(4)), unharmed.step(test::rows_of(4));
+  CHECK(same(trainer.state(), unharmed.state()));
+}
+
+TEST_CASE("transaction: outputs that cannot be joined are an error before the update") {
+  auto outputs = [](auto&, test::Nest& model, const test::Rows& batch) {
+    auto y = model->first(batch.input);
+    return Loss{y.sum(), y.numel(), batch.target};
+  };
+  Trainer trainer{test::nest(), outputs};
+  const auto before = test::values_of(trainer.model());
+  auto wide = test::rows_of(2);
+  wide.target = at::ones({4, 2});
+  CHECK_THROWS_AS(trainer.step(std::vector{test::rows_of(1), wide}), StepFailed);
+  CHECK(trainer.steps() == 0);
+  CHECK(test::same_bits(test::values_of(trainer.model()), before));
+}
+
+TEST_CASE_TEMPLATE("transaction: a step that throws leaves no unit gathered, and can be made again",
+                   Policies, std::tuple<Away>, std::tuple<Away, Checkpoint<Full>>,
+                   std::tuple<AwayKept>, std::tuple<AwayFlat>) {
+  Net model = net(), twin = net();
+  trainer_of<Policies> trainer(model), unharmed(twin);
+  trainer.step(sample(1)), unharmed.step(sample(1));
+  const auto resting = depot.live;
+  const auto before = trainer.state();
+  const auto seen = values_of(model);
+  model->between = [&](at::Tensor x) { return model->kept = x; };  // the graph lives on
+  int failures = 0;
+  auto fails = [&](const char* what) {
+    CAPTURE(what);
+    CHECK(test::contains(test::message_of([&] { trainer.step(sample(2)); }), what));
+    CHECK(depot.live == resting);
+    CHECK(same(trainer.state(), before));
+    CHECK(test::same_bits(values_of(model), seen));
+    CHECK(test::no_gradients(*model));
+    ++failures;
+  };
+  auto boom = [](const at::Tensor&) -> at::Tensor { throw std::runtime_error("no backward"); };
+  auto plainly = model->between;
+  model->between = [](at::Tensor) -> at::Tensor { throw std::runtime_error("no forward"); };
+  fails("no forward");
+  model->between = [&](at::Tensor x) {
+    x = plainly(x * 1);
+    x.register_hook(boom);
+    return x;
+  };
+  fails("no backward");
+  model->between = plainly;
+  auto count = [&](int& counter, auto&& f) {
+    counter = 0, f();
+    return counter;
+  };
+  int gathers = count(depot.gathers, [&] { unharmed.step(sample(2)); });
+  int reduces = count(depot.reduces, [&] { unharmed.evaluate(std::vector{sample(1)}); });
+  CHECK(reduces == 0);
+  for (int i = 0; i < gathers; ++i) {
+    depot.gathers = 0, depot.failing_gather = i;
+    if (resting == 0) fails("no gather");
+  }
+  depot.failing_gather = -1;
+  for (int i = 0; i < 4; ++i) {
+    depot.reduces = 0, depot.failing_reduce = i;
+    fails("no reduce");
+  }
+  depot.failing_reduce = -1;
+  CHECK(failures >= 6);
+  trainer.step(sample(2));
+  CHECK(same(trainer.state(), unharmed.state()));
+}
