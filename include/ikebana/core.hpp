@@ -65,6 +65,10 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       gradients.which.push_back(i);
       gradients.values.push_back(gradient);
     }
+    if (gradients.which.empty())
+      throw BadModel(
+          "loss: no parameter that is trained got a gradient from it. Compute it from the model's "
+          "output.");
   }
   /// Freed, not zeroed.
   void forget_gradients() noexcept {
@@ -78,12 +82,12 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   }
   void state(StateDict& dict, Archive::Mode mode) {
     Archive archive(dict, mode);
+    generators(archive);  // first: they alone can turn down what they are given
     parameters.state(archive);
     for (auto& item : units.units()[0].module->named_buffers())
       archive.tensor(item.key(), item.value());
     archive.under("trainer");
     archive.number("step", attempts);
-    generators(archive);
     mechanisms.each([&](auto& mechanism) {
       archive.under(detail::type_name<std::decay_t<decltype(mechanism.values)>>());
       mechanism.state(archive, parameters.masters());
@@ -129,6 +133,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   }
   /// Random numbers go on where they were: the CPU's generator and the device's.
   void generators(Archive& archive) {
+    archive.under("trainer");
     generator(archive, "cpu_generator", at::kCPU);
     if (!device.is_cpu()) generator(archive, "device_generator", device);
   }
@@ -136,8 +141,14 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     auto generator = at::globalContext().defaultGenerator(d);
     std::lock_guard lock(generator.mutex());
     at::Tensor state = generator.get_state();
-    archive.any(name, state);
-    if (archive.loading()) generator.set_state(state);
+    archive.tensor(name, state);
+    if (!archive.loading()) return;
+    try {
+      generator.set_state(state);
+    } catch (const c10::Error& error) {
+      throw BadState(std::string("restore: `trainer.") + name + "` holds no generator's state (" +
+                     error.what_without_backtrace() + "). Use a state that was not altered.");
+    }
   }
 };
 

@@ -133,6 +133,7 @@ History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options) {
     if (epoch.steps == 0)
       throw BadBatch("fit: the loader gave no batch. Give it data, and mind drop_last.");
     if (options.validate) epoch.validation = trainer.evaluate(options.validate, options.metrics);
+    progress.clear();
     if (options.on_epoch) options.on_epoch(epoch);
     if (stopped || (options.stop && options.stop())) break;
   }

@@ -49,8 +49,9 @@ void append(std::vector<Metric<Batch>>& list, M metric) {
 }
 }  // namespace detail
 
-/// The share of targets that the largest output along dimension 1 (or the last, for one-dimensional
-/// rows) hits; targets equal to `ignore_index` do not count. One comparison a batch, on the device.
+/// The share of targets that the largest output hits; classes are in dimension 1, as in
+/// CrossEntropyLoss, or in the last where only that fits. Targets equal to `ignore_index` do not
+/// count. One comparison a batch, on the device.
 struct Accuracy {
   std::string name = "accuracy";
   std::int64_t ignore_index = -100;
@@ -59,9 +60,7 @@ struct Accuracy {
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
     const at::Tensor& target = detail::target_of(batch);
-    bool classes_last = outputs.dim() == target.dim() + 1 &&
-                        outputs.sizes().slice(0, target.dim()) == target.sizes();
-    at::Tensor guess = outputs.argmax(classes_last ? -1 : 1);
+    at::Tensor guess = outputs.argmax(classes_of(outputs, target));
     at::Tensor counts = target != ignore_index;
     at::Tensor right = ((guess == target) & counts).sum(), all = counts.sum();
     hits = hits.defined() ? hits + right : right;
@@ -71,6 +70,18 @@ struct Accuracy {
     if (!seen.defined() || seen.item<double>() == 0)
       throw Error("Accuracy: it has seen no target.");
     return hits.item<double>() / seen.item<double>();
+  }
+
+  static std::int64_t classes_of(const at::Tensor& outputs, const at::Tensor& target) {
+    for (std::int64_t dim : {std::int64_t{1}, outputs.dim() - 1}) {
+      if (dim >= outputs.dim()) continue;
+      auto rest = outputs.sizes().vec();
+      rest.erase(rest.begin() + dim);
+      if (target.sizes() == rest) return dim;
+    }
+    throw BadBatch("Accuracy: outputs of shape " + c10::str(outputs.sizes()) +
+                   " do not fit targets of shape " + c10::str(target.sizes()) +
+                   ". Targets are class indices; outputs have the classes in dimension 1 or last.");
   }
 };
 

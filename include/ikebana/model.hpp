@@ -47,10 +47,10 @@ using handle_of_t = typename handle_of<Model>::type;
 template <class Model>
 inline constexpr bool is_model = std::is_base_of_v<torch::nn::Module, impl_of_t<Model>>;
 
-/// The module behind a holder, a shared_ptr, an AnyModule or a reference.
+/// The module behind a holder, a shared_ptr, an AnyModule or a reference; null where it is empty.
 template <class Holder>
 std::shared_ptr<torch::nn::Module> module_of(Holder& holder) {
-  if constexpr (requires { holder.ptr(); }) return holder.ptr();
+  if constexpr (requires { holder.ptr(); }) return holder.is_empty() ? nullptr : holder.ptr();
   else if constexpr (std::is_base_of_v<torch::nn::Module, Holder>) return holder.shared_from_this();
   else return holder;
 }
@@ -97,7 +97,7 @@ class UnitTable {
   const Unit& at(const torch::nn::Module* module) const {
     auto found = index_.find(module);
     if (found == index_.end())
-      throw BadModel("run: this " + module->name() +
+      throw BadModel("run: this " + (module ? module->name() : "empty holder") +
                      " is not one of the model's units. Register it in "
                      "the model before the trainer is made.");
     return units_[found->second];

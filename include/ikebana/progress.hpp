@@ -48,6 +48,11 @@ class Progress {
     std::fflush(stderr);
     drawn_ = true, drawn_at_ = now;
   }
+  /// Makes room for a line of somebody else's.
+  void clear() {
+    if (drawn_) std::fputs("\r\033[K", stderr);
+    drawn_ = false;
+  }
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <ikebana/grammar/verdict.hpp>
+#include <memory>
 #include <tuple>
 #include <utility>
 
@@ -49,9 +50,12 @@ struct Declared;
 using Lambda = decltype([](auto& run, auto&, const auto&) { return run; });
 
 // Every word answers its axis.
-static_assert(answers<Precision<FP32>, axis::precision> && answers<Precision<TF32>, axis::precision>);
-static_assert(answers<Precision<BF16>, axis::precision> && answers<Precision<FP16>, axis::precision>);
-static_assert(answers<Checkpoint<Full>, axis::checkpoint> && answers<Checkpoint<Off>, axis::checkpoint>);
+static_assert(answers<Precision<FP32>, axis::precision> &&
+              answers<Precision<TF32>, axis::precision>);
+static_assert(answers<Precision<BF16>, axis::precision> &&
+              answers<Precision<FP16>, axis::precision>);
+static_assert(answers<Checkpoint<Full>, axis::checkpoint> &&
+              answers<Checkpoint<Off>, axis::checkpoint>);
 static_assert(answers<Accumulate<4>, axis::accumulate> && answers<Accumulate<>, axis::accumulate>);
 static_assert(answers<Offload<Off>, axis::offload> && answers<Shard<Off>, axis::shard>);
 static_assert(answers<Capture<Off>, axis::capture> && answers<Quantize<Off>, axis::quantize>);
@@ -74,11 +78,11 @@ static_assert(answers<BF16, void> && answers<Full, void> && answers<Memory, void
 static_assert(answers<const AdamW, void> && answers<AdamW&, void> && answers<AdamW*, void>);
 
 // What is left out has a default.
-static_assert(same<compose_t<>, Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>,
-                                         Checkpoint<Off>, Precision<FP32>, Prune<Off>, Quantize<Off>,
-                                         Accumulate<1>, Without<axis::objective>,
-                                         Without<axis::clip>, AdamW, ConstantLR,
-                                         Without<axis::average>, Freeze<Off>, Without<axis::device>>>);
+static_assert(
+    same<compose_t<>, Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>, Checkpoint<Off>,
+                               Precision<FP32>, Prune<Off>, Quantize<Off>, Accumulate<1>,
+                               Without<axis::objective>, Without<axis::clip>, AdamW, ConstantLR,
+                               Without<axis::average>, Freeze<Off>, Without<axis::device>>>);
 static_assert(same<compose_t<AdamW, Accumulate<1>, Precision<FP32>>, compose_t<>>);
 
 // Any order in, one order out.
@@ -112,8 +116,6 @@ static_assert(all_sort(std::make_index_sequence<orders.size()>{}));
 static_assert(!same<Mechanisms<compose_t<Accumulate<4>>>, Mechanisms<compose_t<Accumulate<8>>>>);
 
 // An axis that takes many keeps the order in which they were written.
-template <class... Observed>
-using first_of = compose_t<Observed..., AdamW>;
 template <class Recipe>
 struct observed;
 template <class First, class... Rest>
@@ -122,8 +124,10 @@ struct observed<Composed<First, Rest...>> {
 };
 template <class... Words>
 using observed_t = typename observed<compose_t<Words...>>::type;
-static_assert(same<observed_t<OwnObserve, AdamW, Observe<Memory>>, Many<OwnObserve, Observe<Memory>>>);
-static_assert(same<observed_t<Observe<Memory>, AdamW, OwnObserve>, Many<Observe<Memory>, OwnObserve>>);
+static_assert(
+    same<observed_t<OwnObserve, AdamW, Observe<Memory>>, Many<OwnObserve, Observe<Memory>>>);
+static_assert(
+    same<observed_t<Observe<Memory>, AdamW, OwnObserve>, Many<Observe<Memory>, OwnObserve>>);
 static_assert(same<observed_t<AdamW, OwnObserve>, Many<OwnObserve>> && same<observed_t<>, Many<>>);
 
 // The first cause hides its consequences: words, choices, pairs.
@@ -137,7 +141,21 @@ static_assert(same<verdict<Adam, SGD>, refuse::TwoOnOneAxis<axis::optimizer, Ada
 static_assert(same<verdict<Adam, Adam, SGD>, refuse::SameWordTwice<Adam>>);
 static_assert(same<verdict<Shard<Off>, Freeze<Off>, Offload<Off>>, refuse::Nothing>);
 static_assert(same<verdict<Freeze<Model>>, refuse::UnknownChoice<Freeze<Model>, Freeze<Off>>>);
-static_assert(same<verdict<Offload<Off, Full>>, refuse::UnknownChoice<Offload<Off, Full>, Offload<Off>>>);
+static_assert(
+    same<verdict<Offload<Off, Full>>, refuse::UnknownChoice<Offload<Off, Full>, Offload<Off>>>);
 static_assert(same<refuse::words_verdict_t<AdamW, int>, refuse::ModelMissing<AdamW>>);
+
+// A choice of the user's own is known by its axis.
+struct FP8;
+template <>
+struct ikebana::Precision<FP8> {
+  using axis = ikebana::axis::precision;
+};
+static_assert(same<verdict<Precision<FP8>>, refuse::Nothing>);
+static_assert(same<verdict<Checkpoint<FP8>>, refuse::UnknownCheckpoint<FP8>>);
+
+// The module behind what a user may call a model.
+static_assert(same<detail::impl_of_t<std::shared_ptr<Model>>, Model>);
+static_assert(same<detail::impl_of_t<Holder>, Model> && same<detail::impl_of_t<Model>, Model>);
 
 int main() {}

@@ -9,5 +9,6 @@ constexpr bool well = refuse::passed<refuse::words_verdict_t<Model, Words...>> &
                       sizeof(std::type_identity<compose_t<Words...>>) != 0;
 
 static_assert(well<AdamW>);
-static_assert(well<AdamW, Precision<BF16>, Checkpoint<Full>, Accumulate<4>, ClipGradNorm, Observe<Memory>>);
+static_assert(
+    well<AdamW, Precision<BF16>, Checkpoint<Full>, Accumulate<4>, ClipGradNorm, Observe<Memory>>);
 static_assert(well<SGD, CosineAnnealingLR, CrossEntropyLoss, Precision<FP16>, Accumulate<>, On>);

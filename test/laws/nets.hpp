@@ -14,6 +14,38 @@ struct PlayerImpl : torch::nn::Module {
 };
 TORCH_MODULE(Player);
 
+inline Player player(std::int64_t from, std::int64_t to, std::uint64_t seed) {
+  torch::manual_seed(seed);
+  return Player(from, to);
+}
+inline bool no_gradients(Player& model) {
+  for (const auto& p : model->parameters())
+    if (p.grad().defined()) return false;
+  return true;
+}
+
+/// What both players are given. `fake` has the generator's graph behind it.
+struct Play {
+  at::Tensor real, noise, fake;
+};
+inline Play play(int step) {
+  torch::manual_seed(static_cast<std::uint64_t>(step));
+  return {torch::randn({8, 2}) + 1, torch::randn({8, 3}), {}};
+}
+inline at::Tensor judges(at::Tensor real, at::Tensor fake) {
+  return at::softplus(-real).sum() + at::softplus(fake).sum();
+}
+inline at::Tensor fools(at::Tensor fake) { return at::softplus(-fake).sum(); }
+
+/// Gradient penalty between real and fake rows.
+template <class Critic>
+at::Tensor critic_loss(Critic&& critic, const Play& rows) {
+  auto between = (rows.real * 0.3 + rows.noise.narrow(1, 0, 2) * 0.7).requires_grad_();
+  auto slope = torch::autograd::grad({critic(between).sum()}, {between}, {}, true, true)[0];
+  return critic(rows.noise.narrow(1, 0, 2)).sum() - critic(rows.real).sum() +
+         10 * (slope.norm(2, 1) - 1).pow(2).sum();
+}
+
 using Carried = std::optional<std::tuple<at::Tensor, at::Tensor>>;
 struct CellImpl : torch::nn::Module {
   torch::nn::LSTM lstm{torch::nn::LSTMOptions(3, 8).batch_first(true)};

@@ -214,3 +214,18 @@ TEST_CASE("a schedule moves every group and the report tells it") {
     CHECK(test::worst_relative(parameters_of(model), parameters_of(hand)) <= 1e-12);
   }
 }
+
+TEST_CASE("a schedule counts attempts, also those that are skipped") {
+  LinearLR schedule{.start_factor = 1, .end_factor = 0, .total_iters = 20};
+  Trainer<Shapes, SGD, Pulls, LinearLR, Precision<FP16>> trainer(
+      Shapes(at::kDouble, /*mixed=*/true), SGD{.lr = 8}, schedule,
+      Precision<FP16>{.init_scale = 3e38, .growth_interval = 3});
+  int skipped = 0;
+  for (int s = 0; s < 20; ++s) {
+    auto report = trainer.step(torch::ones({1}));
+    skipped += report.skipped();
+    CHECK(report.learning_rate == doctest::Approx(rate_at(schedule, s)).epsilon(1e-14));
+  }
+  CHECK(skipped > 2);
+  CHECK(skipped < 18);
+}

@@ -217,6 +217,9 @@ TEST_CASE("attention: every form is the spelled-out attention, with its gradient
       CAPTURE(where);
       const auto got = sample.run(by(c.options, form));
       for (std::size_t i = 0; i < 4; ++i) CHECK(error(got[i], exact[i]) < 1e-12);
+      const at::NoGradGuard no_grad;
+      const auto& x = sample.inputs;
+      CHECK(same_bits(by(c.options, form)(x[0], x[1], x[2]), got[0]));
     }
   }
 }
@@ -371,7 +374,10 @@ TEST_CASE("attention: half precision can be differentiated again") {
   };
   const auto exact = penalty([&](auto& q, auto& k, auto& v) { return spelled(q, k, v, c.options); },
                              at::kDouble);
-  const auto got = penalty(by(c.options, AttentionForm::Composed), at::kBFloat16);
+  const auto composed = by(c.options, AttentionForm::Composed);
+  const auto got = penalty(composed, at::kBFloat16);
+  const Autocast scope(at::kBFloat16);
+  CHECK(same_bits(got, penalty(composed, at::kBFloat16)));
   for (std::size_t i = 0; i < 3; ++i) CHECK(error(got[i], exact[i]) < 0x1p-6);
 }
 

@@ -1,4 +1,4 @@
-// `NotAModel<Declared>` `not a module that is defined here` `include its definition`
+// `NotAModel<Declared>` `not a module that is defined here` `with its definition included`
 #include "net.hpp"
 
 struct Declared;

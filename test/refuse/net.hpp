@@ -1,10 +1,10 @@
 #pragma once
 // What every program here begins with, precompiled: the library, a batch, and models as users
 // write them.
-#include <ikebana.hpp>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/loss.h>
 #include <torch/optim/adamw.h>
+#include <ikebana.hpp>
 
 using namespace ikebana;
 

@@ -38,7 +38,7 @@ def is_fresh(made, depfile):
 
 
 def precompile(compiler, folder):
-    """Both compilers take net.hpp.gch for net.hpp. A copy elsewhere, since the source is read-only."""
+    """Both compilers take net.hpp.gch for net.hpp, which therefore has a twin beside it."""
     header, made, depfile = folder / "net.hpp", folder / "net.hpp.gch", folder / "net.d"
     if not header.exists():
         header.write_text(f'#include "{HERE / "net.hpp"}"\n')
@@ -164,8 +164,8 @@ def main():
     if command == "missing":
         return missing(compiler, *rest)
     folder = pathlib.Path(rest[0])
-    run = {"precompile": precompile, "alone": alone, "together": together, "twins": twins}[command]
-    return run(compiler, folder, *rest[1:])
+    commands = {"precompile": precompile, "alone": alone, "together": together, "twins": twins}
+    return commands[command](compiler, folder, *rest[1:])
 
 
 sys.exit(main())

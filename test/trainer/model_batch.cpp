@@ -203,7 +203,7 @@ TEST_CASE("batch: every tensor inside is cut in order, scalars and other values 
                    "name",
                    5};
   CHECK(rows(batch) == 7);
-  auto parts = split(batch, 3);
+  auto parts = ikebana::split(batch, 3);
   REQUIRE(parts.size() == 3);
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < 3; ++i) {
@@ -226,7 +226,7 @@ TEST_CASE("batch: tensors, tuples, pairs and examples, fewer rows than parts, an
   auto x = random({4, 3}), y = random({4, 5}, 2);
   auto sizes = [](const auto& batch, std::int64_t n) {
     std::vector<std::int64_t> all;
-    for (const auto& part : split(batch, n)) all.push_back(rows(part));
+    for (const auto& part : ikebana::split(batch, n)) all.push_back(rows(part));
     return all;
   };
   using Sizes = std::vector<std::int64_t>;
@@ -235,7 +235,7 @@ TEST_CASE("batch: tensors, tuples, pairs and examples, fewer rows than parts, an
   CHECK(sizes(std::pair(x, y), 4) == Sizes{1, 1, 1, 1});
   CHECK(sizes(torch::data::Example<>(x, y), 9) == Sizes{1, 1, 1, 1});
   CHECK(sizes(TimeFirst{random({2, 5}), random({3, 5})}, 2) == Sizes{3, 2});
-  CHECK(split(TimeFirst{x.t(), y.t()}, 2)[1].input.sizes() == at::IntArrayRef({3, 2}));
+  CHECK(ikebana::split(TimeFirst{x.t(), y.t()}, 2)[1].input.sizes() == at::IntArrayRef({3, 2}));
 }
 
 TEST_CASE("batch: however it is wrapped or cut, the update is that of the whole") {

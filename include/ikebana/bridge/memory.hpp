@@ -72,16 +72,15 @@ inline MemorySource& memory_source(c10::Device device) {
 /// the CPU the first counter puts a counting allocator in front of the present one for good: make
 /// it before other threads allocate. From then on each allocation costs some tens of nanoseconds
 /// and 64 bytes more, and exactly what was asked for through LibTorch is counted; scratch memory
-/// inside MKL and oneDNN is not. On accelerators these are LibTorch's own statistics, whose peak
-/// others may reset (rounded up to its block size). Copies share one peak. Throws ikebana::Error
-/// where nothing counts the device's memory.
+/// inside MKL and oneDNN is not. On accelerators these are LibTorch's own statistics, in whole
+/// blocks of its cache; whoever resets their peak without a counter resets it for all. Copies share
+/// one peak. Throws ikebana::Error where nothing counts the device's memory.
 class MemoryCounter {
  public:
   explicit MemoryCounter(c10::Device device)
       : watch_(std::make_shared<Attached>(memory_source(with_index(device)))) {}
 
-  /// Bytes; on the CPU below zero never, and without what was allocated before the first counter
-  /// (see `counted`).
+  /// Bytes; on the CPU without what was allocated before the first counter (see `counted`).
   int64_t now() const { return watch_->source.now(); }
   /// The most bytes since this counter was made or its peak was last reset.
   int64_t peak() const { return watch_->source.peak(watch_->watch); }

@@ -34,9 +34,10 @@ concept well_made = std::is_base_of_v<Hooks, Mechanism<Policy>> &&
                       { m.values } -> std::same_as<Policy&>;
                     };
 template <class M>
-concept hooks_fit = requires(M m, const M& same, const Unit& unit, const UnitTable& table, Tensors t,
-                             const at::Tensor& loss, const Masters& masters, Gradients& gradients,
-                             const Gradients& done, Report& report, Archive& archive) {
+concept hooks_fit = requires(M m, const M& same, const Unit& unit, const UnitTable& table,
+                             Tensors t, const at::Tensor& loss, const Masters& masters,
+                             Gradients& gradients, const Gradients& done, Report& report,
+                             Archive& archive) {
   m.attach(c10::Device(c10::kCPU), table);
   m.may_travel(true), m.scale(loss), m.unscale(gradients);
   m.rest(unit, t), m.gather(unit, t), m.reduce(unit, t);

@@ -1,7 +1,6 @@
 #pragma once
 // Any order in, one order out: the words of a recipe, sorted by axis, defaults filled in.
 #include <boost/hana/filter.hpp>
-#include <boost/hana/fold_left.hpp>
 #include <boost/hana/transform.hpp>
 #include <boost/hana/tuple.hpp>
 #include <boost/hana/type.hpp>
@@ -55,18 +54,29 @@ struct answer<Axis> {
   using type = typename Axis::fallback;
 };
 
+template <class Axis>
+struct answers {
+  template <class Policy>
+  constexpr auto operator()(Policy) const {
+    return hana::bool_c<std::is_same_v<axis_of_t<typename Policy::type>, Axis>>;
+  }
+};
+template <class Axis>
+struct answered {
+  template <class... Policies>
+  constexpr auto operator()(Policies...) const {
+    return hana::type_c<typename answer<Axis, typename Policies::type...>::type>;
+  }
+};
+
 template <class... Policies>
 constexpr auto compose() {
-  constexpr auto written = hana::tuple_t<Policies...>;
-  return hana::transform(wrapping_order, [=](auto axis) {
+  return hana::transform(wrapping_order, [](auto axis) {
     using Axis = typename decltype(axis)::type;
-    auto mine = hana::filter(written, [](auto policy) {
-      using Policy = typename decltype(policy)::type;
-      return hana::bool_c<std::is_same_v<axis_of_t<Policy>, Axis>>;
-    });
-    return hana::unpack(mine, [](auto... policies) {
-      return hana::type_c<typename answer<Axis, typename decltype(policies)::type...>::type>;
-    });
+    if constexpr ((std::is_same_v<axis_of_t<Policies>, Axis> || ...))
+      return hana::unpack(hana::filter(hana::tuple_t<Policies...>, answers<Axis>{}),
+                          answered<Axis>{});
+    else return hana::type_c<typename answer<Axis>::type>;
   });
 }
 

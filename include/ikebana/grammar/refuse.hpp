@@ -41,10 +41,11 @@ struct ModelMissing {
 };
 template <class Model, class Other>
 struct SecondModel {
-  static_assert(possible<Model, Other>,
-                "ikebana: a trainer trains one model, and the second of these types is another. "
-                "Make a trainer for each, or one module that holds both; a model that only helps "
-                "belongs into an objective: a lambda (run, model, batch) -> Loss that captures it.");
+  static_assert(
+      possible<Model, Other>,
+      "ikebana: a trainer trains one model, and the second of these types is another. "
+      "Make a trainer for each, or one module that holds both; a model that only helps "
+      "belongs into an objective: a lambda (run, model, batch) -> Loss that captures it.");
 };
 template <class Policy, class Axis>
 struct NotAnAxis {
@@ -104,13 +105,14 @@ struct NotAModel {
   static_assert(possible<Model>,
                 "ikebana: the first argument is not a module that is defined here. Give a holder "
                 "made by TORCH_MODULE, a std::shared_ptr to a module, or a type derived from "
-                "torch::nn::Module, and include its definition.");
+                "torch::nn::Module; without const or &, and with its definition included.");
 };
 template <class Model, class Written>
 struct BadUnits {
-  static_assert(possible<Model, Written>,
-                "ikebana: the `units` of this model are not a list of module types. "
-                "Write `using units = ikebana::Units<Block>;` with the modules that `run` is given.");
+  static_assert(
+      possible<Model, Written>,
+      "ikebana: the `units` of this model are not a list of module types. "
+      "Write `using units = ikebana::Units<Block>;` with the modules that `run` is given.");
 };
 template <class Model>
 struct NoLoss {
@@ -143,10 +145,11 @@ struct ForwardWithoutRun {
 };
 template <class Model, class Input>
 struct ForwardTakesOtherArguments {
-  static_assert(possible<Model, Input>,
-                "ikebana: the `forward` of this model cannot be called with the batch's input "
-                "alone, as this objective does. "
-                "Write the objective as a lambda (run, model, batch) -> Loss that calls the model.");
+  static_assert(
+      possible<Model, Input>,
+      "ikebana: the `forward` of this model cannot be called with the batch's input "
+      "alone, as this objective does. "
+      "Write the objective as a lambda (run, model, batch) -> Loss that calls the model.");
 };
 template <class Model, class Batch>
 struct LossTakesOtherArguments {
@@ -162,10 +165,11 @@ struct ObjectiveTakesOtherArguments {
 };
 template <class Batch>
 struct NoInputOrTarget {
-  static_assert(possible<Batch>,
-                "ikebana: this objective needs a batch with `input` and `target` (or data, x; "
-                "label, y; or a pair). "
-                "Name the fields so, or write the objective as a lambda (run, model, batch) -> Loss.");
+  static_assert(
+      possible<Batch>,
+      "ikebana: this objective needs a batch with `input` and `target` (or data, x; "
+      "label, y; or a pair). "
+      "Name the fields so, or write the objective as a lambda (run, model, batch) -> Loss.");
 };
 template <class Result>
 struct NotALoss {
@@ -193,10 +197,11 @@ struct BadMechanism {
 };
 template <class Policy>
 struct HookTakesOtherArguments {
-  static_assert(possible<Policy>,
-                "ikebana: the Mechanism of this policy has a hook whose parameters are not those of "
-                "the hook of that name in ikebana::Hooks, so no step could call it. "
-                "Write it as ikebana/hooks.hpp does.");
+  static_assert(
+      possible<Policy>,
+      "ikebana: the Mechanism of this policy has a hook whose parameters are not those of "
+      "the hook of that name in ikebana::Hooks, so no step could call it. "
+      "Write it as ikebana/hooks.hpp does.");
 };
 template <class Policy>
 struct MayThrowInUpdate {
@@ -223,8 +228,9 @@ struct ValueNotInRecipe {
 };
 template <class Value>
 struct ValueTwice {
-  static_assert(possible<Value>,
-                "ikebana: two values were given for this word, and one would be ignored. Give one.");
+  static_assert(
+      possible<Value>,
+      "ikebana: two values were given for this word, and one would be ignored. Give one.");
 };
 template <class Policy>
 struct ValueMissing {

@@ -1,6 +1,5 @@
 #pragma once
 // How a model says what its units are, and how its module type is found behind a holder.
-#include <memory>
 #include <type_traits>
 
 namespace ikebana {
@@ -29,9 +28,13 @@ template <class Model>
 struct impl_of {
   using type = Model;
 };
-template <class Module>
-struct impl_of<std::shared_ptr<Module>> {
-  using type = Module;
+template <class Pointer>  // a std::shared_ptr, whose header would take as long as all of this
+  requires requires(const Pointer& p) {
+    typename Pointer::element_type;
+    p.use_count();
+  }
+struct impl_of<Pointer> {
+  using type = typename Pointer::element_type;
 };
 template <class Holder>
   requires requires { typename Holder::ContainedType; }

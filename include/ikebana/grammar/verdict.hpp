@@ -40,8 +40,9 @@ concept complete = requires { sizeof(Type); };
 template <class Type>
 concept policy = !std::is_void_v<axis_of_t<Type>>;
 template <class Type>
-concept module_type = complete<detail::impl_of_t<Type>> &&
-                      std::is_base_of_v<torch::nn::Module, detail::impl_of_t<Type>>;
+concept module_type =
+    std::is_same_v<Type, std::remove_cvref_t<Type>> && complete<detail::impl_of_t<Type>> &&
+    std::is_base_of_v<torch::nn::Module, detail::impl_of_t<Type>>;
 
 // The word that was likely meant; void where one cannot tell.
 template <class Written>
@@ -82,7 +83,8 @@ struct choice {
 template <class T, class... Known> inline constexpr bool among = (std::is_same_v<T, Known> || ...);
 template <class P> concept users_own = requires { typename P::axis; };
 template <class P>
-concept has_only_off = among<P, Shard<Off>, Offload<Off>, Capture<Off>, Quantize<Off>, Prune<Off>, Freeze<Off>>;
+concept has_only_off =
+    among<P, Shard<Off>, Offload<Off>, Capture<Off>, Quantize<Off>, Prune<Off>, Freeze<Off>>;
 template <class N> requires(!among<N, FP32, TF32, BF16, FP16> && !users_own<Precision<N>>)
 struct choice<Precision<N>> { using type = UnknownPrecision<N>; };
 template <class W> requires(!among<W, Full, Off> && !users_own<Checkpoint<W>>)
@@ -92,7 +94,8 @@ struct choice<Observe<W>> { using type = UnknownObserve<W>; };
 template <std::int64_t N> requires(N < 1 && N != Dynamic)
 struct choice<Accumulate<N>> { using type = EmptyAccumulate<N>; };
 template <template <class...> class Word, class... W>
-  requires(has_only_off<Word<Off>> && !std::is_same_v<Word<W...>, Word<Off>> && !users_own<Word<W...>>)
+  requires(has_only_off<Word<Off>> && !std::is_same_v<Word<W...>, Word<Off>> &&
+           !users_own<Word<W...>>)
 struct choice<Word<W...>> { using type = UnknownChoice<Word<W...>, Word<Off>>; };
 // clang-format on
 
@@ -130,8 +133,9 @@ struct clash {
   using type = Nothing;
 };
 template <class Word, class... Later>
-struct clash<Word, Later...> : first<typename first<typename decltype(pair<Word, Later>())::type...>::type,
-                                     typename clash<Later...>::type> {};
+struct clash<Word, Later...>
+    : first<typename first<typename decltype(pair<Word, Later>())::type...>::type,
+            typename clash<Later...>::type> {};
 
 template <class Model, class... Words>
 consteval auto words() {
@@ -151,9 +155,8 @@ consteval auto model() {
   constexpr bool objective = (std::is_same_v<axis_of_t<Words>, axis::objective> || ...);
   if constexpr (!objective && !detail::has_loss<Model>) return is<NoLoss<Model>>{};
   else
-    return is<typename first<
-        std::conditional_t<needs_units<Words> && !detail::shows_units<Model>,
-                           NeedsUnits<Words, Model>, Nothing>...>::type>{};
+    return is<typename first<std::conditional_t<needs_units<Words> && !detail::shows_units<Model>,
+                                                NeedsUnits<Words, Model>, Nothing>...>::type>{};
 }
 
 /// What is wrong with the words of a recipe, as a type whose instantiation says it; `Nothing` if

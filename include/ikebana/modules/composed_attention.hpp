@@ -75,7 +75,8 @@ struct AttentionBias {
 /// Attention as matrix products and a softmax, with its own backward; differentiable again.
 /// Scores are in single precision whatever the inputs' type: rounded to half precision they would
 /// cost the weights as many digits as the scores are large. Costs: the weights are kept for
-/// backward in the inputs' type (H * T * S), with dropout one byte more for each.
+/// backward in the inputs' type (H * T * S), with dropout one byte more for each. Autocast leaves
+/// its products alone, since they write into given tensors.
 ///
 /// query (B, H, T, E), key (B, G, S, E), value (B, G, S, Ev), H a multiple of G, nothing empty;
 /// mask bool or additive, broadcastable to (B, H, T, S), without gradient.
@@ -86,7 +87,6 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
   static at::Tensor forward(Context* context, const at::Tensor& query, const at::Tensor& key,
                             const at::Tensor& value, const std::optional<at::Tensor>& mask,
                             bool is_causal, double scale, double dropout_p, bool training) {
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const AttentionBatch batch(query, key);
     const auto type = query.scalar_type(), wide = wide_type(query);
     const AttentionBias bias(query, key, mask, is_causal, wide);
@@ -117,7 +117,6 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
   }
 
   static Tensors backward(Context* context, const Tensors& gradients) {
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const auto saved = context->get_saved_variables();
     return at::GradMode::is_enabled() ? again(*context, saved, gradients[0])
                                       : once(*context, saved, gradients[0]);
@@ -170,6 +169,7 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
 
   // With create_graph: the same derivative in operators that autograd follows again.
   static Tensors again(Context& context, const Tensors& saved, const at::Tensor& gradient) {
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const auto &query = saved[0], &key = saved[1], &value = saved[2], &keep = saved[5];
     const auto mask = saved[3].defined() ? std::optional(saved[3]) : std::nullopt;
     const auto scale = context.saved_data["scale"].toDouble();

@@ -4,8 +4,8 @@
 namespace ikebana {
 
 /// Any callable (run, model, batch) -> Loss is an objective: a lambda, a function, a functor. Its
-/// member `count(model, batch)`, if it has one, tells the count before the first backward. One that is
-/// no template takes a `Runner&`.
+/// member `count(model, batch)`, if it has one, tells the count before the first backward. One that
+/// is no template takes a `Runner&`.
 template <class F>
   requires(std::is_same_v<axis_of_t<F>, axis::objective> &&
            (detail::callable_class<F> || std::is_pointer_v<F>))

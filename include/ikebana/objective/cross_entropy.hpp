@@ -45,7 +45,8 @@ struct Mechanism<CrossEntropyLoss> : Hooks {
     at::Tensor kept = target != values.ignore_index;
     if (!values.weight.defined()) return kept.sum();
     at::Tensor weight = values.weight.to(target.device());
-    return (weight.index({target.clamp_min(0)}) * kept).sum();
+    at::Tensor known = target.masked_fill(kept.logical_not(), 0);  // ignore_index is no class
+    return (weight.index({known}) * kept).sum();
   }
   std::string describe() const {
     return "ignore_index=" + std::to_string(values.ignore_index) +

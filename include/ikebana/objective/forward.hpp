@@ -14,8 +14,11 @@ consteval auto forward_refusal() {
     constexpr bool takes_run = requires(Run& run, Model& model, const Input& input) {
       model->forward(run, input);
     };
-    constexpr bool takes_input = requires(Model& model, const Input& input) { model->forward(input); };
-    if constexpr (std::is_same_v<Units, Children> || takes_run) return refuse::is<refuse::Nothing>{};
+    constexpr bool takes_input = requires(Model& model, const Input& input) {
+      model->forward(input);
+    };
+    if constexpr (std::is_same_v<Units, Children> || takes_run)
+      return refuse::is<refuse::Nothing>{};
     else if constexpr (!takes_input)
       return refuse::is<refuse::ForwardTakesOtherArguments<impl_of_t<Model>, Input>>{};
     else if constexpr (!std::is_void_v<Units>)

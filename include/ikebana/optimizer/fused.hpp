@@ -72,9 +72,12 @@ class Fused : public Hooks {
     std::map<float, at::Tensor> shared;
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       const std::string& name = masters.names[i];
-      archive.optional(name + ".step", steps_[i], new_step(masters.values[i]));
-      for (std::size_t k = 0; k < slots.size(); ++k)
-        archive.optional(name + "." + slots[k], state_[k][i], masters.values[i]);
+      bool began = archive.optional(name + ".step", steps_[i], new_step(masters.values[i]));
+      for (std::size_t k = 0; k < slots.size(); ++k) {
+        std::string slot = name + "." + slots[k];
+        if (archive.optional(slot, state_[k][i], masters.values[i]) != began)
+          archive.missing(began ? slot : name + ".step");
+      }
       if (!archive.loading()) continue;
       fresh_[i] = !steps_[i].defined() || number(steps_[i]) == 0;
       if (steps_[i].defined())

@@ -26,23 +26,19 @@ class Archive {
     if (mode_ == Mode::Load) t.detach().copy_(from);
   }
   /// A tensor made on first use, in the memory layout of `like`; absent where it was not made yet.
-  void optional(const std::string& name, at::Tensor& t, const at::Tensor& like) {
+  /// Tells whether it was there.
+  bool optional(const std::string& name, at::Tensor& t, const at::Tensor& like) {
     if (mode_ == Mode::Save) {
       if (t.defined()) dict_[prefix_ + name] = t.detach().clone();
-    } else if (!dict_.count(prefix_ + name)) {
-      if (mode_ == Mode::Load) t = at::Tensor();
-    } else {
-      const at::Tensor& from = find(name, like.sizes(), like.scalar_type());
-      if (mode_ == Mode::Load) t = at::empty_like(like).copy_(from);
+      return t.defined();
     }
-  }
-  /// Tensors whose shape and type are free, such as a generator's state.
-  void any(const std::string& name, at::Tensor& t) {
-    if (mode_ == Mode::Save) return void(dict_[prefix_ + name] = t.clone());
-    auto found = dict_.find(prefix_ + name);
-    if (found == dict_.end()) missing(name);
-    used_.insert(found->first);
-    if (mode_ == Mode::Load) t = found->second.clone();
+    if (!dict_.count(prefix_ + name)) {
+      if (mode_ == Mode::Load) t = at::Tensor();
+      return false;
+    }
+    const at::Tensor& from = find(name, like.sizes(), like.scalar_type());
+    if (mode_ == Mode::Load) t = at::empty_like(like).copy_(from);
+    return true;
   }
   template <class Number>
     requires std::is_arithmetic_v<Number>
@@ -53,6 +49,12 @@ class Archive {
     if (mode_ == Mode::Load) value = from.template item<Number>();
   }
 
+  /// Throws BadState: `name` should be there.
+  [[noreturn]] void missing(const std::string& name) const {
+    throw BadState("restore: `" + prefix_ + name +
+                   "` is missing from the state. Restore into the "
+                   "recipe and model that the state was taken from.");
+  }
   bool loading() const { return mode_ == Mode::Load; }
   /// Names from here on begin with `prefix`.
   void under(const std::string& prefix) { prefix_ = prefix + "."; }
@@ -66,11 +68,6 @@ class Archive {
   }
 
  private:
-  [[noreturn]] void missing(const std::string& name) const {
-    throw BadState("restore: `" + prefix_ + name +
-                   "` is missing from the state. Restore into the "
-                   "recipe and model that the state was taken from.");
-  }
   const at::Tensor& find(const std::string& name, at::IntArrayRef sizes, at::ScalarType type) {
     auto found = dict_.find(prefix_ + name);
     if (found == dict_.end()) missing(name);
