@@ -1,9 +1,7 @@
 #pragma once
 // A real mechanism that moves parameters: masters rest in double precision elsewhere, units compute
 // with float copies. And the same training written out by hand.
-#include "test.hpp"
-
-#include <ikebana.hpp>
+#include "compare.hpp"
 
 namespace test {
 
@@ -13,12 +11,6 @@ template <bool Keeps = false, bool Flat = false>
 struct Masters64 {
   using axis = ikebana::axis::offload;
 };
-
-inline bool no_gradients(const torch::nn::Module& model) {
-  for (auto p : model.parameters())
-    if (p.mutable_grad().defined()) return false;
-  return true;
-}
 
 /// What all working copies hold, counted by their own memory; and where to fail.
 struct Depot {

@@ -99,8 +99,7 @@ inline Twice twice() {
 }
 
 inline Sample sample(int seed, bool skip = false, Look look = Look::No) {
-  auto generator = at::detail::createCPUGenerator(std::uint64_t(seed));
-  return {at::randn({4, 6}, generator), at::randn({4, 6}, generator), skip, look};
+  return {random({4, 6}, seed), random({4, 6}, seed + 100), skip, look};
 }
 inline std::vector<Sample> samples() {
   return {sample(1), sample(2, true), sample(3, false, Look::First), sample(4, false, Look::Second),
@@ -111,11 +110,6 @@ using Away = test::Masters64<>;
 using AwayKept = test::Masters64<true>;
 using AwayFlat = test::Masters64<false, true>;
 
-inline std::vector<at::Tensor> values_of(const Net& model) {
-  std::vector<at::Tensor> all;
-  for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
-  return all;
-}
 template <class Policies>
 struct trainer_with;
 template <class... Ps>
@@ -124,12 +118,5 @@ struct trainer_with<std::tuple<Ps...>> {
 };
 template <class Policies>
 using trainer_of = typename trainer_with<Policies>::type;
-
-inline bool same(const ikebana::StateDict& a, const ikebana::StateDict& b) {
-  if (a.size() != b.size()) return false;
-  for (const auto& [name, tensor] : a)
-    if (!b.count(name) || !test::same_bits(tensor, b.at(name))) return false;
-  return true;
-}
 
 }  // namespace test::mixed

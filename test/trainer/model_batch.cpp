@@ -1,11 +1,11 @@
 // Models, batches and objectives in every form that a trainer takes.
 #include "test.hpp"
 
-#include <ikebana.hpp>
-
+#include "compare.hpp"
 #include "runner_net.hpp"
 
 using namespace ikebana;
+using test::random, test::values_of;
 using test::same_bits;
 
 namespace {
@@ -40,15 +40,6 @@ template <class Net>
 Net made() {
   torch::manual_seed(0);
   return Net();
-}
-template <class Holder>
-std::vector<at::Tensor> values_of(const Holder& model) {
-  std::vector<at::Tensor> all;
-  for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
-  return all;
-}
-at::Tensor random(at::IntArrayRef sizes, int seed = 1) {
-  return at::randn(sizes, at::detail::createCPUGenerator(std::uint64_t(seed)));
 }
 Rows classes(std::int64_t n = 6) { return {random({n, 3}), at::arange(n) % 5}; }
 

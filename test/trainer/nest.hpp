@@ -26,8 +26,7 @@ struct Rows {
   at::Tensor input, target;
 };
 inline Rows rows_of(int seed, std::int64_t n = 4) {
-  auto generator = at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed));
-  return {at::randn({n, 3}, generator), at::randn({n, 1}, generator)};
+  return {random({n, 3}, seed), random({n, 1}, seed + 100)};
 }
 
 struct InnerImpl : torch::nn::Module {
@@ -63,14 +62,6 @@ TORCH_MODULE(Nest);
 inline Nest nest() {
   torch::manual_seed(0);
   return Nest();
-}
-
-/// Copies of a module's parameters.
-template <class Holder>
-std::vector<at::Tensor> values_of(const Holder& model) {
-  std::vector<at::Tensor> all;
-  for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
-  return all;
 }
 
 }  // namespace test

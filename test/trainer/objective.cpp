@@ -1,13 +1,14 @@
 // What is minimised, what it is divided by, and what a report tells of it.
 #include "test.hpp"
 
-#include <ikebana.hpp>
 #include <sstream>
 
+#include "compare.hpp"
 #include "runner_net.hpp"
 
 using namespace ikebana;
 using test::contains;
+using test::random;
 using Rows = test::Pairs;
 namespace F = torch::nn::functional;
 
@@ -27,9 +28,6 @@ Net net(bool by_sequence = false) {
   Net model;
   model->by_sequence = by_sequence;
   return model;
-}
-at::Tensor random(at::IntArrayRef sizes, int seed = 1) {
-  return at::randn(sizes, at::detail::createCPUGenerator(std::uint64_t(seed)));
 }
 auto near(double value) { return doctest::Approx(value).epsilon(1e-6); }
 

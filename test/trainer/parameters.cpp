@@ -6,7 +6,7 @@
 
 using namespace ikebana;
 using namespace test::mixed;
-using test::depot;
+using test::depot, test::same, test::values_of;
 
 namespace {
 

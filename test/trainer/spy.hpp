@@ -1,9 +1,7 @@
 #pragma once
 // A policy for any axis that writes down every hook it is asked, throws where it is told to, and
 // otherwise answers as its axis's null choice or default does.
-#include "test.hpp"
-
-#include <ikebana.hpp>
+#include "compare.hpp"
 
 namespace test {
 

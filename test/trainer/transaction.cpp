@@ -7,7 +7,7 @@
 using namespace ikebana;
 using namespace test::mixed;
 using test::Bomb;
-using test::depot;
+using test::depot, test::same, test::values_of;
 using test::journal;
 
 namespace {
@@ -32,7 +32,7 @@ void blow(Trainer& trainer, const Batch& batch, std::size_t fuse) {
     CAPTURE(name);
     CHECK(test::same_bits(tensor, after.at(name)));
   }
-  CHECK(test::no_gradients(*trainer.model()));
+  CHECK(test::no_gradients(trainer.model()));
 }
 
 /// What one more step asks before it commits.
@@ -137,7 +137,7 @@ TEST_CASE(
   CHECK(test::contains(message, "step 1, microbatch 2 of 3"));
   CHECK(test::contains(message, "Nothing was updated"));
   CHECK(same(trainer.state(), before));
-  CHECK(test::no_gradients(*trainer.model()));
+  CHECK(test::no_gradients(trainer.model()));
   trainer.step(test::rows_of(4)), unharmed.step(test::rows_of(4));
   CHECK(same(trainer.state(), unharmed.state()));
 }
@@ -148,12 +148,12 @@ TEST_CASE("transaction: outputs that cannot be joined are an error before the up
     return Loss{y.sum(), y.numel(), batch.target};
   };
   Trainer trainer{test::nest(), outputs};
-  const auto before = test::values_of(trainer.model());
+  const auto before = values_of(trainer.model());
   auto wide = test::rows_of(2);
   wide.target = at::ones({4, 2});
   CHECK_THROWS_AS(trainer.step(std::vector{test::rows_of(1), wide}), StepFailed);
   CHECK(trainer.steps() == 0);
-  CHECK(test::same_bits(test::values_of(trainer.model()), before));
+  CHECK(test::same_bits(values_of(trainer.model()), before));
 }
 
 TEST_CASE_TEMPLATE("transaction: a step that throws leaves no unit gathered, and can be made again",
@@ -173,7 +173,7 @@ TEST_CASE_TEMPLATE("transaction: a step that throws leaves no unit gathered, and
     CHECK(depot.live == resting);
     CHECK(same(trainer.state(), before));
     CHECK(test::same_bits(values_of(model), seen));
-    CHECK(test::no_gradients(*model));
+    CHECK(test::no_gradients(model));
     ++failures;
   };
   auto boom = [](const at::Tensor&) -> at::Tensor { throw std::runtime_error("no backward"); };

@@ -2,13 +2,14 @@
 // once.
 #include "test.hpp"
 
-#include <ikebana.hpp>
 #include <thread>
 
+#include "compare.hpp"
 #include "runner_net.hpp"
 
 using namespace ikebana;
 using test::contains;
+using test::random, test::values_of;
 using Rows = test::Pairs;
 
 namespace {
@@ -28,20 +29,10 @@ Net net(int seed = 0) {
   torch::manual_seed(seed);
   return Net();
 }
-at::Tensor random(at::IntArrayRef sizes, int seed) {
-  return at::randn(sizes, at::detail::createCPUGenerator(std::uint64_t(seed)));
-}
 Rows batch(int seed, std::int64_t n = 8) { return {random({n, 3}, seed), at::arange(n) % 5}; }
 std::vector<Rows> data(int n = 6) {
   std::vector<Rows> all;
   for (int i = 0; i < n; ++i) all.push_back(batch(i));
-  return all;
-}
-template <class Holder>
-std::vector<at::Tensor> values_of(const Holder& model) {
-  std::vector<at::Tensor> all;
-  for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
-  for (const auto& b : model->buffers()) all.push_back(b.clone());
   return all;
 }
 using Classifier = Trainer<Net, CrossEntropyLoss, SGD>;
@@ -71,7 +62,7 @@ TEST_CASE("evaluate: no gradients, evaluation mode, each module's own mode back,
   CHECK((model->is_training() && model->w->is_training() && model->drop->is_training()));
   CHECK(!model->norm->is_training());
   CHECK(trainer.steps() == 1);
-  for (const auto& p : model->parameters()) CHECK(!p.grad().defined());
+  CHECK(test::no_gradients(model));
 
   model->eval();
   at::Tensor sum = at::zeros({}, at::kDouble), hits = at::zeros({}, at::kLong);

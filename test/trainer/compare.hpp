@@ -1,5 +1,5 @@
 #pragma once
-// Is an error of the right class, does it say what it should, and is nothing changed by it?
+// What tests of the trainer compare: bits of models and of states, and what errors say.
 #include "test.hpp"
 
 #include <ikebana.hpp>
@@ -7,7 +7,32 @@
 
 namespace test {
 
+/// Copies of a model's parameters and buffers.
+template <class Holder>
+std::vector<at::Tensor> values_of(const Holder& model) {
+  std::vector<at::Tensor> all;
+  for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
+  for (const auto& b : model->buffers()) all.push_back(b.clone());
+  return all;
+}
+template <class Holder>
+bool no_gradients(const Holder& model) {
+  for (auto p : model->parameters())
+    if (p.mutable_grad().defined()) return false;
+  return true;
+}
+inline bool same(const ikebana::StateDict& a, const ikebana::StateDict& b) {
+  if (a.size() != b.size()) return false;
+  for (const auto& [name, tensor] : a)
+    if (!b.count(name) || !same_bits(tensor, b.at(name))) return false;
+  return true;
+}
+inline at::Tensor random(at::IntArrayRef sizes, int seed = 1) {
+  return at::randn(sizes, at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed)));
+}
+
 using Words = std::vector<const char*>;
+
 /// `f` throws an E that says all of this; empty where it does, else what is wrong.
 template <class E, class F>
 std::string told(F&& f, const Words& words) {
@@ -22,15 +47,8 @@ std::string told(F&& f, const Words& words) {
     return std::string("another family: ") + error.what();
   }
   for (const char* word : words)
-    if (!test::contains(message, word)) return "no `" + std::string(word) + "` in: " + message;
+    if (!contains(message, word)) return "no `" + std::string(word) + "` in: " + message;
   return {};
-}
-
-inline bool same(const ikebana::StateDict& a, const ikebana::StateDict& b) {
-  if (a.size() != b.size()) return false;
-  for (const auto& [name, tensor] : a)
-    if (!b.count(name) || !test::same_bits(tensor, b.at(name))) return false;
-  return true;
 }
 
 /// The same, and the trainer is as before: its bits, no gradients, ready for the next step.
@@ -40,9 +58,9 @@ std::string undone(Trainer& trainer, const Batch& good, F&& f, const Words& word
   std::string wrong = told<E>(f, words);
   if (!wrong.empty()) return wrong;
   if (!same(trainer.state(), before)) return "the state changed";
-  for (const auto& p : trainer.model()->parameters())
-    if (p.grad().defined()) return "a gradient stayed";
+  if (!no_gradients(trainer.model())) return "a gradient stayed";
   trainer.step(good);
   return same(trainer.state(), before) ? "the next step did nothing" : "";
 }
+
 }  // namespace test
