@@ -40,21 +40,19 @@ int main() {
 
   double best = std::numeric_limits<double>::infinity();
   int since_best = 0;
-  History history = trainer.fit(
-      training, {
-                    .epochs = 60,
-                    .validate = validation,
-                    .metrics = {Accuracy{}},
-                    .on_epoch =
-                        [&](const Epoch& epoch) {
-                          since_best = epoch.validation->loss < best ? 0 : since_best + 1;
-                          best = std::min(best, epoch.validation->loss);
-                          std::cout << "epoch " << epoch.epoch << "  loss " << epoch.loss
-                                    << "  validation " << epoch.validation->loss << "  accuracy "
-                                    << (*epoch.validation)["accuracy"] << '\n';
-                        },
-                    .stop = [&] { return since_best == 5; },
-                });
+  auto watch = [&](const Epoch& epoch) {
+    since_best = epoch.validation->loss < best ? 0 : since_best + 1;
+    best = std::min(best, epoch.validation->loss);
+    std::cout << "epoch " << epoch.epoch << "  loss " << epoch.loss << "  validation "
+              << epoch.validation->loss << "  accuracy " << (*epoch.validation)["accuracy"] << '\n';
+  };
+  auto enough = [&] { return since_best == 5; };
+  History history = trainer.fit(training, {.epochs = 60,
+                                           .validate = validation,
+                                           .metrics = {Accuracy{}},
+                                           .on_epoch = watch,
+                                           .stop = enough});
+
   std::cout << "stopped after " << history.size() << " of 60 epochs\n";
   return best < history[0].validation->loss / 3 && history.size() < 60 ? 0 : 1;
 }

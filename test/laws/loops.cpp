@@ -179,6 +179,20 @@ TEST_CASE("a frozen backbone stays as it is and its head equals the loop written
   });
 }
 
+TEST_CASE("parameters frozen and thawed between steps move when they are trained") {
+  auto model = language();
+  Trainer<Language, SGD> trainer(model, SGD{.lr = 0.5});
+  std::vector<at::Tensor> all = model->parameters();
+  auto data = texts(6);
+  for (std::size_t s = 0; s < data.size(); ++s) {
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].set_requires_grad(i % 2 == s % 2);
+    auto before = parameters_of(model);
+    trainer.step(data[s]);
+    for (std::size_t i = 0; i < all.size(); ++i)
+      CHECK(test::same_bits(all[i], before[i]) == (i % 2 != s % 2));
+  }
+}
+
 TEST_CASE("a step equals the loop written by hand to the bit, with no word and with all") {
   std::vector<double> norms;
   CHECK(test::same_bits(trained(Trainer<Language>(language(), AdamW{.lr = 1e-2}), texts(5)),

@@ -130,8 +130,8 @@ def alone(compiler, folder, *programs):
 def compile_all(compiler, folder, name, programs, *arguments):
     """Names in the programs differ, so that they fit into one unit; `main` is renamed."""
     unit = folder / f"{name}.cpp"
-    unit.write_text("".join(f'#define main {pathlib.Path(p).stem}\n#include "{p}"\n#undef main\n'
-                            for p in programs))
+    unit.write_text("".join(f'#define main {p.stem}\n#include "{p}"\n#undef main\n'
+                            for p in map(pathlib.Path.resolve, map(pathlib.Path, programs))))
     return compile_with(compiler, folder, "-include", folder / "net.hpp", "-fsyntax-only",
                         *arguments, "-Wno-return-type", unit)
 

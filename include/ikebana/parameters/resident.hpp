@@ -33,9 +33,11 @@ class Resident {
   }
   /// Gradients of this trainer's parameters and of no others; of those that require one now.
   void backward(const at::Tensor& root) {
-    std::size_t trained = 0;
-    for (const auto& p : masters_.values) trained += p.requires_grad();
-    if (trained != trained_.size()) choose_trained();
+    std::size_t n = 0;
+    bool same = true;  // a user may freeze one parameter and thaw another between steps
+    for (const auto& p : masters_.values)
+      if (p.requires_grad()) same = n < trained_.size() && trained_[n].is_same(p) && same, ++n;
+    if (!same || n != trained_.size()) choose_trained();
     torch::autograd::backward({root}, {}, {}, false, trained_);
   }
   void publish() noexcept {}
