@@ -17,45 +17,6 @@ void step_by_hand(torch::nn::Module& model, hand::FusedAdamW& optimizer, at::Ten
   model.zero_grad();
 }
 
-constexpr double max_norm = 4.5;
-
-template <class Model>
-Tensors language_by_hand(Model model, bool full, std::vector<double>& norms) {
-  hand::FusedAdamW optimizer(*model, 1e-2, full);
-  auto data = texts(5);
-  torch::manual_seed(11);
-  Tensors losses;
-  for (const auto& batch : data) {
-    at::Tensor mean;
-    for (const auto& part : split(batch, full ? 4 : 1)) {
-      at::Tensor loss;
-      {
-        hand::Autocast autocast(full ? at::kBFloat16 : at::kFloat);
-        loss = model->loss(plain, part).sum / static_cast<double>(batch.target.numel());
-      }
-      loss.backward();
-      mean = mean.defined() ? mean + loss.detach() : loss.detach();
-    }
-    losses.push_back(mean);
-    Tensors gradients;
-    for (const auto& p : model->parameters()) gradients.push_back(p.grad());
-    auto [divisor, norm] = hand::clipping(gradients, at::ones({}), max_norm);
-    norms.push_back(norm.template item<double>());
-    if (full) optimizer.update(divisor);
-    else optimizer.update();
-    model->zero_grad();
-  }
-  for (auto& p : parameters_of(model)) losses.push_back(p);
-  losses.push_back(torch::rand({4}));
-  return losses;
-}
-
-bool same(const StateDict& a, const StateDict& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    return x.first == y.first && test::same_bits(x.second, y.second);
-  });
-}
-
 /// k steps, then k more; or k steps, a state, and k more in another trainer.
 template <class Make, class Data>
 void goes_on(Make&& make, const Data& data) {
@@ -72,11 +33,11 @@ void goes_on(Make&& make, const Data& data) {
   CHECK(second.steps() == static_cast<std::int64_t>(half));
   for (std::size_t i = half; i < data.size(); ++i) resumed.push_back(second.step(data[i]).mean);
   CHECK(test::same_bits(straight, resumed));
-  CHECK(same(first.state(), second.state()));
+  CHECK(same_state(first.state(), second.state()));
   first.restore(saved);  // and back again, over what was there
   for (std::size_t i = half; i < data.size(); ++i)
     CHECK(test::same_bits(first.step(data[i]).mean, straight[i - half]));
-  CHECK(same(first.state(), second.state()));
+  CHECK(same_state(first.state(), second.state()));
 }
 
 }  // namespace
@@ -245,7 +206,7 @@ TEST_CASE("a state that does not fit throws and changes nothing") {
     spoil(bad);
     auto before = trainer.state();
     CHECK_THROWS_AS(trainer.restore(bad), BadState);
-    CHECK(same(before, trainer.state()));
+    CHECK(same_state(before, trainer.state()));
   };
   refused("empty", [](auto& s) { s.clear(); });
   refused("missing", [](auto& s) { s.erase("model.norm.weight"); });
@@ -258,6 +219,6 @@ TEST_CASE("a state that does not fit throws and changes nothing") {
   refused("generator's size", [](auto& s) { s["trainer.cpu_generator"] = at::zeros({3}, at::kByte); });
   refused("generator", [](auto& s) { s["trainer.cpu_generator"] = at::zeros({5056}, at::kByte); });
   trainer.restore(good);
-  CHECK(same(good, trainer.state()));
+  CHECK(same_state(good, trainer.state()));
   CHECK_NOTHROW(trainer.step(data[2]));
 }

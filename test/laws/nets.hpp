@@ -117,4 +117,37 @@ inline std::vector<Rows> texts(int steps) {
   return batches;
 }
 
+constexpr double max_norm = 4.5;
+
+/// All words at once, or none: losses, parameters and the next random numbers.
+inline Tensors language_by_hand(Language model, bool full, std::vector<double>& norms) {
+  hand::FusedAdamW optimizer(*model, 1e-2, full);
+  auto data = texts(5);
+  torch::manual_seed(11);
+  Tensors losses;
+  for (const auto& batch : data) {
+    at::Tensor mean;
+    for (const auto& part : split(batch, full ? 4 : 1)) {
+      at::Tensor loss;
+      {
+        hand::Autocast autocast(full ? at::kBFloat16 : at::kFloat);
+        loss = model->loss(plain, part).sum / static_cast<double>(batch.target.numel());
+      }
+      loss.backward();
+      mean = mean.defined() ? mean + loss.detach() : loss.detach();
+    }
+    losses.push_back(mean);
+    Tensors gradients;
+    for (const auto& p : model->parameters()) gradients.push_back(p.grad());
+    auto [divisor, norm] = hand::clipping(gradients, at::ones({}), max_norm);
+    norms.push_back(norm.item<double>());
+    if (full) optimizer.update(divisor);
+    else optimizer.update();
+    model->zero_grad();
+  }
+  for (auto& p : parameters_of(model)) losses.push_back(p);
+  losses.push_back(torch::rand({4}));
+  return losses;
+}
+
 }  // namespace laws

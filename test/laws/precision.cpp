@@ -88,11 +88,6 @@ StateDict unmoved(T& trainer) {
   });
   return state;
 }
-bool same_state(const StateDict& a, const StateDict& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    return x.first == y.first && test::same_bits(x.second, y.second);
-  });
-}
 
 constexpr Precision<FP16> scaling = {.init_scale = 1024, .growth_interval = 3, .min_scale = 16};
 

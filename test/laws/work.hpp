@@ -63,6 +63,19 @@ inline Bench bench(std::vector<Work> works, BenchImpl::After after = {}, bool ne
 }
 inline at::Tensor some_rows(std::int64_t n = 3) { return torch::linspace(-1, 1, 4 * n).view({n, 4}); }
 
+/// A function whose backward changes what it saved.
+struct Spoil : torch::autograd::Function<Spoil> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    context->save_for_backward({x});
+    return x * 2;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    context->get_saved_variables()[0].detach().add_(1);
+    return {gradients[0] * 2};
+  }
+};
+
 struct Meddling {
   std::string name;
   WorkImpl::Body body;
@@ -89,6 +102,12 @@ inline const Meddling forbidden[] = {
        auto y = at::exp(x * w.weight);
        y.add_(1);
        return at::tanh(y * w.weight);
+     },
+     no_after},
+    {"intermediate, by another node's backward",
+     [](auto& w, auto x) {
+       auto y = x * w.weight, z = at::sin(y);  // backward comes to the later node first
+       return z + Spoil::apply(y);
      },
      no_after},
     {"intermediate, the last that is saved",

@@ -140,7 +140,8 @@ def together(compiler, folder, *programs):
     unlimited = "-ferror-limit=0" if is_clang(compiler) else "-fmax-errors=0"
     _, said = compile_all(compiler, folder, "together", programs, unlimited)
     errors = errors_of(said)
-    well = len(errors) == len(programs) and "warning: " not in said
+    well = (len(errors) == len(programs) and all("ikebana: " in line for line in errors)
+            and "warning: " not in said)
     print(f"{len(programs)} programs, {len(errors)} errors")
     if not well:
         print("A program gives other errors than its refusal, or two give the same refusal:", said)

@@ -198,3 +198,25 @@ TEST_CASE("report: it has what policies ask for and nothing else, and keeps its 
   CHECK(contains(more.str(), "grad norm"));
   CHECK(contains(more.str(), "peak"));
 }
+
+TEST_CASE(
+    "metric: Accuracy finds classes in dimension 1, or last, and passes ignored targets over") {
+  auto accuracy = [](const at::Tensor& outputs, const at::Tensor& target,
+                     std::int64_t ignore = -100) {
+    Accuracy metric{.ignore_index = ignore};
+    metric.update(Rows{outputs, target}, outputs);
+    return metric.value();
+  };
+  auto target = at::arange(12).view({3, 4}) % 4;
+  auto last = at::one_hot(target, 4).to(at::kFloat);  // (3, 4, 4): could be either, so dimension 1
+  CHECK(accuracy(last.transpose(1, 2), target) == 1);
+  auto more = at::one_hot(target, 7).to(at::kFloat);
+  CHECK(accuracy(more, target) == 1);
+  CHECK(accuracy(more.transpose(1, 2), target) == 1);
+  auto wrong = target.clone();
+  wrong[0].fill_(0);
+  CHECK(accuracy(more, wrong) == 9.0 / 12);
+  CHECK(accuracy(more, wrong, 0) == 1);
+  CHECK(accuracy(at::eye(4), at::arange(4)) == 1);
+  CHECK(contains(test::message_of<Error>([&] { accuracy(more, target * 0, 0); }), "no target"));
+}

@@ -2,36 +2,7 @@
 // The only place where the library includes LibTorch. X11 and Qt define macros that LibTorch's
 // headers cannot live with (`None`, `Bool`, `slots`); they are set aside here and put back below.
 
-#pragma push_macro("Bool")
-#pragma push_macro("None")
-#pragma push_macro("Status")
-#pragma push_macro("Always")
-#pragma push_macro("Success")
-#pragma push_macro("True")
-#pragma push_macro("False")
-#pragma push_macro("Above")
-#pragma push_macro("Below")
-#pragma push_macro("Complex")
-#pragma push_macro("Unsorted")
-#pragma push_macro("slots")
-#pragma push_macro("signals")
-#pragma push_macro("emit")
-#pragma push_macro("foreach")
-#undef Bool
-#undef None
-#undef Status
-#undef Always
-#undef Success
-#undef True
-#undef False
-#undef Above
-#undef Below
-#undef Complex
-#undef Unsorted
-#undef slots
-#undef signals
-#undef emit
-#undef foreach
+#include <ikebana/detail/macros_aside.hpp>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -54,18 +25,4 @@
 #include <torch/nn/pimpl.h>
 #include <torch/version.h>
 
-#pragma pop_macro("Bool")
-#pragma pop_macro("None")
-#pragma pop_macro("Status")
-#pragma pop_macro("Always")
-#pragma pop_macro("Success")
-#pragma pop_macro("True")
-#pragma pop_macro("False")
-#pragma pop_macro("Above")
-#pragma pop_macro("Below")
-#pragma pop_macro("Complex")
-#pragma pop_macro("Unsorted")
-#pragma pop_macro("slots")
-#pragma pop_macro("signals")
-#pragma pop_macro("emit")
-#pragma pop_macro("foreach")
+#include <ikebana/detail/macros_back.hpp>

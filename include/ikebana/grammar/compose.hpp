@@ -1,12 +1,17 @@
 #pragma once
 // Any order in, one order out: the words of a recipe, sorted by axis, defaults filled in.
+#include <ikebana/grammar/vocabulary.hpp>
+#include <type_traits>
+
+#include <ikebana/detail/macros_aside.hpp>
+
 #include <boost/hana/filter.hpp>
 #include <boost/hana/transform.hpp>
 #include <boost/hana/tuple.hpp>
 #include <boost/hana/type.hpp>
 #include <boost/hana/unpack.hpp>
-#include <ikebana/grammar/vocabulary.hpp>
-#include <type_traits>
+
+#include <ikebana/detail/macros_back.hpp>
 
 namespace ikebana {
 

@@ -12,7 +12,7 @@ class AdamFamily : public Fused<Policy> {
   template <class Rate>
   void prepare(const Masters& masters, Gradients& gradients, const Rate& rate) {
     check_values();
-    this->prepare_buckets(masters, gradients, rate, slots());
+    this->prepare_buckets(masters, gradients, rate, kinds());
   }
   std::string describe() const {
     const Policy& v = this->values;
@@ -25,7 +25,7 @@ class AdamFamily : public Fused<Policy> {
   void state(Archive& archive, const Masters& masters) {
     archive.number("lr", this->values.lr);
     archive.number("weight_decay", this->values.weight_decay);
-    this->save(archive, masters, slots());
+    this->save(archive, masters, kinds());
   }
 
  protected:
@@ -40,7 +40,7 @@ class AdamFamily : public Fused<Policy> {
   }
 
  private:
-  std::span<const char* const> slots() const {
+  std::span<const char* const> kinds() const {
     static constexpr const char* names[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
     return {names, this->values.amsgrad ? 3u : 2u};
   }

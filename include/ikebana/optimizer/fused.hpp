@@ -29,14 +29,14 @@ class Fused : public Hooks {
   void abort() noexcept { forget_gradients(); }
 
  protected:
-  using Slots = std::span<const char* const>;  ///< names of the state of one parameter
+  using Kinds = std::span<const char* const>;  ///< names of the state of one parameter
 
   /// Sorts masters into buckets where that changed since the last step, makes missing state, and
   /// takes the gradients.
   template <class Rate>
   void prepare_buckets(const Masters& masters, const Gradients& gradients, const Rate& rate,
-                       Slots slots) {
-    begin(masters, slots);
+                       Kinds kinds) {
+    begin(masters, kinds);
     if (gradients.which != which_) sort(masters, gradients.which);
     which_ = gradients.which;
     for (auto& bucket : buckets_) {
@@ -67,14 +67,14 @@ class Fused : public Hooks {
     for (auto& bucket : buckets_)
       for (auto& gradient : bucket.gradients) gradient.reset();
   }
-  void save(Archive& archive, const Masters& masters, Slots slots) {
-    begin(masters, slots);
+  void save(Archive& archive, const Masters& masters, Kinds kinds) {
+    begin(masters, kinds);
     std::map<float, at::Tensor> shared;
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       const std::string& name = masters.names[i];
       bool began = archive.optional(name + ".step", steps_[i], new_step(masters.values[i]));
-      for (std::size_t k = 0; k < slots.size(); ++k) {
-        std::string slot = name + "." + slots[k];
+      for (std::size_t k = 0; k < kinds.size(); ++k) {
+        std::string slot = name + "." + kinds[k];
         if (archive.optional(slot, state_[k][i], masters.values[i]) != began)
           archive.missing(began ? slot : name + ".step");
       }
@@ -110,16 +110,16 @@ class Fused : public Hooks {
   static at::Tensor new_step(const at::Tensor& p) {
     return at::zeros({}, p.options().dtype(at::kFloat).requires_grad(false));
   }
-  void begin(const Masters& masters, Slots slots) {
+  void begin(const Masters& masters, Kinds kinds) {
     std::size_t n = masters.values.size();
     if (steps_.size() != n) {
       choose_groups(masters);
       steps_.resize(n), fresh_.assign(n, true);
     }
-    if (state_.size() == slots.size()) return;
+    if (state_.size() == kinds.size()) return;
     std::size_t before = state_.size();
-    state_.resize(slots.size(), Tensors(n));
-    for (std::size_t k = before; k < slots.size(); ++k)  // a value changed that needs more state
+    state_.resize(kinds.size(), Tensors(n));
+    for (std::size_t k = before; k < kinds.size(); ++k)  // a value changed that needs more state
       for (std::size_t i = 0; i < n; ++i)
         if (steps_[i].defined()) state_[k][i] = at::zeros_like(masters.values[i].detach());
     which_.clear();

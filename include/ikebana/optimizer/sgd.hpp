@@ -22,7 +22,7 @@ struct Mechanism<SGD> : detail::Fused<SGD> {
   template <class Rate>
   void prepare(const Masters& masters, Gradients& gradients, const Rate& rate) {
     check_values();
-    prepare_buckets(masters, gradients, rate, slots());
+    prepare_buckets(masters, gradients, rate, kinds());
   }
   void update(const Masters&, Gradients& gradients) noexcept {
     update_buckets(gradients, [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
@@ -40,11 +40,11 @@ struct Mechanism<SGD> : detail::Fused<SGD> {
     archive.number("lr", values.lr);
     archive.number("momentum", values.momentum);
     archive.number("weight_decay", values.weight_decay);
-    save(archive, masters, slots());
+    save(archive, masters, kinds());
   }
 
  private:
-  std::span<const char* const> slots() const {
+  std::span<const char* const> kinds() const {
     static constexpr const char* names[] = {"momentum_buffer"};
     return {names, values.momentum == 0 ? 0u : 1u};
   }

@@ -1,0 +1,32 @@
+// Sets aside the macros of X11 and Qt that other libraries' headers cannot live with. Included again
+// and again, each time followed by macros_back.hpp: hence no #pragma once.
+#pragma push_macro("Bool")
+#pragma push_macro("None")
+#pragma push_macro("Status")
+#pragma push_macro("Always")
+#pragma push_macro("Success")
+#pragma push_macro("True")
+#pragma push_macro("False")
+#pragma push_macro("Above")
+#pragma push_macro("Below")
+#pragma push_macro("Complex")
+#pragma push_macro("Unsorted")
+#pragma push_macro("slots")
+#pragma push_macro("signals")
+#pragma push_macro("emit")
+#pragma push_macro("foreach")
+#undef Bool
+#undef None
+#undef Status
+#undef Always
+#undef Success
+#undef True
+#undef False
+#undef Above
+#undef Below
+#undef Complex
+#undef Unsorted
+#undef slots
+#undef signals
+#undef emit
+#undef foreach
