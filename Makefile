@@ -8,7 +8,8 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 # A folder that was configured before keeps its generator.
 generator = $(if $(wildcard build/$(1)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
-configure = cmake --preset $(1) --log-level=WARNING $(call generator,$(1)) >/dev/null
+libtorch = $(if $(IKEBANA_LIBTORCH),-DIKEBANA_LIBTORCH='$(IKEBANA_LIBTORCH)')
+configure = cmake --preset $(1) --log-level=WARNING $(call generator,$(1)) $(libtorch) >/dev/null
 # A Make started by CMake is no child of this one.
 build = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build --preset $(1) -j $(JOBS) --target $(2)
 

@@ -1,7 +1,8 @@
 # Gives the target ikebana::libtorch, from the first of these that there is:
 #   the target `torch` of a find_package(Torch) that was called before;
-#   a folder named by IKEBANA_LIBTORCH, Torch_DIR or CMAKE_PREFIX_PATH (variable or environment);
-#   the torch wheel of IKEBANA_PYTHON, of .venv beside this project, of python3.
+#   the folder IKEBANA_LIBTORCH; the torch wheel of IKEBANA_PYTHON;
+#   a folder that Torch_DIR or CMAKE_PREFIX_PATH names, as variable or environment;
+#   the wheel in .venv beside this project; the wheel of python3.
 # From a folder the target is built here: the wheel's own find_package(Torch) needs a CUDA toolkit.
 if(TARGET ikebana::libtorch)
   return()
@@ -16,7 +17,7 @@ endfunction()
 
 function(ikebana_libtorch_of_python python result)
   set(find "import importlib.util as u; s = u.find_spec('torch'); print(*s.submodule_search_locations)")
-  execute_process(COMMAND ${python} -c ${find} OUTPUT_VARIABLE folder RESULT_VARIABLE failed
+  execute_process(COMMAND ${python} -c "${find}" OUTPUT_VARIABLE folder RESULT_VARIABLE failed
                   OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   set(${result} "" PARENT_SCOPE)
   if(NOT failed)
@@ -39,22 +40,16 @@ function(ikebana_libtorch_candidates result)
       list(PREPEND folders ${config}/../../..)
     endif()
   endforeach()
-  if(IKEBANA_PYTHON)
-    ikebana_libtorch_of_python(${IKEBANA_PYTHON} folder)
-    list(APPEND folders ${folder})
-  endif()
   file(GLOB venv ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
   list(APPEND folders ${venv})
   set(${result} ${folders} PARENT_SCOPE)
 endfunction()
 
 function(ikebana_find_libtorch result)
-  set(named ${IKEBANA_LIBTORCH})
-  if(NOT named)
-    set(named $ENV{IKEBANA_LIBTORCH})
-  endif()
-  if(named)
-    set(folders ${named})
+  if(IKEBANA_LIBTORCH)
+    set(folders ${IKEBANA_LIBTORCH})
+  elseif(IKEBANA_PYTHON)
+    ikebana_libtorch_of_python(${IKEBANA_PYTHON} folders)
   else()
     ikebana_libtorch_candidates(folders)
   endif()
@@ -66,9 +61,12 @@ function(ikebana_find_libtorch result)
       return()
     endif()
   endforeach()
-  if(named)
-    message(FATAL_ERROR "ikebana: IKEBANA_LIBTORCH is ${named}, which holds no LibTorch: name the "
-                        "folder that holds include/torch and lib/libtorch_cpu.so")
+  if(IKEBANA_LIBTORCH)
+    message(FATAL_ERROR "ikebana: IKEBANA_LIBTORCH is ${IKEBANA_LIBTORCH}, which holds no LibTorch: "
+                        "name the folder that holds include/torch and lib/libtorch_cpu.so")
+  elseif(IKEBANA_PYTHON)
+    message(FATAL_ERROR "ikebana: IKEBANA_PYTHON is ${IKEBANA_PYTHON}, which has no torch: name a "
+                        "Python with a torch of its own, or leave it out")
   endif()
   ikebana_libtorch_of_python(python3 folder)
   ikebana_is_libtorch("${folder}" found)

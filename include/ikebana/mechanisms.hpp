@@ -56,22 +56,6 @@ struct Mechanism<Many<Policies...>> : Hooks {
   void after_unit_backward(const Unit& unit) {
     each([&](auto& mechanism) { mechanism.after_unit_backward(unit); });
   }
-  template <class Rate>
-  void prepare(const Masters& masters, Gradients& gradients, const Rate& rate) {
-    each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
-  }
-  void after_update(const Masters& masters, const Gradients& gradients) noexcept {
-    each([&](auto& mechanism) { mechanism.after_update(masters, gradients); });
-  }
-  void end_step(const Gradients& gradients, Report& report) noexcept {
-    each([&](auto& mechanism) { mechanism.end_step(gradients, report); });
-  }
-  void abort() noexcept {
-    each([](auto& mechanism) { mechanism.abort(); });
-  }
-  void attach(c10::Device device, const UnitTable& table) {
-    each([&](auto& mechanism) { mechanism.attach(device, table); });
-  }
 
   template <class F>
   void each(F&& f) {

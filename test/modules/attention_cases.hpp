@@ -177,8 +177,8 @@ inline double error(const at::Tensor& a, const at::Tensor& b) {
   return size > 1e-12 ? off / size : off;
 }
 
-inline constexpr auto forms = {AttentionForm::Fastest, AttentionForm::Fused, AttentionForm::Composed,
-                        AttentionForm::Widened};
+inline constexpr auto forms = {AttentionForm::Fastest, AttentionForm::Fused,
+                               AttentionForm::Composed, AttentionForm::Widened};
 
 // Chunks are sized by the threads: with one thread, sizes here give several and a rest.
 struct OneThread {

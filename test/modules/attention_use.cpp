@@ -1,5 +1,8 @@
 #include "attention_cases.hpp"
 
+#include <iostream>
+#include <sstream>
+
 using namespace test;
 
 namespace {
@@ -9,6 +12,26 @@ std::string words(const Function& f, at::IntArrayRef q, at::IntArrayRef k, at::I
 }
 
 }  // namespace
+
+TEST_CASE("attention: what docs/modules.md shows") {
+  namespace modules = ikebana::modules;
+  std::ostringstream lines;
+  auto* terminal = std::cout.rdbuf(lines.rdbuf());
+
+  // As a transformer has them: batch 12, 64 positions, 4 heads of 32, views of one projection.
+  const auto x = at::randn({12, 64, 3 * 128}, at::kBFloat16).requires_grad_();
+  const auto heads = x.view({12, 64, 3, 4, 32}).permute({2, 0, 3, 1, 4});
+
+  const auto out = modules::attention(heads[0], heads[1], heads[2], {.is_causal = true});
+  out.sum().backward();
+
+  const auto form = modules::attention_form(heads[0], heads[1], heads[2], {.is_causal = true});
+  std::cout << out.sizes() << ' ' << modules::name(form) << '\n';
+
+  std::cout.rdbuf(terminal);
+  CHECK(lines.str() == "[12, 4, 64, 32] composed\n");
+  CHECK(x.grad().norm().item<double>() > 0);
+}
 
 TEST_CASE("attention: dropout is LibTorch's to the draw, and repeats under a seed") {
   const Case c{"", {2, 6, 12, 8}, {2, 2, 14, 8}, {2, 2, 14, 8}, grouped(causal())};

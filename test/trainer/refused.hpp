@@ -2,6 +2,7 @@
 // A trainer that is given what it must refuse, at its first step and later.
 #include "compare.hpp"
 
+/// Nothing is wrong.
 #define WELL(...) CHECK(std::string() == (__VA_ARGS__))
 
 namespace test::bad {

@@ -1,6 +1,8 @@
 // A step is a transaction: an exception anywhere before the update leaves everything as it was.
 #include "test.hpp"
 
+#include <algorithm>
+
 #include "mixed.hpp"
 #include "nest.hpp"
 
@@ -27,11 +29,11 @@ void blow(Trainer& trainer, const Batch& batch, std::size_t fuse) {
                               [](const auto& line) { return test::contains(line, ".abort"); });
   CHECK(aborts == (begun ? 16 : 0));
   CHECK(trainer.steps() == steps);
-  const StateDict after = trainer.state();
-  for (const auto& [name, tensor] : before) {
-    CAPTURE(name);
-    CHECK(test::same_bits(tensor, after.at(name)));
-  }
+  const StateDict after = trainer.state();  // moments of 0 may have been made
+  bool unchanged = std::all_of(before.begin(), before.end(), [&](const auto& item) {
+    return test::same_bits(item.second, after.at(item.first));
+  });
+  CHECK(unchanged);
   CHECK(test::no_gradients(trainer.model()));
 }
 
@@ -67,19 +69,7 @@ void blow_everywhere() {
 }
 
 template <class P>
-concept safe =
-    noexcept(std::declval<Mechanism<P>&>().update(std::declval<const Masters&>(), std::declval<Gradients&>())) && noexcept(
-        std::declval<Mechanism<P>&>().after_update(
-            std::declval<const Masters&>(),
-            std::declval<
-                const Gradients&>())) && noexcept(std::declval<Mechanism<P>&>()
-                                                      .end_step(
-                                                          std::declval<const Gradients&>(),
-                                                          std::declval<
-                                                              Report&>())) && noexcept(std::
-                                                                                           declval<Mechanism<
-                                                                                               P>&>()
-                                                                                               .abort());
+constexpr bool safe = ikebana::detail::safe_after_prepare<Mechanism<P>>;
 static_assert(safe<AdamW> && safe<Adam> && safe<SGD> && safe<ClipGradNorm> && safe<Accumulate<2>>);
 static_assert(safe<Precision<FP32>> && safe<Precision<BF16>> && safe<Precision<FP16>>);
 static_assert(safe<Checkpoint<Full>> && safe<Observe<Memory>> && safe<ConstantLR>);
