@@ -77,7 +77,8 @@ Tensors by_hand(const std::vector<Rows>& batches, const CrossEntropyLoss& o, dou
 constexpr SGD sgd() { return {.lr = 0.2, .momentum = 0.9}; }
 
 template <class Word, class Objective>
-void equals_one_batch(Word word, std::int64_t n, const Targets& what, Objective objective, double bound) {
+void equals_one_batch(Word word, std::int64_t n, const Targets& what, Objective objective,
+                      double bound) {
   for (std::int64_t rows : {13, 8, 3, 1}) {
     CAPTURE(rows);
     if (rows < 8 && what.name.find("masked") != std::string::npos) continue;
@@ -115,7 +116,8 @@ struct TermsImpl : torch::nn::Module {
   Loss loss(Run&, const Rows& batch) {
     at::Tensor y = linear(batch.input).squeeze(1), kept = chosen(batch);
     Count rows = y.numel(), some = unequal ? Count(kept.sum()) : rows;
-    return {.terms = {{"fit", (y - 1).pow(2).sum(), rows, 2.0}, {"size", (y.abs() * kept).sum(), some, 0.25}}};
+    return {.terms = {{"fit", (y - 1).pow(2).sum(), rows, 2.0},
+                      {"size", (y.abs() * kept).sum(), some, 0.25}}};
   }
   std::vector<Count> counts(const Rows& b) const {
     return {b.input.size(0) + told, unequal ? Count(chosen(b).sum()) : Count(b.input.size(0))};
@@ -123,7 +125,8 @@ struct TermsImpl : torch::nn::Module {
   at::Tensor expected(const Rows& b) {
     at::Tensor y = linear(b.input).squeeze(1), kept = chosen(b);
     return 2.0 * (y - 1).pow(2).mean() +
-           0.25 * (y.abs() * kept).sum() / (unequal ? kept.sum() : torch::tensor(double(y.numel())));
+           0.25 * (y.abs() * kept).sum() /
+               (unequal ? kept.sum() : torch::tensor(double(y.numel())));
   }
 };
 TORCH_MODULE(Terms);
@@ -145,7 +148,8 @@ void terms_equal_one_batch(bool unequal) {
   expected.backward();
   Tensors reference;
   for (auto& p : hand->parameters()) reference.push_back(p.detach() - 0.2 * p.grad());
-  Trainer<Model, SGD, Accumulate<>> trainer(make(), SGD{.lr = 0.2}, Accumulate<>{.microbatches = 4});
+  Trainer<Model, SGD, Accumulate<>> trainer(make(), SGD{.lr = 0.2},
+                                            Accumulate<>{.microbatches = 4});
   auto report = trainer.step(batch);
   CHECK(test::worst_relative(parameters_of(trainer.model()), reference) <= 1e-12);
   CHECK(report.loss() == doctest::Approx(expected.template item<double>()).epsilon(1e-12));
@@ -213,7 +217,8 @@ TEST_CASE("unequal counts of several terms that are known too late are refused")
 TEST_CASE("a count that lies is an error at the first step") {
   auto batch = class_batches(1, 13, width, classes, at::kDouble)[0];
   for (bool cut : {false, true}) {
-    Trainer<EarlyTerms, SGD, Accumulate<>> trainer(EarlyTerms(), Accumulate<>{.microbatches = cut ? 4 : 1});
+    Trainer<EarlyTerms, SGD, Accumulate<>> trainer(EarlyTerms(),
+                                                   Accumulate<>{.microbatches = cut ? 4 : 1});
     trainer.model()->told = 1;
     auto before = parameters_of(trainer.model());
     auto text = test::message_of<BadModel>([&] { trainer.step(batch); });

@@ -1,4 +1,5 @@
-// A word of checkpoint changes no bit of a loss, a gradient, a buffer, or the random numbers after it.
+// A word of checkpoint changes no bit of a loss, a gradient, a buffer, or the random numbers after
+// it.
 #include "test.hpp"
 
 #include "zoo.hpp"

@@ -45,8 +45,8 @@ class FusedAdamW {
       for (const auto& p : g.parameters) gradients.push_back(p.grad());
       if (gradients.empty()) continue;
       at::_foreach_add_(g.steps, 1);
-      at::_fused_adamw_(g.parameters, gradients, g.first, g.second, {}, g.steps, lr_, 0.9, 0.999, g.decay,
-                        1e-8, false, false, divisor, {});
+      at::_fused_adamw_(g.parameters, gradients, g.first, g.second, {}, g.steps, lr_, 0.9, 0.999,
+                        g.decay, 1e-8, false, false, divisor, {});
     }
   }
   Tensors gradients() const {

@@ -52,7 +52,8 @@ inline std::vector<Rows> class_batches(std::int64_t steps, std::int64_t rows, st
   torch::manual_seed(5);
   std::vector<Rows> batches;
   for (std::int64_t i = 0; i < steps; ++i)
-    batches.push_back({torch::randn({rows, width}, type), torch::randint(classes, {rows}, at::kLong)});
+    batches.push_back(
+        {torch::randn({rows, width}, type), torch::randint(classes, {rows}, at::kLong)});
   return batches;
 }
 

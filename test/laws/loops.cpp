@@ -1,5 +1,5 @@
-// A recipe equals the loop written by hand: one trainer or two, all words or none, and also when it was
-// stopped and went on elsewhere.
+// A recipe equals the loop written by hand: one trainer or two, all words or none, and also when it
+// was stopped and went on elsewhere.
 #include "test.hpp"
 
 #include "nets.hpp"
@@ -11,7 +11,8 @@ namespace {
 using Words = Choices<Checkpoint<Off>, Checkpoint<Full>>;
 
 /// One hand-written step on a sum over `count` items.
-void step_by_hand(torch::nn::Module& model, hand::FusedAdamW& optimizer, at::Tensor sum, double count) {
+void step_by_hand(torch::nn::Module& model, hand::FusedAdamW& optimizer, at::Tensor sum,
+                  double count) {
   sum.div(count).backward();
   optimizer.update();
   model.zero_grad();
@@ -45,7 +46,8 @@ void goes_on(Make&& make, const Data& data) {
 TEST_CASE("two trainers on one graph equal the loop written by hand") {
   Words::each([]<class Word>(const std::string& word) {
     INFO(word);
-    Player g = player(3, 2, 1), d = player(2, 1, 2), hand_g = player(3, 2, 1), hand_d = player(2, 1, 2);
+    Player g = player(3, 2, 1), d = player(2, 1, 2), hand_g = player(3, 2, 1),
+           hand_d = player(2, 1, 2);
     auto judge = [](auto& run, Player& model, const Play& rows) {
       return Loss{judges(run(model, rows.real), run(model, rows.fake)), rows.real.size(0)};
     };
@@ -84,7 +86,8 @@ TEST_CASE("a gradient penalty equals the loop written by hand") {
     hand::FusedAdamW optimizer(*hand_d, 0.02, false);
     for (int s = 0; s < 5; ++s) {
       trainer.step(play(s));
-      step_by_hand(*hand_d, optimizer, critic_loss([&](auto x) { return hand_d->forward(x); }, play(s)), 8);
+      step_by_hand(*hand_d, optimizer,
+                   critic_loss([&](auto x) { return hand_d->forward(x); }, play(s)), 8);
       CHECK(test::same_bits(parameters_of(d), parameters_of(hand_d)));
     }
   });
@@ -93,12 +96,14 @@ TEST_CASE("a gradient penalty equals the loop written by hand") {
 TEST_CASE("truncated backpropagation through time equals the loop written by hand") {
   Words::each([]<class Word>(const std::string& word) {
     INFO(word);
-    auto model = seeded([] { return Recurrent(); }), hand_model = seeded([] { return Recurrent(); });
+    auto model = seeded([] { return Recurrent(); }),
+         hand_model = seeded([] { return Recurrent(); });
     Carried state, hand_state;
     auto objective = [&](auto& run, Recurrent& m, const Rows& batch) {
       return Loss{m->error(run, batch, state), batch.target.numel()};
     };
-    Trainer<Recurrent, AdamW, Word, decltype(objective)> trainer(model, AdamW{.lr = 0.02}, objective);
+    Trainer<Recurrent, AdamW, Word, decltype(objective)> trainer(model, AdamW{.lr = 0.02},
+                                                                 objective);
     hand::FusedAdamW optimizer(*hand_model, 0.02, false);
     torch::manual_seed(8);
     auto song = torch::randn({4, 60, 3}), wanted = torch::randn({4, 60});
@@ -135,7 +140,8 @@ TEST_CASE("a frozen backbone stays as it is and its head equals the loop written
         if (p.requires_grad()) p.sub_(p.grad() * 0.5), p.mutable_grad().reset();
     }
     for (std::size_t i = 0; i < before.size(); ++i)
-      CHECK(test::same_bits(before[i], model->parameters()[i]) == !model->parameters()[i].requires_grad());
+      CHECK(test::same_bits(before[i], model->parameters()[i]) ==
+            !model->parameters()[i].requires_grad());
     CHECK(test::worst_relative(parameters_of(model), parameters_of(hand_model)) < 1e-6);
   });
 }
@@ -159,28 +165,38 @@ TEST_CASE("a step equals the loop written by hand to the bit, with no word and w
   CHECK(test::same_bits(trained(Trainer<Language>(language(), AdamW{.lr = 1e-2}), texts(5)),
                         language_by_hand(language(), false, norms)));
   norms.clear();
-  using All = Trainer<Language, AdamW, Precision<BF16>, Checkpoint<Full>, Accumulate<4>, ClipGradNorm>;
+  using All =
+      Trainer<Language, AdamW, Precision<BF16>, Checkpoint<Full>, Accumulate<4>, ClipGradNorm>;
   auto all = [] {
-    return All(language(), AdamW{.lr = 1e-2, .groups = {no_decay()}}, ClipGradNorm{.max_norm = max_norm});
+    return All(language(), AdamW{.lr = 1e-2, .groups = {no_decay()}},
+               ClipGradNorm{.max_norm = max_norm});
   };
   auto by_hand = language_by_hand(language(), true, norms);
   CAPTURE(norms);
-  CHECK(*std::min_element(norms.begin(), norms.end()) < max_norm);  // some are clipped and some are not
+  CHECK(*std::min_element(norms.begin(), norms.end()) <
+        max_norm);  // some are clipped and some are not
   CHECK(*std::max_element(norms.begin(), norms.end()) > max_norm);
   CHECK(test::same_bits(trained(all(), texts(5)), by_hand));
 }
 
 TEST_CASE("a state taken and restored goes on to the bit") {
-  auto other = [](int seed) { return torch::manual_seed(static_cast<std::uint64_t>(seed)), Language(); };
+  auto other = [](int seed) {
+    return torch::manual_seed(static_cast<std::uint64_t>(seed)), Language();
+  };
   auto data = texts(8);
-  goes_on([&](int seed) {
-    return Trainer<Language, AdamW, Checkpoint<Full>, Accumulate<2>, CosineAnnealingLR>(
-        other(seed), AdamW{.lr = 1e-2, .groups = {no_decay()}},
-        CosineAnnealingLR{.T_max = 8, .warmup_steps = 2});
-  }, data);
-  goes_on([&](int seed) {
-    return Trainer<Language, SGD, Precision<BF16>>(other(seed), SGD{.lr = 0.1, .momentum = 0.9});
-  }, data);
+  goes_on(
+      [&](int seed) {
+        return Trainer<Language, AdamW, Checkpoint<Full>, Accumulate<2>, CosineAnnealingLR>(
+            other(seed), AdamW{.lr = 1e-2, .groups = {no_decay()}},
+            CosineAnnealingLR{.T_max = 8, .warmup_steps = 2});
+      },
+      data);
+  goes_on(
+      [&](int seed) {
+        return Trainer<Language, SGD, Precision<BF16>>(other(seed),
+                                                       SGD{.lr = 0.1, .momentum = 0.9});
+      },
+      data);
   auto scaled = [&](int seed) {
     return Trainer<Language, Adam, Precision<FP16>, ClipGradNorm>(
         other(seed), Adam{.amsgrad = true},
@@ -216,7 +232,8 @@ TEST_CASE("a state that does not fit throws and changes nothing") {
   refused("moment", [](auto& s) { s["AdamW.norm.bias.exp_avg_sq"] = at::zeros({3}); });
   refused("half of a moment", [](auto& s) { s.erase("AdamW.norm.bias.exp_avg"); });
   refused("moments without their count", [](auto& s) { s.erase("AdamW.norm.bias.step"); });
-  refused("generator's size", [](auto& s) { s["trainer.cpu_generator"] = at::zeros({3}, at::kByte); });
+  refused("generator's size",
+          [](auto& s) { s["trainer.cpu_generator"] = at::zeros({3}, at::kByte); });
   refused("generator", [](auto& s) { s["trainer.cpu_generator"] = at::zeros({5056}, at::kByte); });
   trainer.restore(good);
   CHECK(same_state(good, trainer.state()));

@@ -50,7 +50,8 @@ using Carried = std::optional<std::tuple<at::Tensor, at::Tensor>>;
 struct CellImpl : torch::nn::Module {
   torch::nn::LSTM lstm{torch::nn::LSTMOptions(3, 8).batch_first(true)};
   CellImpl() { register_module("lstm", lstm); }
-  std::tuple<at::Tensor, std::tuple<at::Tensor, at::Tensor>> forward(at::Tensor x, const Carried& state) {
+  std::tuple<at::Tensor, std::tuple<at::Tensor, at::Tensor>> forward(at::Tensor x,
+                                                                     const Carried& state) {
     return lstm->forward(x, state);
   }
 };
@@ -91,14 +92,16 @@ struct LanguageImpl : torch::nn::Module {
   std::vector<Layer> layers;
   LanguageImpl() {
     register_module("embed", embed), register_module("norm", norm);
-    for (int i = 0; i < 3; ++i) layers.push_back(register_module("layer" + std::to_string(i), Layer()));
+    for (int i = 0; i < 3; ++i)
+      layers.push_back(register_module("layer" + std::to_string(i), Layer()));
   }
   template <class Run>
   Loss loss(Run& run, const Rows& batch) {
     at::Tensor x = embed(batch.input);
     for (auto& layer : layers) x = run(layer, x);
     x = at::linear(norm(x), embed->weight).flatten(0, 1);
-    return {at::cross_entropy_loss(x, batch.target.flatten(), {}, at::Reduction::Sum), batch.target.numel()};
+    return {at::cross_entropy_loss(x, batch.target.flatten(), {}, at::Reduction::Sum),
+            batch.target.numel()};
   }
   Count count(const Rows& batch) const { return batch.target.numel(); }
 };

@@ -1,5 +1,5 @@
-// The optimizers equal PyTorch's own in double precision; schedules equal their closed forms; a state
-// taken and restored goes on to the bit.
+// The optimizers equal PyTorch's own in double precision; schedules equal their closed forms.
+
 #include "test.hpp"
 
 #include <ikebana/bridge/gradients.hpp>
@@ -92,7 +92,9 @@ void equals_pytorch(Policy policy, Options&& options, Case what = {}) {
 }
 
 /// Everyone in the first step, then each in some steps only; nobody waits for another's count.
-bool some(std::size_t i, int s) { return s == 0 ? i != 2 : i == 0 || s % (static_cast<int>(i) + 1) == 1; }
+bool some(std::size_t i, int s) {
+  return s == 0 ? i != 2 : i == 0 || s % (static_cast<int>(i) + 1) == 1;
+}
 
 template <class Options>
 auto same(Options options) {
@@ -118,7 +120,8 @@ double rate_at(auto schedule, std::int64_t step) {
 void table(auto schedule, const std::vector<double>& rates) {
   for (std::size_t s = 0; s < rates.size(); ++s) {
     CAPTURE(s);
-    CHECK(rate_at(schedule, static_cast<std::int64_t>(s)) == doctest::Approx(rates[s]).epsilon(1e-14));
+    CHECK(rate_at(schedule, static_cast<std::int64_t>(s)) ==
+          doctest::Approx(rates[s]).epsilon(1e-14));
   }
 }
 
@@ -130,15 +133,25 @@ TEST_CASE("AdamW and Adam equal PyTorch's in double precision") {
   for (const Case& what : {Case{}, Case{.plan = some}, Case{.mixed = true}}) {
     for (bool amsgrad : {false, true}) {
       CAPTURE(amsgrad);
-      equals_pytorch<torch::optim::AdamW>(
-          AdamW{.lr = 0.05, .betas = {0.8, 0.95}, .eps = 1e-6, .weight_decay = 0.1, .amsgrad = amsgrad},
-          same(AdamWOptions(0.05).betas(Betas(0.8, 0.95)).eps(1e-6).weight_decay(0.1).amsgrad(amsgrad)), what);
-      equals_pytorch<torch::optim::Adam>(
-          Adam{.lr = 0.05, .weight_decay = 0.1, .amsgrad = amsgrad},
-          same(AdamOptions(0.05).weight_decay(0.1).amsgrad(amsgrad)), what);
+      equals_pytorch<torch::optim::AdamW>(AdamW{.lr = 0.05,
+                                                .betas = {0.8, 0.95},
+                                                .eps = 1e-6,
+                                                .weight_decay = 0.1,
+                                                .amsgrad = amsgrad},
+                                          same(AdamWOptions(0.05)
+                                                   .betas(Betas(0.8, 0.95))
+                                                   .eps(1e-6)
+                                                   .weight_decay(0.1)
+                                                   .amsgrad(amsgrad)),
+                                          what);
+      equals_pytorch<torch::optim::Adam>(Adam{.lr = 0.05, .weight_decay = 0.1, .amsgrad = amsgrad},
+                                         same(AdamOptions(0.05).weight_decay(0.1).amsgrad(amsgrad)),
+                                         what);
     }
-    equals_pytorch<torch::optim::AdamW>(AdamW{.groups = three_groups()}, grouped(AdamWOptions(1e-3)), what);
-    equals_pytorch<torch::optim::Adam>(Adam{.groups = three_groups()}, grouped(AdamOptions(1e-3)), what);
+    equals_pytorch<torch::optim::AdamW>(AdamW{.groups = three_groups()},
+                                        grouped(AdamWOptions(1e-3)), what);
+    equals_pytorch<torch::optim::Adam>(Adam{.groups = three_groups()}, grouped(AdamOptions(1e-3)),
+                                       what);
   }
 }
 
@@ -160,11 +173,13 @@ TEST_CASE("SGD equals PyTorch's in double precision") {
 
 TEST_CASE("maximize follows the gradient upwards") {
   Case up{.sign = -1};
-  equals_pytorch<torch::optim::AdamW>(AdamW{.maximize = true}, same(torch::optim::AdamWOptions()), up);
+  equals_pytorch<torch::optim::AdamW>(AdamW{.maximize = true}, same(torch::optim::AdamWOptions()),
+                                      up);
   equals_pytorch<torch::optim::Adam>(Adam{.weight_decay = 0.1, .maximize = true},
                                      same(torch::optim::AdamOptions().weight_decay(0.1)), up);
-  equals_pytorch<torch::optim::SGD>(SGD{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .maximize = true},
-                                    same(torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(0.1)), up);
+  equals_pytorch<torch::optim::SGD>(
+      SGD{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1, .maximize = true},
+      same(torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(0.1)), up);
 }
 
 TEST_CASE("gradients of any strides update channels_last and contiguous parameters alike") {
@@ -193,15 +208,16 @@ TEST_CASE("schedules equal their closed forms") {
         {2, 4, 6, 8, 8, 6, 4, 2, 0, 0});
   const double high = 4 + 2 * std::sqrt(2.0), low = 4 - 2 * std::sqrt(2.0);
   table(CosineAnnealingLR{.T_max = 4}, {8, high, 4, low, 0, low, 4, high, 8});
-  table(CosineAnnealingLR{.T_max = 2, .eta_min = 2, .warmup_steps = 4}, {2, 4, 6, 8, 8, 5, 2, 5, 8});
+  table(CosineAnnealingLR{.T_max = 2, .eta_min = 2, .warmup_steps = 4},
+        {2, 4, 6, 8, 8, 5, 2, 5, 8});
 }
 
 TEST_CASE("a schedule moves every group and the report tells it") {
   Shapes hand(at::kDouble), model(at::kDouble);
   auto optimizer = by_pytorch<torch::optim::AdamW>(hand, grouped(torch::optim::AdamWOptions(0.1)));
   LinearLR schedule{.start_factor = 1, .end_factor = 0, .total_iters = 10, .warmup_steps = 3};
-  Trainer<Shapes, AdamW, Pulls, LinearLR> trainer(
-      model, AdamW{.lr = 0.1, .groups = three_groups()}, schedule);
+  Trainer<Shapes, AdamW, Pulls, LinearLR> trainer(model, AdamW{.lr = 0.1, .groups = three_groups()},
+                                                  schedule);
   for (int s = 0; s < 15; ++s) {
     double factor = rate_at(schedule, s) / 8;
     auto all = hand->parameters();
@@ -210,7 +226,8 @@ TEST_CASE("a schedule moves every group and the report tells it") {
       optimizer.param_groups()[i].options().set_lr((i == 0 ? 0.2 : 0.1) * factor);
     }
     optimizer.step();
-    CHECK(trainer.step(torch::ones({1})).learning_rate == doctest::Approx(0.1 * factor).epsilon(1e-14));
+    CHECK(trainer.step(torch::ones({1})).learning_rate ==
+          doctest::Approx(0.1 * factor).epsilon(1e-14));
     CHECK(test::worst_relative(parameters_of(model), parameters_of(hand)) <= 1e-12);
   }
 }

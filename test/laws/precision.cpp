@@ -98,7 +98,8 @@ void follows_the_scaler(Clip... clip) {
   auto model = net();
   hand::FusedAdamW optimizer(*model, 1e-2, false);
   hand::Scaler scaler{.scale = 1024, .interval = 3, .floor = 16};
-  Trainer<Net, AdamW, Precision<FP16>, Sum, Clip...> trainer(net(), AdamW{.lr = 1e-2}, scaling, clip...);
+  Trainer<Net, AdamW, Precision<FP16>, Sum, Clip...> trainer(net(), AdamW{.lr = 1e-2}, scaling,
+                                                             clip...);
   auto data = batches(24);
   for (int i : {2, 7, 8, 9, 10, 11, 12, 13, 14, 18}) data[i] = overflowing(data[i]);
   int skipped = 0;
@@ -115,7 +116,8 @@ void follows_the_scaler(Clip... clip) {
     }
     (loss * scale).backward();
     bool overflow = false;
-    for (const auto& g : optimizer.gradients()) overflow = overflow || !g.isfinite().all().item<bool>();
+    for (const auto& g : optimizer.gradients())
+      overflow = overflow || !g.isfinite().all().item<bool>();
     auto [divisor, norm] = hand::clipping(optimizer.gradients(), scale, clips ? 0.5 : 1e30);
     if (!overflow) optimizer.update(divisor);
     model->zero_grad();
@@ -143,7 +145,8 @@ void clips_like_pytorch(Optimizer policy, Options options, double max_norm) {
   };
   auto model = in_double();
   TorchOptimizer optimizer(model->parameters(), options);
-  Trainer<Net, Optimizer, Sum, ClipGradNorm> trainer(in_double(), policy, ClipGradNorm{.max_norm = max_norm});
+  Trainer<Net, Optimizer, Sum, ClipGradNorm> trainer(in_double(), policy,
+                                                     ClipGradNorm{.max_norm = max_norm});
   for (const auto& batch : class_batches(10, 9, width, classes, at::kDouble)) {
     auto start = parameters_of(model);
     optimizer.zero_grad();
@@ -217,10 +220,10 @@ TEST_CASE("too many skips in a row are an error, and fewer are not") {
 TEST_CASE("clipping equals clip_grad_norm_ with the same optimizer") {
   for (double max_norm : {1e-3, 0.3, 1e6}) {
     CAPTURE(max_norm);
-    clips_like_pytorch<SGD, torch::optim::SGD>(SGD{.lr = 0.1, .momentum = 0.9},
-                                               torch::optim::SGDOptions(0.1).momentum(0.9), max_norm);
-    clips_like_pytorch<AdamW, torch::optim::AdamW>(AdamW{.lr = 1e-3}, torch::optim::AdamWOptions(1e-3),
-                                                   max_norm);
+    clips_like_pytorch<SGD, torch::optim::SGD>(
+        SGD{.lr = 0.1, .momentum = 0.9}, torch::optim::SGDOptions(0.1).momentum(0.9), max_norm);
+    clips_like_pytorch<AdamW, torch::optim::AdamW>(AdamW{.lr = 1e-3},
+                                                   torch::optim::AdamWOptions(1e-3), max_norm);
   }
 }
 

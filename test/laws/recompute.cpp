@@ -1,5 +1,5 @@
-// What a recompute must not do: use what was changed in place, keep what it made, do more than it has
-// to, or go wrong in silence.
+// What a recompute must not do: use what was changed in place, keep what it made, do more than it
+// has to, or go wrong in silence.
 #include "test.hpp"
 
 #include "work.hpp"
@@ -87,9 +87,11 @@ TEST_CASE("a change that recompute cannot undo is an error, never another gradie
   each([]<class Word>(bool nested) {
     for (const auto& what : lost) {
       INFO(what.name);
-      if (nested && &what == lost) continue;  // the nested unit has its own input, which nobody changes
+      if (nested && &what == lost)
+        continue;  // the nested unit has its own input, which nobody changes
       CHECK(one_step<Checkpoint<Off>>(what.body, what.after, nested).first == "");
-      CHECK(test::contains(one_step<Word>(what.body, what.after, nested).first, "modified by an in"));
+      CHECK(
+          test::contains(one_step<Word>(what.body, what.after, nested).first, "modified by an in"));
     }
   });
 }
@@ -100,8 +102,10 @@ TEST_CASE("a recompute that differs from its forward is an error that names the 
     std::function<at::Tensor(at::Tensor)> second;
   };
   const Differing differing[] = {
-      {"shape", "Float[2, 4] where forward saved Float[3, 4]", [](auto x) { return x.narrow(0, 0, 2); }},
-      {"type", "Double[3, 4] where forward saved Float[3, 4]", [](auto x) { return x.to(at::kDouble); }},
+      {"shape", "Float[2, 4] where forward saved Float[3, 4]",
+       [](auto x) { return x.narrow(0, 0, 2); }},
+      {"type", "Double[3, 4] where forward saved Float[3, 4]",
+       [](auto x) { return x.to(at::kDouble); }},
       {"number", "saved 0 tensors, forward 2", [](auto) { return at::Tensor(); }}};
   each([&]<class Word>(bool nested) {
     for (const auto& what : differing) {
@@ -143,7 +147,9 @@ TEST_CASE("nested frames keep none of the inner unit's tensors") {
     made.emplace_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage));
     return t;
   };
-  Work work([&](WorkImpl& w, at::Tensor x) { return seen(at::tanh(seen(at::tanh(seen(x) * w.weight)))) + 1; });
+  Work work([&](WorkImpl& w, at::Tensor x) {
+    return seen(at::tanh(seen(at::tanh(seen(x) * w.weight)))) + 1;
+  });
   int alive = 0;
   auto count = [&](auto&, auto&, auto&) {
     alive = 0;

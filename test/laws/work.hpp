@@ -1,5 +1,6 @@
 #pragma once
-// A unit that does what a test says, a model around it, and what may and may not be changed in place.
+// A unit that does what a test says, a model around it, and what may and may not be changed in
+// place.
 #include "laws.hpp"
 
 namespace laws {
@@ -61,7 +62,9 @@ TORCH_MODULE(Bench);
 inline Bench bench(std::vector<Work> works, BenchImpl::After after = {}, bool nested = false) {
   return Bench(std::move(works), std::move(after), nested);
 }
-inline at::Tensor some_rows(std::int64_t n = 3) { return torch::linspace(-1, 1, 4 * n).view({n, 4}); }
+inline at::Tensor some_rows(std::int64_t n = 3) {
+  return torch::linspace(-1, 1, 4 * n).view({n, 4});
+}
 
 /// A function whose backward changes what it saved.
 struct Spoil : torch::autograd::Function<Spoil> {
@@ -88,7 +91,8 @@ inline void change(at::Tensor t) {
 }
 
 inline const Meddling forbidden[] = {
-    {"input", [](auto& w, auto x) { return x * x * w.weight; }, [](auto&, auto& x, auto&) { x.add_(1); }},
+    {"input", [](auto& w, auto x) { return x * x * w.weight; },
+     [](auto&, auto& x, auto&) { x.add_(1); }},
     {"view of the input", [](auto& w, auto x) { return x * x * w.weight; },
      [](auto&, auto& x, auto&) { x.narrow(0, 0, 1).add_(1); }},
     {"output", [](auto& w, auto x) { return at::exp(x * w.weight); },
@@ -143,7 +147,8 @@ inline const Meddling allowed[] = {
 inline const Meddling lost[] = {
     {"an input that backward does not need", [](auto& w, auto x) { return at::tanh(x + w.weight); },
      [](auto&, auto& x, auto&) { x.add_(1); }},
-    {"a parameter that backward does not need", [](auto& w, auto x) { return at::tanh(x + w.weight); },
+    {"a parameter that backward does not need",
+     [](auto& w, auto x) { return at::tanh(x + w.weight); },
      [](auto& w, auto&, auto&) { change(w.weight); }},
     {"a buffer that backward does not need",
      [](auto& w, auto x) { return at::tanh(x * w.weight + w.buffer); },

@@ -59,7 +59,9 @@ TORCH_MODULE(Many);
 struct LookupImpl : torch::nn::Module {
   torch::nn::Embedding table{7, width};
   LookupImpl() { register_module("table", table); }
-  at::Tensor forward(at::Tensor x) { return table(x.mul(3).to(at::kLong).remainder(7)).tanh().sum(1); }
+  at::Tensor forward(at::Tensor x) {
+    return table(x.mul(3).to(at::kLong).remainder(7)).tanh().sum(1);
+  }
 };
 TORCH_MODULE(Lookup);
 
@@ -110,7 +112,8 @@ struct ZooImpl : torch::nn::Module {
   explicit ZooImpl(Kind k) : kind(k) {
     register_module("a", a), register_module("b", b), register_module("nest", nest);
     register_module("many", many), register_module("lookup", lookup);
-    register_module("centre", centre), register_module("force", force), register_module("head", head);
+    register_module("centre", centre), register_module("force", force),
+        register_module("head", head);
   }
 
   template <class Run>
@@ -130,13 +133,20 @@ struct ZooImpl : torch::nn::Module {
   template <class Run>
   at::Tensor body(Run& run, at::Tensor x) {
     switch (kind) {
-      case Kind::Nested: return run(nest, run(nest, x));
-      case Kind::Twice: return run(b, run(a, run(b, run(a, x))));
-      case Kind::Values: return values(run, run(a, x));
-      case Kind::Integers: return run(b, run(lookup, x));
-      case Kind::Buffer: return run(centre, run(centre, x));
-      case Kind::Inside: return run(force, run(a, x));
-      default: return run(b, run(a, x));
+      case Kind::Nested:
+        return run(nest, run(nest, x));
+      case Kind::Twice:
+        return run(b, run(a, run(b, run(a, x))));
+      case Kind::Values:
+        return values(run, run(a, x));
+      case Kind::Integers:
+        return run(b, run(lookup, x));
+      case Kind::Buffer:
+        return run(centre, run(centre, x));
+      case Kind::Inside:
+        return run(force, run(a, x));
+      default:
+        return run(b, run(a, x));
     }
   }
   template <class Run>
