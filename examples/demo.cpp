@@ -112,7 +112,8 @@ bool train(const Options& options, const Text& text, at::Device device) {
   learn(trainer, Windows(text.train, rows, context, /*seed=*/1), options.steps);
   double after = trainer.evaluate(validation).loss;
   std::printf("\nvalidation loss: %.4f -> %.4f\n", before, after);
-  std::printf("(nats a byte, on text it has not seen; a blind guess costs %.4f)\n\n", std::log(256.0));
+  std::printf("(nats a byte, on text it has not seen; a blind guess costs %.4f)\n\n",
+              std::log(256.0));
   std::cout << "It writes:\n"
             << printable(model->generate("\n", options.quick ? 50 : 400)) << "\n\n";
   return after < before;

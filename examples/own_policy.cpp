@@ -20,7 +20,7 @@ struct ikebana::Mechanism<CentralizeGradients> : ikebana::Hooks {
     if (v.least_dim < 2) throw BadValue("CentralizeGradients: least_dim must be 2 or more.");
   }
   template <class Ranks>
-  void clip(Gradients& gradients, Ranks&) {
+  void clip(StepGradients& gradients, Ranks&) {
     for (at::Tensor& gradient : gradients.values) {
       if (gradient.dim() < values.least_dim) continue;
       at::Tensor rows = gradient.flatten(1);

@@ -104,8 +104,8 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   detail::Owned owned_;  // before parameters are taken from the model
 
  public:
-  Parameters<Mechanisms<RecipeT>> parameters;
-  Gradients gradients;  // of the present step; kept to keep its memory
+  ParametersOf<Mechanisms<RecipeT>> parameters;
+  StepGradients gradients;  // of the present step; kept to keep its memory
   detail::Later later;
   std::int64_t attempts = 0;                     // steps begun and not undone
   std::size_t microbatch = 0, microbatches = 0;  // where the present step is

@@ -84,22 +84,22 @@ struct Hooks {
 
   // 7, 9, 10. Precision and clip.
   at::Tensor scale(const at::Tensor& loss) { return loss; }
-  void unscale(Gradients&) {}
+  void unscale(StepGradients&) {}
   template <class Ranks>
-  void clip(Gradients&, Ranks&) {}
-  /// Rejects the update (`Gradients::reject`), or throws, where it must not be made.
+  void clip(StepGradients&, Ranks&) {}
+  /// Rejects the update (`StepGradients::reject`), or throws, where it must not be made.
   template <class Ranks>
-  void accept(Gradients&, const at::Tensor& /*loss*/, Ranks&, detail::Later&) {}
+  void accept(StepGradients&, const at::Tensor& /*loss*/, Ranks&, detail::Later&) {}
 
   // 11. Every allocation and every check of the update; then the update itself. `rate(lr)` is what
   // the schedule makes of a base learning rate in this step.
   double base_lr() const { return 0; }
   double rate(double base, std::int64_t /*step*/) const { return base; }
   template <class Rate>
-  void prepare(const Masters&, Gradients&, const Rate&) {}
-  void update(const Masters&, Gradients&) noexcept {}
-  void after_update(const Masters&, const Gradients&) noexcept {}
-  void end_step(const Gradients&, Report&) noexcept {}
+  void prepare(const Masters&, StepGradients&, const Rate&) {}
+  void update(const Masters&, StepGradients&) noexcept {}
+  void after_update(const Masters&, const StepGradients&) noexcept {}
+  void end_step(const StepGradients&, Report&) noexcept {}
 
   /// After an exception: forget what this step did.
   void abort() noexcept {}

@@ -38,7 +38,7 @@ Report step(Core& core, const Batch& batch) {
 
     return m.observe.around_phase(Phase::Optimizer, [&] {
       core.collect_gradients();
-      Gradients& gradients = core.gradients;
+      StepGradients& gradients = core.gradients;
       const Masters& masters = core.parameters.masters();
       totals.finish(gradients, m.shard);
       m.precision.unscale(gradients);  // 9

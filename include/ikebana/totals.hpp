@@ -50,7 +50,7 @@ class Totals {
 
   /// After the last backward: what is left to divide the gradients by.
   template <class Ranks>
-  void finish(Gradients& gradients, Ranks& ranks) {
+  void finish(StepGradients& gradients, Ranks& ranks) {
     if (!late()) return;
     for (Count& count : seen_) count = ranks.sum(count);
     refuse_zero(seen_[0]);

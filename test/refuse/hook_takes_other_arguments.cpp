@@ -10,14 +10,14 @@ template <>
 struct ikebana::Mechanism<Misfit> : Hooks {
   Misfit values;
   explicit Mechanism(Misfit v) : values(v) {}
-  void update(const Masters&, Gradients&) noexcept {}
+  void update(const Masters&, StepGradients&) noexcept {}
 };
 #else
 template <>
 struct ikebana::Mechanism<Misfit> : Hooks {
   Misfit values;
   explicit Mechanism(Misfit v) : values(v) {}
-  void update(Masters&, Gradients&) noexcept {}
+  void update(Masters&, StepGradients&) noexcept {}
 };
 #endif
 

@@ -10,14 +10,14 @@ template <>
 struct ikebana::Mechanism<Throwing> : Hooks {
   Throwing values;
   explicit Mechanism(Throwing v) : values(v) {}
-  void update(const Masters&, Gradients&) noexcept {}
+  void update(const Masters&, StepGradients&) noexcept {}
 };
 #else
 template <>
 struct ikebana::Mechanism<Throwing> : Hooks {
   Throwing values;
   explicit Mechanism(Throwing v) : values(v) {}
-  void update(const Masters&, Gradients&) {}
+  void update(const Masters&, StepGradients&) {}
 };
 #endif
 

@@ -126,7 +126,7 @@ Strings asked_in_step(Trainer& trainer) {
 }
 
 using Plainest = Mechanisms<compose_t<AdamW>>;
-static_assert(std::is_same_v<Parameters<Plainest>, Resident<Plainest>>);
+static_assert(std::is_same_v<ParametersOf<Plainest>, Resident<Plainest>>);
 static_assert(!Plainest::moves_parameters && !Plainest::listens_to_backward);
 static_assert(!Plainest::keeps_working && !Plainest::per_unit);
 template <class... Spies>

@@ -65,7 +65,7 @@ class Recorder : public ikebana::Mechanism<typename stand_in<Axis>::policy> {
   using Base = ikebana::Mechanism<typename stand_in<Axis>::policy>;
   using Unit = ikebana::Unit;
   using Masters = ikebana::Masters;
-  using Gradients = ikebana::Gradients;
+  using StepGradients = ikebana::StepGradients;
 
  public:
   Recorder() : Base(typename stand_in<Axis>::policy{}) {}
@@ -109,9 +109,8 @@ class Recorder : public ikebana::Mechanism<typename stand_in<Axis>::policy> {
     return around("loss", [&] { return Base::loss(run, model, batch); });
   }
   template <class Model, class Batch>
-  auto count(Model& model, const Batch& batch) requires requires(Base& base) {
-    base.count(model, batch);
-  }
+  auto count(Model& model, const Batch& batch)
+    requires requires(Base& base) { base.count(model, batch); }
   {
     ask("count");
     return Base::count(model, batch);
@@ -131,35 +130,35 @@ class Recorder : public ikebana::Mechanism<typename stand_in<Axis>::policy> {
     Base::after_unit_backward(unit);
   }
   at::Tensor scale(const at::Tensor& loss) { return ask("scale"), Base::scale(loss); }
-  void unscale(Gradients& gradients) {
+  void unscale(StepGradients& gradients) {
     ask("unscale");
     Base::unscale(gradients);
   }
   template <class Ranks>
-  void clip(Gradients& gradients, Ranks& ranks) {
+  void clip(StepGradients& gradients, Ranks& ranks) {
     ask("clip");
     Base::clip(gradients, ranks);
   }
   template <class Ranks>
-  void accept(Gradients& gradients, const at::Tensor& loss, Ranks& ranks,
+  void accept(StepGradients& gradients, const at::Tensor& loss, Ranks& ranks,
               ikebana::detail::Later& later) {
     ask("accept");
     Base::accept(gradients, loss, ranks, later);
   }
   template <class Rate>
-  void prepare(const Masters& masters, Gradients& gradients, const Rate& rate) {
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     ask("prepare");
     Base::prepare(masters, gradients, rate);
   }
-  void update(const Masters& masters, Gradients& gradients) noexcept {
+  void update(const Masters& masters, StepGradients& gradients) noexcept {
     note("update");
     Base::update(masters, gradients);
   }
-  void after_update(const Masters& masters, const Gradients& gradients) noexcept {
+  void after_update(const Masters& masters, const StepGradients& gradients) noexcept {
     note("after_update");
     Base::after_update(masters, gradients);
   }
-  void end_step(const Gradients& gradients, ikebana::Report& report) noexcept {
+  void end_step(const StepGradients& gradients, ikebana::Report& report) noexcept {
     note("end_step");
     Base::end_step(gradients, report);
   }

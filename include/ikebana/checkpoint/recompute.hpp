@@ -35,7 +35,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
         const std::vector<at::Tensor>& inputs, c10::Device device)
       : name_(std::move(name)),
         module_(std::move(module)),
-        ambient_(bridge::Ambient::capture(device)), state_(*module_) {
+        ambient_(bridge::Ambient::capture(device)),
+        state_(*module_) {
     at::Tensor token = at::empty({0}).set_requires_grad(true);
     saved_ = SaveInputs::apply(token, at::TensorList(inputs));
   }
@@ -129,7 +130,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   std::mutex mutex_;
 };
 
-/// What a copy is made of: a value that takes anything (AnyValue) must be seen as const to be copied.
+/// What a copy is made of: a value that takes anything (AnyValue) must be seen as const to be
+/// copied.
 template <class T>
 const T& copied(T& value) {
   return value;
@@ -150,14 +152,17 @@ auto recompute_in_backward(const std::string& name, std::shared_ptr<torch::nn::M
   for_each_tensor(kept, [&](at::Tensor& t) { inputs.push_back(t); });
   auto frame = std::make_shared<Frame>(name, std::move(module), inputs, device);
   auto others = std::as_const(kept);
-  for_each_tensor(others, [](at::Tensor& t) { t.reset(); });  // a closure that held them would undo it all
-  // Before forward: it may ask for a gradient itself, and then a part of it is computed again already.
-  frame->set_again([others = std::move(others), owned = std::move(owned)](const auto& tensors) mutable {
-    auto again = std::as_const(others);
-    std::size_t i = 0;
-    for_each_tensor(again, [&](at::Tensor& t) { t = tensors.at(i++); });
-    std::apply([&](auto&... arg) { owned(arg...); }, again);
-  });
+  for_each_tensor(others,
+                  [](at::Tensor& t) { t.reset(); });  // a closure that held them would undo it all
+  // Before forward: it may ask for a gradient itself, and then a part of it is computed again
+  // already.
+  frame->set_again(
+      [others = std::move(others), owned = std::move(owned)](const auto& tensors) mutable {
+        auto again = std::as_const(others);
+        std::size_t i = 0;
+        for_each_tensor(again, [&](at::Tensor& t) { t = tensors.at(i++); });
+        std::apply([&](auto&... arg) { owned(arg...); }, again);
+      });
   auto result = [&] {
     bridge::SavedTensorScope scope(frame.get());
     return std::apply([&](auto&... arg) { return body(arg...); }, kept);

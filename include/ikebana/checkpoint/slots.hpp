@@ -1,6 +1,6 @@
 #pragma once
-// The places of the tensors that autograd saves inside a checkpointed unit: what was there in forward,
-// and what recompute puts there, once a backward.
+// The places of the tensors that autograd saves inside a checkpointed unit: what was there in
+// forward, and what recompute puts there, once a backward.
 #include <ikebana/checkpoint/versions.hpp>
 #include <ikebana/error.hpp>
 #include <map>
@@ -27,15 +27,19 @@ class Slots {
   void fill(std::vector<at::Tensor>& values, const at::Tensor& t, const std::string& unit) const {
     const Look& look = looks_.at(values.size());
     if (t.sizes() != look.sizes || t.scalar_type() != look.type)
-      throw BadRecompute("checkpoint: recompute of `" + unit + "` saved " + text(t.sizes(), t.scalar_type()) +
-                         " where forward saved " + text(look.sizes, look.type) + ". The unit's forward must "
-                         "do the same each time; take what changes out of it, or pass it as an argument.");
+      throw BadRecompute(
+          "checkpoint: recompute of `" + unit + "` saved " + text(t.sizes(), t.scalar_type()) +
+          " where forward saved " + text(look.sizes, look.type) +
+          ". The unit's forward must "
+          "do the same each time; take what changes out of it, or pass it as an argument.");
     values.push_back(t);
   }
   void accept(int task, std::vector<at::Tensor> tensors, const std::string& unit) {
     if (tensors.size() != looks_.size())
-      throw BadRecompute("checkpoint: recompute of `" + unit + "` saved " + std::to_string(tensors.size()) +
-                         " tensors, forward " + std::to_string(looks_.size()) + ". The unit's forward must do "
+      throw BadRecompute("checkpoint: recompute of `" + unit + "` saved " +
+                         std::to_string(tensors.size()) + " tensors, forward " +
+                         std::to_string(looks_.size()) +
+                         ". The unit's forward must do "
                          "the same each time.");
     std::vector<Value> values;
     for (auto& t : tensors) values.push_back({t, Version(t)});
@@ -63,7 +67,8 @@ class Slots {
     filled_.erase(task);
   }
   [[noreturn]] static void changed(const std::string& unit) {
-    throw BadRecompute("checkpoint: a tensor that `" + unit + "` saved for backward has been modified by an "
+    throw BadRecompute("checkpoint: a tensor that `" + unit +
+                       "` saved for backward has been modified by an "
                        "in-place operation since. Change a copy, or change it after backward.");
   }
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a recompute finds outside its arguments: buffers as they were when forward began, and whether
-// parameters are still those that forward computed with.
+// What a recompute finds outside its arguments: buffers as they were when forward began, and
+// whether parameters are still those that forward computed with.
 #include <algorithm>
 #include <ikebana/detail/torch.hpp>
 #include <vector>
@@ -68,7 +68,8 @@ class UnitState {
   }
   /// True where somebody changed in place what a recompute would compute with.
   bool changed() const {
-    return std::any_of(others_.begin(), others_.end(), [](const Version& v) { return v.changed(); });
+    return std::any_of(others_.begin(), others_.end(),
+                       [](const Version& v) { return v.changed(); });
   }
   void put_back() { before_.put_back(); }
 

@@ -28,27 +28,27 @@ struct not_a_unit<Units<Module, Others...>>
                          std::type_identity<Module>> {};
 
 template <class Policy>
-concept well_made = std::is_base_of_v<Hooks, Mechanism<Policy>> &&
-                    std::is_constructible_v<Mechanism<Policy>, Policy> &&
-                    requires(Mechanism<Policy> m) {
-                      { m.values } -> std::same_as<Policy&>;
-                    };
+concept well_made =
+    std::is_base_of_v<Hooks, Mechanism<Policy>> &&
+    std::is_constructible_v<Mechanism<Policy>, Policy> && requires(Mechanism<Policy> m) {
+      { m.values } -> std::same_as<Policy&>;
+    };
 template <class M>
-concept hooks_fit = requires(M m, const M& same, const Unit& unit, const UnitTable& table,
-                             Tensors t, const at::Tensor& loss, const Masters& masters,
-                             Gradients& gradients, const Gradients& done, Report& report,
-                             Archive& archive) {
-  m.attach(c10::Device(c10::kCPU), table);
-  m.may_travel(true), m.scale(loss), m.unscale(gradients);
-  m.rest(unit, t), m.gather(unit, t), m.reduce(unit, t);
-  m.before_unit_backward(unit), m.after_unit_backward(unit);
-  same.base_lr(), same.rate(0.0, std::int64_t{0}), same.describe();
-  m.update(masters, gradients), m.after_update(masters, done), m.end_step(done, report);
-  m.abort(), m.state(archive, masters);
-};
+concept hooks_fit =
+    requires(M m, const M& same, const Unit& unit, const UnitTable& table, Tensors t,
+             const at::Tensor& loss, const Masters& masters, StepGradients& gradients,
+             const StepGradients& done, Report& report, Archive& archive) {
+      m.attach(c10::Device(c10::kCPU), table);
+      m.may_travel(true), m.scale(loss), m.unscale(gradients);
+      m.rest(unit, t), m.gather(unit, t), m.reduce(unit, t);
+      m.before_unit_backward(unit), m.after_unit_backward(unit);
+      same.base_lr(), same.rate(0.0, std::int64_t{0}), same.describe();
+      m.update(masters, gradients), m.after_update(masters, done), m.end_step(done, report);
+      m.abort(), m.state(archive, masters);
+    };
 template <class M>
-concept safe_after_prepare = requires(M m, const Masters& masters, Gradients& gradients,
-                                      const Gradients& done, Report& report) {
+concept safe_after_prepare = requires(M m, const Masters& masters, StepGradients& gradients,
+                                      const StepGradients& done, Report& report) {
   { m.update(masters, gradients) } noexcept;
   { m.after_update(masters, done) } noexcept;
   { m.end_step(done, report) } noexcept;

@@ -1,5 +1,5 @@
 // Sets aside the macros of X11 and Qt that other libraries' headers cannot live with. Included again
-// and again, each time followed by macros_back.hpp: hence no #pragma once.
+// and again, each time followed by macros_back.hpp, hence no #pragma once.
 #pragma push_macro("Bool")
 #pragma push_macro("None")
 #pragma push_macro("Status")

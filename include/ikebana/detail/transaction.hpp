@@ -47,7 +47,7 @@ class Outputs {
 
 /// True where the host knows that the update is not to be made; on a device the update itself
 /// looks.
-inline bool rejected(const Gradients& gradients) {
+inline bool rejected(const StepGradients& gradients) {
   return gradients.found_inf.defined() && readable(gradients.found_inf) &&
          number(gradients.found_inf) != 0;
 }

@@ -28,7 +28,7 @@ struct Mechanism<Observe<Memory>> : Hooks {
     counter_->reset_peak();
     return next();
   }
-  void end_step(const Gradients&, Report& report) noexcept {
+  void end_step(const StepGradients&, Report& report) noexcept {
     report.peak_bytes = counter_->peak() + before_;
   }
 

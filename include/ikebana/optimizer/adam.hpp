@@ -20,7 +20,7 @@ struct Adam {
 template <>
 struct Mechanism<Adam> : detail::AdamFamily<Adam> {
   using AdamFamily::AdamFamily;
-  void update(const Masters&, Gradients& gradients) noexcept {
+  void update(const Masters&, StepGradients& gradients) noexcept {
     update_with(gradients, [](auto&&... args) { at::_fused_adam_(args...); });
   }
 };

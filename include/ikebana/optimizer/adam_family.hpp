@@ -10,7 +10,7 @@ class AdamFamily : public Fused<Policy> {
   explicit AdamFamily(Policy v) : Fused<Policy>(std::move(v)) { check_values(); }
 
   template <class Rate>
-  void prepare(const Masters& masters, Gradients& gradients, const Rate& rate) {
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
     this->prepare_buckets(masters, gradients, rate, kinds());
   }
@@ -30,7 +30,7 @@ class AdamFamily : public Fused<Policy> {
 
  protected:
   template <class Operator>
-  void update_with(const Gradients& gradients, Operator&& apply) noexcept {
+  void update_with(const StepGradients& gradients, Operator&& apply) noexcept {
     const Policy& v = this->values;
     this->update_buckets(gradients, [&](Bucket& b, const auto& divisor, const auto& found_inf) {
       apply(b.parameters, b.gradients, b.state[0], b.state[1], v.amsgrad ? b.state[2] : Tensors{},

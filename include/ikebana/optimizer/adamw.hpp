@@ -20,7 +20,7 @@ struct AdamW {
 template <>
 struct Mechanism<AdamW> : detail::AdamFamily<AdamW> {
   using AdamFamily::AdamFamily;
-  void update(const Masters&, Gradients& gradients) noexcept {
+  void update(const Masters&, StepGradients& gradients) noexcept {
     update_with(gradients, [](auto&&... args) { at::_fused_adamw_(args...); });
   }
 };

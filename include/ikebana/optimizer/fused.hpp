@@ -34,7 +34,7 @@ class Fused : public Hooks {
   /// Sorts masters into buckets where that changed since the last step, makes missing state, and
   /// takes the gradients.
   template <class Rate>
-  void prepare_buckets(const Masters& masters, const Gradients& gradients, const Rate& rate,
+  void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
                        Kinds kinds) {
     begin(masters, kinds);
     if (gradients.which != which_) sort(masters, gradients.which);
@@ -47,7 +47,7 @@ class Fused : public Hooks {
   }
   /// Counts a step in every bucket, then updates: `call(bucket, divisor, found_inf)`.
   template <class Call>
-  void update_buckets(const Gradients& gradients, Call&& call) noexcept {
+  void update_buckets(const StepGradients& gradients, Call&& call) noexcept {
     at::NoGradGuard no_grad;
     auto option = [](const at::Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; };
     auto divisor = option(gradients.divisor), found_inf = option(gradients.found_inf);
@@ -190,7 +190,8 @@ class Fused : public Hooks {
     counted_ = which;
   }
   /// Fused operators ignore strides: parameter, gradient and state must agree in memory.
-  static void take_gradients(Bucket& bucket, const Masters& masters, const Gradients& gradients) {
+  static void take_gradients(Bucket& bucket, const Masters& masters,
+                             const StepGradients& gradients) {
     std::size_t at = 0;
     for (std::size_t j = 0; j < bucket.which.size(); ++j) {
       while (gradients.which[at] != bucket.which[j]) ++at;

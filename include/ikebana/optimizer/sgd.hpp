@@ -20,11 +20,11 @@ struct Mechanism<SGD> : detail::Fused<SGD> {
   explicit Mechanism(SGD v) : Fused(std::move(v)) { check_values(); }
 
   template <class Rate>
-  void prepare(const Masters& masters, Gradients& gradients, const Rate& rate) {
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
     prepare_buckets(masters, gradients, rate, kinds());
   }
-  void update(const Masters&, Gradients& gradients) noexcept {
+  void update(const Masters&, StepGradients& gradients) noexcept {
     update_buckets(gradients, [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
       at::_fused_sgd_(b.parameters, b.gradients, b.state.empty() ? Tensors{} : b.state[0],
                       b.weight_decay, values.momentum, b.lr, values.dampening, values.nesterov,

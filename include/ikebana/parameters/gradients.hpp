@@ -8,7 +8,7 @@ namespace ikebana {
 /// Gradients of the masters that got one. Nothing is multiplied into them: what they are still to
 /// be divided by (loss scale, late count, clipping) gathers in `divisor`, and the update divides
 /// once.
-struct Gradients {
+struct StepGradients {
   std::vector<std::size_t> which;  ///< index of each among the trainer's masters
   std::vector<at::Tensor> values;  ///< in the order of `which`
   at::Tensor divisor;              ///< one float on the device; undefined: 1

@@ -8,7 +8,7 @@ namespace ikebana {
 
 /// `Resident` where no mechanism overrides `gather`, else `Travelling`.
 template <class Mechanisms>
-using Parameters =
+using ParametersOf =
     std::conditional_t<Mechanisms::moves_parameters, Travelling<Mechanisms>, Resident<Mechanisms>>;
 
 }  // namespace ikebana

@@ -112,8 +112,7 @@ class Travelling {
   /// Keeps a unit gathered while it lives.
   class Held {
    public:
-    Held(Travelling& all, Resting& resting)
-        : alive_(all.alive_), all_(&all), resting_(&resting) {
+    Held(Travelling& all, Resting& resting) : alive_(all.alive_), all_(&all), resting_(&resting) {
       all.hold(resting);
       generation_ = resting.generation;
     }
@@ -207,7 +206,8 @@ class Travelling {
   std::deque<Resting> units_;
   Masters masters_;
   std::optional<Held> root_;
-  std::deque<Held> differentiated_;  // backwards inside the loss (create_graph) use parameters again
+  std::deque<Held>
+      differentiated_;  // backwards inside the loss (create_graph) use parameters again
 };
 
 }  // namespace ikebana

@@ -27,7 +27,7 @@ struct Autocast : Hooks {
 /// A loss that is not finite makes no update: an error at once on CPU; on a device the update is
 /// left out there, and the error follows with the next step.
 template <class Ranks>
-void accept_finite(Gradients& gradients, const at::Tensor& loss, Ranks& ranks, Later& later) {
+void accept_finite(StepGradients& gradients, const at::Tensor& loss, Ranks& ranks, Later& later) {
   auto raise = [] {
     throw NonFinite(
         "step: the loss is not finite; nothing was updated. Lower the learning rate, clip "

@@ -15,7 +15,8 @@ struct Mechanism<Precision<BF16>> : detail::Autocast<at::kBFloat16> {
   explicit Mechanism(Precision<BF16> v) : values(v) {}
 
   template <class Ranks>
-  void accept(Gradients& gradients, const at::Tensor& loss, Ranks& ranks, detail::Later& later) {
+  void accept(StepGradients& gradients, const at::Tensor& loss, Ranks& ranks,
+              detail::Later& later) {
     detail::accept_finite(gradients, loss, ranks, later);
   }
   std::string describe() const { return "autocast to BFloat16 over Float32 weights"; }

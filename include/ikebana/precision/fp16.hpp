@@ -30,7 +30,7 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
     skips_ = at::zeros({}, options);
   }
   at::Tensor scale(const at::Tensor& loss) { return loss * scale_.to(loss.scalar_type()); }
-  void unscale(Gradients& gradients) {
+  void unscale(StepGradients& gradients) {
     gradients.divide(scale_);
     gradients.loss_is_scaled = true;
   }
@@ -38,7 +38,7 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
   /// Overflow anywhere, on any rank, rejects the step; a norm over all gradients has seen it
   /// already.
   template <class Ranks>
-  void accept(Gradients& gradients, const at::Tensor&, Ranks& ranks, detail::Later& later) {
+  void accept(StepGradients& gradients, const at::Tensor&, Ranks& ranks, detail::Later& later) {
     at::Tensor found;
     if (gradients.norm.defined()) {
       found = gradients.norm.isfinite().logical_not().to(at::kFloat);
@@ -59,7 +59,7 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
               "learning rate, or look for an operation that leaves FP16's range.");
         });
   }
-  void end_step(const Gradients& gradients, Report& report) noexcept {
+  void end_step(const StepGradients& gradients, Report& report) noexcept {
     const at::Tensor& found = gradients.found_inf;
     report.must_be_finite = false;
     at::_amp_update_scale_(scale_, growth_, found, values.growth_factor, values.backoff_factor,

@@ -13,7 +13,8 @@ struct Mechanism<Precision<FP32>> : Hooks {
   explicit Mechanism(Precision<FP32> v) : values(v) {}
 
   template <class Ranks>
-  void accept(Gradients& gradients, const at::Tensor& loss, Ranks& ranks, detail::Later& later) {
+  void accept(StepGradients& gradients, const at::Tensor& loss, Ranks& ranks,
+              detail::Later& later) {
     detail::accept_finite(gradients, loss, ranks, later);
   }
 };

@@ -46,7 +46,8 @@ struct Mechanism<Precision<TF32>> : Hooks {
     return next();
   }
   template <class Ranks>
-  void accept(Gradients& gradients, const at::Tensor& loss, Ranks& ranks, detail::Later& later) {
+  void accept(StepGradients& gradients, const at::Tensor& loss, Ranks& ranks,
+              detail::Later& later) {
     detail::accept_finite(gradients, loss, ranks, later);
   }
   std::string describe() const {
