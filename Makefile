@@ -1,4 +1,4 @@
-# `make` lists the commands. Each sets up what it needs (scripts/setup) and builds in build/<preset>.
+# `make` lists the commands. Each sets up what it needs (scripts/setup), builds in build/<preset>.
 PRESET ?= dev
 TEXT ?=
 JOBS ?= $(shell scripts/jobs)
@@ -15,7 +15,7 @@ build = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build --preset $(1) -j $
 
 .PHONY: help demo test bench clean
 help:
-	@echo 'make demo [TEXT=path]  train a small language model on a file or folder of text, about a minute'
+	@echo 'make demo [TEXT=path]  train a small language model on a file or folder of text'
 	@echo 'make test              build and run all tests'
 	@echo 'make bench             build and run the benchmarks'
 	@echo 'make clean             remove build/ (LibTorch in .venv stays)'

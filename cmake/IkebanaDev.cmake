@@ -13,8 +13,8 @@ if(IKEBANA_CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
       ${IKEBANA_CCACHE})
 endif()
 
-# examples/gpt.hpp and its neighbours, for every program that uses them; IKEBANA_INCLUDE_PATH is where
-# text.hpp looks for LibTorch's headers, the text that every machine has.
+# examples/gpt.hpp and its neighbours, for every program that uses them. IKEBANA_INCLUDE_PATH is
+# where text.hpp looks for LibTorch's headers, the text that every machine has.
 add_library(ikebana_examples INTERFACE)
 target_include_directories(ikebana_examples INTERFACE ${PROJECT_SOURCE_DIR}/examples)
 target_link_libraries(ikebana_examples INTERFACE ikebana_dev)

@@ -12,15 +12,15 @@ add_library(ikebana_test_pch OBJECT ${CMAKE_CURRENT_BINARY_DIR}/shared_pch.cpp)
 target_link_libraries(ikebana_test_pch PRIVATE ikebana_dev)
 target_precompile_headers(ikebana_test_pch PRIVATE <torch/torch.h>)
 
-# ctest's list of cases is a CMake list: `;` or a lone bracket in a name makes fragments of it, which
-# match no case and pass.
+# ctest's list of cases is a CMake list: `;` or a lone bracket in a name makes fragments of it,
+# which match no case and pass.
 function(ikebana_check_test_names file)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   file(READ ${file} text)
   string(REGEX REPLACE "\\[[^][\n]*\\]" "" text "${text}")
   if(text MATCHES "(TEST_CASE|SCENARIO)[A-Z_]*\\([^\"\n]*\"[^\"\n]*[][;][^\"\n]*\"")
-    message(FATAL_ERROR "ikebana: ${file}: leave the ; or the lone bracket out of the test's name, or "
-                        "ctest runs nothing in its place and passes: ${CMAKE_MATCH_0}")
+    message(FATAL_ERROR "ikebana: ${file}: leave the ; or the lone bracket out of the test's name, "
+                        "or ctest runs nothing in its place and passes: ${CMAKE_MATCH_0}")
   endif()
 endfunction()
 

@@ -16,7 +16,8 @@ function(ikebana_is_libtorch folder result)
 endfunction()
 
 function(ikebana_libtorch_of_python python result)
-  set(find "import importlib.util as u; s = u.find_spec('torch'); print(*s.submodule_search_locations)")
+  set(find "from importlib.util import find_spec as find
+print(*find('torch').submodule_search_locations)")
   execute_process(COMMAND ${python} -c "${find}" OUTPUT_VARIABLE folder RESULT_VARIABLE failed
                   OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   set(${result} "" PARENT_SCOPE)
@@ -62,8 +63,8 @@ function(ikebana_find_libtorch result)
     endif()
   endforeach()
   if(IKEBANA_LIBTORCH)
-    message(FATAL_ERROR "ikebana: IKEBANA_LIBTORCH is ${IKEBANA_LIBTORCH}, which holds no LibTorch: "
-                        "name the folder that holds include/torch and lib/libtorch_cpu.so")
+    message(FATAL_ERROR "ikebana: IKEBANA_LIBTORCH is ${IKEBANA_LIBTORCH}, which holds no LibTorch:"
+                        " name the folder that holds include/torch and lib/libtorch_cpu.so")
   elseif(IKEBANA_PYTHON)
     message(FATAL_ERROR "ikebana: IKEBANA_PYTHON is ${IKEBANA_PYTHON}, which has no torch: name a "
                         "Python with a torch of its own, or leave it out")
@@ -72,7 +73,7 @@ function(ikebana_find_libtorch result)
   ikebana_is_libtorch("${folder}" found)
   if(NOT found)
     message(FATAL_ERROR "ikebana: LibTorch was not found: run scripts/setup in ikebana's folder, "
-                        "or set IKEBANA_LIBTORCH to the folder that holds LibTorch's include/ and lib/")
+                        "or set IKEBANA_LIBTORCH to the folder that holds include/torch and lib/")
   endif()
   set(${result} ${folder} PARENT_SCOPE)
 endfunction()
@@ -87,7 +88,7 @@ function(ikebana_add_cuda root)
     return()
   endif()
   list(GET runtime 0 runtime)
-  # Nothing calls into libtorch_cuda.so by name: a linker that drops unused libraries turns CUDA off.
+  # Nothing calls libtorch_cuda.so by name: a linker that drops unused libraries turns CUDA off.
   target_link_libraries(ikebana::libtorch INTERFACE
     -Wl,--push-state,--no-as-needed,${root}/lib/libtorch_cuda.so,--pop-state
     ${root}/lib/libc10_cuda.so ${runtime})
@@ -100,22 +101,23 @@ function(ikebana_add_cuda root)
 endfunction()
 
 function(ikebana_add_libtorch root)
-  foreach(header IN ITEMS include/torch/headeronly/version.h include/torch/csrc/api/include/torch/version.h)
-    if(EXISTS ${root}/${header})
-      file(STRINGS ${root}/${header} lines REGEX "define TORCH_VERSION_(MAJOR|MINOR) ")
+  foreach(header IN ITEMS headeronly/version.h csrc/api/include/torch/version.h)
+    if(EXISTS ${root}/include/torch/${header})
+      file(STRINGS ${root}/include/torch/${header} lines REGEX "define TORCH_VERSION_(MAJOR|MINOR) ")
       break()
     endif()
   endforeach()
   string(REGEX MATCHALL "[0-9]+" version "${lines}")
   list(JOIN version "." version)
   if(version VERSION_LESS 2.8)
-    message(FATAL_ERROR "ikebana: LibTorch ${version} in ${root} is too old: 2.8 is the oldest that works")
+    message(FATAL_ERROR "ikebana: LibTorch ${version} in ${root} is too old: use 2.8 or newer")
   endif()
   message(STATUS "ikebana: LibTorch ${version} in ${root}")
   target_include_directories(ikebana::libtorch SYSTEM INTERFACE
     ${root}/include ${root}/include/torch/csrc/api/include)
   target_compile_definitions(ikebana::libtorch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
-  target_link_libraries(ikebana::libtorch INTERFACE ${root}/lib/libtorch_cpu.so ${root}/lib/libc10.so)
+  target_link_libraries(ikebana::libtorch INTERFACE
+    ${root}/lib/libtorch_cpu.so ${root}/lib/libc10.so)
   target_link_options(ikebana::libtorch INTERFACE LINKER:-rpath,${root}/lib)
   ikebana_add_cuda(${root})
 endfunction()

@@ -43,6 +43,7 @@ endif()
 execute_process(COMMAND ${COMPILER} ${flags} -include ${INCLUDE}/${HEADER} -fsyntax-only /dev/null
                   -MD -MF ${OUTPUT}.d -MT ${OUTPUT} RESULT_VARIABLE failed)
 if(failed)
-  message(FATAL_ERROR "${HEADER} does not compile alone, without warnings: it must include what it uses")
+  message(FATAL_ERROR "${HEADER} does not compile alone, without warnings: "
+                      "it must include what it uses")
 endif()
 file(TOUCH ${OUTPUT})

@@ -1,11 +1,11 @@
 # The target headers_alone parses every header by itself, with clang where there is one: with
 # LibTorch precompiled that is half a second a header instead of nine. HeaderAlone.cmake says how.
-find_program(IKEBANA_CLANG clang++)
-mark_as_advanced(IKEBANA_CLANG)
+find_program(IKEBANA_CLANGXX NAMES clang++ clang++-19 clang++-14)
+mark_as_advanced(IKEBANA_CLANGXX)
 set(compiler ${CMAKE_CXX_COMPILER})
 set(instantiated)
-if(IKEBANA_CLANG)
-  set(compiler ${IKEBANA_CLANG})
+if(IKEBANA_CLANGXX)
+  set(compiler ${IKEBANA_CLANGXX})
   set(instantiated -fpch-instantiate-templates)
 endif()
 set(include ${PROJECT_SOURCE_DIR}/include)

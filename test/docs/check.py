@@ -37,7 +37,8 @@ for page in pages:
         for message in re.findall(r"static assertion failed: (.*)", body):
             if re.sub(r"\s+", " ", message.strip()) not in refusals:
                 wrong.append(f"{name}:{line}: refuse.hpp has no such message")
-    for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+    prose = re.sub(r"^```.*?^```$|`[^`\n]*`", "", text, flags=re.M | re.S)
+    for link in re.findall(r"\]\((?!https?:)([^)#]+)", prose):
         if not (page.parent / link).exists():
             wrong.append(f"{name}: the link to {link} leads nowhere")
     for path in re.findall(r"`((?:include|examples|test|bench|docs|scripts|cmake)/[\w./-]+)`", text):
