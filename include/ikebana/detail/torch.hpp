@@ -2,7 +2,7 @@
 // The only place where the library includes LibTorch. X11 and Qt define macros that LibTorch's
 // headers cannot live with (`None`, `Bool`, `slots`); they are set aside here and put back below.
 
-#include <ikebana/detail/macros_aside.hpp>
+#include <ikebana/detail/macros_aside.inc>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -25,4 +25,4 @@
 #include <torch/nn/pimpl.h>
 #include <torch/version.h>
 
-#include <ikebana/detail/macros_back.hpp>
+#include <ikebana/detail/macros_back.inc>

@@ -3,7 +3,7 @@
 #include <ikebana/grammar/vocabulary.hpp>
 #include <type_traits>
 
-#include <ikebana/detail/macros_aside.hpp>
+#include <ikebana/detail/macros_aside.inc>
 
 #include <boost/hana/filter.hpp>
 #include <boost/hana/transform.hpp>
@@ -11,7 +11,7 @@
 #include <boost/hana/type.hpp>
 #include <boost/hana/unpack.hpp>
 
-#include <ikebana/detail/macros_back.hpp>
+#include <ikebana/detail/macros_back.inc>
 
 namespace ikebana {
 
