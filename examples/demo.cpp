@@ -29,7 +29,7 @@ const std::vector<Row> one_word_less = {
 
 struct Options {
   std::filesystem::path text;
-  std::int64_t steps = 1600;
+  std::int64_t steps = 1200;
   bool quick = false;
 };
 
@@ -94,16 +94,16 @@ void learn(Recipe& trainer, Windows windows, std::int64_t steps) {
 }
 
 bool train(const Options& options, const Text& text, at::Device device) {
-  const std::int64_t rows = 12;
+  const std::int64_t rows = 16;
   torch::manual_seed(0);
   GPT model(GPTConfig{});
   model->to(device);
   introduce(model, text, device, rows, options.steps);
 
-  const std::int64_t warmup = options.steps / 20;
   Recipe trainer{
-      model, AdamW{.lr = 6e-3, .betas = {0.9, 0.99}, .weight_decay = 0.3, .groups = {no_decay()}},
-      CosineAnnealingLR{.T_max = options.steps - warmup, .eta_min = 3e-4, .warmup_steps = warmup}};
+      model, AdamW{.lr = 6e-3, .betas = {0.9, 0.99}, .weight_decay = 0.1, .groups = {no_decay()}},
+      CosineAnnealingLR{
+          .T_max = options.steps, .eta_min = 6e-4, .warmup_steps = options.steps / 20}};
   std::cout << trainer.describe() << std::endl;
 
   const std::int64_t context = model->config.context;

@@ -15,8 +15,8 @@ struct Trial {
   GPTConfig config;
   at::Tensor text;
   at::Device device;
-  std::int64_t rows = 32;
-  int rounds = 3, steps = 2;  // a round; its first step is not timed
+  std::int64_t rows = 16;
+  int rounds = 3, steps = 3;  // a round; its first step is not timed
 };
 
 /// A recipe and what was seen of it.

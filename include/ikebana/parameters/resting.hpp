@@ -1,6 +1,5 @@
 #pragma once
 // One unit's parameters: their masters, their working copies, and the autograd node between them.
-#include <ATen/core/ivalue.h>
 #include <deque>
 #include <functional>
 #include <ikebana/hooks.hpp>
