@@ -44,6 +44,7 @@ struct Row {
 std::vector<Row> rows(bool quick) {
   constexpr auto b = at::kBFloat16, f = at::kFloat, h = at::kHalf;
   if (quick) return {{b, 12, 4, 64, 32}, {b, 2, 2, 32, 16}, {f, 12, 4, 64, 32}};
+  // clang-format off
   return {
       {b, 1, 1, 16, 16},      {b, 1, 2, 64, 16},      {b, 4, 4, 32, 32},
       {b, 64, 4, 16, 32},     {b, 12, 4, 64, 32},     {b, 12, 4, 64, 32, Mask::No},
@@ -64,6 +65,7 @@ std::vector<Row> rows(bool quick) {
       {f, 8, 6, 256, 64, Mask::Causal, 0, 0, 0.1},
       {h, 12, 4, 64, 32},     {h, 8, 6, 256, 64},
   };
+  // clang-format on
 }
 
 struct Problem {
@@ -240,7 +242,9 @@ int main(int count, char** words) {
   at::set_num_threads(settings.threads);
   // glibc keeps freed blocks up to the size of the largest one freed: let it see a large one, as
   // a training process has, before the first row.
-  { const auto large = at::zeros({30 << 18}); }
+  {
+    const auto large = at::zeros({30 << 18});
+  }
   print_head(settings);
   for (const auto& row : rows(settings.quick)) print(row, measure(row, settings), settings.csv);
 }

@@ -29,7 +29,7 @@ const std::vector<Row> one_word_less = {
 
 struct Options {
   std::filesystem::path text;
-  std::int64_t steps = 1200;
+  std::int64_t steps = 1000;
   bool quick = false;
 };
 
@@ -103,7 +103,7 @@ bool train(const Options& options, const Text& text, at::Device device) {
   Recipe trainer{
       model, AdamW{.lr = 6e-3, .betas = {0.9, 0.99}, .weight_decay = 0.1, .groups = {no_decay()}},
       CosineAnnealingLR{
-          .T_max = options.steps, .eta_min = 6e-4, .warmup_steps = options.steps / 20}};
+          .T_max = options.steps, .eta_min = 3e-4, .warmup_steps = options.steps / 20}};
   std::cout << trainer.describe() << std::endl;
 
   const std::int64_t context = model->config.context;

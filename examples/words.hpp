@@ -15,7 +15,7 @@ struct Trial {
   GPTConfig config;
   at::Tensor text;
   at::Device device;
-  std::int64_t rows = 16;
+  std::int64_t rows = 32;
   int rounds = 3, steps = 3;  // a round; its first step is not timed
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// LibTorch defines CHECK; whichever header comes last wins silently, so its own goes first and away.
+// LibTorch defines CHECK; whichever header comes last wins silently, so its own goes first and
+// away.
 #include <torch/torch.h>
 #undef CHECK
 #include <doctest/doctest.h>

@@ -22,8 +22,9 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
         units(placed()),
         device(units.units()[0].module->parameters()[0].device()),
         owned_(trained()),
-        parameters((attach(), mechanisms), units) {}
-  ~Core() { parameters.give_back(); }
+        parameters((attach(), mechanisms), units) {
+    mechanisms.each([&](auto& mechanism) { mechanism.begin(parameters.masters()); });
+  }
 
   /// The onion around one unit, outermost first; `body` is what recompute does again.
   template <class Body, class... Args>

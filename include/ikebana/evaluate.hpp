@@ -43,8 +43,8 @@ class LossSums {
  public:
   void add(const Loss& loss) {
     std::size_t i = 0;
-    if (loss.sum.defined()) add(i++, loss.sum, loss.count, 1);
-    for (const Term& term : loss.terms) add(i++, term.sum, term.count, term.scale);
+    each_term(loss, [&](const std::string&, const at::Tensor& sum, const Count& count,
+                        double scale) { add(i++, sum, count, scale); });
   }
   double mean() const {
     double mean = 0;

@@ -78,7 +78,7 @@ struct FitOptions {
   std::function<void(const Epoch&)> on_epoch = {};
   /// Asked after every step and epoch; may read what another thread writes.
   std::function<bool()> stop = {};
-  bool progress = true;             ///< drawn on a terminal only
+  bool progress = true;  ///< drawn on a terminal only
 };
 
 namespace detail {
@@ -132,9 +132,10 @@ History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options) {
     epoch.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (epoch.steps == 0)
       throw BadBatch("fit: the loader gave no batch. Give it data, and mind drop_last.");
-    if (options.validate) epoch.validation = trainer.evaluate(options.validate, options.metrics);
-    progress.clear();
-    if (options.on_epoch) options.on_epoch(epoch);
+    progress.aside([&] {
+      if (options.validate) epoch.validation = trainer.evaluate(options.validate, options.metrics);
+      if (options.on_epoch) options.on_epoch(epoch);
+    });
     if (stopped || (options.stop && options.stop())) break;
   }
   return history;

@@ -36,6 +36,8 @@ struct Hooks {
 
   /// When the trainer is made, once: the device it computes on, and the model's units.
   void attach(c10::Device, const UnitTable&) {}
+  /// After all are attached: the masters, where they rest from now on.
+  void begin(const Masters&) {}
 
   // Around things: call `next` exactly once, or again to do it again.
   template <class Next>

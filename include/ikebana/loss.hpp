@@ -78,4 +78,16 @@ struct Loss {
   std::vector<Term> terms = {};
 };
 
+namespace detail {
+/// Calls `f(name, sum, count, scale)` for every term, the unnamed one first. Throws BadModel for a
+/// loss without any.
+template <class F>
+void each_term(const Loss& loss, F&& f) {
+  if (!loss.sum.defined() && loss.terms.empty())
+    throw BadModel("loss: it is empty. Return ikebana::Loss{sum, count}.");
+  if (loss.sum.defined()) f(std::string(), loss.sum, loss.count, 1.0);
+  for (const Term& term : loss.terms) f(term.name, term.sum, term.count, term.scale);
+}
+}  // namespace detail
+
 }  // namespace ikebana

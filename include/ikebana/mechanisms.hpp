@@ -91,7 +91,7 @@ template <class ObserveP, class CaptureP, class ShardP, class OffloadP, class Ch
           class DeviceP>
 struct Mechanisms<
     Composed<ObserveP, CaptureP, ShardP, OffloadP, CheckpointP, PrecisionP, PruneP, QuantizeP,
-           AccumulateP, ObjectiveP, ClipP, OptimizerP, ScheduleP, AverageP, FreezeP, DeviceP>> {
+             AccumulateP, ObjectiveP, ClipP, OptimizerP, ScheduleP, AverageP, FreezeP, DeviceP>> {
   /// Each is built from its policy's value: the one given, or the default.
   template <class Values>
   explicit Mechanisms(Values values)

@@ -26,8 +26,8 @@ class Metric {
   void update(const Batch& batch, const at::Tensor& outputs) const {
     if (!outputs.defined())
       throw Error("evaluate: metric `" + name_ +
-                  "` needs the model's outputs, and the loss gave none. Return "
-                  "Loss{sum, count, outputs}.");
+                  "` needs the model's outputs, and the loss gave none. "
+                  "Return Loss{sum, count, outputs}.");
     update_(batch, outputs);
   }
   double value() const { return value_(); }

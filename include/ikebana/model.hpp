@@ -98,8 +98,8 @@ class UnitTable {
     auto found = index_.find(module);
     if (found == index_.end())
       throw BadModel("run: this " + (module ? module->name() : "empty holder") +
-                     " is not one of the model's units. Register it in "
-                     "the model before the trainer is made.");
+                     " is not one of the model's units. Register it in the model before the "
+                     "trainer is made.");
     return units_[found->second];
   }
   const std::vector<Unit>& units() const { return units_; }

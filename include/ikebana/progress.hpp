@@ -48,6 +48,14 @@ class Progress {
     std::fflush(stderr);
     drawn_ = true, drawn_at_ = now;
   }
+  /// Makes room for other work, whose time is not the steps'.
+  template <class F>
+  void aside(F&& f) {
+    auto begin = Clock::now();
+    clear();
+    f();
+    begin_ += Clock::now() - begin;
+  }
   /// Makes room for a line of somebody else's.
   void clear() {
     if (drawn_) std::fputs("\r\033[K", stderr);

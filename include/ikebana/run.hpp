@@ -13,13 +13,23 @@ namespace detail {
 template <class Holder, class Run, class... Args>
 auto call_forward(Holder& holder, Run& run, Args&&... args) {
   if constexpr (std::is_same_v<Holder, torch::nn::AnyModule>)
-    return holder.any_forward(std::as_const(args)...);  // an AnyValue that is not const wraps itself
+    return holder.any_forward(
+        std::as_const(args)...);  // an AnyValue that is not const wraps itself
   else if constexpr (std::is_base_of_v<torch::nn::Module, Holder>)
     if constexpr (requires { holder.forward(run, args...); }) return holder.forward(run, args...);
     else return holder.forward(std::forward<Args>(args)...);
   else if constexpr (requires { holder->forward(run, args...); })
     return holder->forward(run, args...);
   else return holder->forward(std::forward<Args>(args)...);
+}
+
+/// The children of a Sequential one after the other, each as a unit.
+template <class Run, class Sequential, class... Args>
+at::Tensor run_children(Run& run, Sequential& holder, Args&&... args) {
+  std::optional<torch::nn::AnyValue> value;
+  for (torch::nn::AnyModule& child : *holder)
+    value = value ? run(child, *value) : run(child, args...);
+  return value->template get<at::Tensor>();
 }
 
 /// A holder that owns its module, of whatever was given to `run`.
@@ -30,11 +40,30 @@ auto owning(Holder& holder) {
   else return holder;
 }
 
+/// What a trainer holds, for a recompute that may come after its end.
+template <class Core>
+std::shared_ptr<Core> still_there(const std::weak_ptr<Core>& core) {
+  if (auto alive = core.lock()) return alive;
+  throw BadRecompute(
+      "checkpoint: backward came after the trainer was destroyed, and it needs the trainer to "
+      "compute a unit again. Keep the trainer as long as the graph.");
+}
+
 /// Why this is not the result of a loss.
 template <class Result>
 consteval auto loss_refusal() {
   if constexpr (std::is_convertible_v<Result, Loss>) return refuse::is<refuse::Nothing>{};
   else return refuse::is<refuse::NotALoss<std::remove_cvref_t<Result>>>{};
+}
+
+/// The model itself, where it can be run through the units that it shows instead of as one.
+template <class Run, class Module, class Model, class... Args>
+consteval bool through_units() {
+  using Units = units_of_t<Model>;
+  if (!std::is_same_v<impl_of_t<Module>, impl_of_t<Model>> || listed<Module, Units>) return false;
+  if (std::is_same_v<Units, Children>) return true;
+  return !std::is_void_v<Units> &&
+         requires(Run& run, Module& model, Args&&... args) { model->forward(run, args...); };
 }
 
 template <class Unit, class Model>
@@ -46,9 +75,9 @@ inline constexpr bool runnable =
 }  // namespace detail
 
 /// Given to a model's `loss` and to objectives. `run(unit, args...)` computes
-/// `unit->forward(args...)` inside every mechanism that works unit by unit. Arguments and results
-/// may be any values; tensors in them are seen. A small value: copy it freely, while the trainer
-/// lives.
+/// `unit->forward(args...)` inside every mechanism that works unit by unit; `run(model, args...)`
+/// does so with each unit that the model shows. Arguments and results may be any values; tensors in
+/// them are seen. A small value: copy it freely, while the trainer lives.
 template <class Core>
 class Run {
  public:
@@ -62,6 +91,10 @@ class Run {
                                           detail::impl_of_t<typename Core::Model>>);
       if constexpr (refuse::module_type<Module>)
         return detail::call_forward(holder, *this, std::forward<Args>(args)...);
+    } else if constexpr (detail::through_units<Run, Module, typename Core::Model, Args...>()) {
+      if constexpr (std::is_same_v<detail::units_of_t<Module>, Children>)
+        return detail::run_children(*this, holder, std::forward<Args>(args)...);
+      else return holder->forward(*this, std::forward<Args>(args)...);
     } else {
       const Unit& unit = core_->units.at(detail::module_of(holder).get());
       return core_->around_unit(unit, body(unit, holder), std::forward<Args>(args)...);
@@ -93,11 +126,7 @@ class Run {
     auto owned() const {
       return [core = core->weak_from_this(), unit = unit, holder = detail::owning(*holder),
               evaluating = evaluating](auto&&... args) mutable {
-        auto alive = core.lock();
-        if (!alive)
-          throw BadRecompute(
-              "checkpoint: backward came after the trainer was destroyed, and it needs the "
-              "trainer to compute a unit again. Keep the trainer as long as the graph.");
+        auto alive = detail::still_there(core);
         using Held = std::remove_reference_t<decltype(holder)>;
         return typename Run::template Body<Held>{alive.get(), unit, &holder,
                                                  evaluating}(std::forward<decltype(args)>(args)...);
@@ -120,6 +149,7 @@ class Runner {
   template <class Core>
   explicit Runner(Run<Core>& run)
       : evaluating(run.evaluating),
+        model_(run.core_->units.units()[0].module.get()),
         around_(
             [run](std::shared_ptr<torch::nn::Module> module, Erased body, Tensors inputs) mutable {
               const Unit& unit = run.core_->units.at(module.get());
@@ -129,22 +159,25 @@ class Runner {
 
   template <class Holder, class... Args>
   auto operator()(Holder& holder, Args&&... args) {
-    std::tuple<std::decay_t<Args>...> kept(std::forward<Args>(args)...);
+    if constexpr (std::is_same_v<detail::units_of_t<Holder>, Children>)
+      if (detail::module_of(holder).get() == model_)
+        return detail::run_children(*this, holder, std::forward<Args>(args)...);
+    std::tuple<std::decay_t<Args>...> kept(detail::copied(std::forward<Args>(args))...);
     using Result = decltype(detail::call_forward(holder, *this, args...));
     auto other = std::make_shared<std::optional<Result>>();  // what of the result is no tensor
-    Tensors inputs = taken(kept);
+    Tensors inputs = detail::take_tensors(kept);
     Erased body = [kept, other, holder = detail::owning(holder), run = *this](Tensors in) mutable {
-      auto mine = kept;
-      put(mine, in);
+      auto mine = std::as_const(kept);
+      detail::put_tensors(mine, in);
       Result result =
           std::apply([&](auto&... arg) { return detail::call_forward(holder, run, arg...); }, mine);
-      Tensors out = taken(result);
+      Tensors out = detail::take_tensors(result);
       *other = std::move(result);
       return out;
     };
     Tensors outputs = around_(detail::module_of(holder), std::move(body), std::move(inputs));
     Result result = std::move(**other);
-    put(result, outputs);
+    detail::put_tensors(result, outputs);
     return result;
   }
 
@@ -164,27 +197,12 @@ class Runner {
     }
     auto owned() const {
       return [core = run->core_->weak_from_this(), unit = unit, body = body](Tensors inputs) {
-        auto alive = core.lock();
-        if (!alive)
-          throw BadRecompute(
-              "checkpoint: backward came after the trainer was destroyed. Keep the "
-              "trainer as long as the graph.");
-        return alive->around_inner(*unit, body, std::move(inputs));
+        return detail::still_there(core)->around_inner(*unit, body, std::move(inputs));
       };
     }
   };
-  template <class T>
-  static Tensors taken(T& value) {
-    Tensors tensors;
-    detail::for_each_tensor(value, [&](at::Tensor& t) { tensors.push_back(std::exchange(t, {})); });
-    return tensors;
-  }
-  template <class T>
-  static void put(T& value, const Tensors& tensors) {
-    std::size_t i = 0;
-    detail::for_each_tensor(value, [&](at::Tensor& t) { t = tensors.at(i++); });
-  }
 
+  const torch::nn::Module* model_;
   std::function<Tensors(std::shared_ptr<torch::nn::Module>, Erased, Tensors)> around_;
 };
 

@@ -29,16 +29,18 @@ class Totals {
   at::Tensor root(const Loss& loss) {
     at::Tensor root;
     std::size_t i = 0;
-    each_term(loss, [&](const std::string& name, const at::Tensor& sum, const Count& count,
-                        double scale) {
+    const Count& first =
+        loss.sum.defined() || loss.terms.empty() ? loss.count : loss.terms[0].count;
+    detail::each_term(loss, [&](const std::string& name, const at::Tensor& sum, const Count& count,
+                                double scale) {
       check_term(name, sum);
+      if (late() && !same(count, first)) refuse_unequal_late(name);
       add(seen_, i, count);
       at::Tensor part = late() ? sum : divisor(i, count).divide(sum);
       if (scale != 1) part = part * scale;
       root = root.defined() ? root + part : part;
       add_to_report(i++, name, sum, loss.terms.empty());
     });
-    refuse_unequal_late(loss);
     if (!root.requires_grad())
       throw BadModel(
           "loss: it depends on no parameter that is trained. Compute it from the model's "
@@ -98,20 +100,18 @@ class Totals {
     if (count.readable() && !(count.value() > 0))
       throw BadBatch(
           "loss: it counts " + std::to_string(count.value()) +
-          " items. Every target may be "
-          "masked or ignored; skip such a batch, or return the number of items summed over.");
+          " items. Every target may be masked or ignored; skip such a batch, or return the number "
+          "of items summed over.");
   }
   static void check_term(const std::string& name, const at::Tensor& sum) {
     if (sum.numel() != 1)
       throw BadModel("loss: the sum of term `" + name + "` has shape " + c10::str(sum.sizes()) +
                      ", not one number. Reduce it, e.g. with at::Reduction::Sum.");
   }
-  template <class F>
-  static void each_term(const Loss& loss, F&& f) {
-    if (loss.sum.defined()) f("", loss.sum, loss.count, 1.0);
-    for (const Term& term : loss.terms) f(term.name, term.sum, term.count, term.scale);
-    if (!loss.sum.defined() && loss.terms.empty())
-      throw BadModel("loss: it is empty. Return ikebana::Loss{sum, count}.");
+  [[noreturn]] static void refuse_unequal_late(const std::string& name) {
+    throw BadModel("loss: term `" + name +
+                   "` counts other items than the first, and the totals are not known before "
+                   "backward. Give the model `count(batch)`, one number a term.");
   }
 
   bool late() const { return early_.empty() && !alone_; }
@@ -132,16 +132,6 @@ class Totals {
     if (unnamed) return;
     if (i < parts_.size()) parts_[i].sum = parts_[i].sum + sum.detach();
     else parts_.push_back({name, sum.detach(), {}});
-  }
-  void refuse_unequal_late(const Loss& loss) const {
-    if (!late()) return;
-    each_term(loss, [&](const std::string& name, const at::Tensor&, const Count& count, double) {
-      if (!same(count, loss.sum.defined() ? loss.count : loss.terms[0].count))
-        throw BadModel(
-            "loss: term `" + name +
-            "` counts other items than the first, and the totals are "
-            "not known before backward. Give the model `count(batch)`, one number a term.");
-    });
   }
 
   bool alone_;

@@ -27,8 +27,8 @@ class Trainer {
     using Verdict = detail::values_verdict_t<Recipe, Values...>;
     (void)sizeof(Verdict);
     if constexpr (refuse::passed<Verdict>)
-      core_ = std::make_shared<Core>(std::move(model),
-                                     detail::Values<Values...>(std::move(values)...));
+      core_ =
+          std::make_shared<Core>(std::move(model), detail::Values<Values...>(std::move(values)...));
   }
   template <class Given, class... Values>
     requires(!std::is_convertible_v<Given, Handle> &&
@@ -118,7 +118,7 @@ class Trainer {
 
   /// The whole recipe, defaults included, in wrapping order.
   std::string describe() {
-    std::string text = "Trainer of " + core().units.units()[0].module->name() + ", " +
+    std::string text = "Trainer of " + detail::module_name<detail::impl_of_t<Model>>() + ", " +
                        std::to_string(core().units.units().size() - 1) + " units, on " +
                        core().device.str() + "\n";
     core().mechanisms.each([&](auto& m) {

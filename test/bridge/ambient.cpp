@@ -230,7 +230,9 @@ TEST_CASE("ambient: the cache is empty after the last scope") {
     bridge::AutocastScope outer(at::kCPU, at::kBFloat16);
     kept = autocast::cached_cast(at::kBFloat16, weight, c10::kCPU);
     CHECK(kept.use_count() == 2);
-    { bridge::AutocastScope inner(at::kCPU, at::kBFloat16); }
+    {
+      bridge::AutocastScope inner(at::kCPU, at::kBFloat16);
+    }
     CHECK(kept.use_count() == 2);
   }
   CHECK(kept.use_count() == 1);
@@ -243,7 +245,9 @@ TEST_CASE("ambient: without the weight cache each use casts anew") {
   {
     bridge::NoWeightCacheScope none;
     CHECK_FALSE(cached(weight));
-    { bridge::NoWeightCacheScope nested; }
+    {
+      bridge::NoWeightCacheScope nested;
+    }
     CHECK_FALSE(cached(weight));
   }
   CHECK(cached(weight));

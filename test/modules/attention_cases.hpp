@@ -47,6 +47,7 @@ inline at::Tensor hidden(const at::Tensor& mask) {
 }
 
 /// Every meaning of every option, on sizes where one chunk, several and a rest occur.
+// clang-format off
 inline std::vector<Case> cases() {
   return {
       {"plain", {2, 4, 24, 16}, {2, 4, 24, 16}, {2, 4, 24, 16}},
@@ -96,6 +97,7 @@ inline std::vector<Case> cases() {
        masked(bools({1, 12, 200, 220}))},
   };
 }
+// clang-format on
 
 inline at::Tensor leaf(const at::Tensor& x, at::ScalarType type) {
   return x.to(type).detach().clone().set_requires_grad(true);

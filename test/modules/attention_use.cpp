@@ -213,7 +213,7 @@ TEST_CASE("attention: what does not fit is one error with the sizes and the reme
                  "are Float, Double and Float"));
   const auto whole = x.to(at::kInt);
   CHECK(contains(message_of<Error>([&] { attention(whole, whole, whole); }), "floating type"));
-  CHECK(contains(message_of<Error>([&] { attention(x, x.to(at::kMeta), x); }),
-                 "cpu, meta and cpu"));
+  CHECK(
+      contains(message_of<Error>([&] { attention(x, x.to(at::kMeta), x); }), "cpu, meta and cpu"));
   CHECK(contains(message_of<Error>([&] { attention(x, {}, x); }), "undefined"));
 }

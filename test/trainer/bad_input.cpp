@@ -47,15 +47,10 @@ TEST_CASE("bad batch: a loss that is not finite, at the first step as later") {
 TEST_CASE("bad loss: a vector, a constant, nothing at all, no count, another count than told") {
   auto out = [](auto& run, Net& model, const Rows& b) { return model->forward(run, b.input); };
   WELL(refused_loss(
-      [&](auto& run, Net& model, const Rows& b) {
-        return Loss{out(run, model, b).sum(1), 4};
-      },
+      [&](auto& run, Net& model, const Rows& b) { return Loss{out(run, model, b).sum(1), 4}; },
       {"shape [4]", "not one number", "Sum"}));
-  WELL(refused_loss(
-      [](auto&, Net&, const Rows& b) {
-        return Loss{b.input.sum(), 4};
-      },
-      {"depends on no parameter"}));
+  WELL(refused_loss([](auto&, Net&, const Rows& b) { return Loss{b.input.sum(), 4}; },
+                    {"depends on no parameter"}));
   WELL(
       refused_loss([](auto&, Net&, const Rows&) { return Loss{}; }, {"empty", "Loss{sum, count}"}));
   WELL(refused_loss(
@@ -114,10 +109,8 @@ TEST_CASE("bad value: at construction, and through get") {
   WELL(told<BadValue>(makes(ClipGradNorm{.max_norm = 0}), {"max_norm is 0", "positive"}));
   WELL(told<BadValue>(makes(Precision<FP16>{.backoff_factor = 2}), {"backoff_factor"}));
   Group lost{.match = named("nowhere.*"), .lr = 1.0};
-  auto steps_with_lost = [&] {
-    Trainer{net, CrossEntropyLoss{}, AdamW{.groups = {lost}}}.step(some());
-  };
-  WELL(told<BadValue>(steps_with_lost, {"group 0 matches no parameter", "rule"}));
+  WELL(told<BadValue>(makes(AdamW{.groups = {lost}}), {"group 0 matches no parameter", "rule"}));
+  WELL(told<BadValue>(makes(SGD{.groups = {Group{}}}), {"a group has no rule", "named("}));
 
   Trainer<Net, CrossEntropyLoss, Accumulate<>, ClipGradNorm> trainer(
       net, Accumulate<>{.microbatches = 2});
@@ -138,6 +131,10 @@ TEST_CASE("bad value: at construction, and through get") {
                         {"max_norm is -1"}));
   WELL(undone<BadValue>(trainer, some(), set(trainer.get<Accumulate<>>().microbatches, 0),
                         {"microbatches is 0"}));
+  WELL(undone<BadValue>(trainer, some(), set(trainer.get<AdamW>().groups, std::vector{no_decay()}),
+                        {"groups were added or taken away"}));
+  WELL(undone<BadValue>(trainer, some(), set(trainer.get<ConstantLR>(), ConstantLR{NAN, 1000}),
+                        {"the schedule makes the lr nan of 0.001"}));
 }
 
 TEST_CASE("bad use: a step inside a step, from another thread, after a move") {
@@ -150,11 +147,9 @@ TEST_CASE("bad use: a step inside a step, from another thread, after a move") {
   Trainer trainer{Net(), objective};
   Words busy = {"middle of a step", "one thread at a time"};
   inside = [&] { trainer.step(some()); };
-  WELL(undone<Error>(
-      trainer, some(), [&] { trainer.step(some()); }, busy));
+  WELL(undone<Error>(trainer, some(), [&] { trainer.step(some()); }, busy));
   inside = [&] { trainer.evaluate(std::vector{some()}); };
-  WELL(undone<Error>(
-      trainer, some(), [&] { trainer.step(some()); }, busy));
+  WELL(undone<Error>(trainer, some(), [&] { trainer.step(some()); }, busy));
   std::string elsewhere;
   inside = [&] {
     std::thread([&] { elsewhere = told<Error>([&] { trainer.step(some()); }, busy); }).join();

@@ -8,7 +8,7 @@
 
 using namespace ikebana;
 using test::contains;
-using test::random;
+using test::random, test::values_of;
 using Rows = test::Pairs;
 namespace F = torch::nn::functional;
 
@@ -84,7 +84,39 @@ Loss by_function(Run& run, Net& model, const Rows& batch) {
   return Functor{}(run, model, batch);
 }
 
+/// Shows units, and takes `run` to reach them.
+struct ShownImpl : torch::nn::Module {
+  using units = Units<test::Layer>;
+  test::Layer a = register_module("a", test::Layer()), b = register_module("b", test::Layer());
+  template <class Run>
+  at::Tensor forward(Run& run, const at::Tensor& x) {
+    return run(b, run(a, x));
+  }
+};
+TORCH_MODULE(Shown);
+Shown shown() {
+  torch::manual_seed(0);
+  return Shown();
+}
+
+/// Writes down which units are run.
+struct Names {
+  using axis = ikebana::axis::observe;
+  std::shared_ptr<std::vector<std::string>> seen = std::make_shared<std::vector<std::string>>();
+};
+
 }  // namespace
+
+template <>
+struct ikebana::Mechanism<Names> : Hooks {
+  Names values;
+  explicit Mechanism(Names v) : values(std::move(v)) {}
+  template <class Next, class... Args>
+  decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
+    values.seen->push_back(unit.name);
+    return next(std::forward<Args>(args)...);
+  }
+};
 
 TEST_CASE("objective: CrossEntropyLoss is PyTorch's mean, whatever its options and microbatches") {
   auto x = random({8, 3});
@@ -135,6 +167,41 @@ TEST_CASE("objective: MSELoss, a lambda, a function and a functor minimise the s
   CHECK(test::worst_relative({cut}, {expected}) < 1e-6);
   auto late = after(Trainer{net(), lambda, SGD{.lr = 0.1}, Accumulate<3>{}});
   CHECK(test::worst_relative({late}, {expected}) < 1e-6);
+}
+
+TEST_CASE("objective: run(model, x) goes through the units that a model shows") {
+  namespace nn = torch::nn;
+  Rows batch{random({7, 3}), random({7, 5}, 2)};
+  auto sequence = [] {
+    torch::manual_seed(0);
+    return nn::Sequential(nn::Linear(3, 8), nn::Functional(at::tanh), nn::Dropout(0.5),
+                          nn::Linear(8, 5));
+  };
+  auto mse = [](auto& run, auto& model, const Rows& b) -> Loss {
+    return {at::mse_loss(run(model, b.input), b.target, at::Reduction::Sum), b.target.numel()};
+  };
+  auto erased = [mse](Runner& run, nn::Sequential& model, const Rows& b) {
+    return mse(run, model, b);
+  };
+  auto units = [&](auto model, auto objective) {
+    Names names;
+    torch::manual_seed(1);
+    Trainer trainer{model, objective, names, SGD{.lr = 0.1}, Checkpoint<Full>{}};
+    for (int i = 0; i < 2; ++i) trainer.step(batch);
+    names.seen->resize(names.seen->size() / 2);
+    return std::pair(*names.seen, values_of(model));
+  };
+  auto [names, expected] = units(sequence(), MSELoss{});
+  CHECK(names == std::vector<std::string>{"0", "1", "2", "3"});
+  for (auto [same_names, values] : {units(sequence(), mse), units(sequence(), erased)}) {
+    CHECK(same_names == names);
+    CHECK(test::same_bits(values, expected));
+  }
+  auto [one, whole] = units(net(), mse);
+  CHECK(one == std::vector<std::string>{""});
+  batch = {random({7, 4}), random({7, 4}, 2)};
+  auto [inner, trained] = units(shown(), mse);
+  CHECK(inner == std::vector<std::string>{"a", "b"});
 }
 
 TEST_CASE("objective: named terms are each divided by their own count, then scaled") {

@@ -151,13 +151,14 @@ TEST_CASE("order: a step whose parameters travel") {
 }
 
 TEST_CASE(
-    "order: when a trainer is made, every mechanism learns its device, then parameters rest") {
+    "order: when a trainer is made, every mechanism learns its device, then parameters rest, then work may begin") {
   journal.lines.clear();
   auto trainer = watched<true>();
   Strings expected = words(each(wrapping, "attach"));
   for (const char* unit : {"", "outer", "outer.inner"})
     for (const char* axis : {"shard", "precision", "offload"})
       expected.push_back(std::string(axis) + ".rest(" + unit + ")");
+  for (const auto& line : words(each(wrapping, "begin"))) expected.push_back(line);
   CHECK(difference(journal.lines, expected) == "");
 }
 

@@ -68,11 +68,25 @@ std::vector<at::Tensor> trained(const std::vector<Sample>& data) {
   Net model = net();
   Trainer trainer(model);
   for (const Sample& batch : data) trainer.step(batch);
-  { Trainer gone = std::move(trainer); }
+  {
+    Trainer gone = std::move(trainer);
+  }
   return values_of(model);
 }
 
+/// Answers `gather` with the masters themselves.
+struct Borrows {
+  using axis = ikebana::axis::prune;
+};
+
 }  // namespace
+
+template <>
+struct ikebana::Mechanism<Borrows> : Hooks {
+  Borrows values;
+  explicit Mechanism(Borrows v) : values(v) {}
+  Tensors gather(const Unit&, Tensors masters) { return masters; }
+};
 
 TEST_CASE_TEMPLATE("parameters: masters elsewhere train as the loop written by hand", R,
                    Recipe<Away>, Recipe<Away, Checkpoint<Full>>, Recipe<Away, Precision<BF16>>,
@@ -149,6 +163,25 @@ TEST_CASE_TEMPLATE("parameters: at most one unit and the root are gathered at a 
   CHECK(depot.live == 0);
 }
 
+TEST_CASE("parameters: masters keep their memory, also where gather makes no new one") {
+  static_assert(Mechanisms<compose_t<Borrows>>::moves_parameters);
+  CHECK(test::same_bits(trained<Trainer<Net, Borrows, Checkpoint<Full>>>(samples()),
+                        trained<Trainer<Net, Checkpoint<Full>>>(samples())));
+}
+
+TEST_CASE("parameters: a trainer that could not be made gives parameters back") {
+  Net model = net();
+  const auto before = values_of(model);
+  auto make = [&] {
+    Trainer<Net, Away, AdamW>(model, AdamW{.groups = {{.match = named("nowhere")}}});
+  };
+  CHECK(test::contains(test::message_of<BadValue>(make), "matches no parameter"));
+  CHECK(test::same_bits(values_of(model), before));
+  CHECK_NOTHROW(Trainer<Net, Away>(model).step(sample(1)));
+  model = nullptr;
+  CHECK(depot.live == 0);
+}
+
 TEST_CASE("parameters: a trainer gives back plain leaf parameters") {
   for (int steps : {0, 2}) {
     Net model = net();
@@ -219,7 +252,9 @@ TEST_CASE("parameters: backward after the trainer is gone says so") {
   auto last_words = [&] {
     return test::message_of<BadModel>([&] { model->kept.sum().backward(); });
   };
-  { Trainer<Net, Away>(model).step(sample(1)); }
+  {
+    Trainer<Net, Away>(model).step(sample(1));
+  }
   CHECK(test::contains(last_words(), "trainer was destroyed"));
   {  // a graph that was left in the middle of its backward
     Trainer<Net, Away> trainer(model);

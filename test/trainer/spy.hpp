@@ -74,6 +74,10 @@ class Recorder : public ikebana::Mechanism<typename stand_in<Axis>::policy> {
     ask("attach");
     Base::attach(device, units);
   }
+  void begin(const Masters& masters) {
+    ask("begin");
+    Base::begin(masters);
+  }
   template <class Next>
   decltype(auto) around_step(Next&& next) {
     return around("around_step", [&]() -> decltype(auto) { return Base::around_step(next); });

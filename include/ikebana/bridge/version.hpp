@@ -18,9 +18,7 @@ using NodePointer = std::remove_cvref_t<decltype(std::declval<const at::Tensor&>
 
 /// Found by argument-dependent look-up, so that a LibTorch without the function is no error.
 template <class Type>
-concept CountsDeviceMemory = requires(Type type) {
-  getDeviceAllocator(type)->getDeviceStats(0);
-};
+concept CountsDeviceMemory = requires(Type type) { getDeviceAllocator(type)->getDeviceStats(0); };
 
 /// Whether LibTorch tells the memory of any accelerator through one interface (2.9 and newer).
 inline constexpr bool has_device_statistics = CountsDeviceMemory<c10::DeviceType>;

@@ -130,37 +130,21 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   std::mutex mutex_;
 };
 
-/// What a copy is made of: a value that takes anything (AnyValue) must be seen as const to be
-/// copied.
-template <class T>
-const T& copied(T& value) {
-  return value;
-}
-template <class T>
-  requires(!std::is_lvalue_reference_v<T>)
-T&& copied(T&& value) {
-  return std::move(value);
-}
-
 /// `body(args...)` with nothing kept for backward but the tensors in `args`. `owned` is a copy of
 /// `body` that may be called later. Bitwise equal to a call without it.
 template <class Body, class Owned, class... Args>
 auto recompute_in_backward(const std::string& name, std::shared_ptr<torch::nn::Module> module,
                            c10::Device device, const Body& body, Owned owned, Args&&... args) {
   std::tuple<std::decay_t<Args>...> kept(copied(std::forward<Args>(args))...);
-  std::vector<at::Tensor> inputs;
-  for_each_tensor(kept, [&](at::Tensor& t) { inputs.push_back(t); });
-  auto frame = std::make_shared<Frame>(name, std::move(module), inputs, device);
   auto others = std::as_const(kept);
-  for_each_tensor(others,
-                  [](at::Tensor& t) { t.reset(); });  // a closure that held them would undo it all
+  auto inputs = take_tensors(others);  // a closure that held them would undo it all
+  auto frame = std::make_shared<Frame>(name, std::move(module), inputs, device);
   // Before forward: it may ask for a gradient itself, and then a part of it is computed again
   // already.
   frame->set_again(
       [others = std::move(others), owned = std::move(owned)](const auto& tensors) mutable {
         auto again = std::as_const(others);
-        std::size_t i = 0;
-        for_each_tensor(again, [&](at::Tensor& t) { t = tensors.at(i++); });
+        put_tensors(again, tensors);
         std::apply([&](auto&... arg) { owned(arg...); }, again);
       });
   auto result = [&] {

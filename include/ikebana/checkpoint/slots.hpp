@@ -30,8 +30,8 @@ class Slots {
       throw BadRecompute(
           "checkpoint: recompute of `" + unit + "` saved " + text(t.sizes(), t.scalar_type()) +
           " where forward saved " + text(look.sizes, look.type) +
-          ". The unit's forward must "
-          "do the same each time; take what changes out of it, or pass it as an argument.");
+          ". The unit's forward must do the same each time; take what changes out of it, or pass "
+          "it as an argument.");
     values.push_back(t);
   }
   void accept(int task, std::vector<at::Tensor> tensors, const std::string& unit) {
@@ -39,8 +39,7 @@ class Slots {
       throw BadRecompute("checkpoint: recompute of `" + unit + "` saved " +
                          std::to_string(tensors.size()) + " tensors, forward " +
                          std::to_string(looks_.size()) +
-                         ". The unit's forward must do "
-                         "the same each time.");
+                         ". The unit's forward must do the same each time.");
     std::vector<Value> values;
     for (auto& t : tensors) values.push_back({t, Version(t)});
     std::lock_guard lock(mutex_);
@@ -67,9 +66,10 @@ class Slots {
     filled_.erase(task);
   }
   [[noreturn]] static void changed(const std::string& unit) {
-    throw BadRecompute("checkpoint: a tensor that `" + unit +
-                       "` saved for backward has been modified by an "
-                       "in-place operation since. Change a copy, or change it after backward.");
+    throw BadRecompute(
+        "checkpoint: a tensor that `" + unit +
+        "` saved for backward has been modified by an in-place operation since. Change "
+        "a copy, or change it after backward.");
   }
 
  private:

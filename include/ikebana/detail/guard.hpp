@@ -54,9 +54,10 @@ template <class Core, class BatchText>
   bool memory = what.find("not enough memory") != std::string::npos ||
                 what.find("out of memory") != std::string::npos;
   if (memory)
-    throw OutOfMemory(what + where +
-                      ". Nothing was updated. Use more microbatches (Accumulate<N>), "
-                      "Checkpoint<Full>, or a smaller batch.");
+    throw OutOfMemory(
+        what + where +
+        ". Nothing was updated. Use more microbatches (Accumulate<N>), Checkpoint<Full>, "
+        "or a smaller batch.");
   throw StepFailed(what + where + ". Nothing was updated. " + remedy(what));
 }
 

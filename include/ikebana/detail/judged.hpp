@@ -38,7 +38,7 @@ concept hooks_fit =
     requires(M m, const M& same, const Unit& unit, const UnitTable& table, Tensors t,
              const at::Tensor& loss, const Masters& masters, StepGradients& gradients,
              const StepGradients& done, Report& report, Archive& archive) {
-      m.attach(c10::Device(c10::kCPU), table);
+      m.attach(c10::Device(c10::kCPU), table), m.begin(masters);
       m.may_travel(true), m.scale(loss), m.unscale(gradients);
       m.rest(unit, t), m.gather(unit, t), m.reduce(unit, t);
       m.before_unit_backward(unit), m.after_unit_backward(unit);

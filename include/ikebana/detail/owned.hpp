@@ -57,21 +57,20 @@ inline void check_trainable(const torch::nn::Module& module) {
     if (p.device() != first.value().device())
       throw BadModel("trainer: `" + first.key() + "` is on " + first.value().device().str() +
                      " and `" + item.key() + "` on " + p.device().str() +
-                     ". Move the model to one device, or add On to "
-                     "the recipe: On{device}.");
+                     ". Move the model to one device, or add On to the recipe: On{device}.");
     if (p.requires_grad() && !p.is_leaf())
       throw BadModel("trainer: `" + item.key() +
-                     "` is computed from other tensors, so it cannot be updated. "
-                     "Register the tensors it is computed from.");
+                     "` is computed from other tensors, so it cannot be updated. Register the "
+                     "tensors it is computed from.");
     if (p.requires_grad() && !p.is_non_overlapping_and_dense())
       throw BadModel("trainer: `" + item.key() +
-                     "` has gaps or overlaps in memory, which fused optimizers "
-                     "ignore. Register a contiguous copy of it.");
+                     "` has gaps or overlaps in memory, which fused optimizers ignore. Register a "
+                     "contiguous copy of it.");
   }
   if (!any)
     throw BadModel("trainer: all " + std::to_string(named.size()) +
-                   " parameters of the model are frozen. Set "
-                   "requires_grad on those that are to be trained.");
+                   " parameters of the model are frozen. Set requires_grad on those that are to "
+                   "be trained.");
 }
 
 }  // namespace ikebana::detail

@@ -67,7 +67,33 @@ void for_each_tensor(T& value, F&& f) {
   }
 }
 
-/// The same with each tensor's path: `input`, `masks[2]`, `<1>.target`.
+/// What a copy is made of: a value that takes anything (AnyValue) must be seen as const to be
+/// copied.
+template <class T>
+const T& copied(T& value) {
+  return value;
+}
+template <class T>
+  requires(!std::is_lvalue_reference_v<T>)
+T&& copied(T&& value) {
+  return std::move(value);
+}
+
+/// Takes the tensors out of a value, and leaves undefined ones.
+template <class T>
+std::vector<at::Tensor> take_tensors(T& value) {
+  std::vector<at::Tensor> tensors;
+  for_each_tensor(value, [&](at::Tensor& t) { tensors.push_back(std::exchange(t, {})); });
+  return tensors;
+}
+/// Puts back what `take_tensors` took, or others in their places.
+template <class T>
+void put_tensors(T& value, const std::vector<at::Tensor>& tensors) {
+  std::size_t i = 0;
+  for_each_tensor(value, [&](at::Tensor& t) { t = tensors.at(i++); });
+}
+
+/// `for_each_tensor` with each tensor's path: `input`, `masks[2]`, `<1>.target`.
 template <class T, class F>
 void for_each_named_tensor(T& value, F&& f, const std::string& path = {}) {
   if constexpr (std::is_same_v<std::remove_const_t<T>, at::Tensor>) {

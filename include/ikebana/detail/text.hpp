@@ -23,4 +23,12 @@ std::string type_name() {
   return text;
 }
 
+/// A module's type as its users write it: `GPT` for GPTImpl.
+template <class Module>
+std::string module_name() {
+  std::string text = type_name<Module>();
+  if (text.ends_with("Impl")) text.resize(text.size() - 4);
+  return text;
+}
+
 }  // namespace ikebana::detail

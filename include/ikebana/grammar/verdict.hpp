@@ -32,8 +32,8 @@ struct first {
   using type = Nothing;
 };
 template <class Refusal, class... Rest>
-struct first<Refusal, Rest...>
-    : std::conditional_t<passed<Refusal>, first<Rest...>, is<Refusal>> {};
+struct first<Refusal, Rest...> : std::conditional_t<passed<Refusal>, first<Rest...>, is<Refusal>> {
+};
 
 template <class Type>
 concept complete = requires { sizeof(Type); };

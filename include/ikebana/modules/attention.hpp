@@ -102,8 +102,7 @@ class AttentionCall {
 
   void check_sizes() const {
     if (query_.size(-1) != key_.size(-1)) refuse("differ in width; query and key need the same E");
-    if (key_.size(-2) != value_.size(-2))
-      refuse("differ in length; key and value need the same S");
+    if (key_.size(-2) != value_.size(-2)) refuse("differ in length; key and value need the same S");
     if (!options_.enable_gqa) return;
     for (const auto* x : {&query_, &key_, &value_})
       if (x->dim() < 3 || (x->size(-3) == 0 ? query_.size(-3) != 0 : query_.size(-3) % x->size(-3)))
@@ -165,8 +164,8 @@ class AttentionCall {
     s.queries = q.size(2);
     s.keys = k.size(2);
     s.width = std::max(q.size(3), v.size(3));
-    s.training = at::GradMode::is_enabled() &&
-                 (q.requires_grad() || k.requires_grad() || v.requires_grad());
+    s.training =
+        at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
     s.composable = !mask_learns && !empty && k.size(1) == v.size(1);
     s.has_kernel = s.composable && options_.dropout_p == 0 && q.size(3) == v.size(3);
     return s;

@@ -15,10 +15,14 @@ enum class AttentionForm {
 
 inline const char* name(AttentionForm form) {
   switch (form) {
-    case AttentionForm::Fused: return "fused";
-    case AttentionForm::Composed: return "composed";
-    case AttentionForm::Widened: return "widened";
-    default: return "fastest";
+    case AttentionForm::Fused:
+      return "fused";
+    case AttentionForm::Composed:
+      return "composed";
+    case AttentionForm::Widened:
+      return "widened";
+    default:
+      return "fastest";
   }
 }
 

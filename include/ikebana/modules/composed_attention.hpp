@@ -191,7 +191,12 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
     const auto type = query.scalar_type();
     return {at::bmm(d, k).view(query.sizes()).to(type),
             at::bmm(d.transpose(1, 2), q).view(key.sizes()).to(type),
-            at::bmm(used.transpose(1, 2), g).view(value.sizes()).to(type), {}, {}, {}, {}, {}};
+            at::bmm(used.transpose(1, 2), g).view(value.sizes()).to(type),
+            {},
+            {},
+            {},
+            {},
+            {}};
   }
 };
 

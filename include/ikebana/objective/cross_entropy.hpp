@@ -29,7 +29,7 @@ struct Mechanism<CrossEntropyLoss> : Hooks {
   }
   template <class Run, class Model, class Batch>
   Loss loss(Run& run, Model& model, const Batch& batch) {
-    at::Tensor logits = detail::forward(run, model, detail::input_of(batch));
+    at::Tensor logits = run(model, detail::input_of(batch));
     const at::Tensor& target = detail::target_of(batch);
     at::Tensor weight = values.weight.defined() ? values.weight.to(logits.device()) : at::Tensor();
     at::Tensor sum = at::cross_entropy_loss(logits, target, weight, at::Reduction::Sum,

@@ -1,5 +1,5 @@
 #pragma once
-// How an objective runs a model that has a `forward` and no `loss`.
+// Whether an objective can run a model that has a `forward` and no `loss`.
 #include <ikebana/run.hpp>
 
 namespace ikebana::detail {
@@ -11,12 +11,10 @@ consteval auto forward_refusal() {
   if constexpr (!has_input_and_target<Batch>) return refuse::is<refuse::NoInputOrTarget<Batch>>{};
   else {
     using Input = std::decay_t<decltype(input_of(std::declval<const Batch&>()))>;
-    constexpr bool takes_run = requires(Run& run, Model& model, const Input& input) {
-      model->forward(run, input);
-    };
-    constexpr bool takes_input = requires(Model& model, const Input& input) {
-      model->forward(input);
-    };
+    constexpr bool takes_run =
+        requires(Run& run, Model& model, const Input& input) { model->forward(run, input); };
+    constexpr bool takes_input =
+        requires(Model& model, const Input& input) { model->forward(input); };
     if constexpr (std::is_same_v<Units, Children> || takes_run)
       return refuse::is<refuse::Nothing>{};
     else if constexpr (!takes_input)
@@ -24,22 +22,6 @@ consteval auto forward_refusal() {
     else if constexpr (!std::is_void_v<Units>)
       return refuse::is<refuse::ForwardWithoutRun<impl_of_t<Model>>>{};
     else return refuse::is<refuse::Nothing>{};
-  }
-}
-
-/// The model's output: through its own `forward(run, x)`, child by child of a Sequential, or as one
-/// unit.
-template <class Run, class Model, class Input>
-at::Tensor forward(Run& run, Model& model, const Input& input) {
-  using Units = units_of_t<Model>;
-  if constexpr (std::is_same_v<Units, Children>) {
-    torch::nn::AnyValue value(input);
-    for (torch::nn::AnyModule& child : *model) value = run(child, value);
-    return value.template get<at::Tensor>();
-  } else if constexpr (requires { model->forward(run, input); }) {
-    return model->forward(run, input);
-  } else {
-    return run(model, input);
   }
 }
 

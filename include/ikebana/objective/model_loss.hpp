@@ -17,9 +17,8 @@ struct Mechanism<Without<axis::objective>> : Hooks {
   template <class Run, class Model, class Batch>
   static consteval auto refusal() {
     constexpr bool takes_run = requires(Run& run, Model& m, const Batch& b) { m->loss(run, b); };
-    constexpr bool takes_runner = requires(Runner& run, Model& m, const Batch& b) {
-      m->loss(run, b);
-    };
+    constexpr bool takes_runner =
+        requires(Runner& run, Model& m, const Batch& b) { m->loss(run, b); };
     if constexpr (takes_run || takes_runner) {
       using AnyRun = std::conditional_t<takes_run, Run, Runner>;
       return detail::loss_refusal<decltype(std::declval<Model&>()->loss(

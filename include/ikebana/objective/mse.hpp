@@ -21,7 +21,7 @@ struct Mechanism<MSELoss> : Hooks {
   }
   template <class Run, class Model, class Batch>
   Loss loss(Run& run, Model& model, const Batch& batch) {
-    at::Tensor output = detail::forward(run, model, detail::input_of(batch));
+    at::Tensor output = run(model, detail::input_of(batch));
     const at::Tensor& target = detail::target_of(batch);
     if (output.sizes() != target.sizes())
       throw BadBatch("MSELoss: the output has shape " + c10::str(output.sizes()) + ", the target " +

@@ -12,8 +12,7 @@ struct Bucket {
   std::size_t group = 0;    ///< index among the groups; their number: none
   bool first_step = false;  ///< none of these parameters was ever updated
   double weight_decay = 0;
-  at::Tensor lr =
-      {};  ///< one number where the parameters live, so that it may change in a captured step
+  at::Tensor lr = {};  ///< one number where the parameters live: a captured step may change it
   Tensors parameters = {}, gradients = {}, steps = {};
   std::vector<Tensors> state = {};      ///< by slot, then by parameter
   std::vector<std::size_t> which = {};  ///< masters
@@ -26,6 +25,11 @@ class Fused : public Hooks {
   explicit Fused(Policy v) : values(std::move(v)) {}
 
   double base_lr() const { return values.lr; }
+  void begin(const Masters& masters) {
+    std::size_t n = masters.values.size();
+    steps_.resize(n), fresh_.assign(n, true);
+    choose_groups(masters);
+  }
   void abort() noexcept { forget_gradients(); }
 
  protected:
@@ -36,12 +40,21 @@ class Fused : public Hooks {
   template <class Rate>
   void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
                        Kinds kinds) {
-    begin(masters, kinds);
-    if (gradients.which != which_) sort(masters, gradients.which);
-    which_ = gradients.which;
+    grow(masters, kinds);
+    if (gradients.which != which_) {
+      sorted_ = false;
+      count_steps(masters, gradients.which);
+      which_ = gradients.which;
+    }
+    if (!sorted_) sort(masters);
+    sorted_ = true;
     for (auto& bucket : buckets_) {
       take_gradients(bucket, masters, gradients);
-      set_lr(bucket.lr, rate(group_lr(bucket.group)));
+      double lr = rate(group_lr(bucket.group));
+      check(std::isfinite(lr) && lr >= 0, "the schedule makes the lr " + c10::str(lr) + " of " +
+                                              c10::str(group_lr(bucket.group)) +
+                                              "; it must be finite and not negative.");
+      set_lr(bucket.lr, lr);
       bucket.weight_decay = group_decay(bucket.group);
     }
   }
@@ -58,8 +71,9 @@ class Fused : public Hooks {
     }
     for (auto& bucket : buckets_) {
       call(bucket, divisor, found_inf);
-      if (bucket.first_step) which_.clear();  // sort anew: these are no longer at their first step
+      if (!bucket.first_step || (found_inf && number(*found_inf) != 0)) continue;
       for (std::size_t i : bucket.which) fresh_[i] = false;
+      sorted_ = false;
     }
     forget_gradients();
   }
@@ -68,7 +82,7 @@ class Fused : public Hooks {
       for (auto& gradient : bucket.gradients) gradient.reset();
   }
   void save(Archive& archive, const Masters& masters, Kinds kinds) {
-    begin(masters, kinds);
+    grow(masters, kinds);
     std::map<float, at::Tensor> shared;
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       const std::string& name = masters.names[i];
@@ -84,7 +98,7 @@ class Fused : public Hooks {
         steps_[i] =
             shared.try_emplace(static_cast<float>(number(steps_[i])), steps_[i]).first->second;
     }
-    if (archive.loading()) which_.clear(), counted_.clear(), buckets_.clear();
+    if (archive.loading()) which_.clear(), buckets_.clear();
   }
   static void check(bool good, const std::string& what) {
     if (!good) throw BadValue("optimizer: " + what);
@@ -94,9 +108,11 @@ class Fused : public Hooks {
           "lr is " + c10::str(values.lr) + "; it must be finite and not negative.");
     check(values.weight_decay >= 0,
           "weight_decay is " + c10::str(values.weight_decay) + "; it must not be negative.");
-    for (const Group& group : values.groups)
+    for (const Group& group : values.groups) {
+      check(static_cast<bool>(group.match), "a group has no rule. Give one: named(\"*.bias\").");
       check(group.lr.value_or(0) >= 0 && group.weight_decay.value_or(0) >= 0,
             "a group has a negative lr or weight_decay.");
+    }
   }
 
  private:
@@ -110,44 +126,34 @@ class Fused : public Hooks {
   static at::Tensor new_step(const at::Tensor& p) {
     return at::zeros({}, p.options().dtype(at::kFloat).requires_grad(false));
   }
-  void begin(const Masters& masters, Kinds kinds) {
-    std::size_t n = masters.values.size();
-    if (steps_.size() != n) {
-      choose_groups(masters);
-      steps_.resize(n), fresh_.assign(n, true);
-    }
+  /// As many slots of state as the values ask for: at the beginning, and where one was changed.
+  void grow(const Masters& masters, Kinds kinds) {
+    check(groups_ == values.groups.size(),
+          "groups were added or taken away after the trainer was made. Change the lr and "
+          "weight_decay of a group, or make a new trainer.");
     if (state_.size() == kinds.size()) return;
-    std::size_t before = state_.size();
+    sorted_ = false;
+    std::size_t before = state_.size(), n = steps_.size();
     state_.resize(kinds.size(), Tensors(n));
-    for (std::size_t k = before; k < kinds.size(); ++k)  // a value changed that needs more state
+    for (std::size_t k = before; k < kinds.size(); ++k)
       for (std::size_t i = 0; i < n; ++i)
         if (steps_[i].defined()) state_[k][i] = at::zeros_like(masters.values[i].detach());
-    which_.clear();
   }
   void choose_groups(const Masters& masters) {
-    std::vector<bool> used(values.groups.size());
-    group_.assign(masters.values.size(), values.groups.size());
+    groups_ = values.groups.size();
+    std::vector<bool> used(groups_);
+    group_.assign(masters.values.size(), groups_);
     for (std::size_t i = 0; i < group_.size(); ++i)
-      for (std::size_t g = 0; g < used.size() && group_[i] == used.size(); ++g)
+      for (std::size_t g = 0; g < groups_ && group_[i] == groups_; ++g)
         if (values.groups[g].match(masters.names[i], masters.values[i]))
           group_[i] = g, used[g] = true;
-    for (std::size_t g = 0; g < used.size(); ++g)
+    for (std::size_t g = 0; g < groups_; ++g)
       check(used[g], "group " + std::to_string(g) +
                          " matches no parameter. Mend its rule, or leave it out.");
   }
-  void sort(const Masters& masters, const std::vector<std::size_t>& which) {
+  void sort(const Masters& masters) {
     buckets_.clear();
-    at::Tensor step;  // parameters that begin together count in one tensor, until one sits out
-    for (std::size_t i : which) {
-      const at::Tensor& p = masters.values[i];
-      if (!steps_[i].defined()) {
-        if (!step.defined() || step.device() != p.device()) step = new_step(p);
-        for (auto& slot : state_) slot[i] = at::zeros_like(p.detach());
-        steps_[i] = step;
-      }
-    }
-    split_steps(which);
-    for (std::size_t i : which) add(bucket_of(i, masters.values[i]), i, masters.values[i]);
+    for (std::size_t i : which_) add(bucket_of(i, masters.values[i]), i, masters.values[i]);
     for (auto& bucket : buckets_) bucket.gradients.resize(bucket.which.size());
   }
   Bucket& bucket_of(std::size_t i, const at::Tensor& p) {
@@ -169,9 +175,10 @@ class Fused : public Hooks {
     bucket.steps.push_back(steps_[i]);
     for (std::size_t k = 0; k < state_.size(); ++k) bucket.state[k].push_back(state_[k][i]);
   }
-  /// A count that some of its parameters sit out is continued in a copy by those that do not.
-  void split_steps(const std::vector<std::size_t>& which) {
-    if (which == counted_) return;
+  /// Parameters that begin together count in one tensor. Where some of them then sit out, the
+  /// others go on in a copy.
+  void count_steps(const Masters& masters, const std::vector<std::size_t>& which) {
+    begin_counting(masters, which);
     std::map<c10::TensorImpl*, std::size_t> users, active;
     for (auto& step : steps_)
       if (step.defined()) ++users[step.unsafeGetTensorImpl()];
@@ -187,7 +194,16 @@ class Fused : public Hooks {
       }
       steps_[i] = found->second;
     }
-    counted_ = which;
+  }
+  void begin_counting(const Masters& masters, const std::vector<std::size_t>& which) {
+    at::Tensor step;
+    for (std::size_t i : which) {
+      const at::Tensor& p = masters.values[i];
+      if (steps_[i].defined()) continue;
+      if (!step.defined() || step.device() != p.device()) step = new_step(p);
+      for (auto& slot : state_) slot[i] = at::zeros_like(p.detach());
+      steps_[i] = step;
+    }
   }
   /// Fused operators ignore strides: parameter, gradient and state must agree in memory.
   static void take_gradients(Bucket& bucket, const Masters& masters,
@@ -203,8 +219,8 @@ class Fused : public Hooks {
                             const std::string& name) {
     if (gradient.layout() != at::kStrided)
       throw BadModel("optimizer: the gradient of `" + name +
-                     "` is sparse, which this optimizer does not "
-                     "take. Make the embedding with sparse(false).");
+                     "` is sparse, which this optimizer does not take. Make the embedding with "
+                     "sparse(false).");
     if (gradient.strides() == p.strides() && gradient.scalar_type() == p.scalar_type() &&
         gradient.device() == p.device())
       return gradient;
@@ -215,11 +231,14 @@ class Fused : public Hooks {
     else rate.fill_(lr);
   }
 
-  std::vector<std::size_t> group_;            // of each master
-  std::vector<std::size_t> which_, counted_;  // sorted into the buckets; counting in active_steps_
-  std::vector<bool> fresh_;                   // never updated
-  Tensors steps_, active_steps_;
-  std::vector<Tensors> state_;  // by slot, then by master
+  std::size_t groups_ = 0;
+  std::vector<std::size_t> group_;  // of each master; groups_: none
+  std::vector<bool> fresh_;         // never updated
+  Tensors steps_;                   // of each master; shared by those that always counted together
+  std::vector<std::size_t> which_;  // masters of the present step
+  Tensors active_steps_;            // theirs, each once
+  bool sorted_ = false;             // into buckets_
+  std::vector<Tensors> state_;      // by slot, then by master
   std::vector<Bucket> buckets_;
 };
 

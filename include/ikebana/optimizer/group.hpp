@@ -12,7 +12,7 @@ namespace ikebana {
 using ParameterRule = std::function<bool(const std::string& name, const at::Tensor& parameter)>;
 
 /// Parameters with values of their own. The first group whose rule matches wins; a rule that
-/// matches nothing is an error at the first step. A value left out is the optimizer's.
+/// matches nothing is an error when the trainer is made. A value left out is the optimizer's.
 struct Group {
   ParameterRule match;
   std::optional<double> lr = {};

@@ -42,7 +42,6 @@ class Resident {
   }
   void publish() noexcept {}
   void abort() noexcept {}
-  void give_back() noexcept { alive_.reset(); }
   template <class F>
   decltype(auto) with_full_weights(F&& f) {
     return f();

@@ -54,15 +54,17 @@ struct Resting {
 
   explicit Resting(const Unit& u) : unit(&u) {}
 
-  Tensors full() const {
+  static Tensors detached(const Tensors& tensors) {
     Tensors values;
-    for (const auto& p : unit->parameters) values.push_back(p.detach());
+    for (const auto& t : tensors) values.push_back(t.detach());
     return values;
   }
-  Tensors detached() const {
-    Tensors values;
-    for (const auto& t : masters) values.push_back(t.detach());
-    return values;
+  /// Working copies that share no memory with the masters: what no mechanism made anew is copied.
+  Tensors apart(Tensors gathered) const {
+    for (auto& t : gathered)
+      for (const auto& master : masters)
+        if (t.is_alias_of(master)) t = t.clone();
+    return gathered;
   }
   /// Takes masters: one a parameter, or one for all of them. Parameters keep their values.
   void begin(Tensors rested) {

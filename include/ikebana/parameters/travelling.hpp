@@ -17,7 +17,7 @@ class Travelling {
     at::NoGradGuard no_grad;
     for (const Unit& unit : table.units()) {
       auto& resting = units_.emplace_back(unit);
-      if (!unit.parameters.empty()) resting.begin(rest(unit, resting.full()));
+      if (!unit.parameters.empty()) resting.begin(rest(unit, Resting::detached(unit.parameters)));
       for (std::size_t i = 0; i < resting.masters.size(); ++i) {
         if (!resting.masters[i].requires_grad()) continue;
         masters_.names.push_back(resting.master_name(i));
@@ -34,6 +34,9 @@ class Travelling {
       throw;
     }
   }
+  ~Travelling() { give_back(); }
+  Travelling(const Travelling&) = delete;
+  Travelling& operator=(const Travelling&) = delete;
 
   const Masters& masters() const { return masters_; }
 
@@ -81,17 +84,6 @@ class Travelling {
       resting.holds = keeps ? 1 : 0;
     }
   }
-  /// Plain leaf parameters with the present values, as before the trainer was made.
-  void give_back() noexcept {
-    abort();
-    alive_.reset();
-    for (auto& resting : units_) try {
-        resting.give_back(gathered(resting));
-      } catch (const std::exception& error) {
-        TORCH_WARN("ikebana: the parameters of `", resting.unit->name,
-                   "` could not be given back and are empty: ", error.what());
-      }
-  }
   template <class F>
   decltype(auto) with_full_weights(F&& f) {
     std::deque<Held> all;
@@ -108,6 +100,20 @@ class Travelling {
 
  private:
   static constexpr bool keeps = Mechanisms::keeps_working;
+
+  /// Plain leaf parameters with the present values, as before the trainer was made.
+  void give_back() noexcept {
+    abort();
+    alive_.reset();
+    for (auto& resting : units_) {
+      try {
+        resting.give_back(gathered(resting));
+      } catch (const std::exception& error) {
+        TORCH_WARN("ikebana: the parameters of `", resting.unit->name,
+                   "` could not be given back and are empty: ", error.what());
+      }
+    }
+  }
 
   /// Keeps a unit gathered while it lives.
   class Held {
@@ -139,13 +145,13 @@ class Travelling {
   Tensors gathered(Resting& resting) {
     at::NoGradGuard no_grad;
     const Unit& u = *resting.unit;
-    Tensors t = resting.detached();
+    Tensors t = Resting::detached(resting.masters);
     if (t.empty()) return t;
     t = mechanisms_.offload.gather(u, std::move(t));
     t = mechanisms_.precision.gather(u, std::move(t));
     t = mechanisms_.shard.gather(u, std::move(t));
     t = mechanisms_.prune.gather(u, std::move(t));
-    return mechanisms_.quantize.gather(u, std::move(t));
+    return resting.apart(mechanisms_.quantize.gather(u, std::move(t)));
   }
   Tensors reduced(const Unit& u, Tensors t) {
     at::NoGradGuard no_grad;
@@ -206,8 +212,7 @@ class Travelling {
   std::deque<Resting> units_;
   Masters masters_;
   std::optional<Held> root_;
-  std::deque<Held>
-      differentiated_;  // backwards inside the loss (create_graph) use parameters again
+  std::deque<Held> differentiated_;  // a backward inside the loss (create_graph) uses them again
 };
 
 }  // namespace ikebana

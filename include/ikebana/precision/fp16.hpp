@@ -29,7 +29,10 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
     growth_ = at::zeros({}, options.dtype(at::kInt));
     skips_ = at::zeros({}, options);
   }
-  at::Tensor scale(const at::Tensor& loss) { return loss * scale_.to(loss.scalar_type()); }
+  at::Tensor scale(const at::Tensor& loss) {
+    check();
+    return loss * scale_.to(loss.scalar_type());
+  }
   void unscale(StepGradients& gradients) {
     gradients.divide(scale_);
     gradients.loss_is_scaled = true;
@@ -54,9 +57,9 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
         (skips_ + found).gt(values.max_skips).to(at::kFloat), [max = values.max_skips] {
           throw NonFinite(
               "Precision<FP16>: more than " + std::to_string(max) +
-              " steps in a row had gradients "
-              "that are not finite, whatever the loss scale. Use Precision<BF16>, lower the "
-              "learning rate, or look for an operation that leaves FP16's range.");
+              " steps in a row had gradients that are not finite, whatever the loss scale. Use "
+              "Precision<BF16>, lower the learning rate, or look for an operation that leaves "
+              "FP16's range.");
         });
   }
   void end_step(const StepGradients& gradients, Report& report) noexcept {

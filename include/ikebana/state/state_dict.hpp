@@ -52,8 +52,8 @@ class Archive {
   /// Throws BadState: `name` should be there.
   [[noreturn]] void missing(const std::string& name) const {
     throw BadState("restore: `" + prefix_ + name +
-                   "` is missing from the state. Restore into the "
-                   "recipe and model that the state was taken from.");
+                   "` is missing from the state. Restore into the recipe and model that the state "
+                   "was taken from.");
   }
   bool loading() const { return mode_ == Mode::Load; }
   /// Names from here on begin with `prefix`.
@@ -62,9 +62,10 @@ class Archive {
   void complete() const {
     for (const auto& [name, tensor] : dict_)
       if (!used_.count(name))
-        throw BadState("restore: `" + name +
-                       "` belongs to no part of this trainer. Restore into the "
-                       "recipe and model that the state was taken from.");
+        throw BadState(
+            "restore: `" + name +
+            "` belongs to no part of this trainer. Restore into the recipe and model that "
+            "the state was taken from.");
   }
 
  private:
