@@ -13,9 +13,8 @@ struct Samples {
   at::Tensor real, noise;
 };
 
-/// How far the critic is from giving every row of `x` the answer `is_real`, summed over the rows.
-at::Tensor error(Sequential& critic, const at::Tensor& x, bool is_real) {
-  at::Tensor logits = critic->forward(x);
+/// How far a critic's logits are from the answer `is_real` in every row, summed over the rows.
+at::Tensor error(const at::Tensor& logits, bool is_real) {
   at::Tensor answer = at::full_like(logits, is_real ? 1 : 0);
   return at::binary_cross_entropy_with_logits(logits, answer, {}, {}, at::Reduction::Sum);
 }
@@ -25,14 +24,14 @@ int main() {
   Sequential generator(Linear(4, 32), ReLU(), Linear(32, 1));
   Sequential critic(Linear(1, 32), ReLU(), Linear(32, 32), ReLU(), Linear(32, 1));
 
-  auto tell_apart = [&](auto&, Sequential& model, const Samples& s) {
+  auto tell_apart = [&](auto& run, Sequential& model, const Samples& s) {
     at::Tensor fake = generator->forward(s.noise).detach();
     std::int64_t rows = s.real.size(0);
-    return Loss{.terms = {{"real", error(model, s.real, true), rows},
-                          {"fake", error(model, fake, false), rows}}};
+    return Loss{.terms = {{"real", error(run(model, s.real), true), rows},
+                          {"fake", error(run(model, fake), false), rows}}};
   };
-  auto deceive = [&](auto&, Sequential& model, const Samples& s) {
-    return Loss{error(critic, model->forward(s.noise), true), s.noise.size(0)};
+  auto deceive = [&](auto& run, Sequential& model, const Samples& s) {
+    return Loss{error(critic->forward(run(model, s.noise)), true), s.noise.size(0)};
   };
   AdamW adam{.lr = 2e-3, .betas = {0.5, 0.9}};
   Trainer critics{critic, adam, tell_apart, ClipGradNorm{}};

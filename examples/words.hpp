@@ -16,7 +16,7 @@ struct Trial {
   at::Tensor text;
   at::Device device;
   std::int64_t rows = 32;
-  int rounds = 3, steps = 3;  // a round; its first step is not timed
+  int rounds = 2, steps = 3;  // a round; its first step is not timed
 };
 
 /// A recipe and what was seen of it.

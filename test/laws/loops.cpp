@@ -18,27 +18,36 @@ void step_by_hand(torch::nn::Module& model, hand::FusedAdamW& optimizer, at::Ten
   model.zero_grad();
 }
 
-/// k steps, then k more; or k steps, a state, and k more in another trainer.
+/// All steps; or k steps, a state, and the others in another trainer.
+/// The loss of every step from the k-th on, and the state after it.
+template <class Trainer, class Data>
+Trace steps_from(std::size_t k, Trainer& trainer, const Data& data) {
+  Trace trace;
+  for (std::size_t i = k; i < data.size(); ++i) {
+    trace.push_back(trainer.step(data[i]).mean);
+    for (const auto& [name, tensor] : trainer.state()) trace.push_back(tensor);
+  }
+  return trace;
+}
 template <class Make, class Data>
-void goes_on(Make&& make, const Data& data) {
-  std::size_t half = data.size() / 2;
+void goes_on_after(std::size_t k, Make&& make, const Data& data) {
+  CAPTURE(k);
   torch::manual_seed(21);
   auto first = make(1);
-  for (std::size_t i = 0; i < half; ++i) first.step(data[i]);
+  for (std::size_t i = 0; i < k; ++i) first.step(data[i]);
   StateDict saved = first.state();
-  Trace straight, resumed;
-  for (std::size_t i = half; i < data.size(); ++i) straight.push_back(first.step(data[i]).mean);
+  Trace straight = steps_from(k, first, data);
   torch::manual_seed(99);  // another process has other random numbers
   auto second = make(2);
   second.restore(saved);
-  CHECK(second.steps() == static_cast<std::int64_t>(half));
-  for (std::size_t i = half; i < data.size(); ++i) resumed.push_back(second.step(data[i]).mean);
-  CHECK(test::same_bits(straight, resumed));
-  CHECK(same_state(first.state(), second.state()));
+  CHECK(second.steps() == static_cast<std::int64_t>(k));
+  CHECK(test::same_bits(straight, steps_from(k, second, data)));
   first.restore(saved);  // and back again, over what was there
-  for (std::size_t i = half; i < data.size(); ++i)
-    CHECK(test::same_bits(first.step(data[i]).mean, straight[i - half]));
-  CHECK(same_state(first.state(), second.state()));
+  CHECK(test::same_bits(straight, steps_from(k, first, data)));
+}
+template <class Make, class Data>
+void goes_on(Make&& make, const Data& data) {
+  for (std::size_t k = 0; k < data.size(); ++k) goes_on_after(k, make, data);
 }
 
 }  // namespace

@@ -182,6 +182,32 @@ TEST_CASE("maximize follows the gradient upwards") {
       same(torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(0.1)), up);
 }
 
+TEST_CASE("a value changed between steps counts from the next step on, as in PyTorch") {
+  Shapes hand(at::kDouble), model(at::kDouble);
+  auto options = torch::optim::SGDOptions(0.1).momentum(0).dampening(0.5).weight_decay(0.1);
+  torch::optim::SGD optimizer(hand->parameters(), options);
+  Trainer<Shapes, SGD, Pulls> trainer(model, SGD{.lr = 0.1, .dampening = 0.5, .weight_decay = 0.1});
+  SGD& values = trainer.get<SGD>();
+  auto& theirs = static_cast<torch::optim::SGDOptions&>(optimizer.param_groups()[0].options());
+  for (int s = 0; s < 24; ++s) {
+    CAPTURE(s);
+    double momentum = s % 12 < 4 ? 0 : 0.9, lr = s < 6 ? 0.1 : 0.05;
+    values.momentum = momentum, values.lr = lr;
+    theirs.momentum(momentum).lr(lr);
+    auto all = hand->parameters();
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].mutable_grad() = pull(all[i], i, s);
+    optimizer.step();
+    trainer.step(torch::ones({1}));
+    CHECK(test::worst_relative(parameters_of(model), parameters_of(hand)) <= 1e-12);
+  }
+  Trainer<Shapes, AdamW, Pulls> adam(Shapes(at::kDouble));
+  for (int s = 0; s < 4; ++s) {
+    adam.get<AdamW>().amsgrad = s % 2;
+    CHECK_NOTHROW(adam.step(torch::ones({1})));
+  }
+  CHECK(adam.state().count("AdamW.lonely.max_exp_avg_sq") == 1);
+}
+
 TEST_CASE("gradients of any strides update channels_last and contiguous parameters alike") {
   auto run = [](bool meddle) {
     Shapes model(at::kFloat);

@@ -179,7 +179,6 @@ TEST_CASE("attention: a retained graph gives the same gradients again") {
 }
 
 TEST_CASE("attention: what does not fit is one error with the sizes and the remedy") {
-  using Sizes = at::IntArrayRef;
   const auto plain = by({}, AttentionForm::Fastest);
   CHECK(contains(words(plain, {2, 4, 8, 16}, {2, 4, 8, 12}, {2, 4, 8, 16}),
                  "query [2, 4, 8, 16], key [2, 4, 8, 12], value [2, 4, 8, 16] differ in width"));
@@ -202,7 +201,8 @@ TEST_CASE("attention: what does not fit is one error with the sizes and the reme
   CHECK(contains(refused({.dropout_p = 1.5}), "dropout_p 1.5"));
   CHECK(contains(refused({.dropout_p = -0.1}), "0 to 1"));
   CHECK(contains(refused({.dropout_p = std::nan("")}), "0 to 1"));
-  for (const Sizes mask : {Sizes{8, 7}, Sizes{8}, Sizes{3, 8, 8}, Sizes{1, 2, 4, 8, 8}}) {
+  const std::vector<std::vector<std::int64_t>> misfits = {{8, 7}, {8}, {3, 8, 8}, {1, 2, 4, 8, 8}};
+  for (const auto& mask : misfits) {
     const auto message = refused({.attn_mask = at::ones(mask, at::kBool)});
     CHECK(contains(message, "attn_mask ["));
     CHECK(contains(message, "broadcast to [2, 4, 8, 8]"));

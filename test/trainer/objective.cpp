@@ -266,6 +266,32 @@ TEST_CASE("report: it has what policies ask for and nothing else, and keeps its 
   CHECK(contains(more.str(), "peak"));
 }
 
+TEST_CASE("report: a loss that is not finite is told by reading it, where no loss scale skips") {
+  Report report;
+  report.mean = at::scalar_tensor(NAN);
+  auto message = test::message_of<NonFinite>([&] { report.loss(); });
+  CHECK(contains(message, "the loss is nan; the parameters were not updated"));
+  std::ostringstream text;
+  text << report;  // printing shows it
+  CHECK(contains(text.str(), "loss nan"));
+  report.must_be_finite = false;
+  CHECK(std::isnan(report.loss()));
+}
+
+TEST_CASE("report: peak bytes are those of this step, the model and the optimizer included") {
+  torch::nn::Linear model(512, 512);  // not counted where nothing counts yet
+  const std::int64_t parameters = (512 + 1) * 512 * 4;
+  Trainer trainer{model, MSELoss{}, Observe<Memory>{}};
+  std::int64_t others = bridge::MemoryCounter(at::kCPU).now();
+  if (bridge::counted(model->weight)) others -= parameters;
+  Rows batch{random({4, 512}), random({4, 512}, 2)};
+  trainer.step(batch);
+  at::zeros({1 << 24});  // between two steps, and gone
+  std::int64_t peak = *trainer.step(batch).peak_bytes - others;
+  CHECK(peak >= 4 * parameters);  // with gradients and two moments
+  CHECK(peak < 4 * parameters + parameters / 8);
+}
+
 TEST_CASE(
     "metric: Accuracy finds classes in dimension 1, or last, and passes ignored targets over") {
   auto accuracy = [](const at::Tensor& outputs, const at::Tensor& target,

@@ -74,6 +74,23 @@ std::vector<at::Tensor> trained(const std::vector<Sample>& data) {
   return values_of(model);
 }
 
+/// Frozen units after a trained root: a backward passes through them and leaves no gradient there.
+struct ChainImpl : torch::nn::Module {
+  using units = Units<test::mixed::Frozen>;
+  torch::nn::Linear first = register_module("first", torch::nn::Linear(6, 6));
+  torch::nn::ModuleList frozen = register_module("frozen", torch::nn::ModuleList());
+  ChainImpl() {
+    for (int i = 0; i < 3; ++i) frozen->push_back(Frozen());
+  }
+  template <class Run>
+  Loss loss(Run& run, const Sample& batch) {
+    at::Tensor x = first(batch.input);
+    for (const auto& unit : *frozen) x = run(*unit->as<Frozen>(), x);
+    return {at::mse_loss(x, batch.target, at::Reduction::Sum), batch.target.numel()};
+  }
+};
+TORCH_MODULE(Chain);
+
 /// Answers `gather` with the masters themselves.
 struct Borrows {
   using axis = ikebana::axis::prune;
@@ -160,6 +177,15 @@ TEST_CASE_TEMPLATE("parameters: at most one unit and the root are gathered at a 
     CHECK(depot.live == bytes[0] + bytes[1] + bytes[2] + bytes[3] + bytes[4]);
     for (const auto& p : whole->parameters()) CHECK(p.numel() > 0);
   });
+  CHECK(depot.live == 0);
+}
+
+TEST_CASE("parameters: a frozen unit is let go as soon as backward has passed it") {
+  Trainer<Chain, Away> trainer{Chain()};
+  depot.peak = 0;
+  trainer.step(sample(1));
+  // The root, and two neighbours while one comes and the other goes.
+  CHECK(depot.peak == 3 * (6 * 6 + 6) * std::int64_t(sizeof(float)));
   CHECK(depot.live == 0);
 }
 

@@ -2,6 +2,9 @@
 // once.
 #include "test.hpp"
 
+#include <fcntl.h>
+#include <sys/ioctl.h>
+
 #include <thread>
 
 #include "compare.hpp"
@@ -46,6 +49,33 @@ struct LargestLogit {
   }
   double value() const { return largest; }
 };
+struct RowsSeen {
+  std::string name = "rows";
+  std::int64_t seen = 0;
+  void update(const Rows& batch, const at::Tensor&) { seen += batch.input.size(0); }
+  std::int64_t value() const { return seen; }
+};
+
+/// What is written to stderr while it is a terminal of `columns` columns.
+template <class F>
+std::string on_terminal(unsigned short columns, F&& f) {
+  int master = posix_openpt(O_RDWR | O_NOCTTY);
+  REQUIRE((master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0));
+  int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+  winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+  REQUIRE(ioctl(terminal, TIOCSWINSZ, &size) == 0);
+  std::fflush(stderr);
+  int saved = dup(2);
+  dup2(terminal, 2);
+  f();
+  std::fflush(stderr);
+  dup2(saved, 2), close(saved), close(terminal);
+  std::string text;
+  char piece[4096];
+  for (ssize_t n; (n = read(master, piece, sizeof piece)) > 0;) text.append(piece, std::size_t(n));
+  close(master);
+  return text;
+}
 
 }  // namespace
 
@@ -98,7 +128,7 @@ TEST_CASE("fit: it makes the steps of the loop, validates, calls back, and stops
   History history =
       trainer.fit(train, {.epochs = 2,
                           .validate = valid,
-                          .metrics = {Accuracy{}},
+                          .metrics = {Accuracy{}, RowsSeen{}},
                           .on_step = [&](const Report& r) { losses.push_back(r.loss()); },
                           .on_epoch = [&](const Epoch& e) { CHECK(e.epoch == epochs++); }});
   torch::manual_seed(3);
@@ -113,6 +143,7 @@ TEST_CASE("fit: it makes the steps of the loop, validates, calls back, and stops
     Evaluation validation = loop.evaluate(valid, Accuracy{});
     CHECK(history[std::size_t(epoch)].validation->loss == validation.loss);
     CHECK((*history[std::size_t(epoch)].validation)["accuracy"] == validation["accuracy"]);
+    CHECK((*history[std::size_t(epoch)].validation)["rows"] == 16);
   }
   CHECK(epochs == 2);
   CHECK(losses.size() == 12);
@@ -134,6 +165,14 @@ TEST_CASE("fit: several batches a step, the last group shorter, each divided by 
   for (auto group : {std::vector{all[0], all[1]}, std::vector{all[2], all[3]}, std::vector{all[4]}})
     loop.step(group);
   CHECK(test::same_bits(values_of(model), values_of(by_hand)));
+}
+
+TEST_CASE("fit: it stops after the step at which it is told to") {
+  Classifier trainer(net());
+  History history =
+      trainer.fit(data(6), {.epochs = 2, .stop = [&] { return trainer.steps() == 4; }});
+  CHECK(history.size() == 1);
+  CHECK(history[0].steps == 4);
 }
 
 TEST_CASE("fit: another thread can stop it") {
@@ -177,16 +216,37 @@ TEST_CASE("fit: a loader of torch::data trains, and nothing is drawn where there
   CHECK(trainer.evaluate(loader).count == 20);
 }
 
+TEST_CASE("fit: on a terminal a bar tells what policies know, on one line of any width") {
+  for (unsigned short columns : {200, 80, 30}) {
+    CAPTURE(columns);
+    Trainer<Net, CrossEntropyLoss, ClipGradNorm, Observe<Memory>> trainer(net());
+    std::string text = on_terminal(columns, [&] { trainer.fit(data(6), {.epochs = 2}); });
+    CAPTURE(text);
+    CHECK(contains(text, "epoch 1/2 "));
+    CHECK(contains(text, "epoch 2/2 "));
+    CHECK(contains(text, "6/6"));
+    if (columns == 200)
+      for (const char* word : {"[####", "  loss ", " items/s", "  lr 1.00e-03", "  norm ", " MiB"})
+        CHECK(contains(text, word));
+    std::size_t length = 0;
+    for (char c : text) {
+      length = c == '\r' || c == '\n' ? 0 : length + 1;
+      CHECK(length < columns + std::strlen("\033[K"));
+    }
+    CHECK(text.ends_with("\r\033[K"));  // nothing is left of it
+  }
+}
+
 TEST_CASE("describe: the whole recipe in wrapping order, defaults and their values included") {
   Trainer<test::OpenNet, Accumulate<4>, Checkpoint<Full>, ClipGradNorm> trainer(test::OpenNet{});
   trainer.get<AdamW>().lr = 0.25;
   std::string text = trainer.describe();
   std::size_t at = 0;
   for (const char* word :
-       {"4 units, on cpu", "Capture<Off>", "Shard<Off>", "Offload<Off>", "Checkpoint<Full>",
-        "Precision<FP32>", "Prune<Off>", "Quantize<Off>", "Accumulate<4>", "ClipGradNorm",
-        "max_norm=1", "AdamW", "lr=0.25", "betas=(0.9, 0.999)", "weight_decay=0.01", "ConstantLR",
-        "factor=1", "warmup_steps=0", "Freeze<Off>"}) {
+       {"Trainer of test::OpenNet, 4 units, on cpu", "Capture<Off>", "Shard<Off>", "Offload<Off>",
+        "Checkpoint<Full>", "Precision<FP32>", "Prune<Off>", "Quantize<Off>", "Accumulate<4>",
+        "ClipGradNorm", "max_norm=1", "AdamW", "lr=0.25", "betas=(0.9, 0.999)", "weight_decay=0.01",
+        "ConstantLR", "factor=1", "warmup_steps=0", "Freeze<Off>"}) {
     CAPTURE(text);
     CAPTURE(word);
     CHECK(text.find(word, at) != std::string::npos);

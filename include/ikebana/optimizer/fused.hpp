@@ -10,7 +10,7 @@ namespace ikebana::detail {
 /// Parameters that one fused call updates, with their gradients and state.
 struct Bucket {
   std::size_t group = 0;    ///< index among the groups; their number: none
-  bool first_step = false;  ///< none of these parameters was ever updated
+  bool first_step = false;  ///< of these parameters, or of a slot of their state
   double weight_decay = 0;
   at::Tensor lr = {};  ///< one number where the parameters live: a captured step may change it
   Tensors parameters = {}, gradients = {}, steps = {};
@@ -131,8 +131,9 @@ class Fused : public Hooks {
     check(groups_ == values.groups.size(),
           "groups were added or taken away after the trainer was made. Change the lr and "
           "weight_decay of a group, or make a new trainer.");
-    if (state_.size() == kinds.size()) return;
+    if (state_.size() >= kinds.size()) return;
     sorted_ = false;
+    std::fill(fresh_.begin(), fresh_.end(), true);  // nothing was ever in the new slot
     std::size_t before = state_.size(), n = steps_.size();
     state_.resize(kinds.size(), Tensors(n));
     for (std::size_t k = before; k < kinds.size(); ++k)
@@ -233,7 +234,7 @@ class Fused : public Hooks {
 
   std::size_t groups_ = 0;
   std::vector<std::size_t> group_;  // of each master; groups_: none
-  std::vector<bool> fresh_;         // never updated
+  std::vector<bool> fresh_;         // not yet updated with all of its state
   Tensors steps_;                   // of each master; shared by those that always counted together
   std::vector<std::size_t> which_;  // masters of the present step
   Tensors active_steps_;            // theirs, each once

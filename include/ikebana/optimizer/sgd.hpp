@@ -26,7 +26,7 @@ struct Mechanism<SGD> : detail::Fused<SGD> {
   }
   void update(const Masters&, StepGradients& gradients) noexcept {
     update_buckets(gradients, [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
-      at::_fused_sgd_(b.parameters, b.gradients, b.state.empty() ? Tensors{} : b.state[0],
+      at::_fused_sgd_(b.parameters, b.gradients, values.momentum == 0 ? Tensors{} : b.state[0],
                       b.weight_decay, values.momentum, b.lr, values.dampening, values.nesterov,
                       values.maximize, b.first_step, divisor, found_inf);
     });

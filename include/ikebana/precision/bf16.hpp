@@ -14,11 +14,6 @@ struct Mechanism<Precision<BF16>> : detail::Autocast<at::kBFloat16> {
   Precision<BF16> values;
   explicit Mechanism(Precision<BF16> v) : values(v) {}
 
-  template <class Ranks>
-  void accept(StepGradients& gradients, const at::Tensor& loss, Ranks& ranks,
-              detail::Later& later) {
-    detail::accept_finite(gradients, loss, ranks, later);
-  }
   std::string describe() const { return "autocast to BFloat16 over Float32 weights"; }
 };
 

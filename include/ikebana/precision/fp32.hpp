@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/precision/autocast.hpp>
+#include <ikebana/precision/finite_loss.hpp>
 
 namespace ikebana {
 
@@ -8,15 +8,9 @@ template <>
 struct Precision<FP32> {};
 
 template <>
-struct Mechanism<Precision<FP32>> : Hooks {
+struct Mechanism<Precision<FP32>> : detail::FiniteLoss {
   Precision<FP32> values;
   explicit Mechanism(Precision<FP32> v) : values(v) {}
-
-  template <class Ranks>
-  void accept(StepGradients& gradients, const at::Tensor& loss, Ranks& ranks,
-              detail::Later& later) {
-    detail::accept_finite(gradients, loss, ranks, later);
-  }
 };
 
 }  // namespace ikebana

@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/precision/autocast.hpp>
+#include <ikebana/precision/finite_loss.hpp>
 
 namespace ikebana {
 
@@ -10,7 +10,7 @@ template <>
 struct Precision<TF32> {};
 
 template <>
-struct Mechanism<Precision<TF32>> : Hooks {
+struct Mechanism<Precision<TF32>> : detail::FiniteLoss {
   Precision<TF32> values;
   bool effective = false;
   explicit Mechanism(Precision<TF32> v) : values(v) {}
@@ -44,11 +44,6 @@ struct Mechanism<Precision<TF32>> : Hooks {
   decltype(auto) around_forward(Next&& next) {
     Permission permission(effective);
     return next();
-  }
-  template <class Ranks>
-  void accept(StepGradients& gradients, const at::Tensor& loss, Ranks& ranks,
-              detail::Later& later) {
-    detail::accept_finite(gradients, loss, ranks, later);
   }
   std::string describe() const {
     return effective ? "TensorFloat-32 matrix products" : "has no effect on this device";
