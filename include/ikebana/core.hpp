@@ -1,6 +1,7 @@
 #pragma once
 // What a trainer holds, in one heap block that hooks and graphs hold weakly.
 #include <atomic>
+#include <ikebana/detail/guard.hpp>
 #include <ikebana/detail/owned.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/mechanisms.hpp>
@@ -118,7 +119,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     auto module = detail::module_of(model);
     if (!module) throw BadModel("trainer: the model is empty. Make it first: Net net(...).");
     if constexpr (requires { mechanisms.device.values.device; })
-      module->to(mechanisms.device.values.device);
+      detail::move(*module, mechanisms.device.values.device);
     detail::check_trainable(*module);
     return UnitTable::of(model);
   }

@@ -140,13 +140,16 @@ class Trainer {
   template <class Batch, class F>
   auto guarded(const Batch& batch, F&& f) {
     detail::Busy busy(core().busy);
+    auto batch_text = [&] {
+      if constexpr (detail::Batches<const Batch>) return std::string("a range of batches");
+      else return detail::tensors_text(batch);
+    };
     try {
       return f();
     } catch (const c10::Error& error) {
-      detail::rethrow(error, core(), [&] {
-        if constexpr (detail::Batches<const Batch>) return std::string("a range of batches");
-        else return detail::tensors_text(batch);
-      });
+      detail::rethrow(detail::told_by(error), core(), batch_text);
+    } catch (const std::bad_alloc& error) {
+      detail::rethrow(error.what(), core(), batch_text);
     }
   }
 

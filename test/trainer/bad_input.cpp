@@ -79,6 +79,12 @@ TEST_CASE("bad model: none, nothing to train, two devices, two trainers, units t
   WELL(told<BadModel>([&] { Classifier{split}; },
                       {"`extra` is on meta", "`w.weight` on cpu", "On"}));
 
+  Net stays;
+  const auto before = test::values_of(stays);
+  auto to_nowhere = [&] { Trainer{stays, CrossEntropyLoss{}, On{c10::Device(at::kCUDA, 99)}}; };
+  WELL(told<BadValue>(to_nowhere, {"On: the model cannot be moved to cuda:99", "Name a device"}));
+  CHECK(test::same_bits(test::values_of(stays), before));
+
   Net model;
   Classifier first(model);
   WELL(undone<BadModel>(first, some(), [&] { Trainer<Net, MSELoss>{model}; },
@@ -93,6 +99,56 @@ TEST_CASE("bad model: none, nothing to train, two devices, two trainers, units t
                       {"Block", "not one of the model's units", "before the trainer"}));
   second.model()->register_module("late", late);
   WELL(told<BadModel>([&] { second.step(some()); }, {"not one of the model's units"}));
+}
+
+TEST_CASE("bad model: a parameter that changed since its state was made") {
+  Net model;
+  Classifier trainer(model);
+  trainer.step(some());
+  model->to(at::kDouble);
+  Rows wide{some().input.to(at::kDouble), some().target};
+  WELL(told<BadModel>([&] { trainer.step(wide); },
+                      {"`w.weight` changed its shape, type", "before the trainer is made"}));
+  CHECK(trainer.steps() == 1);
+  CHECK(test::no_gradients(model));
+  model->to(at::kFloat);
+  CHECK_NOTHROW(trainer.step(some()));
+}
+
+TEST_CASE("bad model: sparse gradients, with clipping and without") {
+  struct SparseImpl : torch::nn::Module {
+    torch::nn::Embedding rows = register_module(
+        "rows", torch::nn::Embedding(torch::nn::EmbeddingOptions(9, 5).sparse(true)));
+    at::Tensor forward(const at::Tensor& x) { return rows(x); }
+  };
+  Rows batch{at::arange(4), at::arange(4)};
+  auto model = std::make_shared<SparseImpl>();
+  WELL(told<BadModel>([&] { Trainer{model, CrossEntropyLoss{}}.step(batch); },
+                      {"`rows.weight` is sparse", "sparse(false)"}));
+  auto clipped = [&] { Trainer{model, CrossEntropyLoss{}, ClipGradNorm{}}.step(batch); };
+  WELL(told<StepFailed>(clipped, {"SparseCPU", "Nothing was updated", "sparse(false)"}));
+  CHECK(test::message_of(clipped).size() < 400);  // without the dispatcher's pages
+}
+
+TEST_CASE("no memory: the error says so, and nothing is lost") {
+  bool greedy = false, empty = false;
+  Trainer trainer{Net(), [&](auto& run, Net& model, const Rows& batch) {
+                    auto y = run(model, batch.input);
+                    if (greedy) y = y + at::empty({std::int64_t{1} << 50}).sum();
+                    if (empty) throw std::bad_alloc();
+                    return Loss{y.pow(2).sum(), y.numel()};
+                  }};
+  for (bool* which : {&greedy, &empty})
+    WELL(undone<OutOfMemory>(trainer, some(),
+                             [&, which] {
+                               *which = true;
+                               struct Off {
+                                 bool& flag;
+                                 ~Off() { flag = false; }
+                               } off{*which};
+                               trainer.step(some());
+                             },
+                             {"Nothing was updated", "Accumulate<N>", "Checkpoint<Full>"}));
 }
 
 TEST_CASE("bad value: at construction, and through get") {

@@ -29,6 +29,7 @@ inline const char* remedy(const std::string& what) {
     const char* text;
   };
   static constexpr Hint hints[] = {
+      {"Sparse", "Make the embedding with sparse(false)."},
       {"out of bounds", "Targets must be 0 .. classes - 1, or the objective's ignore_index."},
       {"index out of range", "Indices must be smaller than the embedding's number of rows."},
       {"scalar type", "Convert the batch's tensor to the type that the operation names."},
@@ -44,16 +45,42 @@ inline const char* remedy(const std::string& what) {
   return "Look at the operation that the text names.";
 }
 
-/// Throws OutOfMemory or StepFailed with LibTorch's own text, where it happened, and the batch.
-template <class Core, class BatchText>
-[[noreturn]] void rethrow(const c10::Error& error, const Core& core, BatchText&& batch) {
+/// LibTorch's text, without the pages that its dispatcher adds.
+inline std::string told_by(const c10::Error& error) {
   std::string what = error.what_without_backtrace();
+  return what.substr(0, what.find(" This could be because"));
+}
+inline bool of_memory(const std::string& what) {
+  for (const char* sign : {"out of memory", "not enough memory", "allocate memory", "bad_alloc"})
+    if (what.find(sign) != std::string::npos) return true;
+  return false;
+}
+
+/// Moves a model to a device; where that fails, all of it is where it was. Throws BadValue for a
+/// device that is not there.
+inline void move(torch::nn::Module& module, c10::Device device) {
+  std::vector<std::pair<at::Tensor, at::Tensor>> before;
+  for (const auto& t : module.parameters()) before.emplace_back(t, t.detach());
+  for (const auto& t : module.buffers()) before.emplace_back(t, t.detach());
+  try {
+    module.to(device);
+  } catch (const c10::Error& error) {
+    for (auto& [tensor, was] : before) tensor.set_data(was);
+    std::string what = told_by(error), place = "On: the model cannot be moved to " + device.str();
+    if (of_memory(what))
+      throw OutOfMemory(place + ": " + what + ". Nothing was moved. Use a smaller model.");
+    throw BadValue(place + ": " + what + ". Name a device that this LibTorch and machine have.");
+  }
+}
+
+/// Throws OutOfMemory or StepFailed with the text of what was thrown, where it happened, and the
+/// batch.
+template <class Core, class BatchText>
+[[noreturn]] void rethrow(const std::string& what, const Core& core, BatchText&& batch) {
   std::string where = " (step " + std::to_string(core.attempts) + ", microbatch " +
                       std::to_string(core.microbatch) + " of " + std::to_string(core.microbatches) +
                       "; batch: " + batch() + ")";
-  bool memory = what.find("not enough memory") != std::string::npos ||
-                what.find("out of memory") != std::string::npos;
-  if (memory)
+  if (of_memory(what))
     throw OutOfMemory(
         what + where +
         ". Nothing was updated. Use more microbatches (Accumulate<N>), Checkpoint<Full>, "

@@ -2,21 +2,11 @@
 // What the optimizers on LibTorch's fused operators share: one call a group, device and type; state
 // made on first use; everything that may fail done in `prepare`.
 #include <ikebana/hooks.hpp>
+#include <ikebana/optimizer/bucket.hpp>
 #include <ikebana/optimizer/group.hpp>
 #include <map>
 
 namespace ikebana::detail {
-
-/// Parameters that one fused call updates, with their gradients and state.
-struct Bucket {
-  std::size_t group = 0;    ///< index among the groups; their number: none
-  bool first_step = false;  ///< of these parameters, or of a slot of their state
-  double weight_decay = 0;
-  at::Tensor lr = {};  ///< one number where the parameters live: a captured step may change it
-  Tensors parameters = {}, gradients = {}, steps = {};
-  std::vector<Tensors> state = {};      ///< by slot, then by parameter
-  std::vector<std::size_t> which = {};  ///< masters
-};
 
 template <class Policy>
 class Fused : public Hooks {
@@ -212,20 +202,14 @@ class Fused : public Hooks {
     std::size_t at = 0;
     for (std::size_t j = 0; j < bucket.which.size(); ++j) {
       while (gradients.which[at] != bucket.which[j]) ++at;
-      bucket.gradients[j] =
-          conform(gradients.values[at], bucket.parameters[j], masters.names[bucket.which[j]]);
+      const at::Tensor& p = bucket.parameters[j];
+      const std::string& name = masters.names[bucket.which[j]];
+      if (!bucket.state.empty() && !alike(p, bucket.state[0][j]))
+        throw BadModel("optimizer: `" + name +
+                       "` changed its shape, type, device or memory format since its state was "
+                       "made. Change the model before the trainer is made.");
+      bucket.gradients[j] = conform(gradients.values[at], p, name);
     }
-  }
-  static at::Tensor conform(const at::Tensor& gradient, const at::Tensor& p,
-                            const std::string& name) {
-    if (gradient.layout() != at::kStrided)
-      throw BadModel("optimizer: the gradient of `" + name +
-                     "` is sparse, which this optimizer does not take. Make the embedding with "
-                     "sparse(false).");
-    if (gradient.strides() == p.strides() && gradient.scalar_type() == p.scalar_type() &&
-        gradient.device() == p.device())
-      return gradient;
-    return at::empty_like(p.detach()).copy_(gradient);
   }
   static void set_lr(at::Tensor& rate, double lr) {
     if (rate.is_cpu()) *rate.data_ptr<double>() = lr;

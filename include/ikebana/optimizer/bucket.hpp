@@ -1,0 +1,35 @@
+#pragma once
+// What one fused call updates. Fused operators look at the memory of their lists and at nothing
+// else, so shapes, strides and types are compared here first.
+#include <ikebana/hooks.hpp>
+
+namespace ikebana::detail {
+
+/// Parameters that one fused call updates, with their gradients and state.
+struct Bucket {
+  std::size_t group = 0;    ///< index among the groups; their number: none
+  bool first_step = false;  ///< of these parameters, or of a slot of their state
+  double weight_decay = 0;
+  at::Tensor lr = {};  ///< one number where the parameters live: a captured step may change it
+  Tensors parameters = {}, gradients = {}, steps = {};
+  std::vector<Tensors> state = {};      ///< by slot, then by parameter
+  std::vector<std::size_t> which = {};  ///< masters
+};
+
+/// The same elements in the same order in memory.
+inline bool alike(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         a.scalar_type() == b.scalar_type() && a.device() == b.device();
+}
+
+/// A gradient in the memory order of its parameter. Throws BadModel for a sparse one.
+inline at::Tensor conform(const at::Tensor& gradient, const at::Tensor& p,
+                          const std::string& name) {
+  if (gradient.layout() != at::kStrided)
+    throw BadModel("optimizer: the gradient of `" + name +
+                   "` is sparse, which this optimizer does not take. Make the embedding with "
+                   "sparse(false).");
+  return alike(gradient, p) ? gradient : at::empty_like(p.detach()).copy_(gradient);
+}
+
+}  // namespace ikebana::detail
