@@ -56,14 +56,16 @@ consteval auto loss_refusal() {
   else return refuse::is<refuse::NotALoss<std::remove_cvref_t<Result>>>{};
 }
 
-/// The model itself, where it can be run through the units that it shows instead of as one.
+/// A model that shows units inside, and is none of them itself.
+template <class Model>
+inline constexpr bool opens = shows_units<Model> && !listed<Model, units_of_t<Model>>;
+
+/// The model itself, where it can be run through its units instead of as one.
 template <class Run, class Module, class Model, class... Args>
 consteval bool through_units() {
-  using Units = units_of_t<Model>;
-  if (!std::is_same_v<impl_of_t<Module>, impl_of_t<Model>> || listed<Module, Units>) return false;
-  if (std::is_same_v<Units, Children>) return true;
-  return !std::is_void_v<Units> &&
-         requires(Run& run, Module& model, Args&&... args) { model->forward(run, args...); };
+  if (!std::is_same_v<impl_of_t<Module>, impl_of_t<Model>> || !opens<Model>) return false;
+  if (std::is_same_v<units_of_t<Model>, Children>) return true;
+  return requires(Run& run, Module& model, Args&&... args) { model->forward(run, args...); };
 }
 
 template <class Unit, class Model>
@@ -149,7 +151,9 @@ class Runner {
   template <class Core>
   explicit Runner(Run<Core>& run)
       : evaluating(run.evaluating),
-        model_(run.core_->units.units()[0].module.get()),
+        through_units_(detail::opens<typename Core::Model>
+                           ? run.core_->units.units()[0].module.get()
+                           : nullptr),
         around_(
             [run](std::shared_ptr<torch::nn::Module> module, Erased body, Tensors inputs) mutable {
               const Unit& unit = run.core_->units.at(module.get());
@@ -159,9 +163,12 @@ class Runner {
 
   template <class Holder, class... Args>
   auto operator()(Holder& holder, Args&&... args) {
-    if constexpr (std::is_same_v<detail::units_of_t<Holder>, Children>)
-      if (detail::module_of(holder).get() == model_)
-        return detail::run_children(*this, holder, std::forward<Args>(args)...);
+    if (detail::module_of(holder).get() == through_units_) {
+      if constexpr (std::is_same_v<detail::units_of_t<Holder>, Children>)
+        return detail::run_children(*this, holder, args...);
+      else if constexpr (requires { holder->forward(*this, args...); })
+        return holder->forward(*this, args...);
+    }
     std::tuple<std::decay_t<Args>...> kept(detail::copied(std::forward<Args>(args))...);
     using Result = decltype(detail::call_forward(holder, *this, args...));
     auto other = std::make_shared<std::optional<Result>>();  // what of the result is no tensor
@@ -202,7 +209,7 @@ class Runner {
     }
   };
 
-  const torch::nn::Module* model_;
+  const torch::nn::Module* through_units_;  // the model, where it opens
   std::function<Tensors(std::shared_ptr<torch::nn::Module>, Erased, Tensors)> around_;
 };
 
