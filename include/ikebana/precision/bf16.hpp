@@ -4,8 +4,9 @@
 namespace ikebana {
 
 /// Matmuls, convolutions and attention in BF16, weights and what needs range in FP32, by autocast.
-/// Halves their activations; as fast as the hardware's BF16, slower than FP32 on small layers. No
-/// loss scale: BF16 has the range of FP32. Source: torch.autocast.
+/// Halves their activations; as fast as the hardware's BF16, and slower than FP32 where layers are
+/// so small that casting them takes longer than computing them. No loss scale: BF16 has the range
+/// of FP32. Source: torch.autocast.
 template <>
 struct Precision<BF16> {};
 
