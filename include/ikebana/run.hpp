@@ -13,8 +13,7 @@ namespace detail {
 template <class Holder, class Run, class... Args>
 auto call_forward(Holder& holder, Run& run, Args&&... args) {
   if constexpr (std::is_same_v<Holder, torch::nn::AnyModule>)
-    return holder.any_forward(
-        std::as_const(args)...);  // an AnyValue that is not const wraps itself
+    return holder.any_forward(std::as_const(args)...);  // else an AnyValue would wrap itself
   else if constexpr (std::is_base_of_v<torch::nn::Module, Holder>)
     if constexpr (requires { holder.forward(run, args...); }) return holder.forward(run, args...);
     else return holder.forward(std::forward<Args>(args)...);

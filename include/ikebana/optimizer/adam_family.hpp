@@ -48,7 +48,7 @@ class AdamFamily : public Fused<Policy> {
     this->check_rate();
     for (double beta : this->values.betas)
       this->check(beta >= 0 && beta < 1,
-                  "betas must lie in [0, 1), and one is " + c10::str(beta) + ".");
+                  [&] { return "betas must lie in [0, 1), and one is " + c10::str(beta) + "."; });
     this->check(this->values.eps >= 0, "eps is negative.");
   }
 };

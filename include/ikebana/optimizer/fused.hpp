@@ -41,9 +41,10 @@ class Fused : public Hooks {
     for (auto& bucket : buckets_) {
       take_gradients(bucket, masters, gradients);
       double lr = rate(group_lr(bucket.group));
-      check(std::isfinite(lr) && lr >= 0, "the schedule makes the lr " + c10::str(lr) + " of " +
-                                              c10::str(group_lr(bucket.group)) +
-                                              "; it must be finite and not negative.");
+      check(std::isfinite(lr) && lr >= 0, [&] {
+        return "the schedule makes the lr " + c10::str(lr) + " of " +
+               c10::str(group_lr(bucket.group)) + "; it must be finite and not negative.";
+      });
       set_lr(bucket.lr, lr);
       bucket.weight_decay = group_decay(bucket.group);
     }
@@ -90,14 +91,19 @@ class Fused : public Hooks {
     }
     if (archive.loading()) which_.clear(), buckets_.clear();
   }
-  static void check(bool good, const std::string& what) {
-    if (!good) throw BadValue("optimizer: " + what);
+  /// `what` is a text, or makes one where it is wanted: this is asked in every step.
+  template <class Text>
+  static void check(bool good, const Text& what) {
+    if (good) return;
+    if constexpr (std::is_invocable_v<const Text&>) throw BadValue("optimizer: " + what());
+    else throw BadValue(std::string("optimizer: ") + what);
   }
   void check_rate() const {
     check(std::isfinite(values.lr) && values.lr >= 0,
-          "lr is " + c10::str(values.lr) + "; it must be finite and not negative.");
-    check(values.weight_decay >= 0,
-          "weight_decay is " + c10::str(values.weight_decay) + "; it must not be negative.");
+          [&] { return "lr is " + c10::str(values.lr) + "; it must be finite and not negative."; });
+    check(values.weight_decay >= 0, [&] {
+      return "weight_decay is " + c10::str(values.weight_decay) + "; it must not be negative.";
+    });
     for (const Group& group : values.groups) {
       check(static_cast<bool>(group.match), "a group has no rule. Give one: named(\"*.bias\").");
       check(group.lr.value_or(0) >= 0 && group.weight_decay.value_or(0) >= 0,
@@ -139,8 +145,10 @@ class Fused : public Hooks {
         if (values.groups[g].match(masters.names[i], masters.values[i]))
           group_[i] = g, used[g] = true;
     for (std::size_t g = 0; g < groups_; ++g)
-      check(used[g], "group " + std::to_string(g) +
-                         " matches no parameter. Mend its rule, or leave it out.");
+      check(used[g], [&] {
+        return "group " + std::to_string(g) +
+               " matches no parameter. Mend its rule, or leave it out.";
+      });
   }
   void sort(const Masters& masters) {
     buckets_.clear();
