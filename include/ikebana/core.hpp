@@ -149,7 +149,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       generator.set_state(state);
     } catch (const c10::Error& error) {
       throw BadState(std::string("restore: `trainer.") + name + "` holds no generator's state (" +
-                     error.what_without_backtrace() + "). Use a state that was not altered.");
+                     detail::told_by(error) + "). Use a state that was not altered.");
     }
   }
 };

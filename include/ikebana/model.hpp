@@ -44,9 +44,6 @@ struct handle_of<Model> {
 template <class Model>
 using handle_of_t = typename handle_of<Model>::type;
 
-template <class Model>
-inline constexpr bool is_model = std::is_base_of_v<torch::nn::Module, impl_of_t<Model>>;
-
 /// The module behind a holder, a shared_ptr, an AnyModule or a reference; null where it is empty.
 template <class Holder>
 std::shared_ptr<torch::nn::Module> module_of(Holder& holder) {

@@ -22,13 +22,23 @@ auto call_forward(Holder& holder, Run& run, Args&&... args) {
   else return holder->forward(std::forward<Args>(args)...);
 }
 
-/// The children of a Sequential one after the other, each as a unit.
-template <class Run, class Sequential, class... Args>
-at::Tensor run_children(Run& run, Sequential& holder, Args&&... args) {
-  std::optional<torch::nn::AnyValue> value;
-  for (torch::nn::AnyModule& child : *holder)
-    value = value ? run(child, *value) : run(child, args...);
-  return value->template get<at::Tensor>();
+/// A model that hands `run` on to its units: a Sequential, or one whose forward takes it.
+template <class Run, class Model, class... Args>
+concept hands_on =
+    std::is_same_v<units_of_t<Model>, Children> ||
+    requires(Run& run, Model& model, Args&&... args) { model->forward(run, args...); };
+
+/// Through the units of such a model; the children of a Sequential one after the other.
+template <class Run, class Model, class... Args>
+auto run_units(Run& run, Model& model, Args&&... args) {
+  if constexpr (std::is_same_v<units_of_t<Model>, Children>) {
+    std::optional<torch::nn::AnyValue> value;
+    for (torch::nn::AnyModule& child : *model)
+      value = value ? run(child, *value) : run(child, args...);
+    return value->template get<at::Tensor>();
+  } else {
+    return model->forward(run, std::forward<Args>(args)...);
+  }
 }
 
 /// A holder that owns its module, of whatever was given to `run`.
@@ -59,14 +69,6 @@ consteval auto loss_refusal() {
 template <class Model>
 inline constexpr bool opens = shows_units<Model> && !listed<Model, units_of_t<Model>>;
 
-/// The model itself, where it can be run through its units instead of as one.
-template <class Run, class Module, class Model, class... Args>
-consteval bool through_units() {
-  if (!std::is_same_v<impl_of_t<Module>, impl_of_t<Model>> || !opens<Model>) return false;
-  if (std::is_same_v<units_of_t<Model>, Children>) return true;
-  return requires(Run& run, Module& model, Args&&... args) { model->forward(run, args...); };
-}
-
 template <class Unit, class Model>
 inline constexpr bool runnable =
     std::is_same_v<impl_of_t<Unit>, impl_of_t<Model>> ||
@@ -92,10 +94,11 @@ class Run {
                                           detail::impl_of_t<typename Core::Model>>);
       if constexpr (refuse::module_type<Module>)
         return detail::call_forward(holder, *this, std::forward<Args>(args)...);
-    } else if constexpr (detail::through_units<Run, Module, typename Core::Model, Args...>()) {
-      if constexpr (std::is_same_v<detail::units_of_t<Module>, Children>)
-        return detail::run_children(*this, holder, std::forward<Args>(args)...);
-      else return holder->forward(*this, std::forward<Args>(args)...);
+    } else if constexpr (std::is_same_v<detail::impl_of_t<Module>,
+                                        detail::impl_of_t<typename Core::Model>> &&
+                         detail::opens<typename Core::Model> &&
+                         detail::hands_on<Run, Module, Args...>) {
+      return detail::run_units(*this, holder, std::forward<Args>(args)...);
     } else {
       const Unit& unit = core_->units.at(detail::module_of(holder).get());
       return core_->around_unit(unit, body(unit, holder), std::forward<Args>(args)...);
@@ -150,9 +153,8 @@ class Runner {
   template <class Core>
   explicit Runner(Run<Core>& run)
       : evaluating(run.evaluating),
-        through_units_(detail::opens<typename Core::Model>
-                           ? run.core_->units.units()[0].module.get()
-                           : nullptr),
+        opens_(detail::opens<typename Core::Model> ? run.core_->units.units()[0].module.get()
+                                                   : nullptr),
         around_(
             [run](std::shared_ptr<torch::nn::Module> module, Erased body, Tensors inputs) mutable {
               const Unit& unit = run.core_->units.at(module.get());
@@ -162,12 +164,9 @@ class Runner {
 
   template <class Holder, class... Args>
   auto operator()(Holder& holder, Args&&... args) {
-    if (detail::module_of(holder).get() == through_units_) {
-      if constexpr (std::is_same_v<detail::units_of_t<Holder>, Children>)
-        return detail::run_children(*this, holder, args...);
-      else if constexpr (requires { holder->forward(*this, args...); })
-        return holder->forward(*this, args...);
-    }
+    if constexpr (detail::hands_on<Runner, Holder, Args...>)
+      if (detail::module_of(holder).get() == opens_)
+        return detail::run_units(*this, holder, std::forward<Args>(args)...);
     std::tuple<std::decay_t<Args>...> kept(detail::copied(std::forward<Args>(args))...);
     using Result = decltype(detail::call_forward(holder, *this, args...));
     auto other = std::make_shared<std::optional<Result>>();  // what of the result is no tensor
@@ -208,7 +207,7 @@ class Runner {
     }
   };
 
-  const torch::nn::Module* through_units_;  // the model, where it opens
+  const torch::nn::Module* opens_;  // the model, where it does
   std::function<Tensors(std::shared_ptr<torch::nn::Module>, Erased, Tensors)> around_;
 };
 

@@ -11,12 +11,9 @@ consteval auto forward_refusal() {
   if constexpr (!has_input_and_target<Batch>) return refuse::is<refuse::NoInputOrTarget<Batch>>{};
   else {
     using Input = std::decay_t<decltype(input_of(std::declval<const Batch&>()))>;
-    constexpr bool takes_run =
-        requires(Run& run, Model& model, const Input& input) { model->forward(run, input); };
     constexpr bool takes_input =
         requires(Model& model, const Input& input) { model->forward(input); };
-    if constexpr (std::is_same_v<Units, Children> || takes_run)
-      return refuse::is<refuse::Nothing>{};
+    if constexpr (hands_on<Run, Model, const Input&>) return refuse::is<refuse::Nothing>{};
     else if constexpr (!takes_input)
       return refuse::is<refuse::ForwardTakesOtherArguments<impl_of_t<Model>, Input>>{};
     else if constexpr (!std::is_void_v<Units>)
