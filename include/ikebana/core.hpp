@@ -56,6 +56,11 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     return m.precision.around_unit(unit, quantized, std::forward<Args>(args)...);
   }
 
+  void backward() {
+    for (at::Tensor& seed : roots.seeds) seed = mechanisms.precision.scale(seed);  // 7
+    parameters.backward(roots);                                                    // 8
+    roots.clear();
+  }
   void collect_gradients() {
     gradients.which.clear(), gradients.values.clear();
     gradients.divisor.reset(), gradients.norm.reset(), gradients.found_inf.reset();
@@ -78,6 +83,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     for (const auto& master : parameters.masters().values) master.mutable_grad().reset();
   }
   void abort() noexcept {
+    roots.clear();
     forget_gradients();
     parameters.abort();
     mechanisms.each([](auto& mechanism) { mechanism.abort(); });
@@ -107,7 +113,8 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
 
  public:
   ParametersOf<Mechanisms<RecipeT>> parameters;
-  StepGradients gradients;  // of the present step; kept to keep its memory
+  Roots roots;              // of the present microbatch; kept, as the next, to keep its memory
+  StepGradients gradients;  // of the present step
   detail::Later later;
   std::int64_t attempts = 0;                     // steps begun and not undone
   std::size_t microbatch = 0, microbatches = 0;  // where the present step is

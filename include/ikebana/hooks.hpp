@@ -85,13 +85,13 @@ struct Hooks {
   void after_unit_backward(const Unit&) {}
 
   // 7, 9, 10. Precision and clip.
-  at::Tensor scale(const at::Tensor& loss) { return loss; }
+  at::Tensor scale(const at::Tensor& seed) { return seed; }  // what backward starts with
   void unscale(StepGradients&) {}
   template <class Ranks>
   void clip(StepGradients&, Ranks&) {}
   /// Rejects the update (`StepGradients::reject`), or throws, where it must not be made.
   template <class Ranks>
-  void accept(StepGradients&, const at::Tensor& /*loss*/, Ranks&, detail::Later&) {}
+  void accept(StepGradients&, const LossValue&, Ranks&, detail::Later&) {}
 
   // 11. Every allocation and every check of the update; then the update itself. `rate(lr)` is what
   // the schedule makes of a base learning rate in this step.

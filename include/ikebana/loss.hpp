@@ -1,5 +1,6 @@
 #pragma once
 // What a model returns: a sum and how many items it sums over. The step alone divides.
+#include <cmath>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <string>
@@ -37,6 +38,13 @@ class Count {
   double value() const { return on_device() ? detail::number(tensor_) : items_; }
   at::Tensor divide(const at::Tensor& sum) const {
     return on_device() ? at::div(sum, tensor_.to(sum.scalar_type())) : at::div(sum, items_);
+  }
+  /// What backward starts from at `sum`, so that sums are divided without an operator of their own:
+  /// scale / count, in the numbers and the shape of the sum.
+  at::Tensor seed(const at::Tensor& sum, double scale) const {
+    auto options = sum.options().requires_grad(false);
+    if (!on_device() && scale == 1) return at::full(sum.sizes(), 1 / items_, options);
+    return divide(at::full(sum.sizes(), scale, options));
   }
   /// As a one-element float tensor where `like` lives.
   at::Tensor tensor(const at::Tensor& like) const {
@@ -76,6 +84,40 @@ struct Loss {
   Count count = {};
   at::Tensor outputs = {};
   std::vector<Term> terms = {};
+};
+
+/// The value of a whole step's loss, undivided: what is divided, and when, is the reader's choice,
+/// so that a step that nobody reads divides nothing.
+class LossValue {
+ public:
+  /// A term over all microbatches: it adds `scale * sum / count`.
+  using Part = Term;
+
+  /// Every part's scale * sum / count, added up; one number on the device.
+  at::Tensor mean() const {
+    at::Tensor mean;
+    for (const Part& part : parts) {
+      at::Tensor value = part.count.divide(part.sum);
+      if (part.scale != 1) value = value * part.scale;
+      mean = mean.defined() ? mean + value : value;
+    }
+    return mean;
+  }
+  /// True where `is_finite()` does not wait for a device.
+  bool readable() const { return detail::readable(parts[0].sum); }
+  bool is_finite() const {
+    for (const Part& part : parts)
+      if (!std::isfinite(detail::number(part.sum))) return false;
+    return true;
+  }
+  /// One float on the device: 1 where the value is not finite.
+  at::Tensor non_finite() const {
+    at::Tensor sum = parts[0].sum;
+    for (std::size_t i = 1; i < parts.size(); ++i) sum = sum + parts[i].sum;
+    return sum.isfinite().logical_not().to(at::kFloat);
+  }
+
+  c10::SmallVector<Part, 1> parts;
 };
 
 namespace detail {

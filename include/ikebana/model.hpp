@@ -52,6 +52,15 @@ std::shared_ptr<torch::nn::Module> module_of(Holder& holder) {
   else return holder;
 }
 
+/// The same, only looked at.
+template <class Holder>
+const torch::nn::Module* module_address(Holder& holder) {
+  if constexpr (std::is_base_of_v<torch::nn::Module, Holder>) return &holder;
+  else if constexpr (requires { holder.is_empty() ? nullptr : holder.get(); })
+    return holder.is_empty() ? nullptr : holder.get();
+  else return module_of(holder).get();
+}
+
 template <class List>
 struct is_unit;
 template <class... Modules>

@@ -11,27 +11,23 @@ namespace ikebana {
 /// The report of one step. It keeps its own numbers: later steps do not change them.
 class Report {
  public:
-  /// A term of the loss, over all microbatches: `sum / count`.
-  struct Part {
-    std::string name;
-    at::Tensor sum;
-    Count count;
-  };
-
   /// The value that was minimised: every term's scale * sum / count. Waits for the device; throws
   /// NonFinite where the precision has no loss scale to skip such a step with.
   double loss() const {
-    double value = detail::number(mean) / (late ? late->value() : 1.0);
-    if (must_be_finite && !std::isfinite(value))
+    double read = detail::number(mean());
+    if (must_be_finite && !std::isfinite(read))
       throw NonFinite(
-          "report: the loss is " + std::to_string(value) +
+          "report: the loss is " + std::to_string(read) +
           "; the parameters were not updated. Lower the learning rate or check the batch.");
-    return value;
+    return read;
   }
+  /// The same where it is, one number on the model's device. Waits for nothing, checks nothing.
+  at::Tensor mean() const { return value.mean(); }
   /// One named term of the loss, without its scale. Throws where there is none of that name.
   double term(const std::string& name) const {
-    for (const auto& part : parts)
-      if (part.name == name) return detail::number(part.sum) / part.count.value();
+    for (const auto& part : value.parts)
+      if (!name.empty() && part.name == name)
+        return detail::number(part.sum) / part.count.value();
     throw Error("report: no term `" + name + "`. Name it in Loss::terms of the model.");
   }
   /// Norm of all gradients before clipping; empty where no policy asks for it.
@@ -39,7 +35,7 @@ class Report {
     return norm.defined() ? std::optional(detail::number(norm)) : std::nullopt;
   }
   /// Items that the loss was summed over, in all microbatches.
-  double count() const { return items.value(); }
+  double count() const { return value.parts[0].count.value(); }
   /// True where the update was not made: FP16 overflow, or a norm that is not finite.
   bool skipped() const { return found_inf.defined() && detail::number(found_inf) != 0; }
 
@@ -51,17 +47,14 @@ class Report {
   at::Tensor outputs;                      ///< Loss::outputs of all microbatches, in row order
 
   // What the step fills in.
-  at::Tensor mean, norm, found_inf;
-  std::optional<Count> late;  ///< what `mean` is still to be divided by
-  Count items;
-  std::vector<Part> parts;
+  LossValue value;
+  at::Tensor norm, found_inf;
   bool must_be_finite = true;
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Report& report) {
-  out << "step " << report.step << "  loss "
-      << detail::number(report.mean) / (report.late ? report.late->value() : 1.0);
-  for (const auto& part : report.parts)
+  out << "step " << report.step << "  loss " << detail::number(report.mean());
+  for (const auto& part : report.value.parts)
     if (!part.name.empty()) out << "  " << part.name << ' ' << report.term(part.name);
   out << "  lr " << report.learning_rate;
   if (auto norm = report.grad_norm()) out << "  grad norm " << *norm;

@@ -100,7 +100,7 @@ class Run {
                          detail::hands_on<Run, Module, Args...>) {
       return detail::run_units(*this, holder, std::forward<Args>(args)...);
     } else {
-      const Unit& unit = core_->units.at(detail::module_of(holder).get());
+      const Unit& unit = core_->units.at(detail::module_address(holder));
       return core_->around_unit(unit, body(unit, holder), std::forward<Args>(args)...);
     }
   }
@@ -165,7 +165,7 @@ class Runner {
   template <class Holder, class... Args>
   auto operator()(Holder& holder, Args&&... args) {
     if constexpr (detail::hands_on<Runner, Holder, Args...>)
-      if (detail::module_of(holder).get() == opens_)
+      if (detail::module_address(holder) == opens_)
         return detail::run_units(*this, holder, std::forward<Args>(args)...);
     std::tuple<std::decay_t<Args>...> kept(detail::copied(std::forward<Args>(args))...);
     using Result = decltype(detail::call_forward(holder, *this, args...));

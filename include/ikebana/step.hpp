@@ -22,30 +22,28 @@ Report step(Core& core, const Batch& batch) {
     for (const auto& microbatch : microbatches) {
       transaction.next_microbatch(std::size(microbatches));
       m.shard.may_travel(transaction.is_last());  // 3
-      at::Tensor root = m.observe.around_phase(Phase::Forward, [&] {
+      m.observe.around_phase(Phase::Forward, [&] {
         Loss loss = core.parameters.around_model(core.units.units()[0], [&] {  // 4
           return m.precision.around_forward([&] {
             return m.objective.loss(run, core.model, microbatch);  // 5
           });
         });
         outputs.add(loss);
-        return totals.root(loss);  // 6
+        totals.add(loss, core.roots);  // 6
       });
-      m.observe.around_phase(Phase::Backward, [&] {
-        core.parameters.backward(m.precision.scale(root));  // 7, 8
-      });
+      m.observe.around_phase(Phase::Backward, [&] { core.backward(); });  // 7, 8
     }
 
     return m.observe.around_phase(Phase::Optimizer, [&] {
       core.collect_gradients();
       StepGradients& gradients = core.gradients;
       const Masters& masters = core.parameters.masters();
-      totals.finish(gradients, m.shard);
+      totals.finish(gradients, m.shard, core.later);
       m.precision.unscale(gradients);  // 9
       m.clip.clip(gradients, m.shard);
-      m.precision.accept(gradients, totals.mean(), m.shard, core.later);  // 10
-      m.clip.accept(gradients, totals.mean(), m.shard, core.later);
-      transaction.check_first_step(totals);
+      m.precision.accept(gradients, totals.value(), m.shard, core.later);  // 10
+      m.clip.accept(gradients, totals.value(), m.shard, core.later);
+      transaction.check_first_step();
       auto rate = [&](double base) { return m.schedule.rate(base, core.attempts); };
       m.each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
       Report report = transaction.report(totals, outputs, rate(m.optimizer.base_lr()));

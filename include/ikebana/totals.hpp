@@ -5,7 +5,7 @@
 
 namespace ikebana {
 
-/// What a step knows of the counts of its loss. Known before the first backward where the model or
+/// What a step knows of its loss: the sums, and the counts they are divided by. Known before the first backward where the model or
 /// the objective has `count(batch)`, or where one microbatch on one rank is all there is; otherwise
 /// sums are summed, and the gradients are divided once at the end.
 class Totals {
@@ -13,10 +13,10 @@ class Totals {
   template <class Objective, class Model, class Microbatches, class Ranks>
   Totals(Objective& objective, Model& model, const Microbatches& microbatches, Ranks& ranks,
          bool is_first_step)
-      : alone_(std::size(microbatches) == 1 && ranks.ranks() == 1) {
+      : first_step_(is_first_step), alone_(std::size(microbatches) == 1 && ranks.ranks() == 1) {
     if constexpr (requires { objective.count(model, *std::begin(microbatches)); }) {
-      if (alone_ && !is_first_step) return;  // its own count comes with its loss
-      for (const auto& microbatch : microbatches) add_early(objective.count(model, microbatch));
+      if (alone_ && !first_step_) return;  // its own count comes with its loss
+      for (const auto& microbatch : microbatches) expect(objective.count(model, microbatch));
       for (Count& count : early_) {
         count = ranks.sum(count);
         refuse_zero(count);
@@ -24,10 +24,10 @@ class Totals {
     }
   }
 
-  /// What backward starts from: every term divided by its total, or only summed where that is not
-  /// known yet.
-  at::Tensor root(const Loss& loss) {
-    at::Tensor root;
+  /// Adds a microbatch's sums; `roots` are then those that backward starts from, each to be divided
+  /// by its total, or only summed where that is not known yet.
+  void add(const Loss& loss, Roots& roots) {
+    roots.clear();
     std::size_t i = 0;
     const Count& first =
         loss.sum.defined() || loss.terms.empty() ? loss.count : loss.terms[0].count;
@@ -35,66 +35,46 @@ class Totals {
                                 double scale) {
       check_term(name, sum);
       if (late() && !same(count, first)) refuse_unequal_late(name);
-      add(seen_, i, count);
-      at::Tensor part = late() ? sum : divisor(i, count).divide(sum);
-      if (scale != 1) part = part * scale;
-      root = root.defined() ? root + part : part;
-      add_to_report(i++, name, sum, loss.terms.empty());
+      if (sum.requires_grad()) {
+        roots.sums.push_back(sum);
+        roots.seeds.push_back((late() ? Count(1) : divisor(i, count)).seed(sum, scale));
+      }
+      remember(i++, name, sum.detach(), count, scale);
     });
-    if (!root.requires_grad())
+    if (roots.sums.empty())
       throw BadModel(
           "loss: it depends on no parameter that is trained. Compute it from the model's "
           "output, with gradients enabled.");
-    at::Tensor value = root.detach();
-    mean_ = mean_.defined() ? mean_ + value : value;
-    return root;
   }
 
-  /// After the last backward: what is left to divide the gradients by.
+  /// After the last backward: what is left to divide the gradients by. At the first step: did
+  /// `count(batch)` tell what the losses then summed over?
   template <class Ranks>
-  void finish(StepGradients& gradients, Ranks& ranks) {
-    if (!late()) return;
-    for (Count& count : seen_) count = ranks.sum(count);
-    refuse_zero(seen_[0]);
-    gradients.divide(seen_[0].tensor(mean_));
-  }
-
-  /// At the first step: did `count(batch)` tell what the losses then summed over?
-  template <class Later, class Ranks>
-  void check_early(Later& later, Ranks& ranks) const {
-    for (std::size_t i = 0; i < seen_.size() && !early_.empty(); ++i) {
-      Count told = early(i), seen = ranks.sum(seen_[i]);
-      auto raise = [i] {
-        throw BadModel("loss: count(batch) tells another number than Loss::count of term " +
-                       std::to_string(i) + ". Let both count the same items.");
-      };
-      if (told.readable() && seen.readable()) {
-        if (told.value() != seen.value()) raise();
-      } else {
-        later.expect_zero(told.tensor(mean_).ne(seen.tensor(mean_)).to(at::kFloat), raise);
-      }
+  void finish(StepGradients& gradients, Ranks& ranks, detail::Later& later) {
+    if (late() || (first_step_ && !early_.empty()))
+      for (auto& part : value_.parts) part.count = ranks.sum(part.count);
+    if (late()) {
+      refuse_zero(value_.parts[0].count);
+      gradients.divide(value_.parts[0].count.tensor(value_.parts[0].sum));
+    }
+    if (early_.empty()) return;
+    for (std::size_t i = 0; i < value_.parts.size(); ++i) {
+      if (first_step_) check_early(i, later);
+      value_.parts[i].count = early(i);
     }
   }
 
-  void report(Report& report) const {
-    report.mean = mean_;
-    if (late()) report.late = seen_[0];
-    report.items = early_.empty() ? seen_[0] : early_[0];
-    report.parts = parts_;
-    for (std::size_t i = 0; i < parts_.size(); ++i)
-      report.parts[i].count = early_.empty() ? seen_[i] : early(i);
-  }
-  const at::Tensor& mean() const { return mean_; }
+  /// Complete after `finish`.
+  LossValue& value() { return value_; }
 
  private:
-  void add_early(const Count& count) { add(early_, 0, count); }
-  void add_early(const std::vector<Count>& counts) {
-    for (std::size_t i = 0; i < counts.size(); ++i) add(early_, i, counts[i]);
+  void expect(const Count& count) { expect(0, count); }
+  void expect(const std::vector<Count>& counts) {
+    for (std::size_t i = 0; i < counts.size(); ++i) expect(i, counts[i]);
   }
-  template <class Counts>
-  static void add(Counts& counts, std::size_t i, const Count& count) {
-    if (i < counts.size()) counts[i] += count;
-    else counts.push_back(count);
+  void expect(std::size_t i, const Count& count) {
+    if (i < early_.size()) early_[i] += count;
+    else early_.push_back(count);
   }
   static void refuse_zero(const Count& count) {
     if (count.readable() && !(count.value() > 0))
@@ -128,16 +108,32 @@ class Totals {
     refuse_zero(own);
     return own;
   }
-  void add_to_report(std::size_t i, const std::string& name, const at::Tensor& sum, bool unnamed) {
-    if (unnamed) return;
-    if (i < parts_.size()) parts_[i].sum = parts_[i].sum + sum.detach();
-    else parts_.push_back({name, sum.detach(), {}});
+  void remember(std::size_t i, const std::string& name, at::Tensor sum, const Count& count,
+                double scale) {
+    if (i == value_.parts.size()) {
+      value_.parts.push_back({name, std::move(sum), count, scale});
+    } else {
+      value_.parts[i].sum = value_.parts[i].sum + sum;
+      value_.parts[i].count += count;
+    }
+  }
+  void check_early(std::size_t i, detail::Later& later) const {
+    const auto& part = value_.parts[i];
+    auto raise = [i] {
+      throw BadModel("loss: count(batch) tells another number than Loss::count of term " +
+                     std::to_string(i) + ". Let both count the same items.");
+    };
+    if (early(i).readable() && part.count.readable()) {
+      if (early(i).value() != part.count.value()) raise();
+    } else {
+      auto differ = early(i).tensor(part.sum).ne(part.count.tensor(part.sum));
+      later.expect_zero(differ.to(at::kFloat), raise);
+    }
   }
 
-  bool alone_;
-  c10::SmallVector<Count, 2> early_, seen_;  // one a term; no allocation for one or two
-  at::Tensor mean_;
-  std::vector<Report::Part> parts_;
+  bool first_step_, alone_;
+  c10::SmallVector<Count, 1> early_;  // one a term, or one for all
+  LossValue value_;                   // counts are those seen so far
 };
 
 }  // namespace ikebana

@@ -29,7 +29,7 @@ template <class T, class Batches>
 Trace trained(T trainer, const Batches& batches) {
   torch::manual_seed(11);
   Trace trace;
-  for (const auto& batch : batches) trace.push_back(trainer.step(batch).mean.clone());
+  for (const auto& batch : batches) trace.push_back(trainer.step(batch).mean());
   for (auto& p : parameters_of(trainer.model())) trace.push_back(p);
   for (const auto& b : ikebana::detail::module_of(trainer.model())->buffers())
     trace.push_back(b.detach().clone());

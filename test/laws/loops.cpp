@@ -24,7 +24,7 @@ template <class Trainer, class Data>
 Trace steps_from(std::size_t k, Trainer& trainer, const Data& data) {
   Trace trace;
   for (std::size_t i = k; i < data.size(); ++i) {
-    trace.push_back(trainer.step(data[i]).mean);
+    trace.push_back(trainer.step(data[i]).mean());
     for (const auto& [name, tensor] : trainer.state()) trace.push_back(tensor);
   }
   return trace;

@@ -129,17 +129,18 @@ inline Tensors language_by_hand(Language model, bool full, std::vector<double>& 
   torch::manual_seed(11);
   Tensors losses;
   for (const auto& batch : data) {
-    at::Tensor mean;
+    auto count = static_cast<double>(batch.target.numel());
+    at::Tensor total;
     for (const auto& part : split(batch, full ? 4 : 1)) {
-      at::Tensor loss;
+      at::Tensor sum;
       {
         hand::Autocast autocast(full ? at::kBFloat16 : at::kFloat);
-        loss = model->loss(plain, part).sum / static_cast<double>(batch.target.numel());
+        sum = model->loss(plain, part).sum;
       }
-      loss.backward();
-      mean = mean.defined() ? mean + loss.detach() : loss.detach();
+      sum.div(count).backward();
+      total = total.defined() ? total + sum.detach() : sum.detach();
     }
-    losses.push_back(mean);
+    losses.push_back(total / count);
     Tensors gradients;
     for (const auto& p : model->parameters()) gradients.push_back(p.grad());
     auto [divisor, norm] = hand::clipping(gradients, at::ones({}), max_norm);

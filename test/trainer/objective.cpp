@@ -272,7 +272,7 @@ TEST_CASE("report: it has what policies ask for and nothing else, and keeps its 
 
 TEST_CASE("report: a loss that is not finite is told by reading it, where no loss scale skips") {
   Report report;
-  report.mean = at::scalar_tensor(NAN);
+  report.value.parts.push_back({"", at::scalar_tensor(NAN), 1});
   auto message = test::message_of<NonFinite>([&] { report.loss(); });
   CHECK(contains(message, "the loss is nan; the parameters were not updated"));
   std::ostringstream text;

@@ -133,7 +133,7 @@ class Recorder : public ikebana::Mechanism<typename stand_in<Axis>::policy> {
     ask("after(" + unit.name);
     Base::after_unit_backward(unit);
   }
-  at::Tensor scale(const at::Tensor& loss) { return ask("scale"), Base::scale(loss); }
+  at::Tensor scale(const at::Tensor& seed) { return ask("scale"), Base::scale(seed); }
   void unscale(StepGradients& gradients) {
     ask("unscale");
     Base::unscale(gradients);
@@ -144,7 +144,7 @@ class Recorder : public ikebana::Mechanism<typename stand_in<Axis>::policy> {
     Base::clip(gradients, ranks);
   }
   template <class Ranks>
-  void accept(StepGradients& gradients, const at::Tensor& loss, Ranks& ranks,
+  void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
               ikebana::detail::Later& later) {
     ask("accept");
     Base::accept(gradients, loss, ranks, later);

@@ -28,7 +28,7 @@ struct Mechanism<ClipGradNorm> : Hooks {
     gradients.divide(((norm + 1e-6) / values.max_norm).clamp_min(1));
   }
   template <class Ranks>
-  void accept(StepGradients& gradients, const at::Tensor&, Ranks&, detail::Later& later) {
+  void accept(StepGradients& gradients, const LossValue&, Ranks&, detail::Later& later) {
     if (!gradients.norm.defined() || gradients.loss_is_scaled) return;
     if (detail::readable(gradients.norm) && std::isfinite(detail::number(gradients.norm))) return;
     at::Tensor flag = gradients.norm.isfinite().logical_not().to(at::kFloat);

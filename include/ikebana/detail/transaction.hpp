@@ -72,17 +72,16 @@ class Transaction {
   void next_microbatch(std::size_t all) { ++core_.microbatch, core_.microbatches = all; }
   bool is_last() const { return core_.microbatch == core_.microbatches; }
 
-  void check_first_step(const Totals& totals) {
+  void check_first_step() const {
     if (core_.attempts != 0) return;
-    totals.check_early(core_.later, core_.mechanisms.shard);
     if (std::decay_t<decltype(core_.mechanisms)>::per_unit && !core_.unit_was_run)
       throw BadModel(
           "step: a policy of the recipe works unit by unit, and the loss ran no unit. Write "
           "run(block, x) in the model's loss instead of block(x).");
   }
-  Report report(const Totals& totals, const Outputs& outputs, double lr) const {
+  Report report(Totals& totals, const Outputs& outputs, double lr) const {
     Report report;
-    totals.report(report);
+    report.value = std::move(totals.value());
     report.step = core_.attempts;
     report.microbatches = static_cast<std::int64_t>(core_.microbatches);
     report.learning_rate = lr;

@@ -16,10 +16,11 @@ struct Bucket {
   std::vector<std::size_t> which = {};  ///< masters
 };
 
-/// The same elements in the same order in memory.
+/// As many elements in the same order in memory, which is all that a fused operator sees.
 inline bool alike(const at::Tensor& a, const at::Tensor& b) {
-  return a.sizes() == b.sizes() && a.strides() == b.strides() &&
-         a.scalar_type() == b.scalar_type() && a.device() == b.device();
+  return a.dtype() == b.dtype() && a.numel() == b.numel() && a.device() == b.device() &&
+         ((a.is_contiguous() && b.is_contiguous()) ||
+          (a.sizes() == b.sizes() && a.strides() == b.strides()));
 }
 
 /// A gradient in the memory order of its parameter. Throws BadModel for a sparse one.

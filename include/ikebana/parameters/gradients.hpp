@@ -1,9 +1,16 @@
 #pragma once
-// The gradients of one step, between backward and the update.
+// Where a backward pass starts, and what is left of all of them for the update.
 #include <ikebana/detail/torch.hpp>
 #include <vector>
 
 namespace ikebana {
+
+/// The sums of one microbatch, and the gradient that each starts backward with.
+struct Roots {
+  std::vector<at::Tensor> sums, seeds;
+
+  void clear() noexcept { sums.clear(), seeds.clear(); }
+};
 
 /// Gradients of the masters that got one. Nothing is multiplied into them: what they are still to
 /// be divided by (loss scale, late count, clipping) gathers in `divisor`, and the update divides

@@ -32,13 +32,13 @@ class Resident {
     return next();
   }
   /// Gradients of this trainer's parameters and of no others; of those that require one now.
-  void backward(const at::Tensor& root) {
+  void backward(const Roots& roots) {
     std::size_t n = 0;
     bool same = true;  // a user may freeze one parameter and thaw another between steps
     for (const auto& p : masters_.values)
       if (p.requires_grad()) same = n < trained_.size() && trained_[n].is_same(p) && same, ++n;
     if (!same || n != trained_.size()) choose_trained();
-    torch::autograd::backward({root}, {}, {}, false, trained_);
+    torch::autograd::backward(roots.sums, roots.seeds, {}, false, trained_);
   }
   void publish() noexcept {}
   void abort() noexcept {}

@@ -65,8 +65,8 @@ class Travelling {
     attach(resting);
     return next();
   }
-  void backward(const at::Tensor& root) {
-    torch::autograd::backward({root}, {}, {}, false, masters_.values);
+  void backward(const Roots& roots) {
+    torch::autograd::backward(roots.sums, roots.seeds, {}, false, masters_.values);
     root_.reset();
     differentiated_.clear();
   }

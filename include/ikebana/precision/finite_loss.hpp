@@ -8,17 +8,17 @@ namespace ikebana::detail {
 /// left out there, and the error follows with the next step.
 struct FiniteLoss : Hooks {
   template <class Ranks>
-  void accept(StepGradients& gradients, const at::Tensor& loss, Ranks& ranks, Later& later) {
+  void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks, Later& later) {
     auto raise = [] {
       throw NonFinite(
           "step: the loss is not finite; nothing was updated. Lower the learning rate, clip "
           "gradients (ClipGradNorm), or look for an invalid value in the batch.");
     };
-    if (readable(loss) && ranks.ranks() == 1) {
-      if (!std::isfinite(number(loss))) raise();
+    if (loss.readable() && ranks.ranks() == 1) {
+      if (!loss.is_finite()) raise();
       return;
     }
-    at::Tensor flag = ranks.sum(loss.isfinite().logical_not().to(at::kFloat)).clamp_max(1);
+    at::Tensor flag = ranks.sum(loss.non_finite()).clamp_max(1);
     gradients.reject(flag);
     later.expect_zero(flag, raise);
   }

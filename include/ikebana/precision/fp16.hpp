@@ -29,9 +29,9 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
     growth_ = at::zeros({}, options.dtype(at::kInt));
     skips_ = at::zeros({}, options);
   }
-  at::Tensor scale(const at::Tensor& loss) {
+  at::Tensor scale(const at::Tensor& seed) {
     check();
-    return loss * scale_.to(loss.scalar_type());
+    return seed * scale_.to(seed.scalar_type());
   }
   void unscale(StepGradients& gradients) {
     gradients.divide(scale_);
@@ -41,7 +41,7 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
   /// Overflow anywhere, on any rank, rejects the step; a norm over all gradients has seen it
   /// already.
   template <class Ranks>
-  void accept(StepGradients& gradients, const at::Tensor&, Ranks& ranks, detail::Later& later) {
+  void accept(StepGradients& gradients, const LossValue&, Ranks& ranks, detail::Later& later) {
     at::Tensor found;
     if (gradients.norm.defined()) {
       found = gradients.norm.isfinite().logical_not().to(at::kFloat);

@@ -1,0 +1,143 @@
+"""The contestants `python` and `compile` of step.py, and the weights and batches of all of them."""
+
+import argparse
+import contextlib
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "test" / "parity"))
+import nets  # noqa: E402
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("contestant", "name", "model", "precision", "folder"):
+        parser.add_argument(f"--{name}")
+    for name in ("width", "rows", "steps", "layers", "heads", "context", "checkpoint",
+                 "accumulate", "clip", "batches"):
+        parser.add_argument(f"--{name}", type=int)
+    return parser.parse_args()
+
+
+def make_model(args):
+    if args.model == "mlp":
+        return nets.MLP(args.width, args.layers)
+    return nets.GPT(args.layers, args.width, args.heads, args.context)
+
+
+def write_data(args):
+    """Raw numbers, as bench/step/setting.hpp reads them."""
+    torch.manual_seed(5)
+    model, count = make_model(args), args.batches * args.rows
+    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+    if args.model == "mlp":
+        inputs, targets = torch.randn(count, args.width), torch.randint(args.width, (count,))
+    else:
+        text = torch.randint(97, 123, (count, args.context + 1))
+        inputs, targets = text[:, :-1].contiguous(), text[:, 1:].contiguous()
+    for name, values in (("weights", weights), ("inputs", inputs), ("targets", targets)):
+        Path(args.folder, name).write_bytes(values.numpy().tobytes())
+
+
+def read(args, name, kind):
+    path = Path(args.folder, name)
+    return torch.from_file(str(path), size=path.stat().st_size // kind.itemsize, dtype=kind).clone()
+
+
+def read_batches(args):
+    kind = torch.float32 if args.model == "mlp" else torch.int64
+    inputs = read(args, "inputs", kind).view(args.batches, args.rows, -1)
+    targets = read(args, "targets", torch.int64).view(args.batches, args.rows, -1)
+    return list(zip(inputs, targets.flatten(2) if args.model == "gpt" else targets.flatten(1)))
+
+
+def read_weights(args, model):
+    weights = read(args, "weights", torch.float32)
+    torch.nn.utils.vector_to_parameters(weights, model.parameters())
+
+
+def checkpointed(unit, x):
+    return checkpoint(unit, x, use_reentrant=False)
+
+
+def make_forward(args, model):
+    """Logits of an input, with every unit checkpointed where the row asks for it."""
+    run = checkpointed if args.checkpoint else nets.plain
+    if args.model == "gpt":
+        return lambda x: model(x, run).flatten(0, 1)
+    if not args.checkpoint:
+        return model
+
+    def forward(x):
+        for layer in model:
+            x = run(layer, x)
+        return x
+    return forward
+
+
+def make_step(args):
+    model = make_model(args)
+    read_weights(args, model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    forward = make_forward(args, model)
+    if args.contestant == "compile":
+        forward = torch.compile(forward)
+    mixed = args.precision == "bf16"
+
+    def autocast():
+        return torch.autocast("cpu", torch.bfloat16) if mixed else contextlib.nullcontext()
+
+    def accumulated(inputs, targets):
+        mean = 0
+        for x, y in zip(inputs.chunk(args.accumulate), targets.chunk(args.accumulate)):
+            with autocast():
+                loss = F.cross_entropy(forward(x), y.flatten()) / args.accumulate
+            loss.backward()
+            mean = mean + loss.detach()
+        return mean
+
+    def at_once(inputs, targets):
+        with autocast():
+            loss = F.cross_entropy(forward(inputs), targets.flatten())
+        loss.backward()
+        return loss.detach()
+
+    backward = accumulated if args.accumulate > 1 else at_once
+
+    def step(inputs, targets):
+        optimizer.zero_grad()
+        mean = backward(inputs, targets)
+        if args.clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return mean
+    return step
+
+
+def serve(args):
+    step, batches, done, loss = make_step(args), read_batches(args), 0, torch.zeros(())
+    for line in sys.stdin:
+        count = int(line.split()[1])
+        begin = time.perf_counter()
+        for _ in range(count):
+            loss = step(*batches[done % len(batches)])
+            done += 1
+        print(f"{time.perf_counter() - begin:.9f} {loss.item():.9g}", flush=True)
+
+
+def main():
+    args = parse()
+    torch.set_num_threads(1)
+    if args.contestant == "data":
+        write_data(args)
+    else:
+        serve(args)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+#pragma once
+// The fastest loop that can be written by hand on LibTorch's operators: one fused update, clipping as
+// its divisor, gradients freed, recompute as an autograd function.
+#include "hand_models.hpp"
+
+namespace bench {
+
+/// Drops what a block keeps for backward, and computes it again there.
+struct Recompute : torch::autograd::Function<Recompute> {
+  using Context = torch::autograd::AutogradContext;
+
+  static at::Tensor forward(Context* context, const at::Tensor& x, Model* model, std::size_t block,
+                            bool bf16) {
+    context->save_for_backward({x});
+    context->saved_data["model"] = reinterpret_cast<std::int64_t>(model);
+    context->saved_data["block"] = static_cast<std::int64_t>(block);
+    context->saved_data["bf16"] = bf16;
+    return model->block(block, x);
+  }
+  static Tensors backward(Context* context, const Tensors& gradients) {
+    auto* model = reinterpret_cast<Model*>(context->saved_data["model"].toInt());
+    at::Tensor saved = context->get_saved_variables()[0];
+    at::Tensor x = saved.detach().set_requires_grad(saved.requires_grad()), y;
+    {
+      torch::AutoGradMode enable(true);
+      Autocast autocast(context->saved_data["bf16"].toBool());
+      y = model->block(static_cast<std::size_t>(context->saved_data["block"].toInt()), x);
+    }
+    if (y.requires_grad()) torch::autograd::backward({y}, gradients);
+    return {x.grad(), {}, {}, {}};
+  }
+};
+
+/// One fused call over all parameters; their steps are counted in one tensor. The learning rate is
+/// a number, or a tensor as a schedule that is to be captured needs.
+class FusedAdamW {
+ public:
+  FusedAdamW(const torch::nn::Module& model, bool tensor_lr) : parameters_(model.parameters()) {
+    for (const auto& p : parameters_)
+      first_.push_back(at::zeros_like(p)), second_.push_back(at::zeros_like(p));
+    steps_.assign(parameters_.size(), at::zeros({}));
+    if (tensor_lr) lr_ = at::full({}, lr, at::kDouble);
+  }
+  void update(std::optional<double> max_norm) {
+    torch::NoGradGuard no_grad;
+    for (const auto& p : parameters_) gradients_.push_back(p.grad());
+    std::optional<at::Tensor> divisor;
+    if (max_norm) {
+      auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients_, 2)), 2);
+      divisor = ((norm + 1e-6) / *max_norm).clamp_min(1);
+    }
+    *steps_[0].data_ptr<float>() += 1;
+    auto apply = [&](const auto& rate) {
+      at::_fused_adamw_(parameters_, gradients_, first_, second_, {}, steps_, rate, 0.9, 0.999,
+                        1e-2, 1e-8, false, false, divisor, {});
+    };
+    if (lr_.defined()) apply(lr_);
+    else apply(lr);
+    gradients_.clear();
+    for (auto& p : parameters_) p.mutable_grad().reset();
+  }
+  const Tensors& parameters() const { return parameters_; }
+
+ private:
+  static constexpr double lr = 1e-3;
+  Tensors parameters_, gradients_, first_, second_, steps_;
+  at::Tensor lr_;
+};
+
+/// A loop by hand. As `same` it calls the operators that ikebana's step calls: a loss that is a sum,
+/// backward seeded with 1 / count, a learning rate in a tensor.
+class Loop {
+ public:
+  Loop(const Setting& setting, std::shared_ptr<Model> model, bool same)
+      : model_(std::move(model)),
+        optimizer_(*model_, same),
+        bf16_(setting.is_bf16()),
+        cuts_(std::max<std::int64_t>(1, setting.number("accumulate"))),
+        sums_(same || cuts_ > 1) {
+    if (setting.number("clip")) clip_ = 1.0;
+    if (setting.number("checkpoint"))
+      around_ = [this](std::size_t block, const at::Tensor& x) {
+        // Without a gradient of its own the function would have no backward.
+        at::Tensor input = x.requires_grad() ? x : x.detach().set_requires_grad(true);
+        return Recompute::apply(input, model_.get(), block, bf16_);
+      };
+  }
+  void step(const Batch& batch) {
+    total_ = sums_ ? static_cast<double>(batch.second.numel()) : 1;
+    if (cuts_ == 1) {
+      value_ = backward(batch.first, batch.second);
+    } else {
+      auto inputs = batch.first.chunk(cuts_), targets = batch.second.chunk(cuts_);
+      value_ = backward(inputs[0], targets[0]);
+      for (std::size_t i = 1; i < inputs.size(); ++i) value_ += backward(inputs[i], targets[i]);
+    }
+    optimizer_.update(clip_);
+  }
+  double loss() const { return value_.item<double>() / total_; }
+
+ private:
+  at::Tensor backward(const at::Tensor& input, const at::Tensor& target) {
+    at::Tensor loss;
+    {
+      Autocast autocast(bf16_);
+      loss = at::cross_entropy_loss(model_->forward(input, around_), target.flatten(), {},
+                                    sums_ ? at::Reduction::Sum : at::Reduction::Mean);
+    }
+    Tensors seeds;
+    if (sums_) seeds.push_back(at::full({}, 1 / total_));
+    torch::autograd::backward({loss}, seeds, {}, false, optimizer_.parameters());
+    return loss.detach();
+  }
+
+  std::shared_ptr<Model> model_;
+  FusedAdamW optimizer_;
+  bool bf16_;
+  std::int64_t cuts_;
+  bool sums_;
+  std::optional<double> clip_;
+  Model::Around around_;
+  at::Tensor value_;
+  double total_ = 1;
+};
+
+inline Contestant expert(const Setting& setting, std::shared_ptr<Model> model, bool same) {
+  auto loop = std::make_shared<Loop>(setting, std::move(model), same);
+  return {[=](const Batch& batch) { loop->step(batch); }, [=] { return loop->loss(); }};
+}
+
+}  // namespace bench

@@ -1,0 +1,116 @@
+#pragma once
+// The models of the benchmark as they are written without ikebana.
+#include <ikebana/modules/attention.hpp>
+
+#include "worker.hpp"
+
+namespace bench {
+
+/// Gives logits; `block` computes the i-th block of it.
+struct Model : torch::nn::Module {
+  using Around = std::function<at::Tensor(std::size_t block, const at::Tensor& x)>;
+  virtual at::Tensor forward(const at::Tensor& input, const Around& around) = 0;
+  virtual at::Tensor block(std::size_t i, const at::Tensor& x) = 0;
+};
+
+/// As idiomatic code calls a layer, or the one fused operator that it stands for where x is 3-D.
+struct Linear {
+  torch::nn::Linear layer{nullptr};
+  bool fused = false;
+  at::Tensor operator()(const at::Tensor& x) {
+    return fused ? at::linear(x, layer->weight, layer->bias) : layer(x);
+  }
+};
+
+struct MLP : Model {
+  explicit MLP(std::int64_t width) {
+    for (int i = 0; i < 3; ++i)
+      layers[i] = register_module(std::to_string(2 * i), torch::nn::Linear(width, width));
+  }
+  at::Tensor forward(const at::Tensor& input, const Around& around) override {
+    at::Tensor x = input;
+    for (std::size_t i = 0; i < 5; ++i) x = around ? around(i, x) : block(i, x);
+    return x;
+  }
+  at::Tensor block(std::size_t i, const at::Tensor& x) override {
+    return i % 2 ? at::gelu(x) : layers[i / 2](x);
+  }
+  torch::nn::Linear layers[3] = {nullptr, nullptr, nullptr};
+};
+
+struct Block : torch::nn::Module {
+  Block(std::int64_t width, std::int64_t h, bool f) : heads(h), fused(f) {
+    using torch::nn::LayerNormOptions;
+    norm1 = register_module("norm1", torch::nn::LayerNorm(LayerNormOptions({width})));
+    qkv = {register_module("qkv", torch::nn::Linear(width, 3 * width)), fused};
+    out = {register_module("out", torch::nn::Linear(width, width)), fused};
+    norm2 = register_module("norm2", torch::nn::LayerNorm(LayerNormOptions({width})));
+    up = {register_module("up", torch::nn::Linear(width, 4 * width)), fused};
+    down = {register_module("down", torch::nn::Linear(4 * width, width)), fused};
+  }
+  at::Tensor forward(at::Tensor x) {
+    x = x + out(attend(qkv(norm1(x))));
+    return x + down(at::gelu(up(norm2(x)), "tanh"));
+  }
+  at::Tensor attend(const at::Tensor& x) {
+    auto parts = x.unflatten(-1, {3, heads, -1}).permute({2, 0, 3, 1, 4}).unbind();
+    auto y = fused ? ikebana::modules::attention(parts[0], parts[1], parts[2], {.is_causal = true})
+                   : at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0, true);
+    return y.transpose(1, 2).flatten(2);
+  }
+  std::int64_t heads;
+  bool fused;
+  torch::nn::LayerNorm norm1{nullptr}, norm2{nullptr};
+  Linear qkv, out, up, down;
+};
+
+struct GPT : Model {
+  GPT(const Setting& setting, bool fused) {
+    auto width = setting.number("width");
+    token = register_module("token", torch::nn::Embedding(256, width));
+    position = register_module("position", torch::nn::Embedding(setting.number("context"), width));
+    for (std::int64_t i = 0; i < setting.number("layers"); ++i)
+      blocks.push_back(register_module(
+          "block" + std::to_string(i),
+          std::make_shared<Block>(width, setting.number("heads"), fused)));
+    norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({width})));
+  }
+  at::Tensor forward(const at::Tensor& input, const Around& around) override {
+    at::Tensor x = token(input) + position->weight.slice(0, 0, input.size(1));
+    for (std::size_t i = 0; i < blocks.size(); ++i) x = around ? around(i, x) : block(i, x);
+    return at::linear(norm(x), token->weight).flatten(0, 1);
+  }
+  at::Tensor block(std::size_t i, const at::Tensor& x) override { return blocks[i]->forward(x); }
+
+  torch::nn::Embedding token{nullptr}, position{nullptr};
+  std::vector<std::shared_ptr<Block>> blocks;
+  torch::nn::LayerNorm norm{nullptr};
+};
+
+inline std::shared_ptr<Model> make_model(const Setting& setting, bool fused) {
+  if (setting.is_gpt()) return std::make_shared<GPT>(setting, fused);
+  return std::make_shared<MLP>(setting.number("width"));
+}
+
+/// Autocast as LibTorch's C++ side offers it.
+class Autocast {
+ public:
+  explicit Autocast(bool on) : on_(on) {
+    if (!on_) return;
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    at::autocast::increment_nesting();
+  }
+  ~Autocast() {
+    if (!on_) return;
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  bool on_;
+};
+
+}  // namespace bench

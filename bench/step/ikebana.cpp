@@ -1,0 +1,74 @@
+// The contestant `ikebana`: each row of the benchmark is one recipe.
+#include <gpt.hpp>
+
+#include "worker.hpp"
+
+namespace {
+
+using namespace ikebana;
+using bench::Batch, bench::Contestant, bench::Setting;
+
+namespace nn = torch::nn;
+
+/// As hand_models.hpp writes it, its layers as units.
+struct MLPImpl : nn::Module {
+  using units = Units<nn::Linear, nn::GELU>;
+
+  explicit MLPImpl(std::int64_t width) {
+    for (auto* layer : {&first, &second, &third})
+      *layer = register_module(std::to_string(children().size()), nn::Linear(width, width));
+  }
+  template <class Run>
+  at::Tensor forward(Run& run, const at::Tensor& input) {
+    return run(third, run(gelu, run(second, run(gelu, run(first, input)))));
+  }
+  nn::Linear first{nullptr}, second{nullptr}, third{nullptr};
+  nn::GELU gelu = register_module("gelu", nn::GELU());
+};
+TORCH_MODULE(MLP);
+
+template <class T>
+Contestant train(std::shared_ptr<T> trainer) {
+  auto report = std::make_shared<Report>();
+  auto step = [=](const Batch& batch) {
+    if constexpr (std::is_same_v<typename T::Model, GPT>)
+      *report = trainer->step(Tokens{batch.first, batch.second});
+    else *report = trainer->step(batch);
+  };
+  return {step, [=] { return report->loss(); }};
+}
+
+/// The recipe `Words...` of either model.
+template <class... Words>
+Contestant recipe(const Setting& setting) {
+  if (setting.is_gpt()) {
+    GPT model(GPTConfig{.layers = setting.number("layers"),
+                        .width = setting.number("width"),
+                        .heads = setting.number("heads"),
+                        .context = setting.number("context")});
+    bench::read_weights(setting, *model);
+    return train(std::make_shared<Trainer<GPT, AdamW, Words...>>(model));
+  }
+  MLP model(setting.number("width"));
+  bench::read_weights(setting, *model);
+  return train(std::make_shared<Trainer<MLP, CrossEntropyLoss, AdamW, Words...>>(model));
+}
+
+template <class P>
+Contestant in_precision(const Setting& setting) {
+  if (setting.number("accumulate") == 4)
+    return recipe<P, Checkpoint<Full>, Accumulate<4>, ClipGradNorm>(setting);
+  if (setting.number("checkpoint")) return recipe<P, Checkpoint<Full>, ClipGradNorm>(setting);
+  if (setting.number("clip")) return recipe<P, ClipGradNorm>(setting);
+  return recipe<P>(setting);
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  return bench::guarded([&] {
+    Setting setting(count, words);
+    return bench::serve(setting, setting.is_bf16() ? in_precision<Precision<BF16>>(setting)
+                                                   : in_precision<Precision<FP32>>(setting));
+  });
+}

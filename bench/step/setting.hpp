@@ -1,0 +1,78 @@
+#pragma once
+// What one row of the benchmark asks for, and the weights and batches that all contestants share.
+#include <torch/torch.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace bench {
+
+using Tensors = std::vector<at::Tensor>;
+using Batch = std::pair<at::Tensor, at::Tensor>;  // inputs, targets
+
+/// `--name value` pairs of the command line. A name that is absent counts as 0.
+class Setting {
+ public:
+  Setting(int count, char** words) {
+    for (int i = 1; i + 1 < count; i += 2) values_[words[i]] = words[i + 1];
+  }
+  std::int64_t number(const std::string& name) const {
+    auto found = values_.find("--" + name);
+    return found == values_.end() ? 0 : std::stoll(found->second);
+  }
+  std::string text(const std::string& name) const {
+    auto found = values_.find("--" + name);
+    if (found == values_.end()) throw std::runtime_error("--" + name + " is missing");
+    return found->second;
+  }
+  bool is_gpt() const { return text("model") == "gpt"; }
+  bool is_bf16() const { return text("precision") == "bf16"; }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+inline std::vector<char> bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// All numbers of a raw file, in the host's byte order.
+inline at::Tensor numbers(const std::string& path, at::ScalarType type) {
+  auto bytes = bytes_of(path);
+  auto n = static_cast<std::int64_t>(bytes.size() / c10::elementSize(type));
+  return at::from_blob(bytes.data(), {n}, type).clone();
+}
+
+/// Batches as the file `inputs` and `targets` of the setting's folder hold them, one after another.
+inline std::vector<Batch> read_batches(const Setting& setting) {
+  auto folder = setting.text("folder");
+  auto count = setting.number("batches"), rows = setting.number("rows");
+  auto type = setting.is_gpt() ? at::kLong : at::kFloat;
+  auto inputs = numbers(folder + "/inputs", type).view({count, rows, -1}).unbind();
+  auto targets = numbers(folder + "/targets", at::kLong).view({count, rows, -1}).unbind();
+  std::vector<Batch> batches;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    batches.emplace_back(inputs[i], setting.is_gpt() ? targets[i] : targets[i].flatten());
+  return batches;
+}
+
+/// Fills the parameters, in order, from the file `weights`; they must use up all of it.
+inline void read_weights(const Setting& setting, torch::nn::Module& module) {
+  torch::NoGradGuard no_grad;
+  auto all = numbers(setting.text("folder") + "/weights", at::kFloat);
+  std::int64_t at = 0;
+  for (auto& p : module.parameters()) {
+    p.copy_(all.slice(0, at, at + p.numel()).view_as(p));
+    at += p.numel();
+  }
+  if (at != all.numel()) throw std::runtime_error("weights: the file holds another model's");
+}
+
+}  // namespace bench

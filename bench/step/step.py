@@ -1,0 +1,205 @@
+"""The benchmark `step`: ikebana beside hand-written LibTorch and Python PyTorch, in turn.
+
+Every contestant is a process of its own that trains the same model from the same weights on the same
+batches and waits while another one runs. A round is a few steps of each; the figures are medians over
+rounds of time ratios within a round. Writes Markdown, and csv with --csv FILE.
+"""
+
+import argparse
+import contextlib
+import csv
+import dataclasses
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+CONTESTANTS = ["ikebana", "expert", "libtorch", "python", "compile"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    model: str
+    width: int
+    rows: int
+    steps: int  # in a round
+    precision: str = "fp32"
+    layers: int = 3
+    heads: int = 0
+    context: int = 0
+    checkpoint: int = 0
+    accumulate: int = 1
+    clip: int = 1
+    batches: int = 4
+
+    def contestants(self):
+        """LibTorch has no checkpoint of its own."""
+        return [c for c in CONTESTANTS if not (self.checkpoint and c == "libtorch")]
+
+    def words(self):
+        words = [self.precision.upper()]
+        words += ["Checkpoint<Full>"] if self.checkpoint else []
+        words += [f"Accumulate<{self.accumulate}>"] if self.accumulate > 1 else []
+        words += ["ClipGradNorm"] if self.clip else []
+        return ", ".join(words)
+
+    def options(self, folder):
+        fields = dataclasses.asdict(self) | {"folder": folder}
+        return [word for name, value in fields.items() for word in (f"--{name}", str(value))]
+
+
+def all_rows():
+    models = [
+        Row("MLP 3x16", "mlp", 16, 32, steps=200),
+        Row("MLP 3x256", "mlp", 256, 256, steps=10),
+        Row("GPT 4x128", "gpt", 128, 12, steps=1, layers=4, heads=4, context=64),
+        Row("GPT 6x384", "gpt", 384, 8, steps=1, layers=6, heads=6, context=256),
+    ]
+    rows = [dataclasses.replace(m, precision=p) for m in models for p in ("fp32", "bf16")]
+    large = models[-1]
+    rows += [dataclasses.replace(large, precision=p, checkpoint=1) for p in ("fp32", "bf16")]
+    rows += [dataclasses.replace(models[0], clip=0)]
+    rows += [dataclasses.replace(m, precision="bf16", checkpoint=1, accumulate=4)
+             for m in models[1:3]]
+    return rows
+
+
+class Contestant:
+    """A process that runs steps when it is told to, and else waits."""
+
+    def __init__(self, command):
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"})
+
+    def run(self, steps):
+        """Seconds a step, and the loss of the last one."""
+        self.process.stdin.write(f"run {steps}\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline().split()
+        if len(answer) < 2:
+            raise RuntimeError(f"a contestant ended: {' '.join(self.process.args)}")
+        return float(answer[0]) / steps, float(answer[1])
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def command(name, row, folder, programs):
+    options = row.options(folder) + ["--contestant", name]
+    if name == "ikebana":
+        return [programs / "step_ikebana", *options]
+    if name in ("expert", "libtorch", "same"):
+        return [programs / "step_hand", *options]
+    return [sys.executable, HERE / "contestants.py", *options]
+
+
+@dataclasses.dataclass
+class Result:
+    row: Row
+    seconds: dict = dataclasses.field(default_factory=dict)  # contestant -> a list by round
+    losses: dict = dataclasses.field(default_factory=dict)
+
+    def time(self, name):
+        return statistics.median(self.seconds[name])
+
+    def ratio(self, name, to="ikebana"):
+        """Median over rounds of the time of `name` over that of `to`."""
+        pairs = zip(self.seconds[name], self.seconds[to])
+        return statistics.median(a / b for a, b in pairs)
+
+
+def measure(row, result, names, args, programs):
+    """One launch of every contestant; they take turns, each round in another order."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        subprocess.run([sys.executable, HERE / "contestants.py", *row.options(folder),
+                        "--contestant", "data"], check=True)
+        running = {}
+        for name in names:
+            running[name] = Contestant([str(w) for w in command(name, row, folder, programs)])
+            stack.callback(running[name].close)
+        for contestant in running.values():
+            contestant.run(max(2, row.steps))  # warm-up
+        for round_ in range(args.rounds):
+            order = names[round_ % len(names):] + names[:round_ % len(names)]
+            for name in order:
+                seconds, loss = running[name].run(row.steps)
+                result.seconds.setdefault(name, []).append(seconds)
+                result.losses[name] = loss
+
+
+def check_losses(result):
+    """All contestants must have trained the same: a fast wrong step is worth nothing."""
+    first = result.losses["ikebana"]
+    bound = 1e-3 if result.row.precision == "fp32" else 5e-2
+    for name, loss in result.losses.items():
+        if not abs(loss - first) <= bound * max(abs(first), 1e-2):
+            raise SystemExit(f"step: {result.row.name}, {result.row.words()}: after the same steps "
+                             f"the loss of {name} is {loss}, that of ikebana {first}")
+
+
+def environment(programs):
+    import torch  # slow to load, and no contestant's business
+    name = platform.processor()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    compiler = subprocess.run([programs / "step_hand", "--environment", "1"], text=True,
+                              stdout=subprocess.PIPE).stdout.strip()
+    return (f"{name}, {compiler}, Python "
+            f"{platform.python_version()} with torch {torch.__version__}, 1 thread, "
+            f"load {os.getloadavg()[0]:.1f}")
+
+
+HEADER = (["work", "recipe"] + [f"{name} ms" for name in CONTESTANTS] +
+          [f"over {name}" for name in CONTESTANTS[1:]] + ["last loss", "largest difference"])
+
+
+def cells(result):
+    measured = result.seconds
+    times = [f"{1e3 * result.time(n):.3f}" if n in measured else "-" for n in CONTESTANTS]
+    ratios = [f"{result.ratio(n):.3f}" if n in measured else "-" for n in CONTESTANTS[1:]]
+    loss = result.losses["ikebana"]
+    spread = max(abs(other - loss) for other in result.losses.values())
+    return [result.row.name, result.row.words(), *times, *ratios, f"{loss:.6f}", f"{spread:.1e}"]
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("programs", type=Path, help="the folder of step_ikebana and step_hand")
+    parser.add_argument("--rounds", type=int, default=7, help="in each launch")
+    parser.add_argument("--launches", type=int, default=3)
+    parser.add_argument("--only", default="", help="rows whose name or recipe holds this")
+    parser.add_argument("--contestants", default=",".join(CONTESTANTS))
+    parser.add_argument("--csv", type=Path)
+    return parser.parse_args()
+
+
+def main():
+    args = parse()
+    chosen = [name for name in CONTESTANTS if name in args.contestants.split(",")]
+    rows = [r for r in all_rows() if args.only in f"{r.name}, {r.words()}"]
+    print(environment(args.programs) + f", {args.launches} launches of {args.rounds} rounds\n")
+    print("| " + " | ".join(HEADER) + " |\n|" + "---|" * len(HEADER), flush=True)
+    table = []
+    for row in rows:
+        result = Result(row)
+        for _ in range(args.launches):
+            measure(row, result, [n for n in row.contestants() if n in chosen], args,
+                    args.programs)
+        check_losses(result)
+        table.append(cells(result))
+        print("| " + " | ".join(table[-1]) + " |", flush=True)
+    if args.csv:
+        with args.csv.open("w", newline="") as file:
+            csv.writer(file).writerows([HEADER, *table])
+
+
+if __name__ == "__main__":
+    main()
