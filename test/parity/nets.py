@@ -18,39 +18,56 @@ def checkpointed(unit, x):
     return checkpoint(unit, x, use_reentrant=False)
 
 
-def cross_entropy(logits, target):
-    """Summed over the targets that are not masked by -100."""
-    return F.cross_entropy(logits, target, reduction="sum"), (target != -100).sum()
+class CrossEntropy:
+    def __init__(self, ignore_index=-100, label_smoothing=0.0):
+        self.options = {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
+
+    def sum(self, logits, target):
+        return F.cross_entropy(logits, target, reduction="sum", **self.options)
+
+    def count(self, target):
+        """Targets that are not masked by `ignore_index`."""
+        return (target != self.options["ignore_index"]).sum()
 
 
-def squared_error(output, target):
-    return F.mse_loss(output, target, reduction="sum"), target.numel()
+class SquaredError:
+    def sum(self, output, target):
+        return F.mse_loss(output, target, reduction="sum")
+
+    def count(self, target):
+        return target.numel()
 
 
 class Net(nn.Module):
-    """A model with one unit, itself; its objective is a function of output and target."""
+    """A model with one unit, itself. A batch is a pair of input and target."""
 
-    objective = staticmethod(cross_entropy)
+    objective = CrossEntropy()
+
+    def count(self, batch):
+        return self.objective.count(batch[1])
+
+    def outputs(self, x, run):
+        return run(self, x)
 
     def loss_sum(self, batch, run=plain):
-        return self.objective(run(self, batch[0]), batch[1])
+        return self.objective.sum(self.outputs(batch[0], run), batch[1]), self.count(batch)
 
 
-class MLP(nn.Sequential):
+class MLP(Net, nn.Sequential):
     """Linear layers, all `width` wide, with GELU between them; each layer is a unit."""
 
-    objective = staticmethod(cross_entropy)
-
     def __init__(self, width, layers=3, dropout=0.0):
-        between = [nn.GELU(), *([nn.Dropout(dropout)] if dropout > 0 else [])]
-        layers = [[nn.Linear(width, width), *between] for _ in range(layers - 1)]
-        super().__init__(*(layer for group in layers for layer in group), nn.Linear(width, width))
+        net = []
+        for i in range(layers):
+            net += [nn.GELU()] if i > 0 else []
+            net += [nn.Dropout(dropout)] if i > 0 and dropout > 0 else []
+            net += [nn.Linear(width, width)]
+        super().__init__(*net)
 
-    def loss_sum(self, batch, run=plain):
-        x = batch[0]
+    def outputs(self, x, run):
         for layer in self:
             x = run(layer, x)
-        return self.objective(x, batch[1])
+        return x
 
 
 class ConvNet(Net):
@@ -80,6 +97,8 @@ class Tagger(Net):
 
 
 class Block(nn.Module):
+    attention = staticmethod(F.scaled_dot_product_attention)
+
     def __init__(self, width, heads, dropout=0.0):
         super().__init__()
         self.heads, self.p = heads, dropout
@@ -97,14 +116,14 @@ class Block(nn.Module):
     def attend(self, x):
         q, k, v = x.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind()
         p = self.p if self.training else 0.0
-        y = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True)
+        y = self.attention(q, k, v, dropout_p=p, is_causal=True)
         return y.transpose(1, 2).flatten(2)
 
     def drop(self, x):
         return F.dropout(x, self.p, self.training)
 
 
-class GPT(nn.Module):
+class GPT(Net):
     """A byte-level GPT; each block is a unit, and the embedding is also the head."""
 
     def __init__(self, layers=4, width=128, heads=4, context=64, dropout=0.0):
@@ -125,12 +144,15 @@ class GPT(nn.Module):
             elif not name.rsplit(".", 2)[-2].startswith("norm"):
                 nn.init.zeros_(p)
 
-    def forward(self, tokens, run=plain):
+    def outputs(self, tokens, run):
         x = self.token(tokens) + self.position.weight[: tokens.size(1)]
         for name in self.blocks:
             x = run(getattr(self, name), x)
         return F.linear(self.norm(x), self.token.weight)
 
+    def count(self, batch):
+        return batch[1].numel()
+
     def loss_sum(self, batch, run=plain):
-        logits, target = self.forward(batch[0], run).flatten(0, 1), batch[1].flatten()
-        return F.cross_entropy(logits, target, reduction="sum"), target.numel()
+        logits, target = self.outputs(batch[0], run).flatten(0, 1), batch[1].flatten()
+        return self.objective.sum(logits, target), self.count(batch)
