@@ -49,9 +49,7 @@ struct TaggerImpl : nn::Module {
     lstm = register_module("lstm", nn::LSTM(nn::LSTMOptions(width, width).batch_first(true)));
     head = register_module("head", nn::Linear(width, classes));
   }
-  at::Tensor forward(at::Tensor x) {
-    return head(std::get<0>(lstm(embed(x)))).transpose(1, 2);
-  }
+  at::Tensor forward(at::Tensor x) { return head(std::get<0>(lstm(embed(x)))).transpose(1, 2); }
 
   nn::Embedding embed{nullptr};
   nn::LSTM lstm{nullptr};

@@ -1,7 +1,8 @@
 """Python twins of examples/gpt.hpp and test/parity/nets.hpp: their state dicts match by name.
 
-`loss_sum(batch, run)` gives a sum and the number of items in it. `run(unit, x)` is put around each
-unit, as in ikebana: `plain` calls it, `checkpointed` computes its activations again in backward.
+`loss_mean(batch, run)` is the loss as one writes it in PyTorch; `loss_sum` gives a sum and the
+number of items in it. `run(unit, x)` is put around each unit, as in ikebana: `plain` calls it,
+`checkpointed` computes its activations again in backward.
 """
 
 import torch
@@ -22,8 +23,8 @@ class CrossEntropy:
     def __init__(self, ignore_index=-100, label_smoothing=0.0):
         self.options = {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
 
-    def sum(self, logits, target):
-        return F.cross_entropy(logits, target, reduction="sum", **self.options)
+    def __call__(self, logits, target, reduction):
+        return F.cross_entropy(logits, target, reduction=reduction, **self.options)
 
     def count(self, target):
         """Targets that are not masked by `ignore_index`."""
@@ -31,8 +32,8 @@ class CrossEntropy:
 
 
 class SquaredError:
-    def sum(self, output, target):
-        return F.mse_loss(output, target, reduction="sum")
+    def __call__(self, output, target, reduction):
+        return F.mse_loss(output, target, reduction=reduction)
 
     def count(self, target):
         return target.numel()
@@ -43,14 +44,25 @@ class Net(nn.Module):
 
     objective = CrossEntropy()
 
-    def count(self, batch):
-        return self.objective.count(batch[1])
+    def by_unit(self):
+        """Parameters of no unit, then unit by unit: the order in which ikebana sums."""
+        return list(self.parameters())
 
     def outputs(self, x, run):
         return run(self, x)
 
+    def targets(self, batch):
+        return batch[1]
+
+    def count(self, batch):
+        return self.objective.count(batch[1])
+
+    def loss_mean(self, batch, run=plain):
+        return self.objective(self.outputs(batch[0], run), self.targets(batch), "mean")
+
     def loss_sum(self, batch, run=plain):
-        return self.objective.sum(self.outputs(batch[0], run), batch[1]), self.count(batch)
+        loss = self.objective(self.outputs(batch[0], run), self.targets(batch), "sum")
+        return loss, self.count(batch)
 
 
 class MLP(Net, nn.Sequential):
@@ -86,6 +98,8 @@ class ConvNet(Net):
 
 
 class Tagger(Net):
+    linear = staticmethod(nn.Linear.__call__)
+
     def __init__(self, symbols, width, classes):
         super().__init__()
         self.embed = nn.Embedding(symbols, width)
@@ -93,7 +107,7 @@ class Tagger(Net):
         self.head = nn.Linear(width, classes)
 
     def forward(self, x):
-        return self.head(self.lstm(self.embed(x))[0]).transpose(1, 2)
+        return self.linear(self.head, self.lstm(self.embed(x))[0]).transpose(1, 2)
 
 
 class Block(nn.Module):
@@ -137,22 +151,29 @@ class GPT(Net):
         self.initialise(0.02, 0.02 / (2 * layers) ** 0.5)
 
     def initialise(self, std, residual):
-        """As GPT-2: small weights, and what is added to the residual smaller the deeper the model."""
+        """As GPT-2: what is added to the residual is smaller the deeper the model."""
         for name, p in self.named_parameters():
             if p.ndim > 1:
-                nn.init.normal_(p, 0, residual if name.endswith(("out.weight", "down.weight")) else std)
+                adds = name.endswith(("out.weight", "down.weight"))
+                nn.init.normal_(p, 0, residual if adds else std)
             elif not name.rsplit(".", 2)[-2].startswith("norm"):
                 nn.init.zeros_(p)
 
-    def outputs(self, tokens, run):
+    def by_unit(self):
+        named = sorted(self.named_parameters(), key=lambda item: item[0].startswith("block"))
+        return [p for _, p in named]
+
+    def forward(self, tokens, run=plain):
         x = self.token(tokens) + self.position.weight[: tokens.size(1)]
         for name in self.blocks:
             x = run(getattr(self, name), x)
         return F.linear(self.norm(x), self.token.weight)
 
+    def outputs(self, tokens, run):
+        return self(tokens, run).flatten(0, 1)
+
+    def targets(self, batch):
+        return batch[1].flatten()
+
     def count(self, batch):
         return batch[1].numel()
-
-    def loss_sum(self, batch, run=plain):
-        logits, target = self.outputs(batch[0], run).flatten(0, 1), batch[1].flatten()
-        return self.objective.sum(logits, target), self.count(batch)

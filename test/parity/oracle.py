@@ -12,5 +12,7 @@ python = os.environ.get("IKEBANA_ORACLE") or str(root / ".oracle/bin/python")
 try:
     os.execv(python, [python, *sys.argv[1:]])
 except OSError as error:
-    sys.exit(f"parity: there is no Python with torch to compare with ({python}: {error.strerror}): run "
-             "`scripts/setup test`, or let IKEBANA_ORACLE name a Python that has torch, numpy and safetensors")
+    sys.exit(
+        f"parity: there is no Python with torch to compare with ({python}: {error.strerror}): run "
+        "`scripts/setup test`, or let IKEBANA_ORACLE name one that has torch, numpy and safetensors"
+    )

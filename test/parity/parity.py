@@ -62,7 +62,7 @@ class Row:
             self.meta = file.metadata()
         self.file = load_file(path)
         self.bounds = float(self.meta["losses"]), float(self.meta["weights"])
-        self.results = {n: x for n, x in self.file.items() if n in NUMBERS or n.startswith("final.")}
+        self.results = {n: x for n, x in self.file.items() if n in NUMBERS or n[:6] == "final."}
 
     def twin(self, rate=1.0):
         """What Python arrives at, with `rate` times the recipe's learning rates."""
@@ -72,7 +72,8 @@ class Row:
 
     def apart(self, theirs):
         """How far losses are apart, and weights in units of the way that training took them."""
-        names = [n[6:] for n, x in self.results.items() if n[:6] == "final." and x.is_floating_point()]
+        floats = [n for n, x in self.results.items() if x.is_floating_point()]
+        names = [name[6:] for name in floats if name[:6] == "final."]
         first, mine, other = (
             torch.cat([file[f"{when}.{name}"].double().flatten() for name in names])
             for file, when in ((self.file, "initial"), (self.results, "final"), (theirs, "final"))

@@ -69,17 +69,26 @@ def clip_by_division(optimizer, parameters, max_norm, error_if_nonfinite):
 
 
 def widened_attention(q, k, v, **options):
-    """In single precision whatever autocast says."""
+    """In single precision, as modules::attention takes half precision where heads are small."""
     if torch.is_autocast_enabled("cpu"):
         q, k, v = (x.to(torch.get_autocast_dtype("cpu")) for x in (q, k, v))
+    wide = (x.float() for x in (q, k, v))
     with torch.autocast("cpu", enabled=False):
-        return F.scaled_dot_product_attention(q.float(), k.float(), v.float(), **options).to(q.dtype)
+        return F.scaled_dot_product_attention(*wide, **options).to(q.dtype)
+
+
+def bias_apart(layer, x):
+    """As torch::nn::Linear in C++ where the input has three dimensions."""
+    y = torch.matmul(x, layer.weight.t())
+    y += layer.bias
+    return y
 
 
 class Twin:
-    """A model in training. `net` and `words` are names with their fields, as a row's file has them.
+    """A model in training.
 
-    The learning rates are `rate` times those of the recipe.
+    `net` and `words` are names with their fields, as a row's file has them; `same` is what is done
+    as ikebana does it; the learning rates are `rate` times those of the recipe.
     """
 
     def __init__(self, net, words, weights, same="", rate=1.0):
@@ -87,9 +96,11 @@ class Twin:
         self.model = getattr(nets, name)(**fields)
         self.model.load_state_dict(weights)
         self.model.to(words.pop("On", {}).get("device", "cpu"))
-        self.clip_division = same == "clipping by division"
-        if same == "widened attention":
+        self.same = same
+        if "widened attention" in same:
             nets.Block.attention = staticmethod(widened_attention)
+        if "the bias in a pass of its own" in same:
+            nets.Tagger.linear = staticmethod(bias_apart)
         self.optimizer = optimizer_of(words, self.model)
         for group in self.optimizer.param_groups:
             group["lr"] *= rate
@@ -111,11 +122,10 @@ class Twin:
         return torch.autocast("cpu", self.number) if self.number else contextlib.nullcontext()
 
     def clip_gradients(self):
-        parameters = list(self.model.parameters())
-        if self.clip_division:
-            return clip_by_division(self.optimizer, parameters, **self.clip)
+        if "clipping by division" in self.same:
+            return clip_by_division(self.optimizer, self.model.by_unit(), **self.clip)
         self.scaler.unscale_(self.optimizer)
-        return torch.nn.utils.clip_grad_norm_(parameters, **self.clip)
+        return torch.nn.utils.clip_grad_norm_(self.model.parameters(), **self.clip)
 
     def step(self, parts):
         """One update from a list of microbatches, or from one batch that the recipe cuts.
@@ -124,12 +134,13 @@ class Twin:
         """
         if self.microbatches > 1:
             parts = list(zip(*(torch.tensor_split(x, self.microbatches) for x in parts[0])))
+        alone = len(parts) == 1 and "a sum that is divided" not in self.same
         total = sum(self.model.count(part) for part in parts)
         mean = 0
         for part in parts:
             with self.autocast():
-                loss, _ = self.model.loss_sum(part, self.run)
-            loss = loss / total
+                loss = (self.model.loss_mean if alone else self.model.loss_sum)(part, self.run)
+            loss = loss if alone else loss[0] / total
             self.scaler.scale(loss).backward()
             mean = mean + loss.detach()
         norm = self.clip_gradients() if self.clip else None

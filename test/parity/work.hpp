@@ -20,9 +20,7 @@ inline Work<GPT> gpt_of(const GPTConfig& c, std::int64_t rows) {
             return Batch{text.slice(1, 0, c.context), text.slice(1, 1)};
           })};
 }
-inline Work<GPT> gpt() {
-  return gpt_of({.layers = 2, .width = 32, .heads = 2, .context = 32}, 10);
-}
+inline Work<GPT> gpt() { return gpt_of({.layers = 2, .width = 32, .heads = 2, .context = 32}, 10); }
 /// So long that LibTorch's own attention is the fastest form in BF16, too.
 inline Work<GPT> long_gpt() {
   return gpt_of({.layers = 1, .width = 32, .heads = 2, .context = 576}, 2);
