@@ -33,7 +33,7 @@ struct ConvNetImpl : nn::Module {
   at::Tensor forward(at::Tensor x) {
     x = at::max_pool2d(at::relu(norm1(conv1(x))), 2);
     x = at::relu(norm2(conv2(x)));
-    return head(at::adaptive_avg_pool2d(x, 1).flatten(1));
+    return head(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
   }
 
   nn::Conv2d conv1{nullptr}, conv2{nullptr};
@@ -49,10 +49,7 @@ struct TaggerImpl : nn::Module {
     lstm = register_module("lstm", nn::LSTM(nn::LSTMOptions(width, width).batch_first(true)));
     head = register_module("head", nn::Linear(width, classes));
   }
-  at::Tensor forward(at::Tensor x) {
-    at::Tensor states = std::get<0>(lstm(embed(x)));
-    return at::linear(states, head->weight, head->bias).transpose(1, 2);
-  }
+  at::Tensor forward(at::Tensor x) { return head(std::get<0>(lstm(embed(x)))).transpose(1, 2); }
 
   nn::Embedding embed{nullptr};
   nn::LSTM lstm{nullptr};

@@ -1,7 +1,8 @@
 """Python twins of examples/gpt.hpp and test/parity/nets.hpp: their state dicts match by name.
 
-`loss_sum(batch, run)` gives a sum and the number of items in it. `run(unit, x)` is put around each
-unit, as in ikebana: `plain` calls it, `checkpointed` computes its activations again in backward.
+`loss_mean(batch, run)` is the loss as one writes it in PyTorch; `loss_sum` gives a sum and the
+number of items in it. `run(unit, x)` is put around each unit, as in ikebana: `plain` calls it,
+`checkpointed` computes its activations again in backward.
 """
 
 import torch
@@ -18,39 +19,67 @@ def checkpointed(unit, x):
     return checkpoint(unit, x, use_reentrant=False)
 
 
-def cross_entropy(logits, target):
-    """Summed over the targets that are not masked by -100."""
-    return F.cross_entropy(logits, target, reduction="sum"), (target != -100).sum()
+class CrossEntropy:
+    def __init__(self, ignore_index=-100, label_smoothing=0.0):
+        self.options = {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
+
+    def __call__(self, logits, target, reduction):
+        return F.cross_entropy(logits, target, reduction=reduction, **self.options)
+
+    def count(self, target):
+        """Targets that are not masked by `ignore_index`."""
+        return (target != self.options["ignore_index"]).sum()
 
 
-def squared_error(output, target):
-    return F.mse_loss(output, target, reduction="sum"), target.numel()
+class SquaredError:
+    def __call__(self, output, target, reduction):
+        return F.mse_loss(output, target, reduction=reduction)
+
+    def count(self, target):
+        return target.numel()
 
 
 class Net(nn.Module):
-    """A model with one unit, itself; its objective is a function of output and target."""
+    """A model with one unit, itself. A batch is a pair of input and target."""
 
-    objective = staticmethod(cross_entropy)
+    objective = CrossEntropy()
+
+    def by_unit(self):
+        """Parameters of no unit, then unit by unit: the order in which ikebana sums."""
+        return list(self.parameters())
+
+    def outputs(self, x, run):
+        return run(self, x)
+
+    def targets(self, batch):
+        return batch[1]
+
+    def count(self, batch):
+        return self.objective.count(batch[1])
+
+    def loss_mean(self, batch, run=plain):
+        return self.objective(self.outputs(batch[0], run), self.targets(batch), "mean")
 
     def loss_sum(self, batch, run=plain):
-        return self.objective(run(self, batch[0]), batch[1])
+        loss = self.objective(self.outputs(batch[0], run), self.targets(batch), "sum")
+        return loss, self.count(batch)
 
 
-class MLP(nn.Sequential):
+class MLP(Net, nn.Sequential):
     """Linear layers, all `width` wide, with GELU between them; each layer is a unit."""
 
-    objective = staticmethod(cross_entropy)
-
     def __init__(self, width, layers=3, dropout=0.0):
-        between = [nn.GELU(), *([nn.Dropout(dropout)] if dropout > 0 else [])]
-        layers = [[nn.Linear(width, width), *between] for _ in range(layers - 1)]
-        super().__init__(*(layer for group in layers for layer in group), nn.Linear(width, width))
+        net = []
+        for i in range(layers):
+            net += [nn.GELU()] if i > 0 else []
+            net += [nn.Dropout(dropout)] if i > 0 and dropout > 0 else []
+            net += [nn.Linear(width, width)]
+        super().__init__(*net)
 
-    def loss_sum(self, batch, run=plain):
-        x = batch[0]
+    def outputs(self, x, run):
         for layer in self:
             x = run(layer, x)
-        return self.objective(x, batch[1])
+        return x
 
 
 class ConvNet(Net):
@@ -69,6 +98,8 @@ class ConvNet(Net):
 
 
 class Tagger(Net):
+    linear = staticmethod(nn.Linear.__call__)
+
     def __init__(self, symbols, width, classes):
         super().__init__()
         self.embed = nn.Embedding(symbols, width)
@@ -76,10 +107,12 @@ class Tagger(Net):
         self.head = nn.Linear(width, classes)
 
     def forward(self, x):
-        return self.head(self.lstm(self.embed(x))[0]).transpose(1, 2)
+        return self.linear(self.head, self.lstm(self.embed(x))[0]).transpose(1, 2)
 
 
 class Block(nn.Module):
+    attention = staticmethod(F.scaled_dot_product_attention)
+
     def __init__(self, width, heads, dropout=0.0):
         super().__init__()
         self.heads, self.p = heads, dropout
@@ -97,14 +130,14 @@ class Block(nn.Module):
     def attend(self, x):
         q, k, v = x.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind()
         p = self.p if self.training else 0.0
-        y = F.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=True)
+        y = self.attention(q, k, v, dropout_p=p, is_causal=True)
         return y.transpose(1, 2).flatten(2)
 
     def drop(self, x):
         return F.dropout(x, self.p, self.training)
 
 
-class GPT(nn.Module):
+class GPT(Net):
     """A byte-level GPT; each block is a unit, and the embedding is also the head."""
 
     def __init__(self, layers=4, width=128, heads=4, context=64, dropout=0.0):
@@ -118,12 +151,17 @@ class GPT(nn.Module):
         self.initialise(0.02, 0.02 / (2 * layers) ** 0.5)
 
     def initialise(self, std, residual):
-        """As GPT-2: small weights, and what is added to the residual smaller the deeper the model."""
+        """As GPT-2: what is added to the residual is smaller the deeper the model."""
         for name, p in self.named_parameters():
             if p.ndim > 1:
-                nn.init.normal_(p, 0, residual if name.endswith(("out.weight", "down.weight")) else std)
+                adds = name.endswith(("out.weight", "down.weight"))
+                nn.init.normal_(p, 0, residual if adds else std)
             elif not name.rsplit(".", 2)[-2].startswith("norm"):
                 nn.init.zeros_(p)
+
+    def by_unit(self):
+        named = sorted(self.named_parameters(), key=lambda item: item[0].startswith("block"))
+        return [p for _, p in named]
 
     def forward(self, tokens, run=plain):
         x = self.token(tokens) + self.position.weight[: tokens.size(1)]
@@ -131,6 +169,11 @@ class GPT(nn.Module):
             x = run(getattr(self, name), x)
         return F.linear(self.norm(x), self.token.weight)
 
-    def loss_sum(self, batch, run=plain):
-        logits, target = self.forward(batch[0], run).flatten(0, 1), batch[1].flatten()
-        return F.cross_entropy(logits, target, reduction="sum"), target.numel()
+    def outputs(self, tokens, run):
+        return self(tokens, run).flatten(0, 1)
+
+    def targets(self, batch):
+        return batch[1].flatten()
+
+    def count(self, batch):
+        return batch[1].numel()

@@ -1,0 +1,121 @@
+"""Trains a row of the suite in C++ and in Python and compares losses and final weights.
+
+Usage: parity.py PROGRAM FOLDER ROW. Exits 1 with a line for whatever does not agree. So that no row
+passes for nothing, a twin with a wrong learning rate is trained as well, and must not agree.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+try:
+    import torch
+    from safetensors import safe_open
+    from safetensors.torch import load_file
+except ImportError as missing:
+    sys.exit(
+        f"parity: {sys.executable} has no {missing.name}: run `scripts/setup test`, or let "
+        "IKEBANA_ORACLE name a Python that has torch, numpy and safetensors"
+    )
+
+import twin
+
+NUMBERS = ("losses", "rates", "norms", "skips")
+
+
+def part(file, prefix):
+    return {name[len(prefix) :]: x for name, x in file.items() if name.startswith(prefix)}
+
+
+def batches_of(file):
+    """For each step its parts, each a pair of input and target."""
+    steps = {}
+    for name, x in part(file, "batch.").items():
+        step, index, field = name.split(".")
+        steps.setdefault(int(step), {}).setdefault(int(index), {})[field] = x
+    return [
+        [(parts[i]["input"], parts[i]["target"]) for i in sorted(parts)]
+        for _, parts in sorted(steps.items())
+    ]
+
+
+def same_bits(mine, theirs):
+    """Also of numbers that are not finite, and of zeros with another sign."""
+    alike = mine.shape == theirs.shape and mine.dtype == theirs.dtype
+    return alike and mine.numpy().tobytes() == theirs.numpy().tobytes()
+
+
+def relative(mine, theirs):
+    """The largest difference, relative to the largest of `theirs`; infinite where one is NaN."""
+    if torch.equal(mine, theirs):
+        return 0.0
+    apart = (mine - theirs).abs().max() / theirs.abs().max()
+    return apart.item() if apart.isfinite() else float("inf")
+
+
+class Row:
+    """What the C++ side of a row wrote: all that Python needs, and all that it must arrive at."""
+
+    def __init__(self, path):
+        with safe_open(path, "pt") as file:
+            self.meta = file.metadata()
+        self.file = load_file(path)
+        self.bounds = float(self.meta["losses"]), float(self.meta["weights"])
+        self.results = {n: x for n, x in self.file.items() if n in NUMBERS or n[:6] == "final."}
+
+    def twin(self, rate=1.0):
+        """What Python arrives at, with `rate` times the recipe's learning rates."""
+        net, words = json.loads(self.meta["net"]), json.loads(self.meta["recipe"])
+        weights, same = part(self.file, "initial."), self.meta["twin"]
+        return twin.Twin(net, words, weights, same, rate).train(batches_of(self.file))
+
+    def apart(self, theirs):
+        """How far losses are apart, and weights in units of the way that training took them."""
+        floats = [n for n, x in self.results.items() if x.is_floating_point()]
+        names = [name[6:] for name in floats if name[:6] == "final."]
+        first, mine, other = (
+            torch.cat([file[f"{when}.{name}"].double().flatten() for name in names])
+            for file, when in ((self.file, "initial"), (self.results, "final"), (theirs, "final"))
+        )
+        weights = (mine - other).norm() / (mine - first).norm()
+        return relative(self.results["losses"], theirs["losses"]), weights.item()
+
+    def disagreements(self, theirs):
+        """A line for each thing in which Python is not as the row promises."""
+        if odd := theirs.keys() ^ self.results.keys():
+            return [f"only one side has {name}" for name in sorted(odd)]
+        losses, weights = self.bounds
+        # PyTorch's schedules go from rate to rate and lose a bit of a double now and then.
+        bounds = {"rates": 1e-15} | ({"losses": losses, "norms": losses} if losses else {})
+        exact = [n for n in self.results if n not in bounds and not (losses and n[:6] == "final.")]
+        apart = {n: relative(self.results[n], theirs[n]) for n in bounds}
+        lines = [f"{n} are {x:.3g} apart" for n, x in apart.items() if x > bounds[n]]
+        lines += [f"{n} has other bits" for n in exact if not same_bits(self.results[n], theirs[n])]
+        far = self.apart(theirs)[1]
+        return lines + ([f"weights are {far:.3g} apart"] if losses and not far <= weights else [])
+
+
+def main(program, folder, name):
+    path = pathlib.Path(folder) / f"{name}.safetensors"
+    if subprocess.run([program, name, path]).returncode:
+        sys.exit(f"parity: {program} could not train {name}")
+    row = Row(path)
+    version = torch.__version__.split("+")[0]
+    if version != row.meta["torch"]:
+        sys.exit(
+            f"parity: the tests link LibTorch {row.meta['torch']}, and {sys.executable} has torch "
+            f"{version}: let IKEBANA_ORACLE name a Python with the same"
+        )
+    theirs = row.twin()
+    losses, weights = row.apart(theirs)
+    print(f"{name}: losses {losses:.2g} apart, weights {weights:.2g}")
+    wrong = row.disagreements(theirs)
+    astray = row.twin(rate=1 + max(1e-4, 3 * row.bounds[1])) | {"rates": row.results["rates"]}
+    if not row.disagreements(astray):
+        wrong.append("a twin with another learning rate agrees as well, so this row shows nothing")
+    sys.exit("\n".join(f"{name}: {line}" for line in wrong) or 0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

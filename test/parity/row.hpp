@@ -1,0 +1,99 @@
+#pragma once
+// One row of the suite: what is trained, by which recipe, and how well Python must agree with it.
+#include <functional>
+
+#include "nets.hpp"
+#include "recipe.hpp"
+
+namespace parity {
+
+using namespace ikebana;
+
+/// How well Python must agree, and why not better.
+struct Agreement {
+  double losses = 0;   // relative; 0: the same bits in all that a row compares
+  double weights = 0;  // norm of the difference over the norm of what training changed
+  std::string reason = {};
+  std::string twin = {};  // what the twin does as ikebana does it, where Python has its own way
+};
+inline const Agreement bits;
+inline Agreement bits_with(std::string twin) { return {.twin = std::move(twin)}; }
+
+using Batch = Tokens;
+inline constexpr std::int64_t steps = 20;
+
+/// A model, what nets.py calls it, and for each step its batches: one, or several microbatches.
+template <class Model>
+struct Work {
+  std::string net;
+  Model model;
+  std::vector<std::vector<Batch>> batches;
+};
+
+struct Row {
+  std::string name, recipe;
+  Agreement agreement;
+  std::function<void(const std::string& path)> train;
+};
+
+inline void append(NamedTensors& out, const std::string& prefix, torch::nn::Module& model) {
+  for (const auto& p : model.named_parameters())
+    out.emplace_back(prefix + p.key(), p.value().detach().clone());
+  for (const auto& b : model.named_buffers())
+    out.emplace_back(prefix + b.key(), b.value().detach().clone());
+}
+
+inline void append(NamedTensors& out, const std::vector<std::vector<Batch>>& batches) {
+  for (std::size_t step = 0; step < batches.size(); ++step)
+    for (std::size_t part = 0; part < batches[step].size(); ++part) {
+      auto name = "batch." + std::to_string(step) + "." + std::to_string(part) + ".";
+      out.emplace_back(name + "input", batches[step][part].input);
+      out.emplace_back(name + "target", batches[step][part].target);
+    }
+}
+
+/// Trains and writes all that the twin needs to do the same, and all that must then agree.
+template <class Model, class... Policies>
+void train(Work<Model> work, Metadata metadata, const std::string& path, Policies... policies) {
+  NamedTensors file;
+  append(file, "initial.", *work.model);
+  append(file, work.batches);
+  Trainer trainer{work.model, policies...};
+  torch::manual_seed(11);
+  std::vector<double> losses, rates, norms, skips;
+  for (const auto& parts : work.batches) {
+    Report report = parts.size() == 1 ? trainer.step(parts[0]) : trainer.step(parts);
+    losses.push_back(report.loss());
+    rates.push_back(report.learning_rate);
+    skips.push_back(report.skipped());
+    if (report.grad_norm()) norms.push_back(*report.grad_norm());
+  }
+  append(file, "final.", *work.model);
+  file.emplace_back("losses", torch::tensor(losses, at::kDouble));
+  file.emplace_back("rates", torch::tensor(rates, at::kDouble));
+  file.emplace_back("norms", torch::tensor(norms, at::kDouble));
+  file.emplace_back("skips", torch::tensor(skips, at::kDouble));
+  write_safetensors(path, file, metadata);
+}
+
+template <class Make, class... Policies>
+Row row(std::string name, Agreement agreement, Make make, Policies... policies) {
+  std::string words;
+  ((words += (words.empty() ? "" : ", ") + ikebana::detail::type_name<Policies>()), ...);
+  auto train_row = [=](const std::string& path) {
+    torch::manual_seed(3);
+    auto work = make();
+    Metadata metadata = {{"torch", TORCH_VERSION},
+                         {"row", name},
+                         {"net", work.net},
+                         {"recipe", recipe_json(policies...)},
+                         {"losses", json(agreement.losses)},
+                         {"weights", json(agreement.weights)},
+                         {"reason", agreement.reason},
+                         {"twin", agreement.twin}};
+    train(std::move(work), metadata, path, policies...);
+  };
+  return {name, words, agreement, train_row};
+}
+
+}  // namespace parity

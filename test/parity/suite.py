@@ -1,0 +1,78 @@
+"""The suite about itself. Usage: suite.py page|words|missing_python PROGRAM ROWS...
+
+page: docs/parity.md shows the table, and ctest runs all of it. words: every word of the vocabulary
+is in a row. missing_python: whatever keeps Python from comparing is an error with a remedy.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+root = pathlib.Path(__file__).resolve().parents[2]
+what, program, *rows = sys.argv[1:]
+table = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+wrong = []
+
+
+def page():
+    text = (root / "docs/parity.md").read_text()
+    shown = [line for line in text.splitlines() if line.startswith("| `")]
+    for line in table.splitlines():
+        if line not in shown:
+            wrong.append(f"docs/parity.md lacks the line\n{line}")
+    for line in shown:
+        if line not in table.splitlines():
+            wrong.append(f"docs/parity.md has a line that is no row:\n{line}")
+    names = re.findall(r"^\| `([^`]+)`", table, re.M)
+    if sorted(names) != sorted(rows):
+        wrong.append(f"ctest runs other rows than the table has: {sorted({*names} ^ {*rows})}")
+
+
+def words():
+    text = (root / "include/ikebana/grammar/vocabulary.hpp").read_text()
+    text = text[: text.index("struct Mechanism")]
+    no_row_yet = {
+        "Off": "the absence of a word",
+        "Without": "the absence of a word",
+        **dict.fromkeys(("Offload", "Shard", "Capture", "Quantize", "Prune", "Freeze"), "only Off"),
+    }
+    for word in re.findall(r"^struct (\w+);", text, re.M):
+        if word not in no_row_yet and not re.search(rf"\b{word}\b", table):
+            wrong.append(f"no row has the word {word}: add one to test/parity/*_rows.cpp")
+
+
+def expect(words_wanted, python, program_run):
+    """Runs the first row with that Python and that program; it must fail and say so."""
+    script = [sys.executable, root / "test/parity/oracle.py", root / "test/parity/parity.py"]
+    environment = {**os.environ, "IKEBANA_ORACLE": str(python)}
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*script, program_run, folder, "mlp.fp32"]
+        run = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if run.returncode == 0 or words_wanted not in run.stderr:
+        wrong.append(f"expected an error with `{words_wanted}`, got {run.returncode}: {run.stderr}")
+
+
+def executable(path, text):
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def missing_python():
+    oracle = os.environ.get("IKEBANA_ORACLE") or root / ".oracle/bin/python"
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        expect("run `scripts/setup test`", folder / "no_python", program)
+        bare = executable(folder / "bare", f'exec {sys.executable} -S "$@"')
+        expect("has no torch: run `scripts/setup test`", bare, program)
+        older = f"""{program} "$@" && sed -i 's/"torch":"[0-9]/"torch":"0/' "$2" """
+        pad = executable(folder / "older", older)
+        expect("the tests link LibTorch 0.", oracle, pad)
+
+
+{"page": page, "words": words, "missing_python": missing_python}[what]()
+print("\n".join(wrong) or "true")
+sys.exit(1 if wrong else 0)

@@ -1,0 +1,18 @@
+#pragma once
+#include "row.hpp"
+
+namespace parity {
+
+// A table a file, so that they compile side by side.
+std::vector<Row> gpt_rows();
+std::vector<Row> mlp_rows();
+std::vector<Row> conv_and_lstm_rows();
+
+inline std::vector<Row> all_rows() {
+  std::vector<Row> all;
+  for (auto& rows : {gpt_rows(), mlp_rows(), conv_and_lstm_rows()})
+    all.insert(all.end(), rows.begin(), rows.end());
+  return all;
+}
+
+}  // namespace parity
