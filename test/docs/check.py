@@ -1,4 +1,4 @@
-"""README and docs against the tree: code is compiled, messages are the library's, links lead on.
+"""README and docs against the tree: code is compiled or run, links lead on, what is told is true.
 
 Usage: check.py ROOT. Exits 1 and names each place that is not true.
 """
@@ -12,11 +12,11 @@ root = pathlib.Path(sys.argv[1])
 include = root / "include/ikebana"
 pages = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
 compiled = [
-    *(root / "examples").glob("*.py"),
-    *(root / "examples").glob("*.[ch]pp"),
+    *(root / "examples").rglob("*.[ch]pp"),
     *(root / "test").rglob("*.[ch]pp"),
     *(root / "include").rglob("*.hpp"),
 ]
+run = [*(root / "examples").rglob("*.py")]
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.M | re.S)
 
 
@@ -25,7 +25,10 @@ def plain(text):
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())
 
 
-sources = {path: plain(path.read_text()) for path in compiled}
+sources = {
+    language: [plain(path.read_text()) for path in paths]
+    for language, paths in {"cpp": compiled, "python": run}.items()
+}
 refusals = re.findall(r'"([^"]*)"', (include / "grammar/refuse.hpp").read_text())
 refusals = re.sub(r"\s+", " ", " ".join(refusals))
 
@@ -34,7 +37,7 @@ def blocks(name, text):
     for block in BLOCK.finditer(text):
         language, body = block.groups()
         line = text[: block.start()].count("\n") + 1
-        if language in ("cpp", "python") and not any(plain(body) in s for s in sources.values()):
+        if language in sources and not any(plain(body) in source for source in sources[language]):
             yield f"{name}:{line}: this code stands in no file that is compiled or run"
         for message in re.findall(r"static assertion failed: (.*)", body):
             if re.sub(r"\s+", " ", message.strip()) not in refusals:
