@@ -3,7 +3,7 @@
 find_package(doctest REQUIRED)
 include(doctest)
 
-# One under the thread sanitizer: LibTorch's own OpenMP threads synchronise where it does not see it.
+# One under the thread sanitizer: it does not see where LibTorch's OpenMP threads synchronise.
 set(IKEBANA_TEST_THREADS 2 CACHE STRING "OMP_NUM_THREADS of the tests")
 mark_as_advanced(IKEBANA_TEST_THREADS)
 set(IKEBANA_TEST_TIMEOUT 300)

@@ -136,7 +136,10 @@ using verdict = refuse::words_verdict_t<Model, Words...>;
 static_assert(same<verdict<>, refuse::Nothing> && same<verdict<Lambda, AdamW>, refuse::Nothing>);
 static_assert(same<verdict<Observe<Memory>, OwnObserve>, refuse::Nothing>);
 static_assert(same<verdict<AdamW, Precision<Full>, SGD, int>, refuse::NotAPolicy<int>>);
-static_assert(same<verdict<AdamW, Precision<Full>, SGD>, refuse::UnknownPrecision<Full>>);
+template <class Number>
+using UnknownPrecision = refuse::UnknownChoice<Precision<Number>, Precision<FP32>, Precision<TF32>,
+                                               Precision<BF16>, Precision<FP16>>;
+static_assert(same<verdict<AdamW, Precision<Full>, SGD>, UnknownPrecision<Full>>);
 static_assert(same<verdict<Adam, SGD>, refuse::TwoOnOneAxis<axis::optimizer, Adam, SGD>>);
 static_assert(same<verdict<Adam, Adam, SGD>, refuse::SameWordTwice<Adam>>);
 static_assert(same<verdict<Shard<Off>, Freeze<Off>, Offload<Off>>, refuse::Nothing>);
@@ -145,6 +148,13 @@ static_assert(
     same<verdict<Offload<Off, Full>>, refuse::UnknownChoice<Offload<Off, Full>, Offload<Off>>>);
 static_assert(same<refuse::words_verdict_t<AdamW, int>, refuse::ModelMissing<AdamW>>);
 
+// What a word is given, written without the word, is taken for it; `Off` could mean many.
+template <class Written, class Meant>
+constexpr bool meant = same<verdict<Written>, refuse::MeantAnotherWord<Written, Meant>>;
+static_assert(meant<FP32, Precision<FP32>> && meant<FP16, Precision<FP16>>);
+static_assert(meant<Full, Checkpoint<Full>> && meant<Memory, Observe<Memory>>);
+static_assert(same<verdict<Off>, refuse::NotAPolicy<Off>>);
+
 // A choice of the user's own is known by its axis.
 struct FP8;
 template <>
@@ -152,7 +162,8 @@ struct ikebana::Precision<FP8> {
   using axis = ikebana::axis::precision;
 };
 static_assert(same<verdict<Precision<FP8>>, refuse::Nothing>);
-static_assert(same<verdict<Checkpoint<FP8>>, refuse::UnknownCheckpoint<FP8>>);
+static_assert(same<verdict<Checkpoint<FP8>>,
+                   refuse::UnknownChoice<Checkpoint<FP8>, Checkpoint<Off>, Checkpoint<Full>>>);
 
 // The module behind what a user may call a model.
 static_assert(same<detail::impl_of_t<std::shared_ptr<Model>>, Model>);

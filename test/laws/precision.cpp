@@ -91,6 +91,11 @@ StateDict unmoved(T& trainer) {
 
 constexpr Precision<FP16> scaling = {.init_scale = 1024, .growth_interval = 3, .min_scale = 16};
 
+at::Tensor by_autocast_to_half(auto&& loss) {
+  hand::Autocast autocast(at::kHalf);
+  return loss();
+}
+
 /// The loss scale and all parameters, step by step, with overflows in between.
 template <class... Clip>
 void follows_the_scaler(Clip... clip) {
@@ -109,11 +114,8 @@ void follows_the_scaler(Clip... clip) {
     auto before = unmoved(trainer);
     Report report = trainer.step(data[i]);
     torch::manual_seed(static_cast<std::uint64_t>(i));
-    at::Tensor loss, scale = at::scalar_tensor(scaler.scale, at::kFloat);
-    {
-      hand::Autocast autocast(at::kHalf);
-      loss = sum_of(model, data[i]) / 9.0;
-    }
+    at::Tensor scale = at::scalar_tensor(scaler.scale, at::kFloat);
+    at::Tensor loss = by_autocast_to_half([&] { return sum_of(model, data[i]) / 9.0; });
     (loss * scale).backward();
     bool overflow = false;
     for (const auto& g : optimizer.gradients())

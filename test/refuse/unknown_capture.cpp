@@ -1,4 +1,4 @@
-// `UnknownChoice<Capture<Full>, Capture<Off>>` `does not have` `Leave the word out`
+// `UnknownChoice<Capture<Full>, Capture<Off>>` `does not have the first` `Write one of those`
 #include "net.hpp"
 
 int main() {

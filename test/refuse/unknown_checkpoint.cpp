@@ -1,4 +1,5 @@
-// `UnknownCheckpoint<BF16>` `Checkpoint does not know this choice` `Checkpoint<Full>`
+// `UnknownChoice<Checkpoint<BF16>, Checkpoint<Off>, Checkpoint<Full>>`
+// `does not have the first` `Write one of those`
 #include "net.hpp"
 
 int main() {

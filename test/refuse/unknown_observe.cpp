@@ -1,4 +1,4 @@
-// `UnknownObserve<Off>` `Observe does not know this choice` `Observe<Memory>`
+// `UnknownChoice<Observe<Off>, Observe<Memory>>` `does not have the first` `Write one of those`
 #include "net.hpp"
 
 int main() {

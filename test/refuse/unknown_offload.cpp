@@ -1,4 +1,4 @@
-// `UnknownChoice<Offload<Memory>, Offload<Off>>` `does not have` `Leave the word out`
+// `UnknownChoice<Offload<Memory>, Offload<Off>>` `does not have the first` `Write one of those`
 #include "net.hpp"
 
 int main() {

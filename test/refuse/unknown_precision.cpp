@@ -1,4 +1,5 @@
-// `UnknownPrecision<Full>` `Precision does not know this choice` `Precision<BF16>`
+// `UnknownChoice<Precision<Full>, Precision<FP32>, Precision<TF32>, Precision<BF16>,`
+// `does not have the first` `Write one of those`
 #include "net.hpp"
 
 int main() {

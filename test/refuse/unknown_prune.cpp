@@ -1,4 +1,4 @@
-// `UnknownChoice<Prune<Full>, Prune<Off>>` `does not have` `Leave the word out`
+// `UnknownChoice<Prune<Full>, Prune<Off>>` `does not have the first` `Write one of those`
 #include "net.hpp"
 
 int main() {

@@ -1,4 +1,4 @@
-// `UnknownChoice<Quantize<BF16>, Quantize<Off>>` `does not have` `Leave the word out`
+// `UnknownChoice<Quantize<BF16>, Quantize<Off>>` `does not have the first` `Write one of those`
 #include "net.hpp"
 
 int main() {

@@ -1,7 +1,5 @@
-// What is minimised, what it is divided by, and what a report tells of it.
+// What is minimised, and what it is divided by.
 #include "test.hpp"
-
-#include <sstream>
 
 #include "compare.hpp"
 #include "runner_net.hpp"
@@ -231,89 +229,4 @@ TEST_CASE("objective: named terms are each divided by their own count, then scal
     Evaluation found = trainer.evaluate(std::vector{narrow(batch, 0, 2), narrow(batch, 2, 5)});
     CHECK(found.loss == near(fit + 0.25 * size));
   }
-}
-
-TEST_CASE("report: it has what policies ask for and nothing else, and keeps its own numbers") {
-  Rows batch{random({6, 3}), random({6, 5}, 2)};
-  Trainer bare{net(), MSELoss{}};
-  Report report = bare.step(batch);
-  CHECK(!report.grad_norm());
-  CHECK(!report.peak_bytes);
-  CHECK(!report.skipped());
-  CHECK(!report.outputs.defined());
-  CHECK(report.count() == 30);
-  CHECK(report.step == 0);
-  CHECK(report.microbatches == 1);
-  CHECK(report.learning_rate == 1e-3);
-  CHECK(report.seconds > 0);
-  std::ostringstream text;
-  text << report;
-  CHECK(contains(text.str(), "step 0  loss "));
-  CHECK(!contains(text.str(), "grad norm"));
-  CHECK(!contains(text.str(), "peak"));
-
-  Trainer rich{net(), MSELoss{.outputs = true}, ClipGradNorm{}, Observe<Memory>{}, Accumulate<2>{}};
-  Report first = rich.step(batch);
-  double loss = first.loss(), norm = *first.grad_norm();
-  auto outputs = first.outputs.clone();
-  for (int i = 0; i < 3; ++i) rich.step(batch);
-  CHECK(first.loss() == loss);
-  CHECK(*first.grad_norm() == norm);
-  CHECK(test::same_bits(first.outputs, outputs));
-  CHECK(outputs.sizes() == at::IntArrayRef({6, 5}));
-  CHECK(!outputs.requires_grad());
-  CHECK(*first.peak_bytes > 0);
-  CHECK(rich.step(batch).loss() < loss);
-  std::ostringstream more;
-  more << first;
-  CHECK(contains(more.str(), "grad norm"));
-  CHECK(contains(more.str(), "peak"));
-}
-
-TEST_CASE("report: a loss that is not finite is told by reading it, where no loss scale skips") {
-  Report report;
-  report.value.parts.push_back({"", at::scalar_tensor(NAN), 1});
-  auto message = test::message_of<NonFinite>([&] { report.loss(); });
-  CHECK(contains(message, "the loss is nan; the parameters were not updated"));
-  std::ostringstream text;
-  text << report;  // printing shows it
-  CHECK(contains(text.str(), "loss nan"));
-  report.must_be_finite = false;
-  CHECK(std::isnan(report.loss()));
-}
-
-TEST_CASE("report: peak bytes are those of this step, the model and the optimizer included") {
-  torch::nn::Linear model(512, 512);  // not counted where nothing counts yet
-  const std::int64_t parameters = (512 + 1) * 512 * 4;
-  Trainer trainer{model, MSELoss{}, Observe<Memory>{}};
-  std::int64_t others = bridge::MemoryCounter(at::kCPU).now();
-  if (bridge::counted(model->weight)) others -= parameters;
-  Rows batch{random({4, 512}), random({4, 512}, 2)};
-  trainer.step(batch);
-  at::zeros({1 << 24});  // between two steps, and gone
-  std::int64_t peak = *trainer.step(batch).peak_bytes - others;
-  CHECK(peak >= 4 * parameters);  // with gradients and two moments
-  CHECK(peak < 4 * parameters + parameters / 8);
-}
-
-TEST_CASE(
-    "metric: Accuracy finds classes in dimension 1, or last, and passes ignored targets over") {
-  auto accuracy = [](const at::Tensor& outputs, const at::Tensor& target,
-                     std::int64_t ignore = -100) {
-    Accuracy metric{.ignore_index = ignore};
-    metric.update(Rows{outputs, target}, outputs);
-    return metric.value();
-  };
-  auto target = at::arange(12).view({3, 4}) % 4;
-  auto last = at::one_hot(target, 4).to(at::kFloat);  // (3, 4, 4): could be either, so dimension 1
-  CHECK(accuracy(last.transpose(1, 2), target) == 1);
-  auto more = at::one_hot(target, 7).to(at::kFloat);
-  CHECK(accuracy(more, target) == 1);
-  CHECK(accuracy(more.transpose(1, 2), target) == 1);
-  auto wrong = target.clone();
-  wrong[0].fill_(0);
-  CHECK(accuracy(more, wrong) == 9.0 / 12);
-  CHECK(accuracy(more, wrong, 0) == 1);
-  CHECK(accuracy(at::eye(4), at::arange(4)) == 1);
-  CHECK(contains(test::message_of<Error>([&] { accuracy(more, target * 0, 0); }), "no target"));
 }

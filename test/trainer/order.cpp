@@ -150,8 +150,7 @@ TEST_CASE("order: a step whose parameters travel") {
   CHECK(difference(asked_in_step(trainer), words(whole_step(true))) == "");
 }
 
-TEST_CASE(
-    "order: when a trainer is made, every mechanism learns its device, then parameters rest, then work may begin") {
+TEST_CASE("order: a trainer is made: mechanisms learn the device, parameters rest, work begins") {
   journal.lines.clear();
   auto trainer = watched<true>();
   Strings expected = words(each(wrapping, "attach"));

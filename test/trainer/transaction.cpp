@@ -78,6 +78,31 @@ using Moving = Mechanisms<compose_t<Away>>;
 static_assert(noexcept(std::declval<ParametersOf<Still>&>().publish()));
 static_assert(noexcept(std::declval<ParametersOf<Moving>&>().publish()));
 
+/// Steps that are made to fail, one after the other: each leaves nothing behind.
+template <class Trainer>
+struct Failing {
+  Net& model;
+  Trainer& trainer;
+  std::int64_t resting = depot.live;
+  StateDict before = trainer.state();
+  std::vector<at::Tensor> seen = values_of(model);
+  int count = 0;
+
+  void step(const char* what) {
+    CAPTURE(what);
+    CHECK(test::contains(test::message_of([&] { trainer.step(sample(2)); }), what));
+    CHECK(depot.live == resting);
+    CHECK(same(trainer.state(), before));
+    CHECK(test::same_bits(values_of(model), seen));
+    CHECK(test::no_gradients(model));
+    ++count;
+  }
+};
+int counted(int& counter, auto&& f) {
+  counter = 0, f();
+  return counter;
+}
+
 }  // namespace
 
 TEST_CASE("transaction: a throw at any hook up to prepare, parameters at rest") {
@@ -152,49 +177,33 @@ TEST_CASE_TEMPLATE("transaction: a step that throws leaves no unit gathered, and
   Net model = net(), twin = net();
   trainer_of<Policies> trainer(model), unharmed(twin);
   trainer.step(sample(1)), unharmed.step(sample(1));
-  const auto resting = depot.live;
-  const auto before = trainer.state();
-  const auto seen = values_of(model);
+  Failing<trainer_of<Policies>> failing{model, trainer};
   model->between = [&](at::Tensor x) { return model->kept = x; };  // the graph lives on
-  int failures = 0;
-  auto fails = [&](const char* what) {
-    CAPTURE(what);
-    CHECK(test::contains(test::message_of([&] { trainer.step(sample(2)); }), what));
-    CHECK(depot.live == resting);
-    CHECK(same(trainer.state(), before));
-    CHECK(test::same_bits(values_of(model), seen));
-    CHECK(test::no_gradients(model));
-    ++failures;
-  };
   auto boom = [](const at::Tensor&) -> at::Tensor { throw std::runtime_error("no backward"); };
   auto plainly = model->between;
   model->between = [](at::Tensor) -> at::Tensor { throw std::runtime_error("no forward"); };
-  fails("no forward");
+  failing.step("no forward");
   model->between = [&](at::Tensor x) {
     x = plainly(x * 1);
     x.register_hook(boom);
     return x;
   };
-  fails("no backward");
+  failing.step("no backward");
   model->between = plainly;
-  auto count = [&](int& counter, auto&& f) {
-    counter = 0, f();
-    return counter;
-  };
-  int gathers = count(depot.gathers, [&] { unharmed.step(sample(2)); });
-  int reduces = count(depot.reduces, [&] { unharmed.evaluate(std::vector{sample(1)}); });
+  int gathers = counted(depot.gathers, [&] { unharmed.step(sample(2)); });
+  int reduces = counted(depot.reduces, [&] { unharmed.evaluate(std::vector{sample(1)}); });
   CHECK(reduces == 0);
   for (int i = 0; i < gathers; ++i) {
     depot.gathers = 0, depot.failing_gather = i;
-    if (resting == 0) fails("no gather");
+    if (failing.resting == 0) failing.step("no gather");
   }
   depot.failing_gather = -1;
   for (int i = 0; i < 4; ++i) {
     depot.reduces = 0, depot.failing_reduce = i;
-    fails("no reduce");
+    failing.step("no reduce");
   }
   depot.failing_reduce = -1;
-  CHECK(failures >= 6);
+  CHECK(failing.count >= 6);
   trainer.step(sample(2));
   CHECK(same(trainer.state(), unharmed.state()));
 }

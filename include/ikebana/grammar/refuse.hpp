@@ -67,29 +67,11 @@ struct TwoOnOneAxis {
 
 // Choices
 
-template <class Number>
-struct UnknownPrecision {
-  static_assert(possible<Number>,
-                "ikebana: Precision does not know this choice. "
-                "Write Precision<FP32>, Precision<TF32>, Precision<BF16> or Precision<FP16>.");
-};
-template <class What>
-struct UnknownCheckpoint {
-  static_assert(possible<What>,
-                "ikebana: Checkpoint does not know this choice. "
-                "Write Checkpoint<Full>, or leave the word out to keep every activation.");
-};
-template <class What>
-struct UnknownObserve {
-  static_assert(possible<What>,
-                "ikebana: Observe does not know this choice. "
-                "Write Observe<Memory>, or leave the word out to observe nothing.");
-};
-template <class Policy, class OnlyChoice>
+template <class Written, class... Choices>
 struct UnknownChoice {
-  static_assert(possible<Policy, OnlyChoice>,
-                "ikebana: this version does not have the first of these choices; the second is the "
-                "only one on its axis, and the default. Leave the word out.");
+  static_assert(possible<Written, Choices...>,
+                "ikebana: this version does not have the first of these choices; it has the "
+                "others. Write one of those, or leave the word out.");
 };
 template <std::int64_t N>
 struct EmptyAccumulate {

@@ -44,18 +44,21 @@ concept module_type =
     std::is_same_v<Type, std::remove_cvref_t<Type>> && complete<detail::impl_of_t<Type>> &&
     std::is_base_of_v<torch::nn::Module, detail::impl_of_t<Type>>;
 
+template <class Policy>
+concept listed = detail::declared_axis<Policy>::template takes<Policy>;
+
 // The word that was likely meant; void where one cannot tell.
 template <class Written>
 struct nearest {
   using type = void;
 };
 // clang-format off
-template <> struct nearest<FP32> { using type = Precision<FP32>; };
-template <> struct nearest<TF32> { using type = Precision<TF32>; };
-template <> struct nearest<BF16> { using type = Precision<BF16>; };
-template <> struct nearest<FP16> { using type = Precision<FP16>; };
-template <> struct nearest<Full> { using type = Checkpoint<Full>; };
-template <> struct nearest<Memory> { using type = Observe<Memory>; };
+template <class W> requires listed<Precision<W>>
+struct nearest<W> { using type = Precision<W>; };
+template <class W> requires(listed<Checkpoint<W>> && !std::is_same_v<W, Off>)
+struct nearest<W> { using type = Checkpoint<W>; };
+template <class W> requires listed<Observe<W>>
+struct nearest<W> { using type = Observe<W>; };
 template <> struct nearest<torch::optim::AdamW> { using type = AdamW; };
 template <> struct nearest<torch::optim::Adam> { using type = Adam; };
 template <> struct nearest<torch::optim::SGD> { using type = SGD; };
@@ -74,30 +77,23 @@ template <class T> struct nearest<T&> : bare<T> {};
 template <class T> struct nearest<T&&> : bare<T> {};
 // clang-format on
 
-// A choice is known when it is listed here, or when the user defined it and its `axis`.
+// A choice is known when the vocabulary lists it, or when the user defined it and its `axis`.
 template <class Policy>
 struct choice {
   using type = Nothing;
 };
-// clang-format off
-template <class T, class... Known> inline constexpr bool among = (std::is_same_v<T, Known> || ...);
-template <class P> concept users_own = requires { typename P::axis; };
-template <class P>
-concept has_only_off =
-    among<P, Shard<Off>, Offload<Off>, Capture<Off>, Quantize<Off>, Prune<Off>, Freeze<Off>>;
-template <class N> requires(!among<N, FP32, TF32, BF16, FP16> && !users_own<Precision<N>>)
-struct choice<Precision<N>> { using type = UnknownPrecision<N>; };
-template <class W> requires(!among<W, Full, Off> && !users_own<Checkpoint<W>>)
-struct choice<Checkpoint<W>> { using type = UnknownCheckpoint<W>; };
-template <class W> requires(!among<W, Memory> && !users_own<Observe<W>>)
-struct choice<Observe<W>> { using type = UnknownObserve<W>; };
-template <std::int64_t N> requires(N < 1 && N != Dynamic)
-struct choice<Accumulate<N>> { using type = EmptyAccumulate<N>; };
-template <template <class...> class Word, class... W>
-  requires(has_only_off<Word<Off>> && !std::is_same_v<Word<W...>, Word<Off>> &&
-           !users_own<Word<W...>>)
-struct choice<Word<W...>> { using type = UnknownChoice<Word<W...>, Word<Off>>; };
-// clang-format on
+template <class Policy>
+concept unknown = !listed<Policy> && !requires { typename Policy::axis; };
+template <unknown Policy>
+  requires requires { detail::declared_axis<Policy>::template takes<Policy>; }
+struct choice<Policy> {
+  using type = typename detail::declared_axis<Policy>::template refused<UnknownChoice, Policy>;
+};
+template <std::int64_t N>
+  requires(N < 1 && N != Dynamic)
+struct choice<Accumulate<N>> {
+  using type = EmptyAccumulate<N>;
+};
 
 template <class Axis>
 inline constexpr bool is_axis = Axis::many;

@@ -130,6 +130,16 @@ struct device {
 
 namespace detail {
 
+/// A word that is given another: which ones it takes.
+template <class Axis, template <class...> class Word, class... Given>
+struct word_of {
+  using type = Axis;
+  template <class Policy>
+  static constexpr bool takes = (std::is_same_v<Policy, Word<Given>> || ...);
+  template <template <class...> class Refusal, class Policy>
+  using refused = Refusal<Policy, Word<Given>...>;
+};
+
 /// The axis of a word declared above; `void` for any other type.
 template <class Word>
 struct declared_axis {
@@ -137,15 +147,19 @@ struct declared_axis {
 };
 // clang-format off
 template <class A> struct declared_axis<Without<A>> { using type = A; };
-template <class N> struct declared_axis<Precision<N>> { using type = axis::precision; };
-template <class W> struct declared_axis<Checkpoint<W>> { using type = axis::checkpoint; };
+template <class N> struct declared_axis<Precision<N>>
+    : word_of<axis::precision, Precision, FP32, TF32, BF16, FP16> {};
+template <class W> struct declared_axis<Checkpoint<W>>
+    : word_of<axis::checkpoint, Checkpoint, Off, Full> {};
+template <class W> struct declared_axis<Observe<W>> : word_of<axis::observe, Observe, Memory> {};
+template <class... W> struct declared_axis<Offload<W...>> : word_of<axis::offload, Offload, Off> {};
+template <class H> struct declared_axis<Shard<H>> : word_of<axis::shard, Shard, Off> {};
+template <class W> struct declared_axis<Capture<W>> : word_of<axis::capture, Capture, Off> {};
+template <class... W> struct declared_axis<Quantize<W...>>
+    : word_of<axis::quantize, Quantize, Off> {};
+template <class... W> struct declared_axis<Prune<W...>> : word_of<axis::prune, Prune, Off> {};
+template <class... U> struct declared_axis<Freeze<U...>> : word_of<axis::freeze, Freeze, Off> {};
 template <std::int64_t N> struct declared_axis<Accumulate<N>> { using type = axis::accumulate; };
-template <class... W> struct declared_axis<Offload<W...>> { using type = axis::offload; };
-template <class H> struct declared_axis<Shard<H>> { using type = axis::shard; };
-template <class W> struct declared_axis<Capture<W>> { using type = axis::capture; };
-template <class... W> struct declared_axis<Quantize<W...>> { using type = axis::quantize; };
-template <class... W> struct declared_axis<Prune<W...>> { using type = axis::prune; };
-template <class... U> struct declared_axis<Freeze<U...>> { using type = axis::freeze; };
 template <> struct declared_axis<AdamW> { using type = axis::optimizer; };
 template <> struct declared_axis<Adam> { using type = axis::optimizer; };
 template <> struct declared_axis<SGD> { using type = axis::optimizer; };
@@ -155,7 +169,6 @@ template <> struct declared_axis<CosineAnnealingLR> { using type = axis::schedul
 template <> struct declared_axis<CrossEntropyLoss> { using type = axis::objective; };
 template <> struct declared_axis<MSELoss> { using type = axis::objective; };
 template <> struct declared_axis<ClipGradNorm> { using type = axis::clip; };
-template <class W> struct declared_axis<Observe<W>> { using type = axis::observe; };
 template <> struct declared_axis<On> { using type = axis::device; };
 // clang-format on
 

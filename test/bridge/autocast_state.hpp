@@ -1,0 +1,23 @@
+#pragma once
+// What autocast is on this thread, to be compared before and after.
+#include <ikebana/bridge/ambient.hpp>
+
+namespace test {
+
+namespace autocast = at::autocast;
+
+struct State {
+  bool enabled = autocast::is_autocast_enabled(at::kCPU);
+  at::ScalarType dtype = autocast::get_autocast_dtype(at::kCPU);
+  bool cache = autocast::is_autocast_cache_enabled();
+  bool operator==(const State&) const = default;
+};
+
+/// How deep autocast is nested on this thread.
+inline int depth() {
+  const int inside = autocast::increment_nesting();
+  autocast::decrement_nesting();
+  return inside - 1;
+}
+
+}  // namespace test

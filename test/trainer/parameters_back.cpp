@@ -1,0 +1,109 @@
+// Parameters that rest elsewhere come back: to their model, to saved state, and never to a graph
+// that outlives the trainer.
+#include "test.hpp"
+
+#include "mixed.hpp"
+
+using namespace ikebana;
+using namespace test::mixed;
+using test::depot, test::same, test::values_of;
+
+TEST_CASE("parameters: a trainer that could not be made gives parameters back") {
+  Net model = net();
+  const auto before = values_of(model);
+  auto make = [&] {
+    Trainer<Net, Away, AdamW>(model, AdamW{.groups = {{.match = named("nowhere")}}});
+  };
+  CHECK(test::contains(test::message_of<BadValue>(make), "matches no parameter"));
+  CHECK(test::same_bits(values_of(model), before));
+  CHECK_NOTHROW(Trainer<Net, Away>(model).step(sample(1)));
+  model = nullptr;
+  CHECK(depot.live == 0);
+}
+
+TEST_CASE("parameters: a trainer gives back plain leaf parameters") {
+  for (int steps : {0, 2}) {
+    Net model = net();
+    std::vector<at::Tensor> expected = values_of(model);
+    {
+      Trainer<Net, Away> trainer(model);
+      for (int i = 0; i < steps; ++i) trainer.step(sample(i));
+      trainer.with_full_weights([&](Net&) { expected = values_of(model); });
+    }
+    CHECK(test::same_bits(values_of(model), expected));
+    Net fresh = net();
+    auto now = model->named_parameters(), then = fresh->named_parameters();
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      CHECK(now[i].value().is_leaf());
+      CHECK(!now[i].value().grad_fn());
+      CHECK(now[i].value().requires_grad() == then[i].value().requires_grad());
+      CHECK(now[i].value().sizes() == then[i].value().sizes());
+    }
+    model->loss(plain, sample(1)).sum.backward();
+    CHECK(model->last->w->weight.grad().defined());
+  }
+}
+
+TEST_CASE("parameters: a unit whose parameters are away cannot be run by hand") {
+  Net model = net();
+  auto x = at::ones({1, 6});
+  auto message = [&](auto& unit) { return test::message_of<BadModel>([&] { plain(unit, x); }); };
+  auto refused = [&] {
+    CHECK(test::contains(message(model->last), "with_full_weights"));
+    CHECK(test::contains(message(model->frozen), "with_full_weights"));
+  };
+  at::Tensor whole = plain(model->last, x);
+  {
+    Trainer<Net, Away> trainer(model);
+    refused();
+    CHECK(test::same_bits(trainer.with_full_weights([&](Net& m) { return plain(m->last, x); }),
+                          whole));
+    trainer.step(sample(1));
+    refused();
+  }
+  {
+    Trainer<Net, AwayKept> trainer(model);
+    CHECK(message(model->last) == "");
+    trainer.step(sample(1));
+    CHECK(message(model->frozen) == "");
+  }
+  CHECK(message(model->last) == "");
+}
+
+TEST_CASE_TEMPLATE("parameters: masters are what is saved, and restored to the bit", Policies,
+                   std::tuple<Away>, std::tuple<AwayKept>, std::tuple<AwayFlat>) {
+  Net model = net(), other = net();
+  trainer_of<Policies> trainer(model), resumed(other);
+  trainer.step(sample(1));
+  auto state = trainer.state();
+  bool flat = std::is_same_v<Policies, std::tuple<AwayFlat>>;
+  const at::Tensor& master = state.at(flat ? "model.last#0" : "model.last.w.weight");
+  CHECK((master.scalar_type() == at::kDouble));
+  trainer.step(sample(2));
+  resumed.restore(state);
+  resumed.step(sample(2));
+  CHECK(same(trainer.state(), resumed.state()));
+}
+
+TEST_CASE("parameters: backward after the trainer is gone says so") {
+  Net model = net();
+  model->between = [&](at::Tensor x) { return model->kept = x; };
+  auto last_words = [&] {
+    return test::message_of<BadModel>([&] { model->kept.sum().backward(); });
+  };
+  {
+    Trainer<Net, Away>(model).step(sample(1));
+  }
+  CHECK(test::contains(last_words(), "trainer was destroyed"));
+  {  // a graph that was left in the middle of its backward
+    Trainer<Net, Away> trainer(model);
+    model->between = [&](at::Tensor x) {
+      model->kept = x;
+      x.register_hook([](const at::Tensor&) -> at::Tensor { throw std::runtime_error("stop"); });
+      return x;
+    };
+    CHECK(test::message_of([&] { trainer.step(sample(1)); }) == "stop");
+  }
+  model = nullptr;
+  CHECK(depot.live == 0);
+}
