@@ -1,4 +1,4 @@
-"""README and docs against the tree: code is compiled, messages are the library's, links lead somewhere.
+"""README and docs against the tree: code is compiled or run, messages are the library's, links lead somewhere.
 
 Usage: check.py ROOT. Exits 1 and names each place that is not true.
 """
@@ -10,10 +10,11 @@ import sys
 root = pathlib.Path(sys.argv[1])
 pages = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
 compiled = [
-    *(root / "examples").glob("*.[ch]pp"),
+    *(root / "examples").rglob("*.[ch]pp"),
     *(root / "test").rglob("*.[ch]pp"),
     *(root / "include").rglob("*.hpp"),
 ]
+run = [*(root / "examples").rglob("*.py")]
 
 
 def plain(text):
@@ -21,7 +22,10 @@ def plain(text):
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())
 
 
-sources = {path: plain(path.read_text()) for path in compiled}
+sources = {
+    language: [plain(path.read_text()) for path in paths]
+    for language, paths in {"cpp": compiled, "python": run}.items()
+}
 refusals = " ".join(re.findall(r'"([^"]*)"', (root / "include/ikebana/grammar/refuse.hpp").read_text()))
 refusals = re.sub(r"\s+", " ", refusals)
 wrong = []
@@ -32,8 +36,8 @@ for page in pages:
     for block in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S):
         language, body = block.groups()
         line = text[: block.start()].count("\n") + 1
-        if language == "cpp" and not any(plain(body) in source for source in sources.values()):
-            wrong.append(f"{name}:{line}: this code stands in no file that is compiled")
+        if language in sources and not any(plain(body) in source for source in sources[language]):
+            wrong.append(f"{name}:{line}: this code stands in no file that is compiled or run")
         for message in re.findall(r"static assertion failed: (.*)", body):
             if re.sub(r"\s+", " ", message.strip()) not in refusals:
                 wrong.append(f"{name}:{line}: refuse.hpp has no such message")
