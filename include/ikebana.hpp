@@ -9,6 +9,7 @@
 #include <ikebana/clip/grad_norm.hpp>
 #include <ikebana/compress/prune_off.hpp>
 #include <ikebana/compress/quantize_off.hpp>
+#include <ikebana/csv_logger.hpp>
 #include <ikebana/detail/without.hpp>
 #include <ikebana/device/on.hpp>
 #include <ikebana/freeze/off.hpp>

@@ -43,6 +43,20 @@ Batch narrow(const Batch& batch, std::int64_t begin, std::int64_t length) {
   return part;
 }
 
+/// The rows of a batch that `index` (a vector of integers) names, in its order: copies. For
+/// minibatches of a rollout or a replay buffer: `index_select(rollout,
+/// at::randperm(n).narrow(...))`.
+template <class Batch>
+Batch index_select(const Batch& batch, const at::Tensor& index) {
+  rows(batch);
+  Batch part = batch;
+  detail::for_each_tensor(part, [&](at::Tensor& t) {
+    if (t.defined() && t.dim() > batch_dim<Batch>)
+      t = t.index_select(batch_dim<Batch>, index.to(t.device()));
+  });
+  return part;
+}
+
 /// A batch cut into `n` microbatches whose sizes differ by one row at most; fewer where there are
 /// fewer rows. Order is kept. Specialise it for a batch that is cut otherwise.
 template <class Batch>

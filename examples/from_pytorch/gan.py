@@ -1,0 +1,31 @@
+"""A GAN: two models, two optimizers, and each model in the other's loss."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+torch.manual_seed(0)
+loader = [(3 + torch.randn(8, 2), torch.randn(8, 4)) for _ in range(30)]
+torch.manual_seed(1)
+generator = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
+torch.manual_seed(2)
+critic = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 1))
+generates = torch.optim.AdamW(generator.parameters(), lr=1e-2)
+judges = torch.optim.AdamW(critic.parameters(), lr=1e-2)
+
+
+def error(logits, is_real):
+    return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, is_real))
+
+
+for real, noise in loader:
+    judges.zero_grad()
+    fake = generator(noise).detach()
+    (error(critic(real), True) + error(critic(fake), False)).backward()
+    judges.step()
+
+    generates.zero_grad()
+    error(critic(generator(noise)), True).backward()
+    generates.step()
+
+trained = [*generator.parameters(), *critic.parameters()]
