@@ -1,0 +1,88 @@
+"""Projects outside the tree that take ikebana in each of its ways, build a program and run it.
+
+Usage: outside.py install|subdirectory|package|conan|target --root ... (see place.py)
+"""
+
+import os
+import shutil
+
+from place import Place, expect
+
+
+def install(place):
+    """Every header arrives, and no file knows where it was made; then the package moves."""
+    first = place.folder / "a prefix"
+    place.run(place.cmake, "--install", place.build, "--prefix", first)
+    headers = {path.relative_to(place.root) for path in (place.root / "include").rglob("*.*")}
+    installed = {path.relative_to(first) for path in first.rglob("*") if path.is_file()}
+    arrived = {path for path in installed if path.parts[0] == "include"}
+    expect(headers == arrived, f"not what include/ holds: {sorted(headers ^ arrived)}")
+    for name in ("ikebanaConfig", "ikebanaConfigVersion", "ikebanaTargets", "LibTorch"):
+        expect(any(path.stem == name for path in installed), f"no {name}.cmake was installed")
+    if (place.root / "LICENSE").exists():
+        expect(any(path.name == "LICENSE" for path in installed), "no LICENSE was installed")
+    for path in installed:
+        text = (first / path).read_text()
+        for folder in (place.root, place.build, place.folder, place.libtorch):
+            expect(str(folder) not in text, f"{path} holds {folder}, a path of this machine")
+    shutil.rmtree(place.prefix, ignore_errors=True)
+    first.rename(place.prefix)
+
+
+def project(place, way):
+    folder = place.folder / way
+    shutil.copytree(place.root / "test/install/consumer", folder)
+    shutil.copy(place.root / "test_package/main.cpp", folder)
+    place.copy_tree(folder / "ikebana")
+    return folder
+
+
+def build(place, way, *options):
+    folder = project(place, way)
+    status, _, output = place.configure(folder, f"-DWAY={way}", "-DCMAKE_BUILD_TYPE=Debug",
+                                        f"-DCMAKE_PREFIX_PATH={place.prefix}", *options)
+    expect(status == 0, output)
+    place.run(place.cmake, "--build", folder / "build")
+    place.run(folder / "build/brought")
+    return folder
+
+
+def trains(place, way):
+    folder = build(place, way, f"-DIKEBANA_LIBTORCH={place.libtorch}", "-DTORCH_AS=folder",
+                   "-DBOOST_BEFORE=ON")
+    print(place.run(folder / "build/app"))
+
+
+def target(place):
+    """After the consumer's own find_package(Torch), its LibTorch is the one that is used."""
+    for way in ("subdirectory", "package", "fetch"):
+        build(place, way, "-DTORCH_AS=target")
+
+
+def conan(place):
+    """Made without LibTorch and without a network; test_package names what is missing, or trains."""
+    expect(os.path.exists(place.conan), "conan was not found: `scripts/setup test` installs it")
+    tree = place.folder / "tree"
+    place.copy_tree(tree)
+    env = place.environment(CONAN_HOME=str(place.folder / "home"))
+    run = lambda *words: place.run(place.conan, *words, env=env, cwd=tree)
+    run("profile", "detect")
+    run("remote", "disable", "*")
+    run("create", ".", "--test-folder=")
+    test = ("test", "test_package", "ikebana/0.1.0", "-s", "build_type=Debug")
+    status, said, output = place.attempt(place.conan, *test, env=env, cwd=tree)
+    expect(status != 0 and "ikebana: LibTorch was not found: set IKEBANA_LIBTORCH" in said, output)
+    variables = f"tools.cmake.cmaketoolchain:extra_variables={{'IKEBANA_LIBTORCH': '{place.libtorch}'}}"
+    output = run("create", ".", "-s", "build_type=Debug", "-c", variables)
+    expect("step 199 loss" in " ".join(output.split()), f"the program did not run:\n{output}")
+
+
+tests = {
+    "install": install,
+    "subdirectory": lambda place: trains(place, "subdirectory"),
+    "package": lambda place: trains(place, "package"),
+    "target": target,
+    "conan": conan,
+}
+here = Place(tests)
+tests[here.test](here)
