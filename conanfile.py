@@ -1,4 +1,4 @@
-"""The Conan 2 package: `conan create .` makes it from the headers and tries it with test_package."""
+"""The Conan 2 package: `conan create .` packs the headers and tries them by test_package."""
 
 import re
 from pathlib import Path

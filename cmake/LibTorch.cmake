@@ -59,8 +59,8 @@ endfunction()
 function(ikebana_find_libtorch result refusal)
   if(IKEBANA_LIBTORCH)
     set(folders ${IKEBANA_LIBTORCH})
-    set(sentence "IKEBANA_LIBTORCH is ${IKEBANA_LIBTORCH}, which holds no LibTorch: name the folder "
-                 "that holds include/torch and lib/libtorch_cpu.so")
+    set(sentence "IKEBANA_LIBTORCH is ${IKEBANA_LIBTORCH}, which holds no LibTorch: name the "
+                 "folder that holds include/torch and lib/libtorch_cpu.so")
   elseif(IKEBANA_PYTHON)
     ikebana_libtorch_of_python(${IKEBANA_PYTHON} folders)
     set(sentence "IKEBANA_PYTHON is ${IKEBANA_PYTHON}, which has no torch: name a Python with a "
@@ -84,8 +84,9 @@ endfunction()
 
 function(ikebana_libtorch_version root result)
   foreach(header IN ITEMS headeronly/version.h csrc/api/include/torch/version.h)
-    if(EXISTS ${root}/include/torch/${header})
-      file(STRINGS ${root}/include/torch/${header} lines REGEX "define TORCH_VERSION_(MAJOR|MINOR) ")
+    set(header ${root}/include/torch/${header})
+    if(EXISTS ${header})
+      file(STRINGS ${header} lines REGEX "define TORCH_VERSION_(MAJOR|MINOR) ")
       break()
     endif()
   endforeach()

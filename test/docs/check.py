@@ -1,4 +1,5 @@
-"""README and docs against the tree: code is compiled, messages are the library's, links lead somewhere.
+"""README and docs against the tree: code is compiled, CMake's commands are an outside project's, messages
+are the library's, links lead somewhere.
 
 Usage: check.py ROOT. Exits 1 and names each place that is not true.
 """
@@ -22,6 +23,8 @@ def plain(text):
 
 
 sources = {path: plain(path.read_text()) for path in compiled}
+outside = [root / "test_package/CMakeLists.txt", root / "test/install/consumer/CMakeLists.txt"]
+commands = {line.strip() for path in outside for line in path.read_text().splitlines()}
 refusals = " ".join(re.findall(r'"([^"]*)"', (root / "include/ikebana/grammar/refuse.hpp").read_text()))
 refusals = re.sub(r"\s+", " ", refusals)
 wrong = []
@@ -34,6 +37,9 @@ for page in pages:
         line = text[: block.start()].count("\n") + 1
         if language == "cpp" and not any(plain(body) in source for source in sources.values()):
             wrong.append(f"{name}:{line}: this code stands in no file that is compiled")
+        for command in body.splitlines() if language == "cmake" else ():
+            if re.sub(r"\s*#.*", "", command).strip() not in commands:
+                wrong.append(f"{name}:{line}: no outside project of the tests says `{command}`")
         for message in re.findall(r"static assertion failed: (.*)", body):
             if re.sub(r"\s+", " ", message.strip()) not in refusals:
                 wrong.append(f"{name}:{line}: refuse.hpp has no such message")

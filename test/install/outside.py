@@ -60,7 +60,7 @@ def target(place):
 
 
 def conan(place):
-    """Made without LibTorch and without a network; test_package names what is missing, or trains."""
+    """Made without LibTorch or a network; test_package says what is missing, or trains."""
     expect(os.path.exists(place.conan), "conan was not found: `scripts/setup test` installs it")
     tree = place.folder / "tree"
     place.copy_tree(tree)
@@ -72,8 +72,9 @@ def conan(place):
     test = ("test", "test_package", "ikebana/0.1.0", "-s", "build_type=Debug")
     status, said, output = place.attempt(place.conan, *test, env=env, cwd=tree)
     expect(status != 0 and "ikebana: LibTorch was not found: set IKEBANA_LIBTORCH" in said, output)
-    variables = f"tools.cmake.cmaketoolchain:extra_variables={{'IKEBANA_LIBTORCH': '{place.libtorch}'}}"
-    output = run("create", ".", "-s", "build_type=Debug", "-c", variables)
+    variables = {"IKEBANA_LIBTORCH": place.libtorch}
+    output = run("create", ".", "-s", "build_type=Debug", "-c",
+                 f"tools.cmake.cmaketoolchain:extra_variables={variables}")
     expect("step 199 loss" in " ".join(output.split()), f"the program did not run:\n{output}")
 
 
