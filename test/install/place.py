@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 
-exported = ("CMakeLists.txt", "cmake", "include", "conanfile.py", "test_package")
+exported = ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "conanfile.py",
+            "test_package", "LICENSE")
 
 
 class Place:
@@ -48,7 +49,10 @@ class Place:
         to.mkdir(parents=True)
         for name in exported:
             source = self.root / name
-            (shutil.copytree if source.is_dir() else shutil.copy)(source, to / name)
+            if source.is_dir():
+                shutil.copytree(source, to / name, ignore=shutil.ignore_patterns("build"))
+            elif source.exists():
+                shutil.copy(source, to)
 
     def attempt(self, *command, env=None, cwd=None):
         """Exit status and output, its lines and spaces made one."""
