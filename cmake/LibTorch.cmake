@@ -9,10 +9,10 @@ if(TARGET ikebana::libtorch)
   return()
 endif()
 
+set(IKEBANA_LIBTORCH "" CACHE PATH "LibTorch's folder, the one that holds include/ and lib/")
 # Asked again while it is empty: a first try without it must not hide the environment's for good.
 if(NOT IKEBANA_LIBTORCH)
-  set(IKEBANA_LIBTORCH "$ENV{IKEBANA_LIBTORCH}" CACHE PATH
-      "LibTorch's folder, the one that holds include/ and lib/" FORCE)
+  set_property(CACHE IKEBANA_LIBTORCH PROPERTY VALUE "$ENV{IKEBANA_LIBTORCH}")
 endif()
 set(IKEBANA_PYTHON "" CACHE FILEPATH
     "The Python whose torch is used where IKEBANA_LIBTORCH is empty")

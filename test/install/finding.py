@@ -4,6 +4,7 @@ Usage: finding.py rules|refusals --root ... (see place.py)
 """
 
 import itertools
+import os
 
 from place import Place, expect
 
@@ -55,6 +56,8 @@ def rule(place, way, names):
         elif name == "IKEBANA_PYTHON":
             python = place.fake_python(f"{way}_named_{len(names)}", f'echo "{folder}"')
             options.append(f"-DIKEBANA_PYTHON={python}/python3")
+        elif name == "IKEBANA_LIBTORCH":
+            options.append(f"-D{name}={os.path.relpath(folder)}")
         elif name.startswith("env "):
             env[name.removeprefix("env ")] = str(value)
         else:
