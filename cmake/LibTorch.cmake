@@ -1,12 +1,21 @@
 # Gives the target ikebana::libtorch, from the first of these that there is:
 #   the target `torch` of a find_package(Torch) that was called before;
-#   the folder IKEBANA_LIBTORCH; the torch wheel of IKEBANA_PYTHON;
+#   the folder IKEBANA_LIBTORCH (of CMake or of the environment); the torch wheel of IKEBANA_PYTHON;
 #   a folder that Torch_DIR or CMAKE_PREFIX_PATH names, as variable or environment;
-#   the wheel in .venv beside this project; the wheel of python3.
+#   the wheel in .venv of the project that asks; the wheel of python3.
 # From a folder the target is built here: the wheel's own find_package(Torch) needs a CUDA toolkit.
+# Where there is none, ikebana_NOT_FOUND_MESSAGE says what to do.
 if(TARGET ikebana::libtorch)
   return()
 endif()
+
+set(IKEBANA_LIBTORCH "" CACHE PATH "LibTorch's folder, the one that holds include/ and lib/")
+# Asked again while it is empty: a first try without it must not hide the environment's for good.
+if(NOT IKEBANA_LIBTORCH)
+  set_property(CACHE IKEBANA_LIBTORCH PROPERTY VALUE "$ENV{IKEBANA_LIBTORCH}")
+endif()
+set(IKEBANA_PYTHON "" CACHE FILEPATH
+    "The Python whose torch is used where IKEBANA_LIBTORCH is empty")
 
 function(ikebana_is_libtorch folder result)
   set(${result} FALSE PARENT_SCOPE)
@@ -42,17 +51,24 @@ function(ikebana_libtorch_candidates result)
     endif()
   endforeach()
   file(GLOB venv ${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)
-  list(APPEND folders ${venv})
-  set(${result} ${folders} PARENT_SCOPE)
+  ikebana_libtorch_of_python(python3 python)
+  set(${result} ${folders} ${venv} ${python} PARENT_SCOPE)
 endfunction()
 
-function(ikebana_find_libtorch result)
+# Sets either the folder or, where there is none, the sentence that refuses.
+function(ikebana_find_libtorch result refusal)
   if(IKEBANA_LIBTORCH)
     set(folders ${IKEBANA_LIBTORCH})
+    set(sentence "IKEBANA_LIBTORCH is ${IKEBANA_LIBTORCH}, which holds no LibTorch: name the "
+                 "folder that holds include/torch and lib/libtorch_cpu.so")
   elseif(IKEBANA_PYTHON)
     ikebana_libtorch_of_python(${IKEBANA_PYTHON} folders)
+    set(sentence "IKEBANA_PYTHON is ${IKEBANA_PYTHON}, which has no torch: name a Python with a "
+                 "torch of its own, or leave it out")
   else()
     ikebana_libtorch_candidates(folders)
+    set(sentence "LibTorch was not found: set IKEBANA_LIBTORCH, in CMake or in the environment, to "
+                 "the folder that holds include/torch and lib/, or `pip install torch`")
   endif()
   foreach(folder IN LISTS folders)
     ikebana_is_libtorch(${folder} found)
@@ -62,74 +78,82 @@ function(ikebana_find_libtorch result)
       return()
     endif()
   endforeach()
-  if(IKEBANA_LIBTORCH)
-    message(FATAL_ERROR "ikebana: IKEBANA_LIBTORCH is ${IKEBANA_LIBTORCH}, which holds no LibTorch:"
-                        " name the folder that holds include/torch and lib/libtorch_cpu.so")
-  elseif(IKEBANA_PYTHON)
-    message(FATAL_ERROR "ikebana: IKEBANA_PYTHON is ${IKEBANA_PYTHON}, which has no torch: name a "
-                        "Python with a torch of its own, or leave it out")
-  endif()
-  ikebana_libtorch_of_python(python3 folder)
-  ikebana_is_libtorch("${folder}" found)
-  if(NOT found)
-    message(FATAL_ERROR "ikebana: LibTorch was not found: run scripts/setup in ikebana's folder, "
-                        "or set IKEBANA_LIBTORCH to the folder that holds include/torch and lib/")
-  endif()
-  set(${result} ${folder} PARENT_SCOPE)
+  list(JOIN sentence "" sentence)
+  set(${refusal} "ikebana: ${sentence}." PARENT_SCOPE)
+endfunction()
+
+function(ikebana_libtorch_version root result)
+  foreach(header IN ITEMS headeronly/version.h csrc/api/include/torch/version.h)
+    set(header ${root}/include/torch/${header})
+    if(EXISTS ${header})
+      file(STRINGS ${header} lines REGEX "define TORCH_VERSION_(MAJOR|MINOR) ")
+      break()
+    endif()
+  endforeach()
+  string(REGEX MATCHALL "[0-9]+" version "${lines}")
+  list(JOIN version "." version)
+  set(${result} ${version} PARENT_SCOPE)
 endfunction()
 
 # The CPU-only wheel holds libtorch_cuda.so but not what that loads, so its presence proves nothing.
-function(ikebana_add_cuda root)
+function(ikebana_add_cuda root result)
+  set(${result} "without CUDA" PARENT_SCOPE)
   set(nvidia ${root}/../nvidia)
   file(GLOB runtime ${nvidia}/cu*/lib/libcudart.so.* ${root}/lib/libcudart*.so*)
   file(GLOB nccl ${nvidia}/nccl/lib/libnccl.so.2 ${root}/lib/libnccl.so*)
   if(NOT EXISTS ${root}/lib/libtorch_cuda.so OR NOT runtime OR NOT (nccl OR NOT EXISTS ${nvidia}))
-    message(STATUS "ikebana: LibTorch without CUDA")
     return()
   endif()
   list(GET runtime 0 runtime)
-  # Nothing calls libtorch_cuda.so by name: a linker that drops unused libraries turns CUDA off.
+  # Nothing calls libtorch_cuda.so by name: a linker that drops unused libraries turns CUDA off. The
+  # quotes are the shell's, since CMake hands on as it is what begins with a dash.
   target_link_libraries(ikebana::libtorch INTERFACE
-    -Wl,--push-state,--no-as-needed,${root}/lib/libtorch_cuda.so,--pop-state
+    "-Wl,--push-state,--no-as-needed,\"${root}/lib/libtorch_cuda.so\",--pop-state"
     ${root}/lib/libc10_cuda.so ${runtime})
   file(GLOB includes ${nvidia}/cu*/include ${nvidia}/nccl/include ${nvidia}/cudnn/include)
   target_include_directories(ikebana::libtorch SYSTEM INTERFACE ${includes})
   target_compile_definitions(ikebana::libtorch INTERFACE USE_C10D_NCCL)
   get_filename_component(runtime ${runtime} DIRECTORY)
   target_link_options(ikebana::libtorch INTERFACE LINKER:-rpath,${runtime})
-  message(STATUS "ikebana: LibTorch with CUDA")
+  set(${result} "with CUDA" PARENT_SCOPE)
 endfunction()
 
-function(ikebana_add_libtorch root)
-  foreach(header IN ITEMS headeronly/version.h csrc/api/include/torch/version.h)
-    if(EXISTS ${root}/include/torch/${header})
-      file(STRINGS ${root}/include/torch/${header} lines
-           REGEX "define TORCH_VERSION_(MAJOR|MINOR) ")
-      break()
-    endif()
-  endforeach()
-  string(REGEX MATCHALL "[0-9]+" version "${lines}")
-  list(JOIN version "." version)
-  if(version VERSION_LESS 2.8)
-    message(FATAL_ERROR "ikebana: LibTorch ${version} in ${root} is too old: use 2.8 or newer")
-  endif()
-  message(STATUS "ikebana: LibTorch ${version} in ${root}")
+function(ikebana_add_libtorch root result)
+  add_library(ikebana::libtorch INTERFACE IMPORTED GLOBAL)
   target_include_directories(ikebana::libtorch SYSTEM INTERFACE
     ${root}/include ${root}/include/torch/csrc/api/include)
   target_compile_definitions(ikebana::libtorch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
   target_link_libraries(ikebana::libtorch INTERFACE
     ${root}/lib/libtorch_cpu.so ${root}/lib/libc10.so)
   target_link_options(ikebana::libtorch INTERFACE LINKER:-rpath,${root}/lib)
-  ikebana_add_cuda(${root})
+  ikebana_add_cuda(${root} cuda)
+  set(${result} ${cuda} PARENT_SCOPE)
 endfunction()
 
-add_library(ikebana::libtorch INTERFACE IMPORTED GLOBAL)
-if(TARGET torch)
-  message(STATUS "ikebana: LibTorch of the find_package(Torch) called before")
-  set(libraries torch ${TORCH_LIBRARIES})
-  list(REMOVE_DUPLICATES libraries)
-  target_link_libraries(ikebana::libtorch INTERFACE ${libraries})
-else()
-  ikebana_find_libtorch(root)
-  ikebana_add_libtorch(${root})
-endif()
+function(ikebana_provide_libtorch refusal)
+  if(TARGET torch)
+    add_library(ikebana::libtorch INTERFACE IMPORTED GLOBAL)
+    set(libraries torch ${TORCH_LIBRARIES})
+    list(REMOVE_DUPLICATES libraries)
+    target_link_libraries(ikebana::libtorch INTERFACE ${libraries})
+    set(found "LibTorch of the find_package(Torch) called before")
+  else()
+    ikebana_find_libtorch(root sentence)
+    if(root)
+      ikebana_libtorch_version(${root} version)
+      if(version VERSION_LESS 2.8)
+        set(sentence "ikebana: LibTorch ${version} in ${root} is too old: use 2.8 or newer.")
+      endif()
+    endif()
+    if(sentence)
+      set(${refusal} ${sentence} PARENT_SCOPE)
+      return()
+    endif()
+    ikebana_add_libtorch(${root} cuda)
+    set(found "LibTorch ${version}, ${cuda}, in ${root}")
+  endif()
+  if(NOT ikebana_FIND_QUIETLY)
+    message(STATUS "ikebana: ${found}")
+  endif()
+endfunction()
+ikebana_provide_libtorch(ikebana_NOT_FOUND_MESSAGE)

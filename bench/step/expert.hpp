@@ -1,6 +1,6 @@
 #pragma once
-// The fastest loop that can be written by hand on LibTorch's operators: one fused update, clipping as
-// its divisor, gradients freed, recompute as an autograd function.
+// The fastest loop that can be written by hand on LibTorch's operators: one fused update, clipping
+// as its divisor, gradients freed, recompute as an autograd function.
 #include "hand_models.hpp"
 
 namespace bench {
@@ -67,8 +67,8 @@ class FusedAdamW {
   at::Tensor lr_;
 };
 
-/// A loop by hand. As `same` it calls the operators that ikebana's step calls: a loss that is a sum,
-/// backward seeded with 1 / count, a learning rate in a tensor.
+/// A loop by hand. As `same` it calls the operators that ikebana's step calls: a loss that is a
+/// sum, backward seeded with 1 / count, a learning rate in a tensor.
 class Loop {
  public:
   Loop(const Setting& setting, std::shared_ptr<Model> model, bool same)

@@ -1,8 +1,8 @@
 """The benchmark `step`: ikebana beside hand-written LibTorch and Python PyTorch, in turn.
 
-Every contestant is a process of its own that trains the same model from the same weights on the same
-batches and waits while another one runs. A round is a few steps of each; the figures are medians over
-rounds of time ratios within a round. Writes Markdown, and csv with --csv FILE.
+Every contestant is a process of its own that trains the same model from the same weights on the
+same batches and waits while another one runs. A round is a few steps of each; the figures are
+medians over rounds of time ratios within a round. Writes Markdown, and csv with --csv FILE.
 """
 
 import argparse

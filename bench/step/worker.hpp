@@ -1,7 +1,7 @@
 #pragma once
-// A contestant as a program, told what to do by its input and ending with it. `run <steps>`: answers
-// with the seconds they took, the loss of the last one and the allocations on the heap. `operators
-// <steps>`: answers with the names of all operators that they called, forward and backward.
+// A contestant as a program, told what to do by its input and ending with it. `run <steps>`:
+// answers with the seconds they took, the loss of the last one and the allocations on the heap.
+// `operators <steps>`: with the names of all operators that they called, forward and backward.
 #include <ATen/record_function.h>
 
 #include <chrono>

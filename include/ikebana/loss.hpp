@@ -41,7 +41,7 @@ class Count {
   }
   /// What backward starts from at `sum`, so that sums are divided without an operator of their own:
   /// scale / count, in the numbers and the shape of the sum.
-  at::Tensor seed(const at::Tensor& sum, double scale) const {
+  at::Tensor gradient(const at::Tensor& sum, double scale) const {
     auto options = sum.options().requires_grad(false);
     if (!on_device() && scale == 1) return at::full(sum.sizes(), 1 / items_, options);
     return divide(at::full(sum.sizes(), scale, options));

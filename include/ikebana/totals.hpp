@@ -5,9 +5,10 @@
 
 namespace ikebana {
 
-/// What a step knows of its loss: the sums, and the counts they are divided by. Known before the first backward where the model or
-/// the objective has `count(batch)`, or where one microbatch on one rank is all there is; otherwise
-/// sums are summed, and the gradients are divided once at the end.
+/// What a step knows of its loss: the sums, and the counts they are divided by. The counts are known
+/// before the first backward where the model or the objective has `count(batch)`, or where one
+/// microbatch on one rank is all there is; otherwise sums are summed, and the gradients are divided
+/// once at the end.
 class Totals {
  public:
   template <class Objective, class Model, class Microbatches, class Ranks>
@@ -37,7 +38,7 @@ class Totals {
       if (late() && !same(count, first)) refuse_unequal_late(name);
       if (sum.requires_grad()) {
         roots.sums.push_back(sum);
-        roots.seeds.push_back((late() ? Count(1) : divisor(i, count)).seed(sum, scale));
+        roots.seeds.push_back((late() ? Count(1) : divisor(i, count)).gradient(sum, scale));
       }
       remember(i++, name, sum.detach(), count, scale);
     });

@@ -29,6 +29,8 @@ sources = {
     language: [plain(path.read_text()) for path in paths]
     for language, paths in {"cpp": compiled, "python": run}.items()
 }
+outside = [root / "test_package/CMakeLists.txt", root / "test/install/consumer/CMakeLists.txt"]
+commands = {line.strip() for path in outside for line in path.read_text().splitlines()}
 refusals = re.findall(r'"([^"]*)"', (include / "grammar/refuse.hpp").read_text())
 refusals = re.sub(r"\s+", " ", " ".join(refusals))
 
@@ -39,6 +41,9 @@ def blocks(name, text):
         line = text[: block.start()].count("\n") + 1
         if language in sources and not any(plain(body) in source for source in sources[language]):
             yield f"{name}:{line}: this code stands in no file that is compiled or run"
+        for command in body.splitlines() if language == "cmake" else ():
+            if re.sub(r"\s*#.*", "", command).strip() not in commands:
+                yield f"{name}:{line}: no outside project of the tests says `{command}`"
         for message in re.findall(r"static assertion failed: (.*)", body):
             if re.sub(r"\s+", " ", message.strip()) not in refusals:
                 yield f"{name}:{line}: refuse.hpp has no such message"

@@ -1,8 +1,9 @@
-"""What is not written costs nothing: ikebana's step beside a loop by hand that calls the same operators.
+"""What is not written costs nothing: ikebana's step beside a loop by hand of the same operators.
 
-Each case runs both as programs of their own on the same weights and batches, and compares the operators
-in their order, the loss to the last digit, the allocations on the heap, and the instructions of ten
-steps, counted by callgrind with a heap of constant cost. usage: free.py CASE PROGRAMS HEAP
+Each case runs both as programs of their own on the same weights and batches, and compares the
+operators in their order, the loss to the last digit, the allocations on the heap, and the
+instructions of ten steps, counted by callgrind with a heap of constant cost.
+usage: free.py CASE PROGRAMS HEAP
 """
 
 import os
@@ -21,8 +22,8 @@ GPT = dict(model="gpt", width=128, rows=4, layers=4, heads=4, context=32)
 ALL_WORDS = dict(precision="bf16", checkpoint=1, accumulate=4, clip=1)
 
 # Recipe, the loop by hand, how much more it may cost (of its instructions), same operators or not.
-# A step's own part is some 4,000 instructions whatever the model, so the smallest model has a bound of
-# its own. What checkpointing does by hand calls other operators, so there the work is compared.
+# A step's own part is some 4,000 instructions whatever the model, so the smallest model has a bound
+# of its own. Checkpointing by hand calls other operators, so there the work is compared.
 CASES = {
     "mlp16": (Row("MLP 3x16", steps=1, clip=0, **SMALL), "same", 0.006, True),
     "mlp256": (Row("MLP 3x256", steps=1, clip=0, **LARGE), "same", 0.002, True),
@@ -67,7 +68,8 @@ class Program:
 
 
 def first_difference(mine, other):
-    at = next((i for i, (a, b) in enumerate(zip(mine, other)) if a != b), min(len(mine), len(other)))
+    differ = (i for i, (a, b) in enumerate(zip(mine, other)) if a != b)
+    at = next(differ, min(len(mine), len(other)))
     return f"operator {at}: {mine[at:at + 3]} against {other[at:at + 3]}"
 
 

@@ -14,7 +14,8 @@ std::pair<std::string, Trace> one_step(const WorkImpl::Body& body, const BenchIm
                                        bool nested) {
   Trainer<Bench, SGD, Word> trainer(bench({Work(body)}, after, nested), SGD{.lr = 0.1});
   Trace trace = parameters_of(trainer.model());
-  auto what = test::message_of<ikebana::Error>([&] { trace[0] = trainer.step(some_rows()).mean(); });
+  auto what =
+      test::message_of<ikebana::Error>([&] { trace[0] = trainer.step(some_rows()).mean(); });
   for (auto& p : parameters_of(trainer.model())) trace.push_back(p);
   return {what, trace};
 }

@@ -46,7 +46,7 @@ def words():
 
 def expect(words_wanted, python, program_run):
     """Runs the first row with that Python and that program; it must fail and say so."""
-    script = [sys.executable, root / "test/parity/oracle.py", root / "test/parity/parity.py"]
+    script = [sys.executable, root / "test/oracle.py", root / "test/parity/parity.py"]
     environment = {**os.environ, "IKEBANA_ORACLE": str(python)}
     with tempfile.TemporaryDirectory() as folder:
         command = [*script, program_run, folder, "mlp.fp32"]

@@ -7,12 +7,12 @@ import os
 import pathlib
 import sys
 
-root = pathlib.Path(__file__).resolve().parents[2]
+root = pathlib.Path(__file__).resolve().parents[1]
 python = os.environ.get("IKEBANA_ORACLE") or str(root / ".oracle/bin/python")
 try:
     os.execv(python, [python, *sys.argv[1:]])
 except OSError as error:
     sys.exit(
-        f"parity: there is no Python with torch to compare with ({python}: {error.strerror}): run "
+        f"oracle: there is no Python with torch to compare with ({python}: {error.strerror}): run "
         "`scripts/setup test`, or let IKEBANA_ORACLE name one that has torch, numpy and safetensors"
     )

@@ -1,0 +1,12 @@
+# What `cmake --install` copies: the headers, and under share/ what find_package(ikebana) reads.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(package ${CMAKE_INSTALL_DATADIR}/cmake/ikebana)
+set(version_file ${CMAKE_CURRENT_BINARY_DIR}/ikebanaConfigVersion.cmake)
+write_basic_package_version_file(${version_file} COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
+
+install(TARGETS ikebana EXPORT ikebanaTargets FILE_SET HEADERS)
+install(EXPORT ikebanaTargets NAMESPACE ikebana:: DESTINATION ${package})
+install(FILES ${version_file} cmake/ikebanaConfig.cmake cmake/LibTorch.cmake
+              cmake/BoostHeaders.cmake DESTINATION ${package})
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)

@@ -1,0 +1,128 @@
+# What is there: which of the things that scripts/setup makes ready, and whether they are whole.
+# Sourced by it, and uses its variables.
+
+has_header() {
+  "${compiler[@]}" -E -x c++ - <<<$'#if !__has_include(<'"$1"$'>)\n#error\n#endif' >/dev/null 2>&1
+}
+
+has_cmake() {
+  local version
+  version=$(cmake --version 2>/dev/null) || return 1
+  [[ $version =~ [0-9]+\.[0-9.]+ ]] && at_least $oldest_cmake "${BASH_REMATCH[0]}"
+}
+
+has_conan() {
+  local version
+  version=$(conan --version 2>/dev/null) || return 1
+  [[ $version =~ [0-9]+\.[0-9.]+ ]] && at_least $oldest_conan "${BASH_REMATCH[0]}"
+}
+
+missing_packages() {
+  have "${compiler[0]}" || echo g++
+  has_header boost/hana.hpp || echo libboost-dev
+  if [[ $target == bench ]]; then
+    have g++ || echo g++
+    has_python_headers || echo "$(basename "$(find_python)")-dev"
+  fi
+  [[ $target == test ]] || return 0
+  has_header doctest/doctest.h || echo doctest-dev
+  have g++ || echo g++
+  have clang++ || echo clang
+  have valgrind || echo valgrind
+  have python3 || echo python3
+}
+
+users_libtorch() {
+  local folder folders=()
+  if [[ ${IKEBANA_LIBTORCH:-} ]]; then
+    [[ -f $IKEBANA_LIBTORCH/lib/libtorch_cpu.so ]] && return 0
+    die "IKEBANA_LIBTORCH is $IKEBANA_LIBTORCH, which holds no lib/libtorch_cpu.so"
+  fi
+  IFS=: read -ra folders <<<"${CMAKE_PREFIX_PATH:-}"
+  for folder in ${Torch_DIR:+"$Torch_DIR/.."} "${folders[@]}"; do
+    [[ -f $folder/lib/libtorch_cpu.so || -f $folder/../../lib/libtorch_cpu.so ]] && return 0
+  done
+  return 1
+}
+
+wants_cuda() {
+  [[ ${IKEBANA_CUDA:-} ]] && { [[ $IKEBANA_CUDA != 0 ]]; return; }
+  [[ -e /proc/driver/nvidia/version || -e /dev/nvidiactl || -e /usr/lib/wsl/lib/libcuda.so.1 ]]
+}
+
+# pip writes INSTALLER after a wheel's last file, and RECORD tells every file's size.
+is_whole() {
+  local site=$1 part infos=()
+  for part in "${@:2}"; do
+    infos+=("$site/$part"[-.]*dist-info/INSTALLER)
+  done
+  ((${#infos[@]} == $# - 1)) || return 1
+  (cd "$site" && find torch nvidia -type f -printf '%p,%s\n' | awk -F '[,\r]' '
+    NR == FNR { size[$1] = $2; next }
+    /^(torch|nvidia)\// && $3 != "" && size[$1] != $3 { bad = 1; exit }
+    END { exit bad }' - "${infos[@]/%INSTALLER/RECORD}") 2>/dev/null
+}
+
+has_libtorch() {
+  local site parts=("${cpu_parts[@]}")
+  wants_cuda && parts=("${cuda_parts[@]}")
+  for site in "$venv"/lib/python3*/site-packages; do
+    is_whole "$site" "${parts[@]}" && return 0
+  done
+  return 1
+}
+
+# pip installs what a wheel needs before the wheel.
+has_oracle() {
+  local site infos
+  for site in "$oracle"/lib/python3*/site-packages; do
+    infos=("$site"/*.dist-info)
+    infos=("${infos[@]##*/}")
+    is_whole "$site" torch-$torch numpy safetensors "${infos[@]%.dist-info}" && return 0
+  done
+  return 1
+}
+
+users_oracle() {
+  local version
+  [[ ${IKEBANA_ORACLE:-} ]] || return 1
+  version=$("$IKEBANA_ORACLE" -c 'import numpy, safetensors, torch; print(torch.__version__)' \
+    2>/dev/null) || die "IKEBANA_ORACLE is $IKEBANA_ORACLE, which cannot import torch, numpy and" \
+    "safetensors: name a Python that can, or leave it out"
+  [[ ${version%%+*} == "$torch" ]] || users_libtorch ||
+    die "IKEBANA_ORACLE is $IKEBANA_ORACLE, whose torch is $version; it must be $torch, as LibTorch"
+}
+
+# torch.compile builds what it makes against Python's headers.
+has_python_headers() {
+  local python=${IKEBANA_ORACLE:-$(find_python)}
+  local folder='from sysconfig import get_path; print(get_path("include"))'
+  [[ -f $("$python" -c "$folder" 2>/dev/null)/Python.h ]]
+}
+
+has_venv() { "$venv/bin/python" -m pip --version >/dev/null 2>&1; }
+
+find_python() {
+  local name PATH=${PATH//"$venv/bin:"/}
+  for name in python3 python3.{14,13,12,11,10}; do
+    "$name" -c "import sys; sys.exit(sys.version_info < (${oldest_python/./,}))" 2>/dev/null &&
+      { command -v "$name"; return; }
+  done
+  have python3 && die "LibTorch's wheel needs Python $oldest_python or newer; python3 is older"
+  echo python3
+}
+
+look() {
+  mapfile -t packages < <(missing_packages)
+  steps=()
+  has_cmake || steps+=(cmake)
+  [[ $target != test ]] || has_conan || steps+=(conan)
+  users_libtorch || has_libtorch || steps+=(libtorch)
+  if ((${#steps[@]})) && ! has_venv; then steps=(venv "${steps[@]}"); fi
+  [[ $target == demo ]] || users_oracle || has_oracle || steps+=(oracle)
+  if [[ " ${steps[*]} " =~ \ (venv|oracle)\  ]]; then
+    python=$(find_python)
+    "$python" -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+  fi
+  if ((${#packages[@]})); then steps=(packages "${steps[@]}"); fi
+}

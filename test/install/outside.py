@@ -1,0 +1,97 @@
+"""Projects outside the tree that take ikebana in each of its ways, build a program and run it.
+
+Usage: outside.py install|subdirectory|package|conan|target --root ... (see place.py)
+"""
+
+import os
+import re
+import shutil
+
+from place import Place, expect
+
+
+def install(place):
+    """As README says, without LibTorch, and from the tests' own build; then the package moves."""
+    tree, first, second = place.folder / "tree", place.folder / "a prefix", place.folder / "second"
+    place.copy_tree(tree)
+    place.run(place.cmake, "--preset", "package", cwd=tree)
+    for build, prefix in (tree / "build/package", first), (place.build, second):
+        place.run(place.cmake, "--install", build, "--prefix", prefix)
+        arrives(place, prefix)
+    shutil.rmtree(place.prefix, ignore_errors=True)
+    first.rename(place.prefix)
+
+
+def arrives(place, prefix):
+    """Every header is there, and no file knows where it was made."""
+    headers = {path.relative_to(place.root) for path in (place.root / "include").rglob("*.*")}
+    installed = {path.relative_to(prefix) for path in prefix.rglob("*") if path.is_file()}
+    arrived = {path for path in installed if path.parts[0] == "include"}
+    expect(headers == arrived, f"not what include/ holds: {sorted(headers ^ arrived)}")
+    if (place.root / "LICENSE").exists():
+        expect(any(path.name == "LICENSE" for path in installed), "no LICENSE was installed")
+    for path in installed:
+        text = (prefix / path).read_text()
+        for folder in (place.root, place.build, place.folder, place.libtorch):
+            found = re.search(rf"(?<![\w}}.-]){re.escape(str(folder))}\b", text)
+            expect(not found, f"{path} holds {folder}, a path of this machine")
+
+
+def project(place, way):
+    folder = place.folder / way
+    shutil.copytree(place.root / "test/install/consumer", folder)
+    shutil.copy(place.root / "test_package/main.cpp", folder)
+    place.copy_tree(folder / "ikebana")
+    return folder
+
+
+def build(place, way, *options):
+    folder = project(place, way)
+    status, _, output = place.configure(folder, f"-DWAY={way}", "-DCMAKE_BUILD_TYPE=Debug",
+                                        f"-DCMAKE_PREFIX_PATH={place.prefix}", *options)
+    expect(status == 0, output)
+    place.run(place.cmake, "--build", folder / "build")
+    place.run(folder / "build/brought")
+    return folder
+
+
+def trains(place, way):
+    folder = build(place, way, f"-DIKEBANA_LIBTORCH={place.libtorch}", "-DTORCH_AS=folder",
+                   "-DBOOST_BEFORE=ON")
+    print(place.run(folder / "build/app"))
+
+
+def target(place):
+    """After the consumer's own find_package(Torch), its LibTorch is the one that is used."""
+    for way in ("subdirectory", "package", "fetch"):
+        build(place, way, "-DTORCH_AS=target")
+
+
+def conan(place):
+    """Made without LibTorch or a network; test_package says what is missing, or trains."""
+    expect(os.path.exists(place.conan), "conan was not found: `scripts/setup test` installs it")
+    tree = place.folder / "tree"
+    place.copy_tree(tree)
+    env = place.environment(CONAN_HOME=str(place.folder / "home"))
+    place.run(place.conan, "profile", "detect", env=env)
+    place.run(place.conan, "remote", "disable", "*", env=env)
+    create = (place.conan, "create", ".", "-s", "build_type=Debug")
+    status, said, output = place.attempt(*create, env=env, cwd=tree)
+    expect("Full package reference: ikebana/" in said, f"no package was made:\n{output}")
+    expect(status != 0 and "ikebana: LibTorch was not found: set IKEBANA_LIBTORCH" in said, output)
+    variables = {"IKEBANA_LIBTORCH": place.libtorch}
+    options = ("-c", f"tools.cmake.cmaketoolchain:extra_variables={variables}")
+    status, said, output = place.attempt(*create, *options, env=env, cwd=tree)
+    expect(status == 0 and "step 199 loss" in said, output)
+    print(output)
+
+
+tests = {
+    "install": install,
+    "subdirectory": lambda place: trains(place, "subdirectory"),
+    "package": lambda place: trains(place, "package"),
+    "target": target,
+    "conan": conan,
+}
+here = Place(tests)
+tests[here.test](here)

@@ -1,0 +1,75 @@
+"""What the tests of outside projects share: a folder of their own, a bare environment, commands."""
+
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+exported = ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "conanfile.py",
+            "test_package", "LICENSE")
+
+
+class Place:
+    """Where one test works: `folder` is new and empty; `prefix` is where the package lies."""
+
+    def __init__(self, tests):
+        parser = argparse.ArgumentParser()
+        parser.add_argument("test", choices=tests)
+        for name in ("root", "build", "folder", "libtorch", "cmake", "generator", "cxx", "conan"):
+            parser.add_argument(f"--{name}", required=True)
+        given = parser.parse_args()
+        self.test, self.cmake, self.conan = given.test, given.cmake, given.conan
+        self.generator, self.cxx, self.libtorch = given.generator, given.cxx, given.libtorch
+        self.root, self.build = pathlib.Path(given.root), pathlib.Path(given.build)
+        self.prefix = pathlib.Path(given.folder) / "moved prefix"
+        self.folder = pathlib.Path(given.folder) / given.test
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+        self.without_torch = self.fake_python("without_torch", "exit 1")
+
+    def fake_python(self, name, script):
+        """A folder for PATH whose python3 does what `script` says."""
+        folder = self.folder / name
+        folder.mkdir(parents=True)
+        (folder / "python3").write_text(f"#!/bin/sh\n{script}\n")
+        (folder / "python3").chmod(0o755)
+        return folder
+
+    def environment(self, path=None, **more):
+        """This process's, in which no LibTorch is named and python3 has none."""
+        hidden = ("IKEBANA_LIBTORCH", "Torch_DIR", "CMAKE_PREFIX_PATH", "BOOST_ROOT")
+        kept = {name: value for name, value in os.environ.items() if name not in hidden}
+        folders = [str(path or self.without_torch), os.path.dirname(self.cmake), kept["PATH"]]
+        return {**kept, "CXX": self.cxx, "PATH": os.pathsep.join(folders), **more}
+
+    def copy_tree(self, to):
+        """What of the tree the library needs: the tree itself has a LibTorch in .venv."""
+        to.mkdir(parents=True)
+        for name in exported:
+            source = self.root / name
+            if source.is_dir():
+                shutil.copytree(source, to / name, ignore=shutil.ignore_patterns("build"))
+            elif source.exists():
+                shutil.copy(source, to)
+
+    def attempt(self, *command, env=None, cwd=None):
+        """Exit status and output, its lines and spaces made one."""
+        done = subprocess.run([str(word) for word in command], env=env or self.environment(),
+                              cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return done.returncode, " ".join(done.stdout.split()), done.stdout
+
+    def run(self, *command, env=None, cwd=None):
+        status, _, output = self.attempt(*command, env=env, cwd=cwd)
+        expect(status == 0, f"{' '.join(map(str, command))}\n{output}")
+        return output
+
+    def configure(self, project, *options, env=None, build="build"):
+        return self.attempt(self.cmake, "-S", project, "-B", project / build, "-G", self.generator,
+                            *options, env=env)
+
+
+def expect(true, otherwise):
+    if not true:
+        sys.exit(f"FAILED: {otherwise}")

@@ -1,0 +1,24 @@
+// The program of every project that uses the library from outside: it trains, or returns 1.
+#include <torch/torch.h>
+
+#include <ikebana.hpp>
+#include <iostream>
+
+using namespace ikebana;
+namespace nn = torch::nn;
+
+static_assert(__cplusplus >= 202002L, "ikebana::ikebana brings C++20");
+
+int main() {
+  torch::manual_seed(0);
+  nn::Sequential model(nn::Linear(2, 32), nn::GELU(), nn::Linear(32, 2));
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-2}, Checkpoint<Full>{}, ClipGradNorm{}};
+  Report first, last;
+  for (int i = 0; i < 200; ++i) {
+    at::Tensor points = at::randn({64, 2}), same_sign = (points.prod(1) > 0).to(at::kLong);
+    last = trainer.step(std::pair{points, same_sign});
+    if (i == 0) first = last;
+  }
+  std::cout << trainer.describe() << '\n' << first << '\n' << last << '\n';
+  return last.loss() < first.loss() / 2 ? 0 : 1;
+}
