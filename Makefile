@@ -13,10 +13,11 @@ configure = cmake --preset $(1) --log-level=WARNING $(call generator,$(1)) $(lib
 # A Make started by CMake is no child of this one.
 build = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build --preset $(1) -j $(JOBS) --target $(2)
 
-.PHONY: help demo test bench clean
+.PHONY: help demo test test-long bench clean
 help:
 	@echo 'make demo [TEXT=path]  train a small language model on a file or folder of text'
 	@echo 'make test              build and run all tests'
+	@echo 'make test-long         sanitizers, other LibTorch and compilers (hours)'
 	@echo 'make bench             build and run the benchmarks'
 	@echo 'make clean             remove build/ (LibTorch in .venv stays)'
 
@@ -31,6 +32,9 @@ test:
 	@$(call configure,$(PRESET))
 	@$(call build,$(PRESET),all)
 	@ctest --preset $(PRESET)
+
+test-long:
+	@scripts/long
 
 bench:
 	@scripts/setup bench

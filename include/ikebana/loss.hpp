@@ -13,7 +13,9 @@ namespace detail {
 inline bool readable(const at::Tensor& t) { return t.device().is_cpu(); }
 /// The value of a one-element tensor; waits for its device, dispatches nothing for a float on CPU.
 inline double number(const at::Tensor& t) {
-  if (readable(t) && t.scalar_type() == at::kFloat) return *t.const_data_ptr<float>();
+  // Untyped: clang 18 and newer write the typed one's symbol otherwise than the g++ of the wheel.
+  if (readable(t) && t.scalar_type() == at::kFloat)
+    return *static_cast<const float*>(t.const_data_ptr());
   return t.item<double>();
 }
 }  // namespace detail

@@ -128,12 +128,12 @@ class Run {
     }
     /// A copy that may outlive this call, the model's variables, and even the trainer.
     auto owned() const {
-      return [core = core->weak_from_this(), unit = unit, holder = detail::owning(*holder),
-              evaluating = evaluating](auto&&... args) mutable {
-        auto alive = detail::still_there(core);
-        using Held = std::remove_reference_t<decltype(holder)>;
-        return typename Run::template Body<Held>{alive.get(), unit, &holder,
-                                                 evaluating}(std::forward<decltype(args)>(args)...);
+      return [weak = core->weak_from_this(), which = unit, held = detail::owning(*holder),
+              evaluates = evaluating](auto&&... args) mutable {
+        auto alive = detail::still_there(weak);
+        using Held = std::remove_reference_t<decltype(held)>;
+        return typename Run::template Body<Held>{alive.get(), which, &held,
+                                                 evaluates}(std::forward<decltype(args)>(args)...);
       };
     }
   };
@@ -201,8 +201,8 @@ class Runner {
       return run->core_->around_inner(*unit, body, std::move(inputs));
     }
     auto owned() const {
-      return [core = run->core_->weak_from_this(), unit = unit, body = body](Tensors inputs) {
-        return detail::still_there(core)->around_inner(*unit, body, std::move(inputs));
+      return [weak = run->core_->weak_from_this(), which = unit, inner = body](Tensors inputs) {
+        return detail::still_there(weak)->around_inner(*which, inner, std::move(inputs));
       };
     }
   };

@@ -124,8 +124,17 @@ TEST_CASE("bad model: sparse gradients, with clipping and without") {
   WELL(told<BadModel>([&] { Trainer{model, CrossEntropyLoss{}}.step(batch); },
                       {"`rows.weight` is sparse", "sparse(false)"}));
   auto clipped = [&] { Trainer{model, CrossEntropyLoss{}, ClipGradNorm{}}.step(batch); };
-  WELL(told<StepFailed>(clipped, {"SparseCPU", "Nothing was updated", "sparse(false)"}));
-  CHECK(test::message_of(clipped).size() < 400);  // without the dispatcher's pages
+  WELL(told<BadModel>(clipped, {"ClipGradNorm", "[9, 5] is sparse", "sparse(false)"}));
+}
+
+TEST_CASE("bad model: an operation that LibTorch lacks, told without the dispatcher's pages") {
+  Trainer trainer{Net(), [](auto& run, Net& model, const Rows& batch) {
+                    auto y = at::gelu(run(model, batch.input).to_sparse());
+                    return Loss{y.sum(), y.numel()};
+                  }};
+  auto step = [&] { trainer.step(some()); };
+  WELL(told<StepFailed>(step, {"SparseCPU", "Nothing was updated", "sparse(false)"}));
+  CHECK(test::message_of(step).size() < 400);
 }
 
 TEST_CASE("no memory: the error says so, and nothing is lost") {

@@ -7,7 +7,8 @@ namespace ikebana {
 /// Scales all gradients so that their common 2-norm is at most `max_norm` (one number; > 0). One
 /// pass: the factor joins the other divisors and is applied by the update itself. A norm that is
 /// not finite is never let through: an error, or with `error_if_nonfinite = false` a skipped step.
-/// The report has the norm before clipping. Source: torch.nn.utils.clip_grad_norm_.
+/// The report has the norm before clipping. Throws BadModel for a sparse gradient. Source:
+/// torch.nn.utils.clip_grad_norm_.
 struct ClipGradNorm {
   double max_norm = 1;
   bool error_if_nonfinite = true;
@@ -21,6 +22,7 @@ struct Mechanism<ClipGradNorm> : Hooks {
   template <class Ranks>
   void clip(StepGradients& gradients, Ranks& ranks) {
     check();
+    check_dense(gradients.values);
     at::Tensor norm = total_norm(gradients.values, ranks);
     if (!norm.defined()) return;
     if (gradients.divisor.defined()) norm = norm / gradients.divisor;
@@ -50,6 +52,14 @@ struct Mechanism<ClipGradNorm> : Hooks {
     if (!(values.max_norm > 0))
       throw BadValue("ClipGradNorm: max_norm is " + c10::str(values.max_norm) +
                      "; it must be positive.");
+  }
+  /// Here, since not every LibTorch refuses to take the norm of a sparse gradient.
+  static void check_dense(const Tensors& gradients) {
+    for (const at::Tensor& gradient : gradients)
+      if (gradient.layout() != at::kStrided)
+        throw BadModel("ClipGradNorm: a gradient of shape " + c10::str(gradient.sizes()) +
+                       " is sparse, which it does not take. Make the embedding with "
+                       "sparse(false).");
   }
   /// In the gradients' own numbers, as PyTorch does; float, since it becomes a divisor.
   template <class Ranks>
