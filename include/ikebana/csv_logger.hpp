@@ -25,7 +25,7 @@ class CSVLogger {
   /// (0 or 1), seconds.
   void operator()(const Report& report) const {
     Row row = {{"step", double(report.step)}, {"loss", report.loss()}};
-    for (const auto& part : report.parts)
+    for (const auto& part : report.value.parts)
       if (!part.name.empty()) row.emplace_back(part.name, report.term(part.name));
     row.emplace_back("lr", report.learning_rate);
     if (auto norm = report.grad_norm()) row.emplace_back("grad_norm", *norm);

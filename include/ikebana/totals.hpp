@@ -5,7 +5,7 @@
 
 namespace ikebana {
 
-/// What a step knows of its loss: the sums, and the counts they are divided by. The counts are known
+/// What a step knows of its loss: the sums, and the counts they are divided by. Counts are known
 /// before the first backward where the model or the objective has `count(batch)`, or where one
 /// microbatch on one rank is all there is; otherwise sums are summed, and the gradients are divided
 /// once at the end.

@@ -60,7 +60,7 @@ struct Mechanism<CrossEntropyLoss> : Hooks {
   /// Read where they are, which is quicker than the operators' way.
   std::int64_t kept_on_host(const at::Tensor& target) const {
     at::Tensor flat = target.contiguous();
-    const auto* begin = flat.const_data_ptr<std::int64_t>();
+    const auto* begin = static_cast<const std::int64_t*>(flat.const_data_ptr());
     return flat.numel() - std::count(begin, begin + flat.numel(), values.ignore_index);
   }
 };
