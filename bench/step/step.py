@@ -18,7 +18,8 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-CONTESTANTS = ["ikebana", "expert", "libtorch", "python", "compile"]
+# `whole` is ikebana without the row's Checkpoint.
+CONTESTANTS = ["ikebana", "expert", "libtorch", "python", "compile", "whole"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +40,9 @@ class Row:
 
     def contestants(self):
         """LibTorch has no checkpoint of its own."""
-        return [c for c in CONTESTANTS if not (self.checkpoint and c == "libtorch")]
+        plain = not self.checkpoint and self.accumulate == 1
+        other = {"libtorch": plain, "whole": self.checkpoint and self.accumulate == 1}
+        return [c for c in CONTESTANTS if other.get(c, True)]
 
     def words(self):
         words = [self.precision.upper()]
@@ -92,6 +95,8 @@ class Contestant:
 
 
 def command(name, row, folder, programs):
+    if name == "whole":
+        return command("ikebana", dataclasses.replace(row, checkpoint=0), folder, programs)
     options = row.options(folder) + ["--contestant", name]
     if name == "ikebana":
         return [programs / "step_ikebana", *options]
@@ -132,6 +137,32 @@ def measure(row, result, names, args, programs):
                 seconds, loss = running[name].run(row.steps)
                 result.seconds.setdefault(name, []).append(seconds)
                 result.losses[name] = loss
+
+
+# What is asked of a row: its model, precision, checkpoint and accumulate; whom it is compared with;
+# that one's time over ikebana's, at least.
+BARS = [
+    (("MLP 3x16", "fp32", 0, 1), "libtorch", 1.5),
+    (("MLP 3x256", "fp32", 0, 1), "libtorch", 1.04),
+    (("GPT 4x128", "fp32", 0, 1), "libtorch", 1.06),
+    (("GPT 4x128", "bf16", 0, 1), "python", 1.4),
+    (("GPT 6x384", "fp32", 1, 1), "whole", 1 / 1.28),
+    (("GPT 6x384", "bf16", 1, 1), "whole", 1 / 1.28),
+]
+
+
+def bars(results):
+    """Lines of a table: row, whom it is compared with, bar, ratio, and whether it holds."""
+    for result in results:
+        row = result.row
+        wanted = [("expert", 1 / 1.02)]
+        wanted += [(name, bar) for key, name, bar in BARS
+                   if key == (row.name, row.precision, row.checkpoint, row.accumulate)]
+        for name, bar in wanted:
+            if name in result.seconds and "ikebana" in result.seconds:
+                ratio = result.ratio(name)
+                yield [f"{row.name}, {row.words()}", name, f"{bar:.3f}", f"{ratio:.3f}",
+                       "yes" if ratio >= bar else "NO"]
 
 
 def check_losses(result):
@@ -187,15 +218,19 @@ def main():
     rows = [r for r in all_rows() if args.only in f"{r.name}, {r.words()}"]
     print(environment(args.programs) + f", {args.launches} launches of {args.rounds} rounds\n")
     print("| " + " | ".join(HEADER) + " |\n|" + "---|" * len(HEADER), flush=True)
-    table = []
+    table, results = [], []
     for row in rows:
         result = Result(row)
         for _ in range(args.launches):
             measure(row, result, [n for n in row.contestants() if n in chosen], args,
                     args.programs)
         check_losses(result)
+        results.append(result)
         table.append(cells(result))
         print("| " + " | ".join(table[-1]) + " |", flush=True)
+    print("\n| row | time of | over ikebana's, at least | measured | holds |\n" + "|---" * 5 + "|")
+    for line in bars(results):
+        print("| " + " | ".join(line) + " |")
     if args.csv:
         with args.csv.open("w", newline="") as file:
             csv.writer(file).writerows([HEADER, *table])

@@ -144,7 +144,7 @@ class Recorder : public ikebana::Mechanism<typename stand_in<Axis>::policy> {
     Base::clip(gradients, ranks);
   }
   template <class Ranks>
-  void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
+  void accept(StepGradients& gradients, const ikebana::LossValue& loss, Ranks& ranks,
               ikebana::detail::Later& later) {
     ask("accept");
     Base::accept(gradients, loss, ranks, later);
