@@ -18,7 +18,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("contestant", "name", "model", "precision", "folder"):
         parser.add_argument(f"--{name}")
-    for name in ("width", "rows", "steps", "layers", "heads", "context", "checkpoint",
+    for name in ("width", "rows", "steps", "launches", "layers", "heads", "context", "checkpoint",
                  "accumulate", "clip", "batches"):
         parser.add_argument(f"--{name}", type=int)
     return parser.parse_args()

@@ -106,9 +106,10 @@ class Loop {
       loss = at::cross_entropy_loss(model_->forward(input, around_), target.flatten(), {},
                                     sums_ ? at::Reduction::Sum : at::Reduction::Mean);
     }
-    Tensors seeds;
+    Tensors seeds, inputs;
     if (sums_) seeds.push_back(at::full({}, 1 / total_));
-    torch::autograd::backward({loss}, seeds, {}, false, optimizer_.parameters());
+    if (!around_) inputs = optimizer_.parameters();  // Recompute writes gradients unasked
+    torch::autograd::backward({loss}, seeds, {}, false, inputs);
     return loss.detach();
   }
 

@@ -54,9 +54,20 @@ struct Block : torch::nn::Module {
   }
   at::Tensor attend(const at::Tensor& x) {
     auto parts = x.unflatten(-1, {3, heads, -1}).permute({2, 0, 3, 1, 4}).unbind();
-    auto y = fused ? ikebana::modules::attention(parts[0], parts[1], parts[2], {.is_causal = true})
+    auto y = fused ? fastest(parts[0], parts[1], parts[2])
                    : at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0, true);
     return y.transpose(1, 2).flatten(2);
+  }
+  /// The form that is fastest in training, also in a forward without gradients that is computed
+  /// again later: else the two would differ.
+  static at::Tensor fastest(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    ikebana::modules::AttentionOptions options{.is_causal = true};
+    {
+      at::AutoGradMode enable(true);
+      auto trained = q.detach().set_requires_grad(true);
+      options.form = ikebana::modules::attention_form(trained, k, v, options);
+    }
+    return ikebana::modules::attention(q, k, v, options);
   }
   std::int64_t heads;
   bool fused;

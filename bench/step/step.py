@@ -29,6 +29,7 @@ class Row:
     width: int
     rows: int
     steps: int  # in a round
+    launches: int = 1  # of all contestants: where code and data lie moves small steps by percents
     precision: str = "fp32"
     layers: int = 3
     heads: int = 0
@@ -58,8 +59,8 @@ class Row:
 
 def all_rows():
     models = [
-        Row("MLP 3x16", "mlp", 16, 32, steps=200),
-        Row("MLP 3x256", "mlp", 256, 256, steps=10),
+        Row("MLP 3x16", "mlp", 16, 32, steps=200, launches=2),
+        Row("MLP 3x256", "mlp", 256, 256, steps=10, launches=2),
         Row("GPT 4x128", "gpt", 128, 12, steps=1, layers=4, heads=4, context=64),
         Row("GPT 6x384", "gpt", 384, 8, steps=1, layers=6, heads=6, context=256),
     ]
@@ -205,7 +206,6 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=Path, help="the folder of step_ikebana and step_hand")
     parser.add_argument("--rounds", type=int, default=7, help="in each launch")
-    parser.add_argument("--launches", type=int, default=3)
     parser.add_argument("--only", default="", help="rows whose name or recipe holds this")
     parser.add_argument("--contestants", default=",".join(CONTESTANTS))
     parser.add_argument("--csv", type=Path)
@@ -216,12 +216,12 @@ def main():
     args = parse()
     chosen = [name for name in CONTESTANTS if name in args.contestants.split(",")]
     rows = [r for r in all_rows() if args.only in f"{r.name}, {r.words()}"]
-    print(environment(args.programs) + f", {args.launches} launches of {args.rounds} rounds\n")
+    print(environment(args.programs) + f", {args.rounds} rounds a launch\n")
     print("| " + " | ".join(HEADER) + " |\n|" + "---|" * len(HEADER), flush=True)
     table, results = [], []
     for row in rows:
         result = Result(row)
-        for _ in range(args.launches):
+        for _ in range(row.launches):
             measure(row, result, [n for n in row.contestants() if n in chosen], args,
                     args.programs)
         check_losses(result)
