@@ -84,8 +84,7 @@ int main(int count, char** words) {
                   "| under Checkpoint<Full> | ratio |\n|---|---|---:|---:|---:|---:|---:|---:|");
   for (const Shape& shape :
        {Shape{"GPT 4x128, 12 x 64", {}, 12},
-        Shape{
-            "GPT 6x384, 8 x 256", {.layers = 6, .width = 384, .heads = 6, .context = 256}, 8}}) {
+        Shape{"GPT 6x384, 8 x 256", {.layers = 6, .width = 384, .heads = 6, .context = 256}, 8}}) {
     print<Precision<FP32>>(shape, "FP32", csv);
     print<Precision<BF16>>(shape, "BF16", csv);
   }

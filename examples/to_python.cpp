@@ -37,9 +37,8 @@ int main(int argc, char** argv) {
   at::Tensor x = at::randn({256, 8}), label = x.slice(1, 0, 3).argmax(1);
   for (int i = 0; i < 100; ++i) trainer.step(std::pair{x, label});
 
-  trainer.with_full_weights([&](nn::Sequential& whole) {
-    save_for_python(state_dict(whole), folder / "weights.pt");
-  });
+  trainer.with_full_weights(
+      [&](nn::Sequential& whole) { save_for_python(state_dict(whole), folder / "weights.pt"); });
 
   model->eval();
   at::NoGradGuard no_grad;

@@ -11,6 +11,10 @@ has_cmake() {
   [[ $version =~ [0-9]+\.[0-9.]+ ]] && at_least $oldest_cmake "${BASH_REMATCH[0]}"
 }
 
+has_formatter() {
+  [[ $("$venv/bin/clang-format" --version 2>/dev/null) == *"version $formatter."* ]]
+}
+
 has_conan() {
   local version
   version=$(conan --version 2>/dev/null) || return 1
@@ -117,6 +121,7 @@ look() {
   steps=()
   has_cmake || steps+=(cmake)
   [[ $target != test ]] || has_conan || steps+=(conan)
+  [[ $target != test ]] || has_formatter || steps+=(formatter)
   users_libtorch || has_libtorch || steps+=(libtorch)
   if ((${#steps[@]})) && ! has_venv; then steps=(venv "${steps[@]}"); fi
   [[ $target == demo ]] || users_oracle || has_oracle || steps+=(oracle)

@@ -81,9 +81,9 @@ struct GPT : Model {
     token = register_module("token", torch::nn::Embedding(256, width));
     position = register_module("position", torch::nn::Embedding(setting.number("context"), width));
     for (std::int64_t i = 0; i < setting.number("layers"); ++i)
-      blocks.push_back(register_module(
-          "block" + std::to_string(i),
-          std::make_shared<Block>(width, setting.number("heads"), fused)));
+      blocks.push_back(
+          register_module("block" + std::to_string(i),
+                          std::make_shared<Block>(width, setting.number("heads"), fused)));
     norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({width})));
   }
   at::Tensor forward(const at::Tensor& input, const Around& around) override {

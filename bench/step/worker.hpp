@@ -35,9 +35,8 @@ inline std::string operators_of(const std::function<void()>& body) {
     names += std::string(names.empty() ? "" : ",") + f.name();
     return nullptr;
   };
-  auto handle = at::addThreadLocalCallback(
-      at::RecordFunctionCallback(note).scopes(
-          {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
+  auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(note).scopes(
+      {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION}));
   body();
   at::removeCallback(handle);
   return names;

@@ -26,8 +26,7 @@ class Report {
   /// One named term of the loss, without its scale. Throws where there is none of that name.
   double term(const std::string& name) const {
     for (const auto& part : value.parts)
-      if (!name.empty() && part.name == name)
-        return detail::number(part.sum) / part.count.value();
+      if (!name.empty() && part.name == name) return detail::number(part.sum) / part.count.value();
     throw Error("report: no term `" + name + "`. Name it in Loss::terms of the model.");
   }
   /// Norm of all gradients before clipping; empty where no policy asks for it.

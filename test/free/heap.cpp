@@ -29,7 +29,8 @@ long allocations = 0;
 
 struct Lock {
   Lock() {
-    while (busy.test_and_set(std::memory_order_acquire)) {}
+    while (busy.test_and_set(std::memory_order_acquire)) {
+    }
   }
   ~Lock() { busy.clear(std::memory_order_release); }
 };
