@@ -36,9 +36,10 @@ class Totals {
                                 double scale) {
       check_term(name, sum);
       if (late() && !same(count, first)) refuse_unequal_late(name);
+      const Count& total = divisor(i, count);
       if (sum.requires_grad()) {
         roots.sums.push_back(sum);
-        roots.seeds.push_back((late() ? Count(1) : divisor(i, count)).gradient(sum, scale));
+        roots.seeds.push_back((late() ? Count(1) : total).gradient(sum, scale));
       }
       remember(i++, name, sum.detach(), count, scale);
     });
@@ -99,6 +100,7 @@ class Totals {
   /// `count(batch)` may tell one number for all terms, or one for each.
   const Count& early(std::size_t i) const { return early_.size() == 1 ? early_[0] : early_.at(i); }
   const Count& divisor(std::size_t i, const Count& own) const {
+    if (late()) return own;
     if (!early_.empty()) {
       if (early_.size() != 1 && i >= early_.size())
         throw BadModel(
@@ -114,9 +116,17 @@ class Totals {
     if (i == value_.parts.size()) {
       value_.parts.push_back({name, std::move(sum), count, scale});
     } else {
-      value_.parts[i].sum = value_.parts[i].sum + sum;
-      value_.parts[i].count += count;
+      LossValue::Part& part = value_.parts[i];
+      if (part.scale != scale) refuse_another_scale(name, part.scale, scale);
+      part.sum = part.sum + sum;
+      part.count += count;
     }
+  }
+  [[noreturn]] static void refuse_another_scale(const std::string& name, double before,
+                                                double now) {
+    throw BadModel("loss: the scale of term `" + name + "` is " + c10::str(now) + " and was " +
+                   c10::str(before) +
+                   " in the microbatch before. Multiply what differs within a step into the sum.");
   }
   void check_early(std::size_t i, detail::Later& later) const {
     const auto& part = value_.parts[i];

@@ -230,3 +230,18 @@ TEST_CASE("objective: named terms are each divided by their own count, then scal
     CHECK(found.loss == near(fit + 0.25 * size));
   }
 }
+
+TEST_CASE("objective: a term keeps its scale within a step") {
+  Rows batch{random({6, 3}), random({6, 5}, 2)};
+  double scale = 1;
+  auto objective = [&](auto& run, auto& model, const Rows& b) {
+    at::Tensor sum = (run(model, b.input) - b.target).pow(2).sum();
+    return Loss{.terms = {{"fit", sum, b.target.numel(), scale += 0.5}}};
+  };
+  Trainer whole{net(), objective};
+  whole.step(batch), whole.step(batch);  // between steps it may change
+  Trainer cut{net(), objective, Accumulate<2>{}};
+  auto what = test::message_of<BadModel>([&] { cut.step(batch); });
+  CHECK(contains(what, "the scale of term `fit` is"));
+  CHECK(contains(what, "Multiply what differs within a step into the sum"));
+}
