@@ -205,7 +205,7 @@ def cells(result):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=Path, help="the folder of step_ikebana and step_hand")
-    parser.add_argument("--rounds", type=int, default=7, help="in each launch")
+    parser.add_argument("--rounds", type=int, default=5, help="in each launch")
     parser.add_argument("--only", default="", help="rows whose name or recipe holds this")
     parser.add_argument("--contestants", default=",".join(CONTESTANTS))
     parser.add_argument("--csv", type=Path)

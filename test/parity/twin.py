@@ -135,20 +135,22 @@ class Twin:
         if self.microbatches > 1:
             parts = list(zip(*(torch.tensor_split(x, self.microbatches) for x in parts[0])))
         alone = len(parts) == 1 and "a sum that is divided" not in self.same
-        total = sum(self.model.count(part) for part in parts)
-        mean = 0
+        count = 1 if alone else sum(self.model.count(part) for part in parts)
+        total = 0
         for part in parts:
             with self.autocast():
-                loss = (self.model.loss_mean if alone else self.model.loss_sum)(part, self.run)
-            loss = loss if alone else loss[0] / total
-            self.scaler.scale(loss).backward()
-            mean = mean + loss.detach()
+                loss = self.model.loss_mean(part, self.run) if alone else self.sum_of(part)
+            self.scaler.scale(loss if alone else loss / count).backward()
+            total = total + loss.detach()
         norm = self.clip_gradients() if self.clip else None
         scale = self.scaler.get_scale()
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad()
-        return mean, norm, self.scaler.get_scale() < scale
+        return total / count, norm, self.scaler.get_scale() < scale
+
+    def sum_of(self, part):
+        return self.model.loss_sum(part, self.run)[0]
 
     def train(self, batches):
         """What the row's file has, too: a number a step, and the weights in the end."""
