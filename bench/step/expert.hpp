@@ -99,11 +99,11 @@ class Loop {
   double loss() const { return value_.item<double>() / total_; }
 
  private:
-  at::Tensor backward(const at::Tensor& input, const at::Tensor& target) {
-    at::Tensor loss;
+  at::Tensor backward(const at::Tensor& input, const at::Tensor& targets) {
+    at::Tensor loss, target = targets.dim() == 1 ? targets : targets.flatten();
     {
       Autocast autocast(bf16_);
-      loss = at::cross_entropy_loss(model_->forward(input, around_), target.flatten(), {},
+      loss = at::cross_entropy_loss(model_->forward(input, around_), target, {},
                                     sums_ ? at::Reduction::Sum : at::Reduction::Mean);
     }
     Tensors seeds, inputs;
