@@ -100,17 +100,20 @@ class Loop {
 
  private:
   at::Tensor backward(const at::Tensor& input, const at::Tensor& targets) {
-    at::Tensor loss, target = targets.dim() == 1 ? targets : targets.flatten();
+    at::Tensor loss;
     {
       Autocast autocast(bf16_);
-      loss = at::cross_entropy_loss(model_->forward(input, around_), target, {},
+      at::Tensor logits = model_->forward(input, around_);
+      at::Tensor target = targets.dim() == 1 ? targets : targets.flatten();
+      loss = at::cross_entropy_loss(logits, target, {},
                                     sums_ ? at::Reduction::Sum : at::Reduction::Mean);
     }
     Tensors seeds, inputs;
     if (sums_) seeds.push_back(at::full({}, 1 / total_));
     if (!around_) inputs = optimizer_.parameters();  // Recompute writes gradients unasked
+    at::Tensor value = loss.detach();
     torch::autograd::backward({loss}, seeds, {}, false, inputs);
-    return loss.detach();
+    return value;
   }
 
   std::shared_ptr<Model> model_;

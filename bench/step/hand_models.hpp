@@ -49,9 +49,10 @@ struct Block : torch::nn::Module {
     down = {register_module("down", torch::nn::Linear(4 * width, width)), fused};
   }
   at::Tensor forward(at::Tensor x) {
-    x = x + out(attend(qkv(norm1(x))));
-    return x + down(at::gelu(up(norm2(x)), "tanh"));
+    x = x + drop(out(attend(qkv(norm1(x)))));
+    return x + drop(down(at::gelu(up(norm2(x)), "tanh")));
   }
+  at::Tensor drop(const at::Tensor& x) { return at::dropout(x, 0, is_training()); }
   at::Tensor attend(const at::Tensor& x) {
     auto parts = x.unflatten(-1, {3, heads, -1}).permute({2, 0, 3, 1, 4}).unbind();
     auto y = fused ? fastest(parts[0], parts[1], parts[2])
@@ -62,9 +63,9 @@ struct Block : torch::nn::Module {
   /// again later: else the two would differ.
   static at::Tensor fastest(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     ikebana::modules::AttentionOptions options{.is_causal = true};
-    {
+    if (!at::GradMode::is_enabled()) {
       at::AutoGradMode enable(true);
-      auto trained = q.detach().set_requires_grad(true);
+      at::Tensor trained = q.detach().set_requires_grad(true);
       options.form = ikebana::modules::attention_form(trained, k, v, options);
     }
     return ikebana::modules::attention(q, k, v, options);

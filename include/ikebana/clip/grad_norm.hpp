@@ -67,7 +67,7 @@ struct Mechanism<ClipGradNorm> : Hooks {
     if (gradients.empty()) return {};
     at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
     if (ranks.ranks() > 1) norm = ranks.sum(norm * norm).sqrt();
-    return norm.to(at::kFloat);
+    return norm.scalar_type() == at::kFloat ? norm : norm.to(at::kFloat);
   }
 };
 
