@@ -18,7 +18,7 @@ sys.path.append(str(BENCH))
 from step import Row, command  # noqa: E402
 
 SMALL, LARGE = dict(model="mlp", width=16, rows=32), dict(model="mlp", width=256, rows=16)
-GPT = dict(model="gpt", width=32, rows=4, layers=2, heads=2, context=16)
+GPT = dict(model="gpt", width=64, rows=4, layers=2, heads=2, context=16)
 ALL_WORDS = dict(precision="bf16", checkpoint=1, accumulate=4, clip=1)
 
 # Recipe, the loop by hand, how much more it may cost (of its instructions), same operators or not.
@@ -27,8 +27,8 @@ ALL_WORDS = dict(precision="bf16", checkpoint=1, accumulate=4, clip=1)
 CASES = {
     "mlp16": (Row("MLP 3x16", steps=1, clip=0, **SMALL), "same", 0.007, True),
     "mlp256": (Row("MLP 3x256", steps=1, clip=1, **LARGE), "same", 0.002, True),
-    "gpt": (Row("GPT 2x32", steps=1, clip=0, **GPT), "same", 0.002, True),
-    "gpt_all_words": (Row("GPT 2x32", steps=1, **GPT | ALL_WORDS), "expert", 0.02, False),
+    "gpt": (Row("GPT 2x64", steps=1, clip=0, **GPT), "same", 0.002, True),
+    "gpt_all_words": (Row("GPT 2x64", steps=1, **GPT | ALL_WORDS), "expert", 0.02, False),
 }
 
 
