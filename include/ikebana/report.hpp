@@ -34,7 +34,7 @@ class Report {
     return norm.defined() ? std::optional(detail::number(norm)) : std::nullopt;
   }
   /// Items that the loss was summed over, in all microbatches.
-  double count() const { return value.parts[0].count.value(); }
+  double count() const { return value.parts.empty() ? 0 : value.parts[0].count.value(); }
   /// True where the update was not made: FP16 overflow, or a norm that is not finite.
   bool skipped() const { return found_inf.defined() && detail::number(found_inf) != 0; }
 

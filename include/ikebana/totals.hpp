@@ -1,7 +1,6 @@
 #pragma once
 // The divisor of a loss: its count over all microbatches and ranks. Nobody else divides.
 #include <ikebana/hooks.hpp>
-#include <optional>
 
 namespace ikebana {
 
