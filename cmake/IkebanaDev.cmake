@@ -4,9 +4,11 @@ target_link_libraries(ikebana_dev INTERFACE ikebana::ikebana)
 target_compile_options(ikebana_dev INTERFACE -Wall -Wextra -Wpedantic -Wshadow
                        $<$<BOOL:${IKEBANA_WERROR}>:-Werror>)
 
-# Runs a script by the Python that has the same torch, and fails without one.
-find_package(Python3 COMPONENTS Interpreter)
-set(IKEBANA_ORACLE ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/test/oracle.py)
+# IKEBANA_ORACLE runs a script by the Python that has the same torch, and fails without one.
+if(IKEBANA_BUILD_TESTS OR IKEBANA_BUILD_BENCH)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  set(IKEBANA_ORACLE ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/test/oracle.py)
+endif()
 
 # A precompiled header is cached only when ccache may ignore its time stamps.
 find_program(IKEBANA_CCACHE ccache)

@@ -11,6 +11,7 @@ import csv
 import dataclasses
 import os
 import platform
+import random
 import statistics
 import subprocess
 import sys
@@ -59,8 +60,8 @@ class Row:
 
 def all_rows():
     models = [
-        Row("MLP 3x16", "mlp", 16, 32, steps=200, launches=2),
-        Row("MLP 3x256", "mlp", 256, 256, steps=10, launches=2),
+        Row("MLP 3x16", "mlp", 16, 32, steps=200, launches=5),
+        Row("MLP 3x256", "mlp", 256, 256, steps=20, launches=3),
         Row("GPT 4x128", "gpt", 128, 12, steps=1, layers=4, heads=4, context=64),
         Row("GPT 6x384", "gpt", 384, 8, steps=1, layers=6, heads=6, context=256),
     ]
@@ -116,13 +117,16 @@ class Result:
         return statistics.median(self.seconds[name])
 
     def ratio(self, name, to="ikebana"):
-        """Median over rounds of the time of `name` over that of `to`."""
+        """Median over rounds of the time of `name` over that of `to`; who was in the first launch
+        only is compared there."""
         pairs = zip(self.seconds[name], self.seconds[to])
         return statistics.median(a / b for a, b in pairs)
 
 
 def measure(row, result, names, args, programs):
-    """One launch of every contestant; they take turns, each round in another order."""
+    """One launch of every contestant. They take turns, in each round in an order drawn anew: who
+    runs after Python finds other caches than who runs after a program of the same LibTorch.
+    """
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         subprocess.run([sys.executable, HERE / "contestants.py", *row.options(folder),
                         "--contestant", "data"], check=True)
@@ -132,9 +136,11 @@ def measure(row, result, names, args, programs):
             stack.callback(running[name].close)
         for contestant in running.values():
             contestant.run(max(2, row.steps))  # warm-up
-        for round_ in range(args.rounds):
-            order = names[round_ % len(names):] + names[:round_ % len(names)]
-            for name in order:
+        draw = random.Random(0)
+        for _ in range(args.rounds):
+            for name in draw.sample(names, len(names)):
+                if row.steps >= 10:
+                    running[name].run(row.steps // 10)  # its caches are warm again
                 seconds, loss = running[name].run(row.steps)
                 result.seconds.setdefault(name, []).append(seconds)
                 result.losses[name] = loss
@@ -221,9 +227,10 @@ def main():
     table, results = [], []
     for row in rows:
         result = Result(row)
+        names = [n for n in row.contestants() if n in chosen]
         for _ in range(row.launches):
-            measure(row, result, [n for n in row.contestants() if n in chosen], args,
-                    args.programs)
+            measure(row, result, names, args, args.programs)
+            names = [n for n in names if n != "compile"]  # which takes long to start: once
         check_losses(result)
         results.append(result)
         table.append(cells(result))
