@@ -30,6 +30,7 @@ class Row:
     width: int
     rows: int
     steps: int  # in a round
+    rounds: int = 5  # in a launch
     launches: int = 1  # of all contestants: where code and data lie moves small steps by percents
     precision: str = "fp32"
     layers: int = 3
@@ -60,9 +61,9 @@ class Row:
 
 def all_rows():
     models = [
-        Row("MLP 3x16", "mlp", 16, 32, steps=200, launches=5),
-        Row("MLP 3x256", "mlp", 256, 256, steps=20, launches=3),
-        Row("GPT 4x128", "gpt", 128, 12, steps=1, layers=4, heads=4, context=64),
+        Row("MLP 3x16", "mlp", 16, 32, steps=100, rounds=25, launches=4),
+        Row("MLP 3x256", "mlp", 256, 256, steps=10, rounds=15, launches=3),
+        Row("GPT 4x128", "gpt", 128, 12, steps=1, rounds=15, layers=4, heads=4, context=64),
         Row("GPT 6x384", "gpt", 384, 8, steps=1, layers=6, heads=6, context=256),
     ]
     rows = [dataclasses.replace(m, precision=p) for m in models for p in ("fp32", "bf16")]
@@ -137,7 +138,7 @@ def measure(row, result, names, args, programs):
         for contestant in running.values():
             contestant.run(max(2, row.steps))  # warm-up
         draw = random.Random(0)
-        for _ in range(args.rounds):
+        for _ in range(args.rounds or row.rounds):
             for name in draw.sample(names, len(names)):
                 if row.steps >= 10:
                     running[name].run(row.steps // 10)  # its caches are warm again
@@ -211,7 +212,7 @@ def cells(result):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=Path, help="the folder of step_ikebana and step_hand")
-    parser.add_argument("--rounds", type=int, default=5, help="in each launch")
+    parser.add_argument("--rounds", type=int, help="in each launch; else the row's own number")
     parser.add_argument("--only", default="", help="rows whose name or recipe holds this")
     parser.add_argument("--contestants", default=",".join(CONTESTANTS))
     parser.add_argument("--csv", type=Path)
@@ -222,7 +223,7 @@ def main():
     args = parse()
     chosen = [name for name in CONTESTANTS if name in args.contestants.split(",")]
     rows = [r for r in all_rows() if args.only in f"{r.name}, {r.words()}"]
-    print(environment(args.programs) + f", {args.rounds} rounds a launch\n")
+    print(environment(args.programs) + "\n")
     print("| " + " | ".join(HEADER) + " |\n|" + "---|" * len(HEADER), flush=True)
     table, results = [], []
     for row in rows:
