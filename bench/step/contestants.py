@@ -16,10 +16,10 @@ import nets  # noqa: E402
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("contestant", "name", "model", "precision", "folder"):
+    for name in ("contestant", "model", "precision", "folder"):
         parser.add_argument(f"--{name}")
-    for name in ("width", "rows", "steps", "launches", "layers", "heads", "context", "checkpoint",
-                 "accumulate", "clip", "batches"):
+    for name in ("width", "rows", "layers", "heads", "context", "checkpoint", "accumulate", "clip",
+                 "batches"):
         parser.add_argument(f"--{name}", type=int)
     return parser.parse_args()
 

@@ -55,7 +55,10 @@ class Row:
         return ", ".join(words)
 
     def options(self, folder):
+        """What a contestant is to know; when it runs is told to it later."""
         fields = dataclasses.asdict(self) | {"folder": folder}
+        for own in ("name", "steps", "rounds", "launches"):
+            del fields[own]
         return [word for name, value in fields.items() for word in (f"--{name}", str(value))]
 
 
