@@ -10,8 +10,8 @@ if(IKEBANA_BUILD_TESTS OR IKEBANA_BUILD_BENCH)
   set(IKEBANA_ORACLE ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/test/oracle.py)
 endif()
 
-# Under a sanitizer only what runs the library's code is built: compilers' messages, projects outside
-# and instructions are none of its business.
+# Under a sanitizer only what runs the library's code is built: compilers' messages, projects
+# outside and instructions are none of its business.
 set(IKEBANA_SANITIZED OFF)
 if(CMAKE_CXX_FLAGS MATCHES "-fsanitize")
   set(IKEBANA_SANITIZED ON)

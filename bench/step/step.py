@@ -121,8 +121,7 @@ class Result:
         return statistics.median(self.seconds[name])
 
     def ratio(self, name, to="ikebana"):
-        """Median over rounds of the time of `name` over that of `to`; who was in the first launch
-        only is compared there."""
+        """Median over the rounds in which both ran of the time of `name` over that of `to`."""
         pairs = zip(self.seconds[name], self.seconds[to])
         return statistics.median(a / b for a, b in pairs)
 
