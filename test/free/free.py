@@ -15,7 +15,8 @@ from pathlib import Path
 
 BENCH = Path(__file__).resolve().parents[2] / "bench" / "step"
 sys.path.append(str(BENCH))
-from step import Row, command  # noqa: E402
+from rows import Row  # noqa: E402
+from step import command  # noqa: E402
 
 SMALL, LARGE = dict(model="mlp", width=16, rows=32), dict(model="mlp", width=256, rows=16)
 GPT = dict(model="gpt", width=64, rows=4, layers=2, heads=2, context=16)

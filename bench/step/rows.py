@@ -1,0 +1,73 @@
+"""What the benchmark `step` measures: a row is a model and a recipe."""
+
+import dataclasses
+
+# `whole` is ikebana without the row's Checkpoint.
+CONTESTANTS = ["ikebana", "expert", "libtorch", "python", "compile", "whole"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    name: str
+    model: str
+    width: int
+    rows: int
+    steps: int  # in a round
+    rounds: int = 5  # in a launch
+    launches: int = 1  # of all contestants: where code and data lie moves small steps by percents
+    precision: str = "fp32"
+    layers: int = 3
+    heads: int = 0
+    context: int = 0
+    checkpoint: int = 0
+    accumulate: int = 1
+    clip: int = 1
+    batches: int = 4
+
+    def contestants(self):
+        """LibTorch has no checkpoint of its own."""
+        plain = not self.checkpoint and self.accumulate == 1
+        other = {"libtorch": plain, "whole": self.checkpoint and self.accumulate == 1}
+        return [c for c in CONTESTANTS if other.get(c, True)]
+
+    def words(self):
+        words = [self.precision.upper()]
+        words += ["Checkpoint<Full>"] if self.checkpoint else []
+        words += [f"Accumulate<{self.accumulate}>"] if self.accumulate > 1 else []
+        words += ["ClipGradNorm"] if self.clip else []
+        return ", ".join(words)
+
+    def options(self, folder):
+        """What a contestant is to know; when it runs is told to it later."""
+        fields = dataclasses.asdict(self) | {"folder": folder}
+        for own in ("name", "steps", "rounds", "launches"):
+            del fields[own]
+        return [word for name, value in fields.items() for word in (f"--{name}", str(value))]
+
+
+def all_rows():
+    models = [
+        Row("MLP 3x16", "mlp", 16, 32, steps=100, rounds=25, launches=4),
+        Row("MLP 3x256", "mlp", 256, 256, steps=10, rounds=15, launches=3),
+        Row("GPT 4x128", "gpt", 128, 12, steps=1, rounds=15, layers=4, heads=4, context=64),
+        Row("GPT 6x384", "gpt", 384, 8, steps=1, layers=6, heads=6, context=256),
+    ]
+    rows = [dataclasses.replace(m, precision=p) for m in models for p in ("fp32", "bf16")]
+    large = models[-1]
+    rows += [dataclasses.replace(large, precision=p, checkpoint=1) for p in ("fp32", "bf16")]
+    rows += [dataclasses.replace(models[0], clip=0)]
+    rows += [dataclasses.replace(m, precision="bf16", checkpoint=1, accumulate=4)
+             for m in models[1:3]]
+    return rows
+
+
+# What is asked of a row: its model, precision, checkpoint and accumulate; whom it is compared with;
+# that one's time over ikebana's, at least.
+BARS = [
+    (("MLP 3x16", "fp32", 0, 1), "libtorch", 1.5),
+    (("MLP 3x256", "fp32", 0, 1), "libtorch", 1.04),
+    (("GPT 4x128", "fp32", 0, 1), "libtorch", 1.06),
+    (("GPT 4x128", "bf16", 0, 1), "python", 1.4),
+    (("GPT 6x384", "fp32", 1, 1), "whole", 1 / 1.28),
+    (("GPT 6x384", "bf16", 1, 1), "whole", 1 / 1.28),
+]
