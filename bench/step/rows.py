@@ -49,8 +49,8 @@ def all_rows():
     models = [
         Row("MLP 3x16", "mlp", 16, 32, steps=100, rounds=25, launches=4),
         Row("MLP 3x256", "mlp", 256, 256, steps=10, rounds=15, launches=3),
-        Row("GPT 4x128", "gpt", 128, 12, steps=1, rounds=15, layers=4, heads=4, context=64),
-        Row("GPT 6x384", "gpt", 384, 8, steps=1, layers=6, heads=6, context=256),
+        Row("GPT 4x128", "gpt", 128, 12, steps=4, rounds=10, layers=4, heads=4, context=64),
+        Row("GPT 6x384", "gpt", 384, 8, steps=1, rounds=7, layers=6, heads=6, context=256),
     ]
     rows = [dataclasses.replace(m, precision=p) for m in models for p in ("fp32", "bf16")]
     large = models[-1]

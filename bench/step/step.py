@@ -90,8 +90,8 @@ def measure(row, result, names, args, programs):
         draw = random.Random(0)
         for _ in range(args.rounds or row.rounds):
             for name in draw.sample(names, len(names)):
-                if row.steps >= 10:
-                    running[name].run(row.steps // 10)  # its caches are warm again
+                if row.steps >= 4:
+                    running[name].run(row.steps // 4)  # its caches are warm again
                 seconds, loss = running[name].run(row.steps)
                 result.seconds.setdefault(name, []).append(seconds)
                 result.losses[name] = loss
