@@ -59,7 +59,6 @@ class FusedAdamW {
     gradients_.clear();
     for (auto& p : parameters_) p.mutable_grad().reset();
   }
-  const Tensors& parameters() const { return parameters_; }
 
  private:
   static constexpr double lr = 1e-3;
@@ -108,11 +107,10 @@ class Loop {
       loss = at::cross_entropy_loss(logits, target, {},
                                     sums_ ? at::Reduction::Sum : at::Reduction::Mean);
     }
-    Tensors seeds, inputs;
+    Tensors seeds;
     if (sums_) seeds.push_back(at::full({}, 1 / total_));
-    if (!around_) inputs = optimizer_.parameters();  // Recompute writes gradients unasked
     at::Tensor value = loss.detach();
-    torch::autograd::backward({loss}, seeds, {}, false, inputs);
+    torch::autograd::backward({loss}, seeds);
     return value;
   }
 

@@ -194,3 +194,24 @@ TEST_CASE("parameters: masters keep their memory, also where gather makes no new
   CHECK(test::same_bits(trained<Trainer<Net, Borrows, Checkpoint<Full>>>(samples()),
                         trained<Trainer<Net, Checkpoint<Full>>>(samples())));
 }
+
+TEST_CASE_TEMPLATE("parameters: a step writes gradients to no leaf but its own", Policies,
+                   std::tuple<>, std::tuple<Checkpoint<Full>>, std::tuple<Accumulate<2>>,
+                   std::tuple<Away>, std::tuple<Away, Checkpoint<Full>>) {
+  using Trainer = trainer_of<Policies>;
+  auto one = at::ones({}).requires_grad_(), other = at::ones({}).requires_grad_();
+  one.mutable_grad() = at::full({}, 7.f);
+  Net model = net();
+  Trainer trainer(model);
+  bool met = false;  // in every second step
+  model->between = [&](const at::Tensor& x) { return met ? x * one : x; };
+  for (Sample batch : samples()) {
+    met = !met;
+    if (met) batch.input = batch.input * other;
+    trainer.step(batch);
+  }
+  CHECK(one.grad().item<float>() == 7);
+  CHECK_FALSE(other.grad().defined());
+  trainer.with_full_weights(
+      [](Net& whole) { CHECK(test::same_bits(values_of(whole), trained<Trainer>(samples()))); });
+}

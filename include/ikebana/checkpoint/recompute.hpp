@@ -31,16 +31,13 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   using Again = std::function<void(const std::vector<at::Tensor>& inputs)>;
 
   /// To be made outside the frame's own scope: an outer frame is to see the inputs being saved.
-  Frame(std::string name, std::shared_ptr<torch::nn::Module> module,
-        const std::vector<at::Tensor>& inputs, c10::Device device)
-      : name_(std::move(name)),
-        module_(std::move(module)),
-        ambient_(bridge::Ambient::capture(device)),
-        state_(*module_) {
+  Frame(std::shared_ptr<const RecomputedUnit> unit, const std::vector<at::Tensor>& inputs,
+        c10::Device device)
+      : unit_(std::move(unit)), ambient_(bridge::Ambient::capture(device)), state_(*unit_->module) {
     at::Tensor token = at::empty({0}).set_requires_grad(true);
     saved_ = SaveInputs::apply(token, at::TensorList(inputs));
   }
-  void forward_ended() { state_.forward_ended(*module_); }
+  void forward_ended() { state_.forward_ended(*unit_); }
   void set_again(Again again) { again_ = std::move(again); }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
@@ -65,8 +62,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
       at::Tensor kept;
       explicit Hooks(Fill* f) : fill(f) {}
       void call_pack_hook(const at::Tensor& t) override {
-        kept = t.detach();
-        fill->frame->slots_.fill(fill->values, kept, fill->frame->name_);
+        kept = t.tensor_data();  // shares memory and version, and no history
+        fill->frame->slots_.fill(fill->values, kept, fill->frame->unit_->name);
         if (fill->values.size() == fill->frame->slots_.size()) throw Full{};
       }
       at::Tensor call_unpack_hook() override { return kept; }
@@ -88,22 +85,22 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   };
 
   at::Tensor unpack(std::size_t slot) {
-    std::lock_guard lock(mutex_);
-    slots_.check(slot, name_);
     int task = torch::autograd::get_current_graph_task_id();
+    if (at::Tensor t = slots_.get(task, slot, unit_->name); t.defined()) return t;
+    std::lock_guard lock(mutex_);
     if (!slots_.filled(task)) recompute(task);
-    return slots_.get(task, slot, name_);
+    return slots_.get(task, slot, unit_->name);
   }
   void recompute(int task) {
     auto node = saved_.grad_fn();
     auto inputs =
         static_cast<torch::autograd::CppNode<SaveInputs>*>(node.get())->ctx_.get_saved_variables();
-    if (state_.changed()) Slots::changed(name_);
+    if (state_.changed()) Slots::changed(unit_->name);
     Fill fill(this);
     {
       at::AutoGradMode grad(true);
       RecomputingScope scope;
-      KeepBuffers buffers(*module_);
+      KeepBuffers buffers(*unit_->module);
       state_.put_back();
       bridge::Ambient::Replay replay(ambient_, /*weight_cache=*/false);
       bridge::AutocastNesting nesting;
@@ -113,15 +110,14 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
       } catch (const Fill::Full&) {
       }
     }
-    slots_.accept(task, std::move(fill.values), name_);
+    slots_.accept(task, std::move(fill.values), unit_->name);
     if (task >= 0)
       torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this(), task] {
         if (auto frame = weak.lock()) frame->slots_.forget(task);
       });
   }
 
-  std::string name_;
-  std::shared_ptr<torch::nn::Module> module_;
+  std::shared_ptr<const RecomputedUnit> unit_;
   bridge::Ambient ambient_;
   UnitState state_;
   at::Tensor saved_;
@@ -133,12 +129,12 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
 /// `body(args...)` with nothing kept for backward but the tensors in `args`. `owned` is a copy of
 /// `body` that may be called later. Bitwise equal to a call without it.
 template <class Body, class Owned, class... Args>
-auto recompute_in_backward(const std::string& name, std::shared_ptr<torch::nn::Module> module,
-                           c10::Device device, const Body& body, Owned owned, Args&&... args) {
+auto recompute_in_backward(std::shared_ptr<const RecomputedUnit> unit, c10::Device device,
+                           const Body& body, Owned owned, Args&&... args) {
   std::tuple<std::decay_t<Args>...> kept(copied(std::forward<Args>(args))...);
   auto others = std::as_const(kept);
   auto inputs = take_tensors(others);  // a closure that held them would undo it all
-  auto frame = std::make_shared<Frame>(name, std::move(module), inputs, device);
+  auto frame = std::make_shared<Frame>(std::move(unit), inputs, device);
   // Before forward: it may ask for a gradient itself, and then a part of it is computed again
   // already.
   frame->set_again(

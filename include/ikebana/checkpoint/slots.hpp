@@ -14,17 +14,14 @@ class Slots {
  public:
   /// In forward: remembers what a tensor looked like, not the tensor.
   std::size_t add(const at::Tensor& t) {
-    looks_.push_back({t.sizes().vec(), t.scalar_type(), Version(t)});
+    looks_.push_back({c10::DimVector(t.sizes()), t.scalar_type(), Version(t)});
     return looks_.size() - 1;
   }
   std::size_t size() const { return looks_.size(); }
-  /// Throws BadRecompute where a tensor was changed in place after forward saved it.
-  void check(std::size_t slot, const std::string& unit) const {
-    if (looks_.at(slot).version.changed()) changed(unit);
-  }
 
   /// In recompute: the next value. Throws BadRecompute where forward saw another tensor there.
   void fill(std::vector<at::Tensor>& values, const at::Tensor& t, const std::string& unit) const {
+    if (values.empty()) values.reserve(looks_.size());
     const Look& look = looks_.at(values.size());
     if (t.sizes() != look.sizes || t.scalar_type() != look.type)
       throw BadRecompute(
@@ -41,7 +38,11 @@ class Slots {
                          std::to_string(looks_.size()) +
                          ". The unit's forward must do the same each time.");
     std::vector<Value> values;
-    for (auto& t : tensors) values.push_back({t, Version(t)});
+    values.reserve(tensors.size());
+    for (auto& t : tensors) {
+      Version version(t);
+      values.push_back({std::move(t), std::move(version)});
+    }
     std::lock_guard lock(mutex_);
     filled_[task] = std::move(values);
   }
@@ -49,9 +50,14 @@ class Slots {
     std::lock_guard lock(mutex_);
     return filled_.count(task) != 0;
   }
+  /// Undefined where this backward has filled nothing yet. Throws BadRecompute where the tensor was
+  /// changed in place after forward, or recompute, saved it.
   at::Tensor get(int task, std::size_t slot, const std::string& unit) {
+    if (looks_.at(slot).version.changed()) changed(unit);
     std::lock_guard lock(mutex_);
-    const Value& value = filled_.at(task).at(slot);
+    auto found = filled_.find(task);
+    if (found == filled_.end()) return {};
+    const Value& value = found->second.at(slot);
     if (value.version.changed()) changed(unit);
     return value.tensor;
   }
@@ -74,7 +80,7 @@ class Slots {
 
  private:
   struct Look {
-    std::vector<std::int64_t> sizes;
+    c10::DimVector sizes;
     at::ScalarType type;
     Version version;
   };

@@ -3,6 +3,8 @@
 // whether parameters are still those that forward computed with.
 #include <algorithm>
 #include <ikebana/detail/torch.hpp>
+#include <memory>
+#include <string>
 #include <vector>
 
 namespace ikebana::detail {
@@ -54,16 +56,25 @@ class BufferValues {
   std::vector<Value> values_;
 };
 
+/// A unit as recompute knows it. Its parameters are found once; a module may register a buffer at
+/// any time.
+struct RecomputedUnit {
+  std::string name;
+  std::shared_ptr<torch::nn::Module> module;
+  std::vector<at::Tensor> parameters = module->parameters();
+};
+
 /// A unit around one forward: what its buffers held before, where forward changes them, and the
 /// versions of all else that it computes with.
 class UnitState {
  public:
   explicit UnitState(const torch::nn::Module& module) : before_(module) {}
 
-  void forward_ended(const torch::nn::Module& module) {
+  void forward_ended(const RecomputedUnit& unit) {
     before_.forget_unchanged();
-    for (const auto& p : module.parameters()) others_.emplace_back(p);
-    for (const auto& b : module.buffers())
+    others_.reserve(unit.parameters.size());
+    for (const auto& p : unit.parameters) others_.emplace_back(p);
+    for (const auto& b : unit.module->buffers())
       if (!before_.has(b)) others_.emplace_back(b);
   }
   /// True where somebody changed in place what a recompute would compute with.

@@ -1,6 +1,7 @@
 #pragma once
 // Parameters that rest where they compute: the master is the parameter, and nothing is moved.
 #include <ikebana/hooks.hpp>
+#include <ikebana/parameters/leaves.hpp>
 #include <ikebana/parameters/unit_backward.hpp>
 
 namespace ikebana {
@@ -31,15 +32,7 @@ class Resident {
   decltype(auto) around_model(const Unit&, Next&& next) {
     return next();
   }
-  /// Gradients of this trainer's parameters and of no others; of those that require one now.
-  void backward(const Roots& roots) {
-    std::size_t n = 0;
-    bool same = true;  // a user may freeze one parameter and thaw another between steps
-    for (const auto& p : masters_.values)
-      if (p.requires_grad()) same = n < trained_.size() && trained_[n].is_same(p) && same, ++n;
-    if (!same || n != trained_.size()) choose_trained();
-    torch::autograd::backward(roots.sums, roots.seeds, {}, false, trained_);
-  }
+  void backward(const Roots& roots) { leaves_.backward(roots, masters_.values); }
   void publish() noexcept {}
   void abort() noexcept {}
   template <class F>
@@ -53,15 +46,9 @@ class Resident {
   }
 
  private:
-  void choose_trained() {
-    trained_.clear();
-    for (const auto& p : masters_.values)
-      if (p.requires_grad()) trained_.push_back(p);
-  }
-
   std::shared_ptr<Mechanisms*> alive_;  // what graphs hold weakly
   Masters masters_;
-  Tensors trained_;
+  Leaves leaves_;
 };
 
 }  // namespace ikebana

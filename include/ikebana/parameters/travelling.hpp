@@ -2,6 +2,7 @@
 // Parameters that rest elsewhere: masters on another device, in another type, or in slices. A
 // unit's working copy exists while the unit computes, forward and backward. One autograd node a
 // unit moves them: its forward gathers, its backward brings the gradients home.
+#include <ikebana/parameters/leaves.hpp>
 #include <ikebana/parameters/resting.hpp>
 #include <ikebana/parameters/unit_backward.hpp>
 
@@ -66,7 +67,7 @@ class Travelling {
     return next();
   }
   void backward(const Roots& roots) {
-    torch::autograd::backward(roots.sums, roots.seeds, {}, false, masters_.values);
+    leaves_.backward(roots, masters_.values);
     root_.reset();
     differentiated_.clear();
   }
@@ -211,6 +212,7 @@ class Travelling {
   Mechanisms& mechanisms_;
   std::deque<Resting> units_;
   Masters masters_;
+  Leaves leaves_;
   std::optional<Held> root_;
   std::deque<Held> differentiated_;  // a backward inside the loss (create_graph) uses them again
 };
