@@ -13,6 +13,8 @@
 
 /// Heap allocations so far, where a library that counts them is loaded before the program's own.
 extern "C" [[gnu::weak]] long heap_allocations();
+/// Before steps are timed, where that library wants to know.
+extern "C" [[gnu::weak]] void start_counting();
 /// What a profiler is told to count.
 extern "C" [[gnu::noinline]] inline double timed_steps(const std::function<double(long)>& steps,
                                                        long count) {
@@ -58,6 +60,7 @@ inline int serve(const Setting& setting, const Contestant& contestant) {
       std::fflush(stdout);
       continue;
     }
+    if (start_counting) start_counting();
     long before = allocations();
     double seconds = timed_steps(steps, count);
     long allocated = allocations() - before;

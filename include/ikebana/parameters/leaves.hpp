@@ -1,40 +1,33 @@
 #pragma once
 // Whose gradients a backward pass writes: those of one trainer's masters, and nobody else's.
 #include <ikebana/parameters/gradients.hpp>
+#include <typeinfo>
 
 namespace ikebana {
 
-/// The leaves that a trainer's backward passes accumulate into.
+/// The leaves that one trainer's backward passes write gradients to.
 class Leaves {
  public:
-  /// Gradients of those of `masters` that require one now and of no other tensor, whoever else had
-  /// a part in the loss. Costs a walk over the graph, some ten nanoseconds a node. Autograd is told
-  /// the leaves where the walk met a foreign one only: it then looks up each node several times.
-  void backward(const Roots& roots, const std::vector<at::Tensor>& masters) {
-    if (!are_those_of(masters)) take(masters);
-    if (are_all_of(roots)) torch::autograd::backward(roots.sums, roots.seeds);
-    else if (!leaves_.empty())
-      torch::autograd::backward(roots.sums, roots.seeds, {}, false, leaves_);
+  explicit Leaves(std::vector<at::Tensor> masters) : masters_(std::move(masters)) {
+    for (const auto& t : masters_) ours_.insert(t.unsafeGetTensorImpl());
+  }
+
+  /// Writes gradients to those masters that require one now and to no other tensor, whoever else
+  /// had a part in the loss. Costs a walk over the graph, some nanoseconds a node. Only where that
+  /// met a foreign leaf is autograd told the leaves: it then looks up each node again and again.
+  void backward(const Roots& roots) {
+    if (reaches_ours_only(roots)) return torch::autograd::backward(roots.sums, roots.seeds);
+    std::vector<at::Tensor> leaves;
+    for (const auto& t : masters_)
+      if (t.requires_grad()) leaves.push_back(t);
+    if (!leaves.empty()) torch::autograd::backward(roots.sums, roots.seeds, {}, false, leaves);
   }
 
  private:
   using Node = torch::autograd::Node;
+  using AccumulateGrad = torch::autograd::AccumulateGrad;
 
-  /// A user may freeze one parameter and thaw another between steps.
-  bool are_those_of(const std::vector<at::Tensor>& masters) const {
-    std::size_t n = 0;
-    for (const auto& t : masters)
-      if (t.requires_grad() && (n == leaves_.size() || !leaves_[n++].is_same(t))) return false;
-    return n == leaves_.size();
-  }
-  void take(const std::vector<at::Tensor>& masters) {
-    leaves_.clear(), known_.clear();
-    for (const auto& t : masters)
-      if (t.requires_grad()) leaves_.push_back(t), known_.insert(t.unsafeGetTensorImpl());
-  }
-
-  /// True where a backward pass from the roots reaches no leaf but these.
-  bool are_all_of(const Roots& roots) {
+  bool reaches_ours_only(const Roots& roots) {
     met_.clear(), ahead_.clear();
     for (const auto& sum : roots.sums)
       if (!go(torch::autograd::impl::gradient_edge(sum))) return false;
@@ -46,21 +39,24 @@ class Leaves {
     }
     return true;
   }
-  /// False at a foreign leaf.
+  /// False where the graph ends in what is not ours.
   bool go(const torch::autograd::Edge& edge) {
     const Node* node = edge.function.get();
-    if (!node || !met_.insert(node).second) return true;
-    if (!node->next_edges().empty()) {
-      ahead_.push_back(node);
-      return true;
-    }
-    const auto* leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(node);
-    return !leaf || known_.count(leaf->variable.unsafeGetTensorImpl()) != 0;
+    if (!node) return true;
+    if (node->next_edges().empty()) return is_ours(*node);
+    bool once = edge.function.use_count() == 1;  // no other edge leads to it
+    if (once || met_.insert(node).second) ahead_.push_back(node);
+    return true;
+  }
+  bool is_ours(const Node& end) const {
+    if (typeid(end) != typeid(AccumulateGrad)) return false;
+    const auto& leaf = static_cast<const AccumulateGrad&>(end).variable;
+    return leaf.requires_grad() && ours_.count(leaf.unsafeGetTensorImpl()) != 0;
   }
 
-  std::vector<at::Tensor> leaves_;
-  ska::flat_hash_set<const c10::TensorImpl*> known_;
-  ska::flat_hash_set<const Node*> met_;  // kept, as `ahead_`, for their memory
+  std::vector<at::Tensor> masters_;
+  ska::flat_hash_set<const c10::TensorImpl*> ours_;
+  ska::flat_hash_set<const Node*> met_;  // kept, as `ahead_`, for its memory
   std::vector<const Node*> ahead_;
 };
 
