@@ -52,7 +52,8 @@ class Program:
         out = f"{self.folder}/{self.name}"
         self.ask("run 5\nrun 10\n", [
             "valgrind", "--tool=callgrind", "--instr-atstart=no", "--collect-atstart=no",
-            "--toggle-collect=timed_steps", "--dump-after=timed_steps", f"--callgrind-out-file={out}"])
+            "--toggle-collect=timed_steps", "--dump-after=timed_steps",
+            f"--callgrind-out-file={out}"])
         return int(re.search(r"^(?:totals|summary): (\d+)", Path(f"{out}.2").read_text(),
                              re.MULTILINE).group(1))
 

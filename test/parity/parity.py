@@ -1,10 +1,11 @@
-"""Trains a row of the suite in C++ and in Python and compares losses and final weights.
+"""Trains rows of the suite in C++ and in Python and compares losses and final weights.
 
-Usage: parity.py PROGRAM FOLDER ROW. Exits 1 with a line for whatever does not agree. So that no row
-passes for nothing, a twin with a wrong learning rate is trained as well, and must not agree.
+Usage: parity.py PROGRAM FOLDER ROW... Exits 1 with a line for whatever does not agree. So that no
+row passes for nothing, a twin with a wrong learning rate is trained as well, and must not agree.
 """
 
 import json
+import multiprocessing
 import pathlib
 import subprocess
 import sys
@@ -96,7 +97,7 @@ class Row:
         return lines + ([f"weights are {far:.3g} apart"] if losses and not far <= weights else [])
 
 
-def main(program, folder, name):
+def check(program, folder, name):
     path = pathlib.Path(folder) / f"{name}.safetensors"
     if subprocess.run([program, name, path]).returncode:
         sys.exit(f"parity: {program} could not train {name}")
@@ -115,6 +116,17 @@ def main(program, folder, name):
     if not row.disagreements(astray):
         wrong.append("a twin with another learning rate agrees as well, so this row shows nothing")
     sys.exit("\n".join(f"{name}: {line}" for line in wrong) or 0)
+
+
+def main(program, folder, *names):
+    """Each row in a copy of this process, which has loaded torch: a twin may change its classes."""
+    copies, failed = multiprocessing.get_context("fork"), []
+    for name in names:
+        child = copies.Process(target=check, args=(program, folder, name))
+        child.start()
+        child.join()
+        failed += [name] if child.exitcode else []
+    sys.exit(f"parity: of {len(names)} rows failed {', '.join(failed)}" if failed else 0)
 
 
 if __name__ == "__main__":

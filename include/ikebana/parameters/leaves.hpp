@@ -8,7 +8,9 @@ namespace ikebana {
 /// The leaves that one trainer's backward passes write gradients to.
 class Leaves {
  public:
-  explicit Leaves(std::vector<at::Tensor> masters) : masters_(std::move(masters)) {
+  /// Once, before the first backward.
+  void own(std::vector<at::Tensor> masters) {
+    masters_ = std::move(masters);
     for (const auto& t : masters_) ours_.insert(t.unsafeGetTensorImpl());
   }
 

@@ -18,7 +18,7 @@ class Resident {
       masters_.names.insert(masters_.names.end(), unit.names.begin(), unit.names.end());
       masters_.values.insert(masters_.values.end(), unit.parameters.begin(), unit.parameters.end());
     }
-    leaves_.emplace(masters_.values);
+    leaves_.own(masters_.values);
   }
 
   const Masters& masters() const { return masters_; }
@@ -33,7 +33,7 @@ class Resident {
   decltype(auto) around_model(const Unit&, Next&& next) {
     return next();
   }
-  void backward(const Roots& roots) { leaves_->backward(roots); }
+  void backward(const Roots& roots) { leaves_.backward(roots); }
   void publish() noexcept {}
   void abort() noexcept {}
   template <class F>
@@ -49,7 +49,7 @@ class Resident {
  private:
   std::shared_ptr<Mechanisms*> alive_;  // what graphs hold weakly
   Masters masters_;
-  std::optional<Leaves> leaves_;
+  Leaves leaves_;
 };
 
 }  // namespace ikebana

@@ -25,7 +25,7 @@ class Travelling {
         masters_.values.push_back(resting.masters[i]);
       }
     }
-    leaves_.emplace(masters_.values);
+    leaves_.own(masters_.values);
     try {  // all masters are made: only now are parameters emptied
       for (auto& resting : units_) {
         resting.release();
@@ -68,7 +68,7 @@ class Travelling {
     return next();
   }
   void backward(const Roots& roots) {
-    leaves_->backward(roots);
+    leaves_.backward(roots);
     root_.reset();
     differentiated_.clear();
   }
@@ -213,7 +213,7 @@ class Travelling {
   Mechanisms& mechanisms_;
   std::deque<Resting> units_;
   Masters masters_;
-  std::optional<Leaves> leaves_;
+  Leaves leaves_;
   std::optional<Held> root_;
   std::deque<Held> differentiated_;  // a backward inside the loss (create_graph) uses them again
 };
