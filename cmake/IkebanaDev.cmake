@@ -33,3 +33,21 @@ target_include_directories(ikebana_examples INTERFACE ${PROJECT_SOURCE_DIR}/exam
 target_link_libraries(ikebana_examples INTERFACE ikebana_dev)
 set(folders $<TARGET_PROPERTY:ikebana::libtorch,INTERFACE_INCLUDE_DIRECTORIES>)
 target_compile_definitions(ikebana_examples INTERFACE IKEBANA_INCLUDE_PATH="$<JOIN:${folders},:>")
+
+# A program that users look at or that is timed: optimised whatever the build. Beside the tests they
+# are many, so LibTorch is parsed once for all; otherwise each is built as a user would build it.
+if(IKEBANA_BUILD_TESTS)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/program_pch.cpp CONTENT "")
+  add_library(ikebana_program_pch OBJECT EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/program_pch.cpp)
+  target_link_libraries(ikebana_program_pch PRIVATE ikebana_examples)
+  target_compile_options(ikebana_program_pch PRIVATE -O2)
+  target_precompile_headers(ikebana_program_pch PRIVATE <torch/torch.h>)
+endif()
+function(ikebana_add_program name source)
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE ikebana_examples)
+  target_compile_options(${name} PRIVATE -O2)
+  if(IKEBANA_BUILD_TESTS)
+    target_precompile_headers(${name} REUSE_FROM ikebana_program_pch)
+  endif()
+endfunction()

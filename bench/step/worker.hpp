@@ -2,6 +2,7 @@
 // A contestant as a program, told what to do by its input and ending with it. `run <steps>`:
 // answers with the seconds they took, the loss of the last one and the allocations on the heap.
 // `operators <steps>`: with the names of all operators that they called, forward and backward.
+// `count 1`: from now on a profiler is to count.
 #include <ATen/record_function.h>
 
 #include <chrono>
@@ -13,7 +14,7 @@
 
 /// Heap allocations so far, where a library that counts them is loaded before the program's own.
 extern "C" [[gnu::weak]] long heap_allocations();
-/// Before steps are timed, where that library wants to know.
+/// In that library, too.
 extern "C" [[gnu::weak]] void start_counting();
 /// What a profiler is told to count.
 extern "C" [[gnu::noinline]] inline double timed_steps(const std::function<double(long)>& steps,
@@ -55,12 +56,15 @@ inline int serve(const Setting& setting, const Contestant& contestant) {
   auto allocations = [] { return heap_allocations ? heap_allocations() : 0; };
   std::string word;
   for (long count; std::cin >> word >> count;) {
+    if (word == "count") {
+      if (start_counting) start_counting();
+      continue;
+    }
     if (word == "operators") {
       std::puts(operators_of([&] { steps(count); }).c_str());
       std::fflush(stdout);
       continue;
     }
-    if (start_counting) start_counting();
     long before = allocations();
     double seconds = timed_steps(steps, count);
     long allocated = allocations() - before;

@@ -50,11 +50,11 @@ class Program:
     def ten_steps(self):
         """Their instructions, after five steps in which memory and caches settle."""
         out = f"{self.folder}/{self.name}"
-        self.ask("run 5\nrun 10\n", [
+        self.ask("run 5\ncount 1\nrun 10\n", [
             "valgrind", "--tool=callgrind", "--instr-atstart=no", "--collect-atstart=no",
             "--toggle-collect=timed_steps", "--dump-after=timed_steps",
             f"--callgrind-out-file={out}"])
-        return int(re.search(r"^(?:totals|summary): (\d+)", Path(f"{out}.2").read_text(),
+        return int(re.search(r"^(?:totals|summary): (\d+)", Path(f"{out}.1").read_text(),
                              re.MULTILINE).group(1))
 
     def run(self):
