@@ -34,14 +34,20 @@ target_link_libraries(ikebana_examples INTERFACE ikebana_dev)
 set(folders $<TARGET_PROPERTY:ikebana::libtorch,INTERFACE_INCLUDE_DIRECTORIES>)
 target_compile_definitions(ikebana_examples INTERFACE IKEBANA_INCLUDE_PATH="$<JOIN:${folders},:>")
 
+# ikebana_add_pch(<name> <library> <options>...): LibTorch parsed once for all who reuse it; the
+# object exists only to own the precompiled header.
+function(ikebana_add_pch name library)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${name}.cpp CONTENT "")
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/${name}.cpp)
+  target_link_libraries(${name} PRIVATE ${library})
+  target_compile_options(${name} PRIVATE ${ARGN})
+  target_precompile_headers(${name} PRIVATE <torch/torch.h>)
+endfunction()
+
 # A program that users look at or that is timed: optimised whatever the build. Beside the tests they
-# are many, so LibTorch is parsed once for all; otherwise each is built as a user would build it.
+# are many and share a precompiled header; otherwise each is built as a user would build it.
 if(IKEBANA_BUILD_TESTS)
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/program_pch.cpp CONTENT "")
-  add_library(ikebana_program_pch OBJECT EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/program_pch.cpp)
-  target_link_libraries(ikebana_program_pch PRIVATE ikebana_examples)
-  target_compile_options(ikebana_program_pch PRIVATE -O2)
-  target_precompile_headers(ikebana_program_pch PRIVATE <torch/torch.h>)
+  ikebana_add_pch(ikebana_program_pch ikebana_examples -O2)
 endif()
 function(ikebana_add_program name source)
   add_executable(${name} ${source})

@@ -8,11 +8,7 @@ set(IKEBANA_TEST_THREADS 2 CACHE STRING "OMP_NUM_THREADS of the tests")
 mark_as_advanced(IKEBANA_TEST_THREADS)
 set(IKEBANA_TEST_TIMEOUT 300)
 
-# LibTorch is parsed once for all tests; the object exists only to own the precompiled header.
-file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/shared_pch.cpp CONTENT "")
-add_library(ikebana_test_pch OBJECT ${CMAKE_CURRENT_BINARY_DIR}/shared_pch.cpp)
-target_link_libraries(ikebana_test_pch PRIVATE ikebana_dev)
-target_precompile_headers(ikebana_test_pch PRIVATE <torch/torch.h>)
+ikebana_add_pch(ikebana_test_pch ikebana_dev)
 
 # ctest's list of cases is a CMake list: `;` or a lone bracket in a name makes fragments of it,
 # which match no case and pass.

@@ -14,7 +14,7 @@
 
 /// Heap allocations so far, where a library that counts them is loaded before the program's own.
 extern "C" [[gnu::weak]] long heap_allocations();
-/// In that library, too.
+/// In that library, too: from now on callgrind is to count.
 extern "C" [[gnu::weak]] void start_counting();
 /// What a profiler is told to count.
 extern "C" [[gnu::noinline]] inline double timed_steps(const std::function<double(long)>& steps,

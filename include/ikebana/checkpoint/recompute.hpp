@@ -70,7 +70,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     };
     Frame* frame;
     std::vector<at::Tensor> values;
-    explicit Fill(Frame* f) : frame(f) {}
+    explicit Fill(Frame* f) : frame(f) { values.reserve(f->slots_.size()); }
     std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
       return std::make_unique<Hooks>(this);
     }

@@ -21,7 +21,6 @@ class Slots {
 
   /// In recompute: the next value. Throws BadRecompute where forward saw another tensor there.
   void fill(std::vector<at::Tensor>& values, const at::Tensor& t, const std::string& unit) const {
-    if (values.empty()) values.reserve(looks_.size());
     const Look& look = looks_.at(values.size());
     if (t.sizes() != look.sizes || t.scalar_type() != look.type)
       throw BadRecompute(
