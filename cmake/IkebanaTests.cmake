@@ -8,7 +8,14 @@ set(IKEBANA_TEST_THREADS 2 CACHE STRING "OMP_NUM_THREADS of the tests")
 mark_as_advanced(IKEBANA_TEST_THREADS)
 set(IKEBANA_TEST_TIMEOUT 300)
 
-ikebana_add_pch(ikebana_test_pch ikebana_dev)
+# g++ instantiates what LibTorch's inline functions use anew in every unit, precompiled or not, for
+# 10 s; so files are compiled by fours, each with a namespace of its own.
+set(IKEBANA_TEST_BATCH 4 CACHE STRING "How many of a test's files are compiled as one")
+mark_as_advanced(IKEBANA_TEST_BATCH)
+
+add_library(ikebana_test_main OBJECT ${PROJECT_SOURCE_DIR}/test/main.cpp)
+target_link_libraries(ikebana_test_main PUBLIC doctest::doctest)
+target_compile_features(ikebana_test_main PUBLIC cxx_std_20)
 
 # ctest's list of cases is a CMake list: `;` or a lone bracket in a name makes fragments of it,
 # which match no case and pass.
@@ -28,14 +35,16 @@ function(ikebana_test_environment)
 endfunction()
 
 function(ikebana_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
   foreach(file IN LISTS arg_SOURCES)
     cmake_path(ABSOLUTE_PATH file)
     ikebana_check_test_names(${file})
   endforeach()
-  add_executable(${name} ${arg_SOURCES} ${PROJECT_SOURCE_DIR}/test/main.cpp)
+  add_executable(${name} ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ON
+                        UNITY_BUILD_BATCH_SIZE ${IKEBANA_TEST_BATCH})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/test)
-  target_link_libraries(${name} PRIVATE ikebana_dev doctest::doctest ${arg_LIBRARIES})
+  target_link_libraries(${name} PRIVATE ikebana_dev ikebana_test_main)
   target_precompile_headers(${name} REUSE_FROM ikebana_test_pch)
   doctest_discover_tests(${name} TEST_PREFIX "${name}: "
     PROPERTIES TIMEOUT ${IKEBANA_TEST_TIMEOUT} ENVIRONMENT OMP_NUM_THREADS=${IKEBANA_TEST_THREADS})

@@ -1,2 +1,2 @@
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
-#include "test.hpp"
+#include <doctest/doctest.h>

@@ -11,11 +11,10 @@
 #include "autocast_state.hpp"
 
 using namespace ikebana;
-using test::depth, test::State;
+
+namespace test::ambient {
+
 namespace autocast = at::autocast;
-
-namespace {
-
 const c10::Device cpu(c10::kCPU);
 
 at::Tensor dropped() { return torch::dropout(torch::ones({64, 64}), 0.5, true); }
@@ -27,8 +26,6 @@ struct DeviceOnPaper : at::PrivateUse1HooksInterface {
   bool hasPrimaryContext(c10::DeviceIndex) const override { return false; }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override { return generator; }
 };
-
-}  // namespace
 
 TEST_CASE("ambient: a replay draws the same numbers, and the sequence outside goes on untouched") {
   for (bool weight_cache : {false, true}) {
@@ -194,3 +191,5 @@ TEST_CASE("ambient: captures on several threads keep their own autocast") {
   for (auto& thread : running) thread.join();
   for (int count : right) CHECK(count == 50);
 }
+
+}  // namespace test::ambient

@@ -5,11 +5,10 @@
 #include "autocast_state.hpp"
 
 using namespace ikebana;
-using test::depth, test::State;
+
+namespace test::autocast_scope {
+
 namespace autocast = at::autocast;
-
-namespace {
-
 const c10::Device cpu(c10::kCPU);
 
 /// Whether the cast of `weight` was kept from an earlier use: the same tensor comes out again.
@@ -17,8 +16,6 @@ bool cached(const at::Tensor& weight) {
   return autocast::cached_cast(at::kBFloat16, weight, c10::kCPU)
       .is_same(autocast::cached_cast(at::kBFloat16, weight, c10::kCPU));
 }
-
-}  // namespace
 
 TEST_CASE("ambient: autocast scopes nest, and the last one out clears the cache and restores") {
   const State plain;
@@ -88,3 +85,5 @@ TEST_CASE("ambient: a device type without autocast is refused, and nothing has c
   CHECK(State() == plain);
   CHECK(depth() == 0);
 }
+
+}  // namespace test::autocast_scope

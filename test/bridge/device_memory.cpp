@@ -6,6 +6,8 @@
 
 using namespace ikebana;
 
+namespace test::device_memory {
+
 #if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 9
 
 TEST_CASE("memory: an accelerator is refused by name, with the LibTorch that counts its memory") {
@@ -19,8 +21,6 @@ TEST_CASE("memory: an accelerator is refused by name, with the LibTorch that cou
 #else
 
 static_assert(bridge::has_device_statistics);
-
-namespace {
 
 /// An accelerator's allocator without an accelerator: its statistics are set by hand.
 struct DeviceOnPaper : c10::DeviceAllocator {
@@ -40,8 +40,6 @@ struct DeviceOnPaper : c10::DeviceAllocator {
   c10::DataPtr allocate(std::size_t) override { return {}; }
   void copy_data(void*, const void*, std::size_t) const override {}
 };
-
-}  // namespace
 
 TEST_CASE("memory: an accelerator's own statistics are read, and each counter keeps its peak") {
   static DeviceOnPaper allocator;
@@ -69,3 +67,5 @@ TEST_CASE("memory: an accelerator's own statistics are read, and each counter ke
 }
 
 #endif
+
+}  // namespace test::device_memory

@@ -8,8 +8,7 @@
 
 using namespace ikebana;
 
-namespace {
-
+namespace test::gradients {
 at::Tensor leaf() { return torch::randn({3}).requires_grad_(); }
 void backward(const at::Tensor& t) { (t * t).sum().backward(); }
 auto& slot(const at::Tensor& t) { return torch::autograd::impl::post_acc_grad_hooks(t); }
@@ -33,8 +32,6 @@ struct Logged {
     return log;
   }
 };
-
-}  // namespace
 
 TEST_CASE("gradients: a hook runs once a backward pass, after the whole gradient is there") {
   auto t = leaf();
@@ -185,3 +182,5 @@ TEST_CASE("gradients: what can have no gradient is refused") {
     CHECK(test::contains(said, "not a leaf that requires a gradient"));
   }
 }
+
+}  // namespace test::gradients

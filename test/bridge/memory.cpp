@@ -9,8 +9,7 @@
 
 using namespace ikebana;
 
-namespace {
-
+namespace test::memory {
 const c10::Device cpu(c10::kCPU);
 at::Tensor bytes(int64_t count) { return torch::empty({count}, torch::kUInt8); }
 
@@ -21,8 +20,6 @@ struct Since {
   int64_t now() const { return counter.now() - start; }
   int64_t peak() const { return counter.peak() - start; }
 };
-
-}  // namespace
 
 TEST_CASE("memory: exactly the bytes that were asked for are counted, and given back") {
   Since since;
@@ -200,3 +197,5 @@ TEST_CASE("version: the oldest LibTorch that is supported, or a newer one") {
   bridge::NodePointer node = torch::ones({1}).requires_grad_().exp().grad_fn();
   CHECK(node->num_inputs() == 1);
 }
+
+}  // namespace test::memory

@@ -9,10 +9,8 @@
 #include "recorder.hpp"
 
 using namespace ikebana;
-using test::leaf, test::Recorder;
 
-namespace {
-
+namespace test::saved_tensors {
 struct Net {
   torch::nn::Sequential layers{
       torch::nn::Linear(8, 16), torch::nn::LayerNorm(torch::nn::LayerNormOptions({16})),
@@ -52,8 +50,6 @@ struct ForeignEngine : torch::autograd::Engine {
     return engine;
   }
 };
-
-}  // namespace
 
 TEST_CASE("saved tensors: hooks see each saved tensor and change no bit") {
   Net net;
@@ -233,3 +229,5 @@ TEST_CASE("saved tensors: after another engine is gone, hooks answer again") {
   auto kept = leaf({3}).exp();
   CHECK(recorder.packed == 1);
 }
+
+}  // namespace test::saved_tensors

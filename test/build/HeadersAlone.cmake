@@ -42,6 +42,7 @@ foreach(header IN LISTS headers)
     COMMENT "${header} alone" VERBATIM)
   list(APPEND checked ${output})
 endforeach()
+add_custom_target(headers_alone_pch ALL DEPENDS ${precompiled})
 add_custom_target(headers_alone DEPENDS ${checked})
 
 cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)

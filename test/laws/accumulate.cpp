@@ -3,10 +3,8 @@
 
 #include "laws.hpp"
 
-using namespace laws;
-
-namespace {
-
+namespace laws::accumulate {
+namespace laws::accumulate {
 constexpr std::int64_t width = 6, classes = 4, steps = 3;
 
 torch::nn::Sequential net() {
@@ -161,8 +159,6 @@ void terms_equal_one_batch(bool unequal) {
         doctest::Approx(expected.template item<double>()).epsilon(1e-12));
 }
 
-}  // namespace
-
 TEST_CASE("microbatches equal one big batch, counts known before backward") {
   for (const auto& what : targets()) {
     INFO(what.name);
@@ -233,3 +229,7 @@ TEST_CASE("a count that lies is an error at the first step") {
     CHECK_NOTHROW(trainer.step(batch));
   }
 }
+
+}  // namespace laws::accumulate
+
+}  // namespace laws::accumulate

@@ -4,10 +4,8 @@
 
 #include "zoo.hpp"
 
-using namespace laws;
-
-namespace {
-
+namespace laws::checkpoint {
+namespace laws::checkpoint {
 template <class F>
 void each_kind(F&& f) {
   for (int k = 0; k < static_cast<int>(Kind::count); ++k) {
@@ -46,8 +44,6 @@ Trace by_objective(Model model) {
                  class_batches(3, 6, width, classes));
 }
 
-}  // namespace
-
 TEST_CASE("checkpoint changes no bit in any precision, whatever a unit does") {
   Precisions::each([]<class Number>(const std::string& number) {
     Checkpoints::each([&]<class Word>(const std::string& word) {
@@ -82,3 +78,7 @@ TEST_CASE("checkpoint changes no bit of a Sequential and of a whole model as one
     CHECK(test::same_bits(by_objective<Word>(whole()), one));
   });
 }
+
+}  // namespace laws::checkpoint
+
+}  // namespace laws::checkpoint

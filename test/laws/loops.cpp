@@ -4,10 +4,8 @@
 
 #include "nets.hpp"
 
-using namespace laws;
-
-namespace {
-
+namespace laws::loops {
+namespace laws::loops {
 using Words = Choices<Checkpoint<Off>, Checkpoint<Full>>;
 
 /// One hand-written step on a sum over `count` items.
@@ -49,8 +47,6 @@ template <class Make, class Data>
 void goes_on(Make&& make, const Data& data) {
   for (std::size_t k = 0; k < data.size(); ++k) goes_on_after(k, make, data);
 }
-
-}  // namespace
 
 TEST_CASE("two trainers on one graph equal the loop written by hand") {
   Words::each([]<class Word>(const std::string& word) {
@@ -248,3 +244,7 @@ TEST_CASE("a state that does not fit throws and changes nothing") {
   CHECK(same_state(good, trainer.state()));
   CHECK_NOTHROW(trainer.step(data[2]));
 }
+
+}  // namespace laws::loops
+
+}  // namespace laws::loops

@@ -7,10 +7,8 @@
 #include "laws.hpp"
 #include "shapes.hpp"
 
-using namespace laws;
-
-namespace {
-
+namespace laws::optimizers {
+namespace laws::optimizers {
 /// Each parameter of PyTorch's optimizer in a group of its own, made by `options(name)`.
 template <class Optimizer, class Options>
 Optimizer by_pytorch(Shapes& model, Options&& options) {
@@ -84,8 +82,6 @@ void table(auto schedule, const std::vector<double>& rates) {
           doctest::Approx(rates[s]).epsilon(1e-14));
   }
 }
-
-}  // namespace
 
 TEST_CASE("AdamW and Adam equal PyTorch's in double precision") {
   using torch::optim::AdamOptions;
@@ -232,3 +228,7 @@ TEST_CASE("a schedule counts attempts, also those that are skipped") {
   CHECK(skipped > 2);
   CHECK(skipped < 18);
 }
+
+}  // namespace laws::optimizers
+
+}  // namespace laws::optimizers

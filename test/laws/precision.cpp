@@ -4,10 +4,8 @@
 
 #include "hand.hpp"
 
-using namespace laws;
-
-namespace {
-
+namespace laws::precision {
+namespace laws::precision {
 constexpr std::int64_t width = 10, classes = 5;
 
 struct NetImpl : torch::nn::Module {
@@ -172,8 +170,6 @@ void clips_like_pytorch(Optimizer policy, Options options, double max_norm) {
   }
 }
 
-}  // namespace
-
 TEST_CASE("autocast and full precision equal the loop written by hand to the bit") {
   auto full = by_hand(at::kFloat), brain = by_hand(at::kBFloat16);
   CHECK_FALSE(test::same_bits(full, brain));
@@ -247,3 +243,7 @@ TEST_CASE("a norm that is not finite updates nothing: an error, or a skipped ste
   CHECK_FALSE(strict.step(data[2]).skipped());
   CHECK_FALSE(lenient.step(data[2]).skipped());
 }
+
+}  // namespace laws::precision
+
+}  // namespace laws::precision

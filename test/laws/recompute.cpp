@@ -4,10 +4,8 @@
 
 #include "work.hpp"
 
-using namespace laws;
-
-namespace {
-
+namespace laws::recompute {
+namespace laws::recompute {
 /// One step; the error's text, or the trace's bits.
 template <class Word>
 std::pair<std::string, Trace> one_step(const WorkImpl::Body& body, const BenchImpl::After& after,
@@ -55,8 +53,6 @@ Bytes bytes_of(std::size_t units, std::int64_t elements) {
   trainer.step(input);
   return {counter.peak() - before, bytes.last - before};
 }
-
-}  // namespace
 
 TEST_CASE("a saved tensor changed in place is an error with checkpoint as without") {
   each([]<class Word>(bool nested) {
@@ -178,3 +174,7 @@ TEST_CASE("activations live for one unit at a time, also those computed again") 
     CHECK(growth.template operator()<Word>() < 1.05);  // of each unit its input stays
   });
 }
+
+}  // namespace laws::recompute
+
+}  // namespace laws::recompute

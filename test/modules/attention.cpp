@@ -2,7 +2,7 @@
 
 #include <memory>
 
-using namespace test;
+namespace test::attention_forms {
 
 TEST_CASE("attention: every form is the spelled-out attention, with its gradients") {
   const OneThread one;
@@ -143,3 +143,5 @@ TEST_CASE("attention: half precision can be differentiated again") {
   for (std::size_t i = 0; i < 4; ++i) CHECK(error(got[i], exact[i]) < 0x1p-6);
   CHECK(same_bits(got, penalty(composed, at::kBFloat16, true)));
 }
+
+}  // namespace test::attention_forms

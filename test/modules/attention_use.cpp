@@ -3,15 +3,11 @@
 #include <iostream>
 #include <sstream>
 
-using namespace test;
-
-namespace {
+namespace test::attention_use {
 
 std::string words(const Function& f, at::IntArrayRef q, at::IntArrayRef k, at::IntArrayRef v) {
   return message_of<Error>([&] { f(at::randn(q), at::randn(k), at::randn(v)); });
 }
-
-}  // namespace
 
 TEST_CASE("attention: what docs/modules.md shows") {
   namespace modules = ikebana::modules;
@@ -217,3 +213,5 @@ TEST_CASE("attention: what does not fit is one error with the sizes and the reme
       contains(message_of<Error>([&] { attention(x, x.to(at::kMeta), x); }), "cpu, meta and cpu"));
   CHECK(contains(message_of<Error>([&] { attention(x, {}, x); }), "undefined"));
 }
+
+}  // namespace test::attention_use

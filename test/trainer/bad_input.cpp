@@ -4,8 +4,8 @@
 #include "refused.hpp"
 
 using namespace ikebana;
-using namespace test::bad;
-using test::told, test::undone, test::Words;
+
+namespace test::bad {
 
 TEST_CASE("bad batch: empty, of different sizes, of no tensors, of no batches") {
   WELL(refused<BadBatch>(some(0),
@@ -201,3 +201,5 @@ TEST_CASE("bad value: through get") {
   WELL(undone<BadValue>(trainer, some(), set(trainer.get<ConstantLR>(), ConstantLR{NAN, 1000}),
                         {"the schedule makes the lr nan of 0.001"}));
 }
+
+}  // namespace test::bad

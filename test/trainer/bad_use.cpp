@@ -6,8 +6,8 @@
 #include "refused.hpp"
 
 using namespace ikebana;
-using namespace test::bad;
-using test::told, test::undone, test::Words;
+
+namespace test::bad {
 
 TEST_CASE("bad use: a step inside a step, from another thread, after a move") {
   std::function<void()> inside;
@@ -85,3 +85,5 @@ TEST_CASE("bad state: foreign, incomplete, of another shape, nothing is restored
   WELL(undone<BadState>(trainer, some(), spoilt(other), {"restore", "Restore into the recipe"}));
   trainer.restore(good);
 }
+
+}  // namespace test::bad

@@ -7,8 +7,7 @@
 
 using namespace ikebana;
 
-namespace {
-
+namespace test::csv_logger {
 /// A path that no other test uses, removed at the end.
 struct Path {
   explicit Path(const std::string& name)
@@ -28,8 +27,6 @@ Report report(std::int64_t step) {
   r.value.parts.push_back({"", at::scalar_tensor(0.1f + float(step)), 1});
   return r;
 }
-
-}  // namespace
 
 TEST_CASE("csv: a step is a line, in the file at once, with the columns that the report tells") {
   Path path("steps");
@@ -93,3 +90,5 @@ TEST_CASE("csv: other columns, and a file that cannot be written, are errors") {
   CSVLogger full("/dev/full");
   CHECK(test::contains(test::message_of<Error>([&] { full(report(0)); }), "cannot write"));
 }
+
+}  // namespace test::csv_logger

@@ -9,9 +9,8 @@
 #include "classifier.hpp"
 
 using namespace ikebana;
-using namespace test::verbs;
-using test::contains;
-using test::random, test::values_of;
+
+namespace test::verbs {
 
 namespace {
 
@@ -156,3 +155,5 @@ TEST_CASE("fit: on a terminal a bar tells what policies know, on one line of any
     CHECK(text.ends_with("\r\033[K"));  // nothing is left of it
   }
 }
+
+}  // namespace test::verbs

@@ -2,10 +2,8 @@
 #include "compare.hpp"
 
 using namespace ikebana;
-using test::random, test::same_bits;
 
-namespace {
-
+namespace test::selecting {
 struct Rollout {
   at::Tensor seen;
   std::pair<std::vector<at::Tensor>, std::optional<at::Tensor>> kept;
@@ -20,8 +18,6 @@ struct TimeFirst {
 std::vector<at::Tensor> tensors(Rollout r) {
   return {r.seen, r.kept.first[0], r.kept.first[1], *r.kept.second, r.scale};
 }
-
-}  // namespace
 
 TEST_CASE("index_select: every tensor inside, in the order asked for, scalars and others shared") {
   Rollout all{random({6, 2}),
@@ -46,3 +42,5 @@ TEST_CASE("index_select: another dimension, and tensors that disagree") {
   CHECK(same_bits(index_select(songs, index).y, songs.y.index_select(1, index)));
   CHECK_THROWS_AS(index_select(std::pair(random({3, 1}), random({4, 1})), index), BadBatch);
 }
+
+}  // namespace test::selecting

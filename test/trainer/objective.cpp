@@ -5,15 +5,14 @@
 #include "runner_net.hpp"
 
 using namespace ikebana;
-using test::contains;
-using test::random, test::values_of;
-using Rows = test::Pairs;
-namespace F = torch::nn::functional;
 
 /// The loss of a model that is declared in a header.
 Loss test::ClosedNetImpl::loss(Runner& run, const Pairs& batch) { return by(run, batch); }
 
-namespace {
+namespace test::objective {
+
+using Rows = Pairs;
+namespace F = torch::nn::functional;
 
 struct NetImpl : torch::nn::Module {
   torch::nn::Linear w = register_module("w", torch::nn::Linear(3, 5));
@@ -103,18 +102,20 @@ struct Names {
   std::shared_ptr<std::vector<std::string>> seen = std::make_shared<std::vector<std::string>>();
 };
 
-}  // namespace
+}  // namespace test::objective
 
 template <>
-struct ikebana::Mechanism<Names> : Hooks {
-  Names values;
-  explicit Mechanism(Names v) : values(std::move(v)) {}
+struct ikebana::Mechanism<test::objective::Names> : Hooks {
+  test::objective::Names values;
+  explicit Mechanism(test::objective::Names v) : values(std::move(v)) {}
   template <class Next, class... Args>
   decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
     values.seen->push_back(unit.name);
     return next(std::forward<Args>(args)...);
   }
 };
+
+namespace test::objective {
 
 TEST_CASE("objective: CrossEntropyLoss is PyTorch's mean, whatever its options and microbatches") {
   auto x = random({8, 3});
@@ -245,3 +246,5 @@ TEST_CASE("objective: a term keeps its scale within a step") {
   CHECK(contains(what, "the scale of term `fit` is"));
   CHECK(contains(what, "Multiply what differs within a step into the sum"));
 }
+
+}  // namespace test::objective

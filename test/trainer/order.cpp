@@ -6,10 +6,8 @@
 #include "nest.hpp"
 
 using namespace ikebana;
-using test::journal;
 
-namespace {
-
+namespace test::order {
 struct First {
   using axis = ikebana::axis::observe;
 };
@@ -32,18 +30,18 @@ struct Watcher : Hooks {
   }
 };
 
-}  // namespace
+}  // namespace test::order
 
 template <>
-struct ikebana::Mechanism<First> : Watcher<First> {
+struct ikebana::Mechanism<test::order::First> : test::order::Watcher<test::order::First> {
   using Watcher::Watcher;
 };
 template <>
-struct ikebana::Mechanism<Second> : Watcher<Second> {
+struct ikebana::Mechanism<test::order::Second> : test::order::Watcher<test::order::Second> {
   using Watcher::Watcher;
 };
 
-namespace {
+namespace test::order {
 
 using Strings = std::vector<std::string>;
 
@@ -138,8 +136,6 @@ static_assert(!Hearing<test::Spy<axis::shard>>::moves_parameters);
 static_assert(Hearing<test::Spy<axis::shard, true>>::moves_parameters);
 static_assert(Hearing<test::Spy<axis::quantize, true>>::moves_parameters);
 
-}  // namespace
-
 TEST_CASE("order: a step whose parameters rest where they compute") {
   auto trainer = watched<false>();
   CHECK(difference(asked_in_step(trainer), words(whole_step(false))) == "");
@@ -222,3 +218,5 @@ TEST_CASE("order: what is not overridden attaches nothing to the graph") {
   CHECK(hooks(Trainer<test::Nest, AdamW>(test::nest())) == 0);
   CHECK(hooks(Trainer<test::Nest, test::Spy<axis::shard>>(test::nest())) > 0);
 }
+
+}  // namespace test::order

@@ -5,11 +5,8 @@
 #include "mixed.hpp"
 
 using namespace ikebana;
-using namespace test::mixed;
-using test::depot, test::same, test::values_of;
 
-namespace {
-
+namespace test::mixed {
 template <class T, class... Ps>
 constexpr bool among = (std::is_same_v<T, Ps> || ...);
 
@@ -61,7 +58,9 @@ std::vector<at::Tensor> by_hand(Net model, const std::vector<Sample>& data) {
 template <class... Ps>
 struct Recipe {
   using trainer = Trainer<Net, Ps...>;
-  static auto by_hand(const std::vector<Sample>& data) { return ::by_hand<Ps...>(net(), data); }
+  static auto by_hand(const std::vector<Sample>& data) {
+    return mixed::by_hand<Ps...>(net(), data);
+  }
 };
 template <class Trainer>
 std::vector<at::Tensor> trained(const std::vector<Sample>& data) {
@@ -96,14 +95,16 @@ struct Borrows {
   using axis = ikebana::axis::prune;
 };
 
-}  // namespace
+}  // namespace test::mixed
 
 template <>
-struct ikebana::Mechanism<Borrows> : Hooks {
-  Borrows values;
-  explicit Mechanism(Borrows v) : values(v) {}
+struct ikebana::Mechanism<test::mixed::Borrows> : Hooks {
+  test::mixed::Borrows values;
+  explicit Mechanism(test::mixed::Borrows v) : values(v) {}
   Tensors gather(const Unit&, Tensors masters) { return masters; }
 };
+
+namespace test::mixed {
 
 TEST_CASE_TEMPLATE("parameters: masters elsewhere train as the loop written by hand", R,
                    Recipe<Away>, Recipe<Away, Checkpoint<Full>>, Recipe<Away, Precision<BF16>>,
@@ -215,3 +216,5 @@ TEST_CASE_TEMPLATE("parameters: a step writes gradients to no leaf but its own",
   trainer.with_full_weights(
       [](Net& whole) { CHECK(test::same_bits(values_of(whole), trained<Trainer>(samples()))); });
 }
+
+}  // namespace test::mixed

@@ -5,8 +5,8 @@
 #include "mixed.hpp"
 
 using namespace ikebana;
-using namespace test::mixed;
-using test::depot, test::same, test::values_of;
+
+namespace test::mixed {
 
 TEST_CASE("parameters: a trainer that could not be made gives parameters back") {
   Net model = net();
@@ -107,3 +107,5 @@ TEST_CASE("parameters: backward after the trainer is gone says so") {
   model = nullptr;
   CHECK(depot.live == 0);
 }
+
+}  // namespace test::mixed

@@ -7,17 +7,14 @@
 #include "runner_net.hpp"
 
 using namespace ikebana;
-using test::contains, test::random;
-using Rows = test::Pairs;
 
-namespace {
+namespace test::report {
 
+using Rows = Pairs;
 torch::nn::Linear net() {
   torch::manual_seed(0);
   return torch::nn::Linear(3, 5);
 }
-
-}  // namespace
 
 TEST_CASE("report: it has what policies ask for and nothing else, and keeps its own numbers") {
   Rows batch{random({6, 3}), random({6, 5}, 2)};
@@ -103,3 +100,5 @@ TEST_CASE(
   CHECK(accuracy(at::eye(4), at::arange(4)) == 1);
   CHECK(contains(test::message_of<Error>([&] { accuracy(more, target * 0, 0); }), "no target"));
 }
+
+}  // namespace test::report

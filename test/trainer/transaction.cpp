@@ -7,10 +7,8 @@
 #include "nest.hpp"
 
 using namespace ikebana;
-using namespace test::mixed;
-using test::Bomb;
-using test::depot, test::same, test::values_of;
-using test::journal;
+
+namespace test::mixed {
 
 namespace {
 
@@ -207,3 +205,5 @@ TEST_CASE_TEMPLATE("transaction: a step that throws leaves no unit gathered, and
   trainer.step(sample(2));
   CHECK(same(trainer.state(), unharmed.state()));
 }
+
+}  // namespace test::mixed

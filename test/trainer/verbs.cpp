@@ -8,9 +8,8 @@
 #include "runner_net.hpp"
 
 using namespace ikebana;
-using namespace test::verbs;
-using test::contains;
-using test::values_of;
+
+namespace test::verbs {
 
 namespace {
 
@@ -124,3 +123,5 @@ TEST_CASE("trainer: two on two threads at once train as one after the other") {
   first.join(), second.join();
   for (std::size_t i : {0, 1}) CHECK(test::same_bits(values_of(alone[i]), values_of(together[i])));
 }
+
+}  // namespace test::verbs

@@ -1,16 +1,14 @@
-// Models, batches and objectives in every form that a trainer takes.
+// Models in every form that a trainer takes.
 #include "test.hpp"
 
 #include "compare.hpp"
 #include "runner_net.hpp"
 
 using namespace ikebana;
-using test::random, test::values_of;
-using test::same_bits;
 
-namespace {
+namespace test::model {
 
-using Rows = test::Pairs;
+using Rows = Pairs;
 
 struct BlockImpl : torch::nn::Module {
   torch::nn::Linear w = register_module("w", torch::nn::Linear(3, 3));
@@ -43,12 +41,14 @@ Net made() {
 }
 Rows classes(std::int64_t n = 6) { return {random({n, 3}), at::arange(n) % 5}; }
 
-}  // namespace
+}  // namespace test::model
 
 template <>
-struct ikebana::UnitsOf<TheirsImpl> {
-  using type = ikebana::Units<Block>;
+struct ikebana::UnitsOf<test::model::TheirsImpl> {
+  using type = ikebana::Units<test::model::Block>;
 };
+
+namespace test::model {
 
 TEST_CASE("model: a holder, a shared_ptr and a module type train alike") {
   PlainNet a = made<PlainNet>();
@@ -147,104 +147,4 @@ TEST_CASE("model: a loss in another file, through Runner, equals the one in a he
       train((Trainer<OpenNet, Accumulate<2>, Checkpoint<Full>>*)nullptr, made<OpenNet>()), open));
 }
 
-namespace {
-
-struct Inside {
-  at::Tensor mask;
-  std::optional<at::Tensor> extra, none;
-};
-struct Everything {
-  at::Tensor input;
-  Inside inside;
-  std::vector<at::Tensor> list;
-  std::tuple<at::Tensor, std::pair<at::Tensor, int>> mixed;
-  std::array<at::Tensor, 2> two;
-  at::Tensor scalar, undefined;
-  std::string name;
-  int number;
-};
-struct TimeFirst {
-  static constexpr int batch_dim = 1;
-  at::Tensor input, target;
-};
-/// Pairs of rows that must stay together.
-struct Couples {
-  at::Tensor input, target;
-};
-
-}  // namespace
-
-template <>
-std::vector<Couples> ikebana::split(const Couples& batch, std::int64_t n) {
-  std::vector<Couples> parts;
-  for (std::int64_t i = 0; i < n; ++i)
-    parts.push_back({batch.input.narrow(0, 2 * i, 2), batch.target.narrow(0, 2 * i, 2)});
-  return parts;
-}
-
-TEST_CASE("batch: every tensor inside is cut in order, scalars and other values are shared") {
-  auto t = [](int seed) { return random({7, 2}, seed); };
-  Everything batch{t(1),
-                   {t(2), t(3), {}},
-                   {t(4), t(5)},
-                   {t(6), {t(7), 3}},
-                   {t(8), t(9)},
-                   at::ones({}),
-                   {},
-                   "name",
-                   5};
-  CHECK(rows(batch) == 7);
-  auto parts = ikebana::split(batch, 3);
-  REQUIRE(parts.size() == 3);
-  std::int64_t begin = 0;
-  for (std::size_t i = 0; i < 3; ++i) {
-    std::int64_t n = i == 0 ? 3 : 2;
-    auto cut = [&](const at::Tensor& whole) { return whole.narrow(0, begin, n); };
-    const Everything& p = parts[i];
-    CHECK(same_bits({p.input, p.inside.mask, *p.inside.extra, p.list[0], p.list[1],
-                     std::get<0>(p.mixed), std::get<1>(p.mixed).first, p.two[0], p.two[1]},
-                    {cut(t(1)), cut(t(2)), cut(t(3)), cut(t(4)), cut(t(5)), cut(t(6)), cut(t(7)),
-                     cut(t(8)), cut(t(9))}));
-    CHECK(p.input.is_alias_of(batch.input));  // a view, no copy
-    CHECK(p.scalar.is_same(batch.scalar));
-    CHECK((!p.undefined.defined() && !p.inside.none && p.name == "name" && p.number == 5));
-    CHECK(std::get<1>(p.mixed).second == 3);
-    begin += n;
-  }
-}
-
-TEST_CASE("batch: tensors, tuples, pairs and examples, fewer rows than parts, another dimension") {
-  auto x = random({4, 3}), y = random({4, 5}, 2);
-  auto sizes = [](const auto& batch, std::int64_t n) {
-    std::vector<std::int64_t> all;
-    for (const auto& part : ikebana::split(batch, n)) all.push_back(rows(part));
-    return all;
-  };
-  using Sizes = std::vector<std::int64_t>;
-  CHECK(sizes(x, 3) == Sizes{2, 1, 1});
-  CHECK(sizes(std::tuple(x, y), 2) == Sizes{2, 2});
-  CHECK(sizes(std::pair(x, y), 4) == Sizes{1, 1, 1, 1});
-  CHECK(sizes(torch::data::Example<>(x, y), 9) == Sizes{1, 1, 1, 1});
-  CHECK(sizes(TimeFirst{random({2, 5}), random({3, 5})}, 2) == Sizes{3, 2});
-  CHECK(ikebana::split(TimeFirst{x.t(), y.t()}, 2)[1].input.sizes() == at::IntArrayRef({3, 2}));
-}
-
-TEST_CASE("batch: however it is wrapped or cut, the update is that of the whole") {
-  auto rows = classes(7);
-  auto after = [](auto trainer, const auto& batch) {
-    trainer.step(batch);
-    return values_of(trainer.model());
-  };
-  using Whole = Trainer<PlainNet, CrossEntropyLoss, SGD>;
-  using Cut = Trainer<PlainNet, CrossEntropyLoss, SGD, Accumulate<3>>;
-  auto net = made<PlainNet>;
-  auto whole = after(Whole(net()), rows);
-  CHECK(same_bits(after(Whole(net()), std::pair(rows.input, rows.target)), whole));
-  CHECK(same_bits(after(Whole(net()), torch::data::Example<>(rows.input, rows.target)), whole));
-  CHECK(test::worst_relative(after(Cut(net()), rows), whole) < 1e-6);
-  CHECK(test::worst_relative(after(Cut(net()), std::tuple(rows.input, rows.target)), whole) < 1e-6);
-  Cut coupled(net());
-  CHECK(
-      coupled.step(Couples{rows.input.narrow(0, 0, 6), rows.target.narrow(0, 0, 6)}).microbatches ==
-      3);
-}
+}  // namespace test::model
