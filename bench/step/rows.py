@@ -56,7 +56,7 @@ def all_rows():
     large = models[-1]
     rows += [dataclasses.replace(large, precision=p, checkpoint=1) for p in ("fp32", "bf16")]
     rows += [dataclasses.replace(models[0], clip=0)]
-    rows += [dataclasses.replace(m, precision="bf16", checkpoint=1, accumulate=4)
+    rows += [dataclasses.replace(m, precision="bf16", checkpoint=1, accumulate=4, launches=4)
              for m in models[1:3]]
     return rows
 
