@@ -9,6 +9,7 @@
 using namespace ikebana;
 
 namespace test::gradients {
+
 at::Tensor leaf() { return torch::randn({3}).requires_grad_(); }
 void backward(const at::Tensor& t) { (t * t).sum().backward(); }
 auto& slot(const at::Tensor& t) { return torch::autograd::impl::post_acc_grad_hooks(t); }

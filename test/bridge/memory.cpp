@@ -10,6 +10,7 @@
 using namespace ikebana;
 
 namespace test::memory {
+
 const c10::Device cpu(c10::kCPU);
 at::Tensor bytes(int64_t count) { return torch::empty({count}, torch::kUInt8); }
 

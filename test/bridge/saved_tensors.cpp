@@ -11,6 +11,7 @@
 using namespace ikebana;
 
 namespace test::saved_tensors {
+
 struct Net {
   torch::nn::Sequential layers{
       torch::nn::Linear(8, 16), torch::nn::LayerNorm(torch::nn::LayerNormOptions({16})),

@@ -11,6 +11,7 @@ from place import Place, expect
 
 quick = "-O0"  # debug information would take a third of the time
 
+
 def install(place):
     """As README says, without LibTorch, and from the tests' own build; then the package moves."""
     tree, first, second = place.folder / "tree", place.folder / "a prefix", place.folder / "second"

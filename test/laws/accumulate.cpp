@@ -4,7 +4,7 @@
 #include "laws.hpp"
 
 namespace laws::accumulate {
-namespace laws::accumulate {
+
 constexpr std::int64_t width = 6, classes = 4, steps = 3;
 
 torch::nn::Sequential net() {
@@ -229,7 +229,5 @@ TEST_CASE("a count that lies is an error at the first step") {
     CHECK_NOTHROW(trainer.step(batch));
   }
 }
-
-}  // namespace laws::accumulate
 
 }  // namespace laws::accumulate

@@ -5,7 +5,7 @@
 #include "zoo.hpp"
 
 namespace laws::checkpoint {
-namespace laws::checkpoint {
+
 template <class F>
 void each_kind(F&& f) {
   for (int k = 0; k < static_cast<int>(Kind::count); ++k) {
@@ -78,7 +78,5 @@ TEST_CASE("checkpoint changes no bit of a Sequential and of a whole model as one
     CHECK(test::same_bits(by_objective<Word>(whole()), one));
   });
 }
-
-}  // namespace laws::checkpoint
 
 }  // namespace laws::checkpoint

@@ -5,7 +5,7 @@
 #include "nets.hpp"
 
 namespace laws::loops {
-namespace laws::loops {
+
 using Words = Choices<Checkpoint<Off>, Checkpoint<Full>>;
 
 /// One hand-written step on a sum over `count` items.
@@ -244,7 +244,5 @@ TEST_CASE("a state that does not fit throws and changes nothing") {
   CHECK(same_state(good, trainer.state()));
   CHECK_NOTHROW(trainer.step(data[2]));
 }
-
-}  // namespace laws::loops
 
 }  // namespace laws::loops

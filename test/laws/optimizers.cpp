@@ -8,7 +8,7 @@
 #include "shapes.hpp"
 
 namespace laws::optimizers {
-namespace laws::optimizers {
+
 /// Each parameter of PyTorch's optimizer in a group of its own, made by `options(name)`.
 template <class Optimizer, class Options>
 Optimizer by_pytorch(Shapes& model, Options&& options) {
@@ -228,7 +228,5 @@ TEST_CASE("a schedule counts attempts, also those that are skipped") {
   CHECK(skipped > 2);
   CHECK(skipped < 18);
 }
-
-}  // namespace laws::optimizers
 
 }  // namespace laws::optimizers

@@ -5,7 +5,7 @@
 #include "hand.hpp"
 
 namespace laws::precision {
-namespace laws::precision {
+
 constexpr std::int64_t width = 10, classes = 5;
 
 struct NetImpl : torch::nn::Module {
@@ -243,7 +243,5 @@ TEST_CASE("a norm that is not finite updates nothing: an error, or a skipped ste
   CHECK_FALSE(strict.step(data[2]).skipped());
   CHECK_FALSE(lenient.step(data[2]).skipped());
 }
-
-}  // namespace laws::precision
 
 }  // namespace laws::precision

@@ -5,7 +5,7 @@
 #include "work.hpp"
 
 namespace laws::recompute {
-namespace laws::recompute {
+
 /// One step; the error's text, or the trace's bits.
 template <class Word>
 std::pair<std::string, Trace> one_step(const WorkImpl::Body& body, const BenchImpl::After& after,
@@ -174,7 +174,5 @@ TEST_CASE("activations live for one unit at a time, also those computed again") 
     CHECK(growth.template operator()<Word>() < 1.05);  // of each unit its input stays
   });
 }
-
-}  // namespace laws::recompute
 
 }  // namespace laws::recompute

@@ -8,6 +8,7 @@
 using namespace ikebana;
 
 namespace test::csv_logger {
+
 /// A path that no other test uses, removed at the end.
 struct Path {
   explicit Path(const std::string& name)

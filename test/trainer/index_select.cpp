@@ -4,6 +4,7 @@
 using namespace ikebana;
 
 namespace test::selecting {
+
 struct Rollout {
   at::Tensor seen;
   std::pair<std::vector<at::Tensor>, std::optional<at::Tensor>> kept;

@@ -8,6 +8,7 @@
 using namespace ikebana;
 
 namespace test::order {
+
 struct First {
   using axis = ikebana::axis::observe;
 };

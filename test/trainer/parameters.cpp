@@ -7,6 +7,7 @@
 using namespace ikebana;
 
 namespace test::mixed {
+
 template <class T, class... Ps>
 constexpr bool among = (std::is_same_v<T, Ps> || ...);
 

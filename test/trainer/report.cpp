@@ -11,6 +11,7 @@ using namespace ikebana;
 namespace test::report {
 
 using Rows = Pairs;
+
 torch::nn::Linear net() {
   torch::manual_seed(0);
   return torch::nn::Linear(3, 5);
