@@ -101,16 +101,12 @@ TEST_CASE("batch: however it is wrapped or cut, the update is that of the whole"
   };
   using Whole = Trainer<torch::nn::Linear, CrossEntropyLoss, SGD>;
   using Cut = Trainer<torch::nn::Linear, CrossEntropyLoss, SGD, Accumulate<3>>;
-  auto net = [] {
-    torch::manual_seed(0);
-    return torch::nn::Linear(3, 5);
-  };
-  auto whole = after(Whole(net()), rows);
-  CHECK(same_bits(after(Whole(net()), std::pair(rows.input, rows.target)), whole));
-  CHECK(same_bits(after(Whole(net()), torch::data::Example<>(rows.input, rows.target)), whole));
-  CHECK(worst_relative(after(Cut(net()), rows), whole) < 1e-6);
-  CHECK(worst_relative(after(Cut(net()), std::tuple(rows.input, rows.target)), whole) < 1e-6);
-  Cut coupled(net());
+  auto whole = after(Whole(linear()), rows);
+  CHECK(same_bits(after(Whole(linear()), std::pair(rows.input, rows.target)), whole));
+  CHECK(same_bits(after(Whole(linear()), torch::data::Example<>(rows.input, rows.target)), whole));
+  CHECK(worst_relative(after(Cut(linear()), rows), whole) < 1e-6);
+  CHECK(worst_relative(after(Cut(linear()), std::tuple(rows.input, rows.target)), whole) < 1e-6);
+  Cut coupled(linear());
   CHECK(
       coupled.step(Couples{rows.input.narrow(0, 0, 6), rows.target.narrow(0, 0, 6)}).microbatches ==
       3);

@@ -31,6 +31,11 @@ inline at::Tensor random(at::IntArrayRef sizes, int seed = 1) {
   return at::randn(sizes, at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed)));
 }
 
+inline torch::nn::Linear linear() {
+  torch::manual_seed(0);
+  return torch::nn::Linear(3, 5);
+}
+
 using Words = std::vector<const char*>;
 
 /// `f` throws an E that says all of this; empty where it does, else what is wrong.

@@ -12,14 +12,9 @@ namespace test::report {
 
 using Rows = Pairs;
 
-torch::nn::Linear net() {
-  torch::manual_seed(0);
-  return torch::nn::Linear(3, 5);
-}
-
 TEST_CASE("report: it has what policies ask for and nothing else, and keeps its own numbers") {
   Rows batch{random({6, 3}), random({6, 5}, 2)};
-  Trainer bare{net(), MSELoss{}};
+  Trainer bare{linear(), MSELoss{}};
   Report report = bare.step(batch);
   CHECK(!report.grad_norm());
   CHECK(!report.peak_bytes);
@@ -36,7 +31,8 @@ TEST_CASE("report: it has what policies ask for and nothing else, and keeps its 
   CHECK(!contains(text.str(), "grad norm"));
   CHECK(!contains(text.str(), "peak"));
 
-  Trainer rich{net(), MSELoss{.outputs = true}, ClipGradNorm{}, Observe<Memory>{}, Accumulate<2>{}};
+  Trainer rich{linear(), MSELoss{.outputs = true}, ClipGradNorm{}, Observe<Memory>{},
+               Accumulate<2>{}};
   Report first = rich.step(batch);
   double loss = first.loss(), norm = *first.grad_norm();
   auto outputs = first.outputs.clone();
