@@ -37,7 +37,7 @@ struct BlockImpl : torch::nn::Module {
   }
   at::Tensor forward(at::Tensor x) {
     x = x + drop(linear(out, attend(linear(qkv, norm1(x)))));
-    return x + drop(linear(down, at::gelu(linear(up, norm2(x)), "tanh")));
+    return x + drop(linear(down, at::gelu(linear(up, norm2(x)))));
   }
   /// (rows, length, 3 * width) to (rows, length, width).
   at::Tensor attend(const at::Tensor& x) {

@@ -1,6 +1,8 @@
 #pragma once
-// The fastest loop that can be written by hand on LibTorch's operators: one fused update, clipping
-// as its divisor, gradients freed, recompute as an autograd function.
+// An expert's loop by hand on LibTorch's operators: one fused update, clipping as its divisor,
+// gradients freed, recompute as an autograd function.
+#include <ATen/ScalarOps.h>
+
 #include "hand_models.hpp"
 
 namespace bench {
@@ -31,24 +33,39 @@ struct Recompute : torch::autograd::Function<Recompute> {
   }
 };
 
-/// One fused call over all parameters; their steps are counted in one tensor. The learning rate is
-/// a number, or a tensor as a schedule that is to be captured needs.
+inline at::Tensor on_host(double number) {
+  return at::detail::scalar_tensor_static(number, at::kFloat, at::kCPU);
+}
+
+/// What clipping divides by: with operators, or from numbers that are read where they are.
+inline at::Tensor clip_divisor(const Tensors& gradients, double max_norm, bool reads) {
+  auto norms = at::_foreach_norm(gradients, 2);
+  if (!reads) {
+    auto norm = at::linalg_vector_norm(at::stack(norms), 2);
+    return ((norm + 1e-6) / max_norm).clamp_min(1);
+  }
+  c10::SmallVector<float, 64> numbers;
+  for (const auto& norm : norms) numbers.push_back(*norm.const_data_ptr<float>());
+  auto norm = at::linalg_vector_norm(at::tensor(c10::ArrayRef<float>(numbers)), 2);
+  return on_host(std::max((*norm.const_data_ptr<float>() + 1e-6f) / float(max_norm), 1.0f));
+}
+
+/// One fused call over all parameters; their steps are counted in one tensor. As `same` the
+/// learning rate is in a tensor, as a schedule that is to be captured needs.
 class FusedAdamW {
  public:
-  FusedAdamW(const torch::nn::Module& model, bool tensor_lr) : parameters_(model.parameters()) {
+  FusedAdamW(const torch::nn::Module& model, bool same)
+      : parameters_(model.parameters()), same_(same) {
     for (const auto& p : parameters_)
       first_.push_back(at::zeros_like(p)), second_.push_back(at::zeros_like(p));
     steps_.assign(parameters_.size(), at::zeros({}));
-    if (tensor_lr) lr_ = at::full({}, lr, at::kDouble);
+    if (same) lr_ = at::full({}, lr, at::kDouble);
   }
   void update(std::optional<double> max_norm) {
     torch::NoGradGuard no_grad;
     for (const auto& p : parameters_) gradients_.push_back(p.grad());
     std::optional<at::Tensor> divisor;
-    if (max_norm) {
-      auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients_, 2)), 2);
-      divisor = ((norm + 1e-6) / *max_norm).clamp_min(1);
-    }
+    if (max_norm) divisor = clip_divisor(gradients_, *max_norm, same_);
     *steps_[0].data_ptr<float>() += 1;
     auto apply = [&](const auto& rate) {
       at::_fused_adamw_(parameters_, gradients_, first_, second_, {}, steps_, rate, 0.9, 0.999,
@@ -63,11 +80,12 @@ class FusedAdamW {
  private:
   static constexpr double lr = 1e-3;
   Tensors parameters_, gradients_, first_, second_, steps_;
+  bool same_;
   at::Tensor lr_;
 };
 
-/// A loop by hand. As `same` it calls the operators that ikebana's step calls: a loss that is a
-/// sum, backward seeded with 1 / count, a learning rate in a tensor.
+/// A loop by hand. As `same` it calls the operators that ikebana's step calls, and no others: a
+/// loss that is a sum, backward seeded with 1 / count, numbers on the host read and written there.
 class Loop {
  public:
   Loop(const Setting& setting, std::shared_ptr<Model> model, bool same)
@@ -75,6 +93,7 @@ class Loop {
         optimizer_(*model_, same),
         bf16_(setting.is_bf16()),
         cuts_(std::max<std::int64_t>(1, setting.number("accumulate"))),
+        same_(same),
         sums_(same || cuts_ > 1) {
     if (setting.number("clip")) clip_ = 1.0;
     if (setting.number("checkpoint"))
@@ -108,8 +127,8 @@ class Loop {
                                     sums_ ? at::Reduction::Sum : at::Reduction::Mean);
     }
     Tensors seeds;
-    if (sums_) seeds.push_back(at::full({}, 1 / total_));
-    at::Tensor value = loss.detach();
+    if (sums_) seeds.push_back(same_ ? on_host(1 / total_) : at::full({}, 1 / total_));
+    at::Tensor value = same_ ? loss.variable_data() : loss.detach();
     torch::autograd::backward({loss}, seeds);
     return value;
   }
@@ -118,7 +137,7 @@ class Loop {
   FusedAdamW optimizer_;
   bool bf16_;
   std::int64_t cuts_;
-  bool sums_;
+  bool same_, sums_;
   std::optional<double> clip_;
   Model::Around around_;
   at::Tensor value_;

@@ -50,7 +50,7 @@ struct Block : torch::nn::Module {
   }
   at::Tensor forward(at::Tensor x) {
     x = x + drop(out(attend(qkv(norm1(x)))));
-    return x + drop(down(at::gelu(up(norm2(x)), "tanh")));
+    return x + drop(down(at::gelu(up(norm2(x)))));
   }
   at::Tensor drop(const at::Tensor& x) { return at::dropout(x, 0, is_training()); }
   at::Tensor attend(const at::Tensor& x) {

@@ -18,6 +18,11 @@ inline double number(const at::Tensor& t) {
     return *static_cast<const float*>(t.const_data_ptr());
   return t.item<double>();
 }
+/// A number as a tensor without dimensions; dispatches nothing on CPU.
+inline at::Tensor scalar(double number, at::ScalarType type, c10::Device device) {
+  if (device.is_cpu()) return at::detail::scalar_tensor_static(number, type, device);
+  return at::scalar_tensor(number, at::dtype(type).device(device));
+}
 }  // namespace detail
 
 /// How many items a sum is over: a number known on the host, or a one-element tensor on the device.
@@ -44,14 +49,16 @@ class Count {
   /// What backward starts from at `sum`, so that sums are divided without an operator of their own:
   /// scale / count, in the numbers and the shape of the sum.
   at::Tensor gradient(const at::Tensor& sum, double scale) const {
-    auto options = sum.options().requires_grad(false);
-    if (!on_device() && scale == 1) return at::full(sum.sizes(), 1 / items_, options);
-    return divide(at::full(sum.sizes(), scale, options));
+    bool is_known = !on_device() && scale == 1;
+    at::Tensor start =
+        detail::scalar(is_known ? 1 / items_ : scale, sum.scalar_type(), sum.device());
+    if (sum.dim() != 0) start = start.reshape(sum.sizes());
+    return is_known ? start : divide(start);
   }
   /// As a one-element float tensor where `like` lives.
   at::Tensor tensor(const at::Tensor& like) const {
-    auto options = like.options().dtype(at::kFloat).requires_grad(false);
-    return on_device() ? tensor_.to(options).reshape({}) : at::scalar_tensor(items_, options);
+    if (!on_device()) return detail::scalar(items_, at::kFloat, like.device());
+    return tensor_.to(like.options().dtype(at::kFloat).requires_grad(false)).reshape({});
   }
   Count& operator+=(const Count& other) {
     if (!on_device() && !other.on_device()) items_ += other.items_;

@@ -40,7 +40,7 @@ class Totals {
         roots.sums.push_back(sum);
         roots.seeds.push_back((late() ? Count(1) : total).gradient(sum, scale));
       }
-      remember(i++, name, sum.detach(), count, scale);
+      remember(i++, name, sum.variable_data(), count, scale);  // detached, and quicker
     });
     if (roots.sums.empty())
       throw BadModel(

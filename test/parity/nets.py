@@ -125,7 +125,7 @@ class Block(nn.Module):
 
     def forward(self, x):
         x = x + self.drop(self.out(self.attend(self.qkv(self.norm1(x)))))
-        return x + self.drop(self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh")))
+        return x + self.drop(self.down(F.gelu(self.up(self.norm2(x)))))
 
     def attend(self, x):
         q, k, v = x.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind()

@@ -27,7 +27,7 @@ struct Mechanism<ClipGradNorm> : Hooks {
     if (!norm.defined()) return;
     if (gradients.divisor.defined()) norm = norm / gradients.divisor;
     gradients.norm = norm;
-    gradients.divide(((norm + 1e-6) / values.max_norm).clamp_min(1));
+    gradients.divide(over_max(norm));
   }
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue&, Ranks&, detail::Later& later) {
@@ -65,9 +65,25 @@ struct Mechanism<ClipGradNorm> : Hooks {
   template <class Ranks>
   static at::Tensor total_norm(const Tensors& gradients, Ranks& ranks) {
     if (gradients.empty()) return {};
-    at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
+    at::Tensor norm = at::linalg_vector_norm(stacked(at::_foreach_norm(gradients, 2)), 2);
     if (ranks.ranks() > 1) norm = ranks.sum(norm * norm).sqrt();
     return norm.scalar_type() == at::kFloat ? norm : norm.to(at::kFloat);
+  }
+  /// On CPU numbers are gathered and divided where they are: the same bits, and the operators' way
+  /// through the dispatcher costs a small model more than the norms do.
+  static at::Tensor stacked(const Tensors& norms) {
+    c10::SmallVector<float, 64> numbers;
+    for (const at::Tensor& norm : norms) {
+      if (!detail::readable(norm) || norm.scalar_type() != at::kFloat) return at::stack(norms);
+      numbers.push_back(static_cast<float>(detail::number(norm)));
+    }
+    return at::tensor(c10::ArrayRef<float>(numbers));
+  }
+  at::Tensor over_max(const at::Tensor& norm) const {
+    if (!detail::readable(norm)) return ((norm + 1e-6) / values.max_norm).clamp_min(1);
+    float over =
+        (static_cast<float>(detail::number(norm)) + 1e-6f) / static_cast<float>(values.max_norm);
+    return detail::scalar(over < 1 ? 1 : over, at::kFloat, norm.device());
   }
 };
 

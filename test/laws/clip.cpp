@@ -1,0 +1,57 @@
+// What clipping divides by has the bits that the operators of clip_grad_norm_ give, whatever way
+// the step takes to it.
+#include "test.hpp"
+
+#include <ikebana.hpp>
+#include <limits>
+
+using namespace ikebana;
+
+namespace laws::clip {
+
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+/// As torch.nn.utils.clip_grad_norm_ computes them: the norm, and the inverse of its factor.
+std::pair<at::Tensor, at::Tensor> by_operators(const Tensors& gradients, double max_norm) {
+  auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2).to(at::kFloat);
+  return {norm, ((norm + 1e-6) / max_norm).clamp_min(1)};
+}
+
+void check(const Tensors& gradients, double max_norm) {
+  Mechanism<Shard<Off>> alone{Shard<Off>{}};
+  Mechanism<ClipGradNorm> mechanism{ClipGradNorm{.max_norm = max_norm}};
+  StepGradients step;
+  step.values = gradients;
+  mechanism.clip(step, alone);
+  auto [norm, divisor] = by_operators(gradients, max_norm);
+  CAPTURE(max_norm);
+  CAPTURE(norm);
+  CHECK(test::same_bits(step.norm, norm));
+  CHECK(test::same_bits(step.divisor, divisor));
+}
+
+TEST_CASE("clipping divides by the same bits as the operators, for any number of gradients") {
+  torch::manual_seed(5);
+  for (int count : {1, 2, 63, 64, 65, 200})
+    for (double scale : {1e-30, 1e-6, 0.1, 1.0, 1e6, 1e18, 1e30}) {
+      Tensors gradients;
+      for (int i = 0; i < count; ++i) gradients.push_back(at::randn({1 + i % 7, 5}) * scale);
+      for (double max_norm : {1e-3, 0.1, 1.0, 7.3, 1e12}) check(gradients, max_norm);
+    }
+}
+
+TEST_CASE("clipping divides by the same bits as the operators, for numbers at the edges") {
+  for (float odd : {0.0f, 1e-45f, 3e38f, infinity, -infinity, NAN})
+    for (double max_norm : {1e-3, 1.0, 1e300})
+      check({at::full({3}, odd), at::ones({2, 2}), at::empty({0})}, max_norm);
+}
+
+TEST_CASE("clipping divides by the same bits as the operators, for every type of gradient") {
+  torch::manual_seed(6);
+  for (auto type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf})
+    for (double max_norm : {0.1, 1e4})
+      check({at::randn({3, 4}).to(type), at::randn({}).to(type), at::randn({9}).to(type)},
+            max_norm);
+}
+
+}  // namespace laws::clip
