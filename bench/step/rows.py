@@ -2,7 +2,7 @@
 
 import dataclasses
 
-# `same` is the loop by hand of ikebana's own operators, `whole` ikebana without the row's Checkpoint.
+# `same` is a loop by hand of ikebana's own operators, `whole` ikebana without the row's Checkpoint.
 CONTESTANTS = ["ikebana", "expert", "same", "libtorch", "python", "compile", "whole"]
 
 
@@ -27,7 +27,8 @@ class Row:
     def contestants(self):
         """LibTorch has no checkpoint of its own."""
         plain = not self.checkpoint and self.accumulate == 1
-        other = {"libtorch": plain, "same": plain, "whole": self.checkpoint and self.accumulate == 1}
+        other = {"libtorch": plain, "same": plain,
+                 "whole": self.checkpoint and self.accumulate == 1}
         return [c for c in CONTESTANTS if other.get(c, True)]
 
     def words(self):
