@@ -62,6 +62,32 @@ TEST_CASE("report: a loss that is not finite is told by reading it, where no los
   CHECK(std::isnan(report.loss()));
 }
 
+TEST_CASE("report: a sum of one element may have any dimensions and any type, and means the same") {
+  Rows batch{random({6, 3}), random({6, 5}, 2)};
+  std::vector<std::int64_t> dimensions;
+  auto type = at::kFloat;
+  auto objective = [&](auto& run, torch::nn::Linear& model, const Rows& rows) {
+    at::Tensor sum = (run(model, rows.input) - rows.target).pow(2).sum();
+    return Loss{sum.to(type).view(dimensions), rows.target.numel()};
+  };
+  auto values_after = [&](auto trainer, double& loss) {
+    loss = trainer.step(batch).loss();
+    trainer.step(batch);
+    return values_of(trainer.model());
+  };
+  SGD steep{.lr = 0.5};
+  double expected, loss;
+  auto values = values_after(Trainer{linear(), MSELoss{}, steep, Accumulate<2>{}}, expected);
+  const std::vector<std::vector<std::int64_t>> shapes = {{}, {1}, {1, 1, 1}};
+  for (auto wide : {at::kFloat, at::kDouble})
+    for (const auto& shape : shapes) {
+      type = wide, dimensions = shape;
+      Trainer trainer{linear(), objective, steep, Accumulate<2>{}};
+      CHECK(worst_relative(values_after(std::move(trainer), loss), values) < 1e-6);
+      CHECK(loss == doctest::Approx(expected));
+    }
+}
+
 TEST_CASE("report: peak bytes are those of this step, the model and the optimizer included") {
   torch::nn::Linear model(512, 512);  // not counted where nothing counts yet
   const std::int64_t parameters = (512 + 1) * 512 * 4;
