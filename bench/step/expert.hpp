@@ -55,11 +55,10 @@ inline at::Tensor clip_divisor(const Tensors& gradients, double max_norm, bool r
 class FusedAdamW {
  public:
   FusedAdamW(const torch::nn::Module& model, bool same)
-      : parameters_(model.parameters()), same_(same) {
+      : same_(same), parameters_(model.parameters()), lr_(at::full({}, lr, at::kDouble)) {
     for (const auto& p : parameters_)
       first_.push_back(at::zeros_like(p)), second_.push_back(at::zeros_like(p));
     steps_.assign(parameters_.size(), at::zeros({}));
-    if (same) lr_ = at::full({}, lr, at::kDouble);
   }
   void update(std::optional<double> max_norm) {
     torch::NoGradGuard no_grad;
@@ -71,7 +70,7 @@ class FusedAdamW {
       at::_fused_adamw_(parameters_, gradients_, first_, second_, {}, steps_, rate, 0.9, 0.999,
                         1e-2, 1e-8, false, false, divisor, {});
     };
-    if (lr_.defined()) apply(lr_);
+    if (same_) apply(lr_);
     else apply(lr);
     gradients_.clear();
     for (auto& p : parameters_) p.mutable_grad().reset();
@@ -79,8 +78,8 @@ class FusedAdamW {
 
  private:
   static constexpr double lr = 1e-3;
-  Tensors parameters_, gradients_, first_, second_, steps_;
   bool same_;
+  Tensors parameters_, gradients_, first_, second_, steps_;
   at::Tensor lr_;
 };
 

@@ -2,20 +2,13 @@
 // the step takes to it.
 #include "test.hpp"
 
-#include <ikebana.hpp>
 #include <limits>
 
-using namespace ikebana;
+#include "hand.hpp"
 
 namespace laws::clip {
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-
-/// As torch.nn.utils.clip_grad_norm_ computes them: the norm, and the inverse of its factor.
-std::pair<at::Tensor, at::Tensor> by_operators(const Tensors& gradients, double max_norm) {
-  auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2).to(at::kFloat);
-  return {norm, ((norm + 1e-6) / max_norm).clamp_min(1)};
-}
 
 void check(const Tensors& gradients, double max_norm) {
   Mechanism<Shard<Off>> alone{Shard<Off>{}};
@@ -23,7 +16,7 @@ void check(const Tensors& gradients, double max_norm) {
   StepGradients step;
   step.values = gradients;
   mechanism.clip(step, alone);
-  auto [norm, divisor] = by_operators(gradients, max_norm);
+  auto [divisor, norm] = hand::clipping(gradients, at::ones({}), max_norm);
   CAPTURE(max_norm);
   CAPTURE(norm);
   CHECK(test::same_bits(step.norm, norm));

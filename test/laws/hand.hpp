@@ -68,7 +68,8 @@ class FusedAdamW {
 /// max(1, norm / max_norm), of gradients that are still to be divided by `scale`; and the norm.
 inline std::pair<at::Tensor, at::Tensor> clipping(const Tensors& gradients, const at::Tensor& scale,
                                                   double max_norm) {
-  auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2) / scale;
+  auto norms = at::stack(at::_foreach_norm(gradients, 2));
+  auto norm = at::linalg_vector_norm(norms, 2).to(at::kFloat) / scale;
   return {scale * ((norm + 1e-6) / max_norm).clamp_min(1), norm};
 }
 
