@@ -4,8 +4,12 @@
 // Everything. Reading order: grammar/vocabulary.hpp, step.hpp, then the folder of one axis.
 #include <ikebana/accumulate/accumulate.hpp>
 #include <ikebana/capture/off.hpp>
+#include <ikebana/checkpoint/every.hpp>
 #include <ikebana/checkpoint/full.hpp>
 #include <ikebana/checkpoint/off.hpp>
+#include <ikebana/checkpoint/only.hpp>
+#include <ikebana/checkpoint/segments.hpp>
+#include <ikebana/checkpoint/selective.hpp>
 #include <ikebana/clip/grad_norm.hpp>
 #include <ikebana/compress/prune_off.hpp>
 #include <ikebana/compress/quantize_off.hpp>

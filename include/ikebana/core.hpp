@@ -27,11 +27,22 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     mechanisms.each([&](auto& mechanism) { mechanism.begin(parameters.masters()); });
   }
 
-  /// The onion around one unit, outermost first; `body` is what recompute does again.
+  /// The onion around one unit, outermost first; `body` is what recompute does again. A frame over
+  /// several units is around what gathers each of them.
   template <class Body, class... Args>
   auto around_unit(const Unit& unit, const Body& body, Args&&... args) {
     auto& m = mechanisms;
     unit_was_run = true;
+    auto framed = [&](auto&&... a) {
+      return m.checkpoint.around_gathered_unit(unit, Gathered<Body>{this, &unit, &body},
+                                               std::forward<decltype(a)>(a)...);
+    };
+    return m.observe.around_unit(unit, framed, std::forward<Args>(args)...);
+  }
+  /// The part of it that gathers the unit's parameters.
+  template <class Body, class... Args>
+  auto around_gathered(const Unit& unit, Body& body, Args&&... args) {
+    auto& m = mechanisms;
     auto checkpointed = [&](auto&&... a) {
       return m.checkpoint.around_unit(unit, body, std::forward<decltype(a)>(a)...);
     };
@@ -41,10 +52,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     auto sharded = [&](auto&&... a) {
       return m.shard.around_unit(unit, offloaded, std::forward<decltype(a)>(a)...);
     };
-    auto gathered = [&](auto&&... a) {
-      return parameters.around_unit(unit, sharded, std::forward<decltype(a)>(a)...);
-    };
-    return m.observe.around_unit(unit, gathered, std::forward<Args>(args)...);
+    return parameters.around_unit(unit, sharded, std::forward<Args>(args)...);
   }
   /// The part of the onion that recompute does again.
   template <class Forward, class... Args>
@@ -122,6 +130,27 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   std::atomic<bool> busy = false;
 
  private:
+  /// `around_gathered` as checkpoint is given it.
+  template <class Body>
+  struct Gathered {
+    Core* core;
+    const Unit* unit;
+    const Body* body;
+
+    template <class... Args>
+    auto operator()(Args&&... args) const {
+      return core->around_gathered(*unit, *body, std::forward<Args>(args)...);
+    }
+    /// A copy that may outlive this call.
+    auto owned() const {
+      return [weak = core->weak_from_this(), which = unit,
+              again = body->owned()](auto&&... args) mutable {
+        return detail::still_there(weak)->around_gathered(*which, again,
+                                                          std::forward<decltype(args)>(args)...);
+      };
+    }
+  };
+
   UnitTable placed() {
     auto module = detail::module_of(model);
     if (!module) throw BadModel("trainer: the model is empty. Make it first: Net net(...).");

@@ -58,6 +58,12 @@ struct Hooks {
     return next(std::forward<Args>(args)...);
   }
 
+  /// The same around what gathers the unit's parameters, too: checkpoint alone is asked.
+  template <class Next, class... Args>
+  decltype(auto) around_gathered_unit(const Unit&, Next&& next, Args&&... args) {
+    return next(std::forward<Args>(args)...);
+  }
+
   // 1. Device asks for the batch where the model is; accumulate cuts it.
   template <class Batch>
   Batch place(const Batch& batch, c10::Device device) {

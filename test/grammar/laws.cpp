@@ -56,6 +56,10 @@ static_assert(answers<Precision<BF16>, axis::precision> &&
               answers<Precision<FP16>, axis::precision>);
 static_assert(answers<Checkpoint<Full>, axis::checkpoint> &&
               answers<Checkpoint<Off>, axis::checkpoint>);
+static_assert(answers<Checkpoint<Selective>, axis::checkpoint> &&
+              answers<Checkpoint<Every<3>>, axis::checkpoint> &&
+              answers<Checkpoint<Segments<>>, axis::checkpoint> &&
+              answers<Checkpoint<Only<Model>>, axis::checkpoint>);
 static_assert(answers<Accumulate<4>, axis::accumulate> && answers<Accumulate<>, axis::accumulate>);
 static_assert(answers<Offload<Off>, axis::offload> && answers<Shard<Off>, axis::shard>);
 static_assert(answers<Capture<Off>, axis::capture> && answers<Quantize<Off>, axis::quantize>);

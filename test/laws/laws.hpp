@@ -82,7 +82,10 @@ struct Choices {
     (law.template operator()<Words>(ikebana::detail::type_name<Words>()), ...);
   }
 };
-using Checkpoints = Choices<Checkpoint<Full>>;
+using Checkpoints = Choices<Checkpoint<Full>, Checkpoint<Selective>, Checkpoint<Every<2>>,
+                            Checkpoint<Segments<2>>, Checkpoint<Segments<>>>;
+/// Those that put a frame around each unit.
+using FramesOfUnits = Choices<Checkpoint<Full>, Checkpoint<Selective>>;
 using Precisions = Choices<Precision<FP32>, Precision<BF16>, Precision<FP16>>;
 
 }  // namespace laws

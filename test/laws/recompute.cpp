@@ -18,11 +18,11 @@ std::pair<std::string, Trace> one_step(const WorkImpl::Body& body, const BenchIm
   return {what, trace};
 }
 
-template <class F>
+template <class Words = Checkpoints, class F>
 void each(F&& f) {
   for (bool nested : {false, true}) {
     INFO(std::string(nested ? "nested" : "not nested"));
-    Checkpoints::each([&]<class Word>(const std::string& word) {
+    Words::each([&]<class Word>(const std::string& word) {
       INFO(word);
       f.template operator()<Word>(nested);
     });
@@ -104,7 +104,7 @@ TEST_CASE("a recompute that differs from its forward is an error that names the 
       {"type", "Double[3, 4] where forward saved Float[3, 4]",
        [](auto x) { return x.to(at::kDouble); }},
       {"number", "saved 0 tensors, forward 2", [](auto) { return at::Tensor(); }}};
-  each([&]<class Word>(bool nested) {
+  each<FramesOfUnits>([&]<class Word>(bool nested) {
     for (const auto& what : differing) {
       INFO(what.saved);
       WorkImpl::Body body = [&](WorkImpl& w, at::Tensor x) {
@@ -122,7 +122,7 @@ TEST_CASE("a recompute that differs from its forward is an error that names the 
 }
 
 TEST_CASE("a recompute stops at the last saved tensor and runs once a backward") {
-  each([]<class Word>(bool nested) {
+  each<FramesOfUnits>([]<class Word>(bool nested) {
     Work work([](WorkImpl& w, at::Tensor x) { return at::tanh(x * w.weight) + 1; });
     Trainer<Bench, SGD, Word> trainer(bench({work}, no_after, nested));
     trainer.step(some_rows());
@@ -170,7 +170,7 @@ TEST_CASE("activations live for one unit at a time, also those computed again") 
     return static_cast<double>(many.peak - few.peak) / (6.0 * bytes);
   };
   CHECK(growth.template operator()<Checkpoint<Off>>() > 6.9);
-  Checkpoints::each([&]<class Word>(const std::string&) {
+  FramesOfUnits::each([&]<class Word>(const std::string&) {
     CHECK(growth.template operator()<Word>() < 1.05);  // of each unit its input stays
   });
 }

@@ -1,4 +1,4 @@
-// `UnknownChoice<Checkpoint<BF16>, Checkpoint<Off>, Checkpoint<Full>>`
+// `UnknownChoice<Checkpoint<BF16>, Checkpoint<Off>, Checkpoint<Full>, Checkpoint<Selective>`
 // `does not have the first` `Write one of those`
 #include "net.hpp"
 

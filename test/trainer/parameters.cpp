@@ -111,7 +111,10 @@ TEST_CASE_TEMPLATE("parameters: masters elsewhere train as the loop written by h
                    Recipe<Away>, Recipe<Away, Checkpoint<Full>>, Recipe<Away, Precision<BF16>>,
                    Recipe<Away, Accumulate<2>, ClipGradNorm>,
                    Recipe<Away, Precision<BF16>, Checkpoint<Full>, Accumulate<2>, ClipGradNorm>,
-                   Recipe<AwayKept>,
+                   Recipe<Away, Precision<BF16>, Checkpoint<Selective>>,
+                   Recipe<Away, Checkpoint<Segments<1>>>, Recipe<Away, Checkpoint<Segments<2>>>,
+                   Recipe<AwayKept>, Recipe<AwayFlat, Checkpoint<Segments<1>>, Accumulate<2>>,
+                   Recipe<AwayKept, Precision<BF16>, Checkpoint<Segments<1>>, ClipGradNorm>,
                    Recipe<AwayKept, Precision<BF16>, Checkpoint<Full>, Accumulate<2>, ClipGradNorm>,
                    Recipe<AwayFlat>,
                    Recipe<AwayFlat, Checkpoint<Full>, Accumulate<2>, ClipGradNorm>) {

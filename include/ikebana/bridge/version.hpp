@@ -16,6 +16,10 @@ static_assert(libtorch_version >= 208, "ikebana needs LibTorch 2.8 or newer");
 /// pointer.
 using NodePointer = std::remove_cvref_t<decltype(std::declval<const at::Tensor&>().grad_fn())>;
 
+/// The dispatch key below autograd by which operators are seen: used by Python's FakeTensor alone,
+/// and there for nothing that a C++ program does.
+inline constexpr auto operator_key = c10::DispatchKey::Fake;
+
 /// Found by argument-dependent look-up, so that a LibTorch without the function is no error.
 template <class Type>
 concept CountsDeviceMemory = requires(Type type) { getDeviceAllocator(type)->getDeviceStats(0); };

@@ -16,6 +16,7 @@ class Version {
       : counter_(t.unsafeGetTensorImpl()->version_counter()), then_(now()) {}
 
   bool changed() const { return now() != then_; }
+  void renew() { then_ = now(); }
   void put_back() {
     if (changed()) counter_.set_version(then_);
   }

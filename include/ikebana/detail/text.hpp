@@ -20,6 +20,9 @@ std::string type_name() {
   for (std::string_view prefix : {"ikebana::axis::", "ikebana::", "struct ", "class "})
     for (std::size_t at; (at = text.find(prefix)) != text.npos;) text.erase(at, prefix.size());
   for (std::size_t at; (at = text.find("Impl>")) != text.npos;) text.erase(at, 4);
+  std::string_view dynamic = "-9223372036854775808";  // a count that is a value: Every<>
+  for (std::size_t at; (at = text.find(dynamic)) != text.npos;) text.erase(at, dynamic.size());
+  for (std::size_t at; (at = text.find("> >")) != text.npos;) text.erase(at + 1, 1);
   return text;
 }
 

@@ -80,6 +80,14 @@ struct EmptyAccumulate {
                 "Write Accumulate<N> with N >= 1, or Accumulate<>{.microbatches = n}.");
 };
 
+template <class Policy>
+struct CountBelowOne {
+  static_assert(possible<Policy>,
+                "ikebana: the number that this word is given must be one at least. Write e.g. "
+                "Checkpoint<Every<2>>, or leave it open and give it as a value: "
+                "Checkpoint<Every<>>{.every = n}, Checkpoint<Segments<>>{.segments = n}.");
+};
+
 // The model and its loss
 
 template <class Model>
@@ -110,6 +118,13 @@ struct NeedsUnits {
                 "ikebana: this policy works unit by unit, and the model shows no units. "
                 "Write `using units = ikebana::Units<Block>;` in the model, or specialise "
                 "ikebana::UnitsOf for it.");
+};
+template <class Policy, class Unit, class Model>
+struct NamesNoUnit {
+  static_assert(possible<Policy, Unit, Model>,
+                "ikebana: the first of these types names the second, which the third, the model, "
+                "does not declare as a unit, so it would do nothing there. Add it to `using units "
+                "= ikebana::Units<...>` of the model, or take it away.");
 };
 template <class Unit, class Model>
 struct UndeclaredUnit {

@@ -94,6 +94,16 @@ template <std::int64_t N>
 struct choice<Accumulate<N>> {
   using type = EmptyAccumulate<N>;
 };
+template <std::int64_t K>
+  requires(K < 1 && K != Dynamic)
+struct choice<Checkpoint<Every<K>>> {
+  using type = CountBelowOne<Checkpoint<Every<K>>>;
+};
+template <std::int64_t N>
+  requires(N < 1 && N != Dynamic)
+struct choice<Checkpoint<Segments<N>>> {
+  using type = CountBelowOne<Checkpoint<Segments<N>>>;
+};
 
 template <class Axis>
 inline constexpr bool is_axis = Axis::many;
@@ -145,6 +155,14 @@ consteval auto words() {
   }
 }
 
+/// The first unit that a word names and the model does not declare.
+template <class Model, class Word>
+struct named_units : is<Nothing> {};
+template <class Model, class... Units>
+struct named_units<Model, Checkpoint<Only<Units...>>>
+    : first<std::conditional_t<detail::listed<Units, detail::units_of_t<Model>>, Nothing,
+                               NamesNoUnit<Checkpoint<Only<Units...>>, Units, Model>>...> {};
+
 /// Stage 4: can this model be trained so?
 template <class Model, class... Words>
 consteval auto model() {
@@ -152,7 +170,8 @@ consteval auto model() {
   if constexpr (!objective && !detail::has_loss<Model>) return is<NoLoss<Model>>{};
   else
     return is<typename first<std::conditional_t<needs_units<Words> && !detail::shows_units<Model>,
-                                                NeedsUnits<Words, Model>, Nothing>...>::type>{};
+                                                NeedsUnits<Words, Model>, Nothing>...,
+                             typename named_units<Model, Words>::type...>::type>{};
 }
 
 /// What is wrong with the words of a recipe, as a type whose instantiation says it; `Nothing` if

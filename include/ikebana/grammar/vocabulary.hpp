@@ -25,6 +25,13 @@ struct Precision;
 
 // checkpoint: which activations are computed again in backward instead of kept
 struct Full;
+struct Selective;
+template <std::int64_t K = Dynamic>
+struct Every;
+template <std::int64_t N = Dynamic>
+struct Segments;
+template <class... Units>
+struct Only;
 template <class What>
 struct Checkpoint;
 
@@ -145,12 +152,25 @@ template <class Word>
 struct declared_axis {
   using type = void;
 };
+/// A word of the same axis as `Policy`, given a number or types of the user's.
+template <class Policy>
+struct whatever_it_counts {
+  using type = typename declared_axis<Policy>::type;
+  template <class>
+  static constexpr bool takes = true;
+};
 // clang-format off
 template <class A> struct declared_axis<Without<A>> { using type = A; };
 template <class N> struct declared_axis<Precision<N>>
     : word_of<axis::precision, Precision, FP32, TF32, BF16, FP16> {};
 template <class W> struct declared_axis<Checkpoint<W>>
-    : word_of<axis::checkpoint, Checkpoint, Off, Full> {};
+    : word_of<axis::checkpoint, Checkpoint, Off, Full, Selective, Every<2>, Segments<4>> {};
+template <std::int64_t K> struct declared_axis<Checkpoint<Every<K>>>
+    : whatever_it_counts<Checkpoint<Off>> {};
+template <std::int64_t N> struct declared_axis<Checkpoint<Segments<N>>>
+    : whatever_it_counts<Checkpoint<Off>> {};
+template <class... U> struct declared_axis<Checkpoint<Only<U...>>>
+    : whatever_it_counts<Checkpoint<Off>> {};
 template <class W> struct declared_axis<Observe<W>> : word_of<axis::observe, Observe, Memory> {};
 template <class... W> struct declared_axis<Offload<W...>> : word_of<axis::offload, Offload, Off> {};
 template <class H> struct declared_axis<Shard<H>> : word_of<axis::shard, Shard, Off> {};

@@ -1,0 +1,98 @@
+#pragma once
+// Which operators' outputs a selective checkpoint keeps, so that recompute need not compute them.
+#include <algorithm>
+#include <ikebana/bridge/ambient.hpp>
+#include <ikebana/bridge/operators.hpp>
+#include <ikebana/checkpoint/versions.hpp>
+#include <ikebana/error.hpp>
+#include <map>
+#include <optional>
+
+namespace ikebana::detail {
+
+/// Calls `f(tensor)` for the tensors among an operator's arguments or results.
+template <class F>
+void each_tensor(c10::ArrayRef<c10::IValue> values, F&& f) {
+  for (const c10::IValue& value : values) {
+    if (value.isTensor() && value.toTensor().has_storage()) f(value.toTensor());
+    else if (value.isTensorList())
+      for (const at::Tensor& t : value.toTensorVector())
+        if (t.defined() && t.has_storage()) f(t);
+  }
+}
+using Storages = c10::SmallVector<c10::StorageImpl*, 6>;
+inline Storages storages_of(c10::ArrayRef<c10::IValue> values) {
+  Storages all;
+  each_tensor(values, [&](const at::Tensor& t) {
+    all.push_back(t.storage().unsafeGetStorageImpl());
+  });
+  return all;
+}
+
+/// The arguments that an operator writes to.
+inline std::vector<c10::IValue> written_by(const bridge::OperatorCall& call) {
+  std::vector<c10::IValue> written;
+  const auto& arguments = call.schema().arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (const auto* alias = arguments[i].alias_info(); alias && alias->isWrite())
+      written.push_back(call.arguments()[i]);
+  return written;
+}
+
+/// One output of a kept call.
+struct KeptResult {
+  c10::IValue value;   ///< a tensor that shares memory and version with the output, or a number
+  int writes = 0;      ///< made into it by operators that replay leaves out
+  bool read = false;   ///< by an operator that replay computes
+};
+
+/// One call whose outputs are kept.
+struct KeptCall {
+  c10::SmallVector<KeptResult, 1> results;
+  std::vector<Version> versions = {};                     ///< of the outputs and their views
+  std::optional<bridge::GeneratorState> generator = {};   ///< after the call, if it drew from it
+  std::size_t looks = 0;         ///< a hash of its arguments' shapes and types
+  std::size_t saved_before = 0;  ///< tensors that autograd had saved when it was made
+
+  bool changed() const {
+    return std::any_of(versions.begin(), versions.end(),
+                       [](const Version& v) { return v.changed(); });
+  }
+};
+
+/// What a frame keeps, by operator and its n-th call: numbers of operators may differ between
+/// forward and recompute (casts that autocast remembers), those of one operator may not.
+class KeptCalls {
+ public:
+  using Key = std::pair<const c10::OperatorName*, std::size_t>;
+
+  KeptCall& add(const Key& key) { return calls_[key]; }
+  /// Null where it is not kept, or was changed since: then it is computed again.
+  const KeptCall* find(const Key& key) const {
+    auto found = calls_.find(key);
+    return found == calls_.end() || found->second.changed() ? nullptr : &found->second;
+  }
+  void erase(const Key& key) { calls_.erase(key); }
+  /// What came after the last tensor that autograd saved will not be asked for again.
+  void forward_ended(std::size_t saved) {
+    std::erase_if(calls_, [&](const auto& item) { return item.second.saved_before == saved; });
+    for (auto& [key, call] : calls_)
+      for (Version& version : call.versions) version.renew();
+  }
+  void clear() { calls_.clear(); }
+
+  static std::size_t looks_of(c10::ArrayRef<c10::IValue> arguments) {
+    std::size_t hash = 0;
+    each_tensor(arguments, [&](const at::Tensor& t) {
+      hash = c10::hash_combine(hash, static_cast<std::size_t>(t.scalar_type()));
+      for (std::int64_t size : t.sizes())
+        hash = c10::hash_combine(hash, static_cast<std::size_t>(size));
+    });
+    return hash;
+  }
+
+ private:
+  std::map<Key, KeptCall> calls_;
+};
+
+}  // namespace ikebana::detail

@@ -1,0 +1,57 @@
+#pragma once
+// Rules for which operators a selective checkpoint keeps.
+#include <ikebana/checkpoint/record.hpp>
+#include <string_view>
+
+namespace ikebana {
+
+namespace detail {
+/// Below autograd, where `linear` is `mm` or `addmm`, and attention one of its kernels.
+inline constexpr std::string_view heavy_operators[] = {
+    "aten::mm",
+    "aten::addmm",
+    "aten::bmm",
+    "aten::baddbmm",
+    "aten::addbmm",
+    "aten::mv",
+    "aten::addmv",
+    "aten::_scaled_mm",
+    "aten::_grouped_mm",
+    "aten::_scaled_grouped_mm",
+    "aten::convolution",
+    "aten::convolution_overrideable",
+    "aten::_scaled_dot_product_flash_attention",
+    "aten::_scaled_dot_product_flash_attention_for_cpu",
+    "aten::_scaled_dot_product_efficient_attention",
+    "aten::_scaled_dot_product_cudnn_attention",
+    "aten::_scaled_dot_product_fused_attention_overrideable",
+    "aten::_flash_attention_forward",
+    "aten::_efficient_attention_forward",
+    "aten::_cudnn_rnn",
+    "aten::mkldnn_rnn_layer",
+};
+}  // namespace detail
+
+/// What `Checkpoint<Selective>` keeps by default: products of matrices, convolutions, attention, and
+/// recurrent layers, which are most of forward's time and the smaller part of its memory.
+inline bool matrix_operators(const bridge::OperatorCall& call) {
+  const auto& all = detail::heavy_operators;
+  return std::find(std::begin(all), std::end(all), call.name().name) != std::end(all);
+}
+
+/// Operators by name, whatever the overload: `operators({"aten::mm", "aten::convolution"})`. Throws
+/// BadValue for a name that LibTorch does not have.
+inline OperatorRule operators(std::vector<std::string> names) {
+  const auto known = c10::Dispatcher::singleton().getAllOpNames();
+  for (const std::string& name : names)
+    if (std::none_of(known.begin(), known.end(), [&](const auto& op) { return op.name == name; }))
+      throw BadValue("operators: LibTorch has no operator `" + name +
+                     "`. Write its name as its dispatcher has it, e.g. aten::mm.");
+  if (std::find(names.begin(), names.end(), "aten::_to_copy") != names.end())
+    throw BadValue("operators: casts (aten::_to_copy) are always computed again. Leave it out.");
+  return [names = std::move(names)](const bridge::OperatorCall& call) {
+    return std::find(names.begin(), names.end(), call.name().name) != names.end();
+  };
+}
+
+}  // namespace ikebana

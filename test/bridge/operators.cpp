@@ -1,0 +1,137 @@
+// Every operator below autograd passes the innermost open scope, and nothing else does.
+#include "test.hpp"
+
+#include <ikebana/bridge/operators.hpp>
+#include <map>
+#include <thread>
+
+using namespace ikebana;
+
+namespace test::operators {
+
+using Counts = std::map<std::string, int>;
+
+struct Counting : bridge::OperatorMode {
+  Counts seen;
+  void call(bridge::OperatorCall& call) override {
+    ++seen[call.name().name];
+    call.compute();
+  }
+};
+/// Answers one operator with its first argument.
+struct Instead : bridge::OperatorMode {
+  std::string name;
+  explicit Instead(std::string n) : name(std::move(n)) {}
+  void call(bridge::OperatorCall& call) override {
+    if (call.name().name == name) call.replace({call.arguments()[0]});
+    else call.compute();
+  }
+};
+
+at::Tensor leaf() { return at::full({3, 3}, 0.5).requires_grad_(); }
+
+TEST_CASE("operators: forward and backward are seen as what runs below autograd, once each") {
+  Counting counting;
+  at::Tensor x = leaf();
+  {
+    bridge::OperatorScope scope(counting);
+    at::linear(x, x).tanh().sum().backward();
+  }
+  CHECK(counting.seen["aten::linear"] == 0);  // linear is mm below autograd
+  CHECK(counting.seen["aten::mm"] == 3);      // one forward, two backward
+  CHECK(counting.seen["aten::tanh"] == 1);
+  CHECK(counting.seen["aten::tanh_backward"] == 1);
+  Counts before = counting.seen;
+  at::linear(x, x).tanh().sum().backward();
+  CHECK(counting.seen == before);
+}
+
+TEST_CASE("operators: results and gradients have the same bits in a scope as outside") {
+  auto train = [] {
+    torch::manual_seed(1);
+    at::Tensor x = leaf();
+    at::Tensor y = at::dropout(at::linear(x, x.sin()), 0.4, true).softmax(1) * 3;
+    y.mul_(2).select(0, 1).pow(2).sum().backward();
+    return std::vector{y.detach(), x.grad()};
+  };
+  auto without = train();
+  Counting counting;
+  bridge::OperatorScope scope(counting);
+  CHECK(test::same_bits(train(), without));
+}
+
+TEST_CASE("operators: scopes nest, and the outer one sees what the inner one computes") {
+  Counting outer;
+  Instead inner("aten::sin");
+  at::Tensor x = at::ones({2});
+  bridge::OperatorScope first(outer);
+  {
+    bridge::OperatorScope second(inner);
+    CHECK(at::equal(at::cos(at::sin(x)), x.cos()));
+  }
+  CHECK(outer.seen["aten::sin"] == 0);
+  CHECK(outer.seen["aten::cos"] == 2);
+  at::sin(x);
+  CHECK(outer.seen["aten::sin"] == 1);
+}
+
+TEST_CASE("operators: what a mode calls itself is not seen") {
+  struct Calls : Counting {
+    void call(bridge::OperatorCall& call) override {
+      at::zeros({2}).add_(1);
+      Counting::call(call);
+    }
+  } mode;
+  bridge::OperatorScope scope(mode);
+  at::tanh(at::ones({2}));
+  CHECK(mode.seen["aten::tanh"] == 1);
+  CHECK(mode.seen["aten::add_"] == 0);
+}
+
+TEST_CASE("operators: an exception of a mode reaches the caller, and the scope closes") {
+  struct Throws : bridge::OperatorMode {
+    void call(bridge::OperatorCall& call) override {
+      if (call.name().name == "aten::exp") throw std::runtime_error("no exp");
+      call.compute();
+    }
+  } mode;
+  CHECK(test::message_of([&] {
+          bridge::OperatorScope scope(mode);
+          at::exp(at::ones({2}));
+        }) == "no exp");
+  CHECK_NOTHROW(at::exp(at::ones({2})));
+}
+
+TEST_CASE("operators: a thread sees none of another's scopes, unless it carries on its work") {
+  Counting counting;
+  bridge::OperatorScope scope(counting);
+  std::thread([] { at::sin(at::ones({2})); }).join();
+  CHECK(counting.seen["aten::sin"] == 0);
+  at::ThreadLocalState state;  // what autograd hands to the threads of its devices
+  std::thread([&] {
+    at::ThreadLocalStateGuard same(state);
+    at::sin(at::ones({2}));
+  }).join();
+  CHECK(counting.seen["aten::sin"] == 1);
+}
+
+TEST_CASE("operators: schema, arguments and results are those of the call") {
+  struct Looks : bridge::OperatorMode {
+    std::string text;
+    void call(bridge::OperatorCall& call) override {
+      bool is_sum = call.name().name == "aten::add_";
+      if (is_sum) text = call.schema().arguments()[1].name() + c10::str(call.arguments().size());
+      if (is_sum) text += call.schema().is_mutable() ? " mutable " : " ";
+      bool draws = call.draws_random_numbers();
+      call.compute();
+      if (is_sum) text += c10::str(call.results()[0].toTensor().sum().item<double>());
+      if (draws) text += " draws";
+    }
+  } mode;
+  bridge::OperatorScope scope(mode);
+  at::ones({2}).add_(3);
+  at::rand({2});
+  CHECK(mode.text == "other3 mutable 8 draws");
+}
+
+}  // namespace test::operators

@@ -1,0 +1,251 @@
+// Checkpoint<Selective>: what is kept is not computed again, what is not kept is, and no bit
+// changes whatever a unit does with a kept output.
+#include "test.hpp"
+
+#include <ikebana/modules/attention.hpp>
+#include <map>
+
+#include "work.hpp"
+#include "zoo.hpp"
+
+namespace laws::selective {
+
+using Counts = std::map<std::string, int>;
+struct Counting : bridge::OperatorMode {
+  Counts seen;
+  void call(bridge::OperatorCall& call) override {
+    ++seen[call.name().name];
+    call.compute();
+  }
+};
+
+/// How often a step calls each operator.
+template <class Word, class Number>
+Counts operators_of(Kind kind, Word word = {}) {
+  auto model = seeded([&] { return Zoo(kind); });
+  Trainer<Zoo, SGD, Word, Number> trainer(model, word);
+  auto batch = class_batches(1, 6, width, classes)[0];
+  Counting counting;
+  bridge::OperatorScope scope(counting);
+  trainer.step(batch);
+  return counting.seen;
+}
+
+using Body = WorkImpl::Body;
+at::Tensor square(const WorkImpl& w) { return w.weight.unsqueeze(0) * at::eye(4) + 0.25; }
+
+/// Losses and parameters of three steps of a model of two units that do the same.
+Trace trained_by(auto word, const Body& body, const BenchImpl::After& after = no_after) {
+  using Word = decltype(word);
+  Trainer<Bench, SGD, Word> trainer(bench({Work(body), Work(body)}, after), SGD{.lr = 0.05}, word);
+  torch::manual_seed(2);
+  Trace trace;
+  for (int i = 0; i < 3; ++i) trace.push_back(trainer.step(some_rows(5)).mean());
+  for (auto& p : parameters_of(trainer.model())) trace.push_back(p);
+  trace.push_back(torch::rand({4}));
+  return trace;
+}
+void same_bits_by(const Checkpoint<Selective>& word, const std::string& name, const Body& body,
+                  const BenchImpl::After& after = no_after) {
+  INFO(name);
+  auto without = trained_by(Checkpoint<Off>{}, body, after);
+  CHECK(moved(without, 3));
+  CHECK(test::same_bits(trained_by(word, body, after), without));
+}
+
+const OperatorRule everything = [](const auto&) { return true; };
+const OperatorRule nothing = [](const auto&) { return false; };
+
+at::Tensor kept_aside;  // what a unit lets out besides its result
+
+struct Writing {
+  std::string name;
+  Body body;
+  BenchImpl::After after = no_after;
+};
+// Each writes into the output of a product, which is kept.
+const Writing writings[] = {
+    {"before anyone reads it",
+     [](auto& w, auto x) { return at::tanh(at::mm(x, square(w)).add_(w.weight).relu_()); }},
+    {"after it was read, and its reader kept nothing of it",
+     [](auto& w, auto x) {
+       auto y = at::mm(x, square(w)), z = at::exp(y * 0.1);
+       y.add_(1);
+       return at::tanh(y) + z;
+     }},
+    {"once before it is read and once after",
+     [](auto& w, auto x) {
+       auto y = at::mm(x, square(w)).add_(w.weight);
+       auto z = at::exp(y * 0.1);
+       y.mul_(2).add_(1);
+       return at::tanh(y) + z;
+     }},
+    {"through a view",
+     [](auto& w, auto x) {
+       auto y = at::mm(x, square(w));
+       y.narrow(0, 0, 2).mul_(3);
+       return at::tanh(y);
+     }},
+    {"through a view that was read",
+     [](auto& w, auto x) {
+       auto y = at::mm(x, square(w)), z = at::exp(y.narrow(0, 1, 2) * 0.1);
+       y.narrow(0, 1, 2).mul_(3);
+       return at::tanh(y) + z.sum();
+     }},
+    {"as torch::nn::Linear does in three dimensions",
+     [](auto& w, auto x) {
+       auto y = at::matmul(x.unsqueeze(0), square(w).t());
+       return at::tanh(y.add_(w.weight)).squeeze(0);
+     }},
+    {"with random numbers",
+     [](auto& w, auto x) {
+       auto y = at::mm(x, square(w));
+       return at::dropout_(y, 0.3, true).tanh();
+     }},
+    {"together with what is not kept",
+     [](auto& w, auto x) {
+       auto y = at::mm(x, square(w)), z = x * 2;
+       at::_foreach_add_({y, z}, 1);
+       return at::tanh(y) * at::tanh(z);
+     }},
+    {"from another product",
+     [](auto& w, auto x) {
+       auto y = at::mm(x, square(w)), z = at::mm(y * 1, square(w));
+       y.add_(z);
+       return at::tanh(y) + at::exp(z * 0.1);
+     }},
+    {"after the unit, in its result",
+     [](auto& w, auto x) {
+       auto y = at::mm(x, square(w)), z = at::exp(y * 0.1);
+       kept_aside = y;
+       return at::tanh(z);
+     },
+     [](auto&, auto&, auto&) {
+       torch::NoGradGuard no_grad;
+       kept_aside.fill_(1e6);
+     }},
+    {"after the unit, in a reshaped result",
+     [](auto& w, auto x) {
+       auto y = at::matmul(x.unsqueeze(0), square(w)), z = at::exp(y.squeeze(0) * 0.1);
+       kept_aside = y;
+       return at::tanh(z);
+     },
+     [](auto&, auto&, auto&) {
+       torch::NoGradGuard no_grad;
+       kept_aside.fill_(1e6);
+     }},
+};
+
+/// Attention, a convolution and a recurrent layer, in the forms that LibTorch and we have.
+const Writing heavy[] = {
+    {"attention",
+     [](auto& w, auto x) {
+       auto q = (x * w.weight).view({1, 1, 5, 4});
+       return modules::attention(q, q.sin(), q.cos(), {.is_causal = true}).view({5, 4}).tanh();
+     }},
+    {"composed attention with dropout",
+     [](auto& w, auto x) {
+       auto q = (x * w.weight).view({1, 1, 5, 4});
+       modules::AttentionOptions options{.dropout_p = 0.2};
+       return modules::attention(q, q.sin(), q.cos(), options).view({5, 4}).tanh();
+     }},
+    {"convolution",
+     [](auto& w, auto x) {
+       auto kernel = w.weight.narrow(0, 0, 3).view({1, 1, 3}) * 0.5;
+       return at::conv1d(x.unsqueeze(1), kernel, {}, 1, "same").squeeze(1).tanh() + x;
+     }},
+    {"a product and dropout after it",
+     [](auto& w, auto x) { return at::dropout(at::mm(x, square(w)).tanh(), 0.4, true); }},
+};
+
+TEST_CASE("selective: products are computed once, and all the others again") {
+  Precisions::each([]<class Number>(const std::string& number) {
+    for (Kind kind : {Kind::Chain, Kind::Twice, Kind::Nested, Kind::Values}) {
+      INFO(number << ' ' << name_of(kind));
+      auto none = operators_of<Checkpoint<Off>, Number>(kind);
+      auto full = operators_of<Checkpoint<Full>, Number>(kind);
+      auto selective = operators_of<Checkpoint<Selective>, Number>(kind);
+      for (const char* product : {"aten::mm", "aten::addmm"}) {
+        CHECK(selective[product] == none[product]);
+        CHECK(full[product] >= none[product]);
+      }
+      CHECK(full["aten::addmm"] > none["aten::addmm"]);
+      for (const char* other : {"aten::gelu", "aten::native_batch_norm", "aten::sigmoid"})
+        CHECK(selective[other] == full[other]);
+    }
+  });
+}
+
+TEST_CASE("selective: whoever writes into what is kept, no bit changes") {
+  for (const auto& what : writings) {
+    same_bits_by({}, what.name, what.body, what.after);
+    same_bits_by({.keep = everything}, what.name + ", everything kept", what.body, what.after);
+    same_bits_by({.keep = nothing}, what.name + ", nothing kept", what.body, what.after);
+  }
+}
+
+TEST_CASE("selective: attention, convolutions and random numbers after them are the same bits") {
+  for (const auto& what : heavy) {
+    same_bits_by({}, what.name, what.body);
+    same_bits_by({.keep = everything}, what.name + ", everything kept", what.body);
+    same_bits_by({.keep = operators({"aten::native_dropout", "aten::bernoulli", "aten::tanh"})},
+                 what.name + ", random numbers kept", what.body);
+  }
+}
+
+TEST_CASE("selective: any rule keeps the bits, in every precision and model") {
+  Precisions::each([]<class Number>(const std::string& number) {
+    for (int k = 0; k < static_cast<int>(Kind::count); ++k) {
+      auto kind = static_cast<Kind>(k);
+      INFO(number << ' ' << name_of(kind));
+      auto train = [&](auto word) {
+        using Word = decltype(word);
+        auto model = seeded([&] { return Zoo(kind); });
+        return trained(Trainer<Zoo, SGD, Number, Word>(model, SGD{.lr = 0.05}, word),
+                       class_batches(3, 6, width, classes));
+      };
+      auto without = train(Checkpoint<Off>{});
+      CHECK(test::same_bits(train(Checkpoint<Selective>{.keep = everything}), without));
+      CHECK(test::same_bits(train(Checkpoint<Selective>{.keep = nothing}), without));
+      CHECK(test::same_bits(train(Checkpoint<Selective>{.keep = operators({"aten::gelu"})}),
+                            without));
+    }
+  });
+}
+
+TEST_CASE("selective: a rule by name keeps these and no others") {
+  auto by_rule = [](std::vector<std::string> names) {
+    return operators_of<Checkpoint<Selective>, Precision<FP32>>(
+        Kind::Chain, {.keep = operators(std::move(names))});
+  };
+  auto none = operators_of<Checkpoint<Off>, Precision<FP32>>(Kind::Chain);
+  auto full = operators_of<Checkpoint<Full>, Precision<FP32>>(Kind::Chain);
+  auto gelu = by_rule({"aten::gelu"});
+  CHECK(gelu["aten::gelu"] == none["aten::gelu"]);
+  CHECK(gelu["aten::native_batch_norm"] == full["aten::native_batch_norm"]);
+  CHECK(gelu["aten::native_batch_norm"] > none["aten::native_batch_norm"]);
+}
+
+TEST_CASE("selective: rules that cannot be are errors that say so") {
+  CHECK(test::contains(test::message_of<BadValue>([] { operators({"aten::mm", "mm"}); }),
+                       "no operator `mm`. Write its name"));
+  CHECK(test::contains(test::message_of<BadValue>([] { operators({"aten::_to_copy"}); }),
+                       "always computed again"));
+  CHECK(test::contains(test::message_of<BadValue>([] {
+                         Trainer<Zoo, Checkpoint<Selective>>(Zoo(Kind::Chain),
+                                                             Checkpoint<Selective>{.keep = {}});
+                       }),
+                       "keep is empty"));
+}
+
+TEST_CASE("selective: a recompute with other shapes is an error that names the operator") {
+  Body body = [](WorkImpl& w, at::Tensor x) {
+    if (w.begun > 1) x = x.narrow(0, 0, 2);
+    return at::tanh(at::mm(x, square(w)));
+  };
+  Trainer<Bench, SGD, Checkpoint<Selective>> trainer(bench({Work(body)}));
+  auto text = test::message_of<BadRecompute>([&] { trainer.step(some_rows()); });
+  CHECK(test::contains(text, "`work0`"));
+}
+
+}  // namespace laws::selective

@@ -1,0 +1,11 @@
+// `NamesNoUnit<Checkpoint<Only<Bare>>, Bare, Net>` `does not declare as a unit` `take it away`
+#include "net.hpp"
+
+int main() {
+#ifdef TWIN
+  Trainer<Net, Checkpoint<Only<Block>>> trainer{Net()};
+#else
+  Trainer<Net, Checkpoint<Only<Bare>>> trainer{Net()};
+#endif
+  trainer.step(Batch{});
+}
