@@ -2,13 +2,14 @@
 
 import argparse
 import contextlib
+import ctypes
 import sys
 import time
 from pathlib import Path
 
 import torch
+import torch.nn as nn
 import torch.nn.functional as F
-from torch.utils.checkpoint import checkpoint
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "test" / "parity"))
 import nets  # noqa: E402
@@ -16,10 +17,9 @@ import nets  # noqa: E402
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("contestant", "model", "precision", "folder"):
+    for name in ("contestant", "model", "precision", "folder", "checkpoint", "counter"):
         parser.add_argument(f"--{name}")
-    for name in ("width", "rows", "layers", "heads", "context", "checkpoint", "accumulate", "clip",
-                 "batches"):
+    for name in ("width", "rows", "layers", "heads", "context", "accumulate", "clip", "batches"):
         parser.add_argument(f"--{name}", type=int)
     return parser.parse_args()
 
@@ -61,16 +61,40 @@ def read_weights(args, model):
     torch.nn.utils.vector_to_parameters(weights, model.parameters())
 
 
-def checkpointed(unit, x):
-    return checkpoint(unit, x, use_reentrant=False)
+def every_second(model):
+    chosen = {getattr(model, name) for name in model.blocks[::2]}
+    return lambda unit, x: (nets.checkpointed if unit in chosen else nets.plain)(unit, x)
+
+
+def in_segments(model):
+    """`run` for a model whose blocks are called one after the other: runs of about sqrt(n)."""
+    blocks = [getattr(model, name) for name in model.blocks]
+    runs = round(len(blocks) ** 0.5)
+    length = -(-len(blocks) // runs)
+
+    def run(unit, x):
+        place = blocks.index(unit)
+        if place % length:
+            return x  # it was computed with the first of its run
+        return nets.checkpointed(nn.Sequential(*blocks[place:place + length]), x)
+    return run
+
+
+def run_of(args, model):
+    if args.checkpoint == "every":
+        return every_second(model)
+    if args.checkpoint == "segments":
+        return in_segments(model)
+    choices = {"none": nets.plain, "full": nets.checkpointed, "selective": nets.selective}
+    return choices[args.checkpoint]
 
 
 def make_forward(args, model):
-    """Logits of an input, with every unit checkpointed where the row asks for it."""
-    run = checkpointed if args.checkpoint else nets.plain
+    """Logits of an input, with units checkpointed as the row asks for it."""
+    run = run_of(args, model)
     if args.model == "gpt":
         return lambda x: model(x, run).flatten(0, 1)
-    if not args.checkpoint:
+    if args.checkpoint == "none":
         return model
 
     def forward(x):
@@ -80,7 +104,29 @@ def make_forward(args, model):
     return forward
 
 
-def make_step(args):
+class Bytes:
+    """Of the last step, beyond those before it: kept when forward ended, and at the most."""
+
+    def __init__(self, library):
+        self.library = ctypes.CDLL(library) if library else None
+        self.begin = self.kept = 0
+        for name in ("bytes_now", "bytes_peak") if library else ():
+            getattr(self.library, name).restype = ctypes.c_int64
+
+    def forward_begins(self):
+        if self.library:
+            self.library.reset_peak()
+            self.begin = self.library.bytes_now()
+
+    def forward_ended(self):
+        if self.library:
+            self.kept = self.library.bytes_now() - self.begin
+
+    def text(self):
+        return f"{self.kept} {self.library.bytes_peak() - self.begin}"
+
+
+def make_step(args, memory):
     model = make_model(args)
     read_weights(args, model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
@@ -102,8 +148,10 @@ def make_step(args):
         return mean
 
     def at_once(inputs, targets):
+        memory.forward_begins()
         with autocast():
             loss = F.cross_entropy(forward(inputs), targets.flatten())
+        memory.forward_ended()
         loss.backward()
         return loss.detach()
 
@@ -120,9 +168,13 @@ def make_step(args):
 
 
 def serve(args):
-    step, batches, done, loss = make_step(args), read_batches(args), 0, torch.zeros(())
+    memory = Bytes(args.counter)
+    step, batches, done, loss = make_step(args, memory), read_batches(args), 0, torch.zeros(())
     for line in sys.stdin:
-        count = int(line.split()[1])
+        word, count = line.split()[0], int(line.split()[1])
+        if word == "bytes":
+            print(memory.text(), flush=True)
+            continue
         begin = time.perf_counter()
         for _ in range(count):
             loss = step(*batches[done % len(batches)])

@@ -95,7 +95,7 @@ class Loop {
         same_(same),
         sums_(same || cuts_ > 1) {
     if (setting.number("clip")) clip_ = 1.0;
-    if (setting.number("checkpoint"))
+    if (setting.checkpoints())
       around_ = [this](std::size_t block, const at::Tensor& x) {
         // Without a gradient of its own the function would have no backward.
         at::Tensor input = x.requires_grad() ? x : x.detach().set_requires_grad(true);

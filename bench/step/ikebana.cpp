@@ -58,7 +58,7 @@ template <class P>
 Contestant in_precision(const Setting& setting) {
   if (setting.number("accumulate") == 4)
     return recipe<P, Checkpoint<Full>, Accumulate<4>, ClipGradNorm>(setting);
-  if (setting.number("checkpoint")) return recipe<P, Checkpoint<Full>, ClipGradNorm>(setting);
+  if (setting.checkpoints()) return recipe<P, Checkpoint<Full>, ClipGradNorm>(setting);
   if (setting.number("clip")) return recipe<P, ClipGradNorm>(setting);
   return recipe<P>(setting);
 }

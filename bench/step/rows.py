@@ -19,21 +19,21 @@ class Row:
     layers: int = 3
     heads: int = 0
     context: int = 0
-    checkpoint: int = 0
+    checkpoint: str = "none"
     accumulate: int = 1
     clip: int = 1
     batches: int = 4
 
     def contestants(self):
         """LibTorch has no checkpoint of its own."""
-        plain = not self.checkpoint and self.accumulate == 1
-        other = {"libtorch": plain, "same": plain,
-                 "whole": self.checkpoint and self.accumulate == 1}
+        checkpoint = self.checkpoint != "none"
+        plain = not checkpoint and self.accumulate == 1
+        other = {"libtorch": plain, "same": plain, "whole": checkpoint and self.accumulate == 1}
         return [c for c in CONTESTANTS if other.get(c, True)]
 
     def words(self):
         words = [self.precision.upper()]
-        words += ["Checkpoint<Full>"] if self.checkpoint else []
+        words += ["Checkpoint<Full>"] if self.checkpoint != "none" else []
         words += [f"Accumulate<{self.accumulate}>"] if self.accumulate > 1 else []
         words += ["ClipGradNorm"] if self.clip else []
         return ", ".join(words)
@@ -55,9 +55,9 @@ def all_rows():
     ]
     rows = [dataclasses.replace(m, precision=p) for m in models for p in ("fp32", "bf16")]
     large = models[-1]
-    rows += [dataclasses.replace(large, precision=p, checkpoint=1) for p in ("fp32", "bf16")]
+    rows += [dataclasses.replace(large, precision=p, checkpoint="full") for p in ("fp32", "bf16")]
     rows += [dataclasses.replace(models[0], clip=0)]
-    rows += [dataclasses.replace(m, precision="bf16", checkpoint=1, accumulate=4, launches=4)
+    rows += [dataclasses.replace(m, precision="bf16", checkpoint="full", accumulate=4, launches=4)
              for m in models[1:3]]
     return rows
 
@@ -65,10 +65,10 @@ def all_rows():
 # What is asked of a row: its model, precision, checkpoint and accumulate; whom it is compared with;
 # that one's time over ikebana's, at least.
 BARS = [
-    (("MLP 3x16", "fp32", 0, 1), "libtorch", 1.5),
-    (("MLP 3x256", "fp32", 0, 1), "libtorch", 1.04),
-    (("GPT 4x128", "fp32", 0, 1), "libtorch", 1.06),
-    (("GPT 4x128", "bf16", 0, 1), "python", 1.4),
-    (("GPT 6x384", "fp32", 1, 1), "whole", 1 / 1.28),
-    (("GPT 6x384", "bf16", 1, 1), "whole", 1 / 1.28),
+    (("MLP 3x16", "fp32", "none", 1), "libtorch", 1.5),
+    (("MLP 3x256", "fp32", "none", 1), "libtorch", 1.04),
+    (("GPT 4x128", "fp32", "none", 1), "libtorch", 1.06),
+    (("GPT 4x128", "bf16", "none", 1), "python", 1.4),
+    (("GPT 6x384", "fp32", "full", 1), "whole", 1 / 1.28),
+    (("GPT 6x384", "bf16", "full", 1), "whole", 1 / 1.28),
 ]

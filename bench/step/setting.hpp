@@ -32,6 +32,10 @@ class Setting {
   }
   bool is_gpt() const { return text("model") == "gpt"; }
   bool is_bf16() const { return text("precision") == "bf16"; }
+  bool checkpoints() const {
+    auto found = values_.find("--checkpoint");
+    return found != values_.end() && found->second != "none";
+  }
 
  private:
   std::map<std::string, std::string> values_;

@@ -50,7 +50,7 @@ class Contestant:
 
 def command(name, row, folder, programs):
     if name == "whole":
-        return command("ikebana", dataclasses.replace(row, checkpoint=0), folder, programs)
+        return command("ikebana", dataclasses.replace(row, checkpoint="none"), folder, programs)
     options = row.options(folder) + ["--contestant", name]
     if name == "ikebana":
         return [programs / "step_ikebana", *options]

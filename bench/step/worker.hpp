@@ -2,7 +2,7 @@
 // A contestant as a program, told what to do by its input and ending with it. `run <steps>`:
 // answers with the seconds they took, the loss of the last one and the allocations on the heap.
 // `operators <steps>`: with the names of all operators that they called, forward and backward.
-// `count 1`: from now on a profiler is to count.
+// `count 1`: from now on a profiler is to count. `bytes 1`: what the last step kept, and its peak.
 #include <ATen/record_function.h>
 
 #include <chrono>
@@ -24,10 +24,16 @@ extern "C" [[gnu::noinline]] inline double timed_steps(const std::function<doubl
 
 namespace bench {
 
+/// Of a step, beyond those before it: when forward has ended, and at the most.
+struct Bytes {
+  std::int64_t kept = 0, peak = 0;
+};
+
 /// One update from a batch; its loss is read only where it is asked for.
 struct Contestant {
   std::function<void(const Batch&)> step;
   std::function<double()> loss;
+  std::function<Bytes()> bytes = {};  // of the last step
 };
 
 /// The names of the operators that `body` calls and of the autograd nodes that it runs, in order.
@@ -62,6 +68,13 @@ inline int serve(const Setting& setting, const Contestant& contestant) {
     }
     if (word == "operators") {
       std::puts(operators_of([&] { steps(count); }).c_str());
+      std::fflush(stdout);
+      continue;
+    }
+    if (word == "bytes") {
+      Bytes bytes = contestant.bytes();
+      std::printf("%lld %lld\n", static_cast<long long>(bytes.kept),
+                  static_cast<long long>(bytes.peak));
       std::fflush(stdout);
       continue;
     }

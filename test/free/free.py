@@ -20,7 +20,7 @@ from step import command  # noqa: E402
 
 SMALL, LARGE = dict(model="mlp", width=16, rows=32), dict(model="mlp", width=256, rows=16)
 GPT = dict(model="gpt", width=64, rows=4, layers=2, heads=2, context=16)
-ALL_WORDS = dict(precision="bf16", checkpoint=1, accumulate=4, clip=1)
+ALL_WORDS = dict(precision="bf16", checkpoint="full", accumulate=4, clip=1)
 
 # Recipe, the loop by hand, how much more it may cost (of its instructions), same operators or not.
 # A step's own part is some 6,000 instructions and 50 for each node of the graph, so the smallest

@@ -153,13 +153,10 @@ TEST_CASE("segments: where the model computes between two units, a new run begin
       {"a function after the second", [](auto i, auto x) { return i == 2 ? at::sin(x) : x; }},
       {"a function after each", [](auto, auto x) { return at::sin(x); }},
       {"random numbers that are not used", [](auto, auto x) { return torch::rand({3}), x; }},
-      {"a change in place",
-       [](auto i, auto x) { return i == 2 ? (x * 1).mul_(2) : x; }}};
+      {"a change in place", [](auto i, auto x) { return i == 2 ? (x * 1).mul_(2) : x; }}};
   for (const auto& [name, step] : all) {
     INFO(std::string(name));
-    auto train = [&](auto word) {
-      return trace_of(Between(std::size_t(6), body, step), word);
-    };
+    auto train = [&](auto word) { return trace_of(Between(std::size_t(6), body, step), word); };
     auto without = train(Checkpoint<Off>{});
     CHECK(moved(without, 3));
     CHECK(test::same_bits(train(Checkpoint<Segments<2>>{}), without));
@@ -199,8 +196,7 @@ TEST_CASE("segments: a run that is asked for a gradient early takes no further u
 TEST_CASE("segments: counts that cannot be are errors that say so") {
   auto refusal = [](auto word) {
     Work work([](auto&, auto x) { return x; });
-    return test::message_of<BadValue>(
-        [&] { Trainer<Bench, decltype(word)>(bench({work}), word); });
+    return test::message_of<BadValue>([&] { Trainer<Bench, decltype(word)>(bench({work}), word); });
   };
   CHECK(test::contains(refusal(Checkpoint<Every<>>{.every = 0}), "give at least one"));
   CHECK(test::contains(refusal(Checkpoint<Segments<>>{.segments = -1}), "give at least one"));

@@ -2,10 +2,9 @@
 // changes whatever a unit does with a kept output.
 #include "test.hpp"
 
-#include <ikebana/modules/attention.hpp>
 #include <map>
 
-#include "work.hpp"
+#include "writings.hpp"
 #include "zoo.hpp"
 
 namespace laws::selective {
@@ -31,9 +30,6 @@ Counts operators_of(Kind kind, Word word = {}) {
   return counting.seen;
 }
 
-using Body = WorkImpl::Body;
-at::Tensor square(const WorkImpl& w) { return w.weight.unsqueeze(0) * at::eye(4) + 0.25; }
-
 /// Losses and parameters of three steps of a model of two units that do the same.
 Trace trained_by(auto word, const Body& body, const BenchImpl::After& after = no_after) {
   using Word = decltype(word);
@@ -56,108 +52,6 @@ void same_bits_by(const Checkpoint<Selective>& word, const std::string& name, co
 const OperatorRule everything = [](const auto&) { return true; };
 const OperatorRule nothing = [](const auto&) { return false; };
 
-at::Tensor kept_aside;  // what a unit lets out besides its result
-
-struct Writing {
-  std::string name;
-  Body body;
-  BenchImpl::After after = no_after;
-};
-// Each writes into the output of a product, which is kept.
-const Writing writings[] = {
-    {"before anyone reads it",
-     [](auto& w, auto x) { return at::tanh(at::mm(x, square(w)).add_(w.weight).relu_()); }},
-    {"after it was read, and its reader kept nothing of it",
-     [](auto& w, auto x) {
-       auto y = at::mm(x, square(w)), z = at::exp(y * 0.1);
-       y.add_(1);
-       return at::tanh(y) + z;
-     }},
-    {"once before it is read and once after",
-     [](auto& w, auto x) {
-       auto y = at::mm(x, square(w)).add_(w.weight);
-       auto z = at::exp(y * 0.1);
-       y.mul_(2).add_(1);
-       return at::tanh(y) + z;
-     }},
-    {"through a view",
-     [](auto& w, auto x) {
-       auto y = at::mm(x, square(w));
-       y.narrow(0, 0, 2).mul_(3);
-       return at::tanh(y);
-     }},
-    {"through a view that was read",
-     [](auto& w, auto x) {
-       auto y = at::mm(x, square(w)), z = at::exp(y.narrow(0, 1, 2) * 0.1);
-       y.narrow(0, 1, 2).mul_(3);
-       return at::tanh(y) + z.sum();
-     }},
-    {"as torch::nn::Linear does in three dimensions",
-     [](auto& w, auto x) {
-       auto y = at::matmul(x.unsqueeze(0), square(w).t());
-       return at::tanh(y.add_(w.weight)).squeeze(0);
-     }},
-    {"with random numbers",
-     [](auto& w, auto x) {
-       auto y = at::mm(x, square(w));
-       return at::dropout_(y, 0.3, true).tanh();
-     }},
-    {"together with what is not kept",
-     [](auto& w, auto x) {
-       auto y = at::mm(x, square(w)), z = x * 2;
-       at::_foreach_add_({y, z}, 1);
-       return at::tanh(y) * at::tanh(z);
-     }},
-    {"from another product",
-     [](auto& w, auto x) {
-       auto y = at::mm(x, square(w)), z = at::mm(y * 1, square(w));
-       y.add_(z);
-       return at::tanh(y) + at::exp(z * 0.1);
-     }},
-    {"after the unit, in its result",
-     [](auto& w, auto x) {
-       auto y = at::mm(x, square(w)), z = at::exp(y * 0.1);
-       kept_aside = y;
-       return at::tanh(z);
-     },
-     [](auto&, auto&, auto&) {
-       torch::NoGradGuard no_grad;
-       kept_aside.fill_(1e6);
-     }},
-    {"after the unit, in a reshaped result",
-     [](auto& w, auto x) {
-       auto y = at::matmul(x.unsqueeze(0), square(w)), z = at::exp(y.squeeze(0) * 0.1);
-       kept_aside = y;
-       return at::tanh(z);
-     },
-     [](auto&, auto&, auto&) {
-       torch::NoGradGuard no_grad;
-       kept_aside.fill_(1e6);
-     }},
-};
-
-/// Attention, a convolution and a recurrent layer, in the forms that LibTorch and we have.
-const Writing heavy[] = {
-    {"attention",
-     [](auto& w, auto x) {
-       auto q = (x * w.weight).view({1, 1, 5, 4});
-       return modules::attention(q, q.sin(), q.cos(), {.is_causal = true}).view({5, 4}).tanh();
-     }},
-    {"composed attention with dropout",
-     [](auto& w, auto x) {
-       auto q = (x * w.weight).view({1, 1, 5, 4});
-       modules::AttentionOptions options{.dropout_p = 0.2};
-       return modules::attention(q, q.sin(), q.cos(), options).view({5, 4}).tanh();
-     }},
-    {"convolution",
-     [](auto& w, auto x) {
-       auto kernel = w.weight.narrow(0, 0, 3).view({1, 1, 3}) * 0.5;
-       return at::conv1d(x.unsqueeze(1), kernel, {}, 1, "same").squeeze(1).tanh() + x;
-     }},
-    {"a product and dropout after it",
-     [](auto& w, auto x) { return at::dropout(at::mm(x, square(w)).tanh(), 0.4, true); }},
-};
-
 TEST_CASE("selective: products are computed once, and all the others again") {
   Precisions::each([]<class Number>(const std::string& number) {
     for (Kind kind : {Kind::Chain, Kind::Twice, Kind::Nested, Kind::Values}) {
@@ -177,11 +71,13 @@ TEST_CASE("selective: products are computed once, and all the others again") {
 }
 
 TEST_CASE("selective: whoever writes into what is kept, no bit changes") {
-  for (const auto& what : writings) {
+  auto check = [](const Writing& what) {
     same_bits_by({}, what.name, what.body, what.after);
     same_bits_by({.keep = everything}, what.name + ", everything kept", what.body, what.after);
     same_bits_by({.keep = nothing}, what.name + ", nothing kept", what.body, what.after);
-  }
+  };
+  for (const auto& what : writings) check(what);
+  for (const auto& what : writings_with_others) check(what);
 }
 
 TEST_CASE("selective: attention, convolutions and random numbers after them are the same bits") {

@@ -5,10 +5,12 @@ number of items in it. `run(unit, x)` is put around each unit, as in ikebana: `p
 `checkpointed` computes its activations again in backward.
 """
 
+import functools
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 
 def plain(unit, x):
@@ -17,6 +19,14 @@ def plain(unit, x):
 
 def checkpointed(unit, x):
     return checkpoint(unit, x, use_reentrant=False)
+
+
+def selective(unit, x):
+    """Keeps what products and attention give."""
+    attention = "_scaled_dot_product_flash_attention_for_cpu"
+    kept = [getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "bmm", attention)]
+    contexts = functools.partial(create_selective_checkpoint_contexts, kept)
+    return checkpoint(unit, x, use_reentrant=False, context_fn=contexts)
 
 
 class CrossEntropy:

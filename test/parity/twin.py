@@ -21,7 +21,11 @@ SCHEDULES = {
     name: getattr(lr_scheduler, name) for name in ("ConstantLR", "LinearLR", "CosineAnnealingLR")
 }
 OBJECTIVES = {"CrossEntropyLoss": nets.CrossEntropy, "MSELoss": nets.SquaredError}
-CHECKPOINTS = {"Checkpoint<Full>": nets.checkpointed}
+# Which units are computed again changes no bit, so Python does it with each.
+CHECKPOINTS = {
+    f"Checkpoint<{choice}>": nets.checkpointed
+    for choice in ("Full", "Every<2>", "Segments<>", "Only<Block>")
+} | {"Checkpoint<Selective>": nets.selective}
 NOTHING_TO_DO = ("Observe<Memory>",)
 OURS_ALONE = {  # fields that PyTorch's class of the same name lacks
     "Precision<FP16>": ("min_scale", "max_skips"),

@@ -4,6 +4,7 @@
 
 #include <ikebana/bridge/gradients.hpp>
 #include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/operators.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <memory>
 
@@ -38,6 +39,23 @@ int close(void* scope) {
   return owned->hooks.packed;
 }
 
+struct Products : bridge::OperatorMode {
+  void call(bridge::OperatorCall& call) override {
+    if (call.name().name == "aten::mul") ++seen;
+    call.compute();
+  }
+  int seen = 0;
+};
+struct Watching {
+  Products products;
+  bridge::OperatorScope scope{products};
+};
+void* watch() { return new Watching; }
+int seen(void* scope) {
+  const std::unique_ptr<Watching> owned(static_cast<Watching*>(scope));
+  return owned->products.seen;
+}
+
 bool train() {
   auto x = at::full({4}, 3.0).requires_grad_();
   (x * x).sum().backward();  // a product saves two tensors
@@ -61,7 +79,7 @@ bool counted(const void* tensor) { return bridge::counted(tensor_at(tensor)); }
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const Plugin* ikebana_test_plugin() {
-  static const Plugin plugin{available, engine,   open,  close, train,     leaf,   hook,
-                             unhook,    backward, bytes, take,  give_back, counted};
+  static const Plugin plugin{available, engine, open,     close, watch, seen,      train,  leaf,
+                             hook,      unhook, backward, bytes, take,  give_back, counted};
   return &plugin;
 }

@@ -9,6 +9,9 @@ struct Plugin {
   /// Opens a scope on the calling thread; closing it tells how many tensors its hooks packed.
   void* (*open)();
   int (*close)(void* scope);
+  /// The same for operators: closing tells how many products of tensors its mode saw.
+  void* (*watch)();
+  int (*seen)(void* scope);
   /// Trains a little; true where the gradients are right.
   bool (*train)();
   /// A leaf that gives its gradient to hooks; a hook that counts; a backward pass over the leaf.

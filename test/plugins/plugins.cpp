@@ -119,6 +119,22 @@ TEST_CASE("plugins: scopes of two plugins nest, and the innermost wins") {
   });
 }
 
+TEST_CASE("plugins: operators of one are seen by the other, through one fallback") {
+  for_each_pair([](const auto& first, const auto& second, Findings& findings) {
+    Library a(first), b(second);
+    auto* outer = a->watch();
+    findings.expect(b->train(), "the second trains right while the first watches");
+    auto* inner = b->watch();
+    findings.expect(a->train(), "the first trains right while both watch");
+    findings.expect(b->seen(inner) == 3, "the inner one saw a product and its two gradients");
+    findings.expect(a->seen(outer) == 6, "the outer one saw them, and those before");
+    findings.expect(b->train(), "it trains right when nobody watches");
+    dlclose(a.handle);
+    inner = b->watch();
+    findings.expect(b->train() && b->seen(inner) == 3, "the second sees after the first closed");
+  });
+}
+
 TEST_CASE("plugins: hooks of one plugin stay on their thread in the other") {
   for_each_pair([](const auto& first, const auto& second, Findings& findings) {
     Library a(first), b(second);

@@ -137,8 +137,8 @@ class OperatorScope {
   static std::shared_ptr<c10::DebugInfoBase> open(OperatorMode& mode) {
     if (!operator_modes_available())
       throw Error(
-          "OperatorScope: another library of this process has taken the dispatch key that operators "
-          "are seen by. Leave out what needs it, or load one version of ikebana.");
+          "OperatorScope: another library of this process has taken the dispatch key by which "
+          "operators are seen. Leave out what needs it, or load one version of ikebana.");
     return std::make_shared<detail::OpenOperatorScope>(mode);
   }
 

@@ -39,8 +39,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     if (!parts_.empty()) names_ = name() + ", " + unit->name;
     bridge::Ambient ambient = bridge::Ambient::capture(device_);
     UnitState state(*unit->module);
-    parts_.push_back({std::move(unit), std::move(ambient), std::move(state), SaveInputs::hold(fresh),
-                      std::move(from), std::move(again)});
+    parts_.push_back({std::move(unit), std::move(ambient), std::move(state),
+                      SaveInputs::hold(fresh), std::move(from), std::move(again)});
   }
   /// Surrounds the unit's forward.
   class Forward {
@@ -121,7 +121,9 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
 
   const std::string& name() const { return parts_.size() == 1 ? parts_[0].unit->name : names_; }
   std::size_t place_of(const at::Tensor& t) const {
-    auto same = [&](const auto& known) { return known._unsafe_get_target() == t.unsafeGetTensorImpl(); };
+    auto same = [&](const auto& known) {
+      return known._unsafe_get_target() == t.unsafeGetTensorImpl();
+    };
     return static_cast<std::size_t>(std::find_if(known_.begin(), known_.end(), same) -
                                     known_.begin());
   }
@@ -178,7 +180,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   std::vector<Part> parts_;
   std::string names_;  // of several parts
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
-  std::vector<Weak> known_;  // inputs and results, in the order in which recompute has them
+  std::vector<Weak> known_;   // inputs and results, in the order in which recompute has them
   std::size_t returned_ = 0;  // the first result of the last unit among them
   Slots slots_;
   KeptCalls kept_;

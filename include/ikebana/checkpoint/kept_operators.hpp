@@ -23,9 +23,8 @@ void each_tensor(c10::ArrayRef<c10::IValue> values, F&& f) {
 using Storages = c10::SmallVector<c10::StorageImpl*, 6>;
 inline Storages storages_of(c10::ArrayRef<c10::IValue> values) {
   Storages all;
-  each_tensor(values, [&](const at::Tensor& t) {
-    all.push_back(t.storage().unsafeGetStorageImpl());
-  });
+  each_tensor(values,
+              [&](const at::Tensor& t) { all.push_back(t.storage().unsafeGetStorageImpl()); });
   return all;
 }
 
@@ -41,16 +40,16 @@ inline std::vector<c10::IValue> written_by(const bridge::OperatorCall& call) {
 
 /// One output of a kept call.
 struct KeptResult {
-  c10::IValue value;   ///< a tensor that shares memory and version with the output, or a number
-  int writes = 0;      ///< made into it by operators that replay leaves out
-  bool read = false;   ///< by an operator that replay computes
+  c10::IValue value;  ///< a tensor that shares memory and version with the output, or a number
+  int writes = 0;     ///< made into it by operators that replay leaves out
+  bool read = false;  ///< by an operator that replay computes
 };
 
 /// One call whose outputs are kept.
 struct KeptCall {
   c10::SmallVector<KeptResult, 1> results;
-  std::vector<Version> versions = {};                     ///< of the outputs and their views
-  std::optional<bridge::GeneratorState> generator = {};   ///< after the call, if it drew from it
+  std::vector<Version> versions = {};                    ///< of the outputs and their views
+  std::optional<bridge::GeneratorState> generator = {};  ///< after the call, if it drew from it
   std::size_t looks = 0;         ///< a hash of its arguments' shapes and types
   std::size_t saved_before = 0;  ///< tensors that autograd had saved when it was made
 

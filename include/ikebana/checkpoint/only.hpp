@@ -24,7 +24,7 @@ struct Mechanism<Checkpoint<Only<Units...>>> : detail::Recomputing {
     for (const Unit& unit : table.units()) chosen_.push_back(is_chosen(unit));
     if (std::find(chosen_.begin(), chosen_.end(), true) == chosen_.end())
       throw BadModel(
-          "Checkpoint<Only>: the model has no such unit, so nothing would be checkpointed. Register "
+          "Checkpoint<Only>: the model has no such unit: nothing would be checkpointed. Register "
           "one, mend the rule, or leave Checkpoint out.");
   }
   template <class Next, class... Args>

@@ -32,8 +32,8 @@ inline constexpr std::string_view heavy_operators[] = {
 };
 }  // namespace detail
 
-/// What `Checkpoint<Selective>` keeps by default: products of matrices, convolutions, attention, and
-/// recurrent layers, which are most of forward's time and the smaller part of its memory.
+/// What `Checkpoint<Selective>` keeps by default: products of matrices, convolutions, attention,
+/// and recurrent layers, which are most of forward's time and the smaller part of its memory.
 inline bool matrix_operators(const bridge::OperatorCall& call) {
   const auto& all = detail::heavy_operators;
   return std::find(std::begin(all), std::end(all), call.name().name) != std::end(all);

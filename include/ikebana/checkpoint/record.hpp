@@ -1,6 +1,6 @@
 #pragma once
-// Forward of a selective checkpoint: chosen operators' outputs are kept, and whoever writes into one
-// of them is watched, since replay must leave out just what is in the kept value already.
+// Forward of a selective checkpoint: chosen operators' outputs are kept, and whoever writes into
+// one of them is watched, since replay must leave out just what is in the kept value already.
 #include <ikebana/checkpoint/kept_operators.hpp>
 #include <ikebana/checkpoint/slots.hpp>
 

@@ -23,7 +23,8 @@ class Replay : public bridge::OperatorMode {
   }
 
  private:
-  /// The kept memory in a tensor of its own: what autograd does with it must not reach the kept one.
+  /// The kept memory in a tensor of its own: what autograd does with it must not reach the kept
+  /// one.
   c10::IValue given(const KeptResult& result) {
     if (!result.value.isTensor() || !result.value.toTensor().defined()) return result.value;
     const at::Tensor& t = result.value.toTensor();

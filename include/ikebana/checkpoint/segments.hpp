@@ -7,8 +7,8 @@ namespace ikebana {
 /// and is computed again as a whole: with sqrt(n) runs of n units, the inputs of sqrt(n) units and
 /// the activations of sqrt(n) units are all that is kept at a time. A unit joins the run of the one
 /// before it when it is given what that returned; where the model computes something in between, a
-/// new run begins. Units inside a unit are part of it. `Segments<>` takes the number as a value, and
-/// chooses about sqrt(n) without one. Changes no bit. Source: Chen et al., arXiv:1604.06174;
+/// new run begins. Units inside a unit are part of it. `Segments<>` takes the number as a value,
+/// and chooses about sqrt(n) without one. Changes no bit. Source: Chen et al., arXiv:1604.06174;
 /// torch.utils.checkpoint.checkpoint_sequential.
 template <std::int64_t N>
 struct Checkpoint<Segments<N>> {};
@@ -70,11 +70,10 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::Recomputing {
   static std::size_t outermost(const UnitTable& table) {
     std::size_t count = 0;
     for (const Unit& unit : table.units())
-      if (!unit.is_root() && std::none_of(table.units().begin(), table.units().end(),
-                                          [&](const Unit& other) {
-                                            return !other.is_root() &&
-                                                   unit.name.starts_with(other.name + ".");
-                                          }))
+      if (!unit.is_root() &&
+          std::none_of(table.units().begin(), table.units().end(), [&](const Unit& other) {
+            return !other.is_root() && unit.name.starts_with(other.name + ".");
+          }))
         ++count;
     return std::max<std::size_t>(count, 1);
   }

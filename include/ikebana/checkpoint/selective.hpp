@@ -8,8 +8,8 @@ namespace ikebana {
 /// again in backward: most of Checkpoint<Full>'s memory back for a small part of its time. `keep`
 /// chooses operators below autograd; by default products of matrices, convolutions and attention.
 /// Casts, views, and operators that write into what they are given are computed again whatever the
-/// rule says. Changes no bit. Costs a microsecond an operator besides. Source: torch.utils.checkpoint's
-/// create_selective_checkpoint_contexts.
+/// rule says. Changes no bit. Costs a microsecond an operator besides. Source:
+/// torch.utils.checkpoint's create_selective_checkpoint_contexts.
 template <>
 struct Checkpoint<Selective> {
   OperatorRule keep = matrix_operators;
