@@ -1,0 +1,148 @@
+#pragma once
+// What every recipe must hold, whatever words meet in it.
+#include "test.hpp"
+
+#include <ikebana.hpp>
+
+namespace matrix {
+
+using namespace ikebana;
+
+constexpr std::int64_t width = 16;
+struct Rows {
+  at::Tensor input, target;
+};
+
+/// A unit with random numbers and a residual.
+struct BlockImpl : torch::nn::Module {
+  torch::nn::LayerNorm norm = layer("norm", torch::nn::LayerNormOptions({width}));
+  torch::nn::Linear up = register_module("up", torch::nn::Linear(width, 2 * width));
+  torch::nn::Linear down = register_module("down", torch::nn::Linear(2 * width, width));
+  at::Tensor forward(const at::Tensor& x) {
+    return x + at::dropout(down(at::gelu(up(norm(x)))), 0.2, is_training());
+  }
+
+ private:
+  torch::nn::LayerNorm layer(const char* name, const torch::nn::LayerNormOptions& options) {
+    return register_module(name, torch::nn::LayerNorm(options));
+  }
+};
+TORCH_MODULE(Block);
+/// Another type of unit, with running statistics.
+struct HeadImpl : torch::nn::Module {
+  torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d(width));
+  torch::nn::Linear out = register_module("out", torch::nn::Linear(width, width));
+  at::Tensor forward(const at::Tensor& x) { return out(norm(x)); }
+};
+TORCH_MODULE(Head);
+
+struct NetImpl : torch::nn::Module {
+  using units = Units<Block, Head>;
+  torch::nn::Linear first = register_module("first", torch::nn::Linear(width, width));
+  std::vector<Block> blocks;
+  Head head = register_module("head", Head());
+  NetImpl() {
+    for (int i = 0; i < 3; ++i)
+      blocks.push_back(register_module("block" + std::to_string(i), Block()));
+  }
+  template <class Run>
+  at::Tensor forward(Run& run, at::Tensor x) {
+    x = at::tanh(first(x));
+    for (Block& block : blocks) x = run(block, x);
+    return run(head, x);
+  }
+  template <class Run>
+  Loss loss(Run& run, const Rows& batch) {
+    at::Tensor logits = forward(run, batch.input);
+    return {at::cross_entropy_loss(logits, batch.target, {}, at::Reduction::Sum),
+            batch.target.numel(), logits};
+  }
+};
+TORCH_MODULE(Net);
+
+inline Net net() {
+  torch::manual_seed(3);
+  return Net();
+}
+inline Rows rows_of(int seed, std::int64_t n = 16) {
+  torch::manual_seed(static_cast<std::uint64_t>(100 + seed));
+  return {torch::randn({n, width}), torch::randint(width, {n})};
+}
+inline const std::vector<Rows>& data() {
+  static const std::vector<Rows> all = {rows_of(0), rows_of(1, 13), rows_of(2), rows_of(3)};
+  return all;
+}
+
+// Words whose values do not fit a line.
+inline const WarmupStableDecayLR steady{.stable_steps = 2, .decay_steps = 3, .warmup_steps = 1};
+inline const LambdaLR halved{.lr_lambda = [](std::int64_t step) { return step < 3 ? 1 : 0.5; }};
+
+/// All that a training leaves: losses, what evaluation finds, and the whole state.
+struct Outcome {
+  std::vector<double> losses;
+  StateDict state;
+};
+
+/// Four batches more, and an evaluation.
+template <class T>
+void go_on(T& trainer, Outcome& outcome) {
+  FitOptions<Rows> options{.validate = data(), .progress = false};
+  options.on_step = [&](const Report& report) { outcome.losses.push_back(report.loss()); };
+  auto history = trainer.fit(data(), options);
+  outcome.losses.push_back(history[0].validation->loss);
+  outcome.state = trainer.state();
+}
+
+/// What a step that failed must not have touched: random numbers and running statistics are left
+/// where forward took them.
+inline StateDict kept_by_failure(StateDict state) {
+  std::erase_if(state, [](const auto& item) {
+    return item.first.ends_with("_generator") || item.first.starts_with("model.head.norm.");
+  });
+  return state;
+}
+/// The first name that differs, for the reader.
+inline std::string difference(const StateDict& a, const StateDict& b) {
+  for (const auto& [name, value] : a)
+    if (!b.count(name) || !test::same_bits(value, b.at(name))) return name;
+  return a.size() == b.size() ? "" : "other names";
+}
+
+/// A step that cannot be made leaves parameters, moments and counters as they were.
+template <class T>
+void fails_whole(T& trainer) {
+  StateDict before = kept_by_failure(trainer.state());
+  Rows bad = rows_of(9);
+  bad.target[15] = width;
+  CHECK_THROWS_AS(trainer.step(bad), Error);
+  CHECK(difference(kept_by_failure(trainer.state()), before) == "");
+}
+
+/// `make` and `plainer` make trainers from the same weights; the second has none of the words that
+/// only change where and when things are computed.
+template <class Make, class Plainer>
+void laws_hold(Make make, Plainer plainer) {
+  data();  // draws random numbers
+  Outcome outcome, plain, resumed;
+  auto trainer = make();
+  go_on(trainer, outcome);
+  const StateDict half = outcome.state;
+  CHECK(outcome.losses[0] != outcome.losses[1]);
+  go_on(trainer, outcome);
+
+  auto other = plainer();  // no bit is changed by the words that it lacks
+  go_on(other, plain), go_on(other, plain);
+  CHECK(outcome.losses == plain.losses);
+  CHECK(difference(outcome.state, plain.state) == "");
+
+  auto again = make();  // resuming is not stopping
+  again.restore(half);
+  go_on(again, resumed);
+  CHECK(difference(resumed.state, outcome.state) == "");
+
+  fails_whole(trainer);
+  go_on(trainer, outcome);  // and it trains on
+  for (double loss : outcome.losses) CHECK(std::isfinite(loss));
+}
+
+}  // namespace matrix
