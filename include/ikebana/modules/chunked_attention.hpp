@@ -24,12 +24,12 @@ struct ChunkedAttentionTask {
   at::Tensor query, key, value, mask;  // mask: four dimensions, as wide as needed; or undefined
   bool is_causal;
   double scale, dropout_p;
-  std::int64_t seed;
+  std::int64_t draw;
 
   ChunkedAttentionTask(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                        const at::Tensor& given_mask, bool causal, double factor, double p,
-                       std::int64_t draw)
-      : mask(given_mask), is_causal(causal), scale(factor), dropout_p(p), seed(draw) {
+                       std::int64_t seed_of_dropout)
+      : mask(given_mask), is_causal(causal), scale(factor), dropout_p(p), draw(seed_of_dropout) {
     const auto wide = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     const auto heads = k.size(0) * k.size(1);
     query = q.to(wide).reshape({heads, -1, q.size(2), q.size(3)});
@@ -79,8 +79,8 @@ struct ChunkedAttentionTask {
   /// What dropout multiplies a piece's weights by; undefined where there is none.
   at::Tensor kept(const AttentionPiece& p, const at::Tensor& like) const {
     if (dropout_p == 0) return {};
-    const auto draw = static_cast<std::uint64_t>(seed) + static_cast<std::uint64_t>(p.index);
-    auto random = at::make_generator<at::CPUGeneratorImpl>(draw);
+    const auto mine = static_cast<std::uint64_t>(draw) + static_cast<std::uint64_t>(p.index);
+    auto random = at::make_generator<at::CPUGeneratorImpl>(mine);
     return at::empty_like(like).bernoulli_(1 - dropout_p, random).mul_(raise());
   }
 

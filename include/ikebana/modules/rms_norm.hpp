@@ -24,8 +24,9 @@ struct RMSNormOptions {
 struct RMSNormImpl : torch::nn::Module {
   explicit RMSNormImpl(std::vector<std::int64_t> shape, RMSNormOptions o = {})
       : normalized_shape(std::move(shape)), options(o) {
-    weight = register_parameter(
-        "weight", options.elementwise_affine ? at::ones(normalized_shape) : at::Tensor());
+    const bool learns = options.elementwise_affine;
+    weight = register_parameter("weight", learns ? at::ones(normalized_shape) : at::Tensor(),
+                                /*requires_grad=*/learns);
   }
   explicit RMSNormImpl(std::int64_t width, RMSNormOptions o = {})
       : RMSNormImpl(std::vector<std::int64_t>{width}, o) {}

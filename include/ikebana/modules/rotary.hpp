@@ -1,6 +1,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include <ikebana/detail/torch.hpp>
@@ -13,7 +14,8 @@ namespace ikebana::modules {
 /// the angle p * base^(-2 i / width). (The paper pairs 2 i with 2 i + 1: the same up to an order of
 /// features.) Angles and products are in single precision, in double for double inputs; the result
 /// has the input's type. Costs: tables of cos and sin, made once and grown when a position is
-/// new; nothing of the input is kept for backward. No parameters and no buffers: what is saved does
+/// new, which
+/// copies share; nothing of the input is kept for backward. One thread at a time. No parameters and no buffers: what is saved does
 /// not hold it. Source: Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding,
 /// 2021.
 class Rotary {
@@ -32,8 +34,8 @@ class Rotary {
     if (offset < 0)
       throw Error("rotary: offset is " + std::to_string(offset) + "; positions count from 0");
     const auto end = offset + x.size(-2);
-    if (!fits(x, end)) make(x, std::max(end, cos_.defined() ? 2 * cos_.size(0) : end));
-    return turn(x, cos_.slice(0, offset, end), sin_.slice(0, offset, end));
+    if (!fits(x, end)) make(x, std::max(end, 2 * tables_->length()));
+    return turn(x, tables_->cos.slice(0, offset, end), tables_->sin.slice(0, offset, end));
   }
   /// x (B, H, T, width) or (..., T, width), whose rows are at `positions`: (B, T) or (T) integers.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions) const {
@@ -48,6 +50,11 @@ class Rotary {
   }
 
  private:
+  struct Tables {
+    at::Tensor cos, sin;  // (positions, width)
+    std::int64_t length() const { return cos.defined() ? cos.size(0) : 0; }
+  };
+
   void check(const at::Tensor& x) const {
     if (x.dim() < 2 || x.size(-1) != width_ || !x.is_floating_point())
       throw Error("rotary: x is " + c10::str(x.sizes()) + " of " + c10::toString(x.scalar_type()) +
@@ -66,14 +73,13 @@ class Rotary {
     return at::cat({angle, angle}, -1);
   }
   bool fits(const at::Tensor& x, std::int64_t end) const {
-    return cos_.defined() && cos_.size(0) >= end && cos_.device() == x.device() &&
-           cos_.scalar_type() == wide(x);
+    return tables_->length() >= end && tables_->cos.device() == x.device() &&
+           tables_->cos.scalar_type() == wide(x);
   }
   void make(const at::Tensor& x, std::int64_t length) const {
     const at::NoGradGuard no_grad;
     const auto angle = angles(at::arange(length, x.options().dtype(at::kLong)), x);
-    cos_ = angle.cos();
-    sin_ = angle.sin();
+    *tables_ = {angle.cos(), angle.sin()};
   }
   at::Tensor turn(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) const {
     const auto half = width_ / 2;
@@ -83,7 +89,7 @@ class Rotary {
 
   std::int64_t width_;
   double base_;
-  mutable at::Tensor cos_, sin_;  // (positions, width)
+  std::shared_ptr<Tables> tables_ = std::make_shared<Tables>();
 };
 
 }  // namespace ikebana::modules
