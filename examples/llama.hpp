@@ -88,7 +88,8 @@ TORCH_MODULE(LlamaBlock);
 /// All but the head.
 struct LlamaModelImpl : torch::nn::Module {
   explicit LlamaModelImpl(const LlamaConfig& c) {
-    embed_tokens = register_module("embed_tokens", torch::nn::Embedding(c.vocab_size, c.hidden_size));
+    embed_tokens =
+        register_module("embed_tokens", torch::nn::Embedding(c.vocab_size, c.hidden_size));
     layers = register_module("layers", torch::nn::ModuleList());
     const ikebana::modules::Rotary rotary(c.head_width(), c.rope_theta);
     for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
@@ -147,7 +148,9 @@ struct LlamaImpl : torch::nn::Module {
                                       .dtype = weight.scalar_type(),
                                       .device = weight.device()});
   }
-  const at::Tensor& head() const { return (lm_head ? lm_head->weight : model->embed_tokens->weight); }
+  const at::Tensor& head() const {
+    return (lm_head ? lm_head->weight : model->embed_tokens->weight);
+  }
 
   LlamaConfig config;
   LlamaModel model{nullptr};

@@ -125,8 +125,7 @@ TEST_CASE("generate: a row ends with its stop token, and all when every row has 
   const auto tokens = [](at::IntArrayRef all) { return at::tensor(all, at::kLong).view({2, -1}); };
   const auto prompt = tokens({1, 4});
   GenerateOptions o{.max_new_tokens = 20, .stop_token = 6};
-  CHECK(same_bits(generate(counts, prompt, o),
-                  tokens({1, 2, 3, 4, 5, 6, 4, 5, 6, 6, 6, 6})));
+  CHECK(same_bits(generate(counts, prompt, o), tokens({1, 2, 3, 4, 5, 6, 4, 5, 6, 6, 6, 6})));
   o.stop_token.reset();
   CHECK(generate(counts, prompt, o).size(1) == 21);
   o.max_new_tokens = 0;

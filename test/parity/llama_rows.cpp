@@ -10,7 +10,7 @@ namespace {
 const AdamW adamw{.lr = 1e-3, .weight_decay = 0.1};
 
 // AdamW divides each gradient by its size, so weights come apart sooner than losses.
-const Agreement other_loss{1e-5, 1e-2,
+const Agreement other_loss{1e-5, 1e-4,
                            "linear_cross_entropy divides after its products; Python before"};
 
 Work<Llama> llama_of(bool tied) {

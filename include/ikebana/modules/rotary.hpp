@@ -15,9 +15,9 @@ namespace ikebana::modules {
 /// features.) Angles and products are in single precision, in double for double inputs; the result
 /// has the input's type. Costs: tables of cos and sin, made once and grown when a position is
 /// new, which
-/// copies share; nothing of the input is kept for backward. One thread at a time. No parameters and no buffers: what is saved does
-/// not hold it. Source: Su et al., RoFormer: Enhanced Transformer with Rotary Position Embedding,
-/// 2021.
+/// copies share; nothing of the input is kept for backward. One thread at a time. No parameters and
+/// no buffers: what is saved does not hold it. Source: Su et al., RoFormer: Enhanced Transformer
+/// with Rotary Position Embedding, 2021.
 class Rotary {
  public:
   /// `width` of one head, which must be even.
