@@ -22,6 +22,7 @@ using Tensors = std::vector<at::Tensor>;
 
 struct Settings {
   int rounds = 9, threads = 1;
+  std::size_t only = 0;  // the number of a row; 0: all
   std::int64_t chunk_rows = 0;
   bool quick = false, csv = false;
 };
@@ -178,6 +179,8 @@ bool parse(int count, char** words, Settings& s) {
     else if (!std::strcmp(words[i], "--rounds") && more) s.rounds = std::atoi(words[++i]);
     else if (!std::strcmp(words[i], "--threads") && more) s.threads = std::atoi(words[++i]);
     else if (!std::strcmp(words[i], "--rows") && more) s.chunk_rows = std::atoll(words[++i]);
+    else if (!std::strcmp(words[i], "--only") && more)
+      s.only = std::strtoul(words[++i], nullptr, 10);
     else return false;
   }
   return s.rounds > 0 && s.threads > 0 && s.chunk_rows >= 0;
@@ -188,11 +191,14 @@ bool parse(int count, char** words, Settings& s) {
 int main(int count, char** words) {
   Settings settings;
   if (!parse(count, words, settings)) {
-    std::fprintf(stderr, "usage: %s [--rounds N] [--threads N] [--rows N] [--quick] [--csv]\n",
+    std::fprintf(stderr,
+                 "usage: %s [--rounds N] [--threads N] [--rows N] [--only N] [--quick] [--csv]\n",
                  words[0]);
     return 2;
   }
   at::set_num_threads(settings.threads);
   print_head(settings);
-  for (const auto& row : rows(settings.quick)) measure(row, settings);
+  const auto all = rows(settings.quick);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (settings.only == 0 || settings.only == i + 1) measure(all[i], settings);
 }

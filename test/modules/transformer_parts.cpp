@@ -81,6 +81,42 @@ TEST_CASE("RMSNorm: it is x over the root of its mean square, times the weight")
     }
 }
 
+TEST_CASE("RMSNorm: half precision rounds at most about twice as much as LibTorch's") {
+  for (const auto type : {at::kBFloat16, at::kHalf}) {
+    RMSNorm norm(64);
+    const auto x = some({40, 64}, type), wide = x.detach().to(at::kDouble).set_requires_grad(true);
+    auto weight = at::rand({64}, at::kDouble).add_(0.5).to(type).set_requires_grad(true);
+    norm->weight = weight;
+    const auto w = weight.detach().to(at::kDouble).set_requires_grad(true);
+    const auto ours = with_gradients([&] { return norm(x); }, {x, weight}),
+               theirs =
+                   with_gradients([&] { return at::rms_norm(x, {64}, weight, {}); }, {x, weight}),
+               exact =
+                   with_gradients([&] { return at::rms_norm(wide, {64}, w, 0x1p-23); }, {wide, w});
+    const double unit = type == at::kHalf ? 0x1p-11 : 0x1p-8;
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK((ours[i].scalar_type() == type));
+      CHECK(error(ours[i], exact[i]) <= 2 * (error(theirs[i], exact[i]) + unit));
+    }
+  }
+}
+
+TEST_CASE("RMSNorm: it can be differentiated again, and refuses what LibTorch refuses") {
+  RMSNorm norm(8);
+  norm->to(at::kDouble);
+  const auto x = some({5, 8}, at::kDouble);
+  const auto twice = [&](auto&& f) {
+    const Tensors from = {x, norm->weight};
+    const auto first = torch::autograd::grad({f().pow(3).sum()}, from, {}, true, true);
+    return torch::autograd::grad({first[0].pow(2).sum() + first[1].pow(2).sum()}, from);
+  };
+  const auto got = twice([&] { return norm(x); }),
+             want = twice([&] { return at::rms_norm(x, {8}, norm->weight, {}); });
+  for (std::size_t i = 0; i < 2; ++i) CHECK(error(got[i], want[i]) < 1e-10);
+  CHECK(contains(message_of([&] { norm(at::randn({5, 7}, at::kDouble)); }), "normalized_shape"));
+  CHECK(norm(at::randn({0, 8}, at::kDouble)).sizes() == at::IntArrayRef({0, 8}));
+}
+
 TEST_CASE("SwiGLU: it is down(silu(gate) * up), with Llama's names") {
   SwiGLU mlp(6, 10);
   mlp->to(at::kDouble);

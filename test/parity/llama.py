@@ -19,6 +19,32 @@ class LinearCrossEntropy(CrossEntropy):
         return super().__call__(F.linear(*outputs), target, reduction)
 
 
+class NormOfRows(torch.autograd.Function):
+    """As modules::RMSNorm computes on a CPU."""
+
+    @staticmethod
+    def forward(x, weight, eps):
+        rstd = torch.linalg.vector_norm(x, 2, 1, True).square().div_(x.size(1)).add_(eps).rsqrt_()
+        return x.mul(rstd).mul_(weight), rstd
+
+    @staticmethod
+    def setup_context(context, inputs, output):
+        context.save_for_backward(*inputs[:2], output[1])
+
+    @staticmethod
+    def backward(context, g, _):
+        x, weight, rstd = context.saved_tensors
+        of_x, of_weight, _ = torch.ops.aten.native_layer_norm_backward(
+            g, x, [x.size(1)], torch.zeros_like(rstd), rstd, weight, None, [True, True, False]
+        )
+        of_x.addcmul_(rstd, g.mv(weight)[:, None], value=1 / x.size(1))
+        return of_x, of_weight, None
+
+
+def norm_of_rows(norm, x):
+    return NormOfRows.apply(x.flatten(0, -2), norm.weight, norm.eps)[0].view(x.shape)
+
+
 class SumWithGradients(torch.autograd.Function):
     """As modules::linear_cross_entropy where one chunk is all: forward makes the gradients."""
 

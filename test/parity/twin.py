@@ -101,7 +101,8 @@ class Twin:
         if "widened attention" in same:
             nets.Block.attention = staticmethod(widened_attention)
             llama.LlamaAttention.attention = staticmethod(widened_attention)
-        if "linear_cross_entropy" in same:
+        if "linear_cross_entropy, RMSNorm" in same:
+            torch.nn.RMSNorm.forward = llama.norm_of_rows
             llama.Llama.objective = staticmethod(llama.linear_cross_entropy)
         if "the bias in a pass of its own" in same:
             nets.Tagger.linear = staticmethod(bias_apart)
