@@ -190,7 +190,8 @@ inline double error(const at::Tensor& a, const at::Tensor& b) {
 }
 
 inline constexpr auto forms = {AttentionForm::Fastest, AttentionForm::Fused,
-                               AttentionForm::Composed, AttentionForm::Widened};
+                               AttentionForm::Composed, AttentionForm::Widened,
+                               AttentionForm::Chunked};
 
 // Chunks are sized by the threads: with one thread, sizes here give several and a rest.
 struct OneThread {

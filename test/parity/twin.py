@@ -6,6 +6,7 @@ does it instead, where Python has another way.
 
 import contextlib
 
+import llama
 import nets
 import torch
 import torch.nn.functional as F
@@ -97,12 +98,16 @@ class Twin:
 
     def __init__(self, net, words, weights, same="", rate=1.0):
         ((name, fields),) = net.items()
-        self.model = getattr(nets, name)(**fields)
+        self.model = (vars(nets) | vars(llama))[name](**fields)
         self.model.load_state_dict(weights)
         self.model.to(words.pop("On", {}).get("device", "cpu"))
         self.same = same
         if "widened attention" in same:
             nets.Block.attention = staticmethod(widened_attention)
+            llama.LlamaAttention.attention = staticmethod(widened_attention)
+        if "linear_cross_entropy, RMSNorm" in same:
+            torch.nn.RMSNorm.forward = llama.norm_of_rows
+            llama.Llama.objective = staticmethod(llama.linear_cross_entropy)
         if "the bias in a pass of its own" in same:
             nets.Tagger.linear = staticmethod(bias_apart)
         self.optimizer = optimizer_of(words, self.model)

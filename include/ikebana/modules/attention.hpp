@@ -3,13 +3,13 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/modules/attention_form.hpp>
+#include <ikebana/modules/chunked_attention.hpp>
 #include <ikebana/modules/composed_attention.hpp>
 
 namespace ikebana::modules {
@@ -57,6 +57,7 @@ class AttentionCall {
     const auto chosen = form();
     const auto out = chosen == Form::Widened    ? widened()
                      : chosen == Form::Composed ? composed()
+                     : chosen == Form::Chunked  ? chunked()
                                                 : fused();
     return out.sizes() == result_ ? out : out.reshape(result_);
   }
@@ -185,9 +186,20 @@ class AttentionCall {
           query_, key_, value_, options_.attn_mask, options_.dropout_p, options_.is_causal, {},
           options_.scale, options_.enable_gqa));
     }
-    const auto scale = options_.scale.value_or(1 / std::sqrt(static_cast<double>(key_.size(3))));
     return ComposedAttention::apply(query_, key_, value_, options_.attn_mask, options_.is_causal,
-                                    scale, options_.dropout_p, s.training);
+                                    scale(), options_.dropout_p, s.training);
+  }
+
+  at::Tensor chunked() const {
+    const auto s = shape();
+    // Its dropout draws on the host; what it does not know is composed.
+    if (!s.composable || (s.device != c10::kCPU && options_.dropout_p > 0)) return composed();
+    return ChunkedAttention::apply(query_, key_, value_, options_.attn_mask, options_.is_causal,
+                                   scale(), options_.dropout_p);
+  }
+
+  double scale() const {
+    return options_.scale.value_or(1 / std::sqrt(static_cast<double>(key_.size(3))));
   }
 
   at::Tensor widened() const {
@@ -201,11 +213,7 @@ class AttentionCall {
     return call.run().to(type);
   }
 
-  static std::string text(at::IntArrayRef sizes) {
-    std::ostringstream out;
-    out << sizes;
-    return out.str();
-  }
+  static std::string text(at::IntArrayRef sizes) { return c10::str(sizes); }
   [[noreturn]] void refuse(const std::string& why) const {
     throw Error("attention: query " + text(query_.sizes()) + ", key " + text(key_.sizes()) +
                 ", value " + text(value_.sizes()) + ' ' + why);
@@ -224,9 +232,9 @@ namespace ikebana::modules {
 /// form. query (..., H, T, E), key (..., H, S, E), value (..., H, S, Ev) give (..., H, T, Ev), in
 /// their type, or autocast's. A row whose keys are all masked gives zeros. Result and gradients
 /// round at most about twice as much as LibTorch's. Costs: what the form costs; Composed keeps
-/// H * T * S weights for backward, Widened copies in single precision. A second derivative needs
-/// Composed: LibTorch's fused kernels have none. Throws Error on what does not fit together.
-/// Source: Vaswani et al., Attention Is All You Need, 2017.
+/// H * T * S weights for backward, Widened copies in single precision, Chunked makes the weights
+/// twice and keeps none. A second derivative needs Composed: the fused kernels have none. Throws
+/// Error on what does not fit together. Source: Vaswani et al., Attention Is All You Need, 2017.
 inline at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                             const AttentionOptions& options = {}) {
   return detail::AttentionCall(query, key, value, options).run();

@@ -11,6 +11,7 @@ enum class AttentionForm {
   Fused,     // LibTorch's scaled_dot_product_attention
   Composed,  // matrix products and a softmax; can be differentiated twice
   Widened,   // half precision in single precision, by that type's fastest form
+  Chunked,   // a few queries at a time, again in backward; memory linear in the lengths
 };
 
 inline const char* name(AttentionForm form) {
@@ -21,6 +22,8 @@ inline const char* name(AttentionForm form) {
       return "composed";
     case AttentionForm::Widened:
       return "widened";
+    case AttentionForm::Chunked:
+      return "chunked";
     default:
       return "fastest";
   }
@@ -41,6 +44,8 @@ inline constexpr std::int64_t widened_product = 4 * cheap_product;
 // Up to this many queries and keys, one batched product for all heads beats the fused backward.
 // Beyond, skipped keys and memory decide: with AMX at once, on other processors by degrees.
 inline constexpr std::int64_t composed_length = 512;
+// Weights and scores of more bytes than this are not kept where no fused kernel spares them.
+inline constexpr std::int64_t composed_bytes = 256 << 20;
 
 /// All that the choice looks at, so that a recompute chooses as its forward did.
 struct AttentionShape {
@@ -62,7 +67,8 @@ inline modules::AttentionForm fastest_form(const AttentionShape& s) {
   const bool bfloat = s.type == at::kBFloat16;
   const bool small = s.heads * product <= widened_work || product <= widened_product;
   if (bfloat && costly && small) return Form::Widened;
-  if (!s.has_kernel) return Form::Composed;
+  const auto scores = 4 * s.heads * s.queries * s.keys;
+  if (!s.has_kernel) return scores > composed_bytes ? Form::Chunked : Form::Composed;
   const bool is_short = s.queries <= composed_length && s.keys <= composed_length;
   return bfloat && costly && is_short ? Form::Composed : Form::Fused;
 }

@@ -1,0 +1,51 @@
+// Trains a small Llama on the bytes of a text, then writes on. With no argument the text is
+// LibTorch's own headers.
+//   generate [text [steps [length]]]
+// ctest: "" 30 60
+#include <iostream>
+
+#include "llama.hpp"
+#include "text.hpp"
+using namespace ikebana;
+
+using Recipe = Trainer<Llama, AdamW, CosineAnnealingLR, ClipGradNorm>;
+
+std::string write_on(Llama& llama, const std::string& text, std::int64_t length) {
+  std::vector<std::int64_t> bytes;
+  for (const unsigned char c : text) bytes.push_back(c);
+  const auto prompt = torch::tensor(bytes).unsqueeze(0);
+  llama->eval();
+  const auto step = [&](const at::Tensor& tokens, modules::KVCache& cache) {
+    return llama->logits(tokens, &cache);
+  };
+  auto cache = llama->cache(1, prompt.size(1) + length);
+  const auto tokens = modules::generate(
+      step, prompt, cache,
+      {.max_new_tokens = length, .sampling = {.temperature = 0.7, .top_p = 0.9}, .seed = 1});
+  std::string out;
+  for (std::int64_t i = 0; i < tokens.size(1); ++i)
+    out += static_cast<char>(tokens[0][i].item<std::int64_t>());
+  return out;
+}
+
+int main(int count, char** words) try {
+  const std::string path = count > 1 && *words[1] ? words[1] : libtorch_headers().string();
+  const auto steps = count > 2 ? std::stoll(words[2]) : 300;
+  const auto length = count > 3 ? std::stoll(words[3]) : 300;
+  torch::manual_seed(1);
+  Windows windows(read_text(path, 100).train, 16, 64, 1);
+  Llama llama(LlamaConfig{.num_hidden_layers = 2});
+  Recipe trainer{llama, AdamW{.lr = 3e-3}, CosineAnnealingLR{.T_max = steps}, ClipGradNorm{}};
+  double first = 0, last = 0;
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const auto report = trainer.step(windows.next());
+    last = report.loss();
+    if (i == 0) first = last;
+    if (i % 10 == 0) std::cout << report << '\n';
+  }
+  std::cout << printable(write_on(llama, "inline ", length)) << '\n';
+  return last < first ? 0 : 1;
+} catch (const std::exception& e) {
+  std::cerr << e.what() << '\n';
+  return 1;
+}

@@ -1,0 +1,174 @@
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include <ikebana/detail/torch.hpp>
+#include <ikebana/error.hpp>
+
+namespace ikebana::detail {
+
+// The scores of so many queries of one head, with all their keys, exist at once; a product with
+// fewer than the least rows would only read its keys.
+inline constexpr std::int64_t chunked_scores_bytes = 4 << 20;
+inline constexpr std::int64_t least_chunked_queries = 16;
+
+/// Queries [first, first + count) of the query heads that share one key, and the keys they may see.
+struct AttentionPiece {
+  std::int64_t head, first, count, keys, index;
+};
+
+/// What one chunked attention is about; its tensors have (heads of keys, groups, T or S, width).
+struct ChunkedAttentionTask {
+  at::Tensor query, key, value, mask;  // mask: four dimensions, as wide as needed; or undefined
+  bool is_causal;
+  double scale, dropout_p;
+  std::int64_t draw;
+
+  ChunkedAttentionTask(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                       const at::Tensor& given_mask, bool causal, double factor, double p,
+                       std::int64_t seed_of_dropout)
+      : mask(given_mask), is_causal(causal), scale(factor), dropout_p(p), draw(seed_of_dropout) {
+    const auto wide = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+    const auto heads = k.size(0) * k.size(1);
+    query = q.to(wide).reshape({heads, -1, q.size(2), q.size(3)});
+    key = k.to(wide).reshape({heads, k.size(2), k.size(3)});
+    value = v.to(wide).reshape({heads, v.size(2), v.size(3)});
+    if (!mask.defined()) return;
+    if (mask.scalar_type() != at::kBool) mask = mask.to(wide);
+    mask = mask.expand({q.size(0), q.size(1), -1, -1}).unflatten(1, {k.size(1), -1});
+  }
+
+  template <class F>
+  void each_piece(const F& f) const {
+    const auto groups = query.size(1), queries = query.size(2), keys = key.size(1);
+    const auto row = groups * keys * static_cast<std::int64_t>(query.element_size());
+    const auto most = std::max(chunked_scores_bytes / row, least_chunked_queries);
+    std::int64_t index = 0;
+    for (std::int64_t head = 0; head < query.size(0); ++head)
+      for (std::int64_t first = 0; first < queries; first += most) {
+        const auto count = std::min(most, queries - first);
+        f(AttentionPiece{head, first, count, is_causal ? std::min(keys, first + count) : keys,
+                         index++});
+      }
+  }
+
+  /// Rows of a (heads, groups, T, width) tensor as one matrix.
+  static at::Tensor rows(const at::Tensor& x, const AttentionPiece& p) {
+    return x.select(0, p.head).narrow(1, p.first, p.count).reshape({-1, x.size(3)});
+  }
+  static at::Tensor seen(const at::Tensor& x, const AttentionPiece& p) {
+    return x.select(0, p.head).narrow(0, 0, p.keys);
+  }
+
+  /// The weights of a piece: (groups * count, keys).
+  at::Tensor weights(const AttentionPiece& p) const {
+    auto scores = rows(query, p).mm(seen(key, p).t()).mul_(scale);
+    auto view = scores.view({-1, p.count, p.keys});
+    if (is_causal && p.keys > p.first) {
+      auto edge = view.narrow(2, p.first, p.keys - p.first);
+      edge.masked_fill_(at::ones(edge.sizes().slice(1), edge.options().dtype(at::kBool)).triu_(1),
+                        never);
+    }
+    if (mask.defined()) add_mask_(view, p);
+    const auto dead = mask.defined() ? scores.amax(1, true).eq(never) : at::Tensor();
+    at::_softmax_out(scores, scores, 1, false);
+    return dead.defined() ? scores.masked_fill_(dead, 0) : scores;
+  }
+  /// What dropout multiplies a piece's weights by; undefined where there is none.
+  at::Tensor kept(const AttentionPiece& p, const at::Tensor& like) const {
+    if (dropout_p == 0) return {};
+    const auto mine = static_cast<std::uint64_t>(draw) + static_cast<std::uint64_t>(p.index);
+    auto random = at::make_generator<at::CPUGeneratorImpl>(mine);
+    return at::empty_like(like).bernoulli_(1 - dropout_p, random).mul_(raise());
+  }
+
+ private:
+  static constexpr double never = -std::numeric_limits<double>::infinity();
+  double raise() const { return dropout_p < 1 ? 1 / (1 - dropout_p) : 0; }
+
+  void add_mask_(at::Tensor& view, const AttentionPiece& p) const {
+    auto part = mask.select(0, p.head / mask.size(1)).select(0, p.head % mask.size(1));
+    if (part.size(1) != 1) part = part.narrow(1, p.first, p.count);
+    if (part.size(2) != 1) part = part.narrow(2, 0, p.keys);
+    if (part.scalar_type() == at::kBool) view.masked_fill_(part.logical_not(), never);
+    else view.add_(part);
+  }
+};
+
+/// Attention whose scores exist for a few queries at a time, forward and backward: backward makes
+/// them again. Costs: one product more than a form that keeps its weights; memory that grows with
+/// T + S, not T * S; all in single precision (double for double). Dropout draws one number of
+/// LibTorch's generator, and from that its own. No second derivative.
+///
+/// query (B, H, T, E), key (B, G, S, E), value (B, G, S, Ev), H a multiple of G, nothing empty;
+/// mask bool or additive, broadcastable to (B, H, T, S), without gradient.
+struct ChunkedAttention : torch::autograd::Function<ChunkedAttention> {
+  using Context = torch::autograd::AutogradContext;
+  using Tensors = torch::autograd::variable_list;
+
+  static at::Tensor forward(Context* context, const at::Tensor& query, const at::Tensor& key,
+                            const at::Tensor& value, const std::optional<at::Tensor>& mask,
+                            bool is_causal, double scale, double dropout_p) {
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const auto seed = dropout_p > 0 ? at::empty({}, at::kLong).random_().item<std::int64_t>() : 0;
+    const auto given = mask.value_or(at::Tensor());
+    const ChunkedAttentionTask task(query, key, value, given, is_causal, scale, dropout_p, seed);
+    const auto& q = task.query;
+    const auto out = at::empty({q.size(0), q.size(1), q.size(2), value.size(3)}, q.options());
+    task.each_piece([&](const AttentionPiece& p) {
+      auto w = task.weights(p);
+      if (const auto kept = task.kept(p, w); kept.defined()) w.mul_(kept);
+      put(out, p, w.mm(task.seen(task.value, p)));
+    });
+    context->save_for_backward({query, key, value, given});
+    context->saved_data["is_causal"] = is_causal;
+    context->saved_data["scale"] = scale;
+    context->saved_data["dropout_p"] = dropout_p;
+    context->saved_data["seed"] = seed;
+    return out.view({query.size(0), query.size(1), query.size(2), -1}).to(query.scalar_type());
+  }
+
+  static Tensors backward(Context* context, const Tensors& gradients) {
+    if (at::GradMode::is_enabled())
+      throw Error(
+          "attention: the chunked form has no second derivative; ask for .form = "
+          "AttentionForm::Composed where you pass create_graph");
+    const auto saved = context->get_saved_variables();
+    auto& data = context->saved_data;
+    const ChunkedAttentionTask task(saved[0], saved[1], saved[2], saved[3],
+                                    data["is_causal"].toBool(), data["scale"].toDouble(),
+                                    data["dropout_p"].toDouble(), data["seed"].toInt());
+    const auto g = gradients[0]
+                       .to(task.query.scalar_type())
+                       .reshape({task.query.size(0), task.query.size(1), task.query.size(2), -1});
+    const auto dq = at::empty_like(task.query), dk = at::zeros_like(task.key),
+               dv = at::zeros_like(task.value);
+    task.each_piece([&](const AttentionPiece& p) { piece(task, p, g, dq, dk, dv); });
+    const auto to = [](const at::Tensor& x, const at::Tensor& as) {
+      return x.view(as.sizes()).to(as.scalar_type());
+    };
+    return {to(dq, saved[0]), to(dk, saved[1]), to(dv, saved[2]), {}, {}, {}, {}};
+  }
+
+ private:
+  static void put(const at::Tensor& to, const AttentionPiece& p, const at::Tensor& rows) {
+    auto part = to.select(0, p.head).narrow(1, p.first, p.count);
+    part.copy_(rows.view(part.sizes()));
+  }
+  static void piece(const ChunkedAttentionTask& task, const AttentionPiece& p, const at::Tensor& g,
+                    const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv) {
+    const auto w = task.weights(p), kept = task.kept(p, w), rows = task.rows(g, p);
+    auto of_value = task.seen(dv, p), of_key = task.seen(dk, p);
+    of_value.addmm_((kept.defined() ? w.mul(kept) : w).t(), rows);
+    auto d = rows.mm(task.seen(task.value, p).t());
+    if (kept.defined()) d.mul_(kept);
+    at::_softmax_backward_data_out(d, d, w, 1, w.scalar_type());
+    d.mul_(task.scale);
+    put(dq, p, d.mm(task.seen(task.key, p)));
+    of_key.addmm_(d.t(), task.rows(task.query, p));
+  }
+};
+
+}  // namespace ikebana::detail

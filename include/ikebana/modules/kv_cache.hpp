@@ -1,0 +1,111 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ikebana/detail/torch.hpp>
+#include <ikebana/error.hpp>
+#include <ikebana/modules/attention.hpp>
+
+namespace ikebana::modules {
+
+/// The size of a KVCache, all of it allocated at once.
+struct KVCacheOptions {
+  std::int64_t layers = 1, batch = 1, heads = 1;  // heads of keys and values
+  std::int64_t max_length = 0, width = 0;         // positions; of one head
+  at::ScalarType dtype = at::kFloat;
+  c10::Device device = c10::kCPU;
+};
+
+/// The keys and values of the positions that a transformer has seen, a layer at a time, so that
+/// generating goes on from there. Costs 2 * layers * batch * heads * max_length * width numbers,
+/// allocated at once; appending copies what is new. For inference: what is kept has no gradient.
+class KVCache {
+ public:
+  explicit KVCache(const KVCacheOptions& o) : options_(o) {
+    if (o.layers < 1 || o.batch < 1 || o.heads < 1 || o.max_length < 1 || o.width < 1)
+      throw Error("KVCache: " + std::to_string(o.layers) + " layers, batch " +
+                  std::to_string(o.batch) + ", " + std::to_string(o.heads) + " heads, max_length " +
+                  std::to_string(o.max_length) + ", width " + std::to_string(o.width) +
+                  "; each must be 1 or more");
+    const auto sizes = {2 * o.layers, o.batch, o.heads, o.max_length, o.width};
+    all_ = at::empty(sizes, at::dtype(o.dtype).device(o.device));
+    lengths_.resize(static_cast<std::size_t>(o.layers), 0);
+  }
+
+  /// How many positions a layer has seen.
+  std::int64_t length(std::int64_t layer = 0) const { return lengths_.at(index(layer)); }
+  std::int64_t max_length() const { return options_.max_length; }
+  std::int64_t layers() const { return options_.layers; }
+
+  /// Writes key and value (batch, heads, T, width) of the next T positions of a layer, and gives
+  /// all that the layer has seen with them: views (batch, heads, length, width). Throws Error where
+  /// they do not fit; then nothing was written.
+  std::pair<at::Tensor, at::Tensor> append(std::int64_t layer, const at::Tensor& key,
+                                           const at::Tensor& value) {
+    const auto begin = length(layer);
+    check(key, value, begin);
+    const at::NoGradGuard no_grad;
+    const auto end = begin + key.size(2);
+    keys(layer).slice(2, begin, end).copy_(key);
+    values(layer).slice(2, begin, end).copy_(value);
+    lengths_[index(layer)] = end;
+    return {keys(layer).slice(2, 0, end), values(layer).slice(2, 0, end)};
+  }
+
+  /// Forgets the positions from `length` on, of all layers.
+  void truncate(std::int64_t length) {
+    if (length < 0)
+      throw Error("KVCache: cannot keep " + std::to_string(length) + " positions; give 0 or more");
+    for (auto& each : lengths_) each = std::min(each, length);
+  }
+  void clear() { truncate(0); }
+
+ private:
+  std::size_t index(std::int64_t layer) const {
+    if (layer < 0 || layer >= options_.layers)
+      throw Error("KVCache: there is no layer " + std::to_string(layer) + " of " +
+                  std::to_string(options_.layers) + "; count from 0");
+    return static_cast<std::size_t>(layer);
+  }
+  at::Tensor keys(std::int64_t layer) const { return all_[2 * layer]; }
+  at::Tensor values(std::int64_t layer) const { return all_[2 * layer + 1]; }
+
+  void check(const at::Tensor& key, const at::Tensor& value, std::int64_t begin) const {
+    const auto& o = options_;
+    const auto wrong = [&](const at::Tensor& x) {
+      return x.dim() != 4 || x.size(0) != o.batch || x.size(1) != o.heads || x.size(3) != o.width;
+    };
+    if (wrong(key) || key.sizes() != value.sizes())
+      throw Error("KVCache: key " + c10::str(key.sizes()) + " and value " +
+                  c10::str(value.sizes()) + " must be (" + std::to_string(o.batch) + ", " +
+                  std::to_string(o.heads) + ", T, " + std::to_string(o.width) + ')');
+    if (begin + key.size(2) > o.max_length)
+      throw Error("KVCache: full: " + std::to_string(key.size(2)) + " positions after " +
+                  std::to_string(begin) + " are more than max_length " +
+                  std::to_string(o.max_length) + "; make a longer cache, or stop before");
+  }
+
+  KVCacheOptions options_;
+  at::Tensor all_;  // keys and values of layer after layer
+  std::vector<std::int64_t> lengths_;
+};
+
+/// What `attention` is told where the queries are the last of the keys' positions: each sees the
+/// keys up to its own. One query sees all, as many queries as keys are causal, and in between it
+/// takes a mask.
+inline AttentionOptions causal_at_end(const at::Tensor& query, const at::Tensor& key) {
+  const auto queries = query.size(-2), keys = key.size(-2);
+  if (queries > keys)
+    throw Error("causal_at_end: " + std::to_string(queries) + " queries at the end of " +
+                std::to_string(keys) + " keys; append the queries' keys first");
+  AttentionOptions options;
+  if (queries == keys) options.is_causal = true;
+  else if (queries > 1)
+    options.attn_mask =
+        at::ones({queries, keys}, query.options().dtype(at::kBool)).tril(keys - queries);
+  return options;
+}
+
+}  // namespace ikebana::modules
