@@ -14,11 +14,13 @@ template <class Policy, class... Policies>
 inline constexpr bool in_recipe<Policy, Many<Policies...>> =
     (std::is_same_v<Policy, Policies> || ...);
 
-/// A count that is not in the type has to come as a value.
+/// A count or a choice that is not in the type has to come as a value.
 template <class Policy>
 inline constexpr bool has_default = std::is_default_constructible_v<Policy>;
 template <>
 inline constexpr bool has_default<Accumulate<Dynamic>> = false;
+template <>
+inline constexpr bool has_default<Freeze<>> = false;
 
 template <class... Given>
 class Values {

@@ -112,6 +112,13 @@ struct NeedsUnits {
                 "ikebana::UnitsOf for it.");
 };
 template <class Unit, class Model>
+struct FreezesNoUnit {
+  static_assert(possible<Unit, Model>,
+                "ikebana: Freeze was given the first of these types, which the second, the model, "
+                "does not declare as a unit. Add it to `using units = ikebana::Units<...>` of the "
+                "model, or choose parameters by name: Freeze<>{.match = named(\"embed.*\")}.");
+};
+template <class Unit, class Model>
 struct UndeclaredUnit {
   static_assert(possible<Unit, Model>,
                 "ikebana: `run` was given a module that the model does not declare as a unit. "
@@ -218,7 +225,8 @@ template <class Policy>
 struct ValueMissing {
   static_assert(possible<Policy>,
                 "ikebana: this word has no default value. Give one to the constructor, "
-                "e.g. Trainer<Model, Accumulate<>>{model, Accumulate<>{.microbatches = 8}}.");
+                "e.g. Trainer<Model, Accumulate<>>{model, Accumulate<>{.microbatches = 8}}, or "
+                "Freeze<>{.match = named(\"embed.*\")}.");
 };
 template <class Policy>
 struct NotInRecipe {

@@ -145,6 +145,16 @@ consteval auto words() {
   }
 }
 
+/// The first unit of a Freeze that the model does not declare.
+template <class Model, class Word>
+struct freezes : is<Nothing> {};
+template <class Model, class... Units>
+struct freezes<Model, Freeze<Units...>>
+    : first<std::conditional_t<detail::listed<Units, detail::units_of_t<Model>>, Nothing,
+                               FreezesNoUnit<Units, Model>>...> {};
+template <class Model>
+struct freezes<Model, Freeze<Off>> : is<Nothing> {};
+
 /// Stage 4: can this model be trained so?
 template <class Model, class... Words>
 consteval auto model() {
@@ -152,7 +162,8 @@ consteval auto model() {
   if constexpr (!objective && !detail::has_loss<Model>) return is<NoLoss<Model>>{};
   else
     return is<typename first<std::conditional_t<needs_units<Words> && !detail::shows_units<Model>,
-                                                NeedsUnits<Words, Model>, Nothing>...>::type>{};
+                                                NeedsUnits<Words, Model>, Nothing>...,
+                             typename freezes<Model, Words>::type...>::type>{};
 }
 
 /// What is wrong with the words of a recipe, as a type whose instantiation says it; `Nothing` if
