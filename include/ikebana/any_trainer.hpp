@@ -12,8 +12,9 @@ namespace ikebana {
 template <class Batch>
 class AnyTrainer {
  public:
+  using Handle = std::shared_ptr<torch::nn::Module>;
   /// What `with_full_weights` and `with_averaged_weights` call.
-  using UseModel = std::function<void(torch::nn::Module&)>;
+  using UseModel = std::function<void(const Handle&)>;
 
   template <class Model, class... Policies>
   AnyTrainer(Trainer<Model, Policies...> trainer)
@@ -43,7 +44,7 @@ class AnyTrainer {
   void restore(const StateDict& state) { held().restore(state); }
   std::string describe() { return held().describe(); }
   std::int64_t steps() const { return held().steps(); }
-  torch::nn::Module& model() { return held().model(); }
+  Handle model() { return held().model(); }
   void with_full_weights(const UseModel& use) { held().with_full_weights(use); }
   void with_averaged_weights(const UseModel& use) { held().with_averaged_weights(use); }
 
@@ -64,7 +65,7 @@ class AnyTrainer {
     virtual void restore(const StateDict&) = 0;
     virtual std::string describe() = 0;
     virtual std::int64_t steps() const = 0;
-    virtual torch::nn::Module& model() = 0;
+    virtual Handle model() = 0;
     virtual void with_full_weights(const UseModel&) = 0;
     virtual void with_averaged_weights(const UseModel&) = 0;
     virtual void* find(const std::type_info&) = 0;
@@ -97,12 +98,12 @@ struct AnyTrainer<Batch>::Holds final : Verbs {
   void restore(const StateDict& state) override { trainer.restore(state); }
   std::string describe() override { return trainer.describe(); }
   std::int64_t steps() const override { return trainer.steps(); }
-  torch::nn::Module& model() override { return *detail::module_of(trainer.model()); }
+  Handle model() override { return detail::module_of(trainer.model()); }
   void with_full_weights(const UseModel& use) override {
-    trainer.with_full_weights([&](auto& m) { use(*detail::module_of(m)); });
+    trainer.with_full_weights([&](auto& m) { use(detail::module_of(m)); });
   }
   void with_averaged_weights(const UseModel& use) override {
-    trainer.with_averaged_weights([&](auto& m) { use(*detail::module_of(m)); });
+    trainer.with_averaged_weights([&](auto& m) { use(detail::module_of(m)); });
   }
   void* find(const std::type_info& type) override {
     void* found = nullptr;

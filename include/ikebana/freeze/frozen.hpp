@@ -3,22 +3,48 @@
 #include <ikebana/detail/text.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/parameters/rule.hpp>
+#include <mutex>
+#include <set>
+#include <unordered_map>
 
 namespace ikebana::detail {
 
-/// Takes `requires_grad` away from parameters, and gives it back at its end to those that had it.
+/// How many trainers of the process hold a parameter frozen that required a gradient before; shared
+/// also between plugins with hidden symbols. Two models may share a backbone that both freeze.
+struct __attribute__((visibility("default"))) FrozenList {
+  std::mutex mutex;
+  std::unordered_map<c10::TensorImpl*, int> holders;
+  static FrozenList& get() {
+    static auto& list = *new FrozenList;  // trainers may be destroyed after statics
+    return list;
+  }
+};
+
+/// Takes `requires_grad` away from parameters. Those that had it get it back when the last that
+/// froze them ends.
 class Frozen {
  public:
   Frozen() = default;
   ~Frozen() {
-    for (at::Tensor& p : had_) p.set_requires_grad(true);
+    FrozenList& list = FrozenList::get();
+    std::lock_guard lock(list.mutex);
+    for (at::Tensor& p : had_) {
+      auto holders = list.holders.find(p.unsafeGetTensorImpl());
+      if (--holders->second > 0) continue;
+      list.holders.erase(holders);
+      p.set_requires_grad(true);
+    }
   }
   Frozen(const Frozen&) = delete;
   Frozen& operator=(const Frozen&) = delete;
 
   void add(at::Tensor p) {
-    if (matched_.insert(p.unsafeGetTensorImpl()).second) numbers_ += p.numel();
-    if (!p.requires_grad()) return;
+    if (!matched_.insert(p.unsafeGetTensorImpl()).second) return;
+    numbers_ += p.numel();
+    FrozenList& list = FrozenList::get();
+    std::lock_guard lock(list.mutex);
+    if (!p.requires_grad() && list.holders.count(p.unsafeGetTensorImpl()) == 0) return;
+    ++list.holders[p.unsafeGetTensorImpl()];
     p.set_requires_grad(false);
     had_.push_back(std::move(p));
   }

@@ -33,11 +33,11 @@ struct Mechanism<Freeze<Units...>> : Hooks {
  private:
   template <class Unit>
   void freeze_units(torch::nn::Module& model) {
-    std::size_t before = frozen_.matched();
+    bool found = false;
     for (const auto& module : model.modules(/*include_self=*/false))
       if (dynamic_cast<detail::impl_of_t<Unit>*>(module.get()))
-        for (const auto& p : module->parameters()) frozen_.add(p);
-    if (frozen_.matched() == before)
+        for (const auto& p : module->parameters()) found = true, frozen_.add(p);
+    if (!found)
       throw BadModel("Freeze<...>: the model holds no parameter of a unit " +
                      detail::type_name<detail::impl_of_t<Unit>>() +
                      ". Register one in the model, or leave the type out.");
