@@ -83,7 +83,7 @@ TEST_CASE("AnyTrainer: errors come through, and one that was moved from says so"
   CHECK(told<Error>([&] { any.step(bad); }, {"it was moved from"}) == "");
 }
 
-TEST_CASE("Recipes: by name, in order, each once; an unknown name tells the known ones") {
+TEST_CASE("Recipes: by name, in order, each once, and an unknown name tells the known ones") {
   Recipes<Batch, double> recipes;
   recipes.add("plain", [](double lr) { return Trainer{linear(), CrossEntropyLoss{}, SGD{lr}}; })
       .add("adam", [](double lr) { return Trainer{linear(), CrossEntropyLoss{}, AdamW{lr}}; });
