@@ -63,6 +63,11 @@ static_assert(answers<Prune<Off>, axis::prune> && answers<Freeze<Off>, axis::fre
 static_assert(answers<AdamW, axis::optimizer> && answers<Adam, axis::optimizer>);
 static_assert(answers<SGD, axis::optimizer> && answers<ConstantLR, axis::schedule>);
 static_assert(answers<LinearLR, axis::schedule> && answers<CosineAnnealingLR, axis::schedule>);
+static_assert(answers<StepLR, axis::schedule> && answers<WarmupStableDecayLR, axis::schedule>);
+static_assert(answers<LambdaLR, axis::schedule> && answers<ReduceLROnPlateau, axis::schedule>);
+static_assert(answers<BCEWithLogitsLoss, axis::objective> && answers<KLDivLoss, axis::objective>);
+static_assert(answers<EMA, axis::average> && answers<Freeze<>, axis::freeze>);
+static_assert(answers<Freeze<Model, Declared>, axis::freeze>);
 static_assert(answers<CrossEntropyLoss, axis::objective> && answers<MSELoss, axis::objective>);
 static_assert(answers<ClipGradNorm, axis::clip> && answers<Without<axis::clip>, axis::clip>);
 static_assert(answers<Observe<Memory>, axis::observe> && answers<On, axis::device>);

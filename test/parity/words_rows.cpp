@@ -16,6 +16,10 @@ const WarmupStableDecayLR wsd{
 const ReduceLROnPlateau plateau{.factor = 0.5, .patience = 1, .threshold = 1e-2, .min_lr = 0.02};
 const EMA ema{.decay = 0.9};
 
+const Agreement other_quotient{
+    1e-5, 1e-4, "each gradient is multiplied by 1 / count; Python divides it by the count"};
+const Agreement divided_sum = bits_with("a sum that is divided");
+
 WarmupStableDecayLR falling(DecayForm form) {
   WarmupStableDecayLR other = wsd;
   other.decay = form;
@@ -64,9 +68,10 @@ std::vector<Row> words_rows() {
       row("mlp.lambda.warmup", bits, mlp16, loss, sgd, wavy(4)),
       row("mlp.plateau", bits, mlp16, loss, sgd, plateau),
       row("mlp.plateau.max", bits, mlp16, loss, sgd, rising()),
-      row("mlp.bce", bits, probable, bce, adamw),
+      row("mlp.bce", other_quotient, probable, bce, adamw),
+      row("mlp.bce.sum", divided_sum, probable, bce, adamw),
       row("mlp.bce.accumulate", bits, probable, bce, adamw, Accumulate<5>{}),
-      row("mlp.bce.weights", bits, probable,
+      row("mlp.bce.weights", divided_sum, probable,
           BCEWithLogitsLoss{.weight = torch::linspace(0.5, 2, 16),
                             .pos_weight = torch::linspace(3, 0.25, 16)}, adamw),
       row("mlp.kl", bits, distributed, KLDivLoss{}, adamw),

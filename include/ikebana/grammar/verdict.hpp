@@ -9,6 +9,8 @@ namespace torch::nn {
 class Module;
 class CrossEntropyLoss;
 class MSELoss;
+class BCEWithLogitsLoss;
+class KLDivLoss;
 }  // namespace torch::nn
 namespace torch::optim {
 class AdamW;
@@ -67,6 +69,8 @@ template <> struct nearest<torch::optim::AdamOptions> { using type = Adam; };
 template <> struct nearest<torch::optim::SGDOptions> { using type = SGD; };
 template <> struct nearest<torch::nn::CrossEntropyLoss> { using type = CrossEntropyLoss; };
 template <> struct nearest<torch::nn::MSELoss> { using type = MSELoss; };
+template <> struct nearest<torch::nn::BCEWithLogitsLoss> { using type = BCEWithLogitsLoss; };
+template <> struct nearest<torch::nn::KLDivLoss> { using type = KLDivLoss; };
 template <class Axis> requires requires { typename Axis::fallback; }
 struct nearest<Axis> { using type = typename Axis::fallback; };
 template <class T> struct bare : nearest<T> {};

@@ -1,0 +1,11 @@
+// `FreezesNoUnit<torch::nn::Linear, Bare>` `does not declare as a unit` `choose parameters by name`
+#include "net.hpp"
+
+int main() {
+#ifdef TWIN
+  Trainer<Bare, MSELoss, Freeze<>> trainer{Bare(), Freeze<>{.match = named("linear.bias")}};
+#else
+  Trainer<Bare, MSELoss, Freeze<torch::nn::Linear>> trainer{Bare()};
+#endif
+  trainer.step(Batch{});
+}
