@@ -18,6 +18,15 @@ torch::nn::Sequential net() {
 }
 std::vector<Rows> data(std::int64_t steps = 6) { return class_batches(steps, 7, 4, 3); }
 
+/// A model with these values of its parameters and buffers.
+template <class Model>
+Model with_values(Model model, const Tensors& values) {
+  torch::NoGradGuard no_grad;
+  std::size_t i = 0;
+  for (auto& p : model->parameters()) p.copy_(values[i++]);
+  for (auto& b : model->buffers()) b.copy_(values[i++]);
+  return model;
+}
 template <class Trainer>
 Tensors averaged_of(Trainer& trainer) {
   return trainer.with_averaged_weights([](auto& model) { return values_of(model); });
@@ -65,13 +74,7 @@ TEST_CASE("EMA: evaluate computes with the average, and puts the trained weights
   CHECK(same_bits(averaged_of(trainer), averages));
   CHECK(same_bits(trainer.with_full_weights([](auto& m) { return values_of(m); }), weights));
 
-  auto other = net();
-  {
-    torch::NoGradGuard no_grad;
-    std::size_t i = 0;
-    for (auto& p : other->parameters()) p.copy_(averages[i++]);
-    for (auto& b : other->buffers()) b.copy_(averages[i++]);
-  }
+  auto other = with_values(net(), averages);
   CHECK(Trainer{other, CrossEntropyLoss{}}.evaluate(batches).loss == loss);
 }
 
@@ -190,12 +193,7 @@ TEST_CASE("EMA: masters that rest elsewhere are averaged there, in their own num
     auto batches = std::vector{mixed::sample(7)};
     double loss = trainer.evaluate(batches).loss;
     CHECK(loss != plain.evaluate(batches).loss);
-    auto other = mixed::net();
-    {
-      torch::NoGradGuard no_grad;
-      std::size_t i = 0;
-      for (auto& p : other->parameters()) p.copy_(averages[i++]);
-    }
+    auto other = with_values(mixed::net(), averages);
     CHECK(loss == Trainer<mixed::Net>(other).evaluate(batches).loss);
     CHECK(same_bits(weights(trainer), weights(plain)));
     trainer.step(mixed::sample(8)), plain.step(mixed::sample(8));

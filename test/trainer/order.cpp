@@ -147,8 +147,7 @@ TEST_CASE("order: a step whose parameters travel") {
   CHECK(difference(asked_in_step(trainer), words(whole_step(true))) == "");
 }
 
-TEST_CASE(
-    "order: a trainer is made: some parameters are frozen, mechanisms learn the device, parameters rest, work begins") {
+TEST_CASE("order: a trainer is made: it freezes, mechanisms learn the device, parameters rest") {
   journal.lines.clear();
   auto trainer = watched<true>();
   Strings expected = words("freeze.freeze" + each(wrapping, "attach"));
