@@ -38,7 +38,7 @@ TEST_CASE("docs/schedule.md: a function of the step") {
       .warmup_steps = 2};
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, inverse_root};
   for (const auto& batch : loader) trainer.step(batch);
-  CHECK(trainer.step(loader[0]).learning_rate == doctest::Approx(1e-3 / 2));
+  CHECK(trainer.step(loader[0]).learning_rate == doctest::Approx(1e-3 / std::sqrt(3.0)));
 }
 
 TEST_CASE("docs/schedule.md: a plateau, fed by fit and by hand") {
