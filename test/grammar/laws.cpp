@@ -148,10 +148,24 @@ static_assert(same<verdict<AdamW, Precision<Full>, SGD>, UnknownPrecision<Full>>
 static_assert(same<verdict<Adam, SGD>, refuse::TwoOnOneAxis<axis::optimizer, Adam, SGD>>);
 static_assert(same<verdict<Adam, Adam, SGD>, refuse::SameWordTwice<Adam>>);
 static_assert(same<verdict<Shard<Off>, Freeze<Off>, Offload<Off>>, refuse::Nothing>);
-static_assert(same<verdict<Freeze<Model>>, refuse::UnknownChoice<Freeze<Model>, Freeze<Off>>>);
+static_assert(same<verdict<Freeze<Model>>, refuse::Nothing>);  // the model has its say later
 static_assert(
     same<verdict<Offload<Off, Full>>, refuse::UnknownChoice<Offload<Off, Full>, Offload<Off>>>);
 static_assert(same<refuse::words_verdict_t<AdamW, int>, refuse::ModelMissing<AdamW>>);
+
+// What is frozen by type is declared as a unit.
+struct WithUnits {
+  using units = Units<Model>;
+  void loss();
+};
+template <class... Frozen>
+using frozen_verdict = refuse::model_verdict_t<WithUnits, Freeze<Frozen...>>;
+static_assert(same<frozen_verdict<Model>, refuse::Nothing>);
+static_assert(same<frozen_verdict<>, refuse::Nothing> &&
+              same<frozen_verdict<Off>, refuse::Nothing>);
+static_assert(same<frozen_verdict<Model, int>, refuse::FreezesNoUnit<int, WithUnits>>);
+static_assert(same<refuse::model_verdict_t<WithUnits, AdamW, Freeze<Full>>,
+                   refuse::FreezesNoUnit<Full, WithUnits>>);
 
 // What a word is given, written without the word, is taken for it; `Off` could mean many.
 template <class Written, class Meant>
