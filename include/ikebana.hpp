@@ -3,6 +3,8 @@
 
 // Everything. Reading order: grammar/vocabulary.hpp, step.hpp, then the folder of one axis.
 #include <ikebana/accumulate/accumulate.hpp>
+#include <ikebana/any_trainer.hpp>
+#include <ikebana/average/ema.hpp>
 #include <ikebana/capture/off.hpp>
 #include <ikebana/checkpoint/every.hpp>
 #include <ikebana/checkpoint/full.hpp>
@@ -17,8 +19,11 @@
 #include <ikebana/detail/without.hpp>
 #include <ikebana/device/on.hpp>
 #include <ikebana/freeze/off.hpp>
+#include <ikebana/freeze/units.hpp>
+#include <ikebana/objective/bce_with_logits.hpp>
 #include <ikebana/objective/callable.hpp>
 #include <ikebana/objective/cross_entropy.hpp>
+#include <ikebana/objective/kl_div.hpp>
 #include <ikebana/objective/model_loss.hpp>
 #include <ikebana/objective/mse.hpp>
 #include <ikebana/observe/memory.hpp>
@@ -32,6 +37,10 @@
 #include <ikebana/precision/tf32.hpp>
 #include <ikebana/schedule/constant.hpp>
 #include <ikebana/schedule/cosine_annealing.hpp>
+#include <ikebana/schedule/lambda.hpp>
 #include <ikebana/schedule/linear.hpp>
+#include <ikebana/schedule/reduce_on_plateau.hpp>
+#include <ikebana/schedule/step.hpp>
+#include <ikebana/schedule/warmup_stable_decay.hpp>
 #include <ikebana/shard/off.hpp>
 #include <ikebana/trainer.hpp>

@@ -22,7 +22,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
         mechanisms(std::move(values)),
         units(placed()),
         device(units.units()[0].module->parameters()[0].device()),
-        owned_(trained()),
+        owned_((mechanisms.freeze.freeze(units), trained())),
         parameters((attach(), mechanisms), units) {
     mechanisms.each([&](auto& mechanism) { mechanism.begin(parameters.masters()); });
   }

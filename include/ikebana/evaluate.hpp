@@ -5,20 +5,6 @@
 
 namespace ikebana {
 
-/// What `Trainer::evaluate` found.
-struct Evaluation {
-  double loss = 0;   ///< every term's scale * sum / count, over all batches
-  double count = 0;  ///< items of the first term
-  std::vector<std::pair<std::string, double>> metrics;
-
-  /// A metric by name.
-  double operator[](const std::string& name) const {
-    for (const auto& [known, value] : metrics)
-      if (known == name) return value;
-    throw Error("evaluation: no metric `" + name + "`. Give it to evaluate or fit.");
-  }
-};
-
 namespace detail {
 
 /// Evaluation mode for every module, and each module's own mode back at the end.
@@ -69,8 +55,8 @@ class LossSums {
 
 }  // namespace detail
 
-/// Evaluates the batches that `visit(f)` hands to `f`, each computed whole. Waits for the device at
-/// the end.
+/// Evaluates the batches that `visit(f)` hands to `f`, each computed whole, with the weights that
+/// the recipe averages. Waits for the device at the end.
 template <class Core, class Visit, class Metrics>
 Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
   at::NoGradGuard no_grad;
@@ -80,7 +66,7 @@ Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
   detail::LossSums sums;
   Metrics fresh;
   for (const auto& metric : metrics) fresh.push_back(metric.fresh());
-  visit([&](const auto& batch) {
+  auto one_batch = [&](const auto& batch) {
     auto here = m.device.place(batch, core.device);
     rows(here);
     Loss loss = core.parameters.around_model(core.units.units()[0], [&] {
@@ -88,7 +74,8 @@ Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
     });
     sums.add(loss);
     for (const auto& metric : fresh) metric.update(here, loss.outputs);
-  });
+  };
+  m.average.around_evaluation(core.parameters, [&] { visit(one_batch); });
   if (!(sums.count() > 0))
     throw BadBatch(
         "evaluate: the loader gave nothing to count. Give it at least one batch with a target.");

@@ -3,7 +3,6 @@
 #include <ikebana/evaluate.hpp>
 #include <ikebana/progress.hpp>
 #include <memory>
-#include <optional>
 
 namespace ikebana {
 
@@ -57,16 +56,6 @@ class BatchSource {
   std::function<void(const std::function<void(const Batch&)>&)> visit_;
 };
 
-/// One pass over the data.
-struct Epoch {
-  std::int64_t epoch = 0;  ///< from 0
-  std::int64_t steps = 0;
-  double loss = 0;  ///< mean of the steps' losses
-  double seconds = 0;
-  std::optional<Evaluation> validation;
-};
-using History = std::vector<Epoch>;
-
 /// How `Trainer::fit` goes.
 template <class Batch>
 struct FitOptions {
@@ -115,10 +104,10 @@ bool fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options
 
 }  // namespace detail
 
-/// Trains for some epochs. Reads each step's loss, so it waits for the device once a step; write
-/// the loop around `step` where that matters.
-template <class Trainer, class Range, class Batch>
-History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options) {
+/// Trains for some epochs, and tells `ended` what each came to. Reads each step's loss, so it waits
+/// for the device once a step; write the loop around `step` where that matters.
+template <class Trainer, class Range, class Batch, class Ended>
+History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options, Ended&& ended) {
   if (options.epochs < 0 || options.batches_per_step < 1)
     throw BadValue("fit: epochs is " + std::to_string(options.epochs) + " and batches_per_step " +
                    std::to_string(options.batches_per_step) + "; give 0 or more, and 1 or more.");
@@ -134,6 +123,7 @@ History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options) {
       throw BadBatch("fit: the loader gave no batch. Give it data, and mind drop_last.");
     progress.aside([&] {
       if (options.validate) epoch.validation = trainer.evaluate(options.validate, options.metrics);
+      ended(epoch);
       if (options.on_epoch) options.on_epoch(epoch);
     });
     if (stopped || (options.stop && options.stop())) break;

@@ -4,6 +4,7 @@
 // virtual.
 #include <ikebana/batch.hpp>
 #include <ikebana/detail/later.hpp>
+#include <ikebana/epoch.hpp>
 #include <ikebana/grammar/vocabulary.hpp>
 #include <ikebana/loss.hpp>
 #include <ikebana/model.hpp>
@@ -34,6 +35,9 @@ struct Hooks {
   /// True for one that overrides `gather` and whose working copies are to stay between steps.
   static constexpr bool keeps_working = false;
 
+  /// Freeze: before all others, when the trainer is made. What then requires no gradient is never
+  /// trained.
+  void freeze(const UnitTable&) {}
   /// When the trainer is made, once: the device it computes on, and the model's units.
   void attach(c10::Device, const UnitTable&) {}
   /// After all are attached: the masters, where they rest from now on.
@@ -108,6 +112,16 @@ struct Hooks {
   void update(const Masters&, StepGradients&) noexcept {}
   void after_update(const Masters&, const StepGradients&) noexcept {}
   void end_step(const StepGradients&, Report&) noexcept {}
+
+  // Outside the step.
+  /// Average: what is evaluated. `next()` computes with the masters as they are then; whoever
+  /// changes them calls `parameters.publish()`, and puts them back.
+  template <class Parameters, class Next>
+  decltype(auto) around_evaluation(Parameters&, Next&& next) {
+    return next();
+  }
+  /// `fit`, after each epoch and its validation. May throw.
+  void end_epoch(const Epoch&) {}
 
   /// After an exception: forget what this step did.
   void abort() noexcept {}

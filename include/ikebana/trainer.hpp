@@ -51,7 +51,8 @@ class Trainer {
   }
 
   /// The mean loss and the metrics over all batches of a loader: no gradients, evaluation mode, the
-  /// recipe's precision. A metric has `name`, `update(batch, outputs)` and `value()`.
+  /// recipe's precision, averaged weights where the recipe has them. A metric has `name`,
+  /// `update(batch, outputs)` and `value()`.
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&& loader, Metrics... metrics) {
     using Batch = detail::batch_of_t<Loader>;
@@ -70,7 +71,13 @@ class Trainer {
   /// Steps over all batches of a loader, epoch by epoch; a progress bar where there is a terminal.
   template <class Loader>
   History fit(Loader&& loader, FitOptions<detail::batch_of_t<Loader>> options = {}) {
-    return ikebana::fit(*this, detail::range_of(loader), options);
+    auto ended = [&](const Epoch& epoch) { end_epoch(epoch); };
+    return ikebana::fit(*this, detail::range_of(loader), options, ended);
+  }
+
+  /// What `fit` tells every mechanism after an epoch; for a loop of epochs of your own.
+  void end_epoch(const Epoch& epoch) {
+    core().mechanisms.each([&](auto& mechanism) { mechanism.end_epoch(epoch); });
   }
 
   /// The values of a policy, to read and to change between steps: `get<AdamW>().lr = 1e-4`.
@@ -110,10 +117,19 @@ class Trainer {
     core().state(copy, Archive::Mode::Load);
   }
 
-  /// Calls `f(model)` while all parameters are whole and where the model computes.
+  /// Calls `f(model)` while all parameters are whole and where the model computes: the weights that
+  /// are trained, also where the recipe averages them.
   template <class F>
   decltype(auto) with_full_weights(F&& f) {
     return core().parameters.with_full_weights([&]() -> decltype(auto) { return f(core().model); });
+  }
+  /// The same with the weights that `evaluate` computes with: their average, where the recipe has
+  /// one. To export a model; the trained weights are back afterwards, to the bit.
+  template <class F>
+  decltype(auto) with_averaged_weights(F&& f) {
+    detail::Busy busy(core().busy);
+    return core().mechanisms.average.around_evaluation(
+        core().parameters, [&]() -> decltype(auto) { return with_full_weights(f); });
   }
 
   /// The whole recipe, defaults included, in wrapping order.

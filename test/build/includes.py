@@ -25,7 +25,7 @@ MAY_INCLUDE = {
     "detail": rf"{GROUND}|ikebana/[^/]*$|ikebana/grammar/",
     "parameters": rf"{GROUND}|ikebana/hooks\.hpp$",
 }
-AXIS = rf"{GROUND}|ikebana/(?:hooks|run)\.hpp$"
+AXIS = rf"{GROUND}|ikebana/(?:hooks|run|parameters/rule)\.hpp$"
 # Not part of ikebana.hpp: usable alone, and nothing of a recipe needs them.
 ALONE = r"ikebana/(?:modules|bridge)/"
 

@@ -67,6 +67,11 @@ static_assert(answers<Prune<Off>, axis::prune> && answers<Freeze<Off>, axis::fre
 static_assert(answers<AdamW, axis::optimizer> && answers<Adam, axis::optimizer>);
 static_assert(answers<SGD, axis::optimizer> && answers<ConstantLR, axis::schedule>);
 static_assert(answers<LinearLR, axis::schedule> && answers<CosineAnnealingLR, axis::schedule>);
+static_assert(answers<StepLR, axis::schedule> && answers<WarmupStableDecayLR, axis::schedule>);
+static_assert(answers<LambdaLR, axis::schedule> && answers<ReduceLROnPlateau, axis::schedule>);
+static_assert(answers<BCEWithLogitsLoss, axis::objective> && answers<KLDivLoss, axis::objective>);
+static_assert(answers<EMA, axis::average> && answers<Freeze<>, axis::freeze>);
+static_assert(answers<Freeze<Model, Declared>, axis::freeze>);
 static_assert(answers<CrossEntropyLoss, axis::objective> && answers<MSELoss, axis::objective>);
 static_assert(answers<ClipGradNorm, axis::clip> && answers<Without<axis::clip>, axis::clip>);
 static_assert(answers<Observe<Memory>, axis::observe> && answers<On, axis::device>);
@@ -147,10 +152,28 @@ static_assert(same<verdict<AdamW, Precision<Full>, SGD>, UnknownPrecision<Full>>
 static_assert(same<verdict<Adam, SGD>, refuse::TwoOnOneAxis<axis::optimizer, Adam, SGD>>);
 static_assert(same<verdict<Adam, Adam, SGD>, refuse::SameWordTwice<Adam>>);
 static_assert(same<verdict<Shard<Off>, Freeze<Off>, Offload<Off>>, refuse::Nothing>);
-static_assert(same<verdict<Freeze<Model>>, refuse::UnknownChoice<Freeze<Model>, Freeze<Off>>>);
+static_assert(same<verdict<Freeze<Model>>, refuse::Nothing>);  // the model has its say later
 static_assert(
     same<verdict<Offload<Off, Full>>, refuse::UnknownChoice<Offload<Off, Full>, Offload<Off>>>);
 static_assert(same<refuse::words_verdict_t<AdamW, int>, refuse::ModelMissing<AdamW>>);
+
+// What is frozen or checkpointed by type is declared as a unit.
+struct WithUnits {
+  using units = Units<Model>;
+  void loss();
+};
+template <class... Frozen>
+using frozen_verdict = refuse::model_verdict_t<WithUnits, Freeze<Frozen...>>;
+static_assert(same<frozen_verdict<Model>, refuse::Nothing>);
+static_assert(same<frozen_verdict<>, refuse::Nothing> &&
+              same<frozen_verdict<Off>, refuse::Nothing>);
+static_assert(
+    same<frozen_verdict<Model, int>, refuse::NamesNoUnit<Freeze<Model, int>, int, WithUnits>>);
+static_assert(same<refuse::model_verdict_t<WithUnits, AdamW, Freeze<Full>>,
+                   refuse::NamesNoUnit<Freeze<Full>, Full, WithUnits>>);
+static_assert(same<refuse::model_verdict_t<WithUnits, Checkpoint<Only<int>>>,
+                   refuse::NamesNoUnit<Checkpoint<Only<int>>, int, WithUnits>>);
+static_assert(same<refuse::model_verdict_t<WithUnits, Checkpoint<Only<Model>>>, refuse::Nothing>);
 
 // What a word is given, written without the word, is taken for it; `Off` could mean many.
 template <class Written, class Meant>

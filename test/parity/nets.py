@@ -49,6 +49,33 @@ class SquaredError:
         return target.numel()
 
 
+class BinaryCrossEntropy:
+    def __init__(self, weight=None, pos_weight=None):
+        given = {"weight": weight, "pos_weight": pos_weight}
+        self.weights = {name: torch.tensor(x) for name, x in given.items() if x}
+
+    def __call__(self, logits, target, reduction):
+        options = self.weights | {"reduction": reduction}
+        return F.binary_cross_entropy_with_logits(logits, target, **options)
+
+    def count(self, target):
+        return target.numel()
+
+
+class Divergence:
+    """Its mean is over rows."""
+
+    def __init__(self, log_target=False):
+        self.log_target = log_target
+
+    def __call__(self, output, target, reduction):
+        reduction = {"mean": "batchmean"}.get(reduction, reduction)
+        return F.kl_div(output, target, reduction=reduction, log_target=self.log_target)
+
+    def count(self, target):
+        return target.size(0)
+
+
 class Net(nn.Module):
     """A model with one unit, itself. A batch is a pair of input and target."""
 
@@ -78,12 +105,13 @@ class Net(nn.Module):
 class MLP(Net, nn.Sequential):
     """Linear layers, all `width` wide, with GELU between them; each layer is a unit."""
 
-    def __init__(self, width, layers=3, dropout=0.0):
+    def __init__(self, width, layers=3, dropout=0.0, log_softmax=False):
         net = []
         for i in range(layers):
             net += [nn.GELU()] if i > 0 else []
             net += [nn.Dropout(dropout)] if i > 0 and dropout > 0 else []
             net += [nn.Linear(width, width)]
+        net += [nn.LogSoftmax(1)] if log_softmax else []
         super().__init__(*net)
 
     def outputs(self, x, run):

@@ -63,7 +63,8 @@ class Row:
             self.meta = file.metadata()
         self.file = load_file(path)
         self.bounds = float(self.meta["losses"]), float(self.meta["weights"])
-        self.results = {n: x for n, x in self.file.items() if n in NUMBERS or n[:6] == "final."}
+        ends = ("final.", "averaged.")
+        self.results = {n: x for n, x in self.file.items() if n in NUMBERS or n.startswith(ends)}
 
     def twin(self, rate=1.0):
         """What Python arrives at, with `rate` times the recipe's learning rates."""

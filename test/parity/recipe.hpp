@@ -18,11 +18,36 @@ inline std::string json(c10::Device device) { return quoted(device.str()); }
 inline std::string json(const std::array<double, 2>& both) {
   return "[" + json(both[0]) + "," + json(both[1]) + "]";
 }
-inline std::string json(const at::Tensor& none) {
-  if (none.defined()) throw std::runtime_error("parity: a recipe's tensors do not travel");
-  return "null";
+inline std::string json(const std::vector<double>& all) {
+  std::string text;
+  for (double one : all) text += (text.empty() ? "" : ",") + json(one);
+  return "[" + text + "]";
 }
 inline std::string json(const ikebana::OperatorRule&) { return "null"; }  // changes no bit
+/// A weight of classes.
+inline std::string json(const at::Tensor& weight) {
+  if (!weight.defined()) return "null";
+  if (weight.dim() != 1) throw std::runtime_error("parity: of tensors only vectors travel");
+  std::vector<double> numbers;
+  for (std::int64_t i = 0; i < weight.numel(); ++i) numbers.push_back(weight[i].item<double>());
+  return json(numbers);
+}
+inline std::string json(const std::string& text) { return quoted(text); }
+inline std::string json(ikebana::DecayForm form) { return quoted(ikebana::detail::name_of(form)); }
+inline std::string json(ikebana::ReduceLROnPlateau::Mode mode) {
+  return quoted(mode == ikebana::ReduceLROnPlateau::min ? "min" : "max");
+}
+inline std::string json(ikebana::ReduceLROnPlateau::ThresholdMode mode) {
+  return quoted(mode == ikebana::ReduceLROnPlateau::rel ? "rel" : "abs");
+}
+/// A function of the step travels as its first values.
+inline std::string json(const std::function<double(std::int64_t)>& of_step) {
+  std::vector<double> values;
+  for (std::int64_t step = 0; step < 32; ++step) values.push_back(of_step(step));
+  return json(values);
+}
+/// A rule does not travel: the twin takes it to mean the first layer.
+inline std::string json(const ikebana::ParameterRule&) { return "null"; }
 /// A rule is a function and does not travel: the twin takes it to mean biases and norms.
 inline std::string json(const std::vector<ikebana::Group>& groups) {
   if (groups.empty()) return "[]";

@@ -52,6 +52,20 @@ inline void append(NamedTensors& out, const std::vector<std::vector<Batch>>& bat
     }
 }
 
+/// What the trainer has besides the model: the weights that it averages.
+template <class... Policies, class Trainer>
+void append_average(NamedTensors& out, Trainer& trainer) {
+  if constexpr ((std::is_same_v<Policies, EMA> || ...))
+    trainer.with_averaged_weights([&](auto& model) { append(out, "averaged.", *model); });
+}
+
+/// What a user does after a step, who steps a schedule by hand.
+template <class... Policies, class Trainer>
+void after_step(Trainer& trainer, const Report& report) {
+  if constexpr ((std::is_same_v<Policies, ReduceLROnPlateau> || ...))
+    trainer.template mechanism<ReduceLROnPlateau>().step(report.loss());
+}
+
 /// Trains and writes all that the twin needs to do the same, and all that must then agree.
 template <class Model, class... Policies>
 void train(Work<Model> work, Metadata metadata, const std::string& path, Policies... policies) {
@@ -67,8 +81,10 @@ void train(Work<Model> work, Metadata metadata, const std::string& path, Policie
     rates.push_back(report.learning_rate);
     skips.push_back(report.skipped());
     if (report.grad_norm()) norms.push_back(*report.grad_norm());
+    after_step<Policies...>(trainer, report);
   }
   append(file, "final.", *work.model);
+  append_average<Policies...>(file, trainer);
   file.emplace_back("losses", torch::tensor(losses, at::kDouble));
   file.emplace_back("rates", torch::tensor(rates, at::kDouble));
   file.emplace_back("norms", torch::tensor(norms, at::kDouble));

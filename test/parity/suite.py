@@ -37,7 +37,7 @@ def words():
     no_row_yet = {
         "Off": "the absence of a word",
         "Without": "the absence of a word",
-        **dict.fromkeys(("Offload", "Shard", "Capture", "Quantize", "Prune", "Freeze"), "only Off"),
+        **dict.fromkeys(("Offload", "Shard", "Capture", "Quantize", "Prune"), "only Off"),
     }
     for word in re.findall(r"^struct (\w+);", text, re.M):
         if word not in no_row_yet and not re.search(rf"\b{word}\b", table):

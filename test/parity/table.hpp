@@ -8,10 +8,11 @@ std::vector<Row> gpt_rows();
 std::vector<Row> mlp_rows();
 std::vector<Row> conv_and_lstm_rows();
 std::vector<Row> llama_rows();
+std::vector<Row> words_rows();
 
 inline std::vector<Row> all_rows() {
   std::vector<Row> all;
-  for (auto& rows : {gpt_rows(), mlp_rows(), conv_and_lstm_rows(), llama_rows()})
+  for (auto& rows : {gpt_rows(), mlp_rows(), conv_and_lstm_rows(), llama_rows(), words_rows()})
     all.insert(all.end(), rows.begin(), rows.end());
   return all;
 }

@@ -5,12 +5,13 @@ does it instead, where Python has another way.
 """
 
 import contextlib
+import math
 
 import llama
 import nets
 import torch
 import torch.nn.functional as F
-from torch.optim import lr_scheduler
+from torch.optim import lr_scheduler, swa_utils
 
 # TF32 is about matrix products on a GPU; Observe only looks.
 NUMBERS = {f"Precision<{name}>": None for name in ("FP32", "TF32")} | {
@@ -18,10 +19,38 @@ NUMBERS = {f"Precision<{name}>": None for name in ("FP32", "TF32")} | {
     "Precision<FP16>": torch.float16,
 }
 OPTIMIZERS = {name: getattr(torch.optim, name) for name in ("AdamW", "Adam", "SGD")}
+
+
+def warmup_stable_decay(optimizer, stable_steps, decay_steps, decay, eta_min):
+    """After the warm-up, as in the papers; PyTorch has no such schedule."""
+    forms = {
+        "linear": lambda u: 1 - u,
+        "1-sqrt": lambda u: 1 - math.sqrt(u),
+        "cosine": lambda u: (1 + math.cos(math.pi * u)) / 2,
+    }
+    (base,) = (group["initial_lr"] for group in optimizer.param_groups)
+
+    def factor(step):
+        u = min(max(0, step - stable_steps) / decay_steps, 1)
+        return (eta_min + (base - eta_min) * forms[decay](u)) / base
+
+    return lr_scheduler.LambdaLR(optimizer, factor)
+
+
+def lambda_of_values(optimizer, lr_lambda):
+    return lr_scheduler.LambdaLR(optimizer, lambda step: lr_lambda[step])
+
+
 SCHEDULES = {
-    name: getattr(lr_scheduler, name) for name in ("ConstantLR", "LinearLR", "CosineAnnealingLR")
+    name: getattr(lr_scheduler, name)
+    for name in ("ConstantLR", "LinearLR", "CosineAnnealingLR", "StepLR", "ReduceLROnPlateau")
+} | {"WarmupStableDecayLR": warmup_stable_decay, "LambdaLR": lambda_of_values}
+OBJECTIVES = {
+    "CrossEntropyLoss": nets.CrossEntropy,
+    "MSELoss": nets.SquaredError,
+    "BCEWithLogitsLoss": nets.BinaryCrossEntropy,
+    "KLDivLoss": nets.Divergence,
 }
-OBJECTIVES = {"CrossEntropyLoss": nets.CrossEntropy, "MSELoss": nets.SquaredError}
 # Which units are computed again changes no bit, so Python does it with each.
 CHECKPOINTS = {
     f"Checkpoint<{choice}>": nets.checkpointed
@@ -32,6 +61,9 @@ OURS_ALONE = {  # fields that PyTorch's class of the same name lacks
     "Precision<FP16>": ("min_scale", "max_skips"),
     "CrossEntropyLoss": ("outputs", "weight"),
     "MSELoss": ("outputs",),
+    "BCEWithLogitsLoss": ("outputs",),
+    "KLDivLoss": ("outputs",),
+    "ReduceLROnPlateau": ("metric",),
 }
 
 
@@ -51,6 +83,34 @@ def optimizer_of(words, model):
         flat = {"params": [p for p in parameters if p.ndim <= 1], **groups[0]}
         parameters = [{"params": [p for p in parameters if p.ndim > 1]}, flat]
     return kind(parameters, **fields, fused=True)
+
+
+def freeze(words, model):
+    """Blocks, or the first layer."""
+    frozen = []
+    if words.pop("Freeze<parity::Block>", words.pop("Freeze<Block>", None)) is not None:
+        frozen = [p for m in model.modules() if isinstance(m, nets.Block) for p in m.parameters()]
+    if words.pop("Freeze<>", None) is not None:
+        frozen = [p for name, p in model.named_parameters() if name.startswith("0.")]
+    for p in frozen:
+        p.requires_grad_(False)
+
+
+def average_of(words, model):
+    """An average of weights, as AveragedModel keeps it; None where the recipe has none."""
+    fields = words.pop("EMA", None)
+    if fields is None:
+        return None
+    average = swa_utils.get_ema_multi_avg_fn(fields["decay"])
+    return swa_utils.AveragedModel(
+        model, multi_avg_fn=average, use_buffers=fields["use_buffers"]
+    )
+
+
+def copy_counters(averaged, model):
+    for mine, theirs in zip(averaged.module.buffers(), model.buffers(), strict=True):
+        if not mine.is_floating_point():
+            mine.copy_(theirs)
 
 
 def schedule_of(words, optimizer):
@@ -110,9 +170,12 @@ class Twin:
             llama.Llama.objective = staticmethod(llama.linear_cross_entropy)
         if "the bias in a pass of its own" in same:
             nets.Tagger.linear = staticmethod(bias_apart)
+        freeze(words, self.model)
+        self.average = average_of(words, self.model)
         self.optimizer = optimizer_of(words, self.model)
         for group in self.optimizer.param_groups:
             group["lr"] *= rate
+            group["initial_lr"] = group["lr"]
         self.schedule = schedule_of(words, self.optimizer)
         self.number, fields = one_of(words, NUMBERS)
         half = self.number is torch.float16
@@ -156,7 +219,16 @@ class Twin:
         self.scaler.step(self.optimizer)
         self.scaler.update()
         self.optimizer.zero_grad()
-        return total / count, norm, self.scaler.get_scale() < scale
+        skipped = self.scaler.get_scale() < scale
+        if self.average and not skipped:
+            self.average.update_parameters(self.model)
+            if "counters copied" in self.same:
+                copy_counters(self.average, self.model)
+        return total / count, norm, skipped
+
+    def step_schedule(self, loss):
+        by_metric = isinstance(self.schedule, lr_scheduler.ReduceLROnPlateau)
+        self.schedule.step(*([loss] if by_metric else []))
 
     def sum_of(self, part):
         return self.model.loss_sum(part, self.run)[0]
@@ -168,9 +240,12 @@ class Twin:
         for parts in batches:
             numbers["rates"].append(self.optimizer.param_groups[0]["lr"])
             loss, norm, skipped = self.step(parts)
-            self.schedule.step()
+            self.step_schedule(loss.item())
             numbers["losses"].append(loss.item())
             numbers["norms"] += [] if norm is None else [norm.item()]
             numbers["skips"].append(float(skipped))
         weights = {f"final.{name}": x.detach() for name, x in self.model.state_dict().items()}
+        if self.average:
+            averaged = self.average.module.state_dict()
+            weights |= {f"averaged.{name}": x.detach() for name, x in averaged.items()}
         return weights | {n: torch.tensor(x, dtype=torch.float64) for n, x in numbers.items()}

@@ -1,4 +1,4 @@
-// `NamesNoUnit<Checkpoint<Only<Bare>>, Bare, Net>` `does not declare as a unit` `take it away`
+// `NamesNoUnit<Checkpoint<Only<Bare>>, Bare, Net>` `does not declare as a unit` `choose by a rule`
 #include "net.hpp"
 
 int main() {

@@ -147,10 +147,10 @@ TEST_CASE("order: a step whose parameters travel") {
   CHECK(difference(asked_in_step(trainer), words(whole_step(true))) == "");
 }
 
-TEST_CASE("order: a trainer is made: mechanisms learn the device, parameters rest, work begins") {
+TEST_CASE("order: a trainer is made: it freezes, mechanisms learn the device, parameters rest") {
   journal.lines.clear();
   auto trainer = watched<true>();
-  Strings expected = words(each(wrapping, "attach"));
+  Strings expected = words("freeze.freeze" + each(wrapping, "attach"));
   for (const char* unit : {"", "outer", "outer.inner"})
     for (const char* axis : {"shard", "precision", "offload"})
       expected.push_back(std::string(axis) + ".rest(" + unit + ")");
@@ -172,7 +172,20 @@ TEST_CASE("order: evaluation gathers and computes, and passes no hook of a step"
   journal.lines.clear();
   trainer.evaluate(std::vector{test::rows_of(1), test::rows_of(2)});
   std::string one = "device.place " + forward(true);
-  CHECK(difference(journal.lines, words(one + one)) == "");
+  std::string all = "average.around_evaluation{ " + one + one + " }";
+  CHECK(difference(journal.lines, words(all)) == "");
+}
+
+TEST_CASE("order: fit tells every mechanism that an epoch ended, after its validation") {
+  auto trainer = watched<false>();
+  auto data = std::vector{test::rows_of(1)};
+  journal.lines.clear();
+  FitOptions<decltype(test::rows_of(1))> options{.epochs = 1, .validate = data};
+  trainer.fit(data, options);
+  Strings expected = words("average.around_evaluation{ device.place " + forward(false) + " }" +
+                           each(wrapping, "end_epoch"));
+  auto begin = std::find(journal.lines.begin(), journal.lines.end(), expected[0]);
+  CHECK(difference({begin, journal.lines.end()}, expected) == "");
 }
 
 TEST_CASE("order: a range of batches is not cut, each is placed, the last one is known") {

@@ -70,6 +70,10 @@ class Recorder : public ikebana::Mechanism<typename stand_in<Axis>::policy> {
  public:
   Recorder() : Base(typename stand_in<Axis>::policy{}) {}
 
+  void freeze(const ikebana::UnitTable& units) {
+    ask("freeze");
+    Base::freeze(units);
+  }
   void attach(c10::Device device, const ikebana::UnitTable& units) {
     ask("attach");
     Base::attach(device, units);
@@ -165,6 +169,15 @@ class Recorder : public ikebana::Mechanism<typename stand_in<Axis>::policy> {
   void end_step(const StepGradients& gradients, ikebana::Report& report) noexcept {
     note("end_step");
     Base::end_step(gradients, report);
+  }
+  template <class Parameters, class Next>
+  decltype(auto) around_evaluation(Parameters& parameters, Next&& next) {
+    return around("around_evaluation",
+                  [&]() -> decltype(auto) { return Base::around_evaluation(parameters, next); });
+  }
+  void end_epoch(const ikebana::Epoch& epoch) {
+    ask("end_epoch");
+    Base::end_epoch(epoch);
   }
   void abort() noexcept {
     note("abort");

@@ -37,7 +37,8 @@ template <class M>
 concept hooks_fit =
     requires(M m, const M& same, const Unit& unit, const UnitTable& table, Tensors t,
              const at::Tensor& loss, const Masters& masters, StepGradients& gradients,
-             const StepGradients& done, Report& report, Archive& archive) {
+             const StepGradients& done, Report& report, const Epoch& epoch, Archive& archive) {
+      m.freeze(table), m.end_epoch(epoch);
       m.attach(c10::Device(c10::kCPU), table), m.begin(masters);
       m.may_travel(true), m.scale(loss), m.unscale(gradients);
       m.rest(unit, t), m.gather(unit, t), m.reduce(unit, t);

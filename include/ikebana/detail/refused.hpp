@@ -45,6 +45,9 @@ class Trainer<ModelT, Policies...> : detail::judged_t<ModelT, Policies...> {
   void restore(const StateDict&);
   template <class F>
   auto with_full_weights(F&& f) -> decltype(f(model()));
+  template <class F>
+  auto with_averaged_weights(F&& f) -> decltype(f(model()));
+  void end_epoch(const Epoch&);
   std::string describe();
 };
 

@@ -23,6 +23,8 @@ template <>
 inline constexpr bool has_default<Checkpoint<Every<Dynamic>>> = false;
 template <>
 inline constexpr bool has_default<Checkpoint<Only<>>> = false;
+template <>
+inline constexpr bool has_default<Freeze<>> = false;
 
 template <class... Given>
 class Values {

@@ -123,8 +123,9 @@ template <class Policy, class Unit, class Model>
 struct NamesNoUnit {
   static_assert(possible<Policy, Unit, Model>,
                 "ikebana: the first of these types names the second, which the third, the model, "
-                "does not declare as a unit, so it would do nothing there. Add it to `using units "
-                "= ikebana::Units<...>` of the model, or take it away.");
+                "does not declare as a unit. Add it to `using units = ikebana::Units<...>` of the "
+                "model, or choose by a rule: Freeze<>{.match = named(\"embed.*\")}, "
+                "Checkpoint<Only<>>{.match = rule}.");
 };
 template <class Unit, class Model>
 struct UndeclaredUnit {
@@ -233,7 +234,8 @@ template <class Policy>
 struct ValueMissing {
   static_assert(possible<Policy>,
                 "ikebana: this word has no default value. Give one to the constructor, "
-                "e.g. Trainer<Model, Accumulate<>>{model, Accumulate<>{.microbatches = 8}}.");
+                "e.g. Trainer<Model, Accumulate<>>{model, Accumulate<>{.microbatches = 8}}, or "
+                "Freeze<>{.match = named(\"embed.*\")}.");
 };
 template <class Policy>
 struct NotInRecipe {

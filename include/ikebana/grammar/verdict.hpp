@@ -9,6 +9,8 @@ namespace torch::nn {
 class Module;
 class CrossEntropyLoss;
 class MSELoss;
+class BCEWithLogitsLoss;
+class KLDivLoss;
 }  // namespace torch::nn
 namespace torch::optim {
 class AdamW;
@@ -67,6 +69,8 @@ template <> struct nearest<torch::optim::AdamOptions> { using type = Adam; };
 template <> struct nearest<torch::optim::SGDOptions> { using type = SGD; };
 template <> struct nearest<torch::nn::CrossEntropyLoss> { using type = CrossEntropyLoss; };
 template <> struct nearest<torch::nn::MSELoss> { using type = MSELoss; };
+template <> struct nearest<torch::nn::BCEWithLogitsLoss> { using type = BCEWithLogitsLoss; };
+template <> struct nearest<torch::nn::KLDivLoss> { using type = KLDivLoss; };
 template <class Axis> requires requires { typename Axis::fallback; }
 struct nearest<Axis> { using type = typename Axis::fallback; };
 template <class T> struct bare : nearest<T> {};
@@ -156,12 +160,18 @@ consteval auto words() {
 }
 
 /// The first unit that a word names and the model does not declare.
+template <class Model, class Word, class... Units>
+using undeclared_t = first<std::conditional_t<detail::listed<Units, detail::units_of_t<Model>>,
+                                              Nothing, NamesNoUnit<Word, Units, Model>>...>;
 template <class Model, class Word>
 struct named_units : is<Nothing> {};
 template <class Model, class... Units>
 struct named_units<Model, Checkpoint<Only<Units...>>>
-    : first<std::conditional_t<detail::listed<Units, detail::units_of_t<Model>>, Nothing,
-                               NamesNoUnit<Checkpoint<Only<Units...>>, Units, Model>>...> {};
+    : undeclared_t<Model, Checkpoint<Only<Units...>>, Units...> {};
+template <class Model, class... Units>
+struct named_units<Model, Freeze<Units...>> : undeclared_t<Model, Freeze<Units...>, Units...> {};
+template <class Model>
+struct named_units<Model, Freeze<Off>> : is<Nothing> {};
 
 /// Stage 4: can this model be trained so?
 template <class Model, class... Words>

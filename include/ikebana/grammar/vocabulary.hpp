@@ -39,7 +39,11 @@ struct Checkpoint;
 template <std::int64_t N = Dynamic>
 struct Accumulate;
 
-// offload, shard, capture, quantize, prune, freeze: their null choices
+// freeze: which parameters are not trained
+template <class... Units>
+struct Freeze;
+
+// offload, shard, capture, quantize, prune: their null choices
 template <class Where, class... What>
 struct Offload;
 template <class How>
@@ -50,8 +54,6 @@ template <class How, class... What>
 struct Quantize;
 template <class How, class... What>
 struct Prune;
-template <class... Units>
-struct Freeze;
 
 // optimizer
 struct AdamW;
@@ -62,14 +64,23 @@ struct SGD;
 struct ConstantLR;
 struct LinearLR;
 struct CosineAnnealingLR;
+struct StepLR;
+struct WarmupStableDecayLR;
+struct LambdaLR;
+struct ReduceLROnPlateau;
 
 // objective: what is minimised; left out, the model's own `loss`. Any callable
 // (run, model, batch) -> Loss is an objective too.
 struct CrossEntropyLoss;
 struct MSELoss;
+struct BCEWithLogitsLoss;
+struct KLDivLoss;
 
 // clip
 struct ClipGradNorm;
+
+// average: the weights that are evaluated
+struct EMA;
 
 // observe: what a report tells besides the loss
 struct Memory;
@@ -178,7 +189,7 @@ template <class W> struct declared_axis<Capture<W>> : word_of<axis::capture, Cap
 template <class... W> struct declared_axis<Quantize<W...>>
     : word_of<axis::quantize, Quantize, Off> {};
 template <class... W> struct declared_axis<Prune<W...>> : word_of<axis::prune, Prune, Off> {};
-template <class... U> struct declared_axis<Freeze<U...>> : word_of<axis::freeze, Freeze, Off> {};
+template <class... U> struct declared_axis<Freeze<U...>> { using type = axis::freeze; };
 template <std::int64_t N> struct declared_axis<Accumulate<N>> { using type = axis::accumulate; };
 template <> struct declared_axis<AdamW> { using type = axis::optimizer; };
 template <> struct declared_axis<Adam> { using type = axis::optimizer; };
@@ -186,8 +197,15 @@ template <> struct declared_axis<SGD> { using type = axis::optimizer; };
 template <> struct declared_axis<ConstantLR> { using type = axis::schedule; };
 template <> struct declared_axis<LinearLR> { using type = axis::schedule; };
 template <> struct declared_axis<CosineAnnealingLR> { using type = axis::schedule; };
+template <> struct declared_axis<StepLR> { using type = axis::schedule; };
+template <> struct declared_axis<WarmupStableDecayLR> { using type = axis::schedule; };
+template <> struct declared_axis<LambdaLR> { using type = axis::schedule; };
+template <> struct declared_axis<ReduceLROnPlateau> { using type = axis::schedule; };
 template <> struct declared_axis<CrossEntropyLoss> { using type = axis::objective; };
 template <> struct declared_axis<MSELoss> { using type = axis::objective; };
+template <> struct declared_axis<BCEWithLogitsLoss> { using type = axis::objective; };
+template <> struct declared_axis<KLDivLoss> { using type = axis::objective; };
+template <> struct declared_axis<EMA> { using type = axis::average; };
 template <> struct declared_axis<ClipGradNorm> { using type = axis::clip; };
 template <> struct declared_axis<On> { using type = axis::device; };
 // clang-format on

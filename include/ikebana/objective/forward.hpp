@@ -1,5 +1,6 @@
 #pragma once
-// Whether an objective can run a model that has a `forward` and no `loss`.
+// Whether an objective can run a model that has a `forward` and no `loss`, and whether its output
+// fits the target.
 #include <ikebana/run.hpp>
 
 namespace ikebana::detail {
@@ -20,6 +21,17 @@ consteval auto forward_refusal() {
       return refuse::is<refuse::ForwardWithoutRun<impl_of_t<Model>>>{};
     else return refuse::is<refuse::Nothing>{};
   }
+}
+
+/// Throws BadBatch where an output and its target are not alike in shape, and of a floating type.
+inline void check_same_shape(const char* name, const at::Tensor& output, const at::Tensor& target) {
+  if (output.sizes() != target.sizes())
+    throw BadBatch(std::string(name) + ": the output has shape " + c10::str(output.sizes()) +
+                   ", the target " + c10::str(target.sizes()) +
+                   ". Give both the same; nothing is broadcast.");
+  if (!target.is_floating_point())
+    throw BadBatch(std::string(name) + ": the target is " + c10::toString(target.scalar_type()) +
+                   "; it takes probabilities. Convert it, e.g. with .to(torch::kFloat).");
 }
 
 }  // namespace ikebana::detail

@@ -1,15 +1,9 @@
 #pragma once
 // Parameter groups: rules by name or shape that give some parameters other values.
-#include <fnmatch.h>
-#include <functional>
-#include <ikebana/detail/torch.hpp>
+#include <ikebana/parameters/rule.hpp>
 #include <optional>
-#include <string>
 
 namespace ikebana {
-
-/// True for the parameters that a group is about; sees the full name and the parameter.
-using ParameterRule = std::function<bool(const std::string& name, const at::Tensor& parameter)>;
 
 /// Parameters with values of their own. The first group whose rule matches wins; a rule that
 /// matches nothing is an error when the trainer is made. A value left out is the optimizer's.
@@ -19,16 +13,6 @@ struct Group {
   std::optional<double> weight_decay = {};
 };
 
-/// Names by shell pattern: `named("*.bias")`, `named("embed.*")`.
-inline ParameterRule named(std::string pattern) {
-  return [pattern = std::move(pattern)](const std::string& name, const at::Tensor&) {
-    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-  };
-}
-/// Biases and the weights of norms: parameters of at most one dimension.
-inline bool one_dimensional(const std::string&, const at::Tensor& parameter) {
-  return parameter.dim() <= 1;
-}
 /// The usual group: no weight decay on biases and norms.
 inline Group no_decay(ParameterRule match = one_dimensional) {
   return {.match = std::move(match), .weight_decay = 0.0};

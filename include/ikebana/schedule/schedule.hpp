@@ -1,6 +1,6 @@
 #pragma once
-// What schedules share. A schedule is a closed form of the step: nothing to save, no order of
-// calls.
+// What schedules share. A schedule is a closed form of the step, with nothing to save and no order
+// of calls, where it can be: all but ReduceLROnPlateau are.
 #include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {
@@ -14,8 +14,9 @@ inline void check_schedule(const char* name, bool good, const char* what) {
 template <class Policy>
 struct Warmed : Hooks {
   Policy values;
-  explicit Warmed(Policy v) : values(v) {
-    check_schedule("schedule", v.warmup_steps >= 0, "warmup_steps is negative. Give 0 or more.");
+  explicit Warmed(Policy v) : values(std::move(v)) {
+    check_schedule("schedule", values.warmup_steps >= 0,
+                   "warmup_steps is negative. Give 0 or more.");
   }
   template <class Schedule>
   static double rate(const Schedule& schedule, double base, std::int64_t step) {

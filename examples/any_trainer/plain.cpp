@@ -1,0 +1,8 @@
+#include <ikebana.hpp>
+
+#include "net.hpp"
+using namespace ikebana;
+
+AnyRecipe plain(const Config& config) {
+  return Trainer{net(config), CrossEntropyLoss{}, AdamW{.lr = config.lr}};
+}

@@ -1,0 +1,85 @@
+#pragma once
+#include <ikebana/average/averages.hpp>
+
+namespace ikebana {
+
+/// An exponential moving average of the weights, which is what `evaluate` computes with: after each
+/// accepted update average = decay * average + (1 - decay) * weight; the first update copies. It
+/// averages masters, in their numbers and where they rest. Buffers are the model's own, or with
+/// `use_buffers` averaged as well (those of integers are copied). Costs one more copy of what is
+/// trained, one pass over it a step, and in an evaluation three more at each end. Parameters that
+/// never get a gradient take nothing. Source: torch.optim.swa_utils.AveragedModel with
+/// get_ema_multi_avg_fn; Polyak and Juditsky, 1992.
+struct EMA {
+  double decay = 0.999;
+  bool use_buffers = false;
+};
+
+template <>
+struct Mechanism<EMA> : Hooks {
+  EMA values;
+  explicit Mechanism(EMA v) : values(v) { check(); }
+
+  void attach(c10::Device device, const UnitTable& units) {
+    model_ = units.units()[0].module;
+    updates_ = at::zeros({}, at::dtype(at::kLong).device(device));
+  }
+  template <class Rate>
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate&) {
+    check();
+    weights_.resize(masters.values.size());
+    for (std::size_t i : gradients.which) weights_.add(i, masters.values[i]);
+    if (values.use_buffers) take_buffers();
+    flags_ = detail::AverageFlags(gradients.found_inf, updates_, values.decay);
+    for (auto* all : {&weights_, &buffers_}) all->prepare(flags_);
+  }
+  void after_update(const Masters&, const StepGradients&) noexcept {
+    for (auto* all : {&weights_, &buffers_}) all->update(flags_);
+    flags_.count(updates_);
+  }
+  void abort() noexcept { flags_ = {}; }
+
+  /// With the averages where the masters are; afterwards both are back, to the bit.
+  template <class Parameters, class Next>
+  decltype(auto) around_evaluation(Parameters& parameters, Next&& next) {
+    detail::Exchanged exchanged({&weights_, &buffers_}, [&]() noexcept { parameters.publish(); });
+    return next();
+  }
+  /// The average of each master, in the order of the trainer's; undefined: it is the master itself.
+  const Tensors& averages() const { return weights_.all(); }
+
+  std::string describe() const {
+    return "decay=" + c10::str(values.decay) + (values.use_buffers ? ", use_buffers" : "");
+  }
+  void state(Archive& archive, const Masters& masters) {
+    archive.tensor("n_averaged", updates_);
+    weights_.state(archive, masters.names, masters.values);
+    if (!values.use_buffers) return;
+    Masters buffers = named_buffers();
+    buffers_.state(archive, buffers.names, buffers.values);
+  }
+
+ private:
+  void check() const {
+    if (!(values.decay >= 0 && values.decay <= 1))
+      throw BadValue("EMA: decay is " + c10::str(values.decay) + "; it must lie between 0 and 1.");
+  }
+  Masters named_buffers() const {
+    Masters buffers;
+    for (const auto& item : model_->named_buffers())
+      buffers.names.push_back(item.key()), buffers.values.push_back(item.value());
+    return buffers;
+  }
+  void take_buffers() {
+    Tensors now = model_->buffers();
+    buffers_.resize(now.size());
+    for (std::size_t i = 0; i < now.size(); ++i) buffers_.add(i, now[i]);
+  }
+
+  std::shared_ptr<torch::nn::Module> model_;
+  detail::Averages weights_, buffers_;
+  detail::AverageFlags flags_;
+  at::Tensor updates_;  // accepted ones, on the device
+};
+
+}  // namespace ikebana

@@ -1,0 +1,63 @@
+#pragma once
+#include <ikebana/objective/forward.hpp>
+
+namespace ikebana {
+
+/// Binary cross entropy between logits and probabilities of the same shape, of a floating type,
+/// summed; counts elements, as PyTorch's mean does, with `weight` too. `weight` and `pos_weight`
+/// broadcast against one row, so that they fit every microbatch: they have fewer dimensions than
+/// the target, or size 1 in the first. The batch's fields are those of CrossEntropyLoss. Source:
+/// torch.nn.BCEWithLogitsLoss.
+struct BCEWithLogitsLoss {
+  at::Tensor weight = {};
+  at::Tensor pos_weight = {};
+  bool outputs = false;
+};
+
+template <>
+struct Mechanism<BCEWithLogitsLoss> : Hooks {
+  BCEWithLogitsLoss values;
+  explicit Mechanism(BCEWithLogitsLoss v) : values(std::move(v)) {}
+
+  template <class Run, class Model, class Batch>
+  static consteval auto refusal() {
+    return detail::forward_refusal<Run, Model, Batch>();
+  }
+  template <class Run, class Model, class Batch>
+  Loss loss(Run& run, Model& model, const Batch& batch) {
+    at::Tensor logits = run(model, detail::input_of(batch));
+    const at::Tensor& target = detail::target_of(batch);
+    detail::check_same_shape("BCEWithLogitsLoss", logits, target);
+    at::Tensor sum = at::binary_cross_entropy_with_logits(
+        logits, target, there("weight", values.weight, logits),
+        there("pos_weight", values.pos_weight, logits), at::Reduction::Sum);
+    return {sum, count(model, batch), values.outputs || run.evaluating ? logits : at::Tensor()};
+  }
+  template <class Model, class Batch>
+  Count count(Model&, const Batch& batch) {
+    return detail::target_of(batch).numel();
+  }
+  std::string describe() const {
+    return std::string(values.weight.defined() ? "weight" : "") +
+           (values.weight.defined() && values.pos_weight.defined() ? ", " : "") +
+           (values.pos_weight.defined() ? "pos_weight" : "");
+  }
+
+ private:
+  /// A weight on the logits' device. Throws BadValue where it does not fit one row of them.
+  static at::Tensor there(const char* name, const at::Tensor& weight, const at::Tensor& logits) {
+    if (!weight.defined()) return {};
+    std::int64_t before = logits.dim() - weight.dim();
+    bool fits = before >= 0 && (before > 0 || weight.dim() == 0 || weight.size(0) == 1);
+    for (std::int64_t i = 0; fits && i < weight.dim(); ++i)
+      fits = weight.size(i) == 1 || weight.size(i) == logits.size(before + i);
+    if (!fits)
+      throw BadValue(std::string("BCEWithLogitsLoss: ") + name + " has shape " +
+                     c10::str(weight.sizes()) + ", the logits " + c10::str(logits.sizes()) +
+                     ". Give one number, or one a column; weights of rows belong into the batch "
+                     "and an objective of your own.");
+    return weight.to(logits.device());
+  }
+};
+
+}  // namespace ikebana

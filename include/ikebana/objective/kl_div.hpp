@@ -1,0 +1,41 @@
+#pragma once
+#include <ikebana/objective/forward.hpp>
+
+namespace ikebana {
+
+/// Kullback-Leibler divergence of the output, log-probabilities, from a target of the same shape:
+/// probabilities, or with `log_target` their logarithms; summed. Counts rows, which is PyTorch's
+/// `reduction="batchmean"` and the true divergence for rows that are one distribution each;
+/// PyTorch's default, a mean over elements, is this divided by the elements of a row. The batch's
+/// fields are those of CrossEntropyLoss. Source: torch.nn.KLDivLoss.
+struct KLDivLoss {
+  bool log_target = false;
+  bool outputs = false;
+};
+
+template <>
+struct Mechanism<KLDivLoss> : Hooks {
+  KLDivLoss values;
+  explicit Mechanism(KLDivLoss v) : values(v) {}
+
+  template <class Run, class Model, class Batch>
+  static consteval auto refusal() {
+    return detail::forward_refusal<Run, Model, Batch>();
+  }
+  template <class Run, class Model, class Batch>
+  Loss loss(Run& run, Model& model, const Batch& batch) {
+    at::Tensor output = run(model, detail::input_of(batch));
+    const at::Tensor& target = detail::target_of(batch);
+    detail::check_same_shape("KLDivLoss", output, target);
+    return {at::kl_div(output, target, at::Reduction::Sum, values.log_target), count(model, batch),
+            values.outputs || run.evaluating ? output : at::Tensor()};
+  }
+  template <class Model, class Batch>
+  Count count(Model&, const Batch& batch) {
+    const at::Tensor& target = detail::target_of(batch);
+    return target.dim() > batch_dim<Batch> ? target.size(batch_dim<Batch>) : 1;
+  }
+  std::string describe() const { return values.log_target ? "log_target" : ""; }
+};
+
+}  // namespace ikebana

@@ -1,0 +1,39 @@
+#pragma once
+#include <functional>
+#include <ikebana/schedule/schedule.hpp>
+
+namespace ikebana {
+
+/// The base rate times `lr_lambda(step)`, for every parameter group; steps count from 0 after the
+/// warm-up. A function of the step alone needs nothing saved. `lr_lambda` has no default; a rate
+/// that is negative or not finite is an error in its step, which is undone. Source:
+/// torch.optim.lr_scheduler.LambdaLR.
+struct LambdaLR {
+  std::function<double(std::int64_t step)> lr_lambda = {};
+  std::int64_t warmup_steps = 0;
+};
+
+template <>
+struct Mechanism<LambdaLR> : detail::Warmed<LambdaLR> {
+  explicit Mechanism(LambdaLR v) : Warmed(std::move(v)) { check(); }
+
+  double rate(double base, std::int64_t step) const {
+    check();
+    return Warmed::rate(*this, base, step);
+  }
+  double after_warmup(double base, double t) const {
+    return base * values.lr_lambda(static_cast<std::int64_t>(t));
+  }
+  std::string describe() const {
+    return "lr_lambda, warmup_steps=" + std::to_string(values.warmup_steps);
+  }
+
+ private:
+  void check() const {
+    detail::check_schedule("LambdaLR", static_cast<bool>(values.lr_lambda),
+                           "lr_lambda is not given. Write LambdaLR{.lr_lambda = [](std::int64_t "
+                           "step) { return 1.0 / (1 + step); }}.");
+  }
+};
+
+}  // namespace ikebana

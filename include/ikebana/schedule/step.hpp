@@ -1,0 +1,31 @@
+#pragma once
+#include <ikebana/schedule/schedule.hpp>
+
+namespace ikebana {
+
+/// The base rate times `gamma` once more after every `step_size` steps. `step_size` has no default.
+/// Source: torch.optim.lr_scheduler.StepLR.
+struct StepLR {
+  std::int64_t step_size = 0;
+  double gamma = 0.1;
+  std::int64_t warmup_steps = 0;
+};
+
+template <>
+struct Mechanism<StepLR> : detail::Warmed<StepLR> {
+  explicit Mechanism(StepLR v) : Warmed(v) {
+    detail::check_schedule("StepLR", v.step_size > 0,
+                           "step_size is not given. Write StepLR{.step_size = steps}.");
+    detail::check_schedule("StepLR", v.gamma >= 0, "gamma must not be negative.");
+  }
+  double rate(double base, std::int64_t step) const { return Warmed::rate(*this, base, step); }
+  double after_warmup(double base, double t) const {
+    return base * std::pow(values.gamma, std::floor(t / static_cast<double>(values.step_size)));
+  }
+  std::string describe() const {
+    return "step_size=" + std::to_string(values.step_size) + ", gamma=" + c10::str(values.gamma) +
+           ", warmup_steps=" + std::to_string(values.warmup_steps);
+  }
+};
+
+}  // namespace ikebana

@@ -1,0 +1,65 @@
+#pragma once
+#include <ikebana/schedule/schedule.hpp>
+#include <numbers>
+
+namespace ikebana {
+
+/// How a rate falls, as a factor of the part u in [0, 1] of the decay that is over: 1 - u,
+/// 1 - sqrt(u), or (1 + cos(pi u)) / 2.
+enum class DecayForm { Linear, OneMinusSqrt, Cosine };
+
+/// Warm-up, then the base rate for `stable_steps`, then down to `eta_min` (a rate, as in
+/// CosineAnnealingLR) in `decay_steps`, which has no default; `eta_min` from there on. What was
+/// trained before the decay may be trained on from a saved state, with more stable steps. Sources:
+/// Hu et al. (MiniCPM), arXiv:2404.06395; Haegele et al., arXiv:2405.18392, who found 1 - sqrt the
+/// best form.
+struct WarmupStableDecayLR {
+  std::int64_t warmup_steps = 0;
+  std::int64_t stable_steps = 0;
+  std::int64_t decay_steps = 0;
+  DecayForm decay = DecayForm::OneMinusSqrt;
+  double eta_min = 0;
+};
+
+namespace detail {
+
+inline double decay_factor(DecayForm form, double u) {
+  if (form == DecayForm::Linear) return 1 - u;
+  if (form == DecayForm::OneMinusSqrt) return 1 - std::sqrt(u);
+  return (1 + std::cos(std::numbers::pi * u)) / 2;
+}
+inline const char* name_of(DecayForm form) {
+  return form == DecayForm::Linear         ? "linear"
+         : form == DecayForm::OneMinusSqrt ? "1-sqrt"
+                                           : "cosine";
+}
+
+}  // namespace detail
+
+template <>
+struct Mechanism<WarmupStableDecayLR> : detail::Warmed<WarmupStableDecayLR> {
+  explicit Mechanism(WarmupStableDecayLR v) : Warmed(v) {
+    const char* name = "WarmupStableDecayLR";
+    detail::check_schedule(
+        name, v.decay_steps > 0,
+        "decay_steps is not given. Write WarmupStableDecayLR{.stable_steps = steps, .decay_steps = "
+        "steps}.");
+    detail::check_schedule(name, v.stable_steps >= 0 && v.eta_min >= 0,
+                           "stable_steps and eta_min must not be negative.");
+  }
+  double rate(double base, std::int64_t step) const { return Warmed::rate(*this, base, step); }
+  double after_warmup(double base, double t) const {
+    double over = t - static_cast<double>(values.stable_steps);
+    if (over <= 0) return base;
+    double u = std::min(over / static_cast<double>(values.decay_steps), 1.0);
+    return values.eta_min + (base - values.eta_min) * detail::decay_factor(values.decay, u);
+  }
+  std::string describe() const {
+    return "warmup_steps=" + std::to_string(values.warmup_steps) +
+           ", stable_steps=" + std::to_string(values.stable_steps) +
+           ", decay_steps=" + std::to_string(values.decay_steps) +
+           ", decay=" + detail::name_of(values.decay) + ", eta_min=" + c10::str(values.eta_min);
+  }
+};
+
+}  // namespace ikebana

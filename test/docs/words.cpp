@@ -1,0 +1,122 @@
+// What the pages of schedules, objectives, averages and frozen parameters show, compiled and run.
+#include "test.hpp"
+
+#include <ikebana.hpp>
+
+namespace test::words {
+
+using namespace ikebana;
+namespace nn = torch::nn;
+
+struct Rows {
+  at::Tensor input, target;
+};
+nn::Sequential net() {
+  torch::manual_seed(0);
+  return nn::Sequential(nn::Linear(4, 16), nn::GELU(), nn::Linear(16, 3));
+}
+std::vector<Rows> classes(int batches = 4) {
+  std::vector<Rows> all;
+  for (int i = 0; i < batches; ++i)
+    all.push_back({at::randn({12, 4}), at::randint(3, {12}, at::kLong)});
+  return all;
+}
+
+TEST_CASE("docs/schedule.md: a schedule is a word with values") {
+  auto model = net();
+  auto loader = classes();
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 3e-4},
+                  WarmupStableDecayLR{.warmup_steps = 10, .stable_steps = 70, .decay_steps = 20}};
+  CHECK(trainer.step(loader[0]).learning_rate == doctest::Approx(3e-5));
+}
+
+TEST_CASE("docs/schedule.md: a function of the step") {
+  auto model = net();
+  auto loader = classes();
+  LambdaLR inverse_root{
+      .lr_lambda = [](std::int64_t step) { return 1 / std::sqrt(1.0 + static_cast<double>(step)); },
+      .warmup_steps = 2};
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, inverse_root};
+  for (const auto& batch : loader) trainer.step(batch);
+  CHECK(trainer.step(loader[0]).learning_rate == doctest::Approx(1e-3 / std::sqrt(3.0)));
+}
+
+TEST_CASE("docs/schedule.md: a plateau, fed by fit and by hand") {
+  auto model = net();
+  auto loader = classes(), held_out = classes(2);
+  ReduceLROnPlateau plateau{
+      .mode = ReduceLROnPlateau::max, .factor = 0.5, .patience = 3, .metric = "accuracy"};
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, plateau};
+  trainer.fit(loader, {.epochs = 2, .validate = held_out, .metrics = {Accuracy{}}});
+
+  double accuracy = trainer.evaluate(held_out, Accuracy{})["accuracy"];
+  trainer.mechanism<ReduceLROnPlateau>().step(accuracy);
+  CHECK(trainer.mechanism<ReduceLROnPlateau>().reductions() == 0);
+}
+
+TEST_CASE("docs/objective.md: several labels a row, the rare ones weighing more") {
+  auto model = net();
+  Rows batch{at::randn({12, 4}), at::rand({12, 3})};
+  BCEWithLogitsLoss rare_labels{.pos_weight = torch::tensor({1.0f, 4.0f, 9.0f})};
+  Trainer trainer{model, rare_labels, AdamW{.lr = 1e-3}};
+  CHECK(trainer.step(batch).loss() > 0);
+}
+
+TEST_CASE("docs/objective.md: a teacher's distribution") {
+  auto model = net(), teacher = net();
+  std::vector<Rows> loader{{at::randn({12, 4}), {}}};
+  model->push_back(nn::LogSoftmax(1));
+  Trainer trainer{model, KLDivLoss{.log_target = true}, AdamW{.lr = 1e-3}};
+  for (Rows& batch : loader) {
+    batch.target = teacher->forward(batch.input).detach().log_softmax(1);
+    trainer.step(batch);
+  }
+  CHECK(trainer.steps() == 1);
+}
+
+TEST_CASE("docs/average.md: trained, evaluated with the average, exported") {
+  auto model = net();
+  auto loader = classes(), held_out = classes(2);
+  at::Tensor exported;
+  auto save = [&](nn::Sequential& whole) { exported = whole->parameters()[0].detach().clone(); };
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, EMA{.decay = 0.999}};
+  for (const auto& batch : loader) trainer.step(batch);
+  Evaluation averaged = trainer.evaluate(held_out);
+  trainer.with_averaged_weights([&](auto& whole) { save(whole); });
+  CHECK(averaged.loss > 0);
+  CHECK(test::same_bits(exported, trainer.mechanism<EMA>().averages()[0]));
+}
+
+TEST_CASE("docs/freeze.md: by name") {
+  auto model = net();
+  auto loader = classes();
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{}, Freeze<>{.match = named("0.*")}};
+  for (const auto& batch : loader) trainer.step(batch);
+  CHECK(test::same_bits(model->parameters()[0], net()->parameters()[0]));
+}
+
+struct BlockImpl : nn::Module {
+  nn::Linear linear = register_module("linear", nn::Linear(4, 4));
+  at::Tensor forward(const at::Tensor& x) { return at::tanh(linear(x)); }
+};
+TORCH_MODULE(Block);
+struct ClassifierImpl : nn::Module {
+  using units = Units<Block>;
+  Block first = register_module("first", Block()), second = register_module("second", Block());
+  nn::Linear head = register_module("head", nn::Linear(4, 3));
+  template <class Run>
+  at::Tensor forward(Run& run, const at::Tensor& x) {
+    return head(run(second, run(first, x)));
+  }
+};
+TORCH_MODULE(Classifier);
+
+TEST_CASE("docs/freeze.md: by type of unit") {
+  Classifier model;
+  auto loader = classes();
+  Trainer<Classifier, CrossEntropyLoss, AdamW, Freeze<Block>> trainer{model};
+  for (const auto& batch : loader) trainer.step(batch);
+  CHECK_FALSE(model->first->linear->weight.requires_grad());
+}
+
+}  // namespace test::words

@@ -1,0 +1,109 @@
+// BCEWithLogitsLoss and KLDivLoss: PyTorch's mean and batchmean, whatever their options and
+// microbatches; what does not fit is an error in one sentence.
+#include "test.hpp"
+
+#include "compare.hpp"
+
+using namespace ikebana;
+
+namespace test::probabilities {
+
+namespace F = torch::nn::functional;
+
+struct Batch {
+  at::Tensor input, target;
+};
+/// Rows are in dimension 1.
+struct Sequences {
+  static constexpr int batch_dim = 1;
+  at::Tensor input, target;
+};
+torch::nn::Sequential net(bool log_probabilities = false) {
+  torch::nn::Sequential model(linear());
+  if (log_probabilities) model->push_back(torch::nn::LogSoftmax(-1));
+  return model;
+}
+auto near(double value) { return doctest::Approx(value).epsilon(1e-6); }
+
+/// Whole, cut in three, of ragged microbatches, and evaluated in two parts.
+template <class Objective, class Rows>
+void check_mean(const Objective& values, const Rows& batch, const at::Tensor& expected) {
+  bool log = std::is_same_v<Objective, KLDivLoss>;
+  double mean = expected.item<double>();
+  auto first = narrow(batch, 0, 1), rest = narrow(batch, 1, rows(batch) - 1);
+  CHECK(Trainer(net(log), Objective(values)).step(batch).loss() == near(mean));
+  CHECK(Trainer(net(log), Objective(values), Accumulate<3>{}).step(batch).loss() == near(mean));
+  CHECK(Trainer(net(log), Objective(values)).step(std::vector{first, rest}).loss() == near(mean));
+  Trainer judge{net(log), Objective(values)};
+  CHECK(judge.evaluate(std::vector{rest, first}).loss == near(mean));
+}
+
+TEST_CASE("objective: BCEWithLogitsLoss is PyTorch's mean, with weights too") {
+  Batch batch{random({8, 3}), random({8, 5}, 2).sigmoid()};
+  auto weight = at::tensor({1.0f, 2.0f, 0.5f, 3.0f, 1.5f}), of_one = at::full({}, 2.0f);
+  for (const auto& w : {at::Tensor(), weight, weight.view({1, 5}), of_one})
+    for (const auto& p : {at::Tensor(), weight, of_one}) {
+      auto options = F::BinaryCrossEntropyWithLogitsFuncOptions().weight(w).pos_weight(p);
+      check_mean(
+          BCEWithLogitsLoss{.weight = w, .pos_weight = p}, batch,
+          F::binary_cross_entropy_with_logits(net()->forward(batch.input), batch.target, options));
+    }
+}
+
+TEST_CASE("objective: KLDivLoss is PyTorch's batchmean, of probabilities and of logarithms") {
+  auto check = [](auto batch, std::int64_t rows) {
+    for (bool log_target : {false, true}) {
+      auto part = batch;
+      if (!log_target) part.target = batch.target.exp();
+      auto sum = F::kl_div(net(true)->forward(part.input), part.target,
+                           F::KLDivFuncOptions().reduction(torch::kSum).log_target(log_target));
+      check_mean(KLDivLoss{.log_target = log_target}, part, sum / rows);
+    }
+  };
+  check(Batch{random({8, 3}), random({8, 5}, 2).log_softmax(-1)}, 8);
+  check(Batch{random({4, 7, 3}), random({4, 7, 5}, 2).log_softmax(-1)}, 4);
+  check(Sequences{random({4, 7, 3}), random({4, 7, 5}, 2).log_softmax(-1)}, 7);
+}
+
+TEST_CASE("objective: outputs come back in row order where they are asked for") {
+  Batch batch{random({8, 3}), random({8, 5}, 2).softmax(1)};
+  auto outputs = [&](auto objective, bool log) {
+    return Trainer(net(log), objective, Accumulate<3>{}).step(batch).outputs;
+  };
+  CHECK_FALSE(outputs(BCEWithLogitsLoss{}, false).defined());
+  CHECK(at::allclose(outputs(BCEWithLogitsLoss{.outputs = true}, false),
+                     net()->forward(batch.input)));
+  CHECK(at::allclose(outputs(KLDivLoss{.outputs = true}, true), net(true)->forward(batch.input)));
+}
+
+TEST_CASE("objective: what does not fit is an error that says what, and nothing is updated") {
+  Batch good{random({8, 3}), random({8, 5}, 2).softmax(1)};
+  auto wrong = [&](auto objective, at::Tensor target, auto error, const Words& words) {
+    Trainer trainer{net(), objective};
+    Batch bad{good.input, std::move(target)};
+    return undone<decltype(error)>(trainer, good, [&] { trainer.step(bad); }, words);
+  };
+  BadBatch batch("");
+  CHECK(wrong(BCEWithLogitsLoss{}, random({8, 1}), batch,
+              {"BCEWithLogitsLoss", "[8, 5]", "[8, 1]", "nothing is broadcast"}) == "");
+  CHECK(wrong(KLDivLoss{}, random({8}), batch, {"KLDivLoss", "[8, 5]", "[8]"}) == "");
+  CHECK(wrong(BCEWithLogitsLoss{}, at::ones({8, 5}, at::kLong), batch,
+              {"the target is Long", ".to(torch::kFloat)"}) == "");
+  CHECK(wrong(KLDivLoss{}, at::ones({8, 5}, at::kLong), batch, {"the target is Long"}) == "");
+}
+
+TEST_CASE("objective: a weight of rows is refused, since microbatches would not cut it") {
+  Batch batch{random({5, 3}), random({5, 5}, 2).sigmoid()};
+  for (const auto& weight :
+       {at::ones({5, 1}), at::ones({5, 5}), at::ones({4}), at::ones({1, 1, 5})})
+    for (bool positive : {false, true}) {
+      BCEWithLogitsLoss objective;
+      (positive ? objective.pos_weight : objective.weight) = weight;
+      Trainer trainer{net(), objective};
+      const char* name = positive ? "pos_weight has shape" : "weight has shape";
+      CHECK(told<BadValue>([&] { trainer.step(batch); },
+                           {name, "one a column", "an objective of your own"}) == "");
+    }
+}
+
+}  // namespace test::probabilities
