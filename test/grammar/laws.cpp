@@ -190,7 +190,9 @@ struct ikebana::Precision<FP8> {
 };
 static_assert(same<verdict<Precision<FP8>>, refuse::Nothing>);
 static_assert(same<verdict<Checkpoint<FP8>>,
-                   refuse::UnknownChoice<Checkpoint<FP8>, Checkpoint<Off>, Checkpoint<Full>>>);
+                   refuse::UnknownChoice<Checkpoint<FP8>, Checkpoint<Off>, Checkpoint<Full>,
+                                         Checkpoint<Selective>, Checkpoint<Every<2>>,
+                                         Checkpoint<Segments<4>>>>);
 
 // The module behind what a user may call a model.
 static_assert(same<detail::impl_of_t<std::shared_ptr<Model>>, Model>);

@@ -1,6 +1,6 @@
 #pragma once
 // Any order in, one order out: the words of a recipe, sorted by axis, defaults filled in.
-#include <ikebana/grammar/vocabulary.hpp>
+#include <ikebana/grammar/axis_of.hpp>
 #include <type_traits>
 
 #include <ikebana/detail/macros_aside.inc>
