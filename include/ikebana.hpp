@@ -23,6 +23,7 @@
 #include <ikebana/optimizer/adamw.hpp>
 #include <ikebana/optimizer/sgd.hpp>
 #include <ikebana/precision/bf16.hpp>
+#include <ikebana/precision/bf16_weights.hpp>
 #include <ikebana/precision/fp16.hpp>
 #include <ikebana/precision/fp32.hpp>
 #include <ikebana/precision/tf32.hpp>

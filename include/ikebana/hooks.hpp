@@ -79,6 +79,8 @@ struct Hooks {
   // gradients of working copies into those of masters. A mechanism that overrides `gather` moves
   // parameters.
   Tensors rest(const Unit&, Tensors full) { return full; }
+  // Precision may also have `Tensors give_back(const Unit&, Tensors masters)`: masters in the type
+  // that parameters had before, for when the trainer lets go of them.
   Tensors gather(const Unit&, Tensors masters) { return masters; }
   Tensors reduce(const Unit&, Tensors gradients) { return gradients; }
   void before_unit_backward(const Unit&) {}

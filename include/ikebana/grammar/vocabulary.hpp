@@ -20,6 +20,9 @@ struct FP32;
 struct TF32;
 struct BF16;
 struct FP16;
+struct BF16Weights;
+struct BF16True;
+struct FP8;
 template <class Number>
 struct Precision;
 
@@ -148,7 +151,7 @@ struct declared_axis {
 // clang-format off
 template <class A> struct declared_axis<Without<A>> { using type = A; };
 template <class N> struct declared_axis<Precision<N>>
-    : word_of<axis::precision, Precision, FP32, TF32, BF16, FP16> {};
+    : word_of<axis::precision, Precision, FP32, TF32, BF16, FP16, BF16Weights, BF16True, FP8> {};
 template <class W> struct declared_axis<Checkpoint<W>>
     : word_of<axis::checkpoint, Checkpoint, Off, Full> {};
 template <class W> struct declared_axis<Observe<W>> : word_of<axis::observe, Observe, Memory> {};

@@ -75,7 +75,7 @@ class Travelling {
   /// Working copies that stay are made anew from the updated masters.
   void publish() noexcept {
     for (auto& resting : units_)
-      if (resting.holds > 0) resting.adopt(gathered(resting));
+      if (resting.holds > 0) resting.adopt(gathered(resting)), resting.changed();
   }
   void abort() noexcept {
     root_.reset();
@@ -90,6 +90,7 @@ class Travelling {
   decltype(auto) with_full_weights(F&& f) {
     std::deque<Held> all;
     for (auto& resting : units_) all.emplace_back(*this, resting);
+    Shown shown(*this);
     return f();
   }
   void state(Archive& archive) {
@@ -102,6 +103,8 @@ class Travelling {
 
  private:
   static constexpr bool keeps = Mechanisms::keeps_working;
+  static constexpr bool has_former_numbers =
+      requires(Mechanisms m, const Unit& u, Tensors t) { m.precision.give_back(u, t); };
 
   /// Plain leaf parameters with the present values, as before the trainer was made.
   void give_back() noexcept {
@@ -109,7 +112,7 @@ class Travelling {
     alive_.reset();
     for (auto& resting : units_) {
       try {
-        resting.give_back(gathered(resting));
+        resting.give_back(full(resting));
       } catch (const std::exception& error) {
         TORCH_WARN("ikebana: the parameters of `", resting.unit->name,
                    "` could not be given back and are empty: ", error.what());
@@ -137,6 +140,24 @@ class Travelling {
     std::size_t generation_ = 0;
   };
 
+  /// While it lives, the model shows its masters in full precision, and what is written to them
+  /// stays.
+  class Shown {
+   public:
+    explicit Shown(Travelling& all) : all_(all) {
+      if constexpr (has_former_numbers)
+        for (auto& resting : all_.units_) resting.show(all_.full(resting));
+    }
+    ~Shown() {
+      if constexpr (has_former_numbers) all_.publish();
+    }
+    Shown(const Shown&) = delete;
+    Shown& operator=(const Shown&) = delete;
+
+   private:
+    Travelling& all_;
+  };
+
   // The chains, in one place: what rests is sliced, then cast, then moved away; what is gathered
   // comes back the other way, and is masked and quantized last.
   Tensors rest(const Unit& u, Tensors t) {
@@ -154,6 +175,22 @@ class Travelling {
     t = mechanisms_.shard.gather(u, std::move(t));
     t = mechanisms_.prune.gather(u, std::move(t));
     return resting.apart(mechanisms_.quantize.gather(u, std::move(t)));
+  }
+  /// Parameters as they were when the trainer was made, with the values of now. They may be the
+  /// masters.
+  Tensors full(Resting& resting) {
+    if constexpr (!has_former_numbers) {
+      return gathered(resting);
+    } else {
+      at::NoGradGuard no_grad;
+      const Unit& u = *resting.unit;
+      Tensors t = Resting::detached(resting.masters);
+      if (t.empty()) return t;
+      t = mechanisms_.offload.gather(u, std::move(t));
+      t = mechanisms_.precision.give_back(u, std::move(t));
+      t = mechanisms_.shard.gather(u, std::move(t));
+      return mechanisms_.prune.gather(u, std::move(t));
+    }
   }
   Tensors reduced(const Unit& u, Tensors t) {
     at::NoGradGuard no_grad;
