@@ -22,7 +22,7 @@ struct ConvolvedImpl : torch::nn::Module {
   using units = Units<Stem>;
   Stem stem;
   torch::nn::Linear head{8 * 5 * 5, 3};
-  ConvolvedImpl() { register_module("stem", stem), register_module("head", head); }
+  ConvolvedImpl() { register_module("head", head), register_module("stem", stem); }
   template <class Run>
   Loss loss(Run& run, const Rows& batch) {
     at::Tensor y = head(run(stem, batch.input).flatten(1));
@@ -49,49 +49,62 @@ struct Images {
   }
 };
 
-bool is_low(const at::Tensor& p) { return p.dim() >= 2; }
-
-/// Trains as a careful person would: copies compute, masters are updated.
+/// What a careful person writes: copies compute, masters add up gradients and are updated.
 template <class Model>
-Trace by_hand(Model model, const std::vector<Rows>& data, std::int64_t parts, bool clips) {
-  auto parameters = model->parameters();
-  Tensors masters, m, v, steps;
-  for (auto& p : parameters) {
-    masters.push_back(p.detach().clone());
-    m.push_back(at::zeros_like(masters.back())), v.push_back(at::zeros_like(masters.back()));
-    steps.push_back(at::zeros({}));
-    if (is_low(p)) p.set_data(p.to(at::kBFloat16));
-  }
-  torch::manual_seed(11);
-  Trace trace;
-  for (const auto& batch : data) {
-    auto count = static_cast<double>(batch.target.numel());
-    Tensors gradients(masters.size());
-    at::Tensor total;
-    for (const auto& part : split(batch, parts)) {
-      at::Tensor sum;
-      {
-        hand::Autocast autocast(at::kBFloat16);
-        sum = model->loss(plain, part).sum;
-      }
-      sum.div(count).backward();
-      total = total.defined() ? total + sum.detach() : sum.detach();
-      for (std::size_t i = 0; i < masters.size(); ++i) {
-        at::Tensor g = parameters[i].grad().to(at::kFloat);
-        gradients[i] = gradients[i].defined() ? gradients[i] + g : g;
-        parameters[i].mutable_grad().reset();
-      }
+struct ByHand {
+  Model model;
+  std::vector<at::Tensor> copies = model->parameters();
+  Tensors masters, m, v, steps, gradients{copies.size()};
+
+  explicit ByHand(Model given) : model(std::move(given)) {
+    for (auto& p : copies) {
+      masters.push_back(p.detach().clone());
+      m.push_back(at::zeros_like(masters.back())), v.push_back(at::zeros_like(masters.back()));
+      steps.push_back(at::zeros({}));
+      if (p.dim() >= 2) p.set_data(p.to(at::kBFloat16));
     }
-    std::optional<at::Tensor> divisor;
-    if (clips) divisor = hand::clipping(gradients, at::ones({}), 0.5).first;
+  }
+  at::Tensor sum_of(const Rows& part) {
+    hand::Autocast autocast(at::kBFloat16);
+    return model->loss(plain, part).sum;
+  }
+  void bring_home() {
+    for (std::size_t i = 0; i < masters.size(); ++i) {
+      at::Tensor g = copies[i].grad().to(at::kFloat);
+      gradients[i] = gradients[i].defined() ? gradients[i] + g : g;
+      copies[i].mutable_grad().reset();
+    }
+  }
+  void update(const std::optional<at::Tensor>& divisor) {
     torch::NoGradGuard no_grad;
     at::_foreach_add_(steps, 1);
     at::_fused_adamw_(masters, gradients, m, v, {}, steps, 1e-2, 0.9, 0.999, 1e-2, 1e-8, false,
                       false, divisor);
-    for (std::size_t i = 0; i < masters.size(); ++i) parameters[i].copy_(masters[i]);
+    for (std::size_t i = 0; i < masters.size(); ++i) copies[i].copy_(masters[i]);
+    for (auto& g : gradients) g.reset();
+  }
+};
+
+template <class Model>
+Trace by_hand(Model model, const std::vector<Rows>& data, std::int64_t parts, bool clips) {
+  ByHand<Model> hand(model);
+  torch::manual_seed(11);
+  Trace trace;
+  for (const auto& batch : data) {
+    auto count = static_cast<double>(batch.target.numel());
+    at::Tensor total;
+    for (const auto& part : split(batch, parts)) {
+      at::Tensor sum = hand.sum_of(part);
+      sum.div(count).backward();
+      total = total.defined() ? total + sum.detach() : sum.detach();
+      hand.bring_home();
+    }
+    std::optional<at::Tensor> divisor;
+    if (clips) divisor = laws::hand::clipping(hand.gradients, at::ones({}), 0.5).first;
+    hand.update(divisor);
     trace.push_back(total / count);
   }
-  for (const auto& t : masters) trace.push_back(t);
+  for (const auto& t : hand.masters) trace.push_back(t);
   for (const auto& b : model->buffers()) trace.push_back(b.clone());
   trace.push_back(torch::rand({4}));
   return trace;
@@ -167,7 +180,7 @@ TEST_CASE("masters are saved, shown and given back in the type that the model ha
     CAPTURE(c10::toString(type));
     Language model = language();
     for (auto& p : model->parameters())
-      if (is_low(p)) p.set_data(p.to(type));
+      if (p.dim() >= 2) p.set_data(p.to(type));
     Tensors shown;
     {
       Trained trainer(model, AdamW{.lr = 1e-5});  // too little for BF16

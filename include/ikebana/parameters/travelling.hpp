@@ -25,6 +25,7 @@ class Travelling {
         masters_.values.push_back(resting.masters[i]);
       }
     }
+    masters_.rounding = mechanisms.precision.rounding();
     leaves_.own(masters_.values);
     try {  // all masters are made: only now are parameters emptied
       for (auto& resting : units_) {
@@ -90,8 +91,11 @@ class Travelling {
   decltype(auto) with_full_weights(F&& f) {
     std::deque<Held> all;
     for (auto& resting : units_) all.emplace_back(*this, resting);
-    Shown shown(*this);
-    return f();
+    if constexpr (has_former_numbers) {
+      Published afterwards{*this};
+      for (auto& resting : units_) resting.show(full(resting));
+      return f();
+    } else return f();
   }
   void state(Archive& archive) {
     archive.under("model");
@@ -140,22 +144,10 @@ class Travelling {
     std::size_t generation_ = 0;
   };
 
-  /// While it lives, the model shows its masters in full precision, and what is written to them
-  /// stays.
-  class Shown {
-   public:
-    explicit Shown(Travelling& all) : all_(all) {
-      if constexpr (has_former_numbers)
-        for (auto& resting : all_.units_) resting.show(all_.full(resting));
-    }
-    ~Shown() {
-      if constexpr (has_former_numbers) all_.publish();
-    }
-    Shown(const Shown&) = delete;
-    Shown& operator=(const Shown&) = delete;
-
-   private:
-    Travelling& all_;
+  /// What was written to shown masters arrives in working copies.
+  struct Published {
+    Travelling& all;
+    ~Published() { all.publish(); }
   };
 
   // The chains, in one place: what rests is sliced, then cast, then moved away; what is gathered
