@@ -68,7 +68,7 @@ void train(Work<Model> work, Metadata metadata, const std::string& path, Policie
     skips.push_back(report.skipped());
     if (report.grad_norm()) norms.push_back(*report.grad_norm());
   }
-  append(file, "final.", *work.model);
+  trainer.with_full_weights([&](auto& whole) { append(file, "final.", *whole); });
   file.emplace_back("losses", torch::tensor(losses, at::kDouble));
   file.emplace_back("rates", torch::tensor(rates, at::kDouble));
   file.emplace_back("norms", torch::tensor(norms, at::kDouble));

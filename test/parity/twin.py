@@ -7,6 +7,7 @@ does it instead, where Python has another way.
 import contextlib
 
 import nets
+import precisions
 import torch
 import torch.nn.functional as F
 from torch.optim import lr_scheduler
@@ -15,6 +16,7 @@ from torch.optim import lr_scheduler
 NUMBERS = {f"Precision<{name}>": None for name in ("FP32", "TF32")} | {
     "Precision<BF16>": torch.bfloat16,
     "Precision<FP16>": torch.float16,
+    **dict.fromkeys(precisions.WORKING, torch.bfloat16),
 }
 OPTIMIZERS = {name: getattr(torch.optim, name) for name in ("AdamW", "Adam", "SGD")}
 SCHEDULES = {
@@ -39,9 +41,16 @@ def one_of(words, table, otherwise=None):
     return table.get(name, otherwise), fields
 
 
-def optimizer_of(words, model):
+def working_of(words, model):
+    name = next((word for word in words if word in precisions.WORKING), None)
+    kind = precisions.WORKING.get(name, precisions.Itself)
+    working = kind(model, words.get(name))
+    words.get(name, {}).clear()
+    return working
+
+
+def optimizer_of(words, parameters):
     kind, fields = one_of(words, OPTIMIZERS, torch.optim.AdamW)
-    parameters = list(model.parameters())
     if groups := fields.pop("groups", None):
         flat = {"params": [p for p in parameters if p.ndim <= 1], **groups[0]}
         parameters = [{"params": [p for p in parameters if p.ndim > 1]}, flat]
@@ -101,7 +110,8 @@ class Twin:
             nets.Block.attention = staticmethod(widened_attention)
         if "the bias in a pass of its own" in same:
             nets.Tagger.linear = staticmethod(bias_apart)
-        self.optimizer = optimizer_of(words, self.model)
+        self.working = working_of(words, self.model)
+        self.optimizer = optimizer_of(words, self.working.masters)
         for group in self.optimizer.param_groups:
             group["lr"] *= rate
         self.schedule = schedule_of(words, self.optimizer)
@@ -141,10 +151,11 @@ class Twin:
             with self.autocast():
                 loss = self.model.loss_mean(part, self.run) if alone else self.sum_of(part)
             self.scaler.scale(loss if alone else loss / count).backward()
+            self.working.bring_home()
             total = total + loss.detach()
         norm = self.clip_gradients() if self.clip else None
         scale = self.scaler.get_scale()
-        self.scaler.step(self.optimizer)
+        self.working.update(lambda: self.scaler.step(self.optimizer))
         self.scaler.update()
         self.optimizer.zero_grad()
         return total / count, norm, self.scaler.get_scale() < scale
@@ -163,5 +174,6 @@ class Twin:
             numbers["losses"].append(loss.item())
             numbers["norms"] += [] if norm is None else [norm.item()]
             numbers["skips"].append(float(skipped))
-        weights = {f"final.{name}": x.detach() for name, x in self.model.state_dict().items()}
+        state = self.working.values(self.model.state_dict())
+        weights = {f"final.{name}": x.detach() for name, x in state.items()}
         return weights | {n: torch.tensor(x, dtype=torch.float64) for n, x in numbers.items()}

@@ -30,13 +30,15 @@ struct FP8Linear : torch::autograd::Function<FP8Linear> {
   using Layer = c10::intrusive_ptr<FP8Layer>;
 
   static at::Tensor forward(Context* context, const at::Tensor& input, const at::Tensor& weight,
-                            const at::Tensor& bias, const Layer& layer, bool record) {
+                            const std::optional<at::Tensor>& bias, const Layer& layer,
+                            bool record) {
     Quantized x = layer->quantized(FP8Role::Input, input.reshape({-1, input.size(-1)}), record);
     Quantized w = layer->quantized(FP8Role::Weight, weight, record);
     std::optional<at::Tensor> b;
-    if (bias.defined()) b = bias.to(at::kBFloat16);
+    if (bias) b = bias->to(at::kBFloat16);
     at::Tensor y = fp8_product(x, {w.values.t(), w.inverse, {}}, at::kBFloat16, b);
     context->save_for_backward({x.values, x.inverse, weight, w.scale});
+    context->saved_data["bias"] = bias.has_value();
     context->saved_data["layer"] = c10::IValue::make_capsule(layer);
     context->saved_data["sizes"] = input.sizes().vec();
     context->saved_data["type"] = static_cast<std::int64_t>(input.scalar_type());
@@ -61,7 +63,8 @@ struct FP8Linear : torch::autograd::Function<FP8Linear> {
       Quantized gt{g.values.t().contiguous(), g.inverse, {}}, x{by_columns(saved[0]), saved[1], {}};
       by_weight = fp8_product(gt, x, at::kFloat).to(weight.scalar_type());
     }
-    if (context->needs_input_grad(2)) by_bias = rows.sum(at::IntArrayRef{0}, false, at::kFloat);
+    if (context->saved_data["bias"].toBool() && context->needs_input_grad(2))
+      by_bias = rows.sum(at::IntArrayRef{0}, false, at::kFloat);
     return {input, by_weight, by_bias, {}, {}};
   }
 
@@ -94,9 +97,9 @@ class FP8Layers : public bridge::LinearHookV1 {
                                    const std::optional<at::Tensor>& bias) override {
     auto found = layers_.find(weight.unsafeGetTensorImpl());
     if (found == layers_.end() || !fits(input, weight)) return {};
+    auto present = bias && bias->defined() ? bias : std::nullopt;
     auto layer = c10::make_intrusive<FP8Layer>(scales, found->second);
-    return FP8Linear::apply(input, weight, bias.value_or(at::Tensor()), layer,
-                            at::GradMode::is_enabled());
+    return FP8Linear::apply(input, weight, present, layer, at::GradMode::is_enabled());
   }
 
   std::shared_ptr<FP8Scales> scales;

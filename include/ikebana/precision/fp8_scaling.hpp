@@ -60,7 +60,7 @@ class FP8Scales {
   /// `x` (FP32) in FP8. `record`: it is one of the tensors that later scales are made from.
   Quantized quantized(std::int64_t layer, FP8Role role, const at::Tensor& x, bool record) {
     at::Tensor now = at::linalg_vector_norm(x, std::numeric_limits<double>::infinity());
-    at::Tensor scale = fp8_max(role) / now.clamp_min(1e-12);
+    at::Tensor scale = now.clamp_min(1e-12).reciprocal() * fp8_max(role);
     if (!delayed()) return quantize(x, scale, role);
     auto slot = [&](const at::Tensor& t) { return t[layer][static_cast<std::int64_t>(role)]; };
     if (record) slot(latest_).copy_(at::maximum(slot(latest_), now));
