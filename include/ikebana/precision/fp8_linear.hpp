@@ -24,7 +24,7 @@ struct FP8Layer : torch::CustomClassHolder {
   }
 };
 
-/// y = x W^T + b in BF16. Keeps the input in FP8, and the weight as it is.
+/// y = x W^T + b of matrices, in BF16. Keeps the input in FP8, and the weight as it is.
 struct FP8Linear : torch::autograd::Function<FP8Linear> {
   using Context = torch::autograd::AutogradContext;
   using Layer = c10::intrusive_ptr<FP8Layer>;
@@ -32,19 +32,15 @@ struct FP8Linear : torch::autograd::Function<FP8Linear> {
   static at::Tensor forward(Context* context, const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, const Layer& layer,
                             bool record) {
-    Quantized x = layer->quantized(FP8Role::Input, input.reshape({-1, input.size(-1)}), record);
+    Quantized x = layer->quantized(FP8Role::Input, input, record);
     Quantized w = layer->quantized(FP8Role::Weight, weight, record);
     std::optional<at::Tensor> b;
     if (bias) b = bias->to(at::kBFloat16);
-    at::Tensor y = fp8_product(x, {w.values.t(), w.inverse, {}}, at::kBFloat16, b);
     context->save_for_backward({x.values, x.inverse, weight, w.scale});
     context->saved_data["bias"] = bias.has_value();
     context->saved_data["layer"] = c10::IValue::make_capsule(layer);
-    context->saved_data["sizes"] = input.sizes().vec();
     context->saved_data["type"] = static_cast<std::int64_t>(input.scalar_type());
-    auto sizes = input.sizes().vec();
-    sizes.back() = weight.size(0);
-    return y.view(sizes);
+    return fp8_product(x, {w.values.t(), w.inverse, {}}, at::kBFloat16, b);
   }
   static torch::autograd::variable_list backward(Context* context,
                                                  torch::autograd::variable_list gradients) {
@@ -54,9 +50,8 @@ struct FP8Linear : torch::autograd::Function<FP8Linear> {
           "Use Precision<BF16>.");
     auto saved = context->get_saved_variables();
     const at::Tensor& weight = saved[2];
-    at::Tensor rows = gradients[0].reshape({-1, weight.size(0)});
     auto capsule = context->saved_data["layer"].toCapsule();
-    Quantized g = static_cast<FP8Layer&>(*capsule).quantized(FP8Role::Gradient, rows, true);
+    Quantized g = static_cast<FP8Layer&>(*capsule).quantized(FP8Role::Gradient, gradients[0], true);
     at::Tensor input, by_weight, by_bias;
     if (context->needs_input_grad(0)) input = input_gradient(context, g, weight, saved[3]);
     if (context->needs_input_grad(1)) {
@@ -64,7 +59,7 @@ struct FP8Linear : torch::autograd::Function<FP8Linear> {
       by_weight = fp8_product(gt, x, at::kFloat).to(weight.scalar_type());
     }
     if (context->saved_data["bias"].toBool() && context->needs_input_grad(2))
-      by_bias = rows.sum(at::IntArrayRef{0}, false, at::kFloat);
+      by_bias = gradients[0].sum(at::IntArrayRef{0}, false, at::kFloat);
     return {input, by_weight, by_bias, {}, {}};
   }
 
@@ -75,9 +70,7 @@ struct FP8Linear : torch::autograd::Function<FP8Linear> {
                                    const at::Tensor& scale) {
     Quantized w = quantize(weight.to(at::kFloat), scale, FP8Role::Weight);
     auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
-    return fp8_product(g, {by_columns(w.values), w.inverse, {}}, at::kBFloat16)
-        .view(context->saved_data["sizes"].toIntVector())
-        .to(type);
+    return fp8_product(g, {by_columns(w.values), w.inverse, {}}, at::kBFloat16).to(type);
   }
 };
 
@@ -99,7 +92,11 @@ class FP8Layers : public bridge::LinearHookV1 {
     if (found == layers_.end() || !fits(input, weight)) return {};
     auto present = bias && bias->defined() ? bias : std::nullopt;
     auto layer = c10::make_intrusive<FP8Layer>(scales, found->second);
-    return FP8Linear::apply(input, weight, present, layer, at::GradMode::is_enabled());
+    auto sizes = input.sizes().vec();
+    sizes.back() = weight.size(0);
+    return FP8Linear::apply(input.reshape({-1, input.size(-1)}), weight, present, layer,
+                            at::GradMode::is_enabled())
+        .view(sizes);
   }
 
   std::shared_ptr<FP8Scales> scales;
