@@ -21,7 +21,8 @@ struct Former {
 /// As on an NVIDIA GPU; no operator runs there.
 Mechanism<Precision<TF32>> on_gpu() {
   Mechanism<Precision<TF32>> mechanism{Precision<TF32>{}};
-  mechanism.attach(c10::Device(at::kCUDA, 0), UnitTable::of(torch::nn::Linear(1, 1)));
+  torch::nn::Linear model(1, 1);
+  mechanism.attach(c10::Device(at::kCUDA, 0), UnitTable::of(model));
   return mechanism;
 }
 

@@ -24,8 +24,9 @@ std::vector<Row> precision_rows() {
       row("precision.true.mlp", bits, mlp16, loss, adamw, Precision<BF16True>{}),
       row("precision.true.conv", bits, conv, loss, SGD{.lr = 0.01, .momentum = 0.9},
           Precision<BF16True>{.seed = 7}),
-      row("precision.fp8.gpt", bits, long_gpt, AdamW{}, dynamic),
-      row("precision.fp8.delayed", bits, long_gpt, AdamW{}, delayed, Checkpoint<Full>{}),
+      row("precision.fp8.gpt", bits_with("widened attention"), gpt, AdamW{}, dynamic),
+      row("precision.fp8.delayed", bits_with("widened attention"), gpt, AdamW{}, delayed,
+          Checkpoint<Full>{}),
   };
 }
 // clang-format on

@@ -23,15 +23,18 @@ struct LinearHookV1 : c10::DebugInfoBase {
 namespace detail {
 
 inline constexpr auto linear_key = c10::DispatchKey::DeferredInit;
-inline constexpr auto linear_kind = static_cast<c10::DebugInfoKind>(0x4C);  // none of LibTorch's
 inline constexpr const char* linear_marker = "ikebana::linear_hook_v1";
+
+/// The place in LibTorch's list. Newer versions know a place by an address, which two libraries do
+/// not share; so it is one of LibTorch's own, which only its own tests use, and what is found there
+/// is looked at before it is believed.
+inline c10::DebugInfoKind linear_kind() { return c10::DebugInfoKind::TEST_INFO_2; }
 
 /// Asks the open scope's hook; never again from inside.
 inline std::optional<at::Tensor> ask_linear_hook(const at::Tensor& input, const at::Tensor& weight,
                                                  const std::optional<at::Tensor>& bias) {
-  auto* info = c10::ThreadLocalDebugInfo::get(linear_kind);
-  if (info == nullptr) return {};
-  return static_cast<LinearHookV1*>(info)->linear(input, weight, bias);
+  auto* hook = dynamic_cast<LinearHookV1*>(c10::ThreadLocalDebugInfo::get(linear_kind()));
+  return hook == nullptr ? std::nullopt : hook->linear(input, weight, bias);
 }
 /// W, where `t` is W.t(): torch::nn::Linear multiplies by that.
 inline std::optional<at::Tensor> transposed(const at::Tensor& t) {
@@ -93,7 +96,7 @@ inline void register_linear_hook() {
 class LinearScope {
  public:
   explicit LinearScope(std::shared_ptr<LinearHookV1> hook)
-      : info_((install(), detail::linear_kind), std::move(hook)), key_(detail::linear_key) {}
+      : info_((install(), detail::linear_kind()), std::move(hook)), key_(detail::linear_key) {}
   LinearScope(const LinearScope&) = delete;
   LinearScope& operator=(const LinearScope&) = delete;
 
