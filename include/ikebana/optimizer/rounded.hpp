@@ -24,6 +24,7 @@ class Rounded {
  public:
   void prepare(const Masters& masters, const std::vector<Bucket>& buckets) {
     rounding_ = masters.rounding;
+    if (rounding_ == nullptr) return;
     for (const Bucket& bucket : buckets) {
       if (!is_rounded(masters, bucket.parameters[0])) continue;
       auto options = bucket.parameters[0].options().dtype(at::kFloat).requires_grad(false);
