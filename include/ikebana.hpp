@@ -32,8 +32,11 @@
 #include <ikebana/optimizer/adamw.hpp>
 #include <ikebana/optimizer/sgd.hpp>
 #include <ikebana/precision/bf16.hpp>
+#include <ikebana/precision/bf16_true.hpp>
+#include <ikebana/precision/bf16_weights.hpp>
 #include <ikebana/precision/fp16.hpp>
 #include <ikebana/precision/fp32.hpp>
+#include <ikebana/precision/fp8.hpp>
 #include <ikebana/precision/tf32.hpp>
 #include <ikebana/schedule/constant.hpp>
 #include <ikebana/schedule/cosine_annealing.hpp>

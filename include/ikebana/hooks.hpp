@@ -21,10 +21,21 @@ namespace ikebana {
 enum class Phase { Data, Forward, Backward, Optimizer };
 using Tensors = std::vector<at::Tensor>;
 
+/// How an update is written to BF16 masters: it is computed in FP32, one master at a time.
+struct Rounding {
+  virtual ~Rounding() = default;
+  /// Before the update: there are masters of up to `most` elements. May throw.
+  virtual void prepare_rounding(const at::TensorOptions& exact, std::int64_t most) = 0;
+  /// Writes `exact` to the master of that index; both in memory order, one dimension.
+  virtual void write(const at::Tensor& master, const at::Tensor& exact,
+                     std::size_t index) noexcept = 0;
+};
+
 /// What an update needs besides gradients: which masters rest where, under which names.
 struct Masters {
   std::vector<std::string> names;
-  Tensors values;  ///< leaves; the optimizer updates them in place
+  Tensors values;                ///< leaves; the optimizer updates them in place
+  Rounding* rounding = nullptr;  ///< null: updates are computed and written in the masters' type
 };
 
 /// The hooks of a step. Up to `prepare` a hook may throw: the step is then undone. From `update` on
@@ -89,10 +100,15 @@ struct Hooks {
   // gradients of working copies into those of masters. A mechanism that overrides `gather` moves
   // parameters.
   Tensors rest(const Unit&, Tensors full) { return full; }
+  // Precision may also have `Tensors give_back(const Unit&, Tensors masters)`: masters in the type
+  // that parameters had before, for when the trainer lets go of them.
   Tensors gather(const Unit&, Tensors masters) { return masters; }
   Tensors reduce(const Unit&, Tensors gradients) { return gradients; }
   void before_unit_backward(const Unit&) {}
   void after_unit_backward(const Unit&) {}
+
+  /// Precision: how is an update written? Asked once, after `attach`.
+  Rounding* rounding() { return nullptr; }
 
   // 7, 9, 10. Precision and clip.
   at::Tensor scale(const at::Tensor& seed) { return seed; }  // what backward starts with

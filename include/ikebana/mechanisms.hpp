@@ -128,10 +128,12 @@ struct Mechanisms<
   static constexpr bool moves_parameters =
       detail::any_gathers<Mechanism<ShardP>, Mechanism<OffloadP>, Mechanism<PrecisionP>,
                           Mechanism<PruneP>, Mechanism<QuantizeP>>;
-  /// True where working copies stay between steps, and are only made anew by `publish`.
-  static constexpr bool keeps_working = Mechanism<ShardP>::keeps_working ||
-                                        Mechanism<OffloadP>::keeps_working ||
-                                        Mechanism<PrecisionP>::keeps_working;
+  /// True where working copies stay between steps, and are only made anew by `publish`: whoever
+  /// gathers slices or moves memory decides, and Precision where nobody does.
+  static constexpr bool keeps_working =
+      detail::any_gathers<Mechanism<ShardP>, Mechanism<OffloadP>>
+          ? Mechanism<ShardP>::keeps_working || Mechanism<OffloadP>::keeps_working
+          : Mechanism<PrecisionP>::keeps_working;
   static constexpr bool per_unit = Mechanism<ShardP>::per_unit || Mechanism<OffloadP>::per_unit ||
                                    Mechanism<CheckpointP>::per_unit ||
                                    Mechanism<PrecisionP>::per_unit;

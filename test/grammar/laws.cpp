@@ -146,8 +146,10 @@ static_assert(same<verdict<>, refuse::Nothing> && same<verdict<Lambda, AdamW>, r
 static_assert(same<verdict<Observe<Memory>, OwnObserve>, refuse::Nothing>);
 static_assert(same<verdict<AdamW, Precision<Full>, SGD, int>, refuse::NotAPolicy<int>>);
 template <class Number>
-using UnknownPrecision = refuse::UnknownChoice<Precision<Number>, Precision<FP32>, Precision<TF32>,
-                                               Precision<BF16>, Precision<FP16>>;
+using UnknownPrecision =
+    refuse::UnknownChoice<Precision<Number>, Precision<FP32>, Precision<TF32>, Precision<BF16>,
+                          Precision<FP16>, Precision<BF16Weights>, Precision<BF16True>,
+                          Precision<FP8>>;
 static_assert(same<verdict<AdamW, Precision<Full>, SGD>, UnknownPrecision<Full>>);
 static_assert(same<verdict<Adam, SGD>, refuse::TwoOnOneAxis<axis::optimizer, Adam, SGD>>);
 static_assert(same<verdict<Adam, Adam, SGD>, refuse::SameWordTwice<Adam>>);
@@ -183,14 +185,14 @@ static_assert(meant<Full, Checkpoint<Full>> && meant<Memory, Observe<Memory>>);
 static_assert(same<verdict<Off>, refuse::NotAPolicy<Off>>);
 
 // A choice of the user's own is known by its axis.
-struct FP8;
+struct FP4;
 template <>
-struct ikebana::Precision<FP8> {
+struct ikebana::Precision<FP4> {
   using axis = ikebana::axis::precision;
 };
-static_assert(same<verdict<Precision<FP8>>, refuse::Nothing>);
-static_assert(same<verdict<Checkpoint<FP8>>,
-                   refuse::UnknownChoice<Checkpoint<FP8>, Checkpoint<Off>, Checkpoint<Full>,
+static_assert(same<verdict<Precision<FP4>>, refuse::Nothing>);
+static_assert(same<verdict<Checkpoint<FP4>>,
+                   refuse::UnknownChoice<Checkpoint<FP4>, Checkpoint<Off>, Checkpoint<Full>,
                                          Checkpoint<Selective>, Checkpoint<Every<2>>,
                                          Checkpoint<Segments<4>>>>);
 

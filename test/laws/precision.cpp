@@ -179,17 +179,6 @@ TEST_CASE("autocast and full precision equal the loop written by hand to the bit
   CHECK_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
 }
 
-TEST_CASE("TF32 leaves the global permissions as they were") {
-  auto& context = at::globalContext();
-  for (bool allowed : {false, true}) {
-    context.setAllowTF32CuBLAS(allowed), context.setAllowTF32CuDNN(!allowed);
-    by_recipe<Precision<TF32>>();
-    CHECK(context.allowTF32CuBLAS() == allowed);
-    CHECK(context.allowTF32CuDNN() == !allowed);
-  }
-  context.setAllowTF32CuBLAS(false), context.setAllowTF32CuDNN(true);
-}
-
 TEST_CASE("the loss scale grows, backs off, skips and stops at its floor, also under clipping") {
   follows_the_scaler();
   follows_the_scaler(ClipGradNorm{.max_norm = 0.5});

@@ -56,6 +56,21 @@ inline std::string json(const std::vector<ikebana::Group>& groups) {
   return "[{\"weight_decay\":" + json(*groups[0].weight_decay) + "}]";
 }
 
+/// A rule, too: the twin takes it to mean parameters of one dimension, and none.
+inline std::string json(const ikebana::KeepFP32&) { return "null"; }
+
+template <class Policy>
+std::string fields_json(const Policy& policy);
+template <class... Choices>
+std::string json(const std::variant<Choices...>& choice) {
+  return std::visit(
+      [](const auto& one) {
+        return "{" + quoted(ikebana::detail::type_name<std::decay_t<decltype(one)>>()) + ":" +
+               fields_json(one) + "}";
+      },
+      choice);
+}
+
 template <class Policy>
 std::string fields_json(const Policy& policy) {
   std::string text;

@@ -83,7 +83,7 @@ void train(Work<Model> work, Metadata metadata, const std::string& path, Policie
     if (report.grad_norm()) norms.push_back(*report.grad_norm());
     after_step<Policies...>(trainer, report);
   }
-  append(file, "final.", *work.model);
+  trainer.with_full_weights([&](auto& whole) { append(file, "final.", *whole); });
   append_average<Policies...>(file, trainer);
   file.emplace_back("losses", torch::tensor(losses, at::kDouble));
   file.emplace_back("rates", torch::tensor(rates, at::kDouble));

@@ -9,6 +9,7 @@ import math
 
 import llama
 import nets
+import precisions
 import torch
 import torch.nn.functional as F
 from torch.optim import lr_scheduler, swa_utils
@@ -17,6 +18,7 @@ from torch.optim import lr_scheduler, swa_utils
 NUMBERS = {f"Precision<{name}>": None for name in ("FP32", "TF32")} | {
     "Precision<BF16>": torch.bfloat16,
     "Precision<FP16>": torch.float16,
+    **dict.fromkeys(precisions.WORKING, torch.bfloat16),
 }
 OPTIMIZERS = {name: getattr(torch.optim, name) for name in ("AdamW", "Adam", "SGD")}
 
@@ -76,9 +78,16 @@ def one_of(words, table, otherwise=None):
     return table.get(name, otherwise), fields
 
 
-def optimizer_of(words, model):
+def working_of(words, model):
+    name = next((word for word in words if word in precisions.WORKING), None)
+    kind = precisions.WORKING.get(name, precisions.Itself)
+    working = kind(model, words.get(name))
+    words.get(name, {}).clear()
+    return working
+
+
+def optimizer_of(words, parameters):
     kind, fields = one_of(words, OPTIMIZERS, torch.optim.AdamW)
-    parameters = list(model.parameters())
     if groups := fields.pop("groups", None):
         flat = {"params": [p for p in parameters if p.ndim <= 1], **groups[0]}
         parameters = [{"params": [p for p in parameters if p.ndim > 1]}, flat]
@@ -172,7 +181,8 @@ class Twin:
             nets.Tagger.linear = staticmethod(bias_apart)
         freeze(words, self.model)
         self.average = average_of(words, self.model)
-        self.optimizer = optimizer_of(words, self.model)
+        self.working = working_of(words, self.model)
+        self.optimizer = optimizer_of(words, self.working.masters)
         for group in self.optimizer.param_groups:
             group["lr"] *= rate
             group["initial_lr"] = group["lr"]
@@ -213,10 +223,11 @@ class Twin:
             with self.autocast():
                 loss = self.model.loss_mean(part, self.run) if alone else self.sum_of(part)
             self.scaler.scale(loss if alone else loss / count).backward()
+            self.working.bring_home()
             total = total + loss.detach()
         norm = self.clip_gradients() if self.clip else None
         scale = self.scaler.get_scale()
-        self.scaler.step(self.optimizer)
+        self.working.update(lambda: self.scaler.step(self.optimizer))
         self.scaler.update()
         self.optimizer.zero_grad()
         skipped = self.scaler.get_scale() < scale
@@ -244,7 +255,8 @@ class Twin:
             numbers["losses"].append(loss.item())
             numbers["norms"] += [] if norm is None else [norm.item()]
             numbers["skips"].append(float(skipped))
-        weights = {f"final.{name}": x.detach() for name, x in self.model.state_dict().items()}
+        state = self.working.values(self.model.state_dict())
+        weights = {f"final.{name}": x.detach() for name, x in state.items()}
         if self.average:
             averaged = self.average.module.state_dict()
             weights |= {f"averaged.{name}": x.detach() for name, x in averaged.items()}

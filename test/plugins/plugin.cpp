@@ -3,6 +3,7 @@
 #include "plugin.hpp"
 
 #include <ikebana/bridge/gradients.hpp>
+#include <ikebana/bridge/linear_hook.hpp>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
@@ -76,10 +77,33 @@ void* take(std::int64_t count) { return new at::Tensor(at::empty({count}, at::kB
 void give_back(void* tensor) { delete static_cast<at::Tensor*>(tensor); }
 bool counted(const void* tensor) { return bridge::counted(tensor_at(tensor)); }
 
+struct Sevens : bridge::LinearHookV1 {
+  int asked = 0;
+  std::optional<at::Tensor> linear(const at::Tensor&, const at::Tensor&,
+                                   const std::optional<at::Tensor>&) override {
+    ++asked;
+    return at::full({1}, 7);
+  }
+};
+struct LinearSeen {
+  std::shared_ptr<Sevens> hook = std::make_shared<Sevens>();
+  bridge::LinearScope scope{hook};
+};
+void* see_linear() { return new LinearSeen; }
+int unsee_linear(void* scope) {
+  const std::unique_ptr<LinearSeen> owned(static_cast<LinearSeen*>(scope));
+  return owned->hook->asked;
+}
+bool linear(bool seen) {
+  auto y = at::linear(at::ones({1, 2}), at::ones({1, 2}));
+  return y.item<float>() == (seen ? 7 : 2);
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const Plugin* ikebana_test_plugin() {
-  static const Plugin plugin{available, engine, open,     close, watch, seen,      train,  leaf,
-                             hook,      unhook, backward, bytes, take,  give_back, counted};
+  static const Plugin plugin{available, engine,    open,    close,      watch,        seen,
+                             train,     leaf,      hook,    unhook,     backward,     bytes,
+                             take,      give_back, counted, see_linear, unsee_linear, linear};
   return &plugin;
 }

@@ -24,6 +24,11 @@ struct Plugin {
   void* (*take)(std::int64_t bytes);
   void (*give_back)(void* tensor);
   bool (*counted)(const void* tensor);
+  /// Answers for the calling thread's linear layers until closed, which tells for how many;
+  /// computes one, and is true where it is what nobody or the open scope makes of it.
+  void* (*see_linear)();
+  int (*unsee_linear)(void* scope);
+  bool (*linear)(bool seen);
 };
 
 using PluginEntry = const Plugin* (*)();

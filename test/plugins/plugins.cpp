@@ -107,6 +107,19 @@ TEST_CASE("plugins: two of them share one engine and one stack of hooks") {
   });
 }
 
+TEST_CASE("plugins: two of them share one registration for linear layers") {
+  for_each_pair([](const auto& first, const auto& second, Findings& findings) {
+    Library a(first), b(second);
+    auto* outer = a->see_linear();
+    findings.expect(b->linear(true), "the first one's hook answers the second");
+    auto* inner = b->see_linear();
+    findings.expect(a->linear(true), "the second one's hook answers the first");
+    findings.expect(b->unsee_linear(inner) == 1, "the inner hook was asked once");
+    findings.expect(a->unsee_linear(outer) == 1, "the outer one as well");
+    findings.expect(a->linear(false) && b->linear(false), "then nobody answers");
+  });
+}
+
 TEST_CASE("plugins: scopes of two plugins nest, and the innermost wins") {
   for_each_pair([](const auto& first, const auto& second, Findings& findings) {
     Library a(first), b(second);

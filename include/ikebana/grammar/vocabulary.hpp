@@ -20,6 +20,9 @@ struct FP32;
 struct TF32;
 struct BF16;
 struct FP16;
+struct BF16Weights;
+struct BF16True;
+struct FP8;
 template <class Number>
 struct Precision;
 
@@ -173,7 +176,7 @@ struct whatever_it_counts {
 // clang-format off
 template <class A> struct declared_axis<Without<A>> { using type = A; };
 template <class N> struct declared_axis<Precision<N>>
-    : word_of<axis::precision, Precision, FP32, TF32, BF16, FP16> {};
+    : word_of<axis::precision, Precision, FP32, TF32, BF16, FP16, BF16Weights, BF16True, FP8> {};
 template <class W> struct declared_axis<Checkpoint<W>>
     : word_of<axis::checkpoint, Checkpoint, Off, Full, Selective, Every<2>, Segments<4>> {};
 template <std::int64_t K> struct declared_axis<Checkpoint<Every<K>>>

@@ -17,10 +17,13 @@ struct Bucket {
 };
 
 /// As many elements in the same order in memory, which is all that a fused operator sees.
-inline bool alike(const at::Tensor& a, const at::Tensor& b) {
-  return a.dtype() == b.dtype() && a.numel() == b.numel() && a.device() == b.device() &&
+inline bool same_order(const at::Tensor& a, const at::Tensor& b) {
+  return a.numel() == b.numel() && a.device() == b.device() &&
          ((a.is_contiguous() && b.is_contiguous()) ||
           (a.sizes() == b.sizes() && a.strides() == b.strides()));
+}
+inline bool alike(const at::Tensor& a, const at::Tensor& b) {
+  return a.dtype() == b.dtype() && same_order(a, b);
 }
 
 /// A gradient in the memory order of its parameter. Throws BadModel for a sparse one.

@@ -4,6 +4,7 @@
 #include <ikebana/hooks.hpp>
 #include <ikebana/optimizer/bucket.hpp>
 #include <ikebana/optimizer/group.hpp>
+#include <ikebana/optimizer/rounded.hpp>
 #include <map>
 
 namespace ikebana::detail {
@@ -48,6 +49,7 @@ class Fused : public Hooks {
       set_lr(bucket.lr, lr);
       bucket.weight_decay = group_decay(bucket.group);
     }
+    rounded_.prepare(masters, buckets_);
   }
   /// Counts a step in every bucket, then updates: `call(bucket, divisor, found_inf)`.
   template <class Call>
@@ -61,7 +63,7 @@ class Fused : public Hooks {
       if (found_inf) step.sub_(*found_inf);
     }
     for (auto& bucket : buckets_) {
-      call(bucket, divisor, found_inf);
+      rounded_.update(bucket, [&](Bucket& b) { call(b, divisor, found_inf); });
       if (!bucket.first_step || (found_inf && number(*found_inf) != 0)) continue;
       for (std::size_t i : bucket.which) fresh_[i] = false;
       sorted_ = false;
@@ -80,7 +82,7 @@ class Fused : public Hooks {
       bool began = archive.optional(name + ".step", steps_[i], new_step(masters.values[i]));
       for (std::size_t k = 0; k < kinds.size(); ++k) {
         std::string slot = name + "." + kinds[k];
-        if (archive.optional(slot, state_[k][i], masters.values[i]) != began)
+        if (archive.optional(slot, state_[k][i], like_state(masters, masters.values[i])) != began)
           archive.missing(began ? slot : name + ".step");
       }
       if (!archive.loading()) continue;
@@ -134,7 +136,7 @@ class Fused : public Hooks {
     state_.resize(kinds.size(), Tensors(n));
     for (std::size_t k = before; k < kinds.size(); ++k)
       for (std::size_t i = 0; i < n; ++i)
-        if (steps_[i].defined()) state_[k][i] = at::zeros_like(masters.values[i].detach());
+        if (steps_[i].defined()) state_[k][i] = new_state(masters, masters.values[i]);
   }
   void choose_groups(const Masters& masters) {
     groups_ = values.groups.size();
@@ -200,7 +202,7 @@ class Fused : public Hooks {
       const at::Tensor& p = masters.values[i];
       if (steps_[i].defined()) continue;
       if (!step.defined() || step.device() != p.device()) step = new_step(p);
-      for (auto& slot : state_) slot[i] = at::zeros_like(p.detach());
+      for (auto& slot : state_) slot[i] = new_state(masters, p);
       steps_[i] = step;
     }
   }
@@ -212,7 +214,7 @@ class Fused : public Hooks {
       while (gradients.which[at] != bucket.which[j]) ++at;
       const at::Tensor& p = bucket.parameters[j];
       const std::string& name = masters.names[bucket.which[j]];
-      if (!bucket.state.empty() && !alike(p, bucket.state[0][j]))
+      if (!bucket.state.empty() && !same_order(p, bucket.state[0][j]))
         throw BadModel("optimizer: `" + name +
                        "` changed its shape, type, device or memory format since its state was "
                        "made. Change the model before the trainer is made.");
@@ -233,6 +235,7 @@ class Fused : public Hooks {
   bool sorted_ = false;             // into buckets_
   std::vector<Tensors> state_;      // by slot, then by master
   std::vector<Bucket> buckets_;
+  Rounded rounded_;
 };
 
 }  // namespace ikebana::detail

@@ -18,6 +18,7 @@ class Resident {
       masters_.names.insert(masters_.names.end(), unit.names.begin(), unit.names.end());
       masters_.values.insert(masters_.values.end(), unit.parameters.begin(), unit.parameters.end());
     }
+    masters_.rounding = mechanisms.precision.rounding();
     leaves_.own(masters_.values);
   }
 

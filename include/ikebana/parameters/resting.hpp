@@ -84,7 +84,8 @@ struct Resting {
     return false;
   }
 
-  /// Makes `fresh` the working copies: the first time as they are, later by moving their memory in.
+  /// Makes `fresh` the working copies: the first time as they are, later by moving their memory in,
+  /// or not at all where a mechanism wrote into the memory that is there.
   void adopt(Tensors fresh) {
     if (working_.empty()) {
       working_ = std::move(fresh);
@@ -93,13 +94,22 @@ struct Resting {
       for (std::size_t i = 0; i < working_.size(); ++i) {
         auto* to = working_[i].storage().unsafeGetStorageImpl();
         auto* from = fresh[i].storage().unsafeGetStorageImpl();
-        if (!moved.insert(to).second) continue;
+        if (from == to || !moved.insert(to).second) continue;
         to->set_nbytes(from->nbytes());
         to->set_data_ptr_noswap(from->set_data_ptr(at::DataPtr(nullptr, from->device())));
         from->set_nbytes(0);
       }
     }
     for (std::size_t i = 0; i < working_.size(); ++i) parameter(i).set_data(working_[i]);
+  }
+  /// New values arrived: a graph that saved the old ones must not go backward any more.
+  void changed() noexcept {
+    for (std::size_t i = 0; i < working_.size(); ++i)
+      parameter(i).unsafeGetTensorImpl()->bump_version();
+  }
+  /// Lets the model see `full` parameters, of whatever type; the next `adopt` ends that.
+  void show(const Tensors& full) {
+    for (std::size_t i = 0; i < full.size(); ++i) parameter(i).set_data(full[i]);
   }
   void release() noexcept {
     for (auto& t : working_) {

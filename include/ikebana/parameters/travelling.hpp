@@ -25,6 +25,7 @@ class Travelling {
         masters_.values.push_back(resting.masters[i]);
       }
     }
+    masters_.rounding = mechanisms.precision.rounding();
     leaves_.own(masters_.values);
     try {  // all masters are made: only now are parameters emptied
       for (auto& resting : units_) {
@@ -75,7 +76,7 @@ class Travelling {
   /// Working copies that stay are made anew from the updated masters.
   void publish() noexcept {
     for (auto& resting : units_)
-      if (resting.holds > 0) resting.adopt(gathered(resting));
+      if (resting.holds > 0) resting.adopt(gathered(resting)), resting.changed();
   }
   void abort() noexcept {
     root_.reset();
@@ -90,7 +91,11 @@ class Travelling {
   decltype(auto) with_full_weights(F&& f) {
     std::deque<Held> all;
     for (auto& resting : units_) all.emplace_back(*this, resting);
-    return f();
+    if constexpr (has_former_numbers) {
+      Published afterwards{*this};
+      for (auto& resting : units_) resting.show(full(resting));
+      return f();
+    } else return f();
   }
   void state(Archive& archive) {
     archive.under("model");
@@ -102,6 +107,8 @@ class Travelling {
 
  private:
   static constexpr bool keeps = Mechanisms::keeps_working;
+  static constexpr bool has_former_numbers =
+      requires(Mechanisms m, const Unit& u, Tensors t) { m.precision.give_back(u, t); };
 
   /// Plain leaf parameters with the present values, as before the trainer was made.
   void give_back() noexcept {
@@ -109,7 +116,7 @@ class Travelling {
     alive_.reset();
     for (auto& resting : units_) {
       try {
-        resting.give_back(gathered(resting));
+        resting.give_back(full(resting));
       } catch (const std::exception& error) {
         TORCH_WARN("ikebana: the parameters of `", resting.unit->name,
                    "` could not be given back and are empty: ", error.what());
@@ -137,6 +144,12 @@ class Travelling {
     std::size_t generation_ = 0;
   };
 
+  /// What was written to shown masters arrives in working copies.
+  struct Published {
+    Travelling& all;
+    ~Published() { all.publish(); }
+  };
+
   // The chains, in one place: what rests is sliced, then cast, then moved away; what is gathered
   // comes back the other way, and is masked and quantized last.
   Tensors rest(const Unit& u, Tensors t) {
@@ -154,6 +167,22 @@ class Travelling {
     t = mechanisms_.shard.gather(u, std::move(t));
     t = mechanisms_.prune.gather(u, std::move(t));
     return resting.apart(mechanisms_.quantize.gather(u, std::move(t)));
+  }
+  /// Parameters as they were when the trainer was made, with the values of now. They may be the
+  /// masters.
+  Tensors full(Resting& resting) {
+    if constexpr (!has_former_numbers) {
+      return gathered(resting);
+    } else {
+      at::NoGradGuard no_grad;
+      const Unit& u = *resting.unit;
+      Tensors t = Resting::detached(resting.masters);
+      if (t.empty()) return t;
+      t = mechanisms_.offload.gather(u, std::move(t));
+      t = mechanisms_.precision.give_back(u, std::move(t));
+      t = mechanisms_.shard.gather(u, std::move(t));
+      return mechanisms_.prune.gather(u, std::move(t));
+    }
   }
   Tensors reduced(const Unit& u, Tensors t) {
     at::NoGradGuard no_grad;

@@ -1,0 +1,16 @@
+#pragma once
+// The BF16 numbers around an FP32 number.
+#include "laws.hpp"
+
+namespace laws::bf16 {
+
+/// The next BF16 number towards zero.
+inline at::Tensor cut(const at::Tensor& exact) {
+  return exact.view(at::kInt).bitwise_and(-65536).view(at::kFloat);
+}
+/// The distance between the two BF16 numbers around each.
+inline at::Tensor unit(const at::Tensor& exact) {
+  return (exact.view(at::kInt).bitwise_and(-65536) + 65536).view(at::kFloat) - cut(exact);
+}
+
+}  // namespace laws::bf16

@@ -1,0 +1,34 @@
+// What docs/precision.md shows, compiled and run.
+#include "laws.hpp"
+
+namespace laws::precision_page {
+
+struct NetImpl : torch::nn::Module {
+  torch::nn::Linear in{16, 32}, out{32, 16};
+  torch::nn::LayerNorm norm{torch::nn::LayerNormOptions({32})};
+  NetImpl() {
+    register_module("in", in), register_module("out", out), register_module("norm", norm);
+  }
+  at::Tensor forward(at::Tensor x) { return out(at::gelu(norm(in(x)))); }
+};
+TORCH_MODULE(Net);
+
+TEST_CASE("docs/precision.md: every word trains the same model") {
+  torch::manual_seed(0);
+  Rows batch{torch::randn({32, 16}), torch::randint(16, {32}, at::kLong)};
+  auto train = [&](auto trainer) { return trainer.step(batch).loss(); };
+
+  // One word apart: FP32 masters with BF16 copies, no masters at all, products in FP8.
+  train(Trainer{Net(), AdamW{.lr = 3e-4}, CrossEntropyLoss{}, Precision<BF16Weights>{}});
+  train(Trainer{Net(), AdamW{.lr = 3e-4}, CrossEntropyLoss{}, Precision<BF16True>{.seed = 1}});
+  train(Trainer{Net(), AdamW{.lr = 3e-4}, CrossEntropyLoss{},
+                Precision<FP8>{.scaling = DelayedScaling{.amax_history_len = 16}}});
+
+  // Which parameters stay in FP32: norms alone, where left out biases do as well.
+  Trainer trainer{Net(), CrossEntropyLoss{}, Precision<BF16Weights>{.keep_fp32 = named("*norm*")}};
+
+  CHECK((trainer.model()->in->bias.scalar_type() == at::kBFloat16));
+  CHECK((trainer.model()->norm->bias.scalar_type() == at::kFloat));
+}
+
+}  // namespace laws::precision_page

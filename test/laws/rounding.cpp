@@ -1,0 +1,80 @@
+// FP32 to BF16 by chance: right on average, one of the two numbers around, the same on any device.
+#include "test.hpp"
+
+#include "bf16_numbers.hpp"
+
+namespace laws::rounding {
+
+using bf16::cut, bf16::unit;
+using ikebana::detail::RoundingKey;
+
+at::Tensor rounded(const at::Tensor& exact, std::int64_t round, std::size_t tensor = 0) {
+  at::Tensor to = at::empty(exact.sizes(), at::kBFloat16);
+  ikebana::detail::round_on_cpu(to, exact, RoundingKey::of(7, round, tensor));
+  return to;
+}
+at::Tensor by_operators(const at::Tensor& exact, std::int64_t round, std::size_t tensor = 0) {
+  auto key = RoundingKey::of(7, round, tensor);
+  auto numbers = at::tensor(
+      {static_cast<std::int32_t>(key.first), static_cast<std::int32_t>(key.second)}, at::kInt);
+  at::Tensor to = at::empty(exact.sizes(), at::kBFloat16);
+  auto scratch = [&] { return at::empty(exact.sizes(), at::kInt); };
+  ikebana::detail::RoundByOperators(scratch(), scratch())(to, exact, numbers, key.tensor);
+  return to;
+}
+/// Every number that BF16 holds, infinities and NaN among them.
+at::Tensor all_of_bf16() {
+  return at::arange(-32768, 32768, at::kInt).to(at::kShort).view(at::kBFloat16);
+}
+/// Numbers of all sizes, of which few fit into BF16.
+at::Tensor numbers(std::int64_t n) {
+  torch::manual_seed(1);
+  return torch::randn({n}) * torch::exp2(torch::randint(-40, 40, {n}).to(at::kFloat));
+}
+TEST_CASE("rounding by chance is right on average") {
+  at::Tensor exact = numbers(2000).to(at::kDouble), sum = at::zeros({2000}, at::kDouble);
+  const int draws = 4096;
+  for (int round = 0; round < draws; ++round) sum += rounded(exact.to(at::kFloat), round);
+  at::Tensor error = (sum / draws - exact) / unit(exact.to(at::kFloat));
+  // A draw is off by at most 1/2 unit in the root of the mean square; 2000 means of 4096 draws.
+  CHECK(error.abs().max().item<double>() < 5 * 0.5 / std::sqrt(draws));
+  CHECK(std::abs(error.mean().item<double>()) < 5 * 0.5 / std::sqrt(draws * 2000.0));
+}
+
+TEST_CASE("draws of other steps, tensors and places are independent") {
+  at::Tensor half = at::full({4096}, 1.0 + std::pow(2.0, -8));  // in the middle: up or down
+  auto up = [&](int round, std::size_t tensor, std::int64_t shift) {
+    at::Tensor x = rounded(half, round, tensor).to(at::kFloat).gt(1).to(at::kDouble) - 0.5;
+    return x.roll(shift) * 2;
+  };
+  at::Tensor base = up(0, 0, 0);
+  for (auto [round, tensor, shift] :
+       {std::tuple{1, 0, 0}, {0, 1, 0}, {2, 3, 0}, {0, 0, 1}, {0, 0, 2}, {0, 0, 64}, {1, 0, 1}})
+    CHECK(std::abs((base * up(round, std::size_t(tensor), shift)).mean().item<double>()) <
+          5 / std::sqrt(4096.0));
+}
+
+TEST_CASE("rounding by chance changes no number that BF16 holds, and no infinity or NaN") {
+  at::Tensor held = all_of_bf16(), nan = held.isnan();
+  for (int round = 0; round < 20; ++round)
+    for (const auto& now :
+         {rounded(held.to(at::kFloat), round), by_operators(held.to(at::kFloat), round)}) {
+      CHECK(now.isnan().equal(nan));
+      CHECK(test::same_bits(now.masked_select(~nan), held.masked_select(~nan)));
+    }
+}
+
+TEST_CASE("rounding by chance gives one of the two numbers around, on any device the same") {
+  at::Tensor exact = numbers(100000);
+  bool ups = false, downs = false;
+  for (int round = 0; round < 5; ++round) {
+    at::Tensor now = rounded(exact, round, 3), below = cut(exact).to(at::kBFloat16);
+    at::Tensor steps = now.view(at::kShort) - below.view(at::kShort);
+    CHECK(steps.ge(0).logical_and(steps.le(1)).all().item<bool>());
+    ups = ups || steps.any().item<bool>(), downs = downs || !steps.all().item<bool>();
+    CHECK(test::same_bits(by_operators(exact, round, 3), now));
+  }
+  CHECK((ups && downs));
+}
+
+}  // namespace laws::rounding

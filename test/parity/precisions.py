@@ -1,0 +1,187 @@
+"""Precisions that PyTorch has no class for, spelled out: what computes, and what is updated."""
+
+import torch
+import torch.nn.functional as F
+
+
+class Itself:
+    """Parameters compute and are updated."""
+
+    def __init__(self, model, fields):
+        self.masters = list(model.parameters())
+
+    def bring_home(self):
+        """After each backward."""
+
+    def update(self, step):
+        step()
+
+    def values(self, state):
+        return state
+
+
+def in_bf16(parameters):
+    for p in parameters:
+        if p.ndim > 1:
+            p.data = p.data.bfloat16()
+
+
+class Copies(Itself):
+    """FP32 masters of BF16 parameters: Precision<BF16Weights>."""
+
+    def __init__(self, model, fields):
+        self.names, self.copies = zip(*model.named_parameters())
+        self.masters = [torch.nn.Parameter(p.detach().clone()) for p in self.copies]
+        in_bf16(self.copies)
+
+    def bring_home(self):
+        for master, p in zip(self.masters, self.copies):
+            home = p.grad.float()
+            master.grad = home if master.grad is None else master.grad + home
+            p.grad = None
+
+    @torch.no_grad()
+    def update(self, step):
+        step()
+        for master, p in zip(self.masters, self.copies):
+            p.copy_(master)
+
+    def values(self, state):
+        return state | {n: master.detach() for n, master in zip(self.names, self.masters)}
+
+
+U32 = 0xFFFFFFFF
+U64 = 0xFFFFFFFFFFFFFFFF
+
+
+def mixed(x):
+    """splitmix64."""
+    x = (x + 0x9E3779B97F4A7C15) & U64
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & U64
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & U64
+    return x ^ (x >> 31)
+
+
+def times(h, factor):
+    """h * factor modulo 2^32, in two halves that INT64 holds."""
+    return (h * (factor & 0xFFFF) + (((h * (factor >> 16)) & 0xFFFF) << 16)) & U32
+
+
+def noise(count, seed, step, tensor):
+    both = mixed((mixed(seed) + step) & U64)
+    h = torch.arange(count) ^ (both >> 32) ^ (mixed(tensor) & U32)
+    h = times(h, 0x9E3779B1)
+    h = (h ^ (h >> 15)) + (both & U32) & U32
+    h = times(h, 0x85EBCA6B)
+    h = times(h ^ (h >> 13), 0xC2B2AE35)
+    return (h ^ (h >> 16)) & 0xFFFF
+
+
+def rounded(exact, *key):
+    """Up with the probability of what is cut off."""
+    bits = exact.flatten().view(torch.int32).long() & U32
+    upper = (bits + noise(bits.numel(), *key)) >> 16
+    return upper.to(torch.int16).view(torch.bfloat16).view(exact.shape)
+
+
+class Rounded(Itself):
+    """BF16 parameters without masters: Precision<BF16True>."""
+
+    def __init__(self, model, fields):
+        self.parameters, self.seed, self.steps = list(model.parameters()), fields["seed"], 0
+        order = [id(p) for p in model.by_unit()]
+        self.numbers = [order.index(id(p)) for p in self.parameters]
+        in_bf16(self.parameters)
+        self.masters = [
+            p if p.ndim < 2 else torch.nn.Parameter(p.detach().float()) for p in self.parameters
+        ]
+
+    @torch.no_grad()
+    def update(self, step):
+        low = [x for x in zip(self.masters, self.parameters, self.numbers) if x[1].ndim > 1]
+        for exact, p, _ in low:
+            exact.copy_(p)
+            exact.grad, p.grad = p.grad.float(), None
+        step()
+        for exact, p, number in low:
+            p.copy_(rounded(exact, self.seed, self.steps, number))
+        self.steps += 1
+
+    def values(self, state):
+        return state
+
+
+MOST = {torch.float8_e4m3fn: 448.0, torch.float8_e5m2: 57344.0}
+
+
+class Scales:
+    """By which each layer's three tensors are multiplied; with a history, or without."""
+
+    def __init__(self, scaling):
+        self.length = scaling.get("DelayedScaling", {}).get("amax_history_len")
+        self.history, self.latest = {}, {}
+
+    def quantized(self, key, x, kind):
+        x = x.float()
+        amax = x.abs().max()
+        scale = amax.clamp_min(1e-12).reciprocal() * MOST[kind]
+        if self.length:
+            self.latest[key] = torch.maximum(amax, self.latest.get(key, amax))
+            if past := self.history.get(key):
+                scale = torch.tensor(MOST[kind]) / torch.stack(past).max()
+        return (x * scale).clamp(-MOST[kind], MOST[kind]).to(kind), scale.reciprocal()
+
+    def after_step(self):
+        for key, amax in self.latest.items():
+            self.history[key] = [*self.history.get(key, []), amax][-(self.length or 1) :]
+        self.latest = {}
+
+
+def product(a, b, kind, bias=None):
+    return torch._scaled_mm(a[0], b[0], a[1], b[1], bias=bias, out_dtype=kind)
+
+
+class LinearInFP8(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x, weight, bias, scales):
+        rows = x.reshape(-1, x.shape[-1])
+        xq = scales.quantized((id(weight), "input"), rows, torch.float8_e4m3fn)
+        wq = scales.quantized((id(weight), "weight"), weight, torch.float8_e4m3fn)
+        context.save_for_backward(*xq, *wq)
+        context.scales, context.key = scales, (id(weight), "gradient")
+        context.shape, context.kind = x.shape, x.dtype
+        bias = None if bias is None else bias.bfloat16()
+        y = product(xq, (wq[0].t(), wq[1]), torch.bfloat16, bias)
+        return y.view(*x.shape[:-1], weight.shape[0])
+
+    @staticmethod
+    def backward(context, gradient):
+        x, by_x, w, by_w = context.saved_tensors
+        rows = gradient.reshape(-1, gradient.shape[-1])
+        g, by_g = context.scales.quantized(context.key, rows, torch.float8_e5m2)
+        to_x = product((g, by_g), (w.t().contiguous().t(), by_w), torch.bfloat16)
+        to_w = product(
+            (g.t().contiguous(), by_g), (x.t().contiguous().t(), by_x), torch.float32
+        )
+        to_bias = rows.sum(0, dtype=torch.float32) if context.needs_input_grad[2] else None
+        return to_x.view(context.shape).to(context.kind), to_w, to_bias, None
+
+
+class InFP8(Itself):
+    """Linear layers in FP8: Precision<FP8>. All of the row's layers have sizes that fit."""
+
+    def __init__(self, model, fields):
+        super().__init__(model, fields)
+        self.scales = Scales(fields["scaling"])
+        F.linear = lambda x, w, bias=None: LinearInFP8.apply(x, w, bias, self.scales)
+
+    def update(self, step):
+        step()
+        self.scales.after_step()
+
+
+WORKING = {
+    "Precision<BF16Weights>": Copies,
+    "Precision<BF16True>": Rounded,
+    "Precision<FP8>": InFP8,
+}
