@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/ScalarOps.h>
+#include <ATen/TensorIterator.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/Event.h>

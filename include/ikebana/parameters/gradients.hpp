@@ -12,7 +12,12 @@ struct Roots {
   void clear() noexcept { sums.clear(), seeds.clear(); }
 };
 
-/// Gradients of the masters that got one. Nothing is multiplied into them: what they are still to
+/// The numbers of a gradient; of a sparse one, those of its rows. They share its memory.
+inline at::Tensor numbers_of(const at::Tensor& gradient) {
+  return gradient.is_sparse() ? gradient._values() : gradient;
+}
+
+/// Gradients of the masters that got one; sparse ones are coalesced. Nothing is multiplied into them: what they are still to
 /// be divided by (loss scale, late count, clipping) gathers in `divisor`, and the update divides
 /// once.
 struct StepGradients {
