@@ -15,9 +15,20 @@ inline std::string json(double value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 inline std::string json(c10::Device device) { return quoted(device.str()); }
-inline std::string json(const std::array<double, 2>& both) {
-  return "[" + json(both[0]) + "," + json(both[1]) + "]";
+template <std::size_t n>
+std::string json(const std::array<double, n>& all) {
+  std::string text;
+  for (double value : all) text += (text.empty() ? "[" : ",") + json(value);
+  return text + "]";
 }
+inline std::string json(const std::pair<std::optional<double>, double>& both) {
+  return "[" + (both.first ? json(*both.first) : "null") + "," + json(both.second) + "]";
+}
+inline std::string json(ikebana::AdjustLR how) {
+  return how == ikebana::AdjustLR::Original ? "\"original\"" : "\"match_rms_adamw\"";
+}
+/// The twin takes it to be the default.
+inline std::string json(const ikebana::ParameterRule&) { return "null"; }
 inline std::string json(const at::Tensor& none) {
   if (none.defined()) throw std::runtime_error("parity: a recipe's tensors do not travel");
   return "null";
@@ -30,6 +41,7 @@ inline std::string json(const std::vector<ikebana::Group>& groups) {
   return "[{\"weight_decay\":" + json(*groups[0].weight_decay) + "}]";
 }
 
+std::string json(const ikebana::AdamW& otherwise);
 template <class Policy>
 std::string fields_json(const Policy& policy) {
   std::string text;
@@ -44,6 +56,8 @@ std::string fields_json(const Policy& policy) {
   }
   return "{" + text + "}";
 }
+
+inline std::string json(const ikebana::AdamW& otherwise) { return fields_json(otherwise); }
 
 /// {"AdamW": {"lr": 0.001, ...}, "Precision<BF16>": {}}
 template <class... Policies>

@@ -7,10 +7,11 @@ namespace parity {
 std::vector<Row> gpt_rows();
 std::vector<Row> mlp_rows();
 std::vector<Row> conv_and_lstm_rows();
+std::vector<Row> optimizer_rows();
 
 inline std::vector<Row> all_rows() {
   std::vector<Row> all;
-  for (auto& rows : {gpt_rows(), mlp_rows(), conv_and_lstm_rows()})
+  for (auto& rows : {gpt_rows(), mlp_rows(), conv_and_lstm_rows(), optimizer_rows()})
     all.insert(all.end(), rows.begin(), rows.end());
   return all;
 }

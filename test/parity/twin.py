@@ -16,7 +16,10 @@ NUMBERS = {f"Precision<{name}>": None for name in ("FP32", "TF32")} | {
     "Precision<BF16>": torch.bfloat16,
     "Precision<FP16>": torch.float16,
 }
-OPTIMIZERS = {name: getattr(torch.optim, name) for name in ("AdamW", "Adam", "SGD")}
+FUSED = ("AdamW", "Adam", "SGD", "Adagrad")
+OPTIMIZERS = {
+    name: getattr(torch.optim, name) for name in (*FUSED, "Adafactor", "Muon", "SparseAdam")
+}
 SCHEDULES = {
     name: getattr(lr_scheduler, name) for name in ("ConstantLR", "LinearLR", "CosineAnnealingLR")
 }
@@ -39,13 +42,39 @@ def one_of(words, table, otherwise=None):
     return table.get(name, otherwise), fields
 
 
+MINE = {
+    "Muon": lambda model: [p for p in model.parameters() if p.ndim == 2],
+    "SparseAdam": lambda model: [m.weight for m in model.modules() if getattr(m, "sparse", False)],
+}
+
+
+class Both(torch.optim.Optimizer):
+    """The two that PyTorch needs where one optimizer does not take all parameters."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+        super().__init__([group for part in parts for group in part.param_groups], {})
+
+    def step(self):
+        for part in self.parts:
+            part.step()
+
+
 def optimizer_of(words, model):
     kind, fields = one_of(words, OPTIMIZERS, torch.optim.AdamW)
     parameters = list(model.parameters())
-    if groups := fields.pop("groups", None):
+    if groups := fields.pop("groups", None):  # of no word that has an `otherwise`
         flat = {"params": [p for p in parameters if p.ndim <= 1], **groups[0]}
         parameters = [{"params": [p for p in parameters if p.ndim > 1]}, flat]
-    return kind(parameters, **fields, fused=True)
+    if kind.__name__ in FUSED:
+        fields["fused"] = True
+    if "otherwise" not in fields:
+        return kind(parameters, **fields)
+    rest, _ = fields.pop("otherwise"), fields.pop("match", None)
+    mine = MINE[kind.__name__](model)
+    others = [p for p in parameters if all(p is not q for q in mine)]
+    rest.pop("groups")
+    return Both(kind(mine, **fields), torch.optim.AdamW(others, **rest, fused=True))
 
 
 def schedule_of(words, optimizer):
