@@ -6,7 +6,10 @@ namespace ikebana {
 
 template <>
 struct Mechanism<AdamW8bit> : detail::EachParameter<AdamW8bit> {
-  explicit Mechanism(AdamW8bit v) : EachParameter(v, slots(v)) { check_values(); }
+  explicit Mechanism(AdamW8bit v)
+      : EachParameter(v, slots(v)), block_size_(v.block_size), min_8bit_size_(v.min_8bit_size) {
+    check_values();
+  }
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -36,7 +39,6 @@ struct Mechanism<AdamW8bit> : detail::EachParameter<AdamW8bit> {
   void state(Archive& archive, const Masters& masters) {
     archive.number("lr", values.lr);
     archive.number("weight_decay", values.weight_decay);
-    archive.number("block_size", values.block_size);
     save(archive, masters, 4);
   }
 
@@ -74,8 +76,11 @@ struct Mechanism<AdamW8bit> : detail::EachParameter<AdamW8bit> {
              c10::str(AdamW8bit::largest_block) + ".";
     });
     check(values.min_8bit_size >= 0, "min_8bit_size is negative.");
+    check(values.block_size == block_size_ && values.min_8bit_size == min_8bit_size_,
+          "block_size or min_8bit_size was changed after the trainer was made. Make a new one.");
   }
 
+  std::int64_t block_size_, min_8bit_size_;  // of the state
   detail::DeviceMaps maps_;
 };
 
