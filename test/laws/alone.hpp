@@ -4,8 +4,7 @@
 
 namespace laws {
 
-using Optimizers =
-    Choices<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, SparseAdam, AdamW8bit>;
+using Optimizers = Choices<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, SparseAdam, AdamW8bit>;
 
 /// Values with which every term of an update counts.
 template <class Policy>

@@ -63,7 +63,8 @@ struct Step {
   at::Tensor p, first, second;
 };
 Step by_paper(const AdamW8bit& v, const StateDict& before, const at::Tensor& g, int t) {
-  at::Tensor m = read(before, "exp_avg", v.block_size), s = read(before, "exp_avg_sq", v.block_size);
+  at::Tensor m = read(before, "exp_avg", v.block_size),
+             s = read(before, "exp_avg_sq", v.block_size);
   m = v.betas[0] * m + (1 - v.betas[0]) * g, s = v.betas[1] * s + (1 - v.betas[1]) * g * g;
   at::Tensor p = before.at("model.linear_weight").flatten().to(at::kDouble);
   at::Tensor first = m / (1 - std::pow(v.betas[0], t)), second = s / (1 - std::pow(v.betas[1], t));
@@ -91,7 +92,10 @@ TEST_CASE("a step is the paper's in double precision, and its moments are rounde
   for (bool elsewhere : {false, true})
     for (bool maximize : {false, true}) {
       CAPTURE(elsewhere);
-      AdamW8bit v{.lr = 0.05, .weight_decay = 0.1, .maximize = maximize, .block_size = 16,
+      AdamW8bit v{.lr = 0.05,
+                  .weight_decay = 0.1,
+                  .maximize = maximize,
+                  .block_size = 16,
                   .min_8bit_size = 8};
       Alone<AdamW8bit> alone(v);
       if (elsewhere) alone.as_elsewhere();

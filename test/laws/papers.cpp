@@ -82,8 +82,7 @@ TEST_CASE("optimizers equal their papers with groups, whose every lr a schedule 
     policy.groups = {{.match = named("linear_w*", "nothing"), .lr = 0.2}};
     if constexpr (requires { policy.otherwise; })
       policy.otherwise.groups = {{.match = named("conv_*"), .lr = 0.2, .weight_decay = 0.3}};
-    else if constexpr (requires { policy.weight_decay; })
-      policy.groups.push_back(no_decay());
+    else if constexpr (requires { policy.weight_decay; }) policy.groups.push_back(no_decay());
     each_way(policy);
   });
 }
@@ -91,9 +90,16 @@ TEST_CASE("optimizers equal their papers with groups, whose every lr a schedule 
 TEST_CASE("optimizers equal their papers upwards, and with every other field") {
   each_way(Lion{.lr = 0.01, .betas = {0.8, 0.95}, .weight_decay = 0.3, .maximize = true});
   each_way(Adagrad{.lr = 0.1, .initial_accumulator_value = 0.3, .eps = 0.1, .maximize = true});
-  each_way(Adafactor{.lr = 0.3, .beta2_decay = -0.5, .eps = {0.1, 0.2}, .d = 1.5,
-                     .weight_decay = 0.1, .maximize = true});
-  each_way(Muon{.lr = 0.01, .momentum = 0.8, .nesterov = false, .ns_steps = 3,
+  each_way(Adafactor{.lr = 0.3,
+                     .beta2_decay = -0.5,
+                     .eps = {0.1, 0.2},
+                     .d = 1.5,
+                     .weight_decay = 0.1,
+                     .maximize = true});
+  each_way(Muon{.lr = 0.01,
+                .momentum = 0.8,
+                .nesterov = false,
+                .ns_steps = 3,
                 .adjust_lr_fn = AdjustLR::MatchRMSAdamW});
   each_way(SparseAdam{.lr = 0.05, .betas = {0.8, 0.95}, .eps = 1e-2});
 }

@@ -67,7 +67,8 @@ TEST_CASE("rows without a gradient keep their bits, and so do their moments") {
 
 TEST_CASE("sums of sparse gradients are the gradient of the whole batch") {
   auto data = batches(8);
-  Trace whole = run(true, data, SparseAdam{.lr = 0.05}), parts = run(true, data, SparseAdam{.lr = 0.05}, Accumulate<4>{});
+  Trace whole = run(true, data, SparseAdam{.lr = 0.05}),
+        parts = run(true, data, SparseAdam{.lr = 0.05}, Accumulate<4>{});
   whole.pop_back(), parts.pop_back();
   for (std::size_t i = 0; i < whole.size(); ++i)
     CHECK(test::worst_relative({parts[i]}, {whole[i]}) < 1e-5);
@@ -111,7 +112,8 @@ TEST_CASE("the norm of a sparse gradient is that of the dense one, whatever come
 }
 
 TEST_CASE("gradients of FP16 that overflow in a sparse row skip the step") {
-  Trainer trainer{table(true), CrossEntropyLoss{}, SparseAdam{}, Precision<FP16>{.init_scale = 3e38}};
+  Trainer trainer{table(true), CrossEntropyLoss{}, SparseAdam{},
+                  Precision<FP16>{.init_scale = 3e38}};
   auto data = batches(3);
   auto before = parameters_of(trainer.model());
   CHECK(trainer.step(data[0]).skipped());

@@ -60,8 +60,8 @@ TORCH_MODULE(Tagger);
 /// The class of a bag of symbols, whose embedding has sparse gradients.
 struct BagImpl : nn::Module {
   BagImpl(std::int64_t symbols, std::int64_t width, std::int64_t classes) {
-    embed = register_module(
-        "embed", nn::EmbeddingBag(nn::EmbeddingBagOptions(symbols, width).sparse(true)));
+    embed = register_module("embed",
+                            nn::EmbeddingBag(nn::EmbeddingBagOptions(symbols, width).sparse(true)));
     head = register_module("head", nn::Linear(width, classes));
   }
   at::Tensor forward(at::Tensor x) { return head(embed(x)); }

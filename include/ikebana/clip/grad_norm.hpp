@@ -7,8 +7,8 @@ namespace ikebana {
 /// Scales all gradients so that their common 2-norm is at most `max_norm` (one number; > 0). One
 /// pass: the factor joins the other divisors and is applied by the update itself. A norm that is
 /// not finite is never let through: an error, or with `error_if_nonfinite = false` a skipped step.
-/// The report has the norm before clipping. The norm of a sparse gradient is that of its rows, which
-/// PyTorch's function refuses. Source: torch.nn.utils.clip_grad_norm_.
+/// The report has the norm before clipping. The norm of a sparse gradient is that of its rows,
+/// which PyTorch's function refuses. Source: torch.nn.utils.clip_grad_norm_.
 struct ClipGradNorm {
   double max_norm = 1;
   bool error_if_nonfinite = true;

@@ -31,10 +31,14 @@ inline at::DimVector without(const at::Tensor& t, std::int64_t dim) {
 /// The smallest e with 1 + e != 1, as torch.finfo tells it.
 inline double epsilon_of(at::ScalarType type) {
   switch (type) {
-    case at::kDouble: return std::numeric_limits<double>::epsilon();
-    case at::kFloat: return std::numeric_limits<float>::epsilon();
-    case at::kBFloat16: return 0x1p-7;
-    default: return 0x1p-10;
+    case at::kDouble:
+      return std::numeric_limits<double>::epsilon();
+    case at::kFloat:
+      return std::numeric_limits<float>::epsilon();
+    case at::kBFloat16:
+      return 0x1p-7;
+    default:
+      return 0x1p-10;
   }
 }
 

@@ -48,7 +48,8 @@ struct Mechanism<AdamW8bit> : detail::EachParameter<AdamW8bit> {
     auto moment = [v](bool is_signed) {
       return [v, is_signed](const at::Tensor& p) {
         if (!v.in_8_bits(p)) return at::zeros_like(p, p.options().dtype(at::kFloat));
-        return at::full_like(p, detail::dynamic_map(is_signed).zero(), p.options().dtype(at::kByte));
+        return at::full_like(p, detail::dynamic_map(is_signed).zero(),
+                             p.options().dtype(at::kByte));
       };
     };
     auto largest = [v](const at::Tensor& p) {

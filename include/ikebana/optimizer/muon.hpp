@@ -44,8 +44,8 @@ struct Mechanism<Muon> : detail::EachParameter<Muon> {
       const at::Tensor& p = masters.values[i];
       is_mine_.push_back(values.match(masters.names[i], p));
       check(!is_mine_[i] || p.dim() == 2, [&] {
-        return "Muon updates matrices, and its rule matches `" + masters.names[i] +
-               "` of shape " + c10::str(p.sizes()) + ". Let `match` leave it to `otherwise`.";
+        return "Muon updates matrices, and its rule matches `" + masters.names[i] + "` of shape " +
+               c10::str(p.sizes()) + ". Let `match` leave it to `otherwise`.";
       });
     }
     EachParameter::begin(masters, [&](std::size_t i) { return is_mine_[i]; });
@@ -89,8 +89,8 @@ struct Mechanism<Muon> : detail::EachParameter<Muon> {
     at::Tensor wide = one.scratch.take(p.sizes(), p.scalar_type());
     if (values.nesterov) at::lerp_out(wide, g, buffer, values.momentum);
     detail::NewtonSchulz orthogonal(p, one.scratch);
-    wide.copy_(orthogonal(values.nesterov ? wide : buffer, values.ns_coefficients,
-                          values.ns_steps, values.eps));
+    wide.copy_(orthogonal(values.nesterov ? wide : buffer, values.ns_coefficients, values.ns_steps,
+                          values.eps));
     one.with_numbers([&](const auto& lr, const auto&) {
       p.mul_(1 - lr * one.weight_decay());
       detail::step_along(p, wide, lr * adjusted(p));

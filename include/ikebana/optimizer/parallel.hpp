@@ -15,7 +15,9 @@ void in_parallel(std::int64_t n, std::int64_t grain, const F& f) noexcept {
                          .options(at::TensorOptions().dtype(at::kByte))
                          .make_tensor();
   auto iterator = at::TensorIteratorConfig()
+                      .check_all_same_dtype(false)
                       .set_check_mem_overlap(false)
+                      .resize_outputs(false)
                       .add_output(parts)
                       .build();
   iterator.for_each(
@@ -34,10 +36,14 @@ using wide_t = std::conditional_t<std::is_same_v<T, double>, double, float>;
 template <class F>
 void with_type(at::ScalarType type, const F& f) noexcept {
   switch (type) {
-    case at::kFloat: return f(float());
-    case at::kDouble: return f(double());
-    case at::kBFloat16: return f(at::BFloat16());
-    default: return f(at::Half());
+    case at::kFloat:
+      return f(float());
+    case at::kDouble:
+      return f(double());
+    case at::kBFloat16:
+      return f(at::BFloat16());
+    default:
+      return f(at::Half());
   }
 }
 

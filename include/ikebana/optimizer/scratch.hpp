@@ -1,7 +1,6 @@
 #pragma once
 // Memory that an update works in, made before it: from `prepare` on nothing may fail.
-#include <ikebana/detail/torch.hpp>
-#include <ikebana/loss.hpp>
+#include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {
 

@@ -5,12 +5,12 @@
 namespace ikebana {
 
 /// Adam for gradients that are sparse by rows, as those of a `torch::nn::Embedding` with
-/// sparse(true): a step reads and writes only the rows that have a gradient, of the parameter and of
-/// its two moments, and its scratch is five times those rows. The moments are as large as the
-/// parameter and are made at the first gradient. A row without a gradient stays where it is, and its
-/// moments do not fade: another algorithm than Adam, and the one of torch.optim.SparseAdam, whose
-/// fields and defaults these are. Dense gradients are updated by `otherwise`, for which PyTorch
-/// needs a second optimizer; `groups` are of the sparse ones.
+/// sparse(true): a step reads and writes only the rows that have a gradient, of the parameter and
+/// of its two moments, and its scratch is five times those rows. The moments are as large as the
+/// parameter and are made at the first gradient. A row without a gradient stays where it is, and
+/// its moments do not fade: another algorithm than Adam, and the one of torch.optim.SparseAdam,
+/// whose fields and defaults these are. Dense gradients are updated by `otherwise`, for which
+/// PyTorch needs a second optimizer; `groups` are of the sparse ones.
 struct SparseAdam {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};

@@ -17,9 +17,9 @@ inline at::Tensor numbers_of(const at::Tensor& gradient) {
   return gradient.is_sparse() ? gradient._values() : gradient;
 }
 
-/// Gradients of the masters that got one; sparse ones are coalesced. Nothing is multiplied into them: what they are still to
-/// be divided by (loss scale, late count, clipping) gathers in `divisor`, and the update divides
-/// once.
+/// Gradients of the masters that got one; sparse ones are coalesced. Nothing is multiplied into
+/// them: what they are still to be divided by (loss scale, late count, clipping) gathers in
+/// `divisor`, and the update divides once.
 struct StepGradients {
   std::vector<std::size_t> which;  ///< index of each among the trainer's masters
   std::vector<at::Tensor> values;  ///< in the order of `which`
