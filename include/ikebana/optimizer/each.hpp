@@ -80,6 +80,11 @@ class EachParameter : public Grouped<Policy> {
  public:
   using Grouped<Policy>::Grouped;
 
+  void abort() noexcept {
+    Grouped<Policy>::abort();
+    scratch_.release();
+  }
+
  protected:
   /// True where LibTorch's operators of any device do the work, and the host may read nothing.
   bool elsewhere(const at::Tensor& p) const { return as_elsewhere_ || !p.is_cpu(); }
@@ -91,8 +96,9 @@ class EachParameter : public Grouped<Policy> {
                     std::size_t slots, const Need& need, const Take&... take) {
     this->prepare_buckets(masters, gradients, rate, slots, take...);
     this->each_bucket([&](Bucket& b) {
-      this->check(at::isFloatingType(b.parameters[0].scalar_type()),
-                  "a parameter holds no real numbers. Freeze it: requires_grad_(false).");
+      this->check(is_real(b.parameters[0].scalar_type()),
+                  "a parameter's numbers are neither Float, Double, BFloat16 nor Half. Convert it, "
+                  "or freeze it: requires_grad_(false).");
       std::int64_t most = 0;
       for (std::size_t j = 0; j < b.which.size(); ++j)
         most = std::max(most, need(b.parameters[j], b.gradients[j]) + kept_bytes(b, j));
@@ -111,6 +117,7 @@ class EachParameter : public Grouped<Policy> {
         update(One(b, j, scratch_, divisor, far), far && found_inf ? *found_inf : at::Tensor());
       }
     });
+    scratch_.release();
   }
   /// The same for an `update(one)` that does not obey: what it did is taken back.
   template <class Update>
@@ -125,6 +132,9 @@ class EachParameter : public Grouped<Policy> {
   }
 
  private:
+  static bool is_real(at::ScalarType type) {
+    return type == at::kFloat || type == at::kDouble || type == at::kBFloat16 || type == at::kHalf;
+  }
   std::int64_t kept_bytes(const Bucket& b, std::size_t j) const {
     const at::Tensor& p = b.parameters[j];
     if (!elsewhere(p) || b.gradients[j].is_sparse()) return 0;

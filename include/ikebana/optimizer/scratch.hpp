@@ -4,7 +4,7 @@
 
 namespace ikebana::detail {
 
-/// One buffer on one device, cut into tensors; kept from step to step.
+/// One buffer on one device, cut into tensors; there from `prepare` to the end of the update.
 class Scratch {
  public:
   /// Bytes of a piece of so many elements.
@@ -18,6 +18,7 @@ class Scratch {
     buffer_.reset();
     buffer_ = at::empty({all}, at::TensorOptions(device).dtype(at::kByte));
   }
+  void release() noexcept { buffer_.reset(); }
   /// All pieces are given back.
   void clear() noexcept { used_ = 0; }
   /// A contiguous tensor whose contents are anything.
