@@ -28,9 +28,15 @@
 #include <ikebana/objective/mse.hpp>
 #include <ikebana/observe/memory.hpp>
 #include <ikebana/offload/off.hpp>
+#include <ikebana/optimizer/adafactor.hpp>
+#include <ikebana/optimizer/adagrad.hpp>
 #include <ikebana/optimizer/adam.hpp>
 #include <ikebana/optimizer/adamw.hpp>
+#include <ikebana/optimizer/adamw8bit.hpp>
+#include <ikebana/optimizer/lion.hpp>
+#include <ikebana/optimizer/muon.hpp>
 #include <ikebana/optimizer/sgd.hpp>
+#include <ikebana/optimizer/sparse_adam.hpp>
 #include <ikebana/precision/bf16.hpp>
 #include <ikebana/precision/bf16_true.hpp>
 #include <ikebana/precision/bf16_weights.hpp>

@@ -78,7 +78,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       const at::Tensor& gradient = masters[i].grad();
       if (!gradient.defined()) continue;
       gradients.which.push_back(i);
-      gradients.values.push_back(gradient);
+      gradients.values.push_back(gradient.is_sparse() ? gradient.coalesce() : gradient);
     }
     if (gradients.which.empty())
       throw BadModel(

@@ -26,3 +26,17 @@ TEST_CASE("README: the recipe of the first lines trains") {
   CHECK(test::contains(lines.str(), "grad norm"));
   CHECK(trainer.evaluate(loader).loss < 5.4);  // it began at ln 256 = 5.55
 }
+
+TEST_CASE("optimizer.md: Muon updates hidden matrices, and AdamW the rest") {
+  Muon muon{.lr = 2e-2,
+            .match = matrices_but(named("token.*", "position.*")),
+            .otherwise = AdamW{.lr = 3e-4, .groups = {no_decay()}}};
+
+  GPTConfig config{.layers = 1, .width = 16, .heads = 2, .context = 8};
+  at::Tensor text = torch::randint(256, {16, 9});
+  Trainer trainer{GPT(config), muon};
+  trainer.step(Tokens{text.slice(1, 0, 8), text.slice(1, 1, 9)});
+  auto state = trainer.state();
+  CHECK(state.count("Muon.otherwise.token.weight.exp_avg") == 1);
+  CHECK(state.count("Muon.block0.qkv.weight.momentum_buffer") == 1);
+}

@@ -57,4 +57,18 @@ struct TaggerImpl : nn::Module {
 };
 TORCH_MODULE(Tagger);
 
+/// The class of a bag of symbols, whose embedding has sparse gradients.
+struct BagImpl : nn::Module {
+  BagImpl(std::int64_t symbols, std::int64_t width, std::int64_t classes) {
+    embed = register_module("embed",
+                            nn::EmbeddingBag(nn::EmbeddingBagOptions(symbols, width).sparse(true)));
+    head = register_module("head", nn::Linear(width, classes));
+  }
+  at::Tensor forward(at::Tensor x) { return head(embed(x)); }
+
+  nn::EmbeddingBag embed{nullptr};
+  nn::Linear head{nullptr};
+};
+TORCH_MODULE(Bag);
+
 }  // namespace parity

@@ -148,6 +148,16 @@ class Tagger(Net):
         return self.linear(self.head, self.lstm(self.embed(x))[0]).transpose(1, 2)
 
 
+class Bag(Net):
+    def __init__(self, symbols, width, classes):
+        super().__init__()
+        self.embed = nn.EmbeddingBag(symbols, width, sparse=True)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, x):
+        return self.head(self.embed(x))
+
+
 class Block(nn.Module):
     attention = staticmethod(F.scaled_dot_product_attention)
 

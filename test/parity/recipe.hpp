@@ -15,13 +15,22 @@ inline std::string json(double value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 inline std::string json(c10::Device device) { return quoted(device.str()); }
-inline std::string json(const std::array<double, 2>& both) {
-  return "[" + json(both[0]) + "," + json(both[1]) + "]";
+template <std::size_t n>
+std::string json(const std::array<double, n>& all) {
+  std::string text;
+  for (double value : all) text += (text.empty() ? "[" : ",") + json(value);
+  return text + "]";
 }
 inline std::string json(const std::vector<double>& all) {
   std::string text;
   for (double one : all) text += (text.empty() ? "" : ",") + json(one);
   return "[" + text + "]";
+}
+inline std::string json(const std::pair<std::optional<double>, double>& both) {
+  return "[" + (both.first ? json(*both.first) : "null") + "," + json(both.second) + "]";
+}
+inline std::string json(ikebana::AdjustLR how) {
+  return how == ikebana::AdjustLR::Original ? "\"original\"" : "\"match_rms_adamw\"";
 }
 inline std::string json(const ikebana::OperatorRule&) { return "null"; }  // changes no bit
 /// A weight of classes.
@@ -71,6 +80,7 @@ std::string json(const std::variant<Choices...>& choice) {
       choice);
 }
 
+std::string json(const ikebana::AdamW& otherwise);
 template <class Policy>
 std::string fields_json(const Policy& policy) {
   std::string text;
@@ -85,6 +95,8 @@ std::string fields_json(const Policy& policy) {
   }
   return "{" + text + "}";
 }
+
+inline std::string json(const ikebana::AdamW& otherwise) { return fields_json(otherwise); }
 
 /// {"AdamW": {"lr": 0.001, ...}, "Precision<BF16>": {}}
 template <class... Policies>

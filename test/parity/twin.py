@@ -5,133 +5,13 @@ does it instead, where Python has another way.
 """
 
 import contextlib
-import math
 
 import llama
 import nets
-import precisions
 import torch
 import torch.nn.functional as F
-from torch.optim import lr_scheduler, swa_utils
-
-# TF32 is about matrix products on a GPU; Observe only looks.
-NUMBERS = {f"Precision<{name}>": None for name in ("FP32", "TF32")} | {
-    "Precision<BF16>": torch.bfloat16,
-    "Precision<FP16>": torch.float16,
-    **dict.fromkeys(precisions.WORKING, torch.bfloat16),
-}
-OPTIMIZERS = {name: getattr(torch.optim, name) for name in ("AdamW", "Adam", "SGD")}
-
-
-def warmup_stable_decay(optimizer, stable_steps, decay_steps, decay, eta_min):
-    """After the warm-up, as in the papers; PyTorch has no such schedule."""
-    forms = {
-        "linear": lambda u: 1 - u,
-        "1-sqrt": lambda u: 1 - math.sqrt(u),
-        "cosine": lambda u: (1 + math.cos(math.pi * u)) / 2,
-    }
-    (base,) = (group["initial_lr"] for group in optimizer.param_groups)
-
-    def factor(step):
-        u = min(max(0, step - stable_steps) / decay_steps, 1)
-        return (eta_min + (base - eta_min) * forms[decay](u)) / base
-
-    return lr_scheduler.LambdaLR(optimizer, factor)
-
-
-def lambda_of_values(optimizer, lr_lambda):
-    return lr_scheduler.LambdaLR(optimizer, lambda step: lr_lambda[step])
-
-
-SCHEDULES = {
-    name: getattr(lr_scheduler, name)
-    for name in ("ConstantLR", "LinearLR", "CosineAnnealingLR", "StepLR", "ReduceLROnPlateau")
-} | {"WarmupStableDecayLR": warmup_stable_decay, "LambdaLR": lambda_of_values}
-OBJECTIVES = {
-    "CrossEntropyLoss": nets.CrossEntropy,
-    "MSELoss": nets.SquaredError,
-    "BCEWithLogitsLoss": nets.BinaryCrossEntropy,
-    "KLDivLoss": nets.Divergence,
-}
-# Which units are computed again changes no bit, so Python does it with each.
-CHECKPOINTS = {
-    f"Checkpoint<{choice}>": nets.checkpointed
-    for choice in ("Full", "Every<2>", "Segments<>", "Only<Block>")
-} | {"Checkpoint<Selective>": nets.selective}
-NOTHING_TO_DO = ("Observe<Memory>",)
-OURS_ALONE = {  # fields that PyTorch's class of the same name lacks
-    "Precision<FP16>": ("min_scale", "max_skips"),
-    "CrossEntropyLoss": ("outputs", "weight"),
-    "MSELoss": ("outputs",),
-    "BCEWithLogitsLoss": ("outputs",),
-    "KLDivLoss": ("outputs",),
-    "ReduceLROnPlateau": ("metric",),
-}
-
-
-def one_of(words, table, otherwise=None):
-    """Takes the word of an axis out of a recipe: what `table` has for it, and its fields."""
-    name = next((word for word in words if word in table), None)
-    fields = words.pop(name, {})
-    for field in OURS_ALONE.get(name, ()):
-        fields.pop(field)
-    return table.get(name, otherwise), fields
-
-
-def working_of(words, model):
-    name = next((word for word in words if word in precisions.WORKING), None)
-    kind = precisions.WORKING.get(name, precisions.Itself)
-    working = kind(model, words.get(name))
-    words.get(name, {}).clear()
-    return working
-
-
-def optimizer_of(words, parameters):
-    kind, fields = one_of(words, OPTIMIZERS, torch.optim.AdamW)
-    if groups := fields.pop("groups", None):
-        flat = {"params": [p for p in parameters if p.ndim <= 1], **groups[0]}
-        parameters = [{"params": [p for p in parameters if p.ndim > 1]}, flat]
-    return kind(parameters, **fields, fused=True)
-
-
-def freeze(words, model):
-    """Blocks, or the first layer."""
-    frozen = []
-    if words.pop("Freeze<parity::Block>", words.pop("Freeze<Block>", None)) is not None:
-        frozen = [p for m in model.modules() if isinstance(m, nets.Block) for p in m.parameters()]
-    if words.pop("Freeze<>", None) is not None:
-        frozen = [p for name, p in model.named_parameters() if name.startswith("0.")]
-    for p in frozen:
-        p.requires_grad_(False)
-
-
-def average_of(words, model):
-    """An average of weights, as AveragedModel keeps it; None where the recipe has none."""
-    fields = words.pop("EMA", None)
-    if fields is None:
-        return None
-    average = swa_utils.get_ema_multi_avg_fn(fields["decay"])
-    return swa_utils.AveragedModel(
-        model, multi_avg_fn=average, use_buffers=fields["use_buffers"]
-    )
-
-
-def copy_counters(averaged, model):
-    for mine, theirs in zip(averaged.module.buffers(), model.buffers(), strict=True):
-        if not mine.is_floating_point():
-            mine.copy_(theirs)
-
-
-def schedule_of(words, optimizer):
-    kind, fields = one_of(words, SCHEDULES, lr_scheduler.ConstantLR)
-    warmup = fields.pop("warmup_steps", 0)
-    if kind is lr_scheduler.ConstantLR:
-        fields.setdefault("factor", 1)
-    if warmup == 0:
-        return kind(optimizer, **fields)
-    rise = lr_scheduler.LinearLR(optimizer, start_factor=1 / warmup, total_iters=warmup - 1)
-    after = kind(optimizer, **fields)
-    return lr_scheduler.SequentialLR(optimizer, [rise, after], milestones=[warmup])
+import words as python
+from torch.optim import lr_scheduler
 
 
 def clip_by_division(optimizer, parameters, max_norm, error_if_nonfinite):
@@ -179,26 +59,26 @@ class Twin:
             llama.Llama.objective = staticmethod(llama.linear_cross_entropy)
         if "the bias in a pass of its own" in same:
             nets.Tagger.linear = staticmethod(bias_apart)
-        freeze(words, self.model)
-        self.average = average_of(words, self.model)
-        self.working = working_of(words, self.model)
-        self.optimizer = optimizer_of(words, self.working.masters)
+        python.freeze(words, self.model)
+        self.average = python.average_of(words, self.model)
+        self.working = python.working_of(words, self.model)
+        self.optimizer = python.optimizer_of(words, self.model, list(self.working.masters))
         for group in self.optimizer.param_groups:
             group["lr"] *= rate
             group["initial_lr"] = group["lr"]
-        self.schedule = schedule_of(words, self.optimizer)
-        self.number, fields = one_of(words, NUMBERS)
+        self.schedule = python.schedule_of(words, self.optimizer)
+        self.number, fields = python.one_of(words, python.NUMBERS)
         half = self.number is torch.float16
         self.scaler = torch.amp.GradScaler("cpu", enabled=half, **fields)
-        objective, fields = one_of(words, OBJECTIVES)
+        objective, fields = python.one_of(words, python.OBJECTIVES)
         if objective:
             self.model.objective = objective(**fields)
-        self.run, _ = one_of(words, CHECKPOINTS, nets.plain)
+        self.run, _ = python.one_of(words, python.CHECKPOINTS, nets.plain)
         self.clip = words.pop("ClipGradNorm", None)
         counts = {word: int(word[11:-1]) for word in words if word.startswith("Accumulate<")}
-        self.microbatches, _ = one_of(words, counts, 1)
-        if unknown := [word for word in words if word not in NOTHING_TO_DO]:
-            raise SystemExit(f"parity: tell twin.py what Python does for {', '.join(unknown)}")
+        self.microbatches, _ = python.one_of(words, counts, 1)
+        if unknown := [word for word in words if word not in python.NOTHING_TO_DO]:
+            raise SystemExit(f"parity: tell words.py what Python does for {', '.join(unknown)}")
 
     def autocast(self):
         return torch.autocast("cpu", self.number) if self.number else contextlib.nullcontext()
@@ -234,7 +114,7 @@ class Twin:
         if self.average and not skipped:
             self.average.update_parameters(self.model)
             if "counters copied" in self.same:
-                copy_counters(self.average, self.model)
+                python.copy_counters(self.average, self.model)
         return total / count, norm, skipped
 
     def step_schedule(self, loss):

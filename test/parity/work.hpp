@@ -59,6 +59,14 @@ inline Work<Tagger> lstm() {
           })};
 }
 
+/// Bags of few of the symbols, so that most rows of the embedding sit out in each step.
+inline Work<Bag> bag() {
+  return {"{\"Bag\":{\"symbols\":60,\"width\":16,\"classes\":6}}", Bag(60, 16, 6), each_step([] {
+            at::Tensor input = torch::randint(60, {10, 3}, at::kLong);
+            return Batch{input, input.sum(1) % 6};
+          })};
+}
+
 /// The same rows as a range of batches of unequal size.
 template <auto make>
 auto ragged() {

@@ -7,8 +7,8 @@ namespace ikebana {
 /// Scales all gradients so that their common 2-norm is at most `max_norm` (one number; > 0). One
 /// pass: the factor joins the other divisors and is applied by the update itself. A norm that is
 /// not finite is never let through: an error, or with `error_if_nonfinite = false` a skipped step.
-/// The report has the norm before clipping. Throws BadModel for a sparse gradient. Source:
-/// torch.nn.utils.clip_grad_norm_.
+/// The report has the norm before clipping. The norm of a sparse gradient is that of its rows,
+/// which PyTorch's function refuses. Source: torch.nn.utils.clip_grad_norm_.
 struct ClipGradNorm {
   double max_norm = 1;
   bool error_if_nonfinite = true;
@@ -22,8 +22,8 @@ struct Mechanism<ClipGradNorm> : Hooks {
   template <class Ranks>
   void clip(StepGradients& gradients, Ranks& ranks) {
     check();
-    check_dense(gradients.values);
-    at::Tensor norm = total_norm(gradients.values, ranks);
+    at::Tensor norm = any_sparse(gradients.values) ? total_norm(numbers(gradients.values), ranks)
+                                                   : total_norm(gradients.values, ranks);
     if (!norm.defined()) return;
     if (gradients.divisor.defined()) norm = norm / gradients.divisor;
     gradients.norm = norm;
@@ -53,13 +53,21 @@ struct Mechanism<ClipGradNorm> : Hooks {
       throw BadValue("ClipGradNorm: max_norm is " + c10::str(values.max_norm) +
                      "; it must be positive.");
   }
-  /// Here, since not every LibTorch refuses to take the norm of a sparse gradient.
-  static void check_dense(const Tensors& gradients) {
+  static bool any_sparse(const Tensors& gradients) {
     for (const at::Tensor& gradient : gradients)
-      if (gradient.layout() != at::kStrided)
+      if (gradient.layout() != at::kStrided) return true;
+    return false;
+  }
+  static Tensors numbers(const Tensors& gradients) {
+    Tensors all;
+    for (const at::Tensor& gradient : gradients) {
+      if (gradient.layout() != at::kStrided && !gradient.is_sparse())
         throw BadModel("ClipGradNorm: a gradient of shape " + c10::str(gradient.sizes()) +
-                       " is sparse, which it does not take. Make the embedding with "
-                       "sparse(false).");
+                       " has layout " + c10::str(gradient.layout()) +
+                       ", which it does not take. Make it dense, or sparse by rows (COO).");
+      all.push_back(numbers_of(gradient));
+    }
+    return all;
   }
   /// In the gradients' own numbers, as PyTorch does; float, since it becomes a divisor.
   template <class Ranks>

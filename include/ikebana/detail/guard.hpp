@@ -29,7 +29,7 @@ inline const char* remedy(const std::string& what) {
     const char* text;
   };
   static constexpr Hint hints[] = {
-      {"Sparse", "Make the embedding with sparse(false)."},
+      {"Sparse", "Make the embedding with sparse(false), or write SparseAdam."},
       {"out of bounds", "Targets must be 0 .. classes - 1, or the objective's ignore_index."},
       {"index out of range", "Indices must be smaller than the embedding's number of rows."},
       {"scalar type", "Convert the batch's tensor to the type that the operation names."},

@@ -16,9 +16,11 @@ namespace torch::optim {
 class AdamW;
 class Adam;
 class SGD;
+class Adagrad;
 struct AdamWOptions;
 struct AdamOptions;
 struct SGDOptions;
+struct AdagradOptions;
 }  // namespace torch::optim
 
 namespace ikebana::refuse {
@@ -64,9 +66,11 @@ struct nearest<W> { using type = Observe<W>; };
 template <> struct nearest<torch::optim::AdamW> { using type = AdamW; };
 template <> struct nearest<torch::optim::Adam> { using type = Adam; };
 template <> struct nearest<torch::optim::SGD> { using type = SGD; };
+template <> struct nearest<torch::optim::Adagrad> { using type = Adagrad; };
 template <> struct nearest<torch::optim::AdamWOptions> { using type = AdamW; };
 template <> struct nearest<torch::optim::AdamOptions> { using type = Adam; };
 template <> struct nearest<torch::optim::SGDOptions> { using type = SGD; };
+template <> struct nearest<torch::optim::AdagradOptions> { using type = Adagrad; };
 template <> struct nearest<torch::nn::CrossEntropyLoss> { using type = CrossEntropyLoss; };
 template <> struct nearest<torch::nn::MSELoss> { using type = MSELoss; };
 template <> struct nearest<torch::nn::BCEWithLogitsLoss> { using type = BCEWithLogitsLoss; };

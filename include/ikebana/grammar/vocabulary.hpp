@@ -62,6 +62,12 @@ struct Prune;
 struct AdamW;
 struct Adam;
 struct SGD;
+struct Adagrad;
+struct Adafactor;
+struct Lion;
+struct Muon;
+struct SparseAdam;
+struct AdamW8bit;
 
 // schedule: the learning rate of each step
 struct ConstantLR;
@@ -197,6 +203,12 @@ template <std::int64_t N> struct declared_axis<Accumulate<N>> { using type = axi
 template <> struct declared_axis<AdamW> { using type = axis::optimizer; };
 template <> struct declared_axis<Adam> { using type = axis::optimizer; };
 template <> struct declared_axis<SGD> { using type = axis::optimizer; };
+template <> struct declared_axis<Adagrad> { using type = axis::optimizer; };
+template <> struct declared_axis<Adafactor> { using type = axis::optimizer; };
+template <> struct declared_axis<Lion> { using type = axis::optimizer; };
+template <> struct declared_axis<Muon> { using type = axis::optimizer; };
+template <> struct declared_axis<SparseAdam> { using type = axis::optimizer; };
+template <> struct declared_axis<AdamW8bit> { using type = axis::optimizer; };
 template <> struct declared_axis<ConstantLR> { using type = axis::schedule; };
 template <> struct declared_axis<LinearLR> { using type = axis::schedule; };
 template <> struct declared_axis<CosineAnnealingLR> { using type = axis::schedule; };

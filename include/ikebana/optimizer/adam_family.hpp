@@ -1,18 +1,21 @@
 #pragma once
 // Adam and AdamW: the same state and the same values, two operators.
-#include <ikebana/optimizer/fused.hpp>
+#include <ikebana/optimizer/grouped.hpp>
 
 namespace ikebana::detail {
 
 template <class Policy>
-class AdamFamily : public Fused<Policy> {
+class AdamFamily : public Grouped<Policy> {
  public:
-  explicit AdamFamily(Policy v) : Fused<Policy>(std::move(v)) { check_values(); }
+  explicit AdamFamily(Policy v)
+      : Grouped<Policy>(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq"}}) {
+    check_values();
+  }
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    this->prepare_buckets(masters, gradients, rate, kinds());
+    this->prepare_buckets(masters, gradients, rate, slots());
   }
   std::string describe() const {
     const Policy& v = this->values;
@@ -25,7 +28,7 @@ class AdamFamily : public Fused<Policy> {
   void state(Archive& archive, const Masters& masters) {
     archive.number("lr", this->values.lr);
     archive.number("weight_decay", this->values.weight_decay);
-    this->save(archive, masters, kinds());
+    this->save(archive, masters, slots());
   }
 
  protected:
@@ -40,15 +43,10 @@ class AdamFamily : public Fused<Policy> {
   }
 
  private:
-  std::span<const char* const> kinds() const {
-    static constexpr const char* names[] = {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"};
-    return {names, this->values.amsgrad ? 3u : 2u};
-  }
+  std::size_t slots() const { return this->values.amsgrad ? 3 : 2; }
   void check_values() const {
     this->check_rate();
-    for (double beta : this->values.betas)
-      this->check(beta >= 0 && beta < 1,
-                  [&] { return "betas must lie in [0, 1), and one is " + c10::str(beta) + "."; });
+    this->check_betas();
     this->check(this->values.eps >= 0, "eps is negative.");
   }
 };

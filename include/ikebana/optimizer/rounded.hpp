@@ -6,69 +6,76 @@
 
 namespace ikebana::detail {
 
-inline bool is_rounded(const Masters& masters, const at::Tensor& p) {
-  return masters.rounding != nullptr && p.scalar_type() == at::kBFloat16;
-}
-/// Type and layout of the state of a master.
-inline at::Tensor like_state(const Masters& masters, const at::Tensor& p) {
-  return is_rounded(masters, p) ? at::empty_like(p.detach(), p.options().dtype(at::kFloat))
-                                : p.detach();
-}
-inline at::Tensor new_state(const Masters& masters, const at::Tensor& p) {
-  auto type = is_rounded(masters, p) ? at::kFloat : p.scalar_type();
-  return at::zeros_like(p.detach(), p.options().dtype(type).requires_grad(false));
-}
-
-/// Scratch memory for the largest rounded parameter and its gradient.
+/// Scratch memory for the largest rounded parameter and its gradient, with which they change places
+/// while an update is computed. Nothing at all where no update is rounded.
 class Rounded {
  public:
-  void prepare(const Masters& masters, const std::vector<Bucket>& buckets) {
+  void begin(const Masters& masters) {
     rounding_ = masters.rounding;
-    if (rounding_ == nullptr) return;
-    for (const Bucket& bucket : buckets) {
-      if (!is_rounded(masters, bucket.parameters[0])) continue;
-      auto options = bucket.parameters[0].options().dtype(at::kFloat).requires_grad(false);
-      std::int64_t most = 0;
-      for (const auto& p : bucket.parameters) most = std::max(most, p.numel());
-      for (at::Tensor* scratch : {&value_, &gradient_})
-        if (!scratch->defined() || scratch->numel() < most) *scratch = at::empty({most}, options);
-      rounding_->prepare_rounding(options, value_.numel());
-    }
+    for (const auto& p : masters.values)
+      if (applies(p)) largest_ = std::max(largest_, p.numel());
+  }
+  /// What the update of a parameter computes with: itself, or scratch of its shape and layout.
+  /// State is made like this.
+  at::Tensor exact(const at::Tensor& p) { return applies(p) ? like(p, value_) : p.detach(); }
+  /// The same of its gradient; sparse ones are not in scratch.
+  at::Tensor exact(const at::Tensor& gradient, const at::Tensor& p) {
+    return applies(p) && !gradient.is_sparse() ? like(p, gradient_) : gradient;
+  }
+  /// A gradient as the update is to find it.
+  at::Tensor taken(at::Tensor gradient, const at::Tensor& p) {
+    if (!applies(p)) return gradient;
+    make_scratch(p);
+    rounding_->prepare_rounding(value_.options(), largest_);
+    return gradient.is_sparse() ? gradient.to(at::kFloat) : gradient;
   }
   /// `call(bucket)`, or once with each parameter of it in FP32. What a rejected update leaves as it
   /// was is written back to the bit.
   template <class Call>
   void update(Bucket& bucket, Call&& call) noexcept {
-    if (rounding_ == nullptr || bucket.parameters[0].scalar_type() != at::kBFloat16)
-      return call(bucket);
+    if (!applies(bucket.parameters[0])) return call(bucket);
     for (std::size_t j = 0; j < bucket.which.size(); ++j) {
-      at::Tensor p = in_memory_order(bucket.parameters[j]);
-      Bucket one = alone(bucket, j, p.numel());
+      const at::Tensor &p = bucket.parameters[j], &gradient = bucket.gradients[j];
+      Bucket one = alone(bucket, j);
       one.parameters[0].copy_(p);
-      one.gradients[0].copy_(in_memory_order(bucket.gradients[j]));
+      if (!gradient.is_sparse()) one.gradients[0].copy_(gradient);
       call(one);
-      rounding_->write(p, one.parameters[0], bucket.which[j]);
+      rounding_->write(in_memory_order(p), value_.narrow(0, 0, p.numel()), bucket.which[j]);
     }
   }
 
  private:
+  bool applies(const at::Tensor& p) const {
+    return rounding_ != nullptr && p.scalar_type() == at::kBFloat16;
+  }
   static at::Tensor in_memory_order(const at::Tensor& t) {
     return t.detach().as_strided({t.numel()}, {1});
   }
-  Bucket alone(const Bucket& all, std::size_t j, std::int64_t n) const {
+  void make_scratch(const at::Tensor& p) {
+    auto options = p.options().dtype(at::kFloat).requires_grad(false);
+    for (at::Tensor* scratch : {&value_, &gradient_})
+      if (!scratch->defined()) *scratch = at::empty({largest_}, options);
+  }
+  at::Tensor like(const at::Tensor& p, at::Tensor& scratch) {
+    make_scratch(p);
+    return scratch.as_strided(p.sizes(), p.strides());
+  }
+  Bucket alone(const Bucket& all, std::size_t j) {
+    const at::Tensor& p = all.parameters[j];
     Bucket one{.group = all.group,
                .first_step = all.first_step,
                .weight_decay = all.weight_decay,
                .lr = all.lr,
-               .parameters = {value_.narrow(0, 0, n)},
-               .gradients = {gradient_.narrow(0, 0, n)},
+               .parameters = {exact(p)},
+               .gradients = {exact(all.gradients[j], p)},
                .steps = {all.steps[j]},
                .which = {all.which[j]}};
-    for (const Tensors& slot : all.state) one.state.push_back({in_memory_order(slot[j])});
+    for (const Tensors& slot : all.state) one.state.push_back({slot[j]});
     return one;
   }
 
   Rounding* rounding_ = nullptr;
+  std::int64_t largest_ = 0;  // elements of a rounded parameter
   at::Tensor value_, gradient_;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/optimizer/fused.hpp>
+#include <ikebana/optimizer/grouped.hpp>
 
 namespace ikebana {
 
@@ -16,13 +16,13 @@ struct SGD {
 };
 
 template <>
-struct Mechanism<SGD> : detail::Fused<SGD> {
-  explicit Mechanism(SGD v) : Fused(std::move(v)) { check_values(); }
+struct Mechanism<SGD> : detail::Grouped<SGD> {
+  explicit Mechanism(SGD v) : Grouped(std::move(v), {{"momentum_buffer"}}) { check_values(); }
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    prepare_buckets(masters, gradients, rate, kinds());
+    prepare_buckets(masters, gradients, rate, slots());
   }
   void update(const Masters&, StepGradients& gradients) noexcept {
     update_buckets(gradients, [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
@@ -40,14 +40,11 @@ struct Mechanism<SGD> : detail::Fused<SGD> {
     archive.number("lr", values.lr);
     archive.number("momentum", values.momentum);
     archive.number("weight_decay", values.weight_decay);
-    save(archive, masters, kinds());
+    save(archive, masters, slots());
   }
 
  private:
-  std::span<const char* const> kinds() const {
-    static constexpr const char* names[] = {"momentum_buffer"};
-    return {names, values.momentum == 0 ? 0u : 1u};
-  }
+  std::size_t slots() const { return values.momentum == 0 ? 0 : 1; }
   void check_values() const {
     check_rate();
     check(values.momentum >= 0, "momentum is negative.");

@@ -12,9 +12,14 @@ struct Roots {
   void clear() noexcept { sums.clear(), seeds.clear(); }
 };
 
-/// Gradients of the masters that got one. Nothing is multiplied into them: what they are still to
-/// be divided by (loss scale, late count, clipping) gathers in `divisor`, and the update divides
-/// once.
+/// The numbers of a gradient; of a sparse one, those of its rows. They share its memory.
+inline at::Tensor numbers_of(const at::Tensor& gradient) {
+  return gradient.is_sparse() ? gradient._values() : gradient;
+}
+
+/// Gradients of the masters that got one; sparse ones are coalesced. Nothing is multiplied into
+/// them: what they are still to be divided by (loss scale, late count, clipping) gathers in
+/// `divisor`, and the update divides once.
 struct StepGradients {
   std::vector<std::size_t> which;  ///< index of each among the trainer's masters
   std::vector<at::Tensor> values;  ///< in the order of `which`

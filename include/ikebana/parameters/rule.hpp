@@ -4,21 +4,36 @@
 #include <functional>
 #include <ikebana/detail/torch.hpp>
 #include <string>
+#include <vector>
 
 namespace ikebana {
 
 /// True for the parameters that something is about; sees the full name and the parameter.
 using ParameterRule = std::function<bool(const std::string& name, const at::Tensor& parameter)>;
 
-/// Names by shell pattern: `named("*.bias")`, `named("embed.*")`.
-inline ParameterRule named(std::string pattern) {
-  return [pattern = std::move(pattern)](const std::string& name, const at::Tensor&) {
-    return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
+/// Names by shell pattern, by one of several: `named("*.bias")`, `named("embed.*", "head.*")`.
+template <class... Patterns>
+ParameterRule named(Patterns... patterns) {
+  return [all = std::vector<std::string>{std::move(patterns)...}](const std::string& name,
+                                                                  const at::Tensor&) {
+    for (const std::string& pattern : all)
+      if (fnmatch(pattern.c_str(), name.c_str(), 0) == 0) return true;
+    return false;
   };
 }
 /// Biases and the weights of norms: parameters of at most one dimension.
 inline bool one_dimensional(const std::string&, const at::Tensor& parameter) {
   return parameter.dim() <= 1;
+}
+/// Matrices: weights of linear layers, and of embeddings.
+inline bool two_dimensional(const std::string&, const at::Tensor& parameter) {
+  return parameter.dim() == 2;
+}
+/// Matrices but for those that `rule` matches: `matrices_but(named("embed.*", "head.*"))`.
+inline ParameterRule matrices_but(ParameterRule rule) {
+  return [rule = std::move(rule)](const std::string& name, const at::Tensor& parameter) {
+    return two_dimensional(name, parameter) && !rule(name, parameter);
+  };
 }
 
 }  // namespace ikebana

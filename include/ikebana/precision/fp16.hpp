@@ -91,7 +91,7 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
   }
   static std::vector<Tensors> by_type(const Tensors& all) {
     std::map<at::ScalarType, Tensors> lists;
-    for (const auto& t : all) lists[t.scalar_type()].push_back(t);
+    for (const auto& t : all) lists[t.scalar_type()].push_back(numbers_of(t));
     std::vector<Tensors> out;
     for (auto& [type, list] : lists) out.push_back(std::move(list));
     return out;

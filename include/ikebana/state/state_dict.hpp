@@ -58,6 +58,14 @@ class Archive {
   bool loading() const { return mode_ == Mode::Load; }
   /// Names from here on begin with `prefix`.
   void under(const std::string& prefix) { prefix_ = prefix + "."; }
+  /// Within `f`, names begin with `prefix` besides: a part of a part.
+  template <class F>
+  void within(const std::string& prefix, F&& f) {
+    std::string before = prefix_;
+    prefix_ += prefix + ".";
+    f();
+    prefix_ = before;
+  }
   /// Throws BadState where the dictionary holds what nobody asked for.
   void complete() const {
     for (const auto& [name, tensor] : dict_)

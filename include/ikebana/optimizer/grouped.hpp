@@ -1,46 +1,52 @@
 #pragma once
-// What the optimizers on LibTorch's fused operators share: one call a group, device and type; state
-// made on first use; everything that may fail done in `prepare`.
-#include <ikebana/hooks.hpp>
+// What all optimizers share: parameters sorted into buckets, one a group, device and type; state
+// made on first use, saved and restored; everything that may fail done in `prepare`.
 #include <ikebana/optimizer/bucket.hpp>
 #include <ikebana/optimizer/group.hpp>
 #include <ikebana/optimizer/rounded.hpp>
-#include <map>
+#include <ikebana/optimizer/step_counts.hpp>
 
 namespace ikebana::detail {
 
 template <class Policy>
-class Fused : public Hooks {
+class Grouped : public Hooks {
  public:
   Policy values;
-  explicit Fused(Policy v) : values(std::move(v)) {}
+  Grouped(Policy v, std::vector<Slot> slots) : values(std::move(v)), slots_(std::move(slots)) {}
 
   double base_lr() const { return values.lr; }
   void begin(const Masters& masters) {
-    std::size_t n = masters.values.size();
-    steps_.resize(n), fresh_.assign(n, true);
-    choose_groups(masters);
+    begin(masters, [](std::size_t) { return true; });
+  }
+  /// `is_mine(i)`: this optimizer updates master `i`, and another the others.
+  template <class IsMine>
+  void begin(const Masters& masters, const IsMine& is_mine) {
+    rounded_.begin(masters);
+    steps_.resize(masters.values.size());
+    fresh_.assign(masters.values.size(), true);
+    choose_groups(masters, is_mine);
   }
   void abort() noexcept { forget_gradients(); }
 
  protected:
-  using Kinds = std::span<const char* const>;  ///< names of the state of one parameter
+  Rounded rounded_;
+  static constexpr bool decays = requires(Policy v) { v.weight_decay; };
 
-  /// Sorts masters into buckets where that changed since the last step, makes missing state, and
-  /// takes the gradients.
-  template <class Rate>
+  /// Sorts masters into buckets where that changed since the last step, makes missing state of the
+  /// first `slots` slots, and takes the gradients: `take(gradient, parameter, name)`.
+  template <class Rate, class Take>
   void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
-                       Kinds kinds) {
-    grow(masters, kinds);
+                       std::size_t slots, const Take& take) {
+    grow(masters, slots);
     if (gradients.which != which_) {
       sorted_ = false;
-      count_steps(masters, gradients.which);
+      steps_.count(masters, gradients.which, [&](std::size_t i) { make_state(masters, i); });
       which_ = gradients.which;
     }
     if (!sorted_) sort(masters);
     sorted_ = true;
     for (auto& bucket : buckets_) {
-      take_gradients(bucket, masters, gradients);
+      take_gradients(bucket, masters, gradients, take);
       double lr = rate(group_lr(bucket.group));
       check(std::isfinite(lr) && lr >= 0, [&] {
         return "the schedule makes the lr " + c10::str(lr) + " of " +
@@ -49,19 +55,21 @@ class Fused : public Hooks {
       set_lr(bucket.lr, lr);
       bucket.weight_decay = group_decay(bucket.group);
     }
-    rounded_.prepare(masters, buckets_);
   }
-  /// Counts a step in every bucket, then updates: `call(bucket, divisor, found_inf)`.
+  template <class Rate>
+  void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
+                       std::size_t slots) {
+    prepare_buckets(masters, gradients, rate, slots, conform);
+  }
+  /// Counts a step in every bucket, then updates: `call(bucket, divisor, found_inf)`. No optimizer
+  /// changes a parameter anywhere else: what must happen to each before and after its update, such
+  /// as rounding it to the numbers that it rests in, belongs around `call`.
   template <class Call>
   void update_buckets(const StepGradients& gradients, Call&& call) noexcept {
     at::NoGradGuard no_grad;
     auto option = [](const at::Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; };
     auto divisor = option(gradients.divisor), found_inf = option(gradients.found_inf);
-    for (auto& step : active_steps_) {
-      if (step.is_cpu()) *step.template data_ptr<float>() += 1;
-      else step.add_(1);
-      if (found_inf) step.sub_(*found_inf);
-    }
+    steps_.add_one(found_inf);
     for (auto& bucket : buckets_) {
       rounded_.update(bucket, [&](Bucket& b) { call(b, divisor, found_inf); });
       if (!bucket.first_step || (found_inf && number(*found_inf) != 0)) continue;
@@ -70,28 +78,30 @@ class Fused : public Hooks {
     }
     forget_gradients();
   }
+  template <class Visit>
+  void each_bucket(Visit&& visit) {
+    for (auto& bucket : buckets_) visit(bucket);
+  }
   void forget_gradients() noexcept {
     for (auto& bucket : buckets_)
       for (auto& gradient : bucket.gradients) gradient.reset();
   }
-  void save(Archive& archive, const Masters& masters, Kinds kinds) {
-    grow(masters, kinds);
-    std::map<float, at::Tensor> shared;
+  void save(Archive& archive, const Masters& masters, std::size_t slots) {
+    grow(masters, slots);
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
+      const at::Tensor& p = masters.values[i];
       const std::string& name = masters.names[i];
-      bool began = archive.optional(name + ".step", steps_[i], new_step(masters.values[i]));
-      for (std::size_t k = 0; k < kinds.size(); ++k) {
-        std::string slot = name + "." + kinds[k];
-        if (archive.optional(slot, state_[k][i], like_state(masters, masters.values[i])) != began)
+      bool began = archive.optional(name + ".step", steps_[i], StepCounts::zero(p));
+      for (std::size_t k = 0; k < slots; ++k) {
+        at::Tensor like = slots_[k].make ? slots_[k](rounded_.exact(p)) : rounded_.exact(p);
+        if (!like.defined()) continue;
+        std::string slot = name + "." + slots_[k].name;
+        if (archive.optional(slot, state_[k][i], like) != began)
           archive.missing(began ? slot : name + ".step");
       }
-      if (!archive.loading()) continue;
-      fresh_[i] = !steps_[i].defined() || number(steps_[i]) == 0;
-      if (steps_[i].defined())
-        steps_[i] =
-            shared.try_emplace(static_cast<float>(number(steps_[i])), steps_[i]).first->second;
+      if (archive.loading()) fresh_[i] = !steps_[i].defined() || number(steps_[i]) == 0;
     }
-    if (archive.loading()) which_.clear(), buckets_.clear();
+    if (archive.loading()) steps_.share(), which_.clear(), buckets_.clear();
   }
   /// `what` is a text, or makes one where it is wanted: this is asked in every step.
   template <class Text>
@@ -103,14 +113,22 @@ class Fused : public Hooks {
   void check_rate() const {
     check(std::isfinite(values.lr) && values.lr >= 0,
           [&] { return "lr is " + c10::str(values.lr) + "; it must be finite and not negative."; });
-    check(values.weight_decay >= 0, [&] {
-      return "weight_decay is " + c10::str(values.weight_decay) + "; it must not be negative.";
-    });
+    if constexpr (decays)
+      check(values.weight_decay >= 0, [&] {
+        return "weight_decay is " + c10::str(values.weight_decay) + "; it must not be negative.";
+      });
     for (const Group& group : values.groups) {
       check(static_cast<bool>(group.match), "a group has no rule. Give one: named(\"*.bias\").");
       check(group.lr.value_or(0) >= 0 && group.weight_decay.value_or(0) >= 0,
             "a group has a negative lr or weight_decay.");
+      check(decays || !group.weight_decay,
+            "a group has a weight_decay, and this optimizer knows none. Leave it out.");
     }
+  }
+  void check_betas() const {
+    for (double beta : values.betas)
+      check(beta >= 0 && beta < 1,
+            [&] { return "betas must lie in [0, 1), and one is " + c10::str(beta) + "."; });
   }
 
  private:
@@ -118,33 +136,37 @@ class Fused : public Hooks {
     return g < values.groups.size() ? values.groups[g].lr.value_or(values.lr) : values.lr;
   }
   double group_decay(std::size_t g) const {
-    return g < values.groups.size() ? values.groups[g].weight_decay.value_or(values.weight_decay)
-                                    : values.weight_decay;
-  }
-  static at::Tensor new_step(const at::Tensor& p) {
-    return at::zeros({}, p.options().dtype(at::kFloat).requires_grad(false));
+    if constexpr (!decays) return 0;
+    else
+      return g < values.groups.size() ? values.groups[g].weight_decay.value_or(values.weight_decay)
+                                      : values.weight_decay;
   }
   /// As many slots of state as the values ask for: at the beginning, and where one was changed.
-  void grow(const Masters& masters, Kinds kinds) {
+  void grow(const Masters& masters, std::size_t slots) {
     check(groups_ == values.groups.size(),
           "groups were added or taken away after the trainer was made. Change the lr and "
           "weight_decay of a group, or make a new trainer.");
-    if (state_.size() >= kinds.size()) return;
+    if (state_.size() >= slots) return;
     sorted_ = false;
     std::fill(fresh_.begin(), fresh_.end(), true);  // nothing was ever in the new slot
-    std::size_t before = state_.size(), n = steps_.size();
-    state_.resize(kinds.size(), Tensors(n));
-    for (std::size_t k = before; k < kinds.size(); ++k)
+    std::size_t before = state_.size(), n = fresh_.size();
+    state_.resize(slots, Tensors(n));
+    for (std::size_t k = before; k < slots; ++k)
       for (std::size_t i = 0; i < n; ++i)
-        if (steps_[i].defined()) state_[k][i] = new_state(masters, masters.values[i]);
+        if (steps_[i].defined()) state_[k][i] = slots_[k](rounded_.exact(masters.values[i]));
   }
-  void choose_groups(const Masters& masters) {
+  void make_state(const Masters& masters, std::size_t i) {
+    for (std::size_t k = 0; k < state_.size(); ++k)
+      state_[k][i] = slots_[k](rounded_.exact(masters.values[i]));
+  }
+  template <class IsMine>
+  void choose_groups(const Masters& masters, const IsMine& is_mine) {
     groups_ = values.groups.size();
     std::vector<bool> used(groups_);
     group_.assign(masters.values.size(), groups_);
     for (std::size_t i = 0; i < group_.size(); ++i)
       for (std::size_t g = 0; g < groups_ && group_[i] == groups_; ++g)
-        if (values.groups[g].match(masters.names[i], masters.values[i]))
+        if (is_mine(i) && values.groups[g].match(masters.names[i], masters.values[i]))
           group_[i] = g, used[g] = true;
     for (std::size_t g = 0; g < groups_; ++g)
       check(used[g], [&] {
@@ -176,66 +198,41 @@ class Fused : public Hooks {
     bucket.steps.push_back(steps_[i]);
     for (std::size_t k = 0; k < state_.size(); ++k) bucket.state[k].push_back(state_[k][i]);
   }
-  /// Parameters that begin together count in one tensor. Where some of them then sit out, the
-  /// others go on in a copy.
-  void count_steps(const Masters& masters, const std::vector<std::size_t>& which) {
-    begin_counting(masters, which);
-    std::map<c10::TensorImpl*, std::size_t> users, active;
-    for (auto& step : steps_)
-      if (step.defined()) ++users[step.unsafeGetTensorImpl()];
-    for (std::size_t i : which) ++active[steps_[i].unsafeGetTensorImpl()];
-    std::map<c10::TensorImpl*, at::Tensor> continued;
-    active_steps_.clear();
-    for (std::size_t i : which) {
-      auto* key = steps_[i].unsafeGetTensorImpl();
-      auto [found, is_new] = continued.try_emplace(key, steps_[i]);
-      if (is_new) {
-        if (active[key] != users[key]) found->second = steps_[i].clone();
-        active_steps_.push_back(found->second);
-      }
-      steps_[i] = found->second;
-    }
-  }
-  void begin_counting(const Masters& masters, const std::vector<std::size_t>& which) {
-    at::Tensor step;
-    for (std::size_t i : which) {
-      const at::Tensor& p = masters.values[i];
-      if (steps_[i].defined()) continue;
-      if (!step.defined() || step.device() != p.device()) step = new_step(p);
-      for (auto& slot : state_) slot[i] = new_state(masters, p);
-      steps_[i] = step;
-    }
-  }
-  /// Fused operators ignore strides: parameter, gradient and state must agree in memory.
-  static void take_gradients(Bucket& bucket, const Masters& masters,
-                             const StepGradients& gradients) {
+  template <class Take>
+  void take_gradients(Bucket& bucket, const Masters& masters, const StepGradients& gradients,
+                      const Take& take) {
     std::size_t at = 0;
     for (std::size_t j = 0; j < bucket.which.size(); ++j) {
       while (gradients.which[at] != bucket.which[j]) ++at;
       const at::Tensor& p = bucket.parameters[j];
       const std::string& name = masters.names[bucket.which[j]];
-      if (!bucket.state.empty() && !same_order(p, bucket.state[0][j]))
+      if (!fits(bucket, j))
         throw BadModel("optimizer: `" + name +
                        "` changed its shape, type, device or memory format since its state was "
                        "made. Change the model before the trainer is made.");
-      bucket.gradients[j] = conform(gradients.values[at], p, name);
+      bucket.gradients[j] = rounded_.taken(take(gradients.values[at], p, name), p);
     }
+  }
+  bool fits(const Bucket& bucket, std::size_t j) {
+    for (std::size_t k = 0; k < bucket.state.size(); ++k)
+      if (const at::Tensor& state = bucket.state[k][j]; state.defined())
+        return slots_[k].fits(state, rounded_.exact(bucket.parameters[j]));
+    return true;
   }
   static void set_lr(at::Tensor& rate, double lr) {
     if (rate.is_cpu()) *rate.data_ptr<double>() = lr;
     else rate.fill_(lr);
   }
 
+  std::vector<Slot> slots_;
   std::size_t groups_ = 0;
   std::vector<std::size_t> group_;  // of each master; groups_: none
   std::vector<bool> fresh_;         // not yet updated with all of its state
-  Tensors steps_;                   // of each master; shared by those that always counted together
+  StepCounts steps_;
   std::vector<std::size_t> which_;  // masters of the present step
-  Tensors active_steps_;            // theirs, each once
   bool sorted_ = false;             // into buckets_
   std::vector<Tensors> state_;      // by slot, then by master
   std::vector<Bucket> buckets_;
-  Rounded rounded_;
 };
 
 }  // namespace ikebana::detail

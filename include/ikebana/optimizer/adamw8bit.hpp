@@ -1,0 +1,88 @@
+#pragma once
+#include <ikebana/optimizer/blockwise.hpp>
+#include <ikebana/optimizer/blockwise_operators.hpp>
+
+namespace ikebana {
+
+template <>
+struct Mechanism<AdamW8bit> : detail::EachParameter<AdamW8bit> {
+  explicit Mechanism(AdamW8bit v)
+      : EachParameter(v, slots(v)), block_size_(v.block_size), min_8bit_size_(v.min_8bit_size) {
+    check_values();
+  }
+
+  template <class Rate>
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
+    check_values();
+    prepare_each(masters, gradients, rate, 4, [&](const at::Tensor& p, const at::Tensor&) {
+      if (!elsewhere(p)) return std::int64_t{0};
+      maps_.prepare(p.device());
+      return detail::BlockwiseOperators::scratch(p, values);
+    });
+  }
+  void update(const Masters&, StepGradients& gradients) noexcept {
+    update_each(gradients, [&](const detail::One& one) {
+      if (one.elsewhere)
+        return one.with_numbers([&](const auto& lr, const auto& step) {
+          detail::BlockwiseOperators(one, values, maps_).update(lr, step);
+        });
+      detail::with_type(one.parameter().scalar_type(),
+                        [&]<class T>(T) { detail::BlockwisePass<T>(one, values).update(); });
+    });
+  }
+  std::string describe() const {
+    return "lr=" + c10::str(values.lr) + ", betas=(" + c10::str(values.betas[0]) + ", " +
+           c10::str(values.betas[1]) + "), eps=" + c10::str(values.eps) +
+           ", weight_decay=" + c10::str(values.weight_decay) +
+           ", block_size=" + c10::str(values.block_size) + (values.maximize ? ", maximize" : "");
+  }
+  void state(Archive& archive, const Masters& masters) {
+    archive.number("lr", values.lr);
+    archive.number("weight_decay", values.weight_decay);
+    save(archive, masters, 4);
+  }
+
+ private:
+  /// Two moments, and for those in 8 bits the largest of each block.
+  static std::vector<detail::Slot> slots(const AdamW8bit& v) {
+    auto moment = [v](bool is_signed) {
+      return [v, is_signed](const at::Tensor& p) {
+        if (!v.in_8_bits(p)) return at::zeros_like(p, p.options().dtype(at::kFloat));
+        return at::full_like(p, detail::dynamic_map(is_signed).zero(),
+                             p.options().dtype(at::kByte));
+      };
+    };
+    auto largest = [v](const at::Tensor& p) {
+      if (!v.in_8_bits(p)) return at::Tensor();
+      // Blocks lie in the parameter's memory order: another shape for each keeps them apart in a
+      // saved state.
+      at::DimVector sizes = {v.blocks(p)};
+      if (!p.is_contiguous()) sizes.insert(sizes.begin(), 1);
+      return at::zeros(sizes, p.options().dtype(at::kFloat));
+    };
+    auto fits = [](const at::Tensor& state, const at::Tensor& p) {
+      return state.sizes() == p.sizes() && state.strides() == p.strides() &&
+             state.device() == p.device();
+    };
+    return {{"exp_avg", moment(true), fits},
+            {"exp_avg_sq", moment(false), fits},
+            {"exp_avg_largest", largest},
+            {"exp_avg_sq_largest", largest}};
+  }
+  void check_values() const {
+    check_rate(), check_betas();
+    check(values.eps >= 0, "eps is negative.");
+    check(values.block_size >= 16 && values.block_size <= AdamW8bit::largest_block, [&] {
+      return "block_size is " + c10::str(values.block_size) + "; it must be from 16 to " +
+             c10::str(AdamW8bit::largest_block) + ".";
+    });
+    check(values.min_8bit_size >= 0, "min_8bit_size is negative.");
+    check(values.block_size == block_size_ && values.min_8bit_size == min_8bit_size_,
+          "block_size or min_8bit_size was changed after the trainer was made. Make a new one.");
+  }
+
+  std::int64_t block_size_, min_8bit_size_;  // of the state
+  detail::DeviceMaps maps_;
+};
+
+}  // namespace ikebana

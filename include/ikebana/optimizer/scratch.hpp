@@ -1,0 +1,74 @@
+#pragma once
+// Memory that an update works in, made before it: from `prepare` on nothing may fail.
+#include <ikebana/hooks.hpp>
+
+namespace ikebana::detail {
+
+/// One buffer on one device, cut into tensors; there from `prepare` to the end of the update.
+class Scratch {
+ public:
+  /// Bytes of a piece of so many elements.
+  static std::int64_t bytes(std::int64_t elements, at::ScalarType type) {
+    constexpr std::int64_t line = 64;
+    auto size = static_cast<std::int64_t>(c10::elementSize(type));
+    return (elements * size + line - 1) / line * line;
+  }
+  void reserve(std::int64_t all, c10::Device device) {
+    if (buffer_.defined() && buffer_.device() == device && buffer_.numel() >= all) return;
+    buffer_.reset();
+    buffer_ = at::empty({all}, at::TensorOptions(device).dtype(at::kByte));
+  }
+  void release() noexcept { buffer_.reset(); }
+  /// All pieces are given back.
+  void clear() noexcept { used_ = 0; }
+  /// A contiguous tensor whose contents are anything.
+  at::Tensor take(at::IntArrayRef sizes, at::ScalarType type) noexcept {
+    char* begin = static_cast<char*>(buffer_.mutable_data_ptr()) + used_;
+    used_ += bytes(c10::multiply_integers(sizes), type);
+    return at::for_blob(begin, sizes)
+        .options(buffer_.options().dtype(type))
+        .target_device(buffer_.device())
+        .make_tensor();
+  }
+  at::Tensor like(const at::Tensor& t) noexcept { return take(t.sizes(), t.scalar_type()); }
+
+ private:
+  at::Tensor buffer_;
+  std::int64_t used_ = 0;
+};
+
+// Numbers of an update: doubles where the host may read them; elsewhere tensors without dimensions,
+// for which nobody waits. Formulas are written once, for both.
+
+inline double as_number(const at::Tensor& t, double) {
+  if (t.scalar_type() == at::kDouble) return *static_cast<const double*>(t.const_data_ptr());
+  return number(t);
+}
+inline at::Tensor as_number(const at::Tensor& t, const at::Tensor&) { return t.to(at::kFloat); }
+
+inline double power(double base, double exponent) { return std::pow(base, exponent); }
+inline at::Tensor power(const at::Tensor& base, double exponent) { return base.pow(exponent); }
+inline at::Tensor power(double base, const at::Tensor& exponent) { return at::pow(base, exponent); }
+inline double root(double x) { return std::sqrt(x); }
+inline at::Tensor root(const at::Tensor& x) { return x.sqrt(); }
+inline double smaller(double x, double y) { return std::min(x, y); }
+inline at::Tensor smaller(const at::Tensor& x, const at::Tensor& y) { return at::minimum(x, y); }
+inline double at_least(double x, double low) { return std::max(x, low); }
+inline at::Tensor at_least(const at::Tensor& x, double low) { return x.clamp_min(low); }
+
+/// p -= size * change, in one pass where the host knows the size; else `change` is overwritten.
+inline void step_along(const at::Tensor& p, const at::Tensor& change, double size) {
+  p.add_(change, -size);
+}
+inline void step_along(const at::Tensor& p, const at::Tensor& change, const at::Tensor& size) {
+  p.sub_(change.mul_(size));
+}
+/// p += weight * (end - p)
+inline void approach(const at::Tensor& p, const at::Tensor& end, double weight) {
+  p.lerp_(end, weight);
+}
+inline void approach(const at::Tensor& p, const at::Tensor& end, const at::Tensor& weight) {
+  p.lerp_(end, weight.to(p.scalar_type()));
+}
+
+}  // namespace ikebana::detail

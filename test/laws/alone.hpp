@@ -1,0 +1,104 @@
+#pragma once
+// An optimizer with nothing around it, so that a law can give it any gradients.
+#include "shapes.hpp"
+
+namespace laws {
+
+using Optimizers = Choices<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, SparseAdam, AdamW8bit>;
+
+/// Values with which every term of an update counts.
+template <class Policy>
+Policy lively() {
+  Policy policy{.lr = 0.05};
+  if constexpr (requires { policy.weight_decay; }) policy.weight_decay = 0.1;
+  if constexpr (requires { policy.otherwise; }) policy.otherwise.lr = 0.05;
+  if constexpr (std::is_same_v<Policy, SGD>) policy.momentum = 0.9;
+  if constexpr (std::is_same_v<Policy, Adagrad>) policy.lr_decay = 0.01;
+  if constexpr (std::is_same_v<Policy, AdamW8bit>) policy.block_size = 16, policy.min_8bit_size = 8;
+  return policy;
+}
+
+/// The gradient of parameter `i` in step `s`: that of a matrix, for SparseAdam, in some rows only.
+template <class Policy>
+at::Tensor gradient_of(const at::Tensor& p, std::size_t i, int s) {
+  at::Tensor gradient = pull(p, i, s);
+  if (!std::is_same_v<Policy, SparseAdam> || p.dim() != 2) return gradient;
+  gradient.select(0, s % p.size(0)).zero_();
+  return gradient.to_sparse(1).coalesce();
+}
+
+template <class Policy>
+struct Opened : Mechanism<Policy> {
+  using Mechanism<Policy>::Mechanism;
+  void as_elsewhere() {
+    if constexpr (requires { this->as_elsewhere_; }) this->as_elsewhere_ = true;
+  }
+};
+
+template <class Policy>
+class Alone {
+ public:
+  Shapes model;
+  Masters masters;
+
+  explicit Alone(Policy policy, at::ScalarType type = at::kFloat, bool mixed = false)
+      : model(type, mixed), mechanism_(policy) {
+    for (auto& item : model->named_parameters()) {
+      masters.names.push_back(item.key());
+      masters.values.push_back(item.value());
+    }
+    mechanism_.begin(masters);
+  }
+  /// The way of devices whose numbers the host may not read, on the CPU.
+  void as_elsewhere() { mechanism_.as_elsewhere(); }
+  /// One update; a parameter with an undefined gradient sits out.
+  void step(const Tensors& gradients, const at::Tensor& divisor = {},
+            const at::Tensor& found_inf = {}, double factor = 1) {
+    StepGradients given;
+    given.divisor = divisor, given.found_inf = found_inf;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (!gradients[i].defined()) continue;
+      given.which.push_back(i), given.values.push_back(gradients[i].clone());
+    }
+    mechanism_.prepare(masters, given, [&](double lr) { return lr * factor; });
+    mechanism_.update(masters, given);
+  }
+  /// The gradients of step `s` where `plan` has one, times `scale`.
+  Tensors gradients(int s, const Plan& plan = always, double scale = 1) const {
+    Tensors all;
+    for (std::size_t i = 0; i < masters.values.size(); ++i)
+      all.push_back(plan(i, s) ? gradient_of<Policy>(masters.values[i], i, s) * scale
+                               : at::Tensor());
+    return all;
+  }
+  void run(int from, int to, const Plan& plan = always) {
+    for (int s = from; s < to; ++s) step(gradients(s, plan));
+  }
+  /// Parameters, and all that the optimizer keeps.
+  StateDict state() {
+    StateDict dict;
+    exchange(dict, Archive::Mode::Save);
+    return dict;
+  }
+  void restore(StateDict dict) { exchange(dict, Archive::Mode::Load); }
+  Policy& values() { return mechanism_.values; }
+
+ private:
+  void exchange(StateDict& dict, Archive::Mode mode) {
+    Archive archive(dict, mode);
+    archive.under("model");
+    for (std::size_t i = 0; i < masters.values.size(); ++i)
+      archive.tensor(masters.names[i], masters.values[i]);
+    archive.under("optimizer");
+    mechanism_.state(archive, masters);
+  }
+
+  Opened<Policy> mechanism_;
+};
+
+/// Everyone in the first step but one, then each in some steps only.
+inline bool in_turn(std::size_t i, int s) {
+  return s == 0 ? i != 2 : i == 0 || s % (static_cast<int>(i) + 1) == 1;
+}
+
+}  // namespace laws

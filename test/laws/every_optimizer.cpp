@@ -1,0 +1,148 @@
+// What every optimizer must do, on each of them: one body a law.
+
+#include "test.hpp"
+
+#include "alone.hpp"
+
+namespace laws::every_optimizer {
+
+at::Tensor one_number(double value) { return at::full({}, value, at::kFloat); }
+
+/// Gradients that would spoil all they touch.
+Tensors poisoned(Tensors gradients) {
+  for (at::Tensor& g : gradients) {
+    at::Tensor numbers = numbers_of(g);
+    numbers.fill_(numbers.dim() % 2 ? NAN : INFINITY);
+  }
+  return gradients;
+}
+
+/// How far the way of devices may be from that of the CPU after ten steps: operators round
+/// otherwise than one loop, and now and then an 8-bit moment rounds to its neighbour.
+template <class Policy>
+constexpr double near = std::is_same_v<Policy, AdamW8bit> ? 5e-3 : 2e-6;
+
+TEST_CASE("an optimizer that is restored midway goes on to the bit") {
+  Optimizers::each([]<class Policy>(const std::string& name) {
+    CAPTURE(name);
+    for (bool elsewhere : {false, true}) {
+      Alone<Policy> whole(lively<Policy>()), other(lively<Policy>());
+      if (elsewhere) whole.as_elsewhere(), other.as_elsewhere();
+      whole.run(0, 7, in_turn);
+      StateDict midway = whole.state();
+      other.values().lr = 7;
+      other.run(20, 23);  // to be forgotten
+      other.restore(midway);
+      CHECK(same_state(other.state(), midway));
+      CHECK(other.values().lr == whole.values().lr);
+      whole.run(7, 15, in_turn), other.run(7, 15, in_turn);
+      CHECK(same_state(other.state(), whole.state()));
+      CHECK_FALSE(same_state(midway, whole.state()));
+    }
+  });
+}
+
+TEST_CASE("a rejected step changes no bit of a parameter, a moment or a count") {
+  Optimizers::each([]<class Policy>(const std::string& name) {
+    CAPTURE(name);
+    for (bool elsewhere : {false, true}) {
+      CAPTURE(elsewhere);
+      Alone<Policy> plain(lively<Policy>()), tried(lively<Policy>());
+      if (elsewhere) plain.as_elsewhere(), tried.as_elsewhere();
+      for (int s = 0; s < 6; ++s) {
+        if (s != 3) {  // before the first step, too
+          auto before = tried.state();
+          tried.step(poisoned(tried.gradients(s)), one_number(2), one_number(1));
+          if (s != 0) CHECK(same_state(tried.state(), before));
+        }
+        plain.step(plain.gradients(s), {}, one_number(0));
+        tried.step(tried.gradients(s), {}, one_number(0));
+        CHECK(same_state(plain.state(), tried.state()));
+      }
+    }
+  });
+}
+
+TEST_CASE("a divisor is a division of all gradients") {
+  Optimizers::each([]<class Policy>(const std::string& name) {
+    CAPTURE(name);
+    for (bool elsewhere : {false, true}) {
+      Alone<Policy> plain(lively<Policy>()), divided(lively<Policy>());
+      if (elsewhere) plain.as_elsewhere(), divided.as_elsewhere();
+      for (int s = 0; s < 5; ++s) {
+        plain.step(plain.gradients(s));
+        divided.step(divided.gradients(s, always, 1 << s), one_number(1 << s));
+      }
+      CHECK(same_state(plain.state(), divided.state()));  // powers of two, so to the bit
+      divided.step(divided.gradients(5, always, 3.7), one_number(3.7));
+      plain.step(plain.gradients(5));
+      CHECK(test::worst_relative(plain.masters.values, divided.masters.values) < near<Policy>);
+    }
+  });
+}
+
+TEST_CASE("operators of any device update as the CPU's own loops do") {
+  Optimizers::each([]<class Policy>(const std::string& name) {
+    CAPTURE(name);
+    for (auto type : {at::kFloat, at::kDouble}) {
+      Alone<Policy> here(lively<Policy>(), type), there(lively<Policy>(), type);
+      there.as_elsewhere();
+      here.run(0, 10, in_turn), there.run(0, 10, in_turn);
+      CHECK(test::worst_relative(there.masters.values, here.masters.values) < near<Policy>);
+    }
+  });
+}
+
+TEST_CASE("a parameter without a gradient sits out, and one with a zero gradient does not") {
+  Optimizers::each([]<class Policy>(const std::string& name) {
+    CAPTURE(name);
+    Alone<Policy> out(lively<Policy>()), zero(lively<Policy>());
+    out.run(0, 3), zero.run(0, 3);
+    StateDict before = out.state();
+    out.run(3, 4, [](std::size_t i, int) { return i != 0; });
+    auto gradients = zero.gradients(3);
+    gradients[0].zero_();
+    zero.step(gradients);
+    StateDict after = out.state();
+    for (const auto& [key, tensor] : before) {
+      CAPTURE(key);
+      if (test::contains(key, "conv_weight")) CHECK(test::same_bits(tensor, after[key]));
+      else if (test::contains(key, ".step")) CHECK_FALSE(test::same_bits(tensor, after[key]));
+    }
+    CHECK_FALSE(test::same_bits(zero.state()["model.conv_weight"], before["model.conv_weight"]));
+    CHECK(test::same_bits(zero.state()["model.linear_bias"], after["model.linear_bias"]));
+  });
+}
+
+TEST_CASE("half precision parameters are updated, and gradients of any strides taken") {
+  Optimizers::each([]<class Policy>(const std::string& name) {
+    CAPTURE(name);
+    Alone<Policy> whole(lively<Policy>()), half(lively<Policy>(), at::kBFloat16);
+    for (std::size_t i = 0; i < half.masters.values.size(); ++i)
+      whole.masters.values[i].variable_data().copy_(half.masters.values[i]);
+    for (int s = 0; s < 4; ++s) {
+      auto gradients = half.gradients(s);
+      gradients[0] = gradients[0].transpose(0, 1).contiguous().transpose(0, 1);
+      half.step(gradients);
+      for (at::Tensor& g : gradients) g = g.to(at::kFloat);
+      whole.step(gradients);
+    }
+    CHECK(test::worst_relative(half.masters.values, whole.masters.values) < 3e-2);
+  });
+}
+
+TEST_CASE("a state of another type is refused, and so is a parameter that changed") {
+  Optimizers::each([]<class Policy>(const std::string& name) {
+    CAPTURE(name);
+    Alone<Policy> other(lively<Policy>(), at::kDouble), alone(lively<Policy>());
+    other.run(0, 2), alone.run(0, 2);
+    CHECK_THROWS_AS(alone.restore(other.state()), BadState);
+    auto gradients = alone.gradients(3);
+    alone.masters.values[1].set_data(at::zeros({9, 9}));
+    gradients[1] = at::ones({9, 9});
+    if constexpr (!std::is_same_v<Policy, SparseAdam>)
+      CHECK_THROWS_AS(alone.step(gradients), BadModel);
+  });
+}
+
+}  // namespace laws::every_optimizer

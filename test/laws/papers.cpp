@@ -1,0 +1,126 @@
+// What the optimizers compute equals their papers' loops in double precision.
+
+#include "test.hpp"
+
+#include "papers.hpp"
+
+namespace laws::papers {
+
+using Alike = Choices<AdamW, Adagrad, Adafactor, Lion, Muon, SparseAdam>;
+
+/// Matrix products in BFloat16 tell an orthogonal matrix to two digits or three.
+template <class Policy>
+constexpr double bound = std::is_same_v<Policy, Muon> ? 3e-2 : 1e-12;
+
+template <class Policy>
+bool maximizes(const Policy& policy) {
+  if constexpr (requires { policy.maximize; }) return policy.maximize;
+  else return false;
+}
+
+/// The learning rate and weight decay of a parameter: of its group, or of the word.
+template <class Values>
+void numbers(const Values& v, const std::string& name, double factor, Paper& x) {
+  x.lr = v.lr * factor;
+  if constexpr (requires { v.weight_decay; }) x.weight_decay = v.weight_decay;
+  for (const Group& group : v.groups) {
+    if (!group.match(name, x.p)) continue;
+    x.lr = group.lr.value_or(v.lr) * factor;
+    return void(x.weight_decay = group.weight_decay.value_or(x.weight_decay));
+  }
+}
+
+/// Side by side with the papers' loop; `factor(s)` is what a schedule makes of step `s`.
+template <class Policy, class Factor>
+void equals_its_paper(const Policy& policy, const Plan& plan, Factor&& factor) {
+  Alone<Policy> alone(policy, at::kDouble);
+  std::vector<Paper> papers;
+  for (const auto& p : alone.masters.values) papers.push_back({p.detach().clone(), {}});
+  for (int s = 0; s < 25; ++s) {
+    CAPTURE(s);
+    auto gradients = alone.gradients(s, plan);
+    for (std::size_t i = 0; i < papers.size(); ++i) {
+      if (!gradients[i].defined()) continue;
+      Paper& x = papers[i];
+      ++x.t;
+      numbers(policy, alone.masters.names[i], factor(s), x);
+      bool other = std::is_same_v<Policy, SparseAdam> ? !gradients[i].is_sparse() : x.p.dim() != 2;
+      if constexpr (requires { policy.otherwise; })
+        if (other) numbers(policy.otherwise, alone.masters.names[i], factor(s), x);
+      update(policy, x, maximizes(policy) ? -gradients[i] : gradients[i]);
+    }
+    alone.step(gradients, {}, {}, factor(s));
+    for (std::size_t i = 0; i < papers.size(); ++i) {
+      CAPTURE(i);
+      double apart = test::worst_relative({alone.masters.values[i]}, {papers[i].p});
+      CHECK(apart <= (papers[i].p.dim() == 2 ? bound<Policy> : 1e-12));
+    }
+  }
+}
+
+template <class Policy>
+void each_way(const Policy& policy) {
+  auto constant = [](int) { return 1.0; };
+  auto falling = [](int s) { return 1 - s / 30.0; };
+  equals_its_paper(policy, always, constant);
+  equals_its_paper(policy, in_turn, constant);
+  equals_its_paper(policy, in_turn, falling);
+}
+
+TEST_CASE("optimizers equal their papers, sat out steps and schedules included") {
+  Alike::each([]<class Policy>(const std::string& name) {
+    CAPTURE(name);
+    each_way(Policy{});
+    each_way(lively<Policy>());
+  });
+}
+
+TEST_CASE("optimizers equal their papers with groups, whose every lr a schedule moves") {
+  Alike::each([]<class Policy>(const std::string& name) {
+    CAPTURE(name);
+    Policy policy = lively<Policy>();
+    policy.groups = {{.match = named("linear_w*", "nothing"), .lr = 0.2}};
+    if constexpr (requires { policy.otherwise; })
+      policy.otherwise.groups = {{.match = named("conv_*"), .lr = 0.2, .weight_decay = 0.3}};
+    else if constexpr (requires { policy.weight_decay; }) policy.groups.push_back(no_decay());
+    each_way(policy);
+  });
+}
+
+TEST_CASE("optimizers equal their papers upwards, and with every other field") {
+  each_way(Lion{.lr = 0.01, .betas = {0.8, 0.95}, .weight_decay = 0.3, .maximize = true});
+  each_way(Adagrad{.lr = 0.1, .initial_accumulator_value = 0.3, .eps = 0.1, .maximize = true});
+  each_way(Adafactor{.lr = 0.3,
+                     .beta2_decay = -0.5,
+                     .eps = {0.1, 0.2},
+                     .d = 1.5,
+                     .weight_decay = 0.1,
+                     .maximize = true});
+  each_way(Muon{.lr = 0.01,
+                .momentum = 0.8,
+                .nesterov = false,
+                .ns_steps = 3,
+                .adjust_lr_fn = AdjustLR::MatchRMSAdamW});
+  each_way(SparseAdam{.lr = 0.05, .betas = {0.8, 0.95}, .eps = 1e-2});
+}
+
+TEST_CASE("a rule of Muon keeps matrices from it, and cannot give it others") {
+  auto moments = [](const Muon& policy) {
+    Alone<Muon> alone(policy);
+    alone.run(0, 2);
+    std::size_t count = 0;
+    for (const auto& [name, tensor] : alone.state())
+      count += test::contains(name, "momentum_buffer");
+    return count;
+  };
+  CHECK(moments({}) == 1);
+  CHECK(moments({.match = matrices_but(named("linear_*"))}) == 0);
+  auto all = [](const std::string&, const at::Tensor&) { return true; };
+  auto text = test::message_of<BadValue>([&] { moments({.match = all}); });
+  CHECK(test::contains(text, "Muon updates matrices"));
+  CHECK(test::contains(text, "`conv_weight`"));
+  Muon lost{.groups = {{.match = named("linear_bias"), .lr = 1.0}}};
+  CHECK(test::contains(test::message_of<BadValue>([&] { moments(lost); }), "group 0 matches no"));
+}
+
+}  // namespace laws::papers

@@ -1,0 +1,156 @@
+"""What Python does for each word of a recipe, as a PyTorch user would write it."""
+
+import math
+
+import nets
+import precisions
+import torch
+from torch.optim import lr_scheduler, swa_utils
+
+# TF32 is about matrix products on a GPU; Observe only looks.
+NUMBERS = {f"Precision<{name}>": None for name in ("FP32", "TF32")} | {
+    "Precision<BF16>": torch.bfloat16,
+    "Precision<FP16>": torch.float16,
+    **dict.fromkeys(precisions.WORKING, torch.bfloat16),
+}
+FUSED = ("AdamW", "Adam", "SGD", "Adagrad")
+OPTIMIZERS = {
+    name: getattr(torch.optim, name) for name in (*FUSED, "Adafactor", "Muon", "SparseAdam")
+}
+
+
+def warmup_stable_decay(optimizer, stable_steps, decay_steps, decay, eta_min):
+    """After the warm-up, as in the papers; PyTorch has no such schedule."""
+    forms = {
+        "linear": lambda u: 1 - u,
+        "1-sqrt": lambda u: 1 - math.sqrt(u),
+        "cosine": lambda u: (1 + math.cos(math.pi * u)) / 2,
+    }
+    (base,) = (group["initial_lr"] for group in optimizer.param_groups)
+
+    def factor(step):
+        u = min(max(0, step - stable_steps) / decay_steps, 1)
+        return (eta_min + (base - eta_min) * forms[decay](u)) / base
+
+    return lr_scheduler.LambdaLR(optimizer, factor)
+
+
+def lambda_of_values(optimizer, lr_lambda):
+    return lr_scheduler.LambdaLR(optimizer, lambda step: lr_lambda[step])
+
+
+SCHEDULES = {
+    name: getattr(lr_scheduler, name)
+    for name in ("ConstantLR", "LinearLR", "CosineAnnealingLR", "StepLR", "ReduceLROnPlateau")
+} | {"WarmupStableDecayLR": warmup_stable_decay, "LambdaLR": lambda_of_values}
+OBJECTIVES = {
+    "CrossEntropyLoss": nets.CrossEntropy,
+    "MSELoss": nets.SquaredError,
+    "BCEWithLogitsLoss": nets.BinaryCrossEntropy,
+    "KLDivLoss": nets.Divergence,
+}
+# Which units are computed again changes no bit, so Python does it with each.
+CHECKPOINTS = {
+    f"Checkpoint<{choice}>": nets.checkpointed
+    for choice in ("Full", "Every<2>", "Segments<>", "Only<Block>")
+} | {"Checkpoint<Selective>": nets.selective}
+NOTHING_TO_DO = ("Observe<Memory>",)
+OURS_ALONE = {  # fields that PyTorch's class of the same name lacks
+    "Precision<FP16>": ("min_scale", "max_skips"),
+    "CrossEntropyLoss": ("outputs", "weight"),
+    "MSELoss": ("outputs",),
+    "BCEWithLogitsLoss": ("outputs",),
+    "KLDivLoss": ("outputs",),
+    "ReduceLROnPlateau": ("metric",),
+}
+
+
+def one_of(words, table, otherwise=None):
+    """Takes the word of an axis out of a recipe: what `table` has for it, and its fields."""
+    name = next((word for word in words if word in table), None)
+    fields = words.pop(name, {})
+    for field in OURS_ALONE.get(name, ()):
+        fields.pop(field)
+    return table.get(name, otherwise), fields
+
+
+def working_of(words, model):
+    name = next((word for word in words if word in precisions.WORKING), None)
+    kind = precisions.WORKING.get(name, precisions.Itself)
+    working = kind(model, words.get(name))
+    words.get(name, {}).clear()
+    return working
+
+
+MINE = {
+    "Muon": lambda model: [p for p in model.parameters() if p.ndim == 2],
+    "SparseAdam": lambda model: [m.weight for m in model.modules() if getattr(m, "sparse", False)],
+}
+
+
+class Both(torch.optim.Optimizer):
+    """The two that PyTorch needs where one optimizer does not take all parameters."""
+
+    def __init__(self, *parts):
+        self.parts = parts
+        super().__init__([group for part in parts for group in part.param_groups], {})
+
+    def step(self):
+        for part in self.parts:
+            part.step()
+
+
+def optimizer_of(words, model, parameters):
+    kind, fields = one_of(words, OPTIMIZERS, torch.optim.AdamW)
+    if groups := fields.pop("groups", None):  # of no word that has an `otherwise`
+        flat = {"params": [p for p in parameters if p.ndim <= 1], **groups[0]}
+        parameters = [{"params": [p for p in parameters if p.ndim > 1]}, flat]
+    if kind.__name__ in FUSED:
+        fields["fused"] = True
+    if "otherwise" not in fields:
+        return kind(parameters, **fields)
+    rest, _ = fields.pop("otherwise"), fields.pop("match", None)
+    mine = MINE[kind.__name__](model)
+    others = [p for p in parameters if all(p is not q for q in mine)]
+    rest.pop("groups")
+    return Both(kind(mine, **fields), torch.optim.AdamW(others, **rest, fused=True))
+
+
+def freeze(words, model):
+    """Blocks, or the first layer."""
+    frozen = []
+    if words.pop("Freeze<parity::Block>", words.pop("Freeze<Block>", None)) is not None:
+        frozen = [p for m in model.modules() if isinstance(m, nets.Block) for p in m.parameters()]
+    if words.pop("Freeze<>", None) is not None:
+        frozen = [p for name, p in model.named_parameters() if name.startswith("0.")]
+    for p in frozen:
+        p.requires_grad_(False)
+
+
+def average_of(words, model):
+    """An average of weights, as AveragedModel keeps it; None where the recipe has none."""
+    fields = words.pop("EMA", None)
+    if fields is None:
+        return None
+    average = swa_utils.get_ema_multi_avg_fn(fields["decay"])
+    return swa_utils.AveragedModel(
+        model, multi_avg_fn=average, use_buffers=fields["use_buffers"]
+    )
+
+
+def copy_counters(averaged, model):
+    for mine, theirs in zip(averaged.module.buffers(), model.buffers(), strict=True):
+        if not mine.is_floating_point():
+            mine.copy_(theirs)
+
+
+def schedule_of(words, optimizer):
+    kind, fields = one_of(words, SCHEDULES, lr_scheduler.ConstantLR)
+    warmup = fields.pop("warmup_steps", 0)
+    if kind is lr_scheduler.ConstantLR:
+        fields.setdefault("factor", 1)
+    if warmup == 0:
+        return kind(optimizer, **fields)
+    rise = lr_scheduler.LinearLR(optimizer, start_factor=1 / warmup, total_iters=warmup - 1)
+    after = kind(optimizer, **fields)
+    return lr_scheduler.SequentialLR(optimizer, [rise, after], milestones=[warmup])
