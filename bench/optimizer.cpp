@@ -21,7 +21,7 @@ struct Weights {
   Weights() {
     torch::manual_seed(1);
     for (int layer = 0; layer < 4; ++layer)
-      for (at::IntArrayRef sizes : std::initializer_list<at::IntArrayRef>{
+      for (const auto& sizes : std::vector<std::vector<std::int64_t>>{
                {768, 256}, {768}, {256, 256}, {256}, {1024, 256}, {1024}, {256, 1024}, {256}}) {
         masters.names.push_back("p" + std::to_string(masters.values.size()));
         masters.values.push_back(at::randn(sizes).mul_(0.02).requires_grad_());

@@ -84,8 +84,7 @@ class BlockwisePass {
   void write(const DynamicMap& map, std::size_t slot, std::int64_t i, std::int64_t n,
              const float* from) const noexcept {
     auto* codes = memory<std::uint8_t>(one_.state(slot)) + i * block_;
-    float largest = 0;
-    for (std::int64_t k = 0; k < n; ++k) largest = std::max(largest, std::abs(from[k]));
+    const float largest = largest_of(from, n);
     memory<float>(one_.state(slot + 2))[i] = largest;
     const float inverse = largest > least ? 1 / largest : 0;
     if (slot == 0)
@@ -94,16 +93,44 @@ class BlockwisePass {
       for (std::int64_t k = 0; k < n; ++k)
         codes[k] = std::max<std::uint8_t>(map.code(from[k] * inverse), from[k] > 0);
   }
+  /// Eight at a time, since each maximum would wait for the one before it.
+  static float largest_of(const float* from, std::int64_t n) noexcept {
+    std::array<float, 8> lanes{};
+    std::int64_t k = 0;
+    for (; k + 8 <= n; k += 8)
+      for (std::size_t lane = 0; lane < 8; ++lane) {
+        const float x = std::abs(from[k + static_cast<std::int64_t>(lane)]);
+        lanes[lane] = lanes[lane] < x ? x : lanes[lane];
+      }
+    for (; k < n; ++k) lanes[0] = std::max(lanes[0], std::abs(from[k]));
+    return *std::max_element(lanes.begin(), lanes.end());
+  }
   void step(std::int64_t begin, std::int64_t n, float* first, float* second) const noexcept {
     T* p = memory<T>(one_.parameter()) + begin;
     const T* g = memory<T>(one_.undivided()) + begin;
+    in_tiles(0, n, [&](std::int64_t i, auto count) {
+      alignas(64) float roots[64];
+      moments(g + i, first + i, second + i, count);
+      for (std::int64_t k = 0; k < count; ++k) roots[k] = std::sqrt(second[i + k]);
+      move(p + i, first + i, roots, count);
+    });
+  }
+  void moments(const T* __restrict g, float* __restrict first, float* __restrict second,
+               auto n) const noexcept {
+    const float b0 = betas_[0], r0 = rest_[0], b1 = betas_[1], r1 = rest_[1], divisor = divisor_;
     for (std::int64_t k = 0; k < n; ++k) {
-      const float gradient = static_cast<float>(g[k]) / divisor_;
-      first[k] = betas_[0] * first[k] + rest_[0] * gradient;
-      second[k] = betas_[1] * second[k] + rest_[1] * gradient * gradient;
-      p[k] = static_cast<T>(keep_ * static_cast<Real>(p[k]) -
-                            size_ * first[k] / (std::sqrt(second[k]) * root_ + eps_));
+      const float gradient = static_cast<float>(g[k]) / divisor;
+      first[k] = b0 * first[k] + r0 * gradient;
+      second[k] = b1 * second[k] + r1 * gradient * gradient;
     }
+  }
+  void move(T* __restrict p, const float* __restrict first, const float* __restrict roots,
+            auto n) const noexcept {
+    const Real keep = keep_;
+    const float size = size_, root = root_, eps = eps_;
+    for (std::int64_t k = 0; k < n; ++k)
+      p[k] = static_cast<T>(keep * static_cast<Real>(p[k]) -
+                            size * first[k] / (roots[k] * root + eps));
   }
 
  public:

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <bit>
 #include <ikebana/optimizer/each.hpp>
 #include <ikebana/optimizer/parallel.hpp>
 
@@ -19,22 +20,45 @@ struct Lion {
 
 namespace detail {
 
+/// size, with the sign of x; 0 where x is 0. By bits: a compiler may not make vectors of what
+/// compares numbers, and the sign of a gradient is what a processor cannot foretell.
+template <class Real>
+Real with_sign_of(Real x, Real size) {
+  using Bits = std::conditional_t<sizeof(Real) == 8, std::uint64_t, std::uint32_t>;
+  constexpr Bits top = Bits{1} << (8 * sizeof(Real) - 1);
+  const auto bits = std::bit_cast<Bits>(x);
+  const Bits magnitude = (bits & ~top) != 0 ? std::bit_cast<Bits>(size) : 0;
+  return std::bit_cast<Real>(magnitude | (bits & top));
+}
+
+/// A step, in the numbers it is computed in.
+template <class Real>
+struct LionStep {
+  Real rate, keep, first, second, divisor;
+
+  template <class T>
+  void operator()(T* __restrict p, T* __restrict m, const T* __restrict g, auto n) const noexcept {
+    const Real size = rate, kept = keep, b1 = first, b2 = second, d = divisor;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const Real gradient = static_cast<Real>(g[i]) / d, moment = static_cast<Real>(m[i]);
+      const Real mixed = b1 * moment + (1 - b1) * gradient;
+      p[i] = static_cast<T>(kept * static_cast<Real>(p[i]) - with_sign_of(mixed, size));
+      m[i] = static_cast<T>(b2 * moment + (1 - b2) * gradient);
+    }
+  }
+};
+
 /// One parameter, in a pass over its memory.
 template <class T>
 void lion_in_a_pass(const One& one, const Lion& v) noexcept {
-  using Real = wide_t<T>;
+  auto real = [](double x) { return static_cast<wide_t<T>>(x); };
+  const LionStep<wide_t<T>> step{real(one.lr()), real(1 - one.lr() * one.weight_decay()),
+                                 real(v.betas[0]), real(v.betas[1]),
+                                 real(v.maximize ? -one.divisor() : one.divisor())};
   T *p = memory<T>(one.parameter()), *m = memory<T>(one.state(0));
   const T* g = memory<T>(one.undivided());
-  const Real first = v.betas[0], second = v.betas[1];
-  const Real divisor = v.maximize ? -one.divisor() : one.divisor();
-  const Real rate = one.lr(), keep = 1 - one.lr() * one.weight_decay();
-  in_parallel(one.parameter().numel(), 1 << 15, [=](std::int64_t i, std::int64_t end) {
-    for (; i < end; ++i) {
-      Real gradient = g[i] / divisor, moment = m[i];
-      Real mixed = first * moment + (1 - first) * gradient;
-      p[i] = keep * p[i] - rate * ((mixed > 0) - (mixed < 0));
-      m[i] = second * moment + (1 - second) * gradient;
-    }
+  in_parallel(one.parameter().numel(), 1 << 15, [=](std::int64_t begin, std::int64_t end) {
+    in_tiles(begin, end, [=](std::int64_t i, auto n) { step(p + i, m + i, g + i, n); });
   });
 }
 

@@ -28,6 +28,15 @@ void in_parallel(std::int64_t n, std::int64_t grain, const F& f) noexcept {
       1);
 }
 
+/// Calls `f(begin, count)` over [begin, end), `count` a constant but for the rest: what compilers
+/// need to make vectors of a loop without being told to.
+template <class F>
+void in_tiles(std::int64_t begin, std::int64_t end, const F& f) noexcept {
+  constexpr std::integral_constant<std::int64_t, 64> tile;
+  for (; end - begin >= tile; begin += tile) f(begin, tile);
+  if (begin < end) f(begin, end - begin);
+}
+
 /// What a formula computes in for numbers of type T.
 template <class T>
 using wide_t = std::conditional_t<std::is_same_v<T, double>, double, float>;
