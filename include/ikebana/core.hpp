@@ -80,7 +80,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       gradients.which.push_back(i);
       gradients.values.push_back(gradient.is_sparse() ? gradient.coalesce() : gradient);
     }
-    if (gradients.which.empty())
+    if (gradients.which.empty() && !mechanisms.optimizer.has_updated())
       throw BadModel(
           "loss: no parameter that is trained got a gradient from it. Compute it from the model's "
           "output.");

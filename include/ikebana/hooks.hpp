@@ -36,6 +36,7 @@ struct Masters {
   std::vector<std::string> names;
   Tensors values;                ///< leaves; the optimizer updates them in place
   Rounding* rounding = nullptr;  ///< null: updates are computed and written in the masters' type
+  std::size_t first = 0;         ///< where the first of these stands among the trainer's masters
 };
 
 /// The hooks of a step. Up to `prepare` a hook may throw: the step is then undone. From `update` on
@@ -109,6 +110,11 @@ struct Hooks {
 
   /// Precision: how is an update written? Asked once, after `attach`.
   Rounding* rounding() { return nullptr; }
+
+  // 7. Optimizer: gradients are about to arrive. Does it update as they do?
+  template <class Rate>
+  void before_backward(const LossValue&, std::size_t /*microbatches*/, const Rate&) {}
+  bool has_updated() const { return false; }
 
   // 7, 9, 10. Precision and clip.
   at::Tensor scale(const at::Tensor& seed) { return seed; }  // what backward starts with

@@ -17,6 +17,7 @@ Report step(Core& core, const Batch& batch) {
     auto microbatches = detail::cut(m.accumulate, here);                                // 1
     Totals totals(m.objective, core.model, microbatches, m.shard, core.attempts == 0);  // 2
     detail::Outputs outputs;
+    auto rate = [&](double base) { return m.schedule.rate(base, core.attempts); };
     Run run(core, /*evaluating=*/false);
 
     for (const auto& microbatch : microbatches) {
@@ -31,7 +32,10 @@ Report step(Core& core, const Batch& batch) {
         outputs.add(loss);
         totals.add(loss, core.roots);  // 6
       });
-      m.observe.around_phase(Phase::Backward, [&] { core.backward(); });  // 7, 8
+      m.observe.around_phase(Phase::Backward, [&] {
+        m.optimizer.before_backward(totals.value(), core.microbatches, rate);
+        core.backward();  // 7, 8
+      });
     }
 
     return m.observe.around_phase(Phase::Optimizer, [&] {
@@ -44,7 +48,6 @@ Report step(Core& core, const Batch& batch) {
       m.precision.accept(gradients, totals.value(), m.shard, core.later);  // 10
       m.clip.accept(gradients, totals.value(), m.shard, core.later);
       transaction.check_first_step();
-      auto rate = [&](double base) { return m.schedule.rate(base, core.attempts); };
       m.each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
       Report report = transaction.report(totals, outputs, rate(m.optimizer.base_lr()));
 

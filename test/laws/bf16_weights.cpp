@@ -157,7 +157,7 @@ TEST_CASE("gradients of BF16 copies are clipped in FP32") {
   CHECK(test::same_bits(clipped({.max_norm = 0.5}), masters));
 }
 
-TEST_CASE("working copies are BF16 in one memory; what keep_fp32 names is not") {
+TEST_CASE("working copies are BF16 in one memory, what keep_fp32 names is not") {
   Language model = language();
   Precision<BF16Weights> values{.keep_fp32 = named("*norm*")};
   Trained trainer(model, values);

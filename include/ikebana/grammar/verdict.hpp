@@ -3,6 +3,7 @@
 // that the first cause hides its consequences.
 #include <ikebana/grammar/compose.hpp>
 #include <ikebana/grammar/refuse.hpp>
+#include <ikebana/grammar/refuse_use.hpp>
 #include <ikebana/grammar/units.hpp>
 
 namespace torch::nn {
@@ -112,6 +113,11 @@ template <std::int64_t N>
 struct choice<Checkpoint<Segments<N>>> {
   using type = CountBelowOne<Checkpoint<Segments<N>>>;
 };
+template <class Inner>
+  requires(!std::is_same_v<axis_of_t<Inner>, axis::optimizer>)
+struct choice<InBackward<Inner>> {
+  using type = NotAnOptimizer<Inner>;
+};
 
 template <class Axis>
 inline constexpr bool is_axis = Axis::many;
@@ -133,13 +139,30 @@ consteval auto word() {
   else return is<NotAPolicy<Word>>{};
 }
 
+/// True for what must see all gradients before the first update.
+template <class Word>
+inline constexpr bool needs_all_gradients = std::is_same_v<axis_of_t<Word>, axis::clip>;
+template <class Axis>
+inline constexpr bool needs_all_gradients<Without<Axis>> = false;
+template <>
+inline constexpr bool needs_all_gradients<Precision<FP16>> = true;
+template <std::int64_t N>
+inline constexpr bool needs_all_gradients<Accumulate<N>> = N != 1;
+template <class Word, class Other>
+struct in_backward : is<Nothing> {};
+template <class O, class Other>
+  requires needs_all_gradients<Other>
+struct in_backward<InBackward<O>, Other> : is<NeedsAllGradients<InBackward<O>, Other>> {};
+
 /// Stage 3: why `Later` cannot stand in a recipe that has `Word`.
 template <class Word, class Later>
 consteval auto pair() {
   using Axis = axis_of_t<Word>;
   if constexpr (std::is_same_v<Word, Later>) return is<SameWordTwice<Word>>{};
-  else if constexpr (!std::is_same_v<Axis, axis_of_t<Later>> || detail::takes_many<Axis>)
-    return is<Nothing>{};
+  else if constexpr (!std::is_same_v<Axis, axis_of_t<Later>>)
+    return is<typename first<typename in_backward<Word, Later>::type,
+                             typename in_backward<Later, Word>::type>::type>{};
+  else if constexpr (detail::takes_many<Axis>) return is<Nothing>{};
   else return is<TwoOnOneAxis<Axis, Word, Later>>{};
 }
 template <class... Words>

@@ -68,6 +68,8 @@ struct Lion;
 struct Muon;
 struct SparseAdam;
 struct AdamW8bit;
+template <class Optimizer>
+struct InBackward;
 
 // schedule: the learning rate of each step
 struct ConstantLR;
@@ -209,6 +211,7 @@ template <> struct declared_axis<Lion> { using type = axis::optimizer; };
 template <> struct declared_axis<Muon> { using type = axis::optimizer; };
 template <> struct declared_axis<SparseAdam> { using type = axis::optimizer; };
 template <> struct declared_axis<AdamW8bit> { using type = axis::optimizer; };
+template <class O> struct declared_axis<InBackward<O>> { using type = axis::optimizer; };
 template <> struct declared_axis<ConstantLR> { using type = axis::schedule; };
 template <> struct declared_axis<LinearLR> { using type = axis::schedule; };
 template <> struct declared_axis<CosineAnnealingLR> { using type = axis::schedule; };

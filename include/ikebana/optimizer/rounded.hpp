@@ -11,7 +11,7 @@ namespace ikebana::detail {
 class Rounded {
  public:
   void begin(const Masters& masters) {
-    rounding_ = masters.rounding;
+    rounding_ = masters.rounding, first_ = masters.first;
     for (const auto& p : masters.values)
       if (applies(p)) largest_ = std::max(largest_, p.numel());
   }
@@ -40,7 +40,8 @@ class Rounded {
       one.parameters[0].copy_(p);
       if (!gradient.is_sparse()) one.gradients[0].copy_(gradient);
       call(one);
-      rounding_->write(in_memory_order(p), value_.narrow(0, 0, p.numel()), bucket.which[j]);
+      rounding_->write(in_memory_order(p), value_.narrow(0, 0, p.numel()),
+                       first_ + bucket.which[j]);
     }
   }
 
@@ -75,6 +76,7 @@ class Rounded {
   }
 
   Rounding* rounding_ = nullptr;
+  std::size_t first_ = 0;     // Masters::first
   std::int64_t largest_ = 0;  // elements of a rounded parameter
   at::Tensor value_, gradient_;
 };

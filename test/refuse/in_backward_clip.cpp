@@ -1,0 +1,11 @@
+// `NeedsAllGradients<InBackward<AdamW>, ClipGradNorm>` `as its gradient arrives`
+#include "net.hpp"
+
+int main() {
+#ifdef TWIN
+  Trainer<Net, ClipGradNorm, AdamW> trainer{Net()};
+#else
+  Trainer<Net, ClipGradNorm, InBackward<AdamW>> trainer{Net()};
+#endif
+  trainer.step(Batch{});
+}
