@@ -1,5 +1,5 @@
 // The time of a step in each precision over that in FP32: medians of interleaved rounds, one
-// thread. Writes a Markdown table.
+// thread. FP8 is not among them: a CPU takes far longer for its products. Writes a Markdown table.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -34,10 +34,10 @@ double median(std::vector<double> all) {
 }
 
 void measure(const char* name, const GPTConfig& config, std::int64_t rows, int rounds) {
-  std::vector<Contestant> all = {
-      in<Precision<FP32>>("FP32", config), in<Precision<BF16>>("BF16", config),
-      in<Precision<BF16Weights>>("BF16Weights", config),
-      in<Precision<BF16True>>("BF16True", config), in<Precision<FP8>>("FP8", config)};
+  std::vector<Contestant> all = {in<Precision<FP32>>("FP32", config),
+                                 in<Precision<BF16>>("BF16", config),
+                                 in<Precision<BF16Weights>>("BF16Weights", config),
+                                 in<Precision<BF16True>>("BF16True", config)};
   at::Tensor text = at::randint(256, {rows, config.context + 1});
   Tokens batch{text.slice(1, 0, -1).contiguous(), text.slice(1, 1).contiguous()};
   for (auto& contestant : all) contestant.step(batch);  // state is made

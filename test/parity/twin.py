@@ -7,6 +7,7 @@ does it instead, where Python has another way.
 import contextlib
 
 import llama
+import more_nets
 import nets
 import torch
 import torch.nn.functional as F
@@ -47,7 +48,7 @@ class Twin:
 
     def __init__(self, net, words, weights, same="", rate=1.0):
         ((name, fields),) = net.items()
-        self.model = (vars(nets) | vars(llama))[name](**fields)
+        self.model = (vars(nets) | vars(llama) | vars(more_nets))[name](**fields)
         self.model.load_state_dict(weights)
         self.model.to(words.pop("On", {}).get("device", "cpu"))
         self.same = same

@@ -1,5 +1,6 @@
 """What Python does for each word of a recipe, as a PyTorch user would write it."""
 
+import functools
 import math
 
 import nets
@@ -100,7 +101,29 @@ class Both(torch.optim.Optimizer):
             part.step()
 
 
+class InBackward(Both):
+    """Each parameter has an optimizer of its own, which its gradient's arrival sets off."""
+
+    def __init__(self, parts):
+        super().__init__(*parts)
+        for part in parts:
+            (p,) = part.param_groups[0]["params"]
+            p.register_post_accumulate_grad_hook(functools.partial(self.arrived, part))
+
+    @staticmethod
+    def arrived(part, _):
+        part.step()
+        part.zero_grad()
+
+    def step(self):
+        pass
+
+
 def optimizer_of(words, model, parameters):
+    if fields := words.pop("InBackward<AdamW>", None):
+        own = fields["optimizer"] | {"fused": True}
+        own.pop("groups")
+        return InBackward([torch.optim.AdamW([p], **own) for p in parameters])
     kind, fields = one_of(words, OPTIMIZERS, torch.optim.AdamW)
     if groups := fields.pop("groups", None):  # of no word that has an `otherwise`
         flat = {"params": [p for p in parameters if p.ndim <= 1], **groups[0]}

@@ -19,10 +19,12 @@ class OpenOperatorScopeV1 : public c10::DebugInfoBase {
  public:
   virtual void call(const c10::OperatorHandle& op, torch::jit::Stack& stack) = 0;
 
-  /// A number above those of LibTorch's own kinds.
-  static constexpr auto kind = static_cast<c10::DebugInfoKind>(201);
+  /// The place in LibTorch's list. Newer versions know a place by an address, which two libraries
+  /// do not share; so it is one of LibTorch's own, which only its own tests use, and what is found
+  /// there is looked at before it is believed.
+  static c10::DebugInfoKind kind() { return c10::DebugInfoKind::TEST_INFO; }
   static OpenOperatorScopeV1* innermost() noexcept {
-    return static_cast<OpenOperatorScopeV1*>(c10::ThreadLocalDebugInfo::get(kind));
+    return dynamic_cast<OpenOperatorScopeV1*>(c10::ThreadLocalDebugInfo::get(kind()));
   }
 };
 
@@ -97,7 +99,7 @@ inline bool operators_are_seen() {
     bool yes = false;
     void call(OperatorCall& call) override { yes = true, call.compute(); }
   } seen;
-  c10::DebugInfoGuard scope(OpenOperatorScopeV1::kind, std::make_shared<OpenOperatorScope>(seen));
+  c10::DebugInfoGuard scope(OpenOperatorScopeV1::kind(), std::make_shared<OpenOperatorScope>(seen));
   c10::impl::IncludeDispatchKeyGuard on(operator_key);
   at::empty({0});
   return seen.yes;
@@ -129,7 +131,7 @@ inline bool operator_modes_available() {
 class OperatorScope {
  public:
   explicit OperatorScope(OperatorMode& mode)
-      : scope_(OpenOperatorScopeV1::kind, open(mode)), on_(operator_key) {}
+      : scope_(OpenOperatorScopeV1::kind(), open(mode)), on_(operator_key) {}
   OperatorScope(const OperatorScope&) = delete;
   OperatorScope& operator=(const OperatorScope&) = delete;
 

@@ -9,9 +9,9 @@ namespace ikebana {
 /// in BF16, and weights' gradients in FP32 over FP32 weights. The rest of forward is
 /// Precision<BF16>'s autocast, as are layers of which a size (rows, inputs, outputs) is no multiple
 /// of 16. Activations kept by linear layers take a byte an element. As fast as the hardware's FP8
-/// products; without them, as on most CPUs, slower than BF16. Gradients of gradients through such a
-/// layer are an error. `scaling` is DynamicScaling or DelayedScaling.
-/// Source: Micikevicius et al., arXiv:2209.05433; torch._scaled_mm.
+/// products; without them, as on most CPUs, many times slower than BF16. Gradients of gradients
+/// through such a layer are an error. `scaling` is DynamicScaling or DelayedScaling. Source:
+/// Micikevicius et al., arXiv:2209.05433; torch._scaled_mm.
 template <>
 struct Precision<FP8> {
   std::variant<DynamicScaling, DelayedScaling> scaling = DynamicScaling{};
