@@ -31,12 +31,14 @@ Work<LSTMLanguage> lm() {
 // clang-format off
 std::vector<Row> more_rows() {
   return {
-      row("mlp.in_backward", bits, mlp16, loss, InBackward<AdamW>{adamw}, CosineAnnealingLR{.T_max = 15}),
+      row("mlp.in_backward", bits, mlp16, loss, InBackward<AdamW>{adamw},
+          CosineAnnealingLR{.T_max = 15}),
       row("resnet.sgd", bits, resnet, loss, sgd, CosineAnnealingLR{.T_max = 20}),
       row("resnet.bf16", bits, resnet, loss, adamw, Precision<BF16>{}),
       row("resnet.selective", bits, resnet, loss, adamw, Checkpoint<Selective>{}),
       row("resnet.segments", bits, resnet, loss, sgd, Checkpoint<Segments<>>{}, Accumulate<3>{}),
-      row("resnet.smoothing", bits_with("a sum that is divided"), resnet, smoothing, sgd, EMA{.decay = 0.9}),
+      row("resnet.smoothing", bits_with("a sum that is divided"), resnet, smoothing, sgd,
+          EMA{.decay = 0.9}),
       row("lm.adamw", bits, lm, loss, adamw),
       row("lm.ragged", bits, ragged<lm>, loss, adamw, Checkpoint<Selective>{}),
       row("lm.clip", bits_with("clipping by division"), lm, loss, sgd, clip, Accumulate<5>{}),

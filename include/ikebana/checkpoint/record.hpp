@@ -14,8 +14,8 @@ namespace detail {
 
 class Record : public bridge::OperatorMode {
  public:
-  Record(KeptCalls& kept, const OperatorRule& rule, const Slots& slots)
-      : kept_(kept), rule_(rule), slots_(slots) {}
+  Record(KeptCalls& kept, const OperatorRule& rule, const Slots& saved)
+      : kept_(kept), rule_(rule), slots_(saved) {}
 
   void call(bridge::OperatorCall& call) override {
     if (call.schema().is_mutable()) return write(call);

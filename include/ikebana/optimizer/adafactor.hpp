@@ -115,7 +115,7 @@ at::Tensor means_of(const at::Tensor& p) {
 
 template <>
 struct Mechanism<Adafactor> : detail::EachParameter<Adafactor> {
-  explicit Mechanism(Adafactor v) : EachParameter(std::move(v), slots()) { check_values(); }
+  explicit Mechanism(Adafactor v) : EachParameter(std::move(v), kinds()) { check_values(); }
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -143,7 +143,7 @@ struct Mechanism<Adafactor> : detail::EachParameter<Adafactor> {
   }
 
  private:
-  static std::vector<detail::Slot> slots() {
+  static std::vector<detail::Slot> kinds() {
     auto vector_only = [](const at::Tensor& p) {
       return p.dim() > 1 ? at::Tensor() : at::zeros_like(p);
     };

@@ -15,7 +15,7 @@ class AdamFamily : public Grouped<Policy> {
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    this->prepare_buckets(masters, gradients, rate, slots());
+    this->prepare_buckets(masters, gradients, rate, kinds());
   }
   std::string describe() const {
     const Policy& v = this->values;
@@ -28,7 +28,7 @@ class AdamFamily : public Grouped<Policy> {
   void state(Archive& archive, const Masters& masters) {
     archive.number("lr", this->values.lr);
     archive.number("weight_decay", this->values.weight_decay);
-    this->save(archive, masters, slots());
+    this->save(archive, masters, kinds());
   }
 
  protected:
@@ -43,7 +43,7 @@ class AdamFamily : public Grouped<Policy> {
   }
 
  private:
-  std::size_t slots() const { return this->values.amsgrad ? 3 : 2; }
+  std::size_t kinds() const { return this->values.amsgrad ? 3 : 2; }
   void check_values() const {
     this->check_rate();
     this->check_betas();

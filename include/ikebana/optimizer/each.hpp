@@ -93,8 +93,8 @@ class EachParameter : public Grouped<Policy> {
   /// As `prepare_buckets`; `need(parameter, gradient)`: how many bytes of scratch it takes.
   template <class Rate, class Need, class... Take>
   void prepare_each(const Masters& masters, const StepGradients& gradients, const Rate& rate,
-                    std::size_t slots, const Need& need, const Take&... take) {
-    this->prepare_buckets(masters, gradients, rate, slots, take...);
+                    std::size_t kinds, const Need& need, const Take&... take) {
+    this->prepare_buckets(masters, gradients, rate, kinds, take...);
     this->each_bucket([&](Bucket& b) {
       this->check(is_real(b.parameters[0].scalar_type()),
                   "a parameter's numbers are neither Float, Double, BFloat16 nor Half. Convert it, "

@@ -12,7 +12,7 @@ template <class Policy>
 class Grouped : public Hooks {
  public:
   Policy values;
-  Grouped(Policy v, std::vector<Slot> slots) : values(std::move(v)), slots_(std::move(slots)) {}
+  Grouped(Policy v, std::vector<Slot> kinds) : values(std::move(v)), slots_(std::move(kinds)) {}
 
   double base_lr() const { return values.lr; }
   void begin(const Masters& masters) {
@@ -33,11 +33,11 @@ class Grouped : public Hooks {
   static constexpr bool decays = requires(Policy v) { v.weight_decay; };
 
   /// Sorts masters into buckets where that changed since the last step, makes missing state of the
-  /// first `slots` slots, and takes the gradients: `take(gradient, parameter, name)`.
+  /// first `kinds` kinds, and takes the gradients: `take(gradient, parameter, name)`.
   template <class Rate, class Take>
   void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
-                       std::size_t slots, const Take& take) {
-    grow(masters, slots);
+                       std::size_t kinds, const Take& take) {
+    grow(masters, kinds);
     if (gradients.which != which_) {
       sorted_ = false;
       steps_.count(masters, gradients.which, [&](std::size_t i) { make_state(masters, i); });
@@ -58,8 +58,8 @@ class Grouped : public Hooks {
   }
   template <class Rate>
   void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
-                       std::size_t slots) {
-    prepare_buckets(masters, gradients, rate, slots, conform);
+                       std::size_t kinds) {
+    prepare_buckets(masters, gradients, rate, kinds, conform);
   }
   /// Counts a step in every bucket, then updates: `call(bucket, divisor, found_inf)`. No optimizer
   /// changes a parameter anywhere else: what must happen to each before and after its update, such
@@ -86,13 +86,13 @@ class Grouped : public Hooks {
     for (auto& bucket : buckets_)
       for (auto& gradient : bucket.gradients) gradient.reset();
   }
-  void save(Archive& archive, const Masters& masters, std::size_t slots) {
-    grow(masters, slots);
+  void save(Archive& archive, const Masters& masters, std::size_t kinds) {
+    grow(masters, kinds);
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       const at::Tensor& p = masters.values[i];
       const std::string& name = masters.names[i];
       bool began = archive.optional(name + ".step", steps_[i], StepCounts::zero(p));
-      for (std::size_t k = 0; k < slots; ++k) {
+      for (std::size_t k = 0; k < kinds; ++k) {
         at::Tensor like = slots_[k].make ? slots_[k](rounded_.exact(p)) : rounded_.exact(p);
         if (!like.defined()) continue;
         std::string slot = name + "." + slots_[k].name;
@@ -141,17 +141,17 @@ class Grouped : public Hooks {
       return g < values.groups.size() ? values.groups[g].weight_decay.value_or(values.weight_decay)
                                       : values.weight_decay;
   }
-  /// As many slots of state as the values ask for: at the beginning, and where one was changed.
-  void grow(const Masters& masters, std::size_t slots) {
+  /// As many kinds of state as the values ask for: at the beginning, and where one was changed.
+  void grow(const Masters& masters, std::size_t kinds) {
     check(groups_ == values.groups.size(),
           "groups were added or taken away after the trainer was made. Change the lr and "
           "weight_decay of a group, or make a new trainer.");
-    if (state_.size() >= slots) return;
+    if (state_.size() >= kinds) return;
     sorted_ = false;
     std::fill(fresh_.begin(), fresh_.end(), true);  // nothing was ever in the new slot
     std::size_t before = state_.size(), n = fresh_.size();
-    state_.resize(slots, Tensors(n));
-    for (std::size_t k = before; k < slots; ++k)
+    state_.resize(kinds, Tensors(n));
+    for (std::size_t k = before; k < kinds; ++k)
       for (std::size_t i = 0; i < n; ++i)
         if (steps_[i].defined()) state_[k][i] = slots_[k](rounded_.exact(masters.values[i]));
   }

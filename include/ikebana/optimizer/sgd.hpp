@@ -22,7 +22,7 @@ struct Mechanism<SGD> : detail::Grouped<SGD> {
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    prepare_buckets(masters, gradients, rate, slots());
+    prepare_buckets(masters, gradients, rate, kinds());
   }
   void update(const Masters&, StepGradients& gradients) noexcept {
     update_buckets(gradients, [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
@@ -40,11 +40,11 @@ struct Mechanism<SGD> : detail::Grouped<SGD> {
     archive.number("lr", values.lr);
     archive.number("momentum", values.momentum);
     archive.number("weight_decay", values.weight_decay);
-    save(archive, masters, slots());
+    save(archive, masters, kinds());
   }
 
  private:
-  std::size_t slots() const { return values.momentum == 0 ? 0 : 1; }
+  std::size_t kinds() const { return values.momentum == 0 ? 0 : 1; }
   void check_values() const {
     check_rate();
     check(values.momentum >= 0, "momentum is negative.");
