@@ -26,6 +26,7 @@ struct Mechanism<SGD> : detail::Grouped<SGD> {
   }
   void update(const Masters&, StepGradients& gradients) noexcept {
     update_buckets(gradients, [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
+      if (spoilt_by_fused(b.parameters[0])) return by_operators(b, divisor, found_inf);
       at::_fused_sgd_(b.parameters, b.gradients, values.momentum == 0 ? Tensors{} : b.state[0],
                       b.weight_decay, values.momentum, b.lr, values.dampening, values.nesterov,
                       values.maximize, b.first_step, divisor, found_inf);
@@ -44,6 +45,29 @@ struct Mechanism<SGD> : detail::Grouped<SGD> {
   }
 
  private:
+  /// LibTorch's fused SGD computes half precision wrongly on a CPU (2.11; from 16 numbers on).
+  static bool spoilt_by_fused(const at::Tensor& p) {
+    return p.is_cpu() && at::isReducedFloatingType(p.scalar_type());
+  }
+  void by_operators(const detail::Bucket& b, const std::optional<at::Tensor>& divisor,
+                    const std::optional<at::Tensor>& found_inf) const noexcept {
+    if (found_inf && detail::number(*found_inf) != 0) return;
+    const double lr = b.lr.item<double>();
+    for (std::size_t j = 0; j < b.which.size(); ++j) {
+      const at::Tensor &p = b.parameters[j], &g = b.gradients[j];
+      if (divisor) g.div_(*divisor);
+      if (values.maximize) g.neg_();
+      if (b.weight_decay != 0) g.add_(p, b.weight_decay);
+      if (values.momentum != 0) add_momentum(b.state[0][j], g, b.first_step);
+      p.add_(g, -lr);
+    }
+  }
+  void add_momentum(const at::Tensor& buffer, const at::Tensor& g, bool first) const noexcept {
+    if (first) buffer.copy_(g);
+    else buffer.mul_(values.momentum).add_(g, 1 - values.dampening);
+    if (values.nesterov) g.add_(buffer, values.momentum);
+    else g.copy_(buffer);
+  }
   std::size_t kinds() const { return values.momentum == 0 ? 0 : 1; }
   void check_values() const {
     check_rate();
