@@ -152,6 +152,7 @@ TEST_CASE("segments: where the model computes between two units, a new run begin
       {"nothing", [](auto, auto x) { return x; }},
       {"a function after the second", [](auto i, auto x) { return i == 2 ? at::sin(x) : x; }},
       {"a function after each", [](auto, auto x) { return at::sin(x); }},
+      {"a change in place of a result", [](auto i, auto x) { return i == 2 ? x.mul_(2) : x; }},
       {"random numbers that are not used", [](auto, auto x) { return torch::rand({3}), x; }},
       {"a change in place", [](auto i, auto x) { return i == 2 ? (x * 1).mul_(2) : x; }}};
   for (const auto& [name, step] : all) {

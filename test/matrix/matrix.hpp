@@ -74,7 +74,7 @@ inline const std::vector<Rows>& data() {
 }
 
 // Words whose values do not fit a line.
-inline const WarmupStableDecayLR steady{.stable_steps = 2, .decay_steps = 3, .warmup_steps = 1};
+inline const WarmupStableDecayLR steady{.warmup_steps = 1, .stable_steps = 2, .decay_steps = 3};
 inline const LambdaLR halved{.lr_lambda = [](std::int64_t step) { return step < 3 ? 1 : 0.5; }};
 
 /// All that a training leaves: losses, what evaluation finds, and the whole state.

@@ -55,7 +55,7 @@ inline std::string json(const std::function<double(std::int64_t)>& of_step) {
   for (std::int64_t step = 0; step < 32; ++step) values.push_back(of_step(step));
   return json(values);
 }
-/// A rule does not travel: the twin takes it to mean the first layer.
+/// A rule does not travel: the twin knows what it means where the word stands.
 inline std::string json(const ikebana::ParameterRule&) { return "null"; }
 /// A rule is a function and does not travel: the twin takes it to mean biases and norms.
 inline std::string json(const std::vector<ikebana::Group>& groups) {
@@ -64,9 +64,6 @@ inline std::string json(const std::vector<ikebana::Group>& groups) {
     throw std::runtime_error("parity: of groups only no_decay() travels");
   return "[{\"weight_decay\":" + json(*groups[0].weight_decay) + "}]";
 }
-
-/// A rule, too: the twin takes it to mean parameters of one dimension, and none.
-inline std::string json(const ikebana::KeepFP32&) { return "null"; }
 
 template <class Policy>
 std::string fields_json(const Policy& policy);

@@ -37,7 +37,7 @@ class Averages {
   void resize(std::size_t n) { averages_.resize(n), values_.resize(n); }
   /// From now on the average of `value`, which begins where the value is.
   void add(std::size_t i, const at::Tensor& value) {
-    if (!averages_[i].defined()) averages_[i] = value.detach().clone();
+    if (!averages_[i].defined()) averages_[i] = like(value).copy_(value.detach());
     if (values_[i].is_same(value)) return;
     values_[i] = value;
     is_sorted_ = false;
@@ -52,31 +52,55 @@ class Averages {
     if (!flags.on_host) return update_there();
     if (flags.none) return;
     for (std::size_t j = 0; j < to_copy_.size(); ++j) to_copy_[j].copy_(from_copy_[j]);
+    for (std::size_t j = 0; j < to_wide_.size(); ++j)
+      to_wide_[j].lerp_(wide_[j].copy_(from_wide_[j]), flags.first ? 1 : flags.share);
     if (to_.empty()) return;
     if (!flags.first) return at::_foreach_lerp_(to_, from_, flags.share);
     for (std::size_t j = 0; j < to_.size(); ++j) to_[j].copy_(from_[j]);
   }
   /// Averages into the values and values into the averages, element by element: aliases of both
-  /// follow. A second call undoes it.
-  void exchange(Tensors& scratch) noexcept {
+  /// follow. A second call, with `back`, undoes it. What holds more digits than its value stays,
+  /// and the value's own bits wait in scratch.
+  void exchange(Tensors& scratch, bool back) noexcept {
     for (std::size_t i = 0; i < averages_.size(); ++i) {
       if (!averages_[i].defined() || !values_[i].defined()) continue;
       at::Tensor value = values_[i].variable_data();  // to graphs nothing happens
-      scratch[i].copy_(value), value.copy_(averages_[i]), averages_[i].copy_(scratch[i]);
+      const bool stays = is_wide(values_[i]);
+      if (!stays || !back) scratch[i].copy_(value), value.copy_(averages_[i]);
+      if (stays && back) value.copy_(scratch[i]);
+      if (!stays) averages_[i].copy_(scratch[i]);
     }
   }
   /// Memory for an exchange, the largest tensor's once for all of its type and device.
-  Tensors scratch() const { return shared_like(averages_); }
+  Tensors scratch() const {
+    Tensors exchanged = averages_, own(averages_.size());
+    for (std::size_t i = 0; i < averages_.size(); ++i)
+      if (averages_[i].defined() && values_[i].defined() && is_wide(values_[i]))
+        own[i] = at::empty_like(values_[i].detach()), exchanged[i].reset();
+    Tensors all = shared_like(exchanged);
+    for (std::size_t i = 0; i < own.size(); ++i)
+      if (own[i].defined()) all[i] = own[i];
+    return all;
+  }
 
   void state(Archive& archive, const std::vector<std::string>& names, const Tensors& values) {
     resize(names.size());
     for (std::size_t i = 0; i < names.size(); ++i)
-      if (archive.optional(names[i] + ".average", averages_[i], values[i]) && archive.loading())
+      if (archive.optional(names[i] + ".average", averages_[i], like(values[i])) &&
+          archive.loading())
         values_[i] = values[i];
     is_sorted_ = false;
   }
 
  private:
+  /// True where the value's own 16 bits would not move by a small share of a difference.
+  static bool is_wide(const at::Tensor& value) {
+    return at::isReducedFloatingType(value.scalar_type());
+  }
+  static at::Tensor like(const at::Tensor& value) {
+    auto type = is_wide(value) ? at::kFloat : value.scalar_type();
+    return at::empty_like(value.detach(), value.options().dtype(type).requires_grad(false));
+  }
   /// Tensors of these shapes in common memory.
   static Tensors shared_like(const Tensors& all) {
     std::vector<at::Tensor> memory;
@@ -94,35 +118,48 @@ class Averages {
   }
   /// Numbers are averaged; integers, which count something, are copied.
   void sort() {
-    to_.clear(), from_.clear(), to_copy_.clear(), from_copy_.clear(), scratch_.clear();
+    for (auto* list : {&to_, &from_, &to_copy_, &from_copy_, &to_wide_, &from_wide_, &scratch_})
+      list->clear();
     for (std::size_t i = 0; i < averages_.size(); ++i) {
       if (!averages_[i].defined() || !values_[i].defined()) continue;
       bool is_number = averages_[i].is_floating_point() || averages_[i].is_complex();
-      (is_number ? to_ : to_copy_).push_back(averages_[i]);
-      (is_number ? from_ : from_copy_).push_back(values_[i]);
+      bool wide = is_wide(values_[i]);
+      (wide ? to_wide_ : is_number ? to_ : to_copy_).push_back(averages_[i]);
+      (wide ? from_wide_ : is_number ? from_ : from_copy_).push_back(values_[i]);
     }
+    wide_ = shared_like(to_wide_);
     is_sorted_ = true;
   }
   void prepare_there(const AverageFlags& flags) {
-    if (scratch_.empty()) scratch_ = shared_like(to_);
+    if (scratch_.empty()) {
+      Tensors all = to_;
+      all.insert(all.end(), to_wide_.begin(), to_wide_.end());
+      scratch_ = shared_like(all);
+    }
     shares_.clear(), skips_.clear();
-    for (const auto& t : to_) shares_.push_back(flags.share_there.to(t.options()));
-    for (const auto* all : {&to_, &to_copy_})
+    for (const auto* all : {&to_, &to_wide_})
+      for (const auto& t : *all) shares_.push_back(flags.share_there.to(t.options()));
+    for (const auto* all : {&to_, &to_wide_, &to_copy_})
       for (const auto& t : *all) skips_.push_back(flags.skip.to(t.device()));
   }
   /// What a rejected update computes is thrown away: no arithmetic keeps every bit.
   void update_there() noexcept {
     std::size_t k = 0;
-    for (std::size_t j = 0; j < to_.size(); ++j) {
-      at::lerp_out(scratch_[j], to_[j], from_[j], shares_[j]);
-      at::where_out(to_[j], skips_[k++], to_[j], scratch_[j]);
-    }
+    auto move = [&](at::Tensor& to, const at::Tensor& from) {
+      at::lerp_out(scratch_[k], to, from, shares_[k]);
+      at::where_out(to, skips_[k], to, scratch_[k]);
+      ++k;
+    };
+    for (std::size_t j = 0; j < to_.size(); ++j) move(to_[j], from_[j]);
+    for (std::size_t j = 0; j < to_wide_.size(); ++j)
+      move(to_wide_[j], wide_[j].copy_(from_wide_[j]));
     for (std::size_t j = 0; j < to_copy_.size(); ++j)
       at::where_out(to_copy_[j], skips_[k++], to_copy_[j], from_copy_[j]);
   }
 
   Tensors averages_, values_;
   Tensors to_, from_, to_copy_, from_copy_;  // the defined ones, in the order of an update
+  Tensors to_wide_, from_wide_, wide_;       // averages with more digits than their values
   Tensors scratch_, shares_, skips_;
   bool is_sorted_ = false;
 };
@@ -133,15 +170,15 @@ class Exchanged {
  public:
   Exchanged(std::vector<Averages*> all, Publish publish) : all_(std::move(all)), publish_(publish) {
     for (auto* averages : all_) scratch_.push_back(averages->scratch());
-    exchange();
+    exchange(/*back=*/false);
   }
-  ~Exchanged() { exchange(); }
+  ~Exchanged() { exchange(/*back=*/true); }
   Exchanged(const Exchanged&) = delete;
   Exchanged& operator=(const Exchanged&) = delete;
 
  private:
-  void exchange() noexcept {
-    for (std::size_t i = 0; i < all_.size(); ++i) all_[i]->exchange(scratch_[i]);
+  void exchange(bool back) noexcept {
+    for (std::size_t i = 0; i < all_.size(); ++i) all_[i]->exchange(scratch_[i], back);
     publish_();
   }
 

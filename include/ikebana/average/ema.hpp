@@ -5,7 +5,7 @@ namespace ikebana {
 
 /// An exponential moving average of the weights, which is what `evaluate` computes with: after each
 /// accepted update average = decay * average + (1 - decay) * weight; the first update copies. It
-/// averages masters, in their numbers and where they rest. Buffers are the model's own, or with
+/// averages masters where they rest, those of 16 bits in FP32. Buffers are the model's own, or with
 /// `use_buffers` averaged as well (those of integers are copied). Costs one more copy of what is
 /// trained, one pass over it a step, and in an evaluation three more at each end. Parameters that
 /// never get a gradient take nothing. Source: torch.optim.swa_utils.AveragedModel with

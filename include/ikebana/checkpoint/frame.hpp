@@ -32,7 +32,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     for (const at::Tensor& t : arguments) {
       from.push_back(place_of(t));
       if (from.back() < known_.size()) continue;
-      known_.emplace_back(t.getIntrusivePtr());
+      knows(t);
       fresh.push_back(t);
     }
     returned_ = known_.size();
@@ -57,8 +57,10 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     parts_.back().state.forward_ended(*parts_.back().unit);
     kept_.forward_ended(slots_.size());
   }
-  /// A result of the last unit, which another one may be given in the same frame.
-  void knows(const at::Tensor& t) { known_.emplace_back(t.getIntrusivePtr()); }
+  /// An argument or a result of a unit, which another one may be given in the same frame.
+  void knows(const at::Tensor& t) { known_.push_back({Weak(t.getIntrusivePtr()), Version(t)}); }
+  /// No further unit will join.
+  void complete() { known_.clear(); }
   bool returned(const at::Tensor& t) const {
     std::size_t place = place_of(t);
     return place < known_.size() && place >= returned_;
@@ -79,6 +81,16 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     at::Tensor inputs;              // held by SaveInputs
     std::vector<std::size_t> from;  // where each argument stands among what the frame knows
     Again again;
+  };
+  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  /// A tensor of forward, by its identity and as long as nobody changes it in place.
+  struct Known {
+    Weak tensor;
+    Version version;
+
+    bool is(const at::Tensor& t) const {
+      return tensor._unsafe_get_target() == t.unsafeGetTensorImpl() && !version.changed();
+    }
   };
   /// Stands in the graph for one saved tensor.
   struct Pack : torch::autograd::SavedVariableHooks {
@@ -121,11 +133,9 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
 
   const std::string& name() const { return parts_.size() == 1 ? parts_[0].unit->name : names_; }
   std::size_t place_of(const at::Tensor& t) const {
-    auto same = [&](const auto& known) {
-      return known._unsafe_get_target() == t.unsafeGetTensorImpl();
-    };
-    return static_cast<std::size_t>(std::find_if(known_.begin(), known_.end(), same) -
-                                    known_.begin());
+    auto found =
+        std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.is(t); });
+    return static_cast<std::size_t>(found - known_.begin());
   }
 
   at::Tensor unpack(std::size_t slot) {
@@ -178,9 +188,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
 
   c10::Device device_;
   std::vector<Part> parts_;
-  std::string names_;  // of several parts
-  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
-  std::vector<Weak> known_;   // inputs and results, in the order in which recompute has them
+  std::string names_;         // of several parts
+  std::vector<Known> known_;  // inputs and results, in the order in which recompute has them
   std::size_t returned_ = 0;  // the first result of the last unit among them
   Slots slots_;
   KeptCalls kept_;

@@ -52,7 +52,10 @@ class Recomputing : public Hooks {
   auto in_own_frame(const OperatorRule* rule, const Unit& unit, const Next& next, Args&&... args) {
     if (!at::GradMode::is_enabled()) return next(std::forward<Args>(args)...);
     auto frame = std::make_shared<Frame>(device_, rule);
-    return run_in(*frame, units_[unit.index], next, next.owned(), std::forward<Args>(args)...);
+    auto result =
+        run_in(*frame, units_[unit.index], next, next.owned(), std::forward<Args>(args)...);
+    frame->complete();
+    return result;
   }
 
   c10::Device device_ = at::kCPU;

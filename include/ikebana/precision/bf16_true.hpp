@@ -14,7 +14,7 @@ namespace ikebana {
 /// rank has the same, and they are saved. Source: Zamirai et al., arXiv:2010.06192.
 template <>
 struct Precision<BF16True> {
-  KeepFP32 keep_fp32 = fewer_than_two_dims;
+  ParameterRule keep_fp32 = one_dimensional;
   std::int64_t seed = 0;
 };
 

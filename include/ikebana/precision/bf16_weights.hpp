@@ -11,7 +11,7 @@ namespace ikebana {
 /// param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
 template <>
 struct Precision<BF16Weights> {
-  KeepFP32 keep_fp32 = fewer_than_two_dims;
+  ParameterRule keep_fp32 = one_dimensional;
 };
 
 template <>

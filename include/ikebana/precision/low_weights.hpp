@@ -1,26 +1,17 @@
 #pragma once
-// What the precisions with BF16 weights share: which parameters those are.
-#include <functional>
+// What the precisions with BF16 weights share: which parameters those are. By default biases and
+// the weights of norms are not: few bytes, and LibTorch's norms on a CPU refuse BF16 weights next
+// to FP32 inputs.
+#include <ikebana/parameters/rule.hpp>
 #include <ikebana/precision/autocast.hpp>
 
-namespace ikebana {
-
-/// True for the parameters that stay in FP32; sees the full name and the parameter.
-using KeepFP32 = std::function<bool(const std::string& name, const at::Tensor& parameter)>;
-
-/// Biases, and the weights of norms: few bytes, and LibTorch's norms on a CPU refuse BF16 weights
-/// next to FP32 inputs.
-inline bool fewer_than_two_dims(const std::string&, const at::Tensor& parameter) {
-  return parameter.dim() < 2;
-}
-
-namespace detail {
+namespace ikebana::detail {
 
 /// Autocast to BF16 around parameters of which some are BF16 themselves.
 struct LowWeights : Autocast<at::kBFloat16> {
  protected:
   /// Notes for each unit which type its parameters have, and which of them are to be BF16.
-  void choose(const UnitTable& table, const KeepFP32& keep) {
+  void choose(const UnitTable& table, const ParameterRule& keep) {
     if (!keep)
       throw BadValue(
           "Precision: keep_fp32 is empty. Give it a rule (name, parameter) -> bool, or leave the "
@@ -57,5 +48,4 @@ struct LowWeights : Autocast<at::kBFloat16> {
   std::vector<Chosen> units_;
 };
 
-}  // namespace detail
-}  // namespace ikebana
+}  // namespace ikebana::detail

@@ -1,0 +1,33 @@
+// EMA of weights of 16 bits.
+#include "laws.hpp"
+
+namespace laws::average_wide {
+
+torch::nn::Sequential net() {
+  return seeded([] { return torch::nn::Sequential(torch::nn::Linear(4, 8)); });
+}
+
+TEST_CASE("EMA: weights of 16 bits have an average of 32, which a decay near 1 still moves") {
+  using Word = Precision<BF16True>;
+  auto model = net();
+  Trainer trainer{model, MSELoss{}, SGD{.lr = 0.1}, Word{}, EMA{.decay = 0.999}};
+  at::Tensor expected;
+  for (const auto& batch : class_batches(20, 7, 4, 3)) {
+    trainer.step(Rows{batch.input, torch::ones({7, 8})});
+    at::Tensor now = model[0]->as<torch::nn::Linear>()->weight.detach().to(at::kDouble);
+    expected = expected.defined() ? 0.999 * expected + 0.001 * now : now;
+  }
+  at::Tensor average = trainer.mechanism<EMA>().averages()[0];
+  CHECK((average.scalar_type() == at::kFloat));
+  CHECK(largest_difference(average, expected) < 1e-6);
+  auto before = trainer.state();
+  at::Tensor shown = trainer.with_averaged_weights(
+      [](auto& whole) { return whole->parameters()[0].detach().to(at::kFloat).clone(); });
+  CHECK(test::same_bits(shown.to(at::kBFloat16), average.to(at::kBFloat16)));
+  CHECK(same_state(trainer.state(), before));
+  Trainer again{net(), MSELoss{}, SGD{.lr = 0.1}, Word{}, EMA{.decay = 0.999}};
+  again.restore(before);
+  CHECK(same_state(again.state(), before));
+}
+
+}  // namespace laws::average_wide
