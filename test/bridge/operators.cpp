@@ -1,23 +1,14 @@
 // Every operator below autograd passes the innermost open scope, and nothing else does.
 #include "test.hpp"
 
-#include <ikebana/bridge/operators.hpp>
-#include <map>
 #include <thread>
+
+#include "counting.hpp"
 
 using namespace ikebana;
 
 namespace test::operators {
 
-using Counts = std::map<std::string, int>;
-
-struct Counting : bridge::OperatorMode {
-  Counts seen;
-  void call(bridge::OperatorCall& call) override {
-    ++seen[call.name().name];
-    call.compute();
-  }
-};
 /// Answers one operator with its first argument.
 struct Instead : bridge::OperatorMode {
   std::string name;

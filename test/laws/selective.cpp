@@ -2,21 +2,13 @@
 // changes whatever a unit does with a kept output.
 #include "test.hpp"
 
-#include <map>
-
+#include "counting.hpp"
 #include "writings.hpp"
 #include "zoo.hpp"
 
 namespace laws::selective {
 
-using Counts = std::map<std::string, int>;
-struct Counting : bridge::OperatorMode {
-  Counts seen;
-  void call(bridge::OperatorCall& call) override {
-    ++seen[call.name().name];
-    call.compute();
-  }
-};
+using test::Counting, test::Counts;
 
 /// How often a step calls each operator.
 template <class Word, class Number>
