@@ -34,7 +34,7 @@ TEST_CASE("linear_cross_entropy: what docs/modules.md shows") {
 }
 
 TEST_CASE("linear_cross_entropy: logits never exist whole") {
-  constexpr std::int64_t rows = 4096, classes = 4096, width = 16;
+  constexpr std::int64_t rows = 8192, classes = 4096, width = 16;
   constexpr std::int64_t logits = rows * classes * 4;
   ikebana::bridge::MemoryCounter counter(at::kCPU);
   const auto target = at::randint(classes, {rows}, at::kLong);
@@ -54,7 +54,7 @@ TEST_CASE("linear_cross_entropy: logits never exist whole") {
       // A chunk, in half precision with its copy, and no more than seven times what hidden and
       // weight hold: their gradients, copies of half the size, what accumulates.
       CHECK(counter.peak() - before <
-            (half ? 30 << 20 : 20 << 20) + 7 * (rows + classes) * width * 4);
+            (half ? 34 << 20 : 21 << 20) + 7 * (rows + classes) * width * 4);
       CHECK(counter.peak() - before < logits / 2);
       // Between forward and backward: the gradients, and losses' numbers.
       CHECK(kept <= (rows + (head_learns ? classes : 0)) * width * 4 + 64 * rows);
