@@ -1,7 +1,7 @@
-// Trains a small Llama on the bytes of a text, then writes on. With no argument the text is
+// Trains a small Llama on the bytes of a text, then writes on. With none, or "-", the text is
 // LibTorch's own headers.
 //   generate [text [steps [length]]]
-// ctest: "" 30 60
+// ctest: - 30 60
 #include <iostream>
 
 #include "llama.hpp"
@@ -29,7 +29,8 @@ std::string write_on(Llama& llama, const std::string& text, std::int64_t length)
 }
 
 int main(int count, char** words) try {
-  const std::string path = count > 1 && *words[1] ? words[1] : libtorch_headers().string();
+  const std::string path =
+      count > 1 && words[1] != std::string("-") ? words[1] : libtorch_headers().string();
   const auto steps = count > 2 ? std::stoll(words[2]) : 300;
   const auto length = count > 3 ? std::stoll(words[3]) : 300;
   torch::manual_seed(1);

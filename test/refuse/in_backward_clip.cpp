@@ -5,7 +5,7 @@ int main() {
 #ifdef TWIN
   Trainer<Net, ClipGradNorm, AdamW> trainer{Net()};
 #else
-  Trainer<Net, ClipGradNorm, InBackward<AdamW>> trainer{Net()};
+  Trainer<Net, InBackward<AdamW>, ClipGradNorm> trainer{Net()};
 #endif
   trainer.step(Batch{});
 }
