@@ -17,7 +17,7 @@ class Rounded {
   }
   /// What the update of a parameter computes with: itself, or scratch of its shape and layout.
   /// State is made like this.
-  at::Tensor exact(const at::Tensor& p) { return applies(p) ? like(p, value_) : p.detach(); }
+  at::Tensor exact(const at::Tensor& p) { return applies(p) ? like(p, value_) : p; }
   /// The same of its gradient; sparse ones are not in scratch.
   at::Tensor exact(const at::Tensor& gradient, const at::Tensor& p) {
     return applies(p) && !gradient.is_sparse() ? like(p, gradient_) : gradient;
