@@ -72,6 +72,20 @@ TEST_CASE("selective: whoever writes into what is kept, no bit changes") {
   for (const auto& what : writings_with_others) check(what);
 }
 
+TEST_CASE("selective: a graph that is retained computes from the same kept values again") {
+  auto twice = [](WorkImpl&, at::Tensor& x, at::Tensor& y) {
+    auto once = torch::autograd::grad({y.sum()}, {x}, {}, true)[0];
+    auto again = torch::autograd::grad({y.sum()}, {x}, {}, true, true)[0];
+    y = y + once.sin() * x + again.cos();
+  };
+  auto check = [&](const Writing& what) {
+    same_bits_by({}, what.name, what.body, twice);
+    same_bits_by({.keep = everything}, what.name + ", everything kept", what.body, twice);
+  };
+  for (const auto& what : writings) check(what);
+  for (const auto& what : writings_with_others) check(what);
+}
+
 TEST_CASE("selective: attention, convolutions and random numbers after them are the same bits") {
   for (const auto& what : heavy) {
     same_bits_by({}, what.name, what.body);

@@ -41,21 +41,27 @@ inline std::vector<c10::IValue> written_by(const bridge::OperatorCall& call) {
 /// One output of a kept call.
 struct KeptResult {
   c10::IValue value;  ///< a tensor that shares memory and version with the output, or a number
-  int writes = 0;     ///< made into it by operators that replay leaves out
-  bool read = false;  ///< by an operator that replay computes
+  std::vector<Version> versions = {};  ///< of the output and its views
+  int writes = 0;                      ///< made into it by operators that replay leaves out
+  bool read = false;                   ///< by an operator that replay computes
+  bool is_copy = false;                ///< since replay will write into it
+
+  bool changed() const {
+    return std::any_of(versions.begin(), versions.end(),
+                       [](const Version& v) { return v.changed(); });
+  }
 };
 
 /// One call whose outputs are kept.
 struct KeptCall {
   c10::SmallVector<KeptResult, 1> results;
-  std::vector<Version> versions = {};                    ///< of the outputs and their views
   std::optional<bridge::GeneratorState> generator = {};  ///< after the call, if it drew from it
   std::size_t looks = 0;         ///< a hash of its arguments' shapes and types
   std::size_t saved_before = 0;  ///< tensors that autograd had saved when it was made
 
   bool changed() const {
-    return std::any_of(versions.begin(), versions.end(),
-                       [](const Version& v) { return v.changed(); });
+    return std::any_of(results.begin(), results.end(),
+                       [](const KeptResult& result) { return result.changed(); });
   }
 };
 
@@ -76,7 +82,8 @@ class KeptCalls {
   void forward_ended(std::size_t saved) {
     std::erase_if(calls_, [&](const auto& item) { return item.second.saved_before == saved; });
     for (auto& [key, call] : calls_)
-      for (Version& version : call.versions) version.renew();
+      for (KeptResult& result : call.results)
+        for (Version& version : result.versions) version.renew();
   }
   void clear() { calls_.clear(); }
 

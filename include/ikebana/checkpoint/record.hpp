@@ -50,8 +50,7 @@ class Record : public bridge::OperatorMode {
         continue;
       }
       const at::Tensor& t = value.toTensor();
-      kept.results.push_back({t.tensor_data()});
-      kept.versions.emplace_back(t);
+      kept.results.push_back({t.tensor_data(), {Version(t)}});
       outputs_[t.storage().unsafeGetStorageImpl()] = {&kept, kept.results.size() - 1};
     }
     if (call.draws_random_numbers())
@@ -70,7 +69,7 @@ class Record : public bridge::OperatorMode {
       each_tensor(results, [&](const at::Tensor& t) {
         if (t.storage().unsafeGetStorageImpl() != storage) return;
         is_view = true;
-        found->second.call->versions.emplace_back(t);
+        result(found->second).versions.emplace_back(t);
       });
       if (!is_view) result(found->second).read = true;
     }
@@ -109,11 +108,12 @@ class Record : public bridge::OperatorMode {
     std::size_t result;
   };
   static KeptResult& result(const Place& place) { return place.call->results[place.result]; }
-  /// The value before a write that replay will make again.
+  /// The value before a write that replay will make again; nobody else has it.
   static void set_aside(const Place& place) {
     KeptResult& kept = result(place);
     kept.value = kept.value.toTensor().clone();
-    place.call->versions.clear();  // nobody else has the copy
+    kept.versions.clear();
+    kept.is_copy = true;
   }
 
   KeptCalls& kept_;

@@ -23,13 +23,14 @@ class Replay : public bridge::OperatorMode {
   }
 
  private:
-  /// The kept memory in a tensor of its own: what autograd does with it must not reach the kept
-  /// one.
+  /// The kept memory in a tensor of its own, since what autograd does with it must not reach the
+  /// kept one; memory of its own too where this replay will write into it and another one may come.
   c10::IValue given(const KeptResult& result) {
     if (!result.value.isTensor() || !result.value.toTensor().defined()) return result.value;
-    const at::Tensor& t = result.value.toTensor();
+    const at::Tensor& kept = result.value.toTensor();
+    at::Tensor t = result.is_copy ? kept.clone() : kept.variable_data();
     if (result.writes > 0) writes_[t.storage().unsafeGetStorageImpl()] = result.writes;
-    return t.variable_data();
+    return t;
   }
   /// True where the kept values have this write in them.
   bool leave_out(bridge::OperatorCall& call) {
