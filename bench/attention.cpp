@@ -1,18 +1,17 @@
 // The forms of modules::attention side by side: time of one forward and backward, the form that is
 // chosen, and each form's error against double precision. Writes a Markdown table, or csv.
-#include <stdlib.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
 #include <ikebana/modules/attention.hpp>
+
+#include "conditions.hpp"
 
 namespace {
 
@@ -132,11 +131,6 @@ double seconds_of(const Problem& problem, AttentionForm form) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double median(std::vector<double> x) {
-  std::nth_element(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2), x.end());
-  return x[x.size() / 2];
-}
-
 /// The worst |error| / |exact| of output and gradients; the draw of dropout repeats.
 double error_of(const Problem& problem, AttentionForm form, const Tensors& exact) {
   Problem::torch_seed();
@@ -165,8 +159,8 @@ Result measure(const Row& row, const Settings& settings) {
     for (const auto form : forms) seconds[form].push_back(seconds_of(problem, form));
     gains.push_back(seconds[AttentionForm::Fused].back() / seconds[result.chosen].back());
   }
-  for (const auto form : forms) result.seconds[form] = median(seconds[form]);
-  result.gain = median(gains);
+  for (const auto form : forms) result.seconds[form] = bench::median(seconds[form]);
+  result.gain = bench::median(gains);
   return result;
 }
 
@@ -194,24 +188,8 @@ void print(const Row& r, const Result& m, bool csv) {
   std::fflush(stdout);
 }
 
-std::string processor() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);)
-    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
-  return "unknown processor";
-}
-
 void print_head(const Settings& settings) {
-  double load[1] = {-1};
-  if (getloadavg(load, 1) != 1) load[0] = -1;
-  std::printf("%s%s (%s), %s, LibTorch %s, %d thread(s), %d rounds, load %.1f at the start\n",
-              settings.csv ? "# " : "", processor().c_str(), at::get_cpu_capability().c_str(),
-#ifdef __clang__
-              "clang " __clang_version__,
-#else
-              "g++ " __VERSION__,
-#endif
-              TORCH_VERSION, at::get_num_threads(), settings.rounds, load[0]);
+  bench::print_conditions(settings.csv ? "# " : "", settings.rounds);
   std::puts(settings.csv ? "type,B,H,T,E,kind,fused_us,composed_us,widened_us,chosen,gain,"
                            "fused_error,composed_error,widened_error"
                          : "\n| type | B, H, T, E | kind | fused us | composed us | widened us | "

@@ -1,19 +1,18 @@
 // modules::linear_cross_entropy beside at::linear and at::cross_entropy_loss: time of one forward
 // and backward, interleaved, peak memory, and how far losses and gradients are from double
 // precision. Writes a Markdown table, or csv.
-#include <stdlib.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include <ikebana/bridge/ambient.hpp>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/modules/linear_cross_entropy.hpp>
+
+#include "conditions.hpp"
 
 namespace {
 
@@ -108,11 +107,6 @@ double peak_of(const Problem& problem, Form form) {
   return static_cast<double>(counter.peak() - before) / (1 << 20);
 }
 
-double median(std::vector<double> x) {
-  std::nth_element(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(x.size() / 2), x.end());
-  return x[x.size() / 2];
-}
-
 /// The worst |error| / |exact| of gradients and loss.
 double error_of(const Problem& problem, Form form, const Tensors& exact) {
   const auto got = problem.run(form);
@@ -135,34 +129,19 @@ void measure(const Row& row, const Settings& settings) {
   }
   const double peaks[] = {peak_of(problem, Form::Plain), peak_of(problem, Form::Chunked)};
   const auto type = row.bf16 ? "BF16" : "FP32";
-  std::printf(
-      settings.csv ? "%s,%lld,%lld,%lld,\"%s\",%.2f,%.2f,%.3f,%.1f,%.1f,%.3f,%.2g,%.2g\n"
-                   : "| %s | %lld, %lld, %lld | %s | %.1f | %.1f | %.2f | %.1f | %.1f | %.3f | "
-                     "%.1e | %.1e |\n",
-      type, static_cast<long long>(row.tokens), static_cast<long long>(row.width),
-      static_cast<long long>(row.classes), row.kind, 1e3 * median(plain), 1e3 * median(chunked),
-      median(ratios), peaks[0], peaks[1], peaks[1] / peaks[0], errors[0], errors[1]);
+  std::printf(settings.csv
+                  ? "%s,%lld,%lld,%lld,\"%s\",%.2f,%.2f,%.3f,%.1f,%.1f,%.3f,%.2g,%.2g\n"
+                  : "| %s | %lld, %lld, %lld | %s | %.1f | %.1f | %.2f | %.1f | %.1f | %.3f | "
+                    "%.1e | %.1e |\n",
+              type, static_cast<long long>(row.tokens), static_cast<long long>(row.width),
+              static_cast<long long>(row.classes), row.kind, 1e3 * bench::median(plain),
+              1e3 * bench::median(chunked), bench::median(ratios), peaks[0], peaks[1],
+              peaks[1] / peaks[0], errors[0], errors[1]);
   std::fflush(stdout);
 }
 
-std::string processor() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);)
-    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
-  return "unknown processor";
-}
-
 void print_head(const Settings& settings) {
-  double load[1] = {-1};
-  if (getloadavg(load, 1) != 1) load[0] = -1;
-  std::printf("%s%s (%s), %s, LibTorch %s, %d thread(s), %d rounds, load %.1f at the start\n",
-              settings.csv ? "# " : "", processor().c_str(), at::get_cpu_capability().c_str(),
-#ifdef __clang__
-              "clang " __clang_version__,
-#else
-              "g++ " __VERSION__,
-#endif
-              TORCH_VERSION, at::get_num_threads(), settings.rounds, load[0]);
+  bench::print_conditions(settings.csv ? "# " : "", settings.rounds);
   std::puts(settings.csv
                 ? "type,tokens,width,classes,kind,plain_ms,ours_ms,time_ratio,plain_mib,ours_mib,"
                   "memory_ratio,plain_error,our_error"

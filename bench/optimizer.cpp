@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <ikebana.hpp>
 
+#include "conditions.hpp"
+
 namespace {
 
 using namespace ikebana;
@@ -129,10 +131,6 @@ double seconds(F&& f) {
   f();
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
-double median(std::vector<double> all) {
-  std::nth_element(all.begin(), all.begin() + all.size() / 2, all.end());
-  return all[all.size() / 2];
-}
 double apart(const Tensors& a, const Tensors& b) {
   double worst = 0;
   for (std::size_t i = 0; i < a.size(); ++i)
@@ -152,8 +150,8 @@ void row(const char* name, Policy policy, void (*by_hand)(ByHand&), double bound
   }
   double far = apart(ours.weights.masters.values, hand.p);
   std::printf("| `%s` | %.2f | %.2f | %.1e%s |\n", name,
-              1e9 * median(mine) / static_cast<double>(ours.weights.count), median(ratio), far,
-              far <= bound ? "" : " WRONG");
+              1e9 * bench::median(mine) / static_cast<double>(ours.weights.count),
+              bench::median(ratio), far, far <= bound ? "" : " WRONG");
 }
 
 }  // namespace

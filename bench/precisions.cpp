@@ -1,10 +1,11 @@
 // The time of a step in each precision over that in FP32: medians of interleaved rounds, one
 // thread. FP8 is not among them: a CPU takes far longer for its products. Writes a Markdown table.
-#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <functional>
 #include <gpt.hpp>
+
+#include "conditions.hpp"
 
 namespace {
 
@@ -28,10 +29,6 @@ double seconds(const std::function<void()>& work) {
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
-double median(std::vector<double> all) {
-  std::nth_element(all.begin(), all.begin() + std::ptrdiff_t(all.size() / 2), all.end());
-  return all[all.size() / 2];
-}
 
 void measure(const char* name, const GPTConfig& config, std::int64_t rows, int rounds) {
   std::vector<Contestant> all = {in<Precision<FP32>>("FP32", config),
@@ -50,7 +47,7 @@ void measure(const char* name, const GPTConfig& config, std::int64_t rows, int r
     }
   }
   for (auto& contestant : all)
-    std::printf("| %s | %s | %.2f |\n", name, contestant.word, median(contestant.ratios));
+    std::printf("| %s | %s | %.2f |\n", name, contestant.word, bench::median(contestant.ratios));
 }
 
 }  // namespace

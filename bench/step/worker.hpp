@@ -10,6 +10,7 @@
 #include <functional>
 #include <iostream>
 
+#include "../conditions.hpp"
 #include "setting.hpp"
 
 /// Heap allocations so far, where a library that counts them is loaded before the program's own.
@@ -88,12 +89,8 @@ inline int serve(const Setting& setting, const Contestant& contestant) {
 }
 
 inline int print_environment() {
-#ifdef __clang__
-  const char* compiler = "clang " __clang_version__;
-#else
-  const char* compiler = "g++ " __VERSION__;
-#endif
-  std::printf("%s, LibTorch %s (%s)\n", compiler, TORCH_VERSION, at::get_cpu_capability().c_str());
+  std::printf("%s, LibTorch %s (%s)\n", compiler(), TORCH_VERSION,
+              at::get_cpu_capability().c_str());
   return 0;
 }
 

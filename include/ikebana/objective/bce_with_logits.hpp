@@ -27,7 +27,7 @@ struct Mechanism<BCEWithLogitsLoss> : Hooks {
   Loss loss(Run& run, Model& model, const Batch& batch) {
     at::Tensor logits = run(model, detail::input_of(batch));
     const at::Tensor& target = detail::target_of(batch);
-    detail::check_same_shape("BCEWithLogitsLoss", logits, target);
+    detail::check_probabilities("BCEWithLogitsLoss", logits, target);
     at::Tensor sum = at::binary_cross_entropy_with_logits(
         logits, target, there("weight", values.weight, logits),
         there("pos_weight", values.pos_weight, logits), at::Reduction::Sum);

@@ -23,12 +23,17 @@ consteval auto forward_refusal() {
   }
 }
 
-/// Throws BadBatch where an output and its target are not alike in shape, and of a floating type.
+/// Throws BadBatch where an output and its target are not alike in shape.
 inline void check_same_shape(const char* name, const at::Tensor& output, const at::Tensor& target) {
   if (output.sizes() != target.sizes())
     throw BadBatch(std::string(name) + ": the output has shape " + c10::str(output.sizes()) +
                    ", the target " + c10::str(target.sizes()) +
                    ". Give both the same; nothing is broadcast.");
+}
+/// The same, and where the target is not of a floating type.
+inline void check_probabilities(const char* name, const at::Tensor& output,
+                                const at::Tensor& target) {
+  check_same_shape(name, output, target);
   if (!target.is_floating_point())
     throw BadBatch(std::string(name) + ": the target is " + c10::toString(target.scalar_type()) +
                    "; it takes probabilities. Convert it, e.g. with .to(torch::kFloat).");

@@ -26,7 +26,7 @@ struct Mechanism<KLDivLoss> : Hooks {
   Loss loss(Run& run, Model& model, const Batch& batch) {
     at::Tensor output = run(model, detail::input_of(batch));
     const at::Tensor& target = detail::target_of(batch);
-    detail::check_same_shape("KLDivLoss", output, target);
+    detail::check_probabilities("KLDivLoss", output, target);
     return {at::kl_div(output, target, at::Reduction::Sum, values.log_target), count(model, batch),
             values.outputs || run.evaluating ? output : at::Tensor()};
   }

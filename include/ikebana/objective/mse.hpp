@@ -23,9 +23,7 @@ struct Mechanism<MSELoss> : Hooks {
   Loss loss(Run& run, Model& model, const Batch& batch) {
     at::Tensor output = run(model, detail::input_of(batch));
     const at::Tensor& target = detail::target_of(batch);
-    if (output.sizes() != target.sizes())
-      throw BadBatch("MSELoss: the output has shape " + c10::str(output.sizes()) + ", the target " +
-                     c10::str(target.sizes()) + ". Give both the same; nothing is broadcast.");
+    detail::check_same_shape("MSELoss", output, target);
     return {at::mse_loss(output, target, at::Reduction::Sum), count(model, batch),
             values.outputs || run.evaluating ? output : at::Tensor()};
   }

@@ -136,11 +136,7 @@ struct Mechanism<Adafactor> : detail::EachParameter<Adafactor> {
            ", d=" + c10::str(values.d) + ", weight_decay=" + c10::str(values.weight_decay) +
            (values.maximize ? ", maximize" : "");
   }
-  void state(Archive& archive, const Masters& masters) {
-    archive.number("lr", values.lr);
-    archive.number("weight_decay", values.weight_decay);
-    save(archive, masters, 3);
-  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 3); }
 
  private:
   static std::vector<detail::Slot> kinds() {

@@ -55,11 +55,7 @@ struct Mechanism<Adagrad> : detail::EachParameter<Adagrad> {
            ", weight_decay=" + c10::str(values.weight_decay) + ", eps=" + c10::str(values.eps) +
            (values.maximize ? ", maximize" : "");
   }
-  void state(Archive& archive, const Masters& masters) {
-    archive.number("lr", values.lr);
-    archive.number("weight_decay", values.weight_decay);
-    save(archive, masters, 1);
-  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 1); }
 
  private:
   static detail::Slot sum(const Adagrad& v) {

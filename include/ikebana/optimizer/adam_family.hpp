@@ -25,11 +25,7 @@ class AdamFamily : public Grouped<Policy> {
            (v.maximize ? ", maximize" : "") +
            (v.groups.empty() ? "" : ", groups=" + std::to_string(v.groups.size()));
   }
-  void state(Archive& archive, const Masters& masters) {
-    archive.number("lr", this->values.lr);
-    archive.number("weight_decay", this->values.weight_decay);
-    this->save(archive, masters, kinds());
-  }
+  void state(Archive& archive, const Masters& masters) { this->save(archive, masters, kinds()); }
 
  protected:
   template <class Operator>

@@ -36,11 +36,7 @@ struct Mechanism<AdamW8bit> : detail::EachParameter<AdamW8bit> {
            ", weight_decay=" + c10::str(values.weight_decay) +
            ", block_size=" + c10::str(values.block_size) + (values.maximize ? ", maximize" : "");
   }
-  void state(Archive& archive, const Masters& masters) {
-    archive.number("lr", values.lr);
-    archive.number("weight_decay", values.weight_decay);
-    save(archive, masters, 4);
-  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 4); }
 
  private:
   /// Two moments, and for those in 8 bits the largest of each block.

@@ -1,5 +1,6 @@
 #pragma once
 // Parameter groups: rules by name or shape that give some parameters other values.
+#include <ikebana/error.hpp>
 #include <ikebana/parameters/rule.hpp>
 #include <optional>
 
@@ -18,4 +19,26 @@ inline Group no_decay(ParameterRule match = one_dimensional) {
   return {.match = std::move(match), .weight_decay = 0.0};
 }
 
+namespace detail {
+
+/// For each parameter that is mine, the first group whose rule matches; their number where none
+/// does. Throws BadValue for a group that matches nothing.
+template <class IsMine>
+std::vector<std::size_t> chosen_groups(const std::vector<Group>& groups,
+                                       const std::vector<std::string>& names,
+                                       const std::vector<at::Tensor>& parameters,
+                                       const IsMine& is_mine) {
+  std::vector<bool> used(groups.size());
+  std::vector<std::size_t> chosen(parameters.size(), groups.size());
+  for (std::size_t i = 0; i < chosen.size(); ++i)
+    for (std::size_t g = 0; g < groups.size() && chosen[i] == groups.size(); ++g)
+      if (is_mine(i) && groups[g].match(names[i], parameters[i])) chosen[i] = g, used[g] = true;
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (!used[g])
+      throw BadValue("optimizer: group " + std::to_string(g) +
+                     " matches no parameter. Mend its rule, or leave it out.");
+  return chosen;
+}
+
+}  // namespace detail
 }  // namespace ikebana

@@ -24,7 +24,8 @@ class Grouped : public Hooks {
     rounded_.begin(masters);
     steps_.resize(masters.values.size());
     fresh_.assign(masters.values.size(), true);
-    choose_groups(masters, is_mine);
+    groups_ = values.groups.size();
+    group_ = chosen_groups(values.groups, masters.names, masters.values, is_mine);
   }
   void abort() noexcept { forget_gradients(); }
 
@@ -87,6 +88,8 @@ class Grouped : public Hooks {
       for (auto& gradient : bucket.gradients) gradient.reset();
   }
   void save(Archive& archive, const Masters& masters, std::size_t kinds) {
+    archive.number("lr", values.lr);
+    if constexpr (decays) archive.number("weight_decay", values.weight_decay);
     grow(masters, kinds);
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       const at::Tensor& p = masters.values[i];
@@ -158,21 +161,6 @@ class Grouped : public Hooks {
   void make_state(const Masters& masters, std::size_t i) {
     for (std::size_t k = 0; k < state_.size(); ++k)
       state_[k][i] = slots_[k](rounded_.exact(masters.values[i]));
-  }
-  template <class IsMine>
-  void choose_groups(const Masters& masters, const IsMine& is_mine) {
-    groups_ = values.groups.size();
-    std::vector<bool> used(groups_);
-    group_.assign(masters.values.size(), groups_);
-    for (std::size_t i = 0; i < group_.size(); ++i)
-      for (std::size_t g = 0; g < groups_ && group_[i] == groups_; ++g)
-        if (is_mine(i) && values.groups[g].match(masters.names[i], masters.values[i]))
-          group_[i] = g, used[g] = true;
-    for (std::size_t g = 0; g < groups_; ++g)
-      check(used[g], [&] {
-        return "group " + std::to_string(g) +
-               " matches no parameter. Mend its rule, or leave it out.";
-      });
   }
   void sort(const Masters& masters) {
     buckets_.clear();

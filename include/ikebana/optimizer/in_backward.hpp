@@ -26,7 +26,8 @@ struct Mechanism<InBackward<Optimizer>> : Hooks {
 
   double base_lr() const { return values.optimizer.lr; }
   void begin(const Masters& masters) {
-    choose_groups(masters);
+    group_ = detail::chosen_groups(values.optimizer.groups, masters.names, masters.values,
+                                   [](std::size_t) { return true; });
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       One& one = all_.emplace_back(own_values(i), masters, i);
       one.mechanism.begin(one.masters);
@@ -53,12 +54,8 @@ struct Mechanism<InBackward<Optimizer>> : Hooks {
   template <class Rate>
   void prepare(const Masters&, StepGradients& gradients, const Rate& rate) {
     is_open_ = false;
-    for (std::size_t k = 0; k < gradients.which.size(); ++k) {
-      One& one = all_[gradients.which[k]];
-      one.take(gradients.values[k], gradients.found_inf);
-      one.mechanism.values = own_values(one.index);
-      one.mechanism.prepare(one.masters, one.gradients, rate);
-    }
+    for (std::size_t k = 0; k < gradients.which.size(); ++k)
+      prepare(all_[gradients.which[k]], gradients.values[k], gradients.found_inf, rate);
   }
   void update(const Masters&, StepGradients& gradients) noexcept {
     for (std::size_t i : gradients.which) all_[i].update();
@@ -92,23 +89,25 @@ struct Mechanism<InBackward<Optimizer>> : Hooks {
         : index(i),
           masters{{all.names[i]}, {all.values[i]}, all.rounding, all.first + i},
           mechanism(std::move(own)) {}
-    void take(const at::Tensor& gradient, const at::Tensor& found_inf) {
-      gradients.which = {0};
-      gradients.values = {gradient};
-      gradients.found_inf = found_inf;
-    }
     void update() noexcept {
       mechanism.update(masters, gradients);
       gradients.values.clear();
     }
   };
 
+  template <class Rate>
+  void prepare(One& one, const at::Tensor& gradient, const at::Tensor& found_inf,
+               const Rate& rate) {
+    one.gradients.which = {0};
+    one.gradients.values = {gradient};
+    one.gradients.found_inf = found_inf;
+    one.mechanism.values = own_values(one.index);
+    one.mechanism.prepare(one.masters, one.gradients, rate);
+  }
   void arrived(One& one) {
     if (!is_open_) return;  // somebody else's backward
     at::Tensor& gradient = one.masters.values[0].mutable_grad();
-    one.take(gradient, found_inf_);
-    one.mechanism.values = own_values(one.index);
-    one.mechanism.prepare(one.masters, one.gradients, rate_);
+    prepare(one, gradient, found_inf_, rate_);
     one.update();
     gradient.reset();
     has_updated_ = true;
@@ -116,18 +115,6 @@ struct Mechanism<InBackward<Optimizer>> : Hooks {
   void close() noexcept {
     is_open_ = has_updated_ = false;
     found_inf_.reset();
-  }
-  void choose_groups(const Masters& masters) {
-    const auto& groups = values.optimizer.groups;
-    std::vector<bool> used(groups.size());
-    group_.assign(masters.values.size(), groups.size());
-    for (std::size_t i = 0; i < group_.size(); ++i)
-      for (std::size_t g = 0; g < groups.size() && group_[i] == groups.size(); ++g)
-        if (groups[g].match(masters.names[i], masters.values[i])) group_[i] = g, used[g] = true;
-    for (std::size_t g = 0; g < groups.size(); ++g)
-      if (!used[g])
-        throw BadValue("optimizer: group " + std::to_string(g) +
-                       " matches no parameter. Mend its rule, or leave it out.");
   }
   /// With the parameter's own group alone.
   Optimizer own_values(std::size_t i) const {

@@ -101,11 +101,7 @@ struct Mechanism<Lion> : detail::EachParameter<Lion> {
            c10::str(values.betas[1]) + "), weight_decay=" + c10::str(values.weight_decay) +
            (values.maximize ? ", maximize" : "");
   }
-  void state(Archive& archive, const Masters& masters) {
-    archive.number("lr", values.lr);
-    archive.number("weight_decay", values.weight_decay);
-    save(archive, masters, 1);
-  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 1); }
 
  private:
   void check_values() const { check_rate(), check_betas(); }

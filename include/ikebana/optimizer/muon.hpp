@@ -76,8 +76,6 @@ struct Mechanism<Muon> : detail::EachParameter<Muon> {
            ", otherwise AdamW {" + Mechanism<AdamW>(values.otherwise).describe() + "}";
   }
   void state(Archive& archive, const Masters& masters) {
-    archive.number("lr", values.lr);
-    archive.number("weight_decay", values.weight_decay);
     save(archive, masters, 1);
     otherwise_.state(archive, values.otherwise, masters);
   }

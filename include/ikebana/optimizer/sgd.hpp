@@ -38,9 +38,7 @@ struct Mechanism<SGD> : detail::Grouped<SGD> {
            (values.nesterov ? ", nesterov" : "") + (values.maximize ? ", maximize" : "");
   }
   void state(Archive& archive, const Masters& masters) {
-    archive.number("lr", values.lr);
     archive.number("momentum", values.momentum);
-    archive.number("weight_decay", values.weight_decay);
     save(archive, masters, kinds());
   }
 

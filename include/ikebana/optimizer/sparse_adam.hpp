@@ -127,7 +127,6 @@ struct Mechanism<SparseAdam> : detail::EachParameter<SparseAdam> {
            Mechanism<AdamW>(values.otherwise).describe() + "}";
   }
   void state(Archive& archive, const Masters& masters) {
-    archive.number("lr", values.lr);
     save(archive, masters, 2);
     otherwise_.state(archive, values.otherwise, masters);
   }
