@@ -20,7 +20,7 @@ GROUND = rf"{SYSTEM}|ikebana/(?:bridge|detail)/|ikebana/error\.hpp$"
 MAY_INCLUDE = {
     "grammar": rf"boost/hana|{MACROS}",
     "bridge": rf"{SYSTEM}|{GATE}$|ikebana/error\.hpp$",
-    "modules": rf"{GATE}$|ikebana/(?:error|loss)\.hpp$",
+    "modules": rf"{GATE}$|ikebana/(?:error|loss)\.hpp$|ikebana/bridge/",
     "state": rf"{GROUND}",
     "detail": rf"{GROUND}|ikebana/[^/]*$|ikebana/grammar/",
     "parameters": rf"{GROUND}|ikebana/hooks\.hpp$",

@@ -62,6 +62,33 @@ TEST_CASE("selective: products are computed once, and all the others again") {
   });
 }
 
+TEST_CASE("selective: no form of attention is computed again") {
+  using Form = modules::AttentionForm;
+  const std::pair<Form, const char*> forms[] = {
+      {Form::Fused, "aten::_scaled_dot_product_flash_attention_for_cpu"},
+      {Form::Composed, "ikebana::composed_attention"},
+      {Form::Chunked, "ikebana::chunked_attention"}};
+  for (const auto& [form, name] : forms) {
+    INFO(name);
+    auto calls = [&]<class Word>(Word word) {
+      Body body = [form](auto& w, auto x) {
+        auto q = (x * w.weight).view({1, 1, 5, 4});
+        return modules::attention(q, q.sin(), q.cos(), {.form = form}).view({5, 4}).tanh();
+      };
+      Trainer<Bench, SGD, Word> trainer(bench({Work(body)}), word);
+      Counting counting;
+      bridge::OperatorScope scope(counting);
+      trainer.step(some_rows(5));
+      return counting.seen[name];
+    };
+    CHECK(calls(Checkpoint<Off>{}) == 1);
+    CHECK(calls(Checkpoint<Selective>{}) == 1);
+    CHECK(calls(Checkpoint<Selective>{.keep = operators({name})}) == 1);
+    CHECK(calls(Checkpoint<Selective>{.keep = nothing}) == 2);
+    CHECK(calls(Checkpoint<Full>{}) == 2);
+  }
+}
+
 TEST_CASE("selective: whoever writes into what is kept, no bit changes") {
   auto check = [](const Writing& what) {
     same_bits_by({}, what.name, what.body, what.after);

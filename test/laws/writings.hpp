@@ -106,6 +106,20 @@ inline const Writing heavy[] = {
        modules::AttentionOptions options{.dropout_p = 0.2};
        return modules::attention(q, q.sin(), q.cos(), options).view({5, 4}).tanh();
      }},
+    {"composed attention in half precision, with a mask",
+     [](auto& w, auto x) {
+       auto q = (x * w.weight).view({1, 1, 5, 4}).to(at::kBFloat16);
+       modules::AttentionOptions options{.attn_mask = at::ones({5, 5}, at::kBool).tril(),
+                                         .form = modules::AttentionForm::Composed};
+       return modules::attention(q, q.sin(), q.cos(), options).view({5, 4}).to(at::kFloat).tanh();
+     }},
+    {"chunked attention with dropout",
+     [](auto& w, auto x) {
+       auto q = (x * w.weight).view({1, 1, 5, 4});
+       modules::AttentionOptions options{
+           .dropout_p = 0.2, .is_causal = true, .form = modules::AttentionForm::Chunked};
+       return modules::attention(q, q.sin(), q.cos(), options).view({5, 4}).tanh();
+     }},
     {"convolution",
      [](auto& w, auto x) {
        auto kernel = w.weight.narrow(0, 0, 3).view({1, 1, 3}) * 0.5;

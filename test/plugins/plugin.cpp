@@ -7,6 +7,7 @@
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
+#include <ikebana/modules/attention.hpp>
 #include <memory>
 
 using namespace ikebana;
@@ -42,7 +43,8 @@ int close(void* scope) {
 
 struct Products : bridge::OperatorMode {
   void call(bridge::OperatorCall& call) override {
-    if (call.name().name == "aten::mul") ++seen;
+    const auto& name = call.name().name;
+    if (name == "aten::mul" || name == "ikebana::composed_attention") ++seen;
     call.compute();
   }
   int seen = 0;
@@ -99,11 +101,17 @@ bool linear(bool seen) {
   return y.item<float>() == (seen ? 7 : 2);
 }
 
+bool attend() {
+  auto q = at::ones({1, 1, 2, 3}), v = at::full({1, 1, 2, 3}, 5.0);
+  auto y = modules::attention(q, q, v, {.form = modules::AttentionForm::Composed});
+  return at::allclose(y, v);
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const Plugin* ikebana_test_plugin() {
-  static const Plugin plugin{available, engine,    open,    close,      watch,        seen,
-                             train,     leaf,      hook,    unhook,     backward,     bytes,
-                             take,      give_back, counted, see_linear, unsee_linear, linear};
+  static const Plugin plugin{available, engine,     open,         close,    watch, seen, train,
+                             leaf,      hook,       unhook,       backward, bytes, take, give_back,
+                             counted,   see_linear, unsee_linear, linear,   attend};
   return &plugin;
 }

@@ -9,7 +9,7 @@ struct Plugin {
   /// Opens a scope on the calling thread; closing it tells how many tensors its hooks packed.
   void* (*open)();
   int (*close)(void* scope);
-  /// The same for operators: closing tells how many products of tensors its mode saw.
+  /// The same for operators: closing tells how many products and attentions its mode saw.
   void* (*watch)();
   int (*seen)(void* scope);
   /// Trains a little; true where the gradients are right.
@@ -29,6 +29,9 @@ struct Plugin {
   void* (*see_linear)();
   int (*unsee_linear)(void* scope);
   bool (*linear)(bool seen);
+  /// Computes an attention, which is one operator of ours for whoever watches; true where it is
+  /// right.
+  bool (*attend)();
 };
 
 using PluginEntry = const Plugin* (*)();

@@ -148,6 +148,20 @@ TEST_CASE("plugins: operators of one are seen by the other, through one fallback
   });
 }
 
+TEST_CASE("plugins: an operator of ours is registered once for all, and outlives who did it") {
+  for_each_pair([](const auto& first, const auto& second, Findings& findings) {
+    Library a(first), b(second);
+    auto* outer = b->watch();
+    findings.expect(a->attend(), "the first attends right while the second watches");
+    findings.expect(b->attend(), "so does the second");
+    findings.expect(b->seen(outer) == 2, "both are one operator each");
+    dlclose(a.handle);
+    outer = b->watch();
+    findings.expect(b->attend() && b->seen(outer) == 1, "and still when the first was closed");
+    findings.expect(b->attend(), "it attends right when nobody watches");
+  });
+}
+
 TEST_CASE("plugins: hooks of one plugin stay on their thread in the other") {
   for_each_pair([](const auto& first, const auto& second, Findings& findings) {
     Library a(first), b(second);

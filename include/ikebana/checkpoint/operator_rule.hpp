@@ -1,12 +1,14 @@
 #pragma once
 // Rules for which operators a selective checkpoint keeps.
+#include <ikebana/bridge/own_operator.hpp>
 #include <ikebana/checkpoint/record.hpp>
 #include <string_view>
 
 namespace ikebana {
 
 namespace detail {
-/// Below autograd, where `linear` is `mm` or `addmm`, and attention one of its kernels.
+/// Below autograd, where `linear` is `mm` or `addmm`, and attention one of its kernels, or a form
+/// of modules::attention.
 inline constexpr std::string_view heavy_operators[] = {
     "aten::mm",
     "aten::addmm",
@@ -29,6 +31,8 @@ inline constexpr std::string_view heavy_operators[] = {
     "aten::_efficient_attention_forward",
     "aten::_cudnn_rnn",
     "aten::mkldnn_rnn_layer",
+    "ikebana::composed_attention",
+    "ikebana::chunked_attention",
 };
 }  // namespace detail
 
@@ -43,8 +47,10 @@ inline bool matrix_operators(const bridge::OperatorCall& call) {
 /// BadValue for a name that LibTorch does not have.
 inline OperatorRule operators(std::vector<std::string> names) {
   const auto known = c10::Dispatcher::singleton().getAllOpNames();
+  const auto& own = bridge::own_operators;
   for (const std::string& name : names)
-    if (std::none_of(known.begin(), known.end(), [&](const auto& op) { return op.name == name; }))
+    if (std::none_of(known.begin(), known.end(), [&](const auto& op) { return op.name == name; }) &&
+        std::find(std::begin(own), std::end(own), name) == std::end(own))
       throw BadValue("operators: LibTorch has no operator `" + name +
                      "`. Write its name as its dispatcher has it, e.g. aten::mm.");
   if (std::find(names.begin(), names.end(), "aten::_to_copy") != names.end())

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include <ikebana/bridge/own_operator.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 
@@ -113,21 +114,16 @@ struct ChunkedAttention : torch::autograd::Function<ChunkedAttention> {
                             bool is_causal, double scale, double dropout_p) {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const auto seed = dropout_p > 0 ? at::empty({}, at::kLong).random_().item<std::int64_t>() : 0;
-    const auto given = mask.value_or(at::Tensor());
-    const ChunkedAttentionTask task(query, key, value, given, is_causal, scale, dropout_p, seed);
-    const auto& q = task.query;
-    const auto out = at::empty({q.size(0), q.size(1), q.size(2), value.size(3)}, q.options());
-    task.each_piece([&](const AttentionPiece& p) {
-      auto w = task.weights(p);
-      if (const auto kept = task.kept(p, w); kept.defined()) w.mul_(kept);
-      put(out, p, w.mm(task.seen(task.value, p)));
-    });
-    context->save_for_backward({query, key, value, given});
+    auto out = bridge::as_operator<&products>(
+        "ikebana::chunked_attention(Tensor query, Tensor key, Tensor value, Tensor? mask, bool "
+        "is_causal, float scale, float dropout_p, int seed) -> Tensor",
+        query, key, value, mask, is_causal, scale, dropout_p, seed);
+    context->save_for_backward({query, key, value, mask.value_or(at::Tensor())});
     context->saved_data["is_causal"] = is_causal;
     context->saved_data["scale"] = scale;
     context->saved_data["dropout_p"] = dropout_p;
     context->saved_data["seed"] = seed;
-    return out.view({query.size(0), query.size(1), query.size(2), -1}).to(query.scalar_type());
+    return out;
   }
 
   static Tensors backward(Context* context, const Tensors& gradients) {
@@ -153,6 +149,21 @@ struct ChunkedAttention : torch::autograd::Function<ChunkedAttention> {
   }
 
  private:
+  /// One operator for whoever looks at operators.
+  static at::Tensor products(const at::Tensor& query, const at::Tensor& key,
+                             const at::Tensor& value, const std::optional<at::Tensor>& mask,
+                             bool is_causal, double scale, double dropout_p, std::int64_t seed) {
+    const ChunkedAttentionTask task(query, key, value, mask.value_or(at::Tensor()), is_causal,
+                                    scale, dropout_p, seed);
+    const auto& q = task.query;
+    const auto out = at::empty({q.size(0), q.size(1), q.size(2), value.size(3)}, q.options());
+    task.each_piece([&](const AttentionPiece& p) {
+      auto w = task.weights(p);
+      if (const auto kept = task.kept(p, w); kept.defined()) w.mul_(kept);
+      put(out, p, w.mm(task.seen(task.value, p)));
+    });
+    return out.view({query.size(0), query.size(1), query.size(2), -1}).to(query.scalar_type());
+  }
   static void put(const at::Tensor& to, const AttentionPiece& p, const at::Tensor& rows) {
     auto part = to.select(0, p.head).narrow(1, p.first, p.count);
     part.copy_(rows.view(part.sizes()));

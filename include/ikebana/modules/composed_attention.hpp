@@ -5,6 +5,7 @@
 #include <optional>
 #include <tuple>
 
+#include <ikebana/bridge/own_operator.hpp>
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {
@@ -87,33 +88,22 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
   static at::Tensor forward(Context* context, const at::Tensor& query, const at::Tensor& key,
                             const at::Tensor& value, const std::optional<at::Tensor>& mask,
                             bool is_causal, double scale, double dropout_p, bool training) {
-    const AttentionBatch batch(query, key);
-    const auto type = query.scalar_type(), wide = wide_type(query);
-    const AttentionBias bias(query, key, mask, is_causal, wide);
-    const auto q = batch.matrices(query.to(wide) * scale), v = batch.matrices(value);
-    const auto k = batch.matrices(key.to(wide)).transpose(1, 2);
-    const auto weights = batch.scores(training ? batch.heads : batch.chunk, query.options());
-    const auto buffer =
-        wide == type ? at::Tensor() : batch.scores(batch.chunk, query.options().dtype(wide));
     at::Tensor keep;
-    if (dropout_p > 0)
-      keep = batch.scores(batch.heads, query.options().dtype(at::kBool)).bernoulli_(1 - dropout_p);
-    auto out = at::empty({batch.heads, batch.rows, v.size(2)}, query.options());
-    batch.each_chunk([&](std::int64_t first, std::int64_t n) {
-      const auto part = [&](const at::Tensor& x) { return x.narrow(0, first, n); };
-      auto w = weights.narrow(0, training ? first : 0, n), o = part(out);
-      auto scores = buffer.defined() ? buffer.narrow(0, 0, n) : w;
-      at::bmm_out(scores, part(q), part(k));
-      bias.softmax_(scores, first, batch.queries);
-      if (buffer.defined()) w.copy_(scores);
-      at::bmm_out(o, keep.defined() ? w.mul(part(keep)).mul_(raise(dropout_p)) : w, part(v));
-    });
-    context->save_for_backward(
-        {query, key, value, mask.value_or(at::Tensor()), training ? weights : at::Tensor(), keep});
+    if (dropout_p > 0) {
+      const AttentionBatch batch(query, key);
+      const auto options = query.options().dtype(at::kBool);
+      keep = batch.scores(batch.heads, options).bernoulli_(1 - dropout_p);
+    }
+    const auto [out, weights] = bridge::as_operator<&products>(
+        "ikebana::composed_attention(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? "
+        "keep, bool is_causal, float scale, float dropout_p, bool training) -> (Tensor, Tensor)",
+        query, key, value, mask, keep.defined() ? std::optional(keep) : std::nullopt, is_causal,
+        scale, dropout_p, training);
+    context->save_for_backward({query, key, value, mask.value_or(at::Tensor()), weights, keep});
     context->saved_data["is_causal"] = is_causal;
     context->saved_data["scale"] = scale;
     context->saved_data["dropout_p"] = dropout_p;
-    return out.view({query.size(0), query.size(1), query.size(2), v.size(2)});
+    return out;
   }
 
   static Tensors backward(Context* context, const Tensors& gradients) {
@@ -123,6 +113,35 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
   }
 
  private:
+  /// The result, and the weights where a backward will ask for them: one operator for whoever
+  /// looks at operators, so that a selective checkpoint can keep both.
+  static std::tuple<at::Tensor, at::Tensor> products(const at::Tensor& query, const at::Tensor& key,
+                                                     const at::Tensor& value,
+                                                     const std::optional<at::Tensor>& mask,
+                                                     const std::optional<at::Tensor>& keep,
+                                                     bool is_causal, double scale, double dropout_p,
+                                                     bool training) {
+    const AttentionBatch batch(query, key);
+    const auto type = query.scalar_type(), wide = wide_type(query);
+    const AttentionBias bias(query, key, mask, is_causal, wide);
+    const auto q = batch.matrices(query.to(wide) * scale), v = batch.matrices(value);
+    const auto k = batch.matrices(key.to(wide)).transpose(1, 2);
+    const auto weights = batch.scores(training ? batch.heads : batch.chunk, query.options());
+    const auto buffer =
+        wide == type ? at::Tensor() : batch.scores(batch.chunk, query.options().dtype(wide));
+    auto out = at::empty({batch.heads, batch.rows, v.size(2)}, query.options());
+    batch.each_chunk([&](std::int64_t first, std::int64_t n) {
+      const auto part = [&](const at::Tensor& x) { return x.narrow(0, first, n); };
+      auto w = weights.narrow(0, training ? first : 0, n), o = part(out);
+      auto scores = buffer.defined() ? buffer.narrow(0, 0, n) : w;
+      at::bmm_out(scores, part(q), part(k));
+      bias.softmax_(scores, first, batch.queries);
+      if (buffer.defined()) w.copy_(scores);
+      at::bmm_out(o, keep ? w.mul(part(*keep)).mul_(raise(dropout_p)) : w, part(v));
+    });
+    return {out.view({query.size(0), query.size(1), query.size(2), v.size(2)}),
+            training ? weights : at::Tensor()};
+  }
   static at::ScalarType wide_type(const at::Tensor& x) {
     return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   }
