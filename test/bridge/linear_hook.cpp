@@ -38,7 +38,7 @@ at::Tensor gradient_of(const at::Tensor& y, const at::Tensor& x) {
 TEST_CASE("linear hook: every way to write a linear layer is seen once") {
   torch::manual_seed(0);
   for (bool bias : {false, true})
-    for (at::IntArrayRef rows : {at::IntArrayRef{2, 4}, at::IntArrayRef{5, 2, 4}})
+    for (const at::DimVector& rows : {at::DimVector{2, 4}, at::DimVector{5, 2, 4}})
       for (bool grad : {false, true}) {
         at::AutoGradMode mode(grad);
         torch::nn::Linear layer(torch::nn::LinearOptions(4, 3).bias(bias));

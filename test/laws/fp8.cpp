@@ -52,11 +52,12 @@ Results computed(Model model, const at::Tensor& input, const at::Tensor& slope,
 }
 TEST_CASE("products and gradients in FP8 are those of an emulation in double precision") {
   torch::manual_seed(4);
+  const std::vector<std::int64_t> shapes[] = {{64}, {4, 16}};
   for (bool bias : {false, true})
     for (bool function : {false, true})
-      for (at::IntArrayRef rows : {at::IntArrayRef{64}, at::IntArrayRef{4, 16}}) {
+      for (const std::vector<std::int64_t>& rows : shapes) {
         Called model(bias, function);
-        auto sizes = rows.vec();
+        auto sizes = rows;
         sizes.push_back(32);
         at::Tensor x = torch::randn(sizes);
         sizes.back() = 48;

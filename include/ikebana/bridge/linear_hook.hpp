@@ -4,6 +4,7 @@
 // kernel for the operators that linear layers are made of; it is asked on a thread only while a
 // scope is open there.
 
+#include <deque>
 #include <ikebana/bridge/process.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
@@ -78,13 +79,17 @@ inline void register_linear_hook() {
         "it: Precision<FP8>.");
   keep_loaded(reinterpret_cast<const void*>(&linear_seen));
   using torch::Library;
-  auto made = [](Library::Kind kind, const char* space, std::optional<c10::DispatchKey> key) {
-    return new Library(kind, space, key, __FILE__, __LINE__);
+  static auto& never_taken_back = *new std::deque<Library>;
+  auto made = [](Library::Kind kind, const char* space,
+                 std::optional<c10::DispatchKey> key) -> Library& {
+    return never_taken_back.emplace_back(kind, space, key, __FILE__, __LINE__);
   };
-  made(Library::IMPL, "_", linear_key)->fallback(torch::CppFunction::makeFallthrough());
-  auto& aten = *made(Library::IMPL, "aten", linear_key);
-  aten.impl("linear", linear_seen).impl("addmm", addmm_seen).impl("matmul", matmul_seen);
-  made(Library::FRAGMENT, "ikebana", {})->def("linear_hook_v1() -> ()");
+  made(Library::IMPL, "_", linear_key).fallback(torch::CppFunction::makeFallthrough());
+  made(Library::IMPL, "aten", linear_key)
+      .impl("linear", linear_seen)
+      .impl("addmm", addmm_seen)
+      .impl("matmul", matmul_seen);
+  made(Library::FRAGMENT, "ikebana", {}).def("linear_hook_v1() -> ()");
 }
 
 }  // namespace detail
