@@ -101,7 +101,11 @@ TEST_CASE("optimizers equal their papers upwards, and with every other field") {
                 .nesterov = false,
                 .ns_steps = 3,
                 .adjust_lr_fn = AdjustLR::MatchRMSAdamW});
-  each_way(SparseAdam{.lr = 0.05, .betas = {0.8, 0.95}, .eps = 1e-2});
+  each_way(SparseAdam{.lr = 0.05,
+                      .betas = {0.8, 0.95},
+                      .eps = 1e-2,
+                      .maximize = true,
+                      .otherwise = {.maximize = true}});
 }
 
 TEST_CASE("a rule of Muon keeps matrices from it, and cannot give it others") {
