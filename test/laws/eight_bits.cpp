@@ -115,6 +115,26 @@ TEST_CASE("a step is the paper's in double precision, and its moments are rounde
     }
 }
 
+TEST_CASE("a small number beside a large one is not divided by a second moment rounded to 0") {
+  for (bool elsewhere : {false, true}) {
+    AdamW8bit policy = lively<AdamW8bit>();
+    policy.lr = 1e-3, policy.weight_decay = 0;
+    Alone<AdamW8bit> alone(policy);
+    if (elsewhere) alone.as_elsewhere();
+    Tensors gradients;
+    for (const auto& p : alone.masters.values) gradients.push_back(at::full_like(p, 1e-4));
+    auto flat = [](at::Tensor& g) { return g.as_strided({g.numel()}, {1}); };  // as it lies
+    for (auto& g : gradients) flat(g)[0] = 1;
+    alone.step(gradients);
+    std::vector<at::Tensor> before;
+    for (const auto& p : alone.masters.values) before.push_back(p.detach().clone());
+    for (auto& g : gradients) flat(g).narrow(0, 1, g.numel() - 1).zero_();
+    alone.step(gradients);
+    for (std::size_t i = 0; i < before.size(); ++i)
+      CHECK((alone.masters.values[i] - before[i]).abs().max().item<double>() < 10 * policy.lr);
+  }
+}
+
 TEST_CASE("small parameters have AdamW's own moments") {
   Alone<AdamW> plain(AdamW{.lr = 0.05, .weight_decay = 0.1});
   Alone<AdamW8bit> eight(AdamW8bit{.lr = 0.05, .weight_decay = 0.1});
