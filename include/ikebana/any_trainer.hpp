@@ -40,8 +40,10 @@ class AnyTrainer {
   }
   void end_epoch(const Epoch& epoch) { held().end_epoch(epoch); }
 
-  StateDict state() { return held().state(); }
-  void restore(const StateDict& state) { held().restore(state); }
+  StateDict state(const StateParts& parts = {}) { return held().state(parts); }
+  void restore(const StateDict& state, const StateParts& parts = {}) {
+    held().restore(state, parts);
+  }
   std::string describe() { return held().describe(); }
   std::int64_t steps() const { return held().steps(); }
   Handle model() { return held().model(); }
@@ -61,8 +63,8 @@ class AnyTrainer {
     virtual Report step(const std::vector<Batch>&) = 0;
     virtual Evaluation evaluate(const BatchSource<Batch>&, const std::vector<Metric<Batch>>&) = 0;
     virtual void end_epoch(const Epoch&) = 0;
-    virtual StateDict state() = 0;
-    virtual void restore(const StateDict&) = 0;
+    virtual StateDict state(const StateParts&) = 0;
+    virtual void restore(const StateDict&, const StateParts&) = 0;
     virtual std::string describe() = 0;
     virtual std::int64_t steps() const = 0;
     virtual Handle model() = 0;
@@ -94,8 +96,10 @@ struct AnyTrainer<Batch>::Holds final : Verbs {
     return trainer.evaluate(source, metrics);
   }
   void end_epoch(const Epoch& epoch) override { trainer.end_epoch(epoch); }
-  StateDict state() override { return trainer.state(); }
-  void restore(const StateDict& state) override { trainer.restore(state); }
+  StateDict state(const StateParts& parts) override { return trainer.state(parts); }
+  void restore(const StateDict& state, const StateParts& parts) override {
+    trainer.restore(state, parts);
+  }
   std::string describe() override { return trainer.describe(); }
   std::int64_t steps() const override { return trainer.steps(); }
   Handle model() override { return detail::module_of(trainer.model()); }

@@ -96,10 +96,10 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     parameters.abort();
     mechanisms.each([](auto& mechanism) { mechanism.abort(); });
   }
-  void state(StateDict& dict, Archive::Mode mode) {
-    Archive archive(dict, mode);
-    generators(archive);  // first: they alone can turn down what they are given
+  void state(Archive& archive) {
+    generators(archive);
     parameters.state(archive);
+    archive.model();
     for (auto& item : units.units()[0].module->named_buffers())
       archive.tensor(item.key(), item.value());
     archive.under("trainer");
@@ -108,7 +108,6 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       archive.under(detail::type_name<std::decay_t<decltype(mechanism.values)>>());
       mechanism.state(archive, parameters.masters());
     });
-    if (mode == Archive::Mode::Check) archive.complete();
   }
 
   detail::handle_of_t<Model> model;
@@ -180,12 +179,13 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     std::lock_guard lock(generator.mutex());
     at::Tensor state = generator.get_state();
     archive.tensor(name, state);
-    if (!archive.loading()) return;
+    if (archive.loading()) return generator.set_state(state);
+    const at::Tensor* given = archive.given(name, state);
+    if (!archive.checking() || !given) return;
     try {
-      generator.set_state(state);
+      generator.clone().set_state(given->cpu());
     } catch (const c10::Error& error) {
-      throw BadState(std::string("restore: `trainer.") + name + "` holds no generator's state (" +
-                     detail::told_by(error) + "). Use a state that was not altered.");
+      archive.does_not_fit(name, "holds no generator's state (" + detail::told_by(error) + ")");
     }
   }
 };

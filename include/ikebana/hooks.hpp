@@ -10,7 +10,7 @@
 #include <ikebana/model.hpp>
 #include <ikebana/parameters/gradients.hpp>
 #include <ikebana/report.hpp>
-#include <ikebana/state/state_dict.hpp>
+#include <ikebana/state/archive.hpp>
 #include <span>
 #include <string>
 #include <vector>

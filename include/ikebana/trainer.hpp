@@ -104,17 +104,20 @@ class Trainer {
   std::int64_t steps() const { return core().attempts; }
 
   /// Everything that the next step depends on, copied: parameters, buffers, moments, schedule, loss
-  /// scale, random generators. `restore` takes it back to the bit; a state that does not fit throws
-  /// BadState and changes nothing.
-  StateDict state() {
-    StateDict dict;
-    core().state(dict, Archive::Mode::Save);
+  /// scale, random generators, and the parts given besides. `restore` takes it back to the bit; a
+  /// state that does not fit throws BadState, which names all that does not, and changes nothing.
+  StateDict state(const StateParts& parts = {}) {
+    StateDict dict = present(parts);
+    for (auto& [name, tensor] : dict) tensor = tensor.clone();
     return dict;
   }
-  void restore(const StateDict& state) {
+  void restore(const StateDict& state, const StateParts& parts = {}) {
+    detail::Busy busy(core().busy);
     StateDict copy = state;
-    core().state(copy, Archive::Mode::Check);
-    core().state(copy, Archive::Mode::Load);
+    Archive archive(copy, Archive::Mode::Check);
+    core().state(archive), parts.state(archive);
+    archive.load();
+    core().state(archive), parts.state(archive);
   }
 
   /// Calls `f(model)` while all parameters are whole and where the model computes: the weights that
@@ -151,6 +154,14 @@ class Trainer {
   Core& core() const {
     if (!core_) throw Error("trainer: it was moved from. Use the one it was moved to.");
     return *core_;
+  }
+  /// All that is saved, not copied.
+  StateDict present(const StateParts& parts) {
+    detail::Busy busy(core().busy);
+    StateDict dict;
+    Archive archive(dict, Archive::Mode::Save);
+    core().state(archive), parts.state(archive);
+    return dict;
   }
   /// One thread, one step at a time; errors of LibTorch become the library's, with the place.
   template <class Batch, class F>

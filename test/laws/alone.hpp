@@ -77,16 +77,22 @@ class Alone {
   /// Parameters, and all that the optimizer keeps.
   StateDict state() {
     StateDict dict;
-    exchange(dict, Archive::Mode::Save);
+    Archive archive(dict, Archive::Mode::Save);
+    exchange(archive);
+    for (auto& [name, tensor] : dict) tensor = tensor.clone();
     return dict;
   }
-  void restore(StateDict dict) { exchange(dict, Archive::Mode::Load); }
+  void restore(StateDict dict) {
+    Archive archive(dict, Archive::Mode::Check);
+    exchange(archive);
+    archive.load();
+    exchange(archive);
+  }
   Policy& values() { return mechanism_.values; }
 
  private:
-  void exchange(StateDict& dict, Archive::Mode mode) {
-    Archive archive(dict, mode);
-    archive.under("model");
+  void exchange(Archive& archive) {
+    archive.model();
     for (std::size_t i = 0; i < masters.values.size(); ++i)
       archive.tensor(masters.names[i], masters.values[i]);
     archive.under("optimizer");

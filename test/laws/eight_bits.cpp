@@ -66,7 +66,7 @@ Step by_paper(const AdamW8bit& v, const StateDict& before, const at::Tensor& g, 
   at::Tensor m = read(before, "exp_avg", v.block_size),
              s = read(before, "exp_avg_sq", v.block_size);
   m = v.betas[0] * m + (1 - v.betas[0]) * g, s = v.betas[1] * s + (1 - v.betas[1]) * g * g;
-  at::Tensor p = before.at("model.linear_weight").flatten().to(at::kDouble);
+  at::Tensor p = before.at("linear_weight").flatten().to(at::kDouble);
   at::Tensor first = m / (1 - std::pow(v.betas[0], t)), second = s / (1 - std::pow(v.betas[1], t));
   return {p * (1 - v.lr * v.weight_decay) - v.lr * first / (second.sqrt() + v.eps), m, s};
 }
@@ -108,7 +108,7 @@ TEST_CASE("a step is the paper's in double precision, and its moments are rounde
         auto after = alone.state();
         at::Tensor g = gradients[1].flatten().to(at::kDouble) * (maximize ? -1 : 1);
         Step paper = by_paper(v, before, g, s + 1);
-        CHECK(test::worst_relative({after["model.linear_weight"].flatten()}, {paper.p}) < 2e-6);
+        CHECK(test::worst_relative({after["linear_weight"].flatten()}, {paper.p}) < 2e-6);
         check_rounding(paper.first, after, "exp_avg", 16);
         check_rounding(paper.second, after, "exp_avg_sq", 16);
       }

@@ -161,7 +161,7 @@ TEST_CASE("a value changed between steps counts from the next step on, as in PyT
     adam.get<AdamW>().amsgrad = s % 2;
     CHECK_NOTHROW(adam.step(torch::ones({1})));
   }
-  CHECK(adam.state().count("AdamW.lonely.max_exp_avg_sq") == 1);
+  CHECK(adam.state().count("ikebana.AdamW.lonely.max_exp_avg_sq") == 1);
 }
 
 TEST_CASE("gradients of any strides update channels_last and contiguous parameters alike") {

@@ -82,7 +82,8 @@ template <class T>
 StateDict unmoved(T& trainer) {
   StateDict state = trainer.state();
   std::erase_if(state, [](const auto& item) {
-    return item.first.starts_with("trainer.") || item.first.starts_with("Precision");
+    return item.first.starts_with("ikebana.trainer.") ||
+           item.first.starts_with("ikebana.Precision");
   });
   return state;
 }

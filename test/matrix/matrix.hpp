@@ -97,7 +97,7 @@ void go_on(T& trainer, Outcome& outcome) {
 /// where forward took them.
 inline StateDict kept_by_failure(StateDict state) {
   std::erase_if(state, [](const auto& item) {
-    return item.first.ends_with("_generator") || item.first.starts_with("model.head.norm.");
+    return item.first.ends_with("_generator") || item.first.starts_with("head.norm.");
   });
   return state;
 }

@@ -65,24 +65,24 @@ TEST_CASE("bad state: foreign, incomplete, of another shape, nothing is restored
   auto spoilt = [&](auto&& spoil) {
     StateDict bad = good;
     spoil(bad);
-    bad["model.block.w.weight"] = at::zeros({3, 3});  // would be seen if anything were loaded
+    bad["block.w.weight"] = at::zeros({3, 3});  // would be seen if anything were loaded
     return [&trainer, bad] { trainer.restore(bad); };
   };
-  auto erase = [](StateDict& d) { d.erase("model.w.bias"); };
-  WELL(undone<BadState>(trainer, some(), spoilt(erase), {"`model.w.bias` is missing"}));
-  auto grow = [](StateDict& d) { d["model.w.bias"] = at::ones({9}); };
-  WELL(undone<BadState>(trainer, some(), spoilt(grow),
-                        {"`model.w.bias` is Float[9]", "has Float[5]"}));
-  auto widen = [](StateDict& d) { d["model.w.bias"] = at::ones({5}, at::kDouble); };
+  auto erase = [](StateDict& d) { d.erase("w.bias"); };
+  WELL(undone<BadState>(trainer, some(), spoilt(erase), {"`w.bias` is missing"}));
+  auto grow = [](StateDict& d) { d["w.bias"] = at::ones({9}); };
+  WELL(undone<BadState>(trainer, some(), spoilt(grow), {"`w.bias` is Float[9]", "has Float[5]"}));
+  auto widen = [](StateDict& d) { d["w.bias"] = at::ones({5}, at::kDouble); };
   WELL(undone<BadState>(trainer, some(), spoilt(widen), {"Double[5]"}));
-  auto add = [](StateDict& d) { d["model.v"] = at::ones({5}); };
-  WELL(undone<BadState>(trainer, some(), spoilt(add), {"`model.v` belongs to no part"}));
-  auto cut = [](StateDict& d) { d["trainer.cpu_generator"] = at::ones({5}, at::kByte); };
+  auto add = [](StateDict& d) { d["v"] = at::ones({5}); };
+  WELL(undone<BadState>(trainer, some(), spoilt(add), {"`v` belongs to no part"}));
+  auto cut = [](StateDict& d) { d["ikebana.trainer.cpu_generator"] = at::ones({5}, at::kByte); };
   WELL(undone<BadState>(trainer, some(), spoilt(cut), {"cpu_generator", "Byte[5]"}));
   auto other = [](StateDict& d) {
     d = Trainer{Net(), CrossEntropyLoss{}, SGD{.momentum = 0.9}}.state();
   };
-  WELL(undone<BadState>(trainer, some(), spoilt(other), {"restore", "Restore into the recipe"}));
+  WELL(undone<BadState>(trainer, some(), spoilt(other),
+                        {"restore", "Restore into the recipe", "is missing; `"}));
   trainer.restore(good);
 }
 

@@ -77,7 +77,7 @@ TEST_CASE_TEMPLATE("parameters: masters are what is saved, and restored to the b
   trainer.step(sample(1));
   auto state = trainer.state();
   bool flat = std::is_same_v<Policies, std::tuple<AwayFlat>>;
-  const at::Tensor& master = state.at(flat ? "model.last#0" : "model.last.w.weight");
+  const at::Tensor& master = state.at(flat ? "last#0" : "last.w.weight");
   CHECK((master.scalar_type() == at::kDouble));
   trainer.step(sample(2));
   resumed.restore(state);

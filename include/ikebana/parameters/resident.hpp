@@ -42,7 +42,7 @@ class Resident {
     return f();
   }
   void state(Archive& archive) {
-    archive.under("model");
+    archive.model();
     for (std::size_t i = 0; i < masters_.values.size(); ++i)
       archive.tensor(masters_.names[i], masters_.values[i]);
   }

@@ -98,7 +98,7 @@ class Travelling {
     } else return f();
   }
   void state(Archive& archive) {
-    archive.under("model");
+    archive.model();
     for (auto& resting : units_)
       for (std::size_t i = 0; i < resting.masters.size(); ++i)
         archive.tensor(resting.master_name(i), resting.masters[i]);

@@ -1,0 +1,198 @@
+#pragma once
+// A strict reader of the JSON that files of tensors contain. It allocates no more than the text
+// that it returns, follows no nesting, and knows at which byte it stopped; a general parser does
+// neither.
+#include <cstdint>
+#include <ikebana/error.hpp>
+#include <limits>
+#include <string>
+#include <string_view>
+
+namespace ikebana::detail {
+
+/// Reads one value after another. `base` is where the text begins in its file; whoever catches
+/// `Bad` says which file.
+class Json {
+ public:
+  /// What is wrong, and at which byte of the file.
+  struct Bad {
+    std::string what;
+    std::uint64_t offset;
+  };
+
+  Json(std::string_view text, std::uint64_t base) : text_(text), base_(base) {}
+
+  [[noreturn]] void bad(const std::string& what) const { throw Bad{what, offset()}; }
+  std::uint64_t offset() const { return base_ + at_; }
+  bool at_end() const { return at_ == text_.size(); }
+
+  /// True, and steps over it, where `mark` comes next.
+  bool skip(char mark) {
+    space();
+    if (at_end() || text_[at_] != mark) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char mark, const char* where) {
+    if (!skip(mark)) bad(std::string("`") + mark + "` is missing in " + where);
+  }
+  /// Calls `member(key)` for each member of an object; it reads the value.
+  template <class Member>
+  void object(const char* where, Member&& member) {
+    expect('{', where);
+    if (skip('}')) return;
+    do {
+      std::string key = string();
+      expect(':', where);
+      member(key);
+    } while (skip(','));
+    expect('}', where);
+  }
+  /// Calls `element()` for each element of an array; it reads the value.
+  template <class Element>
+  void array(const char* where, Element&& element) {
+    expect('[', where);
+    if (skip(']')) return;
+    do element();
+    while (skip(','));
+    expect(']', where);
+  }
+  /// An integer from 0 to 2^63 - 1, as one writes it: no sign, no fraction, no leading zero.
+  std::int64_t integer() {
+    space();
+    constexpr auto most = std::numeric_limits<std::int64_t>::max();
+    const std::size_t begin = at_;
+    std::int64_t value = 0;
+    for (; at_ < text_.size() && is_digit(text_[at_]); ++at_) {
+      const int digit = text_[at_] - '0';
+      if (value > (most - digit) / 10) bad("a number is too large");
+      value = value * 10 + digit;
+    }
+    if (at_ == begin) bad("a whole number that is not negative is missing");
+    if (text_[begin] == '0' && at_ > begin + 1) bad("a number begins with 0");
+    return value;
+  }
+  std::string string() {
+    expect('"', "what should be a string");
+    std::string out;
+    while (true) {
+      if (at_end()) bad("a string does not end");
+      const char c = text_[at_];
+      if (static_cast<unsigned char>(c) < 0x20) bad("a string has a control character");
+      if (c == '\\') escaped(out);
+      else if (static_cast<unsigned char>(c) >= 0x80) several(out);
+      else ++at_, out += c;
+      if (c == '"') return out.pop_back(), out;
+    }
+  }
+  /// Steps over any value.
+  void value() {
+    std::size_t depth = 0;
+    do {
+      space();
+      if (at_end()) bad("a value is missing");
+      const char c = text_[at_];
+      if (c == '"') string();
+      else if (++at_; c == '{' || c == '[') ++depth;
+      else if (c == '}' || c == ']') depth -= depth > 0 ? 1 : (bad("a value is missing"), 0);
+      else if (depth == 0) word();
+    } while (depth > 0);
+  }
+
+ private:
+  static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+  void space() {
+    while (!at_end() &&
+           (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r'))
+      ++at_;
+  }
+  /// The rest of a number, true, false or null.
+  void word() {
+    while (!at_end() && std::string_view(",]} \n\t\r").find(text_[at_]) == std::string_view::npos)
+      ++at_;
+  }
+  unsigned hex4() {
+    unsigned value = 0;
+    for (int i = 0; i < 4; ++i, ++at_) {
+      const char c = at_end() ? '\0' : text_[at_];
+      const char low = static_cast<char>(c | 0x20);
+      if (is_digit(c)) value = value * 16 + static_cast<unsigned>(c - '0');
+      else if (low >= 'a' && low <= 'f') value = value * 16 + static_cast<unsigned>(low - 'a' + 10);
+      else bad("\\u needs four hexadecimal digits");
+    }
+    return value;
+  }
+  void escaped(std::string& out) {
+    const char c = ++at_ < text_.size() ? text_[at_] : '\0';
+    constexpr std::string_view letters = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
+    if (const auto i = letters.find(c); c != '\0' && i != letters.npos) {
+      ++at_, out += meanings[i];
+      return;
+    }
+    if (c != 'u') bad("a string has an unknown escape");
+    ++at_;
+    std::uint32_t point = hex4();
+    if (point >= 0xd800 && point < 0xdc00) {
+      if (text_.substr(at_, 2) != "\\u") bad("half of a surrogate pair");
+      at_ += 2;
+      const unsigned low = hex4();
+      if (low < 0xdc00 || low > 0xdfff) bad("half of a surrogate pair");
+      point = 0x10000 + ((point - 0xd800) << 10) + (low - 0xdc00);
+    } else if (point >= 0xdc00 && point <= 0xdfff) {
+      bad("half of a surrogate pair");
+    }
+    append(out, point);
+  }
+  static void append(std::string& out, std::uint32_t point) {
+    auto byte = [&](std::uint32_t value) { out += static_cast<char>(value); };
+    auto rest = [&](int bits) { byte(0x80 | ((point >> bits) & 0x3f)); };
+    if (point < 0x80) byte(point);
+    else if (point < 0x800) byte(0xc0 | (point >> 6)), rest(0);
+    else if (point < 0x10000) byte(0xe0 | (point >> 12)), rest(6), rest(0);
+    else byte(0xf0 | (point >> 18)), rest(12), rest(6), rest(0);
+  }
+  /// A character of several bytes, whose UTF-8 must be valid.
+  void several(std::string& out) {
+    const std::size_t n = utf8_length(text_.substr(at_));
+    if (n == 0) bad("a string is not UTF-8");
+    out += text_.substr(at_, n);
+    at_ += n;
+  }
+
+ public:
+  /// Bytes of the character that a text begins with; 0 where that is not valid UTF-8.
+  static std::size_t utf8_length(std::string_view text) {
+    auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+    const unsigned first = byte(0);
+    if (first < 0x80) return 1;
+    const std::size_t n = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+    if (first < 0xc2 || first > 0xf4 || text.size() < n) return 0;
+    for (std::size_t i = 1; i < n; ++i)
+      if ((byte(i) & 0xc0) != 0x80) return 0;
+    const bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
+    const bool beyond = (first == 0xed && byte(1) > 0x9f) || (first == 0xf4 && byte(1) > 0x8f);
+    return overlong || beyond ? 0 : n;
+  }
+  /// A text as JSON writes it. Throws BadValue where it is not UTF-8.
+  static std::string quoted(std::string_view text) {
+    std::string out = "\"";
+    for (std::size_t n; !text.empty(); text.remove_prefix(n)) {
+      n = utf8_length(text);
+      if (n == 0)
+        throw BadValue("state: a name or a text is not UTF-8: `" + out.substr(1) + "...`.");
+      const char c = text[0];
+      constexpr char digits[] = "0123456789abcdef";
+      if (static_cast<unsigned char>(c) < 0x20)
+        out.append("\\u00").append(1, digits[c >> 4]).append(1, digits[c & 15]);
+      else (c == '"' || c == '\\' ? out += '\\' : out).append(text.substr(0, n));
+    }
+    return out + '"';
+  }
+
+ private:
+  std::string_view text_;
+  std::uint64_t base_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace ikebana::detail

@@ -1,0 +1,199 @@
+#pragma once
+// The format of saved states and weights: the length of a JSON header, the header, the tensors'
+// bytes. Source: github.com/huggingface/safetensors. Knows nothing of LibTorch, so that it can be
+// fed nonsense by the million.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <functional>
+#include <ikebana/state/crc32.hpp>
+#include <ikebana/state/json.hpp>
+#include <map>
+#include <vector>
+
+namespace ikebana {
+
+/// One tensor of a file: its type by the format's name, its shape, where its bytes are, counted
+/// from the first tensor's.
+struct FileTensor {
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0, end = 0;
+};
+
+/// What a file of tensors says of itself.
+struct FileHeader {
+  std::map<std::string, std::string> metadata;
+  std::map<std::string, FileTensor> tensors;
+  std::uint64_t data = 0;  ///< where the tensors' bytes begin
+};
+
+namespace detail {
+
+static_assert(std::endian::native == std::endian::little, "ikebana: files are little-endian.");
+
+inline constexpr const char* crc_key = "ikebana.crc32";       // and with `.` and a tensor's name
+inline constexpr std::uint64_t longest_header = 100'000'000;  // as everybody else
+
+struct FileType {
+  std::string_view name;
+  std::uint64_t bytes;
+};
+inline constexpr FileType file_types[] = {
+    {"BOOL", 1}, {"U8", 1},          {"I8", 1},          {"F8_E4M3", 1}, {"F8_E5M2", 1},
+    {"U16", 2},  {"F8_E4M3FNUZ", 1}, {"F8_E5M2FNUZ", 1}, {"F8_E8M0", 1}, {"I16", 2},
+    {"F16", 2},  {"BF16", 2},        {"U32", 4},         {"I32", 4},     {"F32", 4},
+    {"U64", 8},  {"I64", 8},         {"F64", 8},         {"C64", 8}};
+/// 0 for a name that is none.
+inline std::uint64_t bytes_of_type(std::string_view name) {
+  for (const auto& type : file_types)
+    if (type.name == name) return type.bytes;
+  return 0;
+}
+inline std::string hex8(std::uint32_t value) {
+  std::string text(8, '0');
+  for (std::size_t i = 0; i < 8; ++i) text[7 - i] = "0123456789abcdef"[(value >> (4 * i)) & 15];
+  return text;
+}
+
+/// Reads and checks a header of which nothing is believed.
+class HeaderReader {
+ public:
+  /// `text` begins at byte 8 of a file of `size` bytes.
+  static FileHeader read(std::string_view text, std::uint64_t size) {
+    HeaderReader reader(text, size);
+    try {
+      return reader.header();
+    } catch (const Json::Bad& bad) {
+      throw Json::Bad{(reader.field_.empty() ? "" : "`" + reader.field_ + "`: ") + bad.what,
+                      bad.offset};
+    }
+  }
+
+ private:
+  HeaderReader(std::string_view text, std::uint64_t size) : json_(text, 8), text_(text) {
+    header_.data = 8 + text.size();
+    size_ = size - header_.data;
+  }
+
+  FileHeader header() {
+    if (text_.empty() || text_[0] != '{') json_.bad("the header does not begin with `{`");
+    json_.object("the header", [&](const std::string& key) {
+      field_ = key;
+      if (key == "__metadata__") metadata();
+      else tensor(key);
+      field_.clear();
+    });
+    while (json_.skip(' ')) continue;
+    if (!json_.at_end()) json_.bad("something follows the header");
+    check_checksum();
+    check_places();
+    return std::move(header_);
+  }
+  void metadata() {
+    if (has_metadata_) json_.bad("appears twice");
+    has_metadata_ = true;
+    json_.object("the metadata", [&](const std::string& key) {
+      field_ = "__metadata__." + key;
+      const std::uint64_t place = json_.offset() - 8;
+      std::string value = json_.string();
+      if (key == crc_key) crc_at_ = text_.find('"', place) + 1;
+      if (!header_.metadata.emplace(key, std::move(value)).second) json_.bad("appears twice");
+    });
+  }
+  void tensor(const std::string& name) {
+    if (header_.tensors.count(name)) json_.bad("appears twice");
+    FileTensor& t = header_.tensors[name];
+    std::vector<std::int64_t> offsets;
+    unsigned seen = 0;
+    json_.object("a tensor's entry", [&](const std::string& key) {
+      field_ = name + "." + key;
+      const unsigned part = key == "dtype" ? 1 : key == "shape" ? 2 : key == "data_offsets" ? 4 : 0;
+      if (part == 0) json_.bad("is no part of a tensor's entry");
+      if ((seen & part) != 0) json_.bad("appears twice");
+      seen |= part;
+      if (part == 1) t.dtype = json_.string();
+      else json_.array(key.c_str(), [&] { number(part == 2 ? t.shape : offsets); });
+    });
+    field_ = name;
+    if (seen != 7) json_.bad("needs dtype, shape and data_offsets");
+    if (offsets.size() != 2 || offsets[0] > offsets[1]) json_.bad("data_offsets are not two");
+    t.begin = static_cast<std::uint64_t>(offsets[0]),
+    t.end = static_cast<std::uint64_t>(offsets[1]);
+    check_size(t);
+  }
+  void number(std::vector<std::int64_t>& list) {
+    if (list.size() == 64) json_.bad("has more than 64 numbers");
+    list.push_back(json_.integer());
+  }
+  void check_size(const FileTensor& t) {
+    const std::uint64_t bytes = bytes_of_type(t.dtype);
+    if (bytes == 0) json_.bad("dtype `" + t.dtype + "` is not known");
+    constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    std::uint64_t whole = bytes, strided = bytes;  // strides do not know of dimensions of 0
+    for (const std::int64_t dim : t.shape) {
+      const auto d = static_cast<std::uint64_t>(dim);
+      if (d > 1 && strided > most / d) json_.bad("shape is too large");
+      strided *= d > 1 ? d : 1, whole *= d;
+    }
+    if (t.end > size_)
+      json_.bad("ends at byte " + std::to_string(t.end) + " of " + std::to_string(size_) +
+                " that the file has for tensors");
+    if (t.end - t.begin != whole)
+      json_.bad("has " + std::to_string(t.end - t.begin) + " bytes where its shape needs " +
+                std::to_string(whole));
+  }
+  /// The header's own checksum, over the file's beginning with its eight digits as zeros.
+  void check_checksum() {
+    auto found = header_.metadata.find(crc_key);
+    if (found == header_.metadata.end()) return;
+    field_ = std::string("__metadata__.") + crc_key;
+    if (text_.substr(crc_at_, found->second.size()) != found->second || found->second.size() != 8)
+      json_.bad("is not eight digits");
+    if (found->second != hex8(checksum(text_, crc_at_)))
+      json_.bad("the header's checksum is another: it was changed since it was written");
+  }
+  /// Tensors follow each other without holes, up to the file's end.
+  void check_places() {
+    std::vector<const std::pair<const std::string, FileTensor>*> in_order;
+    in_order.reserve(header_.tensors.size());
+    for (const auto& item : header_.tensors) in_order.push_back(&item);
+    std::sort(in_order.begin(), in_order.end(), [](const auto* a, const auto* b) {
+      return std::pair(a->second.begin, a->second.end) < std::pair(b->second.begin, b->second.end);
+    });
+    std::uint64_t at = 0;
+    for (const auto* item : in_order) {
+      field_ = item->first + ".data_offsets";
+      if (item->second.begin != at)
+        json_.bad("begin at byte " + std::to_string(item->second.begin) +
+                  " of the tensors, and the one before ends at " + std::to_string(at));
+      at = item->second.end;
+    }
+    field_.clear();
+    if (at != size_)
+      json_.bad("the tensors end at byte " + std::to_string(at) + " of " + std::to_string(size_) +
+                " that the file has for them");
+  }
+
+ public:
+  static std::uint32_t checksum(std::string_view text, std::size_t digits_at) {
+    std::array<unsigned char, 8> length;
+    for (std::size_t i = 0; i < 8; ++i)
+      length[i] = static_cast<unsigned char>(std::uint64_t{text.size()} >> (8 * i));
+    std::uint32_t crc = crc32(crc32(0, length.data(), 8), text.data(), digits_at);
+    crc = crc32(crc, "00000000", 8);
+    return crc32(crc, text.data() + digits_at + 8, text.size() - digits_at - 8);
+  }
+
+ private:
+  Json json_;
+  std::string_view text_;
+  FileHeader header_;
+  std::string field_;  // what is being read
+  std::uint64_t size_ = 0;
+  std::size_t crc_at_ = 0;
+  bool has_metadata_ = false;
+};
+
+}  // namespace detail
+}  // namespace ikebana
