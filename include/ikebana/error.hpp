@@ -33,6 +33,14 @@ struct BadRecompute : Error {
 struct BadState : Error {
   using Error::Error;
 };
+/// A file that is damaged, or of another format; the text names the field and the byte.
+struct BadFile : Error {
+  using Error::Error;
+};
+/// The system could not read or write a file: a full disk, a folder that may not be written to.
+struct FileFailed : Error {
+  using Error::Error;
+};
 /// The device has no memory left for this step.
 struct OutOfMemory : Error {
   using Error::Error;

@@ -6,6 +6,8 @@
 #include <ikebana/detail/values.hpp>
 #include <ikebana/evaluate.hpp>
 #include <ikebana/fit.hpp>
+#include <ikebana/state/async_save.hpp>
+#include <ikebana/state/weights.hpp>
 #include <ikebana/step.hpp>
 
 namespace ikebana {
@@ -120,6 +122,33 @@ class Trainer {
     core().state(archive), parts.state(archive);
   }
 
+  /// The same in a safetensors file, which Python opens: the model's tensors under their own names,
+  /// the rest under `ikebana.`. The file that was there is kept until the new one is on the disk.
+  /// Throws FileFailed for what the system refuses. docs/state.md says what is promised.
+  void save(const std::filesystem::path& path, const StateParts& parts = {}) {
+    save_tensors(path, present(parts), metadata());
+  }
+  /// Waits only for a copy in memory, which is kept for the next; whoever wants to know that it is
+  /// on the disk asks what is returned. An error that nobody asked for is thrown by the next.
+  PendingSave save_async(const std::filesystem::path& path, const StateParts& parts = {}) {
+    if (!saver_) saver_ = std::make_unique<AsyncSaver>();
+    return saver_->save(path, present(parts), metadata(), system_files());
+  }
+  /// Takes back what `save` wrote, to the bit. Throws BadFile for a damaged file, and BadState for
+  /// one that does not fit, which names all that does not; then nothing is changed.
+  void load(const std::filesystem::path& path, const StateParts& parts = {}) {
+    restore(detail::load_state(system_files(), path).tensors, parts);
+  }
+  /// The model's weights alone, from files that Python wrote as well.
+  UnmatchedWeights load_weights(const std::filesystem::path& path,
+                                const WeightOptions& options = {}) {
+    return with_full_weights(
+        [&](Handle& model) { return ikebana::load_weights(model, path, options); });
+  }
+  void save_weights(const std::filesystem::path& path, const WeightOptions& options = {}) {
+    with_full_weights([&](Handle& model) { ikebana::save_weights(model, path, options); });
+  }
+
   /// Calls `f(model)` while all parameters are whole and where the model computes: the weights that
   /// are trained, also where the recipe averages them.
   template <class F>
@@ -163,6 +192,11 @@ class Trainer {
     core().state(archive), parts.state(archive);
     return dict;
   }
+  Metadata metadata() {
+    return {{"ikebana", "1"},
+            {"ikebana.steps", std::to_string(steps())},
+            {"ikebana.recipe", describe()}};
+  }
   /// One thread, one step at a time; errors of LibTorch become the library's, with the place.
   template <class Batch, class F>
   auto guarded(const Batch& batch, F&& f) {
@@ -181,6 +215,7 @@ class Trainer {
   }
 
   std::shared_ptr<Core> core_;
+  std::unique_ptr<AsyncSaver> saver_;  // made when it is first wanted
 };
 
 template <class Model, class... Values>

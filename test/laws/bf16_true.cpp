@@ -154,8 +154,7 @@ TEST_CASE("a resumed run rounds as the one that went on") {
   CHECK(same_state(resumed.state(), whole.state()));
   Trainer<Language, AdamW, True> other(model(), True{.seed = 6});
   for (int i : {0, 1}) other.step(data[i]);
-  CHECK_FALSE(
-      test::same_bits(other.state().at("embed.weight"), state.at("embed.weight")));
+  CHECK_FALSE(test::same_bits(other.state().at("embed.weight"), state.at("embed.weight")));
 }
 
 TEST_CASE("a step that is rejected or undone changes no bit, and the next one rounds alike") {

@@ -74,7 +74,8 @@ TEST_CASE("delayed scaling follows its history, also over microbatches and past 
 template <class T>
 StateDict scales_of(T& trainer) {
   StateDict state = trainer.state();
-  std::erase_if(state, [](const auto& item) { return !item.first.starts_with("ikebana.Precision"); });
+  std::erase_if(state,
+                [](const auto& item) { return !item.first.starts_with("ikebana.Precision"); });
   return state;
 }
 

@@ -233,13 +233,15 @@ TEST_CASE("a state that does not fit throws and changes nothing") {
   refused("missing", [](auto& s) { s.erase("norm.weight"); });
   refused("too much", [](auto& s) { s["other"] = at::zeros({1}); });
   refused("shape", [](auto& s) { s["norm.bias"] = at::zeros({3}); });
-  refused("type", [](auto& s) { s["ikebana.Precision<FP16>.loss_scale"] = at::zeros({}, at::kDouble); });
+  refused("type",
+          [](auto& s) { s["ikebana.Precision<FP16>.loss_scale"] = at::zeros({}, at::kDouble); });
   refused("moment", [](auto& s) { s["ikebana.AdamW.norm.bias.exp_avg_sq"] = at::zeros({3}); });
   refused("half of a moment", [](auto& s) { s.erase("ikebana.AdamW.norm.bias.exp_avg"); });
   refused("moments without their count", [](auto& s) { s.erase("ikebana.AdamW.norm.bias.step"); });
   refused("generator's size",
           [](auto& s) { s["ikebana.trainer.cpu_generator"] = at::zeros({3}, at::kByte); });
-  refused("generator", [](auto& s) { s["ikebana.trainer.cpu_generator"] = at::zeros({5056}, at::kByte); });
+  refused("generator",
+          [](auto& s) { s["ikebana.trainer.cpu_generator"] = at::zeros({5056}, at::kByte); });
   trainer.restore(good);
   CHECK(same_state(good, trainer.state()));
   CHECK_NOTHROW(trainer.step(data[2]));

@@ -137,7 +137,7 @@ class Archive {
     std::string all = "restore: ";
     for (const auto& problem : problems_) all += (all.size() > 9 ? "; " : "") + problem;
     return all +
-           ". Nothing was changed. Restore into the recipe and model that the state was taken from.";
+           ". Nothing was changed. Restore into the recipe and model that the state is of.";
   }
 
   StateDict& dict_;

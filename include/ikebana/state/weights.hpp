@@ -1,0 +1,166 @@
+#pragma once
+// A model's own weights, in files that Python reads and writes.
+#include <ikebana/detail/guard.hpp>
+#include <ikebana/model.hpp>
+#include <ikebana/state/saved_state.hpp>
+#include <unordered_map>
+
+namespace ikebana {
+
+/// How names and numbers of a file and of a model correspond.
+struct WeightOptions {
+  /// The name in the file of a name in the model; empty: the same.
+  std::function<std::string(const std::string&)> rename = {};
+  /// Names that only one of both has are an error; else they are reported.
+  bool strict = true;
+  /// Floating-point numbers of another width are converted; else they are an error.
+  bool cast = false;
+};
+
+/// Names that only one of both has: the model's are as in the model, the file's as in the file.
+struct UnmatchedWeights {
+  std::vector<std::string> missing, unexpected;
+};
+
+namespace detail {
+
+/// The file of a folder of weights, or the files that an index names, all in its folder.
+inline std::vector<Files::Path> weight_files(Files& files, const Files::Path& path) {
+  if (std::filesystem::is_directory(path)) {
+    const auto one = path / "model.safetensors", index = path / "model.safetensors.index.json";
+    return weight_files(files, files.exists(one) ? one : index);
+  }
+  if (path.extension() != ".json") return {path};
+  auto file = files.open(path);
+  std::string text(file->size(), '\0');
+  file->read(0, text.data(), text.size());
+  std::set<std::string> names;
+  Json json(text, 0);
+  try {
+    json.object("an index of weights", [&](const std::string& key) {
+      if (key != "weight_map") return json.value();
+      json.object("the weight_map", [&](const std::string&) {
+        std::string name = json.string();
+        if (name.empty() || name == "." || name == ".." ||
+            name.find_first_of(std::string("/\\\0", 3)) != std::string::npos)
+          json.bad("`" + name + "` is no file of the index's folder");
+        names.insert(std::move(name));
+      });
+    });
+    if (names.empty()) json.bad("its weight_map names no file");
+  } catch (const Json::Bad& bad) {
+    throw BadFile("load_weights: `" + path.string() + "`, at byte " + std::to_string(bad.offset) +
+                  ": " + bad.what + ". Name a .safetensors file or a whole index.");
+  }
+  std::vector<Files::Path> all;
+  for (const auto& name : names) all.push_back(folder_of(path) / name);
+  return all;
+}
+
+/// Every name of a model's parameters and buffers; tied ones have several.
+inline std::vector<std::pair<std::string, at::Tensor>> named_weights(torch::nn::Module& module) {
+  std::vector<std::pair<std::string, at::Tensor>> all;
+  for (const auto& item : module.named_parameters()) all.emplace_back(item.key(), item.value());
+  for (const auto& item : module.named_buffers()) all.emplace_back(item.key(), item.value());
+  return all;
+}
+
+/// Compares a model with what files hold, and only then writes.
+class WeightLoader {
+ public:
+  WeightLoader(StateDict file, const WeightOptions& options)
+      : file_(std::move(file)), options_(options) {}
+
+  UnmatchedWeights load(torch::nn::Module& module, const std::string& path) {
+    for (const auto& [name, t] : named_weights(module)) match(name, t);
+    for (const auto& [name, t] : weights_)
+      if (!found_.count(t.unsafeGetTensorImpl())) unmatched_.missing.push_back(name);
+    for (const auto& [name, t] : file_)
+      if (!used_.count(name) && !name.starts_with(Archive::reserved))
+        unmatched_.unexpected.push_back(name);
+    if (options_.strict) {
+      for (const auto& name : unmatched_.missing) problem(in_file(name), "is missing");
+      for (const auto& name : unmatched_.unexpected)
+        problem(name, "belongs to no weight of the model");
+    }
+    if (!problems_.empty())
+      throw BadState("load_weights: `" + path + "` does not fit the model: " + problems_ +
+                     ". Nothing was changed. Rename, or allow with strict = false or cast = true.");
+    at::NoGradGuard no_grad;
+    for (const auto& [impl, both] : found_) both.first.detach().copy_(both.second);
+    return unmatched_;
+  }
+
+ private:
+  void match(const std::string& name, const at::Tensor& t) {
+    auto* impl = t.unsafeGetTensorImpl();
+    if (seen_.insert(impl).second) weights_.emplace_back(name, t);
+    const std::string key = in_file(name);
+    auto entry = file_.find(key);
+    if (entry == file_.end()) return;
+    used_.insert(key);
+    const at::Tensor& from = entry->second;
+    const bool converts = options_.cast && from.is_floating_point() && t.is_floating_point();
+    if (from.sizes() != t.sizes() || (from.scalar_type() != t.scalar_type() && !converts))
+      return problem(key, "is " + text(from) + ", the model has " + text(t));
+    auto [found, is_new] = found_.try_emplace(impl, t, from);
+    if (!is_new && !at::equal(found->second.second, from))
+      problem(key, "differs from the other name of the same weight");
+  }
+  std::string in_file(const std::string& name) const {
+    return options_.rename ? options_.rename(name) : name;
+  }
+  static std::string text(const at::Tensor& t) {
+    return c10::toString(t.scalar_type()) + c10::str(t.sizes());
+  }
+  void problem(const std::string& name, const std::string& what) {
+    problems_ += (problems_.empty() ? "`" : "; `") + name + "` " + what;
+  }
+
+  StateDict file_;
+  const WeightOptions& options_;
+  std::set<at::TensorImpl*> seen_;
+  std::vector<std::pair<std::string, at::Tensor>> weights_;  // by their first names
+  std::unordered_map<at::TensorImpl*, std::pair<at::Tensor, at::Tensor>> found_;
+  std::set<std::string> used_;
+  UnmatchedWeights unmatched_;
+  std::string problems_;
+};
+
+}  // namespace detail
+
+/// Writes into a model's parameters and buffers what a safetensors file holds, or a folder or an
+/// index of several, as Hugging Face names them; whoever wrote them. Tied weights need one of their
+/// names. All is read and compared before anything is written: BadState names everything that does
+/// not fit. Costs the file's size in memory.
+template <class Model>
+UnmatchedWeights load_weights(Model& model, const std::filesystem::path& path,
+                              const WeightOptions& options = {}, Files& files = system_files()) {
+  StateDict all;
+  for (const auto& file : detail::weight_files(files, path)) {
+    StateDict part = detail::TensorFileReader(files, file).all(/*checksums=*/false).tensors;
+    all.merge(part);
+    if (!part.empty())
+      throw BadFile("load_weights: `" + part.begin()->first + "` is in two files of `" +
+                    path.string() + "`. Remove one.");
+  }
+  return detail::WeightLoader(std::move(all), options)
+      .load(*detail::module_of(model), path.string());
+}
+
+/// Writes a model's parameters and buffers, and nothing else, to a safetensors file; tied weights
+/// once, by their first name. As durable as a saved state.
+template <class Model>
+void save_weights(Model& model, const std::filesystem::path& path,
+                  const WeightOptions& options = {}, Files& files = system_files()) {
+  StateDict all;
+  std::set<at::TensorImpl*> seen;
+  for (const auto& [name, t] : detail::named_weights(*detail::module_of(model))) {
+    if (!seen.insert(t.unsafeGetTensorImpl()).second) continue;
+    if (!all.emplace(options.rename ? options.rename(name) : name, t.detach()).second)
+      throw BadValue("save_weights: `rename` gives `" + name + "` a name that another has.");
+  }
+  save_tensors(path, all, {}, files);
+}
+
+}  // namespace ikebana
