@@ -10,7 +10,7 @@ namespace ikebana {
 /// Any trainer that takes batches of one type, with its model and recipe erased. The same bits as
 /// the trainer that it is made from; costs a virtual call a verb. Can be moved.
 template <class Batch>
-class AnyTrainer {
+class AnyTrainer : public Saves<AnyTrainer<Batch>> {
  public:
   using Handle = std::shared_ptr<torch::nn::Module>;
   /// What `with_full_weights` and `with_averaged_weights` call.
@@ -40,7 +40,7 @@ class AnyTrainer {
   }
   void end_epoch(const Epoch& epoch) { held().end_epoch(epoch); }
 
-  StateDict state(const StateParts& parts = {}) { return held().state(parts); }
+  StateDict state_view(const StateParts& parts = {}) { return held().state_view(parts); }
   void restore(const StateDict& state, const StateParts& parts = {}) {
     held().restore(state, parts);
   }
@@ -63,7 +63,7 @@ class AnyTrainer {
     virtual Report step(const std::vector<Batch>&) = 0;
     virtual Evaluation evaluate(const BatchSource<Batch>&, const std::vector<Metric<Batch>>&) = 0;
     virtual void end_epoch(const Epoch&) = 0;
-    virtual StateDict state(const StateParts&) = 0;
+    virtual StateDict state_view(const StateParts&) = 0;
     virtual void restore(const StateDict&, const StateParts&) = 0;
     virtual std::string describe() = 0;
     virtual std::int64_t steps() const = 0;
@@ -96,7 +96,7 @@ struct AnyTrainer<Batch>::Holds final : Verbs {
     return trainer.evaluate(source, metrics);
   }
   void end_epoch(const Epoch& epoch) override { trainer.end_epoch(epoch); }
-  StateDict state(const StateParts& parts) override { return trainer.state(parts); }
+  StateDict state_view(const StateParts& parts) override { return trainer.state_view(parts); }
   void restore(const StateDict& state, const StateParts& parts) override {
     trainer.restore(state, parts);
   }

@@ -31,6 +31,10 @@ struct Epoch {
   double seconds = 0;
   std::optional<Evaluation> validation;
 };
-using History = std::vector<Epoch>;
+/// What `fit` did, epoch by epoch; those before a resume included.
+struct History : std::vector<Epoch> {
+  bool stopped = false;     ///< before its end: `stop` said so, or SIGTERM came
+  bool terminated = false;  ///< SIGTERM came
+};
 
 }  // namespace ikebana

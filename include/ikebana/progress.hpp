@@ -30,6 +30,8 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  /// Begins in the middle, after `steps` of an epoch.
+  void begin_at(std::int64_t epoch, std::int64_t steps) { step_ = epoch * steps_ + steps; }
   void draw(std::int64_t epoch, const Report& report) {
     done_ += report.count();
     auto now = Clock::now();

@@ -6,17 +6,16 @@
 #include <ikebana/detail/values.hpp>
 #include <ikebana/evaluate.hpp>
 #include <ikebana/fit.hpp>
-#include <ikebana/state/async_save.hpp>
-#include <ikebana/state/weights.hpp>
+#include <ikebana/state/saves.hpp>
 #include <ikebana/step.hpp>
 
 namespace ikebana {
 
 /// A training strategy: a model and the policies it is trained with, in any order. What is not
 /// written costs nothing. Belongs to one thread at a time; can be moved; gives back plain
-/// parameters at its end.
+/// parameters at its end. How it is saved and loaded is in state/saves.hpp.
 template <class ModelT, class... Policies>
-class Trainer {
+class Trainer : public Saves<Trainer<ModelT, Policies...>> {
  public:
   using Model = ModelT;
   using Recipe = compose_t<Policies...>;
@@ -105,14 +104,15 @@ class Trainer {
   /// Attempts so far; a skipped step counts, one that threw does not.
   std::int64_t steps() const { return core().attempts; }
 
-  /// Everything that the next step depends on, copied: parameters, buffers, moments, schedule, loss
-  /// scale, random generators, and the parts given besides. `restore` takes it back to the bit; a
-  /// state that does not fit throws BadState, which names all that does not, and changes nothing.
-  StateDict state(const StateParts& parts = {}) {
-    StateDict dict = present(parts);
-    for (auto& [name, tensor] : dict) tensor = tensor.clone();
+  /// What `state` copies, as it is: valid until the next step.
+  StateDict state_view(const StateParts& parts = {}) {
+    detail::Busy busy(core().busy);
+    StateDict dict;
+    Archive archive(dict, Archive::Mode::Save);
+    core().state(archive), parts.state(archive);
     return dict;
   }
+  /// Takes a state back, to the bit. Throws BadState, and changes nothing, where it does not fit.
   void restore(const StateDict& state, const StateParts& parts = {}) {
     detail::Busy busy(core().busy);
     StateDict copy = state;
@@ -120,33 +120,6 @@ class Trainer {
     core().state(archive), parts.state(archive);
     archive.load();
     core().state(archive), parts.state(archive);
-  }
-
-  /// The same in a safetensors file, which Python opens: the model's tensors under their own names,
-  /// the rest under `ikebana.`. The file that was there is kept until the new one is on the disk.
-  /// Throws FileFailed for what the system refuses. docs/state.md says what is promised.
-  void save(const std::filesystem::path& path, const StateParts& parts = {}) {
-    save_tensors(path, present(parts), metadata());
-  }
-  /// Waits only for a copy in memory, which is kept for the next; whoever wants to know that it is
-  /// on the disk asks what is returned. An error that nobody asked for is thrown by the next.
-  PendingSave save_async(const std::filesystem::path& path, const StateParts& parts = {}) {
-    if (!saver_) saver_ = std::make_unique<AsyncSaver>();
-    return saver_->save(path, present(parts), metadata(), system_files());
-  }
-  /// Takes back what `save` wrote, to the bit. Throws BadFile for a damaged file, and BadState for
-  /// one that does not fit, which names all that does not; then nothing is changed.
-  void load(const std::filesystem::path& path, const StateParts& parts = {}) {
-    restore(detail::load_state(system_files(), path).tensors, parts);
-  }
-  /// The model's weights alone, from files that Python wrote as well.
-  UnmatchedWeights load_weights(const std::filesystem::path& path,
-                                const WeightOptions& options = {}) {
-    return with_full_weights(
-        [&](Handle& model) { return ikebana::load_weights(model, path, options); });
-  }
-  void save_weights(const std::filesystem::path& path, const WeightOptions& options = {}) {
-    with_full_weights([&](Handle& model) { ikebana::save_weights(model, path, options); });
   }
 
   /// Calls `f(model)` while all parameters are whole and where the model computes: the weights that
@@ -184,19 +157,6 @@ class Trainer {
     if (!core_) throw Error("trainer: it was moved from. Use the one it was moved to.");
     return *core_;
   }
-  /// All that is saved, not copied.
-  StateDict present(const StateParts& parts) {
-    detail::Busy busy(core().busy);
-    StateDict dict;
-    Archive archive(dict, Archive::Mode::Save);
-    core().state(archive), parts.state(archive);
-    return dict;
-  }
-  Metadata metadata() {
-    return {{"ikebana", "1"},
-            {"ikebana.steps", std::to_string(steps())},
-            {"ikebana.recipe", describe()}};
-  }
   /// One thread, one step at a time; errors of LibTorch become the library's, with the place.
   template <class Batch, class F>
   auto guarded(const Batch& batch, F&& f) {
@@ -215,7 +175,6 @@ class Trainer {
   }
 
   std::shared_ptr<Core> core_;
-  std::unique_ptr<AsyncSaver> saver_;  // made when it is first wanted
 };
 
 template <class Model, class... Values>

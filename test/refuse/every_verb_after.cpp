@@ -13,6 +13,11 @@ void use(auto& trainer, std::vector<Batch>& loader) {
   trainer.template get<AdamW>().lr = loss;
   trainer.model()->eval();
   trainer.restore(trainer.state());
+  trainer.save("state.safetensors");
+  trainer.save_async("state.safetensors").wait();
+  trainer.load("state.safetensors");
+  trainer.save_weights("weights.safetensors");
+  trainer.load_weights("weights.safetensors", {.strict = false});
   trainer.with_full_weights([](Net& net) { net->train(); });
   auto text = trainer.describe() + std::to_string(trainer.steps());
 }

@@ -3,6 +3,7 @@
 #include <ikebana/detail/judged.hpp>
 #include <ikebana/evaluate.hpp>
 #include <ikebana/fit.hpp>
+#include <ikebana/state/saves.hpp>
 
 namespace ikebana {
 
@@ -41,8 +42,15 @@ class Trainer<ModelT, Policies...> : detail::judged_t<ModelT, Policies...> {
   Mechanism<Policy>& mechanism();
   Handle& model();
   std::int64_t steps() const;
-  StateDict state();
-  void restore(const StateDict&);
+  StateDict state(const StateParts& = {});
+  StateDict state_view(const StateParts& = {});
+  void restore(const StateDict&, const StateParts& = {});
+  void save(const std::filesystem::path&, const StateParts& = {});
+  PendingSave save_async(const std::filesystem::path&, const StateParts& = {});
+  void load(const std::filesystem::path&, const StateParts& = {});
+  Metadata metadata();
+  UnmatchedWeights load_weights(const std::filesystem::path&, const WeightOptions& = {});
+  void save_weights(const std::filesystem::path&, const WeightOptions& = {});
   template <class F>
   auto with_full_weights(F&& f) -> decltype(f(model()));
   template <class F>

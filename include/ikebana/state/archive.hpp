@@ -48,6 +48,17 @@ class Archive {
       ready_[prefix_ + name] = at::empty_like(like).copy_(*from);
     return true;
   }
+  /// A list of numbers, of any length.
+  void list(const std::string& name, std::vector<double>& values) {
+    if (mode_ == Mode::Save) return put(name, at::tensor(values, at::kDouble));
+    auto found = dict_.find(prefix_ + name);
+    const bool is_list = found != dict_.end() && found->second.dim() == 1;
+    const at::Tensor* from =
+        find(name, is_list ? found->second.sizes() : at::IntArrayRef{0}, at::kDouble);
+    if (!from || mode_ != Mode::Load) return;
+    const at::Tensor here = from->cpu().contiguous();
+    values.assign(here.const_data_ptr<double>(), here.const_data_ptr<double>() + here.numel());
+  }
   template <class Number>
     requires std::is_arithmetic_v<Number>
   void number(const std::string& name, Number& value) {
@@ -69,6 +80,7 @@ class Archive {
       does_not_fit(name, "is " + c10::str(saved) + ", here it is " + c10::str(value));
   }
 
+  bool saving() const { return mode_ == Mode::Save; }
   bool loading() const { return mode_ == Mode::Load; }
   bool checking() const { return mode_ == Mode::Check; }
   bool has(const std::string& name) const { return dict_.count(prefix_ + name) != 0; }
@@ -136,8 +148,7 @@ class Archive {
   std::string told() const {
     std::string all = "restore: ";
     for (const auto& problem : problems_) all += (all.size() > 9 ? "; " : "") + problem;
-    return all +
-           ". Nothing was changed. Restore into the recipe and model that the state is of.";
+    return all + ". Nothing was changed. Restore into the recipe and model that the state is of.";
   }
 
   StateDict& dict_;

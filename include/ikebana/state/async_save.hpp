@@ -46,17 +46,22 @@ class AsyncSaver {
 
   /// Returns when `state` is copied. Waits for the save before this one, and throws its error
   /// where nobody asked for it.
-  PendingSave save(const std::filesystem::path& path, const StateDict& state, Metadata metadata,
-                   Files& files) {
+  PendingSave save(const std::filesystem::path& path, const StateDict& state, Metadata metadata) {
+    return save(state, [path, metadata = std::move(metadata)](const StateDict& copy) {
+      save_tensors(path, copy, metadata);
+    });
+  }
+  /// The same where `write(copy)` is called on the thread.
+  template <class Write>
+  PendingSave save(const StateDict& state, Write write) {
     finish();
     copy(state);
     pending_.shared_ = std::make_shared<PendingSave::Shared>();
-    auto write = [this, &files, path, metadata = std::move(metadata)] {
-      save_tensors(path, copy_, metadata, files);
-    };
-    pending_.shared_->result = std::async(std::launch::async, std::move(write)).share();
+    auto job = [this, write = std::move(write)] { write(std::as_const(copy_)); };
+    pending_.shared_->result = std::async(std::launch::async, std::move(job)).share();
     return pending_;
   }
+  bool is_busy() const { return !pending_.ready(); }
   /// Returns when nothing is on its way.
   void finish() {
     PendingSave last = std::exchange(pending_, {});

@@ -1,0 +1,86 @@
+#pragma once
+// The saved states of one training, in a folder: the newest few, and the best.
+#include <ikebana/state/saved_state.hpp>
+#include <optional>
+
+namespace ikebana {
+
+/// `step-000000000123.safetensors`, one a state; none is removed before a newer one is on the disk.
+/// May be used by one thread at a time.
+class Generations {
+ public:
+  /// Keeps the newest `keep`.
+  Generations(std::filesystem::path folder, std::int64_t keep, Files& files)
+      : folder_(std::move(folder)), keep_(keep), files_(files) {}
+
+  /// Makes the folder, and tries to write there. Throws FileFailed.
+  void open() {
+    files_.make_folder(folder_);
+    const auto trial = folder_ / "trial.new";
+    files_.create(trial, 0);
+    files_.remove(trial);
+  }
+  std::filesystem::path path_of(std::int64_t step) const {
+    std::string digits = std::to_string(step);
+    digits.insert(0, digits.size() < 12 ? 12 - digits.size() : 0, '0');
+    return folder_ / (prefix + digits + ending);
+  }
+  std::filesystem::path best() const { return folder_ / (std::string("best") + ending); }
+  /// Steps that have a state, whole or not, the newest first.
+  std::vector<std::int64_t> steps() const {
+    std::set<std::int64_t, std::greater<>> all;
+    for (const std::string& name : files_.list(folder_))
+      for (const char* last : {"", detail::former_ending})
+        if (auto step = step_of(name, ending + std::string(last))) all.insert(*step);
+    return {all.begin(), all.end()};
+  }
+  /// The newest state that is whole; nothing where there is none at all. Warns of each that is
+  /// passed over, and throws BadFile where all are damaged.
+  std::optional<TensorFile> newest() const {
+    const auto all = steps();
+    for (const std::int64_t step : all) try {
+        return detail::load_state(files_, path_of(step));
+      } catch (const Error& error) {
+        TORCH_WARN("resume: passed over a state: ", error.what());
+      }
+    if (all.empty()) return std::nullopt;
+    throw BadFile("resume: none of the " + std::to_string(all.size()) + " states in `" +
+                  folder_.string() + "` is whole. Remove them to begin anew.");
+  }
+  /// Writes the state of a step, then removes what is older than those that are kept.
+  void save(std::int64_t step, const StateDict& state, const Metadata& metadata, bool is_best) {
+    save_tensors(path_of(step), state, metadata, files_);
+    if (is_best) name_best(step, state, metadata);
+    const auto all = steps();
+    for (std::size_t i = static_cast<std::size_t>(keep_); i < all.size(); ++i) {
+      files_.remove(path_of(all[i]));
+      files_.remove(detail::with_ending(path_of(all[i]), detail::former_ending));
+    }
+  }
+
+ private:
+  static constexpr const char *prefix = "step-", *ending = ".safetensors";
+
+  static std::optional<std::int64_t> step_of(std::string_view name, std::string_view last) {
+    if (!name.starts_with(prefix) || !name.ends_with(last)) return std::nullopt;
+    name.remove_prefix(std::string_view(prefix).size()), name.remove_suffix(last.size());
+    if (name.size() < 12 || name.size() > 18 ||
+        name.find_first_not_of("0123456789") != std::string_view::npos)
+      return std::nullopt;
+    return std::stoll(std::string(name));
+  }
+  /// A second name for the state of a step, or a second file where files have only one.
+  void name_best(std::int64_t step, const StateDict& state, const Metadata& metadata) {
+    const auto fresh = detail::with_ending(best(), detail::fresh_ending);
+    files_.remove(fresh);
+    if (!files_.link(path_of(step), fresh)) return save_tensors(best(), state, metadata, files_);
+    files_.rename(fresh, best());
+    files_.sync_folder(folder_);
+  }
+
+  std::filesystem::path folder_;
+  std::int64_t keep_;
+  Files& files_;
+};
+
+}  // namespace ikebana
