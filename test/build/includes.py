@@ -22,7 +22,7 @@ MAY_INCLUDE = {
     "bridge": rf"{SYSTEM}|{GATE}$|ikebana/error\.hpp$",
     "modules": rf"{GATE}$|ikebana/(?:error|loss)\.hpp$|ikebana/bridge/",
     "state": rf"{GROUND}|ikebana/model\.hpp$",
-    "detail": rf"{GROUND}|ikebana/[^/]*$|ikebana/grammar/",
+    "detail": rf"{GROUND}|ikebana/[^/]*$|ikebana/(?:grammar|state)/",
     "parameters": rf"{GROUND}|ikebana/hooks\.hpp$",
 }
 AXIS = rf"{GROUND}|ikebana/(?:hooks|run|parameters/rule)\.hpp$"

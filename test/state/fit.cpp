@@ -1,95 +1,120 @@
 // The loop that saves: killed anywhere and resumed, it ends as if it had not been.
-#include <ikebana.hpp>
-
-#include "state/folder.hpp"
-#include "test.hpp"
-
-using namespace ikebana;
-namespace nn = torch::nn;
-namespace fs = std::filesystem;
+#include "state/fit_nets.hpp"
 
 namespace test::fitting {
 
-using Batch = std::pair<at::Tensor, at::Tensor>;
-
-auto made() {
-  torch::manual_seed(0);
-  nn::Sequential model(nn::Linear(8, 16), nn::BatchNorm1d(16), nn::Dropout(0.5), nn::Linear(16, 3));
-  return Trainer{model, CrossEntropyLoss{}, EMA{.decay = 0.9}, ReduceLROnPlateau{.patience = 0},
-                 AdamW{.lr = 1e-2}};
+void same_history(const History& a, const History& b) {
+  REQUIRE(a.size() == b.size());
+  for (std::size_t e = 0; e < a.size(); ++e) {
+    CHECK((a[e].epoch == b[e].epoch && a[e].steps == b[e].steps && a[e].loss == b[e].loss));
+    REQUIRE((a[e].validation && b[e].validation));
+    CHECK(a[e].validation->loss == b[e].validation->loss);
+    CHECK(a[e].validation->count == b[e].validation->count);
+    CHECK(a[e].validation->metrics == b[e].validation->metrics);
+  }
 }
-std::vector<Batch> batches(int n) {
-  std::vector<Batch> all;
-  for (int i = 0; i < n; ++i)
-    all.emplace_back(at::linspace(-1 - i, 1, 64).view({8, 8}).sin(), (at::arange(8) + i) % 3);
-  return all;
+/// Every file of one folder is in the other, with the same tensors.
+void same_files(const fs::path& a, const fs::path& b) {
+  for (const auto& item : fs::directory_iterator(a)) {
+    REQUIRE(fs::exists(b / item.path().filename()));
+    CHECK(same_state(load_tensors(item.path()).tensors,
+                     load_tensors(b / item.path().filename()).tensors));
+  }
 }
 
-struct Killed {};
-
-/// As killed: nothing after the n-th step of this run happens.
-FitOptions<Batch> options(const fs::path& folder, std::int64_t kill_after = 1000) {
-  FitOptions<Batch> o{.epochs = 3,
-                      .metrics = {Accuracy{}},
-                      .progress = false,
-                      .save_to = folder,
-                      .save_every = 3,
-                      .keep = 2,
-                      .keep_best = KeepBest{},
-                      .resume = true};
-  o.on_step = [kill_after](const Report&) mutable {
-    if (kill_after-- == 0) throw Killed{};
+/// `make()` is a trainer, `loader()` its data at their beginning, `change` what else is asked for.
+template <class Make, class Loader>
+void resumes_exactly(Make make, Loader loader, const std::function<void(Options&)>& change) {
+  auto valid = batches(2);
+  auto wanted_options = [&](const fs::path& folder) {
+    Options o = options(folder, valid);
+    change(o);
+    return o;
   };
-  return o;
-}
-bool same_state(const StateDict& a, const StateDict& b) {
-  if (a.size() != b.size()) return false;
-  for (const auto& [name, tensor] : a)
-    if (!b.count(name) || !same_bits(tensor, b.at(name))) return false;
-  return true;
+  const Folder folder;
+  auto whole = make();
+  History wanted;
+  auto data = loader();
+  REQUIRE(fits(whole, data, wanted_options(folder.path), &wanted));
+  for (int first : {0, 1, 2, 3, 5, 8}) {
+    INFO(first);
+    const Folder other;
+    auto last = make();
+    History history;
+    int runs = 0;  // each gets a step further, so that it ends, and dies twice within an epoch
+    for (bool done = false; !done; ++runs) {
+      REQUIRE(runs < 30);
+      last = make();
+      auto again = loader();
+      done = fits(last, again, killed_after(wanted_options(other.path), first + runs), &history);
+    }
+    CHECK(runs > 1);
+    CHECK(same_state(last.state(), whole.state()));
+    same_history(history, wanted);
+    same_files(folder.path, other.path);
+  }
 }
 
 TEST_CASE("fit: killed after any step and resumed, it ends with the bits of one that was not") {
-  auto data = batches(7), valid = batches(2);
-  const Folder whole_folder;
-  auto whole = made();
-  auto whole_options = options(whole_folder.path);
-  whole_options.validate = valid;
-  const History wanted = whole.fit(data, whole_options);
-  for (int kill_after : {0, 1, 2, 3, 4, 6, 7, 8, 10}) {
-    const Folder folder;
-    INFO(kill_after);
-    History history;
-    StateDict end;
-    int runs = 0;
-    for (bool done = false; !done; ++runs) {
-      REQUIRE(runs < 30);
-      auto trainer = made();
-      // Each run gets a little further, so that it ends.
-      auto o = options(folder.path, kill_after + runs);
-      o.validate = valid;
-      try {
-        history = trainer.fit(data, o);
-        end = trainer.state(), done = true;
-      } catch (const Killed&) {
-      }
-    }
-    CHECK(runs > 1);
-    CHECK(same_state(end, whole.state()));
-    REQUIRE(history.size() == wanted.size());
-    for (std::size_t e = 0; e < history.size(); ++e) {
-      CHECK(history[e].loss == wanted[e].loss);
-      CHECK(history[e].steps == wanted[e].steps);
-      CHECK(history[e].validation->loss == wanted[e].validation->loss);
-      CHECK((*history[e].validation)["accuracy"] == (*wanted[e].validation)["accuracy"]);
-    }
-    for (const auto& item : fs::directory_iterator(whole_folder.path)) {
-      const auto name = item.path().filename();
-      REQUIRE(fs::exists(folder.path / name));
-      CHECK(
-          same_state(load_tensors(item.path()).tensors, load_tensors(folder.path / name).tensors));
-    }
+  const Warnings slow;
+  auto in_memory = [] { return batches(7); };
+  SUBCASE("saved while it waits") {
+    resumes_exactly([] { return made(); }, in_memory, [](Options&) {});
   }
+  SUBCASE("saved beside training") {
+    resumes_exactly([] { return made(); }, in_memory, [](Options& o) { o.save_async = true; });
+  }
+  SUBCASE("two batches a step, the last one alone") {
+    resumes_exactly([] { return made(); }, in_memory, [](Options& o) { o.batches_per_step = 2; });
+  }
+  SUBCASE("the best is kept, and the two newest") {
+    resumes_exactly([] { return made(); }, in_memory,
+                    [](Options& o) {
+                      o.keep = 2;
+                      o.keep_best = KeepBest{.metric = "accuracy", .mode = KeepBest::max};
+                    });
+  }
+  SUBCASE("a trainer with its recipe erased") {
+    resumes_exactly([] { return AnyTrainer<Batch>(made()); }, in_memory, [](Options&) {});
+  }
+}
+
+TEST_CASE("fit: a loader that knows no position resumes at the epochs' ends") {
+  namespace data = torch::data;
+  struct Points : data::datasets::Dataset<Points> {
+    data::Example<> get(std::size_t i) override {
+      return {at::full({8}, static_cast<double>(i)).sin(),
+              at::scalar_tensor(static_cast<int>(i) % 3, at::kLong)};
+    }
+    std::optional<std::size_t> size() const override { return 20; }
+  };
+  auto loader = [] {
+    return data::make_data_loader<data::samplers::RandomSampler>(
+        Points().map(data::transforms::Stack<>()), 8);
+  };
+  const Folder one, two;
+  FitOptions<data::Example<>> o{.epochs = 3, .progress = false, .save_to = one.path};
+  auto whole = made();
+  whole.fit(loader(), o);
+  auto first = made();
+  o.save_to = two.path, o.epochs = 2;
+  first.fit(loader(), o);
+  auto second = made();
+  o.epochs = 3, o.resume = true;
+  CHECK(second.fit(loader(), o).size() == 3);
+  CHECK(same_state(whole.state(), second.state()));
+
+  const Warnings warnings;
+  int steps = 0;
+  o.epochs = 4, o.stop = [&] { return ++steps == 2; };
+  CHECK(second.fit(loader(), o).stopped);
+  CHECK(warnings.count("cannot go on there") == 1);
+  auto third = made();
+  o.stop = {};
+  third.fit(loader(), o);
+  CHECK(third.steps() == 12);  // from the third epoch's end
+  o.save_every = 1;
+  CHECK(contains(message_of<BadValue>([&] { third.fit(loader(), o); }), "Use ikebana::DataLoader"));
 }
 
 }  // namespace test::fitting

@@ -72,13 +72,12 @@ class PosixOutput : public OutputFile {
   PosixOutput(Files::Path path, std::uint64_t size)
       : path_(std::move(path)), fd_(std::make_unique<Descriptor>("create", path_, flags)) {
     while (!locked()) fd_ = std::make_unique<Descriptor>("create", path_, flags);
-    if (::ftruncate(*fd_, 0) != 0) file_failed("empty", path_, errno);
-#if defined(__linux__)
-    // A full disk is told before anything is written; file systems without it tell it later.
-    if (size > 0 && uninterrupted([&] { return ::fallocate(*fd_, 0, 0, off_t(size)); }) != 0 &&
-        errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
-      fail("reserve " + std::to_string(size) + " bytes for", errno);
-#endif
+    try {
+      reserve(size);
+    } catch (...) {
+      ::unlink(path_.c_str());
+      throw;
+    }
   }
   void write(std::uint64_t offset, const void* bytes, std::size_t n) override {
     auto from = static_cast<const char*>(bytes);
@@ -97,6 +96,15 @@ class PosixOutput : public OutputFile {
  private:
   static constexpr int flags = O_WRONLY | O_CREAT;
 
+  void reserve([[maybe_unused]] std::uint64_t size) {
+    if (::ftruncate(*fd_, 0) != 0) fail("empty", errno);
+#if defined(__linux__)
+    // A full disk is told before anything is written; file systems without it tell it later.
+    if (size > 0 && uninterrupted([&] { return ::fallocate(*fd_, 0, 0, off_t(size)); }) != 0 &&
+        errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
+      fail("reserve " + std::to_string(size) + " bytes for", errno);
+#endif
+  }
   /// Locks the file that has this name now; false where the name has gone to another file since.
   bool locked() {
     if (uninterrupted([&] { return ::flock(*fd_, LOCK_EX | LOCK_NB); }) != 0)

@@ -6,7 +6,8 @@
 
 namespace campaign {
 using Campaign = void (*)(std::int64_t count);
-const std::map<std::string, Campaign> all = {};
+void kill(std::int64_t), calls(std::int64_t), async(std::int64_t);
+const std::map<std::string, Campaign> all = {{"kill", kill}, {"calls", calls}, {"async", async}};
 }  // namespace campaign
 
 int main(int argc, char** argv) try {

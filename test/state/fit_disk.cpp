@@ -1,0 +1,237 @@
+// What a loop that saves does with a disk, a signal and a user that want otherwise.
+#include <signal.h>
+#include <sys/resource.h>
+
+#include "state/fit_nets.hpp"
+
+namespace test::fitting {
+
+void flip(const fs::path& path, std::uintmax_t at) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(at));
+  const char byte = static_cast<char>(file.get() ^ 1);
+  file.seekp(static_cast<std::streamoff>(at));
+  file.put(byte);
+  REQUIRE(file.good());
+}
+std::set<std::string> names(const fs::path& folder) {
+  std::set<std::string> all;
+  for (const auto& item : fs::directory_iterator(folder)) all.insert(item.path().filename());
+  return all;
+}
+std::string step(int n) {
+  const std::string digits = std::to_string(n);
+  return "step-" + std::string(12 - digits.size(), '0') + digits + ".safetensors";
+}
+
+TEST_CASE("fit: it keeps the newest states and the best, and nothing else") {
+  auto data = batches(6), valid = batches(2);
+  for (const bool links : {true, false}) {
+    const Folder folder;
+    Disk disk([](int) { return false; }, {}, links);
+    Options o = options(folder.path, valid);
+    o.files = &disk, o.epochs = 5, o.keep = 2, o.keep_best = KeepBest{};
+    std::map<double, StateDict> by_loss;
+    auto trainer = made();
+    o.on_epoch = [&](const Epoch& e) { by_loss[e.validation->loss] = trainer.state(); };
+    trainer.fit(data, o);
+    CHECK(names(folder.path) == std::set<std::string>{"best.safetensors", step(27), step(30)});
+    StateDict best = load_tensors(folder / "best.safetensors").tensors;
+    std::erase_if(best, [](const auto& item) { return item.first.starts_with("ikebana.fit."); });
+    CHECK(same_state(best, by_loss.begin()->second));
+  }
+}
+
+TEST_CASE("fit: it goes on from the newest state that is whole, and says what it passed over") {
+  auto data = batches(6), valid = batches(2);
+  const Folder folder;
+  Options o = options(folder.path, valid);
+  o.epochs = 1;
+  auto trainer = made();
+  trainer.fit(data, o);
+  const auto newest = folder.path / step(6), former = folder.path / step(3);
+  flip(newest, fs::file_size(newest) - 5);
+  std::vector<std::int64_t> seen;
+  auto resumed = made();
+  o.on_step = [&](const Report& report) { seen.push_back(report.step); };
+  {
+    const Warnings warnings;
+    resumed.fit(data, o);
+    CHECK(warnings.count("passed over") == 1);
+    CHECK(warnings.count(step(6) + "` is damaged") == 1);
+  }
+  CHECK(seen == std::vector<std::int64_t>{3, 4, 5});
+  CHECK(same_state(resumed.state(), trainer.state()));
+
+  fs::resize_file(newest, 100), fs::resize_file(former, 0);
+  const Warnings warnings;
+  auto third = made();
+  CHECK(contains(message_of<BadFile>([&] { third.fit(data, o); }), "none of the 2 states"));
+  CHECK(third.steps() == 0);
+}
+
+TEST_CASE("fit: a state of another recipe is an error, not something to pass over") {
+  auto data = batches(3);
+  const Folder folder;
+  const Options o{.progress = false, .save_to = folder.path, .resume = true};
+  made().fit(data, o);
+  nn::Sequential model(nn::Linear(8, 3));
+  Trainer other{model, CrossEntropyLoss{}, SGD{.momentum = 0.9}};
+  const auto before = other.state();
+  const std::string told = message_of<BadState>([&] { other.fit(data, o); });
+  for (const char* part : {"`0.weight` is Float[16, 8], the trainer has Float[3, 8]",
+                           "`ikebana.SGD.momentum` is missing", "`3.bias` belongs to no part"})
+    CHECK_MESSAGE(contains(told, part), told);
+  CHECK(same_state(other.state(), before));
+}
+
+TEST_CASE("fit: a full disk ends no training, costs no former state, and is told") {
+  auto data = batches(6), valid = batches(2);
+  auto whole = made();
+  const Folder plain;
+  whole.fit(data, options(plain.path, valid));
+  for (const bool async : {false, true}) {
+    const Folder folder;
+    Disk disk([](int n) { return n == 1 || n == 2; });
+    Options o = options(folder.path, valid);
+    o.files = &disk, o.save_async = async;
+    const Warnings warnings;
+    auto trainer = made();
+    trainer.fit(data, o);
+    CHECK(warnings.count("was not saved; training goes on") == 2);
+    CHECK(warnings.count("No space left on device. Free space") == 2);
+    CHECK(same_state(trainer.state(), whole.state()));
+    CHECK(names(folder.path) ==
+          std::set<std::string>{step(3), step(9), step(12), step(15), step(18)});
+  }
+  for (const bool async : {false, true}) {
+    const Folder folder;
+    Disk disk([](int n) { return n > 0; });
+    Options o = options(folder.path, valid);
+    o.files = &disk, o.save_async = async;
+    const Warnings warnings;
+    auto trainer = made();
+    CHECK(contains(message_of<FileFailed>([&] { trainer.fit(data, o); }), "Free space"));
+    CHECK(same_state(trainer.state(), whole.state()));
+    CHECK(names(folder.path) == std::set<std::string>{step(3)});
+    CHECK_NOTHROW(load_tensors(folder.path / step(3)));
+  }
+}
+
+TEST_CASE("fit: the system's own refusals are told, and before the first step where they can be") {
+  auto data = batches(3);
+  const Folder folder;
+  std::ofstream(folder / "file") << "no folder";
+  auto trainer = made();
+  Options o{.progress = false, .save_to = folder / "file"};
+  CHECK(contains(message_of<FileFailed>([&] { trainer.fit(data, o); }), "cannot make the folder"));
+  o.save_to = "/proc/ikebana";
+  CHECK(contains(message_of<FileFailed>([&] { trainer.fit(data, o); }), "/proc/ikebana"));
+  CHECK(trainer.steps() == 0);
+
+  // As a full disk: the system takes no more than 1000 bytes of any file.
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{1000, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const auto path = folder / "state.safetensors";
+  const std::string told = message_of<FileFailed>([&] { trainer.save(path); });
+  setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, handler);
+  CHECK_MESSAGE(contains(told, "state.safetensors.new`: File too large"), told);
+  CHECK(names(folder.path) == std::set<std::string>{"file"});
+  trainer.save(path);
+  CHECK_NOTHROW(trainer.load(path));
+}
+
+TEST_CASE("fit: a slow disk makes training wait, and says so once") {
+  auto data = batches(6), valid = batches(2);
+  const Folder plain, folder;
+  auto whole = made();
+  whole.fit(data, options(plain.path, valid));
+  auto trainer = made();
+  Disk disk([](int) { return false; }, std::chrono::milliseconds(200));
+  Options o = options(folder.path, valid);
+  o.files = &disk, o.save_async = true, o.save_every = 1;
+  const Warnings warnings;
+  trainer.fit(data, o);
+  CHECK(warnings.count("disk is slower") == 1);
+  CHECK(same_state(trainer.state(), whole.state()));
+  CHECK(names(folder.path).size() == 18);
+}
+
+TEST_CASE("fit: a stop saves, and the resumed training goes on within the epoch") {
+  auto data = batches(6), valid = batches(2);
+  const Folder plain, folder;
+  auto whole = made();
+  whole.fit(data, options(plain.path, valid));
+  Options o = options(folder.path, valid);
+  o.save_every = 0;
+  std::stop_source source;
+  o.stop = source.get_token();
+  o.on_step = [&](const Report& report) {
+    if (report.step == 7) source.request_stop();
+  };
+  auto first = made(), second = made();
+  const History history = first.fit(data, o);
+  CHECK((history.stopped && !history.terminated && history.size() == 2));
+  CHECK(names(folder.path) == std::set<std::string>{step(6), step(8)});
+  o.stop = {};
+  CHECK(second.fit(data, o).size() == 3);
+  CHECK(same_state(second.state(), whole.state()));
+}
+
+TEST_CASE("fit: SIGTERM saves after the present step where that is asked for") {
+  auto data = batches(6), valid = batches(2);
+  const Folder plain, folder;
+  auto whole = made();
+  whole.fit(data, options(plain.path, valid));
+  Options o = options(folder.path, valid);
+  o.save_every = 0, o.save_on_sigterm = true;
+  int validations = 0;
+  o.on_epoch = [&](const Epoch&) { ++validations; };
+  o.on_step = [&](const Report& report) {
+    if (report.step == 9) ::raise(SIGTERM);
+  };
+  struct sigaction before{}, after{};
+  ::sigaction(SIGTERM, nullptr, &before);
+  auto first = made(), second = made();
+  const History history = first.fit(data, o);
+  ::sigaction(SIGTERM, nullptr, &after);
+  CHECK((before.sa_handler == after.sa_handler));
+  CHECK((history.stopped && history.terminated));
+  CHECK(validations == 1);  // there is no time for another
+  CHECK(names(folder.path) == std::set<std::string>{step(6), step(10)});
+  o.on_step = {};
+  CHECK_FALSE(second.fit(data, o).stopped);
+  CHECK(same_state(second.state(), whole.state()));
+}
+
+TEST_CASE("fit: what cannot be asked for is refused before the first step") {
+  auto data = batches(3), valid = batches(1);
+  const Folder folder;
+  made().fit(data, Options{.progress = false, .save_to = folder.path});
+  auto trainer = made();
+  auto refused = [&](Options o, const char* why) {
+    o.progress = false;
+    const std::string told = message_of<BadValue>([&] { trainer.fit(data, o); });
+    CHECK_MESSAGE(contains(told, why), told);
+  };
+  const Folder empty;
+  refused({.resume = true}, "Give save_to");
+  refused({.save_every = 3}, "Give save_to");
+  refused({.save_to = empty.path, .save_every = -1}, "save_every must be 0 or more");
+  refused({.save_to = empty.path, .keep = 0}, "keep 1 or more");
+  refused({.save_to = empty.path, .keep_best = KeepBest{}}, "Give validate");
+  refused({.validate = valid, .save_to = empty.path, .keep_best = KeepBest{.metric = "f1"}},
+          "not among metrics");
+  refused({.save_to = folder.path}, "Set resume to go on from them");
+  CHECK(trainer.steps() == 0);
+  data.pop_back();
+  const Options resumed{.epochs = 2, .progress = false, .save_to = folder.path, .resume = true};
+  CHECK(contains(message_of<BadState>([&] { trainer.fit(data, resumed); }),
+                 "`ikebana.fit.batches` is 3, here it is 2"));
+}
+
+}  // namespace test::fitting

@@ -1,0 +1,58 @@
+#pragma once
+// What the tests of a loop that saves train.
+#include "state/folder.hpp"
+#include "state/watch.hpp"
+
+namespace test::fitting {
+
+using namespace ikebana;
+namespace nn = torch::nn;
+namespace fs = std::filesystem;
+
+using Batch = std::pair<at::Tensor, at::Tensor>;
+using Options = FitOptions<Batch>;
+
+/// Random numbers, buffers, moments, an average, a schedule that remembers.
+inline auto made() {
+  torch::manual_seed(0);
+  nn::Sequential model(nn::Linear(8, 16), nn::BatchNorm1d(16), nn::Dropout(0.5), nn::Linear(16, 3));
+  return Trainer{model, CrossEntropyLoss{}, EMA{.decay = 0.9}, ReduceLROnPlateau{.patience = 0},
+                 AdamW{.lr = 1e-2}};
+}
+inline std::vector<Batch> batches(int n) {
+  std::vector<Batch> all;
+  for (int i = 0; i < n; ++i)
+    all.emplace_back(at::linspace(-1 - i, 1, 64).view({8, 8}).sin(), (at::arange(8) + i) % 3);
+  return all;
+}
+/// Three epochs with a save after every third step, all of which stay.
+inline Options options(const fs::path& folder, BatchSource<Batch> validate) {
+  return {.epochs = 3,
+          .validate = validate,
+          .metrics = {Accuracy{}},
+          .progress = false,
+          .save_to = folder,
+          .save_every = 3,
+          .keep = 100,
+          .resume = true};
+}
+
+/// As SIGKILL would: nothing after this step happens, in `fit` or in its callbacks.
+struct Killed {};
+inline Options killed_after(Options o, std::int64_t steps) {
+  o.on_step = [steps](const Report&) mutable {
+    if (steps-- == 0) throw Killed{};
+  };
+  return o;
+}
+/// True where it came to its end.
+template <class T, class Loader>
+bool fits(T& trainer, Loader&& loader, const Options& o, History* history = nullptr) try {
+  History found = trainer.fit(loader, o);
+  if (history) *history = found;
+  return true;
+} catch (const Killed&) {
+  return false;
+}
+
+}  // namespace test::fitting
