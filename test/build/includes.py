@@ -25,7 +25,7 @@ MAY_INCLUDE = {
     "detail": rf"{GROUND}|ikebana/[^/]*$|ikebana/(?:grammar|state)/",
     "parameters": rf"{GROUND}|ikebana/hooks\.hpp$",
 }
-AXIS = rf"{GROUND}|ikebana/(?:hooks|run|parameters/rule)\.hpp$"
+AXIS = rf"{GROUND}|ikebana/(?:hooks|run|parameters/rule|state/archive)\.hpp$"
 # Not part of ikebana.hpp: usable alone, and nothing of a recipe needs them.
 ALONE = r"ikebana/(?:modules|bridge)/"
 

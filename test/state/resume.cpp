@@ -1,35 +1,149 @@
-// Saving, loading and going on equals not stopping, to the bit.
-#include <ikebana.hpp>
-
+// Saving, loading and going on equals not stopping, to the bit; a load that fails changes nothing.
 #include "state/folder.hpp"
-#include "test.hpp"
+#include "state/watch.hpp"
 
 using namespace ikebana;
 namespace nn = torch::nn;
 
 namespace test::resume {
 
-auto made() {
-  torch::manual_seed(0);
-  nn::Sequential model(nn::Linear(8, 16), nn::BatchNorm1d(16), nn::Dropout(0.5), nn::Linear(16, 3));
-  return Trainer{model, CrossEntropyLoss{}, EMA{}, Precision<FP16>{}};
+std::pair<at::Tensor, at::Tensor> batch(int i) {
+  return {at::linspace(-1 - i, 1, 256).view({32, 8}).cos(), (at::arange(32) + i) % 3};
 }
-std::pair<at::Tensor, at::Tensor> batch() {
-  return {at::linspace(-1, 1, 256).view({32, 8}), at::arange(32) % 3};
+auto model() {
+  torch::manual_seed(0);
+  return nn::Sequential(nn::Linear(8, 16), nn::BatchNorm1d(16), nn::Dropout(0.5),
+                        nn::Linear(16, 3));
+}
+/// Something of the user's that is saved beside the trainer.
+struct Counter {
+  std::int64_t batches = 0;
+  double best = 0.1;
+  void state(Archive& archive) { archive.number("batches", batches), archive.number("best", best); }
+};
+
+/// Steps, a save, steps; and the same steps again from the file.
+template <class... Policies>
+void goes_on(Policies... policies) {
+  const Folder folder;
+  auto made = [&] { return Trainer{model(), CrossEntropyLoss{}, policies...}; };
+  auto whole = made();
+  Counter counter;
+  auto steps = [&](auto& trainer, int from, int to) {
+    for (int i = from; i < to; ++i) trainer.step(batch(i)), ++counter.batches;
+  };
+  steps(whole, 0, 3);
+  whole.save(folder / "state.safetensors", counter);
+  steps(whole, 3, 6);
+  auto resumed = made();
+  steps(resumed, 7, 9);  // a state of its own, which goes
+  Counter again{.batches = 7};
+  resumed.load(folder / "state.safetensors", again);
+  CHECK((again.batches == 3 && again.best == 0.1));
+  steps(resumed, 3, 6);
+  CHECK(same_state(resumed.state(), whole.state()));
 }
 
-TEST_CASE("a trainer that was saved and loaded goes on as if nothing had happened") {
+TEST_CASE("saved and loaded, a trainer goes on as if nothing had happened") {
+  goes_on(EMA{.use_buffers = true}, Precision<FP16>{.growth_interval = 2}, ClipGradNorm{});
+  goes_on(Precision<BF16Weights>{}, SGD{.momentum = 0.9}, CosineAnnealingLR{.T_max = 20});
+  goes_on(Precision<BF16True>{}, AdamW8bit{}, Accumulate<2>{});
+  goes_on(InBackward<Adafactor>{}, Checkpoint<Full>{});
+  goes_on(Muon{}, Precision<FP8>{}, ReduceLROnPlateau{});
+  goes_on(Adam{.amsgrad = true}, Freeze<>{.match = named("0.*")}, StepLR{.step_size = 2});
+}
+
+TEST_CASE("what was changed between steps is saved, the groups' rates too") {
+  auto changed = [](auto optimizer, auto groups_of) {
+    const Folder folder;
+    groups_of(optimizer) = {{.match = one_dimensional, .lr = 0.5, .weight_decay = 0.25},
+                            no_decay(named("0.weight"))};
+    auto made = [&] { return Trainer{model(), CrossEntropyLoss{}, optimizer}; };
+    auto first = made(), second = made();
+    using Optimizer = decltype(optimizer);
+    groups_of(first.template get<Optimizer>())[0].lr = 0.125;
+    groups_of(first.template get<Optimizer>())[1].weight_decay = 0.75;
+    first.save(folder / "state.safetensors");
+    second.load(folder / "state.safetensors");
+    CHECK(groups_of(second.template get<Optimizer>())[0].lr == 0.125);
+    CHECK(groups_of(second.template get<Optimizer>())[0].weight_decay == 0.25);
+    CHECK(groups_of(second.template get<Optimizer>())[1].weight_decay == 0.75);
+    CHECK_FALSE(groups_of(second.template get<Optimizer>())[1].lr.has_value());
+    first.step(batch(0));
+    const StateDict wanted = first.state();
+    second.load(folder / "state.safetensors");  // the generator, which `first` has used
+    second.step(batch(0));
+    CHECK(same_state(second.state(), wanted));
+  };
+  changed(AdamW{}, [](auto& o) -> auto& { return o.groups; });
+  changed(SGD{.lr = 0.1}, [](auto& o) -> auto& { return o.groups; });
+  changed(Adagrad{}, [](auto& o) -> auto& { return o.groups; });
+  changed(InBackward<AdamW>{}, [](auto& o) -> auto& { return o.optimizer.groups; });
+}
+
+TEST_CASE("a state that does not fit is told whole, and changes nothing") {
   const Folder folder;
-  auto whole = made(), resumed = made();
-  whole.step(batch());
-  whole.save(folder / "state.safetensors");
-  whole.step(batch());
-  const StateDict wanted = whole.state();
-  resumed.load(folder / "state.safetensors");
-  resumed.step(batch());
-  const StateDict found = resumed.state();
-  REQUIRE(found.size() == wanted.size());
-  for (const auto& [name, tensor] : wanted) CHECK_MESSAGE(same_bits(tensor, found.at(name)), name);
+  nn::Sequential net(nn::Linear(8, 4), nn::BatchNorm1d(4));
+  Trainer saved{net, MSELoss{}, SGD{.momentum = 0.9}};
+  saved.step(std::pair{at::ones({2, 8}), at::ones({2, 4})});
+  saved.save(folder / "state.safetensors");
+  Trainer other{model(), CrossEntropyLoss{}, AdamW{}};
+  other.step(batch(0));
+  const StateDict before = other.state();
+  Counter counter{.batches = 5};
+  const std::string told =
+      message_of<BadState>([&] { other.load(folder / "state.safetensors", counter); });
+  for (const char* part :
+       {"`0.weight` is Float[4, 8], the trainer has Float[16, 8]", "`3.weight` is missing",
+        "`ikebana.SGD.momentum` belongs to no part", "`ikebana.AdamW.lr` is missing",
+        "`1.running_var` is Float[4]", "Counter.batches` is missing", "Nothing was changed"})
+    CHECK_MESSAGE(contains(told, part), told);
+  CHECK(same_state(other.state(), before));
+  CHECK(counter.batches == 5);
+}
+
+TEST_CASE("names that belong to the library, and what no file can hold, are refused") {
+  const Folder folder;
+  struct NetImpl : nn::Module {
+    NetImpl() { register_module("ikebana", nn::Linear(2, 2)); }
+    at::Tensor forward(const at::Tensor& x) { return x; }
+  };
+  Trainer trainer{std::make_shared<NetImpl>(), MSELoss{}};
+  CHECK(contains(message_of<BadModel>([&] { trainer.save(folder / "x"); }), "`ikebana.weight`"));
+  const auto path = folder / "tensors.safetensors";
+  save_tensors(path, {{"a", at::ones({2})}});
+  auto refused = [&](const at::Tensor& t, const char* why) {
+    CHECK(contains(message_of<BadModel>([&] { save_tensors(path, {{"t", t}}); }), why));
+    CHECK(load_tensors(path).tensors.count("a") == 1);
+  };
+  refused(at::Tensor(), "`t` is undefined");
+  refused(at::eye(3).to_sparse(), "`t` is sparse");
+  refused(at::quantize_per_tensor(at::ones({2}), 0.1, 0, at::kQInt8), "`t` is quantized");
+}
+
+TEST_CASE("an asynchronous save tells its error once, to whoever asks first") {
+  const Folder folder;
+  Trainer trainer{model(), CrossEntropyLoss{}};
+  trainer.step(batch(0));
+  const auto nowhere = folder / "none/state.safetensors", path = folder / "state.safetensors";
+  PendingSave asked = trainer.save_async(nowhere);
+  CHECK_THROWS_AS(asked.wait(), FileFailed);
+  CHECK_NOTHROW(trainer.save_async(path).wait());
+  trainer.save_async(nowhere);
+  CHECK_THROWS_AS(trainer.save_async(path), FileFailed);
+  trainer.save_async(path);
+  const StateDict saved = trainer.state();
+  trainer.step(batch(1));
+  trainer.save_async(path).wait();
+  CHECK_FALSE(same_state(load_tensors(path).tensors, saved));
+  CHECK(same_state(load_tensors(path).tensors, trainer.state()));
+  {
+    const Warnings warnings;
+    {
+      Trainer(model(), CrossEntropyLoss{}).save_async(nowhere);
+    }
+    CHECK(warnings.count("nobody asked: files: cannot create") == 1);
+  }
 }
 
 }  // namespace test::resume

@@ -2,6 +2,7 @@
 // Parameter groups: rules by name or shape that give some parameters other values.
 #include <ikebana/error.hpp>
 #include <ikebana/parameters/rule.hpp>
+#include <ikebana/state/archive.hpp>
 #include <optional>
 
 namespace ikebana {
@@ -38,6 +39,15 @@ std::vector<std::size_t> chosen_groups(const std::vector<Group>& groups,
       throw BadValue("optimizer: group " + std::to_string(g) +
                      " matches no parameter. Mend its rule, or leave it out.");
   return chosen;
+}
+
+/// The numbers of groups that may change between steps.
+inline void save_groups(Archive& archive, std::vector<Group>& groups) {
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    archive.within("groups." + std::to_string(g), [&] {
+      if (groups[g].lr) archive.number("lr", *groups[g].lr);
+      if (groups[g].weight_decay) archive.number("weight_decay", *groups[g].weight_decay);
+    });
 }
 
 }  // namespace detail

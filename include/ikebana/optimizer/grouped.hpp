@@ -90,6 +90,7 @@ class Grouped : public Hooks {
   void save(Archive& archive, const Masters& masters, std::size_t kinds) {
     archive.number("lr", values.lr);
     if constexpr (decays) archive.number("weight_decay", values.weight_decay);
+    save_groups(archive, values.groups);
     grow(masters, kinds);
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       const at::Tensor& p = masters.values[i];

@@ -69,8 +69,11 @@ struct Mechanism<InBackward<Optimizer>> : Hooks {
   void state(Archive& archive, const Masters&) {
     for (One& one : all_) {
       one.mechanism.values = own_values(one.index);
+      for (Group& group : one.mechanism.values.groups)  // their numbers are saved once, below
+        group.lr.reset(), group.weight_decay.reset();
       one.mechanism.state(archive, one.masters);
     }
+    detail::save_groups(archive, values.optimizer.groups);
     if (!archive.loading() || all_.empty()) return;
     auto groups = std::move(values.optimizer.groups);
     values.optimizer = all_[0].mechanism.values;
