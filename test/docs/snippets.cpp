@@ -37,6 +37,6 @@ TEST_CASE("optimizer.md: Muon updates hidden matrices, and AdamW the rest") {
   Trainer trainer{GPT(config), muon};
   trainer.step(Tokens{text.slice(1, 0, 8), text.slice(1, 1, 9)});
   auto state = trainer.state();
-  CHECK(state.count("Muon.otherwise.token.weight.exp_avg") == 1);
-  CHECK(state.count("Muon.block0.qkv.weight.momentum_buffer") == 1);
+  CHECK(state.count("ikebana.Muon.otherwise.token.weight.exp_avg") == 1);
+  CHECK(state.count("ikebana.Muon.block0.qkv.weight.momentum_buffer") == 1);
 }

@@ -1,0 +1,107 @@
+// ctest:
+// A training that is killed again and again and resumed each time, beside one that is not: the same
+// bits in the end. First argument: a folder for the saved states; without one, a temporary one.
+#include <signal.h>
+#include <sys/wait.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <ikebana.hpp>
+#include <iostream>
+#include <random>
+#include <thread>
+using namespace ikebana;
+namespace nn = torch::nn;
+namespace fs = std::filesystem;
+
+struct Points {
+  at::Tensor place, kind;
+};
+
+/// Points of two spirals, and which of the two each lies on.
+Points spirals(std::int64_t n) {
+  at::Tensor turn = at::linspace(0, 6, n), kind = at::arange(n) % 2;
+  at::Tensor angle = turn + kind * 3.14159265;
+  return {at::stack({turn * angle.cos(), turn * angle.sin()}, 1) / 3, kind};
+}
+
+/// The whole program of a training that may be killed at any instant: the same call begins it and
+/// goes on with it.
+void train(const fs::path& folder) {
+  torch::manual_seed(0);
+  nn::Sequential model(nn::Linear(2, 64), nn::Tanh(), nn::Dropout(0.1), nn::Linear(64, 2));
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 5e-3}, EMA{.decay = 0.99},
+                  CosineAnnealingLR{.T_max = 400}};
+  DataLoader loader{TensorDataset{spirals(2560)},
+                    {.batch_size = 64, .shuffle = true, .seed = 7, .num_workers = 2}};
+  trainer.fit(loader, {.epochs = 10,
+                       .progress = false,
+                       .save_to = folder,
+                       .save_every = 7,
+                       .resume = true,
+                       .save_async = true});
+  save_tensors(folder / "end.safetensors", trainer.state());
+}
+
+/// `train` in a process of its own.
+pid_t start(const fs::path& folder) {
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  try {
+    at::set_num_threads(1);
+    train(folder);
+    ::_exit(0);
+  } catch (const std::exception& error) {
+    std::cerr << "resume: " << error.what() << '\n';
+    ::_exit(1);
+  }
+}
+/// True where it came to its end, false where it was killed.
+bool ended(pid_t pid) {
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) != 0) throw Error("resume: the training failed.");
+  return WIFEXITED(status);
+}
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
+         (a.numel() == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0);
+}
+
+int main(int argc, char** argv) try {
+  const fs::path folder =
+      argc > 1 ? fs::path(argv[1])
+               : fs::temp_directory_path() / ("ikebana-resume-" + std::to_string(::getpid()));
+  const auto begin = std::chrono::steady_clock::now();
+  ended(start(folder / "whole"));
+  const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
+  std::cout << "a training that nobody interrupts takes " << whole.count() << " s\n";
+
+  std::mt19937 random(1);
+  int kills = 0;
+  while (true) {
+    const pid_t pid = start(folder / "killed");
+    if (kills == 8) {  // enough
+      ended(pid);
+      break;
+    }
+    std::this_thread::sleep_for(whole * std::uniform_real_distribution(0.1, 0.6)(random));
+    ::kill(pid, SIGKILL);
+    if (ended(pid)) break;
+    ++kills;
+  }
+  const StateDict a = load_tensors(folder / "whole/end.safetensors").tensors;
+  const StateDict b = load_tensors(folder / "killed/end.safetensors").tensors;
+  bool same = a.size() == b.size();
+  for (const auto& [name, tensor] : a)
+    same = same && b.count(name) && same_bits(tensor, b.at(name));
+  std::cout << "one that was killed " << kills << " times and resumed ends with "
+            << (same ? "the same" : "OTHER") << " bits in all its " << a.size() << " tensors\n";
+  if (argc == 1) fs::remove_all(folder);
+  return same && kills > 0 ? 0 : 1;
+} catch (const std::exception& error) {
+  std::cerr << "resume: " << error.what() << '\n';
+  return 1;
+}
