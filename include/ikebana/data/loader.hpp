@@ -94,15 +94,16 @@ class DataLoader {
   }
 
  private:
+  // A file may hold any number; what `seek` would refuse is refused before anything is loaded.
   void check_within(Archive& archive) const {
-    auto check = [&](const char* name, std::int64_t last) {
+    for (const char* name : {"epoch", "batch"}) {
       const at::Tensor* given = archive.given(name, at::scalar_tensor(0, at::kLong));
       std::int64_t number = given ? given->item<std::int64_t>() : 0;
-      if (number < 0 || number > last)
-        archive.does_not_fit(name, "is " + std::to_string(number) + ", which is nowhere");
-    };
-    check("epoch", std::numeric_limits<std::int64_t>::max());
-    check("batch", size());
+      bool is_batch = std::string_view(name) == "batch";
+      if (number < 0 || (is_batch && number > size()))
+        archive.does_not_fit(name, "is " + std::to_string(number) + ", of epochs with " +
+                                       std::to_string(size()) + " batches");
+    }
   }
 
   std::unique_ptr<Loading> loading_;

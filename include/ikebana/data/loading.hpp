@@ -20,7 +20,7 @@ class Loading {
         throw BadValue(
             "DataLoader: with " + std::to_string(options.num_workers) +
             " workers each needs a dataset of its own, for its `get` is not const, and this one "
-            "cannot be copied. Make `get` const and safe in several threads, or let one worker do.");
+            "cannot be copied. Make `get` const and safe in several threads, or take one worker.");
   }
 
   const DataLoaderOptions& options() const { return options_; }
