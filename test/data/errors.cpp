@@ -56,7 +56,7 @@ TEST_CASE("errors: what get throws comes in the loop at its batch, with its plac
     std::string message = thrown_by<BadSample>(loader, {0, 2});
     for (auto words : {"get(9)", "epoch 0, batch 2", "no such file", "seek({0, 3})"})
       CHECK(contains(message, words));
-    CHECK(contains(thrown_by<BadSample>(loader, {0, 2}), "get(9)"));  // a second time
+    CHECK(contains(thrown_by<BadSample>(loader, {0, 2}), "get(9)"));       // a second time
     CHECK(same(next(loader, 4), {expected.begin() + 2, expected.end()}));  // and no third
   });
 }
@@ -91,10 +91,12 @@ TEST_CASE("errors: samples that differ are named, with field, shapes and indices
   for_every_worker([](DataLoaderOptions options) {
     DataLoader loader(Ragged(), options);
     auto message = thrown_by<BadBatch>(loader, {0, 1});
-    CHECK(contains(message, "`input` is Float[2] on cpu in sample 4, and Float[3] on cpu in sample 6"));
+    CHECK(contains(message,
+                   "`input` is Float[2] on cpu in sample 4, and Float[3] on cpu in sample 6"));
     loader.seek({0, 2});
     message = thrown_by<BadBatch>(loader, {0, 2});
-    CHECK(contains(message, "`target` is Long[] on cpu in sample 8, and Float[] on cpu in sample 10"));
+    CHECK(contains(message,
+                   "`target` is Long[] on cpu in sample 8, and Float[] on cpu in sample 10"));
     loader.seek({0, 3});
     message = thrown_by<BadBatch>(loader, {0, 3});
     CHECK(contains(message, "`input` is Float[2] on cpu in sample 12, and undefined in sample 13"));
@@ -109,7 +111,8 @@ TEST_CASE("errors: a failing get_batch and a failing collate function name their
   };
   for_every_worker([](DataLoaderOptions options) {
     DataLoader gathered(Broken(), options);
-    CHECK(contains(thrown_by<BadSample>(gathered, {0, 0}), "get_batch(0, 1, 2, 3) (epoch 0, batch 0)"));
+    CHECK(contains(thrown_by<BadSample>(gathered, {0, 0}),
+                   "get_batch(0, 1, 2, 3) (epoch 0, batch 0)"));
     auto collate = [](const std::vector<Pair>&) -> Pair { throw std::runtime_error("gone"); };
     DataLoader collated(Structs(), options, collate);
     CHECK(contains(thrown_by<BadSample>(collated, {0, 0}), "the samples 0, 1, 2, 3 (epoch"));

@@ -17,10 +17,8 @@ void for_every_order(Law law) {
         CAPTURE(shuffle);
         CAPTURE(drop_last);
         CAPTURE(batch_size);
-        law(DataLoaderOptions{.batch_size = batch_size,
-                              .shuffle = shuffle,
-                              .seed = 5,
-                              .drop_last = drop_last});
+        law(DataLoaderOptions{
+            .batch_size = batch_size, .shuffle = shuffle, .seed = 5, .drop_last = drop_last});
       }
 }
 /// Calls `law(dataset)` for every kind of dataset.
@@ -121,9 +119,7 @@ TEST_CASE("loader: epochs and seeds differ, in their order and in what is drawn"
 }
 
 TEST_CASE("loader: LibTorch's default generator is never touched") {
-  auto state = [] {
-    return at::detail::getDefaultCPUGenerator().get_state();
-  };
+  auto state = [] { return at::detail::getDefaultCPUGenerator().get_state(); };
   auto before = state();
   for_every_dataset([&](const char* name, auto dataset) {
     for (std::int64_t workers : {0, 2}) {

@@ -34,7 +34,8 @@ TEST_CASE("position: it counts batches that were delivered, and an epoch ends wi
   });
 }
 
-TEST_CASE("position: a loop that was left goes on with the next batch, at the epoch's end with none") {
+TEST_CASE(
+    "position: a loop that was left goes on with the next batch, at the epoch's end with none") {
   for_every_worker([](DataLoaderOptions options) {
     DataLoader whole(Structs(), options), left(Structs(), options);
     Batches expected = epoch(whole), seen;
@@ -70,7 +71,8 @@ TEST_CASE("position: seek goes anywhere, also back, and refuses what is not ther
   });
 }
 
-TEST_CASE("position: a loop whose loader was moved elsewhere ends in an error, and keeps its batch") {
+TEST_CASE(
+    "position: a loop whose loader was moved elsewhere ends in an error, and keeps its batch") {
   for_every_worker([](DataLoaderOptions options) {
     auto after = [&](auto move) {
       DataLoader loader(Structs(), options);

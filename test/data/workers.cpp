@@ -130,7 +130,8 @@ TEST_CASE("workers: operators in get use one thread, and the others keep their n
   at::set_num_threads(before);
 }
 
-TEST_CASE("workers: gradients, autocast and inference mode are off in get, and as they were after") {
+TEST_CASE(
+    "workers: gradients, autocast and inference mode are off in get, and as they were after") {
   for (std::int64_t workers : {0, 1}) {
     Watched dataset;
     DataLoader loader(dataset, {.batch_size = 4, .num_workers = workers});
