@@ -118,6 +118,29 @@ TEST_CASE("loader: epochs and seeds differ, in their order and in what is drawn"
     }
 }
 
+TEST_CASE("loader: no two samples and no two batches draw the same") {
+  struct Noise : All {
+    at::Tensor get(std::int64_t, Draw& draw) const { return at::randn({1}, draw.generator()); }
+  };
+  struct Uniform : All {
+    double get(std::int64_t, Draw& draw) const { return draw.uniform(); }
+  };
+  struct NoiseBatch : All {
+    at::Tensor get_batch(const at::Tensor&, Draw& draw) const {
+      return at::randn({1}, draw.generator());
+    }
+  };
+  auto different = [](auto dataset, std::int64_t batch_size) {
+    DataLoader loader(dataset, {.batch_size = batch_size});
+    std::vector<at::Tensor> all;
+    for (auto& batch : next(loader, std::size_t(2 * loader.size()))) all.push_back(batch[0]);
+    return std::get<0>(at::_unique(at::cat(all).flatten())).numel();
+  };
+  CHECK(different(Noise(), 4) == 46);
+  CHECK(different(Uniform(), 4) == 46);
+  CHECK(different(NoiseBatch(), 4) == 12);
+}
+
 TEST_CASE("loader: LibTorch's default generator is never touched") {
   auto state = [] { return at::detail::getDefaultCPUGenerator().get_state(); };
   auto before = state();

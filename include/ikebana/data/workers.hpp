@@ -21,7 +21,7 @@ class Workers {
   using Make = std::function<Batch(std::size_t, LoaderPosition, const std::stop_token&)>;
 
   Workers(std::size_t workers, std::size_t ahead, std::int64_t batches, Make make)
-      : batches_(batches), make_(std::move(make)), slots_(ahead) {
+      : batches_(batches), make_(std::move(make)), slots_(ahead), begun_(batches) {
     for (std::size_t w = 0; w < workers; ++w)
       threads_.emplace_back([this, w](const std::stop_token& stop) { work(w, stop); });
   }
@@ -98,7 +98,7 @@ class Workers {
   std::condition_variable made_;
   std::vector<Slot> slots_;
   LoaderPosition next_ = nowhere;  // the batch that the loop takes next
-  std::int64_t begun_ = 0;         // batches of next_.epoch before this one are begun
+  std::int64_t begun_;             // batches of next_.epoch before this one are begun
   std::uint64_t run_ = 0;          // counts starts: what an earlier one began is dropped
   std::vector<std::jthread> threads_;
 };
