@@ -17,6 +17,8 @@
 #include <ikebana/compress/prune_off.hpp>
 #include <ikebana/compress/quantize_off.hpp>
 #include <ikebana/csv_logger.hpp>
+#include <ikebana/data/loader.hpp>
+#include <ikebana/data/tensor_dataset.hpp>
 #include <ikebana/detail/without.hpp>
 #include <ikebana/device/on.hpp>
 #include <ikebana/freeze/off.hpp>

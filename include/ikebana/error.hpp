@@ -13,6 +13,10 @@ struct Error : std::runtime_error {
 struct BadBatch : Error {
   using Error::Error;
 };
+/// A sample that a dataset could not give. What it threw is nested in it (std::rethrow_if_nested).
+struct BadSample : Error {
+  using Error::Error;
+};
 /// A model that cannot be trained: no parameters, all frozen, on two devices, already in training.
 struct BadModel : Error {
   using Error::Error;

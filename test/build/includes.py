@@ -22,6 +22,7 @@ MAY_INCLUDE = {
     "bridge": rf"{SYSTEM}|{GATE}$|ikebana/error\.hpp$",
     "modules": rf"{GATE}$|ikebana/(?:error|loss)\.hpp$|ikebana/bridge/",
     "state": rf"{GROUND}|ikebana/model\.hpp$",
+    "data": rf"{GROUND}|ikebana/(?:batch|grammar/refuse_data|state/archive)\.hpp$",
     "detail": rf"{GROUND}|ikebana/[^/]*$|ikebana/(?:grammar|state)/",
     "parameters": rf"{GROUND}|ikebana/hooks\.hpp$",
 }

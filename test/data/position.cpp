@@ -1,0 +1,182 @@
+// Where a loader stands, and what moves it.
+#include "sets.hpp"
+
+#include <ikebana.hpp>
+
+using namespace ikebana;
+
+namespace test::data::position {
+
+const DataLoaderOptions sixes{.batch_size = 4, .shuffle = true, .seed = 3};  // 6 batches an epoch
+
+/// The position after each of these many workers did something must not depend on them.
+template <class F>
+void for_every_worker(F f) {
+  for (std::int64_t workers : {0, 1, 3}) {
+    CAPTURE(workers);
+    DataLoaderOptions options = sixes;
+    options.num_workers = workers;
+    f(options);
+  }
+}
+
+TEST_CASE("position: it counts batches that were delivered, and an epoch ends with its loop") {
+  for_every_worker([](DataLoaderOptions options) {
+    DataLoader loader(Structs(), options);
+    for (std::int64_t e = 0; e < 3; ++e) {
+      CHECK(loader.position() == LoaderPosition{e, 0});
+      std::int64_t delivered = 0;
+      for ([[maybe_unused]] auto& batch : loader)
+        CHECK(loader.position() == LoaderPosition{e, ++delivered});
+      CHECK(delivered == 6);
+    }
+    CHECK(loader.position() == LoaderPosition{3, 0});
+  });
+}
+
+TEST_CASE(
+    "position: a loop that was left goes on with the next batch, at the epoch's end with none") {
+  for_every_worker([](DataLoaderOptions options) {
+    DataLoader whole(Structs(), options), left(Structs(), options);
+    Batches expected = epoch(whole), seen;
+    for (int loops = 0; loops < 6; ++loops)
+      for (auto& batch : left) {
+        seen.push_back(flat(batch));
+        break;
+      }
+    CHECK(same(seen, expected));
+    CHECK(left.position() == LoaderPosition{0, 6});
+    CHECK(epoch(left).empty());
+    CHECK(left.position() == LoaderPosition{1, 0});
+    CHECK(same(epoch(left), epoch(whole)));
+  });
+}
+
+TEST_CASE("position: seek goes anywhere, also back, and refuses what is not there") {
+  for_every_worker([](DataLoaderOptions options) {
+    DataLoader loader(Noisy(), options);
+    Batches expected = next(loader, 60);
+    for (std::int64_t batch : {59, 0, 31, 30, 31, 32, 6, 6}) {
+      loader.seek({batch / 6, batch % 6});
+      CHECK(loader.position() == LoaderPosition{batch / 6, batch % 6});
+      CHECK(same(next(loader, 1), {expected[std::size_t(batch)]}));
+    }
+    loader.seek({1, 6});
+    CHECK(epoch(loader).empty());
+    for (LoaderPosition wrong : {LoaderPosition{-1, 0}, {0, -1}, {0, 7}})
+      CHECK(contains(message_of<BadValue>([&] { loader.seek(wrong); }), "one has 6 batches"));
+    CHECK(loader.position() == LoaderPosition{2, 0});
+    loader.seek({std::int64_t{1} << 60, 5});  // no epoch is far
+    CHECK(next(loader, 1).size() == 1);
+  });
+}
+
+TEST_CASE(
+    "position: a loop whose loader was moved elsewhere ends in an error, and keeps its batch") {
+  for_every_worker([](DataLoaderOptions options) {
+    auto after = [&](auto move) {
+      DataLoader loader(Structs(), options);
+      StateDict state = saved(loader);
+      at::Tensor held;
+      std::string message = message_of<Error>([&] {
+        for (auto& batch : loader) {
+          at::Tensor before = batch.input.clone();
+          move(loader, state);
+          CHECK(same_bits(batch.input, before));
+        }
+      });
+      CHECK(contains(message, "moved to another place while this loop ran"));
+      CHECK(epoch(loader).size() >= 1);  // usable
+    };
+    after([](auto& loader, auto&) { loader.seek(loader.position()); });
+    after([](auto& loader, auto&) { next(loader, 1); });
+    after([](auto& loader, auto&) { epoch(loader); });
+    after([](auto& loader, auto& state) { load(loader, state); });
+    DataLoader loader(Structs(), options);
+    for ([[maybe_unused]] auto& batch : loader) {
+      loader.seek({4, 2});
+      break;
+    }
+    CHECK(loader.position() == LoaderPosition{4, 2});
+  });
+}
+
+TEST_CASE("position: moved loaders go on, their loops too") {
+  for_every_worker([](DataLoaderOptions options) {
+    DataLoader reference(Structs(), options);
+    Batches expected = next(reference, 8), seen;
+    DataLoader first(Structs(), options);
+    seen = next(first, 2);
+    DataLoader second(std::move(first));
+    for (auto& batch : next(second, 2)) seen.push_back(batch);
+    DataLoader third(Structs(), options);
+    next(third, 1);
+    third = std::move(second);
+    for (auto& batch : third) {
+      seen.push_back(flat(batch));
+      if (seen.size() == 5) second = std::move(third);
+    }
+    for (auto& batch : next(second, 2)) seen.push_back(batch);
+    CHECK(same(seen, expected));
+  });
+}
+
+TEST_CASE("position: another dataset, order or batch size is refused with all that differs") {
+  DataLoader loader(Structs(), sixes);
+  next(loader, 3);
+  StateDict state = saved(loader);
+  auto refused = [&](auto dataset, DataLoaderOptions options) {
+    DataLoader other(dataset, options);
+    auto message = message_of<BadState>([&] { load(other, state); });
+    CHECK(other.position() == LoaderPosition{0, message.empty() ? 3 : 0});
+    return message;
+  };
+  auto with = [](auto set) {
+    DataLoaderOptions options = sixes;
+    return set(options), options;
+  };
+  CHECK(refused(Structs(), sixes) == "");
+  CHECK(contains(refused(Structs(21), sixes), "`ikebana.loader.size` is 23, here it is 21"));
+  CHECK(contains(refused(Structs(), with([](auto& o) { o.batch_size = 5; })), "batch_size` is 4"));
+  CHECK(contains(refused(Structs(), with([](auto& o) { o.shuffle = false; })), "shuffle` is 1"));
+  CHECK(contains(refused(Structs(), with([](auto& o) { o.drop_last = true; })), "drop_last` is 0"));
+  CHECK(contains(refused(Structs(), with([](auto& o) { o.seed = ~0ull; })), "seed` is 3"));
+  CHECK(refused(Structs(), with([](auto& o) { o.num_workers = 2, o.prefetch_factor = 9; })) == "");
+  for (auto [name, value] : {std::pair("batch", 7), {"batch", -1}, {"epoch", -1}}) {
+    state = saved(loader);
+    state[std::string("ikebana.loader.") + name] = at::scalar_tensor(value, at::kLong);
+    CHECK(contains(refused(Structs(), sixes), "of epochs with 6 batches"));
+  }
+}
+
+TEST_CASE("position: fit and evaluate take a loader, and a trainer's state its position") {
+  auto make = [](std::int64_t workers) {
+    All all;
+    DataLoaderOptions options = sixes;
+    options.num_workers = workers;
+    return DataLoader(TensorDataset(Pair{all.input, all.target % 5}), options);
+  };
+  auto net = [] {
+    torch::manual_seed(1);
+    return torch::nn::Linear(2, 5);
+  };
+  auto model = net(), third_model = net();
+  Trainer<torch::nn::Linear, CrossEntropyLoss> whole(model), resumed(net()), third(third_model);
+  auto loader = make(0), validation = make(1);
+  auto history = whole.fit(loader, {.epochs = 2, .validate = validation});
+  CHECK(history[1].steps == 6);
+  CHECK(loader.position() == LoaderPosition{2, 0});
+  CHECK(validation.position() == LoaderPosition{2, 0});
+  validation.seek({1, 0});
+  CHECK(history[1].validation->loss == whole.evaluate(validation).loss);
+
+  auto half = make(2), rest = make(1);
+  resumed.fit(half, {.stop = [&] { return resumed.steps() == 4; }});
+  CHECK(half.position() == LoaderPosition{0, 4});
+  third.restore(resumed.state(half), rest);
+  third.fit(rest, {.epochs = 2});
+  CHECK(third.steps() == 12);
+  CHECK(same_bits(third_model->weight, model->weight));
+}
+
+}  // namespace test::data::position

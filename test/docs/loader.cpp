@@ -1,0 +1,87 @@
+// What docs/data.md shows, compiled and run.
+#include "test.hpp"
+
+#include <filesystem>
+#include <ikebana.hpp>
+
+using namespace ikebana;
+
+namespace test::docs::loader {
+
+struct Digits {
+  at::Tensor input, target;
+};
+
+/// Augmented: half of the images are mirrored, all get noise.
+struct Augmented {
+  Digits all;
+
+  std::int64_t size() const { return all.input.size(0); }
+  Digits get(std::int64_t index, Draw& draw) const {
+    at::Tensor image = all.input[index];
+    if (draw.uniform() < 0.5) image = image.flip(-1);
+    image = image + 0.1 * at::randn(image.sizes(), draw.generator());
+    return {image, all.target[index]};
+  }
+};
+
+Digits digits() {
+  return {at::sin(at::arange(64 * 16.f)).view({64, 1, 4, 4}), at::arange(64) % 10};
+}
+auto model() {
+  torch::manual_seed(0);
+  return torch::nn::Sequential(torch::nn::Flatten(), torch::nn::Linear(16, 10));
+}
+
+TEST_CASE("data.md: a loop over epochs goes on at the exact sample, with other workers") {
+  auto path = std::filesystem::temp_directory_path() / "ikebana_data_md.safetensors";
+  Augmented dataset{digits()};
+  auto whole = model(), stopped = model(), resumed = model();
+  auto make = [&](std::int64_t workers) {
+    return DataLoader(dataset, {.batch_size = 12, .shuffle = true, .num_workers = workers});
+  };
+  {
+    Trainer trainer{whole, CrossEntropyLoss{}};
+    DataLoader loader{dataset, {.batch_size = 12, .shuffle = true, .seed = 0, .num_workers = 2}};
+    while (loader.epoch() < 3)
+      for (auto& batch : loader) trainer.step(batch);
+  }
+  {
+    Trainer trainer{stopped, CrossEntropyLoss{}};
+    auto loader = make(0);
+    for (auto& batch : loader) {
+      trainer.step(batch);
+      if (trainer.steps() == 4) trainer.save(path, loader);
+    }
+  }
+  Trainer trainer{resumed, CrossEntropyLoss{}};
+  auto loader = make(3);
+  trainer.load(path, loader);
+  CHECK(loader.position() == LoaderPosition{0, 4});
+  while (loader.epoch() < 3)
+    for (auto& batch : loader) trainer.step(batch);
+  auto expected = whole->parameters(), got = resumed->parameters();
+  CHECK(same_bits(got, expected));
+  std::filesystem::remove(path);
+}
+
+TEST_CASE("data.md: tensors in memory, and samples of other forms") {
+  auto [images, labels] = digits();
+  TensorDataset dataset(Digits{images, labels});
+  DataLoader loader{dataset, {.batch_size = 32, .shuffle = true, .drop_last = true}};
+  for (auto& batch : loader) CHECK(batch.input.sizes() == at::IntArrayRef({32, 1, 4, 4}));
+
+  struct Sentences {
+    std::vector<at::Tensor> all;
+    std::int64_t size() const { return std::int64_t(all.size()); }
+    at::Tensor get(std::int64_t index) const { return all[std::size_t(index)]; }
+  };
+  Sentences sentences{{at::ones({3}), at::ones({5}), at::ones({2})}};
+  auto pad = [](const std::vector<at::Tensor>& samples) {
+    return torch::nn::utils::rnn::pad_sequence(samples, /*batch_first=*/true);
+  };
+  DataLoader padded{sentences, {.batch_size = 3}, pad};
+  for (auto& batch : padded) CHECK(batch.sizes() == at::IntArrayRef({3, 5}));
+}
+
+}  // namespace test::docs::loader

@@ -1,0 +1,17 @@
+// `DatasetWithoutSize<Endless>` `needs to know how many samples` `Give it `
+#include "net.hpp"
+
+struct Endless {
+  Batch get(std::int64_t index) const;
+};
+struct Counted : Endless {
+  std::size_t size() const { return 8; }
+};
+
+int main() {
+#ifdef TWIN
+  DataLoader loader{Counted(), {.batch_size = 4}};
+#else
+  DataLoader loader{Endless(), {.batch_size = 4}};
+#endif
+}
