@@ -17,7 +17,7 @@ namespace nn = torch::nn;
 namespace fs = std::filesystem;
 
 struct Points {
-  at::Tensor place, kind;
+  at::Tensor input, target;
 };
 
 /// Points of two spirals, and which of the two each lies on.

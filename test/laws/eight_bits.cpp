@@ -52,8 +52,10 @@ TEST_CASE("a code is that of the nearest of the paper's 256 numbers") {
 at::Tensor read(const StateDict& state, const std::string& slot, std::int64_t block) {
   bool is_signed = slot == "exp_avg";
   auto numbers = by_hand(is_signed);
-  const at::Tensor codes = state.at("ikebana.optimizer.linear_weight." + slot).flatten().to(at::kLong);
-  at::Tensor largest = state.at("ikebana.optimizer.linear_weight." + slot + "_largest").to(at::kDouble);
+  const at::Tensor codes =
+      state.at("ikebana.optimizer.linear_weight." + slot).flatten().to(at::kLong);
+  at::Tensor largest =
+      state.at("ikebana.optimizer.linear_weight." + slot + "_largest").to(at::kDouble);
   at::Tensor scale = largest.flatten().repeat_interleave(block).narrow(0, 0, codes.numel());
   return at::tensor(numbers, at::kDouble).index_select(0, codes) * scale;
 }

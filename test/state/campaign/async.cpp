@@ -24,11 +24,15 @@ void same(const StateDict& wanted, const StateDict& found, const std::string& wh
 void async(std::int64_t count) {
   const test::Folder folder;
   const auto path = folder / "state.safetensors";
-  auto data = rows();
+  auto data = loader();
+  std::vector<Rows> batches;
+  for (auto& batch : data) batches.push_back(batch);
   auto training = trainer();
   std::int64_t steps = 0, saves = count > 0 ? count : 1000;
   for (std::int64_t i = 0; i < saves; ++i) {
-    const auto go_on = [&] { training.step(data[static_cast<std::size_t>(steps++ % 6)]); };
+    const auto go_on = [&] {
+      training.step(batches[static_cast<std::size_t>(steps++) % batches.size()]);
+    };
     go_on();
     const StateDict wanted = training.state();
     PendingSave save = training.save_async(path);

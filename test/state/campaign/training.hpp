@@ -8,12 +8,19 @@ namespace nn = torch::nn;
 using namespace ikebana;
 using Rows = std::pair<at::Tensor, at::Tensor>;
 
-/// Samples of which each draws random numbers.
-inline std::vector<Rows> rows() {
-  std::vector<Rows> all;
-  for (int i = 0; i < 6; ++i)
-    all.emplace_back(at::linspace(-1 - i, 1, 64).view({8, 8}).sin(), (at::arange(8) + i) % 3);
-  return all;
+/// Rows that are read by threads in another order each epoch, each with random numbers of its own.
+struct Samples {
+  std::int64_t size() const { return 40; }
+  Rows get(std::int64_t i, Draw& draw) const {
+    return {at::linspace(-1, static_cast<double>(i), 8).sin() + at::rand({8}, draw.generator()),
+            at::scalar_tensor(i % 3, at::kLong)};
+  }
+};
+inline auto loader() {
+  return DataLoader{Samples{}, {.batch_size = 7, .shuffle = true, .seed = 3, .num_workers = 2}};
+}
+inline std::vector<Rows> validation() {
+  return {{at::linspace(-1, 1, 64).view({8, 8}).sin(), at::arange(8) % 3}};
 }
 
 /// Dropout and batch norm, moments, averages, a loss scale, a schedule that remembers.
@@ -47,10 +54,11 @@ inline void train(const std::filesystem::path& folder, bool async) {
     void process(const c10::Warning&) override {}  // a disk is slow here by design
   } silent;
   c10::WarningUtils::set_warning_handler(&silent);
-  auto data = rows();
+  auto data = loader();
+  auto valid = validation();
   auto training = trainer();
   auto how = options(folder, async);
-  how.validate = data;
+  how.validate = valid;
   training.fit(data, how);
   save_tensors(folder.string() + ".end", training.state());
 }
