@@ -36,6 +36,10 @@ class Json {
   void expect(char mark, const char* where) {
     if (!skip(mark)) bad(std::string("`") + mark + "` is missing in " + where);
   }
+  void expect_end(const char* where) {
+    space();
+    if (!at_end()) bad(std::string("something follows ") + where);
+  }
   /// Calls `member(key)` for each member of an object; it reads the value.
   template <class Member>
   void object(const char* where, Member&& member) {

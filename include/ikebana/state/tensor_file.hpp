@@ -70,6 +70,9 @@ inline at::Tensor dense(const at::Tensor& t) {
 class TensorFileWriter {
  public:
   TensorFileWriter(const StateDict& dict, Metadata metadata) : metadata_(std::move(metadata)) {
+    std::erase_if(metadata_, [](const auto& item) {  // what another file said of its own tensors
+      return item.first.starts_with(crc_key) || item.first.starts_with(dtype_key);
+    });
     metadata_.emplace("format", "pt");
     metadata_[crc_key] = hex8(0);
     for (const auto& [name, t] : dict) add(name, t);
@@ -97,9 +100,7 @@ class TensorFileWriter {
       metadata_[std::string(crc_key) + "." + *item.name] = hex8(crc);
     }
     std::string text = header();
-    const std::size_t digits =
-        text.find(std::string("\"") + crc_key + "\":\"") + std::string_view(crc_key).size() + 4;
-    text.replace(digits, 8, hex8(HeaderReader::checksum(text, digits)));
+    text.replace(digits_, 8, hex8(HeaderReader::checksum(text, digits_)));
     std::uint64_t length = text.size();
     text.insert(0, reinterpret_cast<const char*>(&length), 8);
     file.write(0, text.data(), text.size());
@@ -126,10 +127,13 @@ class TensorFileWriter {
     items_.push_back({&name, &t});
   }
   /// Padded so that the tensors begin at a multiple of 64 bytes.
-  std::string header() const {
+  std::string header() {
     std::string text = "{\"__metadata__\":{";
-    for (const auto& [key, value] : metadata_)
-      text += (text.back() == '{' ? "" : ",") + Json::quoted(key) + ":" + Json::quoted(value);
+    for (const auto& [key, value] : metadata_) {
+      text += (text.back() == '{' ? "" : ",") + Json::quoted(key) + ":";
+      if (key == crc_key) digits_ = text.size() + 1;
+      text += Json::quoted(value);
+    }
     text += '}';
     for (const Item& item : items_) {
       const at::Tensor& t = *item.tensor;
@@ -148,6 +152,7 @@ class TensorFileWriter {
   Metadata metadata_;
   std::vector<Item> items_;
   std::uint64_t end_ = 0, header_size_ = 0;
+  std::size_t digits_ = 0;  // where the header's own checksum is in it
 };
 
 /// Reads a file of which nothing is believed.
