@@ -230,7 +230,7 @@ class TensorFileReader {
   }
   [[noreturn]] void bad(const std::string& what, std::uint64_t offset) const {
     throw BadFile("load: `" + path_.string() + "` is damaged, or no file of tensors, at byte " +
-                  std::to_string(offset) + ": " + what +
+                  std::to_string(offset) + ": " + shown(what) +
                   ". Take another copy or an earlier state.");
   }
 

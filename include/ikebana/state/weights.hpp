@@ -52,7 +52,7 @@ inline std::vector<Files::Path> weight_files(Files& files, const Files::Path& pa
     json.expect_end("the index");
   } catch (const Json::Bad& bad) {
     throw BadFile("load_weights: `" + path.string() + "`, at byte " + std::to_string(bad.offset) +
-                  ": " + bad.what + ". Name a .safetensors file or a whole index.");
+                  ": " + shown(bad.what) + ". Name a .safetensors file or a whole index.");
   }
   std::vector<Files::Path> all;
   for (const auto& name : names) all.push_back(folder_of(path) / name);
@@ -122,7 +122,7 @@ class WeightLoader {
     return c10::toString(t.scalar_type()) + c10::str(t.sizes());
   }
   void problem(const std::string& name, const std::string& what) {
-    problems_ += (problems_.empty() ? "`" : "; `") + name + "` " + what;
+    problems_ += (problems_.empty() ? "`" : "; `") + shown(name) + "` " + what;
   }
 
   StateDict file_;
@@ -149,8 +149,8 @@ UnmatchedWeights load_weights(Model& model, const std::filesystem::path& path,
     StateDict part = detail::TensorFileReader(files, file).all(/*checksums=*/false).tensors;
     all.merge(part);
     if (!part.empty())
-      throw BadFile("load_weights: `" + part.begin()->first + "` is in two files of `" +
-                    path.string() + "`. Remove one.");
+      throw BadFile("load_weights: `" + detail::shown(part.begin()->first) +
+                    "` is in two files of `" + path.string() + "`. Remove one.");
   }
   return detail::WeightLoader(std::move(all), options)
       .load(*detail::module_of(model), path.string());
