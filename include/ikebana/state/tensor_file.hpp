@@ -155,43 +155,24 @@ class TensorFileWriter {
   std::size_t digits_ = 0;  // where the header's own checksum is in it
 };
 
-/// Reads a file of which nothing is believed.
+/// Reads a file of which nothing is believed: its header, and its tensors one by one.
 class TensorFileReader {
  public:
   TensorFileReader(Files& files, const Files::Path& path) : path_(path), file_(files.open(path)) {}
 
-  FileHeader header() {
-    const std::uint64_t size = file_->size();
-    std::uint64_t length = 0;
-    if (size < 8) bad("the file ends within the header's length", size);
-    file_->read(0, &length, 8);
-    if (length > size - 8 || length > longest_header)
-      bad("the header's length is " + std::to_string(length) + ", more than the file has", 0);
-    std::string text(length, '\0');
-    file_->read(8, text.data(), length);
-    try {
-      return HeaderReader::read(text, size);
-    } catch (const Json::Bad& wrong) {
-      bad(wrong.what, wrong.offset);
-    }
-  }
   /// With checksums required, a file that has not all of them is damaged; otherwise those that are
   /// there are compared.
-  TensorFile all(bool checksums) {
-    TensorFile all{header(), {}};
-    const Metadata& metadata = all.header.metadata;
-    const bool some = std::any_of(metadata.begin(), metadata.end(), [](const auto& item) {
-      return item.first.starts_with("ikebana");
-    });
-    if ((checksums || some) && !metadata.count(crc_key))
+  FileHeader header(bool checksums = false) {
+    FileHeader header = parsed();
+    const bool some =
+        std::any_of(header.metadata.begin(), header.metadata.end(),
+                    [](const auto& item) { return item.first.starts_with("ikebana"); });
+    if ((checksums || some) && !header.metadata.count(crc_key))
       bad("`__metadata__`: the header has no checksum, so this is no whole saved state", 8);
-    for (const auto& [name, t] : all.header.tensors)
-      all.tensors[name] = tensor(name, t, all.header);
-    return all;
+    return header;
   }
-
- private:
-  at::Tensor tensor(const std::string& name, const FileTensor& t, const FileHeader& header) {
+  at::Tensor tensor(const FileHeader& header, const std::string& name) {
+    const FileTensor& t = header.tensors.at(name);
     const std::uint64_t begin = header.data + t.begin;
     std::vector<std::int64_t> sizes = t.shape;
     at::ScalarType type = type_of_name(t.dtype);
@@ -213,6 +194,28 @@ class TensorFileReader {
                        : "has no checksum"),
           begin);
     return bytes;
+  }
+  TensorFile all(bool checksums) {
+    TensorFile all{header(checksums), {}};
+    for (const auto& [name, t] : all.header.tensors) all.tensors[name] = tensor(all.header, name);
+    return all;
+  }
+
+ private:
+  FileHeader parsed() {
+    const std::uint64_t size = file_->size();
+    std::uint64_t length = 0;
+    if (size < 8) bad("the file ends within the header's length", size);
+    file_->read(0, &length, 8);
+    if (length > size - 8 || length > longest_header)
+      bad("the header's length is " + std::to_string(length) + ", more than the file has", 0);
+    std::string text(length, '\0');
+    file_->read(8, text.data(), length);
+    try {
+      return HeaderReader::read(text, size);
+    } catch (const Json::Bad& wrong) {
+      bad(wrong.what, wrong.offset);
+    }
   }
   std::uint32_t read(const std::string& name, const at::Tensor& t, std::uint64_t begin) {
     auto to = static_cast<unsigned char*>(t.mutable_data_ptr());
@@ -239,4 +242,7 @@ class TensorFileReader {
 };
 
 }  // namespace detail
+
+using detail::TensorFileReader;
+
 }  // namespace ikebana
