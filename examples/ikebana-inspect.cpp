@@ -5,6 +5,7 @@
 // is nothing to look at.
 #include <torch/torch.h>
 
+#include <cmath>
 #include <cstdio>
 #include <ikebana/state/posix_files.hpp>
 #include <ikebana/state/tensor_file.hpp>
@@ -81,19 +82,21 @@ int inspect(const Path& path) {
   return damaged > 0;
 }
 
-/// How many elements have other bits.
-std::int64_t count_different(const at::Tensor& a, const at::Tensor& b) {
+/// Which elements have other bits.
+at::Tensor are_different(const at::Tensor& a, const at::Tensor& b) {
   const auto bytes_of = [](const at::Tensor& t) {
     return t.flatten().view(at::kByte).view({t.numel(), t.element_size()});
   };
-  return bytes_of(a).ne(bytes_of(b)).any(1).sum().item<std::int64_t>();
+  return bytes_of(a).ne(bytes_of(b)).any(1);
 }
-/// NaN where one is; nothing for types that are no numbers.
-std::optional<double> largest_difference(const at::Tensor& a, const at::Tensor& b) try {
+/// Of those elements; a text, since it may be not a number, or of a type that is none.
+std::string largest_difference(const at::Tensor& a, const at::Tensor& b, const at::Tensor& of) try {
   const auto type = a.is_complex() ? at::kComplexDouble : at::kDouble;
-  return (a.to(type) - b.to(type)).abs().max().item<double>();
+  const auto apart = (a.to(type) - b.to(type)).abs().flatten().masked_select(of);
+  const auto most = apart.max().item<double>();
+  return std::isnan(most) ? ", some not by a number" : ", by " + c10::str(most) + " at most";
 } catch (const c10::Error&) {
-  return std::nullopt;
+  return "";
 }
 
 /// What of a tensor differs; nothing where both are the same to the bit.
@@ -103,11 +106,12 @@ std::string difference(Opened& a, Opened& b, const std::string& name) {
            (a.has(name) ? a : b).kind(name);
   if (a.kind(name) != b.kind(name)) return a.kind(name) + " and " + b.kind(name);
   const at::Tensor x = a.tensor(name), y = b.tensor(name);
-  const std::int64_t count = x.numel() > 0 ? count_different(x, y) : 0;
-  if (count == 0) return "";
-  const auto largest = largest_difference(x, y);
-  return std::to_string(count) + " of " + std::to_string(x.numel()) + " elements" +
-         (largest ? ", by " + c10::str(*largest) + " at most" : "");
+  if (x.numel() == 0) return "";
+  const at::Tensor different = are_different(x, y);
+  const auto count = different.sum().item<std::int64_t>();
+  return count == 0 ? ""
+                    : std::to_string(count) + " of " + std::to_string(x.numel()) + " elements" +
+                          largest_difference(x, y, different);
 }
 
 int compare(const Path& one, const Path& other) {

@@ -49,12 +49,14 @@ def two_files(path, folder):
     save_file(theirs, second)
     assert "checksum: none" in told(0, first) and "no checksums" in told(0, first)
     text = told(1, first, second)
-    for line in ("a: 2 of 4 elements, by nan at most", "b: F32 [2, 3] and F32 [3, 2]",
+    for line in ("a: 2 of 4 elements, by 0.5 at most", "b: F32 [2, 3] and F32 [3, 2]",
                  "c: F32 [4] and BF16 [4]", "d: only in the first: C64 []",
                  "f: only in the second: F32 [1]", "5 of 6 tensors differ"):
         assert line in text, (line, text)
     save_file(mine | {"a": -mine["a"], "d": torch.tensor(1 + 5j)}, second)
-    assert "d: 1 of 1 elements, by 3 at most" in told(1, first, second)
+    text = told(1, first, second)
+    assert "a: 4 of 4 elements, some not by a number" in text
+    assert "d: 1 of 1 elements, by 3 at most" in text
     copy = load_file(first)
     save_file(copy, second, {"other": "metadata"})
     assert "the same to the bit" in told(0, first, second)
