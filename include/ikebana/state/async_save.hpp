@@ -1,6 +1,7 @@
 #pragma once
 // Saving beside training: the step waits for a copy in memory, a thread does the rest.
 #include <future>
+#include <ikebana/state/copy.hpp>
 #include <ikebana/state/saved_state.hpp>
 
 namespace ikebana {
@@ -29,20 +30,6 @@ class PendingSave {
   };
   std::shared_ptr<Shared> shared_;
 };
-
-namespace detail {
-
-/// `to` is dense, on the CPU and of the type of `from`. With one thread the C library copies
-/// quicker than LibTorch, with more LibTorch does.
-inline void copy_bytes(const at::Tensor& to, const at::Tensor& from) {
-  const bool as_it_lies = from.is_cpu() && from.is_contiguous() && !from.is_conj() &&
-                          !from.is_neg() && at::get_num_threads() == 1;
-  if (!as_it_lies) to.copy_(from);
-  else if (from.nbytes() > 0)
-    std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), from.nbytes());
-}
-
-}  // namespace detail
 
 /// Copies states and writes the copies, one at a time. Keeps the memory of the copy for the next.
 class AsyncSaver {
@@ -87,6 +74,7 @@ class AsyncSaver {
 
  private:
   void copy(const StateDict& state) {
+    if (copy_.empty()) copy_ = detail::memory_like(state);
     std::erase_if(copy_, [&](const auto& item) { return !state.count(item.first); });
     for (const auto& [name, t] : state) {
       at::Tensor& to = copy_[name];
