@@ -20,13 +20,14 @@ import time
 import zlib
 from pathlib import Path
 
-SAVES = ("save", "raw write", "raw write, early", "torch::save", "torch::save and fsync", "safetensors",
-         "safetensors and fsync")
+SAVES = ("save", "raw write", "raw write, early", "torch::save", "torch::save and fsync",
+         "safetensors", "safetensors and fsync")
 LOADS = ("load", "load, cold", "raw read", "raw read, cold", "torch::load", "torch::load, cold",
          "safetensors load", "safetensors load, cold")
 PAUSES = ("pause", "first pause", "copy", "copy_")
 # Of the first, over the second, at the most.
-BARS = [("save", "raw write", 1.15), ("save", "raw write, early", 1.15), ("load", "raw write", 1.15), ("pause", "copy", 1.05)]
+BARS = [("save", "raw write", 1.15), ("save", "raw write, early", 1.15),
+        ("load", "raw write", 1.15), ("pause", "copy", 1.05)]
 COMPARED = [*((name, "raw write") for name in SAVES), ("load", "raw write"),
             ("save", "raw write, early"),
             *((name, "raw read, cold" if "cold" in name else "raw read") for name in LOADS),
