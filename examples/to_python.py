@@ -8,14 +8,16 @@ import pathlib
 import sys
 
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 folder = pathlib.Path(sys.argv[1])
 model = nn.Sequential(nn.Linear(8, 32), nn.BatchNorm1d(32), nn.GELU(), nn.Linear(32, 3))
-model.load_state_dict(dict(torch.load(folder / "weights.pt")))
+model.load_state_dict(load_file(folder / "weights.safetensors"))
 model.eval().requires_grad_(False)
 
-x, expected = torch.load(folder / "sample.pt")
+sample = load_file(folder / "sample.safetensors")
+x, expected = sample["input"], sample["output"]
 
 
 def check(name, output):

@@ -82,7 +82,7 @@ has_oracle() {
   for site in "$oracle"/lib/python3*/site-packages; do
     infos=("$site"/*.dist-info)
     infos=("${infos[@]##*/}")
-    is_whole "$site" torch-$torch numpy safetensors "${infos[@]%.dist-info}" && return 0
+    is_whole "$site" torch-$torch numpy safetensors-0.8 "${infos[@]%.dist-info}" && return 0
   done
   return 1
 }

@@ -16,7 +16,7 @@ compiled = [
     *(root / "test").rglob("*.[ch]pp"),
     *(root / "include").rglob("*.hpp"),
 ]
-run = [*(root / "examples").rglob("*.py")]
+run = [*(root / "examples").rglob("*.py"), *(root / "test/state/python").glob("*.py")]
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.M | re.S)
 
 

@@ -1,6 +1,6 @@
 """Runs examples/to_python.cpp and then examples/to_python.py on what it wrote.
 
-Usage: to_python.py ROOT PROGRAM, by a Python that has torch.
+Usage: to_python.py ROOT PROGRAM, by a Python that has torch and safetensors.
 """
 
 import pathlib

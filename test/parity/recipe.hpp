@@ -4,10 +4,9 @@
 #include <charconv>
 #include <ikebana.hpp>
 
-#include "safetensors.hpp"
-
 namespace parity {
 
+inline std::string quoted(const std::string& text) { return ikebana::detail::Json::quoted(text); }
 inline std::string json(bool value) { return value ? "true" : "false"; }
 inline std::string json(std::int64_t value) { return std::to_string(value); }
 inline std::string json(double value) {

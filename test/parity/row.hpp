@@ -36,25 +36,23 @@ struct Row {
   std::function<void(const std::string& path)> train;
 };
 
-inline void append(NamedTensors& out, const std::string& prefix, torch::nn::Module& model) {
-  for (const auto& p : model.named_parameters())
-    out.emplace_back(prefix + p.key(), p.value().detach().clone());
-  for (const auto& b : model.named_buffers())
-    out.emplace_back(prefix + b.key(), b.value().detach().clone());
+inline void append(StateDict& out, const std::string& prefix, torch::nn::Module& model) {
+  for (const auto& p : model.named_parameters()) out[prefix + p.key()] = p.value().detach().clone();
+  for (const auto& b : model.named_buffers()) out[prefix + b.key()] = b.value().detach().clone();
 }
 
-inline void append(NamedTensors& out, const std::vector<std::vector<Batch>>& batches) {
+inline void append(StateDict& out, const std::vector<std::vector<Batch>>& batches) {
   for (std::size_t step = 0; step < batches.size(); ++step)
     for (std::size_t part = 0; part < batches[step].size(); ++part) {
       auto name = "batch." + std::to_string(step) + "." + std::to_string(part) + ".";
-      out.emplace_back(name + "input", batches[step][part].input);
-      out.emplace_back(name + "target", batches[step][part].target);
+      out[name + "input"] = batches[step][part].input;
+      out[name + "target"] = batches[step][part].target;
     }
 }
 
 /// What the trainer has besides the model: the weights that it averages.
 template <class... Policies, class Trainer>
-void append_average(NamedTensors& out, Trainer& trainer) {
+void append_average(StateDict& out, Trainer& trainer) {
   if constexpr ((std::is_same_v<Policies, EMA> || ...))
     trainer.with_averaged_weights([&](auto& model) { append(out, "averaged.", *model); });
 }
@@ -69,7 +67,7 @@ void after_step(Trainer& trainer, const Report& report) {
 /// Trains and writes all that the twin needs to do the same, and all that must then agree.
 template <class Model, class... Policies>
 void train(Work<Model> work, Metadata metadata, const std::string& path, Policies... policies) {
-  NamedTensors file;
+  StateDict file;
   append(file, "initial.", *work.model);
   append(file, work.batches);
   Trainer trainer{work.model, policies...};
@@ -85,11 +83,11 @@ void train(Work<Model> work, Metadata metadata, const std::string& path, Policie
   }
   trainer.with_full_weights([&](auto& whole) { append(file, "final.", *whole); });
   append_average<Policies...>(file, trainer);
-  file.emplace_back("losses", torch::tensor(losses, at::kDouble));
-  file.emplace_back("rates", torch::tensor(rates, at::kDouble));
-  file.emplace_back("norms", torch::tensor(norms, at::kDouble));
-  file.emplace_back("skips", torch::tensor(skips, at::kDouble));
-  write_safetensors(path, file, metadata);
+  file["losses"] = torch::tensor(losses, at::kDouble);
+  file["rates"] = torch::tensor(rates, at::kDouble);
+  file["norms"] = torch::tensor(norms, at::kDouble);
+  file["skips"] = torch::tensor(skips, at::kDouble);
+  save_tensors(path, file, metadata);
 }
 
 template <class Make, class... Policies>

@@ -13,6 +13,16 @@ constexpr std::string_view spelled_type() {
   return text.substr(begin, (end == text.npos ? text.rfind(']') : end) - begin);
 }
 
+/// A text of somebody else's as an error shows it: no control character reaches a terminal.
+inline std::string shown(std::string_view text) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string out;
+  for (const char c : text)
+    if (const auto byte = static_cast<unsigned char>(c); byte >= 0x20 && byte != 0x7f) out += c;
+    else out.append("\\x").append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
+  return out;
+}
+
 /// A type's name without `ikebana::`: `Precision<BF16>`.
 template <class T>
 std::string type_name() {

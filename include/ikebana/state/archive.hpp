@@ -148,7 +148,8 @@ class Archive {
   std::string told() const {
     std::string all = "restore: ";
     for (const auto& problem : problems_) all += (all.size() > 9 ? "; " : "") + problem;
-    return all + ". Nothing was changed. Restore into the recipe and model that the state is of.";
+    return detail::shown(all) +
+           ". Nothing was changed. Restore into the recipe and model that the state is of.";
   }
 
   StateDict& dict_;

@@ -1,6 +1,7 @@
 #pragma once
 // Saving beside training: the step waits for a copy in memory, a thread does the rest.
 #include <future>
+#include <ikebana/state/copy.hpp>
 #include <ikebana/state/saved_state.hpp>
 
 namespace ikebana {
@@ -56,10 +57,11 @@ class AsyncSaver {
   PendingSave save(const StateDict& state, Write write) {
     finish();
     copy(state);
-    pending_.shared_ = std::make_shared<PendingSave::Shared>();
+    PendingSave begun;
+    begun.shared_ = std::make_shared<PendingSave::Shared>();
     auto job = [this, write = std::move(write)] { write(std::as_const(copy_)); };
-    pending_.shared_->result = std::async(std::launch::async, std::move(job)).share();
-    return pending_;
+    begun.shared_->result = std::async(std::launch::async, std::move(job)).share();
+    return pending_ = begun;
   }
   bool is_busy() const { return !pending_.ready(); }
   /// Returns when nothing is on its way.
@@ -72,13 +74,14 @@ class AsyncSaver {
 
  private:
   void copy(const StateDict& state) {
+    if (copy_.empty()) copy_ = detail::memory_like(state);
     std::erase_if(copy_, [&](const auto& item) { return !state.count(item.first); });
     for (const auto& [name, t] : state) {
       at::Tensor& to = copy_[name];
       if (!to.defined() || to.sizes() != t.sizes() || to.scalar_type() != t.scalar_type())
         to = at::empty(t.sizes(),
                        t.options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous));
-      to.copy_(t);
+      detail::copy_bytes(to, t);
     }
   }
 

@@ -3,6 +3,7 @@
 // that it returns, follows no nesting, and knows at which byte it stopped; a general parser does
 // neither.
 #include <cstdint>
+#include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
 #include <limits>
 #include <string>
@@ -35,6 +36,10 @@ class Json {
   }
   void expect(char mark, const char* where) {
     if (!skip(mark)) bad(std::string("`") + mark + "` is missing in " + where);
+  }
+  void expect_end(const char* where) {
+    space();
+    if (!at_end()) bad(std::string("something follows ") + where);
   }
   /// Calls `member(key)` for each member of an object; it reads the value.
   template <class Member>
@@ -179,7 +184,7 @@ class Json {
     for (std::size_t n; !text.empty(); text.remove_prefix(n)) {
       n = utf8_length(text);
       if (n == 0)
-        throw BadValue("state: a name or a text is not UTF-8: `" + out.substr(1) + "...`.");
+        throw BadValue("state: a name or a text is not UTF-8: `" + shown(out.substr(1)) + "...`.");
       const char c = text[0];
       constexpr char digits[] = "0123456789abcdef";
       if (static_cast<unsigned char>(c) < 0x20)

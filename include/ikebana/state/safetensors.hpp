@@ -84,8 +84,7 @@ class HeaderReader {
       else tensor(key);
       field_.clear();
     });
-    while (json_.skip(' ')) continue;
-    if (!json_.at_end()) json_.bad("something follows the header");
+    json_.expect_end("the header");
     check_checksum();
     check_places();
     return std::move(header_);

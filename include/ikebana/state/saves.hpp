@@ -23,6 +23,7 @@ class Saves {
   /// the rest under `ikebana.`. The file that was there is kept until the new one is on the disk.
   /// Throws FileFailed for what the system refuses.
   void save(const std::filesystem::path& path, const StateParts& parts = {}) {
+    if (saver_) saver_->finish();  // it may be writing the same file
     save_tensors(path, self().state_view(parts), metadata());
   }
   /// Waits only for a copy in memory, which is kept for the next; whoever wants to know that it is
@@ -34,6 +35,7 @@ class Saves {
   /// Takes back what `save` wrote, to the bit. Throws BadFile for a damaged file, and BadState for
   /// one that does not fit, which names all that does not; then nothing is changed.
   void load(const std::filesystem::path& path, const StateParts& parts = {}) {
+    if (saver_) saver_->finish();  // what was saved last is what is found
     self().restore(detail::load_state(system_files(), path).tensors, parts);
   }
   /// What a saved state says of itself.

@@ -70,6 +70,9 @@ inline at::Tensor dense(const at::Tensor& t) {
 class TensorFileWriter {
  public:
   TensorFileWriter(const StateDict& dict, Metadata metadata) : metadata_(std::move(metadata)) {
+    std::erase_if(metadata_, [](const auto& item) {  // what another file said of its own tensors
+      return item.first.starts_with(crc_key) || item.first.starts_with(dtype_key);
+    });
     metadata_.emplace("format", "pt");
     metadata_[crc_key] = hex8(0);
     for (const auto& [name, t] : dict) add(name, t);
@@ -97,9 +100,7 @@ class TensorFileWriter {
       metadata_[std::string(crc_key) + "." + *item.name] = hex8(crc);
     }
     std::string text = header();
-    const std::size_t digits =
-        text.find(std::string("\"") + crc_key + "\":\"") + std::string_view(crc_key).size() + 4;
-    text.replace(digits, 8, hex8(HeaderReader::checksum(text, digits)));
+    text.replace(digits_, 8, hex8(HeaderReader::checksum(text, digits_)));
     std::uint64_t length = text.size();
     text.insert(0, reinterpret_cast<const char*>(&length), 8);
     file.write(0, text.data(), text.size());
@@ -126,10 +127,13 @@ class TensorFileWriter {
     items_.push_back({&name, &t});
   }
   /// Padded so that the tensors begin at a multiple of 64 bytes.
-  std::string header() const {
+  std::string header() {
     std::string text = "{\"__metadata__\":{";
-    for (const auto& [key, value] : metadata_)
-      text += (text.back() == '{' ? "" : ",") + Json::quoted(key) + ":" + Json::quoted(value);
+    for (const auto& [key, value] : metadata_) {
+      text += (text.back() == '{' ? "" : ",") + Json::quoted(key) + ":";
+      if (key == crc_key) digits_ = text.size() + 1;
+      text += Json::quoted(value);
+    }
     text += '}';
     for (const Item& item : items_) {
       const at::Tensor& t = *item.tensor;
@@ -148,45 +152,27 @@ class TensorFileWriter {
   Metadata metadata_;
   std::vector<Item> items_;
   std::uint64_t end_ = 0, header_size_ = 0;
+  std::size_t digits_ = 0;  // where the header's own checksum is in it
 };
 
-/// Reads a file of which nothing is believed.
+/// Reads a file of which nothing is believed: its header, and its tensors one by one.
 class TensorFileReader {
  public:
   TensorFileReader(Files& files, const Files::Path& path) : path_(path), file_(files.open(path)) {}
 
-  FileHeader header() {
-    const std::uint64_t size = file_->size();
-    std::uint64_t length = 0;
-    if (size < 8) bad("the file ends within the header's length", size);
-    file_->read(0, &length, 8);
-    if (length > size - 8 || length > longest_header)
-      bad("the header's length is " + std::to_string(length) + ", more than the file has", 0);
-    std::string text(length, '\0');
-    file_->read(8, text.data(), length);
-    try {
-      return HeaderReader::read(text, size);
-    } catch (const Json::Bad& wrong) {
-      bad(wrong.what, wrong.offset);
-    }
-  }
   /// With checksums required, a file that has not all of them is damaged; otherwise those that are
   /// there are compared.
-  TensorFile all(bool checksums) {
-    TensorFile all{header(), {}};
-    const Metadata& metadata = all.header.metadata;
-    const bool some = std::any_of(metadata.begin(), metadata.end(), [](const auto& item) {
-      return item.first.starts_with("ikebana");
-    });
-    if ((checksums || some) && !metadata.count(crc_key))
+  FileHeader header(bool checksums = false) {
+    FileHeader header = parsed();
+    const bool some =
+        std::any_of(header.metadata.begin(), header.metadata.end(),
+                    [](const auto& item) { return item.first.starts_with("ikebana"); });
+    if ((checksums || some) && !header.metadata.count(crc_key))
       bad("`__metadata__`: the header has no checksum, so this is no whole saved state", 8);
-    for (const auto& [name, t] : all.header.tensors)
-      all.tensors[name] = tensor(name, t, all.header);
-    return all;
+    return header;
   }
-
- private:
-  at::Tensor tensor(const std::string& name, const FileTensor& t, const FileHeader& header) {
+  at::Tensor tensor(const FileHeader& header, const std::string& name) {
+    const FileTensor& t = header.tensors.at(name);
     const std::uint64_t begin = header.data + t.begin;
     std::vector<std::int64_t> sizes = t.shape;
     at::ScalarType type = type_of_name(t.dtype);
@@ -209,6 +195,28 @@ class TensorFileReader {
           begin);
     return bytes;
   }
+  TensorFile all(bool checksums) {
+    TensorFile all{header(checksums), {}};
+    for (const auto& [name, t] : all.header.tensors) all.tensors[name] = tensor(all.header, name);
+    return all;
+  }
+
+ private:
+  FileHeader parsed() {
+    const std::uint64_t size = file_->size();
+    std::uint64_t length = 0;
+    if (size < 8) bad("the file ends within the header's length", size);
+    file_->read(0, &length, 8);
+    if (length > size - 8 || length > longest_header)
+      bad("the header's length is " + std::to_string(length) + ", more than the file has", 0);
+    std::string text(length, '\0');
+    file_->read(8, text.data(), length);
+    try {
+      return HeaderReader::read(text, size);
+    } catch (const Json::Bad& wrong) {
+      bad(wrong.what, wrong.offset);
+    }
+  }
   std::uint32_t read(const std::string& name, const at::Tensor& t, std::uint64_t begin) {
     auto to = static_cast<unsigned char*>(t.mutable_data_ptr());
     const std::size_t size = t.nbytes();
@@ -225,7 +233,7 @@ class TensorFileReader {
   }
   [[noreturn]] void bad(const std::string& what, std::uint64_t offset) const {
     throw BadFile("load: `" + path_.string() + "` is damaged, or no file of tensors, at byte " +
-                  std::to_string(offset) + ": " + what +
+                  std::to_string(offset) + ": " + shown(what) +
                   ". Take another copy or an earlier state.");
   }
 
@@ -234,4 +242,7 @@ class TensorFileReader {
 };
 
 }  // namespace detail
+
+using detail::TensorFileReader;
+
 }  // namespace ikebana

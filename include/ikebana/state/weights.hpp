@@ -26,7 +26,8 @@ namespace detail {
 
 /// The file of a folder of weights, or the files that an index names, all in its folder.
 inline std::vector<Files::Path> weight_files(Files& files, const Files::Path& path) {
-  if (std::filesystem::is_directory(path)) {
+  std::error_code none;  // what cannot be looked at is no folder, and opening it tells why
+  if (std::filesystem::is_directory(path, none)) {
     const auto one = path / "model.safetensors", index = path / "model.safetensors.index.json";
     return weight_files(files, files.exists(one) ? one : index);
   }
@@ -48,9 +49,10 @@ inline std::vector<Files::Path> weight_files(Files& files, const Files::Path& pa
       });
     });
     if (names.empty()) json.bad("its weight_map names no file");
+    json.expect_end("the index");
   } catch (const Json::Bad& bad) {
     throw BadFile("load_weights: `" + path.string() + "`, at byte " + std::to_string(bad.offset) +
-                  ": " + bad.what + ". Name a .safetensors file or a whole index.");
+                  ": " + shown(bad.what) + ". Name a .safetensors file or a whole index.");
   }
   std::vector<Files::Path> all;
   for (const auto& name : names) all.push_back(folder_of(path) / name);
@@ -104,8 +106,14 @@ class WeightLoader {
     if (from.sizes() != t.sizes() || (from.scalar_type() != t.scalar_type() && !converts))
       return problem(key, "is " + text(from) + ", the model has " + text(t));
     auto [found, is_new] = found_.try_emplace(impl, t, from);
-    if (!is_new && !at::equal(found->second.second, from))
+    if (!is_new && !same_bits(found->second.second, from))
       problem(key, "differs from the other name of the same weight");
+  }
+  /// Also where a weight is NaN, or of a type that LibTorch cannot compare.
+  static bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+    return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
+           (a.nbytes() == 0 ||
+            std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0);
   }
   std::string in_file(const std::string& name) const {
     return options_.rename ? options_.rename(name) : name;
@@ -114,7 +122,7 @@ class WeightLoader {
     return c10::toString(t.scalar_type()) + c10::str(t.sizes());
   }
   void problem(const std::string& name, const std::string& what) {
-    problems_ += (problems_.empty() ? "`" : "; `") + name + "` " + what;
+    problems_ += (problems_.empty() ? "`" : "; `") + shown(name) + "` " + what;
   }
 
   StateDict file_;
@@ -141,8 +149,8 @@ UnmatchedWeights load_weights(Model& model, const std::filesystem::path& path,
     StateDict part = detail::TensorFileReader(files, file).all(/*checksums=*/false).tensors;
     all.merge(part);
     if (!part.empty())
-      throw BadFile("load_weights: `" + part.begin()->first + "` is in two files of `" +
-                    path.string() + "`. Remove one.");
+      throw BadFile("load_weights: `" + detail::shown(part.begin()->first) +
+                    "` is in two files of `" + path.string() + "`. Remove one.");
   }
   return detail::WeightLoader(std::move(all), options)
       .load(*detail::module_of(model), path.string());

@@ -1,0 +1,134 @@
+// Weights of a model alone: what fits is written, and what does not is told whole, and changes
+// nothing. (Against Python: test/state/python.)
+#include <fstream>
+#include <ikebana.hpp>
+#include <limits>
+
+#include "state/folder.hpp"
+#include "test.hpp"
+
+using namespace ikebana;
+namespace nn = torch::nn;
+
+namespace test::weights {
+
+/// Two linear layers, the second of which may have the first's weight.
+struct PairImpl : nn::Module {
+  explicit PairImpl(bool tied) {
+    first = register_module("first", nn::Linear(4, 4));
+    second = register_module("second", nn::Linear(nn::LinearOptions(4, 4).bias(false)));
+    if (tied) second->weight = second->register_parameter("tied", first->weight);
+  }
+  nn::Linear first{nullptr}, second{nullptr};
+};
+TORCH_MODULE(Pair);
+
+StateDict all_of(const Pair& model) {
+  StateDict all;
+  for (const auto& p : model->named_parameters()) all[p.key()] = p.value().detach().clone();
+  return all;
+}
+void check_same(const Pair& model, const StateDict& wanted) {
+  for (const auto& [name, t] : all_of(model)) CHECK_MESSAGE(same_bits(t, wanted.at(name)), name);
+}
+std::string refused(Pair& model, const std::filesystem::path& path, WeightOptions options = {}) {
+  const StateDict before = all_of(model);
+  const std::string text = message_of<Error>([&] { load_weights(model, path, options); });
+  check_same(model, before);
+  return text;
+}
+
+TEST_CASE("weights that were saved are loaded to the bit, also in a trainer") {
+  const Folder folder;
+  Pair model(false), other(false);
+  save_weights(model, folder / "weights");
+  CHECK(load_weights(other, folder / "weights").missing.empty());
+  check_same(other, all_of(model));
+  const auto sum = [](Pair& m, const at::Tensor& x) {
+    return Loss{m->second(m->first(x)).square().sum(), x.size(0)};
+  };
+  Trainer trainer{other, [=](auto&, Pair& m, const at::Tensor& x) { return sum(m, x); },
+                  Precision<BF16Weights>{}};
+  trainer.step(at::ones({2, 4}));
+  trainer.load_weights(folder / "weights");
+  trainer.save_weights(folder / "again");
+  const StateDict found = load_tensors(folder / "again").tensors;
+  for (const auto& [name, t] : all_of(model)) CHECK_MESSAGE(same_bits(t, found.at(name)), name);
+}
+
+TEST_CASE("a weight that has two names needs one of them, and may not be two weights") {
+  const Folder folder;
+  Pair model(true);
+  save_weights(model, folder / "one");
+  CHECK(load_tensors(folder / "one").tensors.count("second.tied") == 0);
+  load_weights(model, folder / "one", {.strict = false});
+  StateDict both = all_of(model);
+  both["first.weight"].fill_(std::numeric_limits<float>::quiet_NaN());
+  both["second.tied"] = both["first.weight"].clone();
+  save_tensors(folder / "both", both);
+  load_weights(model, folder / "both");
+  check_same(model, both);
+  both["second.tied"][1][1] = 7;
+  save_tensors(folder / "apart", both);
+  CHECK(contains(refused(model, folder / "apart"), "differs from the other name of the same"));
+}
+
+TEST_CASE("weights that do not fit are named in one error, and nothing is changed") {
+  const Folder folder;
+  Pair model(false);
+  StateDict all = all_of(model);
+  all["first.weight"] = at::ones({4, 5});
+  all["first.bias"] = all["first.bias"].to(at::kBFloat16);
+  all["unknown\n"] = at::ones({1});
+  all.erase("second.weight");
+  save_tensors(folder / "weights", all);
+  const std::string text = refused(model, folder / "weights");
+  for (const char* part :
+       {"`first.weight` is Float[4, 5], the model has Float[4, 4]",
+        "`first.bias` is BFloat16[4], the model has Float[4]", "`second.weight` is missing",
+        "`unknown\\x0a` belongs to no weight", "Nothing was changed"})
+    CHECK_MESSAGE(contains(text, part), text);
+  CHECK(!contains(refused(model, folder / "weights", {.cast = true}), "first.bias"));
+  all.erase("first.weight");
+  save_tensors(folder / "weights", all);
+  const auto unmatched = load_weights(model, folder / "weights", {.strict = false, .cast = true});
+  CHECK(unmatched.missing == std::vector<std::string>{"first.weight", "second.weight"});
+  CHECK(unmatched.unexpected == std::vector<std::string>{"unknown\n"});
+  CHECK(same_bits(all_of(model).at("first.bias"), all.at("first.bias").to(at::kFloat)));
+}
+
+TEST_CASE("a name that leaves the folder of an index is refused before any file is opened") {
+  const Folder folder;
+  Pair model(false);
+  save_weights(model, folder / "inside");
+  const auto index = folder / "model.safetensors.index.json";
+  auto with = [&](const std::string& name) {
+    std::ofstream(index) << "{\"weight_map\": {\"first.weight\": \"" << name << "\"}}";
+    return refused(model, index);
+  };
+  CHECK(with("inside").empty());
+  for (const char* name :
+       {"../inside", "/etc/passwd", "..", ".", "", "a/b", "a\\\\b", "in\\u0000side"})
+    CHECK_MESSAGE(contains(with(name), "is no file of the index's folder"), name);
+  CHECK(contains(with("missing"), "missing`: No such file"));
+  std::ofstream(index) << "{\"weight_map\": {\"a\": \"inside\"}} {";
+  CHECK(contains(refused(model, folder.path), "something follows the index"));
+}
+
+TEST_CASE("save and load wait for an asynchronous save that is on its way") {
+  const Folder folder;
+  nn::Linear model(64, 64);
+  Trainer trainer{model, MSELoss{}};
+  const auto path = folder / "state";
+  for (int i = 0; i < 20; ++i) {
+    trainer.step(std::pair{at::randn({2, 64}), at::randn({2, 64})});
+    const StateDict wanted = trainer.state();
+    trainer.save_async(path);
+    if (i % 2 == 0) trainer.save(path);
+    trainer.load(path);
+    const StateDict found = trainer.state();
+    for (const auto& [name, t] : wanted) REQUIRE_MESSAGE(same_bits(t, found.at(name)), name);
+  }
+}
+
+}  // namespace test::weights
