@@ -6,7 +6,12 @@
 
 namespace campaign {
 using Campaign = void (*)(std::int64_t count);
-const std::map<std::string, Campaign> all = {};
+const std::map<std::string, Campaign> all = {
+    {"crash", crash},
+    {"edits", edits},
+    {"flips", flips},
+    {"truncations", truncations},
+};
 }  // namespace campaign
 
 int main(int argc, char** argv) try {
