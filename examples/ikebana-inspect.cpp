@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <ikebana/state/posix_files.hpp>
-#include <ikebana/state/tensor_file.hpp>
+#include <ikebana/state/tensor_reader.hpp>
 #include <sstream>
 using namespace ikebana;
 using ikebana::detail::shown;

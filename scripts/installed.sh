@@ -5,6 +5,12 @@ has_header() {
   "${compiler[@]}" -E -x c++ - <<<$'#if !__has_include(<'"$1"$'>)\n#error\n#endif' >/dev/null 2>&1
 }
 
+# LibFuzzer's library: in a package of its own on Debian, in clang's on others.
+has_fuzzer() {
+  [[ -f $(clang++ -print-file-name=libclang_rt.fuzzer.a 2>/dev/null) ||
+    -f $(clang++ -print-resource-dir 2>/dev/null)/lib/linux/libclang_rt.fuzzer-$(uname -m).a ]]
+}
+
 has_cmake() {
   local version
   version=$(cmake --version 2>/dev/null) || return 1
@@ -32,6 +38,7 @@ missing_packages() {
   has_header doctest/doctest.h || echo doctest-dev
   have g++ || echo g++
   have clang++ || echo clang
+  has_fuzzer || ! apt-cache show libclang-rt-dev >/dev/null 2>&1 || echo libclang-rt-dev
   have valgrind || echo valgrind
   have python3 || echo python3
 }

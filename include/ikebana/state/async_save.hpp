@@ -74,6 +74,7 @@ class AsyncSaver {
 
  private:
   void copy(const StateDict& state) {
+    for (const auto& [name, t] : state) detail::check_storable(name, t);
     if (copy_.empty()) copy_ = detail::memory_like(state);
     std::erase_if(copy_, [&](const auto& item) { return !state.count(item.first); });
     for (const auto& [name, t] : state) {

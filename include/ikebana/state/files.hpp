@@ -1,5 +1,7 @@
 #pragma once
 // Files as saving needs them: every write, sync, rename and removal of the library passes here.
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <ikebana/error.hpp>
 #include <memory>
@@ -33,8 +35,8 @@ class Files {
   using Path = std::filesystem::path;
 
   virtual ~Files() = default;
-  /// A file of `size` bytes to be, in place of what has this name. Throws where another process is
-  /// writing it.
+  /// A new file of `size` bytes to be. What has this name loses it, and keeps its bytes under its
+  /// other names. Throws where another process is writing it.
   virtual std::unique_ptr<OutputFile> create(const Path& path, std::uint64_t size) = 0;
   virtual std::unique_ptr<InputFile> open(const Path& path) = 0;
   virtual bool exists(const Path& path) = 0;
@@ -70,22 +72,43 @@ inline void remove_quietly(Files& files, const Files::Path& path) noexcept {
   }
 }
 
+/// Gives the file at `path` the name `former` as well; a copy has it where there are no such names.
+inline void keep_former(Files& files, const Files::Path& path, const Files::Path& former) {
+  files.remove(former);
+  if (files.link(path, former)) return;
+  const auto from = files.open(path);
+  try {
+    const auto to = files.create(former, from->size());
+    std::string bytes(std::min<std::uint64_t>(from->size(), 1 << 20), '\0');
+    for (std::uint64_t at = 0; at < from->size(); at += bytes.size()) {
+      const std::size_t n = std::min<std::uint64_t>(bytes.size(), from->size() - at);
+      from->read(at, bytes.data(), n);
+      to->write(at, bytes.data(), n);
+    }
+    to->sync();
+  } catch (...) {
+    remove_quietly(files, former);
+    throw;
+  }
+}
+
 /// Writes a file of `size` bytes so that at every instant, whatever is killed or loses power,
 /// `path` or `path.former` is whole: a new file, synced; the present one kept under a second name;
 /// the new one renamed over it; each step durable before the next. `write(file)` writes the bytes.
-/// What throws before the rename leaves `path` as it was.
-template <class Write>
-void write_durably(Files& files, const Files::Path& path, std::uint64_t size, Write&& write) {
+/// What throws before the rename leaves `path` as it was. Where a save was cut short before, and
+/// both names are there, `is_whole(path)` tells which of the two must be kept.
+template <class Write, class IsWhole>
+void write_durably(Files& files, const Files::Path& path, std::uint64_t size, Write&& write,
+                   IsWhole&& is_whole) {
   const auto fresh = with_ending(path, fresh_ending), former = with_ending(path, former_ending);
   const auto folder = folder_of(path);
   const std::unique_ptr<OutputFile> file = files.create(fresh, size);  // alive to keep its lock
   try {
     write(*file);
     file->sync();
-    if (files.exists(path)) {
-      files.remove(former);
-      files.link(path, former);
-    }
+    const bool was_cut_short = files.exists(former);
+    if (was_cut_short) files.sync_folder(folder);  // the rename before may not be on the disk
+    if (files.exists(path) && (!was_cut_short || is_whole(path))) keep_former(files, path, former);
     files.sync_folder(folder);
     files.rename(fresh, path);
   } catch (...) {

@@ -2,6 +2,7 @@
 // A strict reader of the JSON that files of tensors contain. It allocates no more than the text
 // that it returns, follows no nesting, and knows at which byte it stopped; a general parser does
 // neither.
+#include <algorithm>
 #include <cstdint>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
@@ -80,14 +81,15 @@ class Json {
   std::string string() {
     expect('"', "what should be a string");
     std::string out;
+    out.reserve(length_of_string());  // growing would take up to twice as much
     while (true) {
       if (at_end()) bad("a string does not end");
       const char c = text_[at_];
+      if (c == '"') return ++at_, out;
       if (static_cast<unsigned char>(c) < 0x20) bad("a string has a control character");
       if (c == '\\') escaped(out);
       else if (static_cast<unsigned char>(c) >= 0x80) several(out);
       else ++at_, out += c;
-      if (c == '"') return out.pop_back(), out;
     }
   }
   /// Steps over any value.
@@ -98,8 +100,10 @@ class Json {
       if (at_end()) bad("a value is missing");
       const char c = text_[at_];
       if (c == '"') string();
+      else if (depth == 0 && std::string_view(",:]}").find(c) != std::string_view::npos)
+        bad("a value is missing");
       else if (++at_; c == '{' || c == '[') ++depth;
-      else if (c == '}' || c == ']') depth -= depth > 0 ? 1 : (bad("a value is missing"), 0);
+      else if (c == '}' || c == ']') --depth;
       else if (depth == 0) word();
     } while (depth > 0);
   }
@@ -115,6 +119,12 @@ class Json {
   void word() {
     while (!at_end() && std::string_view(",]} \n\t\r").find(text_[at_]) == std::string_view::npos)
       ++at_;
+  }
+  /// Bytes up to the quote that ends a string: what they mean is never longer.
+  std::size_t length_of_string() const {
+    std::size_t end = at_;
+    while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
+    return std::min(end, text_.size()) - at_;
   }
   unsigned hex4() {
     unsigned value = 0;
@@ -177,6 +187,14 @@ class Json {
     const bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
     const bool beyond = (first == 0xed && byte(1) > 0x9f) || (first == 0xf4 && byte(1) > 0x8f);
     return overlong || beyond ? 0 : n;
+  }
+  /// A text of a file as messages show it: on one line, the beginning of a long one.
+  static std::string shown(std::string_view text) {
+    constexpr std::size_t most = 100;
+    std::size_t n = 0;
+    while (n < text.size() && n < most) n += std::max<std::size_t>(utf8_length(text.substr(n)), 1);
+    const std::string whole = quoted(text.substr(0, n));
+    return whole.substr(1, whole.size() - 2) + (n < text.size() ? "..." : "");
   }
   /// A text as JSON writes it. Throws BadValue where it is not UTF-8.
   static std::string quoted(std::string_view text) {

@@ -31,6 +31,8 @@ inline const char* remedy_of(int code) {
       return "Name a file in a folder.";
     case EWOULDBLOCK:
       return "Another process is saving to it: give each its own path.";
+    case ELOOP:
+      return "It is a symbolic link, which may lead anywhere: remove it.";
     case EIO:
       return "The disk or its connection failed: look at the system's log.";
     default:
@@ -72,12 +74,15 @@ class PosixOutput : public OutputFile {
   PosixOutput(Files::Path path, std::uint64_t size)
       : path_(std::move(path)), fd_(std::make_unique<Descriptor>("create", path_, flags)) {
     while (!locked()) fd_ = std::make_unique<Descriptor>("create", path_, flags);
-    try {
-      reserve(size);
-    } catch (...) {
+#if defined(__linux__)
+    // A full disk is told before anything is written; file systems without it tell it later.
+    if (size > 0 && uninterrupted([&] { return ::fallocate(*fd_, 0, 0, off_t(size)); }) != 0 &&
+        errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) {
+      const int code = errno;
       ::unlink(path_.c_str());
-      throw;
+      fail("reserve " + std::to_string(size) + " bytes for", code);
     }
+#endif
   }
   void write(std::uint64_t offset, const void* bytes, std::size_t n) override {
     auto from = static_cast<const char*>(bytes);
@@ -94,24 +99,20 @@ class PosixOutput : public OutputFile {
   }
 
  private:
-  static constexpr int flags = O_WRONLY | O_CREAT;
+  static constexpr int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
 
-  void reserve([[maybe_unused]] std::uint64_t size) {
-    if (::ftruncate(*fd_, 0) != 0) fail("empty", errno);
-#if defined(__linux__)
-    // A full disk is told before anything is written; file systems without it tell it later.
-    if (size > 0 && uninterrupted([&] { return ::fallocate(*fd_, 0, 0, off_t(size)); }) != 0 &&
-        errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL)
-      fail("reserve " + std::to_string(size) + " bytes for", errno);
-#endif
-  }
-  /// Locks the file that has this name now; false where the name has gone to another file since.
+  /// Locks the file that has this name now. False where the name has gone to another file since, or
+  /// was taken from one that was left over: its bytes may have another name, and be the state.
   bool locked() {
     if (uninterrupted([&] { return ::flock(*fd_, LOCK_EX | LOCK_NB); }) != 0)
       if (errno == EWOULDBLOCK) file_failed("write", path_, errno);  // else there are no locks here
     struct stat mine{}, named{};
-    return ::fstat(*fd_, &mine) == 0 && ::stat(path_.c_str(), &named) == 0 &&
-           mine.st_ino == named.st_ino && mine.st_dev == named.st_dev;
+    if (::fstat(*fd_, &mine) != 0 || ::lstat(path_.c_str(), &named) != 0 ||
+        mine.st_ino != named.st_ino || mine.st_dev != named.st_dev)
+      return false;
+    if (mine.st_size == 0 && mine.st_nlink <= 1) return true;
+    if (::unlink(path_.c_str()) != 0) file_failed("replace", path_, errno);
+    return false;
   }
   /// The disk works while the next tensor is added up; sync has less to wait for.
   void start_writing([[maybe_unused]] std::uint64_t end) {
@@ -134,7 +135,7 @@ class PosixOutput : public OutputFile {
 
 class PosixInput : public InputFile {
  public:
-  explicit PosixInput(Files::Path path) : path_(std::move(path)), fd_("read", path_, O_RDONLY) {
+  explicit PosixInput(Files::Path path) : path_(std::move(path)), fd_("read", path_, flags) {
     struct stat status{};
     if (::fstat(fd_, &status) != 0) file_failed("read", path_, errno);
     if (!S_ISREG(status.st_mode)) file_failed("read", path_, EISDIR);
@@ -152,6 +153,8 @@ class PosixInput : public InputFile {
   }
 
  private:
+  static constexpr int flags = O_RDONLY | O_NONBLOCK;  // else it waits for a pipe's writer
+
   Files::Path path_;
   Descriptor fd_;
   std::uint64_t size_ = 0;
@@ -184,13 +187,22 @@ class PosixFiles : public Files {
   void sync_folder(const Path& folder) override {
     detail::Descriptor fd("open", folder, O_RDONLY | O_DIRECTORY);
     // Some network file systems cannot, and have the names on the server already.
-    if (::fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)
+    if (detail::uninterrupted([&] { return ::fsync(fd); }) != 0 && errno != EINVAL &&
+        errno != ENOTSUP)
       detail::file_failed("sync", folder, errno);
   }
   void make_folder(const Path& folder) override {
     std::error_code code;
-    std::filesystem::create_directories(folder, code);
-    if (code) detail::file_failed("make the folder", folder, code.value());
+    if (std::filesystem::is_directory(folder, code)) return;
+    const Path parent = detail::folder_of(folder);
+    make_folder(parent);
+    if (::mkdir(folder.c_str(), 0777) != 0) {
+      const int reason = errno == EEXIST ? ENOTDIR : errno;
+      std::error_code unknown;
+      if (!std::filesystem::is_directory(folder, unknown))  // else another process was quicker
+        detail::file_failed("make the folder", folder, reason);
+    }
+    sync_folder(parent);  // or the folder is gone with all that is in it
   }
   std::vector<std::string> list(const Path& folder) override {
     std::error_code code;

@@ -9,6 +9,7 @@
 #include <ikebana/state/crc32.hpp>
 #include <ikebana/state/json.hpp>
 #include <map>
+#include <optional>
 #include <vector>
 
 namespace ikebana {
@@ -32,8 +33,17 @@ namespace detail {
 
 static_assert(std::endian::native == std::endian::little, "ikebana: files are little-endian.");
 
-inline constexpr const char* crc_key = "ikebana.crc32";       // and with `.` and a tensor's name
-inline constexpr std::uint64_t longest_header = 100'000'000;  // as everybody else
+inline constexpr const char* crc_key = "ikebana.crc32";             // the header's
+inline constexpr std::string_view crc_prefix = "ikebana.crc32.";    // and a tensor's name
+inline constexpr std::string_view dtype_prefix = "ikebana.dtype.";  // and a tensor's name
+inline constexpr std::uint64_t longest_header = 100'000'000;        // as everybody else
+
+/// The tensor that a key of the metadata is about.
+inline std::optional<std::string> tensor_of_key(std::string_view key) {
+  for (const std::string_view prefix : {crc_prefix, dtype_prefix})
+    if (key.starts_with(prefix)) return std::string(key.substr(prefix.size()));
+  return {};
+}
 
 struct FileType {
   std::string_view name;
@@ -65,8 +75,8 @@ class HeaderReader {
     try {
       return reader.header();
     } catch (const Json::Bad& bad) {
-      throw Json::Bad{(reader.field_.empty() ? "" : "`" + reader.field_ + "`: ") + bad.what,
-                      bad.offset};
+      const std::string field = reader.field_.empty() ? "the header" : "`" + reader.field_ + "`";
+      throw Json::Bad{field + ": " + bad.what, bad.offset};
     }
   }
 
@@ -77,14 +87,15 @@ class HeaderReader {
   }
 
   FileHeader header() {
-    if (text_.empty() || text_[0] != '{') json_.bad("the header does not begin with `{`");
+    if (text_.empty() || text_[0] != '{') json_.bad("does not begin with `{`");
     json_.object("the header", [&](const std::string& key) {
-      field_ = key;
+      field_ = Json::shown(key);
       if (key == "__metadata__") metadata();
       else tensor(key);
       field_.clear();
     });
-    json_.expect_end("the header");
+    while (json_.skip(' ')) continue;
+    if (!json_.at_end()) json_.bad("something follows its last `}`");
     check_checksum();
     check_places();
     return std::move(header_);
@@ -93,7 +104,7 @@ class HeaderReader {
     if (has_metadata_) json_.bad("appears twice");
     has_metadata_ = true;
     json_.object("the metadata", [&](const std::string& key) {
-      field_ = "__metadata__." + key;
+      field_ = "__metadata__." + Json::shown(key);
       const std::uint64_t place = json_.offset() - 8;
       std::string value = json_.string();
       if (key == crc_key) crc_at_ = text_.find('"', place) + 1;
@@ -106,7 +117,7 @@ class HeaderReader {
     std::vector<std::int64_t> offsets;
     unsigned seen = 0;
     json_.object("a tensor's entry", [&](const std::string& key) {
-      field_ = name + "." + key;
+      field_ = Json::shown(name) + "." + Json::shown(key);
       const unsigned part = key == "dtype" ? 1 : key == "shape" ? 2 : key == "data_offsets" ? 4 : 0;
       if (part == 0) json_.bad("is no part of a tensor's entry");
       if ((seen & part) != 0) json_.bad("appears twice");
@@ -114,7 +125,7 @@ class HeaderReader {
       if (part == 1) t.dtype = json_.string();
       else json_.array(key.c_str(), [&] { number(part == 2 ? t.shape : offsets); });
     });
-    field_ = name;
+    field_ = Json::shown(name);
     if (seen != 7) json_.bad("needs dtype, shape and data_offsets");
     if (offsets.size() != 2 || offsets[0] > offsets[1]) json_.bad("data_offsets are not two");
     t.begin = static_cast<std::uint64_t>(offsets[0]),
@@ -127,7 +138,7 @@ class HeaderReader {
   }
   void check_size(const FileTensor& t) {
     const std::uint64_t bytes = bytes_of_type(t.dtype);
-    if (bytes == 0) json_.bad("dtype `" + t.dtype + "` is not known");
+    if (bytes == 0) json_.bad("dtype `" + Json::shown(t.dtype) + "` is not known");
     constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     std::uint64_t whole = bytes, strided = bytes;  // strides do not know of dimensions of 0
     for (const std::int64_t dim : t.shape) {
@@ -151,6 +162,11 @@ class HeaderReader {
       json_.bad("is not eight digits");
     if (found->second != hex8(checksum(text_, crc_at_)))
       json_.bad("the header's checksum is another: it was changed since it was written");
+    for (const auto& [key, value] : header_.metadata) {
+      field_ = "__metadata__." + Json::shown(key);
+      if (auto name = tensor_of_key(key); name && !header_.tensors.count(*name))
+        json_.bad("is about a tensor that the file does not have");
+    }
   }
   /// Tensors follow each other without holes, up to the file's end.
   void check_places() {
@@ -162,7 +178,7 @@ class HeaderReader {
     });
     std::uint64_t at = 0;
     for (const auto* item : in_order) {
-      field_ = item->first + ".data_offsets";
+      field_ = Json::shown(item->first) + ".data_offsets";
       if (item->second.begin != at)
         json_.bad("begin at byte " + std::to_string(item->second.begin) +
                   " of the tensors, and the one before ends at " + std::to_string(at));
@@ -170,7 +186,7 @@ class HeaderReader {
     }
     field_.clear();
     if (at != size_)
-      json_.bad("the tensors end at byte " + std::to_string(at) + " of " + std::to_string(size_) +
+      json_.bad("its tensors end at byte " + std::to_string(at) + " of " + std::to_string(size_) +
                 " that the file has for them");
   }
 

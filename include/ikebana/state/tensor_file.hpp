@@ -1,5 +1,5 @@
 #pragma once
-// Named tensors to a file and back, to the bit, with a checksum of each.
+// Named tensors to a file, to the bit, with a checksum of each; tensor_reader.hpp takes them back.
 #include <ikebana/state/archive.hpp>
 #include <ikebana/state/files.hpp>
 #include <ikebana/state/safetensors.hpp>
@@ -9,15 +9,8 @@ namespace ikebana {
 /// Texts that a file carries beside its tensors.
 using Metadata = std::map<std::string, std::string>;
 
-/// A file's tensors, on the CPU, and what it says of itself.
-struct TensorFile {
-  FileHeader header;
-  StateDict tensors;
-};
-
 namespace detail {
 
-inline constexpr const char* dtype_key = "ikebana.dtype.";  // and a tensor's name
 inline constexpr std::size_t portion = 1 << 20;  // what stays in the cache while it is added up
 
 struct NamedType {
@@ -66,13 +59,24 @@ inline at::Tensor dense(const at::Tensor& t) {
   return t.detach().cpu().resolve_conj().resolve_neg().contiguous();
 }
 
+/// Throws BadModel for what no file can hold.
+inline void check_storable(const std::string& name, const at::Tensor& t) {
+  auto refused = [&](const char* what) {
+    throw BadModel("save: `" + name + "` " + what + "; a file holds dense tensors of numbers.");
+  };
+  if (name == "__metadata__") refused("has the name of the file's metadata");
+  if (!t.defined()) refused("is undefined");
+  if (t.layout() != at::kStrided) refused("is sparse");
+  if (c10::isQIntType(t.scalar_type())) refused("is quantized");
+}
+
 /// What a file will hold, in its order: wide types first, so that every tensor is aligned.
 class TensorFileWriter {
  public:
   TensorFileWriter(const StateDict& dict, Metadata metadata) : metadata_(std::move(metadata)) {
-    std::erase_if(metadata_, [](const auto& item) {  // what another file said of its own tensors
-      return item.first.starts_with(crc_key) || item.first.starts_with(dtype_key);
-    });
+    // Those of a file that was loaded are of no use for the one that is written.
+    std::erase_if(metadata_,
+                  [](const auto& item) { return tensor_of_key(item.first).has_value(); });
     metadata_.emplace("format", "pt");
     metadata_[crc_key] = hex8(0);
     for (const auto& [name, t] : dict) add(name, t);
@@ -84,6 +88,11 @@ class TensorFileWriter {
       end_ += item.tensor->nbytes();
     }
     header_size_ = header().size();
+    if (header_size_ > longest_header)
+      throw BadModel("save: the names of " + std::to_string(items_.size()) +
+                     " tensors make a header of " + std::to_string(header_size_) +
+                     " bytes; readers take " + std::to_string(longest_header) +
+                     ". Save them to several files.");
   }
   std::uint64_t size() const { return 8 + header_size_ + end_; }
 
@@ -97,7 +106,7 @@ class TensorFileWriter {
         crc = crc32(crc, from + at, n);
         file.write(8 + header_size_ + item.begin + at, from + at, n);
       }
-      metadata_[std::string(crc_key) + "." + *item.name] = hex8(crc);
+      metadata_[std::string(crc_prefix) + *item.name] = hex8(crc);
     }
     std::string text = header();
     text.replace(digits_, 8, hex8(HeaderReader::checksum(text, digits_)));
@@ -114,16 +123,10 @@ class TensorFileWriter {
   };
 
   void add(const std::string& name, const at::Tensor& t) {
-    auto refused = [&](const char* what) {
-      throw BadModel("save: `" + name + "` " + what + "; a file holds dense tensors of numbers.");
-    };
-    if (name == "__metadata__") refused("has the name of the file's metadata");
-    if (!t.defined()) refused("is undefined");
-    if (t.layout() != at::kStrided) refused("is sparse");
-    if (c10::isQIntType(t.scalar_type())) refused("is quantized");
+    check_storable(name, t);
     if (!name_of_type(t.scalar_type()))
-      metadata_[dtype_key + name] = c10::toString(t.scalar_type());
-    metadata_[std::string(crc_key) + "." + name] = hex8(0);
+      metadata_[std::string(dtype_prefix) + name] = c10::toString(t.scalar_type());
+    metadata_[std::string(crc_prefix) + name] = hex8(0);
     items_.push_back({&name, &t});
   }
   /// Padded so that the tensors begin at a multiple of 64 bytes.
@@ -155,94 +158,5 @@ class TensorFileWriter {
   std::size_t digits_ = 0;  // where the header's own checksum is in it
 };
 
-/// Reads a file of which nothing is believed: its header, and its tensors one by one.
-class TensorFileReader {
- public:
-  TensorFileReader(Files& files, const Files::Path& path) : path_(path), file_(files.open(path)) {}
-
-  /// With checksums required, a file that has not all of them is damaged; otherwise those that are
-  /// there are compared.
-  FileHeader header(bool checksums = false) {
-    FileHeader header = parsed();
-    const bool some =
-        std::any_of(header.metadata.begin(), header.metadata.end(),
-                    [](const auto& item) { return item.first.starts_with("ikebana"); });
-    if ((checksums || some) && !header.metadata.count(crc_key))
-      bad("`__metadata__`: the header has no checksum, so this is no whole saved state", 8);
-    return header;
-  }
-  at::Tensor tensor(const FileHeader& header, const std::string& name) {
-    const FileTensor& t = header.tensors.at(name);
-    const std::uint64_t begin = header.data + t.begin;
-    std::vector<std::int64_t> sizes = t.shape;
-    at::ScalarType type = type_of_name(t.dtype);
-    if (auto found = header.metadata.find(dtype_key + name); found != header.metadata.end()) {
-      type = type_of_metadata(found->second);
-      if (type == at::ScalarType::Undefined || c10::isQIntType(type) || t.dtype != "U8" ||
-          sizes.empty() || sizes.back() != static_cast<std::int64_t>(c10::elementSize(type)))
-        bad("`__metadata__." + found->first + "` does not fit its tensor", 8);
-      sizes.pop_back();
-    }
-    at::Tensor bytes = at::empty(sizes, type);
-    const std::uint32_t crc = read(name, bytes, begin);
-    auto wanted = header.metadata.find(std::string(crc_key) + "." + name);
-    const bool has_one = wanted != header.metadata.end();
-    if (has_one ? wanted->second != hex8(crc) : header.metadata.count(crc_key) != 0)
-      bad("`" + name + "`: " +
-              (has_one ? "the checksum of its bytes is another: they were changed "
-                         "since they were written"
-                       : "has no checksum"),
-          begin);
-    return bytes;
-  }
-  TensorFile all(bool checksums) {
-    TensorFile all{header(checksums), {}};
-    for (const auto& [name, t] : all.header.tensors) all.tensors[name] = tensor(all.header, name);
-    return all;
-  }
-
- private:
-  FileHeader parsed() {
-    const std::uint64_t size = file_->size();
-    std::uint64_t length = 0;
-    if (size < 8) bad("the file ends within the header's length", size);
-    file_->read(0, &length, 8);
-    if (length > size - 8 || length > longest_header)
-      bad("the header's length is " + std::to_string(length) + ", more than the file has", 0);
-    std::string text(length, '\0');
-    file_->read(8, text.data(), length);
-    try {
-      return HeaderReader::read(text, size);
-    } catch (const Json::Bad& wrong) {
-      bad(wrong.what, wrong.offset);
-    }
-  }
-  std::uint32_t read(const std::string& name, const at::Tensor& t, std::uint64_t begin) {
-    auto to = static_cast<unsigned char*>(t.mutable_data_ptr());
-    const std::size_t size = t.nbytes();
-    std::uint32_t crc = 0;
-    for (std::size_t at = 0; at < size; at += portion) {
-      const std::size_t n = std::min(portion, size - at);
-      file_->read(begin + at, to + at, n);
-      crc = crc32(crc, to + at, n);
-      if (t.scalar_type() == at::kBool &&
-          std::any_of(to + at, to + at + n, [](auto c) { return c > 1; }))
-        bad("`" + name + "`: a byte of BOOL is neither 0 nor 1", begin + at);
-    }
-    return crc;
-  }
-  [[noreturn]] void bad(const std::string& what, std::uint64_t offset) const {
-    throw BadFile("load: `" + path_.string() + "` is damaged, or no file of tensors, at byte " +
-                  std::to_string(offset) + ": " + shown(what) +
-                  ". Take another copy or an earlier state.");
-  }
-
-  Files::Path path_;
-  std::unique_ptr<InputFile> file_;
-};
-
 }  // namespace detail
-
-using detail::TensorFileReader;
-
 }  // namespace ikebana

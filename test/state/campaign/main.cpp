@@ -6,8 +6,15 @@
 
 namespace campaign {
 using Campaign = void (*)(std::int64_t count);
-void kill(std::int64_t), calls(std::int64_t), async(std::int64_t);
-const std::map<std::string, Campaign> all = {{"kill", kill}, {"calls", calls}, {"async", async}};
+const std::map<std::string, Campaign> all = {
+    {"async", async},
+    {"calls", calls},
+    {"crash", crash},
+    {"edits", edits},
+    {"flips", flips},
+    {"kill", kill},
+    {"truncations", truncations},
+};
 }  // namespace campaign
 
 int main(int argc, char** argv) try {

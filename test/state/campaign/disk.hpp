@@ -1,0 +1,88 @@
+#pragma once
+// A disk in memory that forgets what was not synced. Knows nothing of LibTorch.
+#include <deque>
+#include <ikebana/state/files.hpp>
+#include <map>
+
+#include "state/campaign/choices.hpp"
+
+namespace campaign {
+
+/// What a file system promises: a rename at once, as journals give it, or in pieces; second names
+/// for files, or none.
+struct FileSystem {
+  bool journal = true, links = true;
+};
+
+/// Files and the names of folders, each as programs see them (`now`) and as they are on the disk.
+/// Copying it copies all. Whoever writes to it must not outlive it.
+class Disk : public ikebana::Files {
+ public:
+  /// The power goes in the midst of an operation; the disk is full, told before anything is done;
+  /// it fails, told when half is done, and what of a file could not be synced never will be (names
+  /// will: a folder is small, and its next change writes all of it).
+  enum class Fault { PowerLoss, Full, Broken };
+  struct LostPower {};
+  static constexpr std::int64_t never = -1;
+  static constexpr std::size_t sector = 512;
+
+  explicit Disk(FileSystem kind = {}) : kind_(kind) {}
+
+  /// Operation `at` from here on has this fault; counting begins anew.
+  void plan(Fault fault, std::int64_t at) { fault_ = fault, at_ = at, operations_ = 0; }
+  std::int64_t operations() const { return operations_; }
+  /// What is found when the power is back: what was durable, and any part of the rest.
+  Disk after_loss(Choices& choices) const;
+  /// Where only the program died: all that was done is there.
+  void revive() { lost_ = false, plan(Fault::PowerLoss, never); }
+
+  /// Files that are there from the beginning, on the disk.
+  void put(const Path& path, std::string bytes);
+  void put_link(const Path& from, const Path& to);
+  const std::string& bytes(const Path& path) const { return files_.at(now_.at(path)).now; }
+  FileSystem kind() const { return kind_; }
+
+  std::unique_ptr<ikebana::OutputFile> create(const Path& path, std::uint64_t size) override;
+  std::unique_ptr<ikebana::InputFile> open(const Path& path) override;
+  bool exists(const Path& path) override { return now_.count(path) != 0; }
+  void rename(const Path& from, const Path& to) override;
+  bool link(const Path& from, const Path& to) override;
+  void remove(const Path& path) override;
+  void sync_folder(const Path& folder) override;
+  void make_folder(const Path&) override {}
+  std::vector<std::string> list(const Path& folder) override;
+
+ private:
+  class Output;
+  class Input;
+  struct File {
+    std::string now, disk;
+    std::vector<bool> dirty;  // its sectors that a sync would write
+  };
+  using Names = std::map<Path, std::size_t>;
+  /// A change of names: each is given or taken. The parts of a rename with a journal are one.
+  struct Part {
+    Path name;
+    std::int64_t file;  // -1: the name is taken away
+  };
+  using Change = std::vector<Part>;
+
+  template <class F>
+  void operation(F&& effect);
+  void change(Change change);
+  void write(std::size_t file, std::uint64_t offset, const char* bytes, std::size_t n);
+  void sync(std::size_t file);
+  static void apply(Names& names, const Part& part);
+  Names names_after_loss(Choices& choices) const;
+  std::string bytes_after_loss(const File& file, Choices& choices) const;
+
+  FileSystem kind_;
+  std::deque<File> files_;  // whoever reads one keeps its place
+  Names now_, disk_;
+  std::vector<Change> pending_;  // changes of names that are not on the disk
+  Fault fault_ = Fault::PowerLoss;
+  std::int64_t at_ = never, operations_ = 0;
+  bool lost_ = false;
+};
+
+}  // namespace campaign

@@ -1,0 +1,25 @@
+#pragma once
+// What one may do to a file of tensors, and what must become of it.
+#include "state/campaign/document.hpp"
+
+namespace campaign {
+
+/// Rejected; loaded as the same state; as another one, which is exactly what the file then says; or
+/// one of these.
+enum class Verdict { Rejected, Same, Other, Any };
+
+struct Edit {
+  const char* name;
+  Verdict with_header, with_all;  // where the header's checksum was mended; where all were
+  void (*apply)(Document& document, Random& random);
+};
+
+const std::vector<Edit>& edits_of_entries();
+const std::vector<Edit>& edits_of_text();
+
+template <class List>
+auto& any_of(List& list, Random& random) {
+  return *(std::begin(list) + static_cast<std::int64_t>(random() % std::size(list)));
+}
+
+}  // namespace campaign

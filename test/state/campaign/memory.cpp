@@ -1,0 +1,66 @@
+#include "state/campaign/memory.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <ikebana/bridge/memory.hpp>
+#include <new>
+
+namespace campaign {
+namespace {
+
+struct Counters {
+  bool on = false;
+  std::int64_t largest = 0, now = 0, peak = 0, tensors = 0;
+};
+thread_local Counters counters;
+
+constexpr std::size_t before = alignof(std::max_align_t);  // holds the size
+
+ikebana::bridge::MemoryCounter& tensors() {
+  static ikebana::bridge::MemoryCounter counter(at::kCPU);
+  return counter;
+}
+
+void* taken(std::size_t n) noexcept {
+  if (counters.on) {
+    counters.largest = std::max(counters.largest, static_cast<std::int64_t>(n));
+    counters.now += static_cast<std::int64_t>(n);
+    counters.peak = std::max(counters.peak, counters.now);
+  }
+  auto* block = n > SIZE_MAX - before ? nullptr : static_cast<char*>(std::malloc(n + before));
+  if (!block) return nullptr;
+  *reinterpret_cast<std::size_t*>(block) = n;
+  return block + before;
+}
+void given_back(void* bytes) noexcept {
+  if (!bytes) return;
+  auto* block = static_cast<char*>(bytes) - before;
+  if (counters.on)
+    counters.now -= static_cast<std::int64_t>(*reinterpret_cast<std::size_t*>(block));
+  std::free(block);
+}
+
+}  // namespace
+
+MemoryWatch::MemoryWatch() {
+  tensors().reset_peak();
+  counters = {true, 0, 0, 0, tensors().now()};
+}
+MemoryWatch::~MemoryWatch() { counters.on = false; }
+std::int64_t MemoryWatch::largest() const {
+  return std::max(counters.largest, tensors().peak() - counters.tensors);
+}
+std::int64_t MemoryWatch::peak() const {
+  return counters.peak + tensors().peak() - counters.tensors;
+}
+
+}  // namespace campaign
+
+void* operator new(std::size_t n) {
+  if (void* bytes = campaign::taken(n)) return bytes;
+  throw std::bad_alloc();
+}
+void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return campaign::taken(n); }
+void operator delete(void* bytes) noexcept { campaign::given_back(bytes); }
+void operator delete(void* bytes, std::size_t) noexcept { campaign::given_back(bytes); }
+void operator delete(void* bytes, const std::nothrow_t&) noexcept { campaign::given_back(bytes); }

@@ -1,0 +1,85 @@
+// What may stand where a state is saved or loaded: links, folders, pipes, two damaged files.
+#include <sys/stat.h>
+
+#include <fstream>
+#include <ikebana/state/saved_state.hpp>
+
+#include "state/folder.hpp"
+#include "test.hpp"
+
+using namespace ikebana;
+namespace fs = std::filesystem;
+
+namespace test::files {
+
+StateDict state(float value) { return {{"w", at::full({3}, value)}}; }
+float value_at(const fs::path& path) {
+  return ikebana::detail::load_state(system_files(), path).tensors.at("w")[0].item<float>();
+}
+void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
+
+TEST_CASE("what is left over under .new is replaced, and not written over: it may be the state") {
+  const Folder folder;
+  const auto path = folder / "state", fresh = folder / "state.new";
+  save_tensors(path, state(1));
+  fs::create_hard_link(path, fresh);
+  auto file = system_files().create(fresh, 8);
+  file->write(0, "nonsense", 8);
+  CHECK(value_at(path) == 1);
+  CHECK(contains(message_of<FileFailed>([&] { save_tensors(path, state(2)); }), "Another process"));
+  file.reset();
+  save_tensors(path, state(2));
+  CHECK(value_at(path) == 2);
+  CHECK(!fs::exists(fresh));
+}
+
+TEST_CASE("a symbolic link under .new is not followed") {
+  const Folder folder;
+  write(folder / "other", "precious");
+  fs::create_symlink(folder / "other", folder / "state.new");
+  auto save = [&] { save_tensors(folder / "state", state(1)); };
+  CHECK(contains(message_of<FileFailed>(save), "symbolic link, which may lead anywhere"));
+  CHECK(fs::file_size(folder / "other") == 8);
+}
+
+TEST_CASE("a folder or a pipe is no state, and stays what it was") {
+  const Folder folder;
+  fs::create_directory(folder / "folder");
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  for (const char* name : {"folder", "pipe"})
+    CHECK(contains(message_of<FileFailed>([&] { load_tensors(folder / name); }), "cannot read"));
+  CHECK(contains(message_of<FileFailed>([&] { save_tensors(folder / "folder", state(1)); }),
+                 "Name a file in a folder."));
+  CHECK(fs::is_directory(folder / "folder"));
+  CHECK(!fs::exists(folder / "folder.new"));
+}
+
+TEST_CASE("where the state and the one before it are damaged, the error is the state's") {
+  const Folder folder;
+  save_tensors(folder / "state", state(1));
+  write(folder / "state.former", "short");
+  CHECK(value_at(folder / "state") == 1);
+  write(folder / "state", "");
+  auto load = [&] { ikebana::detail::load_state(system_files(), folder / "state"); };
+  CHECK(contains(message_of<BadFile>(load), "state` is damaged, or no file of tensors, at byte 0"));
+}
+
+TEST_CASE("what a file says of its tensors is of no use for the next file") {
+  const Folder folder;
+  save_tensors(folder / "a", {{"w", at::zeros({2}, at::kComplexDouble)}, {"v", at::ones(1)}});
+  const Metadata metadata = load_tensors(folder / "a").header.metadata;
+  save_tensors(folder / "b", state(3), metadata);
+  CHECK(value_at(folder / "b") == 3);
+}
+
+TEST_CASE("folders are made one in another, where they are not yet") {
+  const Folder folder;
+  const fs::path deep = folder / "a" / "b" / "c";
+  for (int i = 0; i < 2; ++i) system_files().make_folder(deep);
+  CHECK(fs::is_directory(deep));
+  write(folder / "file", "");
+  auto in_a_file = [&] { system_files().make_folder(folder / "file" / "a"); };
+  CHECK(contains(message_of<FileFailed>(in_a_file), "Name a file in a folder."));
+}
+
+}  // namespace test::files
