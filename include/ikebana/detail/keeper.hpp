@@ -100,7 +100,7 @@ class Keeper {
         rule.metric.empty() ? epoch.validation->loss : (*epoch.validation)[rule.metric];
     const bool better = rule.mode == KeepBest::min ? value < at_.best : value > at_.best;
     if (std::isnan(value) || (!better && !std::isnan(at_.best))) return false;
-    at_.best = value;
+    best_before_ = std::exchange(at_.best, value);
     return true;
   }
   void save(bool is_best) {
@@ -113,7 +113,7 @@ class Keeper {
     auto write = [this, step, is_best, metadata = trainer_.metadata()](const StateDict& state) {
       generations_.save(step, state, metadata, is_best);
     };
-    step_ = step;
+    step_ = step, is_best_ = is_best;
     guarded([&] {
       failed_ = nullptr;
       const StateDict state = trainer_.state_view(parts());
@@ -132,6 +132,7 @@ class Keeper {
       f();
     } catch (const FileFailed& error) {
       failed_ = std::current_exception();
+      if (std::exchange(is_best_, false)) at_.best = best_before_;  // the next may be it
       TORCH_WARN("fit: the state of step ", step_,
                  " was not saved; training goes on, and the next "
                  "save tries again. ",
@@ -148,7 +149,9 @@ class Keeper {
   std::exception_ptr failed_;  // why the last save is not there
   std::int64_t step_ = 0;      // of the last save
   bool is_saved_ = false;      // this very step
-  bool told_ = false;          // that the disk is slow
+  bool is_best_ = false;       // the last save
+  double best_before_ = 0;
+  bool told_ = false;  // that the disk is slow
 };
 
 }  // namespace ikebana::detail

@@ -13,12 +13,19 @@ class Generations {
   Generations(std::filesystem::path folder, std::int64_t keep, Files& files)
       : folder_(std::move(folder)), keep_(keep), files_(files) {}
 
-  /// Makes the folder, and tries to write there. Throws FileFailed.
+  ~Generations() {
+    if (lock_) detail::remove_quietly(files_, folder_ / lock);
+  }
+  Generations(const Generations&) = delete;
+  Generations& operator=(const Generations&) = delete;
+
+  /// Makes the folder and takes it for this process, as long as this lives; what a save that was
+  /// cut short left is removed. Throws FileFailed, also where another process has it.
   void open() {
     files_.make_folder(folder_);
-    const auto trial = folder_ / "trial.new";
-    files_.create(trial, 0);
-    files_.remove(trial);
+    lock_ = files_.create(folder_ / lock, 0);
+    for (const std::string& name : files_.list(folder_))
+      if (name.ends_with(std::string(ending) + detail::fresh_ending)) files_.remove(folder_ / name);
   }
   std::filesystem::path path_of(std::int64_t step) const {
     std::string digits = std::to_string(step);
@@ -59,7 +66,7 @@ class Generations {
   }
 
  private:
-  static constexpr const char *prefix = "step-", *ending = ".safetensors";
+  static constexpr const char *prefix = "step-", *ending = ".safetensors", *lock = "fit.lock";
 
   static std::optional<std::int64_t> step_of(std::string_view name, std::string_view last) {
     if (!name.starts_with(prefix) || !name.ends_with(last)) return std::nullopt;
@@ -81,6 +88,7 @@ class Generations {
   std::filesystem::path folder_;
   std::int64_t keep_;
   Files& files_;
+  std::unique_ptr<OutputFile> lock_;
 };
 
 }  // namespace ikebana
