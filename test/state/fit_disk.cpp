@@ -1,4 +1,4 @@
-// What a loop that saves does with a disk, a signal and a user that want otherwise.
+// What a loop that saves does with a disk that does not do as it is told.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -14,16 +14,6 @@ void flip(const fs::path& path, std::uintmax_t at) {
   file.put(byte);
   REQUIRE(file.good());
 }
-std::set<std::string> names(const fs::path& folder) {
-  std::set<std::string> all;
-  for (const auto& item : fs::directory_iterator(folder)) all.insert(item.path().filename());
-  return all;
-}
-std::string step(int n) {
-  const std::string digits = std::to_string(n);
-  return "step-" + std::string(12 - digits.size(), '0') + digits + ".safetensors";
-}
-
 TEST_CASE("fit: it keeps the newest states and the best, and nothing else") {
   auto data = batches(6), valid = batches(2);
   for (const bool links : {true, false}) {
@@ -192,79 +182,6 @@ TEST_CASE("fit: a slow disk makes training wait, and says so once") {
   CHECK(warnings.count("disk is slower") == 1);
   CHECK(same_state(trainer.state(), whole.state()));
   CHECK(names(folder.path).size() == 18);
-}
-
-TEST_CASE("fit: a stop saves, and the resumed training goes on within the epoch") {
-  auto data = batches(6), valid = batches(2);
-  const Folder plain, folder;
-  auto whole = made();
-  whole.fit(data, options(plain.path, valid));
-  Options o = options(folder.path, valid);
-  o.save_every = 0;
-  std::stop_source source;
-  o.stop = source.get_token();
-  o.on_step = [&](const Report& report) {
-    if (report.step == 7) source.request_stop();
-  };
-  auto first = made(), second = made();
-  const History history = first.fit(data, o);
-  CHECK((history.stopped && !history.terminated && history.size() == 2));
-  CHECK(names(folder.path) == std::set<std::string>{step(6), step(8)});
-  o.stop = {};
-  CHECK(second.fit(data, o).size() == 3);
-  CHECK(same_state(second.state(), whole.state()));
-}
-
-TEST_CASE("fit: SIGTERM saves after the present step where that is asked for") {
-  auto data = batches(6), valid = batches(2);
-  const Folder plain, folder;
-  auto whole = made();
-  whole.fit(data, options(plain.path, valid));
-  Options o = options(folder.path, valid);
-  o.save_every = 0, o.save_on_sigterm = true;
-  int validations = 0;
-  o.on_epoch = [&](const Epoch&) { ++validations; };
-  o.on_step = [&](const Report& report) {
-    if (report.step == 9) ::raise(SIGTERM);
-  };
-  struct sigaction before{}, after{};
-  ::sigaction(SIGTERM, nullptr, &before);
-  auto first = made(), second = made();
-  const History history = first.fit(data, o);
-  ::sigaction(SIGTERM, nullptr, &after);
-  CHECK((before.sa_handler == after.sa_handler));
-  CHECK((history.stopped && history.terminated));
-  CHECK(validations == 1);  // there is no time for another
-  CHECK(names(folder.path) == std::set<std::string>{step(6), step(10)});
-  o.on_step = {};
-  CHECK_FALSE(second.fit(data, o).stopped);
-  CHECK(same_state(second.state(), whole.state()));
-}
-
-TEST_CASE("fit: what cannot be asked for is refused before the first step") {
-  auto data = batches(3), valid = batches(1);
-  const Folder folder;
-  made().fit(data, Options{.progress = false, .save_to = folder.path});
-  auto trainer = made();
-  auto refused = [&](Options o, const char* why) {
-    o.progress = false;
-    const std::string told = message_of<BadValue>([&] { trainer.fit(data, o); });
-    CHECK_MESSAGE(contains(told, why), told);
-  };
-  const Folder empty;
-  refused({.resume = true}, "Give save_to");
-  refused({.save_every = 3}, "Give save_to");
-  refused({.save_to = empty.path, .save_every = -1}, "save_every must be 0 or more");
-  refused({.save_to = empty.path, .keep = 0}, "keep 1 or more");
-  refused({.save_to = empty.path, .keep_best = KeepBest{}}, "Give validate");
-  refused({.validate = valid, .save_to = empty.path, .keep_best = KeepBest{.metric = "f1"}},
-          "not among metrics");
-  refused({.save_to = folder.path}, "Set resume to go on from them");
-  CHECK(trainer.steps() == 0);
-  data.pop_back();
-  const Options resumed{.epochs = 2, .progress = false, .save_to = folder.path, .resume = true};
-  CHECK(contains(message_of<BadState>([&] { trainer.fit(data, resumed); }),
-                 "`ikebana.fit.batches` is 3, here it is 2"));
 }
 
 }  // namespace test::fitting

@@ -55,4 +55,16 @@ bool fits(T& trainer, Loader&& loader, const Options& o, History* history = null
   return false;
 }
 
+/// What a folder holds.
+inline std::set<std::string> names(const fs::path& folder) {
+  std::set<std::string> all;
+  for (const auto& item : fs::directory_iterator(folder)) all.insert(item.path().filename());
+  return all;
+}
+/// The file of a step.
+inline std::string step(int n) {
+  const std::string digits = std::to_string(n);
+  return "step-" + std::string(12 - digits.size(), '0') + digits + ".safetensors";
+}
+
 }  // namespace test::fitting
