@@ -13,7 +13,7 @@ TORCH = r"torch/|ATen/|c10/|caffe2/"
 MACROS = r"ikebana/detail/macros_(?:aside|back)\.inc$"
 STANDARD = r"\w+$"
 SYSTEM = (r"(?:dlfcn|fcntl|fnmatch|signal|unistd|[sw]mmintrin"
-          r"|sys/(?:file|ioctl|mman|stat|statvfs))\.h$")
+          r"|sys/(?:file|ioctl|mman|stat))\.h$")
 
 # What a folder may include besides the standard library and itself. An axis folder is one that is
 # not named here: it knows the hooks and the ground below them, and no other axis.

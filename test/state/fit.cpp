@@ -22,6 +22,18 @@ void same_files(const fs::path& a, const fs::path& b) {
   }
 }
 
+struct Samples {
+  std::int64_t size() const { return 53; }
+  Batch get(std::int64_t i, Draw& draw) const {
+    return {at::rand({8}, draw.generator()) + static_cast<double>(i % 3),
+            at::scalar_tensor(i % 3, at::kLong)};
+  }
+};
+auto drawn(std::int64_t workers) {
+  return DataLoader{Samples{},
+                    {.batch_size = 8, .shuffle = true, .seed = 5, .num_workers = workers}};
+}
+
 /// `make()` is a trainer, `loader()` its data at their beginning, `change` what else is asked for.
 template <class Make, class Loader>
 void resumes_exactly(Make make, Loader loader, const std::function<void(Options&)>& change) {
@@ -73,6 +85,13 @@ TEST_CASE("fit: killed after any step and resumed, it ends with the bits of one 
                       o.keep = 2;
                       o.keep_best = KeepBest{.metric = "accuracy", .mode = KeepBest::max};
                     });
+  }
+  SUBCASE("a loader that shuffles, and whose samples draw random numbers, read by two threads") {
+    resumes_exactly([] { return made(); }, [] { return drawn(2); }, [](Options&) {});
+  }
+  SUBCASE("the same without threads, two batches a step, saved beside training") {
+    resumes_exactly([] { return made(); }, [] { return drawn(0); },
+                    [](Options& o) { o.batches_per_step = 2, o.save_async = true; });
   }
   SUBCASE("a trainer with its recipe erased") {
     resumes_exactly([] { return AnyTrainer<Batch>(made()); }, in_memory, [](Options&) {});
