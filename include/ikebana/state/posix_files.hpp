@@ -196,10 +196,9 @@ class PosixFiles : public Files {
     const Path parent = detail::folder_of(folder);
     make_folder(parent);
     if (::mkdir(folder.c_str(), 0777) != 0) {
-      const int reason = errno == EEXIST ? ENOTDIR : errno;
-      std::error_code unknown;
-      if (!std::filesystem::is_directory(folder, unknown))  // else another process was quicker
-        detail::file_failed("make the folder", folder, reason);
+      const int number = errno == EEXIST ? ENOTDIR : errno;
+      if (!std::filesystem::is_directory(folder, code))  // else another process was quicker
+        detail::file_failed("make the folder", folder, number);
     }
     sync_folder(parent);  // or the folder is gone with all that is in it
   }

@@ -170,7 +170,7 @@ void rename_one(Document& d, Random& random) {
   any_of(d.tensors, random).name = any_of(names, random);
 }
 void rename_at_length(Document& d, Random& random) {
-  any_of(d.tensors, random).name = std::string((1 << 20) + random() % (3 << 20), 'n');
+  any_of(d.tensors, random).name = std::string(long_length(random), 'n');
 }
 void wrong_entry(Document& d, Random& random) {
   const Texts texts = {"[]",
