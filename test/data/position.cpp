@@ -136,7 +136,7 @@ TEST_CASE("position: another dataset, order or batch size is refused with all th
     return set(options), options;
   };
   CHECK(refused(Structs(), sixes) == "");
-  CHECK(contains(refused(Structs(21), sixes), "`ikebana.loader.size` is 23, here it is 21"));
+  CHECK(contains(refused(Structs(21), sixes), "`ikebana.parts.loader.size` is 23, here it is 21"));
   CHECK(contains(refused(Structs(), with([](auto& o) { o.batch_size = 5; })), "batch_size` is 4"));
   CHECK(contains(refused(Structs(), with([](auto& o) { o.shuffle = false; })), "shuffle` is 1"));
   CHECK(contains(refused(Structs(), with([](auto& o) { o.drop_last = true; })), "drop_last` is 0"));
@@ -144,7 +144,7 @@ TEST_CASE("position: another dataset, order or batch size is refused with all th
   CHECK(refused(Structs(), with([](auto& o) { o.num_workers = 2, o.prefetch_factor = 9; })) == "");
   for (auto [name, value] : {std::pair("batch", 7), {"batch", -1}, {"epoch", -1}}) {
     state = saved(loader);
-    state[std::string("ikebana.loader.") + name] = at::scalar_tensor(value, at::kLong);
+    state[std::string("ikebana.parts.loader.") + name] = at::scalar_tensor(value, at::kLong);
     CHECK(contains(refused(Structs(), sixes), "of epochs with 6 batches"));
   }
 }

@@ -75,7 +75,7 @@ TEST_CASE("fit: what cannot be asked for is refused before the first step") {
   data.pop_back();
   const Options resumed{.epochs = 2, .progress = false, .save_to = folder.path, .resume = true};
   CHECK(contains(message_of<BadState>([&] { trainer.fit(data, resumed); }),
-                 "`ikebana.fit.batches` is 3, here it is 2"));
+                 "`ikebana.parts.fit.batches` is 3, here it is 2"));
 }
 
 }  // namespace test::fitting

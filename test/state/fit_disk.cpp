@@ -27,7 +27,8 @@ TEST_CASE("fit: it keeps the newest states and the best, and nothing else") {
     trainer.fit(data, o);
     CHECK(names(folder.path) == std::set<std::string>{"best.safetensors", step(27), step(30)});
     StateDict best = load_tensors(folder / "best.safetensors").tensors;
-    std::erase_if(best, [](const auto& item) { return item.first.starts_with("ikebana.fit."); });
+    std::erase_if(best,
+                  [](const auto& item) { return item.first.starts_with("ikebana.parts.fit."); });
     CHECK(same_state(best, by_loss.begin()->second));
   }
 }

@@ -21,7 +21,7 @@ using StateDict = std::map<std::string, at::Tensor>;
 class Archive {
  public:
   enum class Mode { Save, Check, Load };
-  static constexpr const char* reserved = "ikebana.";
+  static constexpr const char *reserved = "ikebana.", *parts = "parts.";
 
   /// Saving makes no copies: the dictionary then holds the tensors themselves.
   Archive(StateDict& dict, Mode mode) : dict_(dict), mode_(mode) {}
@@ -112,12 +112,13 @@ class Archive {
     f();
     prefix_ = before;
   }
+  /// What was saved beside the trainer and nobody asks for is no error.
+  void ignore_parts() { ignores_parts_ = true; }
   /// Between checking and loading. Throws BadState that names everything that does not fit, what
   /// nobody asked for included.
   void load() {
     for (const auto& [name, tensor] : dict_)
-      if (!used_.count(name))
-        problems_.push_back("`" + name + "` belongs to no part of this trainer");
+      if (!used_.count(name)) not_asked_for(name);
     if (!problems_.empty()) throw BadState(told());
     mode_ = Mode::Load;
   }
@@ -135,6 +136,14 @@ class Archive {
     does_not_fit(
         name, "is " + text(t.scalar_type(), t.sizes()) + ", the trainer has " + text(type, sizes));
     return nullptr;
+  }
+  void not_asked_for(const std::string& name) {
+    const bool is_part = name.starts_with(std::string(reserved) + parts);
+    if (!is_part) return problems_.push_back("`" + name + "` belongs to no part of this trainer");
+    if (ignores_parts_) return;
+    problems_.push_back("`" + name +
+                        "` was saved beside the trainer, and nothing here takes it (give it, or "
+                        "ignore_parts)");
   }
   void put(const std::string& name, at::Tensor t) {
     if (prefix_.empty() && name.starts_with(reserved))
@@ -158,13 +167,14 @@ class Archive {
   std::set<std::string> used_;
   std::vector<std::string> problems_;
   StateDict ready_;
+  bool ignores_parts_ = false;
 };
 
 template <class Part>
 concept KeepsState = requires(Part& part, Archive& archive) { part.state(archive); };
 
 /// What is saved beside the trainer, such as a DataLoader's position: each part has
-/// `state(Archive&)`. Its names begin with its `state_name`, or else with its type's.
+/// `state(Archive&)`. Its names begin with `ikebana.parts.` and its `state_name`, or else its type.
 class StateParts {
  public:
   StateParts() = default;
@@ -186,11 +196,23 @@ class StateParts {
     parts_.emplace_back(name, [&part](Archive& archive) { part.state(archive); });
   }
   void state(Archive& archive) const {
-    for (const auto& [name, visit] : parts_) archive.under(name), visit(archive);
+    for (const auto& [name, visit] : parts_) archive.under(Archive::parts + name), visit(archive);
+    if (ignores_others_) archive.ignore_parts();
+  }
+  /// None; and what a state holds beside the trainer is left unread.
+  static StateParts ignored() {
+    StateParts none;
+    none.ignores_others_ = true;
+    return none;
   }
 
  private:
   std::vector<std::pair<std::string, std::function<void(Archive&)>>> parts_;
+  bool ignores_others_ = false;
 };
+
+/// `trainer.load("run/best.safetensors", ignore_parts)`: the trainer alone, without the data's
+/// position and whatever else was saved with it.
+inline const StateParts ignore_parts = StateParts::ignored();
 
 }  // namespace ikebana
