@@ -110,9 +110,10 @@ class Keeper {
           "fit: the disk is slower than states are asked for, and training waits for it. "
           "Raise save_every.");
     settle();
-    auto write = [this, step, is_best, metadata = trainer_.metadata()](const StateDict& state) {
-      generations_.save(step, state, metadata, is_best);
-    };
+    std::function<void(const StateDict&)> write =
+        [this, step, is_best, metadata = trainer_.metadata()](const StateDict& state) {
+          generations_.save(step, state, metadata, is_best);
+        };
     step_ = step, is_best_ = is_best;
     guarded([&] {
       failed_ = nullptr;

@@ -53,8 +53,7 @@ class AsyncSaver {
     });
   }
   /// The same where `write(copy)` is called on the thread.
-  template <class Write>
-  PendingSave save(const StateDict& state, Write write) {
+  PendingSave save(const StateDict& state, std::function<void(const StateDict&)> write) {
     finish();
     copy(state);
     PendingSave begun;
