@@ -138,7 +138,7 @@ void make_a_hole(Document& d, Random& random) {
   const std::uint64_t at = any_of(d.tensors, random).begin;
   for (Entry& e : d.tensors)
     if (e.begin >= at) e.begin += 4, e.end += 4;
-  d.data.insert(at, 4, '\0');
+  d.data.insert(std::min<std::uint64_t>(at, d.data.size()), 4, '\0');
 }
 void repeat_an_entry(Document& d, Random& random) {
   const Entry copy = any_of(d.tensors, random);
