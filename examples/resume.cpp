@@ -36,12 +36,9 @@ void train(const fs::path& folder) {
                   CosineAnnealingLR{.T_max = 400}};
   DataLoader loader{TensorDataset{spirals(2560)},
                     {.batch_size = 64, .shuffle = true, .seed = 7, .num_workers = 2}};
-  trainer.fit(loader, {.epochs = 10,
-                       .progress = false,
-                       .save_to = folder,
-                       .save_every = 7,
-                       .resume = true,
-                       .save_async = true});
+  trainer.fit(
+      loader,
+      {.epochs = 10, .progress = false, .save_to = folder, .save_every = 7, .resume = true});
   save_tensors(folder / "end.safetensors", trainer.state());
 }
 
@@ -65,6 +62,17 @@ bool ended(pid_t pid) {
   if (WIFEXITED(status) && WEXITSTATUS(status) != 0) throw Error("resume: the training failed.");
   return WIFEXITED(status);
 }
+/// The newest step that a folder has a state of.
+std::int64_t saved_step(const fs::path& folder) {
+  std::int64_t newest = 0;
+  if (!fs::exists(folder)) return newest;
+  for (const auto& item : fs::directory_iterator(folder)) {
+    const std::string name = item.path().filename();
+    if (name.starts_with("step-") && name.ends_with(".safetensors"))
+      newest = std::max<std::int64_t>(newest, std::stoll(name.substr(5)));
+  }
+  return newest;
+}
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
          (a.numel() == 0 || std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0);
@@ -77,20 +85,22 @@ int main(int argc, char** argv) try {
   const auto begin = std::chrono::steady_clock::now();
   ended(start(folder / "whole"));
   const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
-  std::cout << "a training that nobody interrupts takes " << whole.count() << " s\n";
+  std::cout << "a training that nobody interrupts takes " << whole.count() << " s" << std::endl;
 
   std::mt19937 random(1);
   int kills = 0;
   while (true) {
+    const std::int64_t begun = saved_step(folder / "killed"), further = 20 + random() % 30;
     const pid_t pid = start(folder / "killed");
-    if (kills == 8) {  // enough
+    if (begun + further > 350) {  // far enough
       ended(pid);
       break;
     }
-    std::this_thread::sleep_for(whole * std::uniform_real_distribution(0.1, 0.6)(random));
+    while (saved_step(folder / "killed") < begun + further)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 10000));
     ::kill(pid, SIGKILL);
-    if (ended(pid)) break;
-    ++kills;
+    kills += !ended(pid);
   }
   const StateDict a = load_tensors(folder / "whole/end.safetensors").tensors;
   const StateDict b = load_tensors(folder / "killed/end.safetensors").tensors;

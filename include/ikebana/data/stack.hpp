@@ -5,6 +5,15 @@
 
 namespace ikebana::detail {
 
+template <class T>
+constexpr bool only_tensors();
+/// Asks it of each field; a lambda here crashes clang 14.
+struct AllTensors {
+  template <class... Each>
+  auto operator()(Each&...) const {
+    return std::bool_constant<(only_tensors<std::decay_t<Each>>() && ...)>{};
+  }
+};
 /// Whether a value of this type consists of tensors alone: what is stacked then keeps the type.
 template <class T>
 constexpr bool only_tensors() {
@@ -22,9 +31,7 @@ constexpr bool only_tensors() {
       return (only_tensors<std::tuple_element_t<I, T>>() && ...);
     }(std::make_index_sequence<std::tuple_size_v<T>>{});
   } else if constexpr (Fields<T>) {
-    return decltype(with_fields(std::declval<T&>(), [](auto&... fields) {
-      return std::bool_constant<(only_tensors<std::decay_t<decltype(fields)>>() && ...)>{};
-    }))::value;
+    return decltype(with_fields(std::declval<T&>(), AllTensors{}))::value;
   } else {
     return false;
   }
