@@ -2,6 +2,7 @@
 // What a loader takes for a dataset, and how it is asked.
 #include <ikebana/data/draw.hpp>
 #include <ikebana/detail/tensors.hpp>
+#include <ikebana/error.hpp>
 #include <memory>
 
 namespace ikebana::detail {
