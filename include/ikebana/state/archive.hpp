@@ -62,20 +62,17 @@ class Archive {
   template <class Number>
     requires std::is_arithmetic_v<Number>
   void number(const std::string& name, Number& value) {
-    constexpr auto type = std::is_floating_point_v<Number> ? at::kDouble : at::kLong;
-    if (mode_ == Mode::Save) return put(name, at::scalar_tensor(value, type));
-    const at::Tensor* from = find(name, {}, type);
+    if (mode_ == Mode::Save) return put(name, at::scalar_tensor(value, kind<Number>));
+    const at::Tensor* from = find(name, {}, kind<Number>);
     if (from && mode_ == Mode::Load) value = static_cast<Number>(from->item<Wide<Number>>());
   }
   /// A number that is given, not loaded: one that differs in the state is an error.
   template <class Number>
     requires std::is_arithmetic_v<Number>
   void constant(const std::string& name, Number value) {
-    Number saved = value;
-    const bool checks = mode_ == Mode::Check && has(name);
-    if (checks) mode_ = Mode::Load;
-    number(name, saved);
-    if (checks) mode_ = Mode::Check;
+    if (mode_ != Mode::Check) return mode_ == Mode::Save ? number(name, value) : void();
+    const at::Tensor* from = find(name, {}, kind<Number>);
+    const Number saved = from ? static_cast<Number>(from->item<Wide<Number>>()) : value;
     if (saved != value)
       does_not_fit(name, "is " + c10::str(saved) + ", here it is " + c10::str(value));
   }
@@ -126,6 +123,8 @@ class Archive {
  private:
   template <class Number>
   using Wide = std::conditional_t<std::is_floating_point_v<Number>, double, std::int64_t>;
+  template <class Number>
+  static constexpr at::ScalarType kind = c10::CppTypeToScalarType<Wide<Number>>::value;
 
   const at::Tensor* find(const std::string& name, at::IntArrayRef sizes, at::ScalarType type) {
     auto found = dict_.find(prefix_ + name);

@@ -94,8 +94,7 @@ class HeaderReader {
       else tensor(key);
       field_.clear();
     });
-    while (json_.skip(' ')) continue;
-    if (!json_.at_end()) json_.bad("something follows its last `}`");
+    json_.expect_end("its last `}`");
     check_checksum();
     check_places();
     return std::move(header_);
