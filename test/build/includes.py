@@ -12,7 +12,7 @@ GATE = "ikebana/detail/torch.hpp"
 TORCH = r"torch/|ATen/|c10/|caffe2/"
 MACROS = r"ikebana/detail/macros_(?:aside|back)\.inc$"
 STANDARD = r"\w+$"
-SYSTEM = (r"(?:dlfcn|fcntl|fnmatch|signal|unistd|[sw]mmintrin"
+SYSTEM = (r"(?:dlfcn|fcntl|fnmatch|signal|unistd|[esw]mmintrin"
           r"|sys/(?:file|ioctl|mman|stat))\.h$")
 
 # What a folder may include besides the standard library and itself. An axis folder is one that is

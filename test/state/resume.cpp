@@ -121,6 +121,27 @@ TEST_CASE("names that belong to the library, and what no file can hold, are refu
   refused(at::quantize_per_tensor(at::ones({2}), 0.1, 0, at::kQInt8), "`t` is quantized");
 }
 
+TEST_CASE("the copy that training waits for is exact, whatever its size and wherever it lies") {
+  const at::Tensor from = at::randint(256, {6000}, at::kByte);
+  for (std::int64_t begin : {0, 1, 15, 63})
+    for (std::int64_t size : {0, 1, 17, 63, 64, 65, 127, 128, 4096, 5901}) {
+      CAPTURE(begin);
+      CAPTURE(size);
+      const at::Tensor piece = from.narrow(0, 63 - begin, size);
+      at::Tensor to = at::zeros_like(from), wanted = at::zeros_like(from);
+      wanted.narrow(0, begin, size).copy_(piece);
+      ikebana::detail::copy_bytes(to.narrow(0, begin, size), piece);
+      CHECK(at::equal(to, wanted));
+    }
+  const at::Tensor large = at::randn({3 << 20}), turned = large.view({1024, -1}).t();
+  const at::Tensor conjugate = at::view_as_complex(large.view({-1, 2})).conj();
+  for (const at::Tensor& t : {large, large.slice(0, 1), turned, conjugate}) {
+    at::Tensor to = at::zeros_like(t, at::MemoryFormat::Contiguous);
+    ikebana::detail::copy_bytes(to, t);
+    CHECK(at::equal(to, t));
+  }
+}
+
 TEST_CASE("an asynchronous save tells its error once, to whoever asks first") {
   const Folder folder;
   Trainer trainer{model(), CrossEntropyLoss{}};
