@@ -61,6 +61,25 @@ TEST_CASE("fit: it goes on from the newest state that is whole, and says what it
   CHECK(third.steps() == 0);
 }
 
+TEST_CASE("fit: a damaged state never takes the place of a whole one that was to stay") {
+  auto data = batches(6), valid = batches(2);
+  const Folder folder;
+  Options o = options(folder.path, valid);
+  o.epochs = 1;
+  made().fit(data, o);
+  fs::resize_file(folder.path / step(6), 100);
+  o.save_every = 1, o.keep = 1;
+  const Warnings warnings;
+  auto second = made();
+  CHECK_FALSE(fits(second, data, killed_after(o, 1)));
+  CHECK(names(folder.path) == std::set<std::string>{step(4), step(6)});
+  auto third = made();
+  CHECK(fits(third, data, killed_after(o, 2)));
+  CHECK(warnings.count("passed over") == 2);
+  CHECK(names(folder.path) == std::set<std::string>{step(6)});
+  CHECK_NOTHROW(load_tensors(folder.path / step(6)));
+}
+
 TEST_CASE("fit: a state of another recipe is an error, not something to pass over") {
   auto data = batches(3);
   const Folder folder;

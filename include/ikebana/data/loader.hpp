@@ -8,8 +8,8 @@ namespace ikebana {
 
 /// Batches of a dataset, epoch after epoch; the exact sample at which it stands is two numbers.
 ///
-///     DataLoader loader{dataset, {.batch_size = 32, .shuffle = true, .seed = 7, .num_workers =
-///     2}}; while (loader.epoch() < 10)
+///     DataLoader loader{dataset, {.batch_size = 32, .shuffle = true, .num_workers = 2}};
+///     while (loader.epoch() < 10)
 ///       for (auto& batch : loader) trainer.step(batch);
 ///
 /// A dataset is any class with `size()` and one of `get(index)`, `get(index, Draw&)`,

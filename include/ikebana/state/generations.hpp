@@ -2,6 +2,7 @@
 // The saved states of one training, in a folder: the newest few, and the best.
 #include <ikebana/state/saved_state.hpp>
 #include <optional>
+#include <set>
 
 namespace ikebana {
 
@@ -43,26 +44,28 @@ class Generations {
   }
   /// The newest state that is whole; nothing where there is none at all. Warns of each that is
   /// passed over, and throws BadFile where all are damaged.
-  std::optional<TensorFile> newest() const {
+  std::optional<TensorFile> newest() {
     const auto all = steps();
     for (const std::int64_t step : all) try {
         return detail::load_state(files_, path_of(step));
       } catch (const Error& error) {
         TORCH_WARN("resume: passed over a state: ", error.what());
+        passed_over_.insert(step);
       }
     if (all.empty()) return std::nullopt;
     throw BadFile("resume: none of the " + std::to_string(all.size()) + " states in `" +
                   folder_.string() + "` is whole. Remove them to begin anew.");
   }
-  /// Writes the state of a step, then removes what is older than those that are kept.
+  /// Writes the state of a step, then removes what is older than those that are kept. What `newest`
+  /// passed over is none of them, though it may be newer.
   void save(std::int64_t step, const StateDict& state, const Metadata& metadata, bool is_best) {
     save_tensors(path_of(step), state, metadata, files_);
+    passed_over_.erase(step);
     if (is_best) name_best(step, state, metadata);
-    const auto all = steps();
-    for (std::size_t i = static_cast<std::size_t>(keep_); i < all.size(); ++i) {
-      files_.remove(path_of(all[i]));
-      files_.remove(detail::with_ending(path_of(all[i]), detail::former_ending));
-    }
+    std::int64_t kept = 0;
+    for (const std::int64_t found : steps())
+      if (kept == keep_) remove(found);
+      else if (!passed_over_.count(found)) ++kept;
   }
 
  private:
@@ -75,6 +78,10 @@ class Generations {
         name.find_first_not_of("0123456789") != std::string_view::npos)
       return std::nullopt;
     return std::stoll(std::string(name));
+  }
+  void remove(std::int64_t step) {
+    files_.remove(path_of(step));
+    files_.remove(detail::with_ending(path_of(step), detail::former_ending));
   }
   /// A second name for the state of a step, or a second file where files have only one.
   void name_best(std::int64_t step, const StateDict& state, const Metadata& metadata) {
@@ -89,6 +96,7 @@ class Generations {
   std::int64_t keep_;
   Files& files_;
   std::unique_ptr<OutputFile> lock_;
+  std::set<std::int64_t> passed_over_;
 };
 
 }  // namespace ikebana
