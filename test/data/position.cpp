@@ -101,6 +101,16 @@ TEST_CASE(
   });
 }
 
+TEST_CASE("position: a loop that came to its end does not go on into the next epoch") {
+  for_every_worker([](DataLoaderOptions options) {
+    DataLoader loader(Structs(), options);
+    auto batch = loader.begin();
+    while (batch != loader.end()) ++batch;
+    CHECK(contains(message_of<Error>([&] { ++batch; }), "moved to another place"));
+    CHECK(loader.position() == LoaderPosition{1, 0});
+  });
+}
+
 TEST_CASE("position: moved loaders go on, their loops too") {
   for_every_worker([](DataLoaderOptions options) {
     DataLoader reference(Structs(), options);

@@ -95,6 +95,23 @@ TEST_CASE("workers: a loader that ends waits for the samples being read, and for
   }
 }
 
+TEST_CASE("workers: what was begun before the loader was moved is not delivered after it") {
+  Watched dataset;
+  Seen& seen = *dataset.seen;
+  seen.hold_from = 9;
+  DataLoader alone(Structs(), {.batch_size = 1});
+  DataLoader loader(dataset, {.batch_size = 1, .num_workers = 2});
+  loader.seek({0, 8});
+  CHECK(next(loader, 1).size() == 1);
+  CHECK(settled(seen.begun) == 3);
+  loader.seek({0, 5}), alone.seek({0, 5});  // four batches may be ready: 9 would lie where 5 does
+  std::jthread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    seen.hold_from = 1000;
+  });
+  CHECK(same(next(loader, 8), next(alone, 8)));
+}
+
 TEST_CASE("workers: a loader ends after any number of batches, used or not") {
   for (std::int64_t workers : {1, 3})
     for (std::size_t taken : {0, 1, 5, 6, 8}) {

@@ -102,6 +102,39 @@ TEST_CASE("a state that does not fit is told whole, and changes nothing") {
   CHECK(counter.batches == 5);
 }
 
+/// The same numbers, in types of the program's choice.
+template <class Integer, class Flag>
+struct Held {
+  static constexpr const char* state_name = "held";
+  Integer integer = 0;
+  Flag flag = 0;
+  std::uint64_t seed = 0;
+  double real = 0;
+  Integer given = 0;
+  void state(Archive& archive) {
+    archive.number("integer", integer), archive.number("flag", flag);
+    archive.number("seed", seed), archive.number("real", real);
+    archive.constant("given", given);
+  }
+};
+
+TEST_CASE("numbers come back to the bit, and one that the program's type cannot hold is told") {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  Trainer trainer{model(), CrossEntropyLoss{}};
+  Held<std::int64_t, std::int64_t> fits{-32768, 1, ~std::uint64_t{0}, nan, 7};
+  Held<std::int64_t, std::int64_t> wide{32768, 2, 1, 0.5, 65536 + 7};
+  Held<std::int16_t, bool> small{.given = 7};
+  trainer.restore(trainer.state(fits), small);
+  CHECK((small.integer == -32768 && small.flag && small.seed == fits.seed));
+  CHECK(std::isnan(small.real));
+  const std::string told =
+      message_of<BadState>([&] { trainer.restore(trainer.state(wide), small); });
+  for (const char* part : {"held.integer` is 32768, which the number here cannot hold",
+                           "held.flag` is 2, which", "held.given` is 65543, here it is 7"})
+    CHECK_MESSAGE(contains(told, part), told);
+  CHECK((small.integer == -32768 && small.seed == fits.seed));
+}
+
 TEST_CASE("names that belong to the library, and what no file can hold, are refused") {
   const Folder folder;
   struct NetImpl : nn::Module {

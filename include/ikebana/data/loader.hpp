@@ -87,7 +87,7 @@ class DataLoader {
     archive.constant("size", order.samples());
     archive.constant("batch_size", options().batch_size);
     archive.constant("shuffle", options().shuffle);
-    archive.constant("seed", static_cast<std::int64_t>(options().seed));
+    archive.constant("seed", options().seed);
     archive.constant("drop_last", options().drop_last);
     if (archive.checking()) check_within(archive);
     if (archive.loading()) seek(at);

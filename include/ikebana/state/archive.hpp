@@ -62,9 +62,15 @@ class Archive {
   template <class Number>
     requires std::is_arithmetic_v<Number>
   void number(const std::string& name, Number& value) {
-    if (mode_ == Mode::Save) return put(name, at::scalar_tensor(value, kind<Number>));
+    if (mode_ == Mode::Save)
+      return put(name, at::scalar_tensor(static_cast<Wide<Number>>(value), kind<Number>));
     const at::Tensor* from = find(name, {}, kind<Number>);
-    if (from && mode_ == Mode::Load) value = static_cast<Number>(from->item<Wide<Number>>());
+    if (!from) return;
+    const auto saved = from->item<Wide<Number>>();
+    if (mode_ == Mode::Load) value = static_cast<Number>(saved);
+    else if (std::is_integral_v<Number> &&
+             static_cast<Wide<Number>>(static_cast<Number>(saved)) != saved)
+      does_not_fit(name, "is " + c10::str(saved) + ", which the number here cannot hold");
   }
   /// A number that is given, not loaded: one that differs in the state is an error.
   template <class Number>
@@ -72,9 +78,10 @@ class Archive {
   void constant(const std::string& name, Number value) {
     if (mode_ != Mode::Check) return mode_ == Mode::Save ? number(name, value) : void();
     const at::Tensor* from = find(name, {}, kind<Number>);
-    const Number saved = from ? static_cast<Number>(from->item<Wide<Number>>()) : value;
-    if (saved != value)
-      does_not_fit(name, "is " + c10::str(saved) + ", here it is " + c10::str(value));
+    const auto here = static_cast<Wide<Number>>(value);
+    const auto saved = from ? from->item<Wide<Number>>() : here;
+    if (saved != here)
+      does_not_fit(name, "is " + c10::str(saved) + ", here it is " + c10::str(here));
   }
 
   bool saving() const { return mode_ == Mode::Save; }
