@@ -26,6 +26,18 @@ TEST_CASE("fit: a stop saves, and the resumed training goes on within the epoch"
   CHECK(same_state(second.state(), whole.state()));
 }
 
+TEST_CASE("fit: a stop where a state was saved anyway writes no second") {
+  auto data = batches(6), valid = batches(2);
+  const Folder folder;
+  int files = 0;
+  Disk disk([&](int) { return ++files == 0; });
+  Options o = options(folder.path, valid);
+  o.files = &disk, o.save_every = 4, o.stop = [steps = 0]() mutable { return ++steps == 4; };
+  CHECK(made().fit(data, o).stopped);
+  CHECK(names(folder.path) == std::set<std::string>{step(4)});
+  CHECK(files == 1);
+}
+
 TEST_CASE("fit: SIGTERM saves after the present step where that is asked for") {
   auto data = batches(6), valid = batches(2);
   const Folder plain, folder;

@@ -155,23 +155,6 @@ TEST_CASE("fit: the system's own refusals are told, and before the first step wh
   CHECK_NOTHROW(trainer.load(path));
 }
 
-TEST_CASE("fit: the best of the states that could be saved is kept") {
-  auto data = batches(6), valid = batches(2);
-  const Folder plain, folder;
-  Options o = options(plain.path, valid);
-  o.save_every = 0, o.epochs = 2, o.keep_best = KeepBest{};
-  const History history = made().fit(data, o);
-  REQUIRE(history[0].validation->loss > history[1].validation->loss);
-  Disk disk([](int n) { return n == 1; });  // the second epoch's
-  o.files = &disk, o.save_to = folder.path, o.epochs = 3;
-  const Warnings warnings;
-  auto trainer = made();
-  trainer.fit(data, o);
-  CHECK(warnings.count("was not saved") == 1);
-  const auto best = load_tensors(folder / "best.safetensors").header.metadata;
-  CHECK(best.at("ikebana.steps") == "18");  // though the second may have been better still
-}
-
 TEST_CASE("fit: a folder belongs to one training at a time, and is tidied when it begins") {
   auto data = batches(3);
   const Folder folder;

@@ -48,7 +48,9 @@ class Keeper {
   }
   /// After the position has moved to the next epoch.
   void after_epoch(const Epoch& epoch) {
-    if (on()) save(is_best(epoch));
+    if (!on()) return;
+    wait_for_disk();  // the best that was to be may not have been saved
+    save(is_best(epoch));
   }
   /// In the middle of an epoch.
   void at_stop() {
@@ -104,12 +106,8 @@ class Keeper {
     return true;
   }
   void save(bool is_best) {
+    wait_for_disk();
     const std::int64_t step = trainer_.steps();
-    if (saver_.is_busy() && !std::exchange(told_, true))
-      TORCH_WARN(
-          "fit: the disk is slower than states are asked for, and training waits for it. "
-          "Raise save_every.");
-    settle();
     std::function<void(const StateDict&)> write =
         [this, step, is_best, metadata = trainer_.metadata()](const StateDict& state) {
           generations_.save(step, state, metadata, is_best);
@@ -122,6 +120,13 @@ class Keeper {
       else write(state);
       is_saved_ = true;
     });
+  }
+  void wait_for_disk() {
+    if (saver_.is_busy() && !std::exchange(told_, true))
+      TORCH_WARN(
+          "fit: the disk is slower than states are asked for, and training waits for it. "
+          "Raise save_every.");
+    settle();
   }
   void settle() {
     guarded([&] { saver_.finish(); });

@@ -59,9 +59,10 @@ class Generations {
   /// Writes the state of a step, then removes what is older than those that are kept. What `newest`
   /// passed over is none of them, though it may be newer.
   void save(std::int64_t step, const StateDict& state, const Metadata& metadata, bool is_best) {
-    save_tensors(path_of(step), state, metadata, files_);
+    // The best first: who is killed in between goes on from before it, and finds it once more.
+    if (is_best) save_tensors(best(), state, metadata, files_);
+    if (!is_best || !names_best(step)) save_tensors(path_of(step), state, metadata, files_);
     passed_over_.erase(step);
-    if (is_best) name_best(step, state, metadata);
     std::int64_t kept = 0;
     for (const std::int64_t found : steps())
       if (kept == keep_) remove(found);
@@ -83,13 +84,14 @@ class Generations {
     files_.remove(path_of(step));
     files_.remove(detail::with_ending(path_of(step), detail::former_ending));
   }
-  /// A second name for the state of a step, or a second file where files have only one.
-  void name_best(std::int64_t step, const StateDict& state, const Metadata& metadata) {
-    const auto fresh = detail::with_ending(best(), detail::fresh_ending);
+  /// Gives the best the name of a step, too; false where files have only one.
+  bool names_best(std::int64_t step) {
+    const auto fresh = detail::with_ending(path_of(step), detail::fresh_ending);
     files_.remove(fresh);
-    if (!files_.link(path_of(step), fresh)) return save_tensors(best(), state, metadata, files_);
-    files_.rename(fresh, best());
+    if (!files_.link(best(), fresh)) return false;
+    files_.rename(fresh, path_of(step));
     files_.sync_folder(folder_);
+    return true;
   }
 
   std::filesystem::path folder_;

@@ -45,12 +45,16 @@ void finish(const fs::path& folder, bool async) {
   const int status = wait_for(start(folder, async, [] {}));
   require(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a resumed training did not end well");
 }
-std::string end_of(const fs::path& folder) {
+std::string bytes_of(const fs::path& path) {
   std::string bytes;
-  auto file = system_files().open(folder.string() + ".end");
+  auto file = system_files().open(path);
   bytes.resize(file->size());
   file->read(0, bytes.data(), bytes.size());
   return bytes;
+}
+/// The last state, and the one that was kept as the best.
+std::string end_of(const fs::path& folder) {
+  return bytes_of(folder.string() + ".end") + bytes_of(folder / "best.safetensors");
 }
 
 /// What an uninterrupted training ends with, and how long it takes.
@@ -66,7 +70,7 @@ struct Whole {
     end = end_of(folder / "run");
   }
   void compare(const fs::path& run, const std::string& when) const {
-    require(end_of(run) == end, "the last state differs: " + when);
+    require(end_of(run) == end, "the last or the best state differs: " + when);
   }
 };
 
