@@ -38,6 +38,32 @@ TEST_CASE("fit: a stop where a state was saved anyway writes no second") {
   CHECK(files == 1);
 }
 
+TEST_CASE("fit: a stop between two epochs begins no step of the next") {
+  auto data = batches(6), valid = batches(2);
+  const Folder folder;
+  Options o = options(folder.path, valid);
+  o.save_every = 0;
+  bool enough = false;
+  o.stop = [&] { return enough; };
+  o.on_epoch = [&](const Epoch& e) { enough = e.epoch == 1; };
+  CHECK(made().fit(data, o).stopped);
+  CHECK(names(folder.path) == std::set<std::string>{step(6), step(12)});
+}
+
+TEST_CASE("fit: a resumed history knows which epochs were validated") {
+  auto data = batches(3), valid = batches(1);
+  const Folder folder;
+  Options o{.progress = false, .save_to = folder.path, .resume = true};
+  made().fit(data, o);
+  o.epochs = 2, o.validate = valid;
+  made().fit(data, o);
+  o.epochs = 3;
+  const History history = made().fit(data, o);
+  REQUIRE(history.size() == 3);
+  CHECK_FALSE(history[0].validation.has_value());
+  CHECK((history[1].validation.has_value() && history[2].validation.has_value()));
+}
+
 TEST_CASE("fit: SIGTERM saves after the present step where that is asked for") {
   auto data = batches(6), valid = batches(2);
   const Folder plain, folder;
@@ -88,6 +114,10 @@ TEST_CASE("fit: what cannot be asked for is refused before the first step") {
   const Options resumed{.epochs = 2, .progress = false, .save_to = folder.path, .resume = true};
   CHECK(contains(message_of<BadState>([&] { trainer.fit(data, resumed); }),
                  "`ikebana.parts.fit.batches` is 3, here it is 2"));
+  Options pairs = resumed;
+  pairs.batches_per_step = 2;
+  CHECK(contains(message_of<BadState>([&] { trainer.fit(data, pairs); }),
+                 "`ikebana.parts.fit.batches_per_step` is 1, here it is 2"));
 }
 
 }  // namespace test::fitting

@@ -200,4 +200,18 @@ TEST_CASE("an asynchronous save tells its error once, to whoever asks first") {
   }
 }
 
+TEST_CASE("the memory that asynchronous saves keep holds nothing of the state before") {
+  const Folder folder;
+  const auto path = folder / "state.safetensors";
+  AsyncSaver saver;
+  const StateDict states[] = {{{"a", at::ones({3})}, {"b", at::ones({2})}},
+                              {{"a", at::zeros({3})}},
+                              {{"a", at::ones({2, 2})}, {"c", at::ones({2}, at::kLong)}},
+                              {{"a", at::ones({2, 2}, at::kByte)}}};
+  for (const StateDict& state : states) {
+    saver.save(path, state, {}).wait();
+    CHECK(same_state(load_tensors(path).tensors, state));
+  }
+}
+
 }  // namespace test::resume

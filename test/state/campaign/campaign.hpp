@@ -15,6 +15,7 @@ inline void require(bool holds, const std::string& what) {
 void async(std::int64_t count);
 void calls(std::int64_t count);
 void crash(std::int64_t count);
+void folders(std::int64_t count);
 void truncations(std::int64_t count);
 void flips(std::int64_t count);
 void edits(std::int64_t count);

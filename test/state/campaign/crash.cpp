@@ -7,10 +7,6 @@
 namespace campaign {
 namespace {
 
-struct Quiet : c10::WarningHandler {
-  void process(const c10::Warning&) override {}
-};
-
 class Crash {
  public:
   explicit Crash(std::int64_t count) : lives_(all_lives()) {
@@ -124,8 +120,7 @@ class Crash {
 }  // namespace
 
 void crash(std::int64_t count) {
-  Quiet quiet;
-  c10::WarningUtils::WarningHandlerGuard guard(&quiet);
+  const Quiet quiet;
   Crash(count == 0 ? 400'000 : count).run();
 }
 

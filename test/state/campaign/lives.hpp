@@ -37,20 +37,29 @@ inline bool same_states(const ikebana::StateDict& a, const ikebana::StateDict& b
   };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
 }
-/// The number of what loads; a mix is an error.
-inline int number_on(Disk& disk) {
-  ikebana::StateDict found;
-  try {
-    found = ikebana::detail::load_state(disk, state_path).tensors;
-  } catch (const ikebana::Error&) {
-    return nothing;
-  }
+/// The number of a state that was loaded; a mix is an error.
+inline int number_of(const ikebana::StateDict& found) {
   const auto step = found.find("step");
   require(step != found.end() && step->second.scalar_type() == at::kLong, "no state of ours loads");
   const int number = static_cast<int>(step->second.item<std::int64_t>());
   require(same_states(found, state_of(number)), "what loads is a mix");
   return number;
 }
+inline int number_on(Disk& disk, const std::filesystem::path& path = state_path) {
+  ikebana::StateDict found;
+  try {
+    found = ikebana::detail::load_state(disk, path).tensors;
+  } catch (const ikebana::Error&) {
+    return nothing;
+  }
+  return number_of(found);
+}
+
+/// While it lives, nobody reads that a damaged state was passed over.
+class Quiet : c10::WarningHandler {
+  void process(const c10::Warning&) override {}
+  c10::WarningUtils::WarningHandlerGuard guard_{this};
+};
 
 std::vector<Life> all_lives();
 

@@ -7,13 +7,8 @@
 namespace campaign {
 using Campaign = void (*)(std::int64_t count);
 const std::map<std::string, Campaign> all = {
-    {"async", async},
-    {"calls", calls},
-    {"crash", crash},
-    {"edits", edits},
-    {"flips", flips},
-    {"kill", kill},
-    {"truncations", truncations},
+    {"async", async}, {"calls", calls},     {"crash", crash}, {"edits", edits},
+    {"flips", flips}, {"folders", folders}, {"kill", kill},   {"truncations", truncations},
 };
 }  // namespace campaign
 
