@@ -5,6 +5,8 @@
 #undef CHECK
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,14 @@ inline bool same_bits(const std::vector<at::Tensor>& a, const std::vector<at::Te
   for (std::size_t i = 0; i < a.size(); ++i)
     if (!same_bits(a[i], b[i])) return false;
   return true;
+}
+
+/// The same for named tensors, such as a state.
+inline bool same_state(const std::map<std::string, at::Tensor>& a,
+                       const std::map<std::string, at::Tensor>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.first == y.first && same_bits(x.second, y.second);
+  });
 }
 
 /// The largest |a - b| over all elements, relative to the largest |b|, in double precision.

@@ -64,11 +64,7 @@ inline bool moved(const Trace& trace, std::size_t steps) {
   return !test::same_bits(trace[0], trace[steps - 1]);
 }
 
-inline bool same_state(const StateDict& a, const StateDict& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    return x.first == y.first && test::same_bits(x.second, y.second);
-  });
-}
+using test::same_state;
 
 inline double largest_difference(const at::Tensor& a, const at::Tensor& b) {
   return (a.detach() - b.detach()).abs().max().item<double>();

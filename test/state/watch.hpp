@@ -54,11 +54,4 @@ class Disk : public ikebana::PosixFiles {
   std::atomic<int> files_ = 0;
 };
 
-inline bool same_state(const ikebana::StateDict& a, const ikebana::StateDict& b) {
-  if (a.size() != b.size()) return false;
-  for (const auto& [name, tensor] : a)
-    if (!b.count(name) || !same_bits(tensor, b.at(name))) return false;
-  return true;
-}
-
 }  // namespace test
