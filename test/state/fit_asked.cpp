@@ -50,18 +50,25 @@ TEST_CASE("fit: a stop between two epochs begins no step of the next") {
   CHECK(names(folder.path) == std::set<std::string>{step(6), step(12)});
 }
 
-TEST_CASE("fit: a resumed history knows which epochs were validated") {
+TEST_CASE("fit: a resumed history knows which epochs were validated, and by which metrics") {
   auto data = batches(3), valid = batches(1);
   const Folder folder;
   Options o{.progress = false, .save_to = folder.path, .resume = true};
   made().fit(data, o);
   o.epochs = 2, o.validate = valid;
   made().fit(data, o);
-  o.epochs = 3;
+  o.epochs = 3, o.metrics = {Accuracy{}};
+  made().fit(data, o);
+  o.epochs = 4;
   const History history = made().fit(data, o);
-  REQUIRE(history.size() == 3);
+  REQUIRE(history.size() == 4);
   CHECK_FALSE(history[0].validation.has_value());
-  CHECK((history[1].validation.has_value() && history[2].validation.has_value()));
+  CHECK(std::isnan((*history[1].validation)["accuracy"]));
+  for (const std::size_t e : {2, 3}) CHECK_FALSE(std::isnan((*history[e].validation)["accuracy"]));
+  o.metrics.clear();
+  auto trainer = made();
+  CHECK(contains(message_of<BadState>([&] { trainer.fit(data, o); }),
+                 "`ikebana.parts.fit.history.metrics.accuracy` was saved"));
 }
 
 TEST_CASE("fit: SIGTERM saves after the present step where that is asked for") {

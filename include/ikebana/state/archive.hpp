@@ -59,6 +59,7 @@ class Archive {
     const at::Tensor here = from->cpu().contiguous();
     values.assign(here.const_data_ptr<double>(), here.const_data_ptr<double>() + here.numel());
   }
+  /// A number of any type, kept as Long or Double; one that the type cannot hold is an error.
   template <class Number>
     requires std::is_arithmetic_v<Number>
   void number(const std::string& name, Number& value) {
