@@ -24,13 +24,18 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
+/// Where a header's own checksum begins; a quote within a name has a backslash before it.
+std::size_t digits_of(const std::string& text) {
+  std::size_t mark = text.find(crc_mark);
+  while (mark != text.npos && mark > 0 && text[mark - 1] == '\\')
+    mark = text.find(crc_mark, mark + 1);
+  return mark == text.npos ? mark : mark + crc_mark.size();
+}
+
 /// A header's length, the header with its checksum, and bytes for tensors.
 std::string with_length(std::string text, const std::string& data) {
-  if (const auto mark = text.find(crc_mark); mark != text.npos) {
-    const std::size_t digits = mark + crc_mark.size();
-    if (digits + 8 <= text.size())
-      text.replace(digits, 8, ikebana::detail::hex8(HeaderReader::checksum(text, digits)));
-  }
+  if (const auto digits = digits_of(text); digits != text.npos && digits + 8 <= text.size())
+    text.replace(digits, 8, ikebana::detail::hex8(HeaderReader::checksum(text, digits)));
   const std::uint64_t size = text.size();
   return std::string(reinterpret_cast<const char*>(&size), 8) + text + data;
 }
@@ -119,6 +124,7 @@ const char* const seeds[] = {
     R"({"a\u00e9\ud83d\ude00":{"dtype":"U8","shape":[0,3],"data_offsets":[0,0]}}   )",
     R"({"__metadata__":{"ikebana.crc32":"00000000","ikebana.crc32.b":"00000000",
 "ikebana.dtype.b":"ComplexDouble"}, "b" : {"shape":[1,8],"data_offsets":[0,8],"dtype":"U8"}})",
+    R"({"__metadata__":{"a\"ikebana.crc32":"00000000","ikebana.crc32":"00000000"}})",
     R"({"weight_map":{"a":"model-1.safetensors"},"metadata":{"total_size":[1.5e3,null,true]}})"};
 
 }  // namespace
