@@ -5,6 +5,7 @@
 
 #include "state/campaign/campaign.hpp"
 #include "state/campaign/disk.hpp"
+#include "state/campaign/quiet.hpp"
 
 namespace campaign {
 
@@ -54,12 +55,6 @@ inline int number_on(Disk& disk, const std::filesystem::path& path = state_path)
   }
   return number_of(found);
 }
-
-/// While it lives, nobody reads that a damaged state was passed over.
-class Quiet : c10::WarningHandler {
-  void process(const c10::Warning&) override {}
-  c10::WarningUtils::WarningHandlerGuard guard_{this};
-};
 
 std::vector<Life> all_lives();
 

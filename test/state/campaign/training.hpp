@@ -2,6 +2,8 @@
 // A training that carries every kind of state, small enough to be killed a thousand times.
 #include <ikebana.hpp>
 
+#include "state/campaign/quiet.hpp"
+
 namespace campaign {
 
 namespace nn = torch::nn;
@@ -50,10 +52,7 @@ inline FitOptions<Rows> options(const std::filesystem::path& folder, bool async)
 /// Goes on from what the folder holds, to the end, and leaves the last state in `folder.end`.
 inline void train(const std::filesystem::path& folder, bool async) {
   at::set_num_threads(1);
-  static struct : c10::WarningHandler {
-    void process(const c10::Warning&) override {}  // a disk is slow here by design
-  } silent;
-  c10::WarningUtils::set_warning_handler(&silent);
+  const Quiet quiet;  // a disk is slow here by design
   auto data = loader();
   auto valid = validation();
   auto training = trainer();
