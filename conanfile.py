@@ -10,17 +10,20 @@ from conan.tools.files import copy
 
 class Ikebana(ConanFile):
     name = "ikebana"
+    license = "BSD-3-Clause"
     description = "One type is a training strategy for LibTorch"
     package_type = "header-library"
     # No requirement names LibTorch or Boost, and no setting C++20: ikebanaConfig.cmake finds the
     # two where the package is used (so also the Boost of a graph that has one) and asks for C++20.
     settings = "os", "arch", "compiler", "build_type"
-    exports_sources = "CMakeLists.txt", "cmake/*", "include/*", "LICENSE*"
+    exports = "include/ikebana/detail/version.hpp"
+    exports_sources = "CMakeLists.txt", "cmake/*", "include/*", "LICENSE"
     no_copy_source = True
 
     def set_version(self):
-        text = (Path(self.recipe_folder) / "CMakeLists.txt").read_text()
-        self.version = re.search(r"project\(ikebana VERSION ([\d.]+)", text)[1]
+        header = Path(self.recipe_folder) / "include" / "ikebana" / "detail" / "version.hpp"
+        numbers = re.findall(r"define IKEBANA_VERSION_\w+ (\d+)", header.read_text())
+        self.version = ".".join(numbers)
 
     def layout(self):
         cmake_layout(self)
@@ -37,7 +40,7 @@ class Ikebana(ConanFile):
 
     def package(self):
         CMake(self).install()
-        copy(self, "LICENSE*", self.source_folder, Path(self.package_folder) / "licenses")
+        copy(self, "LICENSE", self.source_folder, Path(self.package_folder) / "licenses")
 
     def package_id(self):
         self.info.clear()

@@ -9,4 +9,4 @@ install(TARGETS ikebana EXPORT ikebanaTargets FILE_SET HEADERS)
 install(EXPORT ikebanaTargets NAMESPACE ikebana:: DESTINATION ${package})
 install(FILES ${version_file} cmake/ikebanaConfig.cmake cmake/LibTorch.cmake
               cmake/BoostHeaders.cmake DESTINATION ${package})
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

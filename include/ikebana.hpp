@@ -19,6 +19,7 @@
 #include <ikebana/csv_logger.hpp>
 #include <ikebana/data/loader.hpp>
 #include <ikebana/data/tensor_dataset.hpp>
+#include <ikebana/detail/version.hpp>
 #include <ikebana/detail/without.hpp>
 #include <ikebana/device/on.hpp>
 #include <ikebana/freeze/off.hpp>
