@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <ikebana/bridge/ambient.hpp>
+#include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/modules/linear_cross_entropy.hpp>
 

@@ -40,7 +40,7 @@ class Ours {
   void step() {
     StepGradients given;
     for (std::size_t i = 0; i < weights.gradients.size(); ++i) {
-      given.which.push_back(i), given.values.push_back(weights.gradients[i]);
+      given.indices.push_back(i), given.values.push_back(weights.gradients[i]);
     }
     mechanism_.prepare(weights.masters, given, [](double lr) { return lr; });
     mechanism_.update(weights.masters, given);

@@ -7,11 +7,11 @@
 
 #include <cmath>
 #include <cstdio>
-#include <ikebana/state/posix_files.hpp>
+#include <ikebana/posix/posix_files.hpp>
 #include <ikebana/state/tensor_reader.hpp>
 #include <sstream>
 using namespace ikebana;
-using ikebana::detail::shown;
+using ikebana::detail::escaped;
 
 using Path = std::filesystem::path;
 const std::string checksum = "ikebana.crc32", type_key = "ikebana.dtype.";
@@ -31,7 +31,7 @@ struct Opened {
       t.dtype = type->second;
       if (!t.shape.empty()) t.shape.pop_back();
     }
-    return shown(t.dtype) + " [" + c10::Join(", ", t.shape) + "]";
+    return escaped(t.dtype) + " [" + c10::Join(", ", t.shape) + "]";
   }
 
   TensorFileReader reader;
@@ -42,10 +42,10 @@ void print_metadata(const FileHeader& header) {
   for (const auto& [key, value] : header.metadata) {
     if (key.starts_with(checksum) || key.starts_with(type_key)) continue;
     std::istringstream lines(value);
-    std::printf("%s:", shown(key).c_str());
+    std::printf("%s:", escaped(key).c_str());
     const bool several = value.find('\n') != value.npos;
     for (std::string line; std::getline(lines, line);)
-      std::printf("%s%s", several ? "\n  " : " ", shown(line).c_str());
+      std::printf("%s%s", several ? "\n  " : " ", escaped(line).c_str());
     std::printf("\n");
   }
 }
@@ -54,7 +54,7 @@ void print_metadata(const FileHeader& header) {
 int print_tensors(Opened& file) {
   int damaged = 0, width = 4;
   for (const auto& [name, t] : file.header.tensors)
-    width = std::max(width, static_cast<int>(shown(name).size()));
+    width = std::max(width, static_cast<int>(escaped(name).size()));
   for (const auto& [name, t] : file.header.tensors) {
     const char* state = file.has_checksums() ? "good" : "none";
     try {
@@ -62,7 +62,7 @@ int print_tensors(Opened& file) {
     } catch (const BadFile&) {
       state = "DAMAGED", ++damaged;
     }
-    std::printf("%-*s  %-28s %14llu bytes  checksum: %s\n", width, shown(name).c_str(),
+    std::printf("%-*s  %-28s %14llu bytes  checksum: %s\n", width, escaped(name).c_str(),
                 file.kind(name).c_str(), static_cast<unsigned long long>(t.end - t.begin), state);
   }
   return damaged;
@@ -122,7 +122,7 @@ int compare(const Path& one, const Path& other) {
   std::size_t different = 0;
   for (const auto& name : names) {
     const std::string text = difference(a, b, name);
-    if (!text.empty()) ++different, std::printf("%s: %s\n", shown(name).c_str(), text.c_str());
+    if (!text.empty()) ++different, std::printf("%s: %s\n", escaped(name).c_str(), text.c_str());
   }
   if (different == 0) std::printf("%zu tensors, the same to the bit\n", names.size());
   else std::printf("%zu of %zu tensors differ\n", different, names.size());

@@ -4,7 +4,7 @@
 
 // Everything. Reading order: grammar/vocabulary.hpp, step.hpp, then the folder of one axis.
 #include <ikebana/accumulate/accumulate.hpp>
-#include <ikebana/any_trainer.hpp>
+#include <ikebana/any_trainer/any_trainer.hpp>
 #include <ikebana/average/ema.hpp>
 #include <ikebana/capture/off.hpp>
 #include <ikebana/checkpoint/every.hpp>
@@ -16,11 +16,11 @@
 #include <ikebana/clip/grad_norm.hpp>
 #include <ikebana/compress/prune_off.hpp>
 #include <ikebana/compress/quantize_off.hpp>
-#include <ikebana/csv_logger.hpp>
+#include <ikebana/fit/csv_logger.hpp>
 #include <ikebana/data/loader.hpp>
 #include <ikebana/data/tensor_dataset.hpp>
 #include <ikebana/detail/version.hpp>
-#include <ikebana/detail/without.hpp>
+#include <ikebana/core/off.hpp>
 #include <ikebana/device/on.hpp>
 #include <ikebana/freeze/off.hpp>
 #include <ikebana/freeze/units.hpp>

@@ -12,7 +12,7 @@
 namespace raw {
 
 using Path = std::filesystem::path;
-inline constexpr std::size_t portion = 16 << 20;
+inline constexpr std::size_t chunk_size = 16 << 20;
 
 inline void require(bool holds, const char* what) {
   if (!holds) throw std::runtime_error(std::string("raw: cannot ") + what);
@@ -35,7 +35,7 @@ inline void write(const Path& path, const std::vector<char>& bytes, bool early) 
   const Path fresh = path.string() + ".new";
   File file(fresh, O_WRONLY | O_CREAT | O_TRUNC);
   for (std::size_t at = 0; at < bytes.size();) {
-    const auto n = ::write(file.fd, bytes.data() + at, std::min(portion, bytes.size() - at));
+    const auto n = ::write(file.fd, bytes.data() + at, std::min(chunk_size, bytes.size() - at));
     require(n > 0, "write");
     if (early) ::sync_file_range(file.fd, static_cast<off_t>(at), n, SYNC_FILE_RANGE_WRITE);
     at += static_cast<std::size_t>(n);
@@ -48,7 +48,7 @@ inline void write(const Path& path, const std::vector<char>& bytes, bool early) 
 inline void read_into(const Path& path, std::vector<char>& bytes) {
   File file(path, O_RDONLY);
   for (std::size_t at = 0; at < bytes.size();) {
-    const auto n = ::read(file.fd, bytes.data() + at, std::min(portion, bytes.size() - at));
+    const auto n = ::read(file.fd, bytes.data() + at, std::min(chunk_size, bytes.size() - at));
     require(n > 0, "read");
     at += static_cast<std::size_t>(n);
   }

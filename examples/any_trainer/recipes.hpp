@@ -1,6 +1,6 @@
 #pragma once
 // What the recipes are made from, and where each is made. Nothing here compiles one.
-#include <ikebana/any_trainer.hpp>
+#include <ikebana/any_trainer/any_trainer.hpp>
 
 struct Rows {
   at::Tensor input, target;

@@ -3,8 +3,8 @@
 // say. The order of the calls is step.hpp. A Mechanism hides what it answers otherwise; nothing is
 // virtual.
 #include <ikebana/batch.hpp>
-#include <ikebana/detail/later.hpp>
-#include <ikebana/epoch.hpp>
+#include <ikebana/detail/deferred_check.hpp>
+#include <ikebana/fit/epoch.hpp>
 #include <ikebana/grammar/vocabulary.hpp>
 #include <ikebana/loss.hpp>
 #include <ikebana/model.hpp>
@@ -22,8 +22,8 @@ enum class Phase { Data, Forward, Backward, Optimizer };
 using Tensors = std::vector<at::Tensor>;
 
 /// How an update is written to BF16 masters: it is computed in FP32, one master at a time.
-struct Rounding {
-  virtual ~Rounding() = default;
+struct UpdateRounding {
+  virtual ~UpdateRounding() = default;
   /// Before the update: there are masters of up to `most` elements. May throw.
   virtual void prepare_rounding(const at::TensorOptions& exact, std::int64_t most) = 0;
   /// Writes `exact` to the master of that index; both in memory order, one dimension.
@@ -35,7 +35,7 @@ struct Rounding {
 struct Masters {
   std::vector<std::string> names;
   Tensors values;                ///< leaves; the optimizer updates them in place
-  Rounding* rounding = nullptr;  ///< null: updates are computed and written in the masters' type
+  UpdateRounding* rounding = nullptr;  ///< null: updates are computed and written in the masters' type
   std::size_t first = 0;         ///< where the first of these stands among the trainer's masters
 };
 
@@ -45,7 +45,7 @@ struct Hooks {
   /// True for a mechanism that works in `around_unit`: it is an error when no unit is ever run.
   static constexpr bool per_unit = false;
   /// True for one that overrides `gather` and whose working copies are to stay between steps.
-  static constexpr bool keeps_working = false;
+  static constexpr bool keeps_gathered = false;
 
   /// Freeze: before all others, when the trainer is made. What then requires no gradient is never
   /// trained.
@@ -94,14 +94,14 @@ struct Hooks {
   Count sum(const Count& count) { return count; }
   at::Tensor sum(const at::Tensor& t) { return t; }
   // 3. Shard: gradients of this microbatch may travel; decided before its forward.
-  void may_travel(bool /*is_last*/) {}
+  void set_requires_gradient_sync(bool /*is_last*/) {}
 
-  // 4, 8, 12. Where a parameter rests and what a unit computes with (parameters/). `rest` turns
+  // 4, 8, 12. Where a parameter rests and what a unit computes with (parameters/). `to_masters` turns
   // full parameters into masters, `gather` masters into fresh working copies, `reduce` the
   // gradients of working copies into those of masters. A mechanism that overrides `gather` moves
   // parameters.
-  Tensors rest(const Unit&, Tensors full) { return full; }
-  // Precision may also have `Tensors give_back(const Unit&, Tensors masters)`: masters in the type
+  Tensors to_masters(const Unit&, Tensors full) { return full; }
+  // Precision may also have `Tensors restore_dtype(const Unit&, Tensors masters)`: masters in the type
   // that parameters had before, for when the trainer lets go of them.
   Tensors gather(const Unit&, Tensors masters) { return masters; }
   Tensors reduce(const Unit&, Tensors gradients) { return gradients; }
@@ -109,7 +109,7 @@ struct Hooks {
   void after_unit_backward(const Unit&) {}
 
   /// Precision: how is an update written? Asked once, after `attach`.
-  Rounding* rounding() { return nullptr; }
+  UpdateRounding* rounding() { return nullptr; }
 
   // 7. Optimizer: gradients are about to arrive. Does it update as they do?
   template <class Rate>
@@ -123,7 +123,7 @@ struct Hooks {
   void clip(StepGradients&, Ranks&) {}
   /// Rejects the update (`StepGradients::reject`), or throws, where it must not be made.
   template <class Ranks>
-  void accept(StepGradients&, const LossValue&, Ranks&, detail::Later&) {}
+  void accept(StepGradients&, const LossValue&, Ranks&, detail::DeferredCheck&) {}
 
   // 11. Every allocation and every check of the update; then the update itself. `rate(lr)` is what
   // the schedule makes of a base learning rate in this step.
@@ -137,7 +137,7 @@ struct Hooks {
 
   // Outside the step.
   /// Average: what is evaluated. `next()` computes with the masters as they are then; whoever
-  /// changes them calls `parameters.publish()`, and puts them back.
+  /// changes them calls `parameters.refresh_gathered()`, and puts them back.
   template <class Parameters, class Next>
   decltype(auto) around_evaluation(Parameters&, Next&& next) {
     return next();

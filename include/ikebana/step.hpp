@@ -1,7 +1,7 @@
 #pragma once
 // THE PAGE: one optimizer step, top to bottom. The numbers are those of the hooks in hooks.hpp.
-#include <ikebana/detail/transaction.hpp>
-#include <ikebana/totals.hpp>
+#include <ikebana/core/transaction.hpp>
+#include <ikebana/core/totals.hpp>
 
 namespace ikebana {
 
@@ -22,7 +22,7 @@ Report step(Core& core, const Batch& batch) {
 
     for (const auto& microbatch : microbatches) {
       transaction.next_microbatch(std::size(microbatches));
-      m.shard.may_travel(transaction.is_last());  // 3
+      m.shard.set_requires_gradient_sync(transaction.is_last());  // 3
       m.observe.around_phase(Phase::Forward, [&] {
         Loss loss = core.parameters.around_model(core.units.units()[0], [&] {  // 4
           return m.precision.around_forward([&] {
@@ -42,11 +42,11 @@ Report step(Core& core, const Batch& batch) {
       core.collect_gradients();
       StepGradients& gradients = core.gradients;
       const Masters& masters = core.parameters.masters();
-      totals.finish(gradients, m.shard, core.later);
+      totals.finish(gradients, m.shard, core.deferred);
       m.precision.unscale(gradients);  // 9
       m.clip.clip(gradients, m.shard);
-      m.precision.accept(gradients, totals.value(), m.shard, core.later);  // 10
-      m.clip.accept(gradients, totals.value(), m.shard, core.later);
+      m.precision.accept(gradients, totals.value(), m.shard, core.deferred);  // 10
+      m.clip.accept(gradients, totals.value(), m.shard, core.deferred);
       transaction.check_first_step();
       m.each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
       Report report = transaction.report(totals, outputs, rate(m.optimizer.base_lr()));
@@ -55,7 +55,7 @@ Report step(Core& core, const Batch& batch) {
       if (!detail::rejected(gradients)) {
         m.optimizer.update(masters, gradients);  // 11
         m.each([&](auto& mechanism) { mechanism.after_update(masters, gradients); });
-        core.parameters.publish();  // 12
+        core.parameters.refresh_gathered();  // 12
       }
       core.forget_gradients();
       m.each([&](auto& mechanism) { mechanism.end_step(gradients, report); });  // 13

@@ -1,12 +1,12 @@
 #pragma once
 // What the user holds: a model, its recipe, and the verbs of training.
-#include <ikebana/detail/guard.hpp>
-#include <ikebana/detail/loss_verdict.hpp>
-#include <ikebana/detail/refused.hpp>
-#include <ikebana/detail/values.hpp>
-#include <ikebana/evaluate.hpp>
-#include <ikebana/fit.hpp>
-#include <ikebana/state/saves.hpp>
+#include <ikebana/core/guard.hpp>
+#include <ikebana/checks/loss.hpp>
+#include <ikebana/checks/refused_trainer.hpp>
+#include <ikebana/checks/values.hpp>
+#include <ikebana/evaluate/evaluate.hpp>
+#include <ikebana/fit/fit.hpp>
+#include <ikebana/state/save_and_load.hpp>
 #include <ikebana/step.hpp>
 
 namespace ikebana {
@@ -15,7 +15,7 @@ namespace ikebana {
 /// written costs nothing. Belongs to one thread at a time; can be moved; gives back plain
 /// parameters at its end. How it is saved and loaded is in state/saves.hpp.
 template <class ModelT, class... Policies>
-class Trainer : public Saves<Trainer<ModelT, Policies...>> {
+class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
  public:
   using Model = ModelT;
   using Recipe = compose_t<Policies...>;
@@ -25,9 +25,9 @@ class Trainer : public Saves<Trainer<ModelT, Policies...>> {
   /// and BadValue for what cannot be trained.
   template <class... Values>
   explicit Trainer(Handle model, Values... values) {
-    using Verdict = detail::values_verdict_t<Recipe, Values...>;
-    (void)sizeof(Verdict);
-    if constexpr (refuse::passed<Verdict>)
+    using Diagnosis = detail::values_diagnosis_t<Recipe, Values...>;
+    (void)sizeof(Diagnosis);
+    if constexpr (refuse::passed<Diagnosis>)
       core_ =
           std::make_shared<Core>(std::move(model), detail::Values<Values...>(std::move(values)...));
   }
@@ -44,9 +44,9 @@ class Trainer : public Saves<Trainer<ModelT, Policies...>> {
   /// device.
   template <class Batch>
   Report step(const Batch& batch) {
-    using Verdict = detail::loss_verdict_t<Core, typename detail::microbatch_of<Batch>::type>;
-    (void)sizeof(Verdict);
-    if constexpr (refuse::passed<Verdict>)
+    using Diagnosis = detail::loss_diagnosis_t<Core, typename detail::microbatch_of<Batch>::type>;
+    (void)sizeof(Diagnosis);
+    if constexpr (refuse::passed<Diagnosis>)
       return guarded(batch, [&] { return ikebana::step(core(), batch); });
     else return {};
   }
@@ -57,9 +57,9 @@ class Trainer : public Saves<Trainer<ModelT, Policies...>> {
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&& loader, Metrics... metrics) {
     using Batch = detail::batch_of_t<Loader>;
-    using Verdict = detail::loss_verdict_t<Core, Batch>;
-    (void)sizeof(Verdict);
-    if constexpr (refuse::passed<Verdict>) {
+    using Diagnosis = detail::loss_diagnosis_t<Core, Batch>;
+    (void)sizeof(Diagnosis);
+    if constexpr (refuse::passed<Diagnosis>) {
       std::vector<Metric<Batch>> list;
       (detail::append(list, std::move(metrics)), ...);
       auto visit = [&](auto&& f) { detail::visit(loader, f); };
@@ -85,7 +85,7 @@ class Trainer : public Saves<Trainer<ModelT, Policies...>> {
   template <class Policy>
   Policy& get() {
     if constexpr (detail::in_recipe<Policy, Recipe>) return mechanism<Policy>().values;
-    else return (void)sizeof(refuse::NotInRecipe<Policy>), detail::never<Policy&>();
+    else return (void)sizeof(refuse::NotInRecipe<Policy>), detail::unevaluated<Policy&>();
   }
   /// What carries a policy out: `mechanism<Precision<FP16>>().loss_scale()`.
   template <class Policy>
@@ -97,7 +97,7 @@ class Trainer : public Saves<Trainer<ModelT, Policies...>> {
       });
       return *found;
     } else {
-      return (void)sizeof(refuse::NotInRecipe<Policy>), detail::never<Mechanism<Policy>&>();
+      return (void)sizeof(refuse::NotInRecipe<Policy>), detail::unevaluated<Mechanism<Policy>&>();
     }
   }
   Handle& model() { return core().model; }
@@ -106,7 +106,7 @@ class Trainer : public Saves<Trainer<ModelT, Policies...>> {
 
   /// What `state` copies, as it is: valid until the next step.
   StateDict state_view(const StateParts& parts = {}) {
-    detail::Busy busy(core().busy);
+    detail::BusyGuard busy(core().busy);
     StateDict dict;
     Archive archive(dict, Archive::Mode::Save);
     core().state(archive), parts.state(archive);
@@ -114,7 +114,7 @@ class Trainer : public Saves<Trainer<ModelT, Policies...>> {
   }
   /// Takes a state back, to the bit. Throws BadState, and changes nothing, where it does not fit.
   void restore(const StateDict& state, const StateParts& parts = {}) {
-    detail::Busy busy(core().busy);
+    detail::BusyGuard busy(core().busy);
     StateDict copy = state;
     Archive archive(copy, Archive::Mode::Check);
     core().state(archive), parts.state(archive);
@@ -132,7 +132,7 @@ class Trainer : public Saves<Trainer<ModelT, Policies...>> {
   /// one. To export a model; the trained weights are back afterwards, to the bit.
   template <class F>
   decltype(auto) with_averaged_weights(F&& f) {
-    detail::Busy busy(core().busy);
+    detail::BusyGuard busy(core().busy);
     return core().mechanisms.average.around_evaluation(
         core().parameters, [&]() -> decltype(auto) { return with_full_weights(f); });
   }
@@ -160,7 +160,7 @@ class Trainer : public Saves<Trainer<ModelT, Policies...>> {
   /// One thread, one step at a time; errors of LibTorch become the library's, with the place.
   template <class Batch, class F>
   auto guarded(const Batch& batch, F&& f) {
-    detail::Busy busy(core().busy);
+    detail::BusyGuard busy(core().busy);
     auto batch_text = [&] {
       if constexpr (detail::Batches<const Batch>) return std::string("a range of batches");
       else return detail::tensors_text(batch);
@@ -168,7 +168,7 @@ class Trainer : public Saves<Trainer<ModelT, Policies...>> {
     try {
       return f();
     } catch (const c10::Error& error) {
-      detail::rethrow(detail::told_by(error), core(), batch_text);
+      detail::rethrow(detail::message_of(error), core(), batch_text);
     } catch (const std::bad_alloc& error) {
       detail::rethrow(error.what(), core(), batch_text);
     }

@@ -2,7 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
-#include <ikebana/bridge/ambient.hpp>
+#include <ikebana/bridge/rng_autocast_state.hpp>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -33,11 +33,11 @@ TEST_CASE("ambient: a replay draws the same numbers, and the sequence outside go
     const auto expected = std::vector<at::Tensor>{dropped(), torch::randn({3}), dropped()};
 
     torch::manual_seed(11);
-    const auto ambient = bridge::Ambient::capture(cpu);
+    const auto ambient = bridge::RngAutocastState::capture(cpu);
     std::vector<at::Tensor> outside{dropped(), torch::randn({3})};  // keeps half a pair of normals
     std::vector<at::Tensor> again;
     for (int twice = 0; twice < 2; ++twice) {
-      bridge::Ambient::Replay replay(ambient, weight_cache);
+      bridge::RngAutocastState::Replay replay(ambient, weight_cache);
       again = {dropped(), torch::randn({3})};
     }
     outside.push_back(dropped());
@@ -49,14 +49,14 @@ TEST_CASE("ambient: a replay draws the same numbers, and the sequence outside go
 
 TEST_CASE("ambient: a replay left by an exception puts everything back") {
   torch::manual_seed(5);
-  const auto ambient = bridge::Ambient::capture(cpu);
+  const auto ambient = bridge::RngAutocastState::capture(cpu);
   dropped();
   auto generator = at::globalContext().defaultGenerator(cpu);
   const auto before = generator.get_state();
   const State state;
   CHECK_THROWS_AS(
       [&] {
-        bridge::Ambient::Replay replay(ambient, false);
+        bridge::RngAutocastState::Replay replay(ambient, false);
         bridge::AutocastScope on(at::kCPU, at::kHalf);
         dropped();
         throw std::runtime_error("in the middle");
@@ -69,14 +69,14 @@ TEST_CASE("ambient: a replay left by an exception puts everything back") {
 
 TEST_CASE("ambient: replays nest") {
   torch::manual_seed(1);
-  const auto first = bridge::Ambient::capture(cpu);
+  const auto first = bridge::RngAutocastState::capture(cpu);
   const auto a = dropped();
-  const auto second = bridge::Ambient::capture(cpu);
+  const auto second = bridge::RngAutocastState::capture(cpu);
   const auto b = dropped();
   {
-    bridge::Ambient::Replay outer(first, true);
+    bridge::RngAutocastState::Replay outer(first, true);
     {
-      bridge::Ambient::Replay inner(second, true);
+      bridge::RngAutocastState::Replay inner(second, true);
       CHECK(test::same_bits(dropped(), b));
     }
     CHECK(test::same_bits(dropped(), a));
@@ -86,28 +86,28 @@ TEST_CASE("ambient: replays nest") {
 
 TEST_CASE("ambient: autocast is replayed, and what was there before comes back") {
   const State plain;
-  std::unique_ptr<bridge::Ambient> captured;
+  std::unique_ptr<bridge::RngAutocastState> captured;
   {
     bridge::AutocastScope on(at::kCPU, at::kHalf);
-    captured = std::make_unique<bridge::Ambient>(bridge::Ambient::capture(cpu));
+    captured = std::make_unique<bridge::RngAutocastState>(bridge::RngAutocastState::capture(cpu));
   }
   CHECK(State() == plain);
   auto x = torch::randn({4, 4});
   {
-    bridge::Ambient::Replay replay(*captured, true);
+    bridge::RngAutocastState::Replay replay(*captured, true);
     CHECK(State() == State{true, at::kHalf, true});
     CHECK((at::mm(x, x).scalar_type() == at::kHalf));
   }
   CHECK(State() == plain);
   {
-    bridge::Ambient::Replay replay(*captured, false);
+    bridge::RngAutocastState::Replay replay(*captured, false);
     CHECK(State() == State{true, at::kHalf, false});
   }
-  const auto off = bridge::Ambient::capture(cpu);
+  const auto off = bridge::RngAutocastState::capture(cpu);
   bridge::AutocastScope on(at::kCPU, at::kBFloat16);
   const State outside;
   {
-    bridge::Ambient::Replay replay(off, true);
+    bridge::RngAutocastState::Replay replay(off, true);
     CHECK_FALSE(State().enabled);
     CHECK((at::mm(x, x).scalar_type() == at::kFloat));
   }
@@ -115,36 +115,36 @@ TEST_CASE("ambient: autocast is replayed, and what was there before comes back")
 }
 
 TEST_CASE("ambient: a capture without the weight cache replays without it") {
-  std::unique_ptr<bridge::Ambient> captured;
+  std::unique_ptr<bridge::RngAutocastState> captured;
   {
     bridge::NoWeightCacheScope none;
-    captured = std::make_unique<bridge::Ambient>(bridge::Ambient::capture(cpu));
+    captured = std::make_unique<bridge::RngAutocastState>(bridge::RngAutocastState::capture(cpu));
   }
   CHECK(State().cache);
-  bridge::Ambient::Replay replay(*captured, true);
+  bridge::RngAutocastState::Replay replay(*captured, true);
   CHECK_FALSE(State().cache);
 }
 
 TEST_CASE("ambient: the replay of another thread's capture works on this one") {
   torch::manual_seed(21);
-  std::unique_ptr<bridge::Ambient> captured;
+  std::unique_ptr<bridge::RngAutocastState> captured;
   at::Tensor expected;
   std::thread([&] {
     bridge::AutocastScope on(at::kCPU, at::kBFloat16);
-    captured = std::make_unique<bridge::Ambient>(bridge::Ambient::capture(cpu));
+    captured = std::make_unique<bridge::RngAutocastState>(bridge::RngAutocastState::capture(cpu));
     expected = dropped();
   }).join();
   CHECK_FALSE(State().enabled);
-  bridge::Ambient::Replay replay(*captured, false);
+  bridge::RngAutocastState::Replay replay(*captured, false);
   CHECK(State() == State{true, at::kBFloat16, false});
   CHECK(test::same_bits(dropped(), expected));
 }
 
 TEST_CASE("ambient: a device without generator and autocast adds nothing") {
   torch::manual_seed(2);
-  const auto ambient = bridge::Ambient::capture(c10::Device(c10::kMeta));
+  const auto ambient = bridge::RngAutocastState::capture(c10::Device(c10::kMeta));
   const auto expected = dropped();
-  bridge::Ambient::Replay replay(ambient, true);
+  bridge::RngAutocastState::Replay replay(ambient, true);
   CHECK(test::same_bits(dropped(), expected));
 }
 
@@ -155,16 +155,16 @@ TEST_CASE("ambient: an accelerator's generator and autocast are replayed with th
   auto draw = [&] {
     return std::vector<at::Tensor>{at::rand({5}), at::rand({5}, hooks.generator)};
   };
-  std::optional<bridge::Ambient> captured;
+  std::optional<bridge::RngAutocastState> captured;
   std::vector<at::Tensor> expected;
   {
     bridge::AutocastScope on(type, at::kHalf);
-    captured = bridge::Ambient::capture(c10::Device(type, 0));
+    captured = bridge::RngAutocastState::capture(c10::Device(type, 0));
     expected = draw();
   }
   const auto before = hooks.generator.get_state();
   {
-    bridge::Ambient::Replay replay(*captured, true);
+    bridge::RngAutocastState::Replay replay(*captured, true);
     CHECK(autocast::is_autocast_enabled(type));
     CHECK((autocast::get_autocast_dtype(type) == at::kHalf));
     CHECK_FALSE(autocast::is_autocast_enabled(at::kCPU));
@@ -182,9 +182,9 @@ TEST_CASE("ambient: captures on several threads keep their own autocast") {
       const auto dtype = t % 2 ? at::kHalf : at::kBFloat16;
       for (int round = 0; round < 50; ++round) {
         bridge::AutocastScope on(at::kCPU, dtype);
-        const auto ambient = bridge::Ambient::capture(cpu);
+        const auto ambient = bridge::RngAutocastState::capture(cpu);
         bridge::AutocastScope off(at::kCPU, at::ScalarType::Undefined);
-        bridge::Ambient::Replay replay(ambient, false);
+        bridge::RngAutocastState::Replay replay(ambient, false);
         right[t] += State() == State{true, dtype, false};
       }
     });

@@ -1,6 +1,6 @@
 #include "test.hpp"
 
-#include <ikebana/bridge/ambient.hpp>
+#include <ikebana/bridge/rng_autocast_state.hpp>
 
 #include "autocast_state.hpp"
 
@@ -74,8 +74,8 @@ TEST_CASE("ambient: without the weight cache each use casts anew") {
     CHECK_FALSE(cached(weight));
   }
   CHECK(cached(weight));
-  const auto ambient = bridge::Ambient::capture(cpu);
-  bridge::Ambient::Replay replay(ambient, false);
+  const auto ambient = bridge::RngAutocastState::capture(cpu);
+  bridge::RngAutocastState::Replay replay(ambient, false);
   CHECK_FALSE(cached(weight));
 }
 

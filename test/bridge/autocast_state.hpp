@@ -1,6 +1,6 @@
 #pragma once
 // What autocast is on this thread, to be compared before and after.
-#include <ikebana/bridge/ambient.hpp>
+#include <ikebana/bridge/rng_autocast_state.hpp>
 
 namespace test {
 

@@ -128,7 +128,7 @@ TEST_CASE("collate: a function of one's own makes any batch of samples that no t
 }
 
 TEST_CASE("draw: uniform in its bounds, LibTorch's generator by itself, another key another draw") {
-  Draw draw(1), same(1), other(2);
+  SampleRng draw(1), same(1), other(2);
   std::vector<int> counts(10);
   double sum = 0;
   for (int i = 0; i < 10000; ++i) {
@@ -143,7 +143,7 @@ TEST_CASE("draw: uniform in its bounds, LibTorch's generator by itself, another 
   CHECK(same_bits(at::randn({5}, same.generator()), noise));  // whatever else was drawn
   CHECK_FALSE(same_bits(at::randn({5}, draw.generator()), noise));
   CHECK_FALSE(same_bits(at::randn({5}, other.generator()), noise));
-  CHECK(Draw(7).randint(1) == 0);
+  CHECK(SampleRng(7).randint(1) == 0);
 }
 
 TEST_CASE(

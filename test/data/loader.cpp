@@ -120,13 +120,13 @@ TEST_CASE("loader: epochs and seeds differ, in their order and in what is drawn"
 
 TEST_CASE("loader: no two samples and no two batches draw the same") {
   struct Noise : All {
-    at::Tensor get(std::int64_t, Draw& draw) const { return at::randn({1}, draw.generator()); }
+    at::Tensor get(std::int64_t, SampleRng& draw) const { return at::randn({1}, draw.generator()); }
   };
   struct Uniform : All {
-    double get(std::int64_t, Draw& draw) const { return draw.uniform(); }
+    double get(std::int64_t, SampleRng& draw) const { return draw.uniform(); }
   };
   struct NoiseBatch : All {
-    at::Tensor get_batch(const at::Tensor&, Draw& draw) const {
+    at::Tensor get_batch(const at::Tensor&, SampleRng& draw) const {
       return at::randn({1}, draw.generator());
     }
   };

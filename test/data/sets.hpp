@@ -50,7 +50,7 @@ inline auto tensors(std::int64_t n) {
 /// Augmented: noise of LibTorch's generators, and a flip of the Draw's own numbers.
 struct Noisy : All {
   using All::All;
-  Pair get(std::int64_t i, ikebana::Draw& draw) const {
+  Pair get(std::int64_t i, ikebana::SampleRng& draw) const {
     at::Tensor row = draw.uniform() < 0.5 ? input[i].flip(0) : input[i];
     if (draw.randint(2) == 0) row = row + at::randn({2}, draw.generator());
     return {row, target[i]};
@@ -58,7 +58,7 @@ struct Noisy : All {
 };
 struct NoisyBatch : All {
   using All::All;
-  Pair get_batch(const at::Tensor& i, ikebana::Draw& draw) const {
+  Pair get_batch(const at::Tensor& i, ikebana::SampleRng& draw) const {
     at::Tensor noise = at::randn({i.numel(), 2}, draw.generator());
     return {input.index_select(0, i) + noise, target.index_select(0, i)};
   }

@@ -17,7 +17,7 @@ struct Augmented {
   Digits all;
 
   std::int64_t size() const { return all.input.size(0); }
-  Digits get(std::int64_t index, Draw& draw) const {
+  Digits get(std::int64_t index, SampleRng& draw) const {
     at::Tensor image = all.input[index];
     if (draw.uniform() < 0.5) image = image.flip(-1);
     image = image + 0.1 * at::randn(image.sizes(), draw.generator());

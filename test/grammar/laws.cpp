@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <ikebana/grammar/verdict.hpp>
+#include <ikebana/checks/policies.hpp>
 #include <memory>
 #include <tuple>
 #include <utility>
@@ -141,7 +141,7 @@ static_assert(same<observed_t<AdamW, OwnObserve>, Many<OwnObserve>> && same<obse
 
 // The first cause hides its consequences: words, choices, pairs.
 template <class... Words>
-using verdict = refuse::words_verdict_t<Model, Words...>;
+using verdict = refuse::policies_diagnosis_t<Model, Words...>;
 static_assert(same<verdict<>, refuse::Nothing> && same<verdict<Lambda, AdamW>, refuse::Nothing>);
 static_assert(same<verdict<Observe<Memory>, OwnObserve>, refuse::Nothing>);
 static_assert(same<verdict<AdamW, Precision<Full>, SGD, int>, refuse::NotAPolicy<int>>);
@@ -151,13 +151,13 @@ using UnknownPrecision =
                           Precision<FP16>, Precision<BF16Weights>, Precision<BF16True>,
                           Precision<FP8>>;
 static_assert(same<verdict<AdamW, Precision<Full>, SGD>, UnknownPrecision<Full>>);
-static_assert(same<verdict<Adam, SGD>, refuse::TwoOnOneAxis<axis::optimizer, Adam, SGD>>);
-static_assert(same<verdict<Adam, Adam, SGD>, refuse::SameWordTwice<Adam>>);
+static_assert(same<verdict<Adam, SGD>, refuse::TwoPoliciesOnOneAxis<axis::optimizer, Adam, SGD>>);
+static_assert(same<verdict<Adam, Adam, SGD>, refuse::PolicyTwice<Adam>>);
 static_assert(same<verdict<Shard<Off>, Freeze<Off>, Offload<Off>>, refuse::Nothing>);
 static_assert(same<verdict<Freeze<Model>>, refuse::Nothing>);  // the model has its say later
 static_assert(
     same<verdict<Offload<Off, Full>>, refuse::UnknownChoice<Offload<Off, Full>, Offload<Off>>>);
-static_assert(same<refuse::words_verdict_t<AdamW, int>, refuse::ModelMissing<AdamW>>);
+static_assert(same<refuse::policies_diagnosis_t<AdamW, int>, refuse::ModelMissing<AdamW>>);
 
 // What is frozen or checkpointed by type is declared as a unit.
 struct WithUnits {
@@ -165,21 +165,21 @@ struct WithUnits {
   void loss();
 };
 template <class... Frozen>
-using frozen_verdict = refuse::model_verdict_t<WithUnits, Freeze<Frozen...>>;
+using frozen_verdict = refuse::model_diagnosis_t<WithUnits, Freeze<Frozen...>>;
 static_assert(same<frozen_verdict<Model>, refuse::Nothing>);
 static_assert(same<frozen_verdict<>, refuse::Nothing> &&
               same<frozen_verdict<Off>, refuse::Nothing>);
 static_assert(
     same<frozen_verdict<Model, int>, refuse::NamesNoUnit<Freeze<Model, int>, int, WithUnits>>);
-static_assert(same<refuse::model_verdict_t<WithUnits, AdamW, Freeze<Full>>,
+static_assert(same<refuse::model_diagnosis_t<WithUnits, AdamW, Freeze<Full>>,
                    refuse::NamesNoUnit<Freeze<Full>, Full, WithUnits>>);
-static_assert(same<refuse::model_verdict_t<WithUnits, Checkpoint<Only<int>>>,
+static_assert(same<refuse::model_diagnosis_t<WithUnits, Checkpoint<Only<int>>>,
                    refuse::NamesNoUnit<Checkpoint<Only<int>>, int, WithUnits>>);
-static_assert(same<refuse::model_verdict_t<WithUnits, Checkpoint<Only<Model>>>, refuse::Nothing>);
+static_assert(same<refuse::model_diagnosis_t<WithUnits, Checkpoint<Only<Model>>>, refuse::Nothing>);
 
 // What a word is given, written without the word, is taken for it; `Off` could mean many.
 template <class Written, class Meant>
-constexpr bool meant = same<verdict<Written>, refuse::MeantAnotherWord<Written, Meant>>;
+constexpr bool meant = same<verdict<Written>, refuse::MeantAnotherPolicy<Written, Meant>>;
 static_assert(meant<FP32, Precision<FP32>> && meant<FP16, Precision<FP16>>);
 static_assert(meant<Full, Checkpoint<Full>> && meant<Memory, Observe<Memory>>);
 static_assert(same<verdict<Off>, refuse::NotAPolicy<Off>>);

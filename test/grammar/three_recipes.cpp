@@ -1,11 +1,11 @@
 // The grammar at work: what it costs to compile is compared with Boost.Hana alone.
-#include <ikebana/grammar/verdict.hpp>
+#include <ikebana/checks/policies.hpp>
 
 using namespace ikebana;
 
 struct Model {};
 template <class... Words>
-constexpr bool well = refuse::passed<refuse::words_verdict_t<Model, Words...>> &&
+constexpr bool well = refuse::passed<refuse::policies_diagnosis_t<Model, Words...>> &&
                       sizeof(std::type_identity<compose_t<Words...>>) != 0;
 
 static_assert(well<AdamW>);

@@ -31,7 +31,7 @@ template <class Policy>
 struct Opened : Mechanism<Policy> {
   using Mechanism<Policy>::Mechanism;
   void as_elsewhere() {
-    if constexpr (requires { this->as_elsewhere_; }) this->as_elsewhere_ = true;
+    if constexpr (requires { this->as_on_device_; }) this->as_on_device_ = true;
   }
 };
 
@@ -58,7 +58,7 @@ class Alone {
     given.divisor = divisor, given.found_inf = found_inf;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       if (!gradients[i].defined()) continue;
-      given.which.push_back(i), given.values.push_back(gradients[i].clone());
+      given.indices.push_back(i), given.values.push_back(gradients[i].clone());
     }
     mechanism_.prepare(masters, given, [&](double lr) { return lr * factor; });
     mechanism_.update(masters, given);

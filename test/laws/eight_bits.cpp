@@ -91,16 +91,16 @@ void check_rounding(const at::Tensor& exact, const StateDict& after, const std::
 }
 
 TEST_CASE("a step is the paper's in double precision, and its moments are rounded to the nearest") {
-  for (bool elsewhere : {false, true})
+  for (bool on_device : {false, true})
     for (bool maximize : {false, true}) {
-      CAPTURE(elsewhere);
+      CAPTURE(on_device);
       AdamW8bit v{.lr = 0.05,
                   .weight_decay = 0.1,
                   .maximize = maximize,
                   .block_size = 16,
                   .min_8bit_size = 8};
       Alone<AdamW8bit> alone(v);
-      if (elsewhere) alone.as_elsewhere();
+      if (on_device) alone.as_elsewhere();
       alone.run(0, 1);
       for (int s = 1; s < 12; ++s) {
         auto before = alone.state();
@@ -118,11 +118,11 @@ TEST_CASE("a step is the paper's in double precision, and its moments are rounde
 }
 
 TEST_CASE("a small number beside a large one is not divided by a second moment rounded to 0") {
-  for (bool elsewhere : {false, true}) {
+  for (bool on_device : {false, true}) {
     AdamW8bit policy = lively<AdamW8bit>();
     policy.lr = 1e-3, policy.weight_decay = 0;
     Alone<AdamW8bit> alone(policy);
-    if (elsewhere) alone.as_elsewhere();
+    if (on_device) alone.as_elsewhere();
     Tensors gradients;
     for (const auto& p : alone.masters.values) gradients.push_back(at::full_like(p, 1e-4));
     auto flat = [](at::Tensor& g) { return g.as_strided({g.numel()}, {1}); };  // as it lies

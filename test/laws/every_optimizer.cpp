@@ -11,7 +11,7 @@ at::Tensor one_number(double value) { return at::full({}, value, at::kFloat); }
 /// Gradients that would spoil all they touch.
 Tensors poisoned(Tensors gradients) {
   for (at::Tensor& g : gradients) {
-    at::Tensor numbers = numbers_of(g);
+    at::Tensor numbers = elements_of(g);
     numbers.fill_(numbers.dim() % 2 ? NAN : INFINITY);
   }
   return gradients;
@@ -25,9 +25,9 @@ constexpr double near = std::is_same_v<Policy, AdamW8bit> ? 5e-3 : 2e-6;
 TEST_CASE("an optimizer that is restored midway goes on to the bit") {
   Optimizers::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
-    for (bool elsewhere : {false, true}) {
+    for (bool on_device : {false, true}) {
       Alone<Policy> whole(lively<Policy>()), other(lively<Policy>());
-      if (elsewhere) whole.as_elsewhere(), other.as_elsewhere();
+      if (on_device) whole.as_elsewhere(), other.as_elsewhere();
       whole.run(0, 7, in_turn);
       StateDict midway = whole.state();
       other.values().lr = 7;
@@ -45,10 +45,10 @@ TEST_CASE("an optimizer that is restored midway goes on to the bit") {
 TEST_CASE("a rejected step changes no bit of a parameter, a moment or a count") {
   Optimizers::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
-    for (bool elsewhere : {false, true}) {
-      CAPTURE(elsewhere);
+    for (bool on_device : {false, true}) {
+      CAPTURE(on_device);
       Alone<Policy> plain(lively<Policy>()), tried(lively<Policy>());
-      if (elsewhere) plain.as_elsewhere(), tried.as_elsewhere();
+      if (on_device) plain.as_elsewhere(), tried.as_elsewhere();
       for (int s = 0; s < 6; ++s) {
         if (s != 3) {  // before the first step, too
           auto before = tried.state();
@@ -66,9 +66,9 @@ TEST_CASE("a rejected step changes no bit of a parameter, a moment or a count") 
 TEST_CASE("a divisor is a division of all gradients") {
   Optimizers::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
-    for (bool elsewhere : {false, true}) {
+    for (bool on_device : {false, true}) {
       Alone<Policy> plain(lively<Policy>()), divided(lively<Policy>());
-      if (elsewhere) plain.as_elsewhere(), divided.as_elsewhere();
+      if (on_device) plain.as_elsewhere(), divided.as_elsewhere();
       for (int s = 0; s < 5; ++s) {
         plain.step(plain.gradients(s));
         divided.step(divided.gradients(s, always, 1 << s), one_number(1 << s));

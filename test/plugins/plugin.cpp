@@ -76,7 +76,7 @@ void backward(const void* leaf) { (tensor_at(leaf) * 2).sum().backward(); }
 
 std::int64_t bytes() { return bridge::MemoryCounter(c10::kCPU).now(); }
 void* take(std::int64_t count) { return new at::Tensor(at::empty({count}, at::kByte)); }
-void give_back(void* tensor) { delete static_cast<at::Tensor*>(tensor); }
+void restore_dtype(void* tensor) { delete static_cast<at::Tensor*>(tensor); }
 bool counted(const void* tensor) { return bridge::counted(tensor_at(tensor)); }
 
 struct Sevens : bridge::LinearHookV1 {
@@ -111,7 +111,7 @@ bool attend() {
 
 extern "C" __attribute__((visibility("default"))) const Plugin* ikebana_test_plugin() {
   static const Plugin plugin{available, engine,     open,         close,    watch, seen, train,
-                             leaf,      hook,       unhook,       backward, bytes, take, give_back,
+                             leaf,      hook,       unhook,       backward, bytes, take, restore_dtype,
                              counted,   see_linear, unsee_linear, linear,   attend};
   return &plugin;
 }

@@ -22,7 +22,7 @@ struct Plugin {
   /// Memory of the CPU: bytes now; take and give back a tensor; is it counted?
   std::int64_t (*bytes)();
   void* (*take)(std::int64_t bytes);
-  void (*give_back)(void* tensor);
+  void (*restore_dtype)(void* tensor);
   bool (*counted)(const void* tensor);
   /// Answers for the calling thread's linear layers until closed, which tells for how many;
   /// computes one, and is true where it is what nobody or the open scope makes of it.

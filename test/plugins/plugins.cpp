@@ -190,7 +190,7 @@ TEST_CASE("plugins: the first may be closed before the second is opened, or whil
     findings.expect(b->train(), "the second trains after the first was closed");
     findings.expect(b->close(scope) == 2, "its hooks fire");
     findings.expect(b->bytes() == 1000, "it sees the bytes taken through the first");
-    b->give_back(tensor);
+    b->restore_dtype(tensor);
     findings.expect(b->bytes() == 0, "and can give them back");
     Library again(first);
     findings.expect(again->available() && again->train(), "the first can be opened again");
@@ -215,7 +215,7 @@ TEST_CASE("plugins: gradient hooks of two plugins share a tensor, also when the 
     b->unhook(hook_b);
     b->backward(leaf);
     findings.expect(of_b == 2, "then none");
-    b->give_back(leaf);
+    b->restore_dtype(leaf);
   });
 }
 
@@ -229,9 +229,9 @@ TEST_CASE("plugins: one allocator counts for both, and only from then on") {
     findings.expect(a->bytes() == 70 && b->bytes() == 70, "both count the same, once");
     findings.expect(a->counted(late) && b->counted(late), "both know what was counted");
     findings.expect(!a->counted(early) && !b->counted(early), "and what was not");
-    a->give_back(early);
+    a->restore_dtype(early);
     findings.expect(a->bytes() == 70, "what was not counted is not subtracted");
-    a->give_back(late);
+    a->restore_dtype(late);
     findings.expect(b->bytes() == 0, "the first can free what the second took");
   });
 }

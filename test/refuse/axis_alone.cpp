@@ -1,4 +1,4 @@
-// `MeantAnotherWord<axis::optimizer, AdamW>` `Write the second instead`
+// `MeantAnotherPolicy<axis::optimizer, AdamW>` `Write the second instead`
 #include "net.hpp"
 
 int main() {

@@ -1,4 +1,4 @@
-// `MeantAnotherWord<BF16, Precision<BF16>>` `Write the second instead`
+// `MeantAnotherPolicy<BF16, Precision<BF16>>` `Write the second instead`
 #include "net.hpp"
 
 int main() {

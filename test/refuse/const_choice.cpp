@@ -1,4 +1,4 @@
-// `MeantAnotherWord<const BF16, Precision<BF16>>` `Write the second instead`
+// `MeantAnotherPolicy<const BF16, Precision<BF16>>` `Write the second instead`
 #include "net.hpp"
 
 int main() {

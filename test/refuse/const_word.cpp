@@ -1,4 +1,4 @@
-// `MeantAnotherWord<const AdamW, AdamW>` `Write the second instead`
+// `MeantAnotherPolicy<const AdamW, AdamW>` `Write the second instead`
 #include "net.hpp"
 
 int main() {

@@ -1,4 +1,4 @@
-// `TwoOnOneAxis<axis::clip, ClipGradNorm, ClipByHand>` `takes one answer` `Keep the one you want`
+// `TwoPoliciesOnOneAxis<axis::clip, ClipGradNorm, ClipByHand>` `takes one answer` `Keep the one you want`
 #include "net.hpp"
 
 struct ClipByHand {

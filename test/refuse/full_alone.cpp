@@ -1,4 +1,4 @@
-// `MeantAnotherWord<Full, Checkpoint<Full>>` `Write the second instead`
+// `MeantAnotherPolicy<Full, Checkpoint<Full>>` `Write the second instead`
 #include "net.hpp"
 
 int main() {

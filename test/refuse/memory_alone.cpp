@@ -1,4 +1,4 @@
-// `MeantAnotherWord<Memory, Observe<Memory>>` `Write the second instead`
+// `MeantAnotherPolicy<Memory, Observe<Memory>>` `Write the second instead`
 #include "net.hpp"
 
 int main() {

@@ -1,4 +1,4 @@
-// `SameWordTwice<Observe<Memory>>` `written twice` `Take one of them away`
+// `PolicyTwice<Observe<Memory>>` `written twice` `Take one of them away`
 #include "net.hpp"
 
 int main() {

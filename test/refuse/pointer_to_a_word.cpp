@@ -1,4 +1,4 @@
-// `MeantAnotherWord<AdamW*, AdamW>` `Write the second instead`
+// `MeantAnotherPolicy<AdamW*, AdamW>` `Write the second instead`
 #include "net.hpp"
 
 int main() {

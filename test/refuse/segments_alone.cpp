@@ -1,4 +1,4 @@
-// `MeantAnotherWord<Segments<3>, Checkpoint<Segments<3>>>` `Write the second instead`
+// `MeantAnotherPolicy<Segments<3>, Checkpoint<Segments<3>>>` `Write the second instead`
 #include "net.hpp"
 
 int main() {

@@ -1,4 +1,4 @@
-// `MeantAnotherWord<torch::optim::AdagradOptions, Adagrad>` `Write the second instead`
+// `MeantAnotherPolicy<torch::optim::AdagradOptions, Adagrad>` `Write the second instead`
 #include "net.hpp"
 
 int main() {

@@ -1,4 +1,4 @@
-// `MeantAnotherWord<torch::nn::CrossEntropyLoss, CrossEntropyLoss>` `Write the second instead`
+// `MeantAnotherPolicy<torch::nn::CrossEntropyLoss, CrossEntropyLoss>` `Write the second instead`
 #include "net.hpp"
 
 int main() {

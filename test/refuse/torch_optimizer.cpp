@@ -1,4 +1,4 @@
-// `MeantAnotherWord<torch::optim::AdamW, AdamW>` `Write the second instead`
+// `MeantAnotherPolicy<torch::optim::AdamW, AdamW>` `Write the second instead`
 #include "net.hpp"
 
 int main() {

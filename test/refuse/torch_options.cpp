@@ -1,4 +1,4 @@
-// `MeantAnotherWord<torch::optim::AdamWOptions, AdamW>` `Write the second instead`
+// `MeantAnotherPolicy<torch::optim::AdamWOptions, AdamW>` `Write the second instead`
 #include "net.hpp"
 
 int main() {

@@ -1,4 +1,4 @@
-// `TwoOnOneAxis<axis::optimizer, AdamW, SGD>` `takes one answer` `Keep the one you want`
+// `TwoPoliciesOnOneAxis<axis::optimizer, AdamW, SGD>` `takes one answer` `Keep the one you want`
 #include "net.hpp"
 
 int main() {

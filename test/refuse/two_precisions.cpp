@@ -1,4 +1,4 @@
-// `TwoOnOneAxis<axis::precision, Precision<BF16>, Precision<FP32>>` `takes one answer`
+// `TwoPoliciesOnOneAxis<axis::precision, Precision<BF16>, Precision<FP32>>` `takes one answer`
 // `Keep the one you want`
 #include "net.hpp"
 

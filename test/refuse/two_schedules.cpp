@@ -1,4 +1,4 @@
-// `TwoOnOneAxis<axis::schedule, StepLR, LambdaLR>` `answer the same question` `Keep the one`
+// `TwoPoliciesOnOneAxis<axis::schedule, StepLR, LambdaLR>` `answer the same question` `Keep the one`
 #include "net.hpp"
 
 int main() {

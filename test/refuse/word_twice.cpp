@@ -1,4 +1,4 @@
-// `SameWordTwice<ClipGradNorm>` `written twice` `Take one of them away`
+// `PolicyTwice<ClipGradNorm>` `written twice` `Take one of them away`
 #include "net.hpp"
 
 int main() {

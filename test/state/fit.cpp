@@ -24,7 +24,7 @@ void same_files(const fs::path& a, const fs::path& b) {
 
 struct Samples {
   std::int64_t size() const { return 53; }
-  Batch get(std::int64_t i, Draw& draw) const {
+  Batch get(std::int64_t i, SampleRng& draw) const {
     return {at::rand({8}, draw.generator()) + static_cast<double>(i % 3),
             at::scalar_tensor(i % 3, at::kLong)};
   }

@@ -143,14 +143,14 @@ TEST_CASE("no memory: the error says so, and nothing is lost") {
                     if (empty) throw std::bad_alloc();
                     return Loss{y.pow(2).sum(), y.numel()};
                   }};
-  for (bool* which : {&greedy, &empty})
+  for (bool* indices : {&greedy, &empty})
     WELL(undone<OutOfMemory>(trainer, some(),
-                             [&, which] {
-                               *which = true;
+                             [&, indices] {
+                               *indices = true;
                                struct Off {
                                  bool& flag;
                                  ~Off() { flag = false; }
-                               } off{*which};
+                               } off{*indices};
                                trainer.step(some());
                              },
                              {"Nothing was updated", "Accumulate<N>", "Checkpoint<Full>"}));

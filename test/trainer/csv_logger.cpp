@@ -2,7 +2,7 @@
 #include "test.hpp"
 
 #include <filesystem>
-#include <ikebana/csv_logger.hpp>
+#include <ikebana/fit/csv_logger.hpp>
 #include <sstream>
 
 using namespace ikebana;

@@ -39,7 +39,7 @@ inline Depot depot;
 
 template <bool Keeps, bool Flat>
 struct ikebana::Mechanism<test::Masters64<Keeps, Flat>> : ikebana::Hooks {
-  static constexpr bool keeps_working = Keeps;
+  static constexpr bool keeps_gathered = Keeps;
   test::Masters64<Keeps, Flat> values;
   std::map<std::size_t, Tensors> shapes;  // of a unit's parameters, when they were whole
 
@@ -62,7 +62,7 @@ struct ikebana::Mechanism<test::Masters64<Keeps, Flat>> : ikebana::Hooks {
         flat.push_back(at::cat(flat_views(some)));
     return flat;
   }
-  Tensors rest(const Unit& unit, Tensors full) {
+  Tensors to_masters(const Unit& unit, Tensors full) {
     for (const auto& t : full) shapes[unit.index].push_back(at::empty(t.sizes(), at::kMeta));
     for (auto& t : full) t = t.to(at::kDouble);
     return Flat ? joined(unit, full) : full;
@@ -144,7 +144,7 @@ class ByHand {
     }
     at::_foreach_add_(steps, 1);
     at::_fused_adamw_(p, g, m, v, {}, steps, 1e-3, 0.9, 0.999, 1e-2, 1e-8, false, false, divisor);
-    for (std::size_t i = 0; i < groups_.size(); ++i) publish(groups_[i], masters_[i]);
+    for (std::size_t i = 0; i < groups_.size(); ++i) refresh_gathered(groups_[i], masters_[i]);
   }
 
  private:
@@ -152,7 +152,7 @@ class ByHand {
     for (auto& t : all) t = t.detach().reshape(-1);
     return at::cat(all);
   }
-  static void publish(std::vector<at::Tensor>& group, const at::Tensor& master) {
+  static void refresh_gathered(std::vector<at::Tensor>& group, const at::Tensor& master) {
     std::int64_t begin = 0;
     for (auto& p : group) {
       p.copy_(master.narrow(0, begin, p.numel()).view(p.sizes()));

@@ -104,7 +104,7 @@ std::string whole_step(bool moves) {
   std::string text =
       "observe.around_step{ capture.around_step{ precision.around_step{"
       " observe.data{ device.place } accumulate.split objective.count objective.count shard.sum";
-  for (const char* travel : {" shard.may_travel()", " shard.may_travel(last)"})
+  for (const char* travel : {" shard.set_requires_gradient_sync()", " shard.set_requires_gradient_sync(last)"})
     text += std::string(travel) + " observe.forward{ " + forward(moves) + " } observe.backward{" +
             " precision.scale " + backward(moves) + " }";
   return text + " observe.optimizer{ precision.unscale clip.clip precision.accept clip.accept" +
@@ -125,9 +125,9 @@ Strings asked_in_step(Trainer& trainer) {
 }
 
 using Plainest = Mechanisms<compose_t<AdamW>>;
-static_assert(std::is_same_v<ParametersOf<Plainest>, Resident<Plainest>>);
+static_assert(std::is_same_v<ParametersOf<Plainest>, InPlaceParameters<Plainest>>);
 static_assert(!Plainest::moves_parameters && !Plainest::listens_to_backward);
-static_assert(!Plainest::keeps_working && !Plainest::per_unit);
+static_assert(!Plainest::keeps_gathered && !Plainest::per_unit);
 template <class... Spies>
 using Hearing = Mechanisms<compose_t<Spies...>>;
 static_assert(Hearing<test::Spy<axis::shard>>::listens_to_backward);
@@ -199,8 +199,8 @@ TEST_CASE("order: a range of batches is not cut, each is placed, the last one is
   CHECK(times("device.place") == 3);
   CHECK(times("accumulate.split") == 0);
   CHECK(times("objective.count") == 3);
-  CHECK(times("shard.may_travel()") == 2);
-  CHECK(times("shard.may_travel(last)") == 1);
+  CHECK(times("shard.set_requires_gradient_sync()") == 2);
+  CHECK(times("shard.set_requires_gradient_sync(last)") == 1);
   CHECK(times("forward(inner)") == 3);
 }
 

@@ -125,9 +125,9 @@ class Recorder : public ikebana::Mechanism<typename stand_in<Axis>::policy> {
   }
   ikebana::Count sum(const ikebana::Count& count) { return ask("sum"), Base::sum(count); }
   at::Tensor sum(const at::Tensor& t) { return ask("sum"), Base::sum(t); }
-  void may_travel(bool last) {
-    ask(last ? "may_travel(last" : "may_travel(");
-    Base::may_travel(last);
+  void set_requires_gradient_sync(bool last) {
+    ask(last ? "set_requires_gradient_sync(last" : "set_requires_gradient_sync(");
+    Base::set_requires_gradient_sync(last);
   }
   void before_unit_backward(const Unit& unit) {
     ask("before(" + unit.name);
@@ -149,9 +149,9 @@ class Recorder : public ikebana::Mechanism<typename stand_in<Axis>::policy> {
   }
   template <class Ranks>
   void accept(StepGradients& gradients, const ikebana::LossValue& loss, Ranks& ranks,
-              ikebana::detail::Later& later) {
+              ikebana::detail::DeferredCheck& deferred) {
     ask("accept");
-    Base::accept(gradients, loss, ranks, later);
+    Base::accept(gradients, loss, ranks, deferred);
   }
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -217,7 +217,7 @@ struct ikebana::Mechanism<test::Spy<Axis, true>> : test::Recorder<Axis> {
   test::Spy<Axis, true> values;
   explicit Mechanism(test::Spy<Axis, true> v) : values(v) {}
 
-  Tensors rest(const Unit& unit, Tensors full) { return this->ask("rest(" + unit.name), full; }
+  Tensors to_masters(const Unit& unit, Tensors full) { return this->ask("rest(" + unit.name), full; }
   Tensors gather(const Unit& unit, Tensors masters) {
     this->ask("gather(" + unit.name);
     if constexpr (std::is_same_v<Axis, axis::offload>)

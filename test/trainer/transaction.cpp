@@ -73,8 +73,8 @@ static_assert(safe<Precision<FP32>> && safe<Precision<BF16>> && safe<Precision<F
 static_assert(safe<Checkpoint<Full>> && safe<Observe<Memory>> && safe<ConstantLR>);
 using Still = Mechanisms<compose_t<AdamW>>;
 using Moving = Mechanisms<compose_t<Away>>;
-static_assert(noexcept(std::declval<ParametersOf<Still>&>().publish()));
-static_assert(noexcept(std::declval<ParametersOf<Moving>&>().publish()));
+static_assert(noexcept(std::declval<ParametersOf<Still>&>().refresh_gathered()));
+static_assert(noexcept(std::declval<ParametersOf<Moving>&>().refresh_gathered()));
 
 /// Steps that are made to fail, one after the other: each leaves nothing behind.
 template <class Trainer>

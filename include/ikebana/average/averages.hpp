@@ -164,11 +164,11 @@ class Averages {
   bool is_sorted_ = false;
 };
 
-/// Averages and values exchanged while it lives; `publish` is called after each exchange.
+/// Averages and values exchanged while it lives; `refresh_gathered` is called after each exchange.
 template <class Publish>
 class Exchanged {
  public:
-  Exchanged(std::vector<Averages*> all, Publish publish) : all_(std::move(all)), publish_(publish) {
+  Exchanged(std::vector<Averages*> all, Publish refresh_gathered) : all_(std::move(all)), refresh_gathered_(refresh_gathered) {
     for (auto* averages : all_) scratch_.push_back(averages->scratch());
     exchange(/*back=*/false);
   }
@@ -179,11 +179,11 @@ class Exchanged {
  private:
   void exchange(bool back) noexcept {
     for (std::size_t i = 0; i < all_.size(); ++i) all_[i]->exchange(scratch_[i], back);
-    publish_();
+    refresh_gathered_();
   }
 
   std::vector<Averages*> all_;
-  Publish publish_;
+  Publish refresh_gathered_;
   std::vector<Tensors> scratch_;
 };
 

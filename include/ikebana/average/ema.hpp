@@ -28,7 +28,7 @@ struct Mechanism<EMA> : Hooks {
   void prepare(const Masters& masters, StepGradients& gradients, const Rate&) {
     check();
     weights_.resize(masters.values.size());
-    for (std::size_t i : gradients.which) weights_.add(i, masters.values[i]);
+    for (std::size_t i : gradients.indices) weights_.add(i, masters.values[i]);
     if (values.use_buffers) take_buffers();
     flags_ = detail::AverageFlags(gradients.found_inf, updates_, values.decay);
     for (auto* all : {&weights_, &buffers_}) all->prepare(flags_);
@@ -42,7 +42,7 @@ struct Mechanism<EMA> : Hooks {
   /// With the averages where the masters are; afterwards both are back, to the bit.
   template <class Parameters, class Next>
   decltype(auto) around_evaluation(Parameters& parameters, Next&& next) {
-    detail::Exchanged exchanged({&weights_, &buffers_}, [&]() noexcept { parameters.publish(); });
+    detail::Exchanged exchanged({&weights_, &buffers_}, [&]() noexcept { parameters.refresh_gathered(); });
     return next();
   }
   /// The average of each master, in the order of the trainer's; undefined: it is the master itself.

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <ikebana/bridge/process.hpp>
+#include <ikebana/posix/library.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <limits>
 #include <mutex>
@@ -74,18 +74,18 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
   explicit CountingAllocatorV1(c10::Allocator& behind) : behind_(behind) {}
 
   c10::DataPtr allocate(std::size_t bytes) override {
-    if (bytes == 0) return {nullptr, nullptr, &give_back, c10::Device(c10::kCPU)};
-    if (bytes > most) return behind_.allocate(bytes);  // fails, and says so in its own words
+    if (bytes == 0) return {nullptr, nullptr, &restore_dtype, c10::Device(c10::kCPU)};
+    if (bytes > max) return behind_.allocate(bytes);  // fails, and says so in its own words
     auto block = behind_.allocate(bytes + header_bytes);
     const auto device = block.device();
     const auto deleter = block.get_deleter();
     auto* data = static_cast<std::byte*>(block.get()) + header_bytes;
     new (block.get()) Header{block.release_context(), deleter, this, static_cast<int64_t>(bytes)};
     add(static_cast<int64_t>(bytes));
-    return {data, data, &give_back, device};
+    return {data, data, &restore_dtype, device};
   }
 
-  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
+  c10::DeleterFnPtr raw_deleter() const override { return &restore_dtype; }
   void copy_data(void* to, const void* from, std::size_t count) const override {
     default_copy_data(to, from, count);
   }
@@ -104,7 +104,7 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
     static std::mutex once;
     std::lock_guard lock(once);
     if (auto* present = installed()) return *present;
-    keep_loaded(reinterpret_cast<const void*>(&give_back));
+    keep_loaded(reinterpret_cast<const void*>(&restore_dtype));
     auto* counting = new CountingAllocatorV1(*c10::GetCPUAllocator());
     for (int priority = 0; installed() != counting && priority < 256; ++priority)
       c10::SetCPUAllocator(counting, static_cast<uint8_t>(priority));
@@ -113,7 +113,7 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
 
  private:
   static constexpr std::size_t header_bytes = 64;
-  static constexpr auto most = std::numeric_limits<int64_t>::max() - header_bytes;
+  static constexpr auto max = std::numeric_limits<int64_t>::max() - header_bytes;
   struct Header {
     void* context;
     c10::DeleterFnPtr deleter;
@@ -122,7 +122,7 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
   };
   static_assert(sizeof(Header) <= header_bytes);
 
-  static void give_back(void* data) {
+  static void restore_dtype(void* data) {
     if (data == nullptr) return;
     const auto header = *reinterpret_cast<Header*>(static_cast<std::byte*>(data) - header_bytes);
     header.owner->now_.fetch_sub(header.bytes, std::memory_order_relaxed);

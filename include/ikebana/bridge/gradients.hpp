@@ -3,7 +3,7 @@
 // share it.
 
 #include <functional>
-#include <ikebana/bridge/process.hpp>
+#include <ikebana/posix/library.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <memory>

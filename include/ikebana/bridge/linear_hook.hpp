@@ -5,7 +5,7 @@
 // scope is open there.
 
 #include <deque>
-#include <ikebana/bridge/process.hpp>
+#include <ikebana/posix/library.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <memory>

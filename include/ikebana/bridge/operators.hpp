@@ -3,7 +3,7 @@
 // mode. A boxed fallback on a dispatch key that LibTorch uses for nothing else is called for every
 // operator while the key is switched on; it asks the innermost open scope.
 
-#include <ikebana/bridge/process.hpp>
+#include <ikebana/posix/library.hpp>
 #include <ikebana/bridge/version.hpp>
 #include <ikebana/error.hpp>
 #include <memory>

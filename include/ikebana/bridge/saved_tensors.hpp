@@ -3,7 +3,7 @@
 // Python's engine answers; so an engine that answers takes the base engine's place when this code
 // is loaded.
 
-#include <ikebana/bridge/process.hpp>
+#include <ikebana/posix/library.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <memory>

@@ -37,7 +37,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     }
     returned_ = known_.size();
     if (!parts_.empty()) names_ = name() + ", " + unit->name;
-    bridge::Ambient ambient = bridge::Ambient::capture(device_);
+    bridge::RngAutocastState ambient = bridge::RngAutocastState::capture(device_);
     UnitState state(*unit->module);
     parts_.push_back({std::move(unit), std::move(ambient), std::move(state),
                       SaveInputs::hold(fresh), std::move(from), std::move(again)});
@@ -76,7 +76,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
  private:
   struct Part {
     std::shared_ptr<const RecomputedUnit> unit;
-    bridge::Ambient ambient;
+    bridge::RngAutocastState ambient;
     UnitState state;
     at::Tensor inputs;              // held by SaveInputs
     std::vector<std::size_t> from;  // where each argument stands among what the frame knows
@@ -176,7 +176,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
       Tensors arguments;
       for (std::size_t place : part.from) arguments.push_back(known[place]);
       part.state.put_back();
-      bridge::Ambient::Replay ambient(part.ambient, /*weight_cache=*/false);
+      bridge::RngAutocastState::Replay ambient(part.ambient, /*weight_cache=*/false);
       bridge::AutocastNesting nesting;
       bridge::SavedTensorScope hooks(&fill);
       std::optional<bridge::OperatorScope> operators;

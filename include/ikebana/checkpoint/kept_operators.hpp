@@ -1,7 +1,7 @@
 #pragma once
 // Which operators' outputs a selective checkpoint keeps, so that recompute need not compute them.
 #include <algorithm>
-#include <ikebana/bridge/ambient.hpp>
+#include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/checkpoint/versions.hpp>
 #include <ikebana/error.hpp>
@@ -56,7 +56,7 @@ struct KeptResult {
 struct KeptCall {
   c10::SmallVector<KeptResult, 1> results;
   std::optional<bridge::GeneratorState> generator = {};  ///< after the call, if it drew from it
-  std::size_t looks = 0;         ///< a hash of its arguments' shapes and types
+  std::size_t signature = 0;         ///< a hash of its arguments' shapes and types
   std::size_t saved_before = 0;  ///< tensors that autograd had saved when it was made
 
   bool changed() const {
@@ -87,7 +87,7 @@ class KeptCalls {
   }
   void clear() { calls_.clear(); }
 
-  static std::size_t looks_of(c10::ArrayRef<c10::IValue> arguments) {
+  static std::size_t signature_of(c10::ArrayRef<c10::IValue> arguments) {
     std::size_t hash = 0;
     each_tensor(arguments, [&](const at::Tensor& t) {
       hash = c10::hash_combine(hash, static_cast<std::size_t>(t.scalar_type()));

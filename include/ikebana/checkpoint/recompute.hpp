@@ -8,8 +8,8 @@ namespace ikebana::detail {
 
 /// `body(args...)` with nothing kept for backward but the tensors in `args`. `owned` is a copy of
 /// `body` that may be called later. Bitwise equal to a call without it.
-template <class Body, class Owned, class... Args>
-auto run_in(Frame& frame, std::shared_ptr<const RecomputedUnit> unit, const Body& body, Owned owned,
+template <class Body, class ParameterClaim, class... Args>
+auto run_in(Frame& frame, std::shared_ptr<const RecomputedUnit> unit, const Body& body, ParameterClaim owned,
             Args&&... args) {
   std::tuple<std::decay_t<Args>...> kept(copied(std::forward<Args>(args))...);
   auto others = std::as_const(kept);

@@ -26,7 +26,7 @@ class Record : public bridge::OperatorMode {
       return met(arguments, call.results());
     }
     KeptCall& kept = kept_.add(key);
-    kept.looks = KeptCalls::looks_of(call.arguments());
+    kept.signature = KeptCalls::signature_of(call.arguments());
     kept.saved_before = slots_.size();
     call.compute();
     met(arguments, call.results());

@@ -15,7 +15,7 @@ class Replay : public bridge::OperatorMode {
     }
     const KeptCall* kept = kept_.find({&call.name(), numbers_[&call.name()]++});
     if (!kept) return call.compute();
-    if (kept->looks != KeptCalls::looks_of(call.arguments())) refuse(call);
+    if (kept->signature != KeptCalls::signature_of(call.arguments())) refuse(call);
     std::vector<c10::IValue> results;
     for (const KeptResult& result : kept->results) results.push_back(given(result));
     call.replace(std::move(results));

@@ -14,27 +14,27 @@ class Slots {
  public:
   /// In forward: remembers what a tensor looked like, not the tensor.
   std::size_t add(const at::Tensor& t) {
-    looks_.push_back({c10::DimVector(t.sizes()), t.scalar_type(), Version(t)});
-    return looks_.size() - 1;
+    signatures_.push_back({c10::DimVector(t.sizes()), t.scalar_type(), Version(t)});
+    return signatures_.size() - 1;
   }
-  std::size_t size() const { return looks_.size(); }
+  std::size_t size() const { return signatures_.size(); }
 
   /// In recompute: the next value. Throws BadRecompute where forward saw another tensor there.
   void fill(std::vector<at::Tensor>& values, const at::Tensor& t, const std::string& unit) const {
-    const Look& look = looks_.at(values.size());
-    if (t.sizes() != look.sizes || t.scalar_type() != look.type)
+    const Signature& signature = signatures_.at(values.size());
+    if (t.sizes() != signature.sizes || t.scalar_type() != signature.type)
       throw BadRecompute(
           "checkpoint: recompute of `" + unit + "` saved " + text(t.sizes(), t.scalar_type()) +
-          " where forward saved " + text(look.sizes, look.type) +
+          " where forward saved " + text(signature.sizes, signature.type) +
           ". The unit's forward must do the same each time; take what changes out of it, or pass "
           "it as an argument.");
     values.push_back(t);
   }
   void accept(int task, std::vector<at::Tensor> tensors, const std::string& unit) {
-    if (tensors.size() != looks_.size())
+    if (tensors.size() != signatures_.size())
       throw BadRecompute("checkpoint: recompute of `" + unit + "` saved " +
                          std::to_string(tensors.size()) + " tensors, forward " +
-                         std::to_string(looks_.size()) +
+                         std::to_string(signatures_.size()) +
                          ". The unit's forward must do the same each time.");
     std::vector<Value> values;
     values.reserve(tensors.size());
@@ -52,7 +52,7 @@ class Slots {
   /// Undefined where this backward has filled nothing yet. Throws BadRecompute where the tensor was
   /// changed in place after forward, or recompute, saved it.
   at::Tensor get(int task, std::size_t slot, const std::string& unit) {
-    if (looks_.at(slot).version.changed()) changed(unit);
+    if (signatures_.at(slot).version.changed()) changed(unit);
     std::lock_guard lock(mutex_);
     auto found = filled_.find(task);
     if (found == filled_.end()) return {};
@@ -78,7 +78,7 @@ class Slots {
   }
 
  private:
-  struct Look {
+  struct Signature {
     c10::DimVector sizes;
     at::ScalarType type;
     Version version;
@@ -91,7 +91,7 @@ class Slots {
     return std::string(c10::toString(type)) + c10::str(sizes);
   }
 
-  std::vector<Look> looks_;
+  std::vector<Signature> signatures_;
   std::map<int, std::vector<Value>> filled_;  // by graph task
   std::mutex mutex_;
 };

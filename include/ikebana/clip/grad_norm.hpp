@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/detail/later.hpp>
+#include <ikebana/detail/deferred_check.hpp>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {
@@ -30,13 +30,13 @@ struct Mechanism<ClipGradNorm> : Hooks {
     gradients.divide(over_max(norm));
   }
   template <class Ranks>
-  void accept(StepGradients& gradients, const LossValue&, Ranks&, detail::Later& later) {
+  void accept(StepGradients& gradients, const LossValue&, Ranks&, detail::DeferredCheck& deferred) {
     if (!gradients.norm.defined() || gradients.loss_is_scaled) return;
     if (detail::readable(gradients.norm) && std::isfinite(detail::number(gradients.norm))) return;
     at::Tensor flag = gradients.norm.isfinite().logical_not().to(at::kFloat);
     gradients.reject(flag);
     if (values.error_if_nonfinite)
-      later.expect_zero(flag, [] {
+      deferred.expect_zero(flag, [] {
         throw NonFinite(
             "ClipGradNorm: the norm of the gradients is not finite; nothing was updated. "
             "Lower the learning rate, or skip such steps: .error_if_nonfinite = false.");
@@ -65,7 +65,7 @@ struct Mechanism<ClipGradNorm> : Hooks {
         throw BadModel("ClipGradNorm: a gradient of shape " + c10::str(gradient.sizes()) +
                        " has layout " + c10::str(gradient.layout()) +
                        ", which it does not take. Make it dense, or sparse by rows (COO).");
-      all.push_back(numbers_of(gradient));
+      all.push_back(elements_of(gradient));
     }
     return all;
   }

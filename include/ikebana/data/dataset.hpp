@@ -1,6 +1,6 @@
 #pragma once
 // What a loader takes for a dataset, and how it is asked.
-#include <ikebana/data/draw.hpp>
+#include <ikebana/data/sample_rng.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/error.hpp>
 #include <memory>
@@ -10,11 +10,11 @@ namespace ikebana::detail {
 // A dataset: any class with size() and one of these. Whichever stands first is asked.
 template <class D>
 concept GathersDrawing =
-    requires(D& d, const at::Tensor& indices, Draw& draw) { d.get_batch(indices, draw); };
+    requires(D& d, const at::Tensor& indices, SampleRng& draw) { d.get_batch(indices, draw); };
 template <class D>
 concept Gathers = requires(D& d, const at::Tensor& indices) { d.get_batch(indices); };
 template <class D>
-concept GetsDrawing = requires(D& d, std::int64_t index, Draw& draw) { d.get(index, draw); };
+concept GetsDrawing = requires(D& d, std::int64_t index, SampleRng& draw) { d.get(index, draw); };
 template <class D>
 concept Gets = requires(D& d, std::int64_t index) { d.get(index); };
 template <class D>  // torch::data::datasets: a MapDataset has no `get`
@@ -52,7 +52,7 @@ std::int64_t samples_of(const D& dataset) {
 template <class D>
 auto sample_of(D& dataset, std::int64_t index, std::uint64_t key) {
   if constexpr (GetsDrawing<D>) {
-    Draw draw(key);
+    SampleRng draw(key);
     return dataset.get(index, draw);
   } else {
     return dataset.get(index);
@@ -63,7 +63,7 @@ auto sample_of(D& dataset, std::int64_t index, std::uint64_t key) {
 template <class D>
 auto gathered_from(D& dataset, const at::Tensor& indices, std::uint64_t key) {
   if constexpr (GathersDrawing<D>) {
-    Draw draw(key);
+    SampleRng draw(key);
     return dataset.get_batch(indices, draw);
   } else if constexpr (Gathers<D>) {
     return dataset.get_batch(indices);

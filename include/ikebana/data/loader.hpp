@@ -1,6 +1,6 @@
 #pragma once
 // The loader. Everything is derived from (seed, epoch, index), so any position is reached at once.
-#include <ikebana/data/loading.hpp>
+#include <ikebana/data/loader_core.hpp>
 #include <ikebana/state/archive.hpp>
 #include <iterator>
 
@@ -12,8 +12,8 @@ namespace ikebana {
 ///     while (loader.epoch() < 10)
 ///       for (auto& batch : loader) trainer.step(batch);
 ///
-/// A dataset is any class with `size()` and one of `get(index)`, `get(index, Draw&)`,
-/// `get_batch(const at::Tensor& indices)`, `get_batch(indices, Draw&)`; also LibTorch's datasets;
+/// A dataset is any class with `size()` and one of `get(index)`, `get(index, SampleRng&)`,
+/// `get_batch(const at::Tensor& indices)`, `get_batch(indices, SampleRng&)`; also LibTorch's datasets;
 /// or a pointer to one, which must live as long. `get` must be a function of its arguments. Workers
 /// share a dataset whose `get` is const, and have copies of one whose is not. A third argument
 /// makes a batch of a std::vector of samples where DefaultCollate does not.
@@ -24,29 +24,29 @@ namespace ikebana {
 /// that cannot be, BadSample with the text of what `get` threw, BadBatch where samples differ.
 template <class Dataset, class Collate = DefaultCollate>
 class DataLoader {
-  using Loading = detail::Loading<Dataset, Collate>;
+  using LoaderCore = detail::LoaderCore<Dataset, Collate>;
 
  public:
-  using Batch = typename Loading::Batch;
+  using Batch = typename LoaderCore::Batch;
   using Position = LoaderPosition;
   static constexpr const char* state_name = "loader";
 
   explicit DataLoader(Dataset dataset, const DataLoaderOptions& options = {}, Collate collate = {})
-      : loading_(std::make_unique<Loading>(std::move(dataset), options, std::move(collate))) {}
+      : core_(std::make_unique<LoaderCore>(std::move(dataset), options, std::move(collate))) {}
 
   /// Batches an epoch.
-  std::int64_t size() const { return loading_->order().batches(); }
-  const DataLoaderOptions& options() const { return loading_->options(); }
-  const auto& dataset() const { return std::as_const(loading_->dataset()); }
+  std::int64_t size() const { return core_->order().batches(); }
+  const DataLoaderOptions& options() const { return core_->options(); }
+  const auto& dataset() const { return std::as_const(core_->dataset()); }
 
   std::int64_t epoch() const { return position().epoch; }
   /// Counts what was delivered to a loop, not what is ready. In the loop's body it is the batch
   /// after this one; a state saved there after the step goes on with it.
-  Position position() const { return loading_->position(); }
+  Position position() const { return core_->position(); }
   /// The next loop goes on there, at no cost. {epoch, size()} is the end of an epoch: its loop is
   /// empty. A loop that runs must be left; its next batch would be an error. Throws BadValue for a
   /// position that is not there.
-  void seek(Position at) { loading_->seek(at); }
+  void seek(Position at) { core_->seek(at); }
 
   /// What `for` walks over. Holds the batch, which lives until the next one is asked for.
   class Iterator {
@@ -56,31 +56,31 @@ class DataLoader {
     using iterator_concept = std::input_iterator_tag;
 
     Iterator() = default;
-    explicit Iterator(Loading& loading) : loading_(&loading), loop_(loading.enter()) { ++*this; }
+    explicit Iterator(LoaderCore& loading) : core_(&loading), loop_(loading.enter()) { ++*this; }
     Batch& operator*() const { return *batch_; }
     Iterator& operator++() {
       batch_.reset();  // its memory is free before the next is made
-      batch_ = loading_->next(loop_);
+      batch_ = core_->next(loop_);
       return *this;
     }
     void operator++(int) { ++*this; }
     bool operator==(std::default_sentinel_t) const { return !batch_.has_value(); }
 
    private:
-    Loading* loading_ = nullptr;
+    LoaderCore* core_ = nullptr;
     std::uint64_t loop_ = 0;
     mutable std::optional<Batch> batch_;
   };
 
   /// From where the loader stands to the end of the epoch; then it stands at the next one's begin.
   /// A loop that was left early goes on with the next. There is one loop at a time.
-  Iterator begin() { return Iterator(*loading_); }
+  Iterator begin() { return Iterator(*core_); }
   std::default_sentinel_t end() const { return std::default_sentinel; }
 
   /// Saves and loads the position, and checks what makes it mean the same: the dataset's size,
   /// batch_size, shuffle, seed, drop_last. Workers may be others.
   void state(Archive& archive) {
-    const auto& order = loading_->order();
+    const auto& order = core_->order();
     Position at = position();
     archive.number("epoch", at.epoch);
     archive.number("batch", at.batch);
@@ -106,13 +106,13 @@ class DataLoader {
     }
   }
 
-  std::unique_ptr<Loading> loading_;
+  std::unique_ptr<LoaderCore> core_;
 };
 
 /// Says why there is no such loader.
 template <class Dataset, class Collate>
   requires(!detail::loads<Dataset, Collate>)
-class DataLoader<Dataset, Collate> : detail::loader_verdict_t<Dataset, Collate> {
+class DataLoader<Dataset, Collate> : detail::loader_diagnosis_t<Dataset, Collate> {
  public:
   explicit DataLoader(Dataset, const DataLoaderOptions& = {}, Collate = {});
 };

@@ -31,14 +31,14 @@ inline std::string text(LoaderPosition at) {
 
 /// Throws BadValue for options that cannot be.
 inline void check(const DataLoaderOptions& options) {
-  auto least = [](const char* name, std::int64_t value, std::int64_t smallest) {
+  auto min = [](const char* name, std::int64_t value, std::int64_t smallest) {
     if (value < smallest)
       throw BadValue("DataLoader: " + std::string(name) + " is " + std::to_string(value) +
                      "; give " + std::to_string(smallest) + " or more.");
   };
-  least("batch_size", options.batch_size, 1);
-  least("num_workers", options.num_workers, 0);
-  least("prefetch_factor", options.prefetch_factor, 1);
+  min("batch_size", options.batch_size, 1);
+  min("num_workers", options.num_workers, 0);
+  min("prefetch_factor", options.prefetch_factor, 1);
 }
 
 }  // namespace detail

@@ -3,7 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <ikebana/data/mix.hpp>
+#include <ikebana/detail/splitmix.hpp>
 
 namespace ikebana {
 

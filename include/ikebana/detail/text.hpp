@@ -14,7 +14,7 @@ constexpr std::string_view spelled_type() {
 }
 
 /// A text of somebody else's as an error shows it: no control character reaches a terminal.
-inline std::string shown(std::string_view text) {
+inline std::string escaped(std::string_view text) {
   constexpr char digits[] = "0123456789abcdef";
   std::string out;
   for (const char c : text)

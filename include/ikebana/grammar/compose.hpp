@@ -44,33 +44,33 @@ template <class Axis>
 inline constexpr bool takes_many = requires { Axis::many; };
 
 template <class Axis, class... Policies>
-struct answer {  // of an axis that takes many, or of one that got more than it takes: see
+struct policy_on {  // of an axis that takes many, or of one that got more than it takes: see
                  // refuse.hpp
   using type = Many<Policies...>;
 };
 template <class Axis, class Policy>
   requires(!takes_many<Axis>)
-struct answer<Axis, Policy> {
+struct policy_on<Axis, Policy> {
   using type = Policy;
 };
 template <class Axis>
   requires(!takes_many<Axis>)
-struct answer<Axis> {
+struct policy_on<Axis> {
   using type = typename Axis::fallback;
 };
 
 template <class Axis>
-struct answers {
+struct is_on {
   template <class Policy>
   constexpr auto operator()(Policy) const {
     return hana::bool_c<std::is_same_v<axis_of_t<typename Policy::type>, Axis>>;
   }
 };
 template <class Axis>
-struct answered {
+struct policies_on {
   template <class... Policies>
   constexpr auto operator()(Policies...) const {
-    return hana::type_c<typename answer<Axis, typename Policies::type...>::type>;
+    return hana::type_c<typename policy_on<Axis, typename Policies::type...>::type>;
   }
 };
 
@@ -79,9 +79,9 @@ constexpr auto compose() {
   return hana::transform(wrapping_order, [](auto axis) {
     using Axis = typename decltype(axis)::type;
     if constexpr ((std::is_same_v<axis_of_t<Policies>, Axis> || ...))
-      return hana::unpack(hana::filter(hana::tuple_t<Policies...>, answers<Axis>{}),
-                          answered<Axis>{});
-    else return hana::type_c<typename answer<Axis>::type>;
+      return hana::unpack(hana::filter(hana::tuple_t<Policies...>, is_on<Axis>{}),
+                          policies_on<Axis>{});
+    else return hana::type_c<typename policy_on<Axis>::type>;
   });
 }
 

@@ -7,7 +7,7 @@
 namespace ikebana::detail {
 /// Stands for a value where a refusal was spoken. Defined nowhere.
 template <class T>
-T never();
+T unevaluated();
 }  // namespace ikebana::detail
 
 namespace ikebana::refuse {
@@ -28,7 +28,7 @@ struct NotAPolicy {
                 "e.g. `using axis = ikebana::axis::clip`.");
 };
 template <class Written, class WriteInstead>
-struct MeantAnotherWord {
+struct MeantAnotherPolicy {
   static_assert(possible<Written, WriteInstead>,
                 "ikebana: the first of these types is not a policy by itself, but it resembles the "
                 "second. Write the second instead.");
@@ -54,12 +54,12 @@ struct NotAnAxis {
                 "Write one of namespace ikebana::axis, e.g. `using axis = ikebana::axis::clip`.");
 };
 template <class Policy>
-struct SameWordTwice {
+struct PolicyTwice {
   static_assert(possible<Policy>,
                 "ikebana: this word is written twice, and once is enough. Take one of them away.");
 };
 template <class Axis, class First, class Second>
-struct TwoOnOneAxis {
+struct TwoPoliciesOnOneAxis {
   static_assert(possible<Axis, First, Second>,
                 "ikebana: these two words answer the same question, the axis shown first, and it "
                 "takes one answer. Keep the one you want.");

@@ -8,7 +8,7 @@ template <class Dataset>
 struct NotADataset {
   static_assert(possible<Dataset>,
                 "ikebana: DataLoader cannot ask this dataset for a sample. Give it `get(index)`, "
-                "`get(index, Draw&)` where samples are drawn at random, or "
+                "`get(index, SampleRng&)` where samples are drawn at random, or "
                 "`get_batch(const at::Tensor& indices)`; and `size()`.");
 };
 template <class Dataset>

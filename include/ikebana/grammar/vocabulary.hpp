@@ -159,24 +159,24 @@ struct device {
 
 namespace detail {
 
-/// A word that is given another: which ones it takes.
-template <class Axis, template <class...> class Word, class... Given>
-struct word_of {
+/// A policy template that is given one of a list of types: which ones it takes.
+template <class Axis, template <class...> class Template, class... Given>
+struct policy_template {
   using type = Axis;
   template <class Policy>
-  static constexpr bool takes = (std::is_same_v<Policy, Word<Given>> || ...);
+  static constexpr bool takes = (std::is_same_v<Policy, Template<Given>> || ...);
   template <template <class...> class Refusal, class Policy>
-  using refused = Refusal<Policy, Word<Given>...>;
+  using refused = Refusal<Policy, Template<Given>...>;
 };
 
 /// The axis of a word declared above; `void` for any other type.
-template <class Word>
+template <class Policy>
 struct declared_axis {
   using type = void;
 };
 /// A word of the same axis as `Policy`, given a number or types of the user's.
 template <class Policy>
-struct whatever_it_counts {
+struct any_argument_on_axis_of {
   using type = typename declared_axis<Policy>::type;
   template <class>
   static constexpr bool takes = true;
@@ -184,22 +184,22 @@ struct whatever_it_counts {
 // clang-format off
 template <class A> struct declared_axis<Without<A>> { using type = A; };
 template <class N> struct declared_axis<Precision<N>>
-    : word_of<axis::precision, Precision, FP32, TF32, BF16, FP16, BF16Weights, BF16True, FP8> {};
+    : policy_template<axis::precision, Precision, FP32, TF32, BF16, FP16, BF16Weights, BF16True, FP8> {};
 template <class W> struct declared_axis<Checkpoint<W>>
-    : word_of<axis::checkpoint, Checkpoint, Off, Full, Selective, Every<2>, Segments<4>> {};
+    : policy_template<axis::checkpoint, Checkpoint, Off, Full, Selective, Every<2>, Segments<4>> {};
 template <std::int64_t K> struct declared_axis<Checkpoint<Every<K>>>
-    : whatever_it_counts<Checkpoint<Off>> {};
+    : any_argument_on_axis_of<Checkpoint<Off>> {};
 template <std::int64_t N> struct declared_axis<Checkpoint<Segments<N>>>
-    : whatever_it_counts<Checkpoint<Off>> {};
+    : any_argument_on_axis_of<Checkpoint<Off>> {};
 template <class... U> struct declared_axis<Checkpoint<Only<U...>>>
-    : whatever_it_counts<Checkpoint<Off>> {};
-template <class W> struct declared_axis<Observe<W>> : word_of<axis::observe, Observe, Memory> {};
-template <class... W> struct declared_axis<Offload<W...>> : word_of<axis::offload, Offload, Off> {};
-template <class H> struct declared_axis<Shard<H>> : word_of<axis::shard, Shard, Off> {};
-template <class W> struct declared_axis<Capture<W>> : word_of<axis::capture, Capture, Off> {};
+    : any_argument_on_axis_of<Checkpoint<Off>> {};
+template <class W> struct declared_axis<Observe<W>> : policy_template<axis::observe, Observe, Memory> {};
+template <class... W> struct declared_axis<Offload<W...>> : policy_template<axis::offload, Offload, Off> {};
+template <class H> struct declared_axis<Shard<H>> : policy_template<axis::shard, Shard, Off> {};
+template <class W> struct declared_axis<Capture<W>> : policy_template<axis::capture, Capture, Off> {};
 template <class... W> struct declared_axis<Quantize<W...>>
-    : word_of<axis::quantize, Quantize, Off> {};
-template <class... W> struct declared_axis<Prune<W...>> : word_of<axis::prune, Prune, Off> {};
+    : policy_template<axis::quantize, Quantize, Off> {};
+template <class... W> struct declared_axis<Prune<W...>> : policy_template<axis::prune, Prune, Off> {};
 template <class... U> struct declared_axis<Freeze<U...>> { using type = axis::freeze; };
 template <std::int64_t N> struct declared_axis<Accumulate<N>> { using type = axis::accumulate; };
 template <> struct declared_axis<AdamW> { using type = axis::optimizer; };

@@ -13,7 +13,7 @@ namespace ikebana::detail {
 // The scores of so many queries of one head, with all their keys, exist at once; a product with
 // fewer than the least rows would only read its keys.
 inline constexpr std::int64_t chunked_scores_bytes = 4 << 20;
-inline constexpr std::int64_t least_chunked_queries = 16;
+inline constexpr std::int64_t min_chunked_queries = 16;
 
 /// Queries [first, first + count) of the query heads that share one key, and the keys they may see.
 struct AttentionPiece {
@@ -45,11 +45,11 @@ struct ChunkedAttentionTask {
   void each_piece(const F& f) const {
     const auto groups = query.size(1), queries = query.size(2), keys = key.size(1);
     const auto row = groups * keys * static_cast<std::int64_t>(query.element_size());
-    const auto most = std::max(chunked_scores_bytes / row, least_chunked_queries);
+    const auto max = std::max(chunked_scores_bytes / row, min_chunked_queries);
     std::int64_t index = 0;
     for (std::int64_t head = 0; head < query.size(0); ++head)
-      for (std::int64_t first = 0; first < queries; first += most) {
-        const auto count = std::min(most, queries - first);
+      for (std::int64_t first = 0; first < queries; first += max) {
+        const auto count = std::min(max, queries - first);
         f(AttentionPiece{head, first, count, is_causal ? std::min(keys, first + count) : keys,
                          index++});
       }
@@ -70,10 +70,10 @@ struct ChunkedAttentionTask {
     if (is_causal && p.keys > p.first) {
       auto edge = view.narrow(2, p.first, p.keys - p.first);
       edge.masked_fill_(at::ones(edge.sizes().slice(1), edge.options().dtype(at::kBool)).triu_(1),
-                        never);
+                        minus_infinity);
     }
     if (mask.defined()) add_mask_(view, p);
-    const auto dead = mask.defined() ? scores.amax(1, true).eq(never) : at::Tensor();
+    const auto dead = mask.defined() ? scores.amax(1, true).eq(minus_infinity) : at::Tensor();
     at::_softmax_out(scores, scores, 1, false);
     return dead.defined() ? scores.masked_fill_(dead, 0) : scores;
   }
@@ -86,14 +86,14 @@ struct ChunkedAttentionTask {
   }
 
  private:
-  static constexpr double never = -std::numeric_limits<double>::infinity();
+  static constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
   double raise() const { return dropout_p < 1 ? 1 / (1 - dropout_p) : 0; }
 
   void add_mask_(at::Tensor& view, const AttentionPiece& p) const {
     auto part = mask.select(0, p.head / mask.size(1)).select(0, p.head % mask.size(1));
     if (part.size(1) != 1) part = part.narrow(1, p.first, p.count);
     if (part.size(2) != 1) part = part.narrow(2, 0, p.keys);
-    if (part.scalar_type() == at::kBool) view.masked_fill_(part.logical_not(), never);
+    if (part.scalar_type() == at::kBool) view.masked_fill_(part.logical_not(), minus_infinity);
     else view.add_(part);
   }
 };

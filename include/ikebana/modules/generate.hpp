@@ -34,17 +34,17 @@ inline at::Tensor probabilities(const at::Tensor& logits, const SamplingOptions&
   auto scores = logits.to(at::kFloat);
   if (o.temperature == 0) return at::zeros_like(scores).scatter_(-1, scores.argmax(-1, true), 1);
   scores = scores / o.temperature;
-  constexpr auto never = -std::numeric_limits<double>::infinity();
+  constexpr auto minus_infinity = -std::numeric_limits<double>::infinity();
   if (o.top_k > 0 && o.top_k < scores.size(-1)) {
     const auto last = std::get<0>(scores.topk(o.top_k, -1)).slice(-1, -1);
-    scores = scores.masked_fill(scores < last, never);
+    scores = scores.masked_fill(scores < last, minus_infinity);
   }
   if (o.top_p < 1) {
     const auto [sorted, order] = scores.sort(/*stable=*/true, -1, /*descending=*/true);
     const auto p = at::softmax(sorted, -1);
     auto surplus = p.cumsum(-1) - p >= o.top_p;  // the likelier ones are enough
     surplus.slice(-1, 0, 1).fill_(false);
-    scores = scores.masked_fill(at::zeros_like(surplus).scatter_(-1, order, surplus), never);
+    scores = scores.masked_fill(at::zeros_like(surplus).scatter_(-1, order, surplus), minus_infinity);
   }
   return at::softmax(scores, -1);
 }

@@ -1,7 +1,7 @@
 #pragma once
 // Whether an objective can run a model that has a `forward` and no `loss`, and whether its output
 // fits the target.
-#include <ikebana/run.hpp>
+#include <ikebana/run/run.hpp>
 
 namespace ikebana::detail {
 

@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/optimizer/each.hpp>
+#include <ikebana/optimizer/per_parameter.hpp>
 #include <optional>
 #include <utility>
 
@@ -44,7 +44,7 @@ inline double epsilon_of(at::ScalarType type) {
 
 class AdafactorStep {
  public:
-  AdafactorStep(const One& one, const Adafactor& values)
+  AdafactorStep(const ParameterUpdate& one, const Adafactor& values)
       : one_(one), v_(values), p_(one.parameter()), g_(one.gradient()) {}
 
   static std::int64_t scratch(const at::Tensor& p) {
@@ -95,7 +95,7 @@ class AdafactorStep {
     return mean.square_().div_(g_.size(dim));
   }
 
-  const One& one_;
+  const ParameterUpdate& one_;
   const Adafactor& v_;
   const at::Tensor &p_, &g_;
 };
@@ -125,7 +125,7 @@ struct Mechanism<Adafactor> : detail::EachParameter<Adafactor> {
     });
   }
   void update(const Masters&, StepGradients& gradients) noexcept {
-    update_each(gradients, [&](const detail::One& one) {
+    update_each(gradients, [&](const detail::ParameterUpdate& one) {
       one.with_numbers([&](const auto& lr, const auto& step) {
         detail::AdafactorStep(one, values).update(lr, step);
       });

@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/optimizer/each.hpp>
+#include <ikebana/optimizer/per_parameter.hpp>
 
 namespace ikebana {
 
@@ -19,7 +19,7 @@ struct Adagrad {
 
 namespace detail {
 
-inline void adagrad_by_operators(const One& one, const Adagrad& v) noexcept {
+inline void adagrad_by_operators(const ParameterUpdate& one, const Adagrad& v) noexcept {
   const at::Tensor &p = one.parameter(), &sum = one.state(0), &g = one.gradient();
   at::Tensor root_of_sum = one.scratch.like(p);
   if (v.maximize) g.neg_();
@@ -42,13 +42,13 @@ struct Mechanism<Adagrad> : detail::EachParameter<Adagrad> {
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
     prepare_each(masters, gradients, rate, 1, [&](const at::Tensor& p, const at::Tensor&) {
-      return !elsewhere(p) ? 0 : detail::Scratch::bytes(p.numel(), p.scalar_type());
+      return !on_device(p) ? 0 : detail::Scratch::bytes(p.numel(), p.scalar_type());
     });
   }
   void update(const Masters& masters, StepGradients& gradients) noexcept {
-    if (!elsewhere(masters.values[0])) return update_fused(gradients);
+    if (!on_device(masters.values[0])) return update_fused(gradients);
     update_each(gradients,
-                [&](const detail::One& one) { detail::adagrad_by_operators(one, values); });
+                [&](const detail::ParameterUpdate& one) { detail::adagrad_by_operators(one, values); });
   }
   std::string describe() const {
     return "lr=" + c10::str(values.lr) + ", lr_decay=" + c10::str(values.lr_decay) +

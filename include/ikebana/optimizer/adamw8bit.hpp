@@ -15,14 +15,14 @@ struct Mechanism<AdamW8bit> : detail::EachParameter<AdamW8bit> {
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
     prepare_each(masters, gradients, rate, 4, [&](const at::Tensor& p, const at::Tensor&) {
-      if (!elsewhere(p)) return std::int64_t{0};
+      if (!on_device(p)) return std::int64_t{0};
       maps_.prepare(p.device());
       return detail::BlockwiseOperators::scratch(p, values);
     });
   }
   void update(const Masters&, StepGradients& gradients) noexcept {
-    update_each(gradients, [&](const detail::One& one) {
-      if (one.elsewhere)
+    update_each(gradients, [&](const detail::ParameterUpdate& one) {
+      if (one.on_device)
         return one.with_numbers([&](const auto& lr, const auto& step) {
           detail::BlockwiseOperators(one, values, maps_).update(lr, step);
         });

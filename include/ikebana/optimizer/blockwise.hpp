@@ -1,8 +1,8 @@
 #pragma once
 // AdamW with moments in 8 bits, in one pass over the memory of a parameter on a CPU.
 #include <ikebana/optimizer/dynamic_map.hpp>
-#include <ikebana/optimizer/each.hpp>
-#include <ikebana/optimizer/parallel.hpp>
+#include <ikebana/optimizer/per_parameter.hpp>
+#include <ikebana/detail/parallel.hpp>
 
 namespace ikebana {
 
@@ -37,7 +37,7 @@ namespace detail {
 template <class T>
 class BlockwisePass {
  public:
-  BlockwisePass(const One& one, const AdamW8bit& v) noexcept
+  BlockwisePass(const ParameterUpdate& one, const AdamW8bit& v) noexcept
       : one_(one),
         n_(one.parameter().numel()),
         block_(v.block_size),
@@ -86,7 +86,7 @@ class BlockwisePass {
     auto* codes = memory<std::uint8_t>(one_.state(slot)) + i * block_;
     const float largest = largest_of(from, n);
     memory<float>(one_.state(slot + 2))[i] = largest;
-    const float inverse = largest > least ? 1 / largest : 0;
+    const float inverse = largest > min ? 1 / largest : 0;
     if (slot == 0)
       for (std::int64_t k = 0; k < n; ++k) codes[k] = map.code(from[k] * inverse);
     else
@@ -135,10 +135,10 @@ class BlockwisePass {
 
  public:
   /// A block whose largest number has no reciprocal counts as zero.
-  static constexpr float least = std::numeric_limits<float>::min();
+  static constexpr float min = std::numeric_limits<float>::min();
 
  private:
-  const One& one_;
+  const ParameterUpdate& one_;
   std::int64_t n_, block_;
   bool eight_;
   float divisor_, betas_[2], rest_[2];

@@ -35,7 +35,7 @@ class BlockwiseOperators {
     return 3 * Scratch::bytes(whole, at::kFloat) + Scratch::bytes(p.numel(), at::kFloat) +
            Scratch::bytes(p.numel(), at::kInt) + Scratch::bytes(v.blocks(p), at::kFloat);
   }
-  BlockwiseOperators(const One& one, const AdamW8bit& v, const DeviceMaps& maps)
+  BlockwiseOperators(const ParameterUpdate& one, const AdamW8bit& v, const DeviceMaps& maps)
       : one_(one), v_(v), maps_(maps), n_(one.parameter().numel()) {
     std::int64_t whole = v.blocks(one.parameter()) * v.block_size;
     for (at::Tensor* t : {&moments_[0], &moments_[1], &work_})
@@ -82,7 +82,7 @@ class BlockwiseOperators {
     at::abs_out(work_, moments_[i]);
     at::amax_out(most, by_block(work_), 1, /*keepdim=*/true);
     at::reciprocal_out(inverse_, most);
-    inverse_.mul_(most.gt(BlockwisePass<float>::least)).nan_to_num_(0, 0, 0);
+    inverse_.mul_(most.gt(BlockwisePass<float>::min)).nan_to_num_(0, 0, 0);
     by_block(moments_[i]).mul_(inverse_);
     at::bucketize_out(codes_, moment, maps_[i].bounds, /*out_int32=*/true, /*right=*/false);
     if (i == 1) keep_from_zero(moment);
@@ -96,7 +96,7 @@ class BlockwiseOperators {
     codes_.copy_(at::maximum_out(codes, codes, at_least));
   }
 
-  const One& one_;
+  const ParameterUpdate& one_;
   const AdamW8bit& v_;
   const DeviceMaps& maps_;
   std::int64_t n_;

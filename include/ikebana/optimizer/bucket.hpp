@@ -14,7 +14,7 @@ struct Bucket {
   at::Tensor lr = {};  ///< one number where the parameters live: a captured step may change it
   Tensors parameters = {}, gradients = {}, steps = {};
   std::vector<Tensors> state = {};      ///< by slot, then by parameter
-  std::vector<std::size_t> which = {};  ///< masters
+  std::vector<std::size_t> indices = {};  ///< masters
 };
 
 /// As many elements in the same order in memory, which is all that a fused operator sees.

@@ -48,18 +48,18 @@ class DynamicMap {
  private:
   // Floats by their sign, exponent and seven bits of their fraction, from 2^-31 to 2: so narrow a
   // range holds one bound at most, and one comparison is left.
-  static constexpr std::uint32_t least = (127u - 31) << 7, places = 33u << 7;
+  static constexpr std::uint32_t min = (127u - 31) << 7, places = 33u << 7;
   static std::uint32_t place(float x) {
     auto bits = std::bit_cast<std::uint32_t>(x);
     std::uint32_t magnitude = (bits >> 16) & 0x7fff;
-    magnitude = std::min(magnitude < least ? 0 : magnitude - least, places - 1);
+    magnitude = std::min(magnitude < min ? 0 : magnitude - min, places - 1);
     return magnitude + (bits >> 31) * places;
   }
   void index() {
     first_.resize(2 * places);
     for (std::uint32_t i = 0; i < places; ++i) {
-      float begin = i == 0 ? 0.0f : std::bit_cast<float>((i + least) << 16);
-      float end = std::bit_cast<float>((i + 1 + least) << 16);
+      float begin = i == 0 ? 0.0f : std::bit_cast<float>((i + min) << 16);
+      float end = std::bit_cast<float>((i + 1 + min) << 16);
       first_[i] = nearest(begin), first_[i + places] = nearest(-end);
     }
   }

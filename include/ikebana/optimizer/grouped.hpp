@@ -3,7 +3,7 @@
 // made on first use, saved and restored; everything that may fail done in `prepare`.
 #include <ikebana/optimizer/bucket.hpp>
 #include <ikebana/optimizer/group.hpp>
-#include <ikebana/optimizer/rounded.hpp>
+#include <ikebana/optimizer/low_precision_update.hpp>
 #include <ikebana/optimizer/step_counts.hpp>
 
 namespace ikebana::detail {
@@ -21,7 +21,7 @@ class Grouped : public Hooks {
   /// `is_mine(i)`: this optimizer updates master `i`, and another the others.
   template <class IsMine>
   void begin(const Masters& masters, const IsMine& is_mine) {
-    rounded_.begin(masters);
+    low_precision_.begin(masters);
     steps_.resize(masters.values.size());
     fresh_.assign(masters.values.size(), true);
     groups_ = values.groups.size();
@@ -30,7 +30,7 @@ class Grouped : public Hooks {
   void abort() noexcept { forget_gradients(); }
 
  protected:
-  Rounded rounded_;
+  LowPrecisionUpdate low_precision_;
   static constexpr bool decays = requires(Policy v) { v.weight_decay; };
 
   /// Sorts masters into buckets where that changed since the last step, makes missing state of the
@@ -39,10 +39,10 @@ class Grouped : public Hooks {
   void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
                        std::size_t kinds, const Take& take) {
     grow(masters, kinds);
-    if (gradients.which != which_) {
+    if (gradients.indices != which_) {
       sorted_ = false;
-      steps_.count(masters, gradients.which, [&](std::size_t i) { make_state(masters, i); });
-      which_ = gradients.which;
+      steps_.count(masters, gradients.indices, [&](std::size_t i) { make_state(masters, i); });
+      which_ = gradients.indices;
     }
     if (!sorted_) sort(masters);
     sorted_ = true;
@@ -72,9 +72,9 @@ class Grouped : public Hooks {
     auto divisor = option(gradients.divisor), found_inf = option(gradients.found_inf);
     steps_.add_one(found_inf);
     for (auto& bucket : buckets_) {
-      rounded_.update(bucket, [&](Bucket& b) { call(b, divisor, found_inf); });
+      low_precision_.update(bucket, [&](Bucket& b) { call(b, divisor, found_inf); });
       if (!bucket.first_step || (found_inf && number(*found_inf) != 0)) continue;
-      for (std::size_t i : bucket.which) fresh_[i] = false;
+      for (std::size_t i : bucket.indices) fresh_[i] = false;
       sorted_ = false;
     }
     forget_gradients();
@@ -97,7 +97,7 @@ class Grouped : public Hooks {
       const std::string& name = masters.names[i];
       bool began = archive.optional(name + ".step", steps_[i], StepCounts::zero(p));
       for (std::size_t k = 0; k < kinds; ++k) {
-        at::Tensor like = slots_[k].make ? slots_[k](rounded_.exact(p)) : rounded_.exact(p);
+        at::Tensor like = slots_[k].make ? slots_[k](low_precision_.exact(p)) : low_precision_.exact(p);
         if (!like.defined()) continue;
         std::string slot = name + "." + slots_[k].name;
         if (archive.optional(slot, state_[k][i], like) != began)
@@ -157,16 +157,16 @@ class Grouped : public Hooks {
     state_.resize(kinds, Tensors(n));
     for (std::size_t k = before; k < kinds; ++k)
       for (std::size_t i = 0; i < n; ++i)
-        if (steps_[i].defined()) state_[k][i] = slots_[k](rounded_.exact(masters.values[i]));
+        if (steps_[i].defined()) state_[k][i] = slots_[k](low_precision_.exact(masters.values[i]));
   }
   void make_state(const Masters& masters, std::size_t i) {
     for (std::size_t k = 0; k < state_.size(); ++k)
-      state_[k][i] = slots_[k](rounded_.exact(masters.values[i]));
+      state_[k][i] = slots_[k](low_precision_.exact(masters.values[i]));
   }
   void sort(const Masters& masters) {
     buckets_.clear();
     for (std::size_t i : which_) add(bucket_of(i, masters.values[i]), i, masters.values[i]);
-    for (auto& bucket : buckets_) bucket.gradients.resize(bucket.which.size());
+    for (auto& bucket : buckets_) bucket.gradients.resize(bucket.indices.size());
   }
   Bucket& bucket_of(std::size_t i, const at::Tensor& p) {
     for (auto& b : buckets_)
@@ -182,7 +182,7 @@ class Grouped : public Hooks {
     return buckets_.back();
   }
   void add(Bucket& bucket, std::size_t i, const at::Tensor& p) {
-    bucket.which.push_back(i);
+    bucket.indices.push_back(i);
     bucket.parameters.push_back(p);
     bucket.steps.push_back(steps_[i]);
     for (std::size_t k = 0; k < state_.size(); ++k) bucket.state[k].push_back(state_[k][i]);
@@ -191,21 +191,21 @@ class Grouped : public Hooks {
   void take_gradients(Bucket& bucket, const Masters& masters, const StepGradients& gradients,
                       const Take& take) {
     std::size_t at = 0;
-    for (std::size_t j = 0; j < bucket.which.size(); ++j) {
-      while (gradients.which[at] != bucket.which[j]) ++at;
+    for (std::size_t j = 0; j < bucket.indices.size(); ++j) {
+      while (gradients.indices[at] != bucket.indices[j]) ++at;
       const at::Tensor& p = bucket.parameters[j];
-      const std::string& name = masters.names[bucket.which[j]];
+      const std::string& name = masters.names[bucket.indices[j]];
       if (!fits(bucket, j))
         throw BadModel("optimizer: `" + name +
                        "` changed its shape, type, device or memory format since its state was "
                        "made. Change the model before the trainer is made.");
-      bucket.gradients[j] = rounded_.taken(take(gradients.values[at], p, name), p);
+      bucket.gradients[j] = low_precision_.taken(take(gradients.values[at], p, name), p);
     }
   }
   bool fits(const Bucket& bucket, std::size_t j) {
     for (std::size_t k = 0; k < bucket.state.size(); ++k)
       if (const at::Tensor& state = bucket.state[k][j]; state.defined())
-        return slots_[k].fits(state, rounded_.exact(bucket.parameters[j]));
+        return slots_[k].fits(state, low_precision_.exact(bucket.parameters[j]));
     return true;
   }
   static void set_lr(at::Tensor& rate, double lr) {

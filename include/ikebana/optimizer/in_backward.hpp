@@ -29,7 +29,7 @@ struct Mechanism<InBackward<Optimizer>> : Hooks {
     group_ = detail::chosen_groups(values.optimizer.groups, masters.names, masters.values,
                                    [](std::size_t) { return true; });
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
-      One& one = all_.emplace_back(own_values(i), masters, i);
+      OwnOptimizer& one = all_.emplace_back(own_values(i), masters, i);
       one.mechanism.begin(one.masters);
       const at::Tensor& master = masters.values[i];
       if (master.requires_grad())
@@ -54,20 +54,20 @@ struct Mechanism<InBackward<Optimizer>> : Hooks {
   template <class Rate>
   void prepare(const Masters&, StepGradients& gradients, const Rate& rate) {
     is_open_ = false;
-    for (std::size_t k = 0; k < gradients.which.size(); ++k)
-      prepare(all_[gradients.which[k]], gradients.values[k], gradients.found_inf, rate);
+    for (std::size_t k = 0; k < gradients.indices.size(); ++k)
+      prepare(all_[gradients.indices[k]], gradients.values[k], gradients.found_inf, rate);
   }
   void update(const Masters&, StepGradients& gradients) noexcept {
-    for (std::size_t i : gradients.which) all_[i].update();
+    for (std::size_t i : gradients.indices) all_[i].update();
   }
   void end_step(const StepGradients&, Report&) noexcept { close(); }
   void abort() noexcept {
     close();
-    for (One& one : all_) one.mechanism.abort();
+    for (OwnOptimizer& one : all_) one.mechanism.abort();
   }
   std::string describe() const { return Mechanism<Optimizer>(values.optimizer).describe(); }
   void state(Archive& archive, const Masters&) {
-    for (One& one : all_) {
+    for (OwnOptimizer& one : all_) {
       one.mechanism.values = own_values(one.index);
       for (Group& group : one.mechanism.values.groups)  // their numbers are saved once, below
         group.lr.reset(), group.weight_decay.reset();
@@ -82,13 +82,13 @@ struct Mechanism<InBackward<Optimizer>> : Hooks {
 
  private:
   /// One parameter, with an optimizer of its own.
-  struct One {
+  struct OwnOptimizer {
     std::size_t index;
     Masters masters;
     Mechanism<Optimizer> mechanism;
     StepGradients gradients;
 
-    One(Optimizer own, const Masters& all, std::size_t i)
+    OwnOptimizer(Optimizer own, const Masters& all, std::size_t i)
         : index(i),
           masters{{all.names[i]}, {all.values[i]}, all.rounding, all.first + i},
           mechanism(std::move(own)) {}
@@ -99,15 +99,15 @@ struct Mechanism<InBackward<Optimizer>> : Hooks {
   };
 
   template <class Rate>
-  void prepare(One& one, const at::Tensor& gradient, const at::Tensor& found_inf,
+  void prepare(OwnOptimizer& one, const at::Tensor& gradient, const at::Tensor& found_inf,
                const Rate& rate) {
-    one.gradients.which = {0};
+    one.gradients.indices = {0};
     one.gradients.values = {gradient};
     one.gradients.found_inf = found_inf;
     one.mechanism.values = own_values(one.index);
     one.mechanism.prepare(one.masters, one.gradients, rate);
   }
-  void arrived(One& one) {
+  void arrived(OwnOptimizer& one) {
     if (!is_open_) return;  // somebody else's backward
     at::Tensor& gradient = one.masters.values[0].mutable_grad();
     prepare(one, gradient, found_inf_, rate_);
@@ -130,7 +130,7 @@ struct Mechanism<InBackward<Optimizer>> : Hooks {
   }
 
   std::vector<std::size_t> group_;  // of each master; their number: none
-  std::deque<One> all_;
+  std::deque<OwnOptimizer> all_;
   std::deque<bridge::PostAccumulateHook> hooks_;
   std::function<double(double)> rate_;
   at::Tensor found_inf_;

@@ -1,8 +1,8 @@
 #pragma once
 #include <array>
 #include <bit>
-#include <ikebana/optimizer/each.hpp>
-#include <ikebana/optimizer/parallel.hpp>
+#include <ikebana/optimizer/per_parameter.hpp>
+#include <ikebana/detail/parallel.hpp>
 
 namespace ikebana {
 
@@ -50,7 +50,7 @@ struct LionStep {
 
 /// One parameter, in a pass over its memory.
 template <class T>
-void lion_in_a_pass(const One& one, const Lion& v) noexcept {
+void lion_in_a_pass(const ParameterUpdate& one, const Lion& v) noexcept {
   auto real = [](double x) { return static_cast<wide_t<T>>(x); };
   const LionStep<wide_t<T>> step{real(one.lr()), real(1 - one.lr() * one.weight_decay()),
                                  real(v.betas[0]), real(v.betas[1]),
@@ -63,7 +63,7 @@ void lion_in_a_pass(const One& one, const Lion& v) noexcept {
 }
 
 /// One parameter, by operators of any device.
-inline void lion_by_operators(const One& one, const Lion& v) noexcept {
+inline void lion_by_operators(const ParameterUpdate& one, const Lion& v) noexcept {
   const at::Tensor &p = one.parameter(), &m = one.state(0), &g = one.gradient();
   at::Tensor step = one.scratch.like(p);
   if (v.maximize) g.neg_();
@@ -85,13 +85,13 @@ struct Mechanism<Lion> : detail::EachParameter<Lion> {
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
     prepare_each(masters, gradients, rate, 1, [&](const at::Tensor& p, const at::Tensor&) {
-      return !elsewhere(p) ? 0 : detail::Scratch::bytes(p.numel(), p.scalar_type());
+      return !on_device(p) ? 0 : detail::Scratch::bytes(p.numel(), p.scalar_type());
     });
   }
   void update(const Masters&, StepGradients& gradients) noexcept {
-    update_each(gradients, [&](const detail::One& one) {
+    update_each(gradients, [&](const detail::ParameterUpdate& one) {
       const at::Tensor& p = one.parameter();
-      if (one.elsewhere) return detail::lion_by_operators(one, values);
+      if (one.on_device) return detail::lion_by_operators(one, values);
       detail::with_type(p.scalar_type(),
                         [&]<class T>(T) { detail::lion_in_a_pass<T>(one, values); });
     });

@@ -1,7 +1,7 @@
 #pragma once
-#include <ikebana/optimizer/each.hpp>
+#include <ikebana/optimizer/per_parameter.hpp>
 #include <ikebana/optimizer/newton_schulz.hpp>
-#include <ikebana/optimizer/otherwise.hpp>
+#include <ikebana/optimizer/fallback_optimizer.hpp>
 
 namespace ikebana {
 
@@ -34,7 +34,7 @@ struct Muon {
 template <>
 struct Mechanism<Muon> : detail::EachParameter<Muon> {
   explicit Mechanism(Muon v)
-      : EachParameter(std::move(v), {{"momentum_buffer"}}), otherwise_(values.otherwise) {
+      : EachParameter(std::move(v), {{"momentum_buffer"}}), fallback_(values.otherwise) {
     check_values();
   }
 
@@ -49,25 +49,25 @@ struct Mechanism<Muon> : detail::EachParameter<Muon> {
       });
     }
     EachParameter::begin(masters, [&](std::size_t i) { return is_mine_[i]; });
-    otherwise_.mechanism.begin(masters, [&](std::size_t i) { return !is_mine_[i]; });
+    fallback_.mechanism.begin(masters, [&](std::size_t i) { return !is_mine_[i]; });
   }
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
     StepGradients& mine =
-        otherwise_.prepare(values.otherwise, masters, gradients, rate,
+        fallback_.prepare(values.otherwise, masters, gradients, rate,
                            [&](std::size_t i, const at::Tensor&) { return is_mine_[i]; });
     prepare_each(masters, mine, rate, 1, [](const at::Tensor& p, const at::Tensor&) {
       return detail::Scratch::bytes(p.numel(), p.scalar_type()) + detail::NewtonSchulz::scratch(p);
     });
   }
   void update(const Masters& masters, StepGradients&) noexcept {
-    update_each(otherwise_.mine(), [&](const detail::One& one) { update_one(one); });
-    otherwise_.update(masters);
+    update_each(fallback_.mine(), [&](const detail::ParameterUpdate& one) { update_one(one); });
+    fallback_.update(masters);
   }
   void abort() noexcept {
     EachParameter::abort();
-    otherwise_.abort();
+    fallback_.abort();
   }
   std::string describe() const {
     return "lr=" + c10::str(values.lr) + ", weight_decay=" + c10::str(values.weight_decay) +
@@ -77,11 +77,11 @@ struct Mechanism<Muon> : detail::EachParameter<Muon> {
   }
   void state(Archive& archive, const Masters& masters) {
     save(archive, masters, 1);
-    otherwise_.state(archive, values.otherwise, masters);
+    fallback_.state(archive, values.otherwise, masters);
   }
 
  private:
-  void update_one(const detail::One& one) noexcept {
+  void update_one(const detail::ParameterUpdate& one) noexcept {
     const at::Tensor &p = one.parameter(), &g = one.gradient(), &buffer = one.state(0);
     buffer.lerp_(g, 1 - values.momentum);
     at::Tensor wide = one.scratch.take(p.sizes(), p.scalar_type());
@@ -107,7 +107,7 @@ struct Mechanism<Muon> : detail::EachParameter<Muon> {
   }
 
   std::vector<bool> is_mine_;  // of each master
-  detail::Otherwise otherwise_;
+  detail::FallbackOptimizer fallback_;
 };
 
 }  // namespace ikebana

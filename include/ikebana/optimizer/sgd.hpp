@@ -51,7 +51,7 @@ struct Mechanism<SGD> : detail::Grouped<SGD> {
                     const std::optional<at::Tensor>& found_inf) const noexcept {
     if (found_inf && detail::number(*found_inf) != 0) return;
     const double lr = b.lr.item<double>();
-    for (std::size_t j = 0; j < b.which.size(); ++j) {
+    for (std::size_t j = 0; j < b.indices.size(); ++j) {
       const at::Tensor &p = b.parameters[j], &g = b.gradients[j];
       if (divisor) g.div_(*divisor);
       if (values.maximize) g.neg_();

@@ -1,6 +1,6 @@
 #pragma once
-#include <ikebana/optimizer/each.hpp>
-#include <ikebana/optimizer/otherwise.hpp>
+#include <ikebana/optimizer/per_parameter.hpp>
+#include <ikebana/optimizer/fallback_optimizer.hpp>
 
 namespace ikebana {
 
@@ -39,7 +39,7 @@ class RowsStep {
     const at::Tensor values = gradient._values();
     return 5 * Scratch::bytes(values.numel(), values.scalar_type());
   }
-  RowsStep(const One& one, const SparseAdam& values, const at::Tensor& found_inf)
+  RowsStep(const ParameterUpdate& one, const SparseAdam& values, const at::Tensor& found_inf)
       : one_(one),
         v_(values),
         rows_(one.gradient()._indices().select(0, 0)),
@@ -75,7 +75,7 @@ class RowsStep {
     to.index_copy_(0, rows_, after);
   }
 
-  const One& one_;
+  const ParameterUpdate& one_;
   const SparseAdam& v_;
   at::Tensor rows_, g_, rejected_;
 };
@@ -85,13 +85,13 @@ class RowsStep {
 template <>
 struct Mechanism<SparseAdam> : detail::EachParameter<SparseAdam> {
   explicit Mechanism(SparseAdam v)
-      : EachParameter(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}}), otherwise_(values.otherwise) {
+      : EachParameter(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}}), fallback_(values.otherwise) {
     check_values();
   }
 
   void begin(const Masters& masters) {
     EachParameter::begin(masters);
-    otherwise_.mechanism.begin(masters);
+    fallback_.mechanism.begin(masters);
     is_sparse_.assign(masters.values.size(), std::nullopt);
   }
   template <class Rate>
@@ -103,22 +103,22 @@ struct Mechanism<SparseAdam> : detail::EachParameter<SparseAdam> {
       is_sparse_[i] = sparse;
       return sparse;
     };
-    StepGradients& mine = otherwise_.prepare(values.otherwise, masters, gradients, rate, is_mine);
+    StepGradients& mine = fallback_.prepare(values.otherwise, masters, gradients, rate, is_mine);
     prepare_each(
         masters, mine, rate, 2,
         [](const at::Tensor&, const at::Tensor& g) { return detail::RowsStep::scratch(g); },
         detail::by_rows);
   }
   void update(const Masters& masters, StepGradients&) noexcept {
-    each_parameter(otherwise_.mine(), [&](const detail::One& one, const at::Tensor& found_inf) {
+    each_parameter(fallback_.mine(), [&](const detail::ParameterUpdate& one, const at::Tensor& found_inf) {
       detail::RowsStep rows(one, values, found_inf);
       one.with_numbers([&](const auto& lr, const auto& step) { rows.update(lr, step); });
     });
-    otherwise_.update(masters);
+    fallback_.update(masters);
   }
   void abort() noexcept {
     EachParameter::abort();
-    otherwise_.abort();
+    fallback_.abort();
   }
   std::string describe() const {
     return "lr=" + c10::str(values.lr) + ", betas=(" + c10::str(values.betas[0]) + ", " +
@@ -128,7 +128,7 @@ struct Mechanism<SparseAdam> : detail::EachParameter<SparseAdam> {
   }
   void state(Archive& archive, const Masters& masters) {
     save(archive, masters, 2);
-    otherwise_.state(archive, values.otherwise, masters);
+    fallback_.state(archive, values.otherwise, masters);
   }
 
  private:
@@ -143,7 +143,7 @@ struct Mechanism<SparseAdam> : detail::EachParameter<SparseAdam> {
   }
 
   std::vector<std::optional<bool>> is_sparse_;  // of each master, once its gradient was seen
-  detail::Otherwise otherwise_;
+  detail::FallbackOptimizer fallback_;
 };
 
 }  // namespace ikebana

@@ -19,16 +19,16 @@ class StepCounts {
   }
   /// From now on these are updated. `begin(i)` is called for those that never were.
   template <class Begin>
-  void count(const Masters& masters, const std::vector<std::size_t>& which, const Begin& begin) {
+  void count(const Masters& masters, const std::vector<std::size_t>& indices, const Begin& begin) {
     at::Tensor fresh;
-    for (std::size_t i : which) {
+    for (std::size_t i : indices) {
       const at::Tensor& p = masters.values[i];
       if (of_[i].defined()) continue;
       if (!fresh.defined() || fresh.device() != p.device()) fresh = zero(p);
       begin(i);
       of_[i] = fresh;
     }
-    part(which);
+    part(indices);
   }
   void add_one(const std::optional<at::Tensor>& found_inf) noexcept {
     for (auto& step : active_) {
@@ -47,14 +47,14 @@ class StepCounts {
   }
 
  private:
-  void part(const std::vector<std::size_t>& which) {
+  void part(const std::vector<std::size_t>& indices) {
     std::map<c10::TensorImpl*, std::size_t> users, active;
     for (auto& step : of_)
       if (step.defined()) ++users[step.unsafeGetTensorImpl()];
-    for (std::size_t i : which) ++active[of_[i].unsafeGetTensorImpl()];
+    for (std::size_t i : indices) ++active[of_[i].unsafeGetTensorImpl()];
     std::map<c10::TensorImpl*, at::Tensor> continued;
     active_.clear();
-    for (std::size_t i : which) {
+    for (std::size_t i : indices) {
       auto* key = of_[i].unsafeGetTensorImpl();
       auto [found, is_new] = continued.try_emplace(key, of_[i]);
       if (is_new) {

@@ -13,7 +13,7 @@ struct Roots {
 };
 
 /// The numbers of a gradient; of a sparse one, those of its rows. They share its memory.
-inline at::Tensor numbers_of(const at::Tensor& gradient) {
+inline at::Tensor elements_of(const at::Tensor& gradient) {
   return gradient.is_sparse() ? gradient._values() : gradient;
 }
 
@@ -21,8 +21,8 @@ inline at::Tensor numbers_of(const at::Tensor& gradient) {
 /// them: what they are still to be divided by (loss scale, late count, clipping) gathers in
 /// `divisor`, and the update divides once.
 struct StepGradients {
-  std::vector<std::size_t> which;  ///< index of each among the trainer's masters
-  std::vector<at::Tensor> values;  ///< in the order of `which`
+  std::vector<std::size_t> indices;  ///< index of each among the trainer's masters
+  std::vector<at::Tensor> values;  ///< in the order of `indices`
   at::Tensor divisor;              ///< one float on the device; undefined: 1
   at::Tensor norm;                 ///< over all ranks, of values / divisor; undefined: nobody asked
   bool loss_is_scaled = false;     ///< values that are not finite are the loss scale's to handle

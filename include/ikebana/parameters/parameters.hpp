@@ -1,14 +1,14 @@
 #pragma once
 // Where a parameter rests and what a unit computes with: one mechanism for shard, offload,
 // precision, prune and quantize, because all answer that question.
-#include <ikebana/parameters/resident.hpp>
-#include <ikebana/parameters/travelling.hpp>
+#include <ikebana/parameters/in_place_parameters.hpp>
+#include <ikebana/parameters/gathered_parameters.hpp>
 
 namespace ikebana {
 
-/// `Resident` where no mechanism overrides `gather`, else `Travelling`.
+/// `InPlaceParameters` where no mechanism overrides `gather`, else `GatheredParameters`.
 template <class Mechanisms>
 using ParametersOf =
-    std::conditional_t<Mechanisms::moves_parameters, Travelling<Mechanisms>, Resident<Mechanisms>>;
+    std::conditional_t<Mechanisms::moves_parameters, GatheredParameters<Mechanisms>, InPlaceParameters<Mechanisms>>;
 
 }  // namespace ikebana

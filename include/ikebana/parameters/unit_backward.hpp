@@ -8,32 +8,32 @@ namespace ikebana {
 
 /// One passage of a unit through backward: `begin` at the first gradient of a result, `end` when
 /// every argument has its gradient, or at the latest when the backward pass ends.
-class Passage {
+class UnitBackward {
  public:
-  Passage(std::function<void()> before, std::function<void()> after)
+  UnitBackward(std::function<void()> before, std::function<void()> after)
       : before_(std::move(before)), after_(std::move(after)) {}
 
   template <class Value>
-  static void watch_results(std::shared_ptr<Passage> passage, Value& results) {
+  static void watch_results(std::shared_ptr<UnitBackward> unit_backward, Value& results) {
     detail::for_each_tensor(results, [&](const at::Tensor& t) {
       if (t.defined() && t.requires_grad() && !t.is_leaf())
-        t.register_hook([passage](const at::Tensor&) { begin(passage); });
+        t.register_hook([unit_backward](const at::Tensor&) { begin(unit_backward); });
     });
   }
   template <class Value>
-  static void watch_arguments(std::shared_ptr<Passage> passage, Value& arguments) {
+  static void watch_arguments(std::shared_ptr<UnitBackward> unit_backward, Value& arguments) {
     detail::for_each_tensor(arguments, [&](const at::Tensor& t) {
       if (!t.defined() || !t.requires_grad()) return;
-      ++passage->waiting_;
-      t.register_hook([passage](const at::Tensor&) {
-        if (--passage->waiting_ == 0) passage->end();
+      ++unit_backward->waiting_;
+      t.register_hook([unit_backward](const at::Tensor&) {
+        if (--unit_backward->waiting_ == 0) unit_backward->end();
       });
     });
   }
-  static void begin(const std::shared_ptr<Passage>& passage) {
-    if (std::exchange(passage->open_, true)) return;
-    passage->before_();
-    torch::autograd::Engine::get_default_engine().queue_callback([passage] { passage->end(); });
+  static void begin(const std::shared_ptr<UnitBackward>& unit_backward) {
+    if (std::exchange(unit_backward->open_, true)) return;
+    unit_backward->before_();
+    torch::autograd::Engine::get_default_engine().queue_callback([unit_backward] { unit_backward->end(); });
   }
   void end() {
     if (std::exchange(open_, false)) after_();
@@ -65,7 +65,7 @@ auto around_unit_backward(std::weak_ptr<Mechanisms*> alive, const Unit& unit, Ne
                           Args&&... args) {
   if (!at::GradMode::is_enabled() || detail::recomputing())
     return next(std::forward<Args>(args)...);
-  auto passage = std::make_shared<Passage>(
+  auto unit_backward = std::make_shared<UnitBackward>(
       [alive, &unit] {
         if (auto m = alive.lock()) before_unit_backward(**m, unit);
       },
@@ -73,9 +73,9 @@ auto around_unit_backward(std::weak_ptr<Mechanisms*> alive, const Unit& unit, Ne
         if (auto m = alive.lock()) after_unit_backward(**m, unit);
       });
   auto arguments = std::tie(args...);
-  Passage::watch_arguments(passage, arguments);
+  UnitBackward::watch_arguments(unit_backward, arguments);
   auto results = next(std::forward<Args>(args)...);
-  Passage::watch_results(passage, results);
+  UnitBackward::watch_results(unit_backward, results);
   return results;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // What BF16 and FP16 share: weights rest in FP32, and autocast chooses the numbers of each
 // operator.
-#include <ikebana/bridge/ambient.hpp>
+#include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/precision/finite_loss.hpp>
 
 namespace ikebana::detail {

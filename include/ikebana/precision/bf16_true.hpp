@@ -19,7 +19,7 @@ struct Precision<BF16True> {
 };
 
 template <>
-struct Mechanism<Precision<BF16True>> : detail::LowWeights, Rounding {
+struct Mechanism<Precision<BF16True>> : detail::LowWeights, UpdateRounding {
   Precision<BF16True> values;
   explicit Mechanism(Precision<BF16True> v) : values(std::move(v)) {}
   ~Mechanism() override {
@@ -39,7 +39,7 @@ struct Mechanism<Precision<BF16True>> : detail::LowWeights, Rounding {
         convert(p, at::kBFloat16);
       }
   }
-  Rounding* rounding() { return this; }
+  UpdateRounding* rounding() { return this; }
 
   void prepare_rounding(const at::TensorOptions& options, std::int64_t most) override {
     if (options.device().is_cpu()) return;

@@ -16,7 +16,7 @@ struct Precision<BF16Weights> {
 
 template <>
 struct Mechanism<Precision<BF16Weights>> : detail::LowWeights {
-  static constexpr bool keeps_working = true;
+  static constexpr bool keeps_gathered = true;
   Precision<BF16Weights> values;
   explicit Mechanism(Precision<BF16Weights> v) : values(std::move(v)) {}
 
@@ -25,7 +25,7 @@ struct Mechanism<Precision<BF16Weights>> : detail::LowWeights {
     choose(table, values.keep_fp32);
     copies_.assign(table.units().size(), {});
   }
-  Tensors rest(const Unit&, Tensors full) {
+  Tensors to_masters(const Unit&, Tensors full) {
     for (auto& t : full)
       if (is_float(t.scalar_type())) t = t.to(at::kFloat);
     return full;
@@ -38,7 +38,7 @@ struct Mechanism<Precision<BF16Weights>> : detail::LowWeights {
     for (bool low : {false, true}) copies.copy(masters, low);
     return copies.working;
   }
-  Tensors give_back(const Unit& unit, Tensors masters) {
+  Tensors restore_dtype(const Unit& unit, Tensors masters) {
     for (std::size_t i = 0; i < masters.size(); ++i)
       masters[i] = masters[i].to(former_type(unit, i, masters.size()));
     return masters;

@@ -8,7 +8,7 @@ namespace ikebana::detail {
 /// left out there, and the error follows with the next step.
 struct FiniteLoss : Hooks {
   template <class Ranks>
-  void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks, Later& later) {
+  void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks, DeferredCheck& deferred) {
     auto raise = [] {
       throw NonFinite(
           "step: the loss is not finite; nothing was updated. Lower the learning rate, clip "
@@ -20,7 +20,7 @@ struct FiniteLoss : Hooks {
     }
     at::Tensor flag = ranks.sum(loss.non_finite()).clamp_max(1);
     gradients.reject(flag);
-    later.expect_zero(flag, raise);
+    deferred.expect_zero(flag, raise);
   }
 };
 

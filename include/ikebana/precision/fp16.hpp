@@ -41,7 +41,7 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
   /// Overflow anywhere, on any rank, rejects the step; a norm over all gradients has seen it
   /// already.
   template <class Ranks>
-  void accept(StepGradients& gradients, const LossValue&, Ranks& ranks, detail::Later& later) {
+  void accept(StepGradients& gradients, const LossValue&, Ranks& ranks, detail::DeferredCheck& deferred) {
     at::Tensor found;
     if (gradients.norm.defined()) {
       found = gradients.norm.isfinite().logical_not().to(at::kFloat);
@@ -53,7 +53,7 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
       found = ranks.sum(found).clamp_max(1);
     }
     gradients.reject(found);
-    later.expect_zero(
+    deferred.expect_zero(
         (skips_ + found).gt(values.max_skips).to(at::kFloat), [max = values.max_skips] {
           throw NonFinite(
               "Precision<FP16>: more than " + std::to_string(max) +
@@ -91,7 +91,7 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
   }
   static std::vector<Tensors> by_type(const Tensors& all) {
     std::map<at::ScalarType, Tensors> lists;
-    for (const auto& t : all) lists[t.scalar_type()].push_back(numbers_of(t));
+    for (const auto& t : all) lists[t.scalar_type()].push_back(elements_of(t));
     std::vector<Tensors> out;
     for (auto& [type, list] : lists) out.push_back(std::move(list));
     return out;

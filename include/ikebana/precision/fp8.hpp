@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/detail/guard.hpp>
+#include <ikebana/core/guard.hpp>
 #include <ikebana/precision/autocast.hpp>
 #include <ikebana/precision/fp8_linear.hpp>
 
@@ -73,7 +73,7 @@ struct Mechanism<Precision<FP8>> : detail::Autocast<at::kBFloat16> {
         }
     } catch (const c10::Error& error) {
       throw BadValue("Precision<FP8>: LibTorch has no FP8 products on " + where.str() + " (" +
-                     detail::told_by(error) + "). Use Precision<BF16>.");
+                     detail::message_of(error) + "). Use Precision<BF16>.");
     }
   }
 

@@ -36,8 +36,8 @@ struct Quantized {
 };
 /// What lies outside saturates, where a plain cast would make NaN of it; NaN stays NaN.
 inline Quantized quantize(const at::Tensor& x, const at::Tensor& scale, FP8Role role) {
-  double most = fp8_max(role);
-  return {(x * scale).clamp_(-most, most).to(fp8_type(role)), scale.reciprocal(), scale};
+  double max = fp8_max(role);
+  return {(x * scale).clamp_(-max, max).to(fp8_type(role)), scale.reciprocal(), scale};
 }
 
 /// The scales of all layers, one a tensor: where a history is kept, it lives in two tensors of the
@@ -54,7 +54,7 @@ class FP8Scales {
     latest_ = at::zeros({layers, 3}, options);
     amax_ = at::zeros({layers, 3}, options), scale_ = at::zeros({layers, 3}, options);
     double room = std::exp2(-delayed->margin);
-    most_ = at::tensor({448 * room, 448 * room, 57344 * room}, options);
+    max_ = at::tensor({448 * room, 448 * room, 57344 * room}, options);
   }
 
   /// `x` (FP32) in FP8. `record`: it is one of the tensors that later scales are made from.
@@ -91,11 +91,11 @@ class FP8Scales {
   /// 0 where the history says nothing.
   void make_scales() noexcept {
     at::amax_out(amax_, history_, {0});
-    at::div_out(scale_, most_, amax_).nan_to_num_(0, 0, 0);
+    at::div_out(scale_, max_, amax_).nan_to_num_(0, 0, 0);
   }
 
   at::Tensor history_, latest_;     // largest magnitudes: of steps, and of the present one
-  at::Tensor amax_, scale_, most_;  // by layer and role
+  at::Tensor amax_, scale_, max_;  // by layer and role
   std::int64_t position_ = 0;       // of the oldest step in the history
 };
 

@@ -164,7 +164,7 @@ class Archive {
   std::string told() const {
     std::string all = "restore: ";
     for (const auto& problem : problems_) all += (all.size() > 9 ? "; " : "") + problem;
-    return detail::shown(all) +
+    return detail::escaped(all) +
            ". Nothing was changed. Restore into the recipe and model that the state is of.";
   }
 

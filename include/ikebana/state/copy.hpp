@@ -58,7 +58,7 @@ inline void copy_streaming(char* to, const char* from, std::size_t n) {
 
 /// `to` is dense, on the CPU and of the type of `from`. Uses LibTorch's threads.
 inline void copy_bytes(const at::Tensor& to, const at::Tensor& from) {
-  constexpr std::int64_t least = 1 << 20;  // for a thread of its own
+  constexpr std::int64_t min = 1 << 20;  // for a thread of its own
   const bool as_it_lies =
       from.is_cpu() && from.is_contiguous() && !from.is_conj() && !from.is_neg();
   if (!as_it_lies || from.nbytes() == 0) {
@@ -68,7 +68,7 @@ inline void copy_bytes(const at::Tensor& to, const at::Tensor& from) {
   auto target = static_cast<char*>(to.mutable_data_ptr());
   auto source = static_cast<const char*>(from.const_data_ptr());
   const auto size = static_cast<std::int64_t>(from.nbytes());
-  at::parallel_for(0, size, least, [=](std::int64_t begin, std::int64_t end) {
+  at::parallel_for(0, size, min, [=](std::int64_t begin, std::int64_t end) {
     copy_streaming(target + begin, source + begin, static_cast<std::size_t>(end - begin));
   });
 }

@@ -66,12 +66,12 @@ class Json {
   /// An integer from 0 to 2^63 - 1, as one writes it: no sign, no fraction, no leading zero.
   std::int64_t integer() {
     space();
-    constexpr auto most = std::numeric_limits<std::int64_t>::max();
+    constexpr auto max = std::numeric_limits<std::int64_t>::max();
     const std::size_t begin = at_;
     std::int64_t value = 0;
     for (; at_ < text_.size() && is_digit(text_[at_]); ++at_) {
       const int digit = text_[at_] - '0';
-      if (value > (most - digit) / 10) bad("a number is too large");
+      if (value > (max - digit) / 10) bad("a number is too large");
       value = value * 10 + digit;
     }
     if (at_ == begin) bad("a whole number that is not negative is missing");
@@ -189,10 +189,10 @@ class Json {
     return overlong || beyond ? 0 : n;
   }
   /// A text of a file as messages show it: on one line, the beginning of a long one.
-  static std::string shown(std::string_view text) {
-    constexpr std::size_t most = 100;
+  static std::string escaped(std::string_view text) {
+    constexpr std::size_t max = 100;
     std::size_t n = 0;
-    while (n < text.size() && n < most) n += std::max<std::size_t>(utf8_length(text.substr(n)), 1);
+    while (n < text.size() && n < max) n += std::max<std::size_t>(utf8_length(text.substr(n)), 1);
     const std::string whole = quoted(text.substr(0, n));
     return whole.substr(1, whole.size() - 2) + (n < text.size() ? "..." : "");
   }
@@ -202,7 +202,7 @@ class Json {
     for (std::size_t n; !text.empty(); text.remove_prefix(n)) {
       n = utf8_length(text);
       if (n == 0)
-        throw BadValue("state: a name or a text is not UTF-8: `" + shown(out.substr(1)) + "...`.");
+        throw BadValue("state: a name or a text is not UTF-8: `" + escaped(out.substr(1)) + "...`.");
       const char c = text[0];
       constexpr char digits[] = "0123456789abcdef";
       if (static_cast<unsigned char>(c) < 0x20)

@@ -89,7 +89,7 @@ class HeaderReader {
   FileHeader header() {
     if (text_.empty() || text_[0] != '{') json_.bad("does not begin with `{`");
     json_.object("the header", [&](const std::string& key) {
-      field_ = Json::shown(key);
+      field_ = Json::escaped(key);
       if (key == "__metadata__") metadata();
       else tensor(key);
       field_.clear();
@@ -103,7 +103,7 @@ class HeaderReader {
     if (has_metadata_) json_.bad("appears twice");
     has_metadata_ = true;
     json_.object("the metadata", [&](const std::string& key) {
-      field_ = "__metadata__." + Json::shown(key);
+      field_ = "__metadata__." + Json::escaped(key);
       const std::uint64_t place = json_.offset() - 8;
       std::string value = json_.string();
       if (key == crc_key) crc_at_ = text_.find('"', place) + 1;
@@ -116,7 +116,7 @@ class HeaderReader {
     std::vector<std::int64_t> offsets;
     unsigned seen = 0;
     json_.object("a tensor's entry", [&](const std::string& key) {
-      field_ = Json::shown(name) + "." + Json::shown(key);
+      field_ = Json::escaped(name) + "." + Json::escaped(key);
       const unsigned part = key == "dtype" ? 1 : key == "shape" ? 2 : key == "data_offsets" ? 4 : 0;
       if (part == 0) json_.bad("is no part of a tensor's entry");
       if ((seen & part) != 0) json_.bad("appears twice");
@@ -124,7 +124,7 @@ class HeaderReader {
       if (part == 1) t.dtype = json_.string();
       else json_.array(key.c_str(), [&] { number(part == 2 ? t.shape : offsets); });
     });
-    field_ = Json::shown(name);
+    field_ = Json::escaped(name);
     if (seen != 7) json_.bad("needs dtype, shape and data_offsets");
     if (offsets.size() != 2 || offsets[0] > offsets[1]) json_.bad("data_offsets are not two");
     t.begin = static_cast<std::uint64_t>(offsets[0]),
@@ -137,12 +137,12 @@ class HeaderReader {
   }
   void check_size(const FileTensor& t) {
     const std::uint64_t bytes = bytes_of_type(t.dtype);
-    if (bytes == 0) json_.bad("dtype `" + Json::shown(t.dtype) + "` is not known");
-    constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+    if (bytes == 0) json_.bad("dtype `" + Json::escaped(t.dtype) + "` is not known");
+    constexpr auto max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
     std::uint64_t whole = bytes, strided = bytes;  // strides do not know of dimensions of 0
     for (const std::int64_t dim : t.shape) {
       const auto d = static_cast<std::uint64_t>(dim);
-      if (d > 1 && strided > most / d) json_.bad("shape is too large");
+      if (d > 1 && strided > max / d) json_.bad("shape is too large");
       strided *= d > 1 ? d : 1, whole *= d;
     }
     if (t.end > size_)
@@ -162,7 +162,7 @@ class HeaderReader {
     if (found->second != hex8(checksum(text_, crc_at_)))
       json_.bad("the header's checksum is another: it was changed since it was written");
     for (const auto& [key, value] : header_.metadata) {
-      field_ = "__metadata__." + Json::shown(key);
+      field_ = "__metadata__." + Json::escaped(key);
       if (auto name = tensor_of_key(key); name && !header_.tensors.count(*name))
         json_.bad("is about a tensor that the file does not have");
     }
@@ -177,7 +177,7 @@ class HeaderReader {
     });
     std::uint64_t at = 0;
     for (const auto* item : in_order) {
-      field_ = Json::shown(item->first) + ".data_offsets";
+      field_ = Json::escaped(item->first) + ".data_offsets";
       if (item->second.begin != at)
         json_.bad("begin at byte " + std::to_string(item->second.begin) +
                   " of the tensors, and the one before ends at " + std::to_string(at));

@@ -1,7 +1,7 @@
 #pragma once
 // A whole state to a file and back.
 #include <exception>
-#include <ikebana/state/posix_files.hpp>
+#include <ikebana/posix/posix_files.hpp>
 #include <ikebana/state/tensor_reader.hpp>
 
 namespace ikebana {

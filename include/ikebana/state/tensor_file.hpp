@@ -1,7 +1,7 @@
 #pragma once
 // Named tensors to a file, to the bit, with a checksum of each; tensor_reader.hpp takes them back.
 #include <ikebana/state/archive.hpp>
-#include <ikebana/state/files.hpp>
+#include <ikebana/posix/files.hpp>
 #include <ikebana/state/safetensors.hpp>
 
 namespace ikebana {
@@ -11,7 +11,7 @@ using Metadata = std::map<std::string, std::string>;
 
 namespace detail {
 
-inline constexpr std::size_t portion = 1 << 20;  // what stays in the cache while it is added up
+inline constexpr std::size_t chunk_size = 1 << 20;  // what stays in the cache while it is added up
 
 struct NamedType {
   at::ScalarType type;
@@ -101,8 +101,8 @@ class TensorFileWriter {
       const at::Tensor bytes = dense(*item.tensor);
       auto from = static_cast<const char*>(bytes.const_data_ptr());
       std::uint32_t crc = 0;
-      for (std::size_t at = 0; at < bytes.nbytes(); at += portion) {
-        const std::size_t n = std::min(portion, bytes.nbytes() - at);
+      for (std::size_t at = 0; at < bytes.nbytes(); at += chunk_size) {
+        const std::size_t n = std::min(chunk_size, bytes.nbytes() - at);
         crc = crc32(crc, from + at, n);
         file.write(8 + header_size_ + item.begin + at, from + at, n);
       }

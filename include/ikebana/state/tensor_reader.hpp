@@ -38,7 +38,7 @@ class TensorFileReader {
       type = type_of_metadata(found->second);
       if (type == at::ScalarType::Undefined || c10::isQIntType(type) || t.dtype != "U8" ||
           sizes.empty() || sizes.back() != static_cast<std::int64_t>(c10::elementSize(type)))
-        bad("`__metadata__." + Json::shown(found->first) + "` does not fit its tensor", 8);
+        bad("`__metadata__." + Json::escaped(found->first) + "` does not fit its tensor", 8);
       sizes.pop_back();
     }
     at::Tensor bytes = made(sizes, type, name);
@@ -46,7 +46,7 @@ class TensorFileReader {
     auto wanted = header.metadata.find(std::string(crc_prefix) + name);
     const bool has_one = wanted != header.metadata.end();
     if (has_one ? wanted->second != hex8(crc) : header.metadata.count(crc_key) != 0)
-      bad("`" + Json::shown(name) + "`: " +
+      bad("`" + Json::escaped(name) + "`: " +
               (has_one ? "the checksum of its bytes is another: they were changed "
                          "since they were written"
                        : "has no checksum"),
@@ -87,7 +87,7 @@ class TensorFileReader {
     try {
       return at::empty(sizes, type);
     } catch (const c10::Error& error) {
-      throw OutOfMemory("load: `" + path_.string() + "`, `" + Json::shown(name) +
+      throw OutOfMemory("load: `" + path_.string() + "`, `" + Json::escaped(name) +
                         "`: " + error.what_without_backtrace() + ". Free memory.");
     }
   }
@@ -95,14 +95,14 @@ class TensorFileReader {
     auto to = static_cast<unsigned char*>(t.mutable_data_ptr());
     const std::size_t size = t.nbytes();
     std::uint32_t crc = 0;
-    for (std::size_t at = 0; at < size; at += portion) {
-      const std::size_t n = std::min(portion, size - at);
+    for (std::size_t at = 0; at < size; at += chunk_size) {
+      const std::size_t n = std::min(chunk_size, size - at);
       file_->read(begin + at, to + at, n);
       crc = crc32(crc, to + at, n);
       if (t.scalar_type() != at::kBool) continue;
       const auto* wrong = std::find_if(to + at, to + at + n, [](auto c) { return c > 1; });
       if (wrong != to + at + n)
-        bad("`" + Json::shown(name) + "`: a byte of BOOL is neither 0 nor 1",
+        bad("`" + Json::escaped(name) + "`: a byte of BOOL is neither 0 nor 1",
             begin + static_cast<std::uint64_t>(wrong - to));
     }
     return crc;

@@ -1,6 +1,6 @@
 #pragma once
 // A model's own weights, in files that Python reads and writes.
-#include <ikebana/detail/guard.hpp>
+#include <ikebana/core/guard.hpp>
 #include <ikebana/model.hpp>
 #include <ikebana/state/saved_state.hpp>
 #include <unordered_map>
@@ -52,7 +52,7 @@ inline std::vector<Files::Path> weight_files(Files& files, const Files::Path& pa
     json.expect_end("the index");
   } catch (const Json::Bad& bad) {
     throw BadFile("load_weights: `" + path.string() + "`, at byte " + std::to_string(bad.offset) +
-                  ": " + shown(bad.what) + ". Name a .safetensors file or a whole index.");
+                  ": " + escaped(bad.what) + ". Name a .safetensors file or a whole index.");
   }
   std::vector<Files::Path> all;
   for (const auto& name : names) all.push_back(folder_of(path) / name);
@@ -122,7 +122,7 @@ class WeightLoader {
     return c10::toString(t.scalar_type()) + c10::str(t.sizes());
   }
   void problem(const std::string& name, const std::string& what) {
-    problems_ += (problems_.empty() ? "`" : "; `") + shown(name) + "` " + what;
+    problems_ += (problems_.empty() ? "`" : "; `") + escaped(name) + "` " + what;
   }
 
   StateDict file_;
@@ -149,7 +149,7 @@ UnmatchedWeights load_weights(Model& model, const std::filesystem::path& path,
     StateDict part = detail::TensorFileReader(files, file).all(/*checksums=*/false).tensors;
     all.merge(part);
     if (!part.empty())
-      throw BadFile("load_weights: `" + detail::shown(part.begin()->first) +
+      throw BadFile("load_weights: `" + detail::escaped(part.begin()->first) +
                     "` is in two files of `" + path.string() + "`. Remove one.");
   }
   return detail::WeightLoader(std::move(all), options)

@@ -1,7 +1,7 @@
 #pragma once
 // A disk in memory that forgets what was not synced. Knows nothing of LibTorch.
 #include <deque>
-#include <ikebana/state/files.hpp>
+#include <ikebana/posix/files.hpp>
 #include <map>
 
 #include "state/campaign/choices.hpp"

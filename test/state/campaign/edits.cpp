@@ -48,17 +48,17 @@ class Edits {
     const std::string bytes = d.written(mend);
     const bool unchanged = bytes == unchanged_;
     const ikebana::TensorFile* found = judge_.load(bytes);
-    Verdict verdict = mend == Mend::Header ? first.with_header : first.with_all;
-    if (second) verdict = Verdict::Any;
-    if (mend == Mend::None) verdict = unchanged ? Verdict::Same : Verdict::Rejected;
+    Diagnosis verdict = mend == Mend::Header ? first.with_header : first.with_all;
+    if (second) verdict = Diagnosis::Any;
+    if (mend == Mend::None) verdict = unchanged ? Diagnosis::Same : Diagnosis::Rejected;
     const std::string what = std::string("`") + first.name + (second ? "` and `" : "") +
                              (second ? second->name : "") +
                              "`, checksums mended: " + std::to_string(static_cast<int>(mend));
-    if (verdict == Verdict::Rejected && found) judge_.fail(what + " was not seen");
-    if (verdict != Verdict::Rejected && verdict != Verdict::Any && !found)
+    if (verdict == Diagnosis::Rejected && found) judge_.fail(what + " was not seen");
+    if (verdict != Diagnosis::Rejected && verdict != Diagnosis::Any && !found)
       judge_.fail(what + " was rejected");
     if (found && !says(d, found->tensors)) judge_.fail(what + " gives what the file does not say");
-    if (verdict == Verdict::Same && !same_states(found->tensors, judge_.state()))
+    if (verdict == Diagnosis::Same && !same_states(found->tensors, judge_.state()))
       judge_.fail(what + " gives another state");
   }
 

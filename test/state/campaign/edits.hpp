@@ -6,11 +6,11 @@ namespace campaign {
 
 /// Rejected; loaded as the same state; as another one, which is exactly what the file then says; or
 /// one of these.
-enum class Verdict { Rejected, Same, Other, Any };
+enum class Diagnosis { Rejected, Same, Other, Any };
 
 struct Edit {
   const char* name;
-  Verdict with_header, with_all;  // where the header's checksum was mended; where all were
+  Diagnosis with_header, with_all;  // where the header's checksum was mended; where all were
   void (*apply)(Document& document, Random& random);
 };
 

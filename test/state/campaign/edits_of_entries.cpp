@@ -7,7 +7,7 @@
 namespace campaign {
 namespace {
 
-using enum Verdict;
+using enum Diagnosis;
 using Texts = std::vector<std::string>;
 
 std::string_view bytes_of(const Document& d, const Entry& e) {

@@ -6,7 +6,7 @@
 namespace campaign {
 namespace {
 
-using enum Verdict;
+using enum Diagnosis;
 using Texts = std::vector<std::string>;
 
 std::string escaped(const std::string& text) {

@@ -2,7 +2,7 @@
 // each fault, then the power goes; whoever resumes finds the newest state, and the best that it
 // knows of.
 #include <cstdio>
-#include <ikebana/state/generations.hpp>
+#include <ikebana/state/state_folder.hpp>
 
 #include "state/campaign/lives.hpp"
 
@@ -58,7 +58,7 @@ class Folders {
 
   /// Tells how many operations it took.
   static std::int64_t save(Disk& disk, const Plan& plan, int step) {
-    ikebana::Generations states(folder, plan.keep, disk);
+    ikebana::StateFolder states(folder, plan.keep, disk);
     states.open();
     (void)states.newest();
     states.save(step, state_of(step), {}, plan.is_best(step));
@@ -97,7 +97,7 @@ class Folders {
   /// What is found, and that a training which goes on from there saves what it should.
   void go_on(const Plan& plan, Disk disk, int step, bool ended, const std::string& when) try {
     ++cases_;
-    ikebana::Generations states(folder, plan.keep, disk);
+    ikebana::StateFolder states(folder, plan.keep, disk);
     states.open();
     const auto found = states.newest();
     const int newest = found ? number_of(found->tensors) : nothing,

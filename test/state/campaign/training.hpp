@@ -13,7 +13,7 @@ using Rows = std::pair<at::Tensor, at::Tensor>;
 /// Rows that are read by threads in another order each epoch, each with random numbers of its own.
 struct Samples {
   std::int64_t size() const { return 40; }
-  Rows get(std::int64_t i, Draw& draw) const {
+  Rows get(std::int64_t i, SampleRng& draw) const {
     return {at::linspace(-1, static_cast<double>(i), 8).sin() + at::rand({8}, draw.generator()),
             at::scalar_tensor(i % 3, at::kLong)};
   }

@@ -1,0 +1,42 @@
+#pragma once
+// Whether a loss can be made of a model and a batch. It is asked where the type of a batch is first
+// known, since a refusal that is found below the whole step is hard to read.
+#include <ikebana/core/core.hpp>
+
+namespace ikebana::detail {
+
+/// What `step` makes one microbatch of.
+template <class Batch>
+struct microbatch_of {
+  using type = Batch;
+};
+template <class Range>
+  requires Batches<const Range>
+struct microbatch_of<Range> {
+  using type = std::ranges::range_value_t<const Range>;
+};
+
+template <class Core, class Batch>
+consteval auto loss_diagnosis() {
+  using Objective = decltype(std::declval<Core&>().mechanisms.objective);
+  using Model = handle_of_t<typename Core::Model>;
+  using Run = ikebana::Run<Core>;
+  constexpr bool fits = requires(Objective& o, Run& run, Model& model, const Batch& batch) {
+    o.loss(run, model, batch);
+  };
+  if constexpr (requires { Objective::template refusal<Run, Model, Batch>(); })
+    return Objective::template refusal<Run, Model, Batch>();
+  else if constexpr (fits)
+    return loss_refusal<decltype(std::declval<Objective&>().loss(
+        std::declval<Run&>(), std::declval<Model&>(), std::declval<const Batch&>()))>();
+  else
+    return refuse::is<
+        refuse::ObjectiveTakesOtherArguments<std::decay_t<decltype(Objective::values)>, Batch>>{};
+}
+
+/// Why no loss can be made of this batch; `refuse::Nothing` if one can. An objective may say so by
+/// itself: `refusal<Run, Model, Batch>()`.
+template <class Core, class Batch>
+using loss_diagnosis_t = typename decltype(loss_diagnosis<Core, Batch>())::type;
+
+}  // namespace ikebana::detail

@@ -1,0 +1,222 @@
+#pragma once
+// In which order a recipe is judged: the next stage is looked at only when the former passed, so
+// that the first cause hides its consequences.
+#include <ikebana/grammar/compose.hpp>
+#include <ikebana/grammar/refuse.hpp>
+#include <ikebana/grammar/refuse_use.hpp>
+#include <ikebana/grammar/units.hpp>
+
+namespace torch::nn {
+class Module;
+class CrossEntropyLoss;
+class MSELoss;
+class BCEWithLogitsLoss;
+class KLDivLoss;
+}  // namespace torch::nn
+namespace torch::optim {
+class AdamW;
+class Adam;
+class SGD;
+class Adagrad;
+struct AdamWOptions;
+struct AdamOptions;
+struct SGDOptions;
+struct AdagradOptions;
+}  // namespace torch::optim
+
+namespace ikebana::refuse {
+
+template <class Refusal>
+using is = std::type_identity<Refusal>;
+template <class Refusal>
+inline constexpr bool passed = std::is_same_v<Refusal, Nothing>;
+
+/// The first type of the pack that is a refusal, or `Nothing`.
+template <class... Refusals>
+struct first {
+  using type = Nothing;
+};
+template <class Refusal, class... Rest>
+struct first<Refusal, Rest...> : std::conditional_t<passed<Refusal>, first<Rest...>, is<Refusal>> {
+};
+
+template <class Type>
+concept complete = requires { sizeof(Type); };
+template <class Type>
+concept policy = !std::is_void_v<axis_of_t<Type>>;
+template <class Type>
+concept module_type =
+    std::is_same_v<Type, std::remove_cvref_t<Type>> && complete<detail::impl_of_t<Type>> &&
+    std::is_base_of_v<torch::nn::Module, detail::impl_of_t<Type>>;
+
+template <class Policy>
+concept listed = detail::declared_axis<Policy>::template takes<Policy>;
+
+// The word that was likely meant; void where one cannot tell.
+template <class Written>
+struct nearest {
+  using type = void;
+};
+// clang-format off
+template <class W> requires listed<Precision<W>>
+struct nearest<W> { using type = Precision<W>; };
+template <class W> requires(listed<Checkpoint<W>> && !std::is_same_v<W, Off>)
+struct nearest<W> { using type = Checkpoint<W>; };
+template <class W> requires listed<Observe<W>>
+struct nearest<W> { using type = Observe<W>; };
+template <> struct nearest<torch::optim::AdamW> { using type = AdamW; };
+template <> struct nearest<torch::optim::Adam> { using type = Adam; };
+template <> struct nearest<torch::optim::SGD> { using type = SGD; };
+template <> struct nearest<torch::optim::Adagrad> { using type = Adagrad; };
+template <> struct nearest<torch::optim::AdamWOptions> { using type = AdamW; };
+template <> struct nearest<torch::optim::AdamOptions> { using type = Adam; };
+template <> struct nearest<torch::optim::SGDOptions> { using type = SGD; };
+template <> struct nearest<torch::optim::AdagradOptions> { using type = Adagrad; };
+template <> struct nearest<torch::nn::CrossEntropyLoss> { using type = CrossEntropyLoss; };
+template <> struct nearest<torch::nn::MSELoss> { using type = MSELoss; };
+template <> struct nearest<torch::nn::BCEWithLogitsLoss> { using type = BCEWithLogitsLoss; };
+template <> struct nearest<torch::nn::KLDivLoss> { using type = KLDivLoss; };
+template <class Axis> requires requires { typename Axis::fallback; }
+struct nearest<Axis> { using type = typename Axis::fallback; };
+template <class T> struct bare : nearest<T> {};
+template <policy T> struct bare<T> { using type = T; };
+template <class T> struct nearest<const T> : bare<T> {};
+template <class T> struct nearest<T*> : bare<T> {};
+template <class T> struct nearest<T&> : bare<T> {};
+template <class T> struct nearest<T&&> : bare<T> {};
+// clang-format on
+
+// A choice is known when the vocabulary lists it, or when the user defined it and its `axis`.
+template <class Policy>
+struct choice {
+  using type = Nothing;
+};
+template <class Policy>
+concept unknown = !listed<Policy> && !requires { typename Policy::axis; };
+template <unknown Policy>
+  requires requires { detail::declared_axis<Policy>::template takes<Policy>; }
+struct choice<Policy> {
+  using type = typename detail::declared_axis<Policy>::template refused<UnknownChoice, Policy>;
+};
+template <std::int64_t N>
+  requires(N < 1 && N != Dynamic)
+struct choice<Accumulate<N>> {
+  using type = EmptyAccumulate<N>;
+};
+template <std::int64_t K>
+  requires(K < 1 && K != Dynamic)
+struct choice<Checkpoint<Every<K>>> {
+  using type = CountBelowOne<Checkpoint<Every<K>>>;
+};
+template <std::int64_t N>
+  requires(N < 1 && N != Dynamic)
+struct choice<Checkpoint<Segments<N>>> {
+  using type = CountBelowOne<Checkpoint<Segments<N>>>;
+};
+template <class Inner>
+  requires(!std::is_same_v<axis_of_t<Inner>, axis::optimizer>)
+struct choice<InBackward<Inner>> {
+  using type = NotAnOptimizer<Inner>;
+};
+
+template <class Axis>
+inline constexpr bool is_axis = Axis::many;
+template <class Axis>
+  requires requires { typename Axis::fallback; }
+inline constexpr bool is_axis<Axis> = true;
+template <class Axis>
+concept known_axis = std::is_class_v<Axis> && requires { requires is_axis<Axis>; };
+
+/// Stage 1: is every word a policy of a known axis?
+template <class Model, class Policy>
+consteval auto check_policy() {
+  using Axis = axis_of_t<Policy>;
+  using Nearest = typename nearest<Policy>::type;
+  if constexpr (policy<Policy> && known_axis<Axis>) return is<Nothing>{};
+  else if constexpr (policy<Policy>) return is<NotAnAxis<Policy, Axis>>{};
+  else if constexpr (!std::is_void_v<Nearest>) return is<MeantAnotherPolicy<Policy, Nearest>>{};
+  else if constexpr (module_type<Policy>) return is<SecondModel<Model, Policy>>{};
+  else return is<NotAPolicy<Policy>>{};
+}
+
+/// True for what must see all gradients before the first update.
+template <class Policy>
+inline constexpr bool needs_all_gradients = std::is_same_v<axis_of_t<Policy>, axis::clip>;
+template <class Axis>
+inline constexpr bool needs_all_gradients<Without<Axis>> = false;
+template <>
+inline constexpr bool needs_all_gradients<Precision<FP16>> = true;
+template <std::int64_t N>
+inline constexpr bool needs_all_gradients<Accumulate<N>> = N != 1;
+template <class Policy, class Other>
+struct in_backward : is<Nothing> {};
+template <class O, class Other>
+  requires needs_all_gradients<Other>
+struct in_backward<InBackward<O>, Other> : is<NeedsAllGradients<InBackward<O>, Other>> {};
+
+/// Stage 3: why `Later` cannot stand in a recipe that has `Policy`.
+template <class Policy, class Later>
+consteval auto pair() {
+  using Axis = axis_of_t<Policy>;
+  if constexpr (std::is_same_v<Policy, Later>) return is<PolicyTwice<Policy>>{};
+  else if constexpr (!std::is_same_v<Axis, axis_of_t<Later>>)
+    return is<typename first<typename in_backward<Policy, Later>::type,
+                             typename in_backward<Later, Policy>::type>::type>{};
+  else if constexpr (detail::takes_many<Axis>) return is<Nothing>{};
+  else return is<TwoPoliciesOnOneAxis<Axis, Policy, Later>>{};
+}
+template <class... Policies>
+struct conflict {
+  using type = Nothing;
+};
+template <class Policy, class... Later>
+struct conflict<Policy, Later...>
+    : first<typename first<typename decltype(pair<Policy, Later>())::type...>::type,
+            typename conflict<Later...>::type> {};
+
+template <class Model, class... Policies>
+consteval auto check_policies() {
+  using Policy = typename first<typename decltype(check_policy<Model, Policies>())::type...>::type;
+  if constexpr (policy<Model>) return is<ModelMissing<Model>>{};
+  else if constexpr (!passed<Policy>) return is<Policy>{};
+  else {
+    using Choice = typename first<typename choice<Policies>::type...>::type;
+    if constexpr (!passed<Choice>) return is<Choice>{};
+    else return is<typename conflict<Policies...>::type>{};
+  }
+}
+
+/// The first unit that a word names and the model does not declare.
+template <class Model, class Policy, class... Units>
+using undeclared_t = first<std::conditional_t<detail::listed<Units, detail::units_of_t<Model>>,
+                                              Nothing, NamesNoUnit<Policy, Units, Model>>...>;
+template <class Model, class Policy>
+struct named_units : is<Nothing> {};
+template <class Model, class... Units>
+struct named_units<Model, Checkpoint<Only<Units...>>>
+    : undeclared_t<Model, Checkpoint<Only<Units...>>, Units...> {};
+template <class Model, class... Units>
+struct named_units<Model, Freeze<Units...>> : undeclared_t<Model, Freeze<Units...>, Units...> {};
+template <class Model>
+struct named_units<Model, Freeze<Off>> : is<Nothing> {};
+
+/// Stage 4: can this model be trained so?
+template <class Model, class... Policies>
+consteval auto model() {
+  constexpr bool objective = (std::is_same_v<axis_of_t<Policies>, axis::objective> || ...);
+  if constexpr (!objective && !detail::has_loss<Model>) return is<NoLoss<Model>>{};
+  else
+    return is<typename first<std::conditional_t<needs_units<Policies> && !detail::shows_units<Model>,
+                                                NeedsUnits<Policies, Model>, Nothing>...,
+                             typename named_units<Model, Policies>::type...>::type>{};
+}
+
+/// What is wrong with the words of a recipe, as a type whose instantiation says it; `Nothing` if
+/// all is well.
+template <class Model, class... Policies>
+using policies_diagnosis_t = typename decltype(check_policies<Model, Policies...>())::type;
+/// The same of a model and words that are well by themselves.
+template <class Model, class... Policies>
+using model_diagnosis_t = typename decltype(model<Model, Policies...>())::type;
+
+}  // namespace ikebana::refuse

@@ -1,0 +1,62 @@
+#pragma once
+// What stands for a trainer whose recipe was refused, so that nothing else is complained about.
+#include <ikebana/checks/recipe.hpp>
+#include <ikebana/evaluate/evaluate.hpp>
+#include <ikebana/fit/fit.hpp>
+#include <ikebana/state/save_and_load.hpp>
+
+namespace ikebana {
+
+template <class ModelT, class... Policies>
+class Trainer;
+
+namespace detail {
+
+template <class Model, class... Policies>
+concept refused = !refuse::passed<recipe_diagnosis_t<Model, Policies...>>;
+
+}  // namespace detail
+
+/// Deriving from the verdict is what says why. The verbs take what the real ones take, and are
+/// nowhere defined.
+template <class ModelT, class... Policies>
+  requires detail::refused<ModelT, Policies...>
+class Trainer<ModelT, Policies...> : detail::recipe_diagnosis_t<ModelT, Policies...> {
+ public:
+  using Model = ModelT;
+  using Recipe = Composed<>;
+  using Handle = typename std::conditional_t<refuse::module_type<Model>, detail::handle_of<Model>,
+                                             std::type_identity<Model>>::type;
+
+  template <class... Any>
+  explicit Trainer(Any&&...) {}
+  template <class Batch>
+  Report step(const Batch&);
+  template <class Loader, class... Metrics>
+  Evaluation evaluate(Loader&&, Metrics...);
+  template <class Loader>
+  History fit(Loader&&, FitOptions<detail::batch_of_t<Loader>> = {});
+  template <class Policy>
+  Policy& get();
+  template <class Policy>
+  Mechanism<Policy>& mechanism();
+  Handle& model();
+  std::int64_t steps() const;
+  StateDict state(const StateParts& = {});
+  StateDict state_view(const StateParts& = {});
+  void restore(const StateDict&, const StateParts& = {});
+  void save(const std::filesystem::path&, const StateParts& = {});
+  PendingSave save_async(const std::filesystem::path&, const StateParts& = {});
+  void load(const std::filesystem::path&, const StateParts& = {});
+  Metadata metadata();
+  UnmatchedWeights load_weights(const std::filesystem::path&, const WeightOptions& = {});
+  void save_weights(const std::filesystem::path&, const WeightOptions& = {});
+  template <class F>
+  auto with_full_weights(F&& f) -> decltype(f(model()));
+  template <class F>
+  auto with_averaged_weights(F&& f) -> decltype(f(model()));
+  void end_epoch(const Epoch&);
+  std::string describe();
+};
+
+}  // namespace ikebana

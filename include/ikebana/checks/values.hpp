@@ -1,0 +1,80 @@
+#pragma once
+// The values given to a trainer's constructor, by type.
+#include <ikebana/checks/policies.hpp>
+#include <tuple>
+
+namespace ikebana::detail {
+
+template <class Policy, class Recipe>
+inline constexpr bool in_recipe = false;
+template <class Policy, class... Policies>
+inline constexpr bool in_recipe<Policy, Composed<Policies...>> =
+    (in_recipe<Policy, Policies> || ...) || (std::is_same_v<Policy, Policies> || ...);
+template <class Policy, class... Policies>
+inline constexpr bool in_recipe<Policy, Many<Policies...>> =
+    (std::is_same_v<Policy, Policies> || ...);
+
+/// A count or a choice that is not in the type has to come as a value.
+template <class Policy>
+inline constexpr bool has_default = std::is_default_constructible_v<Policy>;
+template <>
+inline constexpr bool has_default<Accumulate<Dynamic>> = false;
+template <>
+inline constexpr bool has_default<Checkpoint<Every<Dynamic>>> = false;
+template <>
+inline constexpr bool has_default<Checkpoint<Only<>>> = false;
+template <>
+inline constexpr bool has_default<Freeze<>> = false;
+
+template <class... Given>
+class Values {
+ public:
+  explicit Values(Given... given) : given_(std::move(given)...) {}
+
+  /// The value given for a policy, or its default.
+  template <class Policy>
+  Policy take() {
+    if constexpr ((std::is_same_v<Policy, Given> || ...)) return std::get<Policy>(given_);
+    else return Policy{};
+  }
+
+ private:
+  std::tuple<Given...> given_;
+};
+
+template <class Policy, class... Given>
+inline constexpr std::size_t times = (std::size_t{std::is_same_v<Policy, Given>} + ... + 0);
+
+/// Can this value be given to this recipe?
+template <class Recipe, class Value, class... Given>
+consteval auto given() {
+  if constexpr (!in_recipe<Value, Recipe>) return refuse::is<refuse::ValueNotInRecipe<Value>>{};
+  else if constexpr (times<Value, Given...> > 1) return refuse::is<refuse::ValueTwice<Value>>{};
+  else return refuse::is<refuse::Nothing>{};
+}
+
+/// Does a policy that needs a value have one?
+template <class Policy, class... Given>
+struct valued {
+  static constexpr bool well = has_default<Policy> || times<Policy, Given...> != 0;
+  using type = std::conditional_t<well, refuse::Nothing, refuse::ValueMissing<Policy>>;
+};
+template <class... Policies, class... Given>
+struct valued<Many<Policies...>, Given...>
+    : refuse::first<typename valued<Policies, Given...>::type...> {};
+template <class Recipe, class... Given>
+struct all_valued;
+template <class... Policies, class... Given>
+struct all_valued<Composed<Policies...>, Given...> {
+  template <class Policy>
+  using of = typename valued<Policy, Given...>::type;
+  using type = typename refuse::first<of<Policies>...>::type;
+};
+
+/// Why these values cannot be given to this recipe; `refuse::Nothing` if they can.
+template <class Recipe, class... Given>
+using values_diagnosis_t =
+    typename refuse::first<typename decltype(given<Recipe, Given, Given...>())::type...,
+                           typename all_valued<Recipe, Given...>::type>::type;
+
+}  // namespace ikebana::detail

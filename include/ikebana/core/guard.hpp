@@ -1,0 +1,91 @@
+#pragma once
+// What surrounds a verb of the trainer: one at a time, and errors with their place.
+#include <atomic>
+#include <ikebana/detail/torch.hpp>
+#include <ikebana/error.hpp>
+
+namespace ikebana::detail {
+
+/// Throws where the trainer is at work already: in another thread, or further up this one.
+class BusyGuard {
+ public:
+  explicit BusyGuard(std::atomic<bool>& flag) : flag_(flag) {
+    if (flag_.exchange(true))
+      throw Error(
+          "trainer: it is in the middle of a step. A trainer belongs to one thread at a time and "
+          "cannot be called from its own loss; make a second trainer, or wait.");
+  }
+  ~BusyGuard() { flag_ = false; }
+  BusyGuard(const BusyGuard&) = delete;
+  BusyGuard& operator=(const BusyGuard&) = delete;
+
+ private:
+  std::atomic<bool>& flag_;
+};
+
+inline const char* suggestion(const std::string& what) {
+  struct Hint {
+    const char* sign;
+    const char* text;
+  };
+  static constexpr Hint hints[] = {
+      {"Sparse", "Make the embedding with sparse(false), or write SparseAdam."},
+      {"out of bounds", "Targets must be 0 .. classes - 1, or the objective's ignore_index."},
+      {"index out of range", "Indices must be smaller than the embedding's number of rows."},
+      {"scalar type", "Convert the batch's tensor to the type that the operation names."},
+      {"same dtype",
+       "Convert the batch's tensor to the model's type, e.g. batch.input.to(torch::kFloat)."},
+      {"device",
+       "Let all tensors of the loss be on the model's device; batches are moved by themselves."},
+      {"shape", "Compare the batch's shapes with what the model's first layer takes."},
+      {"size", "Compare the batch's shapes with what the model's first layer takes."},
+  };
+  for (const Hint& hint : hints)
+    if (what.find(hint.sign) != std::string::npos) return hint.text;
+  return "Look at the operation that the text names.";
+}
+
+/// LibTorch's text, without the pages that its dispatcher adds.
+inline std::string message_of(const c10::Error& error) {
+  std::string what = error.what_without_backtrace();
+  return what.substr(0, what.find(" This could be because"));
+}
+inline bool is_out_of_memory(const std::string& what) {
+  for (const char* sign : {"out of memory", "not enough memory", "allocate memory", "bad_alloc"})
+    if (what.find(sign) != std::string::npos) return true;
+  return false;
+}
+
+/// Moves a model to a device; where that fails, all of it is where it was. Throws BadValue for a
+/// device that is not there.
+inline void move(torch::nn::Module& module, c10::Device device) {
+  std::vector<std::pair<at::Tensor, at::Tensor>> before;
+  for (const auto& t : module.parameters()) before.emplace_back(t, t.detach());
+  for (const auto& t : module.buffers()) before.emplace_back(t, t.detach());
+  try {
+    module.to(device);
+  } catch (const c10::Error& error) {
+    for (auto& [tensor, was] : before) tensor.set_data(was);
+    std::string what = message_of(error), place = "On: the model cannot be moved to " + device.str();
+    if (is_out_of_memory(what))
+      throw OutOfMemory(place + ": " + what + ". Nothing was moved. Use a smaller model.");
+    throw BadValue(place + ": " + what + ". Name a device that this LibTorch and machine have.");
+  }
+}
+
+/// Throws OutOfMemory or StepFailed with the text of what was thrown, where it happened, and the
+/// batch.
+template <class Core, class BatchText>
+[[noreturn]] void rethrow(const std::string& what, const Core& core, BatchText&& batch) {
+  std::string where = " (step " + std::to_string(core.attempts) + ", microbatch " +
+                      std::to_string(core.microbatch) + " of " + std::to_string(core.microbatches) +
+                      "; batch: " + batch() + ")";
+  if (is_out_of_memory(what))
+    throw OutOfMemory(
+        what + where +
+        ". Nothing was updated. Use more microbatches (Accumulate<N>), Checkpoint<Full>, "
+        "or a smaller batch.");
+  throw StepFailed(what + where + ". Nothing was updated. " + suggestion(what));
+}
+
+}  // namespace ikebana::detail

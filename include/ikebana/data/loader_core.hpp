@@ -1,0 +1,86 @@
+#pragma once
+// What a loader consists of, at one place in memory that its threads and loops refer to.
+#include <ikebana/data/checks.hpp>
+#include <ikebana/data/workers.hpp>
+
+namespace ikebana::detail {
+
+template <class Given, class Collate>
+class LoaderCore {
+ public:
+  using Dataset = dataset_of_t<Given>;
+  using Batch = loaded_batch_t<Dataset, Collate>;
+
+  LoaderCore(Given dataset, const DataLoaderOptions& options, Collate collate)
+      : options_((check(options), options)),
+        given_(std::move(dataset)),
+        fetcher_(samples_of(this->dataset()), options, std::move(collate)) {
+    if constexpr (!shared_by_workers<Dataset> && !std::is_copy_constructible_v<Dataset>)
+      if (options.num_workers > 1)
+        throw BadValue(
+            "DataLoader: with " + std::to_string(options.num_workers) +
+            " workers each needs a dataset of its own, for its `get` is not const, and this one "
+            "cannot be copied. Make `get` const and safe in several threads, or take one worker.");
+  }
+
+  const DataLoaderOptions& options() const { return options_; }
+  const SampleOrder& order() const { return fetcher_.order(); }
+  Dataset& dataset() { return dataset_of(given_); }
+
+  LoaderPosition position() const { return at_; }
+  void seek(LoaderPosition at) {
+    if (at.epoch < 0 || at.batch < 0 || at.batch > order().batches())
+      throw BadValue("DataLoader: there is no " + text(at) + ". Epochs count from 0, and one has " +
+                     std::to_string(order().batches()) + " batches.");
+    at_ = at;
+    ++loop_;
+  }
+
+  /// A new loop, the only one from here on. Returns its number.
+  std::uint64_t enter() { return ++loop_; }
+  /// The next batch of a loop; none at the end of the epoch.
+  std::optional<Batch> next(std::uint64_t loop) {
+    if (loop != loop_)
+      throw Error(
+          "DataLoader: it was moved to another place while this loop ran, by a second loop, seek "
+          "or loaded state. Leave this loop before, or make a second loader.");
+    if (at_.batch == order().batches()) {
+      at_ = {at_.epoch + 1, 0};
+      ++loop_;
+      return std::nullopt;
+    }
+    std::optional<Batch> batch(read());
+    ++at_.batch;
+    return batch;
+  }
+
+ private:
+  Batch read() {
+    if (options_.num_workers == 0) return fetcher_.batch(dataset(), at_, std::stop_token());
+    if (!workers_) start();
+    return workers_->take(at_);
+  }
+  void start() {
+    auto workers = static_cast<std::size_t>(options_.num_workers);
+    if constexpr (!shared_by_workers<Dataset> && std::is_copy_constructible_v<Dataset>)
+      for (std::size_t w = 1; w < workers; ++w)
+        copies_.push_back(std::make_unique<Dataset>(dataset()));
+    auto make = [this](std::size_t worker, LoaderPosition at, const std::stop_token& stop) {
+      bool own = worker > 0 && !copies_.empty();
+      return fetcher_.batch(own ? *copies_[worker - 1] : dataset(), at, stop);
+    };
+    workers_ = std::make_unique<Workers<Batch>>(
+        workers, workers * static_cast<std::size_t>(options_.prefetch_factor), order().batches(),
+        make);
+  }
+
+  DataLoaderOptions options_;
+  Given given_;
+  BatchFetcher<Collate> fetcher_;
+  LoaderPosition at_;
+  std::uint64_t loop_ = 0;
+  std::vector<std::unique_ptr<Dataset>> copies_;  // of the second worker and those after it
+  std::unique_ptr<Workers<Batch>> workers_;       // last: its threads end first
+};
+
+}  // namespace ikebana::detail

@@ -1,0 +1,50 @@
+#pragma once
+// Which samples stand in which batch: a function of (seed, epoch, batch), with nothing remembered.
+#include <algorithm>
+#include <ikebana/data/options.hpp>
+#include <ikebana/data/permutation.hpp>
+#include <ikebana/detail/torch.hpp>
+
+namespace ikebana::detail {
+
+class SampleOrder {
+ public:
+  /// Throws BadValue where an epoch would hold no batch.
+  SampleOrder(std::int64_t samples, const DataLoaderOptions& options)
+      : samples_(samples), options_(options) {
+    if (samples < 1)
+      throw BadValue("DataLoader: the dataset has " + std::to_string(samples) +
+                     " samples. Give it one at least.");
+    if (batches() == 0)
+      throw BadValue("DataLoader: " + std::to_string(samples) + " samples make no batch of " +
+                     std::to_string(options.batch_size) +
+                     ", and drop_last leaves a smaller one out. Choose a smaller batch_size.");
+  }
+
+  std::int64_t samples() const { return samples_; }
+  std::int64_t batches() const {
+    return samples_ / options_.batch_size +
+           (!options_.drop_last && samples_ % options_.batch_size != 0 ? 1 : 0);
+  }
+
+  /// The samples of one batch, by their indices in the dataset.
+  at::Tensor indices(LoaderPosition at) const {
+    std::int64_t begin = at.batch * options_.batch_size;
+    std::int64_t count = std::min(options_.batch_size, samples_ - begin);
+    at::Tensor indices = at::empty({count}, at::kLong);
+    auto* index = indices.mutable_data_ptr<std::int64_t>();
+    if (options_.shuffle) {
+      Permutation order(samples_, key(options_.seed, at.epoch, Use::Order));
+      for (std::int64_t i = 0; i < count; ++i) index[i] = order[begin + i];
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) index[i] = begin + i;
+    }
+    return indices;
+  }
+
+ private:
+  std::int64_t samples_;
+  DataLoaderOptions options_;
+};
+
+}  // namespace ikebana::detail

@@ -1,0 +1,87 @@
+#pragma once
+// The loss and metrics of a model over a data set, without training it.
+#include <ikebana/core/core.hpp>
+#include <ikebana/evaluate/metric.hpp>
+
+namespace ikebana {
+
+namespace detail {
+
+/// Evaluation mode for every module, and each module's own mode back at the end.
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& root) {
+    for (auto& module : root.modules()) modes_.emplace_back(module, module->is_training());
+    root.eval();
+  }
+  ~EvaluationMode() {  // children after parents: train() goes down the tree
+    for (auto& [module, training] : modes_) module->train(training);
+  }
+  EvaluationMode(const EvaluationMode&) = delete;
+  EvaluationMode& operator=(const EvaluationMode&) = delete;
+
+ private:
+  std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> modes_;
+};
+
+/// Sums of a loss over batches, in double precision, on the device.
+class LossSums {
+ public:
+  void add(const Loss& loss) {
+    std::size_t i = 0;
+    each_term(loss, [&](const std::string&, const at::Tensor& sum, const Count& count,
+                        double scale) { add(i++, sum, count, scale); });
+  }
+  double mean() const {
+    double mean = 0;
+    for (const Sum& s : sums_) mean += s.scale * s.sum.item<double>() / s.count.value();
+    return mean;
+  }
+  double count() const { return sums_.empty() ? 0 : sums_[0].count.value(); }
+
+ private:
+  struct Sum {
+    at::Tensor sum;
+    Count count;
+    double scale;
+  };
+  void add(std::size_t i, const at::Tensor& sum, const Count& count, double scale) {
+    if (i == sums_.size()) return sums_.push_back({sum.to(at::kDouble), count, scale});
+    sums_[i].sum = sums_[i].sum + sum.to(at::kDouble);
+    sums_[i].count += count;
+  }
+  std::vector<Sum> sums_;
+};
+
+}  // namespace detail
+
+/// Evaluates the batches that `visit(f)` hands to `f`, each computed whole, with the weights that
+/// the recipe averages. Waits for the device at the end.
+template <class Core, class Visit, class Metrics>
+Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
+  at::NoGradGuard no_grad;
+  auto& m = core.mechanisms;
+  detail::EvaluationMode mode(*detail::module_of(core.model));
+  Run run(core, /*evaluating=*/true);
+  detail::LossSums sums;
+  Metrics fresh;
+  for (const auto& metric : metrics) fresh.push_back(metric.fresh());
+  auto one_batch = [&](const auto& batch) {
+    auto here = m.device.place(batch, core.device);
+    rows(here);
+    Loss loss = core.parameters.around_model(core.units.units()[0], [&] {
+      return m.precision.around_forward([&] { return m.objective.loss(run, core.model, here); });
+    });
+    sums.add(loss);
+    for (const auto& metric : fresh) metric.update(here, loss.outputs);
+  };
+  m.average.around_evaluation(core.parameters, [&] { visit(one_batch); });
+  if (!(sums.count() > 0))
+    throw BadBatch(
+        "evaluate: the loader gave nothing to count. Give it at least one batch with a target.");
+  Evaluation found{sums.mean(), sums.count(), {}};
+  for (const auto& metric : fresh) found.metrics.emplace_back(metric.name(), metric.value());
+  return found;
+}
+
+}  // namespace ikebana

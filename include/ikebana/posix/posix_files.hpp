@@ -1,0 +1,222 @@
+#pragma once
+// Files of the operating system.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ikebana/posix/files.hpp>
+
+namespace ikebana {
+namespace detail {
+
+/// What to do about what the system answered.
+inline const char* suggestion_for(int code) {
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+      return "Free space on that disk, keep fewer states, or name another folder.";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "Name a folder that this program may write to.";
+    case ENOENT:
+      return "Make its folder first, or mend the path.";
+    case ENOTDIR:
+    case EISDIR:
+      return "Name a file in a folder.";
+    case EWOULDBLOCK:
+      return "Another process is saving to it: give each its own path.";
+    case ELOOP:
+      return "It is a symbolic link, which may lead anywhere: remove it.";
+    case EIO:
+      return "The disk or its connection failed: look at the system's log.";
+    default:
+      return "Look at the path and its disk.";
+  }
+}
+[[noreturn]] inline void file_failed(const char* what, const Files::Path& path, int code) {
+  throw FileFailed(std::string("files: cannot ") + what + " `" + path.string() +
+                   "`: " + std::strerror(code) + ". " + suggestion_for(code));
+}
+
+/// Calls `f` until a signal does not interrupt it.
+template <class F>
+auto uninterrupted(F&& f) {
+  decltype(f()) result;
+  do result = f();
+  while (result == -1 && errno == EINTR);
+  return result;
+}
+
+/// An open file of the system, closed at its end.
+class Descriptor {
+ public:
+  Descriptor(const char* what, const Files::Path& path, int flags)
+      : fd_(uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {
+    if (fd_ < 0) file_failed(what, path, errno);
+  }
+  ~Descriptor() { ::close(fd_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  operator int() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+class PosixOutput : public OutputFile {
+ public:
+  PosixOutput(Files::Path path, std::uint64_t size)
+      : path_(std::move(path)), fd_(std::make_unique<Descriptor>("create", path_, flags)) {
+    while (!locked()) fd_ = std::make_unique<Descriptor>("create", path_, flags);
+#if defined(__linux__)
+    // A full disk is told before anything is written; file systems without it tell it later.
+    if (size > 0 && uninterrupted([&] { return ::fallocate(*fd_, 0, 0, off_t(size)); }) != 0 &&
+        errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) {
+      const int code = errno;
+      ::unlink(path_.c_str());
+      fail("reserve " + std::to_string(size) + " bytes for", code);
+    }
+#endif
+  }
+  void write(std::uint64_t offset, const void* bytes, std::size_t n) override {
+    auto from = static_cast<const char*>(bytes);
+    while (n > 0) {
+      const auto done =
+          uninterrupted([&] { return ::pwrite(*fd_, from, n, static_cast<off_t>(offset)); });
+      if (done < 0) fail("write", errno);
+      from += done, offset += static_cast<std::uint64_t>(done), n -= static_cast<std::size_t>(done);
+    }
+    start_writing(offset);
+  }
+  void sync() override {
+    if (uninterrupted([&] { return ::fsync(*fd_); }) != 0) fail("sync", errno);
+  }
+
+ private:
+  static constexpr int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
+
+  /// Locks the file that has this name now. False where the name has gone to another file since, or
+  /// was taken from one that was left over: its bytes may have another name, and be the state.
+  bool locked() {
+    if (uninterrupted([&] { return ::flock(*fd_, LOCK_EX | LOCK_NB); }) != 0)
+      if (errno == EWOULDBLOCK) file_failed("write", path_, errno);  // else there are no locks here
+    struct stat mine{}, named{};
+    if (::fstat(*fd_, &mine) != 0 || ::lstat(path_.c_str(), &named) != 0 ||
+        mine.st_ino != named.st_ino || mine.st_dev != named.st_dev)
+      return false;
+    if (mine.st_size == 0 && mine.st_nlink <= 1) return true;
+    if (::unlink(path_.c_str()) != 0) file_failed("replace", path_, errno);
+    return false;
+  }
+  /// The disk works while the next tensor is added up; sync has less to wait for.
+  void start_writing([[maybe_unused]] std::uint64_t end) {
+#if defined(__linux__)
+    constexpr std::uint64_t min = 8 << 20;
+    if (end < started_ + min) return;
+    (void)::sync_file_range(*fd_, static_cast<off_t>(started_), static_cast<off_t>(end - started_),
+                            SYNC_FILE_RANGE_WRITE);
+    started_ = end;
+#endif
+  }
+  [[noreturn]] void fail(const std::string& what, int code) const {
+    file_failed(what.c_str(), path_, code);
+  }
+
+  Files::Path path_;
+  std::unique_ptr<Descriptor> fd_;
+  std::uint64_t started_ = 0;
+};
+
+class PosixInput : public InputFile {
+ public:
+  explicit PosixInput(Files::Path path) : path_(std::move(path)), fd_("read", path_, flags) {
+    struct stat status{};
+    if (::fstat(fd_, &status) != 0) file_failed("read", path_, errno);
+    if (!S_ISREG(status.st_mode)) file_failed("read", path_, EISDIR);
+    size_ = static_cast<std::uint64_t>(status.st_size);
+  }
+  std::uint64_t size() override { return size_; }
+  void read(std::uint64_t offset, void* bytes, std::size_t n) override {
+    auto to = static_cast<char*>(bytes);
+    while (n > 0) {
+      const auto done =
+          uninterrupted([&] { return ::pread(fd_, to, n, static_cast<off_t>(offset)); });
+      if (done <= 0) file_failed("read", path_, done < 0 ? errno : EIO);
+      to += done, offset += static_cast<std::uint64_t>(done), n -= static_cast<std::size_t>(done);
+    }
+  }
+
+ private:
+  static constexpr int flags = O_RDONLY | O_NONBLOCK;  // else it waits for a pipe's writer
+
+  Files::Path path_;
+  Descriptor fd_;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace detail
+
+/// What saving uses unless it is given something else.
+class PosixFiles : public Files {
+ public:
+  std::unique_ptr<OutputFile> create(const Path& path, std::uint64_t size) override {
+    return std::make_unique<detail::PosixOutput>(path, size);
+  }
+  std::unique_ptr<InputFile> open(const Path& path) override {
+    return std::make_unique<detail::PosixInput>(path);
+  }
+  bool exists(const Path& path) override {
+    std::error_code code;
+    return std::filesystem::exists(std::filesystem::symlink_status(path, code));
+  }
+  void rename(const Path& from, const Path& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) detail::file_failed("rename to", to, errno);
+  }
+  bool link(const Path& from, const Path& to) override {
+    return ::link(from.c_str(), to.c_str()) == 0;
+  }
+  void remove(const Path& path) override {
+    if (::unlink(path.c_str()) != 0 && errno != ENOENT) detail::file_failed("remove", path, errno);
+  }
+  void sync_folder(const Path& folder) override {
+    detail::Descriptor fd("open", folder, O_RDONLY | O_DIRECTORY);
+    // Some network file systems cannot, and have the names on the server already.
+    if (detail::uninterrupted([&] { return ::fsync(fd); }) != 0 && errno != EINVAL &&
+        errno != ENOTSUP)
+      detail::file_failed("sync", folder, errno);
+  }
+  void make_folder(const Path& folder) override {
+    std::error_code code;
+    if (std::filesystem::is_directory(folder, code)) return;
+    const Path parent = detail::folder_of(folder);
+    make_folder(parent);
+    if (::mkdir(folder.c_str(), 0777) != 0) {
+      const int number = errno == EEXIST ? ENOTDIR : errno;
+      if (!std::filesystem::is_directory(folder, code))  // else another process was quicker
+        detail::file_failed("make the folder", folder, number);
+    }
+    sync_folder(parent);  // or the folder is gone with all that is in it
+  }
+  std::vector<std::string> list(const Path& folder) override {
+    std::error_code code;
+    std::vector<std::string> names;
+    std::filesystem::directory_iterator at(folder, code);
+    for (; !code && at != std::filesystem::directory_iterator(); at.increment(code))
+      names.push_back(at->path().filename().string());
+    if (code) detail::file_failed("list", folder, code.value());
+    return names;
+  }
+};
+
+/// The one that everybody shares; it has no state.
+inline Files& system_files() {
+  static PosixFiles files;
+  return files;
+}
+
+}  // namespace ikebana
