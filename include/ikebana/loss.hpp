@@ -1,29 +1,12 @@
 #pragma once
 // What a model returns: a sum and how many items it sums over. The step alone divides.
 #include <cmath>
-#include <ikebana/detail/torch.hpp>
+#include <ikebana/detail/number.hpp>
 #include <ikebana/error.hpp>
 #include <string>
 #include <vector>
 
 namespace ikebana {
-
-namespace detail {
-/// True where the value of a tensor can be read without waiting for a device.
-inline bool readable(const at::Tensor& t) { return t.device().is_cpu(); }
-/// The value of a one-element tensor; waits for its device, dispatches nothing for a float on CPU.
-inline double number(const at::Tensor& t) {
-  // Untyped: clang 18 and newer write the typed one's symbol otherwise than the g++ of the wheel.
-  if (readable(t) && t.scalar_type() == at::kFloat)
-    return *static_cast<const float*>(t.const_data_ptr());
-  return t.item<double>();
-}
-/// A number as a tensor without dimensions; dispatches nothing on CPU.
-inline at::Tensor scalar(double number, at::ScalarType type, c10::Device device) {
-  if (device.is_cpu()) return at::detail::scalar_tensor_static(number, type, device);
-  return at::scalar_tensor(number, at::dtype(type).device(device));
-}
-}  // namespace detail
 
 /// How many items a sum is over: a number known on the host, or a one-element tensor on the device.
 /// Costs nothing on the host; on the device the additions and the division stay there.

@@ -1,7 +1,7 @@
 #pragma once
 // What surrounds a verb of the trainer: one at a time, and errors with their place.
 #include <atomic>
-#include <ikebana/detail/torch.hpp>
+#include <ikebana/detail/message.hpp>
 #include <ikebana/error.hpp>
 
 namespace ikebana::detail {
@@ -43,17 +43,6 @@ inline const char* suggestion(const std::string& what) {
   for (const Hint& hint : hints)
     if (what.find(hint.sign) != std::string::npos) return hint.text;
   return "Look at the operation that the text names.";
-}
-
-/// LibTorch's text, without the pages that its dispatcher adds.
-inline std::string message_of(const c10::Error& error) {
-  std::string what = error.what_without_backtrace();
-  return what.substr(0, what.find(" This could be because"));
-}
-inline bool is_out_of_memory(const std::string& what) {
-  for (const char* sign : {"out of memory", "not enough memory", "allocate memory", "bad_alloc"})
-    if (what.find(sign) != std::string::npos) return true;
-  return false;
 }
 
 /// Moves a model to a device; where that fails, all of it is where it was. Throws BadValue for a

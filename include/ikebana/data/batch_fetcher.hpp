@@ -4,7 +4,7 @@
 #include <ikebana/data/collate.hpp>
 #include <ikebana/data/dataset.hpp>
 #include <ikebana/data/sample_order.hpp>
-#include <ikebana/core/guard.hpp>
+#include <ikebana/detail/message.hpp>
 #include <stop_token>
 
 namespace ikebana::detail {

@@ -3,8 +3,7 @@
 // their value travels to the host by itself and is looked at when the next step begins.
 #include <deque>
 #include <functional>
-#include <ikebana/detail/torch.hpp>
-#include <ikebana/loss.hpp>
+#include <ikebana/detail/number.hpp>
 
 namespace ikebana::detail {
 

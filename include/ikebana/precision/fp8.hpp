@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/core/guard.hpp>
+#include <ikebana/detail/message.hpp>
 #include <ikebana/precision/autocast.hpp>
 #include <ikebana/precision/fp8_linear.hpp>
 

@@ -1,6 +1,6 @@
 #pragma once
 // A model's own weights, in files that Python reads and writes.
-#include <ikebana/core/guard.hpp>
+#include <ikebana/detail/message.hpp>
 #include <ikebana/model.hpp>
 #include <ikebana/state/saved_state.hpp>
 #include <unordered_map>
