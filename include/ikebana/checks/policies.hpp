@@ -2,12 +2,12 @@
 // In which order a recipe is judged: the next stage is looked at only when the former passed, so
 // that the first cause hides its consequences.
 #include <ikebana/grammar/compose.hpp>
+#include <ikebana/grammar/diagnosis.hpp>
 #include <ikebana/grammar/refuse.hpp>
 #include <ikebana/grammar/refuse_use.hpp>
 #include <ikebana/grammar/units.hpp>
 
 namespace torch::nn {
-class Module;
 class CrossEntropyLoss;
 class MSELoss;
 class BCEWithLogitsLoss;
@@ -26,29 +26,8 @@ struct AdagradOptions;
 
 namespace ikebana::refuse {
 
-template <class Refusal>
-using is = std::type_identity<Refusal>;
-template <class Refusal>
-inline constexpr bool passed = std::is_same_v<Refusal, Nothing>;
-
-/// The first type of the pack that is a refusal, or `Nothing`.
-template <class... Refusals>
-struct first {
-  using type = Nothing;
-};
-template <class Refusal, class... Rest>
-struct first<Refusal, Rest...> : std::conditional_t<passed<Refusal>, first<Rest...>, is<Refusal>> {
-};
-
-template <class Type>
-concept complete = requires { sizeof(Type); };
 template <class Type>
 concept policy = !std::is_void_v<axis_of_t<Type>>;
-template <class Type>
-concept module_type =
-    std::is_same_v<Type, std::remove_cvref_t<Type>> && complete<detail::impl_of_t<Type>> &&
-    std::is_base_of_v<torch::nn::Module, detail::impl_of_t<Type>>;
-
 template <class Policy>
 concept listed = detail::declared_axis<Policy>::template takes<Policy>;
 

@@ -1,6 +1,7 @@
 #pragma once
 // Any order in, one order out: the words of a recipe, sorted by axis, defaults filled in.
 #include <ikebana/grammar/axis_of.hpp>
+#include <ikebana/grammar/wrapping_order.hpp>
 #include <type_traits>
 
 #include <ikebana/detail/macros_aside.inc>
@@ -25,20 +26,10 @@ struct Composed;
 namespace detail {
 namespace hana = boost::hana;
 
-/// The wrapping order, outermost first. What must happen again in recompute is inside
-/// checkpoint; what must not is outside.
-/// - observe sees everything, also what a captured step does when it is replayed;
-/// - capture records what is inside it, collectives and copies included;
-/// - shard before offload: a gathered unit is freed as a whole, on whatever device it is;
-/// - both outside checkpoint: a recompute must not gather a second time;
-/// - precision inside checkpoint: a recompute must compute in the same numbers;
-/// - prune and quantize next to the weights: they change what a unit computes with.
-/// The rest wraps no unit and follows in the order in which a step asks it.
-inline constexpr auto wrapping_order =
-    hana::tuple_t<axis::observe, axis::capture, axis::shard, axis::offload, axis::checkpoint,
-                  axis::precision, axis::prune, axis::quantize, axis::accumulate, axis::objective,
-                  axis::clip, axis::optimizer, axis::schedule, axis::average, axis::freeze,
-                  axis::device>;
+template <class... Axes>
+constexpr auto hana_types(AxisList<Axes...>) {
+  return hana::tuple_t<Axes...>;
+}
 
 template <class Axis>
 inline constexpr bool takes_many = requires { Axis::many; };
@@ -76,7 +67,7 @@ struct policies_on {
 
 template <class... Policies>
 constexpr auto compose() {
-  return hana::transform(wrapping_order, [](auto axis) {
+  return hana::transform(hana_types(WrappingOrder()), [](auto axis) {
     using Axis = typename decltype(axis)::type;
     if constexpr ((std::is_same_v<axis_of_t<Policies>, Axis> || ...))
       return hana::unpack(hana::filter(hana::tuple_t<Policies...>, is_on<Axis>{}),

@@ -1,0 +1,71 @@
+#pragma once
+// Every order that the axes have among themselves, with its reasons. No other file repeats one.
+#include <ikebana/grammar/vocabulary.hpp>
+
+namespace ikebana {
+
+/// Axes in an order that means something.
+template <class... Axes>
+struct AxisList {};
+
+/// The wrapping order, outermost first. What recompute does again is inside checkpoint; what it
+/// must not do again is outside.
+/// - observe sees everything, also what a captured step does when it is replayed;
+/// - capture records what is inside it, collectives and copies included;
+/// - shard before offload: a gathered unit is freed as a whole, on whatever device it is;
+/// - both outside checkpoint: a recompute must not gather a second time;
+/// - precision inside checkpoint: a recompute must use the same dtypes;
+/// - prune and quantize next to the weights: they change what a unit computes with.
+/// The other axes wrap no unit and follow in the order in which a step asks them.
+using WrappingOrder =
+    AxisList<axis::observe, axis::capture, axis::shard, axis::offload, axis::checkpoint,
+             axis::precision, axis::prune, axis::quantize, axis::accumulate, axis::objective,
+             axis::clip, axis::optimizer, axis::schedule, axis::average, axis::freeze,
+             axis::device>;
+
+/// The axes that are asked `around_step`.
+using StepWrappers = AxisList<axis::observe, axis::capture, axis::precision>;
+
+/// Two wrappers of a unit that are no axes of their own.
+namespace wrapper {
+struct frames;  ///< a checkpoint frame over several units; recompute gathers each of them again
+struct gather;  ///< the unit's parameters are gathered, and released afterwards
+}  // namespace wrapper
+
+/// What is around one unit's forward. Shard and offload may use the parameters that were gathered.
+using UnitWrappers =
+    AxisList<axis::observe, wrapper::frames, wrapper::gather, axis::shard, axis::offload,
+             axis::checkpoint, axis::precision, axis::quantize>;
+
+/// The axes that are told of a unit's backward.
+using BackwardListeners = AxisList<axis::observe, axis::shard, axis::offload>;
+
+/// The way from master weights to what a unit computes with: moved to the device, cast, gathered
+/// from all ranks, then masked and quantized. Gradients are reduced the opposite way.
+using GatherOrder =
+    AxisList<axis::offload, axis::precision, axis::shard, axis::prune, axis::quantize>;
+/// The part of it that decides where and how master weights are stored.
+using StorageOrder = AxisList<axis::offload, axis::precision, axis::shard>;
+
+namespace detail {
+
+template <class List>
+struct reversed;
+template <>
+struct reversed<AxisList<>> {
+  using type = AxisList<>;
+};
+template <class List, class Axis>
+struct appended;
+template <class... Axes, class Axis>
+struct appended<AxisList<Axes...>, Axis> {
+  using type = AxisList<Axes..., Axis>;
+};
+template <class First, class... Axes>
+struct reversed<AxisList<First, Axes...>>
+    : appended<typename reversed<AxisList<Axes...>>::type, First> {};
+template <class List>
+using reversed_t = typename reversed<List>::type;
+
+}  // namespace detail
+}  // namespace ikebana
