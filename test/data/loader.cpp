@@ -31,7 +31,7 @@ void for_every_dataset(Law law) {
 
 /// The rows that an epoch should give, cut by hand.
 Batches by_hand(const DataLoaderOptions& o, std::int64_t epoch, std::int64_t n = 23) {
-  Permutation order(n, ikebana::detail::key(o.seed, epoch, ikebana::detail::Use::Order));
+  Permutation order(n, ikebana::detail::key(o.seed, epoch, ikebana::detail::RngStream::Order));
   std::vector<std::int64_t> indices;
   for (std::int64_t i = 0; i < n; ++i) indices.push_back(o.shuffle ? order[i] : i);
   All all;

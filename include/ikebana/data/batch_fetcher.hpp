@@ -78,7 +78,7 @@ class BatchFetcher {
       if (stop.stop_requested()) throw Error("DataLoader: it is being destroyed.");
       try {
         samples.push_back(
-            sample_of(dataset, index[i], key(seed_, at.epoch, Use::Sample, index[i])));
+            sample_of(dataset, index[i], key(seed_, at.epoch, RngStream::Sample, index[i])));
       } catch (...) {
         cannot_read("get(" + std::to_string(index[i]) + ")", at);
       }
@@ -89,7 +89,7 @@ class BatchFetcher {
   template <class Reader>
   auto gather(Reader& dataset, const at::Tensor& indices, LoaderPosition at) const {
     try {
-      return gathered_from(dataset, indices, key(seed_, at.epoch, Use::Batch, at.batch));
+      return gathered_from(dataset, indices, key(seed_, at.epoch, RngStream::Batch, at.batch));
     } catch (...) {
       cannot_read("get_batch(" + few(indices) + ")", at);
     }

@@ -25,6 +25,10 @@ struct LoaderPosition {
 
 namespace detail {
 
+/// What a key is for. It is hashed into the key, so that the same seed and epoch give independent
+/// random numbers to each use.
+enum class RngStream : std::uint64_t { Order, Sample, Batch, Generator };
+
 inline std::string text(LoaderPosition at) {
   return "epoch " + std::to_string(at.epoch) + ", batch " + std::to_string(at.batch);
 }

@@ -34,7 +34,7 @@ class SampleOrder {
     at::Tensor indices = at::empty({count}, at::kLong);
     auto* index = indices.mutable_data_ptr<std::int64_t>();
     if (options_.shuffle) {
-      Permutation order(samples_, key(options_.seed, at.epoch, Use::Order));
+      Permutation order(samples_, key(options_.seed, at.epoch, RngStream::Order));
       for (std::int64_t i = 0; i < count; ++i) index[i] = order[begin + i];
     } else {
       for (std::int64_t i = 0; i < count; ++i) index[i] = begin + i;

@@ -1,5 +1,6 @@
 #pragma once
 // Random numbers for one sample.
+#include <ikebana/data/options.hpp>
 #include <ikebana/detail/splitmix.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <optional>
@@ -18,7 +19,7 @@ class SampleRng {
   /// samples some draw alike.
   at::Generator& generator() {
     if (!generator_)
-      generator_ = at::detail::createCPUGenerator(detail::key(key_, detail::Use::Generator));
+      generator_ = at::detail::createCPUGenerator(detail::key(key_, detail::RngStream::Generator));
     return *generator_;
   }
   /// In [0, 1), of 53 bits; some nanoseconds.
