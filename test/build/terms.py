@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""Keeps retired names and phrases out of headers, examples and documentation.
+
+    terms.py ROOT    exits 1 and prints file:line, the retired term and its replacement
+    terms.py self    the same on sources made here: every retired term is found, and nothing else
+
+retired_terms.txt lists the terms. A name is a whole identifier (or a few tokens) and is searched
+for in code: in C++ and Python outside of comments and strings, anywhere between backticks, and in
+the code blocks of a page. A phrase is a regular expression in which a space matches any white
+space; it is searched for in comments, in strings and in pages, also where it is broken across
+lines, and its case does not matter. A section may name the files that its terms are about.
+"""
+import fnmatch
+import pathlib
+import re
+import sys
+
+LIST = pathlib.Path(__file__).with_name("retired_terms.txt")
+SUFFIXES = {".hpp", ".inc", ".cpp", ".py", ".md", ".txt"}
+SKIPPED = {"docs/migrate.md"}  # the table of old and new names
+GAP = "\0"  # stands for what is not searched, so that no phrase reaches across it
+
+CPP = re.compile(
+    r"""(?P<comment>//[^\n]*|/\*.*?\*/)
+      | R"(?P<end>[^()\s]*)\((?P<raw>.*?)\)(?P=end)"
+      | (?P<include>^[ \t]*\#[ \t]*include[^\n]*)
+      | "(?P<string>(?:\\.|[^"\\\n])*)"
+      | (?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'
+    """, re.X | re.S | re.M)
+PYTHON = re.compile(
+    r'''(?P<comment>\#[^\n]*)
+      | (?:"""(?P<long>.*?)""")
+      | "(?P<string>(?:\\.|[^"\\\n])*)" | '(?P<single>(?:\\.|[^'\\\n])*)'
+    ''', re.X | re.S)
+CMAKE = re.compile(r"(?P<comment>\#[^\n]*)")
+LANGUAGES = {".py": PYTHON, ".txt": CMAKE}
+PROSE = "comment", "raw", "string", "long", "single"
+BACKTICKS = re.compile(r"`([^`\n]+)`")
+BLOCK = re.compile(r"^ *```\w*\n(.*?)^ *```$", re.M | re.S)
+
+
+def blank(text, keep=""):
+    """Everything but line breaks and `keep` replaced, in the same length."""
+    return re.sub(rf"[^\n{keep}]", GAP, text)
+
+
+def unmarked(comment):
+    return re.sub(r"^[ \t]*(?://[/!]*<?|/\*+|\*+/|\*|\#+)|\*/$",
+                  lambda mark: " " * len(mark.group()), comment, flags=re.M)
+
+
+def split(text, language):
+    """Two texts as long as `text`: its code and its prose, with gaps in place of the other."""
+    code, prose, end = [], [], 0
+    for found in language.finditer(text):
+        between = text[end: found.start()]
+        code.append(between)
+        prose.append(blank(between, " \t"))
+        code.append(blank(found.group()))
+        prose.append(prose_of(found))
+        end = found.end()
+    code.append(text[end:])
+    prose.append(blank(text[end:], " \t"))
+    return "".join(code), "".join(prose)
+
+
+def prose_of(found):
+    """A comment without its marks, a string without its quotes, or a gap."""
+    groups = found.groupdict()
+    kind = next((kind for kind in PROSE if groups.get(kind) is not None), None)
+    if kind is None:
+        return blank(found.group())
+    if kind == "comment":
+        return unmarked(found.group())
+    before, after = found.start(kind) - found.start(), found.end() - found.end(kind)
+    return " " * before + groups[kind] + " " * after
+
+
+def of_page(text):
+    """The code of a page is its code blocks and what stands between backticks."""
+    code = list(blank(text))
+    for found in [*BLOCK.finditer(text), *BACKTICKS.finditer(BLOCK.sub(
+            lambda block: blank(block.group()), text))]:
+        code[found.start(1): found.end(1)] = found.group(1)
+    return "".join(code), text
+
+
+def parts_of(name, text):
+    """The text of a file as code and as prose."""
+    suffix = pathlib.PurePosixPath(name).suffix
+    if suffix == ".md":
+        return of_page(text)
+    code, prose = split(text, LANGUAGES.get(suffix, CPP))
+    quoted = list(code)
+    for found in BACKTICKS.finditer(prose):
+        quoted[found.start(1): found.end(1)] = found.group(1)
+    return "".join(quoted), prose
+
+
+def read_terms(lines):
+    """(kind, pattern, files, replacement) for each line `old -> new` below a section's head."""
+    kind, files = None, []
+    for line in lines:
+        if head := re.fullmatch(r"\[(names|phrases)((?: [\w/*.]+)*)\]", line.strip()):
+            kind, files = head[1], head[2].split()
+        elif line.strip() and not line.startswith("#"):
+            old, new = line.rstrip("\n").split(" -> ")
+            yield kind, pattern_of(kind, old.strip()), files, new.strip()
+
+
+def pattern_of(kind, old):
+    if kind == "names":
+        begin, end = r"(?<!\w)" * old[0].isidentifier(), r"(?!\w)" * old[-1].isidentifier()
+        return re.compile(begin + re.escape(old) + end)
+    spaced = re.sub(r" +", r"\\s+", old)
+    return re.compile(rf"(?<![\w-])(?:{spaced})(?![\w-])", re.I)
+
+
+def breaches(name, text, terms):
+    code, prose = parts_of(name, text)
+    for kind, pattern, files, new in terms:
+        if files and not any(fnmatch.fnmatch(name, f"{file}*") for file in files):
+            continue
+        for found in pattern.finditer(code if kind == "names" else prose):
+            line = text.count("\n", 0, found.start()) + 1
+            yield line, f"{name}:{line}: `{' '.join(found.group().split())}`: use {new}"
+
+
+def files_of(root):
+    yield root / "README.md"
+    for folder in ("include", "examples", "docs"):
+        yield from sorted((root / folder).rglob("*"))
+
+
+def search(root):
+    terms = list(read_terms(LIST.read_text().splitlines()))
+    wrong, count = [], 0
+    for path in files_of(root):
+        name = path.relative_to(root).as_posix()
+        if path.is_file() and path.suffix in SUFFIXES and name not in SKIPPED:
+            count += 1
+            wrong += [breach for _, breach in sorted(breaches(name, path.read_text(), terms))]
+    print("\n".join(wrong) or f"{count} files without any of {len(terms)} retired terms")
+    return 1 if wrong or count < 100 else 0
+
+
+TERMS = """
+[names]
+Homecoming -> ReduceGradients
+.rest( -> .to_masters(
+[phrases]
+words? of (?:a|the) recipe -> policies
+the house -> the architecture
+[phrases include]
+the page -> step.hpp
+"""
+FOUND = (  # file, text, line
+    ("a.hpp", "int a;\nHomecoming b;", 2),
+    ("a.hpp", "// see `Homecoming`", 1),
+    ("a.hpp", "m.rest(x);", 1),
+    ("a.hpp", "// the words of\n/// the recipe", 1),
+    ("a.hpp", "int a;  ///< A word\n  ///< of a recipe", 1),
+    ("a.hpp", 'throw Error("the "\n    "House rule");', 1),
+    ("a.hpp", 'auto a = R"(in\nthe house)";', 2),
+    ("a.hpp", "/* in the\n * house */", 1),
+    ("a.py", '"""In\nthe house."""', 2),
+    ("a.py", "f()  # the house", 1),
+    ("CMakeLists.txt", "add()\n# the\n# house", 2),
+    ("a.md", "all of\nthe\nhouse", 2),
+    ("a.md", "`Homecoming`", 1),
+    ("a.md", "```cpp\nHomecoming a;\n```", 2),
+    ("include/a.hpp", "// the page", 1),
+)
+NOT_FOUND = (
+    ("a.hpp", "// Homecoming is a word; the rest(s) of it. In other words, a recipe."),
+    ("a.hpp", '#include "the house.hpp"\nauto a = "Homecoming";'),
+    ("a.hpp", "int the, house; int a_Homecoming, Homecomings;"),
+    ("a.hpp", "// the\nint a;\n// house"),
+    ("a.hpp", 'f("the", "house", \'"\', 1\'000);  // the household, the-house'),
+    ("a.py", "the = house"),
+    ("a.md", "Homecoming, and the page"),
+    ("include/a.hpp", "// the memory page"),
+)
+
+
+def self_test():
+    terms = list(read_terms(TERMS.splitlines()))
+    for name, text, line in FOUND:
+        assert [at for at, _ in breaches(name, text, terms)] == [line], (name, text)
+    for name, text in NOT_FOUND:
+        assert not list(breaches(name, text, terms)), (name, text)
+    message = next(breach for _, breach in breaches("a.md", "in the\nhouse", terms))
+    assert message == "a.md:1: `the house`: use the architecture", message
+    assert len(list(read_terms(LIST.read_text().splitlines()))) > 50
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(self_test() if sys.argv[1] == "self" else search(pathlib.Path(sys.argv[1])))
