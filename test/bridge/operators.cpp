@@ -1,7 +1,7 @@
 // Every operator below autograd passes the innermost open scope, and nothing else does.
 #include "test.hpp"
 
-#include <ikebana/bridge/own_operator.hpp>
+#include <ikebana/bridge/custom_operator.hpp>
 #include <thread>
 
 #include "counting.hpp"
@@ -131,7 +131,7 @@ at::Tensor tripled(const at::Tensor& x) { return x * 3; }
 
 TEST_CASE("operators: one of our own is one call for a scope, and a function without one") {
   at::Tensor x = at::ones({2});
-  auto call = [&] { return bridge::as_operator<&doubled>("ikebana::test(Tensor x) -> Tensor", x); };
+  auto call = [&] { return bridge::call_as_operator<&doubled>("ikebana::test(Tensor x) -> Tensor", x); };
   CHECK(call().sum().item<double>() == 4);
   CHECK(!c10::Dispatcher::singleton().findSchema({"ikebana::test", ""}));
   Counting counting;
@@ -140,7 +140,7 @@ TEST_CASE("operators: one of our own is one call for a scope, and a function wit
     CHECK(at::equal(call(), at::full({2}, 2.0)));
     CHECK(at::equal(call(), at::full({2}, 2.0)));
     // Another version of the library would register a schema of its own.
-    CHECK(at::equal(bridge::as_operator<&tripled>("ikebana::test(Tensor other) -> Tensor", x),
+    CHECK(at::equal(bridge::call_as_operator<&tripled>("ikebana::test(Tensor other) -> Tensor", x),
                     at::full({2}, 3.0)));
   }
   CHECK(counting.seen["ikebana::test"] == 2);

@@ -199,14 +199,14 @@ TEST_CASE("segments: counts that cannot be are errors that say so") {
     Work work([](auto&, auto x) { return x; });
     return test::message_of<BadValue>([&] { Trainer<Bench, decltype(word)>(bench({work}), word); });
   };
-  CHECK(test::contains(refusal(Checkpoint<Every<>>{.every = 0}), "give at least one"));
-  CHECK(test::contains(refusal(Checkpoint<Segments<>>{.segments = -1}), "give at least one"));
+  CHECK(test::contains(refusal(Checkpoint<Every<>>{.every = 0}), "it must be 1 or more"));
+  CHECK(test::contains(refusal(Checkpoint<Segments<>>{.segments = -1}), "it must be 1 or more"));
   CHECK(test::contains(refusal(Checkpoint<Only<>>{}), "match is empty"));
   Checkpoint<Only<>> none{.match = [](const Unit&) { return false; }};
   Work work([](auto&, auto x) { return x; });
   CHECK(test::contains(
       test::message_of<BadModel>([&] { Trainer<Bench, Checkpoint<Only<>>>(bench({work}), none); }),
-      "no such unit"));
+      "choose none of the model's units"));
 }
 
 }  // namespace laws::segments

@@ -157,7 +157,7 @@ TEST_CASE("selective: a rule by name keeps these and no others") {
 
 TEST_CASE("selective: rules that cannot be are errors that say so") {
   CHECK(test::contains(test::message_of<BadValue>([] { operators({"aten::mm", "mm"}); }),
-                       "no operator `mm`. Write its name"));
+                       "no operator `mm`. Write the name"));
   CHECK(test::contains(test::message_of<BadValue>([] { operators({"aten::_to_copy"}); }),
                        "always computed again"));
   CHECK(test::contains(test::message_of<BadValue>([] {

@@ -1,12 +1,14 @@
 #pragma once
-// LibTorch's CPU allocator does not count, so one that does is put in front of it.
+// Counts the bytes that LibTorch allocates on the CPU: its own allocator does not, so a counting
+// allocator is installed in front of it.
 
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <ikebana/posix/library.hpp>
+#include <ikebana/bridge/exact_type.hpp>
 #include <ikebana/detail/torch.hpp>
+#include <ikebana/posix/library.hpp>
 #include <limits>
 #include <mutex>
 #include <new>
@@ -14,85 +16,86 @@
 
 namespace ikebana::bridge {
 
-/// The bytes of one device. Each watch has a peak of its own, so that resetting one hides nothing
-/// from another.
+/// The memory of one device, in bytes. Each PeakTracker has a peak of its own: resetting one does
+/// not change what the others report.
 class MemorySource {
  public:
-  struct Watch {
+  struct PeakTracker {
     int64_t peak = 0;
-    Watch* next = nullptr;
+    PeakTracker* next = nullptr;
   };
 
   virtual ~MemorySource() = default;
   virtual int64_t now() = 0;
 
-  void attach(Watch& watch) {
+  void attach(PeakTracker& tracker) {
     std::lock_guard lock(mutex_);
-    watch.next = std::exchange(first_, &watch);
-    restart_for(watch);
+    tracker.next = std::exchange(first_, &tracker);
+    restart_for(tracker);
   }
 
-  void detach(Watch& watch) {
+  void detach(PeakTracker& tracker) {
     std::lock_guard lock(mutex_);
     auto** link = &first_;
-    while (*link != &watch) link = &(*link)->next;
-    *link = watch.next;
+    while (*link != &tracker) link = &(*link)->next;
+    *link = tracker.next;
   }
 
-  int64_t peak(const Watch& watch) {
+  int64_t peak(const PeakTracker& tracker) {
     std::lock_guard lock(mutex_);
-    return std::max(watch.peak, highest());
+    return std::max(tracker.peak, peak_since_restart());
   }
 
-  void reset_peak(Watch& watch) {
+  void reset_peak(PeakTracker& tracker) {
     std::lock_guard lock(mutex_);
-    restart_for(watch);
+    restart_for(tracker);
   }
 
  private:
-  /// The most bytes since the last `restart`, which returns it and begins again at the present
-  /// ones.
-  virtual int64_t highest() = 0;
-  virtual int64_t restart() = 0;
+  virtual int64_t peak_since_restart() = 0;
+  /// Returns the peak since the last restart; the next peak starts at the bytes in use now.
+  virtual int64_t restart_peak() = 0;
 
-  void restart_for(Watch& watch) {
-    const auto until_now = restart();
+  void restart_for(PeakTracker& tracker) {
+    const auto peak_so_far = restart_peak();
     for (auto* other = first_; other != nullptr; other = other->next)
-      other->peak = std::max(other->peak, until_now);
-    watch.peak = 0;
+      other->peak = std::max(other->peak, peak_so_far);
+    tracker.peak = 0;
   }
 
   std::mutex mutex_;
-  Watch* first_ = nullptr;
+  PeakTracker* first_ = nullptr;
 };
 
-/// Counts the bytes asked of the allocator behind it. 64 bytes before each block say how to give it
-/// back; so many keep its alignment. Never destroyed: blocks outlive everything. Not final, or the
-/// compiler would call this library's functions on the allocator that another library installed.
+/// Counts the bytes that are requested and forwards to the allocator that was installed before. A
+/// header of 64 bytes in front of each block records how to free it; 64 bytes preserve the block's
+/// alignment. Never destroyed, because blocks may be freed at any time until the process ends. Not
+/// final: otherwise the compiler would devirtualize calls, and call this library's functions on an
+/// allocator that another library installed.
 class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
  public:
-  explicit CountingAllocatorV1(c10::Allocator& behind) : behind_(behind) {}
+  explicit CountingAllocatorV1(c10::Allocator& underlying) : underlying_(underlying) {}
 
   c10::DataPtr allocate(std::size_t bytes) override {
-    if (bytes == 0) return {nullptr, nullptr, &restore_dtype, c10::Device(c10::kCPU)};
-    if (bytes > max) return behind_.allocate(bytes);  // fails, and says so in its own words
-    auto block = behind_.allocate(bytes + header_bytes);
+    if (bytes == 0) return {nullptr, nullptr, &free_block, c10::Device(c10::kCPU)};
+    if (bytes > max_bytes) return underlying_.allocate(bytes);  // fails with LibTorch's own error
+    auto block = underlying_.allocate(bytes + header_bytes);
     const auto device = block.device();
     const auto deleter = block.get_deleter();
     auto* data = static_cast<std::byte*>(block.get()) + header_bytes;
     new (block.get()) Header{block.release_context(), deleter, this, static_cast<int64_t>(bytes)};
     add(static_cast<int64_t>(bytes));
-    return {data, data, &restore_dtype, device};
+    return {data, data, &free_block, device};
   }
 
-  c10::DeleterFnPtr raw_deleter() const override { return &restore_dtype; }
+  c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
   void copy_data(void* to, const void* from, std::size_t count) const override {
     default_copy_data(to, from, count);
   }
 
-  int64_t now() override { return now_.load(std::memory_order_relaxed); }
+  int64_t now() override { return bytes_.load(std::memory_order_relaxed); }
 
-  /// The CPU's allocator where it is one of these, also another library's; else nullptr.
+  /// The CPU's allocator if it is a CountingAllocatorV1, of this or another library; else nullptr.
   static CountingAllocatorV1* installed() noexcept {
     auto* present = c10::GetCPUAllocator();
     return present != nullptr && is_exactly<CountingAllocatorV1>(*present)
@@ -100,11 +103,12 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
                : nullptr;
   }
 
+  /// Installs a counting allocator unless there is one; returns the one that is installed.
   static CountingAllocatorV1& install() {
     static std::mutex once;
     std::lock_guard lock(once);
     if (auto* present = installed()) return *present;
-    keep_loaded(reinterpret_cast<const void*>(&restore_dtype));
+    ikebana::detail::keep_loaded(reinterpret_cast<const void*>(&free_block));
     auto* counting = new CountingAllocatorV1(*c10::GetCPUAllocator());
     for (int priority = 0; installed() != counting && priority < 256; ++priority)
       c10::SetCPUAllocator(counting, static_cast<uint8_t>(priority));
@@ -113,7 +117,7 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
 
  private:
   static constexpr std::size_t header_bytes = 64;
-  static constexpr auto max = std::numeric_limits<int64_t>::max() - header_bytes;
+  static constexpr auto max_bytes = std::numeric_limits<int64_t>::max() - header_bytes;
   struct Header {
     void* context;
     c10::DeleterFnPtr deleter;
@@ -122,34 +126,33 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
   };
   static_assert(sizeof(Header) <= header_bytes);
 
-  static void restore_dtype(void* data) {
+  static void free_block(void* data) {
     if (data == nullptr) return;
     const auto header = *reinterpret_cast<Header*>(static_cast<std::byte*>(data) - header_bytes);
-    header.owner->now_.fetch_sub(header.bytes, std::memory_order_relaxed);
+    header.owner->bytes_.fetch_sub(header.bytes, std::memory_order_relaxed);
     header.deleter(header.context);
   }
 
   void add(int64_t bytes) noexcept {
-    raise(now_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
+    raise_peak(bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
   }
 
-  void raise(int64_t level) noexcept {
-    auto highest = highest_.load(std::memory_order_relaxed);
-    while (level > highest &&
-           !highest_.compare_exchange_weak(highest, level, std::memory_order_relaxed)) {
+  void raise_peak(int64_t bytes) noexcept {
+    auto peak = peak_.load(std::memory_order_relaxed);
+    while (bytes > peak && !peak_.compare_exchange_weak(peak, bytes, std::memory_order_relaxed)) {
     }
   }
 
-  int64_t highest() override { return highest_.load(std::memory_order_relaxed); }
-  int64_t restart() override {
-    const auto until_now = highest_.exchange(now(), std::memory_order_relaxed);
-    raise(now());  // another thread may have taken more between the two
-    return until_now;
+  int64_t peak_since_restart() override { return peak_.load(std::memory_order_relaxed); }
+  int64_t restart_peak() override {
+    const auto peak_so_far = peak_.exchange(now(), std::memory_order_relaxed);
+    raise_peak(now());  // another thread may have allocated between the two calls of now()
+    return peak_so_far;
   }
 
-  c10::Allocator& behind_;
-  std::atomic<int64_t> now_{0};
-  std::atomic<int64_t> highest_{0};
+  c10::Allocator& underlying_;
+  std::atomic<int64_t> bytes_{0};
+  std::atomic<int64_t> peak_{0};
 };
 
 }  // namespace ikebana::bridge

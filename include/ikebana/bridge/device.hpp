@@ -1,11 +1,12 @@
 #pragma once
-// The device that `cuda` without a number means.
+// Resolves a device without an index, such as `cuda`, to a device with one.
 
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::bridge {
 
-/// `device` with its number: the calling thread's current one where it names none. Costs a look-up.
+/// `device` with its index; without one, the calling thread's current device of that type. Costs a
+/// look-up.
 inline c10::Device with_index(c10::Device device) {
   if (device.is_cpu() || device.has_index() || !at::isAccelerator(device.type())) return device;
   return {device.type(), at::accelerator::getDeviceIndex()};

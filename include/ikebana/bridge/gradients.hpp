@@ -1,19 +1,19 @@
 #pragma once
-// Hooks after a leaf's gradient is complete. LibTorch has one slot a tensor for them; here several
-// share it.
+// Hooks that run after a leaf's gradient has been accumulated. LibTorch has one slot per tensor for
+// such a hook; here several hooks share it.
 
 #include <functional>
-#include <ikebana/posix/library.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
+#include <ikebana/posix/library.hpp>
 #include <memory>
 #include <utility>
 #include <vector>
 
 namespace ikebana::bridge {
 
-/// What sits in a tensor's slot: first whoever was there before, then our hooks in the order they
-/// came.
+/// The hook in a tensor's slot: calls the hook that was in the slot before, then the hooks of this
+/// library in the order in which they were added.
 class PostAccumulateChainV1 : public torch::autograd::PostAccumulateGradHook {
  public:
   using Call = std::function<void(const at::Tensor&)>;
@@ -23,37 +23,38 @@ class PostAccumulateChainV1 : public torch::autograd::PostAccumulateGradHook {
   };
   using Entries = std::vector<std::shared_ptr<Entry>>;
 
-  explicit PostAccumulateChainV1(std::unique_ptr<torch::autograd::PostAccumulateGradHook> former)
-      : former_(std::move(former)), entries_(std::make_shared<Entries>()) {
-    // Hooks of other libraries may join this chain, and stay when this library's are gone.
-    static const char here = 0;
-    [[maybe_unused]] static const bool kept = (keep_loaded(&here), true);
+  explicit PostAccumulateChainV1(std::unique_ptr<torch::autograd::PostAccumulateGradHook> previous)
+      : previous_(std::move(previous)), entries_(std::make_shared<Entries>()) {
+    // Other libraries may add hooks to this chain, and these may outlive this library's own hooks.
+    static const char address = 0;
+    [[maybe_unused]] static const bool loaded = (ikebana::detail::keep_loaded(&address), true);
   }
 
   void operator()(const torch::autograd::Variable& leaf) override {
-    // A copy: a hook may remove itself or others, and with the last one this chain.
+    // Iterates over a copy: a hook may remove itself or others, and removing the last one destroys
+    // this chain.
     const auto entries = *entries_;
-    if (former_) (*former_)(leaf);
+    if (previous_) (*previous_)(leaf);
     for (const auto& entry : entries)
       if (!entry->removed) entry->call(leaf);
   }
 
   const std::shared_ptr<Entries>& entries() const { return entries_; }
-  std::unique_ptr<torch::autograd::PostAccumulateGradHook> take_former() {
-    return std::move(former_);
+  std::unique_ptr<torch::autograd::PostAccumulateGradHook> take_previous() {
+    return std::move(previous_);
   }
 
  private:
-  std::unique_ptr<torch::autograd::PostAccumulateGradHook> former_;
+  std::unique_ptr<torch::autograd::PostAccumulateGradHook> previous_;
   std::shared_ptr<Entries> entries_;
 };
 
 /// A function that runs after a leaf's gradient has been accumulated, until this handle is
-/// destroyed. The leaf's former hook is kept and called first; it is put back when the last handle
-/// goes, in whatever order they go. Costs some tens of nanoseconds a gradient. Runs on the engine's
-/// thread; make and destroy it while no backward pass runs, or from a hook. Keeps the leaf's
-/// gradient hooks, not the leaf itself, alive. Throws ikebana::Error for a tensor that is no leaf
-/// or needs no gradient.
+/// destroyed. A hook that was in the leaf's slot before is kept and called first; it is restored
+/// when the last handle is destroyed, in any order of destruction. Costs some tens of nanoseconds
+/// per gradient. Runs on the engine's thread; create and destroy it while no backward pass runs, or
+/// from a hook. Does not keep the leaf alive. Throws ikebana::Error for a tensor that is not a leaf
+/// or does not require a gradient.
 class PostAccumulateHook {
  public:
   PostAccumulateHook(const at::Tensor& leaf, PostAccumulateChainV1::Call call)
@@ -62,9 +63,9 @@ class PostAccumulateHook {
     auto& slot = torch::autograd::impl::post_acc_grad_hooks(leaf);
     auto* chain = dynamic_cast<PostAccumulateChainV1*>(slot.get());
     if (chain == nullptr) {
-      auto made = std::make_unique<PostAccumulateChainV1>(std::move(slot));
-      chain = made.get();
-      slot = std::move(made);
+      auto new_chain = std::make_unique<PostAccumulateChainV1>(std::move(slot));
+      chain = new_chain.get();
+      slot = std::move(new_chain);
     }
     entries_ = chain->entries();
     chain->entries()->push_back(entry_);
@@ -87,8 +88,8 @@ class PostAccumulateHook {
   static const at::Tensor& check(const at::Tensor& leaf) {
     if (!leaf.defined() || !leaf.is_leaf() || !leaf.requires_grad())
       throw Error(
-          "PostAccumulateHook: the tensor is not a leaf that requires a gradient, so none is ever "
-          "accumulated into it. Give it a parameter, or a tensor after requires_grad_().");
+          "PostAccumulateHook: the tensor is not a leaf that requires a gradient, so no gradient is "
+          "accumulated into it. Pass a parameter, or a leaf after requires_grad_().");
     return leaf;
   }
 
@@ -107,7 +108,7 @@ class PostAccumulateHook {
     if (!leaf.defined()) return;
     auto& slot = torch::autograd::impl::post_acc_grad_hooks(leaf);
     auto* chain = dynamic_cast<PostAccumulateChainV1*>(slot.get());
-    if (chain != nullptr && chain->entries() == entries) slot = chain->take_former();
+    if (chain != nullptr && chain->entries() == entries) slot = chain->take_previous();
   }
 
   Leaf leaf_;

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes now and at the peak.
+// Memory of a device: bytes in use now, and at the peak.
 
 #include <cstdint>
 #include <ikebana/bridge/counting_allocator.hpp>
@@ -14,7 +14,7 @@
 
 namespace ikebana::bridge {
 
-/// An accelerator's own statistics, through LibTorch's interface to all of them.
+/// An accelerator's own statistics, read through LibTorch's interface to all accelerators.
 template <class Allocator>
 class DeviceMemory final : public MemorySource {
  public:
@@ -23,11 +23,11 @@ class DeviceMemory final : public MemorySource {
   int64_t now() override { return allocated().current; }
 
  private:
-  int64_t highest() override { return allocated().peak; }
-  int64_t restart() override {
-    const auto until_now = highest();
+  int64_t peak_since_restart() override { return allocated().peak; }
+  int64_t restart_peak() override {
+    const auto peak_so_far = peak_since_restart();
     if (allocator_.initialized()) allocator_.resetPeakStats(index_);
-    return until_now;
+    return peak_so_far;
   }
   auto allocated() {
     auto bytes = decltype(allocator_.getDeviceStats(index_).allocated_bytes){};
@@ -39,7 +39,7 @@ class DeviceMemory final : public MemorySource {
   c10::DeviceIndex index_;
 };
 
-/// Null where LibTorch has no statistics of this device.
+/// nullptr if LibTorch has no memory statistics for this device.
 template <class Type>
 std::unique_ptr<MemorySource> make_device_memory(Type type, c10::DeviceIndex index) {
   if constexpr (has_device_statistics) {
@@ -53,8 +53,8 @@ std::unique_ptr<MemorySource> make_device_memory(Type type, c10::DeviceIndex ind
   return nullptr;
 }
 
-/// The one source of `device` in this library. Throws ikebana::Error where nothing counts its
-/// memory.
+/// The source of `device`, one per device in this library. Throws ikebana::Error if LibTorch does
+/// not count the device's memory.
 inline MemorySource& memory_source(c10::Device device) {
   if (device.is_cpu()) return CountingAllocatorV1::install();
   static std::mutex mutex;
@@ -69,39 +69,40 @@ inline MemorySource& memory_source(c10::Device device) {
 }
 
 /// Bytes in use now and at the peak on one device, of all threads and trainers of the process. On
-/// the CPU the first counter puts a counting allocator in front of the present one for good: make
-/// it before other threads allocate. From then on each allocation costs some tens of nanoseconds
-/// and 64 bytes more, and exactly what was asked for through LibTorch is counted; scratch memory
-/// inside MKL and oneDNN is not. On accelerators these are LibTorch's own statistics, in whole
-/// blocks of its cache; whoever resets their peak without a counter resets it for all. Copies share
-/// one peak. Throws ikebana::Error where nothing counts the device's memory.
+/// the CPU the first counter installs a counting allocator in front of the present one, which stays
+/// until the process ends: create it before other threads allocate. From then on each allocation
+/// costs some tens of nanoseconds and 64 bytes more. It counts exactly the bytes requested through
+/// LibTorch, not the scratch memory inside MKL and oneDNN. On accelerators these are LibTorch's own
+/// statistics, in whole blocks of its caching allocator; code that resets LibTorch's peak directly
+/// resets it for every counter. Copies share one peak. Throws ikebana::Error if LibTorch does not
+/// count the device's memory.
 class MemoryCounter {
  public:
   explicit MemoryCounter(c10::Device device)
-      : watch_(std::make_shared<Attached>(memory_source(with_index(device)))) {}
+      : attached_(std::make_shared<AttachedTracker>(memory_source(with_index(device)))) {}
 
-  /// Bytes; on the CPU without what was allocated before the first counter (see `counted`).
-  int64_t now() const { return watch_->source.now(); }
-  /// The most bytes since this counter was made or its peak was last reset.
-  int64_t peak() const { return watch_->source.peak(watch_->watch); }
-  void reset_peak() { watch_->source.reset_peak(watch_->watch); }
+  /// Bytes in use; on the CPU without those allocated before the first counter (see `counted`).
+  int64_t now() const { return attached_->source.now(); }
+  /// The most bytes in use at once since this counter was made or its peak was last reset.
+  int64_t peak() const { return attached_->source.peak(attached_->tracker); }
+  void reset_peak() { attached_->source.reset_peak(attached_->tracker); }
 
  private:
-  struct Attached {
-    explicit Attached(MemorySource& from) : source(from) { source.attach(watch); }
-    ~Attached() { source.detach(watch); }
-    Attached(const Attached&) = delete;
-    Attached& operator=(const Attached&) = delete;
+  struct AttachedTracker {
+    explicit AttachedTracker(MemorySource& s) : source(s) { source.attach(tracker); }
+    ~AttachedTracker() { source.detach(tracker); }
+    AttachedTracker(const AttachedTracker&) = delete;
+    AttachedTracker& operator=(const AttachedTracker&) = delete;
     MemorySource& source;
-    MemorySource::Watch watch;
+    MemorySource::PeakTracker tracker;
   };
 
-  std::shared_ptr<Attached> watch_;
+  std::shared_ptr<AttachedTracker> attached_;
 };
 
-/// True where a MemoryCounter of the tensor's device sees its bytes; false on the CPU for what was
-/// allocated before the first counter or by somebody else (`from_blob`), and where there are no
-/// bytes. Costs a look-up.
+/// True if a MemoryCounter of the tensor's device counts the tensor's bytes; false on the CPU for
+/// memory allocated before the first counter or not by LibTorch (`from_blob`), and for tensors
+/// without bytes. Costs a look-up.
 inline bool counted(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage() || tensor.storage().nbytes() == 0) return false;
   if (!tensor.device().is_cpu()) return !tensor.is_meta();

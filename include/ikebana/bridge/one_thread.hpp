@@ -1,18 +1,19 @@
 #pragma once
-// LibTorch's operators on the calling thread alone.
-#include <dlfcn.h>
-
+// Restricts LibTorch's operators to the calling thread.
 #include <ikebana/detail/torch.hpp>
+#include <ikebana/posix/library.hpp>
 
 namespace ikebana::bridge {
 
-/// RAII: while alive, operators that this thread calls use no other thread. Costs some nanoseconds.
-/// `at::set_num_threads(1)` would also set the number of every thread that starts later. Where
-/// LibTorch was built without OpenMP, nothing happens.
+/// RAII: operators that this thread calls run on this thread alone. Costs some nanoseconds. Other
+/// than `at::set_num_threads(1)`, it does not change threads that start later. Does nothing if
+/// LibTorch was built without OpenMP.
 class OneThread {
  public:
-  OneThread() : before_(at::get_num_threads()) {  // asking also makes LibTorch set its own number,
-    if (openmp()) openmp()(1);                    // which it does once a thread, and not later then
+  // get_num_threads() also makes LibTorch set the thread's initial number, which it does once per
+  // thread, so that it does not do so later and overwrite the 1.
+  OneThread() : before_(at::get_num_threads()) {
+    if (openmp()) openmp()(1);
     if (mkl()) mkl_before_ = mkl()(1);
   }
   ~OneThread() {
@@ -23,17 +24,18 @@ class OneThread {
   OneThread& operator=(const OneThread&) = delete;
 
  private:
-  // Both belong to the calling thread. LibTorch brings its own OpenMP and MKL. The name in small
-  // letters would be MKL for Fortran.
+  // Both settings are per thread. LibTorch ships its own OpenMP and MKL. MKL's lower-case names are
+  // its Fortran interface.
   static void (*openmp())(int) {
-    static const auto set = reinterpret_cast<void (*)(int)>(symbol("omp_set_num_threads"));
+    static const auto set =
+        reinterpret_cast<void (*)(int)>(ikebana::detail::find_symbol("omp_set_num_threads"));
     return set;
   }
   static int (*mkl())(int) {
-    static const auto set = reinterpret_cast<int (*)(int)>(symbol("MKL_Set_Num_Threads_Local"));
+    static const auto set =
+        reinterpret_cast<int (*)(int)>(ikebana::detail::find_symbol("MKL_Set_Num_Threads_Local"));
     return set;
   }
-  static void* symbol(const char* name) { return dlsym(RTLD_DEFAULT, name); }
 
   int before_, mkl_before_ = 0;
 };

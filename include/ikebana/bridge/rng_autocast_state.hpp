@@ -1,5 +1,6 @@
 #pragma once
-// What a computation reads besides its arguments: the random generators and autocast.
+// The global state that a computation depends on besides its arguments: the states of the random
+// number generators, and autocast. Captured in forward, restored for a recompute.
 
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/detail/torch.hpp>
@@ -8,7 +9,7 @@
 
 namespace ikebana::bridge {
 
-/// A default generator and its state at one moment.
+/// A default random number generator and its state at one moment.
 class GeneratorState {
  public:
   explicit GeneratorState(c10::Device device)
@@ -17,7 +18,7 @@ class GeneratorState {
     state_ = generator_.get_state();
   }
 
-  void put() const {
+  void restore() const {
     auto generator = generator_;
     std::lock_guard lock(generator.mutex());
     generator.set_state(state_);
@@ -28,7 +29,7 @@ class GeneratorState {
   at::Tensor state_;
 };
 
-/// Autocast of one device type on this thread: whether it is on, and its type.
+/// Autocast of one device type on this thread: whether it is enabled, and its dtype.
 struct AutocastState {
   c10::DeviceType device_type;
   bool enabled;
@@ -38,13 +39,14 @@ struct AutocastState {
     return {type, at::autocast::is_autocast_enabled(type), at::autocast::get_autocast_dtype(type)};
   }
 
-  void put() const {
+  void restore() const {
     at::autocast::set_autocast_enabled(device_type, enabled);
     at::autocast::set_autocast_dtype(device_type, dtype);
   }
 };
 
-/// One more level of autocast: the last one to leave clears the cache of cast weights.
+/// RAII: one more level of nested autocast. Leaving the outermost level clears the cache of cast
+/// weights.
 class AutocastNesting {
  public:
   AutocastNesting() { at::autocast::increment_nesting(); }
@@ -55,7 +57,7 @@ class AutocastNesting {
   AutocastNesting& operator=(const AutocastNesting&) = delete;
 };
 
-/// RAII: while alive, autocast keeps no cast weights on this thread. Costs nothing measurable.
+/// RAII: autocast on this thread does not cache cast weights. Costs nothing measurable.
 class NoWeightCacheScope {
  public:
   NoWeightCacheScope() { at::autocast::set_autocast_cache_enabled(false); }
@@ -67,17 +69,16 @@ class NoWeightCacheScope {
   bool before_ = at::autocast::is_autocast_cache_enabled();
 };
 
-/// RAII: autocast to `dtype` on `device_type`, off where dtype is Undefined; puts back what was
-/// before. Costs well under a microsecond. Throws c10::Error for a device type that has no
-/// autocast.
+/// RAII: autocast to `dtype` on `device_type`, or off if dtype is Undefined; restores the previous
+/// state. Costs well under a microsecond. Throws c10::Error for a device type without autocast.
 class AutocastScope {
  public:
   AutocastScope(c10::DeviceType device_type, at::ScalarType dtype)
       : before_(AutocastState::capture(device_type)) {
-    const bool on = dtype != at::ScalarType::Undefined;
-    AutocastState{device_type, on, on ? dtype : before_.dtype}.put();
+    const bool enabled = dtype != at::ScalarType::Undefined;
+    AutocastState{device_type, enabled, enabled ? dtype : before_.dtype}.restore();
   }
-  ~AutocastScope() { before_.put(); }
+  ~AutocastScope() { before_.restore(); }
   AutocastScope(const AutocastScope&) = delete;
   AutocastScope& operator=(const AutocastScope&) = delete;
 
@@ -86,13 +87,15 @@ class AutocastScope {
   AutocastNesting nesting_;
 };
 
-/// The state of the CPU's generator and of `device`'s, and autocast of both: what a recomputation
-/// must see again. Costs 5 kB and about a microsecond for the CPU; 16 bytes more, and no waiting,
-/// for an accelerator.
+/// The states of the CPU's generator and of `device`'s, and autocast of both: a recompute must
+/// start from the same ones as its forward. Costs 5 kB and about a microsecond for the CPU; for an
+/// accelerator 16 bytes more, without synchronization.
 class RngAutocastState {
  public:
-  /// A device without a generator or autocast of its own (meta) adds nothing to the CPU's.
-  static RngAutocastState capture(c10::Device device) { return RngAutocastState(with_index(device)); }
+  /// For a device without a generator or autocast of its own (meta), only the CPU's are captured.
+  static RngAutocastState capture(c10::Device device) {
+    return RngAutocastState(with_index(device));
+  }
 
   class Replay;
 
@@ -104,11 +107,11 @@ class RngAutocastState {
       device_autocast_ = AutocastState::capture(device.type());
   }
 
-  void put(bool weight_cache) const {
-    cpu_generator_.put();
-    if (device_generator_) device_generator_->put();
-    cpu_autocast_.put();
-    if (device_autocast_) device_autocast_->put();
+  void restore(bool weight_cache) const {
+    cpu_generator_.restore();
+    if (device_generator_) device_generator_->restore();
+    cpu_autocast_.restore();
+    if (device_autocast_) device_autocast_->restore();
     at::autocast::set_autocast_cache_enabled(weight_cache);
   }
 
@@ -120,21 +123,22 @@ class RngAutocastState {
   bool weight_cache_ = at::autocast::is_autocast_cache_enabled();
 };
 
-/// RAII: puts the captured state in place; at its end, also by an exception, puts back what was
-/// before, so that the sequences drawn outside go on untouched. With `weight_cache` false, autocast
-/// casts each weight anew inside. Costs a capture and two copies of the state. The generators
-/// belong to the whole process: what other threads draw meanwhile is drawn again.
+/// RAII: restores the captured state; at its end, also after an exception, restores the state from
+/// before, so that random sequences outside continue as without it. With `weight_cache` false,
+/// autocast casts each weight at each use inside. Costs a capture and two copies of the state. The
+/// generators are shared by the whole process: numbers that other threads draw meanwhile are drawn
+/// again afterwards.
 class RngAutocastState::Replay {
  public:
-  Replay(const RngAutocastState& ambient, bool weight_cache) : before_(ambient.device_) {
+  Replay(const RngAutocastState& state, bool weight_cache) : before_(state.device_) {
     try {
-      ambient.put(ambient.weight_cache_ && weight_cache);
+      state.restore(state.weight_cache_ && weight_cache);
     } catch (...) {
-      before_.put(before_.weight_cache_);
+      before_.restore(before_.weight_cache_);
       throw;
     }
   }
-  ~Replay() { before_.put(before_.weight_cache_); }
+  ~Replay() { before_.restore(before_.weight_cache_); }
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
 

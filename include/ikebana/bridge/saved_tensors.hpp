@@ -1,38 +1,39 @@
 #pragma once
-// Pack and unpack hooks for what autograd saves. LibTorch asks its engine for them, and only
-// Python's engine answers; so an engine that answers takes the base engine's place when this code
-// is loaded.
+// Pack and unpack hooks for the tensors that autograd saves. LibTorch gets them from its autograd
+// engine, and only Python's engine provides any; so an engine that provides them replaces the base
+// engine when this code is loaded.
 
-#include <ikebana/posix/library.hpp>
+#include <ikebana/bridge/exact_type.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
+#include <ikebana/posix/library.hpp>
 #include <memory>
 #include <string>
 
 namespace ikebana::bridge {
 
 /// What to do with each tensor that autograd saves on this thread while a SavedTensorScope is open.
-/// Costs one virtual call and what `make` allocates for each saved tensor.
+/// Costs, per saved tensor, one virtual call and what `make` allocates.
 ///
-/// The hooks also switch off autograd's version check: keep `_version()` at pack and compare it at
-/// unpack, or a change in place gives wrong gradients silently. Keep `detach()` of what is packed:
-/// a node's own output, kept as it is, holds the node and leaks the graph. Unpack runs on the
-/// engine's thread, as often as asked.
+/// Hooks also disable autograd's version check: record `_version()` at pack and compare it at
+/// unpack, or an in-place change gives wrong gradients silently. Keep `detach()` of what is packed:
+/// a node's own output refers to the node, so keeping it as it is leaks the graph. Unpack runs on
+/// the engine's thread, once for each use.
 struct SavedTensorHooks {
   virtual ~SavedTensorHooks() = default;
-  /// The hooks of one tensor about to be saved; nullptr saves it as usual.
+  /// The hooks for one tensor that is about to be saved; nullptr saves it as usual.
   virtual std::unique_ptr<torch::autograd::SavedVariableHooks> make() = 0;
 };
 
-/// One open scope; its thread's scopes form a list from the innermost outwards.
+/// One open scope; a thread's scopes form a list from the innermost to the outermost.
 struct OpenSavedTensorScope {
   SavedTensorHooks* hooks;
   OpenSavedTensorScope* outer = nullptr;
 };
 
-/// The base engine, which also answers for the innermost open scope of the asking thread. All
-/// libraries of a process use the first one's through its virtual functions, hence its thread-local
-/// list.
+/// The base engine, which also provides the hooks of the calling thread's innermost open scope. All
+/// libraries of a process use the engine that the first one installed, through its virtual
+/// functions, and so share its thread-local list.
 class SavedTensorEngineV1 : public torch::autograd::Engine {
  public:
   virtual void open(OpenSavedTensorScope& scope) noexcept {
@@ -51,18 +52,19 @@ class SavedTensorEngineV1 : public torch::autograd::Engine {
     return scope == nullptr || scope->hooks == nullptr ? nullptr : scope->hooks->make();
   }
 
-  /// The engine that is installed, where it is one of these; else nullptr.
+  /// The installed engine if it is a SavedTensorEngineV1; else nullptr.
   static SavedTensorEngineV1* installed() noexcept {
     auto& engine = torch::autograd::Engine::get_default_engine();
     return is_exactly<SavedTensorEngineV1>(engine) ? static_cast<SavedTensorEngineV1*>(&engine)
                                                    : nullptr;
   }
 
-  /// Takes the base engine's place, and nobody else's. Starts no thread; never destroyed.
+  /// Replaces the base engine, and no other. Starts no thread; never destroyed. Returns whether it
+  /// did.
   static bool install() noexcept {
     const auto& present = torch::autograd::Engine::get_default_engine();
     if (!is_exactly<torch::autograd::Engine>(present)) return false;
-    keep_loaded(reinterpret_cast<const void*>(&SavedTensorEngineV1::instance));
+    ikebana::detail::keep_loaded(reinterpret_cast<const void*>(&SavedTensorEngineV1::instance));
     torch::autograd::set_default_engine_stub(&SavedTensorEngineV1::instance);
     return true;
   }
@@ -81,17 +83,17 @@ class SavedTensorEngineV1 : public torch::autograd::Engine {
   }
 };
 
-/// At load, because LibTorch starts its device threads only for the first engine that runs.
+/// Done at load, because LibTorch starts its device threads only for the first engine that runs.
 inline const bool saved_tensor_engine_installed_here = SavedTensorEngineV1::install();
 
-/// False where another engine (Python's) is installed: hooks then never fire.
+/// False if another engine (Python's) is installed: hooks are then never called.
 inline bool saved_tensor_hooks_available() noexcept {
   return SavedTensorEngineV1::installed() != nullptr;
 }
 
-/// While alive, `hooks` answer for this thread; nullptr suspends outer ones. The innermost scope
-/// wins. Costs some nanoseconds; belongs to the thread that made it; `hooks` must outlive it.
-/// Throws ikebana::Error where another engine is installed.
+/// RAII: `hooks` apply to what autograd saves on this thread; nullptr suspends outer scopes. The
+/// innermost scope applies. Costs some nanoseconds. Must be destroyed on the thread that made it;
+/// `hooks` must outlive it. Throws ikebana::Error if another engine is installed.
 class SavedTensorScope {
  public:
   explicit SavedTensorScope(SavedTensorHooks* hooks)
@@ -108,8 +110,9 @@ class SavedTensorScope {
     const auto& present = torch::autograd::Engine::get_default_engine();
     throw Error("SavedTensorScope: this process runs autograd with " +
                 c10::demangle(typeid(present).name()) +
-                ", which does not ask for these hooks. Run in a process without Python's torch "
-                "module and with one version of ikebana, or leave out what needs the hooks.");
+                ", which does not support saved-tensor hooks in C++. Run in a process without "
+                "Python's torch module and with only one version of ikebana, or leave out what "
+                "needs the hooks (Checkpoint).");
   }
 
   SavedTensorEngineV1* engine_;

@@ -1,7 +1,7 @@
 #pragma once
-// Non-reentrant activation checkpointing: forward keeps inputs, and backward computes again when it
-// first asks for a tensor. Frames nest: an inner frame's inputs are saved by autograd inside the
-// outer frame, so the outer frame drops them too.
+// Non-reentrant activation checkpointing: forward keeps the inputs, and backward recomputes when it
+// first needs a saved tensor. Frames nest: the inputs of an inner frame are saved by autograd
+// inside the outer frame, so the outer frame drops and recomputes them too.
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <ikebana/checkpoint/record.hpp>
 #include <ikebana/checkpoint/replay.hpp>
@@ -10,136 +10,149 @@
 
 namespace ikebana::detail {
 
-/// One checkpointed computation, of one unit or of several in a row: in forward it counts what
-/// autograd would save, in backward it saves that in a second run. Kept alive by the graph, through
-/// the hooks it made.
+/// One checkpointed computation, of one unit or of several in a row. In forward it counts the
+/// tensors that autograd would save; in backward it runs the units again and keeps them. The hooks
+/// that it makes own it, so it exists as long as the graph.
 class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_this<Frame> {
  public:
   using Tensors = std::vector<at::Tensor>;
-  /// A unit once more: its tensor arguments in, its tensor results out.
-  using Again = std::function<Tensors(const Tensors& arguments)>;
+  /// Runs a unit again: its tensor arguments in, its tensor results out.
+  using Recompute = std::function<Tensors(const Tensors& arguments)>;
 
-  /// A rule chooses the operators whose outputs are kept; it must outlive the frame's forward.
+  /// With a rule, the outputs of the operators that it chooses are kept; it must outlive the
+  /// frame's forward.
   explicit Frame(c10::Device device, const OperatorRule* rule = nullptr) : device_(device) {
     if (rule) record_.emplace(kept_, *rule, slots_);
   }
 
-  /// Before a unit's forward, which may itself ask for a gradient; outside of the frame's scope,
-  /// since an outer frame is to see what is kept: the arguments that are not in the frame already.
-  void begin(std::shared_ptr<const RecomputedUnit> unit, const Tensors& arguments, Again again) {
-    Tensors fresh;
-    std::vector<std::size_t> from;
+  /// Call before a unit's forward, because that may itself start a backward, and outside of
+  /// ForwardScope, because an outer frame must see the inputs that are saved: those arguments that
+  /// this frame does not know already.
+  void begin_unit(std::shared_ptr<const RecomputedUnit> unit, const Tensors& arguments,
+                  Recompute recompute) {
+    Tensors new_inputs;
+    std::vector<std::size_t> argument_indices;
     for (const at::Tensor& t : arguments) {
-      from.push_back(place_of(t));
-      if (from.back() < known_.size()) continue;
-      knows(t);
-      fresh.push_back(t);
+      argument_indices.push_back(index_of(t));
+      if (argument_indices.back() < known_.size()) continue;
+      add_known(t);
+      new_inputs.push_back(t);
     }
-    returned_ = known_.size();
-    if (!parts_.empty()) names_ = name() + ", " + unit->name;
-    bridge::RngAutocastState ambient = bridge::RngAutocastState::capture(device_);
+    last_results_ = known_.size();
+    if (!units_.empty()) joined_names_ = name() + ", " + unit->name;
+    bridge::RngAutocastState rng_autocast = bridge::RngAutocastState::capture(device_);
     UnitState state(*unit->module);
-    parts_.push_back({std::move(unit), std::move(ambient), std::move(state),
-                      SaveInputs::hold(fresh), std::move(from), std::move(again)});
+    units_.push_back({std::move(unit), std::move(rng_autocast), std::move(state),
+                      SaveInputs::save(new_inputs), std::move(argument_indices),
+                      std::move(recompute)});
   }
-  /// Surrounds the unit's forward.
-  class Forward {
+  /// RAII around the unit's forward.
+  class ForwardScope {
    public:
-    explicit Forward(Frame& frame) : saved_(&frame) {
+    explicit ForwardScope(Frame& frame) : saved_tensors_(&frame) {
       if (frame.record_) operators_.emplace(*frame.record_);
     }
 
    private:
-    bridge::SavedTensorScope saved_;
+    bridge::SavedTensorScope saved_tensors_;
     std::optional<bridge::OperatorScope> operators_;
   };
-  void end() {
-    parts_.back().state.forward_ended(*parts_.back().unit);
+  /// Call after the unit's forward.
+  void end_unit() {
+    units_.back().state.forward_ended(*units_.back().unit);
     kept_.forward_ended(slots_.size());
   }
-  /// An argument or a result of a unit, which another one may be given in the same frame.
-  void knows(const at::Tensor& t) { known_.push_back({Weak(t.getIntrusivePtr()), Version(t)}); }
-  /// No further unit will join.
-  void complete() { known_.clear(); }
-  bool returned(const at::Tensor& t) const {
-    std::size_t place = place_of(t);
-    return place < known_.size() && place >= returned_;
+  /// Adds an argument or result of a unit: it needs not be saved when another unit of this frame
+  /// takes it as an argument.
+  void add_known(const at::Tensor& t) {
+    known_.push_back({WeakTensor(t.getIntrusivePtr()), Version(t)});
   }
-  std::size_t units() const { return parts_.size(); }
-  /// True once backward came to it: from then on nothing may join it.
-  bool asked() const { return asked_; }
+  /// Call if no further unit will join the frame.
+  void complete() { known_.clear(); }
+  /// True for a result of the last unit that was not changed in place since.
+  bool is_last_result(const at::Tensor& t) const {
+    std::size_t index = index_of(t);
+    return index < known_.size() && index >= last_results_;
+  }
+  std::size_t unit_count() const { return units_.size(); }
+  /// True once a backward needed a tensor of this frame: no unit may join it any more.
+  bool backward_started() const { return backward_started_; }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
-    return std::make_unique<Pack>(shared_from_this());
+    return std::make_unique<SlotHooks>(shared_from_this());
   }
 
  private:
-  struct Part {
+  struct UnitCall {
     std::shared_ptr<const RecomputedUnit> unit;
-    bridge::RngAutocastState ambient;
+    bridge::RngAutocastState rng_autocast;
     UnitState state;
-    at::Tensor inputs;              // held by SaveInputs
-    std::vector<std::size_t> from;  // where each argument stands among what the frame knows
-    Again again;
+    at::Tensor saved_inputs;                    // holder made by SaveInputs
+    std::vector<std::size_t> argument_indices;  // into the frame's known tensors
+    Recompute recompute;
   };
-  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
-  /// A tensor of forward, by its identity and as long as nobody changes it in place.
-  struct Known {
-    Weak tensor;
+  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  /// A tensor of forward, recognised by identity, unless it was changed in place since.
+  struct KnownTensor {
+    WeakTensor tensor;
     Version version;
 
     bool is(const at::Tensor& t) const {
       return tensor._unsafe_get_target() == t.unsafeGetTensorImpl() && !version.changed();
     }
   };
-  /// Stands in the graph for one saved tensor.
-  struct Pack : torch::autograd::SavedVariableHooks {
+  /// The hooks of one saved tensor in forward: the graph holds a slot instead of the tensor.
+  struct SlotHooks : torch::autograd::SavedVariableHooks {
     std::shared_ptr<Frame> frame;
     std::size_t slot = std::size_t(-1);
-    explicit Pack(std::shared_ptr<Frame> f) : frame(std::move(f)) {}
-    ~Pack() override { frame->slots_.drop(slot); }
+    explicit SlotHooks(std::shared_ptr<Frame> f) : frame(std::move(f)) {}
+    ~SlotHooks() override { frame->slots_.release(slot); }
     void call_pack_hook(const at::Tensor& t) override { slot = frame->slots_.add(t); }
     at::Tensor call_unpack_hook() override { return frame->unpack(slot); }
   };
-  /// Fills the slots while units are computed again, and stops that when the last one is full.
-  struct Fill : bridge::SavedTensorHooks {
-    struct Full {};  // not a std::exception: a model that catches those must not swallow it
+  /// The hooks during a recompute: collects the tensors of the slots, and stops the recompute by an
+  /// exception when it has them all.
+  struct FillSlots : bridge::SavedTensorHooks {
+    struct AllFilled {};  // not a std::exception, so that a model's handlers do not catch it
     struct Hooks : torch::autograd::SavedVariableHooks {
-      Fill* fill;
-      at::Tensor kept;
-      explicit Hooks(Fill* f) : fill(f) {}
+      FillSlots* fill;
+      at::Tensor saved;
+      explicit Hooks(FillSlots* f) : fill(f) {}
       void call_pack_hook(const at::Tensor& t) override {
-        kept = t.tensor_data();  // shares memory and version, and no history
-        fill->frame->slots_.fill(fill->values, kept, fill->frame->name());
-        if (fill->values.size() == fill->frame->slots_.size()) throw Full{};
+        saved = t.tensor_data();  // shares memory and version, but has no history
+        const Frame& owner = *fill->frame;
+        owner.slots_.fill(fill->tensors, saved, owner.name());
+        if (fill->tensors.size() == owner.slots_.size()) throw AllFilled{};
       }
-      at::Tensor call_unpack_hook() override { return kept; }
+      at::Tensor call_unpack_hook() override { return saved; }
     };
     Frame* frame;
-    Tensors values;
-    explicit Fill(Frame* f) : frame(f) { values.reserve(f->slots_.size()); }
+    Tensors tensors;
+    explicit FillSlots(Frame* f) : frame(f) { tensors.reserve(f->slots_.size()); }
     std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
       return std::make_unique<Hooks>(this);
     }
   };
-  /// The buffers of a unit as they are now; put back however the recompute ends.
-  struct KeepBuffers {
-    BufferValues now;
-    explicit KeepBuffers(const torch::nn::Module& module) : now(module) {}
-    ~KeepBuffers() { now.put_back(); }
-    KeepBuffers(const KeepBuffers&) = delete;
-    KeepBuffers& operator=(const KeepBuffers&) = delete;
+  /// RAII: restores a unit's buffers to their values from before the recompute.
+  struct RestoreBuffers {
+    BufferValues before;
+    explicit RestoreBuffers(const torch::nn::Module& module) : before(module) {}
+    ~RestoreBuffers() { before.restore(); }
+    RestoreBuffers(const RestoreBuffers&) = delete;
+    RestoreBuffers& operator=(const RestoreBuffers&) = delete;
   };
 
-  const std::string& name() const { return parts_.size() == 1 ? parts_[0].unit->name : names_; }
-  std::size_t place_of(const at::Tensor& t) const {
+  const std::string& name() const {
+    return units_.size() == 1 ? units_[0].unit->name : joined_names_;
+  }
+  std::size_t index_of(const at::Tensor& t) const {
     auto found =
-        std::find_if(known_.begin(), known_.end(), [&](const Known& k) { return k.is(t); });
+        std::find_if(known_.begin(), known_.end(), [&](const KnownTensor& k) { return k.is(t); });
     return static_cast<std::size_t>(found - known_.begin());
   }
 
   at::Tensor unpack(std::size_t slot) {
-    asked_ = true;
+    backward_started_ = true;
     int task = torch::autograd::get_current_graph_task_id();
     if (at::Tensor t = slots_.get(task, slot, name()); t.defined()) return t;
     std::lock_guard lock(mutex_);
@@ -147,55 +160,55 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     return slots_.get(task, slot, name());
   }
   void recompute(int task) {
-    std::vector<Tensors> inputs;  // an outer frame recomputes here
-    for (const Part& part : parts_) inputs.push_back(SaveInputs::held_by(part.inputs));
-    for (const Part& part : parts_)
-      if (part.state.changed()) Slots::changed(part.unit->name);
-    Fill fill(this);
+    std::vector<Tensors> inputs;  // loading them may start the recompute of an outer frame
+    for (const UnitCall& call : units_) inputs.push_back(SaveInputs::load(call.saved_inputs));
+    for (const UnitCall& call : units_)
+      if (call.state.changed()) Slots::throw_modified(call.unit->name);
+    FillSlots fill(this);
     try {
-      run_again(inputs, fill);
-    } catch (const Fill::Full&) {
+      run_units(inputs, fill);
+    } catch (const FillSlots::AllFilled&) {
     }
-    slots_.accept(task, std::move(fill.values), name());
+    slots_.store(task, std::move(fill.tensors), name());
     if (task < 0) return;
     if (!torch::autograd::get_current_graph_task_keep_graph()) kept_.clear();
     torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this(), task] {
       if (auto frame = weak.lock()) frame->slots_.forget(task);
     });
   }
-  void run_again(std::vector<Tensors>& inputs, Fill& fill) {
+  void run_units(std::vector<Tensors>& inputs, FillSlots& fill) {
     at::AutoGradMode grad(true);
     RecomputingScope scope;
-    std::deque<KeepBuffers> buffers;
-    for (const Part& part : parts_) buffers.emplace_back(*part.unit->module);
+    std::deque<RestoreBuffers> buffers;
+    for (const UnitCall& call : units_) buffers.emplace_back(*call.unit->module);
     Replay replay(kept_, name());
     Tensors known;
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      Part& part = parts_[i];
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      UnitCall& call = units_[i];
       known.insert(known.end(), inputs[i].begin(), inputs[i].end());
       Tensors arguments;
-      for (std::size_t place : part.from) arguments.push_back(known[place]);
-      part.state.put_back();
-      bridge::RngAutocastState::Replay ambient(part.ambient, /*weight_cache=*/false);
+      for (std::size_t index : call.argument_indices) arguments.push_back(known[index]);
+      call.state.restore_buffers();
+      bridge::RngAutocastState::Replay rng_autocast(call.rng_autocast, /*weight_cache=*/false);
       bridge::AutocastNesting nesting;
       bridge::SavedTensorScope hooks(&fill);
       std::optional<bridge::OperatorScope> operators;
       if (record_) operators.emplace(replay);
-      Tensors results = part.again(arguments);
+      Tensors results = call.recompute(arguments);
       known.insert(known.end(), results.begin(), results.end());
     }
   }
 
   c10::Device device_;
-  std::vector<Part> parts_;
-  std::string names_;         // of several parts
-  std::vector<Known> known_;  // inputs and results, in the order in which recompute has them
-  std::size_t returned_ = 0;  // the first result of the last unit among them
+  std::vector<UnitCall> units_;
+  std::string joined_names_;        // of several units
+  std::vector<KnownTensor> known_;  // inputs and results, in the order in which recompute has them
+  std::size_t last_results_ = 0;    // where the results of the last unit start in known_
   Slots slots_;
   KeptCalls kept_;
   std::optional<Record> record_;
   std::mutex mutex_;
-  std::atomic<bool> asked_ = false;
+  std::atomic<bool> backward_started_ = false;
 };
 
 }  // namespace ikebana::detail

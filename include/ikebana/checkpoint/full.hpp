@@ -1,22 +1,24 @@
 #pragma once
+// Checkpoint<Full>: every unit is recomputed.
 #include <ikebana/checkpoint/recompute.hpp>
 
 namespace ikebana {
 
-/// Every unit keeps its inputs only, and is computed again in backward: activations of one unit at
-/// a time, for about one more forward. Changes no bit: random numbers, autocast and buffers are put
-/// back. Source: Chen et al., arXiv:1604.06174; torch.utils.checkpoint(use_reentrant=False).
+/// Every unit keeps only its inputs and is recomputed in backward. Memory: the inputs of all units
+/// and the activations of one unit at a time. Time: about one more forward. Changes no bit: random
+/// number generators, autocast and buffers are restored for the recompute. Source: Chen et al.,
+/// arXiv:1604.06174; torch.utils.checkpoint(use_reentrant=False).
 template <>
 struct Checkpoint<Full> {};
 
 template <>
-struct Mechanism<Checkpoint<Full>> : detail::Recomputing {
+struct Mechanism<Checkpoint<Full>> : detail::CheckpointMechanism {
   Checkpoint<Full> values;
   explicit Mechanism(Checkpoint<Full> v) : values(v) {}
 
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, const Next& next, Args&&... args) {
-    return in_own_frame(nullptr, unit, next, std::forward<Args>(args)...);
+    return checkpoint_unit(nullptr, unit, next, std::forward<Args>(args)...);
   }
 };
 

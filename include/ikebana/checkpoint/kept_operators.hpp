@@ -1,8 +1,9 @@
 #pragma once
-// Which operators' outputs a selective checkpoint keeps, so that recompute need not compute them.
+// The operator outputs that a selective checkpoint keeps, so that recompute can use them instead of
+// computing them again.
 #include <algorithm>
-#include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/bridge/operators.hpp>
+#include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/checkpoint/versions.hpp>
 #include <ikebana/error.hpp>
 #include <map>
@@ -10,7 +11,7 @@
 
 namespace ikebana::detail {
 
-/// Calls `f(tensor)` for the tensors among an operator's arguments or results.
+/// Calls `f(tensor)` for each tensor among an operator's arguments or results.
 template <class F>
 void each_tensor(c10::ArrayRef<c10::IValue> values, F&& f) {
   for (const c10::IValue& value : values) {
@@ -28,8 +29,8 @@ inline Storages storages_of(c10::ArrayRef<c10::IValue> values) {
   return all;
 }
 
-/// The arguments that an operator writes to.
-inline std::vector<c10::IValue> written_by(const bridge::OperatorCall& call) {
+/// The arguments that the operator writes to.
+inline std::vector<c10::IValue> written_arguments(const bridge::OperatorCall& call) {
   std::vector<c10::IValue> written;
   const auto& arguments = call.schema().arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i)
@@ -40,11 +41,11 @@ inline std::vector<c10::IValue> written_by(const bridge::OperatorCall& call) {
 
 /// One output of a kept call.
 struct KeptResult {
-  c10::IValue value;  ///< a tensor that shares memory and version with the output, or a number
+  c10::IValue value;  ///< a tensor that shares memory and version with the output, or a scalar
   std::vector<Version> versions = {};  ///< of the output and its views
-  int writes = 0;                      ///< made into it by operators that replay leaves out
+  int skipped_writes = 0;              ///< in-place operators on it that replay leaves out
   bool read = false;                   ///< by an operator that replay computes
-  bool is_copy = false;                ///< since replay will write into it
+  bool is_copy = false;                ///< a copy, because replay writes into it
 
   bool changed() const {
     return std::any_of(versions.begin(), versions.end(),
@@ -55,9 +56,9 @@ struct KeptResult {
 /// One call whose outputs are kept.
 struct KeptCall {
   c10::SmallVector<KeptResult, 1> results;
-  std::optional<bridge::GeneratorState> generator = {};  ///< after the call, if it drew from it
-  std::size_t signature = 0;         ///< a hash of its arguments' shapes and types
-  std::size_t saved_before = 0;  ///< tensors that autograd had saved when it was made
+  std::optional<bridge::GeneratorState> generator = {};  ///< after the call, if it drew numbers
+  std::size_t signature = 0;     ///< hash of its arguments' shapes and dtypes
+  std::size_t saved_before = 0;  ///< how many tensors autograd had saved before the call
 
   bool changed() const {
     return std::any_of(results.begin(), results.end(),
@@ -65,25 +66,26 @@ struct KeptCall {
   }
 };
 
-/// What a frame keeps, by operator and its n-th call: numbers of operators may differ between
-/// forward and recompute (casts that autocast remembers), those of one operator may not.
+/// The calls that a frame keeps, by operator and number of its call. The calls are counted per
+/// operator, because the total may differ between forward and recompute (autocast caches casts of
+/// weights in forward only), while the calls of any other operator may not.
 class KeptCalls {
  public:
   using Key = std::pair<const c10::OperatorName*, std::size_t>;
 
   KeptCall& add(const Key& key) { return calls_[key]; }
-  /// Null where it is not kept, or was changed since: then it is computed again.
+  /// nullptr if the call is not kept, or its outputs were changed since: it is then computed again.
   const KeptCall* find(const Key& key) const {
     auto found = calls_.find(key);
     return found == calls_.end() || found->second.changed() ? nullptr : &found->second;
   }
   void erase(const Key& key) { calls_.erase(key); }
-  /// What came after the last tensor that autograd saved will not be asked for again.
+  /// Drops the calls after the last tensor that autograd saved: recompute stops before them.
   void forward_ended(std::size_t saved) {
     std::erase_if(calls_, [&](const auto& item) { return item.second.saved_before == saved; });
     for (auto& [key, call] : calls_)
       for (KeptResult& result : call.results)
-        for (Version& version : result.versions) version.renew();
+        for (Version& version : result.versions) version.record_again();
   }
   void clear() { calls_.clear(); }
 

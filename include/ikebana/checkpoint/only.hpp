@@ -1,11 +1,13 @@
 #pragma once
+// Checkpoint<Only<Units...>>: chosen units are recomputed.
 #include <ikebana/checkpoint/recompute.hpp>
 
 namespace ikebana {
 
-/// Units of these types keep their inputs only; the others keep all. Changes no bit. `Only<>` takes
-/// a rule as a value, asked once for each unit when the trainer is made:
-/// `.match = [](const Unit& unit) { return unit.name != "blocks.0"; }`.
+/// Units of these types keep only their inputs and are recomputed in backward; the others keep
+/// their activations. Changes no bit. `Only<>` takes a rule as a value, which is called once for
+/// each unit when the trainer is made: `.match = [](const Unit& unit) { return unit.name !=
+/// "blocks.0"; }`.
 template <class... Units>
 struct Checkpoint<Only<Units...>> {};
 template <>
@@ -14,23 +16,23 @@ struct Checkpoint<Only<>> {
 };
 
 template <class... Units>
-struct Mechanism<Checkpoint<Only<Units...>>> : detail::Recomputing {
+struct Mechanism<Checkpoint<Only<Units...>>> : detail::CheckpointMechanism {
   Checkpoint<Only<Units...>> values;
   explicit Mechanism(Checkpoint<Only<Units...>> v) : values(std::move(v)) {}
 
   void attach(c10::Device device, const UnitTable& table) {
-    Recomputing::attach(device, table);
+    CheckpointMechanism::attach(device, table);
     chosen_.clear();
     for (const Unit& unit : table.units()) chosen_.push_back(is_chosen(unit));
     if (std::find(chosen_.begin(), chosen_.end(), true) == chosen_.end())
       throw BadModel(
-          "Checkpoint<Only>: the model has no such unit: nothing would be checkpointed. Register "
-          "one, mend the rule, or leave Checkpoint out.");
+          "Checkpoint<Only>: the types or the rule choose none of the model's units, so nothing "
+          "would be checkpointed. Register such a unit, correct the rule, or leave Checkpoint out.");
   }
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, const Next& next, Args&&... args) {
     if (!chosen_[unit.index]) return next(std::forward<Args>(args)...);
-    return in_own_frame(nullptr, unit, next, std::forward<Args>(args)...);
+    return checkpoint_unit(nullptr, unit, next, std::forward<Args>(args)...);
   }
   std::string describe() const {
     return std::to_string(std::count(chosen_.begin(), chosen_.end(), true)) + " of the units";
@@ -42,7 +44,8 @@ struct Mechanism<Checkpoint<Only<Units...>>> : detail::Recomputing {
       return (dynamic_cast<detail::impl_of_t<Units>*>(unit.module.get()) || ...);
     } else {
       if (!values.match)
-        throw BadValue("Checkpoint<Only<>>: match is empty. Give a rule (const Unit&) -> bool.");
+        throw BadValue(
+            "Checkpoint<Only<>>: match is empty. Set it to a rule (const Unit&) -> bool.");
       return values.match(unit);
     }
   }

@@ -1,15 +1,15 @@
 #pragma once
 // Rules for which operators a selective checkpoint keeps.
-#include <ikebana/bridge/own_operator.hpp>
+#include <ikebana/bridge/custom_operator.hpp>
 #include <ikebana/checkpoint/record.hpp>
 #include <string_view>
 
 namespace ikebana {
 
 namespace detail {
-/// Below autograd, where `linear` is `mm` or `addmm`, and attention one of its kernels, or a form
-/// of modules::attention.
-inline constexpr std::string_view heavy_operators[] = {
+/// Operators below autograd, where `linear` is `mm` or `addmm`, and attention is one of its kernels
+/// or a form of modules::attention.
+inline constexpr std::string_view costly_operators[] = {
     "aten::mm",
     "aten::addmm",
     "aten::bmm",
@@ -36,23 +36,23 @@ inline constexpr std::string_view heavy_operators[] = {
 };
 }  // namespace detail
 
-/// What `Checkpoint<Selective>` keeps by default: products of matrices, convolutions, attention,
-/// and recurrent layers, which are most of forward's time and the smaller part of its memory.
+/// The default rule of `Checkpoint<Selective>`: matrix products, convolutions, attention and
+/// recurrent layers, which take most of forward's time and the smaller part of its memory.
 inline bool matrix_operators(const bridge::OperatorCall& call) {
-  const auto& all = detail::heavy_operators;
-  return std::find(std::begin(all), std::end(all), call.name().name) != std::end(all);
+  const auto& list = detail::costly_operators;
+  return std::find(std::begin(list), std::end(list), call.name().name) != std::end(list);
 }
 
-/// Operators by name, whatever the overload: `operators({"aten::mm", "aten::convolution"})`. Throws
-/// BadValue for a name that LibTorch does not have.
+/// A rule that keeps operators by name, in every overload: `operators({"aten::mm",
+/// "aten::convolution"})`. Throws BadValue for a name that LibTorch does not have.
 inline OperatorRule operators(std::vector<std::string> names) {
   const auto known = c10::Dispatcher::singleton().getAllOpNames();
-  const auto& own = bridge::own_operators;
+  const auto& custom = bridge::custom_operators;
   for (const std::string& name : names)
     if (std::none_of(known.begin(), known.end(), [&](const auto& op) { return op.name == name; }) &&
-        std::find(std::begin(own), std::end(own), name) == std::end(own))
+        std::find(std::begin(custom), std::end(custom), name) == std::end(custom))
       throw BadValue("operators: LibTorch has no operator `" + name +
-                     "`. Write its name as its dispatcher has it, e.g. aten::mm.");
+                     "`. Write the name as in LibTorch's dispatcher, e.g. aten::mm.");
   if (std::find(names.begin(), names.end(), "aten::_to_copy") != names.end())
     throw BadValue("operators: casts (aten::_to_copy) are always computed again. Leave it out.");
   return [names = std::move(names)](const bridge::OperatorCall& call) {

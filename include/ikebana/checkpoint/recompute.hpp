@@ -1,44 +1,47 @@
 #pragma once
-// How a unit is run inside a frame, and what the choices of `Checkpoint` share.
+// Runs a unit inside a frame; the base class of the mechanisms of `Checkpoint`.
 #include <ikebana/checkpoint/frame.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {
 
-/// `body(args...)` with nothing kept for backward but the tensors in `args`. `owned` is a copy of
-/// `body` that may be called later. Bitwise equal to a call without it.
-template <class Body, class ParameterClaim, class... Args>
-auto run_in(Frame& frame, std::shared_ptr<const RecomputedUnit> unit, const Body& body, ParameterClaim owned,
-            Args&&... args) {
-  std::tuple<std::decay_t<Args>...> kept(copied(std::forward<Args>(args))...);
-  auto others = std::as_const(kept);
-  auto inputs = take_tensors(others);  // a closure that held them would undo it all
-  frame.begin(std::move(unit), inputs,
-              [others = std::move(others), owned = std::move(owned)](const auto& tensors) mutable {
-                auto again = std::as_const(others);
-                put_tensors(again, tensors);
-                auto result = std::apply([&](auto&... arg) { return owned(arg...); }, again);
-                return take_tensors(result);
-              });
+/// Calls `body(args...)` and keeps only the tensors in `args` for backward. `owned` is a copy of
+/// `body` that may be called later. Results and gradients have the same bits as without the frame.
+template <class Body, class OwnedBody, class... Args>
+auto run_in_frame(Frame& frame, std::shared_ptr<const RecomputedUnit> unit, const Body& body,
+                  OwnedBody owned, Args&&... args) {
+  std::tuple<std::decay_t<Args>...> arguments(copied(std::forward<Args>(args))...);
+  auto without_tensors = std::as_const(arguments);
+  // The closure must not hold the tensors, or they would be kept twice: SaveInputs keeps them.
+  auto inputs = take_tensors(without_tensors);
+  frame.begin_unit(std::move(unit), inputs,
+                   [without_tensors = std::move(without_tensors),
+                    owned = std::move(owned)](const auto& tensors) mutable {
+                     auto again = std::as_const(without_tensors);
+                     put_tensors(again, tensors);
+                     auto result = std::apply([&](auto&... arg) { return owned(arg...); }, again);
+                     return take_tensors(result);
+                   });
   auto result = [&] {
-    Frame::Forward scope(frame);
-    return std::apply([&](auto&... arg) { return body(arg...); }, kept);
+    Frame::ForwardScope scope(frame);
+    return std::apply([&](auto&... arg) { return body(arg...); }, arguments);
   }();
-  frame.end();
+  frame.end_unit();
   return result;
 }
 
-/// A checkpoint that runs some of the units in frames.
-class Recomputing : public Hooks {
+/// Base of the mechanisms that run some of the units in frames.
+class CheckpointMechanism : public Hooks {
  public:
   static constexpr bool per_unit = true;
 
   void attach(c10::Device device, const UnitTable& table) {
     if (!bridge::saved_tensor_hooks_available())
       throw Error(
-          "Checkpoint: this process runs another autograd engine (Python's), which leaves no room "
-          "for saved-tensor hooks. Leave Checkpoint out, or train outside Python.");
+          "Checkpoint: this process runs another autograd engine (Python's), which does not support "
+          "saved-tensor hooks in C++. Leave Checkpoint out, or train in a process without Python's "
+          "torch module.");
     device_ = device;
     units_.clear();
     for (const Unit& unit : table.units())
@@ -47,13 +50,14 @@ class Recomputing : public Hooks {
   }
 
  protected:
-  /// A frame of its own for this unit. Nothing where no gradient is wanted.
+  /// Runs the unit in a frame of its own; without a frame if gradients are disabled.
   template <class Next, class... Args>
-  auto in_own_frame(const OperatorRule* rule, const Unit& unit, const Next& next, Args&&... args) {
+  auto checkpoint_unit(const OperatorRule* rule, const Unit& unit, const Next& next,
+                       Args&&... args) {
     if (!at::GradMode::is_enabled()) return next(std::forward<Args>(args)...);
     auto frame = std::make_shared<Frame>(device_, rule);
     auto result =
-        run_in(*frame, units_[unit.index], next, next.owned(), std::forward<Args>(args)...);
+        run_in_frame(*frame, units_[unit.index], next, next.owned(), std::forward<Args>(args)...);
     frame->complete();
     return result;
   }

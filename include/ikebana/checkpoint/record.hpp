@@ -1,17 +1,18 @@
 #pragma once
-// Forward of a selective checkpoint: chosen operators' outputs are kept, and whoever writes into
-// one of them is watched, since replay must leave out just what is in the kept value already.
+// Forward of a selective checkpoint: keeps the outputs of the chosen operators, and tracks writes
+// into them, because replay must leave out exactly the writes that a kept value contains already.
 #include <ikebana/checkpoint/kept_operators.hpp>
 #include <ikebana/checkpoint/slots.hpp>
 
 namespace ikebana {
 
-/// True for the operators whose outputs `Checkpoint<Selective>` keeps. It sees the operator's name,
-/// schema and arguments.
+/// Returns true for the operators whose outputs `Checkpoint<Selective>` keeps. It may look at the
+/// operator's name, schema and arguments.
 using OperatorRule = std::function<bool(const bridge::OperatorCall&)>;
 
 namespace detail {
 
+/// The operator mode of a unit's forward.
 class Record : public bridge::OperatorMode {
  public:
   Record(KeptCalls& kept, const OperatorRule& rule, const Slots& saved)
@@ -20,22 +21,22 @@ class Record : public bridge::OperatorMode {
   void call(bridge::OperatorCall& call) override {
     if (call.schema().is_mutable()) return write(call);
     const Storages arguments = storages_of(call.arguments());
-    const KeptCalls::Key key = {&call.name(), numbers_[&call.name()]++};
+    const KeptCalls::Key key = {&call.name(), call_counts_[&call.name()]++};
     if (is_cast(call) || !rule_(call)) {
       call.compute();
-      return met(arguments, call.results());
+      return track_uses(arguments, call.results());
     }
     KeptCall& kept = kept_.add(key);
     kept.signature = KeptCalls::signature_of(call.arguments());
     kept.saved_before = slots_.size();
     call.compute();
-    met(arguments, call.results());
+    track_uses(arguments, call.results());
     keep(kept, key, call, arguments);
   }
 
  private:
-  /// Autocast remembers casts of weights in forward and not in recompute, which would give another
-  /// one the number of the first.
+  /// Casts are never kept: autocast caches casts of weights in forward and not in recompute, so
+  /// their calls are numbered differently.
   static bool is_cast(const bridge::OperatorCall& call) {
     return call.name().name == "aten::_to_copy";
   }
@@ -43,7 +44,7 @@ class Record : public bridge::OperatorMode {
             const Storages& arguments) {
     for (auto* storage : storages_of(call.results()))
       if (std::find(arguments.begin(), arguments.end(), storage) != arguments.end())
-        return kept_.erase(key);  // a view: computing it again costs nothing
+        return kept_.erase(key);  // a view: computing it again costs almost nothing
     for (const c10::IValue& value : call.results()) {
       if (!value.isTensor() || !value.toTensor().has_storage()) {
         kept.results.push_back({value});
@@ -58,9 +59,10 @@ class Record : public bridge::OperatorMode {
         if (result.value.isTensor() && result.value.toTensor().defined())
           return void(kept.generator.emplace(result.value.toTensor().device()));
   }
-  /// An operator that is computed again has seen these: a view of a kept output is watched like the
-  /// output, and what was read may not be written to without a copy.
-  void met(const Storages& arguments, c10::ArrayRef<c10::IValue> results) {
+  /// Tracks the kept outputs among the arguments of an operator that replay computes: versions of
+  /// views of an output are checked like its own, and an output that was read must be copied before
+  /// it is written to.
+  void track_uses(const Storages& arguments, c10::ArrayRef<c10::IValue> results) {
     if (outputs_.empty()) return;
     for (auto* storage : arguments) {
       auto found = outputs_.find(storage);
@@ -75,25 +77,25 @@ class Record : public bridge::OperatorMode {
     }
   }
   void write(bridge::OperatorCall& call) {
-    const std::vector<c10::IValue> written = written_by(call);
+    const std::vector<c10::IValue> written = written_arguments(call);
     const Storages targets = storages_of(written);
-    Storages others;
+    Storages read_only;
     for (auto* storage : storages_of(call.arguments()))
       if (std::find(targets.begin(), targets.end(), storage) == targets.end())
-        others.push_back(storage);
-    const bool left_out = may_be_left_out(call, written, targets);
+        read_only.push_back(storage);
+    const bool skip = replay_can_skip(call, written, targets);
     for (auto* storage : targets) {
       auto found = outputs_.find(storage);
       if (found == outputs_.end()) continue;
-      if (left_out) ++result(found->second).writes;
-      else set_aside(found->second), outputs_.erase(found);
+      if (skip) ++result(found->second).skipped_writes;
+      else keep_copy(found->second), outputs_.erase(found);
     }
     call.compute();
-    met(others, {});
+    track_uses(read_only, {});
   }
-  /// Where all that it writes to is kept and was not read before: then the kept value is the one
-  /// after the write.
-  bool may_be_left_out(const bridge::OperatorCall& call, const std::vector<c10::IValue>& written,
+  /// True if everything that the operator writes to is kept and was not read before: the kept value
+  /// is then the one after the write.
+  bool replay_can_skip(const bridge::OperatorCall& call, const std::vector<c10::IValue>& written,
                        const Storages& targets) {
     const std::size_t returns = call.schema().returns().size();
     if (call.draws_random_numbers() || (returns != 0 && returns != written.size())) return false;
@@ -103,14 +105,14 @@ class Record : public bridge::OperatorMode {
     });
   }
 
-  struct Place {
+  struct ResultRef {
     KeptCall* call;
-    std::size_t result;
+    std::size_t index;
   };
-  static KeptResult& result(const Place& place) { return place.call->results[place.result]; }
-  /// The value before a write that replay will make again; nobody else has it.
-  static void set_aside(const Place& place) {
-    KeptResult& kept = result(place);
+  static KeptResult& result(const ResultRef& ref) { return ref.call->results[ref.index]; }
+  /// Keeps a copy of the value before a write that replay will repeat.
+  static void keep_copy(const ResultRef& ref) {
+    KeptResult& kept = result(ref);
     kept.value = kept.value.toTensor().clone();
     kept.versions.clear();
     kept.is_copy = true;
@@ -119,8 +121,9 @@ class Record : public bridge::OperatorMode {
   KeptCalls& kept_;
   const OperatorRule& rule_;
   const Slots& slots_;
-  ska::flat_hash_map<const c10::OperatorName*, std::size_t> numbers_;
-  ska::flat_hash_map<c10::StorageImpl*, Place> outputs_;  // kept ones are alive: no address twice
+  ska::flat_hash_map<const c10::OperatorName*, std::size_t> call_counts_;
+  // By address, which is unique because kept outputs are not freed.
+  ska::flat_hash_map<c10::StorageImpl*, ResultRef> outputs_;
 };
 
 }  // namespace detail

@@ -1,12 +1,13 @@
 #pragma once
+// An autograd function that saves the inputs of a checkpointed unit.
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <vector>
 
 namespace ikebana::detail {
 
-/// Saves tensors for backward and does nothing else: autograd then watches their versions, and the
-/// hooks of an outer frame see them.
+/// Saves tensors for backward and computes nothing. Through autograd, so that it checks their
+/// versions and the hooks of an outer frame apply to them.
 struct SaveInputs : torch::autograd::Function<SaveInputs> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& token,
                             at::TensorList inputs) {
@@ -18,11 +19,11 @@ struct SaveInputs : torch::autograd::Function<SaveInputs> {
     throw BadRecompute("checkpoint: a gradient reached the node that only keeps inputs.");
   }
 
-  /// A tensor whose node holds them.
-  static at::Tensor hold(at::TensorList inputs) {
+  /// An empty tensor whose grad_fn keeps `inputs`.
+  static at::Tensor save(at::TensorList inputs) {
     return apply(at::empty({0}).set_requires_grad(true), inputs);
   }
-  static std::vector<at::Tensor> held_by(const at::Tensor& holder) {
+  static std::vector<at::Tensor> load(const at::Tensor& holder) {
     auto node = holder.grad_fn();
     return static_cast<torch::autograd::CppNode<SaveInputs>*>(node.get())
         ->ctx_.get_saved_variables();

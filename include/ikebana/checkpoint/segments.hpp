@@ -1,15 +1,16 @@
 #pragma once
+// Checkpoint<Segments<N>>: segments of consecutive units are recomputed as a whole.
 #include <ikebana/checkpoint/recompute.hpp>
 
 namespace ikebana {
 
-/// The units in N runs of about equal length, each of which keeps the inputs of its first unit only
-/// and is computed again as a whole: with sqrt(n) runs of n units, the inputs of sqrt(n) units and
-/// the activations of sqrt(n) units are all that is kept at a time. A unit joins the run of the one
-/// before it when it is given what that returned; where the model computes something in between, a
-/// new run begins. Units inside a unit are part of it. `Segments<>` takes the number as a value,
-/// and chooses about sqrt(n) without one. Changes no bit. Source: Chen et al., arXiv:1604.06174;
-/// torch.utils.checkpoint.checkpoint_sequential.
+/// Divides the units into N segments of about equal length; each keeps only the inputs of its first
+/// unit and is recomputed as a whole. With sqrt(n) segments of n units, memory is the inputs of
+/// sqrt(n) units and the activations of sqrt(n) units at a time. A unit joins the segment of the
+/// previous unit if one of its arguments is what that returned; if the model computes something in
+/// between, a new segment begins. Units inside a unit belong to its segment. `Segments<>` takes the
+/// number as a value, by default about sqrt(n). Changes no bit. Source: Chen et al.,
+/// arXiv:1604.06174; torch.utils.checkpoint.checkpoint_sequential.
 template <std::int64_t N>
 struct Checkpoint<Segments<N>> {};
 template <>
@@ -18,48 +19,52 @@ struct Checkpoint<Segments<Dynamic>> {
 };
 
 template <std::int64_t N>
-struct Mechanism<Checkpoint<Segments<N>>> : detail::Recomputing {
+struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
   Checkpoint<Segments<N>> values;
   explicit Mechanism(Checkpoint<Segments<N>> v) : values(v) {
     if constexpr (N == Dynamic)
       if (v.segments < 0)
         throw BadValue("Checkpoint<Segments<>>: segments is " + std::to_string(v.segments) +
-                       "; give at least one, or leave it out.");
+                       "; it must be 1 or more, or left out.");
   }
 
   void attach(c10::Device device, const UnitTable& table) {
-    Recomputing::attach(device, table);
-    const std::size_t units = outermost(table), runs = std::min(segments(units), units);
-    length_ = (units + runs - 1) / runs;
+    CheckpointMechanism::attach(device, table);
+    const std::size_t units = outermost_units(table), count = std::min(segments(units), units);
+    units_per_segment_ = (units + count - 1) / count;
   }
-  /// Around what gathers the unit's parameters, which recompute gathers again.
+  /// Wraps also the gathering of the unit's parameters, so that a recompute gathers them again.
   template <class Next, class... Args>
   auto around_gathered_unit(const Unit& unit, const Next& next, Args&&... args) {
-    if (!at::GradMode::is_enabled() || detail::recomputing() || inside_)
+    if (!at::GradMode::is_enabled() || detail::recomputing() || inside_unit_)
       return next(std::forward<Args>(args)...);
-    auto frame = run_.lock();
-    if (!frame || frame->asked() || frame->units() == length_ || !goes_on(*frame, args...))
+    auto frame = segment_.lock();
+    if (!frame || frame->backward_started() || frame->unit_count() == units_per_segment_ ||
+        !takes_last_result(*frame, args...))
       frame = std::make_shared<detail::Frame>(device_);
-    run_.reset();
+    segment_.reset();
     auto result = [&] {
-      Inside inside(inside_);
-      return run_in(*frame, units_[unit.index], next, next.owned(), std::forward<Args>(args)...);
+      InsideUnit inside(inside_unit_);
+      return run_in_frame(*frame, units_[unit.index], next, next.owned(),
+                          std::forward<Args>(args)...);
     }();
-    detail::for_each_tensor(result, [&](const at::Tensor& t) { frame->knows(t); });
-    run_ = frame;
+    detail::for_each_tensor(result, [&](const at::Tensor& t) { frame->add_known(t); });
+    segment_ = frame;
     return result;
   }
-  void abort() noexcept { run_.reset(); }
-  std::string describe() const { return "runs of " + std::to_string(length_) + " units"; }
+  void abort() noexcept { segment_.reset(); }
+  std::string describe() const {
+    return "segments of " + std::to_string(units_per_segment_) + " units";
+  }
 
  private:
-  /// A unit inside of a unit belongs to its run.
-  struct Inside {
+  /// RAII: units inside a unit do not get a frame of their own.
+  struct InsideUnit {
     bool& flag;
-    explicit Inside(bool& f) : flag(f) { flag = true; }
-    ~Inside() { flag = false; }
-    Inside(const Inside&) = delete;
-    Inside& operator=(const Inside&) = delete;
+    explicit InsideUnit(bool& f) : flag(f) { flag = true; }
+    ~InsideUnit() { flag = false; }
+    InsideUnit(const InsideUnit&) = delete;
+    InsideUnit& operator=(const InsideUnit&) = delete;
   };
 
   std::size_t segments(std::size_t units) const {
@@ -67,7 +72,8 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::Recomputing {
     else if (values.segments > 0) return static_cast<std::size_t>(values.segments);
     else return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(units))));
   }
-  static std::size_t outermost(const UnitTable& table) {
+  /// The number of units that are not inside another unit; 1 for a model without units.
+  static std::size_t outermost_units(const UnitTable& table) {
     std::size_t count = 0;
     for (const Unit& unit : table.units())
       if (!unit.is_root() &&
@@ -77,18 +83,20 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::Recomputing {
         ++count;
     return std::max<std::size_t>(count, 1);
   }
-  /// True where some argument is what the unit before returned.
+  /// True if an argument is a tensor that the previous unit returned.
   template <class... Args>
-  static bool goes_on(const detail::Frame& frame, const Args&... args) {
+  static bool takes_last_result(const detail::Frame& frame, const Args&... args) {
     bool found = false;
-    auto look = [&](const at::Tensor& t) { found = found || (t.defined() && frame.returned(t)); };
-    (detail::for_each_tensor(args, look), ...);
+    auto check = [&](const at::Tensor& t) {
+      found = found || (t.defined() && frame.is_last_result(t));
+    };
+    (detail::for_each_tensor(args, check), ...);
     return found;
   }
 
-  std::size_t length_ = 1;
-  bool inside_ = false;
-  std::weak_ptr<detail::Frame> run_;
+  std::size_t units_per_segment_ = 1;
+  bool inside_unit_ = false;
+  std::weak_ptr<detail::Frame> segment_;  // of the previous unit
 };
 
 }  // namespace ikebana

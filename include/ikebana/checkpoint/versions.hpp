@@ -1,6 +1,6 @@
 #pragma once
-// What a recompute finds outside its arguments: buffers as they were when forward began, and
-// whether parameters are still those that forward computed with.
+// The state that a recompute reads besides its arguments: buffers, restored to their values before
+// forward, and parameters, whose versions show whether they changed since forward.
 #include <algorithm>
 #include <ikebana/detail/torch.hpp>
 #include <memory>
@@ -9,42 +9,43 @@
 
 namespace ikebana::detail {
 
-/// The version of a tensor at one moment, without the tensor: changes in place count it up.
+/// Records a tensor's version counter, which each in-place change increments. Does not keep the
+/// tensor.
 class Version {
  public:
   explicit Version(const at::Tensor& t)
-      : counter_(t.unsafeGetTensorImpl()->version_counter()), then_(now()) {}
+      : counter_(t.unsafeGetTensorImpl()->version_counter()), recorded_(current()) {}
 
-  bool changed() const { return now() != then_; }
-  void renew() { then_ = now(); }
-  void put_back() {
-    if (changed()) counter_.set_version(then_);
+  bool changed() const { return current() != recorded_; }
+  void record_again() { recorded_ = current(); }
+  void restore() {
+    if (changed()) counter_.set_version(recorded_);
   }
 
  private:
-  std::uint32_t now() const { return counter_.enabled() ? counter_.current_version() : 0; }
+  std::uint32_t current() const { return counter_.enabled() ? counter_.current_version() : 0; }
 
   c10::VariableVersion counter_;
-  std::uint32_t then_;
+  std::uint32_t recorded_;
 };
 
-/// Values and versions of a module's buffers at one moment. Costs a copy of them.
+/// A snapshot of the values and versions of a module's buffers. Costs a copy of them.
 class BufferValues {
  public:
   explicit BufferValues(const torch::nn::Module& module) {
     for (const auto& b : module.buffers()) values_.push_back({b, b.detach().clone(), Version(b)});
   }
-  /// Through variable_data and with the old version: to autograd nothing has happened.
-  void put_back() {
+  /// Writes through variable_data and restores the version, so that autograd sees no change.
+  void restore() {
     for (auto& value : values_) {
       value.buffer.variable_data().copy_(value.copy);
-      value.version.put_back();
+      value.version.restore();
     }
   }
-  void forget_unchanged() {
+  void drop_unchanged() {
     std::erase_if(values_, [](const Value& value) { return !value.version.changed(); });
   }
-  bool has(const at::Tensor& buffer) const {
+  bool contains(const at::Tensor& buffer) const {
     return std::any_of(values_.begin(), values_.end(),
                        [&](const Value& value) { return value.buffer.is_same(buffer); });
   }
@@ -57,37 +58,37 @@ class BufferValues {
   std::vector<Value> values_;
 };
 
-/// A unit as recompute knows it. Its parameters are found once; a module may register a buffer at
-/// any time.
+/// A unit that may be recomputed. Its parameters are collected once; its buffers at each forward,
+/// because a module may register a buffer at any time.
 struct RecomputedUnit {
   std::string name;
   std::shared_ptr<torch::nn::Module> module;
   std::vector<at::Tensor> parameters = module->parameters();
 };
 
-/// A unit around one forward: what its buffers held before, where forward changes them, and the
-/// versions of all else that it computes with.
+/// A unit's state at one forward: the previous values of the buffers that forward changes, and the
+/// versions of its parameters and other buffers.
 class UnitState {
  public:
-  explicit UnitState(const torch::nn::Module& module) : before_(module) {}
+  explicit UnitState(const torch::nn::Module& module) : buffers_before_(module) {}
 
   void forward_ended(const RecomputedUnit& unit) {
-    before_.forget_unchanged();
-    others_.reserve(unit.parameters.size());
-    for (const auto& p : unit.parameters) others_.emplace_back(p);
+    buffers_before_.drop_unchanged();
+    versions_.reserve(unit.parameters.size());
+    for (const auto& p : unit.parameters) versions_.emplace_back(p);
     for (const auto& b : unit.module->buffers())
-      if (!before_.has(b)) others_.emplace_back(b);
+      if (!buffers_before_.contains(b)) versions_.emplace_back(b);
   }
-  /// True where somebody changed in place what a recompute would compute with.
+  /// True if something changed a parameter or buffer in place that a recompute cannot restore.
   bool changed() const {
-    return std::any_of(others_.begin(), others_.end(),
+    return std::any_of(versions_.begin(), versions_.end(),
                        [](const Version& v) { return v.changed(); });
   }
-  void put_back() { before_.put_back(); }
+  void restore_buffers() { buffers_before_.restore(); }
 
  private:
-  BufferValues before_;
-  std::vector<Version> others_;
+  BufferValues buffers_before_;
+  std::vector<Version> versions_;
 };
 
 }  // namespace ikebana::detail

@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include <ikebana/bridge/own_operator.hpp>
+#include <ikebana/bridge/custom_operator.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 
@@ -114,7 +114,7 @@ struct ChunkedAttention : torch::autograd::Function<ChunkedAttention> {
                             bool is_causal, double scale, double dropout_p) {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const auto seed = dropout_p > 0 ? at::empty({}, at::kLong).random_().item<std::int64_t>() : 0;
-    auto out = bridge::as_operator<&products>(
+    auto out = bridge::call_as_operator<&products>(
         "ikebana::chunked_attention(Tensor query, Tensor key, Tensor value, Tensor? mask, bool "
         "is_causal, float scale, float dropout_p, int seed) -> Tensor",
         query, key, value, mask, is_causal, scale, dropout_p, seed);

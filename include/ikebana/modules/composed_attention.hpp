@@ -5,7 +5,7 @@
 #include <optional>
 #include <tuple>
 
-#include <ikebana/bridge/own_operator.hpp>
+#include <ikebana/bridge/custom_operator.hpp>
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {
@@ -94,7 +94,7 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
       const auto options = query.options().dtype(at::kBool);
       keep = batch.scores(batch.heads, options).bernoulli_(1 - dropout_p);
     }
-    const auto [out, weights] = bridge::as_operator<&products>(
+    const auto [out, weights] = bridge::call_as_operator<&products>(
         "ikebana::composed_attention(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? "
         "keep, bool is_causal, float scale, float dropout_p, bool training) -> (Tensor, Tensor)",
         query, key, value, mask, keep.defined() ? std::optional(keep) : std::nullopt, is_causal,
