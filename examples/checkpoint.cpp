@@ -1,4 +1,5 @@
-// Every choice of Checkpoint trains the same bits; what differs is what forward keeps.
+// Trains with every choice of Checkpoint and compares: the losses have the same bits, and only the
+// memory differs.
 // ctest:
 #include <torch/torch.h>
 
@@ -34,11 +35,11 @@ struct NetImpl : nn::Module {
 };
 TORCH_MODULE(Net);
 
-/// The loss of the fifth step, and the peak of its memory.
-template <class Word>
-std::pair<double, std::int64_t> train(Word word) {
+/// The loss of the fifth step, and its peak memory in bytes.
+template <class Policy>
+std::pair<double, std::int64_t> train(Policy policy) {
   torch::manual_seed(0);
-  Trainer trainer{Net(), CrossEntropyLoss{}, word, Observe<Memory>{}};
+  Trainer trainer{Net(), CrossEntropyLoss{}, policy, Observe<Memory>{}};
   std::pair batch{torch::randn({512, width}), torch::randint(10, {512})};
   Report report;
   for (int i = 0; i < 5; ++i) report = trainer.step(batch);
@@ -48,8 +49,8 @@ std::pair<double, std::int64_t> train(Word word) {
 int main() {
   const auto [loss, peak] = train(Checkpoint<Off>{});
   bool same = true;
-  auto compare = [&, l = loss, p = peak](const char* name, auto word) {
-    auto [its_loss, its_peak] = train(word);
+  auto compare = [&, l = loss, p = peak](const char* name, auto policy) {
+    auto [its_loss, its_peak] = train(policy);
     same = same && its_loss == l;
     std::cout << name << "  loss " << its_loss << "  peak " << its_peak * 100 / p << " %\n";
   };

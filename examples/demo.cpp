@@ -1,18 +1,18 @@
 // ctest: --quick
-// The main job: a small language model learns from a text in about a minute. Then each word of its
-// recipe is taken away in turn, to see what the word does to memory and time.
+// Trains a small language model on a text in about a minute. Then removes each policy of its recipe
+// in turn, to measure what the policy does to memory and time.
 #include <ATen/Version.h>
 
 #include <iostream>
 
-#include "words.hpp"
+#include "policies.hpp"
 
 using namespace ikebana;
 
 using Recipe = Trainer<GPT, AdamW, CosineAnnealingLR, Precision<BF16>, Checkpoint<Full>,
                        Accumulate<4>, ClipGradNorm, Observe<Memory>>;
 
-const std::vector<Row> one_word_less = {
+const std::vector<Row> one_policy_less = {
     {"the whole recipe",
      round_of<Precision<BF16>, Checkpoint<Full>, Accumulate<4>, ClipGradNorm, Observe<Memory>>},
     {"without Precision<BF16>",
@@ -36,13 +36,15 @@ struct Options {
 Options parse(int argc, char** argv) {
   Options options;
   for (int i = 1; i < argc; ++i) {
-    std::string word = argv[i];
-    if (word == "--quick") options.quick = true, options.steps = 12;
-    else if (word == "--steps" && i + 1 < argc) options.steps = std::atoll(argv[++i]);
-    else if (!word.starts_with("--") && options.text.empty()) options.text = word;
+    std::string argument = argv[i];
+    if (argument == "--quick") options.quick = true, options.steps = 12;
+    else if (argument == "--steps" && i + 1 < argc) options.steps = std::atoll(argv[++i]);
+    else if (!argument.starts_with("--") && options.text.empty()) options.text = argument;
     else throw std::runtime_error("usage: demo [--steps N] [--quick] [file or folder of text]");
   }
-  if (options.steps < 1) throw std::runtime_error("--steps needs a number of 1 or more.");
+  if (options.steps < 1)
+    throw std::runtime_error("--steps is " + std::to_string(options.steps) +
+                             "; it must be 1 or more.");
   if (options.text.empty()) options.text = libtorch_headers();
   return options;
 }
@@ -76,7 +78,7 @@ void introduce(const GPT& model, const Text& text, at::Device device, std::int64
   std::cout << "\n\n";
 }
 
-/// A progress bar on a terminal, ten lines elsewhere.
+/// Shows a progress bar on a terminal, else prints ten lines.
 void learn(Recipe& trainer, Windows windows, std::int64_t steps) {
   bool terminal = isatty(STDERR_FILENO);
   Progress progress(terminal, steps, "tokens");
@@ -112,36 +114,36 @@ bool train(const Options& options, const Text& text, at::Device device) {
   learn(trainer, Windows(text.train, rows, context, /*seed=*/1), options.steps);
   double after = trainer.evaluate(validation).loss;
   std::printf("\nvalidation loss: %.4f -> %.4f\n", before, after);
-  std::printf("(nats a byte, on text it has not seen; a blind guess costs %.4f)\n\n",
+  std::printf("(nats per byte, on text it was not trained on; a uniform guess costs %.4f)\n\n",
               std::log(256.0));
   std::cout << "It writes:\n"
             << printable(model->generate("\n", options.quick ? 50 : 400)) << "\n\n";
   return after < before;
 }
 
-void take_words_away(const Options& options, const Text& text, at::Device device) {
+void remove_policies(const Options& options, const Text& text, at::Device device) {
   Trial trial{{.layers = 6, .width = 384, .heads = 6, .context = 256}, text.train, device};
   if (options.quick) trial = {{.layers = 2, .width = 32, .heads = 2}, text.train, device, 8, 1, 2};
   std::printf(
-      "What each word does, on %lld layers, %lld wide, %lld windows of %lld bytes;\n"
+      "What each policy does, on %lld layers, %lld wide, %lld windows of %lld bytes;\n"
       "median of %d steps, %d rounds of a fresh model and %d steps, the first not timed:\n\n",
       static_cast<long long>(trial.config.layers), static_cast<long long>(trial.config.width),
       static_cast<long long>(trial.rows), static_cast<long long>(trial.config.context),
       trial.rounds * (trial.steps - 1), trial.rounds, trial.steps);
   std::fflush(stdout);
-  compare(one_word_less, trial);
+  compare(one_policy_less, trial);
   std::printf(
-      "\nThe table is made at 384 wide: at 128 wide there are only some MiB to save, and\n"
+      "\nThe table is measured at 384 wide: at 128 wide there are only some MiB to save, and\n"
       "checkpointing and accumulation cost more time than those are worth. The losses differ\n"
-      "by what BF16 rounds and by what is clipped.\n");
+      "by the rounding of BF16 and by clipping.\n");
 }
 
 int main(int argc, char** argv) try {
   Options options = parse(argc, argv);
-  Text text = read_text(options.text, /*least=*/10'000);
+  Text text = read_text(options.text, /*min_bytes=*/10'000);
   at::Device device = torch::cuda::is_available() ? at::kCUDA : at::kCPU;
   bool learned = train(options, text, device);
-  take_words_away(options, text, device);
+  remove_policies(options, text, device);
   if (!learned) std::cerr << "demo: the validation loss did not fall.\n";
   return learned ? 0 : 1;
 } catch (const std::exception& error) {

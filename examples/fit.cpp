@@ -1,5 +1,5 @@
 // ctest:
-// Training over LibTorch's own data loader, with validation, a metric and an early stop.
+// Trains from LibTorch's own data loader, with validation, a metric and early stopping.
 #include <torch/torch.h>
 
 #include <ikebana.hpp>
@@ -8,7 +8,7 @@
 using namespace ikebana;
 namespace data = torch::data;
 
-/// Points of two spirals, and which of the two each lies on.
+/// Points on two spirals; the target is the spiral that a point lies on.
 struct Spirals : data::datasets::Dataset<Spirals> {
   explicit Spirals(std::int64_t n) : kind(at::randint(2, {n}, at::kLong)) {
     at::Tensor turn = at::rand({n}).sqrt() * 6, angle = turn + kind * 3.14159265;

@@ -1,7 +1,7 @@
 // ctest:
-// Two trainers, each with the other's model in its loss: a generator learns to draw from a
-// distribution that it never sees. A step writes gradients to its own trainer's parameters only, so
-// nothing is frozen or zeroed by hand.
+// Trains a GAN with two trainers, each with the other's model in its loss: the generator learns to
+// sample from a normal distribution. A step writes gradients to its own trainer's parameters only,
+// so nothing is frozen or zeroed by hand.
 #include <torch/torch.h>
 
 #include <ikebana.hpp>
@@ -13,10 +13,10 @@ struct Samples {
   at::Tensor real, noise;
 };
 
-/// How far a critic's logits are from the answer `is_real` in every row, summed over the rows.
+/// The binary cross-entropy of a critic's logits with the label `is_real`, summed over the rows.
 at::Tensor error(const at::Tensor& logits, bool is_real) {
-  at::Tensor answer = at::full_like(logits, is_real ? 1 : 0);
-  return at::binary_cross_entropy_with_logits(logits, answer, {}, {}, at::Reduction::Sum);
+  at::Tensor label = at::full_like(logits, is_real ? 1 : 0);
+  return at::binary_cross_entropy_with_logits(logits, label, {}, {}, at::Reduction::Sum);
 }
 
 int main() {
@@ -24,7 +24,7 @@ int main() {
   Sequential generator(Linear(4, 32), ReLU(), Linear(32, 1));
   Sequential critic(Linear(1, 32), ReLU(), Linear(32, 32), ReLU(), Linear(32, 1));
 
-  auto tell_apart = [&](auto& run, Sequential& model, const Samples& s) {
+  auto criticize = [&](auto& run, Sequential& model, const Samples& s) {
     at::Tensor fake = generator->forward(s.noise).detach();
     std::int64_t rows = s.real.size(0);
     return Loss{.terms = {{"real", error(run(model, s.real), true), rows},
@@ -34,13 +34,13 @@ int main() {
     return Loss{error(critic->forward(run(model, s.noise)), true), s.noise.size(0)};
   };
   AdamW adam{.lr = 2e-3, .betas = {0.5, 0.9}};
-  Trainer critics{critic, adam, tell_apart, ClipGradNorm{}};
+  Trainer critics{critic, adam, criticize, ClipGradNorm{}};
   Trainer generators{generator, adam, deceive};
 
   for (int i = 0; i <= 1500; ++i) {
     Samples samples{3 + 0.5 * at::randn({128, 1}), at::randn({128, 4})};
-    Report told = critics.step(samples), deceived = generators.step(samples);
-    if (i % 300 == 0) std::cout << "critic: " << told << "\ngenerator: " << deceived << '\n';
+    Report criticized = critics.step(samples), deceived = generators.step(samples);
+    if (i % 300 == 0) std::cout << "critic: " << criticized << "\ngenerator: " << deceived << '\n';
   }
   at::NoGradGuard no_grad;
   at::Tensor drawn = generator->forward(at::randn({4096, 4}));

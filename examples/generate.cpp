@@ -1,5 +1,5 @@
-// Trains a small Llama on the bytes of a text, then writes on. With none, or "-", the text is
-// LibTorch's own headers.
+// Trains a small Llama on the bytes of a text, then continues a prompt. Without a text, or with
+// "-", the text is LibTorch's own headers.
 //   generate [text [steps [length]]]
 // ctest: - 30 60
 #include <iostream>
@@ -10,7 +10,7 @@ using namespace ikebana;
 
 using Recipe = Trainer<Llama, AdamW, CosineAnnealingLR, ClipGradNorm>;
 
-std::string write_on(Llama& llama, const std::string& text, std::int64_t length) {
+std::string continued(Llama& llama, const std::string& text, std::int64_t length) {
   std::vector<std::int64_t> bytes;
   for (const unsigned char c : text) bytes.push_back(c);
   const auto prompt = torch::tensor(bytes).unsqueeze(0);
@@ -28,11 +28,11 @@ std::string write_on(Llama& llama, const std::string& text, std::int64_t length)
   return out;
 }
 
-int main(int count, char** words) try {
+int main(int argc, char** argv) try {
   const std::string path =
-      count > 1 && words[1] != std::string("-") ? words[1] : libtorch_headers().string();
-  const auto steps = count > 2 ? std::stoll(words[2]) : 300;
-  const auto length = count > 3 ? std::stoll(words[3]) : 300;
+      argc > 1 && argv[1] != std::string("-") ? argv[1] : libtorch_headers().string();
+  const auto steps = argc > 2 ? std::stoll(argv[2]) : 300;
+  const auto length = argc > 3 ? std::stoll(argv[3]) : 300;
   torch::manual_seed(1);
   Windows windows(read_text(path, 100).train, 16, 64, 1);
   Llama llama(LlamaConfig{.num_hidden_layers = 2});
@@ -44,7 +44,7 @@ int main(int count, char** words) try {
     if (i == 0) first = last;
     if (i % 10 == 0) std::cout << report << '\n';
   }
-  std::cout << printable(write_on(llama, "inline ", length)) << '\n';
+  std::cout << printable(continued(llama, "inline ", length)) << '\n';
   return last < first ? 0 : 1;
 } catch (const std::exception& e) {
   std::cerr << e.what() << '\n';

@@ -1,5 +1,5 @@
 #pragma once
-// A byte-level GPT, written as one writes any LibTorch model. Three lines are for ikebana: `units`,
+// A byte-level GPT, written like any LibTorch model. Three lines are for ikebana: `units`,
 // `run(block, x)`, and a loss that is a sum and a count.
 #include <torch/torch.h>
 
@@ -14,7 +14,7 @@ struct GPTConfig {
   double dropout = 0;
 };
 
-/// Bytes as (rows, length) integers; `target` is `input` one byte further on.
+/// Bytes as (rows, length) integers; `target` is `input` shifted by one byte.
 struct Tokens {
   at::Tensor input, target;
 };
@@ -24,7 +24,7 @@ inline at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& x) {
   return at::linear(x, layer->weight, layer->bias);
 }
 
-/// Attention, then an MLP, each on a normalised copy of what it adds to.
+/// Attention, then an MLP; each reads a normalised copy of the residual that it adds to.
 struct BlockImpl : torch::nn::Module {
   explicit BlockImpl(const GPTConfig& c) : heads(c.heads), p(c.dropout) {
     using namespace torch::nn;
@@ -84,7 +84,7 @@ struct GPTImpl : torch::nn::Module {
     return at::linear(norm(x), token->weight);
   }
 
-  /// Continues `text` by `length` bytes drawn at `temperature`. `text` holds at least one byte.
+  /// Continues `text` by `length` bytes sampled at `temperature`. `text` has at least one byte.
   std::string generate(std::string text, std::size_t length, double temperature = 0.8) {
     at::NoGradGuard no_grad;
     bool was_training = is_training();
@@ -107,12 +107,13 @@ struct GPTImpl : torch::nn::Module {
   torch::nn::LayerNorm norm{nullptr};
 
  private:
-  /// As GPT-2: small weights, and what is added to the residual smaller the deeper the model.
+  /// As in GPT-2: small weights, and smaller ones in deeper models for the layers that add to the
+  /// residual.
   void initialise() {
     at::NoGradGuard no_grad;
     double residual = 0.02 / std::sqrt(2.0 * static_cast<double>(config.layers));
     for (auto& item : named_parameters()) {
-      if (item.value().dim() < 2) continue;  // norms begin as the identity
+      if (item.value().dim() < 2) continue;  // norms are initialised to the identity
       bool adds = item.key().ends_with("out.weight") || item.key().ends_with("down.weight");
       item.value().normal_(0, adds ? residual : 0.02);
     }

@@ -1,6 +1,6 @@
 #pragma once
-// A Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU. Its parameters have the
-// names of Hugging Face's LlamaForCausalLM, and its fields those of its config.
+// A Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU. Parameters have the names of
+// Hugging Face's LlamaForCausalLM, and LlamaConfig has the fields of its config.json.
 #include <torch/torch.h>
 
 #include <ikebana.hpp>
@@ -29,13 +29,13 @@ inline ikebana::modules::RMSNorm llama_norm(const LlamaConfig& c) {
                                    ikebana::modules::RMSNormOptions{.eps = c.rms_norm_eps});
 }
 
-/// Where in a cache a layer's keys and values are; none of it in training.
+/// The cache and the layer whose keys and values it holds; no cache in training.
 struct Seen {
   ikebana::modules::KVCache* cache = nullptr;
   std::int64_t layer = 0;
 };
 
-/// Several heads of the query share one of key and value.
+/// Several query heads share one key head and one value head.
 struct LlamaAttentionImpl : torch::nn::Module {
   LlamaAttentionImpl(const LlamaConfig& c, ikebana::modules::Rotary turn)
       : width(c.head_width()), rotary(std::move(turn)) {
@@ -66,7 +66,7 @@ struct LlamaAttentionImpl : torch::nn::Module {
 };
 TORCH_MODULE(LlamaAttention);
 
-/// Attention, then an MLP, each on a normalised copy of what it adds to.
+/// Attention, then an MLP; each reads a normalised copy of the residual that it adds to.
 struct LlamaBlockImpl : torch::nn::Module {
   LlamaBlockImpl(const LlamaConfig& c, const ikebana::modules::Rotary& rotary) {
     self_attn = register_module("self_attn", LlamaAttention(c, rotary));
@@ -85,7 +85,7 @@ struct LlamaBlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(LlamaBlock);
 
-/// All but the head.
+/// The whole model without its head.
 struct LlamaModelImpl : torch::nn::Module {
   explicit LlamaModelImpl(const LlamaConfig& c) {
     embed_tokens =
@@ -106,7 +106,7 @@ struct LlamaModelImpl : torch::nn::Module {
 };
 TORCH_MODULE(LlamaModel);
 
-/// Predicts the next token. Its logits exist whole only where they are asked for.
+/// Predicts the next token. The loss never holds all logits at once; `logits` returns them.
 struct LlamaImpl : torch::nn::Module {
   using units = ikebana::Units<LlamaBlock>;
 
@@ -130,8 +130,8 @@ struct LlamaImpl : torch::nn::Module {
     return batch.target.numel();
   }
 
-  /// (rows, length) tokens to (rows, length, vocab_size) logits; with a cache, of the tokens after
-  /// those that it has seen.
+  /// (rows, length) tokens to (rows, length, vocab_size) logits; with a cache, `tokens` follow
+  /// those that it holds.
   at::Tensor logits(const at::Tensor& tokens, ikebana::modules::KVCache* cache = nullptr) {
     auto x = model->embed_tokens(tokens);
     for (std::size_t i = 0; i < model->blocks.size(); ++i)

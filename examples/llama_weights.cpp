@@ -1,12 +1,12 @@
-// Loads a Llama as Hugging Face's transformers saves one: a folder with config.json and either
-// model.safetensors or an index and its shards. Says what comes next after a few tokens.
+// Loads a Llama in the format of Hugging Face's transformers, a folder with config.json and either
+// model.safetensors or an index and its shards, and prints the most likely next token after a few.
 //   llama_weights FOLDER [name=value...]
-// weights=PATH   a file or an index, where it is not in the folder
+// weights=PATH   a file or an index that is not in the folder
 // rename=PREFIX  the names in the file lack this prefix: `model.` for a file of the model alone
-// cast=0         refuses numbers of another type, which are otherwise converted
-// strict=0       says which names only one side has, and goes on
+// cast=0         refuses tensors of another dtype, which are otherwise converted
+// strict=0       prints the names that only one side has, and continues
 // logits=PATH    writes the logits to a file
-// save=PATH      writes the weights back
+// save=PATH      writes the weights to a file
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -15,28 +15,30 @@
 #include "llama.hpp"
 using namespace ikebana;
 
-/// The words `name=value` of the command line.
+/// The `name=value` arguments of the command line.
 struct Options {
   std::map<std::string, std::string> values;
 
-  std::string get(const std::string& name, std::string otherwise = "") const {
+  std::string get(const std::string& name, std::string fallback = "") const {
     auto found = values.find(name);
-    return found == values.end() ? otherwise : found->second;
+    return found == values.end() ? fallback : found->second;
   }
 };
 
-/// What a flat JSON object says of `key`, as a number; `true` is 1.
-double number(const std::string& json, const std::string& key, double otherwise) {
+/// The value of `key` in a flat JSON object, as a number; `true` is 1.
+double number(const std::string& json, const std::string& key, double fallback) {
   const auto at = json.find('"' + key + '"');
-  if (at == json.npos) return otherwise;
+  if (at == json.npos) return fallback;
   const auto value = json.find_first_not_of(" \n\t:", at + key.size() + 2);
-  if (json.compare(value, 4, "null") == 0) return otherwise;
+  if (json.compare(value, 4, "null") == 0) return fallback;
   return json.compare(value, 4, "true") == 0 ? 1 : std::strtod(json.c_str() + value, nullptr);
 }
 
 LlamaConfig read_config(const std::filesystem::path& path) {
   std::ifstream file(path);
-  if (!file) throw Error("llama_weights: there is no " + path.string() + ". Name a whole folder.");
+  if (!file)
+    throw Error("llama_weights: " + path.string() +
+                " cannot be read. Name a folder that holds config.json and the weights.");
   std::stringstream text;
   text << file.rdbuf();
   LlamaConfig c;
@@ -67,11 +69,11 @@ void load(Llama& llama, const std::filesystem::path& folder, const Options& opti
 }
 
 int main(int argc, char** argv) try {
-  if (argc < 2) throw Error("usage: llama_weights FOLDER [name=value...]; see its first lines");
+  if (argc < 2) throw Error("usage: llama_weights FOLDER [name=value...]; see llama_weights.cpp");
   Options options;
-  for (const std::string& word : std::vector<std::string>(argv + 2, argv + argc)) {
-    const auto equals = std::min(word.find('='), word.size() - 1);
-    options.values[word.substr(0, equals)] = word.substr(equals + 1);
+  for (const std::string& argument : std::vector<std::string>(argv + 2, argv + argc)) {
+    const auto equals = std::min(argument.find('='), argument.size() - 1);
+    options.values[argument.substr(0, equals)] = argument.substr(equals + 1);
   }
   Llama llama(read_config(std::filesystem::path(argv[1]) / "config.json"));
   load(llama, argv[1], options);
@@ -80,7 +82,7 @@ int main(int argc, char** argv) try {
   const at::NoGradGuard no_grad;
   const at::Tensor tokens = (at::arange(32) * 7 % llama->config.vocab_size).view({2, 16});
   const at::Tensor logits = llama->logits(tokens);
-  std::cout << "after 16 tokens comes " << logits[0][-1].argmax().item<std::int64_t>() << '\n';
+  std::cout << "the next token after 16 is " << logits[0][-1].argmax().item<std::int64_t>() << '\n';
   if (const auto path = options.get("logits"); !path.empty())
     save_tensors(path, {{"tokens", tokens}, {"logits", logits}});
   if (const auto path = options.get("save"); !path.empty()) save_weights(llama, path);

@@ -1,33 +1,33 @@
 // ctest:
-// A policy of one's own: before the update, the mean of each row is taken out of the gradient of
-// every matrix. Source: Yong et al., Gradient Centralization, arXiv:2004.01461.
+// A policy of your own: before the update, subtracts from each row of a matrix's gradient its mean.
+// Source: Yong et al., Gradient Centralization, arXiv:2004.01461.
 #include <torch/torch.h>
 
 #include <ikebana.hpp>
 #include <iostream>
 
-// What the user writes in the recipe: the question it answers, and its values.
+// The policy, which users write in a recipe: its axis and its values.
 struct CentralizeGradients {
   using axis = ikebana::axis::clip;
-  std::int64_t least_dim = 2;
+  std::int64_t min_dim = 2;
 };
 
-// What it does: the hooks of a step that it needs; hooks.hpp lists all of them.
+// Its mechanism overrides the hooks that it needs; hooks.hpp lists all of them.
 template <>
 struct ikebana::Mechanism<CentralizeGradients> : ikebana::Hooks {
   CentralizeGradients values;
   explicit Mechanism(CentralizeGradients v) : values(v) {
-    if (v.least_dim < 2) throw BadValue("CentralizeGradients: least_dim must be 2 or more.");
+    if (v.min_dim < 2) throw BadValue("CentralizeGradients: min_dim must be 2 or more.");
   }
   template <class Ranks>
   void clip(StepGradients& gradients, Ranks&) {
     for (at::Tensor& gradient : gradients.values) {
-      if (gradient.dim() < values.least_dim) continue;
+      if (gradient.dim() < values.min_dim) continue;
       at::Tensor rows = gradient.flatten(1);
       gradient = (rows - rows.mean(1, /*keepdim=*/true)).view_as(gradient);
     }
   }
-  std::string describe() const { return "least_dim=" + std::to_string(values.least_dim); }
+  std::string describe() const { return "min_dim=" + std::to_string(values.min_dim); }
 };
 
 int main() {

@@ -1,5 +1,5 @@
 #pragma once
-// Text to learn from: the bytes of a file, or of all files of a folder.
+// Reads text to train on: the bytes of a file, or of all files of a folder.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -8,27 +8,28 @@
 
 #include "gpt.hpp"
 
-/// Bytes with a name; the last tenth is kept for validation.
+/// The bytes of a text, one dimension; the last tenth is for validation.
 struct Text {
   std::string name;
-  at::Tensor train, validation;  // one dimension, bytes
+  at::Tensor train, validation;
   std::int64_t size() const { return train.numel() + validation.numel(); }
 };
 
-/// What is read of a folder or file at most; more than a demonstration can learn.
-inline constexpr std::size_t most_text = std::size_t{16} << 20;
+/// How many bytes of a file or folder are read at most.
+inline constexpr std::size_t max_text_bytes = std::size_t{16} << 20;
 
-inline std::string read_file(const std::filesystem::path& path, std::size_t most = most_text) {
+inline std::string read_file(const std::filesystem::path& path,
+                             std::size_t max_bytes = max_text_bytes) {
   std::ifstream file(path, std::ios::binary);
   if (!file)
     throw std::runtime_error("text: cannot read " + path.string() + ". Check its permissions.");
-  std::string bytes(std::min<std::uintmax_t>(std::filesystem::file_size(path), most), '\0');
+  std::string bytes(std::min<std::uintmax_t>(std::filesystem::file_size(path), max_bytes), '\0');
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   bytes.resize(static_cast<std::size_t>(file.gcount()));
   return bytes;
 }
 
-/// All regular files below `folder`, by name, one after the other; hidden ones are left out.
+/// The contents of all regular files below `folder`, in order of their names, without hidden ones.
 inline std::string read_folder(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   std::vector<fs::path> files;
@@ -41,14 +42,14 @@ inline std::string read_folder(const std::filesystem::path& folder) {
   std::sort(files.begin(), files.end());
   std::string bytes;
   for (const auto& file : files) {
-    if (bytes.size() >= most_text) break;
-    bytes += read_file(file, most_text - bytes.size());
+    if (bytes.size() >= max_text_bytes) break;
+    bytes += read_file(file, max_text_bytes - bytes.size());
   }
   return bytes;
 }
 
-/// Reads a file or a folder. Throws where there is none, or fewer than `least` bytes in it.
-inline Text read_text(const std::filesystem::path& path, std::int64_t least) {
+/// Reads a file or a folder. Throws if there is none, or if it has fewer than `min_bytes` bytes.
+inline Text read_text(const std::filesystem::path& path, std::int64_t min_bytes) {
   namespace fs = std::filesystem;
   if (!fs::exists(path))
     throw std::runtime_error("text: there is no " + path.string() +
@@ -58,26 +59,26 @@ inline Text read_text(const std::filesystem::path& path, std::int64_t least) {
     throw std::runtime_error("text: " + path.string() + " is neither a file nor a folder.");
   std::string bytes = folder ? read_folder(path) : read_file(path);
   auto size = static_cast<std::int64_t>(bytes.size());
-  if (size < least)
+  if (size < min_bytes)
     throw std::runtime_error("text: " + path.string() + " holds " + std::to_string(size) +
-                             " bytes; at least " + std::to_string(least) +
+                             " bytes; at least " + std::to_string(min_bytes) +
                              " are needed. Give a longer text.");
   at::Tensor all = torch::from_blob(bytes.data(), {size}, at::kByte).clone();
   return {path.string(), all.slice(0, 0, size - size / 10), all.slice(0, size - size / 10)};
 }
 
-/// LibTorch's own C++ headers, which every machine that builds this has.
+/// The folder of LibTorch's own C++ headers, a text that every machine that builds this has.
 inline std::filesystem::path libtorch_headers() {
   std::stringstream folders(IKEBANA_INCLUDE_PATH);
   for (std::string folder; std::getline(folders, folder, ':');) {
     auto headers = std::filesystem::path(folder) / "torch/csrc/api/include/torch";
     if (std::filesystem::exists(headers)) return headers;
   }
-  throw std::runtime_error(
-      "text: LibTorch's headers are gone from where they were. Give a file or a folder of text.");
+  throw std::runtime_error("text: LibTorch's headers are no longer in " IKEBANA_INCLUDE_PATH
+                           ". Give a file or a folder of text.");
 }
 
-/// Text for a terminal: what is neither printable nor valid UTF-8 becomes a question mark.
+/// Text for a terminal: bytes that are not printable, valid UTF-8 become question marks.
 inline std::string printable(const std::string& bytes) {
   std::string text;
   for (std::size_t i = 0; i < bytes.size();) {
@@ -97,7 +98,7 @@ inline std::string printable(const std::string& bytes) {
   return text;
 }
 
-/// Batches of random windows of a text, the same ones for the same seed.
+/// Makes batches of random windows of a text; the same seed makes the same batches.
 class Windows {
  public:
   Windows(at::Tensor bytes, std::int64_t rows, std::int64_t length, std::uint64_t seed)

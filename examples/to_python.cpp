@@ -1,5 +1,5 @@
-// Trains a model and writes its weights so that Python's safetensors reads them: first argument,
-// the folder for them. examples/to_python.py loads them into the same model and goes on from there.
+// Trains a model and writes its weights as safetensors, to the folder that the first argument
+// names. examples/to_python.py loads them in Python into the same model and exports it.
 #include <torch/torch.h>
 
 #include <filesystem>

@@ -1,7 +1,7 @@
 """Loads what to_python.cpp wrote into the same model, checks it, and exports it.
 
     to_python.py FOLDER          TorchScript and torch.export
-    to_python.py FOLDER --aoti   an AOTInductor package as well, which takes a C++ compiler
+    to_python.py FOLDER --aoti   an AOTInductor package as well, which needs a C++ compiler
 """
 
 import pathlib
@@ -22,7 +22,7 @@ x, expected = sample["input"], sample["output"]
 
 def check(name, output):
     worst = (output - expected).abs().max().item()
-    print(f"{name}: off by {worst:.1e} at most")
+    print(f"{name}: differs by at most {worst:.1e}")
     torch.testing.assert_close(output, expected, rtol=1e-5, atol=1e-5)
 
 

@@ -1,15 +1,15 @@
-// Trains by the recipe that is named on the command line, or plainly. Each recipe is compiled in
-// its own file, so that a change of one compiles one, and this file none.
+// Trains with the recipe that the command line names, by default `plain`. Each recipe is compiled
+// in a file of its own, so a change of one compiles that file only, and this file compiles none.
 #include <iostream>
 
 #include "recipes.hpp"
 
-int main(int count, char** words) try {
+int main(int argc, char** argv) try {
   ikebana::Recipes<Rows, const Config&> recipes;
   recipes.add("plain", plain).add("averaged", averaged).add("mixed", mixed);
 
   torch::manual_seed(0);
-  AnyRecipe trainer = recipes.make(count > 1 ? words[1] : "plain", Config{.width = 64});
+  AnyRecipe trainer = recipes.make(argc > 1 ? argv[1] : "plain", Config{.width = 64});
   std::cout << trainer.describe();
   ikebana::Report report;
   for (int step = 0; step < 300; ++step) {

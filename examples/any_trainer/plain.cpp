@@ -1,3 +1,4 @@
+// The recipe `plain`: AdamW and nothing else.
 #include <ikebana.hpp>
 
 #include "net.hpp"

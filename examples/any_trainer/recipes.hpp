@@ -1,12 +1,13 @@
 #pragma once
-// What the recipes are made from, and where each is made. Nothing here compiles one.
+// The batch and the configuration of all recipes, and the functions that make them. Including this
+// compiles no recipe.
 #include <ikebana/any_trainer/any_trainer.hpp>
 
 struct Rows {
   at::Tensor input, target;
 };
 
-/// What a configuration gives every recipe.
+/// The values that every recipe is made from.
 struct Config {
   std::int64_t width = 32;
   double lr = 1e-2;

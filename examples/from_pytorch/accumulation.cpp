@@ -1,5 +1,5 @@
 // Gradient accumulation: several batches of a loader make one update. The batches are ragged and
-// some targets are masked, so that it matters what is divided by what.
+// some targets are masked, so the choice of the divisor matters.
 #include <span>
 
 #include "side_by_side.hpp"
@@ -9,7 +9,7 @@ namespace accumulation {
 using namespace ikebana;
 namespace nn = torch::nn;
 
-/// Batches of 3 to 8 rows; in every other one the last two targets do not count.
+/// Batches of 3 to 8 rows; in every other one the last two targets are masked.
 std::vector<Rows> ragged_batches(int batches) {
   std::vector<Rows> all = some_batches(batches);
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -19,7 +19,7 @@ std::vector<Rows> ragged_batches(int batches) {
   return all;
 }
 
-/// Four batches an update, and what is left at the end.
+/// Makes an update from each four batches, the last from those that remain.
 template <class Update>
 nn::Sequential by_hand(std::span<const Rows> loader, const Update& update) {
   nn::Sequential model = net();
@@ -32,7 +32,7 @@ nn::Sequential by_hand(std::span<const Rows> loader, const Update& update) {
   return model;
 }
 
-/// What Lightning does: the mean over each batch, a fourth of it, whatever it was a mean of.
+/// What Lightning does: adds a fourth of each batch's mean, regardless of the number of targets.
 void mean_of_means(nn::Sequential& model, std::span<const Rows> group) {
   for (const Rows& batch : group) {
     at::Tensor output = model->forward(batch.input);
@@ -60,12 +60,13 @@ TEST_CASE("from PyTorch: accumulation over batches of a loader") {
   same_end("accumulation", model->parameters(), right, start);
   CHECK(apart(by_hand(loader, mean_of_means)->parameters(), right, start) > 0.05);
 
-  loader = some_batches(8);  // no mask, nothing ragged, nothing left over: no difference
+  loader = some_batches(
+      8);  // equal batches without masks, whose number is a multiple of 4: no difference
   CHECK(apart(by_hand(loader, mean_of_means)->parameters(),
               by_hand(loader, sum_over_count)->parameters(), start) < 1e-5);
 }
 
-TEST_CASE("from PyTorch: accumulation in a loop of one's own") {
+TEST_CASE("from PyTorch: accumulation in a loop of your own") {
   std::vector<Rows> loader = ragged_batches(8);
   nn::Sequential model = net();
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-2}};

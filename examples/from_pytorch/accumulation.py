@@ -1,5 +1,5 @@
 """Gradient accumulation: several batches of a loader make one update. The batches are ragged and
-some targets are masked, so that it matters what is divided by what."""
+some targets are masked, so the choice of the divisor matters."""
 
 import torch
 import torch.nn.functional as F
@@ -8,7 +8,7 @@ from torch import nn
 
 
 def ragged_batches(batches):
-    """Batches of 3 to 8 rows; in every other one the last two targets do not count."""
+    """Batches of 3 to 8 rows; in every other one the last two targets are masked."""
     loader = []
     for i, (input, target) in enumerate(some_batches(batches)):
         rows = 3 + i * 5 % 6

@@ -1,4 +1,4 @@
-// A log in a file: one line of comma-separated values a step, and one an epoch.
+// A log in a file: one line of comma-separated values per step, and one per epoch.
 #include <filesystem>
 #include <sstream>
 
@@ -25,7 +25,7 @@ nn::Sequential by_hand(const std::vector<Rows>& loader, std::ostream& log) {
   return model;
 }
 
-/// The numbers of a column of a table.
+/// The values of a column of a table.
 std::vector<double> column(std::istream& table, const std::string& name) {
   auto cells = [](const std::string& line) {
     std::vector<std::string> all;
@@ -38,9 +38,9 @@ std::vector<double> column(std::istream& table, const std::string& name) {
   std::getline(table, line);
   std::vector<std::string> names = cells(line);
   auto at = std::size_t(std::find(names.begin(), names.end(), name) - names.begin());
-  std::vector<double> numbers;
-  while (std::getline(table, line)) numbers.push_back(std::stod(cells(line).at(at)));
-  return numbers;
+  std::vector<double> values;
+  while (std::getline(table, line)) values.push_back(std::stod(cells(line).at(at)));
+  return values;
 }
 
 TEST_CASE("from PyTorch: a log of comma-separated values") {
@@ -63,9 +63,10 @@ TEST_CASE("from PyTorch: a log of comma-separated values") {
   same_end("csv_log", model->parameters(), hand_model->parameters(), net()->parameters());
   std::ifstream steps(steps_csv), epochs(epochs_csv);
   for (const char* name : {"step", "loss", "lr", "grad_norm"}) {
-    std::vector<double> mine = column(steps, name), wanted = column(hand_log, name);
-    REQUIRE(mine.size() == 40);
-    for (std::size_t i = 0; i < 40; ++i) CHECK(mine[i] == doctest::Approx(wanted[i]).epsilon(1e-4));
+    std::vector<double> values = column(steps, name), expected = column(hand_log, name);
+    REQUIRE(values.size() == 40);
+    for (std::size_t i = 0; i < 40; ++i)
+      CHECK(values[i] == doctest::Approx(expected[i]).epsilon(1e-4));
   }
   CHECK(column(epochs, "val_accuracy").at(0) ==
         trainer.evaluate(validation, Accuracy{})["accuracy"]);

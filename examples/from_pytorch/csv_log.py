@@ -1,4 +1,4 @@
-"""A log in a file: one line of comma-separated values a step."""
+"""A log in a file: one line of comma-separated values per step."""
 
 import csv
 import os

@@ -1,5 +1,5 @@
-"""Early stopping: train until the accuracy on other data has not risen for three epochs, then go
-back to where it was best."""
+"""Early stopping: train until the accuracy on other data has not risen for three epochs, then
+restore the best state."""
 
 import copy
 

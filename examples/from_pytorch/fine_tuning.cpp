@@ -1,5 +1,5 @@
 // Fine-tuning: a backbone that is frozen for ten steps and then learns ten times slower than the
-// head; its batch norm keeps the statistics that it came with.
+// head; its batch norm keeps its pretrained statistics.
 #include "side_by_side.hpp"
 
 namespace fine_tuning {
@@ -18,7 +18,7 @@ TORCH_MODULE(Classifier);
 Classifier pretrained() {
   torch::manual_seed(1);
   Classifier model;
-  model->forward(at::randn({32, 4}));  // the batch norm has seen data
+  model->forward(at::randn({32, 4}));  // gives the batch norm its statistics
   return model;
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("from PyTorch: a frozen backbone, then two learning rates") {
            pretrained()->parameters());
   trainer.evaluate(loader);
   CHECK(model->is_training());
-  CHECK(!model->backbone->is_training());  // evaluate gives each module its own mode back
+  CHECK(!model->backbone->is_training());  // evaluate restores the mode of each module
   CHECK(test::same_bits(model->buffers(), pretrained()->buffers()));
 }
 

@@ -1,5 +1,5 @@
 """Fine-tuning: a backbone that is frozen for ten steps and then learns ten times slower than the
-head; its batch norm keeps the statistics that it came with."""
+head; its batch norm keeps its pretrained statistics."""
 
 import torch
 import torch.nn.functional as F

@@ -32,24 +32,25 @@ std::vector<at::Tensor> parameters_of(nn::Sequential& generator, nn::Sequential&
   return all;
 }
 
-/// How far the critic's logits are from the answer `is_real` in every row, summed over the rows.
+/// The binary cross-entropy of the critic's logits with the label `is_real`, summed over the rows.
 at::Tensor error(const at::Tensor& logits, bool is_real) {
-  at::Tensor answer = at::full_like(logits, is_real ? 1 : 0);
-  return at::binary_cross_entropy_with_logits(logits, answer, {}, {}, at::Reduction::Sum);
+  at::Tensor label = at::full_like(logits, is_real ? 1 : 0);
+  return at::binary_cross_entropy_with_logits(logits, label, {}, {}, at::Reduction::Sum);
 }
 
 std::vector<at::Tensor> by_hand(const std::vector<Samples>& loader) {
   nn::Sequential generator = new_generator(), critic = new_critic();
-  torch::optim::AdamW generates(generator->parameters(), 1e-2), judges(critic->parameters(), 1e-2);
+  torch::optim::AdamW generator_optimizer(generator->parameters(), 1e-2),
+      critic_optimizer(critic->parameters(), 1e-2);
   for (const auto& [real, noise] : loader) {
-    judges.zero_grad();
+    critic_optimizer.zero_grad();
     at::Tensor fake = generator->forward(noise).detach();
-    at::Tensor told = error(critic->forward(real), true) + error(critic->forward(fake), false);
-    (told / 8).backward();
-    judges.step();
-    generates.zero_grad();
+    at::Tensor sum = error(critic->forward(real), true) + error(critic->forward(fake), false);
+    (sum / 8).backward();
+    critic_optimizer.step();
+    generator_optimizer.zero_grad();
     (error(critic->forward(generator->forward(noise)), true) / 8).backward();
-    generates.step();
+    generator_optimizer.step();
   }
   return parameters_of(generator, critic);
 }
@@ -58,19 +59,19 @@ TEST_CASE("from PyTorch: a GAN") {
   std::vector<Samples> loader = samples(30);
   nn::Sequential generator = new_generator(), critic = new_critic();
 
-  auto tell_apart = [&](auto& run, nn::Sequential& model, const Samples& s) {
+  auto critic_objective = [&](auto& run, nn::Sequential& model, const Samples& s) {
     at::Tensor fake = generator->forward(s.noise).detach();
-    at::Tensor told = error(run(model, s.real), true) + error(run(model, fake), false);
-    return Loss{told, s.real.size(0)};
+    at::Tensor sum = error(run(model, s.real), true) + error(run(model, fake), false);
+    return Loss{sum, s.real.size(0)};
   };
-  auto deceive = [&](auto& run, nn::Sequential& model, const Samples& s) {
+  auto generator_objective = [&](auto& run, nn::Sequential& model, const Samples& s) {
     return Loss{error(critic->forward(run(model, s.noise)), true), s.noise.size(0)};
   };
-  Trainer judges{critic, tell_apart, AdamW{.lr = 1e-2}};
-  Trainer generates{generator, deceive, AdamW{.lr = 1e-2}};
+  Trainer critic_trainer{critic, critic_objective, AdamW{.lr = 1e-2}};
+  Trainer generator_trainer{generator, generator_objective, AdamW{.lr = 1e-2}};
   for (const Samples& batch : loader) {
-    judges.step(batch);
-    generates.step(batch);
+    critic_trainer.step(batch);
+    generator_trainer.step(batch);
   }
 
   nn::Sequential first = new_generator(), second = new_critic();

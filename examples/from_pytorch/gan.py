@@ -10,8 +10,8 @@ torch.manual_seed(1)
 generator = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
 torch.manual_seed(2)
 critic = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 1))
-generates = torch.optim.AdamW(generator.parameters(), lr=1e-2)
-judges = torch.optim.AdamW(critic.parameters(), lr=1e-2)
+generator_optimizer = torch.optim.AdamW(generator.parameters(), lr=1e-2)
+critic_optimizer = torch.optim.AdamW(critic.parameters(), lr=1e-2)
 
 
 def error(logits, is_real):
@@ -19,13 +19,13 @@ def error(logits, is_real):
 
 
 for real, noise in loader:
-    judges.zero_grad()
+    critic_optimizer.zero_grad()
     fake = generator(noise).detach()
     (error(critic(real), True) + error(critic(fake), False)).backward()
-    judges.step()
+    critic_optimizer.step()
 
-    generates.zero_grad()
+    generator_optimizer.zero_grad()
     error(critic(generator(noise)), True).backward()
-    generates.step()
+    generator_optimizer.step()
 
 trained = [*generator.parameters(), *critic.parameters()]

@@ -1,4 +1,4 @@
-// Mixed precision: autocast around the forward, and with FP16 a loss scale that follows overflows.
+// Mixed precision: autocast around forward, and with FP16 a loss scale that is reduced on overflow.
 #include "side_by_side.hpp"
 
 namespace mixed_precision {
@@ -20,7 +20,7 @@ at::Tensor forward_in_half(nn::Sequential& model, const Rows& batch) {
 nn::Sequential by_hand(const std::vector<Rows>& loader, at::Tensor scale, int& skipped) {
   nn::Sequential model = net();
   torch::optim::AdamW optimizer(model->parameters(), 1e-2);
-  at::Tensor growth = at::zeros({1}, at::kInt);  // torch.amp.GradScaler is Python's alone
+  at::Tensor growth = at::zeros({1}, at::kInt);  // torch.amp.GradScaler exists only in Python
   for (const Rows& batch : loader) {
     optimizer.zero_grad();
     (forward_in_half(model, batch) * scale).backward();
@@ -39,7 +39,7 @@ nn::Sequential by_hand(const std::vector<Rows>& loader, at::Tensor scale, int& s
 TEST_CASE("from PyTorch: mixed precision") {
   std::vector<Rows> loader = some_batches(40);
   nn::Sequential model = net();
-  double init_scale = 1 << 20;  // too much for FP16: the first steps overflow
+  double init_scale = 1 << 20;  // too large for FP16: the first steps overflow
   int skipped = 0, hand_skipped = 0;
 
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-2}, ClipGradNorm{.max_norm = 0.5},

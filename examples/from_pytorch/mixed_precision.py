@@ -1,4 +1,4 @@
-"""Mixed precision: autocast around the forward, and with FP16 a loss scale that heeds overflow."""
+"""Mixed precision: autocast around forward, and with FP16 a loss scale reduced on overflow."""
 
 import torch
 import torch.nn.functional as F

@@ -1,17 +1,17 @@
 #pragma once
-// What the files of this folder share: some data, a net, and the comparison at the end of each.
+// Shared by the files of this folder: some data, a net, and the comparison at the end of each file.
 #include "test.hpp"
 
 #include <cstdlib>
 #include <fstream>
 #include <ikebana.hpp>
 
-/// Rows of numbers and what is wanted of them.
+/// A batch of rows and their targets.
 struct Rows {
   at::Tensor input, target;
 };
 
-/// Batches of 8 rows of 4 numbers, and which of the first three is the largest of each row.
+/// Batches of 8 rows of 4 random values; the target is the index of the largest of the first three.
 inline std::vector<Rows> some_batches(int batches) {
   torch::manual_seed(0);
   std::vector<Rows> all;
@@ -22,27 +22,30 @@ inline std::vector<Rows> some_batches(int batches) {
   return all;
 }
 
-/// A small classifier of such rows, made from the same random numbers each time.
+/// A small classifier of such rows, with the same initial weights at each call.
 inline torch::nn::Sequential net() {
   torch::manual_seed(1);
-  torch::nn::Linear first(4, 16), second(16, 3);  // arguments would be made in no fixed order
+  torch::nn::Linear first(4, 16),
+      second(16, 3);  // arguments of a call are evaluated in no fixed order
   return torch::nn::Sequential(first, torch::nn::ReLU(), second);
 }
 
-/// The largest difference between two trainings' ends, relative to how far the second one went.
+/// The largest difference of the parameters `a` and `b`, relative to the largest change from
+/// `start` to `b`.
 inline double apart(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b,
                     const std::vector<at::Tensor>& start) {
   at::NoGradGuard no_grad;
-  double difference = 0, way = 0;
+  double difference = 0, change = 0;
   for (std::size_t i = 0; i < start.size(); ++i) {
     difference = std::max(difference, (a.at(i) - b.at(i)).abs().max().item<double>());
-    way = std::max(way, (b.at(i) - start[i]).abs().max().item<double>());
+    change = std::max(change, (b.at(i) - start[i]).abs().max().item<double>());
   }
-  return difference / way;
+  return difference / change;
 }
 
-/// Both trainings end in the same parameters, to rounding. Where IKEBANA_TRAINED names a folder,
-/// the end and the start are written there: the Python of the same name must end alike.
+/// Checks that both trainings end in the same parameters, up to rounding. If IKEBANA_TRAINED names
+/// a folder, writes the final and the initial parameters there, to be compared with those of the
+/// Python script of the same name.
 inline void same_end(const std::string& name, const std::vector<at::Tensor>& by_ikebana,
                      const std::vector<at::Tensor>& by_hand, const std::vector<at::Tensor>& start) {
   REQUIRE(by_ikebana.size() == by_hand.size());

@@ -1,5 +1,5 @@
 // A stop from another thread: a window's button, a signal, a time limit. Training ends after the
-// step that it is in, and goes on later where it was.
+// current step, and can continue later from there.
 #include <latch>
 #include <thread>
 
@@ -29,9 +29,9 @@ TEST_CASE("from PyTorch: a stop from another thread") {
   nn::Sequential model = net();
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-2}};
   std::latch tenth_step(1),
-      asked(1);  // for the test: the tenth step lasts until it is asked to stop
+      requested(1);  // for the test: step 10 lasts until the stop is requested
   auto on_step = [&](const Report& report) {
-    if (report.step == 9) tenth_step.count_down(), asked.wait();
+    if (report.step == 9) tenth_step.count_down(), requested.wait();
   };
 
   std::jthread training([&](std::stop_token token) {
@@ -40,7 +40,7 @@ TEST_CASE("from PyTorch: a stop from another thread") {
   });
   tenth_step.wait();
   training.request_stop();
-  asked.count_down();
+  requested.count_down();
   training.join();
 
   std::atomic<bool> stop = false;
@@ -49,7 +49,7 @@ TEST_CASE("from PyTorch: a stop from another thread") {
   same_end("stop_from_outside", model->parameters(), hand_model->parameters(), net()->parameters());
 }
 
-TEST_CASE("from PyTorch: a training that was stopped goes on where it was") {
+TEST_CASE("from PyTorch: a training that was stopped continues from there") {
   std::vector<Rows> loader = some_batches(40), rest(loader.begin() + 10, loader.end());
   nn::Sequential model = net();
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-2}};

@@ -14,7 +14,7 @@ tenth_step = threading.Event()
 
 
 def on_step(step):
-    """For the test: the tenth step lasts until it is asked to stop."""
+    """For the test: the tenth step lasts until the stop is requested."""
     if step == 9:
         tenth_step.set()
         stop.wait()

@@ -1,4 +1,4 @@
-// The training loop: a model, a loss, an optimizer, a schedule, clipping; and how good it is then.
+// The training loop: a model, a loss, an optimizer, a schedule, clipping; and an evaluation.
 #include <numbers>
 
 #include "side_by_side.hpp"
@@ -53,7 +53,7 @@ TEST_CASE("from PyTorch: the training loop") {
   CHECK(loss == doctest::Approx(evaluated_by_hand(hand_model, loader)).epsilon(1e-4));
 }
 
-TEST_CASE("from PyTorch: a loss of one's own") {
+TEST_CASE("from PyTorch: a loss of your own") {
   std::vector<Rows> loader = some_batches(40);
   nn::Sequential model = net(), other = net();
 

@@ -1,4 +1,4 @@
-"""The training loop: a model, a loss, an optimizer, a schedule, clipping; and how good it is."""
+"""The training loop: a model, a loss, an optimizer, a schedule, clipping; and an evaluation."""
 
 import torch
 import torch.nn.functional as F

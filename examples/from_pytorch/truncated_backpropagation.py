@@ -1,5 +1,5 @@
-"""Truncated backpropagation through time: the state of a recurrent net goes from window to window,
-and gradients do not."""
+"""Truncated backpropagation through time: the state of a recurrent net is passed from window to
+window, without gradients."""
 
 import torch
 import torch.nn.functional as F

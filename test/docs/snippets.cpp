@@ -7,7 +7,7 @@
 
 using namespace ikebana;
 
-TEST_CASE("README: the recipe of the first lines trains") {
+TEST_CASE("README: a recipe written as a type trains") {
   torch::manual_seed(0);
   GPTConfig config{.layers = 2, .width = 16, .heads = 2, .context = 8};
   at::Tensor text = torch::randint(256, {16, 9});
@@ -27,7 +27,7 @@ TEST_CASE("README: the recipe of the first lines trains") {
   CHECK(trainer.evaluate(loader).loss < 5.4);  // it began at ln 256 = 5.55
 }
 
-TEST_CASE("optimizer.md: Muon updates hidden matrices, and AdamW the rest") {
+TEST_CASE("optimizer.md: Muon updates hidden matrices, and AdamW the others") {
   Muon muon{.lr = 2e-2,
             .match = matrices_but(named("token.*", "position.*")),
             .otherwise = AdamW{.lr = 3e-4, .groups = {no_decay()}}};

@@ -1,6 +1,6 @@
 #pragma once
-// What each word of a recipe does to memory and time. Recipes take turns, round by round, so that
-// whatever else the machine does meets them all.
+// Measures what each policy of a recipe does to memory and time. Recipes take turns, round by
+// round, so that other load on the machine affects all of them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,10 +16,10 @@ struct Trial {
   at::Tensor text;
   at::Device device;
   std::int64_t rows = 32;
-  int rounds = 2, steps = 3;  // a round; its first step is not timed
+  int rounds = 2, steps = 3;  // steps per round; the first one is not timed
 };
 
-/// A recipe and what was seen of it.
+/// A recipe and its measurements.
 struct Row {
   const char* name;
   void (*round)(Row&, const Trial&);
@@ -34,15 +34,17 @@ struct Row {
   }
 };
 
-/// A few steps of a fresh model, which begins alike in every round and for every recipe.
-template <class... Words>
+/// Trains a new model for a few steps; its initial weights are the same in every round and for
+/// every recipe.
+template <class... Policies>
 void round_of(Row& row, const Trial& trial) {
   using Clock = std::chrono::steady_clock;
   using namespace ikebana;
   torch::manual_seed(1);
   GPT model(trial.config);
   model->to(trial.device);
-  Trainer<GPT, AdamW, CosineAnnealingLR, Words...> trainer{model, CosineAnnealingLR{.T_max = 100}};
+  Trainer<GPT, AdamW, CosineAnnealingLR, Policies...> trainer{model,
+                                                              CosineAnnealingLR{.T_max = 100}};
   Windows windows(trial.text, trial.rows, trial.config.context, /*seed=*/1);
   for (int step = 0; step < trial.steps; ++step) {
     Tokens batch = windows.next();
@@ -50,7 +52,7 @@ void round_of(Row& row, const Trial& trial) {
     Report report = trainer.step(batch);
     row.loss = report.loss();  // waits for the device
     std::chrono::duration<double, std::milli> took = Clock::now() - begin;
-    if (step == 0) continue;  // it also makes the optimizer's state
+    if (step == 0) continue;  // it also allocates the optimizer's state
     row.milliseconds.push_back(took.count());
     row.peak_bytes = report.peak_bytes;
   }
@@ -58,7 +60,7 @@ void round_of(Row& row, const Trial& trial) {
 
 inline void print_rows(std::vector<Row>& rows) {
   const double whole = rows[0].median();
-  std::printf("%-26s%11s%13s%16s\n", "", "peak MiB", "ms a step", "last loss");
+  std::printf("%-26s%11s%13s%16s\n", "", "peak MiB", "ms per step", "last loss");
   for (Row& row : rows) {
     std::string peak = row.peak_bytes ? std::to_string(*row.peak_bytes >> 20) : "-";
     std::printf("%-26s%11s%13.0f%7.2fx%9.4f\n", row.name, peak.c_str(), row.median(),
@@ -66,7 +68,7 @@ inline void print_rows(std::vector<Row>& rows) {
   }
 }
 
-/// Fills the rows, the first of which is the whole recipe, and prints them.
+/// Measures the rows, the first of which is the whole recipe, and prints them.
 inline void compare(std::vector<Row> rows, const Trial& trial) {
   bool terminal = isatty(STDERR_FILENO);
   for (int round = 1; round <= trial.rounds; ++round)
