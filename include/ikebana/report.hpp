@@ -2,9 +2,13 @@
 // What a step tells. Its numbers stay on the device until someone reads them: reading is what
 // waits.
 #include <cmath>
+#include <cstdint>
 #include <ikebana/loss.hpp>
 #include <optional>
 #include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace ikebana {
 
@@ -61,5 +65,33 @@ inline std::ostream& operator<<(std::ostream& out, const Report& report) {
   if (report.skipped()) out << "  skipped";
   return out << "  " << report.seconds * 1e3 << " ms";
 }
+
+/// What `Trainer::evaluate` returns.
+struct Evaluation {
+  double loss = 0;   ///< sum over terms of scale * sum / count, over all batches
+  double count = 0;  ///< items of the first term
+  std::vector<std::pair<std::string, double>> metrics;
+
+  /// The value of a metric by its name. Throws Error if there is none of that name.
+  double operator[](const std::string& name) const {
+    for (const auto& [known, value] : metrics)
+      if (known == name) return value;
+    throw Error("evaluation: there is no metric `" + name + "`. Pass it to evaluate or fit.");
+  }
+};
+
+/// One pass of `fit` over the data.
+struct Epoch {
+  std::int64_t epoch = 0;  ///< from 0
+  std::int64_t steps = 0;
+  double loss = 0;     ///< mean of the steps' losses
+  double seconds = 0;  ///< of training, without validation
+  std::optional<Evaluation> validation;
+};
+/// The epochs of `fit`, including those before a resume.
+struct History : std::vector<Epoch> {
+  bool stopped = false;     ///< ended early, by `FitOptions::stop` or SIGTERM
+  bool terminated = false;  ///< ended early by SIGTERM
+};
 
 }  // namespace ikebana

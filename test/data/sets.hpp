@@ -111,7 +111,7 @@ void load(Loader& loader, ikebana::StateDict state) {
   ikebana::Archive archive(state, ikebana::Archive::Mode::Check);
   ikebana::StateParts parts(loader);
   parts.state(archive);
-  archive.load();
+  archive.finish_check();
   parts.state(archive);
 }
 

@@ -38,7 +38,7 @@ TEST_CASE("a symbolic link under .new is not followed") {
   write(folder / "other", "precious");
   fs::create_symlink(folder / "other", folder / "state.new");
   auto save = [&] { save_tensors(folder / "state", state(1)); };
-  CHECK(contains(message_of<FileFailed>(save), "symbolic link, which may lead anywhere"));
+  CHECK(contains(message_of<FileFailed>(save), "symbolic link, which may point anywhere"));
   CHECK(fs::file_size(folder / "other") == 8);
 }
 
@@ -49,7 +49,7 @@ TEST_CASE("a folder or a pipe is no state, and stays what it was") {
   for (const char* name : {"folder", "pipe"})
     CHECK(contains(message_of<FileFailed>([&] { load_tensors(folder / name); }), "cannot read"));
   CHECK(contains(message_of<FileFailed>([&] { save_tensors(folder / "folder", state(1)); }),
-                 "Name a file in a folder."));
+                 "It must not be a folder"));
   CHECK(fs::is_directory(folder / "folder"));
   CHECK(!fs::exists(folder / "folder.new"));
 }
@@ -61,7 +61,7 @@ TEST_CASE("where the state and the one before it are damaged, the error is the s
   CHECK(value_at(folder / "state") == 1);
   write(folder / "state", "");
   auto load = [&] { ikebana::detail::load_state(system_files(), folder / "state"); };
-  CHECK(contains(message_of<BadFile>(load), "state` is damaged, or no file of tensors, at byte 0"));
+  CHECK(contains(message_of<BadFile>(load), "state` is damaged or not a safetensors file, at byte 0"));
 }
 
 TEST_CASE("what a file says of its tensors is of no use for the next file") {
@@ -79,7 +79,7 @@ TEST_CASE("folders are made one in another, where they are not yet") {
   CHECK(fs::is_directory(deep));
   write(folder / "file", "");
   auto in_a_file = [&] { system_files().make_folder(folder / "file" / "a"); };
-  CHECK(contains(message_of<FileFailed>(in_a_file), "Name a file in a folder."));
+  CHECK(contains(message_of<FileFailed>(in_a_file), "It must not be a folder"));
 }
 
 }  // namespace test::files

@@ -127,7 +127,7 @@ TEST_CASE("fit: a loader that knows no position resumes at the epochs' ends") {
   int steps = 0;
   o.epochs = 4, o.stop = [&] { return ++steps == 2; };
   CHECK(second.fit(loader(), o).stopped);
-  CHECK(warnings.count("cannot go on there") == 1);
+  CHECK(warnings.count("cannot resume there") == 1);
   auto third = made();
   o.stop = {};
   third.fit(loader(), o);

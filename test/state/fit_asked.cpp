@@ -110,12 +110,12 @@ TEST_CASE("fit: what cannot be asked for is refused before the first step") {
   const Folder empty;
   refused({.resume = true}, "Give save_to");
   refused({.save_every = 3}, "Give save_to");
-  refused({.save_to = empty.path, .save_every = -1}, "save_every must be 0 or more");
-  refused({.save_to = empty.path, .keep = 0}, "keep 1 or more");
+  refused({.save_to = empty.path, .save_every = -1}, "save_every is -1; it must be 0 or more");
+  refused({.save_to = empty.path, .keep = 0}, "keep is 0; it must be 1 or more");
   refused({.save_to = empty.path, .keep_best = KeepBest{}}, "Give validate");
   refused({.validate = valid, .save_to = empty.path, .keep_best = KeepBest{.metric = "f1"}},
           "not among metrics");
-  refused({.save_to = folder.path}, "Set resume to go on from them");
+  refused({.save_to = folder.path}, "Set resume to continue it");
   CHECK(trainer.steps() == 0);
   data.pop_back();
   const Options resumed{.epochs = 2, .progress = false, .save_to = folder.path, .resume = true};

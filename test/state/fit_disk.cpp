@@ -48,7 +48,7 @@ TEST_CASE("fit: it goes on from the newest state that is whole, and says what it
   {
     const Warnings warnings;
     resumed.fit(data, o);
-    CHECK(warnings.count("passed over") == 1);
+    CHECK(warnings.count("skipped a state") == 1);
     CHECK(warnings.count(step(6) + "` is damaged") == 1);
   }
   CHECK(seen == std::vector<std::int64_t>{3, 4, 5});
@@ -75,7 +75,7 @@ TEST_CASE("fit: a damaged state never takes the place of a whole one that was to
   CHECK(names(folder.path) == std::set<std::string>{step(4), step(6)});
   auto third = made();
   CHECK(fits(third, data, killed_after(o, 2)));
-  CHECK(warnings.count("passed over") == 2);
+  CHECK(warnings.count("skipped a state") == 2);
   CHECK(names(folder.path) == std::set<std::string>{step(6)});
   CHECK_NOTHROW(load_tensors(folder.path / step(6)));
 }

@@ -129,7 +129,7 @@ TEST_CASE("numbers come back to the bit, and one that the program's type cannot 
   CHECK(std::isnan(small.real));
   const std::string told =
       message_of<BadState>([&] { trainer.restore(trainer.state(wide), small); });
-  for (const char* part : {"held.integer` is 32768, which the number here cannot hold",
+  for (const char* part : {"held.integer` is 32768, which the program's type cannot hold",
                            "held.flag` is 2, which", "held.given` is 65543, here it is 7"})
     CHECK_MESSAGE(contains(told, part), told);
   CHECK((small.integer == -32768 && small.seed == fits.seed));
@@ -196,7 +196,7 @@ TEST_CASE("an asynchronous save tells its error once, to whoever asks first") {
     {
       Trainer(model(), CrossEntropyLoss{}).save_async(nowhere);
     }
-    CHECK(warnings.count("nobody asked: files: cannot create") == 1);
+    CHECK(warnings.count("no code waited for it: files: cannot create") == 1);
   }
 }
 

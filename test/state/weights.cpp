@@ -70,7 +70,7 @@ TEST_CASE("a weight that has two names needs one of them, and may not be two wei
   check_same(model, both);
   both["second.tied"][1][1] = 7;
   save_tensors(folder / "apart", both);
-  CHECK(contains(refused(model, folder / "apart"), "differs from the other name of the same"));
+  CHECK(contains(refused(model, folder / "apart"), "differs from the tensor under the other name"));
 }
 
 TEST_CASE("weights that do not fit are named in one error, and nothing is changed") {
@@ -109,7 +109,7 @@ TEST_CASE("a name that leaves the folder of an index is refused before any file 
   CHECK(with("inside").empty());
   for (const char* name :
        {"../inside", "/etc/passwd", "..", ".", "", "a/b", "a\\\\b", "in\\u0000side"})
-    CHECK_MESSAGE(contains(with(name), "is no file of the index's folder"), name);
+    CHECK_MESSAGE(contains(with(name), "is not a file name in the index's folder"), name);
   CHECK(contains(with("missing"), "missing`: No such file"));
   std::ofstream(index) << "{\"weight_map\": {\"a\": \"inside\"}} {";
   CHECK(contains(refused(model, folder.path), "something follows the index"));

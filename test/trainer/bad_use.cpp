@@ -40,7 +40,7 @@ TEST_CASE("bad data: empty loaders, a metric without outputs, a metric that does
   WELL(undone<BadBatch>(trainer, some(), [&] { trainer.fit(none); }, {"no batch", "drop_last"}));
   WELL(undone<BadBatch>(trainer, some(), [&] { trainer.evaluate(none); }, {"nothing to count"}));
   WELL(undone<BadValue>(trainer, some(), [&] { trainer.fit(one, {.batches_per_step = 0}); },
-                        {"batches_per_step 0"}));
+                        {"batches_per_step is 0"}));
   WELL(undone<BadValue>(trainer, some(), [&] { trainer.fit(one, {.epochs = -1}); },
                         {"epochs is -1"}));
   WELL(undone<BadBatch>(trainer, some(), [&] { trainer.evaluate(std::vector{some(0)}); },

@@ -1,16 +1,16 @@
 #pragma once
-// A run as a table in a file.
+// A log of a training as a CSV file.
 #include <charconv>
 #include <fstream>
 #include <ikebana/fit/fit.hpp>
 
 namespace ikebana {
 
-/// Writes one line of comma-separated values a step or an epoch:
-/// `fit(loader, {.on_step = CSVLogger("steps.csv")})`, or `log(report)` in a loop of one's own. The
-/// first line names the columns, and every later one must have the same. Numbers read back to the
-/// bit. A file of that name is replaced; each line is in it at once; copies write to the same file.
-/// Reading a report waits for the device. Throws Error where it cannot write.
+/// Writes one line of comma-separated values per step or epoch:
+/// `fit(loader, {.on_step = CSVLogger("steps.csv")})`, or `log(report)` in your own loop. The first
+/// line names the columns; every row must have the same ones. Numbers read back bit for bit. An
+/// existing file is replaced. Each line is flushed. Copies of a logger write to the same file.
+/// Reading a report waits for the device. Throws Error if it cannot write.
 class CSVLogger {
  public:
   using Row = std::vector<std::pair<std::string, double>>;
@@ -21,8 +21,8 @@ class CSVLogger {
     check_written();
   }
 
-  /// step, loss, each named term, lr; grad_norm and peak_bytes where a policy tells them; skipped
-  /// (0 or 1), seconds.
+  /// Columns: step, loss, each named term, lr; grad_norm and peak_bytes if a policy reports them;
+  /// skipped (0 or 1), seconds.
   void operator()(const Report& report) const {
     Row row = {{"step", double(report.step)}, {"loss", report.loss()}};
     for (const auto& part : report.value.parts)
@@ -34,7 +34,7 @@ class CSVLogger {
     row.emplace_back("seconds", report.seconds);
     (*this)(row);
   }
-  /// epoch, steps, loss, seconds; val_loss and val_<metric> where there is a validation.
+  /// Columns: epoch, steps, loss, seconds; with validation also val_loss and val_<metric>.
   void operator()(const Epoch& epoch) const {
     Row row = {{"epoch", double(epoch.epoch)},
                {"steps", double(epoch.steps)},
@@ -47,7 +47,7 @@ class CSVLogger {
     }
     (*this)(row);
   }
-  /// Any numbers, each with the name of its column.
+  /// Any columns: pairs of name and value.
   void operator()(const Row& row) const {
     std::string names, values;
     for (const auto& [name, value] : row) {
@@ -71,18 +71,18 @@ class CSVLogger {
   void check_written() const {
     if (!file_->out)
       throw Error("CSVLogger: cannot write to `" + file_->path +
-                  "`. Its folder must exist, and have room.");
+                  "`. Check that its folder exists and the disk has free space.");
   }
-  /// The shortest text that reads back as the same number.
+  /// The shortest text that reads back as the same value.
   static std::string text(double value) {
     char buffer[32];
     return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
   }
   static std::string quoted(const std::string& name) {
     if (name.find_first_of(",\"\r\n") == std::string::npos) return name;
-    std::string safe = "\"";
-    for (char c : name) safe += c == '"' ? "\"\"" : std::string(1, c);
-    return safe + "\"";
+    std::string escaped = "\"";
+    for (char c : name) escaped += c == '"' ? "\"\"" : std::string(1, c);
+    return escaped + "\"";
   }
 
   std::shared_ptr<File> file_;

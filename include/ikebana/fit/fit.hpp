@@ -1,95 +1,99 @@
 #pragma once
-// The loop around the step: epochs, validation, callbacks, a progress bar.
+// The loop around `step`: epochs, validation, callbacks, a progress bar, saved states.
+#include <ikebana/fit/progress.hpp>
 #include <ikebana/fit/state_keeper.hpp>
 #include <ikebana/posix/sigterm.hpp>
-#include <ikebana/fit/progress.hpp>
 
 namespace ikebana {
 
 namespace detail {
 
-/// Calls `f` for every batch of an epoch from the position on, until it returns false. False where
-/// it did.
+/// Calls `f` for every remaining batch of an epoch until it returns false. Returns false in that
+/// case, else true.
 template <class Range, class F>
-bool each_batch(Range& loader, FitState& at, F&& f) {
+bool each_remaining_batch(Range& loader, FitState& state, F&& f) {
   auto batch = std::begin(loader);
-  if constexpr (Indexed<Range>) batch += at.batch;
+  if constexpr (Indexed<Range>) batch += state.batch;
   for (; batch != std::end(loader); ++batch) {
-    ++at.batch;
+    ++state.batch;
     if (!f(*batch)) return false;
   }
   return true;
 }
 
-/// Whether to go on: the user's answer, or SIGTERM.
+/// Notes in `history` whether `options.stop` or SIGTERM asks to stop, and returns it.
 template <class Batch>
-bool is_stopped(const FitOptions<Batch>& options, const Sigterm& sigterm, History& history) {
-  history.terminated = static_cast<bool>(sigterm);
+bool check_stop(const FitOptions<Batch>& options, const SigtermRequest& sigterm, History& history) {
+  history.terminated = sigterm.received();
   history.stopped = history.terminated || (options.stop && options.stop());
   return history.stopped;
 }
 
-/// One epoch of steps, or what a resume left of it.
+/// The steps of one epoch, or those that a resumed training still has to make of it.
 template <class Trainer, class Range, class Batch, class StateKeeper>
-void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options, FitState& at,
-               StateKeeper& keeper, const Sigterm& sigterm, Progress& progress) {
-  std::vector<Batch> gathered;
+void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options, FitState& state,
+               StateKeeper& keeper, const SigtermRequest& sigterm, Progress& progress) {
+  std::vector<Batch> group;
   auto update = [&](const auto& batch) {
     Report report = trainer.step(batch);
-    at.loss_sum += report.loss();
-    ++at.steps;
-    progress.draw(at.epoch, report);
+    state.loss_sum += report.loss();
+    ++state.steps;
+    progress.draw(state.epoch, report);
     if (options.on_step) options.on_step(report);
     keeper.after_step();
-    return !is_stopped(options, sigterm, at.history);
+    return !check_stop(options, sigterm, state.history);
   };
-  auto gather = [&](auto&& batch) {
+  auto add_to_group = [&](auto&& batch) {
     if (options.batches_per_step == 1) return update(batch);
-    gathered.push_back(batch);
-    if (std::ssize(gathered) < options.batches_per_step) return true;
-    return update(std::exchange(gathered, {}));
+    group.push_back(batch);
+    if (std::ssize(group) < options.batches_per_step) return true;
+    return update(std::exchange(group, {}));
   };
-  // The last group may be shorter: its divisor is its own count.
-  if (each_batch(loader, at, gather) && !gathered.empty()) update(gathered);
-  if (at.history.stopped) keeper.at_stop();
+  // The last group may hold fewer batches; the loss is divided by the count of what it holds.
+  if (each_remaining_batch(loader, state, add_to_group) && !group.empty()) update(group);
+  if (state.history.stopped) keeper.after_stop();
 }
 
 }  // namespace detail
 
-/// Trains for some epochs, and tells `ended` what each came to. Reads each step's loss, so it waits
-/// for the device once a step; write the loop around `step` where that matters.
-template <class Trainer, class Range, class Batch, class Ended>
-History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options, Ended&& ended) {
-  if (options.epochs < 0 || options.batches_per_step < 1)
-    throw BadValue("fit: epochs is " + std::to_string(options.epochs) + " and batches_per_step " +
-                   std::to_string(options.batches_per_step) + "; give 0 or more, and 1 or more.");
-  detail::FitState at;
-  detail::StateKeeper keeper(trainer, loader, options, at);
+/// Trains for `options.epochs` epochs and calls `end_epoch(epoch)` after each one. Reads the loss
+/// of every step, so it waits for the device once per step; where that matters, write the loop
+/// around `step` yourself. Throws BadValue for options that contradict each other.
+template <class Trainer, class Range, class Batch, class EndEpoch>
+History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
+            EndEpoch&& end_epoch) {
+  if (options.epochs < 0)
+    throw BadValue("fit: epochs is " + std::to_string(options.epochs) + "; it must be 0 or more.");
+  if (options.batches_per_step < 1)
+    throw BadValue("fit: batches_per_step is " + std::to_string(options.batches_per_step) +
+                   "; it must be 1 or more.");
+  detail::FitState state;
+  detail::StateKeeper keeper(trainer, loader, options, state);
   keeper.begin();
-  detail::Sigterm sigterm(options.save_on_sigterm);
+  detail::SigtermRequest sigterm(options.save_on_sigterm);
   Progress progress(options.progress, options.epochs, loader, options.batches_per_step);
-  progress.begin_at(at.epoch, at.steps);
-  while (at.epoch < options.epochs && !at.history.stopped) {
+  progress.begin_at(state.epoch, state.steps);
+  while (state.epoch < options.epochs && !state.history.stopped) {
     auto begin = std::chrono::steady_clock::now();
-    at.present();
-    detail::fit_epoch(trainer, loader, options, at, keeper, sigterm, progress);
-    Epoch& epoch = at.present();
+    state.current_epoch();
+    detail::fit_epoch(trainer, loader, options, state, keeper, sigterm, progress);
+    Epoch& epoch = state.current_epoch();
     epoch.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (epoch.steps == 0)
-      throw BadBatch("fit: the loader gave no batch. Give it data, and mind drop_last.");
-    if (at.history.terminated) break;
-    progress.aside([&] {
+      throw BadBatch("fit: the loader gave no batch. Give it data, and check drop_last.");
+    if (state.history.terminated) break;
+    progress.pause([&] {
       if (options.validate) epoch.validation = trainer.evaluate(options.validate, options.metrics);
-      ended(epoch);
+      end_epoch(epoch);
       if (options.on_epoch) options.on_epoch(epoch);
     });
-    if (at.history.stopped) break;
-    at.end_epoch();
+    if (state.history.stopped) break;
+    state.begin_next_epoch();
     keeper.after_epoch(epoch);
-    detail::is_stopped(options, sigterm, at.history);
+    detail::check_stop(options, sigterm, state.history);
   }
   keeper.end();
-  return std::move(at.history);
+  return std::move(state.history);
 }
 
 }  // namespace ikebana

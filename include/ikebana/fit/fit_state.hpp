@@ -1,22 +1,24 @@
 #pragma once
-// Where a training is, beside its trainer's own state.
-#include <ikebana/fit/epoch.hpp>
+// How far `fit` has come, beside its trainer's own state.
+#include <algorithm>
+#include <ikebana/report.hpp>
 #include <ikebana/state/archive.hpp>
 #include <limits>
 
 namespace ikebana::detail {
 
-/// The position of `fit` and what it has found so far; no seconds, which no two runs share.
+/// The position of `fit` and its history. Seconds are not saved: no two runs have the same.
 struct FitState {
   static constexpr const char* state_name = "fit";
 
-  History history = {};    // whole epochs, and the one under way
-  std::int64_t epoch = 0;  // whole ones
-  std::int64_t batch = 0;  // batches of the present epoch that were trained on
-  std::int64_t steps = 0;  // of the present epoch
-  double loss_sum = 0;     // of these steps
-  double best = std::numeric_limits<double>::quiet_NaN();
-  std::int64_t batches_per_step = 1, batches = -1;  // -1: the loader knows where it is
+  History history = {};    // completed epochs, then the current one
+  std::int64_t epoch = 0;  // completed epochs
+  std::int64_t batch = 0;  // batches of the current epoch that were trained on
+  std::int64_t steps = 0;  // of the current epoch
+  double loss_sum = 0;     // over these steps
+  double best = std::numeric_limits<double>::quiet_NaN();  // the value of the best saved state
+  std::int64_t batches_per_step = 1;
+  std::int64_t batches = -1;  // per epoch, for a loader without a position of its own; else -1
   std::vector<std::string> metrics = {};
 
   void state(Archive& archive) {
@@ -26,62 +28,65 @@ struct FitState {
     archive.number("steps", steps), archive.number("loss_sum", loss_sum);
     archive.number("best", best);
     if (archive.loading()) history.assign(static_cast<std::size_t>(epoch), Epoch{});
-    archive.within("history", [&] { columns(archive); });
+    archive.within("history", [&] { archive_history(archive); });
   }
-  /// The epoch under way, which a resume may have begun.
-  Epoch& present() {
+  /// The current epoch's entry in the history, brought up to date.
+  Epoch& current_epoch() {
     if (static_cast<std::int64_t>(history.size()) == epoch) history.emplace_back();
     history.back().epoch = epoch;
     history.back().steps = steps;
     if (steps > 0) history.back().loss = loss_sum / static_cast<double>(steps);
     return history.back();
   }
-  void end_epoch() { ++epoch, batch = steps = 0, loss_sum = 0; }
+  void begin_next_epoch() { ++epoch, batch = steps = 0, loss_sum = 0; }
 
  private:
-  void columns(Archive& archive) {
+  void archive_history(Archive& archive) {
     for (std::size_t e = 0; e < history.size(); ++e)
       history[e].epoch = static_cast<std::int64_t>(e);
-    column(
+    archive_column(
         archive, "steps", [](Epoch& e) { return static_cast<double>(e.steps); },
         [](Epoch& e, double value) { e.steps = static_cast<std::int64_t>(value); });
-    column(
+    archive_column(
         archive, "loss", [](Epoch& e) { return e.loss; },
         [](Epoch& e, double value) { e.loss = value; });
-    column(
+    archive_column(
         archive, "validated", [](Epoch& e) { return e.validation ? 1.0 : 0.0; },
         [](Epoch& e, double value) {
           if (value != 0) e.validation.emplace();
         });
-    validation(archive, "validation.loss", [](Evaluation& v) -> double& { return v.loss; });
-    validation(archive, "validation.count", [](Evaluation& v) -> double& { return v.count; });
+    archive_validation(archive, "validation.loss", [](Evaluation& v) -> double& { return v.loss; });
+    archive_validation(archive, "validation.count",
+                       [](Evaluation& v) -> double& { return v.count; });
     for (const auto& name : metrics)
       if (const std::string full = "metrics." + name; archive.saving() || archive.has(full))
-        validation(archive, full, [&](Evaluation& v) -> double& { return metric(v, name); });
+        archive_validation(archive, full,
+                           [&](Evaluation& v) -> double& { return find_or_add_metric(v, name); });
   }
-  /// One number of each whole epoch.
+  /// One number per completed epoch.
   template <class Get, class Set>
-  void column(Archive& archive, const std::string& name, Get get, Set set) {
+  void archive_column(Archive& archive, const std::string& name, Get get, Set set) {
     std::vector<double> values;
-    const auto whole = static_cast<std::size_t>(epoch);
-    for (std::size_t e = 0; e < whole; ++e) values.push_back(get(history[e]));
+    const auto completed = static_cast<std::size_t>(epoch);
+    for (std::size_t e = 0; e < completed; ++e) values.push_back(get(history[e]));
     archive.list(name, values);
     if (!archive.loading()) return;
-    for (std::size_t e = 0; e < std::min(values.size(), whole); ++e) set(history[e], values[e]);
+    for (std::size_t e = 0; e < std::min(values.size(), completed); ++e) set(history[e], values[e]);
   }
-  template <class Of>
-  void validation(Archive& archive, const std::string& name, Of of) {
+  /// A number of each epoch's validation; NaN for an epoch without validation.
+  template <class Field>
+  void archive_validation(Archive& archive, const std::string& name, Field field) {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
-    column(
-        archive, name, [&](Epoch& e) { return e.validation ? of(*e.validation) : none; },
+    archive_column(
+        archive, name, [&](Epoch& e) { return e.validation ? field(*e.validation) : none; },
         [&](Epoch& e, double value) {
-          if (e.validation) of(*e.validation) = value;
+          if (e.validation) field(*e.validation) = value;
         });
   }
-  static double& metric(Evaluation& found, const std::string& name) {
-    for (auto& [known, value] : found.metrics)
+  static double& find_or_add_metric(Evaluation& evaluation, const std::string& name) {
+    for (auto& [known, value] : evaluation.metrics)
       if (known == name) return value;
-    return found.metrics.emplace_back(name, std::numeric_limits<double>::quiet_NaN()).second;
+    return evaluation.metrics.emplace_back(name, std::numeric_limits<double>::quiet_NaN()).second;
   }
 };
 

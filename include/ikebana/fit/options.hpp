@@ -1,5 +1,5 @@
 #pragma once
-// What one may ask of `fit`.
+// The options of `fit`.
 #include <filesystem>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/posix/posix_files.hpp>
@@ -9,14 +9,14 @@
 
 namespace ikebana {
 
-/// Batches of any loader with its type erased: what `FitOptions::validate` takes. Refers to the
-/// loader, which must live as long.
+/// Batches of any loader, with the loader's type erased: the type of `FitOptions::validate`. Refers
+/// to the loader, which must outlive it.
 template <class Batch>
 class BatchSource;
 
 namespace detail {
 
-/// A loader or a pointer to one, as LibTorch's make_data_loader gives it.
+/// The loader itself, or what a pointer to a loader refers to, as make_data_loader returns it.
 template <class Loader>
 decltype(auto) range_of(Loader& loader) {
   if constexpr (requires { std::begin(*loader); }) return (*loader);
@@ -52,51 +52,50 @@ class BatchSource {
   BatchSource(Loader& loader) : visit_([&loader](const auto& f) { detail::visit(loader, f); }) {}
 
   explicit operator bool() const { return static_cast<bool>(visit_); }
-  /// One pass: calls `f` for every batch.
+  /// Calls `f` for every batch of one pass.
   void visit(const std::function<void(const Batch&)>& f) const { visit_(f); }
 
  private:
   std::function<void(const std::function<void(const Batch&)>&)> visit_;
 };
 
-/// When to stop: any function that says so, or a std::stop_token.
+/// When to stop: any function that returns true then, or a std::stop_token.
 struct StopWhen : std::function<bool()> {
   using std::function<bool()>::function;
   StopWhen(std::stop_token token)
       : std::function<bool()>([token] { return token.stop_requested(); }) {}
 };
 
-/// Which state is the best: that of the epoch whose validation gave the smallest, or the largest,
-/// value.
+/// Which state is the best: that of the epoch with the smallest or the largest value in validation.
 struct KeepBest {
   enum Mode { min, max };
   std::string metric = {};  ///< empty: the loss
   Mode mode = min;
 };
 
-/// How `Trainer::fit` goes.
+/// Options of `Trainer::fit`.
 template <class Batch>
 struct FitOptions {
   std::int64_t epochs = 1;
-  std::int64_t batches_per_step = 1;  ///< loader batches that make one update, each one microbatch
+  std::int64_t batches_per_step = 1;  ///< batches per update; each is one microbatch
   BatchSource<Batch> validate = {};   ///< evaluated after every epoch
   std::vector<Metric<Batch>> metrics = {};
   std::function<void(const Report&)> on_step = {};
   std::function<void(const Epoch&)> on_epoch = {};
-  /// Asked after every step and epoch; may read what another thread writes.
+  /// Called after every step and every epoch; fit stops when it returns true.
   StopWhen stop = {};
-  bool progress = true;  ///< drawn on a terminal only
+  bool progress = true;  ///< a bar on stderr, if that is a terminal
 
-  // Saved states. What a disk refuses is warned of and tried again at the next save; fit throws it
-  // at its end where the last one failed.
-  std::filesystem::path save_to = {};      ///< a folder of their own; empty: none are saved
-  std::int64_t save_every = 0;             ///< steps, beside those at each epoch's end
-  std::int64_t keep = 2;                   ///< how many of the newest stay
-  std::optional<KeepBest> keep_best = {};  ///< stays as `best.safetensors`
-  bool resume = false;                     ///< go on from the newest that is whole
-  bool save_async = false;                 ///< training waits for a copy in memory only
-  bool save_on_sigterm = false;            ///< SIGTERM: save after the present step, and return
-  Files* files = &system_files();          ///< the disk; the tests have others
+  // Saved states. If a save fails, fit warns and tries again at the next one; it throws the error
+  // at its end if the last save failed.
+  std::filesystem::path save_to = {};      ///< a folder for the states alone; empty: none are saved
+  std::int64_t save_every = 0;             ///< steps between saves; also saved after each epoch
+  std::int64_t keep = 2;                   ///< how many of the newest states are kept
+  std::optional<KeepBest> keep_best = {};  ///< kept as `best.safetensors`
+  bool resume = false;                     ///< continue from the newest intact state
+  bool save_async = false;                 ///< training waits only for a copy in memory
+  bool save_on_sigterm = false;            ///< on SIGTERM, save after the current step and return
+  Files* files = &system_files();          ///< replaced by tests
 };
 
 }  // namespace ikebana

@@ -1,43 +1,45 @@
 #pragma once
-// A progress bar on a terminal, and nothing anywhere else.
-#include <sys/ioctl.h>
-#include <unistd.h>
-
+// A progress bar on stderr. Draws nothing if stderr is no terminal.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ikebana/posix/terminal.hpp>
 #include <ikebana/report.hpp>
 
 namespace ikebana {
 
-/// One line on stderr, drawn anew ten times a second at most: bar, loss, items a second, learning
-/// rate, and the gradient norm and memory where a policy tells them. Reading them waits for the
-/// device.
+/// One line on stderr, redrawn at most ten times per second: a bar, the loss, items per second, the
+/// learning rate, and the gradient norm and peak memory if a policy reports them. Reading them
+/// waits for the device.
 class Progress {
  public:
-  /// `loader` is asked for its size where it has one.
+  /// The bar of `fit`. `loader` gives the length of an epoch if it has a size.
   template <class Loader>
-  Progress(bool wanted, std::int64_t epochs, const Loader& loader, std::int64_t batches_per_step)
-      : on_(wanted && isatty(STDERR_FILENO)), epochs_(epochs) {
+  Progress(bool enabled, std::int64_t epochs, const Loader& loader, std::int64_t batches_per_step)
+      : enabled_(enabled && detail::stderr_is_terminal()), epochs_(epochs) {
     if constexpr (requires { std::size(loader); })
       steps_ = (static_cast<std::int64_t>(std::size(loader)) - 1) / batches_per_step + 1;
   }
-  Progress(bool wanted, std::int64_t steps, const char* items)
-      : on_(wanted && isatty(STDERR_FILENO)), epochs_(1), steps_(steps), items_(items) {}
+  /// A bar of `steps` steps, which counts `items`.
+  Progress(bool enabled, std::int64_t steps, const char* items)
+      : enabled_(enabled && detail::stderr_is_terminal()),
+        epochs_(1),
+        steps_(steps),
+        items_(items) {}
   ~Progress() {
     if (drawn_) std::fputc('\n', stderr);
   }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Begins in the middle, after `steps` of an epoch.
+  /// Begins after `steps` steps of an epoch.
   void begin_at(std::int64_t epoch, std::int64_t steps) { step_ = epoch * steps_ + steps; }
   void draw(std::int64_t epoch, const Report& report) {
     done_ += report.count();
     auto now = Clock::now();
     ++step_;
-    bool soon = drawn_ && now - drawn_at_ < std::chrono::milliseconds(100);
-    if (!on_ || (soon && step_ != steps_ * epochs_)) return;
+    bool too_soon = drawn_ && now - drawn_at_ < std::chrono::milliseconds(100);
+    if (!enabled_ || (too_soon && step_ != steps_ * epochs_)) return;
     double seconds = std::chrono::duration<double>(now - begin_).count();
     std::string line = text("  loss %.4f", report.loss()) + text("  %.0f ", done_ / seconds) +
                        items_ + "/s" + text("  lr %.2e", report.learning_rate);
@@ -50,15 +52,15 @@ class Progress {
     std::fflush(stderr);
     drawn_ = true, drawn_at_ = now;
   }
-  /// Makes room for other work, whose time is not the steps'.
+  /// Clears the line and calls `f`, whose time does not count as the steps' time.
   template <class F>
-  void aside(F&& f) {
+  void pause(F&& f) {
     auto begin = Clock::now();
     clear();
     f();
     begin_ += Clock::now() - begin;
   }
-  /// Makes room for a line of somebody else's.
+  /// Clears the line, so that the caller can print.
   void clear() {
     if (drawn_) std::fputs("\r\033[K", stderr);
     drawn_ = false;
@@ -71,28 +73,28 @@ class Progress {
     std::snprintf(buffer, sizeof buffer, format, value);
     return buffer;
   }
-  /// A line as wide as the terminal would wrap, and could not be drawn over.
+  /// One less than the terminal has: a full line would wrap and could not be redrawn.
   static std::int64_t columns() {
-    winsize size{};
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1 : 79;
+    const int columns = detail::stderr_columns();
+    return columns > 1 ? columns - 1 : 79;
   }
-  /// Where the epoch is, with a bar as long as `room` allows.
-  std::string bar(std::int64_t epoch, std::int64_t room) const {
-    std::string where = epochs_ > 1 ? text("epoch %.0f", static_cast<double>(epoch + 1)) +
-                                          text("/%.0f ", static_cast<double>(epochs_))
-                                    : "";
-    if (steps_ <= 0) return where + "step " + std::to_string(step_);
-    std::int64_t at = (step_ - 1) % steps_ + 1;
-    std::string count = std::to_string(at) + "/" + std::to_string(steps_);
-    room -= static_cast<std::int64_t>(where.size() + count.size()) + 3;
-    room = std::min<std::int64_t>(room, 30);
-    if (room < 4) return where + count;
-    std::string bar(static_cast<std::size_t>(room), '.');
-    std::fill_n(bar.begin(), room * at / steps_, '#');
-    return where + "[" + bar + "] " + count;
+  /// The position in the epoch, with a bar that fits `width` columns.
+  std::string bar(std::int64_t epoch, std::int64_t width) const {
+    std::string position = epochs_ > 1 ? text("epoch %.0f", static_cast<double>(epoch + 1)) +
+                                             text("/%.0f ", static_cast<double>(epochs_))
+                                       : "";
+    if (steps_ <= 0) return position + "step " + std::to_string(step_);
+    std::int64_t step = (step_ - 1) % steps_ + 1;
+    std::string count = std::to_string(step) + "/" + std::to_string(steps_);
+    width -= static_cast<std::int64_t>(position.size() + count.size()) + 3;
+    width = std::min<std::int64_t>(width, 30);
+    if (width < 4) return position + count;
+    std::string bar(static_cast<std::size_t>(width), '.');
+    std::fill_n(bar.begin(), width * step / steps_, '#');
+    return position + "[" + bar + "] " + count;
   }
 
-  bool on_, drawn_ = false;
+  bool enabled_, drawn_ = false;
   std::int64_t epochs_, steps_ = 0, step_ = 0;
   double done_ = 0;
   const char* items_ = "items";

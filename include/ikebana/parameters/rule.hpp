@@ -1,8 +1,8 @@
 #pragma once
 // Rules that choose parameters by name or shape: of parameter groups and of Freeze.
-#include <fnmatch.h>
 #include <functional>
 #include <ikebana/detail/torch.hpp>
+#include <ikebana/posix/name_pattern.hpp>
 #include <string>
 #include <vector>
 
@@ -17,7 +17,7 @@ ParameterRule named(Patterns... patterns) {
   return [all = std::vector<std::string>{std::move(patterns)...}](const std::string& name,
                                                                   const at::Tensor&) {
     for (const std::string& pattern : all)
-      if (fnmatch(pattern.c_str(), name.c_str(), 0) == 0) return true;
+      if (detail::matches_pattern(name, pattern)) return true;
     return false;
   };
 }

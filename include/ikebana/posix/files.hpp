@@ -1,5 +1,6 @@
 #pragma once
-// Files as saving needs them: every write, sync, rename and removal of the library passes here.
+// The file interface that saving uses: every write, sync, rename and removal of the library goes
+// through it. PosixFiles implements it; write_durably replaces a file atomically.
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -10,69 +11,72 @@
 
 namespace ikebana {
 
-/// A file that is being written. Everything throws FileFailed.
+/// A file that is being written. Every method throws FileFailed.
 class OutputFile {
  public:
   virtual ~OutputFile() = default;
+  /// Writes `n` bytes at `offset`, which is in bytes from the file's beginning.
   virtual void write(std::uint64_t offset, const void* bytes, std::size_t n) = 0;
-  /// Returns when everything written is on the disk. Whoever gets an exception must not try again:
-  /// the system may have dropped what it could not write.
+  /// Returns when everything written is durable. Do not retry after an exception: the system may
+  /// have dropped the data that it could not write.
   virtual void sync() = 0;
 };
 
-/// A file that is read. Everything throws FileFailed.
+/// A file that is being read. Every method throws FileFailed.
 class InputFile {
  public:
   virtual ~InputFile() = default;
+  /// Bytes in the file.
   virtual std::uint64_t size() = 0;
-  /// All `n` bytes, or FileFailed.
+  /// Reads exactly `n` bytes from `offset`, else throws FileFailed.
   virtual void read(std::uint64_t offset, void* bytes, std::size_t n) = 0;
 };
 
-/// The operations on folders. The tests put a disk in their place that forgets what was not synced.
+/// The operations on files and folders. Tests replace it by a disk that loses what was not synced.
 class Files {
  public:
   using Path = std::filesystem::path;
 
   virtual ~Files() = default;
-  /// A new file of `size` bytes to be. What has this name loses it, and keeps its bytes under its
-  /// other names. Throws where another process is writing it.
+  /// Creates a file that will hold `size` bytes. Replaces `path`; other hard links to the old file
+  /// stay valid. Throws FileFailed if another process is writing to `path`.
   virtual std::unique_ptr<OutputFile> create(const Path& path, std::uint64_t size) = 0;
   virtual std::unique_ptr<InputFile> open(const Path& path) = 0;
   virtual bool exists(const Path& path) = 0;
-  /// Replaces what `to` was, at once.
+  /// Replaces `to` atomically.
   virtual void rename(const Path& from, const Path& to) = 0;
-  /// A second name for a file; false where the file system has none.
+  /// Makes `to` a hard link to `from`. Returns false where the file system has no hard links.
   virtual bool link(const Path& from, const Path& to) = 0;
-  /// Nothing happens where it does not exist.
+  /// Does nothing if `path` does not exist.
   virtual void remove(const Path& path) = 0;
-  /// Returns when the names in it are on the disk.
+  /// Returns when the folder's entries (created, renamed and removed names) are durable.
   virtual void sync_folder(const Path& folder) = 0;
+  /// Creates the folder and its missing parents.
   virtual void make_folder(const Path& folder) = 0;
-  /// The names of what is in it, in no order.
+  /// The names of the folder's entries, in no particular order.
   virtual std::vector<std::string> list(const Path& folder) = 0;
 };
 
 namespace detail {
 
-inline Files::Path with_ending(const Files::Path& path, const char* ending) {
-  Files::Path longer = path;
-  return longer += ending;
+inline Files::Path with_suffix(const Files::Path& path, const char* suffix) {
+  Files::Path extended = path;
+  return extended += suffix;
 }
 inline Files::Path folder_of(const Files::Path& path) {
   return path.has_parent_path() ? path.parent_path() : Files::Path(".");
 }
-/// A generation on its way, and the one before it while the new one is not yet durable.
-inline constexpr const char *fresh_ending = ".new", *former_ending = ".former";
+/// Suffixes of a file that is being written, and of the one that it replaces until it is durable.
+inline constexpr const char *new_suffix = ".new", *former_suffix = ".former";
 
 inline void remove_quietly(Files& files, const Files::Path& path) noexcept {
   try {
     files.remove(path);
-  } catch (const Error&) {  // something else failed before, and is told
+  } catch (const Error&) {  // called while another error is being reported
   }
 }
 
-/// Gives the file at `path` the name `former` as well; a copy has it where there are no such names.
+/// Makes `former` a hard link to `path`, or a copy of it where there are no hard links.
 inline void keep_former(Files& files, const Files::Path& path, const Files::Path& former) {
   files.remove(former);
   if (files.link(path, former)) return;
@@ -92,27 +96,29 @@ inline void keep_former(Files& files, const Files::Path& path, const Files::Path
   }
 }
 
-/// Writes a file of `size` bytes so that at every instant, whatever is killed or loses power,
-/// `path` or `path.former` is whole: a new file, synced; the present one kept under a second name;
-/// the new one renamed over it; each step durable before the next. `write(file)` writes the bytes.
-/// What throws before the rename leaves `path` as it was. Where a save was cut short before, and
-/// both names are there, `is_whole(path)` tells which of the two must be kept.
-template <class Write, class IsWhole>
+/// Replaces `path` by a file of `size` bytes, which `write(file)` writes. At every instant, `path`
+/// or `path.former` is intact, also if the process is killed or the power fails: the bytes go to
+/// `path.new`, which is synced; the present file is kept as `path.former`; `path.new` is renamed to
+/// `path`. Each step is durable before the next one begins. An exception before the rename leaves
+/// `path` as it was. If an earlier save was interrupted and both `path` and `path.former` exist,
+/// `is_intact(path)` decides which of the two is kept.
+template <class Write, class IsIntact>
 void write_durably(Files& files, const Files::Path& path, std::uint64_t size, Write&& write,
-                   IsWhole&& is_whole) {
-  const auto fresh = with_ending(path, fresh_ending), former = with_ending(path, former_ending);
+                   IsIntact&& is_intact) {
+  const auto new_path = with_suffix(path, new_suffix), former = with_suffix(path, former_suffix);
   const auto folder = folder_of(path);
-  const std::unique_ptr<OutputFile> file = files.create(fresh, size);  // alive to keep its lock
+  const std::unique_ptr<OutputFile> file = files.create(new_path, size);  // holds the lock
   try {
     write(*file);
     file->sync();
-    const bool was_cut_short = files.exists(former);
-    if (was_cut_short) files.sync_folder(folder);  // the rename before may not be on the disk
-    if (files.exists(path) && (!was_cut_short || is_whole(path))) keep_former(files, path, former);
+    const bool was_interrupted = files.exists(former);
+    if (was_interrupted) files.sync_folder(folder);  // its rename may not be durable yet
+    if (files.exists(path) && (!was_interrupted || is_intact(path)))
+      keep_former(files, path, former);
     files.sync_folder(folder);
-    files.rename(fresh, path);
+    files.rename(new_path, path);
   } catch (...) {
-    remove_quietly(files, fresh);
+    remove_quietly(files, new_path);
     throw;
   }
   files.sync_folder(folder);

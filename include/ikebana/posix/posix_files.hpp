@@ -1,5 +1,5 @@
 #pragma once
-// Files of the operating system.
+// Files of the operating system: the implementation of files.hpp that saving uses by default.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 namespace ikebana {
 namespace detail {
 
-/// What to do about what the system answered.
+/// What a user can do about an error code (errno).
 inline const char* suggestion_for(int code) {
   switch (code) {
     case ENOSPC:
@@ -24,18 +24,18 @@ inline const char* suggestion_for(int code) {
     case EROFS:
       return "Name a folder that this program may write to.";
     case ENOENT:
-      return "Make its folder first, or mend the path.";
+      return "Create its folder first, or correct the path.";
     case ENOTDIR:
     case EISDIR:
-      return "Name a file in a folder.";
+      return "It must not be a folder, and each part of the path before it must be one.";
     case EWOULDBLOCK:
-      return "Another process is saving to it: give each its own path.";
+      return "Another process is saving to it: give each process its own path.";
     case ELOOP:
-      return "It is a symbolic link, which may lead anywhere: remove it.";
+      return "It is a symbolic link, which may point anywhere: remove it.";
     case EIO:
-      return "The disk or its connection failed: look at the system's log.";
+      return "The disk or its connection failed: check the system's log.";
     default:
-      return "Look at the path and its disk.";
+      return "Check the path and its disk.";
   }
 }
 [[noreturn]] inline void file_failed(const char* what, const Files::Path& path, int code) {
@@ -43,20 +43,20 @@ inline const char* suggestion_for(int code) {
                    "`: " + std::strerror(code) + ". " + suggestion_for(code));
 }
 
-/// Calls `f` until a signal does not interrupt it.
+/// Calls the system call `f` again while a signal interrupts it.
 template <class F>
-auto uninterrupted(F&& f) {
+auto retry_if_interrupted(F&& f) {
   decltype(f()) result;
   do result = f();
   while (result == -1 && errno == EINTR);
   return result;
 }
 
-/// An open file of the system, closed at its end.
+/// RAII: an open file descriptor.
 class Descriptor {
  public:
   Descriptor(const char* what, const Files::Path& path, int flags)
-      : fd_(uninterrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {
+      : fd_(retry_if_interrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {
     if (fd_ < 0) file_failed(what, path, errno);
   }
   ~Descriptor() { ::close(fd_); }
@@ -68,14 +68,15 @@ class Descriptor {
   int fd_;
 };
 
-class PosixOutput : public OutputFile {
+class PosixOutputFile : public OutputFile {
  public:
-  PosixOutput(Files::Path path, std::uint64_t size)
+  PosixOutputFile(Files::Path path, std::uint64_t size)
       : path_(std::move(path)), fd_(std::make_unique<Descriptor>("create", path_, flags)) {
-    while (!locked()) fd_ = std::make_unique<Descriptor>("create", path_, flags);
+    while (!lock()) fd_ = std::make_unique<Descriptor>("create", path_, flags);
 #if defined(__linux__)
-    // A full disk is told before anything is written; file systems without it tell it later.
-    if (size > 0 && uninterrupted([&] { return ::fallocate(*fd_, 0, 0, off_t(size)); }) != 0 &&
+    // Reports a full disk before anything is written, on file systems that can reserve space.
+    if (size > 0 &&
+        retry_if_interrupted([&] { return ::fallocate(*fd_, 0, 0, off_t(size)); }) != 0 &&
         errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) {
       const int code = errno;
       ::unlink(path_.c_str());
@@ -87,40 +88,41 @@ class PosixOutput : public OutputFile {
     auto from = static_cast<const char*>(bytes);
     while (n > 0) {
       const auto done =
-          uninterrupted([&] { return ::pwrite(*fd_, from, n, static_cast<off_t>(offset)); });
+          retry_if_interrupted([&] { return ::pwrite(*fd_, from, n, static_cast<off_t>(offset)); });
       if (done < 0) fail("write", errno);
       from += done, offset += static_cast<std::uint64_t>(done), n -= static_cast<std::size_t>(done);
     }
-    start_writing(offset);
+    start_writeback(offset);
   }
   void sync() override {
-    if (uninterrupted([&] { return ::fsync(*fd_); }) != 0) fail("sync", errno);
+    if (retry_if_interrupted([&] { return ::fsync(*fd_); }) != 0) fail("sync", errno);
   }
 
  private:
   static constexpr int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
 
-  /// Locks the file that has this name now. False where the name has gone to another file since, or
-  /// was taken from one that was left over: its bytes may have another name, and be the state.
-  bool locked() {
-    if (uninterrupted([&] { return ::flock(*fd_, LOCK_EX | LOCK_NB); }) != 0)
-      if (errno == EWOULDBLOCK) file_failed("write", path_, errno);  // else there are no locks here
-    struct stat mine{}, named{};
-    if (::fstat(*fd_, &mine) != 0 || ::lstat(path_.c_str(), &named) != 0 ||
-        mine.st_ino != named.st_ino || mine.st_dev != named.st_dev)
+  /// Locks the file at `path_`. Returns false, so that the caller opens it again, if another file
+  /// has that path by now, or if an old file was there: that one is unlinked and not overwritten,
+  /// because another hard link to it may be the saved state.
+  bool lock() {
+    if (retry_if_interrupted([&] { return ::flock(*fd_, LOCK_EX | LOCK_NB); }) != 0)
+      if (errno == EWOULDBLOCK) file_failed("write", path_, errno);  // other errors: no locks here
+    struct stat opened{}, at_path{};
+    if (::fstat(*fd_, &opened) != 0 || ::lstat(path_.c_str(), &at_path) != 0 ||
+        opened.st_ino != at_path.st_ino || opened.st_dev != at_path.st_dev)
       return false;
-    if (mine.st_size == 0 && mine.st_nlink <= 1) return true;
+    if (opened.st_size == 0 && opened.st_nlink <= 1) return true;
     if (::unlink(path_.c_str()) != 0) file_failed("replace", path_, errno);
     return false;
   }
-  /// The disk works while the next tensor is added up; sync has less to wait for.
-  void start_writing([[maybe_unused]] std::uint64_t end) {
+  /// Starts write-back early, so that fsync is short.
+  void start_writeback([[maybe_unused]] std::uint64_t end) {
 #if defined(__linux__)
     constexpr std::uint64_t min = 8 << 20;
-    if (end < started_ + min) return;
-    (void)::sync_file_range(*fd_, static_cast<off_t>(started_), static_cast<off_t>(end - started_),
-                            SYNC_FILE_RANGE_WRITE);
-    started_ = end;
+    if (end < writeback_end_ + min) return;
+    (void)::sync_file_range(*fd_, static_cast<off_t>(writeback_end_),
+                            static_cast<off_t>(end - writeback_end_), SYNC_FILE_RANGE_WRITE);
+    writeback_end_ = end;
 #endif
   }
   [[noreturn]] void fail(const std::string& what, int code) const {
@@ -129,12 +131,12 @@ class PosixOutput : public OutputFile {
 
   Files::Path path_;
   std::unique_ptr<Descriptor> fd_;
-  std::uint64_t started_ = 0;
+  std::uint64_t writeback_end_ = 0;
 };
 
-class PosixInput : public InputFile {
+class PosixInputFile : public InputFile {
  public:
-  explicit PosixInput(Files::Path path) : path_(std::move(path)), fd_("read", path_, flags) {
+  explicit PosixInputFile(Files::Path path) : path_(std::move(path)), fd_("read", path_, flags) {
     struct stat status{};
     if (::fstat(fd_, &status) != 0) file_failed("read", path_, errno);
     if (!S_ISREG(status.st_mode)) file_failed("read", path_, EISDIR);
@@ -145,14 +147,14 @@ class PosixInput : public InputFile {
     auto to = static_cast<char*>(bytes);
     while (n > 0) {
       const auto done =
-          uninterrupted([&] { return ::pread(fd_, to, n, static_cast<off_t>(offset)); });
+          retry_if_interrupted([&] { return ::pread(fd_, to, n, static_cast<off_t>(offset)); });
       if (done <= 0) file_failed("read", path_, done < 0 ? errno : EIO);
       to += done, offset += static_cast<std::uint64_t>(done), n -= static_cast<std::size_t>(done);
     }
   }
 
  private:
-  static constexpr int flags = O_RDONLY | O_NONBLOCK;  // else it waits for a pipe's writer
+  static constexpr int flags = O_RDONLY | O_NONBLOCK;  // does not wait for the writer of a pipe
 
   Files::Path path_;
   Descriptor fd_;
@@ -161,14 +163,14 @@ class PosixInput : public InputFile {
 
 }  // namespace detail
 
-/// What saving uses unless it is given something else.
+/// The operating system's files. Saving uses them unless it is given other `Files`.
 class PosixFiles : public Files {
  public:
   std::unique_ptr<OutputFile> create(const Path& path, std::uint64_t size) override {
-    return std::make_unique<detail::PosixOutput>(path, size);
+    return std::make_unique<detail::PosixOutputFile>(path, size);
   }
   std::unique_ptr<InputFile> open(const Path& path) override {
-    return std::make_unique<detail::PosixInput>(path);
+    return std::make_unique<detail::PosixInputFile>(path);
   }
   bool exists(const Path& path) override {
     std::error_code code;
@@ -185,8 +187,8 @@ class PosixFiles : public Files {
   }
   void sync_folder(const Path& folder) override {
     detail::Descriptor fd("open", folder, O_RDONLY | O_DIRECTORY);
-    // Some network file systems cannot, and have the names on the server already.
-    if (detail::uninterrupted([&] { return ::fsync(fd); }) != 0 && errno != EINVAL &&
+    // Some network file systems do not support this; their server has the names already.
+    if (detail::retry_if_interrupted([&] { return ::fsync(fd); }) != 0 && errno != EINVAL &&
         errno != ENOTSUP)
       detail::file_failed("sync", folder, errno);
   }
@@ -196,11 +198,11 @@ class PosixFiles : public Files {
     const Path parent = detail::folder_of(folder);
     make_folder(parent);
     if (::mkdir(folder.c_str(), 0777) != 0) {
-      const int number = errno == EEXIST ? ENOTDIR : errno;
-      if (!std::filesystem::is_directory(folder, code))  // else another process was quicker
-        detail::file_failed("make the folder", folder, number);
+      const int error = errno == EEXIST ? ENOTDIR : errno;
+      if (!std::filesystem::is_directory(folder, code))  // another process may have created it
+        detail::file_failed("make the folder", folder, error);
     }
-    sync_folder(parent);  // or the folder is gone with all that is in it
+    sync_folder(parent);  // else a power failure may lose the folder with its contents
   }
   std::vector<std::string> list(const Path& folder) override {
     std::error_code code;
@@ -213,7 +215,7 @@ class PosixFiles : public Files {
   }
 };
 
-/// The one that everybody shares; it has no state.
+/// The shared instance of PosixFiles. It has no state.
 inline Files& system_files() {
   static PosixFiles files;
   return files;

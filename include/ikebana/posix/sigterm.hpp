@@ -1,40 +1,41 @@
 #pragma once
-// SIGTERM as a request that is answered at the next good moment.
+// SIGTERM as a request that the program handles at a suitable time.
 #include <signal.h>
 
 #include <atomic>
 
 namespace ikebana::detail {
 
-/// While one lives, SIGTERM only sets a flag; afterwards it does what it did before. A second
-/// SIGTERM does so at once.
-class Sigterm {
+/// RAII: while one exists and is enabled, the first SIGTERM only sets a flag. The second one, and
+/// any after destruction, has the effect that it had before.
+class SigtermRequest {
  public:
-  explicit Sigterm(bool wanted) : wanted_(wanted) {
-    if (!wanted_) return;
-    came() = false;
+  explicit SigtermRequest(bool enabled) : enabled_(enabled) {
+    if (!enabled_) return;
+    flag() = false;
     struct sigaction action{};
-    action.sa_handler = [](int) { came() = true; };
+    action.sa_handler = [](int) { flag() = true; };
     action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
     sigemptyset(&action.sa_mask);
-    ::sigaction(SIGTERM, &action, &before_);
+    ::sigaction(SIGTERM, &action, &previous_action_);
   }
-  ~Sigterm() {
-    if (wanted_) ::sigaction(SIGTERM, &before_, nullptr);
+  ~SigtermRequest() {
+    if (enabled_) ::sigaction(SIGTERM, &previous_action_, nullptr);
   }
-  Sigterm(const Sigterm&) = delete;
-  Sigterm& operator=(const Sigterm&) = delete;
+  SigtermRequest(const SigtermRequest&) = delete;
+  SigtermRequest& operator=(const SigtermRequest&) = delete;
 
-  explicit operator bool() const { return wanted_ && came(); }
+  /// True once SIGTERM was received.
+  bool received() const { return enabled_ && flag(); }
 
  private:
-  static std::atomic<bool>& came() {
-    static std::atomic<bool> flag = false;
-    return flag;
+  static std::atomic<bool>& flag() {
+    static std::atomic<bool> received = false;
+    return received;
   }
 
-  bool wanted_;
-  struct sigaction before_{};
+  bool enabled_;
+  struct sigaction previous_action_{};
 };
 
 }  // namespace ikebana::detail

@@ -1,20 +1,20 @@
 #pragma once
-// Saving beside training: the step waits for a copy in memory, a thread does the rest.
+// Asynchronous saves: training waits for a copy in memory, and a thread writes the copy.
 #include <future>
 #include <ikebana/state/copy.hpp>
 #include <ikebana/state/saved_state.hpp>
 
 namespace ikebana {
 
-/// A save on its way to the disk.
+/// A save that a thread is writing.
 class PendingSave {
  public:
   PendingSave() = default;
 
-  /// Returns when the state is on the disk. Throws what saving threw, each time.
+  /// Returns when the state is durable. Throws the error of the save, at every call.
   void wait() const {
     if (!shared_) return;
-    shared_->was_asked = true;
+    shared_->was_waited_for = true;
     shared_->result.get();
   }
   bool ready() const {
@@ -26,12 +26,12 @@ class PendingSave {
   friend class AsyncSaver;
   struct Shared {
     std::shared_future<void> result;
-    std::atomic<bool> was_asked = false;
+    std::atomic<bool> was_waited_for = false;
   };
   std::shared_ptr<Shared> shared_;
 };
 
-/// Copies states and writes the copies, one at a time. Keeps the memory of the copy for the next.
+/// Copies states and writes the copies, one at a time. Keeps the copy's memory for the next save.
 class AsyncSaver {
  public:
   AsyncSaver() = default;
@@ -39,42 +39,42 @@ class AsyncSaver {
     try {
       finish();
     } catch (const std::exception& error) {
-      TORCH_WARN("An asynchronous save failed, and nobody asked: ", error.what());
+      TORCH_WARN("An asynchronous save failed, and no code waited for it: ", error.what());
     }
   }
   AsyncSaver(const AsyncSaver&) = delete;
   AsyncSaver& operator=(const AsyncSaver&) = delete;
 
-  /// Returns when `state` is copied. Waits for the save before this one, and throws its error
-  /// where nobody asked for it.
+  /// Returns when `state` is copied. First waits for the previous save, and throws its error if no
+  /// code has waited for it.
   PendingSave save(const std::filesystem::path& path, const StateDict& state, Metadata metadata) {
     return save(state, [path, metadata = std::move(metadata)](const StateDict& copy) {
       save_tensors(path, copy, metadata);
     });
   }
-  /// The same where `write(copy)` is called on the thread.
+  /// The same; the thread calls `write(copy)`.
   PendingSave save(const StateDict& state, std::function<void(const StateDict&)> write) {
     finish();
     copy(state);
-    PendingSave begun;
-    begun.shared_ = std::make_shared<PendingSave::Shared>();
+    PendingSave save;
+    save.shared_ = std::make_shared<PendingSave::Shared>();
     auto job = [this, write = std::move(write)] { write(std::as_const(copy_)); };
-    begun.shared_->result = std::async(std::launch::async, std::move(job)).share();
-    return pending_ = begun;
+    save.shared_->result = std::async(std::launch::async, std::move(job)).share();
+    return pending_ = save;
   }
   bool is_busy() const { return !pending_.ready(); }
-  /// Returns when nothing is on its way.
+  /// Returns when no save is being written. Throws its error if no code has waited for it.
   void finish() {
     PendingSave last = std::exchange(pending_, {});
     if (!last.shared_) return;
     last.shared_->result.wait();
-    if (!last.shared_->was_asked) last.wait();
+    if (!last.shared_->was_waited_for) last.wait();
   }
 
  private:
   void copy(const StateDict& state) {
     for (const auto& [name, t] : state) detail::check_storable(name, t);
-    if (copy_.empty()) copy_ = detail::memory_like(state);
+    if (copy_.empty()) copy_ = detail::allocate_like(state);
     std::erase_if(copy_, [&](const auto& item) { return !state.count(item.first); });
     for (const auto& [name, t] : state) {
       at::Tensor& to = copy_[name];

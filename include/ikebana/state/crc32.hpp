@@ -1,6 +1,6 @@
 #pragma once
-// The checksum of saved states: CRC-32 as in zlib, gzip and PNG, so that any language can verify a
-// file.
+// The checksum of saved states: CRC-32 as in zlib, gzip and PNG, so that programs in any language
+// can verify a file.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ikebana::detail {
 
-/// What a byte does to the remainder, and the same with 1 to 7 zero bytes behind it.
+/// Table 0: the CRC of each byte; table k: of the byte followed by k zero bytes.
 using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
 constexpr CrcTables make_crc_tables() {
   CrcTables tables{};
@@ -28,22 +28,22 @@ constexpr CrcTables make_crc_tables() {
 }
 inline constexpr CrcTables crc_tables = make_crc_tables();
 
-/// Eight bytes at a time, on any processor; `crc` is the remainder itself, not inverted.
+/// Takes eight bytes at a time, on any processor. `crc` is the remainder itself, not inverted.
 inline std::uint32_t crc_by_tables(std::uint32_t crc, const unsigned char* p, std::size_t n) {
   for (; n >= 8; p += 8, n -= 8) {
-    std::uint64_t word;
-    std::memcpy(&word, p, 8);
-    word ^= crc;
+    std::uint64_t chunk;
+    std::memcpy(&chunk, p, 8);
+    chunk ^= crc;
     crc = 0;
-    for (std::size_t k = 0; k < 8; ++k) crc ^= crc_tables[7 - k][(word >> (8 * k)) & 0xff];
+    for (std::size_t k = 0; k < 8; ++k) crc ^= crc_tables[7 - k][(chunk >> (8 * k)) & 0xff];
   }
   for (; n > 0; ++p, --n) crc = (crc >> 8) ^ crc_tables[0][(crc ^ *p) & 0xff];
   return crc;
 }
 
 #if defined(__x86_64__)
-/// 64 bytes at a time by carry-less multiplication; the rest by tables. Source: V. Gopal et al.,
-/// Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel 2009.
+/// Takes 64 bytes at a time by carry-less multiplication, the rest by tables. Source: V. Gopal et
+/// al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel 2009.
 __attribute__((target("sse4.1,pclmul"))) inline std::uint32_t crc_by_folding(std::uint32_t crc,
                                                                              const unsigned char* p,
                                                                              std::size_t n) {
@@ -72,8 +72,8 @@ __attribute__((target("sse4.1,pclmul"))) inline std::uint32_t crc_by_folding(std
 }
 #endif
 
-/// The CRC-32 of what `before` is the CRC-32 of (0: nothing), followed by these bytes. About 10
-/// GB/s where the processor multiplies without carries, half of one elsewhere.
+/// Continues a CRC-32: `before` is that of the preceding bytes (0 if there are none). About 10 GB/s
+/// on processors with carry-less multiplication (PCLMULQDQ), about 0.5 GB/s on others.
 inline std::uint32_t crc32(std::uint32_t before, const void* bytes, std::size_t n) {
   auto p = static_cast<const unsigned char*>(bytes);
 #if defined(__x86_64__)

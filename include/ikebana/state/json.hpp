@@ -1,7 +1,7 @@
 #pragma once
-// A strict reader of the JSON that files of tensors contain. It allocates no more than the text
-// that it returns, follows no nesting, and knows at which byte it stopped; a general parser does
-// neither.
+// A strict reader for the JSON in files of tensors, and a writer of JSON strings. It allocates no
+// more than the strings that it returns, does not recurse, and reports the byte of an error, which
+// general parsers do not.
 #include <algorithm>
 #include <cstdint>
 #include <ikebana/detail/text.hpp>
@@ -12,115 +12,115 @@
 
 namespace ikebana::detail {
 
-/// Reads one value after another. `base` is where the text begins in its file; whoever catches
-/// `Bad` says which file.
+/// Reads one value after another. `base` is the offset of the text in its file. Throws ParseError,
+/// which the caller turns into an error that names the file.
 class Json {
  public:
   /// What is wrong, and at which byte of the file.
-  struct Bad {
+  struct ParseError {
     std::string what;
     std::uint64_t offset;
   };
 
   Json(std::string_view text, std::uint64_t base) : text_(text), base_(base) {}
 
-  [[noreturn]] void bad(const std::string& what) const { throw Bad{what, offset()}; }
+  [[noreturn]] void fail(const std::string& what) const { throw ParseError{what, offset()}; }
   std::uint64_t offset() const { return base_ + at_; }
   bool at_end() const { return at_ == text_.size(); }
 
-  /// True, and steps over it, where `mark` comes next.
-  bool skip(char mark) {
-    space();
+  /// If `mark` comes next, skips it and returns true.
+  bool skip_if(char mark) {
+    skip_space();
     if (at_end() || text_[at_] != mark) return false;
     ++at_;
     return true;
   }
   void expect(char mark, const char* where) {
-    if (!skip(mark)) bad(std::string("`") + mark + "` is missing in " + where);
+    if (!skip_if(mark)) fail(std::string("`") + mark + "` is missing in " + where);
   }
   void expect_end(const char* where) {
-    space();
-    if (!at_end()) bad(std::string("something follows ") + where);
+    skip_space();
+    if (!at_end()) fail(std::string("something follows ") + where);
   }
-  /// Calls `member(key)` for each member of an object; it reads the value.
+  /// Calls `member(key)` for each member of an object; `member` must read the value.
   template <class Member>
   void object(const char* where, Member&& member) {
     expect('{', where);
-    if (skip('}')) return;
+    if (skip_if('}')) return;
     do {
       std::string key = string();
       expect(':', where);
       member(key);
-    } while (skip(','));
+    } while (skip_if(','));
     expect('}', where);
   }
-  /// Calls `element()` for each element of an array; it reads the value.
+  /// Calls `element()` for each element of an array; `element` must read the value.
   template <class Element>
   void array(const char* where, Element&& element) {
     expect('[', where);
-    if (skip(']')) return;
+    if (skip_if(']')) return;
     do element();
-    while (skip(','));
+    while (skip_if(','));
     expect(']', where);
   }
-  /// An integer from 0 to 2^63 - 1, as one writes it: no sign, no fraction, no leading zero.
+  /// An integer from 0 to 2^63 - 1 in decimal digits: no sign, no fraction, no leading zero.
   std::int64_t integer() {
-    space();
+    skip_space();
     constexpr auto max = std::numeric_limits<std::int64_t>::max();
     const std::size_t begin = at_;
     std::int64_t value = 0;
     for (; at_ < text_.size() && is_digit(text_[at_]); ++at_) {
       const int digit = text_[at_] - '0';
-      if (value > (max - digit) / 10) bad("a number is too large");
+      if (value > (max - digit) / 10) fail("a number is too large");
       value = value * 10 + digit;
     }
-    if (at_ == begin) bad("a whole number that is not negative is missing");
-    if (text_[begin] == '0' && at_ > begin + 1) bad("a number begins with 0");
+    if (at_ == begin) fail("a whole number that is not negative is missing");
+    if (text_[begin] == '0' && at_ > begin + 1) fail("a number begins with 0");
     return value;
   }
   std::string string() {
     expect('"', "what should be a string");
     std::string out;
-    out.reserve(length_of_string());  // growing would take up to twice as much
+    out.reserve(length_of_string());  // growing could take twice the memory
     while (true) {
-      if (at_end()) bad("a string does not end");
+      if (at_end()) fail("a string does not end");
       const char c = text_[at_];
       if (c == '"') return ++at_, out;
-      if (static_cast<unsigned char>(c) < 0x20) bad("a string has a control character");
-      if (c == '\\') escaped(out);
-      else if (static_cast<unsigned char>(c) >= 0x80) several(out);
+      if (static_cast<unsigned char>(c) < 0x20) fail("a string has a control character");
+      if (c == '\\') read_escape(out);
+      else if (static_cast<unsigned char>(c) >= 0x80) read_multibyte(out);
       else ++at_, out += c;
     }
   }
-  /// Steps over any value.
-  void value() {
+  /// Skips any value.
+  void skip_value() {
     std::size_t depth = 0;
     do {
-      space();
-      if (at_end()) bad("a value is missing");
+      skip_space();
+      if (at_end()) fail("a value is missing");
       const char c = text_[at_];
       if (c == '"') string();
       else if (depth == 0 && std::string_view(",:]}").find(c) != std::string_view::npos)
-        bad("a value is missing");
+        fail("a value is missing");
       else if (++at_; c == '{' || c == '[') ++depth;
       else if (c == '}' || c == ']') --depth;
-      else if (depth == 0) word();
+      else if (depth == 0) skip_literal();
     } while (depth > 0);
   }
 
  private:
   static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-  void space() {
+  void skip_space() {
     while (!at_end() &&
            (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r'))
       ++at_;
   }
   /// The rest of a number, true, false or null.
-  void word() {
+  void skip_literal() {
     while (!at_end() && std::string_view(",]} \n\t\r").find(text_[at_]) == std::string_view::npos)
       ++at_;
   }
-  /// Bytes up to the quote that ends a string: what they mean is never longer.
+  /// Bytes up to the quote that ends a string; the string itself is never longer.
   std::size_t length_of_string() const {
     std::size_t end = at_;
     while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
@@ -133,49 +133,49 @@ class Json {
       const char low = static_cast<char>(c | 0x20);
       if (is_digit(c)) value = value * 16 + static_cast<unsigned>(c - '0');
       else if (low >= 'a' && low <= 'f') value = value * 16 + static_cast<unsigned>(low - 'a' + 10);
-      else bad("\\u needs four hexadecimal digits");
+      else fail("\\u needs four hexadecimal digits");
     }
     return value;
   }
-  void escaped(std::string& out) {
+  void read_escape(std::string& out) {
     const char c = ++at_ < text_.size() ? text_[at_] : '\0';
     constexpr std::string_view letters = "\"\\/bfnrt", meanings = "\"\\/\b\f\n\r\t";
     if (const auto i = letters.find(c); c != '\0' && i != letters.npos) {
       ++at_, out += meanings[i];
       return;
     }
-    if (c != 'u') bad("a string has an unknown escape");
+    if (c != 'u') fail("a string has an unknown escape");
     ++at_;
     std::uint32_t point = hex4();
     if (point >= 0xd800 && point < 0xdc00) {
-      if (text_.substr(at_, 2) != "\\u") bad("half of a surrogate pair");
+      if (text_.substr(at_, 2) != "\\u") fail("half of a surrogate pair");
       at_ += 2;
       const unsigned low = hex4();
-      if (low < 0xdc00 || low > 0xdfff) bad("half of a surrogate pair");
+      if (low < 0xdc00 || low > 0xdfff) fail("half of a surrogate pair");
       point = 0x10000 + ((point - 0xd800) << 10) + (low - 0xdc00);
     } else if (point >= 0xdc00 && point <= 0xdfff) {
-      bad("half of a surrogate pair");
+      fail("half of a surrogate pair");
     }
     append(out, point);
   }
   static void append(std::string& out, std::uint32_t point) {
     auto byte = [&](std::uint32_t value) { out += static_cast<char>(value); };
-    auto rest = [&](int bits) { byte(0x80 | ((point >> bits) & 0x3f)); };
+    auto continuation = [&](int bits) { byte(0x80 | ((point >> bits) & 0x3f)); };
     if (point < 0x80) byte(point);
-    else if (point < 0x800) byte(0xc0 | (point >> 6)), rest(0);
-    else if (point < 0x10000) byte(0xe0 | (point >> 12)), rest(6), rest(0);
-    else byte(0xf0 | (point >> 18)), rest(12), rest(6), rest(0);
+    else if (point < 0x800) byte(0xc0 | (point >> 6)), continuation(0);
+    else if (point < 0x10000) byte(0xe0 | (point >> 12)), continuation(6), continuation(0);
+    else byte(0xf0 | (point >> 18)), continuation(12), continuation(6), continuation(0);
   }
-  /// A character of several bytes, whose UTF-8 must be valid.
-  void several(std::string& out) {
+  /// Reads a character of several bytes, which must be valid UTF-8.
+  void read_multibyte(std::string& out) {
     const std::size_t n = utf8_length(text_.substr(at_));
-    if (n == 0) bad("a string is not UTF-8");
+    if (n == 0) fail("a string is not UTF-8");
     out += text_.substr(at_, n);
     at_ += n;
   }
 
  public:
-  /// Bytes of the character that a text begins with; 0 where that is not valid UTF-8.
+  /// Bytes of the first character of a text; 0 if it is not valid UTF-8.
   static std::size_t utf8_length(std::string_view text) {
     auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
     const unsigned first = byte(0);
@@ -188,21 +188,23 @@ class Json {
     const bool beyond = (first == 0xed && byte(1) > 0x9f) || (first == 0xf4 && byte(1) > 0x8f);
     return overlong || beyond ? 0 : n;
   }
-  /// A text of a file as messages show it: on one line, the beginning of a long one.
-  static std::string escaped(std::string_view text) {
+  /// A valid UTF-8 text for an error message: JSON-escaped, so on one line, and cut after about 100
+  /// bytes.
+  static std::string excerpt(std::string_view text) {
     constexpr std::size_t max = 100;
     std::size_t n = 0;
     while (n < text.size() && n < max) n += std::max<std::size_t>(utf8_length(text.substr(n)), 1);
     const std::string whole = quoted(text.substr(0, n));
     return whole.substr(1, whole.size() - 2) + (n < text.size() ? "..." : "");
   }
-  /// A text as JSON writes it. Throws BadValue where it is not UTF-8.
+  /// A text as a JSON string, with quotes. Throws BadValue if it is not UTF-8.
   static std::string quoted(std::string_view text) {
     std::string out = "\"";
     for (std::size_t n; !text.empty(); text.remove_prefix(n)) {
       n = utf8_length(text);
       if (n == 0)
-        throw BadValue("state: a name or a text is not UTF-8: `" + escaped(out.substr(1)) + "...`.");
+        throw BadValue("state: a name or a text is not UTF-8: `" + excerpt(out.substr(1)) +
+                       "...`. Use UTF-8.");
       const char c = text[0];
       constexpr char digits[] = "0123456789abcdef";
       if (static_cast<unsigned char>(c) < 0x20)

@@ -1,7 +1,7 @@
 #pragma once
-// The format of saved states and weights: the length of a JSON header, the header, the tensors'
-// bytes. Source: github.com/huggingface/safetensors. Knows nothing of LibTorch, so that it can be
-// fed nonsense by the million.
+// The format of saved states and weights, safetensors: the length of a JSON header, the header, the
+// tensors' bytes. Source: github.com/huggingface/safetensors. Independent of LibTorch, so that a
+// fuzzer can run it on its own.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -14,31 +14,32 @@
 
 namespace ikebana {
 
-/// One tensor of a file: its type by the format's name, its shape, where its bytes are, counted
-/// from the first tensor's.
+/// One tensor of a file: its dtype by the format's name, its shape, and the offsets of its bytes,
+/// counted from the first tensor's first byte.
 struct FileTensor {
   std::string dtype;
   std::vector<std::int64_t> shape;
   std::uint64_t begin = 0, end = 0;
 };
 
-/// What a file of tensors says of itself.
+/// The header of a file of tensors.
 struct FileHeader {
   std::map<std::string, std::string> metadata;
   std::map<std::string, FileTensor> tensors;
-  std::uint64_t data = 0;  ///< where the tensors' bytes begin
+  std::uint64_t data = 0;  ///< offset of the tensors' bytes in the file
 };
 
 namespace detail {
 
-static_assert(std::endian::native == std::endian::little, "ikebana: files are little-endian.");
+static_assert(std::endian::native == std::endian::little,
+              "ikebana: saved states are little-endian, and this machine is not.");
 
-inline constexpr const char* crc_key = "ikebana.crc32";             // the header's
-inline constexpr std::string_view crc_prefix = "ikebana.crc32.";    // and a tensor's name
-inline constexpr std::string_view dtype_prefix = "ikebana.dtype.";  // and a tensor's name
-inline constexpr std::uint64_t longest_header = 100'000'000;        // as everybody else
+inline constexpr const char* crc_key = "ikebana.crc32";             // the header's checksum
+inline constexpr std::string_view crc_prefix = "ikebana.crc32.";    // followed by a tensor's name
+inline constexpr std::string_view dtype_prefix = "ikebana.dtype.";  // followed by a tensor's name
+inline constexpr std::uint64_t max_header_bytes = 100'000'000;      // the limit of other readers
 
-/// The tensor that a key of the metadata is about.
+/// The tensor that a key of the metadata refers to, if any.
 inline std::optional<std::string> tensor_of_key(std::string_view key) {
   for (const std::string_view prefix : {crc_prefix, dtype_prefix})
     if (key.starts_with(prefix)) return std::string(key.substr(prefix.size()));
@@ -54,29 +55,31 @@ inline constexpr FileType file_types[] = {
     {"U16", 2},  {"F8_E4M3FNUZ", 1}, {"F8_E5M2FNUZ", 1}, {"F8_E8M0", 1}, {"I16", 2},
     {"F16", 2},  {"BF16", 2},        {"U32", 4},         {"I32", 4},     {"F32", 4},
     {"U64", 8},  {"I64", 8},         {"F64", 8},         {"C64", 8}};
-/// 0 for a name that is none.
+/// Bytes per element of a dtype; 0 if its name is unknown.
 inline std::uint64_t bytes_of_type(std::string_view name) {
   for (const auto& type : file_types)
     if (type.name == name) return type.bytes;
   return 0;
 }
+/// Eight hexadecimal digits.
 inline std::string hex8(std::uint32_t value) {
   std::string text(8, '0');
   for (std::size_t i = 0; i < 8; ++i) text[7 - i] = "0123456789abcdef"[(value >> (4 * i)) & 15];
   return text;
 }
 
-/// Reads and checks a header of which nothing is believed.
+/// Reads untrusted headers; every field is checked.
 class HeaderReader {
  public:
-  /// `text` begins at byte 8 of a file of `size` bytes.
+  /// `text` is the header, which begins at byte 8 of a file of `size` bytes. Throws
+  /// Json::ParseError.
   static FileHeader read(std::string_view text, std::uint64_t size) {
     HeaderReader reader(text, size);
     try {
       return reader.header();
-    } catch (const Json::Bad& bad) {
+    } catch (const Json::ParseError& error) {
       const std::string field = reader.field_.empty() ? "the header" : "`" + reader.field_ + "`";
-      throw Json::Bad{field + ": " + bad.what, bad.offset};
+      throw Json::ParseError{field + ": " + error.what, error.offset};
     }
   }
 
@@ -87,88 +90,94 @@ class HeaderReader {
   }
 
   FileHeader header() {
-    if (text_.empty() || text_[0] != '{') json_.bad("does not begin with `{`");
+    if (text_.empty() || text_[0] != '{') json_.fail("does not begin with `{`");
     json_.object("the header", [&](const std::string& key) {
-      field_ = Json::escaped(key);
+      field_ = Json::excerpt(key);
       if (key == "__metadata__") metadata();
       else tensor(key);
       field_.clear();
     });
     json_.expect_end("its last `}`");
     check_checksum();
-    check_places();
+    check_layout();
     return std::move(header_);
   }
   void metadata() {
-    if (has_metadata_) json_.bad("appears twice");
+    if (has_metadata_) json_.fail("appears twice");
     has_metadata_ = true;
     json_.object("the metadata", [&](const std::string& key) {
-      field_ = "__metadata__." + Json::escaped(key);
-      const std::uint64_t place = json_.offset() - 8;
+      field_ = "__metadata__." + Json::excerpt(key);
+      const std::uint64_t value_at = json_.offset() - 8;
       std::string value = json_.string();
-      if (key == crc_key) crc_at_ = text_.find('"', place) + 1;
-      if (!header_.metadata.emplace(key, std::move(value)).second) json_.bad("appears twice");
+      if (key == crc_key) crc_at_ = text_.find('"', value_at) + 1;
+      if (!header_.metadata.emplace(key, std::move(value)).second) json_.fail("appears twice");
     });
   }
   void tensor(const std::string& name) {
-    if (header_.tensors.count(name)) json_.bad("appears twice");
+    if (header_.tensors.count(name)) json_.fail("appears twice");
     FileTensor& t = header_.tensors[name];
     std::vector<std::int64_t> offsets;
     unsigned seen = 0;
     json_.object("a tensor's entry", [&](const std::string& key) {
-      field_ = Json::escaped(name) + "." + Json::escaped(key);
-      const unsigned part = key == "dtype" ? 1 : key == "shape" ? 2 : key == "data_offsets" ? 4 : 0;
-      if (part == 0) json_.bad("is no part of a tensor's entry");
-      if ((seen & part) != 0) json_.bad("appears twice");
-      seen |= part;
-      if (part == 1) t.dtype = json_.string();
-      else json_.array(key.c_str(), [&] { number(part == 2 ? t.shape : offsets); });
+      field_ = Json::excerpt(name) + "." + Json::excerpt(key);
+      const unsigned field = key == "dtype"          ? 1
+                             : key == "shape"        ? 2
+                             : key == "data_offsets" ? 4
+                                                     : 0;
+      if (field == 0) json_.fail("is no field of a tensor's entry");
+      if ((seen & field) != 0) json_.fail("appears twice");
+      seen |= field;
+      if (field == 1) t.dtype = json_.string();
+      else json_.array(key.c_str(), [&] { number(field == 2 ? t.shape : offsets); });
     });
-    field_ = Json::escaped(name);
-    if (seen != 7) json_.bad("needs dtype, shape and data_offsets");
-    if (offsets.size() != 2 || offsets[0] > offsets[1]) json_.bad("data_offsets are not two");
+    field_ = Json::excerpt(name);
+    if (seen != 7) json_.fail("needs dtype, shape and data_offsets");
+    if (offsets.size() != 2 || offsets[0] > offsets[1])
+      json_.fail("data_offsets must be two numbers in ascending order");
     t.begin = static_cast<std::uint64_t>(offsets[0]),
     t.end = static_cast<std::uint64_t>(offsets[1]);
     check_size(t);
   }
   void number(std::vector<std::int64_t>& list) {
-    if (list.size() == 64) json_.bad("has more than 64 numbers");
+    if (list.size() == 64) json_.fail("has more than 64 numbers");
     list.push_back(json_.integer());
   }
   void check_size(const FileTensor& t) {
     const std::uint64_t bytes = bytes_of_type(t.dtype);
-    if (bytes == 0) json_.bad("dtype `" + Json::escaped(t.dtype) + "` is not known");
+    if (bytes == 0) json_.fail("dtype `" + Json::excerpt(t.dtype) + "` is not known");
     constexpr auto max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    std::uint64_t whole = bytes, strided = bytes;  // strides do not know of dimensions of 0
+    // Strides count a dimension of size 0 as 1, so they may overflow where the size does not.
+    std::uint64_t total = bytes, strided = bytes;
     for (const std::int64_t dim : t.shape) {
       const auto d = static_cast<std::uint64_t>(dim);
-      if (d > 1 && strided > max / d) json_.bad("shape is too large");
-      strided *= d > 1 ? d : 1, whole *= d;
+      if (d > 1 && strided > max / d) json_.fail("shape is too large");
+      strided *= d > 1 ? d : 1, total *= d;
     }
     if (t.end > size_)
-      json_.bad("ends at byte " + std::to_string(t.end) + " of " + std::to_string(size_) +
-                " that the file has for tensors");
-    if (t.end - t.begin != whole)
-      json_.bad("has " + std::to_string(t.end - t.begin) + " bytes where its shape needs " +
-                std::to_string(whole));
+      json_.fail("ends at byte " + std::to_string(t.end) + " of " + std::to_string(size_) +
+                 " that the file has for tensors");
+    if (t.end - t.begin != total)
+      json_.fail("has " + std::to_string(t.end - t.begin) + " bytes where its shape needs " +
+                 std::to_string(total));
   }
-  /// The header's own checksum, over the file's beginning with its eight digits as zeros.
+  /// The header's checksum covers the file up to the first tensor, with its own eight digits taken
+  /// as zeros.
   void check_checksum() {
     auto found = header_.metadata.find(crc_key);
     if (found == header_.metadata.end()) return;
     field_ = std::string("__metadata__.") + crc_key;
     if (text_.substr(crc_at_, found->second.size()) != found->second || found->second.size() != 8)
-      json_.bad("is not eight digits");
+      json_.fail("is not eight hexadecimal digits");
     if (found->second != hex8(checksum(text_, crc_at_)))
-      json_.bad("the header's checksum is another: it was changed since it was written");
+      json_.fail("the header's checksum does not match: it was changed since it was written");
     for (const auto& [key, value] : header_.metadata) {
-      field_ = "__metadata__." + Json::escaped(key);
+      field_ = "__metadata__." + Json::excerpt(key);
       if (auto name = tensor_of_key(key); name && !header_.tensors.count(*name))
-        json_.bad("is about a tensor that the file does not have");
+        json_.fail("refers to a tensor that the file does not have");
     }
   }
-  /// Tensors follow each other without holes, up to the file's end.
-  void check_places() {
+  /// Tensors must follow each other without gaps, up to the end of the file.
+  void check_layout() {
     std::vector<const std::pair<const std::string, FileTensor>*> in_order;
     in_order.reserve(header_.tensors.size());
     for (const auto& item : header_.tensors) in_order.push_back(&item);
@@ -177,16 +186,16 @@ class HeaderReader {
     });
     std::uint64_t at = 0;
     for (const auto* item : in_order) {
-      field_ = Json::escaped(item->first) + ".data_offsets";
+      field_ = Json::excerpt(item->first) + ".data_offsets";
       if (item->second.begin != at)
-        json_.bad("begin at byte " + std::to_string(item->second.begin) +
-                  " of the tensors, and the one before ends at " + std::to_string(at));
+        json_.fail("begin at byte " + std::to_string(item->second.begin) +
+                   " of the tensors, and the one before ends at " + std::to_string(at));
       at = item->second.end;
     }
     field_.clear();
     if (at != size_)
-      json_.bad("its tensors end at byte " + std::to_string(at) + " of " + std::to_string(size_) +
-                " that the file has for them");
+      json_.fail("its tensors end at byte " + std::to_string(at) + " of " + std::to_string(size_) +
+                 " that the file has for tensors");
   }
 
  public:
@@ -203,9 +212,9 @@ class HeaderReader {
   Json json_;
   std::string_view text_;
   FileHeader header_;
-  std::string field_;  // what is being read
-  std::uint64_t size_ = 0;
-  std::size_t crc_at_ = 0;
+  std::string field_;       // the field that is being read, for errors
+  std::uint64_t size_ = 0;  // bytes of the tensors
+  std::size_t crc_at_ = 0;  // offset of the checksum's digits in the header
   bool has_metadata_ = false;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// A whole state to a file and back.
+// Writes all tensors of a state to a file, and reads them back.
 #include <exception>
 #include <ikebana/posix/posix_files.hpp>
 #include <ikebana/state/tensor_reader.hpp>
@@ -8,10 +8,11 @@ namespace ikebana {
 
 namespace detail {
 
-/// Reads all of a file, with the memory of its largest tensor.
-inline bool is_whole(Files& files, const Files::Path& path) {
+/// True if every checksum of a file agrees. Reads all of it, one tensor at a time.
+inline bool is_intact(Files& files, const Files::Path& path) {
   try {
-    TensorFileReader(files, path).each(/*checksums=*/false, [](const auto&, const auto&) {});
+    TensorFileReader(files, path).each(/*require_checksums=*/false, [](const auto&, const auto&) {
+    });
     return true;
   } catch (const Error&) {
     return false;
@@ -20,39 +21,39 @@ inline bool is_whole(Files& files, const Files::Path& path) {
 
 }  // namespace detail
 
-/// Writes named tensors to a safetensors file, with a checksum of each and of the header. The file
-/// that was there stays whole until the new one is on the disk. Costs the writing: no copy is made
-/// of tensors that are dense and on the CPU. Throws FileFailed for what the system refuses; then,
-/// and for a tensor that no file can hold, what was there is untouched.
+/// Writes named tensors to a safetensors file, with a checksum of each and of the header. An
+/// existing file stays intact until the new one is durable. Costs the writing; tensors that are
+/// contiguous and on the CPU are not copied. Throws FileFailed for an error of the system, and
+/// BadModel for a tensor that a file cannot hold; an existing file is then unchanged.
 inline void save_tensors(const std::filesystem::path& path, const StateDict& tensors,
                          const Metadata& metadata = {}, Files& files = system_files()) {
   detail::TensorFileWriter writer(tensors, metadata);
   detail::write_durably(
       files, path, writer.size(), [&](OutputFile& file) { writer.write(file); },
-      [&](const auto& present) { return detail::is_whole(files, present); });
+      [&](const auto& present) { return detail::is_intact(files, present); });
 }
 
-/// Reads a safetensors file, whoever wrote it, into tensors on the CPU; checksums that it has are
-/// compared. Throws FileFailed, and BadFile for one that is damaged.
+/// Reads any safetensors file into tensors on the CPU, and compares the checksums that it has.
+/// Throws FileFailed for an error of the system, and BadFile for a damaged file.
 inline TensorFile load_tensors(const std::filesystem::path& path, Files& files = system_files()) {
-  return detail::TensorFileReader(files, path).all(/*checksums=*/false);
+  return detail::TensorFileReader(files, path).all(/*require_checksums=*/false);
 }
 
 namespace detail {
 
-/// The state at `path`; where that is damaged or gone, the one before it, whose saving was cut
-/// short. Throws what is wrong with `path` where neither is whole.
+/// Reads the state at `path`. If that is damaged or missing, reads the former one, which exists if
+/// a save was interrupted, and warns. If neither is intact, throws the error of `path`.
 inline TensorFile load_state(Files& files, const Files::Path& path) {
-  std::exception_ptr wrong;
-  std::string why;
-  for (const auto& name : {path, with_ending(path, former_ending)}) try {
-      TensorFile found = TensorFileReader(files, name).all(/*checksums=*/true);
-      if (wrong) TORCH_WARN(why, " Loaded the one before it, `", name.string(), "`.");
-      return found;
+  std::exception_ptr error_of_path;
+  std::string message;
+  for (const auto& name : {path, with_suffix(path, former_suffix)}) try {
+      TensorFile file = TensorFileReader(files, name).all(/*require_checksums=*/true);
+      if (error_of_path) TORCH_WARN(message, " Loaded the state before it, `", name.string(), "`.");
+      return file;
     } catch (const Error& error) {
-      if (!wrong) wrong = std::current_exception(), why = error.what();
+      if (!error_of_path) error_of_path = std::current_exception(), message = error.what();
     }
-  std::rethrow_exception(wrong);
+  std::rethrow_exception(error_of_path);
 }
 
 }  // namespace detail

@@ -1,80 +1,83 @@
 #pragma once
-// The saved states of one training, in a folder: the newest few, and the best.
+// The folder with the saved states of one training: the newest ones, and the best.
 #include <ikebana/state/saved_state.hpp>
 #include <optional>
 #include <set>
 
 namespace ikebana {
 
-/// `step-000000000123.safetensors`, one a state; none is removed before a newer one is on the disk.
-/// May be used by one thread at a time.
+/// Holds one file per state, such as `step-000000000123.safetensors`. None is removed before a
+/// newer one is durable. May be used by one thread at a time.
 class StateFolder {
  public:
-  /// Keeps the newest `keep`.
+  /// Keeps the newest `keep` states.
   StateFolder(std::filesystem::path folder, std::int64_t keep, Files& files)
       : folder_(std::move(folder)), keep_(keep), files_(files) {}
 
   ~StateFolder() {
-    if (lock_) detail::remove_quietly(files_, folder_ / lock);
+    if (lock_) detail::remove_quietly(files_, folder_ / lock_name);
   }
   StateFolder(const StateFolder&) = delete;
   StateFolder& operator=(const StateFolder&) = delete;
 
-  /// Makes the folder and takes it for this process, as long as this lives; what a save that was
-  /// cut short left is removed. Throws FileFailed, also where another process has it.
+  /// Creates the folder, locks it for the lifetime of this object, and removes what interrupted
+  /// saves left. Throws FileFailed, also if another process has locked the folder.
   void open() {
     files_.make_folder(folder_);
-    lock_ = files_.create(folder_ / lock, 0);
+    lock_ = files_.create(folder_ / lock_name, 0);
     for (const std::string& name : files_.list(folder_))
-      if (name.ends_with(std::string(ending) + detail::fresh_ending)) files_.remove(folder_ / name);
+      if (name.ends_with(std::string(extension) + detail::new_suffix))
+        files_.remove(folder_ / name);
   }
   std::filesystem::path path_of(std::int64_t step) const {
     std::string digits = std::to_string(step);
     digits.insert(0, digits.size() < 12 ? 12 - digits.size() : 0, '0');
-    return folder_ / (prefix + digits + ending);
+    return folder_ / (prefix + digits + extension);
   }
-  std::filesystem::path best() const { return folder_ / (std::string("best") + ending); }
-  /// Steps that have a state, whole or not, the newest first.
+  std::filesystem::path best_path() const { return folder_ / (std::string("best") + extension); }
+  /// The steps that have a state, intact or damaged, the newest first.
   std::vector<std::int64_t> steps() const {
     std::set<std::int64_t, std::greater<>> all;
     for (const std::string& name : files_.list(folder_))
-      for (const char* last : {"", detail::former_ending})
-        if (auto step = step_of(name, ending + std::string(last))) all.insert(*step);
+      for (const char* suffix : {"", detail::former_suffix})
+        if (auto step = step_of(name, extension + std::string(suffix))) all.insert(*step);
     return {all.begin(), all.end()};
   }
-  /// The newest state that is whole; nothing where there is none at all. Warns of each that is
-  /// passed over, and throws BadFile where all are damaged.
+  /// The newest intact state; none if the folder holds no state. Skips states that are damaged or
+  /// cannot be read, with a warning, and throws BadFile if no state is left.
   std::optional<TensorFile> newest() {
     const auto all = steps();
     for (const std::int64_t step : all) try {
         return detail::load_state(files_, path_of(step));
       } catch (const Error& error) {
-        TORCH_WARN("resume: passed over a state: ", error.what());
-        passed_over_.insert(step);
+        TORCH_WARN("resume: skipped a state: ", error.what());
+        skipped_steps_.insert(step);
       }
     if (all.empty()) return std::nullopt;
     throw BadFile("resume: none of the " + std::to_string(all.size()) + " states in `" +
-                  folder_.string() + "` is whole. Remove them to begin anew.");
+                  folder_.string() + "` is intact. Remove them to start a new training.");
   }
-  /// Writes the state of a step, then removes what is older than those that are kept. What `newest`
-  /// passed over is none of them, though it may be newer.
+  /// Writes the state of a step, then removes all but the newest `keep`. States that `newest`
+  /// skipped do not count as kept, even if they are newer.
   void save(std::int64_t step, const StateDict& state, const Metadata& metadata, bool is_best) {
-    // The best first: who is killed in between goes on from before it, and finds it once more.
-    if (is_best) save_tensors(best(), state, metadata, files_);
-    if (!is_best || !names_best(step)) save_tensors(path_of(step), state, metadata, files_);
-    passed_over_.erase(step);
+    // The best first: a training that is killed in between resumes from an earlier step and saves
+    // the best again.
+    if (is_best) save_tensors(best_path(), state, metadata, files_);
+    if (!is_best || !link_best(step)) save_tensors(path_of(step), state, metadata, files_);
+    skipped_steps_.erase(step);
     std::int64_t kept = 0;
     for (const std::int64_t found : steps())
       if (kept == keep_) remove(found);
-      else if (!passed_over_.count(found)) ++kept;
+      else if (!skipped_steps_.count(found)) ++kept;
   }
 
  private:
-  static constexpr const char *prefix = "step-", *ending = ".safetensors", *lock = "fit.lock";
+  static constexpr const char *prefix = "step-", *extension = ".safetensors",
+                              *lock_name = "fit.lock";
 
-  static std::optional<std::int64_t> step_of(std::string_view name, std::string_view last) {
-    if (!name.starts_with(prefix) || !name.ends_with(last)) return std::nullopt;
-    name.remove_prefix(std::string_view(prefix).size()), name.remove_suffix(last.size());
+  static std::optional<std::int64_t> step_of(std::string_view name, std::string_view suffix) {
+    if (!name.starts_with(prefix) || !name.ends_with(suffix)) return std::nullopt;
+    name.remove_prefix(std::string_view(prefix).size()), name.remove_suffix(suffix.size());
     if (name.size() < 12 || name.size() > 18 ||
         name.find_first_not_of("0123456789") != std::string_view::npos)
       return std::nullopt;
@@ -82,14 +85,15 @@ class StateFolder {
   }
   void remove(std::int64_t step) {
     files_.remove(path_of(step));
-    files_.remove(detail::with_ending(path_of(step), detail::former_ending));
+    files_.remove(detail::with_suffix(path_of(step), detail::former_suffix));
   }
-  /// Gives the best the name of a step, too; false where files have only one.
-  bool names_best(std::int64_t step) {
-    const auto fresh = detail::with_ending(path_of(step), detail::fresh_ending);
-    files_.remove(fresh);
-    if (!files_.link(best(), fresh)) return false;
-    files_.rename(fresh, path_of(step));
+  /// Makes the file of a step a hard link to the best state. Returns false where there are no hard
+  /// links.
+  bool link_best(std::int64_t step) {
+    const auto new_path = detail::with_suffix(path_of(step), detail::new_suffix);
+    files_.remove(new_path);
+    if (!files_.link(best_path(), new_path)) return false;
+    files_.rename(new_path, path_of(step));
     files_.sync_folder(folder_);
     return true;
   }
@@ -98,7 +102,7 @@ class StateFolder {
   std::int64_t keep_;
   Files& files_;
   std::unique_ptr<OutputFile> lock_;
-  std::set<std::int64_t> passed_over_;
+  std::set<std::int64_t> skipped_steps_;
 };
 
 }  // namespace ikebana

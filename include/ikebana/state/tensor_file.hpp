@@ -1,17 +1,18 @@
 #pragma once
-// Named tensors to a file, to the bit, with a checksum of each; tensor_reader.hpp takes them back.
-#include <ikebana/state/archive.hpp>
+// Writes named tensors to a file, with a checksum of each; tensor_reader.hpp reads them back.
 #include <ikebana/posix/files.hpp>
+#include <ikebana/state/archive.hpp>
 #include <ikebana/state/safetensors.hpp>
 
 namespace ikebana {
 
-/// Texts that a file carries beside its tensors.
+/// Texts in a file beside its tensors, by name.
 using Metadata = std::map<std::string, std::string>;
 
 namespace detail {
 
-inline constexpr std::size_t chunk_size = 1 << 20;  // what stays in the cache while it is added up
+inline constexpr std::size_t chunk_size =
+    1 << 20;  // bytes; still in the cache when the checksum reads it
 
 struct NamedType {
   at::ScalarType type;
@@ -36,45 +37,50 @@ inline constexpr NamedType named_types[] = {{at::kBool, "BOOL"},
                                             {at::kFloat8_e5m2fnuz, "F8_E5M2FNUZ"},
                                             {at::kComplexFloat, "C64"}};
 
-/// Null for a type that the format, or Python's reader of it, does not know: such a tensor is
-/// stored as U8 with one more dimension, the bytes of an element, and its type in the metadata.
+/// The format's name of a dtype; null if the format, or Python's reader of it, does not know it.
+/// Such a tensor is stored as U8 with one more dimension, the bytes of an element, and the metadata
+/// names its dtype.
 inline const char* name_of_type(at::ScalarType type) {
   for (const auto& known : named_types)
     if (known.type == type) return known.name;
   return nullptr;
 }
+/// The dtype of the format's name; Undefined if the name is unknown.
 inline at::ScalarType type_of_name(std::string_view name) {
   for (const auto& known : named_types)
     if (known.name == name) return known.type;
   return name == "F8_E8M0" ? at::kFloat8_e8m0fnu : at::ScalarType::Undefined;
 }
+/// The dtype of LibTorch's name, which the metadata holds; Undefined if the name is unknown.
 inline at::ScalarType type_of_metadata(const std::string& name) {
   for (int i = 0; i < static_cast<int>(at::ScalarType::NumOptions); ++i)
     if (auto type = static_cast<at::ScalarType>(i); name == c10::toString(type)) return type;
   return at::ScalarType::Undefined;
 }
 
-/// The bytes of a tensor in the order of its indices, where the CPU can read them.
+/// The tensor on the CPU, contiguous, without lazy conjugation or negation.
 inline at::Tensor dense(const at::Tensor& t) {
   return t.detach().cpu().resolve_conj().resolve_neg().contiguous();
 }
 
-/// Throws BadModel for what no file can hold.
+/// Throws BadModel for a tensor that a file cannot hold.
 inline void check_storable(const std::string& name, const at::Tensor& t) {
-  auto refused = [&](const char* what) {
-    throw BadModel("save: `" + name + "` " + what + "; a file holds dense tensors of numbers.");
+  auto refuse = [&](const char* what) {
+    throw BadModel(
+        "save: `" + name + "` " + what +
+        "; a file holds dense tensors that are not quantized. Convert it, or leave it out.");
   };
-  if (name == "__metadata__") refused("has the name of the file's metadata");
-  if (!t.defined()) refused("is undefined");
-  if (t.layout() != at::kStrided) refused("is sparse");
-  if (c10::isQIntType(t.scalar_type())) refused("is quantized");
+  if (name == "__metadata__") refuse("has the reserved name of the file's metadata");
+  if (!t.defined()) refuse("is undefined");
+  if (t.layout() != at::kStrided) refuse("is sparse");
+  if (c10::isQIntType(t.scalar_type())) refuse("is quantized");
 }
 
-/// What a file will hold, in its order: wide types first, so that every tensor is aligned.
+/// Lays out and writes a file. Tensors with wide elements come first, so that each is aligned.
 class TensorFileWriter {
  public:
   TensorFileWriter(const StateDict& dict, Metadata metadata) : metadata_(std::move(metadata)) {
-    // Those of a file that was loaded are of no use for the one that is written.
+    // Keys that refer to the tensors of a file that was loaded do not apply to the new file.
     std::erase_if(metadata_,
                   [](const auto& item) { return tensor_of_key(item.first).has_value(); });
     metadata_.emplace("format", "pt");
@@ -88,12 +94,13 @@ class TensorFileWriter {
       end_ += item.tensor->nbytes();
     }
     header_size_ = header().size();
-    if (header_size_ > longest_header)
+    if (header_size_ > max_header_bytes)
       throw BadModel("save: the names of " + std::to_string(items_.size()) +
                      " tensors make a header of " + std::to_string(header_size_) +
-                     " bytes; readers take " + std::to_string(longest_header) +
-                     ". Save them to several files.");
+                     " bytes; readers accept " + std::to_string(max_header_bytes) +
+                     ". Save them in several files.");
   }
+  /// Bytes of the whole file.
   std::uint64_t size() const { return 8 + header_size_ + end_; }
 
   void write(OutputFile& file) {
@@ -129,7 +136,7 @@ class TensorFileWriter {
     metadata_[std::string(crc_prefix) + name] = hex8(0);
     items_.push_back({&name, &t});
   }
-  /// Padded so that the tensors begin at a multiple of 64 bytes.
+  /// The header, padded so that the tensors begin at a multiple of 64 bytes.
   std::string header() {
     std::string text = "{\"__metadata__\":{";
     for (const auto& [key, value] : metadata_) {
@@ -154,8 +161,8 @@ class TensorFileWriter {
 
   Metadata metadata_;
   std::vector<Item> items_;
-  std::uint64_t end_ = 0, header_size_ = 0;
-  std::size_t digits_ = 0;  // where the header's own checksum is in it
+  std::uint64_t end_ = 0, header_size_ = 0;  // bytes of all tensors, of the header
+  std::size_t digits_ = 0;                   // offset of the header's checksum in the header
 };
 
 }  // namespace detail

@@ -1,35 +1,35 @@
 #pragma once
-// A model's own weights, in files that Python reads and writes.
-#include <ikebana/detail/message.hpp>
+// A model's weights alone, in files that Python reads and writes.
 #include <ikebana/model.hpp>
 #include <ikebana/state/saved_state.hpp>
 #include <unordered_map>
 
 namespace ikebana {
 
-/// How names and numbers of a file and of a model correspond.
+/// How the names and dtypes of a file correspond to those of a model.
 struct WeightOptions {
-  /// The name in the file of a name in the model; empty: the same.
+  /// Gives the file's name for the model's name; empty: the names are the same.
   std::function<std::string(const std::string&)> rename = {};
-  /// Names that only one of both has are an error; else they are reported.
+  /// A name that only the file or only the model has is an error; if false, it is returned.
   bool strict = true;
-  /// Floating-point numbers of another width are converted; else they are an error.
+  /// Floating-point tensors of another dtype are converted; if false, they are an error.
   bool cast = false;
 };
 
-/// Names that only one of both has: the model's are as in the model, the file's as in the file.
+/// Names that only the model has (missing) or only the file has (unexpected).
 struct UnmatchedWeights {
   std::vector<std::string> missing, unexpected;
 };
 
 namespace detail {
 
-/// The file of a folder of weights, or the files that an index names, all in its folder.
+/// The files to read for `path`: a file, the file of a folder, or the files that an index names,
+/// which must be in the index's folder.
 inline std::vector<Files::Path> weight_files(Files& files, const Files::Path& path) {
-  std::error_code none;  // what cannot be looked at is no folder, and opening it tells why
-  if (std::filesystem::is_directory(path, none)) {
-    const auto one = path / "model.safetensors", index = path / "model.safetensors.index.json";
-    return weight_files(files, files.exists(one) ? one : index);
+  std::error_code ignored;  // if it cannot be examined, opening it reports the error
+  if (std::filesystem::is_directory(path, ignored)) {
+    const auto single = path / "model.safetensors", index = path / "model.safetensors.index.json";
+    return weight_files(files, files.exists(single) ? single : index);
   }
   if (path.extension() != ".json") return {path};
   auto file = files.open(path);
@@ -39,27 +39,27 @@ inline std::vector<Files::Path> weight_files(Files& files, const Files::Path& pa
   Json json(text, 0);
   try {
     json.object("an index of weights", [&](const std::string& key) {
-      if (key != "weight_map") return json.value();
+      if (key != "weight_map") return json.skip_value();
       json.object("the weight_map", [&](const std::string&) {
         std::string name = json.string();
         if (name.empty() || name == "." || name == ".." ||
             name.find_first_of(std::string("/\\\0", 3)) != std::string::npos)
-          json.bad("`" + name + "` is no file of the index's folder");
+          json.fail("`" + name + "` is not a file name in the index's folder");
         names.insert(std::move(name));
       });
     });
-    if (names.empty()) json.bad("its weight_map names no file");
+    if (names.empty()) json.fail("its weight_map names no file");
     json.expect_end("the index");
-  } catch (const Json::Bad& bad) {
-    throw BadFile("load_weights: `" + path.string() + "`, at byte " + std::to_string(bad.offset) +
-                  ": " + escaped(bad.what) + ". Name a .safetensors file or a whole index.");
+  } catch (const Json::ParseError& error) {
+    throw BadFile("load_weights: `" + path.string() + "`, at byte " + std::to_string(error.offset) +
+                  ": " + escaped(error.what) + ". Name a .safetensors file or a complete index.");
   }
   std::vector<Files::Path> all;
   for (const auto& name : names) all.push_back(folder_of(path) / name);
   return all;
 }
 
-/// Every name of a model's parameters and buffers; tied ones have several.
+/// Every name of a model's parameters and buffers. Tied ones have several names.
 inline std::vector<std::pair<std::string, at::Tensor>> named_weights(torch::nn::Module& module) {
   std::vector<std::pair<std::string, at::Tensor>> all;
   for (const auto& item : module.named_parameters()) all.emplace_back(item.key(), item.value());
@@ -67,7 +67,7 @@ inline std::vector<std::pair<std::string, at::Tensor>> named_weights(torch::nn::
   return all;
 }
 
-/// Compares a model with what files hold, and only then writes.
+/// Compares a model with the tensors of files, and writes only if all of them fit.
 class WeightLoader {
  public:
   WeightLoader(StateDict file, const WeightOptions& options)
@@ -76,20 +76,20 @@ class WeightLoader {
   UnmatchedWeights load(torch::nn::Module& module, const std::string& path) {
     for (const auto& [name, t] : named_weights(module)) match(name, t);
     for (const auto& [name, t] : weights_)
-      if (!found_.count(t.unsafeGetTensorImpl())) unmatched_.missing.push_back(name);
+      if (!matched_.count(t.unsafeGetTensorImpl())) unmatched_.missing.push_back(name);
     for (const auto& [name, t] : file_)
-      if (!used_.count(name) && !name.starts_with(Archive::reserved))
+      if (!used_.count(name) && !name.starts_with(Archive::reserved_prefix))
         unmatched_.unexpected.push_back(name);
     if (options_.strict) {
-      for (const auto& name : unmatched_.missing) problem(in_file(name), "is missing");
+      for (const auto& name : unmatched_.missing) add_problem(name_in_file(name), "is missing");
       for (const auto& name : unmatched_.unexpected)
-        problem(name, "belongs to no weight of the model");
+        add_problem(name, "belongs to no weight of the model");
     }
     if (!problems_.empty())
       throw BadState("load_weights: `" + path + "` does not fit the model: " + problems_ +
-                     ". Nothing was changed. Rename, or allow with strict = false or cast = true.");
+                     ". Nothing was changed. Set rename, strict = false or cast = true.");
     at::NoGradGuard no_grad;
-    for (const auto& [impl, both] : found_) both.first.detach().copy_(both.second);
+    for (const auto& [impl, pair] : matched_) pair.first.detach().copy_(pair.second);
     return unmatched_;
   }
 
@@ -97,39 +97,39 @@ class WeightLoader {
   void match(const std::string& name, const at::Tensor& t) {
     auto* impl = t.unsafeGetTensorImpl();
     if (seen_.insert(impl).second) weights_.emplace_back(name, t);
-    const std::string key = in_file(name);
+    const std::string key = name_in_file(name);
     auto entry = file_.find(key);
     if (entry == file_.end()) return;
     used_.insert(key);
     const at::Tensor& from = entry->second;
     const bool converts = options_.cast && from.is_floating_point() && t.is_floating_point();
     if (from.sizes() != t.sizes() || (from.scalar_type() != t.scalar_type() && !converts))
-      return problem(key, "is " + text(from) + ", the model has " + text(t));
-    auto [found, is_new] = found_.try_emplace(impl, t, from);
-    if (!is_new && !same_bits(found->second.second, from))
-      problem(key, "differs from the other name of the same weight");
+      return add_problem(key, "is " + text(from) + ", the model has " + text(t));
+    auto [matched, is_new] = matched_.try_emplace(impl, t, from);
+    if (!is_new && !same_bits(matched->second.second, from))
+      add_problem(key, "differs from the tensor under the other name of the same weight");
   }
-  /// Also where a weight is NaN, or of a type that LibTorch cannot compare.
+  /// Compares bytes, which also works for NaN and for dtypes that LibTorch cannot compare.
   static bool same_bits(const at::Tensor& a, const at::Tensor& b) {
     return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
            (a.nbytes() == 0 ||
             std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0);
   }
-  std::string in_file(const std::string& name) const {
+  std::string name_in_file(const std::string& name) const {
     return options_.rename ? options_.rename(name) : name;
   }
   static std::string text(const at::Tensor& t) {
     return c10::toString(t.scalar_type()) + c10::str(t.sizes());
   }
-  void problem(const std::string& name, const std::string& what) {
+  void add_problem(const std::string& name, const std::string& what) {
     problems_ += (problems_.empty() ? "`" : "; `") + escaped(name) + "` " + what;
   }
 
   StateDict file_;
   const WeightOptions& options_;
   std::set<at::TensorImpl*> seen_;
-  std::vector<std::pair<std::string, at::Tensor>> weights_;  // by their first names
-  std::unordered_map<at::TensorImpl*, std::pair<at::Tensor, at::Tensor>> found_;
+  std::vector<std::pair<std::string, at::Tensor>> weights_;  // under their first names
+  std::unordered_map<at::TensorImpl*, std::pair<at::Tensor, at::Tensor>> matched_;
   std::set<std::string> used_;
   UnmatchedWeights unmatched_;
   std::string problems_;
@@ -137,16 +137,16 @@ class WeightLoader {
 
 }  // namespace detail
 
-/// Writes into a model's parameters and buffers what a safetensors file holds, or a folder or an
-/// index of several, as Hugging Face names them; whoever wrote them. Tied weights need one of their
-/// names. All is read and compared before anything is written: BadState names everything that does
-/// not fit. Costs the file's size in memory.
+/// Loads a model's parameters and buffers from any safetensors file, or from a folder or an index
+/// of several files as Hugging Face names them. Tied weights need one of their names. Everything is
+/// read and compared before anything is written: throws BadState with every mismatch, and BadFile
+/// or FileFailed for a file that cannot be read. Costs the file's size in memory.
 template <class Model>
 UnmatchedWeights load_weights(Model& model, const std::filesystem::path& path,
                               const WeightOptions& options = {}, Files& files = system_files()) {
   StateDict all;
   for (const auto& file : detail::weight_files(files, path)) {
-    StateDict part = detail::TensorFileReader(files, file).all(/*checksums=*/false).tensors;
+    StateDict part = detail::TensorFileReader(files, file).all(/*require_checksums=*/false).tensors;
     all.merge(part);
     if (!part.empty())
       throw BadFile("load_weights: `" + detail::escaped(part.begin()->first) +
@@ -156,8 +156,8 @@ UnmatchedWeights load_weights(Model& model, const std::filesystem::path& path,
       .load(*detail::module_of(model), path.string());
 }
 
-/// Writes a model's parameters and buffers, and nothing else, to a safetensors file; tied weights
-/// once, by their first name. As durable as a saved state.
+/// Writes a model's parameters and buffers to a safetensors file; tied weights once, under their
+/// first name. As durable as a saved state. Throws BadValue if `rename` gives two weights one name.
 template <class Model>
 void save_weights(Model& model, const std::filesystem::path& path,
                   const WeightOptions& options = {}, Files& files = system_files()) {
@@ -166,7 +166,8 @@ void save_weights(Model& model, const std::filesystem::path& path,
   for (const auto& [name, t] : detail::named_weights(*detail::module_of(model))) {
     if (!seen.insert(t.unsafeGetTensorImpl()).second) continue;
     if (!all.emplace(options.rename ? options.rename(name) : name, t.detach()).second)
-      throw BadValue("save_weights: `rename` gives `" + name + "` a name that another has.");
+      throw BadValue("save_weights: `rename` gives `" + name +
+                     "` the name of another weight. Give each weight its own name.");
   }
   save_tensors(path, all, {}, files);
 }

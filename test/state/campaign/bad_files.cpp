@@ -77,7 +77,7 @@ void Judge::check_message(std::uint64_t size) const {
   const std::string_view rest(end);
   if (!rest.starts_with(": `") && !rest.starts_with(": the header: "))
     fail("the message names no field");
-  if (!rest.ends_with(". Take another copy or an earlier state.")) fail("the message has no end");
+  if (!rest.ends_with(". Use another copy or an earlier state.")) fail("the message has no end");
   for (const char c : text)
     if (static_cast<unsigned char>(c) < 0x20) fail("the message has control characters");
   if (text.size() > 1000) fail("the message is long");

@@ -103,14 +103,14 @@ class Folders {
     const int newest = found ? number_of(found->tensors) : nothing,
               old = step > 1 ? step - 1 : nothing;
     require(newest == step || (newest == old && !ended), "the newest is " + std::to_string(newest));
-    const int best = number_on(disk, states.best());
+    const int best = number_on(disk, states.best_path());
     require(best == plan.best(step) || (newest == old && best == plan.best(step - 1)),
             "the newest is " + std::to_string(newest) + ", and the best " + std::to_string(best));
     ++found_[newest == step ? 1 : 0];
     for (int next = newest == nothing ? 1 : newest + 1; next <= steps + 1; ++next) {
       states.save(next, state_of(next), {}, plan.is_best(next));
       require(number_on(disk, states.path_of(next)) == next, "a later save is not there");
-      require(number_on(disk, states.best()) == plan.best(next), "a later best is another");
+      require(number_on(disk, states.best_path()) == plan.best(next), "a later best is another");
     }
     require(std::ssize(states.steps()) <= plan.keep, "more states stay than should");
   } catch (const std::runtime_error& error) {

@@ -43,8 +43,8 @@ void add_leftovers(std::vector<Life>& lives, FileSystem kind) {
       for (const auto& c : fresh) {
         Disk disk(kind);
         put(disk, state_path, a);
-        put(disk, ikebana::detail::with_ending(state_path, ikebana::detail::former_ending), b);
-        put(disk, ikebana::detail::with_ending(state_path, ikebana::detail::fresh_ending), c);
+        put(disk, ikebana::detail::with_suffix(state_path, ikebana::detail::former_suffix), b);
+        put(disk, ikebana::detail::with_suffix(state_path, ikebana::detail::new_suffix), c);
         const int number = number_on(disk);
         lives.push_back({std::string(a.name) + ", " + b.name + ", " + c.name, disk, {number}});
       }

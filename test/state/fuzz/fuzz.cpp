@@ -57,9 +57,9 @@ std::string text_of(const FileHeader& header) {
 
 FileHeader header_of(const std::string& file) {
   std::uint64_t length = 0;
-  if (file.size() < 8) throw Json::Bad{"too short", file.size()};
+  if (file.size() < 8) throw Json::ParseError{"too short", file.size()};
   file.copy(reinterpret_cast<char*>(&length), 8);
-  if (length > file.size() - 8) throw Json::Bad{"too long", 0};
+  if (length > file.size() - 8) throw Json::ParseError{"too long", 0};
   return HeaderReader::read(std::string_view(file).substr(8, length), file.size());
 }
 
@@ -84,7 +84,7 @@ void check_again(const FileHeader& header, const std::string& data) {
   FileHeader again;
   try {
     again = header_of(with_length(text_of(header), data));
-  } catch (const Json::Bad&) {
+  } catch (const Json::ParseError&) {
     require(false, "rejected when written again");
   }
   require(again.tensors.size() == header.tensors.size(), "tensors lost when written again");
@@ -108,11 +108,11 @@ void skip_values(const std::string& text) {
   Json json(text, 0);
   try {
     json.object("a text", [&](const std::string& key) {
-      require(Json::escaped(key).size() < 1000, "a name is shown at length");
-      json.value();
+      require(Json::excerpt(key).size() < 1000, "a name is shown at length");
+      json.skip_value();
     });
-  } catch (const Json::Bad& bad) {
-    require(bad.offset <= text.size(), "an error behind the end");
+  } catch (const Json::ParseError& error) {
+    require(error.offset <= text.size(), "an error behind the end");
   }
 }
 
@@ -157,8 +157,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   FileHeader header;
   try {
     header = header_of(file);
-  } catch (const Json::Bad& bad) {
-    require(bad.offset <= size && !bad.what.empty(), "an error without a place");
+  } catch (const Json::ParseError& error) {
+    require(error.offset <= size && !error.what.empty(), "an error without a place");
     return 0;
   }
   check(header, size);

@@ -34,7 +34,7 @@ def one_file(path, folder):
     assert text.count("DAMAGED") == 1 and "1 tensors are damaged" in text
     data[9] ^= 1
     (folder / "flipped").write_bytes(data)
-    assert "is damaged, or no file of tensors, at byte" in told(1, folder / "flipped")
+    assert "is damaged or not a safetensors file, at byte" in told(1, folder / "flipped")
 
 
 def two_files(path, folder):

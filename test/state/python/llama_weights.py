@@ -125,7 +125,7 @@ def narrow_shards(parent):
     two.refused(second, "No such file")
     for outside in ("../x", "/etc/passwd", "zero\0inside"):
         two.index({first: names[::2], outside: names[1::2]})
-        two.refused("is no file of the index's folder")
+        two.refused("is not a file name in the index's folder")
     (two.path / INDEX).write_text('{"weight_map": {}} {')
     two.refused(INDEX, "names no file")
 
