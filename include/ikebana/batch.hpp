@@ -1,7 +1,7 @@
 #pragma once
 // A batch is any value that holds tensors: an aggregate, a tuple, a torch::data::Example, a tensor.
-// All its tensors have the same size along the batch dimension; scalars and other values are
-// shared.
+// All its tensors have the same size along the batch dimension. Scalars and other values belong to
+// every microbatch.
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/error.hpp>
 

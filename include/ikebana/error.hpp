@@ -1,19 +1,20 @@
 #pragma once
-// One family of errors. Each text says what, where, and what to do; the trainer stays usable.
+// All errors of the library. Each text says what, where, and what to do; the trainer stays usable.
 #include <stdexcept>
 #include <string>
 
 namespace ikebana {
 
-/// What every error of the library derives from.
+/// The base class of all errors of the library.
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
-/// A batch that cannot be trained on: no rows, sizes that disagree, nothing to count.
+/// A batch that cannot be trained on: no rows, sizes that differ, a count of zero.
 struct BadBatch : Error {
   using Error::Error;
 };
-/// A sample that a dataset could not give. What it threw is nested in it (std::rethrow_if_nested).
+/// A sample that a dataset could not read. The dataset's exception is nested in it
+/// (std::rethrow_if_nested).
 struct BadSample : Error {
   using Error::Error;
 };
@@ -21,7 +22,7 @@ struct BadSample : Error {
 struct BadModel : Error {
   using Error::Error;
 };
-/// A value of a policy that cannot be: a negative learning rate, no microbatches.
+/// A value of a policy that is out of range: a negative learning rate, no microbatches.
 struct BadValue : Error {
   using Error::Error;
 };
@@ -29,7 +30,7 @@ struct BadValue : Error {
 struct NonFinite : Error {
   using Error::Error;
 };
-/// A recompute that did not repeat its forward, or a saved tensor changed in place.
+/// A recompute that differs from its forward, or a saved tensor that was changed in place.
 struct BadRecompute : Error {
   using Error::Error;
 };
@@ -49,7 +50,7 @@ struct FileFailed : Error {
 struct OutOfMemory : Error {
   using Error::Error;
 };
-/// LibTorch or the model threw while the step computed; the text holds theirs.
+/// LibTorch or the model threw during the step; the text contains theirs.
 struct StepFailed : Error {
   using Error::Error;
 };

@@ -1,5 +1,6 @@
 #pragma once
-// What a model returns: a sum and how many items it sums over. The step alone divides.
+// What a model's loss returns: a sum and the number of items that it is over. Only the step
+// divides.
 #include <cmath>
 #include <ikebana/detail/number.hpp>
 #include <ikebana/error.hpp>
@@ -8,8 +9,8 @@
 
 namespace ikebana {
 
-/// How many items a sum is over: a number known on the host, or a one-element tensor on the device.
-/// Costs nothing on the host; on the device the additions and the division stay there.
+/// How many items a sum is over: a number on the host, or a one-element tensor on the device. Costs
+/// nothing on the host; on a device, additions and the division are done there.
 class Count {
  public:
   Count() = default;
@@ -29,8 +30,8 @@ class Count {
   at::Tensor divide(const at::Tensor& sum) const {
     return on_device() ? at::div(sum, tensor_.to(sum.scalar_type())) : at::div(sum, items_);
   }
-  /// What backward starts from at `sum`, so that sums are divided without an operator of their own:
-  /// scale / count, in the numbers and the shape of the sum.
+  /// The gradient of `sum` that backward starts with, scale / count, in the dtype and shape of the
+  /// sum: so dividing the loss takes no operator.
   at::Tensor gradient(const at::Tensor& sum, double scale) const {
     bool is_known = !on_device() && scale == 1;
     at::Tensor start =
@@ -69,8 +70,8 @@ struct Term {
 
 /// The loss of one microbatch: a differentiable one-element sum and the number of items it sums
 /// over (tokens, rows, pixels; masked items not counted). `outputs` (rows first) come back in the
-/// report; `terms` are further parts. Nobody divides before the step does, so microbatches weigh
-/// right.
+/// report; `terms` are further parts. No code before the step divides, so that microbatches are
+/// weighted correctly.
 struct Loss {
   at::Tensor sum = {};
   Count count = {};
@@ -78,8 +79,8 @@ struct Loss {
   std::vector<Term> terms = {};
 };
 
-/// The value of a whole step's loss, undivided: what is divided, and when, is the reader's choice,
-/// so that a step that nobody reads divides nothing.
+/// The value of a whole step's loss, undivided. It is divided when it is read, so that a step whose
+/// loss is not read divides nothing.
 class LossValue {
  public:
   /// A term over all microbatches: it adds `scale * sum / count`.

@@ -1,5 +1,5 @@
 #pragma once
-// A model seen from the trainer: its module, its units, and which unit owns which parameter.
+// A model as the trainer sees it: its module, its units, and which unit owns which parameter.
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/grammar/units.hpp>
@@ -18,8 +18,8 @@ struct UnitsOf<torch::nn::SequentialImpl> {
   using type = Children;
 };
 
-/// One unit of the model: what is checkpointed, sharded and offloaded at a time. The whole model is
-/// the root unit, with an empty name.
+/// One unit of the model: the part that is checkpointed, sharded or offloaded as one. The whole
+/// model is the root unit, with an empty name.
 struct Unit {
   std::string name;
   std::shared_ptr<torch::nn::Module> module;
@@ -31,7 +31,7 @@ struct Unit {
 
 namespace detail {
 
-/// How a trainer keeps a model: a module type lives behind a shared_ptr.
+/// How a trainer keeps a model: a module type is kept by a shared_ptr.
 template <class Model>
 struct handle_of {
   using type = Model;
@@ -52,7 +52,7 @@ std::shared_ptr<torch::nn::Module> module_of(Holder& holder) {
   else return holder;
 }
 
-/// The same, only looked at.
+/// The same without ownership.
 template <class Holder>
 const torch::nn::Module* module_address(Holder& holder) {
   if constexpr (std::is_base_of_v<torch::nn::Module, Holder>) return &holder;
@@ -98,8 +98,8 @@ class UnitTable {
     return table;
   }
 
-  /// The unit of a module. Throws BadModel for a module that was not there when the trainer was
-  /// made.
+  /// The unit of a module. Throws BadModel for a module that the model did not have when the
+  /// trainer was made.
   const Unit& at(const torch::nn::Module* module) const {
     auto found = index_.find(module);
     if (found == index_.end())
@@ -115,7 +115,7 @@ class UnitTable {
     if (!index_.try_emplace(module.get(), units_.size()).second) return;
     units_.push_back({name, std::move(module), {}, {}, units_.size()});
   }
-  /// The innermost unit on the path of a name: `blocks.0.linear.weight` lies in `blocks.0`.
+  /// The innermost unit on the path of a name: `blocks.0.linear.weight` belongs to `blocks.0`.
   std::size_t innermost(const std::string& name,
                         const std::map<std::string, std::size_t>& by_name) {
     for (std::size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0;

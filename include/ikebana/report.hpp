@@ -1,6 +1,6 @@
 #pragma once
-// What a step tells. Its numbers stay on the device until someone reads them: reading is what
-// waits.
+// What a step reports. Its values stay on the device until they are read; reading waits for the
+// device.
 #include <cmath>
 #include <cstdint>
 #include <ikebana/loss.hpp>
@@ -12,7 +12,7 @@
 
 namespace ikebana {
 
-/// The report of one step. It keeps its own numbers: later steps do not change them.
+/// The report of one step. It has values of its own: later steps do not change them.
 class Report {
  public:
   /// The value that was minimised: every term's scale * sum / count. Waits for the device; throws
@@ -25,24 +25,24 @@ class Report {
           "; the parameters were not updated. Lower the learning rate or check the batch.");
     return read;
   }
-  /// The same where it is, one number on the model's device. Waits for nothing, checks nothing.
+  /// The same as a one-element tensor on the model's device. Waits for nothing, checks nothing.
   at::Tensor mean() const { return value.mean(); }
-  /// One named term of the loss, without its scale. Throws where there is none of that name.
+  /// One named term of the loss, without its scale. Throws Error for a name that no term has.
   double term(const std::string& name) const {
     for (const auto& part : value.parts)
       if (!name.empty() && part.name == name) return detail::number(part.sum) / part.count.value();
     throw Error("report: no term `" + name + "`. Name it in Loss::terms of the model.");
   }
-  /// Norm of all gradients before clipping; empty where no policy asks for it.
+  /// Norm of all gradients before clipping; empty where no policy computes it.
   std::optional<double> grad_norm() const {
     return norm.defined() ? std::optional(detail::number(norm)) : std::nullopt;
   }
   /// Items that the loss was summed over, in all microbatches.
   double count() const { return value.parts.empty() ? 0 : value.parts[0].count.value(); }
-  /// True where the update was not made: FP16 overflow, or a norm that is not finite.
+  /// True where the update was skipped: FP16 overflow, or a norm that is not finite.
   bool skipped() const { return found_inf.defined() && detail::number(found_inf) != 0; }
 
-  std::int64_t step = 0;                   ///< attempts before this one
+  std::int64_t step = 0;                   ///< steps before this one
   std::int64_t microbatches = 0;           ///< forward and backward passes
   double learning_rate = 0;                ///< of the first parameter group
   double seconds = 0;                      ///< host time of the step

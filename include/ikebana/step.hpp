@@ -1,52 +1,48 @@
 #pragma once
-// THE PAGE: one optimizer step, top to bottom. The numbers are those of the hooks in hooks.hpp.
-#include <ikebana/core/transaction.hpp>
+// One optimizer step, top to bottom. The numbers are those of the hooks in hooks.hpp.
 #include <ikebana/core/totals.hpp>
+#include <ikebana/core/transaction.hpp>
 
 namespace ikebana {
 
 /// One update of the parameters from `batch`: one batch, which is cut into microbatches, or a range
-/// of batches, each of which is one. An exception before "nothing may throw" undoes the step.
+/// of batches, each of which is one. An exception before the commit undoes the step.
 template <class Core, class Batch>
 Report step(Core& core, const Batch& batch) {
   auto& m = core.mechanisms;
   return detail::around_step(m, [&] {
     detail::Transaction transaction(core);
+    StepState& state = core.step;
     auto here = m.observe.around_phase(Phase::Data,
                                        [&] { return detail::place(m.device, batch, core.device); });
-    auto microbatches = detail::cut(m.accumulate, here);                                // 1
-    Totals totals(m.objective, core.model, microbatches, m.shard, core.attempts == 0);  // 2
+    auto microbatches = detail::cut(m.accumulate, here);                              // 1
+    Totals totals(m.objective, core.model, microbatches, m.shard, state.is_first());  // 2
     detail::Outputs outputs;
-    auto rate = [&](double base) { return m.schedule.rate(base, core.attempts); };
+    auto rate = [&](double base_lr) { return m.schedule.rate(base_lr, state.attempts); };
     Run run(core, /*evaluating=*/false);
 
     for (const auto& microbatch : microbatches) {
-      transaction.next_microbatch(std::size(microbatches));
-      m.shard.set_requires_gradient_sync(transaction.is_last());  // 3
+      state.next_microbatch(std::size(microbatches));
+      m.shard.set_requires_gradient_sync(state.is_last_microbatch());  // 3
       m.observe.around_phase(Phase::Forward, [&] {
-        Loss loss = core.parameters.around_model(core.units.units()[0], [&] {  // 4
-          return m.precision.around_forward([&] {
-            return m.objective.loss(run, core.model, microbatch);  // 5
-          });
-        });
+        Loss loss = core.loss(run, microbatch);  // 4, 5
         outputs.add(loss);
-        totals.add(loss, core.roots);  // 6
+        totals.add(loss, state.roots);  // 6
       });
       m.observe.around_phase(Phase::Backward, [&] {
-        m.optimizer.before_backward(totals.value(), core.microbatches, rate);
+        m.optimizer.before_backward(totals.value(), state.microbatches, rate);
         core.backward();  // 7, 8
       });
     }
 
     return m.observe.around_phase(Phase::Optimizer, [&] {
-      core.collect_gradients();
-      StepGradients& gradients = core.gradients;
+      StepGradients& gradients = core.collect_gradients();
       const Masters& masters = core.parameters.masters();
-      totals.finish(gradients, m.shard, core.deferred);
+      totals.finish(gradients, m.shard, state.deferred);
       m.precision.unscale(gradients);  // 9
       m.clip.clip(gradients, m.shard);
-      m.precision.accept(gradients, totals.value(), m.shard, core.deferred);  // 10
-      m.clip.accept(gradients, totals.value(), m.shard, core.deferred);
+      m.precision.accept(gradients, totals.value(), m.shard, state.deferred);  // 10
+      m.clip.accept(gradients, totals.value(), m.shard, state.deferred);
       transaction.check_first_step();
       m.each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
       Report report = transaction.report(totals, outputs, rate(m.optimizer.base_lr()));

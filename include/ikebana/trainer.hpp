@@ -1,6 +1,5 @@
 #pragma once
-// What the user holds: a model, its recipe, and the verbs of training.
-#include <ikebana/core/guard.hpp>
+// What a user holds: a model and its recipe, with the methods that train it.
 #include <ikebana/checks/loss.hpp>
 #include <ikebana/checks/refused_trainer.hpp>
 #include <ikebana/checks/values.hpp>
@@ -11,9 +10,9 @@
 
 namespace ikebana {
 
-/// A training strategy: a model and the policies it is trained with, in any order. What is not
-/// written costs nothing. Belongs to one thread at a time; can be moved; gives back plain
-/// parameters at its end. How it is saved and loaded is in state/saves.hpp.
+/// A training strategy: a model and the policies that it is trained with, in any order. A policy
+/// that is left out costs nothing. Belongs to one thread at a time; can be moved; leaves plain
+/// parameters when it is destroyed. How it is saved and loaded is in state/saves.hpp.
 template <class ModelT, class... Policies>
 class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
  public:
@@ -22,7 +21,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   using Handle = detail::handle_of_t<Model>;
 
   /// Takes values for any of the policies, by type; the others get their defaults. Throws BadModel
-  /// and BadValue for what cannot be trained.
+  /// for a model that cannot be trained and BadValue for a policy's value that cannot be used.
   template <class... Values>
   explicit Trainer(Handle model, Values... values) {
     using Diagnosis = detail::values_diagnosis_t<Recipe, Values...>;
@@ -38,10 +37,9 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     (void)sizeof(refuse::NotTheModel<std::remove_cvref_t<Given>, Model>);
   }
 
-  /// One update of the parameters. A batch is cut into the recipe's microbatches; each batch of a
-  /// range is one microbatch, which is what a PyTorch user calls gradient accumulation. Throws an
-  /// Error for what cannot be computed, and is then as if it had not been called; waits for no
-  /// device.
+  /// One update of the parameters. A batch is cut into the recipe's microbatches; of a range of
+  /// batches each is one microbatch, which PyTorch users call gradient accumulation. Throws an
+  /// Error for what cannot be computed, and then nothing has changed. Waits for no device.
   template <class Batch>
   Report step(const Batch& batch) {
     using Diagnosis = detail::loss_diagnosis_t<Core, typename detail::microbatch_of<Batch>::type>;
@@ -69,25 +67,25 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     }
   }
 
-  /// Steps over all batches of a loader, epoch by epoch; a progress bar where there is a terminal.
+  /// Steps over all batches of a loader, epoch by epoch, with a progress bar on a terminal.
   template <class Loader>
   History fit(Loader&& loader, FitOptions<detail::batch_of_t<Loader>> options = {}) {
     auto ended = [&](const Epoch& epoch) { end_epoch(epoch); };
     return ikebana::fit(*this, detail::range_of(loader), options, ended);
   }
 
-  /// What `fit` tells every mechanism after an epoch; for a loop of epochs of your own.
+  /// What `fit` calls after each epoch, for a loop over epochs of your own.
   void end_epoch(const Epoch& epoch) {
     core().mechanisms.each([&](auto& mechanism) { mechanism.end_epoch(epoch); });
   }
 
-  /// The values of a policy, to read and to change between steps: `get<AdamW>().lr = 1e-4`.
+  /// The values of a policy, to be read and changed between steps: `get<AdamW>().lr = 1e-4`.
   template <class Policy>
   Policy& get() {
     if constexpr (detail::in_recipe<Policy, Recipe>) return mechanism<Policy>().values;
     else return (void)sizeof(refuse::NotInRecipe<Policy>), detail::unevaluated<Policy&>();
   }
-  /// What carries a policy out: `mechanism<Precision<FP16>>().loss_scale()`.
+  /// The mechanism of a policy: `mechanism<Precision<FP16>>().loss_scale()`.
   template <class Policy>
   Mechanism<Policy>& mechanism() {
     if constexpr (detail::in_recipe<Policy, Recipe>) {
@@ -101,10 +99,10 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     }
   }
   Handle& model() { return core().model; }
-  /// Attempts so far; a skipped step counts, one that threw does not.
-  std::int64_t steps() const { return core().attempts; }
+  /// Steps so far. A skipped step counts, one that threw does not.
+  std::int64_t steps() const { return core().step.attempts; }
 
-  /// What `state` copies, as it is: valid until the next step.
+  /// The tensors that `state` copies, uncopied: valid until the next step.
   StateDict state_view(const StateParts& parts = {}) {
     detail::BusyGuard busy(core().busy);
     StateDict dict;
@@ -112,24 +110,24 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     core().state(archive), parts.state(archive);
     return dict;
   }
-  /// Takes a state back, to the bit. Throws BadState, and changes nothing, where it does not fit.
+  /// Restores a state, to the bit. Throws BadState, and changes nothing, where it does not fit.
   void restore(const StateDict& state, const StateParts& parts = {}) {
     detail::BusyGuard busy(core().busy);
     StateDict copy = state;
     Archive archive(copy, Archive::Mode::Check);
     core().state(archive), parts.state(archive);
-    archive.load();
+    archive.finish_check();
     core().state(archive), parts.state(archive);
   }
 
-  /// Calls `f(model)` while all parameters are whole and where the model computes: the weights that
+  /// Calls `f(model)` while all parameters are whole and on the model's device: the weights that
   /// are trained, also where the recipe averages them.
   template <class F>
   decltype(auto) with_full_weights(F&& f) {
     return core().parameters.with_full_weights([&]() -> decltype(auto) { return f(core().model); });
   }
-  /// The same with the weights that `evaluate` computes with: their average, where the recipe has
-  /// one. To export a model; the trained weights are back afterwards, to the bit.
+  /// The same with the weights that `evaluate` uses: their average, where the recipe has one. For
+  /// exporting a model. Afterwards the trained weights are restored, to the bit.
   template <class F>
   decltype(auto) with_averaged_weights(F&& f) {
     detail::BusyGuard busy(core().busy);
@@ -157,7 +155,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     if (!core_) throw Error("trainer: it was moved from. Use the one it was moved to.");
     return *core_;
   }
-  /// One thread, one step at a time; errors of LibTorch become the library's, with the place.
+  /// One call at a time. Errors of LibTorch become this library's, with the step and the batch.
   template <class Batch, class F>
   auto guarded(const Batch& batch, F&& f) {
     detail::BusyGuard busy(core().busy);
@@ -168,9 +166,9 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     try {
       return f();
     } catch (const c10::Error& error) {
-      detail::rethrow(detail::message_of(error), core(), batch_text);
+      detail::rethrow(detail::message_of(error), core().step, batch_text);
     } catch (const std::bad_alloc& error) {
-      detail::rethrow(error.what(), core(), batch_text);
+      detail::rethrow(error.what(), core().step, batch_text);
     }
   }
 

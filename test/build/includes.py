@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
-"""Which folder may know which: the tree of docs/architecture.md, held against the headers.
+"""Which folder may include which: the diagram of docs/architecture.md, held against the headers.
 
-    includes.py ROOT    exits 1 and names each include that the house does not allow
+    includes.py ROOT    exits 1 and names each include that the diagram does not allow
     includes.py self    the same on headers made here: every wrong include is found
+
+In the diagram an arrow means "includes", also what is reached through further arrows. A label
+begins with the folders and the files of include/ikebana/ that it stands for.
 """
 import pathlib
 import re
@@ -10,38 +13,67 @@ import sys
 
 GATE = "ikebana/detail/torch.hpp"
 TORCH = r"torch/|ATen/|c10/|caffe2/"
-MACROS = r"ikebana/detail/macros_(?:aside|back)\.inc$"
 STANDARD = r"\w+$"
-SYSTEM = (r"(?:dlfcn|fcntl|fnmatch|signal|unistd|[esw]mmintrin"
-          r"|sys/(?:file|ioctl|mman|stat))\.h$")
-
-# What a folder may include besides the standard library and itself. An axis folder is one that is
-# not named here: it knows the hooks and the ground below them, and no other axis.
-GROUND = rf"{SYSTEM}|ikebana/(?:bridge|detail)/|ikebana/error\.hpp$"
-MAY_INCLUDE = {
-    "grammar": rf"boost/hana|{MACROS}",
-    "bridge": rf"{SYSTEM}|{GATE}$|ikebana/error\.hpp$",
-    "modules": rf"{GATE}$|ikebana/(?:error|loss)\.hpp$|ikebana/bridge/",
-    "state": rf"{GROUND}|ikebana/model\.hpp$",
-    "data": rf"{GROUND}|ikebana/(?:batch|grammar/refuse_data|state/archive)\.hpp$",
-    "detail": rf"{GROUND}|ikebana/[^/]*$|ikebana/(?:grammar|state)/",
-    "parameters": rf"{GROUND}|ikebana/hooks\.hpp$",
-}
-AXIS = rf"{GROUND}|ikebana/(?:hooks|run|parameters/rule|state/archive)\.hpp$"
-# Not part of ikebana.hpp: usable alone, and nothing of a recipe needs them.
+SYSTEM = r"(?:dlfcn|fcntl|fnmatch|signal|unistd|sys/\w+)\.h$"
+VECTORS = r"[esw]mmintrin\.h$"
+# Beyond the diagram: what only one folder may include, and what a folder may not although it could.
+ONLY_IN = {TORCH: r"ikebana/detail/torch\.hpp$", r"boost/hana": r"ikebana/grammar/",
+           SYSTEM: r"ikebana/posix/", VECTORS: r"ikebana/(?:state|detail)/"}
+AXES = r"ikebana/(?:bridge/|detail/|error|hooks|run/|parameters/rule|state/archive|posix/)"
+# Not part of ikebana.hpp: each is usable alone, and no policy needs it.
 ALONE = r"ikebana/(?:modules|bridge)/"
 
 
-def may_include(header, included):
-    folder = header.split("/")[1] if header.count("/") == 2 else ""
-    if header == GATE or re.match(STANDARD, included):
+def place(header):
+    """What a header counts as in the diagram: its folder, or its own name."""
+    parts = header.removeprefix("ikebana/").split("/")
+    return parts[0] + "/" if len(parts) > 1 else parts[0]
+
+
+class Diagram:
+    """The nodes and the arrows of the mermaid flowchart under "## Which folder"."""
+
+    def __init__(self, text):
+        chart = re.search(r"## Which folder.*?```mermaid\n(.*?)```", text, re.S)[1]
+        self.node, self.arrows = {}, {}
+        for name, label in re.findall(r'^ *(\w+)\["([^"]+)"\]', chart, re.M):
+            for item in label.split("<br/>")[0].split():
+                self.node[item] = name
+        for line in re.findall(r"^ *(\w+(?: *--> *\w+)+) *$", chart, re.M):
+            names = re.split(r" *--> *", line)
+            for upper, lower in zip(names, names[1:]):
+                self.arrows.setdefault(upper, set()).add(lower)
+
+    def below(self, name, seen=None):
+        seen = set() if seen is None else seen
+        for lower in self.arrows.get(name, ()):
+            if lower not in seen:
+                seen.add(lower)
+                self.below(lower, seen)
+        return seen
+
+    def allows(self, header, included):
+        upper, lower = self.node.get(place(header)), self.node.get(place(included))
+        if upper is None or lower is None:
+            return False
+        same = upper == lower and ("/" not in place(header) or place(header) == place(included))
+        if upper == "axes" and lower != upper and not re.match(AXES, included):
+            return False
+        return same or lower in self.below(upper)
+
+    def cycles(self):
+        return [name for name in self.arrows if name in self.below(name)]
+
+
+def may_include(diagram, header, included):
+    for pattern, where in ONLY_IN.items():
+        if re.match(pattern, included):
+            return re.match(where, header) is not None
+    if re.match(r"ikebana/detail/macros_(?:aside|back)\.inc$", included):
         return True
-    if re.match(TORCH, included):
-        return False
-    if folder == "":  # a page of the house may include everything but LibTorch
-        return re.match(rf"ikebana/|{SYSTEM}", included) is not None
-    own = rf"ikebana/{folder}/"
-    return re.match(rf"{own}|{MAY_INCLUDE.get(folder, AXIS)}", included) is not None
+    if included.startswith("ikebana"):
+        return diagram.allows(header, included)
+    return re.match(STANDARD, included) is not None
 
 
 def reached(includes, header, seen):
@@ -60,10 +92,15 @@ def circle(includes, header, path=()):
     return next((path for path in found if path), None)
 
 
-def breaches(includes):
+def breaches(diagram, includes):
+    for name in diagram.cycles():
+        yield f"the diagram's arrows lead from {name} back to it"
     for header in sorted(includes):
+        if place(header) not in diagram.node:
+            yield f"{header} is in no node of the diagram"
+            continue
         for included in includes[header]:
-            if not may_include(header, included):
+            if not may_include(diagram, header, included):
                 yield f"{header} must not include {included}"
     everything = reached(includes, "ikebana.hpp", set())
     for header in sorted(set(includes) - everything):
@@ -71,6 +108,10 @@ def breaches(includes):
             yield f"{header} is not reached from ikebana.hpp"
     if path := circle(includes, "ikebana.hpp"):
         yield f"in a circle: {' includes '.join(path)}"
+    for header in sorted(reached(includes, "ikebana/checks/policies.hpp", set())):
+        if header.startswith("ikebana/") and not re.match(
+                r"ikebana/(?:grammar/|checks/policies|detail/macros)", header):
+            yield f"checks/policies.hpp must be free of LibTorch, and reaches {header}"
 
 
 def includes_of(folder):
@@ -79,37 +120,64 @@ def includes_of(folder):
     return {f.relative_to(folder).as_posix(): find.findall(f.read_text()) for f in files}
 
 
-def judge(root):
+def check(root):
     includes = includes_of(root / "include")
-    wrong = list(breaches(includes))
+    diagram = Diagram((root / "docs" / "architecture.md").read_text())
+    wrong = list(breaches(diagram, includes))
     print("\n".join(wrong) or f"{len(includes)} headers include what they may")
-    return 1 if wrong or len(includes) < 50 else 0
+    return 1 if wrong or len(includes) < 50 or len(diagram.node) < 20 else 0
+
+
+CHART = '''## Which folder may include which
+
+```mermaid
+flowchart TD
+  all["ikebana.hpp"]
+  step["step.hpp"]
+  core["core/"]
+  axes["clip/ precision/<br/>one folder per axis"]
+  hooks["hooks.hpp"]
+  bridge["bridge/"]
+  detail["detail/ error.hpp"]
+  grammar["grammar/<br/>free of LibTorch"]
+  all --> step --> core --> hooks --> bridge --> detail
+  all --> axes --> hooks --> grammar
+```
+'''
 
 
 def self_test():
+    diagram = Diagram(CHART)
     everything = {"ikebana.hpp": ["ikebana/clip/a.hpp"], "ikebana/clip/a.hpp": []}
-    assert not list(breaches(everything))
+    assert not list(breaches(diagram, everything))
     wrong = (("clip/a.hpp", "ikebana/precision/fp32.hpp"), ("clip/a.hpp", "ikebana/step.hpp"),
              ("clip/a.hpp", "torch/torch.h"), ("clip/a.hpp", "boost/hana.hpp"),
-             ("grammar/a.hpp", "c10/core/Device.h"), ("grammar/a.hpp", "ikebana/hooks.hpp"),
-             ("grammar/a.hpp", GATE), ("bridge/a.hpp", "ikebana/hooks.hpp"),
-             ("bridge/a.hpp", "ikebana/clip/a.hpp"), ("detail/a.hpp", "ikebana/clip/a.hpp"),
-             ("modules/a.hpp", "ikebana/trainer.hpp"), ("parameters/a.hpp", "ikebana/core/core.hpp"),
-             ("step.hpp", "ATen/ATen.h"))
+             ("clip/a.hpp", "ikebana/core/core.hpp"), ("clip/a.hpp", "ikebana/nowhere/a.hpp"),
+             ("clip/a.hpp", "ikebana/grammar/a.hpp"), ("grammar/a.hpp", "c10/core/Device.h"),
+             ("grammar/a.hpp", "ikebana/hooks.hpp"), ("grammar/a.hpp", GATE),
+             ("bridge/a.hpp", "ikebana/hooks.hpp"), ("bridge/a.hpp", "unistd.h"),
+             ("detail/a.hpp", "ikebana/bridge/a.hpp"), ("core/a.hpp", "ikebana/step.hpp"),
+             ("step.hpp", "ATen/ATen.h"), ("hooks.hpp", "emmintrin.h"))
     for header, included in wrong:
-        assert not may_include(f"ikebana/{header}", included), (header, included)
+        assert not may_include(diagram, f"ikebana/{header}", included), (header, included)
     for header, included in (("clip/a.hpp", "ikebana/hooks.hpp"), ("clip/a.hpp", "vector"),
                              ("clip/a.hpp", "ikebana/clip/b.hpp"), ("detail/torch.hpp", "c10/a.h"),
                              ("grammar/a.hpp", "boost/hana/tuple.hpp"),
-                             ("step.hpp", "ikebana/core/totals.hpp")):
-        assert may_include(f"ikebana/{header}", included), (header, included)
+                             ("grammar/a.hpp", "ikebana/detail/macros_aside.inc"),
+                             ("step.hpp", "ikebana/core/totals.hpp"), ("posix/a.hpp", "unistd.h"),
+                             ("step.hpp", "ikebana/detail/text.hpp")):
+        assert may_include(diagram, f"ikebana/{header}", included), (header, included)
     lost = {**everything, "ikebana/clip/b.hpp": []}
-    assert list(breaches(lost)) == ["ikebana/clip/b.hpp is not reached from ikebana.hpp"]
-    round_about = {**lost, "ikebana/clip/a.hpp": ["ikebana/clip/b.hpp"],
-                   "ikebana/clip/b.hpp": ["ikebana/clip/a.hpp"]}
-    assert "circle" in "".join(breaches(round_about))
+    assert list(breaches(diagram, lost)) == ["ikebana/clip/b.hpp is not reached from ikebana.hpp"]
+    around = {**lost, "ikebana/clip/a.hpp": ["ikebana/clip/b.hpp"],
+              "ikebana/clip/b.hpp": ["ikebana/clip/a.hpp"]}
+    assert "circle" in "".join(breaches(diagram, around))
+    upward = Diagram(CHART.replace("all --> axes", "detail --> core\n  all --> axes"))
+    assert "back to it" in "".join(breaches(upward, everything))
+    tainted = {**everything, "ikebana/checks/policies.hpp": ["ikebana/hooks.hpp"]}
+    assert "free of LibTorch" in "".join(breaches(diagram, tainted))
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(self_test() if sys.argv[1] == "self" else judge(pathlib.Path(sys.argv[1])))
+    sys.exit(self_test() if sys.argv[1] == "self" else check(pathlib.Path(sys.argv[1])))

@@ -88,12 +88,12 @@ std::string forward(bool moves) {
 }
 std::string backward(bool moves) {
   auto before = [&](const std::string& unit) {
-    return each({"shard", "offload", "observe"}, "before(" + unit + ")") +
+    return each({"observe", "shard", "offload"}, "before(" + unit + ")") +
            (moves ? each(gather_chain, "gather(" + unit + ")") : "");
   };
   auto after = [&](const std::string& unit) {
     return (moves ? each(reduce_chain, "reduce(" + unit + ")") : "") +
-           each({"shard", "offload", "observe"}, "after(" + unit + ")");
+           each({"offload", "shard", "observe"}, "after(" + unit + ")");
   };
   return before("outer") + before("outer.inner") + " backward(inner)" + after("outer.inner") +
          " backward(outer)" + after("outer") + " backward(root)" +
@@ -104,7 +104,8 @@ std::string whole_step(bool moves) {
   std::string text =
       "observe.around_step{ capture.around_step{ precision.around_step{"
       " observe.data{ device.place } accumulate.split objective.count objective.count shard.sum";
-  for (const char* travel : {" shard.set_requires_gradient_sync()", " shard.set_requires_gradient_sync(last)"})
+  for (const char* travel :
+       {" shard.set_requires_gradient_sync()", " shard.set_requires_gradient_sync(last)"})
     text += std::string(travel) + " observe.forward{ " + forward(moves) + " } observe.backward{" +
             " precision.scale " + backward(moves) + " }";
   return text + " observe.optimizer{ precision.unscale clip.clip precision.accept clip.accept" +
@@ -153,7 +154,7 @@ TEST_CASE("order: a trainer is made: it freezes, mechanisms learn the device, pa
   Strings expected = words("freeze.freeze" + each(wrapping, "attach"));
   for (const char* unit : {"", "outer", "outer.inner"})
     for (const char* axis : {"shard", "precision", "offload"})
-      expected.push_back(std::string(axis) + ".rest(" + unit + ")");
+      expected.push_back(std::string(axis) + ".to_masters(" + unit + ")");
   for (const auto& line : words(each(wrapping, "begin"))) expected.push_back(line);
   CHECK(difference(journal.lines, expected) == "");
 }

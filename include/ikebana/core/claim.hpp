@@ -1,39 +1,32 @@
 #pragma once
-// Which parameters are in training, in this process; and whether a model can be trained at all.
-#include <ikebana/detail/torch.hpp>
+// Which parameters of this process are in training, and whether a model can be trained.
+#include <ikebana/detail/process_registry.hpp>
 #include <ikebana/error.hpp>
-#include <mutex>
-#include <unordered_set>
 
 namespace ikebana::detail {
 
-/// One list for all trainers of a process, shared also between plugins with hidden symbols.
-struct __attribute__((visibility("default"))) ClaimedParameters {
-  std::mutex mutex;
-  std::unordered_set<c10::TensorImpl*> parameters;
-  static ClaimedParameters& get() {
-    static auto& list = *new ClaimedParameters;  // trainers may be destroyed after statics
-    return list;
-  }
-};
+/// The parameters that a trainer of this process trains; each has a count of 1.
+struct __attribute__((visibility("default"))) ClaimedParameters {};
+using ClaimRegistry = ProcessRegistry<ClaimedParameters>;
 
-/// Claims parameters for one trainer while it lives. Throws BadModel where another one has them.
+/// Claims parameters for one trainer during its lifetime. Throws BadModel where another trainer has
+/// claimed one of them.
 class ParameterClaim {
  public:
   explicit ParameterClaim(std::vector<at::Tensor> parameters) : parameters_(std::move(parameters)) {
-    ClaimedParameters& list = ClaimedParameters::get();
-    std::lock_guard lock(list.mutex);
+    ClaimRegistry& registry = ClaimRegistry::get();
+    std::lock_guard lock(registry.mutex);
     for (const auto& p : parameters_)
-      if (list.parameters.count(p.unsafeGetTensorImpl()))
+      if (registry.counts.count(p.unsafeGetTensorImpl()))
         throw BadModel(
-            "trainer: another trainer that is alive already trains these parameters. Destroy it "
-            "first, or give each trainer a model of its own.");
-    for (const auto& p : parameters_) list.parameters.insert(p.unsafeGetTensorImpl());
+            "trainer: another trainer trains these parameters already. Destroy it first, or give "
+            "each trainer a model of its own.");
+    for (const auto& p : parameters_) registry.counts.emplace(p.unsafeGetTensorImpl(), 1);
   }
   ~ParameterClaim() {
-    ClaimedParameters& list = ClaimedParameters::get();
-    std::lock_guard lock(list.mutex);
-    for (const auto& p : parameters_) list.parameters.erase(p.unsafeGetTensorImpl());
+    ClaimRegistry& registry = ClaimRegistry::get();
+    std::lock_guard lock(registry.mutex);
+    for (const auto& p : parameters_) registry.counts.erase(p.unsafeGetTensorImpl());
   }
   ParameterClaim(const ParameterClaim&) = delete;
   ParameterClaim& operator=(const ParameterClaim&) = delete;

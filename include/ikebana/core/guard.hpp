@@ -1,12 +1,12 @@
 #pragma once
-// What surrounds a verb of the trainer: one at a time, and errors with their place.
+// What surrounds each method of a trainer: one call at a time, and errors that say where.
 #include <atomic>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/error.hpp>
 
 namespace ikebana::detail {
 
-/// Throws where the trainer is at work already: in another thread, or further up this one.
+/// Throws where the trainer is in use already: by another thread, or by a caller of this call.
 class BusyGuard {
  public:
   explicit BusyGuard(std::atomic<bool>& flag) : flag_(flag) {
@@ -23,30 +23,31 @@ class BusyGuard {
   std::atomic<bool>& flag_;
 };
 
+/// What to do about an error of LibTorch, by the phrases in its text.
 inline const char* suggestion(const std::string& what) {
   struct Hint {
-    const char* sign;
+    const char* phrase;
     const char* text;
   };
   static constexpr Hint hints[] = {
       {"Sparse", "Make the embedding with sparse(false), or write SparseAdam."},
       {"out of bounds", "Targets must be 0 .. classes - 1, or the objective's ignore_index."},
       {"index out of range", "Indices must be smaller than the embedding's number of rows."},
-      {"scalar type", "Convert the batch's tensor to the type that the operation names."},
+      {"scalar type", "Convert the batch's tensor to the dtype that the operation names."},
       {"same dtype",
-       "Convert the batch's tensor to the model's type, e.g. batch.input.to(torch::kFloat)."},
+       "Convert the batch's tensor to the model's dtype, e.g. batch.input.to(torch::kFloat)."},
       {"device",
-       "Let all tensors of the loss be on the model's device; batches are moved by themselves."},
+       "All tensors of the loss must be on the model's device; the trainer moves batches there."},
       {"shape", "Compare the batch's shapes with what the model's first layer takes."},
       {"size", "Compare the batch's shapes with what the model's first layer takes."},
   };
   for (const Hint& hint : hints)
-    if (what.find(hint.sign) != std::string::npos) return hint.text;
+    if (what.find(hint.phrase) != std::string::npos) return hint.text;
   return "Look at the operation that the text names.";
 }
 
-/// Moves a model to a device; where that fails, all of it is where it was. Throws BadValue for a
-/// device that is not there.
+/// Moves a model to a device; where that fails, all of it stays where it was. Throws BadValue for a
+/// device that does not exist.
 inline void move(torch::nn::Module& module, c10::Device device) {
   std::vector<std::pair<at::Tensor, at::Tensor>> before;
   for (const auto& t : module.parameters()) before.emplace_back(t, t.detach());
@@ -54,20 +55,20 @@ inline void move(torch::nn::Module& module, c10::Device device) {
   try {
     module.to(device);
   } catch (const c10::Error& error) {
-    for (auto& [tensor, was] : before) tensor.set_data(was);
-    std::string what = message_of(error), place = "On: the model cannot be moved to " + device.str();
+    for (auto& [tensor, former] : before) tensor.set_data(former);
+    std::string what = message_of(error),
+                place = "On: the model cannot be moved to " + device.str();
     if (is_out_of_memory(what))
       throw OutOfMemory(place + ": " + what + ". Nothing was moved. Use a smaller model.");
     throw BadValue(place + ": " + what + ". Name a device that this LibTorch and machine have.");
   }
 }
 
-/// Throws OutOfMemory or StepFailed with the text of what was thrown, where it happened, and the
-/// batch.
-template <class Core, class BatchText>
-[[noreturn]] void rethrow(const std::string& what, const Core& core, BatchText&& batch) {
-  std::string where = " (step " + std::to_string(core.attempts) + ", microbatch " +
-                      std::to_string(core.microbatch) + " of " + std::to_string(core.microbatches) +
+/// Throws OutOfMemory or StepFailed with the original text, the step and microbatch, and the batch.
+template <class StepState, class BatchText>
+[[noreturn]] void rethrow(const std::string& what, const StepState& step, BatchText&& batch) {
+  std::string where = " (step " + std::to_string(step.attempts) + ", microbatch " +
+                      std::to_string(step.microbatch) + " of " + std::to_string(step.microbatches) +
                       "; batch: " + batch() + ")";
   if (is_out_of_memory(what))
     throw OutOfMemory(

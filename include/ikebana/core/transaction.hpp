@@ -1,34 +1,42 @@
 #pragma once
-// What keeps the page short: a step that is undone unless it is committed, and how batches are cut.
+// What keeps step.hpp short: a step that is undone unless it is committed, and how batches are cut.
 #include <chrono>
 #include <ikebana/core/core.hpp>
 #include <ikebana/core/totals.hpp>
 
 namespace ikebana::detail {
 
-/// Observe sees all of a step, capture may replay it, precision may set what is global.
-template <class Mechanisms, class Next>
-Report around_step(Mechanisms& m, Next&& next) {
-  return m.observe.around_step([&] {
-    return m.capture.around_step([&] { return m.precision.around_step(std::forward<Next>(next)); });
+/// The wrappers of a whole step: observe sees all of it, capture may replay it, precision may set
+/// what is global.
+template <class Mechanisms, class Next, class Axis, class... Inner>
+Report around_step(AxisList<Axis, Inner...>, Mechanisms& m, Next&& next) {
+  return m.template on<Axis>().around_step([&] {
+    if constexpr (sizeof...(Inner) == 0) return next();
+    else return around_step(AxisList<Inner...>(), m, next);
   });
 }
+template <class Mechanisms, class Next>
+Report around_step(Mechanisms& m, Next&& next) {
+  return around_step(StepWrappers(), m, next);
+}
 
+/// The batch, or each batch of a range, on the device.
 template <class Device, class Batch>
 auto place(Device& mechanism, const Batch& batch, c10::Device device) {
   if constexpr (Batches<const Batch>) {
-    std::vector<std::ranges::range_value_t<const Batch>> here;
-    for (const auto& one : batch) here.push_back((rows(one), mechanism.place(one, device)));
-    if (here.empty()) throw BadBatch("step: the range holds no batch. Give one at least.");
-    return here;
+    std::vector<std::ranges::range_value_t<const Batch>> placed;
+    for (const auto& one : batch) placed.push_back((rows(one), mechanism.place(one, device)));
+    if (placed.empty()) throw BadBatch("step: the range holds no batch. Give it at least one.");
+    return placed;
   } else {
     return mechanism.place(batch, device);
   }
 }
+/// The microbatches: a range of batches is one already.
 template <class Accumulate, class Batch>
-decltype(auto) cut(Accumulate& mechanism, const Batch& here) {
-  if constexpr (Batches<const Batch>) return (here);
-  else return mechanism.split(here);
+decltype(auto) cut(Accumulate& mechanism, const Batch& placed) {
+  if constexpr (Batches<const Batch>) return (placed);
+  else return mechanism.split(placed);
 }
 
 /// Loss::outputs of all microbatches, detached, in row order.
@@ -45,23 +53,22 @@ class Outputs {
   std::vector<at::Tensor> all_;
 };
 
-/// True where the host knows that the update is not to be made; on a device the update itself
-/// looks.
+/// True where the host can tell that the update is to be skipped. On a device the update itself
+/// reads the flag.
 inline bool rejected(const StepGradients& gradients) {
   return gradients.found_inf.defined() && readable(gradients.found_inf) &&
          number(gradients.found_inf) != 0;
 }
 
 /// Undoes a step that was begun and not committed: no gradient stays behind, no unit stays
-/// gathered, no counter moves. Also knows where the step is, for errors and the report.
+/// gathered, no counter changes.
 template <class Core>
 class Transaction {
  public:
   explicit Transaction(Core& core) : core_(core) {
-    core_.deferred.check();
+    core_.step.deferred.check();
     core_.forget_gradients();
-    core_.unit_was_run = false;
-    core_.microbatch = core_.microbatches = 0;
+    core_.step.begin();
   }
   ~Transaction() {
     if (!committed_) core_.abort();
@@ -69,30 +76,28 @@ class Transaction {
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
-  void next_microbatch(std::size_t all) { ++core_.microbatch, core_.microbatches = all; }
-  bool is_last() const { return core_.microbatch == core_.microbatches; }
-
   void check_first_step() const {
-    if (core_.attempts != 0) return;
-    if (std::decay_t<decltype(core_.mechanisms)>::per_unit && !core_.unit_was_run)
+    if (!core_.step.is_first()) return;
+    if (std::decay_t<decltype(core_.mechanisms)>::per_unit && !core_.step.unit_was_run)
       throw BadModel(
           "step: a policy of the recipe works unit by unit, and the loss ran no unit. Write "
           "run(block, x) in the model's loss instead of block(x).");
   }
   Report report(Totals& totals, const Outputs& outputs, double lr) const {
+    const StepState& state = core_.step;
     Report report;
     report.value = std::move(totals.value());
-    report.step = core_.attempts;
-    report.microbatches = static_cast<std::int64_t>(core_.microbatches);
+    report.step = state.attempts;
+    report.microbatches = static_cast<std::int64_t>(state.microbatches);
     report.learning_rate = lr;
-    report.norm = core_.gradients.norm;
-    report.found_inf = core_.gradients.found_inf;
+    report.norm = state.gradients.norm;
+    report.found_inf = state.gradients.found_inf;
     report.outputs = outputs.joined();
     return report;
   }
   void commit() noexcept {
     committed_ = true;
-    ++core_.attempts;
+    ++core_.step.attempts;
   }
   void stop_clock(Report& report) const noexcept {
     report.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();

@@ -1,14 +1,14 @@
 #pragma once
-// Conditions that only the device knows. On CPU they are looked at where they arise; elsewhere
-// their value travels to the host by itself and is looked at when the next step begins.
+// Conditions that only the device knows. On the CPU they are checked at once; from a device the
+// flag is copied asynchronously and checked when the next step begins.
 #include <deque>
 #include <functional>
 #include <ikebana/detail/number.hpp>
 
 namespace ikebana::detail {
 
-/// Raises an error when a flag computed on the device is set: at once on CPU, one step later
-/// elsewhere.
+/// Raises an error when a flag computed on the device is set: at once on the CPU, one step later on
+/// another device.
 class DeferredCheck {
  public:
   using Raise = std::function<void()>;
@@ -27,7 +27,7 @@ class DeferredCheck {
     pending_.push_back({std::move(host), std::move(arrived), std::forward<F>(raise), 0});
   }
 
-  /// Called when a step begins. Never waits for the step just issued, only for the one before it.
+  /// Called when a step begins. Waits for the step before the last one, never for the last one.
   void check() {
     while (!pending_.empty()) {
       Pending& oldest = pending_.front();

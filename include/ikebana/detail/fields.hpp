@@ -1,7 +1,7 @@
 #pragma once
 // The fields of a plain aggregate without base classes, visited and named without registration.
-// Names come from the compiler's own spelling of a pointer to the field, where it has one (g++ 11,
-// clang 18 and later); elsewhere a field is called by its position.
+// Names come from the compiler's spelling of a pointer to the field (g++ 11, clang 18 and later);
+// with other compilers a field is named by its position.
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -11,7 +11,7 @@
 
 namespace ikebana::detail {
 
-// Converts to anything, so that the number of fields can be counted by trying.
+// Converts to anything, so that fields can be counted by trying to initialise them.
 struct Anything {
   template <class T>
   operator T() const;
@@ -57,7 +57,7 @@ constexpr decltype(auto) with_many_fields(T& t, F&& f) {
   }
 }
 
-/// Calls `f(field...)` with references to all fields of an aggregate; twelve at the most.
+/// Calls `f(field...)` with references to all fields of an aggregate, at most twelve.
 template <class T, class F>
 constexpr decltype(auto) with_fields(T& t, F&& f) {
   constexpr std::size_t n = field_count<std::remove_const_t<T>>();
@@ -96,25 +96,25 @@ constexpr decltype(auto) with_fields(T& t, F&& f) {
 
 #if IKEBANA_FIELD_NAMES
 template <class T>
-struct Pointed {  // only pointed into; never made
+struct FieldAddresses {  // only its address is used; never defined
   T value;
-  static Pointed never;
+  static FieldAddresses undefined;
 };
 template <auto Pointer>
 consteval std::string_view spelled() {
   std::string_view text = __PRETTY_FUNCTION__;
-  text = text.substr(0, text.find(';'));  // g++ goes on to explain std::string_view
+  text = text.substr(0, text.find(';'));  // g++ appends an explanation of std::string_view
   text = text.substr(0, text.find_last_not_of(")] ") + 1);
   return text.substr(text.find_last_of(":.") + 1);
 }
 template <class T, std::size_t I>
 consteval auto field_pointer() {
-  return with_fields(Pointed<T>::never.value,
+  return with_fields(FieldAddresses<T>::undefined.value,
                      [](auto&... fields) { return std::get<I>(std::tuple{&fields...}); });
 }
 #endif
 
-/// The name of field I of an aggregate, or "field I" where the compiler cannot spell it.
+/// The name of field I of an aggregate, or "field I" where the compiler does not spell it.
 template <class T, std::size_t I>
 std::string field_name() {
 #if IKEBANA_FIELD_NAMES

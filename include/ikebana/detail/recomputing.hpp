@@ -1,12 +1,13 @@
 #pragma once
+// Whether this thread is recomputing a checkpointed unit.
 
 namespace ikebana::detail {
 
-/// True on a thread that computes a checkpointed unit again: what it builds is thrown away, so
-/// nothing that belongs to the first forward (gradient edges, hooks) may be attached a second time.
+/// True on a thread that recomputes a checkpointed unit. The graph that it builds is discarded, so
+/// what belongs to the first forward (gradient edges, hooks) must not be attached a second time.
 inline bool& recomputing() {
-  static thread_local bool yes = false;
-  return yes;
+  static thread_local bool flag = false;
+  return flag;
 }
 
 class RecomputingScope {

@@ -1,6 +1,6 @@
 #pragma once
 // The tensors inside any value: in tuples, pairs, ranges, optionals, variants, plain aggregates,
-// torch::data::Example. A class with private members is opaque: its tensors are not seen.
+// torch::data::Example. The tensors of a class with private members are not seen.
 #include <ikebana/detail/fields.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <optional>
@@ -25,8 +25,8 @@ template <class T>
 concept Range = std::ranges::range<T&> && !Text<T> &&
                 std::is_lvalue_reference_v<std::ranges::range_reference_t<T&>>;
 
-/// Calls `f(child, name)` for the parts of a value; `name` is called for text only where it is
-/// wanted.
+/// Calls `f(child, name)` for the parts of a value. `name` is a function, so that no text is made
+/// where none is needed.
 template <class T, class F>
 void for_each_part(T& value, F&& f) {
   using Bare = std::remove_const_t<T>;
@@ -67,8 +67,8 @@ void for_each_tensor(T& value, F&& f) {
   }
 }
 
-/// What a copy is made of: a value that takes anything (AnyValue) must be seen as const to be
-/// copied.
+/// What a copy is made from: a type that is constructible from anything (AnyValue) is only copied
+/// from a const value.
 template <class T>
 const T& copied(T& value) {
   return value;
@@ -79,14 +79,14 @@ T&& copied(T&& value) {
   return std::move(value);
 }
 
-/// Takes the tensors out of a value, and leaves undefined ones.
+/// Moves the tensors out of a value and leaves undefined ones.
 template <class T>
 std::vector<at::Tensor> take_tensors(T& value) {
   std::vector<at::Tensor> tensors;
   for_each_tensor(value, [&](at::Tensor& t) { tensors.push_back(std::exchange(t, {})); });
   return tensors;
 }
-/// Puts back what `take_tensors` took, or others in their places.
+/// Puts tensors where `take_tensors` took them from.
 template <class T>
 void put_tensors(T& value, const std::vector<at::Tensor>& tensors) {
   std::size_t i = 0;
@@ -100,9 +100,9 @@ void for_each_named_tensor(T& value, F&& f, const std::string& path = {}) {
     f(value, path.empty() ? std::string("tensor") : path);
   } else {
     for_each_part(value, [&](auto& part, auto&& name) {
-      std::string mine = name();
-      bool dot = !path.empty() && !mine.empty() && mine[0] != '[' && mine[0] != '<';
-      for_each_named_tensor(part, f, path + (dot ? "." : "") + mine);
+      std::string own = name();
+      bool dot = !path.empty() && !own.empty() && own[0] != '[' && own[0] != '<';
+      for_each_named_tensor(part, f, path + (dot ? "." : "") + own);
     });
   }
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Types and numbers as people write them.
+// Names of types, and texts, as error messages show them.
 #include <string>
 #include <string_view>
 
@@ -13,7 +13,8 @@ constexpr std::string_view spelled_type() {
   return text.substr(begin, (end == text.npos ? text.rfind(']') : end) - begin);
 }
 
-/// A text of somebody else's as an error shows it: no control character reaches a terminal.
+/// A text from outside the program, for an error message: control characters are escaped, so that
+/// none reaches a terminal.
 inline std::string escaped(std::string_view text) {
   constexpr char digits[] = "0123456789abcdef";
   std::string out;

@@ -1,6 +1,6 @@
 #pragma once
-// The only place where the library includes LibTorch. X11 and Qt define macros that LibTorch's
-// headers cannot live with (`None`, `Bool`, `slots`); they are set aside here and put back below.
+// The only place where the library includes LibTorch. X11 and Qt define macros that break
+// LibTorch's headers (`None`, `Bool`, `slots`); they are undefined here and restored below.
 
 #include <ikebana/detail/macros_aside.inc>
 

@@ -69,9 +69,7 @@ Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
   auto one_batch = [&](const auto& batch) {
     auto here = m.device.place(batch, core.device);
     rows(here);
-    Loss loss = core.parameters.around_model(core.units.units()[0], [&] {
-      return m.precision.around_forward([&] { return m.objective.loss(run, core.model, here); });
-    });
+    Loss loss = core.loss(run, here);
     sums.add(loss);
     for (const auto& metric : fresh) metric.update(here, loss.outputs);
   };

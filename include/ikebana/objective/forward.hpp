@@ -1,7 +1,7 @@
 #pragma once
 // Whether an objective can run a model that has a `forward` and no `loss`, and whether its output
 // fits the target.
-#include <ikebana/run/run.hpp>
+#include <ikebana/run/runner.hpp>
 
 namespace ikebana::detail {
 
@@ -14,7 +14,7 @@ consteval auto forward_refusal() {
     using Input = std::decay_t<decltype(input_of(std::declval<const Batch&>()))>;
     constexpr bool takes_input =
         requires(Model& model, const Input& input) { model->forward(input); };
-    if constexpr (hands_on<Run, Model, const Input&>) return refuse::is<refuse::Nothing>{};
+    if constexpr (passes_run_on<Run, Model, const Input&>) return refuse::is<refuse::Nothing>{};
     else if constexpr (!takes_input)
       return refuse::is<refuse::ForwardTakesOtherArguments<impl_of_t<Model>, Input>>{};
     else if constexpr (!std::is_void_v<Units>)

@@ -1,43 +1,35 @@
 #pragma once
-// Parameters that rest elsewhere: masters on another device, in another type, or in slices. A
-// unit's working copy exists while the unit computes, forward and backward. One autograd node a
-// unit moves them: its forward gathers, its backward brings the gradients home.
+// Parameters whose master weights are stored apart: on another device, in another dtype, or in
+// slices. A unit's parameters are gathered while it computes, forward and backward. One autograd
+// node per unit does that: its forward gathers, its backward reduces the gradients.
 #include <ikebana/parameters/leaves.hpp>
-#include <ikebana/parameters/unit_parameters.hpp>
 #include <ikebana/parameters/unit_backward.hpp>
+#include <ikebana/parameters/unit_parameters.hpp>
 
 namespace ikebana {
 
-/// The answer of `parameters/` where a mechanism overrides `gather`. Parameters keep their
+/// The parameters of a recipe in which a mechanism overrides `gather`. Parameters keep their
 /// identity; a released one holds no bytes.
 template <class Mechanisms>
 class GatheredParameters {
  public:
   GatheredParameters(Mechanisms& mechanisms, const UnitTable& table)
-      : alive_(std::make_shared<GatheredParameters*>(this)), mechanisms_(mechanisms) {
+      : self_(std::make_shared<GatheredParameters*>(this)), mechanisms_(mechanisms) {
     at::NoGradGuard no_grad;
-    for (const Unit& unit : table.units()) {
-      auto& stored = units_.emplace_back(unit);
-      if (!unit.parameters.empty()) stored.begin(to_masters(unit, UnitParameters::detached(unit.parameters)));
-      for (std::size_t i = 0; i < stored.masters.size(); ++i) {
-        if (!stored.masters[i].requires_grad()) continue;
-        masters_.names.push_back(stored.master_name(i));
-        masters_.values.push_back(stored.masters[i]);
-      }
-    }
+    for (const Unit& unit : table.units()) add(unit);
     masters_.rounding = mechanisms.precision.rounding();
-    leaves_.own(masters_.values);
-    try {  // all masters are made: only now are parameters emptied
+    leaves_.set_masters(masters_.values);
+    try {  // all master weights are made: only now are parameters emptied
       for (auto& stored : units_) {
         stored.release();
         if constexpr (keeps_gathered) acquire(stored);
       }
     } catch (...) {
-      restore_dtype();
+      restore_all();
       throw;
     }
   }
-  ~GatheredParameters() { restore_dtype(); }
+  ~GatheredParameters() { restore_all(); }
   GatheredParameters(const GatheredParameters&) = delete;
   GatheredParameters& operator=(const GatheredParameters&) = delete;
 
@@ -49,11 +41,11 @@ class GatheredParameters {
     GatherGuard during_forward(*this, stored);
     if (!at::GradMode::is_enabled() || detail::recomputing())
       return next(std::forward<Args>(args)...);
-    auto unit_backward = attach(stored);
+    auto call = attach(stored);
     auto arguments = std::tie(args...);
-    if (!stored.requires_grad()) UnitBackward::watch_arguments(unit_backward, arguments);
+    if (!stored.requires_grad()) UnitBackward::watch_arguments(call, arguments);
     auto results = next(std::forward<Args>(args)...);
-    UnitBackward::watch_results(unit_backward, results);
+    UnitBackward::watch_results(call, results);
     return results;
   }
   /// The root's own parameters stay gathered from forward to the end of backward.
@@ -64,22 +56,22 @@ class GatheredParameters {
       GatherGuard during_forward(*this, stored);
       return next();
     }
-    root_.emplace(*this, stored);
+    root_guard_.emplace(*this, stored);
     attach(stored);
     return next();
   }
   void backward(const Roots& roots) {
     leaves_.backward(roots);
-    root_.reset();
+    root_guard_.reset();
     create_graph_guards_.clear();
   }
-  /// Working copies that stay are made anew from the updated masters.
+  /// Gathers again, from the updated master weights, what stays gathered between steps.
   void refresh_gathered() noexcept {
     for (auto& stored : units_)
       if (stored.users > 0) stored.set_gathered(gathered(stored)), stored.bump_versions();
   }
   void abort() noexcept {
-    root_.reset();
+    root_guard_.reset();
     create_graph_guards_.clear();
     for (auto& stored : units_) {
       ++stored.generation;
@@ -98,7 +90,7 @@ class GatheredParameters {
     } else return f();
   }
   void state(Archive& archive) {
-    archive.model();
+    archive.begin_model();
     for (auto& stored : units_)
       for (std::size_t i = 0; i < stored.masters.size(); ++i)
         archive.tensor(stored.master_name(i), stored.masters[i]);
@@ -110,87 +102,93 @@ class GatheredParameters {
   static constexpr bool restores_dtype =
       requires(Mechanisms m, const Unit& u, Tensors t) { m.precision.restore_dtype(u, t); };
 
-  /// Plain leaf parameters with the present values, as before the trainer was made.
-  void restore_dtype() noexcept {
+  void add(const Unit& unit) {
+    auto& stored = units_.emplace_back(unit);
+    if (!unit.parameters.empty())
+      stored.set_masters(to_masters(unit, UnitParameters::detached(unit.parameters)));
+    for (std::size_t i = 0; i < stored.masters.size(); ++i) {
+      if (!stored.masters[i].requires_grad()) continue;
+      masters_.names.push_back(stored.master_name(i));
+      masters_.values.push_back(stored.masters[i]);
+    }
+  }
+  /// Makes all parameters plain leaves again with their present values, as before the trainer.
+  void restore_all() noexcept {
     abort();
-    alive_.reset();
+    self_.reset();
     for (auto& stored : units_) {
       try {
-        stored.restore_dtype(full(stored));
+        stored.restore(full(stored));
       } catch (const std::exception& error) {
         TORCH_WARN("ikebana: the parameters of `", stored.unit->name,
-                   "` could not be given back and are empty: ", error.what());
+                   "` could not be restored and are empty: ", error.what());
       }
     }
   }
 
-  /// Keeps a unit gathered while it lives.
+  /// Keeps a unit gathered during its own lifetime.
   class GatherGuard {
    public:
-    GatherGuard(GatheredParameters& all, UnitParameters& stored) : alive_(all.alive_), all_(&all), resting_(&stored) {
+    GatherGuard(GatheredParameters& all, UnitParameters& stored)
+        : exists_(all.self_), all_(&all), stored_(&stored) {
       all.acquire(stored);
       generation_ = stored.generation;
     }
     ~GatherGuard() {
-      if (alive_.lock() && generation_ == resting_->generation) all_->release(*resting_);
+      if (exists_.lock() && generation_ == stored_->generation) all_->release(*stored_);
     }
     GatherGuard(const GatherGuard&) = delete;
     GatherGuard& operator=(const GatherGuard&) = delete;
 
    private:
-    std::weak_ptr<GatheredParameters*> alive_;  // a graph may hold it longer than the trainer lives
+    std::weak_ptr<GatheredParameters*> exists_;  // a graph may outlive the trainer
     GatheredParameters* all_;
-    UnitParameters* resting_;
+    UnitParameters* stored_;
     std::size_t generation_ = 0;
   };
 
-  /// What was written to shown masters arrives in working copies.
+  /// Gathers what was written to exposed master weights.
   struct RefreshGuard {
     GatheredParameters& all;
     ~RefreshGuard() { all.refresh_gathered(); }
   };
 
-  // The chains, in one place: what rests is sliced, then cast, then moved away; what is gathered
-  // comes back the other way, and is masked and quantized last.
-  Tensors to_masters(const Unit& u, Tensors t) {
-    t = mechanisms_.shard.to_masters(u, std::move(t));
-    t = mechanisms_.precision.to_masters(u, std::move(t));
-    return mechanisms_.offload.to_masters(u, std::move(t));
+  Tensors to_masters(const Unit& unit, Tensors t) {
+    mechanisms_.each(detail::reversed_t<StorageOrder>(),
+                     [&](auto& m) { t = m.to_masters(unit, std::move(t)); });
+    return t;
   }
   Tensors gathered(UnitParameters& stored) {
     at::NoGradGuard no_grad;
-    const Unit& u = *stored.unit;
     Tensors t = UnitParameters::detached(stored.masters);
     if (t.empty()) return t;
-    t = mechanisms_.offload.gather(u, std::move(t));
-    t = mechanisms_.precision.gather(u, std::move(t));
-    t = mechanisms_.shard.gather(u, std::move(t));
-    t = mechanisms_.prune.gather(u, std::move(t));
-    return stored.without_aliases(mechanisms_.quantize.gather(u, std::move(t)));
+    mechanisms_.each(GatherOrder(), [&](auto& m) { t = m.gather(*stored.unit, std::move(t)); });
+    return stored.without_aliases(std::move(t));
   }
-  /// Parameters as they were when the trainer was made, with the values of now. They may be the
-  /// masters.
+  /// Parameters of the dtypes that they had when the trainer was made, with the present values.
+  /// They may be the master weights themselves. Precision restores instead of casting, and nothing
+  /// is quantized.
   Tensors full(UnitParameters& stored) {
     if constexpr (!restores_dtype) {
       return gathered(stored);
     } else {
       at::NoGradGuard no_grad;
-      const Unit& u = *stored.unit;
+      const Unit& unit = *stored.unit;
       Tensors t = UnitParameters::detached(stored.masters);
       if (t.empty()) return t;
-      t = mechanisms_.offload.gather(u, std::move(t));
-      t = mechanisms_.precision.restore_dtype(u, std::move(t));
-      t = mechanisms_.shard.gather(u, std::move(t));
-      return mechanisms_.prune.gather(u, std::move(t));
+      mechanisms_.each(StorageOrder(), [&](auto& m) {
+        if constexpr (requires { m.restore_dtype(unit, t); })
+          t = m.restore_dtype(unit, std::move(t));
+        else t = m.gather(unit, std::move(t));
+      });
+      return mechanisms_.prune.gather(unit, std::move(t));
     }
   }
-  Tensors reduced(const Unit& u, Tensors t) {
+  Tensors reduced(const Unit& unit, Tensors t) {
     at::NoGradGuard no_grad;
-    t = mechanisms_.quantize.reduce(u, std::move(t));
-    t = mechanisms_.prune.reduce(u, std::move(t));
-    t = mechanisms_.shard.reduce(u, std::move(t));
-    t = mechanisms_.precision.reduce(u, std::move(t));
-    return mechanisms_.offload.reduce(u, std::move(t));
+    mechanisms_.each(detail::reversed_t<GatherOrder>(),
+                     [&](auto& m) { t = m.reduce(unit, std::move(t)); });
+    return t;
   }
   void acquire(UnitParameters& stored) {
     if (stored.users++ == 0) {
@@ -206,45 +204,44 @@ class GatheredParameters {
     if (--stored.users == 0) stored.release();
   }
 
-  /// Puts the node between masters and parameters, and prepares the unit's way back.
-  std::shared_ptr<UnitBackward> attach(UnitParameters& stored) {
-    auto held = std::make_shared<std::unique_ptr<GatherGuard>>();
-    std::weak_ptr<GatheredParameters*> alive = alive_;
-    auto unit_backward = std::make_shared<UnitBackward>(
-        [alive, held, &stored] {
-          auto self = alive.lock();
-          if (!self) throw_trainer_destroyed();
-          before_unit_backward((*self)->mechanisms_, *stored.unit);
-          *held = std::make_unique<GatherGuard>(**self, stored);
-          if (at::GradMode::is_enabled()) (*self)->create_graph_guards_.emplace_back(**self, stored);
+  /// Puts the node between master weights and parameters, and prepares the unit's backward.
+  UnitBackward::Pointer attach(UnitParameters& stored) {
+    auto guard = std::make_shared<std::unique_ptr<GatherGuard>>();
+    std::weak_ptr<GatheredParameters*> weak = self_;
+    auto call = std::make_shared<UnitBackward>(
+        [weak, guard, &stored] {
+          GatheredParameters& self = lock(weak);
+          before_unit_backward(self.mechanisms_, *stored.unit);
+          *guard = std::make_unique<GatherGuard>(self, stored);
+          if (at::GradMode::is_enabled()) self.create_graph_guards_.emplace_back(self, stored);
         },
-        [alive, held, &stored] {
-          auto self = alive.lock();
-          held->reset();
+        [weak, guard, &stored] {
+          auto self = weak.lock();
+          guard->reset();
           if (self) after_unit_backward((*self)->mechanisms_, *stored.unit);
         });
     if (stored.requires_grad())
-      stored.attach_to_graph([alive, unit_backward, &stored](Tensors gradients) {
-        auto self = alive.lock();
-        if (!self) throw_trainer_destroyed();
-        Tensors home = (*self)->reduced(*stored.unit, std::move(gradients));
-        unit_backward->end();
-        return home;
+      stored.attach_to_graph([weak, call, &stored](Tensors gradients) {
+        Tensors masters = lock(weak).reduced(*stored.unit, std::move(gradients));
+        call->end();
+        return masters;
       });
-    return unit_backward;
+    return call;
   }
-  [[noreturn]] static void throw_trainer_destroyed() {
+  static GatheredParameters& lock(const std::weak_ptr<GatheredParameters*>& weak) {
+    if (auto self = weak.lock()) return **self;
     throw BadModel(
-        "backward: it came after the trainer was destroyed, and the parameters it needs rest with "
-        "the trainer. Keep the trainer as long as the graph.");
+        "backward: it ran after the trainer was destroyed, and the trainer stores the parameters "
+        "it needs. Keep the trainer at least as long as the graph.");
   }
-  std::shared_ptr<GatheredParameters*> alive_;  // what graphs hold weakly
+
+  std::shared_ptr<GatheredParameters*> self_;  // graphs hold it weakly
   Mechanisms& mechanisms_;
   std::deque<UnitParameters> units_;
   Masters masters_;
   Leaves leaves_;
-  std::optional<GatherGuard> root_;
-  std::deque<GatherGuard> create_graph_guards_;  // a backward inside the loss (create_graph) uses them again
+  std::optional<GatherGuard> root_guard_;
+  std::deque<GatherGuard> create_graph_guards_;  // a backward inside the loss needs them again
 };
 
 }  // namespace ikebana

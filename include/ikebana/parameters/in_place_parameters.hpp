@@ -1,25 +1,25 @@
 #pragma once
-// Parameters that rest where they compute: the master is the parameter, and nothing is moved.
+// Parameters that are their own master weights: nothing is gathered or reduced.
 #include <ikebana/hooks.hpp>
 #include <ikebana/parameters/leaves.hpp>
 #include <ikebana/parameters/unit_backward.hpp>
 
 namespace ikebana {
 
-/// The answer of `parameters/` where no policy moves anything. Costs nothing but the walk at the
-/// start.
+/// The parameters of a recipe in which no mechanism overrides `gather`. Costs a walk over the model
+/// when the trainer is made, and nothing afterwards.
 template <class Mechanisms>
 class InPlaceParameters {
  public:
   InPlaceParameters(Mechanisms& mechanisms, const UnitTable& table) {
     if constexpr (Mechanisms::listens_to_backward)
-      alive_ = std::make_shared<Mechanisms*>(&mechanisms);
+      mechanisms_ = std::make_shared<Mechanisms*>(&mechanisms);
     for (const Unit& unit : table.units()) {
       masters_.names.insert(masters_.names.end(), unit.names.begin(), unit.names.end());
       masters_.values.insert(masters_.values.end(), unit.parameters.begin(), unit.parameters.end());
     }
     masters_.rounding = mechanisms.precision.rounding();
-    leaves_.own(masters_.values);
+    leaves_.set_masters(masters_.values);
   }
 
   const Masters& masters() const { return masters_; }
@@ -27,7 +27,7 @@ class InPlaceParameters {
   template <class Next, class... Args>
   decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
     if constexpr (Mechanisms::listens_to_backward)
-      return around_unit_backward<Mechanisms>(alive_, unit, next, std::forward<Args>(args)...);
+      return around_unit_backward<Mechanisms>(mechanisms_, unit, next, std::forward<Args>(args)...);
     else return next(std::forward<Args>(args)...);
   }
   template <class Next>
@@ -42,13 +42,13 @@ class InPlaceParameters {
     return f();
   }
   void state(Archive& archive) {
-    archive.model();
+    archive.begin_model();
     for (std::size_t i = 0; i < masters_.values.size(); ++i)
       archive.tensor(masters_.names[i], masters_.values[i]);
   }
 
  private:
-  std::shared_ptr<Mechanisms*> alive_;  // what graphs hold weakly
+  std::shared_ptr<Mechanisms*> mechanisms_;  // graphs hold it weakly
   Masters masters_;
   Leaves leaves_;
 };

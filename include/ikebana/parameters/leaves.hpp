@@ -1,24 +1,25 @@
 #pragma once
-// Whose gradients a backward pass writes: those of one trainer's masters, and nobody else's.
-#include <ikebana/parameters/gradients.hpp>
+// Which gradients a backward pass writes: those of one trainer's master weights, and no others.
+#include <ikebana/hooks.hpp>
 #include <typeinfo>
 
 namespace ikebana {
 
-/// The leaves that one trainer's backward passes write gradients to.
+/// The leaves to which one trainer's backward passes write gradients.
 class Leaves {
  public:
   /// Once, before the first backward.
-  void own(std::vector<at::Tensor> masters) {
+  void set_masters(std::vector<at::Tensor> masters) {
     masters_ = std::move(masters);
-    for (const auto& t : masters_) ours_.insert(t.unsafeGetTensorImpl());
+    for (const auto& t : masters_) master_impls_.insert(t.unsafeGetTensorImpl());
   }
 
-  /// Writes gradients to those masters that require one now and to no other tensor, whoever else
-  /// had a part in the loss. Costs a walk over the graph, some nanoseconds a node. Only where that
-  /// met a foreign leaf is autograd told the leaves: it then looks up each node again and again.
+  /// Writes gradients to those master weights that require one now and to no other tensor, also
+  /// where other models took part in the loss. Costs a walk over the graph, some nanoseconds per
+  /// node. Only where the walk met another leaf is autograd given a list of inputs, which makes it
+  /// look up every node in it.
   void backward(const Roots& roots) {
-    if (reaches_ours_only(roots)) return torch::autograd::backward(roots.sums, roots.seeds);
+    if (reaches_only_masters(roots)) return torch::autograd::backward(roots.sums, roots.seeds);
     std::vector<at::Tensor> leaves;
     for (const auto& t : masters_)
       if (t.requires_grad()) leaves.push_back(t);
@@ -29,37 +30,37 @@ class Leaves {
   using Node = torch::autograd::Node;
   using AccumulateGrad = torch::autograd::AccumulateGrad;
 
-  bool reaches_ours_only(const Roots& roots) {
-    met_.clear(), ahead_.clear();
+  bool reaches_only_masters(const Roots& roots) {
+    visited_.clear(), pending_.clear();
     for (const auto& sum : roots.sums)
-      if (!go(torch::autograd::impl::gradient_edge(sum))) return false;
-    while (!ahead_.empty()) {
-      const Node* node = ahead_.back();
-      ahead_.pop_back();
+      if (!visit(torch::autograd::impl::gradient_edge(sum))) return false;
+    while (!pending_.empty()) {
+      const Node* node = pending_.back();
+      pending_.pop_back();
       for (const auto& edge : node->next_edges())
-        if (!go(edge)) return false;
+        if (!visit(edge)) return false;
     }
     return true;
   }
-  /// False where the graph ends in what is not ours.
-  bool go(const torch::autograd::Edge& edge) {
+  /// False where the graph ends in a leaf that is no master weight.
+  bool visit(const torch::autograd::Edge& edge) {
     const Node* node = edge.function.get();
     if (!node) return true;
-    if (node->next_edges().empty()) return is_ours(*node);
+    if (node->next_edges().empty()) return is_master(*node);
     bool once = edge.function.use_count() == 1;  // no other edge leads to it
-    if (once || met_.insert(node).second) ahead_.push_back(node);
+    if (once || visited_.insert(node).second) pending_.push_back(node);
     return true;
   }
-  bool is_ours(const Node& end) const {
+  bool is_master(const Node& end) const {
     if (typeid(end) != typeid(AccumulateGrad)) return false;
     const auto& leaf = static_cast<const AccumulateGrad&>(end).variable;
-    return leaf.requires_grad() && ours_.count(leaf.unsafeGetTensorImpl()) != 0;
+    return leaf.requires_grad() && master_impls_.count(leaf.unsafeGetTensorImpl()) != 0;
   }
 
   std::vector<at::Tensor> masters_;
-  ska::flat_hash_set<const c10::TensorImpl*> ours_;
-  ska::flat_hash_set<const Node*> met_;  // kept, as `ahead_`, for its memory
-  std::vector<const Node*> ahead_;
+  ska::flat_hash_set<const c10::TensorImpl*> master_impls_;
+  ska::flat_hash_set<const Node*> visited_;  // kept, as `pending_`, to reuse its memory
+  std::vector<const Node*> pending_;
 };
 
 }  // namespace ikebana

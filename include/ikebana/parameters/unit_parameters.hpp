@@ -1,56 +1,58 @@
 #pragma once
-// One unit's parameters: their masters, their working copies, and the autograd node between them.
+// One unit's parameters: the master weights, the gathered parameters, and the autograd node between
+// them.
 #include <deque>
 #include <functional>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {
 
-/// Brings the gradients of a unit's working copies home: takes one a parameter, undefined where it
-/// got none, and returns one a master.
+/// Reduces the gradients of a unit's gathered parameters: takes one per parameter, undefined where
+/// it got none, and returns one per master.
 using ReduceGradients = std::function<Tensors(Tensors)>;
 
 namespace detail {
 
 struct ReduceGradientsHolder : torch::CustomClassHolder {
-  ReduceGradients home;
-  explicit ReduceGradientsHolder(ReduceGradients h) : home(std::move(h)) {}
+  ReduceGradients reduce;
+  explicit ReduceGradientsHolder(ReduceGradients r) : reduce(std::move(r)) {}
 };
 
-/// Masters in, working copies out; backwards, gradients of working copies in, of masters out. The
-/// engine counts by itself when all gradients of a unit are there.
+/// Forward: master weights in, gathered parameters out. Backward: gradients of gathered parameters
+/// in, of master weights out. The engine itself counts when all gradients of a unit have arrived.
 struct Gather : torch::autograd::Function<Gather> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
-                                                at::TensorList masters, const Tensors* working,
-                                                ReduceGradients home) {
+                                                at::TensorList masters, const Tensors* gathered,
+                                                ReduceGradients reduce) {
     context->set_materialize_grads(false);
-    context->saved_data["home"] =
-        c10::IValue::make_capsule(c10::make_intrusive<ReduceGradientsHolder>(std::move(home)));
+    context->saved_data["reduce"] =
+        c10::IValue::make_capsule(c10::make_intrusive<ReduceGradientsHolder>(std::move(reduce)));
     context->saved_data["masters"] = static_cast<std::int64_t>(masters.size());
     torch::autograd::variable_list views;
-    for (const auto& t : *working) views.push_back(t.detach());
+    for (const auto& t : *gathered) views.push_back(t.detach());
     return views;
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
-    auto capsule = context->saved_data["home"].toCapsule();
+    auto capsule = context->saved_data["reduce"].toCapsule();
     auto& holder = static_cast<ReduceGradientsHolder&>(*capsule);
-    Tensors home = holder.home(std::move(gradients));
-    home.resize(static_cast<std::size_t>(context->saved_data["masters"].toInt()) + 2);
-    return home;
+    Tensors reduced = holder.reduce(std::move(gradients));
+    // One for each argument of forward: the last two are no tensors.
+    reduced.resize(static_cast<std::size_t>(context->saved_data["masters"].toInt()) + 2);
+    return reduced;
   }
 };
 
 }  // namespace detail
 
-/// A unit's parameters at rest. A working copy keeps one storage for life, so that what autograd
-/// saved of it is valid again after the next gather: gathering puts memory into it, releasing takes
-/// it out.
+/// A unit's parameters while a trainer stores them. A gathered parameter keeps one storage for its
+/// lifetime, so that what autograd saved of it is valid again after the next gather: gathering
+/// moves memory into the storage, releasing takes it out.
 struct UnitParameters {
   const Unit* unit;
   Tensors masters;
-  int users = 0;               ///< how many need the working copy now
-  std::size_t generation = 0;  ///< grows when a step is undone: older holds are void
+  int users = 0;               ///< how many need the gathered parameters now
+  std::size_t generation = 0;  ///< grows when a step is undone, which voids older users
 
   explicit UnitParameters(const Unit& u) : unit(&u) {}
 
@@ -59,19 +61,20 @@ struct UnitParameters {
     for (const auto& t : tensors) values.push_back(t.detach());
     return values;
   }
-  /// Working copies that share no memory with the masters: what no mechanism made anew is copied.
+  /// Gathered parameters that share no memory with the master weights: what no mechanism copied is
+  /// copied here.
   Tensors without_aliases(Tensors gathered) const {
     for (auto& t : gathered)
       for (const auto& master : masters)
         if (t.is_alias_of(master)) t = t.clone();
     return gathered;
   }
-  /// Takes masters: one a parameter, or one for all of them. Parameters keep their values.
-  void begin(Tensors full) {
-    bool one_each = full.size() == unit->parameters.size();
-    for (std::size_t i = 0; i < full.size(); ++i) {
-      bool requires_grad = one_each ? unit->parameters[i].requires_grad() : this->requires_grad();
-      masters.push_back(full[i].detach().clone().set_requires_grad(requires_grad));
+  /// Takes the master weights: one per parameter, or one for all. Parameters keep their values.
+  void set_masters(Tensors values) {
+    bool one_per_parameter = values.size() == unit->parameters.size();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      bool trained = one_per_parameter ? unit->parameters[i].requires_grad() : requires_grad();
+      masters.push_back(values[i].detach().clone().set_requires_grad(trained));
     }
   }
   std::string master_name(std::size_t i) const {
@@ -84,8 +87,8 @@ struct UnitParameters {
     return false;
   }
 
-  /// Makes `fresh` the working copies: the first time as they are, later by moving their memory in,
-  /// or not at all where a mechanism wrote into the memory that is there.
+  /// Makes `fresh` the gathered parameters: the first time as they are, later by moving their
+  /// memory in, or not at all where a mechanism wrote into the memory that is there.
   void set_gathered(Tensors fresh) {
     if (gathered_.empty()) {
       gathered_ = std::move(fresh);
@@ -102,12 +105,12 @@ struct UnitParameters {
     }
     for (std::size_t i = 0; i < gathered_.size(); ++i) parameter(i).set_data(gathered_[i]);
   }
-  /// New values arrived: a graph that saved the old ones must not go backward any more.
+  /// Called when new values arrived, so that backward refuses a graph that saved the old ones.
   void bump_versions() noexcept {
     for (std::size_t i = 0; i < gathered_.size(); ++i)
       parameter(i).unsafeGetTensorImpl()->bump_version();
   }
-  /// Lets the model see `full` parameters, of whatever type; the next `set_gathered` ends that.
+  /// Lets the model see `full` parameters, of whatever dtype, until the next `set_gathered`.
   void expose(const Tensors& full) {
     for (std::size_t i = 0; i < full.size(); ++i) parameter(i).set_data(full[i]);
   }
@@ -120,15 +123,16 @@ struct UnitParameters {
     for (std::size_t i = 0; i < unit->parameters.size(); ++i)
       parameter(i).set_data(at::empty({0}, parameter(i).options().requires_grad(false)));
   }
-  /// Lets parameters get their history from the masters, through a node of this forward.
-  void attach_to_graph(ReduceGradients home) {
+  /// Connects the parameters to the master weights in the graph, by a node of this forward.
+  void attach_to_graph(ReduceGradients reduce) {
     namespace ag = torch::autograd;
-    auto views = detail::Gather::apply(at::TensorList(masters), &gathered_, std::move(home));
+    auto views = detail::Gather::apply(at::TensorList(masters), &gathered_, std::move(reduce));
     for (std::size_t i = 0; i < views.size(); ++i)
       if (parameter(i).requires_grad())
         ag::impl::set_gradient_edge(parameter(i), ag::impl::gradient_edge(views[i]));
   }
-  void restore_dtype(Tensors values) noexcept {
+  /// Makes the parameters plain leaves again, with these values.
+  void restore(Tensors values) noexcept {
     for (std::size_t i = 0; i < values.size(); ++i) {
       parameter(i).set_data(values[i]);
       torch::autograd::impl::set_gradient_edge(parameter(i), {});

@@ -1,0 +1,97 @@
+#pragma once
+// The mechanism of an axis that takes several policies, and how a mechanism is built.
+#include <ikebana/grammar/compose.hpp>
+#include <ikebana/hooks.hpp>
+#include <tuple>
+
+namespace ikebana {
+
+namespace detail {
+/// True where a mechanism overrides a hook of a unit's backward.
+template <class M>
+inline constexpr bool overrides_backward =
+    !std::is_same_v<decltype(&M::before_unit_backward), void (Hooks::*)(const Unit&)> ||
+    !std::is_same_v<decltype(&M::after_unit_backward), void (Hooks::*)(const Unit&)>;
+template <class M>
+  requires requires { M::listens_to_backward; }
+inline constexpr bool overrides_backward<M> = M::listens_to_backward;
+}  // namespace detail
+
+/// Several policies of one axis. Each is asked; the first written is the outermost.
+template <class... Policies>
+struct Mechanism<Many<Policies...>> : Hooks {
+  static constexpr bool listens_to_backward =
+      (detail::overrides_backward<Mechanism<Policies>> || ...);
+
+  template <class Values>
+  explicit Mechanism(Values& values)
+      : all_{Mechanism<Policies>(values.template take<Policies>())...} {}
+
+  template <class Next>
+  decltype(auto) around_step(Next&& next) {
+    return around<0>([](auto& mechanism,
+                        auto&& inner) -> decltype(auto) { return mechanism.around_step(inner); },
+                     next);
+  }
+  template <class Next>
+  decltype(auto) around_phase(Phase phase, Next&& next) {
+    return around<0>(
+        [phase](auto& mechanism, auto&& inner) -> decltype(auto) {
+          return mechanism.around_phase(phase, inner);
+        },
+        next);
+  }
+  template <class Next, class... Args>
+  decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
+    return around_unit_from<0>(unit, next, std::forward<Args>(args)...);
+  }
+  void before_unit_backward(const Unit& unit) {
+    each([&](auto& mechanism) { mechanism.before_unit_backward(unit); });
+  }
+  void after_unit_backward(const Unit& unit) {
+    each([&](auto& mechanism) { mechanism.after_unit_backward(unit); });
+  }
+
+  template <class F>
+  void each(F&& f) {
+    std::apply([&](auto&... mechanism) { (f(mechanism), ...); }, all_);
+  }
+
+ private:
+  template <std::size_t I, class Ask, class Next>
+  decltype(auto) around(Ask ask, Next&& next) {
+    if constexpr (I == sizeof...(Policies)) return next();
+    else
+      return ask(std::get<I>(all_), [&]() -> decltype(auto) { return around<I + 1>(ask, next); });
+  }
+  template <std::size_t I, class Next, class... Args>
+  decltype(auto) around_unit_from(const Unit& unit, Next&& next, Args&&... args) {
+    if constexpr (I == sizeof...(Policies)) return next(std::forward<Args>(args)...);
+    else {
+      auto inner = [&](auto&&... a) -> decltype(auto) {
+        return around_unit_from<I + 1>(unit, next, std::forward<decltype(a)>(a)...);
+      };
+      return std::get<I>(all_).around_unit(unit, inner, std::forward<Args>(args)...);
+    }
+  }
+
+  std::tuple<Mechanism<Policies>...> all_;
+};
+
+namespace detail {
+
+template <class Policy, class Values>
+Mechanism<Policy> make_mechanism(Values& values) {
+  if constexpr (made_from<Policy, Many>) return Mechanism<Policy>(values);
+  else return Mechanism<Policy>(values.template take<Policy>());
+}
+
+/// Calls `f(mechanism)`, for each policy of an axis that takes several.
+template <class Policy, class F>
+void each_policy(Mechanism<Policy>& mechanism, F&& f) {
+  if constexpr (made_from<Policy, Many>) mechanism.each(f);
+  else f(mechanism);
+}
+
+}  // namespace detail
+}  // namespace ikebana

@@ -1,0 +1,25 @@
+#pragma once
+// The state of a step, in one place.
+#include <ikebana/hooks.hpp>
+
+namespace ikebana {
+
+/// Where the present step is and what it has computed so far. `attempts` and `deferred` outlast it.
+struct StepState {
+  std::int64_t attempts = 0;                     ///< steps that were begun and not undone
+  std::size_t microbatch = 0, microbatches = 0;  ///< the present one, from 1; how many there are
+  bool unit_was_run = false;                     ///< by this step's loss
+  Roots roots;                                   ///< where backward of this microbatch starts
+  StepGradients gradients;
+  detail::DeferredCheck deferred;  ///< checks whose flags only the device knows
+
+  bool is_first() const { return attempts == 0; }
+  bool is_last_microbatch() const { return microbatch == microbatches; }
+  void begin() {
+    unit_was_run = false;
+    microbatch = microbatches = 0;
+  }
+  void next_microbatch(std::size_t all) { ++microbatch, microbatches = all; }
+};
+
+}  // namespace ikebana
