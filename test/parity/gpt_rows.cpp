@@ -13,7 +13,7 @@ const ClipGradNorm clip{.max_norm = 0.5};
 const Agreement other_attention{1e-2, 0.2, "attention in the form that is fastest for its shape"};
 const Agreement other_clip{1e-5, 1e-4,
                            "the norm divides within the update and is summed unit by unit"};
-const Agreement other_both{1e-2, 0.2, "attention and clipping as in the rows of theirs"};
+const Agreement other_both{1e-2, 0.2, "attention and clipping as in gpt.bf16 and gpt.clip"};
 
 Row all_words(std::string name, Agreement agreement) {
   return row(std::move(name), std::move(agreement), gpt,

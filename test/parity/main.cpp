@@ -7,7 +7,7 @@
 namespace {
 
 std::string agreement(const parity::Agreement& a) {
-  if (!a.twin.empty()) return "same bits where the twin, too, has " + a.twin;
+  if (!a.twin.empty()) return "same bits if Python also uses " + a.twin;
   if (a.losses == 0) return "same bits";
   return "losses within " + parity::json(a.losses) + ", weights " + parity::json(a.weights) + ": " +
          a.reason;
