@@ -1,10 +1,11 @@
+// Every form of modules::attention against the reference, with first and second derivatives.
 #include "attention_cases.hpp"
 
 #include <memory>
 
 namespace test::attention_forms {
 
-TEST_CASE("attention: every form is the spelled-out attention, with its gradients") {
+TEST_CASE("attention: every form equals the formula, with its gradients") {
   const OneThread one;
   for (const auto& c : cases()) {
     const Sample sample(c, at::kDouble);
@@ -23,7 +24,8 @@ TEST_CASE("attention: every form is the spelled-out attention, with its gradient
 
 TEST_CASE("attention: every form rounds at most about twice as much as LibTorch's") {
   const OneThread one;
-  // Sharp scores are where rounding them would show: weights lose what the scores are large.
+  // Rounding errors of scores show most in large scores: the weights' relative error grows with
+  // them.
   for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf})
     for (const auto sharpness : {1.0, 12.0})
       for (const auto& c : cases()) {
@@ -41,7 +43,7 @@ TEST_CASE("attention: every form rounds at most about twice as much as LibTorch'
       }
 }
 
-TEST_CASE("attention: what LibTorch's takes strided or empty, it takes") {
+TEST_CASE("attention: strided and empty tensors are accepted as by LibTorch") {
   const auto heads = [](at::Tensor x) { return x.view({2, 20, 3, 8}).transpose(1, 2); };
   const auto parts = at::randn({2, 20, 72}, at::kDouble).chunk(3, -1);
   for (const auto form : forms)
@@ -63,7 +65,7 @@ TEST_CASE("attention: what LibTorch's takes strided or empty, it takes") {
       }
 }
 
-TEST_CASE("attention: a mask can learn, with every form") {
+TEST_CASE("attention: a mask can require a gradient, in every form") {
   const Case c{"", {2, 4, 6, 8}, {2, 4, 7, 8}, {2, 4, 7, 8}};
   const Sample sample(c, at::kDouble);
   const auto grad_of_mask = [&](auto&& f) {
@@ -72,14 +74,14 @@ TEST_CASE("attention: a mask can learn, with every form") {
     return torch::autograd::grad({out}, {mask}, {sample.seed})[0];
   };
   const auto& x = sample.inputs;
-  const auto exact = grad_of_mask([&](auto o) { return spelled(x[0], x[1], x[2], o); });
+  const auto exact = grad_of_mask([&](auto o) { return reference(x[0], x[1], x[2], o); });
   for (const auto form : forms) {
     const auto got = grad_of_mask([&](auto o) { return by(o, form)(x[0], x[1], x[2]); });
     CHECK(error(got, exact) < 1e-12);
   }
 }
 
-TEST_CASE("attention: only the gradients that are wanted are made, and they are the same") {
+TEST_CASE("attention: only the gradients that are needed are computed, and they are the same") {
   const Case c{"", {2, 4, 20, 16}, {2, 4, 24, 16}, {2, 4, 24, 16}};
   const Sample sample(c, at::kBFloat16);
   const auto all = sample.run(by(causal(), AttentionForm::Composed));
@@ -96,7 +98,7 @@ TEST_CASE("attention: only the gradients that are wanted are made, and they are 
   }
 }
 
-TEST_CASE("attention: the composed form can be differentiated again") {
+TEST_CASE("attention: the composed form has a second derivative") {
   for (const auto& c : cases()) {
     const std::string what = c.what;
     CAPTURE(what);
@@ -114,13 +116,13 @@ TEST_CASE("attention: the composed form can be differentiated again") {
       return second;
     };
     const auto exact =
-        twice([&](auto& q, auto& k, auto& v) { return spelled(q, k, v, c.options); });
+        twice([&](auto& q, auto& k, auto& v) { return reference(q, k, v, c.options); });
     const auto got = twice(by(c.options, AttentionForm::Composed));
     for (std::size_t i = 0; i < exact.size(); ++i) CHECK(error(got[i], exact[i]) < 1e-10);
   }
 }
 
-TEST_CASE("attention: half precision can be differentiated again") {
+TEST_CASE("attention: half precision has a second derivative") {
   const Case c{"", {2, 4, 20, 16}, {2, 4, 24, 16}, {2, 4, 24, 16}, causal()};
   const Sample sample(c, at::kBFloat16);
   // The first derivative of the query, then the second ones.
@@ -136,8 +138,8 @@ TEST_CASE("attention: half precision can be differentiated again") {
     all.push_back(first.detach());
     return all;
   };
-  const auto spelled_out = [&](auto& q, auto& k, auto& v) { return spelled(q, k, v, c.options); };
-  const auto exact = penalty(spelled_out, at::kDouble, false);
+  const auto formula = [&](auto& q, auto& k, auto& v) { return reference(q, k, v, c.options); };
+  const auto exact = penalty(formula, at::kDouble, false);
   const auto composed = by(c.options, AttentionForm::Composed);
   const auto got = penalty(composed, at::kBFloat16, false);
   for (std::size_t i = 0; i < 4; ++i) CHECK(error(got[i], exact[i]) < 0x1p-6);

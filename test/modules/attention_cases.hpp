@@ -1,5 +1,6 @@
 #pragma once
-// What the tests of modules::attention share: every meaning of its options, and a reference.
+// Shared by the tests of modules: cases for every option of attention, and a reference
+// implementation.
 #include "test.hpp"
 
 #include <ATen/autocast_mode.h>
@@ -34,15 +35,15 @@ inline AttentionOptions grouped(AttentionOptions o = {}) {
   return o;
 }
 inline at::Tensor bools(at::IntArrayRef sizes) { return at::rand(sizes) < 0.6; }
-// Rows 1 and 3 see no key at all.
-inline at::Tensor with_dead_rows(std::int64_t t, std::int64_t s) {
+// Rows 1 and 3 attend to no key.
+inline at::Tensor with_fully_masked_rows(std::int64_t t, std::int64_t s) {
   auto mask = bools({t, s});
   mask[1] = false;
   mask[3] = false;
   mask[0] = true;
   return mask;
 }
-inline at::Tensor hidden(const at::Tensor& mask) {
+inline at::Tensor additive(const at::Tensor& mask) {
   return at::zeros(mask.sizes()).masked_fill(mask.logical_not(), -INFINITY);
 }
 
@@ -61,9 +62,9 @@ inline std::vector<Case> ordinary_cases() {
       {"negative scale", {2, 3, 12, 8}, {2, 3, 12, 8}, {2, 3, 12, 8}, {.scale = -0.7}},
       {"scale zero", {2, 3, 12, 8}, {2, 3, 12, 8}, {2, 3, 12, 8}, {.scale = 0.0}},
       {"bool mask", {2, 3, 12, 8}, {2, 3, 14, 8}, {2, 3, 14, 8}, masked(bools({12, 14}))},
-      {"dead rows", {2, 3, 12, 8}, {2, 3, 14, 8}, {2, 3, 14, 8}, masked(with_dead_rows(12, 14))},
-      {"dead rows, added", {2, 3, 12, 8}, {2, 3, 14, 8}, {2, 3, 14, 8},
-       masked(hidden(with_dead_rows(12, 14)))},
+      {"fully masked rows", {2, 3, 12, 8}, {2, 3, 14, 8}, {2, 3, 14, 8}, masked(with_fully_masked_rows(12, 14))},
+      {"fully masked rows, added", {2, 3, 12, 8}, {2, 3, 14, 8}, {2, 3, 14, 8},
+       masked(additive(with_fully_masked_rows(12, 14)))},
       {"padding", {2, 3, 12, 8}, {2, 3, 14, 8}, {2, 3, 14, 8}, masked(bools({2, 1, 1, 14}))},
       {"mask of a batch", {2, 3, 12, 8}, {2, 3, 14, 8}, {2, 3, 14, 8},
        masked(at::randn({2, 1, 12, 14}))},
@@ -102,10 +103,10 @@ inline std::vector<Case> grouped_and_odd_cases() {
 }
 // clang-format on
 
-/// Every meaning of every option, on sizes where one chunk, several and a rest occur.
+/// Every option, at sizes with one chunk, with several chunks, and with a smaller last chunk.
 inline std::vector<Case> cases() {
   auto all = ordinary_cases();
-  for (Case& more : grouped_and_odd_cases()) all.push_back(std::move(more));
+  for (Case& c : grouped_and_odd_cases()) all.push_back(std::move(c));
   return all;
 }
 
@@ -113,27 +114,27 @@ inline at::Tensor leaf(const at::Tensor& x, at::ScalarType type) {
   return x.to(type).detach().clone().set_requires_grad(true);
 }
 
-/// What attention is, spelled out: the reference.
-inline at::Tensor spelled(at::Tensor q, at::Tensor k, at::Tensor v, const AttentionOptions& o) {
+/// The formula of attention, as a reference implementation.
+inline at::Tensor reference(at::Tensor q, at::Tensor k, at::Tensor v, const AttentionOptions& o) {
   if (o.enable_gqa) {
     k = k.repeat_interleave(q.size(-3) / k.size(-3), -3);
     v = v.repeat_interleave(q.size(-3) / v.size(-3), -3);
   }
   auto scores = at::matmul(q, k.transpose(-1, -2));
   scores = scores * o.scale.value_or(1 / std::sqrt(static_cast<double>(q.size(-1))));
-  auto seen = at::ones({q.size(-2), k.size(-2)}, at::kBool);
-  if (o.is_causal) seen = seen.tril();
+  auto visible = at::ones({q.size(-2), k.size(-2)}, at::kBool);
+  if (o.is_causal) visible = visible.tril();
   if (o.attn_mask) {
     if (o.attn_mask->scalar_type() == at::kBool) {
-      seen = *o.attn_mask;
+      visible = *o.attn_mask;
     } else {
       scores = scores + o.attn_mask->to(scores.scalar_type());
-      seen = o.attn_mask->ne(-INFINITY);
+      visible = o.attn_mask->ne(-INFINITY);
     }
   }
-  // exp(-inf) and 0 / 0 kept out of the graph, so that this can be differentiated twice.
-  scores = scores.masked_fill(seen.logical_not(), 0);
-  auto weights = (scores - scores.detach().amax(-1, true)).exp() * seen.to(scores.scalar_type());
+  // Keeps exp(-inf) and 0 / 0 out of the graph, so that a second derivative exists.
+  scores = scores.masked_fill(visible.logical_not(), 0);
+  auto weights = (scores - scores.detach().amax(-1, true)).exp() * visible.to(scores.scalar_type());
   const auto sum = weights.sum(-1, true);
   return at::matmul(weights / (sum + sum.eq(0).to(sum.scalar_type())), v);
 }
@@ -148,8 +149,8 @@ struct Sample {
     torch::manual_seed(7);
     inputs = {(at::randn(c.q) * sharpness).to(type), at::randn(c.k).to(type),
               at::randn(c.v).to(type)};
-    seed = at::randn(spelled(inputs[0].to(at::kDouble), inputs[1].to(at::kDouble),
-                             inputs[2].to(at::kDouble), c.options)
+    seed = at::randn(reference(inputs[0].to(at::kDouble), inputs[1].to(at::kDouble),
+                               inputs[2].to(at::kDouble), c.options)
                          .sizes())
                .to(type);
   }
@@ -165,7 +166,7 @@ struct Sample {
   }
   Tensors run(const Function& f) const { return run(f, inputs[0].scalar_type()); }
   Tensors exact(const AttentionOptions& o) const {
-    return run([&](auto& q, auto& k, auto& v) { return spelled(q, k, v, o); }, at::kDouble);
+    return run([&](auto& q, auto& k, auto& v) { return reference(q, k, v, o); }, at::kDouble);
   }
 };
 
@@ -180,20 +181,21 @@ inline Function by_libtorch(const AttentionOptions& o) {
   };
 }
 
-/// |a - b| / |b| over all elements, with NaN counted as infinitely wrong.
+/// |a - b| / |b| over all elements; infinity if the difference has a NaN.
 inline double error(const at::Tensor& a, const at::Tensor& b) {
   REQUIRE(a.sizes() == b.sizes());
   const auto size = b.norm().item<double>();
-  const auto off = (a.to(at::kDouble) - b).norm().item<double>();
-  if (std::isnan(off)) return INFINITY;
-  return size > 1e-12 ? off / size : off;
+  const auto difference = (a.to(at::kDouble) - b).norm().item<double>();
+  if (std::isnan(difference)) return INFINITY;
+  return size > 1e-12 ? difference / size : difference;
 }
 
 inline constexpr auto forms = {AttentionForm::Fastest, AttentionForm::Fused,
                                AttentionForm::Composed, AttentionForm::Widened,
                                AttentionForm::Chunked};
 
-// Chunks are sized by the threads: with one thread, sizes here give several and a rest.
+// The size of a chunk depends on the number of threads: with one thread, the cases above have
+// several chunks and a smaller last one.
 struct OneThread {
   int before = at::get_num_threads();
   OneThread() { at::set_num_threads(1); }
@@ -211,7 +213,7 @@ struct Autocast {
   }
 };
 
-inline at::Tensor some(at::IntArrayRef sizes, at::ScalarType type = at::kFloat) {
+inline at::Tensor random_leaf(at::IntArrayRef sizes, at::ScalarType type = at::kFloat) {
   return at::randn(sizes).to(type).set_requires_grad(true);
 }
 

@@ -1,3 +1,4 @@
+// Use of modules::attention: dropout, choice of the form, autocast, retained graphs and errors.
 #include "attention_cases.hpp"
 
 #include <iostream>
@@ -5,7 +6,8 @@
 
 namespace test::attention_use {
 
-std::string words(const Function& f, at::IntArrayRef q, at::IntArrayRef k, at::IntArrayRef v) {
+std::string message_for(const Function& f, at::IntArrayRef q, at::IntArrayRef k,
+                        at::IntArrayRef v) {
   return message_of<Error>([&] { f(at::randn(q), at::randn(k), at::randn(v)); });
 }
 
@@ -29,7 +31,7 @@ TEST_CASE("attention: what docs/modules.md shows") {
   CHECK(x.grad().norm().item<double>() > 0);
 }
 
-TEST_CASE("attention: dropout is LibTorch's to the draw, and repeats under a seed") {
+TEST_CASE("attention: dropout draws the numbers that LibTorch draws, and repeats under a seed") {
   const Case c{"", {2, 6, 12, 8}, {2, 2, 14, 8}, {2, 2, 14, 8}, grouped(causal())};
   const Sample sample(c, at::kDouble);
   auto o = c.options;
@@ -38,21 +40,21 @@ TEST_CASE("attention: dropout is LibTorch's to the draw, and repeats under a see
     const auto seeded = [&](const Function& f) {
       torch::manual_seed(3);
       auto all = sample.run(f);
-      all.push_back(at::rand({4}));  // what is drawn next
+      all.push_back(at::rand({4}));  // the next numbers of the generator
       return all;
     };
     const auto theirs = seeded(by_libtorch(o));
     for (const auto form : forms) {
       const auto ours = seeded(by(o, form));
       CHECK(same_bits(ours, seeded(by(o, form))));
-      if (form == AttentionForm::Chunked && p == 0.3) continue;  // draws its own
+      if (form == AttentionForm::Chunked && p == 0.3) continue;  // has its own generators
       for (std::size_t i = 0; i < 4; ++i) CHECK(error(ours[i], theirs[i]) < 1e-12);
       if (p < 1) CHECK(same_bits(ours[4], theirs[4]));
     }
   }
 }
 
-TEST_CASE("attention: dropout keeps the share it should, and the second derivative its draw") {
+TEST_CASE("attention: dropout keeps the right share, and create_graph the same numbers") {
   const auto q = at::zeros({4, 4, 64, 8}), v = at::eye(64).expand({4, 4, 64, 64});
   for (const auto form : forms) {
     // With equal scores and the identity as value, the result is the weights.
@@ -69,10 +71,10 @@ TEST_CASE("attention: dropout keeps the share it should, and the second derivati
   CHECK(error(again, once) < 1e-12);
 }
 
-TEST_CASE("attention: the choice is by shape, type and whether a backward comes") {
+TEST_CASE("attention: the form is chosen by shape, dtype and whether gradients are needed") {
   using Form = AttentionForm;
   const auto form = [](at::ScalarType type, at::IntArrayRef sizes, AttentionOptions o = {}) {
-    const auto x = some(sizes, type);
+    const auto x = random_leaf(sizes, type);
     return attention_form(x, x, x, o);
   };
   CHECK(form(at::kBFloat16, {12, 4, 64, 32}) == Form::Composed);
@@ -96,7 +98,7 @@ TEST_CASE("attention: the choice is by shape, type and whether a backward comes"
   CHECK(form(at::kFloat, {12, 4, 64, 32}) == Form::Composed);
 }
 
-TEST_CASE("attention: the fastest form is the form it names, to the bit") {
+TEST_CASE("attention: the fastest form has the bits of the form that attention_form names") {
   for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf})
     for (const auto& c : cases()) {
       const Sample sample(c, type);
@@ -108,7 +110,7 @@ TEST_CASE("attention: the fastest form is the form it names, to the bit") {
     }
 }
 
-TEST_CASE("attention: under autocast it is itself on cast inputs, to the bit") {
+TEST_CASE("attention: under autocast it has the bits of a call on cast inputs") {
   for (const auto type : {at::kBFloat16, at::kHalf})
     for (const auto& c : cases()) {
       if (c.options.attn_mask && c.options.attn_mask->scalar_type() != at::kBool) continue;
@@ -129,7 +131,7 @@ TEST_CASE("attention: under autocast it is itself on cast inputs, to the bit") {
           const Autocast scope(type);
           return inside(q, k, v);
         })));
-        // LibTorch's own composition, which serves unequal groups, would be cast in its backward.
+        // LibTorch's own composition, used for unequal groups, would be cast in its backward.
         if (form != AttentionForm::Composed || c.k[1] != c.v[1]) continue;
         const Autocast scope(type);
         CHECK(same_bits(outside, sample.run(inside)));
@@ -137,13 +139,13 @@ TEST_CASE("attention: under autocast it is itself on cast inputs, to the bit") {
     }
 }
 
-TEST_CASE("attention: mixed types and a float mask are cast by autocast") {
+TEST_CASE("attention: mixed dtypes and a float mask are cast by autocast") {
   const Autocast scope(at::kBFloat16);
   for (const auto form : forms) {
-    const auto q = some({2, 4, 20, 16}), k = some({2, 4, 20, 16}, at::kBFloat16);
+    const auto q = random_leaf({2, 4, 20, 16}), k = random_leaf({2, 4, 20, 16}, at::kBFloat16);
     const AttentionOptions o{.attn_mask = at::randn({20, 20}), .form = form};
     CHECK((attention(q, k, k, o).scalar_type() == at::kBFloat16));
-    const auto doubles = some({2, 4, 20, 16}, at::kDouble);  // autocast leaves these
+    const auto doubles = random_leaf({2, 4, 20, 16}, at::kDouble);  // not cast by autocast
     const auto out = attention(doubles, doubles, doubles, {.form = form});
     CHECK((out.scalar_type() == at::kDouble));
   }
@@ -151,7 +153,8 @@ TEST_CASE("attention: mixed types and a float mask are cast by autocast") {
 
 TEST_CASE("attention: an in-place change between forward and backward is an error") {
   for (const auto form : forms) {
-    auto q = some({2, 4, 40, 32}), k = some({2, 4, 40, 32}), v = some({2, 4, 40, 32});
+    auto q = random_leaf({2, 4, 40, 32}), k = random_leaf({2, 4, 40, 32}),
+         v = random_leaf({2, 4, 40, 32});
     const auto scaled = k * 2;
     const auto out = attention(q, scaled, v, {.form = form});
     scaled.detach().mul_(3);
@@ -175,20 +178,25 @@ TEST_CASE("attention: a retained graph gives the same gradients again") {
   }
 }
 
-TEST_CASE("attention: what does not fit is one error with the sizes and the remedy") {
+TEST_CASE("attention: arguments that do not fit are an error with their sizes and the cure") {
   const auto plain = by({}, AttentionForm::Fastest);
-  CHECK(contains(words(plain, {2, 4, 8, 16}, {2, 4, 8, 12}, {2, 4, 8, 16}),
+  CHECK(contains(message_for(plain, {2, 4, 8, 16}, {2, 4, 8, 12}, {2, 4, 8, 16}),
                  "query [2, 4, 8, 16], key [2, 4, 8, 12], value [2, 4, 8, 16] differ in width"));
-  CHECK(contains(words(plain, {2, 4, 8, 16}, {2, 4, 8, 16}, {2, 4, 7, 16}), "differ in length"));
-  CHECK(contains(words(plain, {2, 4, 8, 16}, {2, 2, 8, 16}, {2, 2, 8, 16}), "set enable_gqa"));
-  CHECK(contains(words(plain, {2, 4, 8, 16}, {3, 4, 8, 16}, {2, 4, 8, 16}), "do not broadcast"));
-  CHECK(contains(words(plain, {16}, {8, 16}, {8, 16}), "at least 2 dimensions"));
+  CHECK(contains(message_for(plain, {2, 4, 8, 16}, {2, 4, 8, 16}, {2, 4, 7, 16}),
+                 "differ in length"));
+  CHECK(
+      contains(message_for(plain, {2, 4, 8, 16}, {2, 2, 8, 16}, {2, 2, 8, 16}), "set enable_gqa"));
+  CHECK(contains(message_for(plain, {2, 4, 8, 16}, {3, 4, 8, 16}, {2, 4, 8, 16}),
+                 "do not broadcast"));
+  CHECK(contains(message_for(plain, {16}, {8, 16}, {8, 16}), "at least 2 dimensions"));
   const auto gqa = by(grouped(), AttentionForm::Fastest);
-  CHECK(contains(words(gqa, {2, 4, 8, 16}, {2, 3, 8, 16}, {2, 3, 8, 16}), "divide the query's"));
-  CHECK(contains(words(gqa, {8, 16}, {8, 16}, {8, 16}), "divide the query's"));
-  CHECK(contains(words(plain, {4, 8, 16}, {3, 9, 16}, {3, 9, 16}),
+  CHECK(contains(message_for(gqa, {2, 4, 8, 16}, {2, 3, 8, 16}, {2, 3, 8, 16}),
+                 "divide the query's"));
+  CHECK(contains(message_for(gqa, {8, 16}, {8, 16}, {8, 16}), "divide the query's"));
+  CHECK(contains(message_for(plain, {4, 8, 16}, {3, 9, 16}, {3, 9, 16}),
                  "query [4, 8, 16], key [3, 9, 16], value [3, 9, 16] have unequal heads"));
-  CHECK(contains(words(gqa, {2, 4, 8, 16}, {2, 0, 8, 16}, {2, 0, 8, 16}), "divide the query's"));
+  CHECK(contains(message_for(gqa, {2, 4, 8, 16}, {2, 0, 8, 16}, {2, 0, 8, 16}),
+                 "divide the query's"));
 
   const auto x = at::randn({2, 4, 8, 16});
   const auto refused = [&](AttentionOptions o) {
@@ -208,8 +216,9 @@ TEST_CASE("attention: what does not fit is one error with the sizes and the reme
   CHECK(contains(refused({.attn_mask = at::Tensor()}), "undefined attn_mask"));
   CHECK(contains(message_of<Error>([&] { attention(x, x.to(at::kDouble), x); }),
                  "are Float, Double and Float"));
-  const auto whole = x.to(at::kInt);
-  CHECK(contains(message_of<Error>([&] { attention(whole, whole, whole); }), "floating type"));
+  const auto integers = x.to(at::kInt);
+  CHECK(contains(message_of<Error>([&] { attention(integers, integers, integers); }),
+                 "floating dtype"));
   CHECK(
       contains(message_of<Error>([&] { attention(x, x.to(at::kMeta), x); }), "cpu, meta and cpu"));
   CHECK(contains(message_of<Error>([&] { attention(x, {}, x); }), "undefined"));

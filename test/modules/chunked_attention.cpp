@@ -1,10 +1,11 @@
+// AttentionForm::Chunked with several chunks: results, dropout, memory and the choice of the form.
 #include "attention_cases.hpp"
 
 #include <ikebana/bridge/memory.hpp>
 
 namespace test::chunked_attention {
 
-/// So long that queries come in several pieces and a rest.
+/// Long enough for several chunks of queries and a smaller last one.
 std::vector<Case> long_cases() {
   const std::int64_t t = 300, s = 2100;
   return {
@@ -13,7 +14,11 @@ std::vector<Case> long_cases() {
       {"causal", {1, 2, s, 4}, {1, 2, s, 4}, {1, 2, s, 6}, causal()},
       {"causal, fewer keys", {1, 2, s, 4}, {1, 2, t, 4}, {1, 2, t, 4}, causal()},
       {"causal, fewer queries", {1, 4, t, 4}, {1, 2, s, 4}, {1, 2, s, 4}, grouped(causal())},
-      {"dead rows", {1, 2, t, 8}, {1, 2, s, 8}, {1, 2, s, 8}, masked(with_dead_rows(t, s))},
+      {"fully masked rows",
+       {1, 2, t, 8},
+       {1, 2, s, 8},
+       {1, 2, s, 8},
+       masked(with_fully_masked_rows(t, s))},
       {"mask of a batch",
        {2, 2, t, 8},
        {2, 2, s, 8},
@@ -28,7 +33,7 @@ std::vector<Case> long_cases() {
   };
 }
 
-TEST_CASE("chunked attention: piece by piece it is the spelled-out attention") {
+TEST_CASE("chunked attention: several chunks equal the formula") {
   for (const auto& c : long_cases()) {
     CAPTURE(c.what);
     const Sample sample(c, at::kDouble);
@@ -38,10 +43,11 @@ TEST_CASE("chunked attention: piece by piece it is the spelled-out attention") {
   }
 }
 
-TEST_CASE("chunked attention: dropout draws anew for each piece, and backward draws the same") {
+TEST_CASE(
+    "chunked attention: dropout differs between chunks, and backward repeats that of forward") {
   const std::int64_t t = 300, s = 2100;
   const AttentionOptions o{.dropout_p = 0.25, .form = AttentionForm::Chunked};
-  // With equal scores and values that tell the key, the result is the weights of some keys.
+  // With equal scores and one-hot values, the result is the weights of the first 50 keys.
   const auto q = at::zeros({1, 2, t, 8}), k = at::zeros({1, 2, s, 8});
   const auto v = at::eye(s).slice(1, 0, 50).expand({1, 2, s, 50});
   const auto weights = attention(q, k, v, o) * static_cast<double>(s);
@@ -49,9 +55,10 @@ TEST_CASE("chunked attention: dropout draws anew for each piece, and backward dr
   CHECK(std::abs(kept.to(at::kFloat).mean().item<double>() - 0.75) < 0.01);
   CHECK((weights.masked_select(kept) - 1 / 0.75).abs().max().item<double>() < 1e-4);
   CHECK_FALSE(same_bits(kept.select(2, 0), kept.select(2, t - 1)));
-  // The result is linear in the value: its gradient must have the forward's draw.
-  const auto x = some({1, 2, t, 8}, at::kDouble), keys = some({1, 2, s, 8}, at::kDouble),
-             values = some({1, 2, s, 3}, at::kDouble);
+  // The result is linear in the value, so backward must use the dropout of forward.
+  const auto x = random_leaf({1, 2, t, 8}, at::kDouble),
+             keys = random_leaf({1, 2, s, 8}, at::kDouble),
+             values = random_leaf({1, 2, s, 3}, at::kDouble);
   const auto out = attention(x, keys, values, o), seed = at::randn_like(out);
   const auto of_value = torch::autograd::grad({out}, {values}, {seed})[0];
   const auto difference = (of_value * values).sum() - (out * seed).sum();
@@ -61,7 +68,7 @@ TEST_CASE("chunked attention: dropout draws anew for each piece, and backward dr
 TEST_CASE("chunked attention: memory is linear in the lengths") {
   ikebana::bridge::MemoryCounter counter(at::kCPU);
   const auto peak = [&](std::int64_t length, AttentionForm form) {
-    const auto x = some({1, 2, length, 8});
+    const auto x = random_leaf({1, 2, length, 8});
     const auto before = counter.now();
     counter.reset_peak();
     attention(x, x, x, {.dropout_p = 0.1, .is_causal = true, .form = form}).sum().backward();
@@ -73,7 +80,7 @@ TEST_CASE("chunked attention: memory is linear in the lengths") {
 }
 
 TEST_CASE(
-    "chunked attention: it is chosen where weights would be large and no kernel spares them") {
+    "chunked attention: it is chosen if the weights are large and no fused kernel supports the call") {
   using Form = AttentionForm;
   const auto form = [](at::IntArrayRef sizes, const AttentionOptions& o) {
     const auto x = at::empty(sizes).set_requires_grad(true);
@@ -85,8 +92,8 @@ TEST_CASE(
   CHECK(std::string(name(Form::Chunked)) == "chunked");
 }
 
-TEST_CASE("chunked attention: a second derivative is refused by a name that has one") {
-  const auto x = some({1, 2, 5, 4});
+TEST_CASE("chunked attention: the error of a second derivative names a form that has one") {
+  const auto x = random_leaf({1, 2, 5, 4});
   const auto out = attention(x, x, x, {.form = AttentionForm::Chunked});
   const auto message = message_of<std::exception>(
       [&] { torch::autograd::grad({out.sum()}, {x}, {}, true, /*create_graph=*/true); });

@@ -1,3 +1,4 @@
+// modules::generate, sampling, and the key and value cache.
 #include "attention_cases.hpp"
 
 #include <iostream>
@@ -46,8 +47,8 @@ struct Model {
                     .dtype = at::kDouble});
   }
   at::Tensor operator()(const at::Tensor& tokens) const {
-    auto fresh = cache(tokens.size(0), tokens.size(1));
-    return (*this)(tokens, fresh);
+    auto empty_cache = cache(tokens.size(0), tokens.size(1));
+    return (*this)(tokens, empty_cache);
   }
 };
 
@@ -72,7 +73,7 @@ TEST_CASE("generate: what docs/modules.md shows") {
   CHECK(same_bits(tokens, modules::generate(model, prompt, options)));
 }
 
-TEST_CASE("generate: with the cache it gives the tokens that it gives without") {
+TEST_CASE("generate: the tokens are the same with the cache and without") {
   for (int seed = 0; seed < 10; ++seed) {
     torch::manual_seed(static_cast<std::uint64_t>(seed));
     const Model model;
@@ -91,7 +92,7 @@ TEST_CASE("generate: with the cache it gives the tokens that it gives without") 
   }
 }
 
-TEST_CASE("generate: greedy takes the likeliest token of all that is there") {
+TEST_CASE("generate: greedy decoding takes the most likely token given all tokens so far") {
   const Model model;
   const auto prompt = at::randint(30, {2, 3}, at::kLong);
   const auto tokens =
@@ -102,7 +103,7 @@ TEST_CASE("generate: greedy takes the likeliest token of all that is there") {
   }
 }
 
-TEST_CASE("generate: seeds repeat, differ, and leave LibTorch's generator alone") {
+TEST_CASE("generate: a seed repeats, seeds differ, and LibTorch's generator is not used") {
   const Model model;
   const auto prompt = at::randint(30, {4, 2}, at::kLong);
   const auto draw = [&](std::uint64_t seed) {
@@ -117,10 +118,10 @@ TEST_CASE("generate: seeds repeat, differ, and leave LibTorch's generator alone"
   CHECK(same_bits(at::rand({5}), next));
 }
 
-TEST_CASE("generate: a row ends with its stop token, and all when every row has one") {
-  // Counts up from the last token; after 9 comes 0.
-  const auto counts = [](const at::Tensor& seen) {
-    return at::one_hot((seen.slice(1, -1) + 1) % 10, 10).to(at::kFloat) * 50;
+TEST_CASE("generate: a row ends with its stop token, and generation when every row has one") {
+  // Counts up from the last token; 0 follows 9.
+  const auto counts = [](const at::Tensor& so_far) {
+    return at::one_hot((so_far.slice(1, -1) + 1) % 10, 10).to(at::kFloat) * 50;
   };
   const auto tokens = [](at::IntArrayRef all) { return at::tensor(all, at::kLong).view({2, -1}); };
   const auto prompt = tokens({1, 4});
@@ -132,16 +133,16 @@ TEST_CASE("generate: a row ends with its stop token, and all when every row has 
   CHECK(same_bits(generate(counts, prompt, o), prompt));
 }
 
-TEST_CASE("generate: what cannot be is one error") {
+TEST_CASE("generate: invalid prompts, options and logits are errors") {
   const auto step = [](const at::Tensor& tokens) { return at::zeros({tokens.size(0)}); };
-  const auto words = [&](const at::Tensor& prompt, const GenerateOptions& o = {}) {
+  const auto message_for = [&](const at::Tensor& prompt, const GenerateOptions& o = {}) {
     return message_of<Error>([&] { generate(step, prompt, o); });
   };
   const auto prompt = at::ones({2, 3}, at::kLong);
-  CHECK(contains(words(at::ones({3}, at::kLong)), "(B, T)"));
-  CHECK(contains(words(at::ones({2, 3})), "Long"));
-  CHECK(contains(words(prompt, {.max_new_tokens = -1}), "max_new_tokens is -1"));
-  CHECK(contains(words(prompt), "the model gave [2]"));
+  CHECK(contains(message_for(at::ones({3}, at::kLong)), "(B, T)"));
+  CHECK(contains(message_for(at::ones({2, 3})), "Long"));
+  CHECK(contains(message_for(prompt, {.max_new_tokens = -1}), "max_new_tokens is -1"));
+  CHECK(contains(message_for(prompt), "the model returned logits [2]"));
   const auto sampling = [](SamplingOptions o) {
     return message_of<Error>([&] { probabilities(at::zeros({1, 4}), o); });
   };
@@ -152,7 +153,7 @@ TEST_CASE("generate: what cannot be is one error") {
 }
 
 TEST_CASE("sampling: frequencies are the probabilities") {
-  // Pearson's chi-square of 20,000 draws; 99.99% of all seeds are below these bounds.
+  // Pearson's chi-square statistic of 20,000 draws; 99.99% of all seeds stay below these bounds.
   const auto logits = at::tensor({1.0f, 0.5f, 0.0f, -0.5f, -1.0f, 2.0f});
   const std::pair<SamplingOptions, double> cases[] = {
       {{}, 25.7}, {{.temperature = 0.5}, 25.7}, {{.top_k = 3}, 18.4}, {{.top_p = 0.7}, 18.4}};
@@ -161,15 +162,16 @@ TEST_CASE("sampling: frequencies are the probabilities") {
     const auto tokens =
         generate([&](const at::Tensor&) { return all; }, at::zeros({20000, 1}, at::kLong),
                  {.max_new_tokens = 1, .sampling = sampling, .seed = 11});
-    const auto seen = at::bincount(tokens.select(1, 1), {}, 6).to(at::kDouble);
+    const auto counted = at::bincount(tokens.select(1, 1), {}, 6).to(at::kDouble);
     const auto want = probabilities(logits, sampling).to(at::kDouble) * 20000;
-    CHECK(seen.masked_select(want == 0).sum().item<double>() == 0);
-    const auto square = ((seen - want).pow(2) / want).masked_select(want > 0).sum().item<double>();
+    CHECK(counted.masked_select(want == 0).sum().item<double>() == 0);
+    const auto square =
+        ((counted - want).pow(2) / want).masked_select(want > 0).sum().item<double>();
     CHECK(square < bound);
   }
 }
 
-/// As the papers say it, by a loop over the sorted tokens of one row.
+/// The definition of the papers, by a loop over the sorted tokens of one row.
 at::Tensor by_loop(const at::Tensor& logits, const SamplingOptions& o) {
   const auto scores = logits.to(at::kDouble) / o.temperature;
   const auto [sorted, order] = scores.sort(true, -1, true);
@@ -200,7 +202,7 @@ TEST_CASE("sampling: top_k and top_p keep the sets of their papers") {
       }
 }
 
-TEST_CASE("KVCache: it gives back what was appended, and says when it is full") {
+TEST_CASE("KVCache: it returns what was appended; a full cache is an error") {
   KVCache cache({.layers = 2, .batch = 2, .heads = 3, .max_length = 6, .width = 4});
   const auto k = at::randn({2, 3, 5, 4}), v = at::randn({2, 3, 5, 4});
   for (const std::int64_t layer : {0, 1}) {

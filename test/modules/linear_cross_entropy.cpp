@@ -1,3 +1,4 @@
+// modules::linear_cross_entropy against cross_entropy of linear, with first and second derivatives.
 #include "attention_cases.hpp"
 
 #include <ikebana/modules/linear_cross_entropy.hpp>
@@ -25,7 +26,7 @@ std::vector<Problem> problems() {
       {"one row without dimensions", {}},
       {"no rows", {0}},
       {"chunks of one row", {5}, {.chunk_rows = 1}},
-      {"chunks with a rest", {3, 7}, {.chunk_rows = 4}},
+      {"a smaller last chunk", {3, 7}, {.chunk_rows = 4}},
       {"bias", {3, 7}, {.chunk_rows = 4}, true},
       {"some are ignored", {3, 7}, {.chunk_rows = 4}, true, 0.4},
       {"another is ignored", {3, 7}, {.ignore_index = 5, .chunk_rows = 4}, false, 0.4},
@@ -37,7 +38,7 @@ std::vector<Problem> problems() {
 }
 // clang-format on
 
-/// The sum and what `seed` times it gives to hidden, weight and bias.
+/// The inputs of one problem; `run` computes the gradients of hidden, weight and bias, and the sum.
 struct Sample {
   Problem problem;
   at::Tensor hidden, weight, bias, target;
@@ -87,7 +88,7 @@ struct Sample {
   }
 };
 
-TEST_CASE("linear_cross_entropy: it is cross entropy of linear, with its gradients") {
+TEST_CASE("linear_cross_entropy: it equals cross_entropy of linear, with its gradients") {
   for (const auto& p : problems()) {
     CAPTURE(p.what);
     const Sample sample(p);
@@ -117,7 +118,7 @@ TEST_CASE("linear_cross_entropy: it rounds at most about twice as much as the pl
       }
 }
 
-TEST_CASE("linear_cross_entropy: unlikely targets have their loss, not infinity") {
+TEST_CASE("linear_cross_entropy: the loss of an unlikely target is finite") {
   const auto hidden = at::ones({1, 1}), weight = at::tensor({0.0f, 400.0f}).unsqueeze(1);
   const auto loss = linear_cross_entropy(hidden, weight, at::zeros({1}, at::kLong));
   CHECK(loss.sum.item<float>() == 400);
@@ -146,7 +147,7 @@ TEST_CASE("linear_cross_entropy: under autocast products are cast and losses are
     }
 }
 
-TEST_CASE("linear_cross_entropy: a half precision weight's gradient is summed in single") {
+TEST_CASE("linear_cross_entropy: the gradient of a half precision weight is accumulated in FP32") {
   // 512 equal parts of 1/512: in BF16 a running sum stops growing at 256 of them.
   const auto hidden = at::ones({512, 1}, at::kBFloat16);
   auto weight = at::zeros({2, 1}, at::kBFloat16).set_requires_grad(true);
@@ -155,7 +156,8 @@ TEST_CASE("linear_cross_entropy: a half precision weight's gradient is summed in
   CHECK(weight.grad().to(at::kFloat)[0].item<float>() == -256);
 }
 
-TEST_CASE("linear_cross_entropy: only the gradients that are wanted are made, and are the same") {
+TEST_CASE(
+    "linear_cross_entropy: only the gradients that are needed are computed, and they are the same") {
   const Sample sample({"", {3, 7}, {.chunk_rows = 4}, true});
   const auto all = sample.run_ours(at::kFloat);
   for (std::size_t wanted = 0; wanted < 3; ++wanted) {
@@ -171,7 +173,7 @@ TEST_CASE("linear_cross_entropy: only the gradients that are wanted are made, an
   CHECK(same_bits(sum, all[3]));
 }
 
-TEST_CASE("linear_cross_entropy: strided and repeated tensors are taken as they are") {
+TEST_CASE("linear_cross_entropy: strided and expanded tensors are accepted") {
   const Sample sample({"", {4, 6}, {.chunk_rows = 5}});
   const auto want = sample.run_ours(at::kDouble);
   const auto strided = [](const at::Tensor& x) { return x.transpose(0, 1).contiguous().t(); };
@@ -188,7 +190,7 @@ TEST_CASE("linear_cross_entropy: strided and repeated tensors are taken as they 
   CHECK(std::abs((five - 5 * one).item<double>()) < 1e-12);
 }
 
-TEST_CASE("linear_cross_entropy: it can be differentiated again") {
+TEST_CASE("linear_cross_entropy: it has a second derivative") {
   for (const auto& p : problems()) {
     CAPTURE(p.what);
     const Sample sample(p);

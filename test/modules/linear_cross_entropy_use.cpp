@@ -1,3 +1,4 @@
+// Use of modules::linear_cross_entropy: memory, retained graphs, errors, and in a trainer.
 #include "attention_cases.hpp"
 
 #include <iostream>
@@ -33,7 +34,7 @@ TEST_CASE("linear_cross_entropy: what docs/modules.md shows") {
   CHECK(head.grad().norm().item<double>() > 0);
 }
 
-TEST_CASE("linear_cross_entropy: logits never exist whole") {
+TEST_CASE("linear_cross_entropy: logits exist for a chunk at a time") {
   constexpr std::int64_t rows = 8192, classes = 4096, width = 16;
   constexpr std::int64_t logits = rows * classes * 4;
   ikebana::bridge::MemoryCounter counter(at::kCPU);
@@ -56,7 +57,7 @@ TEST_CASE("linear_cross_entropy: logits never exist whole") {
       CHECK(counter.peak() - before <
             (half ? 34 << 20 : 21 << 20) + 7 * (rows + classes) * width * 4);
       CHECK(counter.peak() - before < logits / 2);
-      // Between forward and backward: the gradients, and losses' numbers.
+      // Between forward and backward: the gradients, and one element per loss.
       CHECK(kept <= (rows + (head_learns ? classes : 0)) * width * 4 + 64 * rows);
     }
   }
@@ -65,7 +66,7 @@ TEST_CASE("linear_cross_entropy: logits never exist whole") {
 TEST_CASE("linear_cross_entropy: a retained graph gives the same gradients again") {
   const auto target = at::randint(50, {30}, at::kLong);
   for (const auto type : {at::kFloat, at::kBFloat16}) {
-    const Tensors x = {some({30, 8}, type), some({50, 8}, type)};
+    const Tensors x = {random_leaf({30, 8}, type), random_leaf({50, 8}, type)};
     const auto sum = linear_cross_entropy(x[0], x[1], target).sum;
     const auto start = at::full({}, 0.3);
     const auto once = torch::autograd::grad({sum}, x, {start}, true);
@@ -79,16 +80,16 @@ TEST_CASE("linear_cross_entropy: a retained graph gives the same gradients again
 
 TEST_CASE("linear_cross_entropy: an in-place change between forward and backward is an error") {
   const auto target = at::randint(50, {30}, at::kLong);
-  const auto hidden = some({30, 8}), weight = some({50, 8});
+  const auto hidden = random_leaf({30, 8}), weight = random_leaf({50, 8});
   const auto scaled = weight * 2;
   const auto sum = linear_cross_entropy(hidden, scaled, target).sum;
   scaled.detach().mul_(3);
   CHECK(contains(message_of<c10::Error>([&] { sum.backward(); }), "modified by an inplace"));
 }
 
-TEST_CASE("linear_cross_entropy: the size of a chunk changes roundings alone") {
+TEST_CASE("linear_cross_entropy: the size of a chunk changes nothing but rounding") {
   const auto target = at::randint(3000, {300}, at::kLong);
-  const Tensors x = {some({300, 8}), some({3000, 8})};
+  const Tensors x = {random_leaf({300, 8}), random_leaf({3000, 8})};
   const auto rows = [&](std::int64_t chunk_rows) {
     const auto sum = linear_cross_entropy(x[0], x[1], target, {.chunk_rows = chunk_rows}).sum;
     return torch::autograd::grad({sum}, x, {at::ones({})});
@@ -99,36 +100,40 @@ TEST_CASE("linear_cross_entropy: the size of a chunk changes roundings alone") {
       CHECK(error(rows(chunk)[i], all[i].to(at::kDouble)) < 0x1p-19);
 }
 
-std::string words(at::IntArrayRef hidden, at::IntArrayRef weight, const at::Tensor& target,
-                  const LinearCrossEntropyOptions& o = {}) {
+std::string message_for(at::IntArrayRef hidden, at::IntArrayRef weight, const at::Tensor& target,
+                        const LinearCrossEntropyOptions& o = {}) {
   return message_of<Error>(
       [&] { linear_cross_entropy(at::randn(hidden), at::randn(weight), target, o); });
 }
 
-TEST_CASE("linear_cross_entropy: what does not fit is one error with the sizes and the remedy") {
+TEST_CASE(
+    "linear_cross_entropy: arguments that do not fit are an error with their sizes and the cure") {
   const auto target = at::zeros({4}, at::kLong);
-  CHECK(contains(words({4, 8}, {10, 7}, target),
+  CHECK(contains(message_for({4, 8}, {10, 7}, target),
                  "hidden [4, 8], weight [10, 7], target [4] do not fit: hidden is (..., E)"));
+  CHECK(contains(message_for({5, 8}, {10, 8}, target),
+                 "target has the sizes of hidden without the last"));
+  CHECK(contains(message_for({4, 8}, {10, 8}, target.to(at::kInt)), "target of Int"));
   CHECK(
-      contains(words({5, 8}, {10, 8}, target), "target has the sizes of hidden without the last"));
-  CHECK(contains(words({4, 8}, {10, 8}, target.to(at::kInt)), "target of Int"));
-  CHECK(contains(words({4, 8}, {10, 8}, target + 10), "with the target 10, which is neither"));
-  CHECK(contains(words({4, 8}, {10, 8}, target - 1), "nor ignore_index -100"));
-  CHECK(contains(words({4, 8}, {10, 8}, target, {.bias = at::zeros({9})}), "bias [9]"));
-  CHECK(contains(words({4, 8}, {10, 8}, target, {.label_smoothing = 1.5}), "label_smoothing 1.5"));
-  CHECK(contains(words({4, 8}, {10, 8}, target, {.label_smoothing = std::nan("")}), "0 to 1"));
-  CHECK(contains(words({4, 8}, {10, 8}, target, {.chunk_rows = -1}), "chunk_rows -1"));
+      contains(message_for({4, 8}, {10, 8}, target + 10), "with the target 10, which is neither"));
+  CHECK(contains(message_for({4, 8}, {10, 8}, target - 1), "nor ignore_index -100"));
+  CHECK(contains(message_for({4, 8}, {10, 8}, target, {.bias = at::zeros({9})}), "bias [9]"));
+  CHECK(contains(message_for({4, 8}, {10, 8}, target, {.label_smoothing = 1.5}),
+                 "label_smoothing 1.5"));
+  CHECK(
+      contains(message_for({4, 8}, {10, 8}, target, {.label_smoothing = std::nan("")}), "0 to 1"));
+  CHECK(contains(message_for({4, 8}, {10, 8}, target, {.chunk_rows = -1}), "chunk_rows -1"));
   const auto x = at::randn({4, 8}), w = at::randn({10, 8});
   const auto refused = [&](const at::Tensor& h, const at::Tensor& weight, const at::Tensor& t) {
     return message_of<Error>([&] { linear_cross_entropy(h, weight, t); });
   };
   CHECK(contains(refused(x, w.to(at::kDouble), target), "are Float and Double"));
-  CHECK(contains(refused(x.to(at::kInt), w.to(at::kInt), target), "floating type"));
+  CHECK(contains(refused(x.to(at::kInt), w.to(at::kInt), target), "floating dtype"));
   CHECK(contains(refused(x, w.to(at::kMeta), target), "are on cpu, meta and cpu"));
   CHECK(contains(refused({}, w, target), "undefined"));
 }
 
-/// Its loss is a unit, which a checkpoint computes twice.
+/// A unit that computes the loss, and that a checkpoint therefore runs twice.
 struct HeadImpl : torch::nn::Module {
   HeadImpl() { weight = register_parameter("weight", at::randn({300, 8})); }
   at::Tensor forward(const at::Tensor& x, const at::Tensor& target) {
@@ -153,11 +158,11 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-template <class... Words>
+template <class... Policies>
 Tensors trained() {
   torch::manual_seed(4);
   Net net;
-  ikebana::Trainer<Net, ikebana::AdamW, Words...> trainer(net);
+  ikebana::Trainer<Net, ikebana::AdamW, Policies...> trainer(net);
   for (int i = 0; i < 3; ++i)
     trainer.step(std::pair{at::randn({25, 8}), at::randint(300, {25}, at::kLong)});
   Tensors all;

@@ -1,3 +1,4 @@
+// modules::RMSNorm, Rotary and SwiGLU against their formulas.
 #include "attention_cases.hpp"
 
 #include <iostream>
@@ -32,7 +33,7 @@ TEST_CASE("RMSNorm, Rotary, SwiGLU: what docs/modules.md shows") {
   CHECK(lines.str() == "[2, 10, 64]\n[2, 4, 8, 16]\n");
 }
 
-/// f(x) and its gradients under a fixed seed of the result.
+/// The gradients of f() with respect to x, under a fixed gradient of the result, and the result.
 template <class F>
 Tensors with_gradients(const F& f, Tensors x) {
   const auto out = f();
@@ -41,7 +42,7 @@ Tensors with_gradients(const F& f, Tensors x) {
   return all;
 }
 
-TEST_CASE("RMSNorm: it is x over the root of its mean square, times the weight") {
+TEST_CASE("RMSNorm: it equals x over the root of its mean square, times the weight") {
   struct Case {
     std::vector<std::int64_t> x, shape;
     RMSNormOptions options{};
@@ -61,13 +62,15 @@ TEST_CASE("RMSNorm: it is x over the root of its mean square, times the weight")
         const at::NoGradGuard no_grad;
         p.uniform_(0.5, 2);
       }
-      const auto x = some(c.x, type), wide = x.detach().to(at::kDouble).set_requires_grad(true);
+      const auto x = random_leaf(c.x, type),
+                 wide = x.detach().to(at::kDouble).set_requires_grad(true);
       const auto exact = [&](const at::Tensor& weight) {
         std::vector<std::int64_t> last;
         for (std::size_t i = 1; i <= c.shape.size(); ++i)
           last.push_back(-static_cast<std::int64_t>(i));
-        const auto tiny = type == at::kDouble ? 0x1p-52 : 0x1p-23;
-        return wide / (wide.pow(2).mean(last, true) + c.options.eps.value_or(tiny)).sqrt() * weight;
+        const auto default_eps = type == at::kDouble ? 0x1p-52 : 0x1p-23;
+        return wide / (wide.pow(2).mean(last, true) + c.options.eps.value_or(default_eps)).sqrt() *
+               weight;
       };
       const auto weight = c.options.elementwise_affine
                               ? norm->weight.detach().to(at::kDouble).set_requires_grad(true)
@@ -84,7 +87,8 @@ TEST_CASE("RMSNorm: it is x over the root of its mean square, times the weight")
 TEST_CASE("RMSNorm: half precision rounds at most about twice as much as LibTorch's") {
   for (const auto type : {at::kBFloat16, at::kHalf}) {
     RMSNorm norm(64);
-    const auto x = some({40, 64}, type), wide = x.detach().to(at::kDouble).set_requires_grad(true);
+    const auto x = random_leaf({40, 64}, type),
+               wide = x.detach().to(at::kDouble).set_requires_grad(true);
     auto weight = at::rand({64}, at::kDouble).add_(0.5).to(type).set_requires_grad(true);
     norm->weight = weight;
     const auto w = weight.detach().to(at::kDouble).set_requires_grad(true);
@@ -101,10 +105,10 @@ TEST_CASE("RMSNorm: half precision rounds at most about twice as much as LibTorc
   }
 }
 
-TEST_CASE("RMSNorm: it can be differentiated again, and refuses what LibTorch refuses") {
+TEST_CASE("RMSNorm: it has a second derivative, and throws where LibTorch throws") {
   RMSNorm norm(8);
   norm->to(at::kDouble);
-  const auto x = some({5, 8}, at::kDouble);
+  const auto x = random_leaf({5, 8}, at::kDouble);
   const auto twice = [&](auto&& f) {
     const Tensors from = {x, norm->weight};
     const auto first = torch::autograd::grad({f().pow(3).sum()}, from, {}, true, true);
@@ -117,14 +121,14 @@ TEST_CASE("RMSNorm: it can be differentiated again, and refuses what LibTorch re
   CHECK(norm(at::randn({0, 8}, at::kDouble)).sizes() == at::IntArrayRef({0, 8}));
 }
 
-TEST_CASE("SwiGLU: it is down(silu(gate) * up), with Llama's names") {
+TEST_CASE("SwiGLU: it equals down(silu(gate) * up), with Llama's parameter names") {
   SwiGLU mlp(6, 10);
   mlp->to(at::kDouble);
   std::vector<std::string> names;
   for (const auto& p : mlp->named_parameters()) names.push_back(p.key());
   CHECK(names ==
         std::vector<std::string>{"gate_proj.weight", "up_proj.weight", "down_proj.weight"});
-  const auto x = some({3, 5, 6}, at::kDouble);
+  const auto x = random_leaf({3, 5, 6}, at::kDouble);
   const auto p = mlp->parameters();
   const auto exact = [&] {
     const auto gate = x.matmul(p[0].t());
@@ -135,14 +139,14 @@ TEST_CASE("SwiGLU: it is down(silu(gate) * up), with Llama's names") {
   for (std::size_t i = 0; i < got.size(); ++i) CHECK(error(got[i], want[i]) < 1e-12);
 }
 
-/// A loop over pairs, in double precision.
-at::Tensor turned(const at::Tensor& x, const at::Tensor& positions, double base) {
+/// The definition, by a loop over pairs, in double precision.
+at::Tensor rotated(const at::Tensor& x, const at::Tensor& positions, double base) {
   const auto half = x.size(-1) / 2;
   std::vector<at::Tensor> first, second;
   for (std::int64_t i = 0; i < half; ++i) {
-    const auto speed =
+    const auto frequency =
         std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(2 * half));
-    const auto angle = positions.to(at::kDouble) * speed;
+    const auto angle = positions.to(at::kDouble) * frequency;
     const auto a = x.select(-1, i), b = x.select(-1, i + half);
     first.push_back(a * angle.cos() - b * angle.sin());
     second.push_back(b * angle.cos() + a * angle.sin());
@@ -151,20 +155,20 @@ at::Tensor turned(const at::Tensor& x, const at::Tensor& positions, double base)
   return at::stack(first, -1);
 }
 
-TEST_CASE("Rotary: each pair of features is turned by its position's angle") {
+TEST_CASE("Rotary: each pair of features is rotated by the angle of its position") {
   for (const double base : {10000.0, 500.0})
     for (const std::int64_t offset : {0, 1, 40}) {
       const Rotary rotary(8, base);
-      const auto x = some({2, 3, 5, 8}, at::kDouble);
+      const auto x = random_leaf({2, 3, 5, 8}, at::kDouble);
       const auto positions = at::arange(offset, offset + 5);
       const auto got = with_gradients([&] { return rotary(x, offset); }, {x}),
-                 want = with_gradients([&] { return turned(x, positions, base); }, {x});
+                 want = with_gradients([&] { return rotated(x, positions, base); }, {x});
       for (std::size_t i = 0; i < 2; ++i) CHECK(error(got[i], want[i]) < 1e-12);
       CHECK(same_bits(rotary(x, positions), rotary(x, offset)));
     }
 }
 
-TEST_CASE("Rotary: rows may have positions of their own") {
+TEST_CASE("Rotary: each row may have its own positions") {
   const Rotary rotary(8);
   const auto x = at::randn({2, 3, 4, 8});
   const auto positions = at::tensor({0, 1, 2, 3, 7, 8, 9, 10}).view({2, 4});
@@ -173,7 +177,7 @@ TEST_CASE("Rotary: rows may have positions of their own") {
   CHECK(same_bits(got[1], rotary(x[1], 7)));
 }
 
-TEST_CASE("Rotary: how far two positions are apart is all that a product sees") {
+TEST_CASE("Rotary: a product of two vectors depends only on the distance of their positions") {
   const Rotary rotary(16);
   const auto q = at::randn({1, 16}, at::kDouble), k = at::randn({1, 16}, at::kDouble);
   const auto near = (rotary(q, 5) * rotary(k, 2)).sum(),
@@ -182,7 +186,7 @@ TEST_CASE("Rotary: how far two positions are apart is all that a product sees") 
   CHECK(std::abs((rotary(q, 5) * rotary(k, 3)).sum().item<double>() - near.item<double>()) > 1e-6);
 }
 
-TEST_CASE("Rotary: half precision is turned in single, whatever was asked before") {
+TEST_CASE("Rotary: half precision is rotated in FP32, whatever the dtype of earlier calls") {
   const Rotary rotary(8);
   const auto x = at::randn({3, 5, 8});
   for (const auto type : {at::kBFloat16, at::kDouble, at::kHalf, at::kFloat}) {
@@ -194,15 +198,16 @@ TEST_CASE("Rotary: half precision is turned in single, whatever was asked before
   }
 }
 
-TEST_CASE("Rotary: what does not fit is one error") {
-  const auto words = [](auto&& f) { return message_of<Error>(f); };
-  CHECK(contains(words([] { Rotary r(7); }), "width 7 has no pairs"));
-  CHECK(contains(words([] { Rotary r(8, 0); }), "must be positive"));
+TEST_CASE("Rotary: arguments that do not fit are errors") {
+  const auto message_for = [](auto&& f) { return message_of<Error>(f); };
+  CHECK(contains(message_for([] { Rotary r(7); }), "width is 7; it must be the width of one head"));
+  CHECK(contains(message_for([] { Rotary r(8, 0); }), "must be positive"));
   const Rotary rotary(8);
-  CHECK(contains(words([&] { rotary(at::randn({2, 5, 6})); }), "(..., T, 8)"));
-  CHECK(contains(words([&] { rotary(at::randn({5, 8}), -1); }), "count from 0"));
-  CHECK(contains(words([&] { rotary(at::randn({5, 8}), at::arange(4)); }), "with positions [4]"));
-  CHECK(contains(words([&] { rotary(at::ones({5, 8}, at::kInt)); }), "floating type"));
+  CHECK(contains(message_for([&] { rotary(at::randn({2, 5, 6})); }), "(..., T, 8)"));
+  CHECK(contains(message_for([&] { rotary(at::randn({5, 8}), -1); }), "count from 0"));
+  CHECK(contains(message_for([&] { rotary(at::randn({5, 8}), at::arange(4)); }),
+                 "with positions [4]"));
+  CHECK(contains(message_for([&] { rotary(at::ones({5, 8}, at::kInt)); }), "floating dtype"));
 }
 
 }  // namespace test::transformer_parts

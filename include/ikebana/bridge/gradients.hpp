@@ -88,8 +88,8 @@ class PostAccumulateHook {
   static const at::Tensor& check(const at::Tensor& leaf) {
     if (!leaf.defined() || !leaf.is_leaf() || !leaf.requires_grad())
       throw Error(
-          "PostAccumulateHook: the tensor is not a leaf that requires a gradient, so no gradient is "
-          "accumulated into it. Pass a parameter, or a leaf after requires_grad_().");
+          "PostAccumulateHook: the tensor is not a leaf that requires a gradient, so no gradient "
+          "is accumulated into it. Pass a parameter, or a leaf after requires_grad_().");
     return leaf;
   }
 

@@ -27,7 +27,8 @@ struct Mechanism<Checkpoint<Only<Units...>>> : detail::CheckpointMechanism {
     if (std::find(chosen_.begin(), chosen_.end(), true) == chosen_.end())
       throw BadModel(
           "Checkpoint<Only>: the types or the rule choose none of the model's units, so nothing "
-          "would be checkpointed. Register such a unit, correct the rule, or leave Checkpoint out.");
+          "would be checkpointed. Register such a unit, correct the rule, or leave Checkpoint "
+          "out.");
   }
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, const Next& next, Args&&... args) {

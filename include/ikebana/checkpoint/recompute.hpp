@@ -39,9 +39,9 @@ class CheckpointMechanism : public Hooks {
   void attach(c10::Device device, const UnitTable& table) {
     if (!bridge::saved_tensor_hooks_available())
       throw Error(
-          "Checkpoint: this process runs another autograd engine (Python's), which does not support "
-          "saved-tensor hooks in C++. Leave Checkpoint out, or train in a process without Python's "
-          "torch module.");
+          "Checkpoint: this process runs another autograd engine (Python's), which does not "
+          "support saved-tensor hooks in C++. Leave Checkpoint out, or train in a process without "
+          "Python's torch module.");
     device_ = device;
     units_.clear();
     for (const Unit& unit : table.units())

@@ -22,8 +22,8 @@ struct Mechanism<Checkpoint<Selective>> : detail::CheckpointMechanism {
   explicit Mechanism(Checkpoint<Selective> v) : values(std::move(v)) {
     if (!values.keep)
       throw BadValue(
-          "Checkpoint<Selective>: keep is empty. Set it to a rule, e.g. operators({\"aten::mm\"}), or "
-          "leave it out.");
+          "Checkpoint<Selective>: keep is empty. Set it to a rule, e.g. "
+          "operators({\"aten::mm\"}), or leave it out.");
   }
 
   void attach(c10::Device device, const UnitTable& table) {

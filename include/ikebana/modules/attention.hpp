@@ -1,4 +1,5 @@
 #pragma once
+// modules::attention: scaled dot product attention, in its fastest exact form.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -14,16 +15,16 @@
 
 namespace ikebana::modules {
 
-/// What scaled_dot_product_attention takes besides its three tensors, in its words.
+/// The options of scaled_dot_product_attention, with its names, and the form.
 struct AttentionOptions {
-  /// Bool (true takes part) or added to the scores; broadcastable to (..., H, T, S).
+  /// Bool (true: the key takes part) or added to the scores; broadcastable to (..., H, T, S).
   std::optional<at::Tensor> attn_mask{};
   double dropout_p = 0;
-  /// Query t sees the keys 0 to t. Not together with a mask.
+  /// Query t attends to the keys 0 to t. Cannot be combined with a mask.
   bool is_causal = false;
   /// 1 / sqrt(E) when not given.
   std::optional<double> scale{};
-  /// Key and value have fewer heads; each serves several heads of the query.
+  /// Key and value have fewer heads than the query; several query heads share each of them.
   bool enable_gqa = false;
   AttentionForm form = AttentionForm::Fastest;
 };
@@ -32,7 +33,7 @@ struct AttentionOptions {
 
 namespace ikebana::detail {
 
-/// One call, checked: cast as autocast would, broadcast, with four dimensions.
+/// The checked arguments of one call: cast as by autocast, broadcast, in four dimensions.
 class AttentionCall {
  public:
   AttentionCall(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -42,9 +43,9 @@ class AttentionCall {
     for (auto* x : {&query_, &key_, &value_}) *x = as_autocast(*x);
     check_options();
     check_sizes();
-    const auto lead = common_sizes();
-    if (options_.attn_mask) align(*options_.attn_mask);
-    for (auto* x : {&query_, &key_, &value_}) expand(*x, lead, options_.enable_gqa ? 3 : 2);
+    const auto batch_sizes = broadcast_sizes();
+    if (options_.attn_mask) align_mask(*options_.attn_mask);
+    for (auto* x : {&query_, &key_, &value_}) expand(*x, batch_sizes, options_.enable_gqa ? 3 : 2);
   }
 
   modules::AttentionForm form() const {
@@ -74,31 +75,31 @@ class AttentionCall {
     if (!q.defined() || !k.defined() || !v.defined())
       throw Error("attention: query, key or value is an undefined tensor; pass all three");
     if (q.dim() < 2 || k.dim() < 2 || v.dim() < 2)
-      refuse("need at least 2 dimensions, (..., heads, length, width)");
+      refuse("have fewer than 2 dimensions; they need at least 2 dimensions, (..., length, width)");
     if (q.device() != k.device() || q.device() != v.device())
       refuse("are on " + q.device().str() + ", " + k.device().str() + " and " + v.device().str() +
              "; move them to one device");
   }
 
   void check_options() const {
-    const auto type = query_.scalar_type();
-    if (type != key_.scalar_type() || type != value_.scalar_type() || !query_.is_floating_point())
-      refuse(std::string("are ") + c10::toString(type) + ", " + c10::toString(key_.scalar_type()) +
-             " and " + c10::toString(value_.scalar_type()) + "; give all one floating type");
+    const auto dtype = query_.scalar_type();
+    if (dtype != key_.scalar_type() || dtype != value_.scalar_type() || !query_.is_floating_point())
+      refuse(std::string("are ") + c10::toString(dtype) + ", " + c10::toString(key_.scalar_type()) +
+             " and " + c10::toString(value_.scalar_type()) + "; give all three one floating dtype");
     if (!(options_.dropout_p >= 0 && options_.dropout_p <= 1))
-      refuse("with dropout_p " + std::to_string(options_.dropout_p) + "; it must be in 0 to 1");
+      refuse("with dropout_p " + std::to_string(options_.dropout_p) + "; it must be from 0 to 1");
     if (!options_.attn_mask) return;
     const auto& mask = *options_.attn_mask;
-    if (!mask.defined()) refuse("with an undefined attn_mask; leave it out instead");
+    if (!mask.defined()) refuse("with an undefined attn_mask; pass a tensor, or leave it out");
     if (options_.is_causal)
       refuse("with attn_mask and is_causal; put the causal part into the mask");
     if (mask.device() != query_.device())
       refuse("on " + query_.device().str() + " with attn_mask on " + mask.device().str() +
-             "; move it there");
-    const auto kind = mask.scalar_type();
-    if (kind != at::kBool && kind != at::kFloat && kind != type)
-      refuse(std::string("of ") + c10::toString(type) + " with attn_mask of " +
-             c10::toString(kind) + "; it must be bool, float or of the query's type");
+             "; move the mask there");
+    const auto mask_dtype = mask.scalar_type();
+    if (mask_dtype != at::kBool && mask_dtype != at::kFloat && mask_dtype != dtype)
+      refuse(std::string("of ") + c10::toString(dtype) + " with attn_mask of " +
+             c10::toString(mask_dtype) + "; it must be bool, float or of the query's dtype");
   }
 
   void check_sizes() const {
@@ -107,41 +108,41 @@ class AttentionCall {
     if (!options_.enable_gqa) return;
     for (const auto* x : {&query_, &key_, &value_})
       if (x->dim() < 3 || (x->size(-3) == 0 ? query_.size(-3) != 0 : query_.size(-3) % x->size(-3)))
-        refuse("with enable_gqa need heads of key and value that divide the query's");
+        refuse("with enable_gqa; the numbers of heads of key and value must divide the query's");
   }
 
-  // As matmul broadcasts: what is in front of the last two sizes is equal or 1. Grouped heads are
-  // left out of it. Also sets the size of the result.
-  std::vector<std::int64_t> common_sizes() {
+  // The sizes before the last two, broadcast as by matmul: equal or 1. Grouped heads are not
+  // broadcast. Also sets the sizes of the result.
+  std::vector<std::int64_t> broadcast_sizes() {
     const auto all = {&query_, &key_, &value_};
     const auto dims = std::max({query_.dim(), key_.dim(), value_.dim()});
     const auto count = std::max<std::int64_t>(dims, 4) - (options_.enable_gqa ? 3 : 2);
-    std::vector<std::int64_t> lead(static_cast<std::size_t>(count), 1);
+    std::vector<std::int64_t> batch_sizes(static_cast<std::size_t>(count), 1);
     for (const auto* x : all)
       for (std::int64_t d = 1, last = options_.enable_gqa ? 3 : 2; d + last <= x->dim(); ++d) {
-        auto& size = lead[static_cast<std::size_t>(count - d)];
-        const auto mine = x->size(-last - d);
-        if (size == 1) size = mine;
-        if (mine != size && mine != 1)
-          refuse(last + d == 3 ? "have unequal heads; repeat the fewer ones, or set enable_gqa"
-                               : "have batches that do not broadcast");
+        auto& size = batch_sizes[static_cast<std::size_t>(count - d)];
+        const auto of_x = x->size(-last - d);
+        if (size == 1) size = of_x;
+        if (of_x != size && of_x != 1)
+          refuse(last + d == 3 ? "have unequal heads; repeat the fewer heads, or set enable_gqa"
+                               : "have batch sizes that do not broadcast; make them equal or 1");
       }
-    result_ = lead;
+    result_ = batch_sizes;
     if (options_.enable_gqa) result_.push_back(query_.size(-3));
     result_.insert(result_.end(), {query_.size(-2), value_.size(-1)});
     result_.erase(result_.begin(), result_.end() - dims);
-    return lead;
+    return batch_sizes;
   }
 
-  // The last `kept` sizes stay, those in front become `lead`, and four dimensions remain.
-  static void expand(at::Tensor& x, std::vector<std::int64_t> lead, std::size_t kept) {
-    const auto own = x.sizes().slice(x.sizes().size() - kept);
-    lead.insert(lead.end(), own.begin(), own.end());
-    if (x.sizes() != lead) x = x.expand(lead);
+  // Expands all but the last `unchanged` sizes to `sizes`, and flattens to four dimensions.
+  static void expand(at::Tensor& x, std::vector<std::int64_t> sizes, std::size_t unchanged) {
+    const auto last = x.sizes().slice(x.sizes().size() - unchanged);
+    sizes.insert(sizes.end(), last.begin(), last.end());
+    if (x.sizes() != sizes) x = x.expand(sizes);
     if (x.dim() > 4) x = x.flatten(0, -4);
   }
 
-  void align(at::Tensor& mask) const {
+  void align_mask(at::Tensor& mask) const {
     auto scores = result_;
     scores.back() = key_.size(-2);
     if (mask.dim() < 2 || mask.sizes().size() > scores.size() ||
@@ -156,19 +157,19 @@ class AttentionCall {
 
   AttentionShape shape() const {
     const auto &q = query_, &k = key_, &v = value_;
-    const bool mask_learns = options_.attn_mask && options_.attn_mask->requires_grad();
+    const bool mask_needs_grad = options_.attn_mask && options_.attn_mask->requires_grad();
     const bool empty = q.numel() == 0 || k.numel() == 0 || v.numel() == 0;
     AttentionShape s{};
     s.device = q.device().type();
-    s.type = q.scalar_type();
+    s.dtype = q.scalar_type();
     s.heads = q.size(0) * q.size(1);
     s.queries = q.size(2);
     s.keys = k.size(2);
     s.width = std::max(q.size(3), v.size(3));
     s.training =
         at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
-    s.composable = !mask_learns && !empty && k.size(1) == v.size(1);
-    s.has_kernel = s.composable && options_.dropout_p == 0 && q.size(3) == v.size(3);
+    s.composable = !mask_needs_grad && !empty && k.size(1) == v.size(1);
+    s.has_fused_kernel = s.composable && options_.dropout_p == 0 && q.size(3) == v.size(3);
     return s;
   }
 
@@ -192,7 +193,7 @@ class AttentionCall {
 
   at::Tensor chunked() const {
     const auto s = shape();
-    // Its dropout draws on the host; what it does not know is composed.
+    // Its dropout draws numbers on the CPU only; unsupported calls are composed.
     if (!s.composable || (s.device != c10::kCPU && options_.dropout_p > 0)) return composed();
     return ChunkedAttention::apply(query_, key_, value_, options_.attn_mask, options_.is_causal,
                                    scale(), options_.dropout_p);
@@ -206,11 +207,11 @@ class AttentionCall {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     auto options = options_;
     options.form = modules::AttentionForm::Fastest;
-    const auto type = query_.scalar_type(), wide = type == at::kDouble ? type : at::kFloat;
+    const auto dtype = query_.scalar_type(), wide = dtype == at::kDouble ? dtype : at::kFloat;
     auto& mask = options.attn_mask;
     if (mask && mask->scalar_type() != at::kBool) mask = mask->to(wide);
     const AttentionCall call(query_.to(wide), key_.to(wide), value_.to(wide), options);
-    return call.run().to(type);
+    return call.run().to(dtype);
   }
 
   static std::string text(at::IntArrayRef sizes) { return c10::str(sizes); }
@@ -228,19 +229,19 @@ class AttentionCall {
 
 namespace ikebana::modules {
 
-/// softmax(query key^T * scale + mask) value: scaled_dot_product_attention by its fastest exact
-/// form. query (..., H, T, E), key (..., H, S, E), value (..., H, S, Ev) give (..., H, T, Ev), in
-/// their type, or autocast's. A row whose keys are all masked gives zeros. Result and gradients
-/// round at most about twice as much as LibTorch's. Costs: what the form costs; Composed keeps
-/// H * T * S weights for backward, Widened copies in single precision, Chunked makes the weights
-/// twice and keeps none. A second derivative needs Composed: the fused kernels have none. Throws
-/// Error on what does not fit together. Source: Vaswani et al., Attention Is All You Need, 2017.
+/// softmax(query key^T * scale + mask) value: scaled_dot_product_attention in its fastest exact
+/// form. query (..., H, T, E), key (..., H, S, E) and value (..., H, S, Ev) give (..., H, T, Ev),
+/// in their dtype, or autocast's. A row whose keys are all masked gives zeros. Rounding errors are
+/// at most about twice LibTorch's. Cost depends on the form: Composed keeps H * T * S weights for
+/// backward, Widened keeps copies in FP32, Chunked computes the weights twice and keeps none. A
+/// second derivative needs Composed: the fused kernels have none. Throws Error if sizes, dtypes,
+/// devices or options do not fit. Source: Vaswani et al., Attention Is All You Need, 2017.
 inline at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                             const AttentionOptions& options = {}) {
   return detail::AttentionCall(query, key, value, options).run();
 }
 
-/// The form that `attention` takes for these arguments, here and now: gradients wanted or not.
+/// The form that `attention` uses for these arguments; depends on whether gradients are enabled.
 inline AttentionForm attention_form(const at::Tensor& query, const at::Tensor& key,
                                     const at::Tensor& value, const AttentionOptions& options = {}) {
   return detail::AttentionCall(query, key, value, options).form();

@@ -1,4 +1,5 @@
 #pragma once
+// AttentionForm::Chunked: attention for a few queries at a time.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -10,27 +11,28 @@
 
 namespace ikebana::detail {
 
-// The scores of so many queries of one head, with all their keys, exist at once; a product with
-// fewer than the least rows would only read its keys.
+// The scores that exist at once: those of some queries of one head with all their keys. A product
+// with fewer rows than the minimum would spend its time reading the keys.
 inline constexpr std::int64_t chunked_scores_bytes = 4 << 20;
 inline constexpr std::int64_t min_chunked_queries = 16;
 
-/// Queries [first, first + count) of the query heads that share one key, and the keys they may see.
-struct AttentionPiece {
+/// Queries [first, first + count) of the query heads that share one key head, and how many keys
+/// they may attend to.
+struct QueryChunk {
   std::int64_t head, first, count, keys, index;
 };
 
-/// What one chunked attention is about; its tensors have (heads of keys, groups, T or S, width).
+/// The arguments of one chunked attention; its tensors are (key heads, groups, T or S, width).
 struct ChunkedAttentionTask {
-  at::Tensor query, key, value, mask;  // mask: four dimensions, as wide as needed; or undefined
+  at::Tensor query, key, value, mask;  // mask: five dimensions, sizes 1 not expanded; or undefined
   bool is_causal;
   double scale, dropout_p;
-  std::int64_t draw;
+  std::int64_t seed;  // of dropout
 
   ChunkedAttentionTask(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                        const at::Tensor& given_mask, bool causal, double factor, double p,
-                       std::int64_t seed_of_dropout)
-      : mask(given_mask), is_causal(causal), scale(factor), dropout_p(p), draw(seed_of_dropout) {
+                       std::int64_t dropout_seed)
+      : mask(given_mask), is_causal(causal), scale(factor), dropout_p(p), seed(dropout_seed) {
     const auto wide = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     const auto heads = k.size(0) * k.size(1);
     query = q.to(wide).reshape({heads, -1, q.size(2), q.size(3)});
@@ -42,7 +44,7 @@ struct ChunkedAttentionTask {
   }
 
   template <class F>
-  void each_piece(const F& f) const {
+  void each_chunk(const F& f) const {
     const auto groups = query.size(1), queries = query.size(2), keys = key.size(1);
     const auto row = groups * keys * static_cast<std::int64_t>(query.element_size());
     const auto max = std::max(chunked_scores_bytes / row, min_chunked_queries);
@@ -50,46 +52,49 @@ struct ChunkedAttentionTask {
     for (std::int64_t head = 0; head < query.size(0); ++head)
       for (std::int64_t first = 0; first < queries; first += max) {
         const auto count = std::min(max, queries - first);
-        f(AttentionPiece{head, first, count, is_causal ? std::min(keys, first + count) : keys,
-                         index++});
+        f(QueryChunk{head, first, count, is_causal ? std::min(keys, first + count) : keys,
+                     index++});
       }
   }
 
-  /// Rows of a (heads, groups, T, width) tensor as one matrix.
-  static at::Tensor rows(const at::Tensor& x, const AttentionPiece& p) {
+  /// The chunk's rows of a (key heads, groups, T, width) tensor, as one matrix.
+  static at::Tensor rows(const at::Tensor& x, const QueryChunk& p) {
     return x.select(0, p.head).narrow(1, p.first, p.count).reshape({-1, x.size(3)});
   }
-  static at::Tensor seen(const at::Tensor& x, const AttentionPiece& p) {
+  /// The rows of the keys (or values) that the chunk may attend to.
+  static at::Tensor visible(const at::Tensor& x, const QueryChunk& p) {
     return x.select(0, p.head).narrow(0, 0, p.keys);
   }
 
-  /// The weights of a piece: (groups * count, keys).
-  at::Tensor weights(const AttentionPiece& p) const {
-    auto scores = rows(query, p).mm(seen(key, p).t()).mul_(scale);
+  /// The attention weights of a chunk: (groups * count, keys).
+  at::Tensor weights(const QueryChunk& p) const {
+    auto scores = rows(query, p).mm(visible(key, p).t()).mul_(scale);
     auto view = scores.view({-1, p.count, p.keys});
     if (is_causal && p.keys > p.first) {
-      auto edge = view.narrow(2, p.first, p.keys - p.first);
-      edge.masked_fill_(at::ones(edge.sizes().slice(1), edge.options().dtype(at::kBool)).triu_(1),
-                        minus_infinity);
+      auto diagonal = view.narrow(2, p.first, p.keys - p.first);
+      diagonal.masked_fill_(
+          at::ones(diagonal.sizes().slice(1), diagonal.options().dtype(at::kBool)).triu_(1),
+          minus_infinity);
     }
     if (mask.defined()) add_mask_(view, p);
-    const auto dead = mask.defined() ? scores.amax(1, true).eq(minus_infinity) : at::Tensor();
+    const auto fully_masked =
+        mask.defined() ? scores.amax(1, true).eq(minus_infinity) : at::Tensor();
     at::_softmax_out(scores, scores, 1, false);
-    return dead.defined() ? scores.masked_fill_(dead, 0) : scores;
+    return fully_masked.defined() ? scores.masked_fill_(fully_masked, 0) : scores;
   }
-  /// What dropout multiplies a piece's weights by; undefined where there is none.
-  at::Tensor kept(const AttentionPiece& p, const at::Tensor& like) const {
+  /// The factors by which dropout multiplies a chunk's weights; undefined without dropout.
+  at::Tensor dropout_factors(const QueryChunk& p, const at::Tensor& like) const {
     if (dropout_p == 0) return {};
-    const auto mine = static_cast<std::uint64_t>(draw) + static_cast<std::uint64_t>(p.index);
-    auto random = at::make_generator<at::CPUGeneratorImpl>(mine);
-    return at::empty_like(like).bernoulli_(1 - dropout_p, random).mul_(raise());
+    const auto chunk_seed = static_cast<std::uint64_t>(seed) + static_cast<std::uint64_t>(p.index);
+    auto generator = at::make_generator<at::CPUGeneratorImpl>(chunk_seed);
+    return at::empty_like(like).bernoulli_(1 - dropout_p, generator).mul_(dropout_scale());
   }
 
  private:
   static constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
-  double raise() const { return dropout_p < 1 ? 1 / (1 - dropout_p) : 0; }
+  double dropout_scale() const { return dropout_p < 1 ? 1 / (1 - dropout_p) : 0; }
 
-  void add_mask_(at::Tensor& view, const AttentionPiece& p) const {
+  void add_mask_(at::Tensor& view, const QueryChunk& p) const {
     auto part = mask.select(0, p.head / mask.size(1)).select(0, p.head % mask.size(1));
     if (part.size(1) != 1) part = part.narrow(1, p.first, p.count);
     if (part.size(2) != 1) part = part.narrow(2, 0, p.keys);
@@ -98,10 +103,10 @@ struct ChunkedAttentionTask {
   }
 };
 
-/// Attention whose scores exist for a few queries at a time, forward and backward: backward makes
-/// them again. Costs: one product more than a form that keeps its weights; memory that grows with
-/// T + S, not T * S; all in single precision (double for double). Dropout draws one number of
-/// LibTorch's generator, and from that its own. No second derivative.
+/// Attention whose scores exist for a few queries at a time, in forward and backward; backward
+/// computes them again. Cost: one product more than a form that keeps its weights; memory that
+/// grows with T + S, not T * S. Computes in FP32 (FP64 for FP64). Dropout draws one number from
+/// LibTorch's generator as the seed of its own generators. Has no second derivative.
 ///
 /// query (B, H, T, E), key (B, G, S, E), value (B, G, S, Ev), H a multiple of G, nothing empty;
 /// mask bool or additive, broadcastable to (B, H, T, S), without gradient.
@@ -129,8 +134,8 @@ struct ChunkedAttention : torch::autograd::Function<ChunkedAttention> {
   static Tensors backward(Context* context, const Tensors& gradients) {
     if (at::GradMode::is_enabled())
       throw Error(
-          "attention: the chunked form has no second derivative; ask for .form = "
-          "AttentionForm::Composed where you pass create_graph");
+          "attention: AttentionForm::Chunked has no second derivative; set .form = "
+          "AttentionForm::Composed for calls with create_graph");
     const auto saved = context->get_saved_variables();
     auto& data = context->saved_data;
     const ChunkedAttentionTask task(saved[0], saved[1], saved[2], saved[3],
@@ -141,15 +146,15 @@ struct ChunkedAttention : torch::autograd::Function<ChunkedAttention> {
                        .reshape({task.query.size(0), task.query.size(1), task.query.size(2), -1});
     const auto dq = at::empty_like(task.query), dk = at::zeros_like(task.key),
                dv = at::zeros_like(task.value);
-    task.each_piece([&](const AttentionPiece& p) { piece(task, p, g, dq, dk, dv); });
-    const auto to = [](const at::Tensor& x, const at::Tensor& as) {
-      return x.view(as.sizes()).to(as.scalar_type());
+    task.each_chunk([&](const QueryChunk& p) { backward_chunk(task, p, g, dq, dk, dv); });
+    const auto like = [](const at::Tensor& x, const at::Tensor& input) {
+      return x.view(input.sizes()).to(input.scalar_type());
     };
-    return {to(dq, saved[0]), to(dk, saved[1]), to(dv, saved[2]), {}, {}, {}, {}};
+    return {like(dq, saved[0]), like(dk, saved[1]), like(dv, saved[2]), {}, {}, {}, {}};
   }
 
  private:
-  /// One operator for whoever looks at operators.
+  /// The forward as a custom operator, which an OperatorScope sees as one call.
   static at::Tensor products(const at::Tensor& query, const at::Tensor& key,
                              const at::Tensor& value, const std::optional<at::Tensor>& mask,
                              bool is_causal, double scale, double dropout_p, std::int64_t seed) {
@@ -157,28 +162,29 @@ struct ChunkedAttention : torch::autograd::Function<ChunkedAttention> {
                                     scale, dropout_p, seed);
     const auto& q = task.query;
     const auto out = at::empty({q.size(0), q.size(1), q.size(2), value.size(3)}, q.options());
-    task.each_piece([&](const AttentionPiece& p) {
+    task.each_chunk([&](const QueryChunk& p) {
       auto w = task.weights(p);
-      if (const auto kept = task.kept(p, w); kept.defined()) w.mul_(kept);
-      put(out, p, w.mm(task.seen(task.value, p)));
+      if (const auto factors = task.dropout_factors(p, w); factors.defined()) w.mul_(factors);
+      write_rows(out, p, w.mm(task.visible(task.value, p)));
     });
     return out.view({query.size(0), query.size(1), query.size(2), -1}).to(query.scalar_type());
   }
-  static void put(const at::Tensor& to, const AttentionPiece& p, const at::Tensor& rows) {
+  static void write_rows(const at::Tensor& to, const QueryChunk& p, const at::Tensor& rows) {
     auto part = to.select(0, p.head).narrow(1, p.first, p.count);
     part.copy_(rows.view(part.sizes()));
   }
-  static void piece(const ChunkedAttentionTask& task, const AttentionPiece& p, const at::Tensor& g,
-                    const at::Tensor& dq, const at::Tensor& dk, const at::Tensor& dv) {
-    const auto w = task.weights(p), kept = task.kept(p, w), rows = task.rows(g, p);
-    auto of_value = task.seen(dv, p), of_key = task.seen(dk, p);
-    of_value.addmm_((kept.defined() ? w.mul(kept) : w).t(), rows);
-    auto d = rows.mm(task.seen(task.value, p).t());
-    if (kept.defined()) d.mul_(kept);
+  static void backward_chunk(const ChunkedAttentionTask& task, const QueryChunk& p,
+                             const at::Tensor& g, const at::Tensor& dq, const at::Tensor& dk,
+                             const at::Tensor& dv) {
+    const auto w = task.weights(p), factors = task.dropout_factors(p, w), rows = task.rows(g, p);
+    auto dv_rows = task.visible(dv, p), dk_rows = task.visible(dk, p);
+    dv_rows.addmm_((factors.defined() ? w.mul(factors) : w).t(), rows);
+    auto d = rows.mm(task.visible(task.value, p).t());
+    if (factors.defined()) d.mul_(factors);
     at::_softmax_backward_data_out(d, d, w, 1, w.scalar_type());
     d.mul_(task.scale);
-    put(dq, p, d.mm(task.seen(task.key, p)));
-    of_key.addmm_(d.t(), task.rows(task.query, p));
+    write_rows(dq, p, d.mm(task.visible(task.key, p)));
+    dk_rows.addmm_(d.t(), task.rows(task.query, p));
   }
 };
 

@@ -1,4 +1,5 @@
 #pragma once
+// The chunked computation of linear_cross_entropy, and its autograd function.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -8,21 +9,23 @@
 
 namespace ikebana::detail {
 
-// Large enough that reading and writing the weight's gradient once a chunk is little beside the
-// products, small enough that a chunk stays in the outer caches.
+// Large enough that reading and writing the weight's gradient once per chunk is cheap compared with
+// the products, small enough that a chunk stays in the outer caches.
 inline constexpr std::int64_t logits_chunk_bytes = 20 << 20;
-inline constexpr std::int64_t logits_rows_step = 16;  // as matrix products like them
-// How much of a half precision weight's gradient is made at once, before it is added up.
+inline constexpr std::int64_t logits_rows_step =
+    16;  // matrix products are faster with multiples of it
+// Size of the part of a half precision weight's gradient that is computed at once, before it is
+// added in FP32.
 inline constexpr std::int64_t half_slice_bytes = 1 << 20;
 
-/// What is asked of one linear and cross entropy, besides its tensors.
+/// The options of one linear_cross_entropy, besides its tensors.
 struct CrossEntropyTask {
-  at::ScalarType compute = at::kFloat;  // the type of the products
+  at::ScalarType compute = at::kFloat;  // dtype of the products
   double label_smoothing = 0;
   std::int64_t chunk_rows = 0;
-  bool ignores = false;            // rows that are not `kept` are there, and count nothing
-  at::Tensor kept = {};            // (rows) of bool
-  std::array<bool, 3> wants = {};  // gradients of hidden, weight and bias
+  bool has_ignored = false;             // some rows are not `kept`: they have no loss and gradient
+  at::Tensor kept = {};                 // (rows) of bool
+  std::array<bool, 3> needs_grad = {};  // of hidden, weight and bias
 
   at::ScalarType wide() const { return compute == at::kDouble ? at::kDouble : at::kFloat; }
   std::int64_t rows_at_once(std::int64_t classes) const {
@@ -33,8 +36,8 @@ struct CrossEntropyTask {
   }
 };
 
-/// Goes over the rows once, a chunk of logits at a time: their losses and, where wanted, the sums'
-/// gradients. hidden (N, E), weight (V, E), bias (V) or undefined, target (N) of classes.
+/// Computes the losses of all rows and, if needed, the gradients of their sum, in one pass over
+/// chunks of logits. hidden (N, E), weight (V, E), bias (V) or undefined, target (N) of classes.
 class ChunkedCrossEntropy {
  public:
   ChunkedCrossEntropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
@@ -45,25 +48,25 @@ class ChunkedCrossEntropy {
         bias_(bias.defined() ? bias.to(task.compute) : bias),
         target_(target.unsqueeze(1)) {
     const auto rows = std::min(task.rows_at_once(weight.size(0)), hidden.size(0));
-    const auto number = hidden_.options(), wide = number.dtype(task.wide());
-    logits_ = at::empty({rows, weight.size(0)}, number);
+    const auto narrow = hidden_.options(), wide = narrow.dtype(task.wide());
+    logits_ = at::empty({rows, weight.size(0)}, narrow);
     scores_ = task.wide() == task.compute ? logits_ : at::empty(logits_.sizes(), wide);
     losses_ = at::empty({hidden.size(0), 1}, wide);
-    if (task.wants[0]) of_hidden = at::empty(hidden_.sizes(), number);
-    if (task.wants[1]) of_weight = at::zeros(weight_.sizes(), wide);
-    if (task.wants[2]) of_bias = at::zeros({weight.size(0)}, wide);
+    if (task.needs_grad[0]) grad_hidden = at::empty(hidden_.sizes(), narrow);
+    if (task.needs_grad[1]) grad_weight = at::zeros(weight_.sizes(), wide);
+    if (task.needs_grad[2]) grad_bias = at::zeros({weight.size(0)}, wide);
     for (std::int64_t i = 0; i < hidden.size(0); i += rows)
-      chunk(i, std::min(rows, hidden.size(0) - i));
+      compute_chunk(i, std::min(rows, hidden.size(0) - i));
   }
 
   at::Tensor sum() const {
-    return task_.ignores ? losses_.mul(task_.kept.unsqueeze(1)).sum() : losses_.sum();
+    return task_.has_ignored ? losses_.mul(task_.kept.unsqueeze(1)).sum() : losses_.sum();
   }
 
-  at::Tensor of_hidden, of_weight, of_bias;
+  at::Tensor grad_hidden, grad_weight, grad_bias;
 
  private:
-  void chunk(std::int64_t first, std::int64_t rows) {
+  void compute_chunk(std::int64_t first, std::int64_t rows) {
     const auto part = [&](const at::Tensor& x) { return x.narrow(0, first, rows); };
     const auto hidden = part(hidden_), target = part(target_);
     auto logits = logits_.narrow(0, 0, rows), scores = scores_.narrow(0, 0, rows);
@@ -72,26 +75,26 @@ class ChunkedCrossEntropy {
     if (task_.wide() != task_.compute) scores.copy_(logits);
     at::_log_softmax_out(scores, scores, 1, false);
     auto losses = part(losses_);
-    losses_of(losses, scores, target);
-    if (!task_.wants[0] && !task_.wants[1] && !task_.wants[2]) return;
+    write_losses(losses, scores, target);
+    if (!task_.needs_grad[0] && !task_.needs_grad[1] && !task_.needs_grad[2]) return;
     to_gradient_(scores, target);
-    if (task_.ignores) scores.mul_(part(task_.kept).unsqueeze(1));
+    if (task_.has_ignored) scores.mul_(part(task_.kept).unsqueeze(1));
     if (task_.wide() != task_.compute) logits.copy_(scores);
-    if (of_bias.defined()) of_bias.add_(scores.sum(0));
-    auto of_rows = of_hidden.defined() ? part(of_hidden) : at::Tensor();
-    if (of_rows.defined()) at::mm_out(of_rows, logits, weight_);
-    if (of_weight.defined()) add_to_weight(logits, hidden);
+    if (grad_bias.defined()) grad_bias.add_(scores.sum(0));
+    auto grad_rows = grad_hidden.defined() ? part(grad_hidden) : at::Tensor();
+    if (grad_rows.defined()) at::mm_out(grad_rows, logits, weight_);
+    if (grad_weight.defined()) add_to_weight(logits, hidden);
   }
 
-  /// -log p of the target, or of what smoothing makes of it.
-  void losses_of(at::Tensor& losses, const at::Tensor& log_p, const at::Tensor& target) const {
+  /// The losses of log probabilities: -log p of the target, with label smoothing.
+  void write_losses(at::Tensor& losses, const at::Tensor& log_p, const at::Tensor& target) const {
     at::neg_out(losses, log_p.gather(1, target));
     const auto smoothing = task_.label_smoothing;
     if (smoothing == 0) return;
-    const auto even = log_p.sum(1, true).mul_(smoothing / static_cast<double>(log_p.size(1)));
-    losses.mul_(1 - smoothing).sub_(even);
+    const auto smoothed = log_p.sum(1, true).mul_(smoothing / static_cast<double>(log_p.size(1)));
+    losses.mul_(1 - smoothing).sub_(smoothed);
   }
-  /// log p to p minus the target's distribution, in place.
+  /// Turns log p into the gradient of the logits, p minus the target's distribution, in place.
   void to_gradient_(at::Tensor& log_p, const at::Tensor& target) const {
     auto p = log_p.exp_();
     const auto smoothing = task_.label_smoothing;
@@ -100,15 +103,15 @@ class ChunkedCrossEntropy {
   }
   void add_to_weight(const at::Tensor& gradient, const at::Tensor& hidden) {
     if (task_.wide() == task_.compute) {
-      of_weight.addmm_(gradient.t(), hidden);
+      grad_weight.addmm_(gradient.t(), hidden);
       return;
     }
-    // Sums of half precision products would lose what is small beside what is there already.
-    const auto classes = of_weight.size(0);
-    const auto slice = std::max<std::int64_t>(half_slice_bytes / 2 / of_weight.size(1), 1);
+    // Accumulated in half precision, small products would be lost beside a large sum.
+    const auto classes = grad_weight.size(0);
+    const auto slice = std::max<std::int64_t>(half_slice_bytes / 2 / grad_weight.size(1), 1);
     for (std::int64_t i = 0; i < classes; i += slice) {
       const auto n = std::min(slice, classes - i);
-      of_weight.narrow(0, i, n).add_(at::mm(gradient.narrow(1, i, n).t(), hidden));
+      grad_weight.narrow(0, i, n).add_(at::mm(gradient.narrow(1, i, n).t(), hidden));
     }
   }
 
@@ -116,7 +119,7 @@ class ChunkedCrossEntropy {
   at::Tensor hidden_, weight_, bias_, target_, logits_, scores_, losses_;
 };
 
-/// The sum over all rows, with gradients that forward has made.
+/// The sum of the losses of all rows, whose gradients forward computes.
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   using Context = torch::autograd::AutogradContext;
   using Tensors = torch::autograd::variable_list;
@@ -127,13 +130,13 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const auto bias = given_bias.value_or(at::Tensor());
     ChunkedCrossEntropy pass(hidden, weight, bias, target, task);
-    const auto like = [](const at::Tensor& x, const at::Tensor& as) {
-      return x.defined() ? x.to(as.scalar_type()) : x;
+    const auto like = [](const at::Tensor& x, const at::Tensor& input) {
+      return x.defined() ? x.to(input.scalar_type()) : x;
     };
     context->save_for_backward({hidden, weight, bias, target, task.kept,
-                                like(pass.of_hidden, hidden), like(pass.of_weight, weight),
-                                like(pass.of_bias, bias)});
-    context->saved_data["ignores"] = task.ignores;
+                                like(pass.grad_hidden, hidden), like(pass.grad_weight, weight),
+                                like(pass.grad_bias, bias)});
+    context->saved_data["has_ignored"] = task.has_ignored;
     context->saved_data["label_smoothing"] = task.label_smoothing;
     context->saved_data["compute"] = static_cast<std::int64_t>(task.compute);
     return pass.sum();
@@ -141,38 +144,39 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
   static Tensors backward(Context* context, const Tensors& gradients) {
     const auto saved = context->get_saved_variables();
-    if (at::GradMode::is_enabled()) return again(*context, saved, gradients[0]);
-    const bool last = !torch::autograd::get_current_graph_task_keep_graph();
+    if (at::GradMode::is_enabled()) return differentiable_backward(*context, saved, gradients[0]);
+    const bool last_use = !torch::autograd::get_current_graph_task_keep_graph();
     const auto scaled = [&](std::size_t i) {
       auto x = saved[5 + i];
       if (!x.defined() || !context->needs_input_grad(i)) return at::Tensor();
-      // Where nobody will ask for it again: no second copy of what is as large as the weight.
-      return last ? x.mul_(gradients[0]) : x.mul(gradients[0]);
+      // The last use scales in place, without a second tensor as large as the weight.
+      return last_use ? x.mul_(gradients[0]) : x.mul(gradients[0]);
     };
     return {scaled(0), scaled(1), scaled(2), {}, {}};
   }
 
  private:
-  // With create_graph: the same derivative in operators that autograd follows again.
-  static Tensors again(Context& context, const Tensors& saved, const at::Tensor& gradient) {
+  // With create_graph: the same derivative in operators that autograd can differentiate.
+  static Tensors differentiable_backward(Context& context, const Tensors& saved,
+                                         const at::Tensor& gradient) {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     CrossEntropyTask task;
     task.compute = static_cast<at::ScalarType>(context.saved_data["compute"].toInt());
     const auto smoothing = context.saved_data["label_smoothing"].toDouble();
-    const auto to = [](const at::Tensor& x, at::ScalarType type) {
-      return x.defined() ? x.to(type) : x;
+    const auto to = [](const at::Tensor& x, at::ScalarType dtype) {
+      return x.defined() ? x.to(dtype) : x;
     };
     const auto hidden = to(saved[0], task.compute), weight = to(saved[1], task.compute),
                bias = to(saved[2], task.compute), target = saved[3].unsqueeze(1);
     const auto logits = at::linear(hidden, weight, bias).to(task.wide());
     const auto classes = static_cast<double>(weight.size(0));
-    const auto aim = at::full_like(logits, smoothing / classes)
-                         .scatter_(1, target, 1 - smoothing + smoothing / classes);
-    auto d = (at::softmax(logits, 1) - aim) * gradient;
-    if (context.saved_data["ignores"].toBool()) d = d * saved[4].unsqueeze(1);
-    const auto half = d.to(task.compute);
-    return {half.mm(weight).to(saved[0].scalar_type()),
-            half.t().mm(hidden).to(saved[1].scalar_type()),
+    const auto target_p = at::full_like(logits, smoothing / classes)
+                              .scatter_(1, target, 1 - smoothing + smoothing / classes);
+    auto d = (at::softmax(logits, 1) - target_p) * gradient;
+    if (context.saved_data["has_ignored"].toBool()) d = d * saved[4].unsqueeze(1);
+    const auto narrow = d.to(task.compute);
+    return {narrow.mm(weight).to(saved[0].scalar_type()),
+            narrow.t().mm(hidden).to(saved[1].scalar_type()),
             saved[2].defined() ? d.sum(0).to(saved[2].scalar_type()) : at::Tensor(),
             {},
             {}};

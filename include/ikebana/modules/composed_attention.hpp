@@ -1,4 +1,5 @@
 #pragma once
+// AttentionForm::Composed: attention as matrix products and a softmax.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -10,15 +11,15 @@
 
 namespace ikebana::detail {
 
-// The scores of as many heads as fit the second cache of each thread are worked on together:
-// no pass over them reaches memory, and nothing asks the system for fresh pages.
+// The scores of as many heads as fit into each thread's second-level cache are computed together,
+// so that passes over them stay in the cache, and no new pages are requested from the system.
 inline constexpr std::int64_t attention_chunk_bytes = 1 << 20;
 
-/// One attention as batches of matrices: the query heads that share a key are rows of one matrix,
-/// so grouped queries need no repeated key.
+/// The sizes of one attention as a batch of matrices: the query heads that share a key head are
+/// rows of one matrix, so that keys need not be repeated for grouped queries.
 struct AttentionBatch {
-  std::int64_t heads, rows, queries, keys;  // of keys; of one matrix; T; S
-  std::int64_t chunk;                       // heads that are worked on together
+  std::int64_t heads, rows, queries, keys;  // key heads; rows of one matrix; T; S
+  std::int64_t chunk;                       // heads that are computed together
 
   AttentionBatch(const at::Tensor& query, const at::Tensor& key)
       : heads(key.size(0) * key.size(1)),
@@ -39,29 +40,31 @@ struct AttentionBatch {
   }
 };
 
-/// What masks do to scores: `bias` is added, and rows of `dead` have no key left, so their weights
-/// are 0 as LibTorch's are. Both are (heads or 1, groups or 1, T or 1, S or 1), or not there.
+/// The masks of one attention: `bias` is added to the scores; `fully_masked` marks rows without any
+/// key, whose weights are 0 as in LibTorch. Both are undefined, or (heads or 1, groups or 1, T or
+/// 1, S or 1).
 struct AttentionBias {
-  at::Tensor bias, dead;
+  at::Tensor bias, fully_masked;
 
   AttentionBias(const at::Tensor& query, const at::Tensor& key,
                 const std::optional<at::Tensor>& mask, bool is_causal, at::ScalarType type) {
-    constexpr auto hidden = -std::numeric_limits<double>::infinity();
+    constexpr auto minus_infinity = -std::numeric_limits<double>::infinity();
     const auto options = query.options().dtype(type);
-    if (is_causal) bias = at::full({1, 1, query.size(2), key.size(2)}, hidden, options).triu_(1);
+    if (is_causal)
+      bias = at::full({1, 1, query.size(2), key.size(2)}, minus_infinity, options).triu_(1);
     if (!mask) return;
     bias = mask->scalar_type() == at::kBool
-               ? at::zeros(mask->sizes(), options).masked_fill_(mask->logical_not(), hidden)
+               ? at::zeros(mask->sizes(), options).masked_fill_(mask->logical_not(), minus_infinity)
                : mask->to(type);
     while (bias.dim() < 4) bias = bias.unsqueeze(0);
     if (bias.size(0) != 1 || bias.size(1) != 1) {
       bias = bias.size(1) == 1 ? bias.unsqueeze(1) : bias.unflatten(1, {key.size(1), -1});
       bias = bias.expand({key.size(0), key.size(1), -1, -1, -1}).flatten(0, 1);
     }
-    dead = bias.eq(hidden).all(-1, true);
+    fully_masked = bias.eq(minus_infinity).all(-1, true);
   }
 
-  /// Scores of the heads [first, first + count) to weights, in place.
+  /// Turns the scores of the heads from `first` on into weights, in place.
   void softmax_(at::Tensor& scores, std::int64_t first, std::int64_t queries) const {
     const auto part = [&](const at::Tensor& x) {
       return x.size(0) == 1 ? x : x.narrow(0, first, scores.size(0));
@@ -69,15 +72,15 @@ struct AttentionBias {
     auto view = scores.view({scores.size(0), -1, queries, scores.size(2)});
     if (bias.defined()) view.add_(part(bias));
     at::_softmax_out(scores, scores, -1, false);
-    if (dead.defined()) view.masked_fill_(part(dead), 0);
+    if (fully_masked.defined()) view.masked_fill_(part(fully_masked), 0);
   }
 };
 
-/// Attention as matrix products and a softmax, with its own backward; differentiable again.
-/// Scores are in single precision whatever the inputs' type: rounded to half precision they would
-/// cost the weights as many digits as the scores are large. Costs: the weights are kept for
-/// backward in the inputs' type (H * T * S), with dropout one byte more for each. Autocast leaves
-/// its products alone, since they write into given tensors.
+/// Attention as matrix products and a softmax, with its own backward; has a second derivative.
+/// Scores are computed in FP32 for half precision inputs: rounded to half precision, the weights
+/// would lose the more digits the larger the scores are. Cost: H * T * S weights are kept for
+/// backward in the inputs' dtype, with dropout one more byte for each. Autocast does not cast its
+/// products, because they are out= operators.
 ///
 /// query (B, H, T, E), key (B, G, S, E), value (B, G, S, Ev), H a multiple of G, nothing empty;
 /// mask bool or additive, broadcastable to (B, H, T, S), without gradient.
@@ -108,13 +111,13 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
 
   static Tensors backward(Context* context, const Tensors& gradients) {
     const auto saved = context->get_saved_variables();
-    return at::GradMode::is_enabled() ? again(*context, saved, gradients[0])
-                                      : once(*context, saved, gradients[0]);
+    return at::GradMode::is_enabled() ? differentiable_backward(*context, saved, gradients[0])
+                                      : first_backward(*context, saved, gradients[0]);
   }
 
  private:
-  /// The result, and the weights where a backward will ask for them: one operator for whoever
-  /// looks at operators, so that a selective checkpoint can keep both.
+  /// The result, and the weights if a backward needs them: one custom operator for both, so that a
+  /// selective checkpoint can keep them.
   static std::tuple<at::Tensor, at::Tensor> products(const at::Tensor& query, const at::Tensor& key,
                                                      const at::Tensor& value,
                                                      const std::optional<at::Tensor>& mask,
@@ -137,7 +140,7 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
       at::bmm_out(scores, part(q), part(k));
       bias.softmax_(scores, first, batch.queries);
       if (buffer.defined()) w.copy_(scores);
-      at::bmm_out(o, keep ? w.mul(part(*keep)).mul_(raise(dropout_p)) : w, part(v));
+      at::bmm_out(o, keep ? w.mul(part(*keep)).mul_(dropout_scale(dropout_p)) : w, part(v));
     });
     return {out.view({query.size(0), query.size(1), query.size(2), v.size(2)}),
             training ? weights : at::Tensor()};
@@ -145,13 +148,14 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
   static at::ScalarType wide_type(const at::Tensor& x) {
     return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   }
-  static double raise(double dropout_p) { return dropout_p < 1 ? 1 / (1 - dropout_p) : 0; }
+  static double dropout_scale(double dropout_p) { return dropout_p < 1 ? 1 / (1 - dropout_p) : 0; }
 
-  static Tensors once(Context& context, const Tensors& saved, const at::Tensor& gradient) {
+  static Tensors first_backward(Context& context, const Tensors& saved,
+                                const at::Tensor& gradient) {
     const auto &query = saved[0], &key = saved[1], &value = saved[2], &weights = saved[4],
                &keep = saved[5];
     const auto scale = context.saved_data["scale"].toDouble();
-    const auto factor = raise(context.saved_data["dropout_p"].toDouble());
+    const auto factor = dropout_scale(context.saved_data["dropout_p"].toDouble());
     const AttentionBatch batch(query, key);
     const auto q = batch.matrices(query), k = batch.matrices(key), v = batch.matrices(value),
                g = batch.matrices(gradient);
@@ -164,8 +168,8 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
       const auto part = [&](const at::Tensor& x) { return x.narrow(0, first, n); };
       const auto w = part(weights);
       if (dv.defined()) {
-        const auto used = keep.defined() ? w.mul(part(keep)).mul_(factor) : w;
-        product_(part(dv), used.transpose(1, 2), part(g));
+        const auto dropped = keep.defined() ? w.mul(part(keep)).mul_(factor) : w;
+        product_(part(dv), dropped.transpose(1, 2), part(g));
       }
       if (!dq.defined() && !dk.defined()) return;
       auto d = buffer.narrow(0, 0, n);
@@ -175,19 +179,20 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
       if (dq.defined()) product_(part(dq), d, part(k));
       if (dk.defined()) product_(part(dk), d.transpose(1, 2), part(q));
     });
-    const auto to = [](const at::Tensor& x, const at::Tensor& as) {
-      return x.defined() ? x.view(as.sizes()) : x;
+    const auto view_as = [](const at::Tensor& x, const at::Tensor& input) {
+      return x.defined() ? x.view(input.sizes()) : x;
     };
     if (dq.defined()) dq.mul_(scale);
     if (dk.defined()) dk.mul_(scale);
-    return {to(dq, query), to(dk, key), to(dv, value), {}, {}, {}, {}, {}};
+    return {view_as(dq, query), view_as(dk, key), view_as(dv, value), {}, {}, {}, {}, {}};
   }
   static void product_(at::Tensor to, const at::Tensor& a, const at::Tensor& b) {
     at::bmm_out(to, a, b);
   }
 
-  // With create_graph: the same derivative in operators that autograd follows again.
-  static Tensors again(Context& context, const Tensors& saved, const at::Tensor& gradient) {
+  // With create_graph: the same derivative in operators that autograd can differentiate.
+  static Tensors differentiable_backward(Context& context, const Tensors& saved,
+                                         const at::Tensor& gradient) {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const auto &query = saved[0], &key = saved[1], &value = saved[2], &keep = saved[5];
     const auto mask = saved[3].defined() ? std::optional(saved[3]) : std::nullopt;
@@ -200,17 +205,18 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
     auto scores = at::bmm(q, k.transpose(1, 2)).mul(scale).unflatten(1, {-1, batch.queries});
     if (bias.bias.defined()) scores = scores + bias.bias;
     const auto w = at::_safe_softmax(scores, -1).flatten(1, 2);
-    auto used = w, d = at::bmm(g, v.transpose(1, 2));
+    auto dropped = w, d = at::bmm(g, v.transpose(1, 2));
     if (keep.defined()) {
-      const auto mine = keep.to(wide).mul(raise(context.saved_data["dropout_p"].toDouble()));
-      used = w * mine;
-      d = d * mine;
+      const auto factors =
+          keep.to(wide).mul(dropout_scale(context.saved_data["dropout_p"].toDouble()));
+      dropped = w * factors;
+      d = d * factors;
     }
     d = w * (d - (w * d).sum(-1, true)) * scale;
     const auto type = query.scalar_type();
     return {at::bmm(d, k).view(query.sizes()).to(type),
             at::bmm(d.transpose(1, 2), q).view(key.sizes()).to(type),
-            at::bmm(used.transpose(1, 2), g).view(value.sizes()).to(type),
+            at::bmm(dropped.transpose(1, 2), g).view(value.sizes()).to(type),
             {},
             {},
             {},

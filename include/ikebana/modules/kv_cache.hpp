@@ -1,4 +1,5 @@
 #pragma once
+// The key and value cache of a transformer, for generation.
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -10,17 +11,17 @@
 
 namespace ikebana::modules {
 
-/// The size of a KVCache, all of it allocated at once.
+/// The size of a KVCache, which is allocated at once.
 struct KVCacheOptions {
-  std::int64_t layers = 1, batch = 1, heads = 1;  // heads of keys and values
-  std::int64_t max_length = 0, width = 0;         // positions; of one head
+  std::int64_t layers = 1, batch = 1, heads = 1;  // heads: those of keys and values
+  std::int64_t max_length = 0, width = 0;         // in positions; of one head
   at::ScalarType dtype = at::kFloat;
   c10::Device device = c10::kCPU;
 };
 
-/// The keys and values of the positions that a transformer has seen, a layer at a time, so that
-/// generating goes on from there. Costs 2 * layers * batch * heads * max_length * width numbers,
-/// allocated at once; appending copies what is new. For inference: what is kept has no gradient.
+/// The keys and values of past positions, for each layer of a transformer, so that generation need
+/// not compute them again. Costs 2 * layers * batch * heads * max_length * width elements,
+/// allocated at once; appending copies the new ones. For inference: the cache has no gradient.
 class KVCache {
  public:
   explicit KVCache(const KVCacheOptions& o) : options_(o) {
@@ -30,18 +31,18 @@ class KVCache {
                   std::to_string(o.max_length) + ", width " + std::to_string(o.width) +
                   "; each must be 1 or more");
     const auto sizes = {2 * o.layers, o.batch, o.heads, o.max_length, o.width};
-    all_ = at::empty(sizes, at::dtype(o.dtype).device(o.device));
+    storage_ = at::empty(sizes, at::dtype(o.dtype).device(o.device));
     lengths_.resize(static_cast<std::size_t>(o.layers), 0);
   }
 
-  /// How many positions a layer has seen.
+  /// The number of positions in the cache of a layer.
   std::int64_t length(std::int64_t layer = 0) const { return lengths_.at(index(layer)); }
   std::int64_t max_length() const { return options_.max_length; }
   std::int64_t layers() const { return options_.layers; }
 
-  /// Writes key and value (batch, heads, T, width) of the next T positions of a layer, and gives
-  /// all that the layer has seen with them: views (batch, heads, length, width). Throws Error where
-  /// they do not fit; then nothing was written.
+  /// Appends key and value (batch, heads, T, width) of the next T positions of a layer, and returns
+  /// the keys and values of all its positions: views (batch, heads, length, width). Throws Error if
+  /// they do not fit or the cache is full; the cache is then unchanged.
   std::pair<at::Tensor, at::Tensor> append(std::int64_t layer, const at::Tensor& key,
                                            const at::Tensor& value) {
     const auto begin = length(layer);
@@ -54,10 +55,10 @@ class KVCache {
     return {keys(layer).slice(2, 0, end), values(layer).slice(2, 0, end)};
   }
 
-  /// Forgets the positions from `length` on, of all layers.
+  /// Removes the positions from `length` on, of all layers.
   void truncate(std::int64_t length) {
     if (length < 0)
-      throw Error("KVCache: cannot keep " + std::to_string(length) + " positions; give 0 or more");
+      throw Error("KVCache: truncate to " + std::to_string(length) + "; it must be 0 or more");
     for (auto& each : lengths_) each = std::min(each, length);
   }
   void clear() { truncate(0); }
@@ -66,11 +67,11 @@ class KVCache {
   std::size_t index(std::int64_t layer) const {
     if (layer < 0 || layer >= options_.layers)
       throw Error("KVCache: there is no layer " + std::to_string(layer) + " of " +
-                  std::to_string(options_.layers) + "; count from 0");
+                  std::to_string(options_.layers) + "; layers count from 0");
     return static_cast<std::size_t>(layer);
   }
-  at::Tensor keys(std::int64_t layer) const { return all_[2 * layer]; }
-  at::Tensor values(std::int64_t layer) const { return all_[2 * layer + 1]; }
+  at::Tensor keys(std::int64_t layer) const { return storage_[2 * layer]; }
+  at::Tensor values(std::int64_t layer) const { return storage_[2 * layer + 1]; }
 
   void check(const at::Tensor& key, const at::Tensor& value, std::int64_t begin) const {
     const auto& o = options_;
@@ -79,22 +80,22 @@ class KVCache {
     };
     if (wrong(key) || key.sizes() != value.sizes())
       throw Error("KVCache: key " + c10::str(key.sizes()) + " and value " +
-                  c10::str(value.sizes()) + " must be (" + std::to_string(o.batch) + ", " +
+                  c10::str(value.sizes()) + "; they must be (" + std::to_string(o.batch) + ", " +
                   std::to_string(o.heads) + ", T, " + std::to_string(o.width) + ')');
     if (begin + key.size(2) > o.max_length)
-      throw Error("KVCache: full: " + std::to_string(key.size(2)) + " positions after " +
-                  std::to_string(begin) + " are more than max_length " +
-                  std::to_string(o.max_length) + "; make a longer cache, or stop before");
+      throw Error("KVCache: the cache is full: " + std::to_string(key.size(2)) +
+                  " positions after " + std::to_string(begin) + " are more than max_length " +
+                  std::to_string(o.max_length) + "; make a longer cache, or stop earlier");
   }
 
   KVCacheOptions options_;
-  at::Tensor all_;  // keys and values of layer after layer
+  at::Tensor storage_;  // (2 * layers, batch, heads, max_length, width): keys and values by turns
   std::vector<std::int64_t> lengths_;
 };
 
-/// What `attention` is told where the queries are the last of the keys' positions: each sees the
-/// keys up to its own. One query sees all, as many queries as keys are causal, and in between it
-/// takes a mask.
+/// The options of `attention` for queries at the last of the keys' positions: each attends to the
+/// keys up to its own position. One query needs no mask, as many queries as keys use is_causal, and
+/// any other number a mask. Throws Error for more queries than keys.
 inline AttentionOptions causal_at_end(const at::Tensor& query, const at::Tensor& key) {
   const auto queries = query.size(-2), keys = key.size(-2);
   if (queries > keys)

@@ -1,4 +1,5 @@
 #pragma once
+// modules::linear_cross_entropy: cross entropy of a linear layer's output, in chunks of logits.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,15 +11,15 @@
 
 namespace ikebana::modules {
 
-/// What cross_entropy takes, in its words.
+/// The options of cross_entropy, with its names, and the bias of the linear layer.
 struct LinearCrossEntropyOptions {
-  /// (V): added to every row of logits.
+  /// (V), added to every row of logits.
   at::Tensor bias{};
-  /// A target that counts nowhere: no loss, no gradient, no item.
+  /// Targets of this value are ignored: they have no loss and no gradient, and are not counted.
   std::int64_t ignore_index = -100;
-  /// How much of a target's weight is spread evenly over all classes; 0 to 1.
+  /// The share of a target's weight that is spread evenly over all classes; from 0 to 1.
   double label_smoothing = 0;
-  /// How many rows of logits exist at once; 0: as 20 MiB hold, but at least 16.
+  /// How many rows of logits exist at once; 0: as many as fit into 20 MiB, but at least 16.
   std::int64_t chunk_rows = 0;
 };
 
@@ -26,7 +27,7 @@ struct LinearCrossEntropyOptions {
 
 namespace ikebana::detail {
 
-/// One call, checked: rows of hidden states and their targets.
+/// The checked arguments of one call: rows of hidden states and their targets.
 class LinearCrossEntropyCall {
  public:
   LinearCrossEntropyCall(const at::Tensor& hidden, const at::Tensor& weight,
@@ -37,36 +38,36 @@ class LinearCrossEntropyCall {
     check_options();
     target_ = target_.reshape({-1});
     hidden_ = hidden_.reshape({target_.numel(), hidden_.size(-1)});
-    on_host_ = target_.is_cpu();
+    on_cpu_ = target_.is_cpu();
     kept_ = target_.ne(options_.ignore_index);
-    count_ = on_host_ ? Count(kept_.sum().item<std::int64_t>()) : Count(kept_.sum());
-    if (on_host_) check_targets();
+    count_ = on_cpu_ ? Count(kept_.sum().item<std::int64_t>()) : Count(kept_.sum());
+    if (on_cpu_) check_targets();
   }
 
   Loss run() {
     CrossEntropyTask task;
-    task.ignores = !on_host_ || count_.value() != static_cast<double>(target_.numel());
-    // On the host the rows that count are known, and the others cost nothing.
-    if (task.ignores && on_host_) {
+    task.has_ignored = !on_cpu_ || count_.value() != static_cast<double>(target_.numel());
+    // On the CPU ignored rows are left out of the products; on a device that would wait for it.
+    if (task.has_ignored && on_cpu_) {
       const auto rows = kept_.nonzero().squeeze(1);
       hidden_ = hidden_.index_select(0, rows);
       target_ = target_.index_select(0, rows);
-      task.ignores = false;
+      task.has_ignored = false;
     }
-    if (task.ignores) target_ = target_.masked_fill(kept_.logical_not(), 0), task.kept = kept_;
+    if (task.has_ignored) target_ = target_.masked_fill(kept_.logical_not(), 0), task.kept = kept_;
     task.label_smoothing = options_.label_smoothing;
     task.chunk_rows = options_.chunk_rows;
-    task.compute = compute_type();
-    const auto wanted = [](const at::Tensor& x) {
+    task.compute = compute_dtype();
+    const auto needs_grad = [](const at::Tensor& x) {
       return at::GradMode::is_enabled() && x.defined() && x.requires_grad();
     };
-    task.wants = {wanted(hidden_), wanted(weight_), wanted(options_.bias)};
+    task.needs_grad = {needs_grad(hidden_), needs_grad(weight_), needs_grad(options_.bias)};
     const auto bias = options_.bias.defined() ? std::optional(options_.bias) : std::nullopt;
     return {LinearCrossEntropy::apply(hidden_, weight_, bias, target_, task), count_};
   }
 
  private:
-  at::ScalarType compute_type() const {
+  at::ScalarType compute_dtype() const {
     const auto device = hidden_.device().type();
     const auto type = hidden_.scalar_type();
     if (!at::autocast::is_autocast_enabled(device) || type == at::kDouble) return type;
@@ -81,15 +82,16 @@ class LinearCrossEntropyCall {
       refuse("are on " + hidden_.device().str() + ", " + weight_.device().str() + " and " +
              target_.device().str() + "; move them to one device");
     if (!hidden_.is_floating_point() || !weight_.is_floating_point())
-      refuse("must be of a floating type");
+      refuse(std::string("are ") + c10::toString(hidden_.scalar_type()) + " and " +
+             c10::toString(weight_.scalar_type()) + "; hidden and weight need a floating dtype");
     if (target_.scalar_type() != at::kLong)
       refuse(std::string("with target of ") + c10::toString(target_.scalar_type()) +
-             "; it must hold class indices of type Long");
+             "; it must hold class indices of dtype Long");
     const bool casts = at::autocast::is_autocast_enabled(hidden_.device().type()) &&
                        hidden_.scalar_type() != at::kDouble && weight_.scalar_type() != at::kDouble;
     if (hidden_.scalar_type() != weight_.scalar_type() && !casts)
       refuse(std::string("are ") + c10::toString(hidden_.scalar_type()) + " and " +
-             c10::toString(weight_.scalar_type()) + "; give both one type, or use autocast");
+             c10::toString(weight_.scalar_type()) + "; give both one dtype, or use autocast");
   }
 
   void check_sizes() const {
@@ -97,20 +99,23 @@ class LinearCrossEntropyCall {
     if (h.empty() || w.size() != 2 || h.back() != w[1])
       refuse("do not fit: hidden is (..., E) and weight (V, E)");
     if (h.slice(0, h.size() - 1) != target_.sizes())
-      refuse("do not fit: target has the sizes of hidden without the last");
+      refuse("do not fit: target has the sizes of hidden without the last one");
     const auto& bias = options_.bias;
     if (bias.defined() && (bias.dim() != 1 || bias.size(0) != w[0]))
-      refuse("with bias " + c10::str(bias.sizes()) + "; it has one number a row of weight");
+      refuse("with bias " + c10::str(bias.sizes()) +
+             "; it must be (V), one element per row of weight");
     if (bias.defined() && (bias.device() != weight_.device() || !bias.is_floating_point()))
-      refuse("with a bias elsewhere or of another kind; give it weight's device and type");
+      refuse(std::string("with a bias of ") + c10::toString(bias.scalar_type()) + " on " +
+             bias.device().str() + "; it needs a floating dtype and weight's device");
   }
 
   void check_options() const {
     const auto& o = options_;
     if (!(o.label_smoothing >= 0 && o.label_smoothing <= 1))
-      refuse("with label_smoothing " + c10::str(o.label_smoothing) + "; it must be in 0 to 1");
+      refuse("with label_smoothing " + c10::str(o.label_smoothing) + "; it must be from 0 to 1");
     if (o.chunk_rows < 0)
-      refuse("with chunk_rows " + std::to_string(o.chunk_rows) + "; 0 lets it choose");
+      refuse("with chunk_rows " + std::to_string(o.chunk_rows) +
+             "; it must be 1 or more, or 0 for the default");
   }
 
   void check_targets() const {
@@ -132,21 +137,21 @@ class LinearCrossEntropyCall {
   at::Tensor hidden_, weight_, target_, kept_;
   modules::LinearCrossEntropyOptions options_;
   Count count_;
-  bool on_host_ = false;
+  bool on_cpu_ = false;
 };
 
 }  // namespace ikebana::detail
 
 namespace ikebana::modules {
 
-/// Cross entropy of the logits `hidden weight^T + bias`, summed, whose logits never exist whole:
-/// cross_entropy(linear(hidden, weight, bias), target, reduction='sum') and how many targets count.
-/// hidden (..., E), weight (V, E), target (...) of class indices. Forward also makes the gradients,
-/// chunk by chunk, and backward scales them. Costs: 20 MiB of logits at a time, the gradients, and
-/// no second product of all logits; where a checkpoint runs it twice, all of it twice. Under
-/// autocast the products are in its type and the losses in single precision; the weight's gradient
-/// is summed in single precision. Throws Error on what does not fit. A second derivative is exact
-/// and makes the logits whole. Source: torch.nn.functional.linear and cross_entropy.
+/// cross_entropy(linear(hidden, weight, bias), target, reduction='sum'), and the number of targets
+/// that are not ignored. The logits exist for some rows at a time only. hidden (..., E), weight
+/// (V, E), target (...) of class indices. Forward also computes the gradients, chunk by chunk, and
+/// backward scales them. Cost: 20 MiB of logits at a time, and the gradients; logits are not
+/// computed again, except inside a checkpoint, which runs all of it twice. Under autocast the
+/// products are in its dtype and the losses in FP32; the weight's gradient is accumulated in FP32.
+/// A second derivative is exact and computes all logits at once. Throws Error if sizes, dtypes,
+/// devices, targets or options do not fit. Source: torch.nn.functional.linear and cross_entropy.
 inline Loss linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight,
                                  const at::Tensor& target,
                                  const LinearCrossEntropyOptions& options = {}) {

@@ -1,13 +1,14 @@
 #pragma once
+// modules::SwiGLU: the MLP of Llama.
 #include <cstdint>
 
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::modules {
 
-/// down_proj(silu(gate_proj(x)) * up_proj(x)), without biases: the MLP of Llama, whose names its
-/// parameters have. Costs three products of width * hidden; keeps x and four tensors of the hidden
-/// width for backward. Source: Shazeer, GLU Variants Improve Transformer, 2020.
+/// down_proj(silu(gate_proj(x)) * up_proj(x)), without biases: the MLP of Llama, with its parameter
+/// names. Costs three products of width * hidden; keeps x and four tensors of the hidden width for
+/// backward. Source: Shazeer, GLU Variants Improve Transformer, 2020.
 struct SwiGLUImpl : torch::nn::Module {
   SwiGLUImpl(std::int64_t width, std::int64_t hidden) {
     gate_proj = register_module("gate_proj", without_bias(width, hidden));
@@ -15,7 +16,7 @@ struct SwiGLUImpl : torch::nn::Module {
     down_proj = register_module("down_proj", without_bias(hidden, width));
   }
 
-  /// (..., width) to (..., width).
+  /// x (..., width); the result has the same shape.
   at::Tensor forward(const at::Tensor& x) {
     const auto gate = at::silu(at::linear(x, gate_proj->weight));
     return at::linear(gate * at::linear(x, up_proj->weight), down_proj->weight);
