@@ -1,23 +1,23 @@
-# `make` lists the commands. Each sets up what it needs (scripts/setup), builds in build/<preset>.
+# `make` lists the commands. Each installs its needs by scripts/setup and builds in build/<preset>.
 PRESET ?= dev
 TEXT ?=
 JOBS ?= $(shell scripts/jobs)
 
-# The CMake that setup puts into .venv where the system has none new enough.
+# scripts/setup installs CMake in .venv if the system's is too old.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-# A folder that was configured before keeps its generator.
+# A build folder keeps the generator that it was configured with.
 generator = $(if $(wildcard build/$(1)/CMakeCache.txt),,$(if $(shell command -v ninja),-G Ninja))
 libtorch = $(if $(IKEBANA_LIBTORCH),-DIKEBANA_LIBTORCH='$(IKEBANA_LIBTORCH)')
 configure = cmake --preset $(1) --log-level=WARNING $(call generator,$(1)) $(libtorch) >/dev/null
-# A Make started by CMake is no child of this one.
+# A make started by CMake must not use the job server of this one.
 build = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build --preset $(1) -j $(JOBS) --target $(2)
 
 .PHONY: help demo test test-long bench clean
 help:
 	@echo 'make demo [TEXT=path]  train a small language model on a file or folder of text'
 	@echo 'make test              build and run all tests'
-	@echo 'make test-long         sanitizers, other LibTorch and compilers (hours)'
+	@echo 'make test-long         run sanitizers, other LibTorch versions and compilers (hours)'
 	@echo 'make bench             build and run the benchmarks'
 	@echo 'make clean             remove build/ (LibTorch in .venv stays)'
 

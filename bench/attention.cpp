@@ -1,5 +1,5 @@
-// The forms of modules::attention side by side: time of one forward and backward, the form that is
-// chosen, and each form's error against double precision. Writes a Markdown table, or csv.
+// Compares the forms of modules::attention: time of one forward and backward, the form that is
+// chosen, and the error of each form against double precision. Writes a Markdown table, or csv.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -35,7 +35,7 @@ struct Row {
   at::ScalarType type;
   std::int64_t batch, heads, length, width;
   Mask mask = Mask::Causal;
-  std::int64_t groups = 0, value_width = 0;  // 0: as many as heads, as wide as the query
+  std::int64_t groups = 0, value_width = 0;  // 0: the number of heads, the width of the query
   double dropout_p = 0;
   bool training = true;
 };
@@ -69,7 +69,7 @@ std::vector<Row> rows(bool quick) {
 
 struct Problem {
   Row row;
-  at::Tensor query, key, value, seed;  // as a model has them: (B, T, heads * width)
+  at::Tensor query, key, value, seed;  // in the layout of a model: (B, T, heads * width)
   AttentionOptions options;
 
   explicit Problem(const Row& r) : row(r) {
@@ -131,7 +131,7 @@ double seconds_of(const Problem& problem, AttentionForm form) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// The worst |error| / |exact| of output and gradients; the draw of dropout repeats.
+/// The largest |error| / |exact| of output and gradients. Dropout uses the same mask each time.
 double error_of(const Problem& problem, AttentionForm form, const Tensors& exact) {
   Problem::torch_seed();
   const auto got = problem.run(form, problem.inputs());
@@ -197,13 +197,13 @@ void print_head(const Settings& settings) {
                            "|---|---|---|---:|---:|---:|---|---:|---:|---:|---:|");
 }
 
-bool parse(int count, char** words, Settings& settings) {
-  for (int i = 1; i < count; ++i) {
-    const bool more = i + 1 < count;
-    if (!std::strcmp(words[i], "--csv")) settings.csv = true;
-    else if (!std::strcmp(words[i], "--quick")) settings.quick = true, settings.rounds = 3;
-    else if (!std::strcmp(words[i], "--rounds") && more) settings.rounds = std::atoi(words[++i]);
-    else if (!std::strcmp(words[i], "--threads") && more) settings.threads = std::atoi(words[++i]);
+bool parse(int argc, char** argv, Settings& settings) {
+  for (int i = 1; i < argc; ++i) {
+    const bool more = i + 1 < argc;
+    if (!std::strcmp(argv[i], "--csv")) settings.csv = true;
+    else if (!std::strcmp(argv[i], "--quick")) settings.quick = true, settings.rounds = 3;
+    else if (!std::strcmp(argv[i], "--rounds") && more) settings.rounds = std::atoi(argv[++i]);
+    else if (!std::strcmp(argv[i], "--threads") && more) settings.threads = std::atoi(argv[++i]);
     else return false;
   }
   return settings.rounds > 0 && settings.threads > 0;
@@ -211,15 +211,15 @@ bool parse(int count, char** words, Settings& settings) {
 
 }  // namespace
 
-int main(int count, char** words) {
+int main(int argc, char** argv) {
   Settings settings;
-  if (!parse(count, words, settings)) {
-    std::fprintf(stderr, "usage: %s [--rounds N] [--threads N] [--quick] [--csv]\n", words[0]);
+  if (!parse(argc, argv, settings)) {
+    std::fprintf(stderr, "usage: %s [--rounds N] [--threads N] [--quick] [--csv]\n", argv[0]);
     return 2;
   }
   at::set_num_threads(settings.threads);
-  // glibc keeps freed blocks up to the size of the largest one freed: let it see a large one, as
-  // a training process has, before the first row.
+  // glibc keeps freed blocks up to the size of the largest block freed so far. Frees a large one
+  // before the first row, as a training process has done.
   {
     const auto large = at::zeros({30 << 18});
   }

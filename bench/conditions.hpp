@@ -1,5 +1,5 @@
 #pragma once
-// What the benchmarks share: a median, and a line that tells under which conditions they ran.
+// Shared by the benchmarks: a median, and a line that states the conditions of the run.
 #include <stdlib.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// modules::linear_cross_entropy beside at::linear and at::cross_entropy_loss: time of one forward
-// and backward, interleaved, peak memory, and how far losses and gradients are from double
-// precision. Writes a Markdown table, or csv.
+// Compares modules::linear_cross_entropy with at::linear and at::cross_entropy_loss: time of one
+// forward and backward, interleaved, peak memory, and the error of losses and gradients against
+// double precision. Writes a Markdown table, or csv.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/modules/linear_cross_entropy.hpp>
 
 #include "conditions.hpp"
@@ -41,7 +41,7 @@ std::vector<Row> rows(bool quick) {
   return {{"", false, 2048, 384, 32000},
           {"", true, 2048, 384, 32000},
           {"half of the targets ignored", false, 2048, 384, 32000, 0.5},
-          {"the head learns nothing", false, 2048, 384, 32000, 0, false},
+          {"the head is not trained", false, 2048, 384, 32000, 0, false},
           {"", false, 768, 128, 256},
           {"", true, 768, 128, 256}};
 }
@@ -99,7 +99,7 @@ double seconds_of(const Problem& problem, Form form) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Beyond what there was before, in MiB.
+/// In MiB, without the memory that was in use before.
 double peak_of(const Problem& problem, Form form) {
   ikebana::bridge::MemoryCounter counter(at::kCPU);
   const auto before = counter.now();
@@ -107,7 +107,7 @@ double peak_of(const Problem& problem, Form form) {
   return static_cast<double>(counter.peak() - before) / (1 << 20);
 }
 
-/// The worst |error| / |exact| of gradients and loss.
+/// The largest |error| / |exact| of gradients and loss.
 double error_of(const Problem& problem, Form form, const Tensors& exact) {
   const auto got = problem.run(form);
   double worst = 0;
@@ -150,16 +150,15 @@ void print_head(const Settings& settings) {
                   "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|");
 }
 
-bool parse(int count, char** words, Settings& s) {
-  for (int i = 1; i < count; ++i) {
-    const bool more = i + 1 < count;
-    if (!std::strcmp(words[i], "--csv")) s.csv = true;
-    else if (!std::strcmp(words[i], "--quick")) s.quick = true, s.rounds = 3;
-    else if (!std::strcmp(words[i], "--rounds") && more) s.rounds = std::atoi(words[++i]);
-    else if (!std::strcmp(words[i], "--threads") && more) s.threads = std::atoi(words[++i]);
-    else if (!std::strcmp(words[i], "--rows") && more) s.chunk_rows = std::atoll(words[++i]);
-    else if (!std::strcmp(words[i], "--only") && more)
-      s.only = std::strtoul(words[++i], nullptr, 10);
+bool parse(int argc, char** argv, Settings& s) {
+  for (int i = 1; i < argc; ++i) {
+    const bool more = i + 1 < argc;
+    if (!std::strcmp(argv[i], "--csv")) s.csv = true;
+    else if (!std::strcmp(argv[i], "--quick")) s.quick = true, s.rounds = 3;
+    else if (!std::strcmp(argv[i], "--rounds") && more) s.rounds = std::atoi(argv[++i]);
+    else if (!std::strcmp(argv[i], "--threads") && more) s.threads = std::atoi(argv[++i]);
+    else if (!std::strcmp(argv[i], "--rows") && more) s.chunk_rows = std::atoll(argv[++i]);
+    else if (!std::strcmp(argv[i], "--only") && more) s.only = std::strtoul(argv[++i], nullptr, 10);
     else return false;
   }
   return s.rounds > 0 && s.threads > 0 && s.chunk_rows >= 0;
@@ -167,12 +166,12 @@ bool parse(int count, char** words, Settings& s) {
 
 }  // namespace
 
-int main(int count, char** words) {
+int main(int argc, char** argv) {
   Settings settings;
-  if (!parse(count, words, settings)) {
+  if (!parse(argc, argv, settings)) {
     std::fprintf(stderr,
                  "usage: %s [--rounds N] [--threads N] [--rows N] [--only N] [--quick] [--csv]\n",
-                 words[0]);
+                 argv[0]);
     return 2;
   }
   at::set_num_threads(settings.threads);

@@ -1,5 +1,5 @@
-// What a step of each optimizer costs: nanoseconds a parameter, and its time over that of the loop
-// by hand of fused or foreach operators. Interleaved, one thread; both must arrive at the same.
+// Measures a step of each optimizer: nanoseconds per parameter, and its time over that of a loop by
+// hand of fused or foreach operators. Interleaved, one thread; both must have the same result.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int rounds = 21;
 
-/// Weights and biases of a small transformer, and gradients that stay.
+/// Weights and biases of a small transformer, and fixed gradients.
 struct Weights {
   Masters masters;
   Tensors gradients;
@@ -51,7 +51,7 @@ class Ours {
   Mechanism<Policy> mechanism_;
 };
 
-/// The state and the loop of somebody who knows LibTorch.
+/// The state and the loop by hand, by the fastest operators of LibTorch.
 struct ByHand {
   Weights weights;
   Tensors p = weights.masters.values, &g = weights.gradients, first, second, steps;
@@ -159,7 +159,8 @@ void row(const char* name, Policy policy, void (*by_hand)(ByHand&), double bound
 int main() {
   at::set_num_threads(1);
   std::printf(
-      "| optimizer | ns a parameter | over the loop by hand | apart |\n|---|---:|---:|---:|\n");
+      "| optimizer | ns per parameter | over the loop by hand | difference |\n"
+      "|---|---:|---:|---:|\n");
   row("AdamW", AdamW{}, adamw, 0);
   row("Adagrad", Adagrad{}, adagrad, 0);
   row("Lion", Lion{.weight_decay = 0.1}, lion, 1e-2);

@@ -1,5 +1,5 @@
-// The time of a step in each precision over that in FP32: medians of interleaved rounds, one
-// thread. FP8 is not among them: a CPU takes far longer for its products. Writes a Markdown table.
+// Measures the time of a step in each precision over that in FP32: medians of interleaved rounds,
+// one thread. FP8 is left out: its products take far longer on a CPU. Writes a Markdown table.
 #include <chrono>
 #include <cstdio>
 #include <functional>
@@ -12,16 +12,16 @@ namespace {
 using namespace ikebana;
 
 struct Contestant {
-  const char* word;
+  const char* policy;
   std::function<void(const Tokens&)> step;
   std::vector<double> ratios = {};
 };
 
 template <class P>
-Contestant in(const char* word, const GPTConfig& config) {
+Contestant in(const char* policy, const GPTConfig& config) {
   torch::manual_seed(1);
   auto trainer = std::make_shared<Trainer<GPT, AdamW, P>>(GPT(config));
-  return {word, [trainer](const Tokens& batch) { trainer->step(batch); }};
+  return {policy, [trainer](const Tokens& batch) { trainer->step(batch); }};
 }
 
 double seconds(const std::function<void()>& work) {
@@ -37,7 +37,7 @@ void measure(const char* name, const GPTConfig& config, std::int64_t rows, int r
                                  in<Precision<BF16True>>("BF16True", config)};
   at::Tensor text = at::randint(256, {rows, config.context + 1});
   Tokens batch{text.slice(1, 0, -1).contiguous(), text.slice(1, 1).contiguous()};
-  for (auto& contestant : all) contestant.step(batch);  // state is made
+  for (auto& contestant : all) contestant.step(batch);  // allocates the optimizer's state
   for (int round = 0; round < rounds; ++round) {
     double fp32 = 0;
     for (auto& contestant : all) {
@@ -47,7 +47,7 @@ void measure(const char* name, const GPTConfig& config, std::int64_t rows, int r
     }
   }
   for (auto& contestant : all)
-    std::printf("| %s | %s | %.2f |\n", name, contestant.word, bench::median(contestant.ratios));
+    std::printf("| %s | %s | %.2f |\n", name, contestant.policy, bench::median(contestant.ratios));
 }
 
 }  // namespace

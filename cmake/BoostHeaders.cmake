@@ -1,4 +1,4 @@
-# Gives the target ikebana::boost: Boost's headers, of which Hana is used. Where there are none,
+# Defines the target ikebana::boost: Boost's headers, of which Hana is used. If they are not found,
 # ikebana_NOT_FOUND_MESSAGE says what to do.
 if(TARGET ikebana::boost)
   return()
@@ -7,7 +7,7 @@ endif()
 function(ikebana_provide_boost refusal)
   if(NOT TARGET Boost::headers)
     find_package(Boost CONFIG QUIET HINTS ${BOOST_ROOT} $ENV{BOOST_ROOT})
-    # Only a target that was made in this folder may be shown to all.
+    # Only a target that was created in this folder can be made global.
     if(TARGET Boost::headers)
       set_target_properties(Boost::headers PROPERTIES IMPORTED_GLOBAL TRUE)
     endif()

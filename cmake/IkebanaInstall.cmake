@@ -1,4 +1,4 @@
-# What `cmake --install` copies: the headers, and under share/ what find_package(ikebana) reads.
+# The files that `cmake --install` copies: the headers, and what find_package(ikebana) reads.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package ${CMAKE_INSTALL_DATADIR}/cmake/ikebana)

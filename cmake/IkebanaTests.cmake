@@ -1,15 +1,15 @@
-# ikebana_add_test(<name> SOURCES <files>...): one executable of doctest cases with the shared
-# precompiled header; each case is a ctest, and so is the whole executable.
+# ikebana_add_test(<name> SOURCES <files>...) adds an executable of doctest cases with the shared
+# precompiled header. Each case is a ctest, and so is the whole executable.
 find_package(doctest REQUIRED)
 include(doctest)
 
-# One under the thread sanitizer: it does not see where LibTorch's OpenMP threads synchronise.
+# 1 with the thread sanitizer, which does not see the synchronisation of LibTorch's OpenMP threads.
 set(IKEBANA_TEST_THREADS 2 CACHE STRING "OMP_NUM_THREADS of the tests")
 mark_as_advanced(IKEBANA_TEST_THREADS)
 set(IKEBANA_TEST_TIMEOUT 300)
 
-# g++ instantiates what LibTorch's inline functions use anew in every unit, precompiled or not, for
-# 10 s; so files are compiled by fours, each with a namespace of its own.
+# In every translation unit g++ spends 10 s on templates that LibTorch's inline functions use,
+# precompiled or not. So four files are compiled as one, each with a namespace of its own.
 set(IKEBANA_TEST_BATCH 4 CACHE STRING "How many of a test's files are compiled as one")
 mark_as_advanced(IKEBANA_TEST_BATCH)
 
@@ -17,7 +17,7 @@ add_library(ikebana_test_main OBJECT ${PROJECT_SOURCE_DIR}/test/main.cpp)
 target_link_libraries(ikebana_test_main PUBLIC doctest::doctest)
 target_compile_features(ikebana_test_main PUBLIC cxx_std_20)
 
-# ctest's list of cases is a CMake list: `;` or a lone bracket in a name makes fragments of it,
+# ctest's list of cases is a CMake list: `;` or a lone bracket in a name splits it into fragments,
 # which match no case and pass.
 function(ikebana_check_test_names file)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})

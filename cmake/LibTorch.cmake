@@ -1,16 +1,16 @@
-# Gives the target ikebana::libtorch, from the first of these that there is:
+# Defines the target ikebana::libtorch from the first of these that exists:
 #   the target `torch` of a find_package(Torch) that was called before;
 #   the folder IKEBANA_LIBTORCH (of CMake or of the environment); the torch wheel of IKEBANA_PYTHON;
 #   a folder that Torch_DIR or CMAKE_PREFIX_PATH names, as variable or environment;
 #   the wheel in .venv of the project that asks; the wheel of python3.
-# From a folder the target is built here: the wheel's own find_package(Torch) needs a CUDA toolkit.
-# Where there is none, ikebana_NOT_FOUND_MESSAGE says what to do.
+# For a folder this file defines the target itself, since the wheel's find_package(Torch) needs a CUDA
+# toolkit. If nothing is found, ikebana_NOT_FOUND_MESSAGE says what to do.
 if(TARGET ikebana::libtorch)
   return()
 endif()
 
 set(IKEBANA_LIBTORCH "" CACHE PATH "LibTorch's folder, the one that holds include/ and lib/")
-# Asked again while it is empty: a first try without it must not hide the environment's for good.
+# Read again while it is empty: a first run without it must not hide the environment's for good.
 if(NOT IKEBANA_LIBTORCH)
   set_property(CACHE IKEBANA_LIBTORCH PROPERTY VALUE "$ENV{IKEBANA_LIBTORCH}")
 endif()
@@ -35,7 +35,7 @@ print(*find('torch').submodule_search_locations)")
   endif()
 endfunction()
 
-# The folders where LibTorch may be, the user's own words first.
+# The folders where LibTorch may be, those that the user names first.
 function(ikebana_libtorch_candidates result)
   set(folders)
   foreach(prefix IN LISTS CMAKE_PREFIX_PATH)
@@ -55,7 +55,7 @@ function(ikebana_libtorch_candidates result)
   set(${result} ${folders} ${venv} ${python} PARENT_SCOPE)
 endfunction()
 
-# Sets either the folder or, where there is none, the sentence that refuses.
+# Sets either the folder or, if there is none, the error message.
 function(ikebana_find_libtorch result refusal)
   if(IKEBANA_LIBTORCH)
     set(folders ${IKEBANA_LIBTORCH})
@@ -95,7 +95,7 @@ function(ikebana_libtorch_version root result)
   set(${result} ${version} PARENT_SCOPE)
 endfunction()
 
-# The CPU-only wheel holds libtorch_cuda.so but not what that loads, so its presence proves nothing.
+# The CPU-only wheel contains libtorch_cuda.so without its dependencies, so its presence is no proof.
 function(ikebana_add_cuda root result)
   set(${result} "without CUDA" PARENT_SCOPE)
   set(nvidia ${root}/../nvidia)
@@ -105,8 +105,8 @@ function(ikebana_add_cuda root result)
     return()
   endif()
   list(GET runtime 0 runtime)
-  # Nothing calls libtorch_cuda.so by name: a linker that drops unused libraries turns CUDA off. The
-  # quotes are the shell's, since CMake hands on as it is what begins with a dash.
+  # No symbol of libtorch_cuda.so is referenced, so a linker that drops unused libraries would turn
+  # CUDA off. The quotes are for the shell: CMake does not quote an item that begins with a dash.
   target_link_libraries(ikebana::libtorch INTERFACE
     "-Wl,--push-state,--no-as-needed,\"${root}/lib/libtorch_cuda.so\",--pop-state"
     ${root}/lib/libc10_cuda.so ${runtime})

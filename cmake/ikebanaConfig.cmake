@@ -1,5 +1,5 @@
-# What find_package(ikebana) reads. LibTorch and Boost are looked for here, on the machine that uses
-# the package and by the source tree's own two files; a package that was moved finds them anew.
+# Read by find_package(ikebana). Finds LibTorch and Boost on the machine that uses the package, with
+# the same two files as the source tree, so a package that was moved finds them again.
 cmake_policy(VERSION 3.23...3.31)
 unset(ikebana_NOT_FOUND_MESSAGE)
 include(${CMAKE_CURRENT_LIST_DIR}/LibTorch.cmake)

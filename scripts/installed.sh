@@ -1,11 +1,11 @@
-# What is there: which of the things that scripts/setup makes ready, and whether they are whole.
-# Sourced by it, and uses its variables.
+# Checks which of the packages that scripts/setup installs are there and complete. setup sources
+# this file; it uses setup's variables.
 
 has_header() {
   "${compiler[@]}" -E -x c++ - <<<$'#if !__has_include(<'"$1"$'>)\n#error\n#endif' >/dev/null 2>&1
 }
 
-# LibFuzzer's library: in a package of its own on Debian, in clang's on others.
+# LibFuzzer's library is a package of its own on Debian, and a part of clang's on other systems.
 has_fuzzer() {
   [[ -f $(clang++ -print-file-name=libclang_rt.fuzzer.a 2>/dev/null) ||
     -f $(clang++ -print-resource-dir 2>/dev/null)/lib/linux/libclang_rt.fuzzer-$(uname -m).a ]]
@@ -61,8 +61,8 @@ wants_cuda() {
   [[ -e /proc/driver/nvidia/version || -e /dev/nvidiactl || -e /usr/lib/wsl/lib/libcuda.so.1 ]]
 }
 
-# pip writes INSTALLER after a wheel's last file, and RECORD tells every file's size.
-is_whole() {
+# pip writes INSTALLER after a wheel's last file, and RECORD has the size of every file.
+is_complete() {
   local site=$1 part infos=()
   for part in "${@:2}"; do
     infos+=("$site/$part"[-.]*dist-info/INSTALLER)
@@ -78,18 +78,18 @@ has_libtorch() {
   local site parts=("${cpu_parts[@]}")
   wants_cuda && parts=("${cuda_parts[@]}")
   for site in "$venv"/lib/python3*/site-packages; do
-    is_whole "$site" "${parts[@]}" && return 0
+    is_complete "$site" "${parts[@]}" && return 0
   done
   return 1
 }
 
-# pip installs what a wheel needs before the wheel.
+# pip installs the dependencies of a wheel before the wheel.
 has_oracle() {
   local site infos
   for site in "$oracle"/lib/python3*/site-packages; do
     infos=("$site"/*.dist-info)
     infos=("${infos[@]##*/}")
-    is_whole "$site" torch-$torch numpy safetensors-0.8 "${infos[@]%.dist-info}" && return 0
+    is_complete "$site" torch-$torch numpy safetensors-0.8 "${infos[@]%.dist-info}" && return 0
   done
   return 1
 }
@@ -104,7 +104,7 @@ users_oracle() {
     die "IKEBANA_ORACLE is $IKEBANA_ORACLE, whose torch is $version; it must be $torch, as LibTorch"
 }
 
-# torch.compile builds what it makes against Python's headers.
+# torch.compile compiles against Python's headers.
 has_python_headers() {
   local python=${IKEBANA_ORACLE:-$(find_python)}
   local folder='from sysconfig import get_path; print(get_path("include"))'

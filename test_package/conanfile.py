@@ -1,6 +1,6 @@
-"""Builds main.cpp against the package and lets it train.
+"""Builds main.cpp against the package and runs it.
 
-LibTorch is found as ikebana's LibTorch.cmake says: by IKEBANA_LIBTORCH or CMAKE_PREFIX_PATH of the
+LibTorch is found as in ikebana's LibTorch.cmake: by IKEBANA_LIBTORCH or CMAKE_PREFIX_PATH of the
 environment, or -c tools.cmake.cmaketoolchain:extra_variables="{'IKEBANA_LIBTORCH': '<folder>'}".
 """
 

@@ -1,4 +1,4 @@
-// The program of every project that uses the library from outside: it trains, or returns 1.
+// The program of every project outside the tree: trains, and returns 1 if the loss does not fall.
 #include <torch/torch.h>
 
 #include <ikebana.hpp>
@@ -7,7 +7,7 @@
 using namespace ikebana;
 namespace nn = torch::nn;
 
-static_assert(__cplusplus >= 202002L, "ikebana::ikebana brings C++20");
+static_assert(__cplusplus >= 202002L, "ikebana::ikebana sets C++20");
 
 int main() {
   torch::manual_seed(0);

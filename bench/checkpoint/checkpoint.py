@@ -2,9 +2,9 @@
 beside Python's torch.utils.checkpoint.
 
 Every contestant is a process of its own, as in ../step; they take turns in rounds of one step, each
-round in an order drawn anew. Times are medians over rounds of the ratio to the same side without a
+round in a new random order. Times are medians over rounds of the ratio to the same side without a
 checkpoint in that round; bytes are counted by the allocator, the same on both sides. The losses of
-one side must be the same to the last digit, whatever the choice. Writes Markdown.
+one side must be the same to the last digit for every choice. Writes Markdown.
 """
 
 import argparse
@@ -29,17 +29,17 @@ MODELS = [
     Row("GPT 6x384, 8 x 256", "gpt", 384, 8, steps=1, rounds=7, layers=6, heads=6, context=256),
     Row("GPT 12x512, 4 x 256", "gpt", 512, 4, steps=1, rounds=5, layers=12, heads=8, context=256),
 ]
-# Of ikebana on the first model: time over none, and bytes kept over none, at the most.
+# Limits for ikebana on the first model: time over none, and bytes kept over none.
 BARS = {"full": (1.28, 0.35), "selective": (1.10, 0.65)}
 
 
 class Watched(Contestant):
-    """A contestant that also tells what its last step kept, and its peak, in bytes."""
+    """A contestant that also reports what its last step kept, and its peak, in bytes."""
 
     def bytes(self):
         self.process.stdin.write("bytes 1\n")
         self.process.stdin.flush()
-        return [int(word) for word in self.process.stdout.readline().split()]
+        return [int(value) for value in self.process.stdout.readline().split()]
 
 
 def command(side, row, folder, programs):
@@ -90,7 +90,7 @@ def check_losses(row, result):
     for side, choice in result.losses:
         if result.losses[side, choice] != result.losses[side, "none"]:
             raise SystemExit(f"checkpoint: {row.name}, {row.precision}: the losses of {side} under "
-                             f"{choice} are not those without a checkpoint")
+                             f"{choice} differ from those without a checkpoint")
 
 
 def mib(count):
@@ -98,8 +98,8 @@ def mib(count):
 
 
 def lines(row, result):
-    for choice, word in CHOICES.items():
-        cells = [row.name, row.precision.upper(), f"`{word}`" if choice != "none" else word]
+    for choice, policy in CHOICES.items():
+        cells = [row.name, row.precision.upper(), f"`{policy}`" if choice != "none" else policy]
         for side in SIDES:
             kept, peak = result.bytes[side, choice]
             seconds = statistics.median(result.seconds[side, choice])

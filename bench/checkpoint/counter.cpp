@@ -1,4 +1,4 @@
-// Opened by Python: bytes that LibTorch's CPU allocator has given out since, now and at the most.
+// Loaded by Python: the bytes in use of LibTorch's CPU allocator, now and at the peak.
 #include <ikebana/bridge/memory.hpp>
 
 namespace {

@@ -8,7 +8,7 @@ namespace {
 using namespace ikebana;
 using bench::Batch, bench::Contestant, bench::Setting;
 
-/// Looks at memory between forward and backward.
+/// Measures memory between forward and backward.
 struct Watch {
   using axis = axis::observe;
   std::shared_ptr<bench::Bytes> bytes = std::make_shared<bench::Bytes>();
@@ -60,14 +60,14 @@ Contestant in_precision(const Setting& setting) {
   if (choice == "selective") return recipe<P, Checkpoint<Selective>>(setting);
   if (choice == "every") return recipe<P, Checkpoint<Every<2>>>(setting);
   if (choice == "segments") return recipe<P, Checkpoint<Segments<>>>(setting);
-  throw std::runtime_error("there is no choice " + choice);
+  throw std::runtime_error("checkpoint_ikebana: `" + choice + "` is not a choice of Checkpoint");
 }
 
 }  // namespace
 
-int main(int count, char** words) {
+int main(int argc, char** argv) {
   return bench::guarded([&] {
-    Setting setting(count, words);
+    Setting setting(argc, argv);
     return bench::serve(setting, setting.is_bf16() ? in_precision<Precision<BF16>>(setting)
                                                    : in_precision<Precision<FP32>>(setting));
   });

@@ -31,7 +31,7 @@ def make_model(args):
 
 
 def write_data(args):
-    """Raw numbers, as bench/step/setting.hpp reads them."""
+    """Writes raw elements, as bench/step/setting.hpp reads them."""
     torch.manual_seed(5)
     model, count = make_model(args), args.batches * args.rows
     weights = torch.cat([p.detach().flatten() for p in model.parameters()])
@@ -75,7 +75,7 @@ def in_segments(model):
     def run(unit, x):
         place = blocks.index(unit)
         if place % length:
-            return x  # it was computed with the first of its run
+            return x  # it was computed with the first block of its run
         return nets.checkpointed(nn.Sequential(*blocks[place:place + length]), x)
     return run
 
@@ -90,7 +90,7 @@ def run_of(args, model):
 
 
 def make_forward(args, model):
-    """Logits of an input, with units checkpointed as the row asks for it."""
+    """Logits of an input, with the units checkpointed as the row says."""
     run = run_of(args, model)
     if args.model == "gpt":
         return lambda x: model(x, run).flatten(0, 1)
@@ -105,7 +105,7 @@ def make_forward(args, model):
 
 
 class Bytes:
-    """Of the last step, beyond those before it: kept when forward ended, and at the most."""
+    """Bytes of the last step, without those before it: at the end of forward, and at the peak."""
 
     def __init__(self, library):
         self.library = ctypes.CDLL(library) if library else None

@@ -1,13 +1,13 @@
 #pragma once
-// An expert's loop by hand on LibTorch's operators: one fused update, clipping as its divisor,
-// gradients freed, recompute as an autograd function.
+// The contestant `expert`, a loop by hand on LibTorch's operators: one fused update, clipping as
+// its divisor, gradients freed, recompute as an autograd function.
 #include <ATen/ScalarOps.h>
 
 #include "hand_models.hpp"
 
 namespace bench {
 
-/// Drops what a block keeps for backward, and computes it again there.
+/// Frees what a block keeps for backward, and computes it again there.
 struct Recompute : torch::autograd::Function<Recompute> {
   using Context = torch::autograd::AutogradContext;
 
@@ -37,7 +37,7 @@ inline at::Tensor on_host(double number) {
   return at::detail::scalar_tensor_static(number, at::kFloat, at::kCPU);
 }
 
-/// What clipping divides by: with operators, or from numbers that are read where they are.
+/// The divisor of clipping, computed by operators or directly in memory.
 inline at::Tensor clip_divisor(const Tensors& gradients, double max_norm, bool reads) {
   auto norms = at::_foreach_norm(gradients, 2);
   if (!reads) {
@@ -50,8 +50,8 @@ inline at::Tensor clip_divisor(const Tensors& gradients, double max_norm, bool r
   return on_host(std::max((*norm.const_data_ptr<float>() + 1e-6f) / float(max_norm), 1.0f));
 }
 
-/// One fused call over all parameters; their steps are counted in one tensor. As `same` the
-/// learning rate is in a tensor, as a schedule that is to be captured needs.
+/// One fused call over all parameters, with one tensor as step count. For `same` the learning rate
+/// is a tensor, as capturing a schedule requires.
 class FusedAdamW {
  public:
   FusedAdamW(const torch::nn::Module& model, bool same)
@@ -83,8 +83,8 @@ class FusedAdamW {
   at::Tensor lr_;
 };
 
-/// A loop by hand. As `same` it calls the operators that ikebana's step calls, and no others: a
-/// loss that is a sum, backward seeded with 1 / count, numbers on the host read and written there.
+/// The loop. For `same` it calls exactly the operators that ikebana's step calls: the loss is a
+/// sum, backward is seeded with 1 / count, and values on the host are read and written directly.
 class Loop {
  public:
   Loop(const Setting& setting, std::shared_ptr<Model> model, bool same)
@@ -97,7 +97,7 @@ class Loop {
     if (setting.number("clip")) clip_ = 1.0;
     if (setting.checkpoints())
       around_ = [this](std::size_t block, const at::Tensor& x) {
-        // Without a gradient of its own the function would have no backward.
+        // The function has a backward only if one of its inputs requires a gradient.
         at::Tensor input = x.requires_grad() ? x : x.detach().set_requires_grad(true);
         return Recompute::apply(input, model_.get(), block, bf16_);
       };

@@ -1,11 +1,11 @@
-// The contestants `libtorch`, `expert` and `same`: the same work in loops written by hand. This
-// program knows nothing of ikebana but modules::attention, a function.
+// The contestants `libtorch`, `expert` and `same`: the same work in loops written by hand. Of
+// ikebana this program uses only the function modules::attention.
 #include "expert.hpp"
 #include "idiomatic.hpp"
 
-int main(int count, char** words) {
+int main(int argc, char** argv) {
   return bench::guarded([&] {
-    bench::Setting setting(count, words);
+    bench::Setting setting(argc, argv);
     if (setting.number("environment")) return bench::print_environment();
     auto name = setting.text("contestant");
     auto model = bench::make_model(setting, name != "libtorch");

@@ -1,19 +1,19 @@
 #pragma once
-// The models of the benchmark as they are written without ikebana.
+// The models of the benchmark, written without ikebana.
 #include <ikebana/modules/attention.hpp>
 
 #include "worker.hpp"
 
 namespace bench {
 
-/// Gives logits; `block` computes the i-th block of it.
+/// Returns logits; `block` computes the i-th block of the model.
 struct Model : torch::nn::Module {
   using Around = std::function<at::Tensor(std::size_t block, const at::Tensor& x)>;
   virtual at::Tensor forward(const at::Tensor& input, const Around& around) = 0;
   virtual at::Tensor block(std::size_t i, const at::Tensor& x) = 0;
 };
 
-/// As idiomatic code calls a layer, or the one fused operator that it stands for where x is 3-D.
+/// Calls a layer as idiomatic code does, or by its one fused operator; they differ for 3-D inputs.
 struct Linear {
   torch::nn::Linear layer{nullptr};
   bool fused = false;
@@ -59,8 +59,8 @@ struct Block : torch::nn::Module {
                    : at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, 0, true);
     return y.transpose(1, 2).flatten(2);
   }
-  /// The form that is fastest in training, also in a forward without gradients that is computed
-  /// again later: else the two would differ.
+  /// Uses the form that is fastest in training also in a forward without gradients that is computed
+  /// again later, so that both give the same result.
   static at::Tensor fastest(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     ikebana::modules::AttentionOptions options{.is_causal = true};
     if (!at::GradMode::is_enabled()) {
@@ -104,7 +104,7 @@ inline std::shared_ptr<Model> make_model(const Setting& setting, bool fused) {
   return std::make_shared<MLP>(setting.number("width"));
 }
 
-/// Autocast as LibTorch's C++ side offers it.
+/// Autocast by LibTorch's C++ functions.
 class Autocast {
  public:
   explicit Autocast(bool on) : on_(on) {

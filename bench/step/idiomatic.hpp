@@ -1,5 +1,5 @@
 #pragma once
-// What LibTorch's own tutorials teach: torch::optim, clip_grad_norm_, backward.
+// The contestant `libtorch`, written like LibTorch's tutorials: torch::optim, clip_grad_norm_.
 #include "hand_models.hpp"
 
 namespace bench {

@@ -10,7 +10,7 @@ using bench::Batch, bench::Contestant, bench::Setting;
 
 namespace nn = torch::nn;
 
-/// As hand_models.hpp writes it, its layers as units.
+/// The model of hand_models.hpp, with its layers as units.
 struct MLPImpl : nn::Module {
   using units = Units<nn::Linear, nn::GELU>;
 
@@ -38,8 +38,8 @@ Contestant train(std::shared_ptr<T> trainer) {
   return {step, [=] { return report->loss(); }};
 }
 
-/// The recipe `Words...` of either model.
-template <class... Words>
+/// The recipe `Policies...` of either model.
+template <class... Policies>
 Contestant recipe(const Setting& setting) {
   if (setting.is_gpt()) {
     GPT model(GPTConfig{.layers = setting.number("layers"),
@@ -47,11 +47,11 @@ Contestant recipe(const Setting& setting) {
                         .heads = setting.number("heads"),
                         .context = setting.number("context")});
     bench::read_weights(setting, *model);
-    return train(std::make_shared<Trainer<GPT, AdamW, Words...>>(model));
+    return train(std::make_shared<Trainer<GPT, AdamW, Policies...>>(model));
   }
   MLP model(setting.number("width"));
   bench::read_weights(setting, *model);
-  return train(std::make_shared<Trainer<MLP, CrossEntropyLoss, AdamW, Words...>>(model));
+  return train(std::make_shared<Trainer<MLP, CrossEntropyLoss, AdamW, Policies...>>(model));
 }
 
 template <class P>
@@ -65,9 +65,9 @@ Contestant in_precision(const Setting& setting) {
 
 }  // namespace
 
-int main(int count, char** words) {
+int main(int argc, char** argv) {
   return bench::guarded([&] {
-    Setting setting(count, words);
+    Setting setting(argc, argv);
     return bench::serve(setting, setting.is_bf16() ? in_precision<Precision<BF16>>(setting)
                                                    : in_precision<Precision<FP32>>(setting));
   });

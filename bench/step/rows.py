@@ -1,4 +1,4 @@
-"""What the benchmark `step` measures: a row is a model and a recipe."""
+"""The rows of the benchmark `step`; a row is a model and a recipe."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ class Row:
     rows: int
     steps: int  # in a round
     rounds: int = 5  # in a launch
-    launches: int = 1  # of all contestants: where code and data lie moves small steps by percents
+    launches: int = 1  # of all contestants: addresses of code and data matter
     precision: str = "fp32"
     layers: int = 3
     heads: int = 0
@@ -25,25 +25,25 @@ class Row:
     batches: int = 4
 
     def contestants(self):
-        """LibTorch has no checkpoint of its own."""
+        """LibTorch has no checkpointing of its own."""
         checkpoint = self.checkpoint != "none"
         plain = not checkpoint and self.accumulate == 1
         other = {"libtorch": plain, "same": plain, "whole": checkpoint and self.accumulate == 1}
         return [c for c in CONTESTANTS if other.get(c, True)]
 
-    def words(self):
-        words = [self.precision.upper()]
-        words += ["Checkpoint<Full>"] if self.checkpoint != "none" else []
-        words += [f"Accumulate<{self.accumulate}>"] if self.accumulate > 1 else []
-        words += ["ClipGradNorm"] if self.clip else []
-        return ", ".join(words)
+    def policies(self):
+        policies = [self.precision.upper()]
+        policies += ["Checkpoint<Full>"] if self.checkpoint != "none" else []
+        policies += [f"Accumulate<{self.accumulate}>"] if self.accumulate > 1 else []
+        policies += ["ClipGradNorm"] if self.clip else []
+        return ", ".join(policies)
 
     def options(self, folder):
-        """What a contestant is to know; when it runs is told to it later."""
+        """The command line of a contestant; commands to run follow on its input."""
         fields = dataclasses.asdict(self) | {"folder": folder}
         for own in ("name", "steps", "rounds", "launches"):
             del fields[own]
-        return [word for name, value in fields.items() for word in (f"--{name}", str(value))]
+        return [arg for name, value in fields.items() for arg in (f"--{name}", str(value))]
 
 
 def all_rows():
@@ -62,8 +62,8 @@ def all_rows():
     return rows
 
 
-# What is asked of a row: its model, precision, checkpoint and accumulate; whom it is compared with;
-# that one's time over ikebana's, at least.
+# Limits: a row's model, precision, checkpoint and accumulate; the contestant it is compared with;
+# the smallest ratio of that one's time over ikebana's.
 BARS = [
     (("MLP 3x16", "fp32", "none", 1), "libtorch", 1.5),
     (("MLP 3x256", "fp32", "none", 1), "libtorch", 1.04),

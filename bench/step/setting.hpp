@@ -1,5 +1,5 @@
 #pragma once
-// What one row of the benchmark asks for, and the weights and batches that all contestants share.
+// The settings of one row of the benchmark, and the weights and batches of all contestants.
 #include <torch/torch.h>
 
 #include <cstdlib>
@@ -15,11 +15,11 @@ namespace bench {
 using Tensors = std::vector<at::Tensor>;
 using Batch = std::pair<at::Tensor, at::Tensor>;  // inputs, targets
 
-/// `--name value` pairs of the command line. A name that is absent counts as 0.
+/// `--name value` pairs of the command line. The number of an absent name is 0.
 class Setting {
  public:
-  Setting(int count, char** words) {
-    for (int i = 1; i + 1 < count; i += 2) values_[words[i]] = words[i + 1];
+  Setting(int argc, char** argv) {
+    for (int i = 1; i + 1 < argc; i += 2) values_[argv[i]] = argv[i + 1];
   }
   std::int64_t number(const std::string& name) const {
     auto found = values_.find("--" + name);
@@ -47,36 +47,36 @@ inline std::vector<char> bytes_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// All numbers of a raw file, in the host's byte order.
-inline at::Tensor numbers(const std::string& path, at::ScalarType type) {
+/// All elements of a raw file, in the host's byte order.
+inline at::Tensor elements(const std::string& path, at::ScalarType type) {
   auto bytes = bytes_of(path);
   auto n = static_cast<std::int64_t>(bytes.size() / c10::elementSize(type));
   return at::from_blob(bytes.data(), {n}, type).clone();
 }
 
-/// Batches as the file `inputs` and `targets` of the setting's folder hold them, one after another.
+/// The batches of the files `inputs` and `targets` in the setting's folder, in order.
 inline std::vector<Batch> read_batches(const Setting& setting) {
   auto folder = setting.text("folder");
   auto count = setting.number("batches"), rows = setting.number("rows");
   auto type = setting.is_gpt() ? at::kLong : at::kFloat;
-  auto inputs = numbers(folder + "/inputs", type).view({count, rows, -1}).unbind();
-  auto targets = numbers(folder + "/targets", at::kLong).view({count, rows, -1}).unbind();
+  auto inputs = elements(folder + "/inputs", type).view({count, rows, -1}).unbind();
+  auto targets = elements(folder + "/targets", at::kLong).view({count, rows, -1}).unbind();
   std::vector<Batch> batches;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     batches.emplace_back(inputs[i], setting.is_gpt() ? targets[i] : targets[i].flatten());
   return batches;
 }
 
-/// Fills the parameters, in order, from the file `weights`; they must use up all of it.
+/// Fills the parameters, in order, from the file `weights`, which must have no further elements.
 inline void read_weights(const Setting& setting, torch::nn::Module& module) {
   torch::NoGradGuard no_grad;
-  auto all = numbers(setting.text("folder") + "/weights", at::kFloat);
+  auto all = elements(setting.text("folder") + "/weights", at::kFloat);
   std::int64_t at = 0;
   for (auto& p : module.parameters()) {
     p.copy_(all.slice(0, at, at + p.numel()).view_as(p));
     at += p.numel();
   }
-  if (at != all.numel()) throw std::runtime_error("weights: the file holds another model's");
+  if (at != all.numel()) throw std::runtime_error("weights: the file is of another model");
 }
 
 }  // namespace bench

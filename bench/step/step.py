@@ -21,21 +21,21 @@ from pathlib import Path
 from rows import BARS, CONTESTANTS, Row, all_rows
 
 HERE = Path(__file__).resolve().parent
-# One thread each. And glibc would give freed memory back to the kernel where it happens to lie at
-# the heap's end: then a loop takes it again in every step, page by page, and another by luck not.
+# One thread each. By default glibc returns freed memory at the end of the heap to the kernel, so by
+# chance one loop faults it in again in every step and another does not.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
                "MALLOC_TRIM_THRESHOLD_": str(2**30), "MALLOC_MMAP_THRESHOLD_": str(2**30)}
 
 
 class Contestant:
-    """A process that runs steps when it is told to, and else waits."""
+    """A process that runs steps on command, and waits otherwise."""
 
     def __init__(self, command):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, env=os.environ | ENVIRONMENT)
 
     def run(self, steps):
-        """Seconds a step, and the loss of the last one."""
+        """Seconds per step, and the loss of the last one."""
         self.process.stdin.write(f"run {steps}\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline().split()
@@ -75,8 +75,8 @@ class Result:
 
 
 def measure(row, result, names, args, programs):
-    """One launch of every contestant. They take turns, in each round in an order drawn anew: who
-    runs after Python finds other caches than who runs after a program of the same LibTorch.
+    """One launch of every contestant. They take turns, in each round in a new random order, since
+    the state of the caches depends on which program ran before.
     """
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         subprocess.run([sys.executable, HERE / "contestants.py", *row.options(folder),
@@ -91,14 +91,14 @@ def measure(row, result, names, args, programs):
         for _ in range(args.rounds or row.rounds):
             for name in draw.sample(names, len(names)):
                 if row.steps >= 4:
-                    running[name].run(row.steps // 4)  # its caches are warm again
+                    running[name].run(row.steps // 4)  # warms up its caches
                 seconds, loss = running[name].run(row.steps)
                 result.seconds.setdefault(name, []).append(seconds)
                 result.losses[name] = loss
 
 
 def bars(results):
-    """Lines of a table: row, whom it is compared with, bar, ratio, and whether it holds."""
+    """Lines of a table: row, contestant compared with, limit, ratio, and whether it holds."""
     for result in results:
         row = result.row
         wanted = [("expert", 1 / 1.02)]
@@ -107,22 +107,22 @@ def bars(results):
         for name, bar in wanted:
             if name in result.seconds and "ikebana" in result.seconds:
                 ratio = result.ratio(name)
-                yield [f"{row.name}, {row.words()}", name, f"{bar:.3f}", f"{ratio:.3f}",
+                yield [f"{row.name}, {row.policies()}", name, f"{bar:.3f}", f"{ratio:.3f}",
                        "yes" if ratio >= bar else "NO"]
 
 
 def check_losses(result):
-    """All contestants must have trained the same: a fast wrong step is worth nothing."""
+    """All contestants must have computed the same: the time of a wrong step means nothing."""
     first = result.losses["ikebana"]
     bound = 1e-3 if result.row.precision == "fp32" else 5e-2
     for name, loss in result.losses.items():
         if not abs(loss - first) <= bound * max(abs(first), 1e-2):
-            raise SystemExit(f"step: {result.row.name}, {result.row.words()}: after the same steps "
-                             f"the loss of {name} is {loss}, that of ikebana {first}")
+            raise SystemExit(f"step: {result.row.name}, {result.row.policies()}: after the same "
+                             f"steps the loss of {name} is {loss}, that of ikebana {first}")
 
 
 def environment(programs):
-    import torch  # slow to load, and no contestant's business
+    import torch  # slow to load, and needed by no contestant
     name = platform.processor()
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -144,7 +144,7 @@ def cells(result):
     ratios = [f"{result.ratio(n):.3f}" if n in measured else "-" for n in CONTESTANTS[1:]]
     loss = result.losses["ikebana"]
     spread = max(abs(other - loss) for other in result.losses.values())
-    return [result.row.name, result.row.words(), *times, *ratios, f"{loss:.6f}", f"{spread:.1e}"]
+    return [result.row.name, result.row.policies(), *times, *ratios, f"{loss:.6f}", f"{spread:.1e}"]
 
 
 def parse():
@@ -160,7 +160,7 @@ def parse():
 def main():
     args = parse()
     chosen = [name for name in CONTESTANTS if name in args.contestants.split(",")]
-    rows = [r for r in all_rows() if args.only in f"{r.name}, {r.words()}"]
+    rows = [r for r in all_rows() if args.only in f"{r.name}, {r.policies()}"]
     print(environment(args.programs) + "\n")
     print("| " + " | ".join(HEADER) + " |\n|" + "---|" * len(HEADER), flush=True)
     table, results = [], []
@@ -169,7 +169,7 @@ def main():
         names = [n for n in row.contestants() if n in chosen]
         for _ in range(row.launches):
             measure(row, result, names, args, args.programs)
-            names = [n for n in names if n != "compile"]  # which takes long to start: once
+            names = [n for n in names if n != "compile"]  # launched once: it starts slowly
         check_losses(result)
         results.append(result)
         table.append(cells(result))

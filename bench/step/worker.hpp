@@ -1,8 +1,8 @@
 #pragma once
-// A contestant as a program, told what to do by its input and ending with it. `run <steps>`:
-// answers with the seconds they took, the loss of the last one and the allocations on the heap.
-// `operators <steps>`: with the names of all operators that they called, forward and backward.
-// `count 1`: from now on a profiler is to count. `bytes 1`: what the last step kept, and its peak.
+// A contestant as a program, which reads commands from its input until it ends. `run <steps>`
+// prints the seconds, the loss of the last step and the heap allocations; `operators <steps>` the
+// names of all operators called, forward and backward; `bytes 1` the bytes that the last step kept
+// and its peak; `count 1` starts the counting of a profiler.
 #include <ATen/record_function.h>
 
 #include <chrono>
@@ -13,11 +13,11 @@
 #include "../conditions.hpp"
 #include "setting.hpp"
 
-/// Heap allocations so far, where a library that counts them is loaded before the program's own.
+/// Heap allocations so far, if a library that counts them was preloaded.
 extern "C" [[gnu::weak]] long heap_allocations();
-/// In that library, too: from now on callgrind is to count.
+/// In the same library: starts callgrind's counting.
 extern "C" [[gnu::weak]] void start_counting();
-/// What a profiler is told to count.
+/// The function whose instructions a profiler counts.
 extern "C" [[gnu::noinline]] inline double timed_steps(const std::function<double(long)>& steps,
                                                        long count) {
   return steps(count);
@@ -25,19 +25,19 @@ extern "C" [[gnu::noinline]] inline double timed_steps(const std::function<doubl
 
 namespace bench {
 
-/// Of a step, beyond those before it: when forward has ended, and at the most.
+/// Bytes of a step, without those in use before it: at the end of forward, and at the peak.
 struct Bytes {
   std::int64_t kept = 0, peak = 0;
 };
 
-/// One update from a batch; its loss is read only where it is asked for.
+/// Makes one update from a batch; the loss is read only on request.
 struct Contestant {
   std::function<void(const Batch&)> step;
   std::function<double()> loss;
   std::function<Bytes()> bytes = {};  // of the last step
 };
 
-/// The names of the operators that `body` calls and of the autograd nodes that it runs, in order.
+/// The names of the operators that `body` calls and the autograd nodes that it runs, in order.
 inline std::string operators_of(const std::function<void()>& body) {
   static std::string names;
   names.clear();
@@ -61,18 +61,18 @@ inline int serve(const Setting& setting, const Contestant& contestant) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
   auto allocations = [] { return heap_allocations ? heap_allocations() : 0; };
-  std::string word;
-  for (long count; std::cin >> word >> count;) {
-    if (word == "count") {
+  std::string command;
+  for (long count; std::cin >> command >> count;) {
+    if (command == "count") {
       if (start_counting) start_counting();
       continue;
     }
-    if (word == "operators") {
+    if (command == "operators") {
       std::puts(operators_of([&] { steps(count); }).c_str());
       std::fflush(stdout);
       continue;
     }
-    if (word == "bytes") {
+    if (command == "bytes") {
       Bytes bytes = contestant.bytes();
       std::printf("%lld %lld\n", static_cast<long long>(bytes.kept),
                   static_cast<long long>(bytes.peak));
@@ -94,7 +94,7 @@ inline int print_environment() {
   return 0;
 }
 
-/// Reports what went wrong where the driver sees it.
+/// Prints errors to stderr, where the driver reads them.
 template <class Main>
 int guarded(Main&& body) {
   at::set_num_threads(1);
