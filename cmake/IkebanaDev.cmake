@@ -1,5 +1,5 @@
-# Settings of the project's own programs; none of them reaches a user's program. g++ collects garbage
-# only above 1 GiB, which saves a tenth of its time.
+# Settings of the project's own programs; none of them reaches a user's program. g++ collects
+# garbage only above 1 GiB, which saves a tenth of its time.
 add_library(ikebana_dev INTERFACE)
 target_link_libraries(ikebana_dev INTERFACE ikebana::ikebana)
 target_compile_options(ikebana_dev INTERFACE -Wall -Wextra -Wpedantic -Wshadow

@@ -3,8 +3,8 @@
 #   the folder IKEBANA_LIBTORCH (of CMake or of the environment); the torch wheel of IKEBANA_PYTHON;
 #   a folder that Torch_DIR or CMAKE_PREFIX_PATH names, as variable or environment;
 #   the wheel in .venv of the project that asks; the wheel of python3.
-# For a folder this file defines the target itself, since the wheel's find_package(Torch) needs a CUDA
-# toolkit. If nothing is found, ikebana_NOT_FOUND_MESSAGE says what to do.
+# For a folder this file defines the target itself, since the wheel's find_package(Torch) needs a
+# CUDA toolkit. If nothing is found, ikebana_NOT_FOUND_MESSAGE says what to do.
 if(TARGET ikebana::libtorch)
   return()
 endif()
@@ -95,7 +95,7 @@ function(ikebana_libtorch_version root result)
   set(${result} ${version} PARENT_SCOPE)
 endfunction()
 
-# The CPU-only wheel contains libtorch_cuda.so without its dependencies, so its presence is no proof.
+# The CPU-only wheel contains libtorch_cuda.so, but not its dependencies.
 function(ikebana_add_cuda root result)
   set(${result} "without CUDA" PARENT_SCOPE)
   set(nvidia ${root}/../nvidia)
