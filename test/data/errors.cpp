@@ -123,8 +123,9 @@ TEST_CASE("errors: options and datasets that cannot be") {
   auto refused = [](auto dataset, DataLoaderOptions options) {
     return message_of<BadValue>([&] { DataLoader loader(std::move(dataset), options); });
   };
-  CHECK(contains(refused(Structs(), {.batch_size = 0}), "batch_size is 0; give 1 or more"));
-  CHECK(contains(refused(Structs(), {.num_workers = -1}), "num_workers is -1; give 0 or more"));
+  CHECK(contains(refused(Structs(), {.batch_size = 0}), "batch_size is 0; it must be 1 or more"));
+  CHECK(
+      contains(refused(Structs(), {.num_workers = -1}), "num_workers is -1; it must be 0 or more"));
   CHECK(contains(refused(Structs(), {.prefetch_factor = 0}), "prefetch_factor is 0"));
   CHECK(contains(refused(Structs(0), {}), "has 0 samples"));
   CHECK(contains(refused(Structs(3), {.batch_size = 4, .drop_last = true}),

@@ -64,7 +64,7 @@ TEST_CASE("position: seek goes anywhere, also back, and refuses what is not ther
     loader.seek({1, 6});
     CHECK(epoch(loader).empty());
     for (LoaderPosition wrong : {LoaderPosition{-1, 0}, {0, -1}, {0, 7}})
-      CHECK(contains(message_of<BadValue>([&] { loader.seek(wrong); }), "one has 6 batches"));
+      CHECK(contains(message_of<BadValue>([&] { loader.seek(wrong); }), "each has 6 batches"));
     CHECK(loader.position() == LoaderPosition{2, 0});
     loader.seek({std::int64_t{1} << 60, 5});  // no epoch is far
     CHECK(next(loader, 1).size() == 1);
@@ -85,7 +85,7 @@ TEST_CASE(
           CHECK(same_bits(batch.input, before));
         }
       });
-      CHECK(contains(message, "moved to another place while this loop ran"));
+      CHECK(contains(message, "position was changed while this loop ran"));
       CHECK(epoch(loader).size() >= 1);  // usable
     };
     after([](auto& loader, auto&) { loader.seek(loader.position()); });
@@ -106,7 +106,7 @@ TEST_CASE("position: a loop that came to its end does not go on into the next ep
     DataLoader loader(Structs(), options);
     auto batch = loader.begin();
     while (batch != loader.end()) ++batch;
-    CHECK(contains(message_of<Error>([&] { ++batch; }), "moved to another place"));
+    CHECK(contains(message_of<Error>([&] { ++batch; }), "position was changed"));
     CHECK(loader.position() == LoaderPosition{1, 0});
   });
 }

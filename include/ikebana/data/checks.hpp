@@ -1,5 +1,5 @@
 #pragma once
-// Whether a dataset and a collate function make batches, and of which type.
+// Checks whether a dataset and a collate function make batches, and finds the type of a batch.
 #include <ikebana/data/batch_fetcher.hpp>
 #include <ikebana/grammar/refuse_data.hpp>
 
@@ -7,11 +7,11 @@ namespace ikebana::detail {
 
 template <class D>
 constexpr auto sample_type() {
-  if constexpr (one_by_one<D>)
-    return std::type_identity<decltype(sample_of(std::declval<D&>(), 0, 0))>{};
-  else if constexpr (gives_list<D>)
-    return std::type_identity<typename decltype(gathered_from(std::declval<D&>(), {},
-                                                              0))::value_type>{};
+  if constexpr (reads_samples<D>)
+    return std::type_identity<decltype(read_sample(std::declval<D&>(), 0, 0))>{};
+  else if constexpr (reads_lists<D>)
+    return std::type_identity<typename decltype(read_batch(std::declval<D&>(), {},
+                                                           0))::value_type>{};
   else return std::type_identity<void>{};  // whole batches
 }
 template <class D>
@@ -24,8 +24,8 @@ concept Collates = std::is_void_v<Sample> ||
 
 template <class D, class Collate>
 constexpr auto loader_diagnosis() {
-  if constexpr (!Readable<D>) return std::type_identity<refuse::NotADataset<D>>{};
-  else if constexpr (!Sized<D>) return std::type_identity<refuse::DatasetWithoutSize<D>>{};
+  if constexpr (!AnyDataset<D>) return std::type_identity<refuse::NotADataset<D>>{};
+  else if constexpr (!SizedDataset<D>) return std::type_identity<refuse::DatasetWithoutSize<D>>{};
   else if constexpr (Collates<Collate, sample_t<D>>) return std::type_identity<refuse::Nothing>{};
   else if constexpr (std::is_same_v<Collate, DefaultCollate>)
     return std::type_identity<
@@ -33,7 +33,8 @@ constexpr auto loader_diagnosis() {
   else return std::type_identity<refuse::CannotCollate<Collate, sample_t<D>>>{};
 }
 template <class Given, class Collate>
-using loader_diagnosis_t = typename decltype(loader_diagnosis<dataset_of_t<Given>, Collate>())::type;
+using loader_diagnosis_t =
+    typename decltype(loader_diagnosis<dataset_of_t<Given>, Collate>())::type;
 
 template <class Given, class Collate>
 concept loads = std::is_same_v<loader_diagnosis_t<Given, Collate>, refuse::Nothing>;

@@ -1,44 +1,47 @@
 #pragma once
-// A batch from samples: their tensors stacked, their numbers made tensors.
+// Makes a batch of samples: stacks their tensors, and makes tensors of their numbers.
 #include <ikebana/data/stack.hpp>
 
 namespace ikebana {
 
 namespace detail {
 
-template <class... Found>
-struct first_found : std::type_identity<void> {};
+/// The first type that is not void; void if there is none.
+template <class... Types>
+struct first_non_void : std::type_identity<void> {};
 template <class First, class... More>
-struct first_found<First, More...>
-    : std::conditional_t<std::is_void_v<First>, first_found<More...>, std::type_identity<First>> {};
+struct first_non_void<First, More...>
+    : std::conditional_t<std::is_void_v<First>, first_non_void<More...>,
+                         std::type_identity<First>> {};
 
-/// The first part of a sample that cannot become part of a batch; void where all can.
+/// The first part of a sample that cannot be collated; void if there is none.
 template <class T>
 struct unstackable : std::conditional_t<only_tensors<T>() || std::is_arithmetic_v<T> || Text<T>,
                                         std::type_identity<void>, std::type_identity<T>> {};
 template <class... Parts>
-struct unstackable<std::tuple<Parts...>> : first_found<typename unstackable<Parts>::type...> {};
+struct unstackable<std::tuple<Parts...>> : first_non_void<typename unstackable<Parts>::type...> {};
 template <class A, class B>
 struct unstackable<std::pair<A, B>> : unstackable<std::tuple<A, B>> {};
 template <class Data, class Target>
   requires(!std::is_void_v<Target>)
 struct unstackable<torch::data::Example<Data, Target>> : unstackable<std::tuple<Data, Target>> {};
 
-/// Integers become Long, as in PyTorch; float, double and bool keep their type.
+/// A tensor of numbers. Integers become Long, as in PyTorch; float, double and bool keep their
+/// type.
 template <class Number, class At>
-at::Tensor numbers(const Parts<At>& parts) {
-  using Held = std::conditional_t<std::is_integral_v<Number> && !std::is_same_v<Number, bool>,
-                                  std::int64_t, Number>;
-  at::Tensor all = at::empty({parts.count}, c10::CppTypeToScalarType<Held>::value);
-  auto* to = all.template mutable_data_ptr<Held>();
-  for (std::int64_t i = 0; i < parts.count; ++i) to[i] = static_cast<Held>(parts.at(i));
+at::Tensor collate_numbers(const Parts<At>& parts) {
+  using Element = std::conditional_t<std::is_integral_v<Number> && !std::is_same_v<Number, bool>,
+                                     std::int64_t, Number>;
+  at::Tensor all = at::empty({parts.count}, c10::CppTypeToScalarType<Element>::value);
+  auto* to = all.template mutable_data_ptr<Element>();
+  for (std::int64_t i = 0; i < parts.count; ++i) to[i] = static_cast<Element>(parts.at(i));
   return all;
 }
 
 template <class At>
 auto collate(const Parts<At>& parts);
 
-/// The parts of parts that `get` takes out of each, under a name of their own.
+/// Collates the part that `get` returns of each part; `name` is appended to the path.
 template <class At, class Get>
 auto collate_inside(const Parts<At>& parts, const char* name, Get get) {
   auto at = [&](std::int64_t i) -> const auto& { return get(parts.at(i)); };
@@ -51,7 +54,7 @@ auto collate(const Parts<At>& parts) {
   if constexpr (only_tensors<Part>()) {
     return stack(parts);
   } else if constexpr (std::is_arithmetic_v<Part>) {
-    return numbers<Part>(parts);
+    return collate_numbers<Part>(parts);
   } else if constexpr (Text<Part>) {
     std::vector<std::string> all;
     for (std::int64_t i = 0; i < parts.count; ++i) all.emplace_back(parts.at(i));
@@ -75,11 +78,12 @@ auto collate(const Parts<At>& parts) {
 
 }  // namespace detail
 
-/// What makes a batch of samples unless the loader is given something else. Tensors are stacked, so
-/// they must agree in shape and type (else BadBatch, which names the field and the samples).
-/// Numbers in tuples, pairs and Examples become a tensor, integers of type Long; texts a vector of
-/// strings. A struct of tensors stays the same struct; one that holds numbers besides does not
-/// compile, for its field cannot become a tensor. Costs one copy of each tensor.
+/// The default collate function of a DataLoader, as PyTorch's default_collate. Tensors are stacked,
+/// so they must agree in shape, dtype and device, else it throws BadBatch, which names the field
+/// and the samples. Numbers in tuples, pairs and Examples become a tensor, integers of dtype Long;
+/// texts become a vector of strings. A struct of tensors stays the same struct; a struct that also
+/// holds numbers does not compile, because its field cannot become a tensor. Costs one copy of each
+/// tensor.
 struct DefaultCollate {
   template <class Sample>
     requires std::is_void_v<typename detail::unstackable<Sample>::type>

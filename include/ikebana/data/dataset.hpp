@@ -1,5 +1,5 @@
 #pragma once
-// What a loader takes for a dataset, and how it is asked.
+// What a DataLoader accepts as a dataset, and how samples are read from it.
 #include <ikebana/data/sample_rng.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/error.hpp>
@@ -7,89 +7,117 @@
 
 namespace ikebana::detail {
 
-// A dataset: any class with size() and one of these. Whichever stands first is asked.
+/// A dataset that gives one sample at a time.
 template <class D>
-concept GathersDrawing =
-    requires(D& d, const at::Tensor& indices, SampleRng& draw) { d.get_batch(indices, draw); };
+concept SampleDataset = requires(D& d, std::int64_t index, SampleRng& rng) { d.get(index, rng); };
+/// A dataset that gives all samples of a batch at once.
 template <class D>
-concept Gathers = requires(D& d, const at::Tensor& indices) { d.get_batch(indices); };
+concept BatchDataset =
+    requires(D& d, const at::Tensor& indices, SampleRng& rng) { d.get_batch(indices, rng); };
+
+/// Adapts a dataset whose `get` or `get_batch` takes no SampleRng.
 template <class D>
-concept GetsDrawing = requires(D& d, std::int64_t index, SampleRng& draw) { d.get(index, draw); };
+struct WithoutRng {
+  D& dataset;
+
+  decltype(auto) get(std::int64_t index, SampleRng&) const
+    requires requires(D& d) { d.get(index); }
+  {
+    return dataset.get(index);
+  }
+  decltype(auto) get_batch(const at::Tensor& indices, SampleRng&) const
+    requires requires(D& d) { d.get_batch(indices); }
+  {
+    return dataset.get_batch(indices);
+  }
+};
+
+/// Adapts a dataset of torch::data, whose `get_batch` takes a list of indices.
 template <class D>
-concept Gets = requires(D& d, std::int64_t index) { d.get(index); };
-template <class D>  // torch::data::datasets: a MapDataset has no `get`
-concept GathersList = requires(D& d, c10::ArrayRef<std::size_t> list) { d.get_batch(list); };
+struct TorchDataDataset {
+  D& dataset;
+
+  decltype(auto) get_batch(const at::Tensor& indices, SampleRng&) const
+    requires requires(D& d, c10::ArrayRef<std::size_t> list) { d.get_batch(list); }
+  {
+    auto* index = indices.const_data_ptr<std::int64_t>();
+    std::vector<std::size_t> list(index, index + indices.numel());
+    return dataset.get_batch(list);
+  }
+};
+
+/// The dataset as a BatchDataset or a SampleDataset; void if it is neither and no adapter fits. The
+/// first of the five forms that a dataset has is used.
+template <class D>
+decltype(auto) adapted(D& dataset) {
+  if constexpr (BatchDataset<D>) return (dataset);
+  else if constexpr (BatchDataset<WithoutRng<D>>) return WithoutRng<D>{dataset};
+  else if constexpr (SampleDataset<D>) return (dataset);
+  else if constexpr (SampleDataset<WithoutRng<D>>) return WithoutRng<D>{dataset};
+  else if constexpr (BatchDataset<TorchDataDataset<D>>) return TorchDataDataset<D>{dataset};
+}
+template <class D>
+using adapted_t = std::remove_reference_t<decltype(adapted(std::declval<D&>()))>;
 
 template <class D>
-concept Readable = GathersDrawing<D> || Gathers<D> || GetsDrawing<D> || Gets<D> || GathersList<D>;
+concept AnyDataset = !std::is_void_v<adapted_t<D>>;
 template <class D>
-concept Sized = requires(const D& d) { d.size(); };
+concept SizedDataset = requires(const D& d) { d.size(); };
 
-/// A dataset, or the one that a pointer to it refers to.
+/// Whether samples are read one by one.
+template <class D>
+inline constexpr bool reads_samples = AnyDataset<D> && !BatchDataset<adapted_t<D>>;
+
+/// The dataset itself, or the one that a pointer to a dataset refers to.
 template <class Given>
 auto& dataset_of(Given& given) {
-  if constexpr (!Readable<Given> && requires { *given; }) return *given;
+  if constexpr (!AnyDataset<Given> && requires { *given; }) return *given;
   else return given;
 }
 template <class Given>
 using dataset_of_t = std::remove_reference_t<decltype(dataset_of(std::declval<Given&>()))>;
 
-/// Throws BadValue where the dataset does not know its size.
+/// The number of samples. Throws BadValue if the dataset does not know it.
 template <class D>
-std::int64_t samples_of(const D& dataset) {
+std::int64_t size_of(const D& dataset) {
   if constexpr (requires { dataset.size().has_value(); }) {
     if (!dataset.size())
       throw BadValue(
-          "DataLoader: size() of the dataset is empty. A loader that resumes at the exact sample "
-          "needs a dataset of known size.");
+          "DataLoader: size() of the dataset is empty; resuming at the exact sample needs a known "
+          "size. Return the number of samples.");
     return static_cast<std::int64_t>(*dataset.size());
   } else {
     return static_cast<std::int64_t>(dataset.size());
   }
 }
 
-/// One sample. Operators inside use one thread, so that sums come out the same in every thread.
+/// Reads one sample. `key` determines its random numbers.
 template <class D>
-auto sample_of(D& dataset, std::int64_t index, std::uint64_t key) {
-  if constexpr (GetsDrawing<D>) {
-    SampleRng draw(key);
-    return dataset.get(index, draw);
-  } else {
-    return dataset.get(index);
-  }
+auto read_sample(D& dataset, std::int64_t index, std::uint64_t key) {
+  SampleRng rng(key);
+  return adapted(dataset).get(index, rng);
 }
 
-/// Samples that a dataset gives all at once: a batch, or a list that is still to be stacked.
+/// Reads all samples of a batch at once. `key` determines their random numbers.
 template <class D>
-auto gathered_from(D& dataset, const at::Tensor& indices, std::uint64_t key) {
-  if constexpr (GathersDrawing<D>) {
-    SampleRng draw(key);
-    return dataset.get_batch(indices, draw);
-  } else if constexpr (Gathers<D>) {
-    return dataset.get_batch(indices);
-  } else {
-    auto* index = indices.const_data_ptr<std::int64_t>();
-    std::vector<std::size_t> list(index, index + indices.numel());
-    return dataset.get_batch(list);
-  }
+auto read_batch(D& dataset, const at::Tensor& indices, std::uint64_t key) {
+  SampleRng rng(key);
+  return adapted(dataset).get_batch(indices, rng);
 }
 
-/// Whether a dataset is asked sample by sample.
+/// Whether `read_batch` gives a list of samples, which the collate function then stacks:
+/// torch::data's datasets without Stack do.
 template <class D>
-inline constexpr bool one_by_one = !GathersDrawing<D> && !Gathers<D> && (GetsDrawing<D> || Gets<D>);
-
-/// Whether what it gives at once is a list of samples, as LibTorch's datasets without Stack do.
-template <class D>
-inline constexpr bool gives_list = [] {
-  if constexpr (!GathersDrawing<D> && !Gathers<D> && !one_by_one<D> && GathersList<D>)
-    return made_from<decltype(std::declval<D&>().get_batch(c10::ArrayRef<std::size_t>())),
-                     std::vector>;
+inline constexpr bool reads_lists = [] {
+  if constexpr (std::is_same_v<adapted_t<D>, TorchDataDataset<D>>)
+    return made_from<decltype(read_batch(std::declval<D&>(), {}, 0)), std::vector>;
   else return false;
 }();
 
-// A `get` that is const is safe to be called by several threads, as everywhere in C++: workers
-// share the dataset. One that is not const may have a file or a cache: each worker has a copy.
+// A const `get` can be called by several threads at once, as const means everywhere in C++, so
+// workers share the dataset. A `get` that is not const may use a file or a cache, so each worker
+// has a copy.
 template <class D>
-inline constexpr bool shared_by_workers = Readable<const D>;
+inline constexpr bool shared_by_workers = AnyDataset<const D>;
 
 }  // namespace ikebana::detail

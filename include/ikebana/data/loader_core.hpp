@@ -1,5 +1,6 @@
 #pragma once
-// What a loader consists of, at one place in memory that its threads and loops refer to.
+// The implementation of a DataLoader. Its address does not change when the loader is moved, because
+// threads and iterators refer to it.
 #include <ikebana/data/checks.hpp>
 #include <ikebana/data/workers.hpp>
 
@@ -14,13 +15,13 @@ class LoaderCore {
   LoaderCore(Given dataset, const DataLoaderOptions& options, Collate collate)
       : options_((check(options), options)),
         given_(std::move(dataset)),
-        fetcher_(samples_of(this->dataset()), options, std::move(collate)) {
+        fetcher_(size_of(this->dataset()), options, std::move(collate)) {
     if constexpr (!shared_by_workers<Dataset> && !std::is_copy_constructible_v<Dataset>)
       if (options.num_workers > 1)
         throw BadValue(
             "DataLoader: with " + std::to_string(options.num_workers) +
-            " workers each needs a dataset of its own, for its `get` is not const, and this one "
-            "cannot be copied. Make `get` const and safe in several threads, or take one worker.");
+            " workers, each needs its own dataset, because its `get` is not const, and this one "
+            "cannot be copied. Make `get` const and thread-safe, or use one worker.");
   }
 
   const DataLoaderOptions& options() const { return options_; }
@@ -30,20 +31,22 @@ class LoaderCore {
   LoaderPosition position() const { return at_; }
   void seek(LoaderPosition at) {
     if (at.epoch < 0 || at.batch < 0 || at.batch > order().batches())
-      throw BadValue("DataLoader: there is no " + text(at) + ". Epochs count from 0, and one has " +
-                     std::to_string(order().batches()) + " batches.");
+      throw BadValue("DataLoader: there is no " + text(at) +
+                     ". Epochs count from 0, and each has " + std::to_string(order().batches()) +
+                     " batches.");
     at_ = at;
     ++loop_;
   }
 
-  /// A new loop, the only one from here on. Returns its number.
-  std::uint64_t enter() { return ++loop_; }
-  /// The next batch of a loop; none at the end of the epoch.
+  /// Begins a new loop, which ends any other, and returns its number.
+  std::uint64_t begin_loop() { return ++loop_; }
+  /// The next batch of a loop; none at the end of the epoch. Throws Error if another loop was begun
+  /// or the position was set.
   std::optional<Batch> next(std::uint64_t loop) {
     if (loop != loop_)
       throw Error(
-          "DataLoader: it was moved to another place while this loop ran, by a second loop, seek "
-          "or loaded state. Leave this loop before, or make a second loader.");
+          "DataLoader: its position was changed while this loop ran, by a second loop, seek or a "
+          "loaded state. Leave this loop first, or make a second loader.");
     if (at_.batch == order().batches()) {
       at_ = {at_.epoch + 1, 0};
       ++loop_;
@@ -57,21 +60,21 @@ class LoaderCore {
  private:
   Batch read() {
     if (options_.num_workers == 0) return fetcher_.batch(dataset(), at_, std::stop_token());
-    if (!workers_) start();
+    if (!workers_) start_workers();
     return workers_->take(at_);
   }
-  void start() {
+  void start_workers() {
     auto workers = static_cast<std::size_t>(options_.num_workers);
     if constexpr (!shared_by_workers<Dataset> && std::is_copy_constructible_v<Dataset>)
       for (std::size_t w = 1; w < workers; ++w)
         copies_.push_back(std::make_unique<Dataset>(dataset()));
-    auto make = [this](std::size_t worker, LoaderPosition at, const std::stop_token& stop) {
-      bool own = worker > 0 && !copies_.empty();
-      return fetcher_.batch(own ? *copies_[worker - 1] : dataset(), at, stop);
+    auto fetch = [this](std::size_t worker, LoaderPosition at, const std::stop_token& stop) {
+      const bool has_copy = worker > 0 && !copies_.empty();
+      return fetcher_.batch(has_copy ? *copies_[worker - 1] : dataset(), at, stop);
     };
     workers_ = std::make_unique<Workers<Batch>>(
         workers, workers * static_cast<std::size_t>(options_.prefetch_factor), order().batches(),
-        make);
+        fetch);
   }
 
   DataLoaderOptions options_;
@@ -79,8 +82,8 @@ class LoaderCore {
   BatchFetcher<Collate> fetcher_;
   LoaderPosition at_;
   std::uint64_t loop_ = 0;
-  std::vector<std::unique_ptr<Dataset>> copies_;  // of the second worker and those after it
-  std::unique_ptr<Workers<Batch>> workers_;       // last: its threads end first
+  std::vector<std::unique_ptr<Dataset>> copies_;  // for all workers but the first
+  std::unique_ptr<Workers<Batch>> workers_;       // declared last, so that its threads end first
 };
 
 }  // namespace ikebana::detail

@@ -1,22 +1,23 @@
 #pragma once
-// How a loader goes through its dataset, and where it stands.
+// The options and the position of a DataLoader.
 #include <cstdint>
 #include <ikebana/error.hpp>
 #include <string>
 
 namespace ikebana {
 
-/// PyTorch's names and defaults, and `seed`.
+/// Options of a DataLoader: PyTorch's names and defaults, and `seed`.
 struct DataLoaderOptions {
-  std::int64_t batch_size = 1;       ///< samples a batch; the last of an epoch may have fewer
-  bool shuffle = false;              ///< each epoch in an order of its own, which `seed` determines
-  std::uint64_t seed = 0;            ///< of the order and of what datasets draw
-  std::int64_t num_workers = 0;      ///< threads that read ahead; 0: the loop's own thread reads
-  std::int64_t prefetch_factor = 2;  ///< batches that each worker may have ready
-  bool drop_last = false;            ///< leave out a last batch of fewer samples
+  std::int64_t batch_size = 1;       ///< samples per batch; an epoch's last batch may have fewer
+  bool shuffle = false;              ///< a new order in each epoch, determined by `seed`
+  std::uint64_t seed = 0;            ///< of the order and of SampleRng
+  std::int64_t num_workers = 0;      ///< threads that prefetch; 0: the loop's own thread reads
+  std::int64_t prefetch_factor = 2;  ///< batches that each worker prefetches
+  bool drop_last = false;            ///< skip a last batch of fewer samples
 };
 
-/// Where a loader stands: `batch` batches of `epoch` were delivered, and the next is that one.
+/// A loader's position: `batch` batches of `epoch` were delivered, so `batch` is the index of the
+/// next.
 struct LoaderPosition {
   std::int64_t epoch = 0;
   std::int64_t batch = 0;
@@ -33,16 +34,16 @@ inline std::string text(LoaderPosition at) {
   return "epoch " + std::to_string(at.epoch) + ", batch " + std::to_string(at.batch);
 }
 
-/// Throws BadValue for options that cannot be.
+/// Throws BadValue for options out of range.
 inline void check(const DataLoaderOptions& options) {
-  auto min = [](const char* name, std::int64_t value, std::int64_t smallest) {
-    if (value < smallest)
+  auto check_min = [](const char* name, std::int64_t value, std::int64_t min) {
+    if (value < min)
       throw BadValue("DataLoader: " + std::string(name) + " is " + std::to_string(value) +
-                     "; give " + std::to_string(smallest) + " or more.");
+                     "; it must be " + std::to_string(min) + " or more.");
   };
-  min("batch_size", options.batch_size, 1);
-  min("num_workers", options.num_workers, 0);
-  min("prefetch_factor", options.prefetch_factor, 1);
+  check_min("batch_size", options.batch_size, 1);
+  check_min("num_workers", options.num_workers, 0);
+  check_min("prefetch_factor", options.prefetch_factor, 1);
 }
 
 }  // namespace detail

@@ -1,5 +1,5 @@
 #pragma once
-// Values that hold nothing but tensors, stacked tensor by tensor.
+// Stacks values that consist of tensors only, tensor by tensor.
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/error.hpp>
 
@@ -7,14 +7,14 @@ namespace ikebana::detail {
 
 template <class T>
 constexpr bool only_tensors();
-/// Asks it of each field; a lambda here crashes clang 14.
+/// Applies only_tensors to each field; a lambda here crashes clang 14.
 struct AllTensors {
   template <class... Each>
   auto operator()(Each&...) const {
     return std::bool_constant<(only_tensors<std::decay_t<Each>>() && ...)>{};
   }
 };
-/// Whether a value of this type consists of tensors alone: what is stacked then keeps the type.
+/// Whether values of this type consist of tensors only; stacked values then keep the type.
 template <class T>
 constexpr bool only_tensors() {
   if constexpr (std::is_same_v<T, at::Tensor>) {
@@ -37,20 +37,20 @@ constexpr bool only_tensors() {
   }
 }
 
-/// The samples of a batch, or the same part of each.
+/// The samples of a batch, or the same part of each sample.
 template <class At>
 struct Parts {
   At at;  ///< the part of the i-th sample
   std::int64_t count;
-  const at::Tensor& indices;  ///< of the samples in the dataset
-  std::string path;           ///< of the part in a sample
+  const at::Tensor& indices;  ///< the samples' indices in the dataset
+  std::string path;           ///< the part's path in a sample, such as `<1>.list[0]`
 
   std::string sample(std::int64_t i) const {
     return "sample " + std::to_string(indices[i].template item<std::int64_t>());
   }
 };
 
-inline std::string kind_of(const at::Tensor& t) {
+inline std::string dtype_and_shape(const at::Tensor& t) {
   return t.defined() ? c10::toString(t.scalar_type()) + c10::str(t.sizes()) : "undefined";
 }
 inline bool stackable(const at::Tensor& a, const at::Tensor& b) {
@@ -58,30 +58,33 @@ inline bool stackable(const at::Tensor& a, const at::Tensor& b) {
   return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.device() == b.device();
 }
 
-/// Throws BadBatch: the n-th tensor of sample i is not as that of the first.
+/// Throws BadBatch: the n-th tensor of sample i differs from that of the first sample.
 template <class At>
-[[noreturn]] void disagree(const Parts<At>& parts, std::size_t n, std::int64_t i) {
+[[noreturn]] void throw_mismatch(const Parts<At>& parts, std::size_t n, std::int64_t i) {
   std::string name;
   std::size_t seen = 0;
-  auto take_name = [&](const at::Tensor&, const std::string& its) {
-    if (seen++ == n) name = its;
+  auto take_name = [&](const at::Tensor&, const std::string& tensor_name) {
+    if (seen++ == n) name = tensor_name;
   };
   for_each_named_tensor(parts.at(0), take_name, parts.path);
   auto nth = [&](std::int64_t sample) {
-    std::string kind = "absent";
+    std::string description = "absent";
     std::size_t at = 0;
     for_each_tensor(parts.at(sample), [&](const at::Tensor& t) {
-      if (at++ == n) kind = kind_of(t) + (t.defined() ? " on " + t.device().str() : "");
+      if (at++ == n)
+        description = dtype_and_shape(t) + (t.defined() ? " on " + t.device().str() : "");
     });
-    return kind + " in " + parts.sample(sample);
+    return description + " in " + parts.sample(sample);
   };
-  throw BadBatch("DataLoader: " + (name.empty() ? "a tensor" : "`" + name + "`") + " is " + nth(0) +
-                 ", and " + nth(i) +
-                 ". What is stacked must have one shape and type: crop or pad in the dataset, or "
-                 "give the loader a collate function.");
+  throw BadBatch(
+      "DataLoader: " + (name.empty() ? "a tensor" : "`" + name + "`") + " is " + nth(0) + ", and " +
+      nth(i) +
+      ". Stacked tensors must agree in shape, dtype and device. Crop or pad in the dataset, or "
+      "give the loader a collate function.");
 }
 
-/// One value with the tensors of all parts stacked along a new first dimension: one copy of each.
+/// One value whose tensors are those of all parts, stacked along a new first dimension. Copies each
+/// tensor once.
 template <class At>
 auto stack(const Parts<At>& parts) {
   std::vector<std::vector<at::Tensor>> columns;
@@ -90,10 +93,10 @@ auto stack(const Parts<At>& parts) {
     for_each_tensor(parts.at(i), [&](const at::Tensor& t) {
       if (i == 0) columns.emplace_back().reserve(static_cast<std::size_t>(parts.count));
       if (n >= columns.size() || !stackable(columns[n].empty() ? t : columns[n][0], t))
-        disagree(parts, n, i);
+        throw_mismatch(parts, n, i);
       columns[n++].push_back(t);
     });
-    if (n < columns.size()) disagree(parts, n, i);
+    if (n < columns.size()) throw_mismatch(parts, n, i);
   }
   auto batch = parts.at(0);
   std::size_t n = 0;

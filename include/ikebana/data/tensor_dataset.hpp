@@ -1,16 +1,16 @@
 #pragma once
-// A dataset that is in memory already.
+// A dataset whose samples are in memory.
 #include <ikebana/batch.hpp>
 
 namespace ikebana {
 
-/// Samples that are rows of tensors, in anything that is a batch: a struct, a tuple, an Example.
-/// `TensorDataset dataset(Digits{images, labels})`; or, as PyTorch's TensorDataset, just tensors,
-/// whose batches are tuples. A batch costs one `index_select` a tensor, and no other copy.
+/// Samples that are rows of tensors in a struct, a tuple or an Example, for example
+/// `TensorDataset dataset(Digits{images, labels})`. Given tensors, as PyTorch's TensorDataset, its
+/// batches are tuples. A batch costs one `index_select` per tensor, and no other copy.
 template <class Batch>
 class TensorDataset {
  public:
-  /// Throws BadBatch where the tensors differ in rows, or have none.
+  /// Throws BadBatch if the tensors differ in their numbers of rows, or have none.
   explicit TensorDataset(Batch all) : all_(std::move(all)), size_(rows(all_)) {}
   template <class... More>
   explicit TensorDataset(at::Tensor first, at::Tensor second, More... more)
