@@ -1,3 +1,4 @@
+// Autocast scopes and the cache of cast weights.
 #include "test.hpp"
 
 #include <ikebana/bridge/rng_autocast_state.hpp>
@@ -11,13 +12,13 @@ namespace test::autocast_scope {
 namespace autocast = at::autocast;
 const c10::Device cpu(c10::kCPU);
 
-/// Whether the cast of `weight` was kept from an earlier use: the same tensor comes out again.
+/// True if the cast of `weight` is cached: casting it twice returns the same tensor.
 bool cached(const at::Tensor& weight) {
   return autocast::cached_cast(at::kBFloat16, weight, c10::kCPU)
       .is_same(autocast::cached_cast(at::kBFloat16, weight, c10::kCPU));
 }
 
-TEST_CASE("ambient: autocast scopes nest, and the last one out clears the cache and restores") {
+TEST_CASE("autocast: scopes nest, and leaving the outermost clears the cache and restores") {
   const State plain;
   auto weight = torch::randn({4, 4}).requires_grad_();
   {
@@ -37,7 +38,7 @@ TEST_CASE("ambient: autocast scopes nest, and the last one out clears the cache 
     }
     CHECK((State().dtype == at::kBFloat16));
     CHECK(autocast::cached_cast(at::kBFloat16, weight, c10::kCPU).is_same(kept));
-    CHECK(kept.use_count() == 2);  // the cache holds it too
+    CHECK(kept.use_count() == 2);  // one of them by the cache
   }
   CHECK(State() == plain);
   CHECK(depth() == 0);
@@ -46,7 +47,7 @@ TEST_CASE("ambient: autocast scopes nest, and the last one out clears the cache 
   CHECK(now.use_count() == 2);
 }
 
-TEST_CASE("ambient: the cache is empty after the last scope") {
+TEST_CASE("autocast: the cache is empty after the last scope") {
   auto weight = torch::randn({4, 4}).requires_grad_();
   at::Tensor kept;
   {
@@ -61,7 +62,7 @@ TEST_CASE("ambient: the cache is empty after the last scope") {
   CHECK(kept.use_count() == 1);
 }
 
-TEST_CASE("ambient: without the weight cache each use casts anew") {
+TEST_CASE("autocast: without the weight cache each use casts again") {
   auto weight = torch::randn({4, 4}).requires_grad_();
   bridge::AutocastScope on(at::kCPU, at::kBFloat16);
   CHECK(cached(weight));
@@ -74,12 +75,12 @@ TEST_CASE("ambient: without the weight cache each use casts anew") {
     CHECK_FALSE(cached(weight));
   }
   CHECK(cached(weight));
-  const auto ambient = bridge::RngAutocastState::capture(cpu);
-  bridge::RngAutocastState::Replay replay(ambient, false);
+  const auto captured = bridge::RngAutocastState::capture(cpu);
+  bridge::RngAutocastState::Replay replay(captured, false);
   CHECK_FALSE(cached(weight));
 }
 
-TEST_CASE("ambient: a device type without autocast is refused, and nothing has changed") {
+TEST_CASE("autocast: a device type without autocast is an error, and nothing changes") {
   const State plain;
   CHECK_THROWS_AS(bridge::AutocastScope(at::kMeta, at::kBFloat16), c10::Error);
   CHECK(State() == plain);

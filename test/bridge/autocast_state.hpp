@@ -1,5 +1,5 @@
 #pragma once
-// What autocast is on this thread, to be compared before and after.
+// The state of autocast on this thread, for comparison before and after.
 #include <ikebana/bridge/rng_autocast_state.hpp>
 
 namespace test {
@@ -13,7 +13,7 @@ struct State {
   bool operator==(const State&) const = default;
 };
 
-/// How deep autocast is nested on this thread.
+/// The nesting depth of autocast on this thread.
 inline int depth() {
   const int inside = autocast::increment_nesting();
   autocast::decrement_nesting();

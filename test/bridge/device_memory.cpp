@@ -1,5 +1,5 @@
-// LibTorch has one interface to every accelerator's memory from 2.9 on. What stands in for an
-// accelerator here derives from it, so the two versions cannot share these tests.
+// Memory statistics of accelerators. LibTorch has one interface to them from 2.9 on. The simulated
+// accelerator derives from it, so older versions have a test of their own.
 #include "test.hpp"
 
 #include <ikebana/bridge/memory.hpp>
@@ -10,20 +10,20 @@ namespace test::device_memory {
 
 #if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 9
 
-TEST_CASE("memory: an accelerator is refused by name, with the LibTorch that counts its memory") {
+TEST_CASE("memory: the error for an accelerator names it and the LibTorch that counts its memory") {
   static_assert(!bridge::has_device_statistics);
   const c10::Device device(c10::kPrivateUse1, 1);
-  const auto said = test::message_of<Error>([&] { bridge::MemoryCounter counter(device); });
-  CHECK(test::contains(said, "does not count the memory of privateuseone:1"));
-  CHECK(test::contains(said, "use LibTorch 2.9 or newer"));
+  const auto message = test::message_of<Error>([&] { bridge::MemoryCounter counter(device); });
+  CHECK(test::contains(message, "does not count the memory of privateuseone:1"));
+  CHECK(test::contains(message, "use LibTorch 2.9 or newer"));
 }
 
 #else
 
 static_assert(bridge::has_device_statistics);
 
-/// An accelerator's allocator without an accelerator: its statistics are set by hand.
-struct DeviceOnPaper : c10::DeviceAllocator {
+/// The allocator of a simulated accelerator, with statistics set by the test.
+struct FakeDevice : c10::DeviceAllocator {
   bool ready = false;
   c10::CachingDeviceAllocator::DeviceStats stats;
   c10::CachingAllocator::Stat& total() { return stats.allocated_bytes[0]; }
@@ -42,10 +42,10 @@ struct DeviceOnPaper : c10::DeviceAllocator {
 };
 
 TEST_CASE("memory: an accelerator's own statistics are read, and each counter keeps its peak") {
-  static DeviceOnPaper allocator;
+  static FakeDevice allocator;
   c10::SetAllocator(c10::kPrivateUse1, &allocator);
   const c10::Device device(c10::kPrivateUse1, 1);
-  bridge::MemoryCounter first(device);  // before the device was ever used
+  bridge::MemoryCounter first(device);  // before the first use of the device
   CHECK(first.now() == 0);
   CHECK(first.peak() == 0);
   allocator.ready = true;

@@ -1,3 +1,4 @@
+// Several hooks after gradient accumulation share the slot of one tensor.
 #include "test.hpp"
 
 #include <ikebana/bridge/gradients.hpp>
@@ -14,9 +15,9 @@ at::Tensor leaf() { return torch::randn({3}).requires_grad_(); }
 void backward(const at::Tensor& t) { (t * t).sum().backward(); }
 auto& slot(const at::Tensor& t) { return torch::autograd::impl::post_acc_grad_hooks(t); }
 
-/// A hook as somebody else would put it into the slot.
-struct Foreign : torch::autograd::PostAccumulateGradHook {
-  explicit Foreign(std::string& to) : log(to) {}
+/// A hook that other code puts into the slot.
+struct OtherHook : torch::autograd::PostAccumulateGradHook {
+  explicit OtherHook(std::string& to) : log(to) {}
   void operator()(const at::Tensor&) override { log += 'f'; }
   std::string& log;
 };
@@ -34,55 +35,55 @@ struct Logged {
   }
 };
 
-TEST_CASE("gradients: a hook runs once a backward pass, after the whole gradient is there") {
+TEST_CASE("gradients: a hook runs once per backward pass, after the gradient is complete") {
   auto t = leaf();
   int calls = 0;
-  at::Tensor seen;
+  at::Tensor gradient;
   bridge::PostAccumulateHook hook(t, [&](const at::Tensor& x) {
     ++calls;
     CHECK(x.is_same(t));
-    seen = x.grad().clone();
+    gradient = x.grad().clone();
   });
   (t * t + 3 * t).sum().backward();
   CHECK(calls == 1);
-  CHECK(test::same_bits(seen, t.grad()));
+  CHECK(test::same_bits(gradient, t.grad()));
   backward(t);
   CHECK(calls == 2);
-  CHECK(test::same_bits(seen, t.grad()));
+  CHECK(test::same_bits(gradient, t.grad()));
 }
 
-TEST_CASE("gradients: a hook may take the gradient away") {
+TEST_CASE("gradients: a hook may remove the gradient") {
   auto t = leaf();
   bridge::PostAccumulateHook hook(t, [](const at::Tensor& x) { x.mutable_grad() = at::Tensor(); });
   backward(t);
   CHECK_FALSE(t.grad().defined());
 }
 
-TEST_CASE("gradients: hooks run in the order they came, and any order of removal works") {
+TEST_CASE("gradients: hooks run in the order they were added, and can be removed in any order") {
   const std::vector<std::vector<int>> orders{{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                              {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
-  for (bool foreign : {false, true})
+  for (bool other_hook : {false, true})
     for (const auto& order : orders) {
       auto t = leaf();
       Logged logged;
-      if (foreign) slot(t) = std::make_unique<Foreign>(logged.log);
-      const auto* former = slot(t).get();
+      if (other_hook) slot(t) = std::make_unique<OtherHook>(logged.log);
+      const auto* previous = slot(t).get();
       std::vector<std::optional<bridge::PostAccumulateHook>> hooks(3);
       for (int i = 0; i < 3; ++i) hooks[i] = logged.add(t, static_cast<char>('a' + i));
-      std::string expected = foreign ? "fabc" : "abc";
+      std::string expected = other_hook ? "fabc" : "abc";
       CHECK(logged.run(t) == expected);
-      for (int which : order) {
-        hooks[which].reset();
-        expected.erase(expected.find(static_cast<char>('a' + which)), 1);
+      for (int index : order) {
+        hooks[index].reset();
+        expected.erase(expected.find(static_cast<char>('a' + index)), 1);
         CHECK(logged.run(t) == expected);
       }
-      CHECK(slot(t).get() == former);
+      CHECK(slot(t).get() == previous);
     }
 }
 
-TEST_CASE("gradients: somebody who wraps or replaces our hooks afterwards does no harm") {
-  struct Wrapper : Foreign {
-    using Foreign::Foreign;
+TEST_CASE("gradients: other code may wrap or replace our hooks afterwards") {
+  struct Wrapper : OtherHook {
+    using OtherHook::OtherHook;
     void operator()(const at::Tensor& t) override {
       (*inner)(t);
       log += 'w';
@@ -103,7 +104,7 @@ TEST_CASE("gradients: somebody who wraps or replaces our hooks afterwards does n
   CHECK(logged.run(t) == "w");
 
   auto c = logged.add(t, 'c');
-  slot(t) = std::make_unique<Foreign>(logged.log);
+  slot(t) = std::make_unique<OtherHook>(logged.log);
   CHECK(logged.run(t) == "f");
   c.reset();
   CHECK(logged.run(t) == "f");
@@ -113,7 +114,7 @@ TEST_CASE("gradients: a hook may remove itself, or the next one, while it runs")
   auto t = leaf();
   Logged logged;
   std::optional<bridge::PostAccumulateHook> self, next;
-  std::string text(100, 'x');  // on the heap, so that its early end would be seen
+  std::string text(100, 'x');  // on the heap, so that a sanitizer sees an early destruction
   self.emplace(t, [&, text](const at::Tensor&) {
     self.reset();
     next.reset();
@@ -125,7 +126,7 @@ TEST_CASE("gradients: a hook may remove itself, or the next one, while it runs")
   CHECK(logged.run(t).empty());
 }
 
-TEST_CASE("gradients: a hook added while hooks run waits for the next pass") {
+TEST_CASE("gradients: a hook that is added while hooks run is first called in the next pass") {
   auto t = leaf();
   Logged logged;
   std::optional<bridge::PostAccumulateHook> late;
@@ -137,16 +138,18 @@ TEST_CASE("gradients: a hook added while hooks run waits for the next pass") {
   CHECK(logged.run(t) == "12");
 }
 
-TEST_CASE("gradients: handles move, and outlive the tensor, or the tensor them") {
+TEST_CASE("gradients: handles can be moved, and destroyed before or after the tensor") {
   Logged logged;
   std::optional<bridge::PostAccumulateHook> orphan;
-  c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> gone(leaf().getIntrusivePtr());
+  c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> expired_leaf(
+      leaf().getIntrusivePtr());
   {
     auto t = leaf();
-    gone = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(t.getIntrusivePtr());
+    expired_leaf =
+        c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(t.getIntrusivePtr());
     orphan = logged.add(t, 'o');
   }
-  CHECK(gone.expired());  // a handle does not keep its tensor
+  CHECK(expired_leaf.expired());  // a handle does not keep its tensor
   orphan.reset();
 
   auto t = leaf(), u = leaf();
@@ -159,7 +162,7 @@ TEST_CASE("gradients: handles move, and outlive the tensor, or the tensor them")
   CHECK(logged.run(u) == "b");
 }
 
-TEST_CASE("gradients: what a hook holds is let go with its handle") {
+TEST_CASE("gradients: the captures of a hook are destroyed with its handle") {
   auto t = leaf();
   auto held = std::make_shared<int>();
   {
@@ -176,11 +179,12 @@ TEST_CASE("gradients: a hook's exception reaches the caller of backward") {
   CHECK_THROWS_AS(backward(t), std::domain_error);
 }
 
-TEST_CASE("gradients: what can have no gradient is refused") {
+TEST_CASE("gradients: a tensor that cannot have a gradient is an error") {
   auto ignore = [](const at::Tensor&) {};
   for (const auto& wrong : {at::Tensor(), torch::randn({3}), leaf() * 2}) {
-    const auto said = test::message_of<Error>([&] { bridge::PostAccumulateHook(wrong, ignore); });
-    CHECK(test::contains(said, "not a leaf that requires a gradient"));
+    const auto message =
+        test::message_of<Error>([&] { bridge::PostAccumulateHook(wrong, ignore); });
+    CHECK(test::contains(message, "not a leaf that requires a gradient"));
   }
 }
 

@@ -1,3 +1,4 @@
+// The counting allocator of the CPU, and MemoryCounter.
 #include "test.hpp"
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace test::memory {
 const c10::Device cpu(c10::kCPU);
 at::Tensor bytes(int64_t count) { return torch::empty({count}, torch::kUInt8); }
 
-/// Bytes since it was made.
+/// Bytes relative to those at its construction.
 struct Since {
   bridge::MemoryCounter counter{cpu};
   int64_t start = counter.now();
@@ -22,7 +23,7 @@ struct Since {
   int64_t peak() const { return counter.peak() - start; }
 };
 
-TEST_CASE("memory: exactly the bytes that were asked for are counted, and given back") {
+TEST_CASE("memory: exactly the requested bytes are counted, until they are freed") {
   Since since;
   for (int64_t size : {1, 63, 64, 65, 4096, 1 << 20}) {
     auto t = bytes(size);
@@ -38,7 +39,7 @@ TEST_CASE("memory: exactly the bytes that were asked for are counted, and given 
   CHECK(bridge::counted(view));
 }
 
-TEST_CASE("memory: blocks keep the alignment of LibTorch's own") {
+TEST_CASE("memory: blocks have the alignment of LibTorch's own") {
   bridge::MemoryCounter counter(cpu);
   for (int64_t size = 1; size < 5000; size += 37)
     CHECK(reinterpret_cast<std::uintptr_t>(bytes(size).data_ptr()) % 64 == 0);
@@ -50,7 +51,7 @@ TEST_CASE("memory: the peak is the most since the last reset, for each counter")
   CHECK(since.peak() == 5000);
   bridge::MemoryCounter second(cpu);
   auto kept = bytes(1000);
-  CHECK(second.peak() - since.start == 1000);  // it began after the 5000 were gone
+  CHECK(second.peak() - since.start == 1000);  // made after the 5000 were freed
   CHECK(since.peak() == 5000);
   since.counter.reset_peak();
   CHECK(since.peak() == 1000);
@@ -58,16 +59,16 @@ TEST_CASE("memory: the peak is the most since the last reset, for each counter")
   CHECK(since.peak() == 4000);
   second.reset_peak();
   CHECK(second.peak() - since.start == 1000);
-  CHECK(since.peak() == 4000);  // another's reset takes nothing away
+  CHECK(since.peak() == 4000);  // the reset of another counter changes nothing
   const auto copy = since.counter;
   bytes(7000);
   CHECK(copy.peak() == since.counter.peak());
 }
 
-TEST_CASE("memory: what has no bytes, or another owner, is not counted") {
-  std::vector<float> mine(8);
+TEST_CASE("memory: tensors without bytes or with memory of another owner are not counted") {
+  std::vector<float> values(8);
   Since since;
-  auto foreign = torch::from_blob(mine.data(), {8});
+  auto foreign = torch::from_blob(values.data(), {8});
   CHECK(since.now() == 0);
   CHECK_FALSE(bridge::counted(foreign));
   CHECK_FALSE(bridge::counted(at::Tensor()));
@@ -79,19 +80,19 @@ TEST_CASE("memory: what has no bytes, or another owner, is not counted") {
   CHECK(bridge::counted(copy));
 }
 
-TEST_CASE("memory: a storage that grows or shrinks is followed") {
+TEST_CASE("memory: the bytes of a storage that grows or shrinks are counted") {
   Since since;
   auto t = bytes(100);
   t.resize_({400});
   CHECK(since.now() == 400);
-  CHECK(since.peak() == 500);  // both are alive while one is copied
+  CHECK(since.peak() == 500);  // both exist during the copy
   t.resize_({10});
-  CHECK(since.now() == 400);  // LibTorch keeps the storage
+  CHECK(since.now() == 400);  // LibTorch does not shrink the storage
   t.storage().unsafeGetStorageImpl()->set_data_ptr(at::DataPtr());
   CHECK(since.now() == 0);
 }
 
-TEST_CASE("memory: the allocator keeps LibTorch's contract") {
+TEST_CASE("memory: the allocator fulfils LibTorch's contract") {
   Since since;
   auto* allocator = c10::GetCPUAllocator();
   REQUIRE((allocator->raw_deleter() != nullptr));
@@ -117,7 +118,7 @@ TEST_CASE("memory: the allocator keeps LibTorch's contract") {
   CHECK(since.now() == 128);
 }
 
-TEST_CASE("memory: an allocation that fails throws as before and counts nothing") {
+TEST_CASE("memory: an allocation that fails throws LibTorch's error and counts nothing") {
   struct Full : c10::Allocator {
     c10::DataPtr allocate(std::size_t size) override { TORCH_CHECK(false, "no room for ", size); }
     void copy_data(void*, const void*, std::size_t) const override {}
@@ -127,8 +128,8 @@ TEST_CASE("memory: an allocation that fails throws as before and counts nothing"
     return test::message_of<c10::Error>([&] { counting.allocate(size); });
   };
   CHECK(test::contains(allocate(100), "no room for 164"));
-  const auto most = std::numeric_limits<std::size_t>::max();  // no room for 64 more in a size_t
-  CHECK(test::contains(allocate(most), "no room for " + std::to_string(most)));
+  const auto max = std::numeric_limits<std::size_t>::max();  // no room for 64 more in a size_t
+  CHECK(test::contains(allocate(max), "no room for " + std::to_string(max)));
   CHECK(counting.now() == 0);
 }
 
@@ -143,19 +144,19 @@ TEST_CASE("memory: a lazy clone costs nothing until it is written to") {
   CHECK(lazy.sum().item<int64_t>() == 256);
 }
 
-TEST_CASE("memory: what one thread takes another may give back") {
+TEST_CASE("memory: another thread may free what one thread allocated") {
   Since since;
-  std::vector<at::Tensor> taken;
+  std::vector<at::Tensor> allocated;
   std::thread([&] {
-    for (int i = 0; i < 100; ++i) taken.push_back(bytes(1000));
+    for (int i = 0; i < 100; ++i) allocated.push_back(bytes(1000));
   }).join();
   CHECK(since.now() == 100 * 1000);
-  std::thread([&] { taken.clear(); }).join();
+  std::thread([&] { allocated.clear(); }).join();
   CHECK(since.now() == 0);
   CHECK(since.peak() == 100 * 1000);
 }
 
-TEST_CASE("memory: four threads lose no byte") {
+TEST_CASE("memory: counts are exact with four threads") {
   constexpr int threads = 4, rounds = 10000;
   Since since;
   std::vector<std::thread> running;
@@ -177,7 +178,7 @@ TEST_CASE("memory: four threads lose no byte") {
   CHECK(since.peak() <= threads * 9 * 999);
 }
 
-TEST_CASE("memory: one allocator counts, however many counters there are") {
+TEST_CASE("memory: all counters share one allocator") {
   bridge::MemoryCounter first(cpu);
   auto* allocator = c10::GetCPUAllocator();
   bridge::MemoryCounter second(cpu);
@@ -186,10 +187,10 @@ TEST_CASE("memory: one allocator counts, however many counters there are") {
   CHECK(first.now() == second.now());
 }
 
-TEST_CASE("memory: a device that nothing counts is refused by name") {
+TEST_CASE("memory: the error for a device without statistics names it") {
   const c10::Device meta(c10::kMeta);
-  const auto said = test::message_of<Error>([&] { bridge::MemoryCounter counter(meta); });
-  CHECK(test::contains(said, "does not count the memory of meta"));
+  const auto message = test::message_of<Error>([&] { bridge::MemoryCounter counter(meta); });
+  CHECK(test::contains(message, "does not count the memory of meta"));
 }
 
 TEST_CASE("version: the oldest LibTorch that is supported, or a newer one") {

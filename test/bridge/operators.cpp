@@ -1,4 +1,4 @@
-// Every operator below autograd passes the innermost open scope, and nothing else does.
+// Operators below autograd are intercepted by the innermost open scope; custom operators.
 #include "test.hpp"
 
 #include <ikebana/bridge/custom_operator.hpp>
@@ -10,10 +10,10 @@ using namespace ikebana;
 
 namespace test::operators {
 
-/// Answers one operator with its first argument.
-struct Instead : bridge::OperatorMode {
+/// Replaces one operator by its first argument.
+struct ReplaceByArgument : bridge::OperatorMode {
   std::string name;
-  explicit Instead(std::string n) : name(std::move(n)) {}
+  explicit ReplaceByArgument(std::string n) : name(std::move(n)) {}
   void call(bridge::OperatorCall& call) override {
     if (call.name().name == name) call.replace({call.arguments()[0]});
     else call.compute();
@@ -22,7 +22,7 @@ struct Instead : bridge::OperatorMode {
 
 at::Tensor leaf() { return at::full({3, 3}, 0.5).requires_grad_(); }
 
-TEST_CASE("operators: forward and backward are seen as what runs below autograd, once each") {
+TEST_CASE("operators: operators of forward and backward below autograd are intercepted once each") {
   Counting counting;
   at::Tensor x = leaf();
   {
@@ -54,7 +54,7 @@ TEST_CASE("operators: results and gradients have the same bits in a scope as out
 
 TEST_CASE("operators: scopes nest, and the outer one sees what the inner one computes") {
   Counting outer;
-  Instead inner("aten::sin");
+  ReplaceByArgument inner("aten::sin");
   at::Tensor x = at::ones({2});
   bridge::OperatorScope first(outer);
   {
@@ -67,7 +67,7 @@ TEST_CASE("operators: scopes nest, and the outer one sees what the inner one com
   CHECK(outer.seen["aten::sin"] == 1);
 }
 
-TEST_CASE("operators: what a mode calls itself is not seen") {
+TEST_CASE("operators: operators that a mode calls are not intercepted") {
   struct Calls : Counting {
     void call(bridge::OperatorCall& call) override {
       at::zeros({2}).add_(1);
@@ -94,12 +94,12 @@ TEST_CASE("operators: an exception of a mode reaches the caller, and the scope c
   CHECK_NOTHROW(at::exp(at::ones({2})));
 }
 
-TEST_CASE("operators: a thread sees none of another's scopes, unless it carries on its work") {
+TEST_CASE("operators: a scope applies to other threads only with its thread-local state") {
   Counting counting;
   bridge::OperatorScope scope(counting);
   std::thread([] { at::sin(at::ones({2})); }).join();
   CHECK(counting.seen["aten::sin"] == 0);
-  at::ThreadLocalState state;  // what autograd hands to the threads of its devices
+  at::ThreadLocalState state;  // as autograd propagates it to the threads of devices
   std::thread([&] {
     at::ThreadLocalStateGuard same(state);
     at::sin(at::ones({2}));
@@ -108,7 +108,7 @@ TEST_CASE("operators: a thread sees none of another's scopes, unless it carries 
 }
 
 TEST_CASE("operators: schema, arguments and results are those of the call") {
-  struct Looks : bridge::OperatorMode {
+  struct Describe : bridge::OperatorMode {
     std::string text;
     void call(bridge::OperatorCall& call) override {
       bool is_sum = call.name().name == "aten::add_";
@@ -129,9 +129,11 @@ TEST_CASE("operators: schema, arguments and results are those of the call") {
 at::Tensor doubled(const at::Tensor& x) { return x + x; }
 at::Tensor tripled(const at::Tensor& x) { return x * 3; }
 
-TEST_CASE("operators: one of our own is one call for a scope, and a function without one") {
+TEST_CASE("operators: a custom operator is one call in a scope, and a plain function without one") {
   at::Tensor x = at::ones({2});
-  auto call = [&] { return bridge::call_as_operator<&doubled>("ikebana::test(Tensor x) -> Tensor", x); };
+  auto call = [&] {
+    return bridge::call_as_operator<&doubled>("ikebana::test(Tensor x) -> Tensor", x);
+  };
   CHECK(call().sum().item<double>() == 4);
   CHECK(!c10::Dispatcher::singleton().findSchema({"ikebana::test", ""}));
   Counting counting;
@@ -139,7 +141,7 @@ TEST_CASE("operators: one of our own is one call for a scope, and a function wit
     bridge::OperatorScope scope(counting);
     CHECK(at::equal(call(), at::full({2}, 2.0)));
     CHECK(at::equal(call(), at::full({2}, 2.0)));
-    // Another version of the library would register a schema of its own.
+    // As another version of the library would, with another schema.
     CHECK(at::equal(bridge::call_as_operator<&tripled>("ikebana::test(Tensor other) -> Tensor", x),
                     at::full({2}, 3.0)));
   }

@@ -1,15 +1,16 @@
 #pragma once
+// Saved-tensor hooks that count their calls.
 #include <atomic>
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <memory>
 
 namespace test {
 
-/// Keeps what is packed, and counts.
+/// Keeps a detached copy of each packed tensor, and counts calls and existing hooks.
 struct Recorder : ikebana::bridge::SavedTensorHooks {
   struct Hook : torch::autograd::SavedVariableHooks {
-    explicit Hook(Recorder& recorder) : to(recorder) { ++to.alive; }
-    ~Hook() override { --to.alive; }
+    explicit Hook(Recorder& recorder) : to(recorder) { ++to.existing; }
+    ~Hook() override { --to.existing; }
     void call_pack_hook(const at::Tensor& tensor) override {
       kept = tensor.detach();
       ++to.packed;
@@ -27,7 +28,7 @@ struct Recorder : ikebana::bridge::SavedTensorHooks {
     return declines ? nullptr : std::make_unique<Hook>(*this);
   }
 
-  std::atomic<int> made{0}, packed{0}, unpacked{0}, alive{0};
+  std::atomic<int> made{0}, packed{0}, unpacked{0}, existing{0};
   bool declines = false;
 };
 

@@ -1,3 +1,4 @@
+// Pack and unpack hooks of saved tensors, and the engine that calls them.
 #include "test.hpp"
 
 #include <functional>
@@ -18,7 +19,7 @@ struct Net {
       torch::nn::GELU(), torch::nn::Dropout(0.3), torch::nn::Linear(16, 4)};
   at::Tensor input = torch::randn({5, 8});
 
-  /// Gradients of a loss, or of a gradient penalty, with `hooks` in place for the forward pass.
+  /// Gradients of a loss, or of a gradient penalty, with `hooks` during the forward pass.
   std::vector<at::Tensor> gradients(bridge::SavedTensorHooks* hooks, bool penalty = false) {
     layers->zero_grad(true);
     torch::manual_seed(3);
@@ -37,7 +38,7 @@ struct Net {
   }
 };
 
-/// Puts this library's engine back, whatever a test has installed.
+/// RAII: installs this library's engine again after a test installed another one.
 struct EngineRestored {
   ~EngineRestored() {
     torch::autograd::set_default_engine_stub(&torch::autograd::Engine::get_base_engine);
@@ -45,14 +46,14 @@ struct EngineRestored {
   }
 };
 
-struct ForeignEngine : torch::autograd::Engine {
+struct OtherEngine : torch::autograd::Engine {
   static torch::autograd::Engine& get() {
-    static auto& engine = *new ForeignEngine;
+    static auto& engine = *new OtherEngine;
     return engine;
   }
 };
 
-TEST_CASE("saved tensors: hooks see each saved tensor and change no bit") {
+TEST_CASE("saved tensors: hooks are called for each saved tensor and change no bit") {
   Net net;
   for (bool penalty : {false, true}) {
     const auto plain = net.gradients(nullptr, penalty);
@@ -61,11 +62,11 @@ TEST_CASE("saved tensors: hooks see each saved tensor and change no bit") {
     CHECK(test::same_bits(plain, hooked));
     CHECK(recorder.packed > 5);
     CHECK(recorder.unpacked >= (penalty ? recorder.packed / 2 : 5));
-    CHECK(recorder.alive == 0);  // the graph is gone, and its hooks with it
+    CHECK(recorder.existing == 0);  // the graph is destroyed, and with it its hooks
   }
 }
 
-TEST_CASE("saved tensors: what the unpack hook returns is what backward uses") {
+TEST_CASE("saved tensors: backward uses what the unpack hook returns") {
   struct Twice : Recorder {
     struct Doubling : Hook {
       using Hook::Hook;
@@ -86,7 +87,8 @@ TEST_CASE("saved tensors: what the unpack hook returns is what backward uses") {
   CHECK(test::same_bits(b.grad(), 2 * a.detach()));
 }
 
-TEST_CASE("saved tensors: a product packs two, and each pass of a kept graph unpacks two") {
+TEST_CASE(
+    "saved tensors: a product packs two tensors, and each pass of a retained graph unpacks two") {
   Recorder recorder;
   auto a = leaf({3}), b = leaf({3});
   at::Tensor y;
@@ -103,7 +105,7 @@ TEST_CASE("saved tensors: a product packs two, and each pass of a kept graph unp
   CHECK(test::same_bits(a.grad(), once + once));
 }
 
-TEST_CASE("saved tensors: the innermost scope answers, and nullptr suspends it") {
+TEST_CASE("saved tensors: the innermost scope applies, and nullptr suspends it") {
   Recorder outer, inner, declining;
   declining.declines = true;
   auto a = leaf({3});
@@ -143,7 +145,7 @@ TEST_CASE("saved tensors: scopes may close in any order") {
   CHECK(outer.packed == 0);
 }
 
-TEST_CASE("saved tensors: a scope left by an exception is closed") {
+TEST_CASE("saved tensors: a scope closes when it is left by an exception") {
   Recorder recorder;
   auto a = leaf({3});
   CHECK_THROWS_AS(
@@ -173,7 +175,7 @@ TEST_CASE("saved tensors: an exception of a hook reaches the caller") {
   CHECK(test::same_bits(a.grad(), a.detach().exp()));
 }
 
-TEST_CASE("saved tensors: a scope is seen on its own thread only") {
+TEST_CASE("saved tensors: a scope applies to its own thread only") {
   Recorder recorder;
   bridge::SavedTensorScope scope(&recorder);
   std::thread([] {
@@ -183,7 +185,7 @@ TEST_CASE("saved tensors: a scope is seen on its own thread only") {
   CHECK(recorder.made == 0);
 }
 
-TEST_CASE("saved tensors: threads with scopes of their own do not meet") {
+TEST_CASE("saved tensors: scopes of several threads are independent") {
   constexpr int threads = 4, rounds = 50;
   std::vector<Recorder> recorders(threads);
   std::vector<int> equal(threads);
@@ -202,29 +204,29 @@ TEST_CASE("saved tensors: threads with scopes of their own do not meet") {
     CHECK(equal[t] == rounds);
     CHECK(recorders[t].made == recorders[0].made);
     CHECK(recorders[t].packed == recorders[t].made);
-    CHECK(recorders[t].alive == 0);
+    CHECK(recorders[t].existing == 0);
   }
 }
 
-TEST_CASE("saved tensors: another engine is left alone, and the scope says so") {
+TEST_CASE("saved tensors: another engine is not replaced, and a scope is then an error") {
   CHECK(bridge::saved_tensor_hooks_available());
   EngineRestored restored;
-  torch::autograd::set_default_engine_stub(&ForeignEngine::get);
+  torch::autograd::set_default_engine_stub(&OtherEngine::get);
   CHECK_FALSE(bridge::saved_tensor_hooks_available());
   CHECK_FALSE(bridge::SavedTensorEngineV1::install());
-  CHECK(&torch::autograd::Engine::get_default_engine() == &ForeignEngine::get());
+  CHECK(&torch::autograd::Engine::get_default_engine() == &OtherEngine::get());
   Recorder recorder;
-  const auto said = test::message_of<Error>([&] { bridge::SavedTensorScope scope(&recorder); });
-  CHECK(test::contains(said, "ForeignEngine"));
-  CHECK(test::contains(said, "without Python's torch module"));
+  const auto message = test::message_of<Error>([&] { bridge::SavedTensorScope scope(&recorder); });
+  CHECK(test::contains(message, "OtherEngine"));
+  CHECK(test::contains(message, "without Python's torch module"));
   auto a = leaf({3});
   a.exp().sum().backward();
   CHECK(test::same_bits(a.grad(), a.detach().exp()));
 }
 
-TEST_CASE("saved tensors: after another engine is gone, hooks answer again") {
+TEST_CASE("saved tensors: after another engine was replaced, hooks are called again") {
   CHECK(bridge::saved_tensor_hooks_available());
-  CHECK_FALSE(bridge::SavedTensorEngineV1::install());  // once is enough
+  CHECK_FALSE(bridge::SavedTensorEngineV1::install());  // it is installed already
   Recorder recorder;
   bridge::SavedTensorScope scope(&recorder);
   auto kept = leaf({3}).exp();

@@ -202,7 +202,7 @@ TEST_CASE("sampling: top_k and top_p keep the sets of their papers") {
       }
 }
 
-TEST_CASE("KVCache: it returns what was appended; a full cache is an error") {
+TEST_CASE("KVCache: it returns what was appended, and a full cache is an error") {
   KVCache cache({.layers = 2, .batch = 2, .heads = 3, .max_length = 6, .width = 4});
   const auto k = at::randn({2, 3, 5, 4}), v = at::randn({2, 3, 5, 4});
   for (const std::int64_t layer : {0, 1}) {

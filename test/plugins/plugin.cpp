@@ -1,5 +1,5 @@
-// One source, linked into several libraries with hidden symbols: each has its own copy of every
-// static.
+// A plugin. This source is linked into several libraries with hidden symbols, so that each has its
+// own copy of every static.
 #include "plugin.hpp"
 
 #include <ikebana/bridge/gradients.hpp>
@@ -34,9 +34,9 @@ struct Scope {
 
 bool available() { return bridge::saved_tensor_hooks_available(); }
 const void* engine() { return &torch::autograd::Engine::get_default_engine(); }
-void* open() { return new Scope; }
+void* open_saved() { return new Scope; }
 
-int close(void* scope) {
+int close_saved(void* scope) {
   const std::unique_ptr<Scope> owned(static_cast<Scope*>(scope));
   return owned->hooks.packed;
 }
@@ -44,19 +44,19 @@ int close(void* scope) {
 struct Products : bridge::OperatorMode {
   void call(bridge::OperatorCall& call) override {
     const auto& name = call.name().name;
-    if (name == "aten::mul" || name == "ikebana::composed_attention") ++seen;
+    if (name == "aten::mul" || name == "ikebana::composed_attention") ++count;
     call.compute();
   }
-  int seen = 0;
+  int count = 0;
 };
-struct Watching {
+struct OperatorsScope {
   Products products;
   bridge::OperatorScope scope{products};
 };
-void* watch() { return new Watching; }
-int seen(void* scope) {
-  const std::unique_ptr<Watching> owned(static_cast<Watching*>(scope));
-  return owned->products.seen;
+void* open_operators() { return new OperatorsScope; }
+int close_operators(void* scope) {
+  const std::unique_ptr<OperatorsScope> owned(static_cast<OperatorsScope*>(scope));
+  return owned->products.count;
 }
 
 bool train() {
@@ -75,30 +75,30 @@ void unhook(void* hook) { delete static_cast<bridge::PostAccumulateHook*>(hook);
 void backward(const void* leaf) { (tensor_at(leaf) * 2).sum().backward(); }
 
 std::int64_t bytes() { return bridge::MemoryCounter(c10::kCPU).now(); }
-void* take(std::int64_t count) { return new at::Tensor(at::empty({count}, at::kByte)); }
-void restore_dtype(void* tensor) { delete static_cast<at::Tensor*>(tensor); }
+void* allocate(std::int64_t count) { return new at::Tensor(at::empty({count}, at::kByte)); }
+void free_tensor(void* tensor) { delete static_cast<at::Tensor*>(tensor); }
 bool counted(const void* tensor) { return bridge::counted(tensor_at(tensor)); }
 
-struct Sevens : bridge::LinearHookV1 {
-  int asked = 0;
+struct ReturnsSeven : bridge::LinearHookV1 {
+  int calls = 0;
   std::optional<at::Tensor> linear(const at::Tensor&, const at::Tensor&,
                                    const std::optional<at::Tensor>&) override {
-    ++asked;
+    ++calls;
     return at::full({1}, 7);
   }
 };
-struct LinearSeen {
-  std::shared_ptr<Sevens> hook = std::make_shared<Sevens>();
+struct LinearScope {
+  std::shared_ptr<ReturnsSeven> hook = std::make_shared<ReturnsSeven>();
   bridge::LinearScope scope{hook};
 };
-void* see_linear() { return new LinearSeen; }
-int unsee_linear(void* scope) {
-  const std::unique_ptr<LinearSeen> owned(static_cast<LinearSeen*>(scope));
-  return owned->hook->asked;
+void* open_linear_scope() { return new LinearScope; }
+int close_linear_scope(void* scope) {
+  const std::unique_ptr<LinearScope> owned(static_cast<LinearScope*>(scope));
+  return owned->hook->calls;
 }
-bool linear(bool seen) {
+bool linear(bool intercepted) {
   auto y = at::linear(at::ones({1, 2}), at::ones({1, 2}));
-  return y.item<float>() == (seen ? 7 : 2);
+  return y.item<float>() == (intercepted ? 7 : 2);
 }
 
 bool attend() {
@@ -110,8 +110,24 @@ bool attend() {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const Plugin* ikebana_test_plugin() {
-  static const Plugin plugin{available, engine,     open,         close,    watch, seen, train,
-                             leaf,      hook,       unhook,       backward, bytes, take, restore_dtype,
-                             counted,   see_linear, unsee_linear, linear,   attend};
+  static const Plugin plugin{available,
+                             engine,
+                             open_saved,
+                             close_saved,
+                             open_operators,
+                             close_operators,
+                             train,
+                             leaf,
+                             hook,
+                             unhook,
+                             backward,
+                             bytes,
+                             allocate,
+                             free_tensor,
+                             counted,
+                             open_linear_scope,
+                             close_linear_scope,
+                             linear,
+                             attend};
   return &plugin;
 }

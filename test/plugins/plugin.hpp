@@ -1,36 +1,38 @@
 #pragma once
-// What each plugin shows to the program that opens it; everything else in it is hidden.
+// The functions that each plugin exports to the program that opens it; its other symbols are
+// hidden.
 #include <cstdint>
 
 struct Plugin {
-  /// Whether its saved-tensor hooks can fire, and the engine that would ask for them.
+  /// True if saved-tensor hooks are available; the installed engine.
   bool (*available)();
   const void* (*engine)();
-  /// Opens a scope on the calling thread; closing it tells how many tensors its hooks packed.
-  void* (*open)();
-  int (*close)(void* scope);
-  /// The same for operators: closing tells how many products and attentions its mode saw.
-  void* (*watch)();
-  int (*seen)(void* scope);
-  /// Trains a little; true where the gradients are right.
+  /// Opens a scope of saved-tensor hooks on the calling thread; closing it returns the number of
+  /// tensors that its hooks packed.
+  void* (*open_saved)();
+  int (*close_saved)(void* scope);
+  /// The same for operators: closing returns the number of products and attentions that its mode
+  /// intercepted.
+  void* (*open_operators)();
+  int (*close_operators)(void* scope);
+  /// Runs a backward pass; true if the gradients are right.
   bool (*train)();
-  /// A leaf that gives its gradient to hooks; a hook that counts; a backward pass over the leaf.
+  /// A leaf; a gradient hook that counts its calls; a backward pass to the leaf.
   void* (*leaf)();
   void* (*hook)(const void* leaf, int& calls);
   void (*unhook)(void* hook);
   void (*backward)(const void* leaf);
-  /// Memory of the CPU: bytes now; take and give back a tensor; is it counted?
+  /// Memory of the CPU: bytes in use; allocating and freeing a tensor; whether it is counted.
   std::int64_t (*bytes)();
-  void* (*take)(std::int64_t bytes);
-  void (*restore_dtype)(void* tensor);
+  void* (*allocate)(std::int64_t bytes);
+  void (*free_tensor)(void* tensor);
   bool (*counted)(const void* tensor);
-  /// Answers for the calling thread's linear layers until closed, which tells for how many;
-  /// computes one, and is true where it is what nobody or the open scope makes of it.
-  void* (*see_linear)();
-  int (*unsee_linear)(void* scope);
-  bool (*linear)(bool seen);
-  /// Computes an attention, which is one operator of ours for whoever watches; true where it is
-  /// right.
+  /// Opens a scope that intercepts linear layers of the calling thread; closing it returns how
+  /// many. `linear` computes one; true if the result is that of an open scope, or of LibTorch.
+  void* (*open_linear_scope)();
+  int (*close_linear_scope)(void* scope);
+  bool (*linear)(bool intercepted);
+  /// Computes an attention, which is one custom operator; true if the result is right.
   bool (*attend)();
 };
 

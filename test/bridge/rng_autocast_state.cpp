@@ -1,3 +1,4 @@
+// Capture and replay of random number generators and autocast.
 #include "test.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -12,54 +13,56 @@
 
 using namespace ikebana;
 
-namespace test::ambient {
+namespace test::rng_autocast_state {
 
 namespace autocast = at::autocast;
 const c10::Device cpu(c10::kCPU);
 
 at::Tensor dropped() { return torch::dropout(torch::ones({64, 64}), 0.5, true); }
 
-/// An accelerator of which there is nothing but a random generator.
-struct DeviceOnPaper : at::PrivateUse1HooksInterface {
+/// A simulated accelerator that has a random number generator and nothing else.
+struct FakeDevice : at::PrivateUse1HooksInterface {
   at::Generator generator = at::detail::createCPUGenerator(1);
   void init() const override {}
   bool hasPrimaryContext(c10::DeviceIndex) const override { return false; }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex) const override { return generator; }
 };
 
-TEST_CASE("ambient: a replay draws the same numbers, and the sequence outside goes on untouched") {
+TEST_CASE(
+    "rng and autocast state: a replay draws the same numbers, and the sequence outside continues unchanged") {
   for (bool weight_cache : {false, true}) {
     torch::manual_seed(11);
     const auto expected = std::vector<at::Tensor>{dropped(), torch::randn({3}), dropped()};
 
     torch::manual_seed(11);
-    const auto ambient = bridge::RngAutocastState::capture(cpu);
-    std::vector<at::Tensor> outside{dropped(), torch::randn({3})};  // keeps half a pair of normals
-    std::vector<at::Tensor> again;
-    for (int twice = 0; twice < 2; ++twice) {
-      bridge::RngAutocastState::Replay replay(ambient, weight_cache);
-      again = {dropped(), torch::randn({3})};
+    const auto captured = bridge::RngAutocastState::capture(cpu);
+    std::vector<at::Tensor> outside{dropped(),
+                                    torch::randn({3})};  // the generator caches one normal
+    std::vector<at::Tensor> replayed;
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      bridge::RngAutocastState::Replay replay(captured, weight_cache);
+      replayed = {dropped(), torch::randn({3})};
     }
     outside.push_back(dropped());
     CHECK(test::same_bits(outside, expected));
-    CHECK(test::same_bits(again[0], expected[0]));
-    CHECK(test::same_bits(again[1], expected[1]));
+    CHECK(test::same_bits(replayed[0], expected[0]));
+    CHECK(test::same_bits(replayed[1], expected[1]));
   }
 }
 
-TEST_CASE("ambient: a replay left by an exception puts everything back") {
+TEST_CASE("rng and autocast state: a replay that ends by an exception restores everything") {
   torch::manual_seed(5);
-  const auto ambient = bridge::RngAutocastState::capture(cpu);
+  const auto captured = bridge::RngAutocastState::capture(cpu);
   dropped();
   auto generator = at::globalContext().defaultGenerator(cpu);
   const auto before = generator.get_state();
   const State state;
   CHECK_THROWS_AS(
       [&] {
-        bridge::RngAutocastState::Replay replay(ambient, false);
+        bridge::RngAutocastState::Replay replay(captured, false);
         bridge::AutocastScope on(at::kCPU, at::kHalf);
         dropped();
-        throw std::runtime_error("in the middle");
+        throw std::runtime_error("inside the replay");
       }(),
       std::runtime_error);
   CHECK(test::same_bits(generator.get_state(), before));
@@ -67,7 +70,7 @@ TEST_CASE("ambient: a replay left by an exception puts everything back") {
   CHECK(depth() == 0);
 }
 
-TEST_CASE("ambient: replays nest") {
+TEST_CASE("rng and autocast state: replays nest") {
   torch::manual_seed(1);
   const auto first = bridge::RngAutocastState::capture(cpu);
   const auto a = dropped();
@@ -84,7 +87,7 @@ TEST_CASE("ambient: replays nest") {
   }
 }
 
-TEST_CASE("ambient: autocast is replayed, and what was there before comes back") {
+TEST_CASE("rng and autocast state: autocast is replayed, and the previous state restored") {
   const State plain;
   std::unique_ptr<bridge::RngAutocastState> captured;
   {
@@ -114,7 +117,7 @@ TEST_CASE("ambient: autocast is replayed, and what was there before comes back")
   CHECK(State() == outside);
 }
 
-TEST_CASE("ambient: a capture without the weight cache replays without it") {
+TEST_CASE("rng and autocast state: a capture without the weight cache replays without it") {
   std::unique_ptr<bridge::RngAutocastState> captured;
   {
     bridge::NoWeightCacheScope none;
@@ -125,7 +128,7 @@ TEST_CASE("ambient: a capture without the weight cache replays without it") {
   CHECK_FALSE(State().cache);
 }
 
-TEST_CASE("ambient: the replay of another thread's capture works on this one") {
+TEST_CASE("rng and autocast state: a capture of another thread can be replayed on this one") {
   torch::manual_seed(21);
   std::unique_ptr<bridge::RngAutocastState> captured;
   at::Tensor expected;
@@ -140,16 +143,17 @@ TEST_CASE("ambient: the replay of another thread's capture works on this one") {
   CHECK(test::same_bits(dropped(), expected));
 }
 
-TEST_CASE("ambient: a device without generator and autocast adds nothing") {
+TEST_CASE("rng and autocast state: a device without generator and autocast adds no state") {
   torch::manual_seed(2);
-  const auto ambient = bridge::RngAutocastState::capture(c10::Device(c10::kMeta));
+  const auto captured = bridge::RngAutocastState::capture(c10::Device(c10::kMeta));
   const auto expected = dropped();
-  bridge::RngAutocastState::Replay replay(ambient, true);
+  bridge::RngAutocastState::Replay replay(captured, true);
   CHECK(test::same_bits(dropped(), expected));
 }
 
-TEST_CASE("ambient: an accelerator's generator and autocast are replayed with the CPU's") {
-  static DeviceOnPaper hooks;
+TEST_CASE(
+    "rng and autocast state: an accelerator's generator and autocast are replayed with the CPU's") {
+  static FakeDevice hooks;
   if (!at::isPrivateUse1HooksRegistered()) at::RegisterPrivateUse1HooksInterface(&hooks);
   constexpr auto type = c10::kPrivateUse1;
   auto draw = [&] {
@@ -174,7 +178,7 @@ TEST_CASE("ambient: an accelerator's generator and autocast are replayed with th
   CHECK(test::same_bits(hooks.generator.get_state(), before));
 }
 
-TEST_CASE("ambient: captures on several threads keep their own autocast") {
+TEST_CASE("rng and autocast state: captures on several threads have their own autocast") {
   std::vector<int> right(4);
   std::vector<std::thread> running;
   for (int t = 0; t < 4; ++t)
@@ -182,9 +186,9 @@ TEST_CASE("ambient: captures on several threads keep their own autocast") {
       const auto dtype = t % 2 ? at::kHalf : at::kBFloat16;
       for (int round = 0; round < 50; ++round) {
         bridge::AutocastScope on(at::kCPU, dtype);
-        const auto ambient = bridge::RngAutocastState::capture(cpu);
+        const auto captured = bridge::RngAutocastState::capture(cpu);
         bridge::AutocastScope off(at::kCPU, at::ScalarType::Undefined);
-        bridge::RngAutocastState::Replay replay(ambient, false);
+        bridge::RngAutocastState::Replay replay(captured, false);
         right[t] += State() == State{true, dtype, false};
       }
     });
@@ -192,4 +196,4 @@ TEST_CASE("ambient: captures on several threads keep their own autocast") {
   for (int count : right) CHECK(count == 50);
 }
 
-}  // namespace test::ambient
+}  // namespace test::rng_autocast_state
