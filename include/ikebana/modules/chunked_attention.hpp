@@ -27,12 +27,12 @@ struct ChunkedAttentionTask {
   at::Tensor query, key, value, mask;  // mask: five dimensions, sizes 1 not expanded; or undefined
   bool is_causal;
   double scale, dropout_p;
-  std::int64_t seed;  // of dropout
+  std::int64_t dropout_seed;
 
   ChunkedAttentionTask(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                        const at::Tensor& given_mask, bool causal, double factor, double p,
-                       std::int64_t dropout_seed)
-      : mask(given_mask), is_causal(causal), scale(factor), dropout_p(p), seed(dropout_seed) {
+                       std::int64_t seed)
+      : mask(given_mask), is_causal(causal), scale(factor), dropout_p(p), dropout_seed(seed) {
     const auto wide = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     const auto heads = k.size(0) * k.size(1);
     query = q.to(wide).reshape({heads, -1, q.size(2), q.size(3)});
@@ -85,7 +85,8 @@ struct ChunkedAttentionTask {
   /// The factors by which dropout multiplies a chunk's weights; undefined without dropout.
   at::Tensor dropout_factors(const QueryChunk& p, const at::Tensor& like) const {
     if (dropout_p == 0) return {};
-    const auto chunk_seed = static_cast<std::uint64_t>(seed) + static_cast<std::uint64_t>(p.index);
+    const auto chunk_seed =
+        static_cast<std::uint64_t>(dropout_seed) + static_cast<std::uint64_t>(p.index);
     auto generator = at::make_generator<at::CPUGeneratorImpl>(chunk_seed);
     return at::empty_like(like).bernoulli_(1 - dropout_p, generator).mul_(dropout_scale());
   }
