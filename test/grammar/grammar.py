@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The grammar, compiled where LibTorch cannot be found.
+"""The grammar, compiled without LibTorch in the include path.
 
     grammar.py laws COMPILER FLAGS    laws.cpp compiles; no header of LibTorch is among the includes
     grammar.py time COMPILER FLAGS    three recipes against Boost.Hana alone, in processor time
@@ -38,7 +38,7 @@ def laws(compiler, flags):
 
 
 def seconds(compiler, flags, program):
-    """Of the processor, so that what else runs here does not count."""
+    """Processor time, so that other programs on the machine do not count."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     compile_with(compiler, flags, "-fsyntax-only", HERE / program)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

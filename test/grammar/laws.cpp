@@ -1,9 +1,10 @@
-// What the grammar promises, found out while this compiles. LibTorch is not in sight.
+// What the grammar guarantees, checked while this compiles, without LibTorch.
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <ikebana/checks/policies.hpp>
 #include <memory>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -14,12 +15,10 @@ struct Mechanisms;
 
 using namespace ikebana;
 
-template <class... Words>
-using words = std::tuple<Words...>;
 template <class A, class B>
 constexpr bool same = std::is_same_v<A, B>;
 template <class Written, class Expected>
-constexpr bool answers = same<axis_of_t<Written>, Expected>;
+constexpr bool sets = same<axis_of_t<Written>, Expected>;
 
 struct Model {};
 struct OwnClip {
@@ -49,44 +48,41 @@ struct NotCallable {
 struct Declared;
 using Lambda = decltype([](auto& run, auto&, const auto&) { return run; });
 
-// Every word answers its axis.
-static_assert(answers<Precision<FP32>, axis::precision> &&
-              answers<Precision<TF32>, axis::precision>);
-static_assert(answers<Precision<BF16>, axis::precision> &&
-              answers<Precision<FP16>, axis::precision>);
-static_assert(answers<Checkpoint<Full>, axis::checkpoint> &&
-              answers<Checkpoint<Off>, axis::checkpoint>);
-static_assert(answers<Checkpoint<Selective>, axis::checkpoint> &&
-              answers<Checkpoint<Every<3>>, axis::checkpoint> &&
-              answers<Checkpoint<Segments<>>, axis::checkpoint> &&
-              answers<Checkpoint<Only<Model>>, axis::checkpoint>);
-static_assert(answers<Accumulate<4>, axis::accumulate> && answers<Accumulate<>, axis::accumulate>);
-static_assert(answers<Offload<Off>, axis::offload> && answers<Shard<Off>, axis::shard>);
-static_assert(answers<Capture<Off>, axis::capture> && answers<Quantize<Off>, axis::quantize>);
-static_assert(answers<Prune<Off>, axis::prune> && answers<Freeze<Off>, axis::freeze>);
-static_assert(answers<AdamW, axis::optimizer> && answers<Adam, axis::optimizer>);
-static_assert(answers<SGD, axis::optimizer> && answers<ConstantLR, axis::schedule>);
-static_assert(answers<LinearLR, axis::schedule> && answers<CosineAnnealingLR, axis::schedule>);
-static_assert(answers<StepLR, axis::schedule> && answers<WarmupStableDecayLR, axis::schedule>);
-static_assert(answers<LambdaLR, axis::schedule> && answers<ReduceLROnPlateau, axis::schedule>);
-static_assert(answers<BCEWithLogitsLoss, axis::objective> && answers<KLDivLoss, axis::objective>);
-static_assert(answers<EMA, axis::average> && answers<Freeze<>, axis::freeze>);
-static_assert(answers<Freeze<Model, Declared>, axis::freeze>);
-static_assert(answers<CrossEntropyLoss, axis::objective> && answers<MSELoss, axis::objective>);
-static_assert(answers<ClipGradNorm, axis::clip> && answers<Without<axis::clip>, axis::clip>);
-static_assert(answers<Observe<Memory>, axis::observe> && answers<On, axis::device>);
-static_assert(answers<Without<axis::average>, axis::average>);
+// Every policy sets its axis.
+static_assert(sets<Precision<FP32>, axis::precision> && sets<Precision<TF32>, axis::precision>);
+static_assert(sets<Precision<BF16>, axis::precision> && sets<Precision<FP16>, axis::precision>);
+static_assert(sets<Checkpoint<Full>, axis::checkpoint> && sets<Checkpoint<Off>, axis::checkpoint>);
+static_assert(sets<Checkpoint<Selective>, axis::checkpoint> &&
+              sets<Checkpoint<Every<3>>, axis::checkpoint> &&
+              sets<Checkpoint<Segments<>>, axis::checkpoint> &&
+              sets<Checkpoint<Only<Model>>, axis::checkpoint>);
+static_assert(sets<Accumulate<4>, axis::accumulate> && sets<Accumulate<>, axis::accumulate>);
+static_assert(sets<Offload<Off>, axis::offload> && sets<Shard<Off>, axis::shard>);
+static_assert(sets<Capture<Off>, axis::capture> && sets<Quantize<Off>, axis::quantize>);
+static_assert(sets<Prune<Off>, axis::prune> && sets<Freeze<Off>, axis::freeze>);
+static_assert(sets<AdamW, axis::optimizer> && sets<Adam, axis::optimizer>);
+static_assert(sets<SGD, axis::optimizer> && sets<ConstantLR, axis::schedule>);
+static_assert(sets<LinearLR, axis::schedule> && sets<CosineAnnealingLR, axis::schedule>);
+static_assert(sets<StepLR, axis::schedule> && sets<WarmupStableDecayLR, axis::schedule>);
+static_assert(sets<LambdaLR, axis::schedule> && sets<ReduceLROnPlateau, axis::schedule>);
+static_assert(sets<BCEWithLogitsLoss, axis::objective> && sets<KLDivLoss, axis::objective>);
+static_assert(sets<EMA, axis::average> && sets<Freeze<>, axis::freeze>);
+static_assert(sets<Freeze<Model, Declared>, axis::freeze>);
+static_assert(sets<CrossEntropyLoss, axis::objective> && sets<MSELoss, axis::objective>);
+static_assert(sets<ClipGradNorm, axis::clip> && sets<Without<axis::clip>, axis::clip>);
+static_assert(sets<Observe<Memory>, axis::observe> && sets<On, axis::device>);
+static_assert(sets<Without<axis::average>, axis::average>);
 
-// So does a policy of the user's own; any callable is an objective; nothing else is a policy.
-static_assert(answers<OwnClip, axis::clip> && answers<CallableClip, axis::clip>);
-static_assert(answers<Functor, axis::objective> && answers<GenericFunctor, axis::objective>);
-static_assert(answers<Lambda, axis::objective> && answers<int (*)(int, int), axis::objective>);
-static_assert(answers<int, void> && answers<Model, void> && answers<Declared, void>);
-static_assert(answers<Holder, void> && answers<NotCallable, void>);
-static_assert(answers<BF16, void> && answers<Full, void> && answers<Memory, void>);
-static_assert(answers<const AdamW, void> && answers<AdamW&, void> && answers<AdamW*, void>);
+// So does a policy of the user's own; any callable is an objective; no other type is a policy.
+static_assert(sets<OwnClip, axis::clip> && sets<CallableClip, axis::clip>);
+static_assert(sets<Functor, axis::objective> && sets<GenericFunctor, axis::objective>);
+static_assert(sets<Lambda, axis::objective> && sets<int (*)(int, int), axis::objective>);
+static_assert(sets<int, void> && sets<Model, void> && sets<Declared, void>);
+static_assert(sets<Holder, void> && sets<NotCallable, void>);
+static_assert(sets<BF16, void> && sets<Full, void> && sets<Memory, void>);
+static_assert(sets<const AdamW, void> && sets<AdamW&, void> && sets<AdamW*, void>);
 
-// What is left out has a default.
+// An axis that is left out gets its default.
 static_assert(
     same<compose_t<>, Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>, Checkpoint<Off>,
                                Precision<FP32>, Prune<Off>, Quantize<Off>, Accumulate<1>,
@@ -94,8 +90,8 @@ static_assert(
                                Without<axis::average>, Freeze<Off>, Without<axis::device>>>);
 static_assert(same<compose_t<AdamW, Accumulate<1>, Precision<FP32>>, compose_t<>>);
 
-// Any order in, one order out.
-using Five = words<AdamW, Precision<BF16>, Checkpoint<Full>, Accumulate<4>, OwnClip>;
+// Policies in any order make one type.
+using Five = std::tuple<AdamW, Precision<BF16>, Checkpoint<Full>, Accumulate<4>, OwnClip>;
 using Sorted =
     Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>, Checkpoint<Full>, Precision<BF16>,
              Prune<Off>, Quantize<Off>, Accumulate<4>, Without<axis::objective>, OwnClip, AdamW,
@@ -124,80 +120,101 @@ constexpr bool all_sort(std::index_sequence<Order...>) {
 static_assert(all_sort(std::make_index_sequence<orders.size()>{}));
 static_assert(!same<Mechanisms<compose_t<Accumulate<4>>>, Mechanisms<compose_t<Accumulate<8>>>>);
 
-// An axis that takes many keeps the order in which they were written.
+// An axis that takes many policies keeps the order in which they were written.
 template <class Recipe>
 struct observed;
 template <class First, class... Rest>
 struct observed<Composed<First, Rest...>> {
   using type = First;
 };
-template <class... Words>
-using observed_t = typename observed<compose_t<Words...>>::type;
+template <class... Policies>
+using observed_t = typename observed<compose_t<Policies...>>::type;
 static_assert(
     same<observed_t<OwnObserve, AdamW, Observe<Memory>>, Many<OwnObserve, Observe<Memory>>>);
 static_assert(
     same<observed_t<Observe<Memory>, AdamW, OwnObserve>, Many<Observe<Memory>, OwnObserve>>);
 static_assert(same<observed_t<AdamW, OwnObserve>, Many<OwnObserve>> && same<observed_t<>, Many<>>);
 
-// The first cause hides its consequences: words, choices, pairs.
-template <class... Words>
-using verdict = refuse::policies_diagnosis_t<Model, Words...>;
-static_assert(same<verdict<>, refuse::Nothing> && same<verdict<Lambda, AdamW>, refuse::Nothing>);
-static_assert(same<verdict<Observe<Memory>, OwnObserve>, refuse::Nothing>);
-static_assert(same<verdict<AdamW, Precision<Full>, SGD, int>, refuse::NotAPolicy<int>>);
+// The first cause hides its consequences: policies, choices, pairs.
+template <class... Policies>
+using diagnosis = refuse::policies_diagnosis_t<Model, Policies...>;
+static_assert(same<diagnosis<>, refuse::Nothing> &&
+              same<diagnosis<Lambda, AdamW>, refuse::Nothing>);
+static_assert(same<diagnosis<Observe<Memory>, OwnObserve>, refuse::Nothing>);
+// An axis of the user's own would never be asked, even if it looks like one.
+struct OwnAxis {
+  using default_policy = AdamW;
+};
+struct OnOwnAxis {
+  using axis = OwnAxis;
+};
+static_assert(same<diagnosis<OnOwnAxis>, refuse::NotAnAxis<OnOwnAxis, OwnAxis>>);
+static_assert(same<diagnosis<AdamW, Precision<Full>, SGD, int>, refuse::NotAPolicy<int>>);
 template <class Number>
 using UnknownPrecision =
     refuse::UnknownChoice<Precision<Number>, Precision<FP32>, Precision<TF32>, Precision<BF16>,
                           Precision<FP16>, Precision<BF16Weights>, Precision<BF16True>,
                           Precision<FP8>>;
-static_assert(same<verdict<AdamW, Precision<Full>, SGD>, UnknownPrecision<Full>>);
-static_assert(same<verdict<Adam, SGD>, refuse::TwoPoliciesOnOneAxis<axis::optimizer, Adam, SGD>>);
-static_assert(same<verdict<Adam, Adam, SGD>, refuse::PolicyTwice<Adam>>);
-static_assert(same<verdict<Shard<Off>, Freeze<Off>, Offload<Off>>, refuse::Nothing>);
-static_assert(same<verdict<Freeze<Model>>, refuse::Nothing>);  // the model has its say later
+static_assert(same<diagnosis<AdamW, Precision<Full>, SGD>, UnknownPrecision<Full>>);
+static_assert(same<diagnosis<Adam, SGD>, refuse::TwoPoliciesSet<axis::optimizer, Adam, SGD>>);
+static_assert(same<diagnosis<Adam, Adam, SGD>, refuse::PolicyTwice<Adam>>);
+static_assert(same<diagnosis<Shard<Off>, Freeze<Off>, Offload<Off>>, refuse::Nothing>);
+static_assert(same<diagnosis<Freeze<Model>>, refuse::Nothing>);  // the model is checked later
 static_assert(
-    same<verdict<Offload<Off, Full>>, refuse::UnknownChoice<Offload<Off, Full>, Offload<Off>>>);
+    same<diagnosis<Offload<Off, Full>>, refuse::UnknownChoice<Offload<Off, Full>, Offload<Off>>>);
 static_assert(same<refuse::policies_diagnosis_t<AdamW, int>, refuse::ModelMissing<AdamW>>);
 
-// What is frozen or checkpointed by type is declared as a unit.
+// A type that is frozen or checkpointed must be declared as a unit.
 struct WithUnits {
   using units = Units<Model>;
   void loss();
 };
 template <class... Frozen>
-using frozen_verdict = refuse::model_diagnosis_t<WithUnits, Freeze<Frozen...>>;
-static_assert(same<frozen_verdict<Model>, refuse::Nothing>);
-static_assert(same<frozen_verdict<>, refuse::Nothing> &&
-              same<frozen_verdict<Off>, refuse::Nothing>);
+using frozen_diagnosis = refuse::model_diagnosis_t<WithUnits, Freeze<Frozen...>>;
+static_assert(same<frozen_diagnosis<Model>, refuse::Nothing>);
+static_assert(same<frozen_diagnosis<>, refuse::Nothing> &&
+              same<frozen_diagnosis<Off>, refuse::Nothing>);
 static_assert(
-    same<frozen_verdict<Model, int>, refuse::NamesNoUnit<Freeze<Model, int>, int, WithUnits>>);
+    same<frozen_diagnosis<Model, int>, refuse::NamesNoUnit<Freeze<Model, int>, int, WithUnits>>);
 static_assert(same<refuse::model_diagnosis_t<WithUnits, AdamW, Freeze<Full>>,
                    refuse::NamesNoUnit<Freeze<Full>, Full, WithUnits>>);
 static_assert(same<refuse::model_diagnosis_t<WithUnits, Checkpoint<Only<int>>>,
                    refuse::NamesNoUnit<Checkpoint<Only<int>>, int, WithUnits>>);
 static_assert(same<refuse::model_diagnosis_t<WithUnits, Checkpoint<Only<Model>>>, refuse::Nothing>);
 
-// What a word is given, written without the word, is taken for it; `Off` could mean many.
+// The argument of a policy, written alone, is taken for that policy; `Off` could mean several.
 template <class Written, class Meant>
-constexpr bool meant = same<verdict<Written>, refuse::MeantAnotherPolicy<Written, Meant>>;
+constexpr bool meant = same<diagnosis<Written>, refuse::MeantAnotherPolicy<Written, Meant>>;
 static_assert(meant<FP32, Precision<FP32>> && meant<FP16, Precision<FP16>>);
 static_assert(meant<Full, Checkpoint<Full>> && meant<Memory, Observe<Memory>>);
-static_assert(same<verdict<Off>, refuse::NotAPolicy<Off>>);
+static_assert(same<diagnosis<Off>, refuse::NotAPolicy<Off>>);
 
-// A choice of the user's own is known by its axis.
+// A choice of the user's own exists if it declares its axis.
 struct FP4;
 template <>
 struct ikebana::Precision<FP4> {
   using axis = ikebana::axis::precision;
 };
-static_assert(same<verdict<Precision<FP4>>, refuse::Nothing>);
-static_assert(same<verdict<Checkpoint<FP4>>,
+static_assert(same<diagnosis<Precision<FP4>>, refuse::Nothing>);
+static_assert(same<diagnosis<Checkpoint<FP4>>,
                    refuse::UnknownChoice<Checkpoint<FP4>, Checkpoint<Off>, Checkpoint<Full>,
                                          Checkpoint<Selective>, Checkpoint<Every<2>>,
                                          Checkpoint<Segments<4>>>>);
 
-// The module behind what a user may call a model.
+// The module behind a model as a user writes it.
 static_assert(same<detail::impl_of_t<std::shared_ptr<Model>>, Model>);
 static_assert(same<detail::impl_of_t<Holder>, Model> && same<detail::impl_of_t<Model>, Model>);
+
+// A sentence has the names of types as their users write them.
+constexpr bool equal(const auto& sentence, std::string_view text) {
+  return std::string_view(sentence.characters) == text;
+}
+using refuse::list_of, refuse::name, refuse::quoted;
+static_assert(equal(quoted<Precision<BF16>> + " and " + quoted<Checkpoint<Every<>>>,
+                    "`Precision<BF16>` and `Checkpoint<Every<>>`"));
+static_assert(equal("the " + name<axis::clip>, "the clip"));
+static_assert(equal(quoted<Without<axis::clip>>, "`Without<axis::clip>`"));
+static_assert(equal(quoted<Freeze<std::pair<Model, int>>>, "`Freeze<std::pair<Model, int>>`"));
+static_assert(equal(list_of<Adam, SGD, Accumulate<-2>>, "`Adam`, `SGD`, `Accumulate<-2>`"));
 
 int main() {}

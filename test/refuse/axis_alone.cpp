@@ -1,8 +1,9 @@
-// `MeantAnotherPolicy<axis::optimizer, AdamW>` `Write the second instead`
+// `MeantAnotherPolicy<axis::optimizer, AdamW>` `optimizer is not a policy; write AdamW`
+// `one of its types only resembles a policy` `Write that policy`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, AdamW> trainer{Net()};
 #else
   Trainer<Net, axis::optimizer> trainer{Net()};

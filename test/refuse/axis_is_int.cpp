@@ -1,4 +1,5 @@
-// `NotAnAxis<Strange, int>` `no question that a recipe answers` `using axis = axis::clip`
+// `NotAnAxis<Strange, int>` `Strange has the axis int, which no recipe has`
+// `must be one of namespace axis` `Write one of them` `using axis = axis::clip`
 #include "net.hpp"
 
 struct Strange {
@@ -6,7 +7,7 @@ struct Strange {
 };
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net> trainer{Net()};
 #else
   Trainer<Net, Strange> trainer{Net()};

@@ -1,4 +1,5 @@
-// `NoInputOrTarget<Unlabelled>` `this objective needs a batch with` `Name the fields so`
+// `NoInputOrTarget<Unlabelled>` `Unlabelled has no input or no target` `needs a batch with`
+// `Name the fields so`
 #include "net.hpp"
 
 struct Unlabelled {
@@ -7,7 +8,7 @@ struct Unlabelled {
 
 int main() {
   Trainer<Bare, MSELoss> trainer{Bare()};
-#ifdef TWIN
+#ifdef COUNTERPART
   trainer.step(Batch{});
 #else
   trainer.step(Unlabelled{});

@@ -1,8 +1,9 @@
-// `MeantAnotherPolicy<BF16, Precision<BF16>>` `Write the second instead`
+// `MeantAnotherPolicy<BF16, Precision<BF16>>` `BF16 is not a policy; write Precision<BF16>`
+// `one of its types only resembles a policy` `Write that policy`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, Precision<BF16>> trainer{Net()};
 #else
   Trainer<Net, BF16> trainer{Net()};

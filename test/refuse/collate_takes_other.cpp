@@ -1,4 +1,5 @@
-// `CannotCollate<TakesOne, Word>` `cannot call this collate function` `Write `
+// `CannotCollate<TakesOne, Word>` `TakesOne cannot be called with a std::vector of Word`
+// `cannot call this collate function` `Write`
 #include "net.hpp"
 
 struct Word {
@@ -16,7 +17,7 @@ struct TakesAll {
 };
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   DataLoader loader{Words(), {.batch_size = 4}, TakesAll()};
 #else
   DataLoader loader{Words(), {.batch_size = 4}, TakesOne()};

@@ -1,8 +1,10 @@
-// `MeantAnotherPolicy<const BF16, Precision<BF16>>` `Write the second instead`
+// `MeantAnotherPolicy<const BF16, Precision<BF16>>`
+// `const BF16 is not a policy; write Precision<BF16>` `one of its types only resembles a policy`
+// `Write that policy`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, Precision<BF16>> trainer{Net()};
 #else
   Trainer<Net, const BF16> trainer{Net()};

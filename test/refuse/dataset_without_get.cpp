@@ -1,4 +1,5 @@
-// `NotADataset<Unreadable>` `cannot ask this dataset for a sample` `Give it `
+// `NotADataset<Unreadable>` `Unreadable has neither get nor get_batch`
+// `cannot read a sample of this dataset` `Give it`
 #include "net.hpp"
 
 struct Unreadable {
@@ -10,7 +11,7 @@ struct Readable : Unreadable {
 };
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   DataLoader loader{Readable(), {.batch_size = 4}};
 #else
   DataLoader loader{Unreadable(), {.batch_size = 4}};

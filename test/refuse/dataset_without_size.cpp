@@ -1,4 +1,5 @@
-// `DatasetWithoutSize<Endless>` `needs to know how many samples` `Give it `
+// `DatasetWithoutSize<Endless>` `Endless has no size()` `needs the number of samples`
+// `Give the dataset`
 #include "net.hpp"
 
 struct Endless {
@@ -9,7 +10,7 @@ struct Counted : Endless {
 };
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   DataLoader loader{Counted(), {.batch_size = 4}};
 #else
   DataLoader loader{Endless(), {.batch_size = 4}};

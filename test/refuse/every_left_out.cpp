@@ -1,8 +1,9 @@
-// `ValueMissing<Checkpoint<Every<` `no default value`
+// `ValueMissing<Checkpoint<Every<` `Checkpoint<Every<>> has no default value`
+// `has no default value` `Give one to the constructor` `Accumulate<>{.microbatches = 8}`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, Checkpoint<Every<>>> trainer{Net(), Checkpoint<Every<>>{.every = 2}};
 #else
   Trainer<Net, Checkpoint<Every<>>> trainer{Net()};

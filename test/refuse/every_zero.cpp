@@ -1,8 +1,9 @@
-// `CountBelowOne<Checkpoint<Every<0>>>` `must be one at least` `Checkpoint<Every<2>>`
+// `CountBelowOne<Checkpoint<Every<0>>>` `Checkpoint<Every<0>> has a count below 1`
+// `must be 1 or more` `Write e.g. Checkpoint<Every<2>>` `{.segments = n}`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, Checkpoint<Every<1>>> trainer{Net()};
 #else
   Trainer<Net, Checkpoint<Every<0>>> trainer{Net()};

@@ -1,12 +1,12 @@
-// `ForwardWithoutRun<UnreachedImpl>` `an objective cannot reach them`
-// `forward(Run& run, torch::Tensor x)`
+// `ForwardWithoutRun<UnreachedImpl>` `UnreachedImpl has units and a forward that takes no run`
+// `an objective cannot reach them` `forward(Run& run, torch::Tensor x)`
 #include "net.hpp"
 
 struct UnreachedImpl : torch::nn::Module {
   using units = Units<Block>;
   Block block;
   UnreachedImpl() { register_module("block", block); }
-#ifdef TWIN
+#ifdef COUNTERPART
   template <class Run>
   torch::Tensor forward(Run& run, torch::Tensor x) {
     return run(block, x);

@@ -1,8 +1,9 @@
-// `ValueMissing<Freeze<` `no default value` `Freeze<>{.match = named(`
+// `ValueMissing<Freeze<` `Freeze<> has no default value` `has no default value`
+// `Give one to the constructor` `Freeze<>{.match = named(`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, Freeze<>> trainer{Net(), Freeze<>{.match = named("block.linear.bias")}};
 #else
   Trainer<Net, Freeze<>> trainer{Net()};

@@ -1,8 +1,9 @@
-// `MeantAnotherPolicy<Full, Checkpoint<Full>>` `Write the second instead`
+// `MeantAnotherPolicy<Full, Checkpoint<Full>>` `Full is not a policy; write Checkpoint<Full>`
+// `one of its types only resembles a policy` `Write that policy`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, Checkpoint<Full>> trainer{Net()};
 #else
   Trainer<Net, Full> trainer{Net()};

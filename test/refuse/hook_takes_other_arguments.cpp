@@ -1,11 +1,12 @@
-// `HookTakesOtherArguments<Misfit>` `parameters are not those` `hooks.hpp`
+// `HookTakesOtherArguments<Misfit>` `the Mechanism of Misfit has a hook with other parameters`
+// `whose parameters are not those` `Write it as ikebana/hooks.hpp does`
 #include "net.hpp"
 
 struct Misfit {
   using axis = ikebana::axis::clip;
   double strength = 1;
 };
-#ifdef TWIN
+#ifdef COUNTERPART
 template <>
 struct ikebana::Mechanism<Misfit> : Hooks {
   Misfit values;

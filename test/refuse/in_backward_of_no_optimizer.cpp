@@ -1,8 +1,10 @@
-// `NotAnOptimizer<ClipGradNorm>` `Write e.g. InBackward<AdamW>`
+// `NotAnOptimizer<ClipGradNorm>`
+// `InBackward<ClipGradNorm> holds ClipGradNorm, which is not an optimizer`
+// `the argument of InBackward must be an optimizer` `Write e.g. InBackward<AdamW>`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, InBackward<Adam>> trainer{Net()};
 #else
   Trainer<Net, InBackward<ClipGradNorm>> trainer{Net()};

@@ -1,8 +1,9 @@
-// `NotALoss<at::Tensor>` `must come with the count` `Return Loss{sum, count}`
+// `NotALoss<at::Tensor>` `a loss returns at::Tensor, which has no count` `must come with the count`
+// `Return Loss{sum, count}`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   auto sum = [](auto& run, auto& model, const Batch& batch) {
     return Loss{run(model, batch.input).sum(), batch.input.numel()};
   };

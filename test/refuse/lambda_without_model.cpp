@@ -1,9 +1,10 @@
-// `ObjectiveTakesOtherArguments<` `cannot be called with a run, the model`
+// `ObjectiveTakesOtherArguments<` `cannot be called with a run, the model and Batch`
+// `cannot be called with a run, the model and this batch`
 // `auto& run, auto& model, const Batch& batch`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   auto sum = [](auto& run, auto& model, const Batch& batch) -> Loss {
     return {run(model, batch.input).sum(), batch.input.numel()};
   };

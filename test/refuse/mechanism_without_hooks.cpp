@@ -1,11 +1,12 @@
-// `BadMechanism<Hookless>` `must derive from Hooks` `YourPolicy values`
+// `BadMechanism<Hookless>` `the Mechanism of Hookless lacks Hooks or values`
+// `must derive from Hooks` `YourPolicy values; explicit Mechanism`
 #include "net.hpp"
 
 struct Hookless {
   using axis = ikebana::axis::clip;
   double strength = 1;
 };
-#ifdef TWIN
+#ifdef COUNTERPART
 template <>
 struct ikebana::Mechanism<Hookless> : Hooks {
   Hookless values;

@@ -1,11 +1,12 @@
-// `BadMechanism<Valueless>` `must derive from Hooks` `explicit Mechanism`
+// `BadMechanism<Valueless>` `the Mechanism of Valueless lacks Hooks or values`
+// `must derive from Hooks` `YourPolicy values; explicit Mechanism`
 #include "net.hpp"
 
 struct Valueless {
   using axis = ikebana::axis::clip;
   double strength = 1;
 };
-#ifdef TWIN
+#ifdef COUNTERPART
 template <>
 struct ikebana::Mechanism<Valueless> : Hooks {
   Valueless values;

@@ -1,8 +1,9 @@
-// `MeantAnotherPolicy<Memory, Observe<Memory>>` `Write the second instead`
+// `MeantAnotherPolicy<Memory, Observe<Memory>>` `Memory is not a policy; write Observe<Memory>`
+// `one of its types only resembles a policy` `Write that policy`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, Observe<Memory>> trainer{Net()};
 #else
   Trainer<Net, Memory> trainer{Net()};

@@ -1,8 +1,9 @@
-// `ModelMissing<AdamW>` `begins with the model` `Write Trainer<Model, Policies`
+// `ModelMissing<AdamW>` `AdamW is a policy, and stands in the place of the model`
+// `a recipe begins with the model` `Write Trainer<Model, Policies...>`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, AdamW> trainer{Net()};
 #else
   Trainer<AdamW, Net> trainer{Net()};

@@ -1,4 +1,6 @@
-// `NotAModel<NotDerived>` `not a module` `derived from torch::nn::Module`
+// `NotAModel<NotDerived>` `NotDerived is not a module that is defined here`
+// `the model of a recipe must be a module` `Write a holder made by TORCH_MODULE`
+// `with its definition included`
 #include "net.hpp"
 
 struct NotDerived {
@@ -6,7 +8,7 @@ struct NotDerived {
 };
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, AdamW> trainer{Net()};
 #else
   Trainer<NotDerived, AdamW> trainer{NotDerived()};

@@ -1,4 +1,5 @@
-// `NeedsUnits<PerUnit, Bare>` `shows no units` `specialise UnitsOf`
+// `NeedsUnits<PerUnit, Bare>` `PerUnit works unit by unit, and Bare declares no units`
+// `the model declares no units` `Write` `specialise UnitsOf`
 #include "net.hpp"
 
 struct PerUnit {
@@ -12,7 +13,7 @@ struct ikebana::Mechanism<PerUnit> : Hooks {
 };
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, MSELoss, PerUnit> trainer{Net()};
 #else
   Trainer<Bare, MSELoss, PerUnit> trainer{Bare()};

@@ -1,8 +1,9 @@
-// `NoLoss<Bare>` `nothing to minimise` `Add CrossEntropyLoss, MSELoss or a lambda`
+// `NoLoss<Bare>` `Bare has no loss, and the recipe has no objective` `nothing to minimise`
+// `Add CrossEntropyLoss, MSELoss or a lambda`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Bare, AdamW, MSELoss> trainer{Bare()};
 #else
   Trainer<Bare, AdamW> trainer{Bare()};

@@ -1,11 +1,12 @@
-// `NoMechanism<Unmade>` `nothing carries this policy out` `Mechanism<YourPolicy>`
+// `NoMechanism<Unmade>` `Unmade has no Mechanism` `no mechanism carries out a policy`
+// `struct Mechanism<YourPolicy>`
 #include "net.hpp"
 
 struct Unmade {
   using axis = ikebana::axis::clip;
   double strength = 1;
 };
-#ifdef TWIN
+#ifdef COUNTERPART
 template <>
 struct ikebana::Mechanism<Unmade> : Hooks {
   Unmade values;

@@ -1,8 +1,10 @@
-// `NotAModel<int>` `not a module` `Give a holder made by TORCH_MODULE`
+// `NotAModel<int>` `int is not a module that is defined here`
+// `the model of a recipe must be a module` `Write a holder made by TORCH_MODULE`
+// `with its definition included`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer trainer{Net(), AdamW{}};
 #else
   Trainer trainer{5, AdamW{}};

@@ -1,8 +1,9 @@
-// `NotAPolicy<int>` `not a policy` `Write a word of`
+// `NotAPolicy<int>` `int is not a policy` `one of its types is not a policy`
+// `Remove it, write a policy of`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net> trainer{Net()};
 #else
   Trainer<Net, int> trainer{Net()};

@@ -1,4 +1,5 @@
-// `NotAPolicy<MyPolicy>` `not a policy` `using axis = axis::clip`
+// `NotAPolicy<MyPolicy>` `MyPolicy is not a policy` `one of its types is not a policy`
+// `Remove it, write a policy of`
 #include "net.hpp"
 
 struct MyPolicy {
@@ -6,7 +7,7 @@ struct MyPolicy {
 };
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net> trainer{Net()};
 #else
   Trainer<Net, MyPolicy> trainer{Net()};

@@ -1,10 +1,11 @@
-// `NotALoss<double>` `must come with the count` `Return Loss{sum, count}`
+// `NotALoss<double>` `a loss returns double, which has no count` `must come with the count`
+// `Return Loss{sum, count}`
 #include "net.hpp"
 
 struct UncountedImpl : torch::nn::Module {
   Block block;
   UncountedImpl() { register_module("block", block); }
-#ifdef TWIN
+#ifdef COUNTERPART
   template <class Run>
   Loss loss(Run&, const Batch& batch) {
     return {block(batch.input).sum(), batch.input.numel()};

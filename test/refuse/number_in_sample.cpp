@@ -1,4 +1,5 @@
-// `CannotStack<Labelled, Labelled>` `its numbers cannot become tensors` `Return a std::tuple`
+// `CannotStack<Labelled, Labelled>` `Labelled cannot be stacked, because of Labelled`
+// `its numbers cannot become tensors` `Return a std::tuple`
 #include "net.hpp"
 
 struct Labelled {
@@ -15,7 +16,7 @@ struct PhotosInPairs {
 };
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   DataLoader loader{PhotosInPairs(), {.batch_size = 4}};
   DataLoader collated{Photos(), {}, [](const std::vector<Labelled>&) { return Batch(); }};
 #else

@@ -1,8 +1,9 @@
-// `ValueMissing<Checkpoint<Only<` `no default value`
+// `ValueMissing<Checkpoint<Only<` `Checkpoint<Only<>> has no default value` `has no default value`
+// `Give one to the constructor` `Accumulate<>{.microbatches = 8}`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   auto is_block = [](const Unit& unit) { return unit.name != "other"; };
   Trainer<Net, Checkpoint<Only<>>> trainer{Net(), Checkpoint<Only<>>{.match = is_block}};
 #else

@@ -1,8 +1,11 @@
-// `NamesNoUnit<Checkpoint<Only<Bare>>, Bare, Net>` `does not declare as a unit` `choose by a rule`
+// `NamesNoUnit<Checkpoint<Only<Bare>>, Bare, Net>`
+// `Checkpoint<Only<Bare>> names Bare, which is not a unit of Net`
+// `names a module that the model does not declare as a unit` `Add it to`
+// `choose by a rule: Freeze<>{.match = named(`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, Checkpoint<Only<Block>>> trainer{Net()};
 #else
   Trainer<Net, Checkpoint<Only<Bare>>> trainer{Net()};

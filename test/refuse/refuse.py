@@ -1,157 +1,154 @@
 #!/usr/bin/env python3
 """Refusals, compiled as a user would see them.
 
-    refuse.py precompile COMPILER FOLDER           net.hpp, once for all programs
-    refuse.py alone COMPILER FOLDER PROGRAM...     each is refused, in its expected words
-    refuse.py together COMPILER FOLDER PROGRAM...  all in one unit: one error each, no more
-    refuse.py twins COMPILER FOLDER PROGRAM...     all legal twins in one unit: they compile
-    refuse.py missing COMPILER REQUIRED            fails where it is required, else is skipped
+    refuse.py refused COMPILER FOLDER TORCH PROGRAM...       each is refused, in its expected words
+    refuse.py counterparts COMPILER FOLDER TORCH PROGRAM...  the legal counterpart of each compiles
+    refuse.py missing COMPILER REQUIRED                      fails if required, else is skipped
+    refuse.py self                                           these checks find faulty diagnostics
 
-The expected words are in backticks in a program's leading comment: first the refusal with the types
-at fault, then parts of its message. Namespace ikebana is left out there.
+All programs are one unit per mode, so that a compiler parses LibTorch once; each diagnostic is then
+checked with the program that it points into. FOLDER holds the compiler's `flags`; TORCH is a header
+that the build has precompiled for this compiler, and is left out where it does not exist.
+
+The expected words are in backticks in a program's leading comment: the refusal with the types at
+fault, what its sentence says was written, then parts of its message. Namespace ikebana is left out.
 """
+import contextlib
+import io
 import os
 import pathlib
 import re
 import subprocess
 import sys
-import time
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 MOST_LINES = 15  # of diagnostics before the first that points into the user's file
 SKIPPED = 77
+CHAIN = re.compile(r"In file included from|\s+from ")
+DYNAMIC = "-9223372036854775808"  # stands for a count that comes as a value
 
 
-def compile_with(compiler, folder, *arguments):
-    """The compiler's exit status, and what it says in plain words."""
-    command = [compiler, f"@{folder / 'flags'}", "-fdiagnostics-color=never", *map(str, arguments)]
+def compile_all(compiler, folder, torch, name, programs, *arguments):
+    """The compiler's exit status and its diagnostics. `main` becomes the program's name; all other
+    names in the programs differ already."""
+    unit = folder / f"{name}.cpp"
+    unit.write_text(f'#include "{HERE / "net.hpp"}"\n' + "".join(
+        f'#define main {p.stem}\n#include "{p}"\n#undef main\n' for p in programs))
+    is_clang = "clang" in subprocess.check_output([compiler, "--version"], text=True)
+    unlimited = "-ferror-limit=0" if is_clang else "-fmax-errors=0"
+    precompiled = ["-include", torch] if os.path.exists(torch) else []
+    command = [compiler, f"@{folder / 'flags'}", "-fdiagnostics-color=never", *precompiled,
+               "-fsyntax-only", unlimited, "-Wno-return-type", *arguments, unit]
     done = subprocess.run(command, env={**os.environ, "LC_ALL": "C"}, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return done.returncode, done.stdout
 
 
-def is_fresh(made, depfile):
-    if not made.exists() or not depfile.exists():
-        return False
-    needs = depfile.read_text().replace("\\\n", " ").split(":", 1)[1].split()
-    return all(os.path.exists(n) and os.stat(n).st_mtime <= made.stat().st_mtime for n in needs)
-
-
-def precompile(compiler, folder):
-    """Both compilers take net.hpp.gch for net.hpp, which therefore has a twin beside it."""
-    header, made, depfile = folder / "net.hpp", folder / "net.hpp.gch", folder / "net.d"
-    if not header.exists():
-        header.write_text(f'#include "{HERE / "net.hpp"}"\n')
-    if is_fresh(made, depfile):
-        print("net.hpp is precompiled already")
-        return 0
-    # clang would otherwise leave LibTorch's templates to be instantiated by every program.
-    extra = ["-fpch-instantiate-templates"] if is_clang(compiler) else []
-    status, said = compile_with(compiler, folder, *extra, "-x", "c++-header", header, "-o", made,
-                                "-MD", "-MF", depfile)
-    with depfile.open("a") as more:
-        more.write(f" {folder / 'flags'} {os.path.realpath(compiler)}\n")
-    print(said)
-    return status
-
-
-def is_clang(compiler):
-    return "clang" in subprocess.check_output([compiler, "--version"], text=True)
+def diagnostics(output):
+    """The output in parts of one error or warning each, with its context and notes. g++ writes the
+    context first; either may write the chain of includes before a context, an error or a note."""
+    parts, chain = [[]], []
+    for line in output.splitlines():
+        if CHAIN.match(line):
+            chain.append(line)
+            continue
+        is_main = re.search(r"\b(?:error|warning): ", line)
+        if is_main or re.search(r": In [^:]", line):
+            if any(re.search(r"\b(?:error|warning): ", former) for former in parts[-1]):
+                parts.append([])
+        parts[-1] += chain + [line]
+        chain = []
+    return [part for part in parts if part]
 
 
 def plain(text):
-    """Without the namespace and with one spelling of `> >` and `T &`."""
-    text = re.sub(r"\s+", " ", text.replace("ikebana::", ""))
+    """Without the namespace and with one spelling of `> >`, `T &` and Dynamic."""
+    text = re.sub(r"\s+", " ", text.replace("ikebana::", "").replace(DYNAMIC, ""))
     return re.sub(r" (?=[>*&])", "", text)
 
 
+def sentence(text):
+    """What was written, as the condition says it: g++ prints the text, clang the sum."""
+    found = re.search(r'possible<\S*Sentence<\d+>\{"(.*)"\}>. evaluates to false', text)
+    if found:
+        return plain(found[1].replace("`", ""))
+    found = re.search(r"requirement 'possible<(.*?)>'(?: \"|: )ikebana: ", text)
+    pieces = found[1].split(" + ") if found else []
+    texts = [re.sub(r'^"(.*)"$|^(?:quoted|list_of|name)<(.*)>$', r"\1\2", p) for p in pieces]
+    return plain("".join(re.sub("^ikebana::axis::", "", text) for text in texts))
+
+
 def expected(program):
-    comment = []
-    for line in program.read_text().splitlines():
-        if not line.startswith("//"):
-            break
-        comment.append(line)
-    return re.findall("`([^`]+)`", "\n".join(comment))
+    comment = re.match(r"(?://.*\n)*", program.read_text())[0]
+    return re.findall("`([^`]+)`", comment)
 
 
-def lines_before(program, said):
-    """Lines before the first that points into the program; an include chain does not."""
-    for number, line in enumerate(said.splitlines()):
-        if re.search(rf"{re.escape(program.name)}:\d+", line) and not re.match(
-                r"In file included from|\s+from ", line):
-            return number
-    return None
+def lines_before(program, part):
+    """Lines before the first that points into the program; the chain of includes is not counted."""
+    lines = [line for line in part if not CHAIN.match(line)]
+    return next((n for n, line in enumerate(lines) if f"/{program.name}:" in line), None)
 
 
-def errors_of(said):
-    return [line for line in said.splitlines() if re.search(r"\berror: ", line)]
+def programs_of(part, programs):
+    return [p for p in programs if lines_before(p, part) is not None]
 
 
-def complaints(program, status, said):
-    """What is wrong with this refusal."""
-    errors = errors_of(said)
+def complaints(program, parts, chain):
+    """What is wrong with the diagnostics of one program; `chain` lines more come before each."""
     words = expected(program)
-    if len(words) < 2:
-        yield "its first line must hold the refusal and words of its message, each in backticks"
-    if status == 0 or not errors:
-        yield "it compiles, and should not"
+    if len(words) < 3:
+        yield "its comment must name the refusal, its sentence and its message, each in backticks"
         return
-    if len(errors) != 1:
-        yield f"{len(errors)} errors, and there should be one"
-    if "warning: " in said:
-        yield "a warning beside the error"
-    if words and plain(words[0]) not in plain(said):
+    if len(parts) != 1:
+        yield f"{len(parts)} errors and warnings, and there should be one error"
+        return
+    text = "\n".join(parts[0])
+    error = next((line for line in parts[0] if " error: " in line), "")
+    if not error:
+        yield "a warning, and no error"
+    if plain(words[0]) not in plain(text):
         yield f"the refusal is not {words[0]}"
-    for word in words[1:]:
-        if plain(word) not in plain(errors[0]):
+    if plain(words[1]) not in sentence(text):
+        yield f"the sentence is not: {words[1]}, but: {sentence(text)}"
+    for word in words[2:]:
+        if plain(word) not in plain(error):
             yield f"the message does not say: {word}"
-    lines = lines_before(program, said)
-    if lines is None or lines > MOST_LINES:
-        yield f"{lines} lines before the user's own code; {MOST_LINES} are allowed"
+    if lines_before(program, parts[0]) + chain > MOST_LINES:
+        yield f"more than {MOST_LINES} lines before the user's own code"
 
 
-def alone(compiler, folder, *programs):
-    """Stopped at the first error, which is ten times faster; `together` looks at what follows."""
-    failed = 0
-    for program in map(pathlib.Path, programs):
-        begin = time.monotonic()
-        status, said = compile_with(compiler, folder, "-include", folder / "net.hpp",
-                                    "-fsyntax-only", "-Wfatal-errors", program)
-        wrong = list(complaints(program, status, said))
-        failed += bool(wrong)
-        print(f"{program.stem:28} {lines_before(program, said)!s:>4} lines before user code, "
-              f"{time.monotonic() - begin:4.1f} s{'  FAILED' if wrong else ''}", flush=True)
+def check(output, programs):
+    """Whether every part belongs to one program, and every program has the one that it should."""
+    parts = diagnostics(output)
+    chain = max((sum(bool(CHAIN.match(line)) for line in part) for part in parts), default=0)
+    good = True
+    for part in parts:
+        if len(programs_of(part, programs)) != 1:
+            print("This belongs to no program, or to several:", *part, sep="\n")
+            good = False
+    for program in programs:
+        own = [part for part in parts if programs_of(part, programs) == [program]]
+        wrong = list(complaints(program, own, chain))
+        lines = f"{lines_before(program, own[0]) + chain:4} lines before user code" if own else ""
+        print(f"{program.stem:28} {lines}{'  FAILED' if wrong else ''}")
         if wrong:
-            print(*(f"    {line}" for line in wrong), "", said, sep="\n")
-    print(f"{len(programs) - failed} of {len(programs)} refusals are as expected")
-    return 1 if failed else 0
+            print(*(f"    {line}" for line in wrong), "", *sum(own, []), sep="\n")
+            good = False
+    return good
 
 
-def compile_all(compiler, folder, name, programs, *arguments):
-    """Names in the programs differ, so that they fit into one unit; `main` is renamed."""
-    unit = folder / f"{name}.cpp"
-    unit.write_text("".join(f'#define main {p.stem}\n#include "{p}"\n#undef main\n'
-                            for p in map(pathlib.Path.resolve, map(pathlib.Path, programs))))
-    return compile_with(compiler, folder, "-include", folder / "net.hpp", "-fsyntax-only",
-                        *arguments, "-Wno-return-type", unit)
+def refused(compiler, folder, torch, programs):
+    _, output = compile_all(compiler, folder, torch, "refused", programs)
+    return 0 if check(output, programs) else 1
 
 
-def together(compiler, folder, *programs):
-    unlimited = "-ferror-limit=0" if is_clang(compiler) else "-fmax-errors=0"
-    _, said = compile_all(compiler, folder, "together", programs, unlimited)
-    errors = errors_of(said)
-    well = (len(errors) == len(programs) and all("ikebana: " in line for line in errors)
-            and "warning: " not in said)
-    print(f"{len(programs)} programs, {len(errors)} errors")
-    if not well:
-        print("A program gives other errors than its refusal, or two give the same refusal:", said)
-    return 0 if well else 1
-
-
-def twins(compiler, folder, *programs):
-    status, said = compile_all(compiler, folder, "twins", programs, "-DTWIN", "-Wall", "-Wextra")
-    print(f"{len(programs)} legal twins: {'refused' if status else 'compiled'}", said, sep="\n")
-    return 1 if status or "warning: " in said else 0
+def counterparts(compiler, folder, torch, programs):
+    status, output = compile_all(compiler, folder, torch, "counterparts", programs,
+                                 "-DCOUNTERPART", "-Wall", "-Wextra")
+    print(f"{len(programs)} legal counterparts: {'refused' if status else 'compiled'}", output,
+          sep="\n")
+    return 1 if status or "warning: " in output else 0
 
 
 def missing(compiler, required):
@@ -160,13 +157,51 @@ def missing(compiler, required):
     return 1 if required == "ON" or os.environ.get("CI") else SKIPPED
 
 
+GXX = """In file included from ikebana.hpp:2,
+                 from unit.cpp:1:
+refuse.hpp: In instantiation of 'struct ikebana::refuse::Twice<ikebana::AdamW>':
+/a.cpp:8:32:   required from here
+refuse.hpp:5:17: error: static assertion failed: ikebana: one is enough. Remove the other.
+refuse.hpp:5:17: note: 'ikebana::refuse::possible<ikebana::refuse::Sentence<9>{"`AdamW` is \
+written twice"}>' evaluates to false
+"""
+CLANG = """In file included from unit.cpp:1:
+refuse.hpp:5:3: error: static_assert failed due to requirement 'possible<quoted<ikebana::AdamW> + \
+" is written " + "twice">' "ikebana: one is enough. Remove the other."
+In file included from unit.cpp:1:
+refuse.hpp:9:1: note: in instantiation of class 'ikebana::refuse::Twice<ikebana::AdamW>'
+/a.cpp:8:32: note: in instantiation of class 'ikebana::Trainer<Net, ikebana::AdamW>'
+"""
+
+
+def self_test():
+    """One refusal as each compiler prints it, and with one fault at a time."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = pathlib.Path(folder, "a.cpp")
+        program.write_text("// `Twice<AdamW>` `AdamW is written twice`\n// `enough` `Remove`\n")
+        faulty = {""}
+        for good in GXX, CLANG:
+            faulty |= {good + good, good + "/a.cpp:9:1: warning: unused",
+                       good + "other.hpp:1:1: error: in no program", "\n" * 15 + good,
+                       good.replace("Twice", "Thrice"), good.replace("written", "named"),
+                       good.replace("Remove", "Drop"), good.replace("error", "warning")}
+        with contextlib.redirect_stdout(io.StringIO()):
+            wrong = [text for text in (GXX, CLANG) if not check(text, [program])]
+            wrong += [text for text in faulty if check(text, [program])]
+    print(f"{len(faulty)} faulty diagnostics, {len(wrong)} taken for another", *wrong, sep="\n")
+    return 1 if wrong else 0
+
+
 def main():
-    command, compiler, *rest = sys.argv[1:]
+    command, *rest = sys.argv[1:]
     if command == "missing":
-        return missing(compiler, *rest)
-    folder = pathlib.Path(rest[0])
-    commands = {"precompile": precompile, "alone": alone, "together": together, "twins": twins}
-    return commands[command](compiler, folder, *rest[1:])
+        return missing(*rest)
+    if command == "self":
+        return self_test()
+    compiler, folder, torch, *programs = rest
+    programs = [pathlib.Path(p).resolve() for p in programs]
+    return {"refused": refused, "counterparts": counterparts}[command](
+        compiler, pathlib.Path(folder), torch, programs)
 
 
 sys.exit(main())

@@ -1,8 +1,9 @@
-// `CountBelowOne<Checkpoint<Segments<-1>>>` `must be one at least` `{.segments = n}`
+// `CountBelowOne<Checkpoint<Segments<-1>>>` `Checkpoint<Segments<-1>> has a count below 1`
+// `must be 1 or more` `Write e.g. Checkpoint<Every<2>>` `{.segments = n}`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, Checkpoint<Segments<>>> trainer{Net()};
 #else
   Trainer<Net, Checkpoint<Segments<-1>>> trainer{Net()};

@@ -1,8 +1,10 @@
-// `MeantAnotherPolicy<torch::optim::AdamW, AdamW>` `Write the second instead`
+// `MeantAnotherPolicy<torch::optim::AdamW, AdamW>`
+// `torch::optim::AdamW is not a policy; write AdamW` `one of its types only resembles a policy`
+// `Write that policy`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, AdamW> trainer{Net()};
 #else
   Trainer<Net, torch::optim::AdamW> trainer{Net()};

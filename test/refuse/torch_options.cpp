@@ -1,8 +1,10 @@
-// `MeantAnotherPolicy<torch::optim::AdamWOptions, AdamW>` `Write the second instead`
+// `MeantAnotherPolicy<torch::optim::AdamWOptions, AdamW>`
+// `torch::optim::AdamWOptions is not a policy; write AdamW`
+// `one of its types only resembles a policy` `Write that policy`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, AdamW> trainer{Net()};
 #else
   Trainer<Net, torch::optim::AdamWOptions> trainer{Net()};

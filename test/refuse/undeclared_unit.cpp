@@ -1,8 +1,10 @@
-// `UndeclaredUnit<BlockImpl, ForgetfulImpl>` `does not declare as a unit` `Add its type to`
+// `UndeclaredUnit<BlockImpl, ForgetfulImpl>`
+// `BlockImpl was given to run, and is not a unit of ForgetfulImpl` `does not declare as a unit`
+// `Add its type to`
 #include "net.hpp"
 
 struct ForgetfulImpl : torch::nn::Module {
-#ifdef TWIN
+#ifdef COUNTERPART
   using units = Units<Block>;
 #endif
   Block block;

@@ -1,4 +1,6 @@
-// `BadUnits<NoList, Block>` `not a list of module types` `using units = Units<Block>`
+// `BadUnits<NoList, Block>`
+// `NoList declares its units with Block; they must be a list of module types`
+// `must be a list of module types` `Write` `using units = Units<Block>`
 #include "net.hpp"
 
 struct NoListImpl : BareImpl {
@@ -9,7 +11,7 @@ struct NoListImpl : BareImpl {
 TORCH_MODULE(NoList);
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net> trainer{Net()};
 #else
   Trainer<NoList> trainer{NoList()};

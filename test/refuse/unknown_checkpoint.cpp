@@ -1,9 +1,10 @@
 // `UnknownChoice<Checkpoint<BF16>, Checkpoint<Off>, Checkpoint<Full>, Checkpoint<Selective>`
-// `does not have the first` `Write one of those`
+// `Checkpoint<BF16> does not exist; there is Checkpoint<Off>, Checkpoint<Full>`
+// `an argument that this version does not know` `Write one of the choices that exist`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, Checkpoint<Full>> trainer{Net()};
 #else
   Trainer<Net, Checkpoint<BF16>> trainer{Net()};

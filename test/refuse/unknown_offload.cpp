@@ -1,8 +1,10 @@
-// `UnknownChoice<Offload<Memory>, Offload<Off>>` `does not have the first` `Write one of those`
+// `UnknownChoice<Offload<Memory>, Offload<Off>>`
+// `Offload<Memory> does not exist; there is Offload<Off>`
+// `an argument that this version does not know` `Write one of the choices that exist`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, Offload<Off>> trainer{Net()};
 #else
   Trainer<Net, Offload<Memory>> trainer{Net()};

@@ -1,8 +1,9 @@
-// `UnknownChoice<Prune<Full>, Prune<Off>>` `does not have the first` `Write one of those`
+// `UnknownChoice<Prune<Full>, Prune<Off>>` `Prune<Full> does not exist; there is Prune<Off>`
+// `an argument that this version does not know` `Write one of the choices that exist`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, Prune<Off>> trainer{Net()};
 #else
   Trainer<Net, Prune<Full>> trainer{Net()};

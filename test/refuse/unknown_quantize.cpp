@@ -1,8 +1,10 @@
-// `UnknownChoice<Quantize<BF16>, Quantize<Off>>` `does not have the first` `Write one of those`
+// `UnknownChoice<Quantize<BF16>, Quantize<Off>>`
+// `Quantize<BF16> does not exist; there is Quantize<Off>`
+// `an argument that this version does not know` `Write one of the choices that exist`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, Quantize<Off>> trainer{Net()};
 #else
   Trainer<Net, Quantize<BF16>> trainer{Net()};

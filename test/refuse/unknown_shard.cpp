@@ -1,8 +1,9 @@
-// `UnknownChoice<Shard<Full>, Shard<Off>>` `does not have the first` `Write one of those`
+// `UnknownChoice<Shard<Full>, Shard<Off>>` `Shard<Full> does not exist; there is Shard<Off>`
+// `an argument that this version does not know` `Write one of the choices that exist`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, Shard<Off>> trainer{Net()};
 #else
   Trainer<Net, Shard<Full>> trainer{Net()};

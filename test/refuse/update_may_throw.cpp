@@ -1,11 +1,12 @@
-// `MayThrowInUpdate<Throwing>` `may throw` `noexcept`
+// `MayThrowInUpdate<Throwing>` `the Mechanism of Throwing may throw after prepare`
+// `would leave an update half done` `Mark its update` `noexcept`
 #include "net.hpp"
 
 struct Throwing {
   using axis = ikebana::axis::clip;
   double strength = 1;
 };
-#ifdef TWIN
+#ifdef COUNTERPART
 template <>
 struct ikebana::Mechanism<Throwing> : Hooks {
   Throwing values;

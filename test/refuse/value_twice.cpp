@@ -1,8 +1,8 @@
-// `ValueTwice<AdamW>` `two values were given` `Give one`
+// `ValueTwice<AdamW>` `AdamW is given twice` `two values were given for one policy` `Give one`
 #include "net.hpp"
 
 int main() {
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer<Net, AdamW> trainer{Net(), AdamW{.lr = 0.1}};
 #else
   Trainer<Net, AdamW> trainer{Net(), AdamW{.lr = 0.1}, AdamW{.lr = 0.2}};

@@ -39,7 +39,7 @@ struct Quiet {
 };
 template <class Axis>
 struct stand_in {
-  using policy = typename Axis::fallback;
+  using policy = typename Axis::default_policy;
 };
 template <>
 struct stand_in<ikebana::axis::observe> {

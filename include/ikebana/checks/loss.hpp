@@ -1,11 +1,11 @@
 #pragma once
-// Whether a loss can be made of a model and a batch. It is asked where the type of a batch is first
-// known, since a refusal that is found below the whole step is hard to read.
+// Checks whether the objective can compute a loss from a model and a batch. The check is made where
+// the type of a batch is first known: an error from inside a step would be hard to read.
 #include <ikebana/core/core.hpp>
 
 namespace ikebana::detail {
 
-/// What `step` makes one microbatch of.
+/// The type of one microbatch of what `step` is given.
 template <class Batch>
 struct microbatch_of {
   using type = Batch;
@@ -34,8 +34,8 @@ consteval auto loss_diagnosis() {
         refuse::ObjectiveTakesOtherArguments<std::decay_t<decltype(Objective::values)>, Batch>>{};
 }
 
-/// Why no loss can be made of this batch; `refuse::Nothing` if one can. An objective may say so by
-/// itself: `refusal<Run, Model, Batch>()`.
+/// Why no loss can be computed from this batch; `refuse::Nothing` if one can. An objective may make
+/// the check itself, by a member `refusal<Run, Model, Batch>()`.
 template <class Core, class Batch>
 using loss_diagnosis_t = typename decltype(loss_diagnosis<Core, Batch>())::type;
 

@@ -1,5 +1,5 @@
 #pragma once
-// In which order a recipe is judged: the next stage is looked at only when the former passed, so
+// Checks the policies of a recipe in stages. A stage is looked at only if the former passed, so
 // that the first cause hides its consequences.
 #include <ikebana/grammar/compose.hpp>
 #include <ikebana/grammar/diagnosis.hpp>
@@ -28,10 +28,16 @@ namespace ikebana::refuse {
 
 template <class Type>
 concept policy = !std::is_void_v<axis_of_t<Type>>;
+template <class Type, class List>
+inline constexpr bool is_one_of = false;
+template <class Type, class... Axes>
+inline constexpr bool is_one_of<Type, AxisList<Axes...>> = (std::is_same_v<Type, Axes> || ...);
+template <class Type>
+concept known_axis = is_one_of<Type, WrappingOrder>;
 template <class Policy>
 concept listed = detail::declared_axis<Policy>::template takes<Policy>;
 
-// The word that was likely meant; void where one cannot tell.
+// The policy that was likely meant; void if there is none or several could be meant.
 template <class Written>
 struct nearest {
   using type = void;
@@ -55,8 +61,8 @@ template <> struct nearest<torch::nn::CrossEntropyLoss> { using type = CrossEntr
 template <> struct nearest<torch::nn::MSELoss> { using type = MSELoss; };
 template <> struct nearest<torch::nn::BCEWithLogitsLoss> { using type = BCEWithLogitsLoss; };
 template <> struct nearest<torch::nn::KLDivLoss> { using type = KLDivLoss; };
-template <class Axis> requires requires { typename Axis::fallback; }
-struct nearest<Axis> { using type = typename Axis::fallback; };
+template <known_axis Axis> requires requires { typename Axis::default_policy; }
+struct nearest<Axis> { using type = typename Axis::default_policy; };
 template <class T> struct bare : nearest<T> {};
 template <policy T> struct bare<T> { using type = T; };
 template <class T> struct nearest<const T> : bare<T> {};
@@ -65,7 +71,8 @@ template <class T> struct nearest<T&> : bare<T> {};
 template <class T> struct nearest<T&&> : bare<T> {};
 // clang-format on
 
-// A choice is known when the vocabulary lists it, or when the user defined it and its `axis`.
+/// Stage 2: does every policy have an argument that exists? The vocabulary lists it, or the user
+/// defined the policy with an `axis`.
 template <class Policy>
 struct choice {
   using type = Nothing;
@@ -98,15 +105,7 @@ struct choice<InBackward<Inner>> {
   using type = NotAnOptimizer<Inner>;
 };
 
-template <class Axis>
-inline constexpr bool is_axis = Axis::many;
-template <class Axis>
-  requires requires { typename Axis::fallback; }
-inline constexpr bool is_axis<Axis> = true;
-template <class Axis>
-concept known_axis = std::is_class_v<Axis> && requires { requires is_axis<Axis>; };
-
-/// Stage 1: is every word a policy of a known axis?
+/// Stage 1: is every type of the recipe a policy on a known axis?
 template <class Model, class Policy>
 consteval auto check_policy() {
   using Axis = axis_of_t<Policy>;
@@ -118,7 +117,7 @@ consteval auto check_policy() {
   else return is<NotAPolicy<Policy>>{};
 }
 
-/// True for what must see all gradients before the first update.
+/// True for a policy that must see all gradients before the first update.
 template <class Policy>
 inline constexpr bool needs_all_gradients = std::is_same_v<axis_of_t<Policy>, axis::clip>;
 template <class Axis>
@@ -133,16 +132,16 @@ template <class O, class Other>
   requires needs_all_gradients<Other>
 struct in_backward<InBackward<O>, Other> : is<NeedsAllGradients<InBackward<O>, Other>> {};
 
-/// Stage 3: why `Later` cannot stand in a recipe that has `Policy`.
+/// Stage 3: why a recipe cannot hold both `Policy` and `Later`.
 template <class Policy, class Later>
-consteval auto pair() {
+consteval auto check_pair() {
   using Axis = axis_of_t<Policy>;
   if constexpr (std::is_same_v<Policy, Later>) return is<PolicyTwice<Policy>>{};
   else if constexpr (!std::is_same_v<Axis, axis_of_t<Later>>)
     return is<typename first<typename in_backward<Policy, Later>::type,
                              typename in_backward<Later, Policy>::type>::type>{};
   else if constexpr (detail::takes_many<Axis>) return is<Nothing>{};
-  else return is<TwoPoliciesOnOneAxis<Axis, Policy, Later>>{};
+  else return is<TwoPoliciesSet<Axis, Policy, Later>>{};
 }
 template <class... Policies>
 struct conflict {
@@ -150,7 +149,7 @@ struct conflict {
 };
 template <class Policy, class... Later>
 struct conflict<Policy, Later...>
-    : first<typename first<typename decltype(pair<Policy, Later>())::type...>::type,
+    : first<typename first<typename decltype(check_pair<Policy, Later>())::type...>::type,
             typename conflict<Later...>::type> {};
 
 template <class Model, class... Policies>
@@ -165,7 +164,7 @@ consteval auto check_policies() {
   }
 }
 
-/// The first unit that a word names and the model does not declare.
+/// The first unit that a policy names and the model does not declare.
 template <class Model, class Policy, class... Units>
 using undeclared_t = first<std::conditional_t<detail::listed<Units, detail::units_of_t<Model>>,
                                               Nothing, NamesNoUnit<Policy, Units, Model>>...>;
@@ -179,23 +178,24 @@ struct named_units<Model, Freeze<Units...>> : undeclared_t<Model, Freeze<Units..
 template <class Model>
 struct named_units<Model, Freeze<Off>> : is<Nothing> {};
 
-/// Stage 4: can this model be trained so?
+/// Stage 4: does the model have the loss and the units that the recipe needs?
 template <class Model, class... Policies>
-consteval auto model() {
+consteval auto check_model() {
   constexpr bool objective = (std::is_same_v<axis_of_t<Policies>, axis::objective> || ...);
   if constexpr (!objective && !detail::has_loss<Model>) return is<NoLoss<Model>>{};
   else
-    return is<typename first<std::conditional_t<needs_units<Policies> && !detail::shows_units<Model>,
-                                                NeedsUnits<Policies, Model>, Nothing>...,
-                             typename named_units<Model, Policies>::type...>::type>{};
+    return is<
+        typename first<std::conditional_t<needs_units<Policies> && !detail::shows_units<Model>,
+                                          NeedsUnits<Policies, Model>, Nothing>...,
+                       typename named_units<Model, Policies>::type...>::type>{};
 }
 
-/// What is wrong with the words of a recipe, as a type whose instantiation says it; `Nothing` if
-/// all is well.
+/// Why these policies cannot form a recipe, as a type whose instantiation is the error; `Nothing`
+/// if they can.
 template <class Model, class... Policies>
 using policies_diagnosis_t = typename decltype(check_policies<Model, Policies...>())::type;
-/// The same of a model and words that are well by themselves.
+/// Why this model cannot be trained with policies that can form a recipe; `Nothing` if it can.
 template <class Model, class... Policies>
-using model_diagnosis_t = typename decltype(model<Model, Policies...>())::type;
+using model_diagnosis_t = typename decltype(check_model<Model, Policies...>())::type;
 
 }  // namespace ikebana::refuse

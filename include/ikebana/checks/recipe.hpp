@@ -1,11 +1,11 @@
 #pragma once
-// The whole judgement of a recipe: its words, the model, and last what needs definitions.
+// Checks a whole recipe: its policies, the model, and last the mechanisms, which need definitions.
 #include <ikebana/checks/policies.hpp>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {
 
-/// The first type of a model's `units` that is no module; the list itself where it is no list.
+/// The first type of a model's `units` that is not a module; `units` itself if it is not a list.
 template <class List>
 struct not_a_unit {
   using type = List;
@@ -56,7 +56,7 @@ concept safe_after_prepare = requires(M m, const Masters& masters, StepGradients
   { m.abort() } noexcept;
 };
 
-/// Stage 5: is every policy carried out, by a mechanism that keeps the step's promises?
+/// Stage 5: does every policy have a mechanism that fits the hooks and may not throw late?
 template <class Policy>
 consteval auto mechanism() {
   using M = Mechanism<Policy>;
@@ -81,8 +81,8 @@ consteval auto check_recipe() {
   }
 }
 
-/// Why this recipe cannot be, as a type that says so when it is instantiated; `refuse::Nothing` if
-/// it can.
+/// Why this recipe is refused, as a type whose instantiation is the error; `refuse::Nothing` if it
+/// is not.
 template <class Model, class... Policies>
 using recipe_diagnosis_t = typename decltype(check_recipe<Model, Policies...>())::type;
 

@@ -1,5 +1,5 @@
 #pragma once
-// What stands for a trainer whose recipe was refused, so that nothing else is complained about.
+// Replaces a trainer whose recipe was refused, so that the refusal is the only error.
 #include <ikebana/checks/recipe.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/fit/fit.hpp>
@@ -17,8 +17,8 @@ concept refused = !refuse::passed<recipe_diagnosis_t<Model, Policies...>>;
 
 }  // namespace detail
 
-/// Deriving from the verdict is what says why. The verbs take what the real ones take, and are
-/// nowhere defined.
+/// The base class is the diagnosis, whose instantiation is the error. The methods take what those
+/// of a legal trainer take, and have no definition.
 template <class ModelT, class... Policies>
   requires detail::refused<ModelT, Policies...>
 class Trainer<ModelT, Policies...> : detail::recipe_diagnosis_t<ModelT, Policies...> {

@@ -1,5 +1,5 @@
 #pragma once
-// The values given to a trainer's constructor, by type.
+// Checks and holds the values given to a trainer's constructor, by type.
 #include <ikebana/checks/policies.hpp>
 #include <tuple>
 
@@ -14,7 +14,7 @@ template <class Policy, class... Policies>
 inline constexpr bool in_recipe<Policy, Many<Policies...>> =
     (std::is_same_v<Policy, Policies> || ...);
 
-/// A count or a choice that is not in the type has to come as a value.
+/// False for a policy whose count or choice is not in its type, and must be given as a value.
 template <class Policy>
 inline constexpr bool has_default = std::is_default_constructible_v<Policy>;
 template <>
@@ -45,7 +45,7 @@ class Values {
 template <class Policy, class... Given>
 inline constexpr std::size_t times = (std::size_t{std::is_same_v<Policy, Given>} + ... + 0);
 
-/// Can this value be given to this recipe?
+/// Why this value cannot be given to this recipe.
 template <class Recipe, class Value, class... Given>
 consteval auto given() {
   if constexpr (!in_recipe<Value, Recipe>) return refuse::is<refuse::ValueNotInRecipe<Value>>{};
@@ -53,11 +53,11 @@ consteval auto given() {
   else return refuse::is<refuse::Nothing>{};
 }
 
-/// Does a policy that needs a value have one?
+/// Whether a policy that needs a value was given one.
 template <class Policy, class... Given>
 struct valued {
-  static constexpr bool well = has_default<Policy> || times<Policy, Given...> != 0;
-  using type = std::conditional_t<well, refuse::Nothing, refuse::ValueMissing<Policy>>;
+  static constexpr bool has_value = has_default<Policy> || times<Policy, Given...> != 0;
+  using type = std::conditional_t<has_value, refuse::Nothing, refuse::ValueMissing<Policy>>;
 };
 template <class... Policies, class... Given>
 struct valued<Many<Policies...>, Given...>

@@ -1,11 +1,11 @@
 #pragma once
-// Which question a type answers: that of a word, of a user's own policy, or of any callable.
+// The axis of a type: of a policy declared here, of a user's own policy, or of a callable.
 #include <ikebana/grammar/vocabulary.hpp>
 
 namespace ikebana {
 namespace detail {
 
-// A type has a call operator, whatever its signature, when naming it becomes ambiguous below.
+// A class has a call operator, of any signature, if its name is ambiguous in CallProbe.
 struct CallOperator {
   void operator()();
 };
@@ -20,8 +20,8 @@ inline constexpr bool declared = !std::is_void_v<typename declared_axis<Type>::t
 
 }  // namespace detail
 
-/// The axis that a policy answers: declared above, or the `using axis = ...` of a user's own
-/// policy; any callable is an objective. `type` is `void` where the type is no policy.
+/// The axis that a policy sets: declared in vocabulary.hpp, or the `using axis = ...` of a user's
+/// own policy; any callable is an objective. `type` is `void` if the type is not a policy.
 template <class Policy>
 struct axis_of : detail::declared_axis<Policy> {};
 template <class Policy>
@@ -41,8 +41,8 @@ struct axis_of<Result (*)(Args...)> {
 template <class Policy>
 using axis_of_t = typename axis_of<Policy>::type;
 
-/// True for a policy that works unit by unit and can do nothing with a model that shows none:
-/// a policy says so by `static constexpr bool needs_units = true`.
+/// True for a policy that works unit by unit and has no effect on a model that declares no units;
+/// the policy states it by `static constexpr bool needs_units = true`.
 template <class Policy>
 inline constexpr bool needs_units = false;
 template <class Policy>

@@ -1,5 +1,5 @@
 #pragma once
-// Any order in, one order out: the words of a recipe, sorted by axis, defaults filled in.
+// Sorts the policies of a recipe by axis and fills in defaults, so that their order is immaterial.
 #include <ikebana/grammar/axis_of.hpp>
 #include <ikebana/grammar/wrapping_order.hpp>
 #include <type_traits>
@@ -19,7 +19,7 @@ namespace ikebana {
 /// The policies of an axis that takes many, in the order in which they were written.
 template <class... Policies>
 struct Many;
-/// A recipe in wrapping order: one policy an axis, or `Many` of them.
+/// A recipe in wrapping order: one policy per axis, or `Many` of them.
 template <class... Policies>
 struct Composed;
 
@@ -35,8 +35,7 @@ template <class Axis>
 inline constexpr bool takes_many = requires { Axis::many; };
 
 template <class Axis, class... Policies>
-struct policy_on {  // of an axis that takes many, or of one that got more than it takes: see
-                 // refuse.hpp
+struct policy_on {  // where an axis takes many; where it was given too many, see refuse.hpp
   using type = Many<Policies...>;
 };
 template <class Axis, class Policy>
@@ -47,7 +46,7 @@ struct policy_on<Axis, Policy> {
 template <class Axis>
   requires(!takes_many<Axis>)
 struct policy_on<Axis> {
-  using type = typename Axis::fallback;
+  using type = typename Axis::default_policy;
 };
 
 template <class Axis>
@@ -86,7 +85,7 @@ struct composed {
 
 }  // namespace detail
 
-/// `Composed<...>` of any words: two spellings of one recipe are one type.
+/// `Composed<...>` of policies in any order: two spellings of one recipe are one type.
 template <class... Policies>
 using compose_t = typename detail::composed<Policies...>::type;
 

@@ -1,5 +1,5 @@
 #pragma once
-// How a model says what its units are, and how its module type is found behind a holder.
+// How a model declares its units, and how its module type is found behind a holder.
 #include <type_traits>
 
 namespace ikebana {
@@ -9,7 +9,7 @@ namespace ikebana {
 template <class... Modules>
 struct Units {};
 
-/// The units of a module type that one may not edit: specialise it with
+/// The units of a module type that cannot be edited: specialise it with
 /// `using type = ikebana::Units<TheirBlock>;`. `void`: the whole model is one unit.
 template <class Module>
 struct UnitsOf {
@@ -28,7 +28,7 @@ template <class Model>
 struct impl_of {
   using type = Model;
 };
-template <class Pointer>  // a std::shared_ptr, whose header would take as long as all of this
+template <class Pointer>  // a std::shared_ptr; including <memory> would double the compile time
   requires requires(const Pointer& p) {
     typename Pointer::element_type;
     p.use_count();
@@ -55,7 +55,7 @@ template <class Unit, class... Modules>
 inline constexpr bool listed<Unit, Units<Modules...>> =
     (std::is_same_v<impl_of_t<Unit>, impl_of_t<Modules>> || ...);
 
-// A class has a member `loss`, of whatever signature, when naming it becomes ambiguous below.
+// A class has a member `loss`, of any signature, if its name is ambiguous in LossProbe.
 struct LossMember {
   void loss();
 };

@@ -1,6 +1,6 @@
 #pragma once
-// Every word of a recipe, declared. A word is a type; the question it answers is its axis.
-// A word is defined in its axis's folder: `Precision<BF16>` in precision/bf16.hpp.
+// Declares every policy of a recipe. A policy is a type that sets one axis; it is defined in the
+// folder of that axis: `Precision<BF16>` in precision/bf16.hpp.
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -11,11 +11,11 @@ namespace ikebana {
 struct Off;
 /// A count that comes as a value: `Accumulate<>{.microbatches = n}`.
 inline constexpr std::int64_t Dynamic = std::numeric_limits<std::int64_t>::min();
-/// The null choice of an axis whose words take no parameter: `Without<axis::clip>`.
+/// The null choice of an axis whose policies take no parameter: `Without<axis::clip>`.
 template <class Axis>
 struct Without;
 
-// precision: which numbers compute
+// precision: the dtypes of the computation and of the weights
 struct FP32;
 struct TF32;
 struct BF16;
@@ -26,7 +26,7 @@ struct FP8;
 template <class Number>
 struct Precision;
 
-// checkpoint: which activations are computed again in backward instead of kept
+// checkpoint: the activations that backward computes again, instead of keeping them
 struct Full;
 struct Selective;
 template <std::int64_t K = Dynamic>
@@ -80,7 +80,7 @@ struct WarmupStableDecayLR;
 struct LambdaLR;
 struct ReduceLROnPlateau;
 
-// objective: what is minimised; left out, the model's own `loss`. Any callable
+// objective: what is minimised; by default the model's own `loss`. Any callable
 // (run, model, batch) -> Loss is an objective too.
 struct CrossEntropyLoss;
 struct MSELoss;
@@ -93,7 +93,7 @@ struct ClipGradNorm;
 // average: the weights that are evaluated
 struct EMA;
 
-// observe: what a report tells besides the loss
+// observe: what a report contains besides the loss
 struct Memory;
 template <class What>
 struct Observe;
@@ -101,65 +101,66 @@ struct Observe;
 // device: where the model computes
 struct On;
 
-/// What a policy does: specialised for every policy, built from its values, derived from `Hooks`.
+/// Carries out a policy: specialised for every policy, built from its values, derived from `Hooks`.
 template <class Policy>
 struct Mechanism;
 
-/// The questions that a recipe answers. Each takes one policy, or declares that it takes `many`.
+/// The axes of a recipe. Each takes one policy, `default_policy` unless another is written, or
+/// declares that it takes `many`.
 namespace axis {
 struct observe {
   static constexpr bool many = true;
 };
 struct capture {
-  using fallback = Capture<Off>;
+  using default_policy = Capture<Off>;
 };
 struct shard {
-  using fallback = Shard<Off>;
+  using default_policy = Shard<Off>;
 };
 struct offload {
-  using fallback = Offload<Off>;
+  using default_policy = Offload<Off>;
 };
 struct checkpoint {
-  using fallback = Checkpoint<Off>;
+  using default_policy = Checkpoint<Off>;
 };
 struct precision {
-  using fallback = Precision<FP32>;
+  using default_policy = Precision<FP32>;
 };
 struct prune {
-  using fallback = Prune<Off>;
+  using default_policy = Prune<Off>;
 };
 struct quantize {
-  using fallback = Quantize<Off>;
+  using default_policy = Quantize<Off>;
 };
 struct accumulate {
-  using fallback = Accumulate<1>;
+  using default_policy = Accumulate<1>;
 };
 struct objective {
-  using fallback = Without<objective>;
+  using default_policy = Without<objective>;
 };
 struct clip {
-  using fallback = Without<clip>;
+  using default_policy = Without<clip>;
 };
 struct optimizer {
-  using fallback = AdamW;
+  using default_policy = AdamW;
 };
 struct schedule {
-  using fallback = ConstantLR;
+  using default_policy = ConstantLR;
 };
 struct average {
-  using fallback = Without<average>;
+  using default_policy = Without<average>;
 };
 struct freeze {
-  using fallback = Freeze<Off>;
+  using default_policy = Freeze<Off>;
 };
 struct device {
-  using fallback = Without<device>;
+  using default_policy = Without<device>;
 };
 }  // namespace axis
 
 namespace detail {
 
-/// A policy template that is given one of a list of types: which ones it takes.
+/// A policy template that takes one of a list of types as its argument.
 template <class Axis, template <class...> class Template, class... Given>
 struct policy_template {
   using type = Axis;
@@ -169,12 +170,12 @@ struct policy_template {
   using refused = Refusal<Policy, Template<Given>...>;
 };
 
-/// The axis of a word declared above; `void` for any other type.
+/// The axis of a policy declared above; `void` for any other type.
 template <class Policy>
 struct declared_axis {
   using type = void;
 };
-/// A word of the same axis as `Policy`, given a number or types of the user's.
+/// A policy on the axis of `Policy` whose argument is a number or types of the user's own.
 template <class Policy>
 struct any_argument_on_axis_of {
   using type = typename declared_axis<Policy>::type;

@@ -17,11 +17,10 @@ struct AxisList {};
 /// - precision inside checkpoint: a recompute must use the same dtypes;
 /// - prune and quantize next to the weights: they change what a unit computes with.
 /// The other axes wrap no unit and follow in the order in which a step asks them.
-using WrappingOrder =
-    AxisList<axis::observe, axis::capture, axis::shard, axis::offload, axis::checkpoint,
-             axis::precision, axis::prune, axis::quantize, axis::accumulate, axis::objective,
-             axis::clip, axis::optimizer, axis::schedule, axis::average, axis::freeze,
-             axis::device>;
+using WrappingOrder = AxisList<axis::observe, axis::capture, axis::shard, axis::offload,
+                               axis::checkpoint, axis::precision, axis::prune, axis::quantize,
+                               axis::accumulate, axis::objective, axis::clip, axis::optimizer,
+                               axis::schedule, axis::average, axis::freeze, axis::device>;
 
 /// The axes that are asked `around_step`.
 using StepWrappers = AxisList<axis::observe, axis::capture, axis::precision>;
@@ -33,11 +32,10 @@ struct gather;  ///< the unit's parameters are gathered, and released afterwards
 }  // namespace wrapper
 
 /// What is around one unit's forward. Shard and offload may use the parameters that were gathered.
-using UnitWrappers =
-    AxisList<axis::observe, wrapper::frames, wrapper::gather, axis::shard, axis::offload,
-             axis::checkpoint, axis::precision, axis::quantize>;
+using UnitWrappers = AxisList<axis::observe, wrapper::frames, wrapper::gather, axis::shard,
+                              axis::offload, axis::checkpoint, axis::precision, axis::quantize>;
 
-/// The axes that are told of a unit's backward.
+/// The axes that are called before and after a unit's backward.
 using BackwardListeners = AxisList<axis::observe, axis::shard, axis::offload>;
 
 /// The way from master weights to what a unit computes with: moved to the device, cast, gathered

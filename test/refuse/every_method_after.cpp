@@ -1,4 +1,6 @@
-// `TwoPoliciesOnOneAxis<axis::clip, ClipGradNorm, ClipByHand>` `takes one answer` `Keep the one you want`
+// `TwoPoliciesSet<axis::clip, ClipGradNorm, ClipByHand>`
+// `ClipGradNorm and ClipByHand both set the clip; a trainer takes one`
+// `a trainer takes one policy per axis` `Remove one of the two`
 #include "net.hpp"
 
 struct ClipByHand {
@@ -24,7 +26,7 @@ void use(auto& trainer, std::vector<Batch>& loader) {
 
 int main() {
   std::vector<Batch> loader;
-#ifdef TWIN
+#ifdef COUNTERPART
   Trainer trainer{Net(), ClipGradNorm{}, AdamW{}};
 #else
   Trainer trainer{Net(), ClipGradNorm{}, AdamW{}, ClipByHand{}};

@@ -1,0 +1,66 @@
+#pragma once
+// Sentences with names of types, built while a refusal is compiled. As a template argument g++
+// prints the finished text; clang prints the sum of texts and names that it was written as.
+#include <cstddef>
+
+namespace ikebana::refuse {
+
+/// A text of N - 1 characters and its final zero.
+template <std::size_t N>
+struct Sentence {
+  char characters[N]{};
+
+  constexpr Sentence() = default;
+  constexpr Sentence(const char (&text)[N]) {
+    for (std::size_t i = 0; i < N; ++i) characters[i] = text[i];
+  }
+};
+template <class A, class B>  // two sentences, or one and a literal
+constexpr auto operator+(const A& a, const B& b) {
+  const Sentence first(a);
+  const Sentence second(b);
+  constexpr std::size_t start = sizeof first - 1;
+  Sentence<start + sizeof second> sum;
+  for (std::size_t i = 0; i < start; ++i) sum.characters[i] = first.characters[i];
+  for (std::size_t i = 0; i < sizeof second; ++i) sum.characters[start + i] = second.characters[i];
+  return sum;
+}
+
+constexpr bool starts_with(const char* text, const char* start) {
+  while (*start != 0)
+    if (*text++ != *start++) return false;
+  return true;
+}
+/// Writes the name of T unless `to` is null, and returns its length. It is written without
+/// `ikebana::`, an axis also without `axis::`, and Dynamic as nothing: `Every<>`.
+template <class T>
+constexpr int spell(char* to) {
+  const char* from = __PRETTY_FUNCTION__;
+  while (*from != '=') ++from;
+  from += starts_with(from, "= ikebana::axis::") ? 17 : 2;
+  int length = 0;
+  while (from[1] != 0) {  // up to the bracket that closes the list of arguments
+    if (starts_with(from, "ikebana::")) from += 9;
+    else if (starts_with(from, "-9223372036854775808")) from += 20;
+    else if (starts_with(from, " >")) ++from;
+    else if (to == nullptr) ++from, ++length;
+    else to[length++] = *from++;
+  }
+  return length;
+}
+
+/// The name of a type.
+template <class T>
+inline constexpr auto name = [] {
+  Sentence<spell<T>(nullptr) + 1> text;
+  spell<T>(text.characters);
+  return text;
+}();
+/// The name of a type in backticks.
+template <class T>
+inline constexpr auto quoted = "`" + name<T> + "`";
+/// The names of several types in backticks, with commas between them.
+template <class First, class... Others>
+inline constexpr auto list_of = (quoted<First> + ... + (", " + quoted<Others>));
+
+}  // namespace ikebana::refuse
