@@ -1,7 +1,8 @@
-"""Each Python of examples/from_pytorch ends in the parameters that the C++ of its name ends in.
+"""Compares the final parameters of each Python script of examples/from_pytorch with those of the
+C++ file of the same name.
 
-Usage: from_pytorch.py ROOT TESTS, by a Python that has torch. Runs the executable TESTS, which
-writes where its trainings end, and each Python beside it.
+Usage: from_pytorch.py ROOT TESTS, with a Python that has torch. Runs the executable TESTS, which
+writes the final parameters of its trainings, and each script.
 """
 
 import os
@@ -15,7 +16,7 @@ import torch
 
 
 def distance(script, ends):
-    """The largest difference of two ends, relative to how far ikebana went from their start."""
+    """The largest difference, relative to the largest change from the initial parameters."""
     trained = torch.cat([p.detach().flatten() for p in runpy.run_path(str(script))["trained"]])
     ikebana, start = torch.load(ends / f"{script.stem}.pt")
     return ((trained - ikebana).abs().max() / (ikebana - start).abs().max()).item()
@@ -28,16 +29,16 @@ def run(root, tests):
     scripts = {path.stem: path for path in sorted(folder.glob("*.py"))}
     scripts.pop("side_by_side")
     topics = {path.stem for path in folder.glob("*.cpp")}
-    wrong = [f"{name}: in one language only" for name in topics ^ set(scripts)]
+    wrong = [f"{name}: exists in one language only" for name in topics ^ set(scripts)]
     with tempfile.TemporaryDirectory() as ends:
         environment = os.environ | {"IKEBANA_TRAINED": ends}
         if subprocess.run([tests], env=environment).returncode:
-            sys.exit(f"{tests} failed: there is nothing to compare with")
+            sys.exit(f"{tests} failed, so there is nothing to compare with")
         for name in sorted(topics & set(scripts)):
             apart = distance(scripts[name], pathlib.Path(ends))
-            print(f"{name}: {apart:.1e} apart")
+            print(f"{name}: differs by {apart:.1e}")
             if not apart < 1e-5:
-                wrong.append(f"{name}: Python and ikebana end {apart:.1e} apart")
+                wrong.append(f"{name}: the parameters of Python and ikebana differ by {apart:.1e}")
     sys.exit("\n".join(wrong) or 0)
 
 

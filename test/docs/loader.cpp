@@ -1,4 +1,4 @@
-// What docs/data.md shows, compiled and run.
+// Compiles and runs the code that docs/data.md shows.
 #include "test.hpp"
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What README shows beyond the examples, compiled and run: the pages are checked against this file.
+// Compiles and runs the code that README and docs/optimizer.md show beyond the examples.
 #include "test.hpp"
 
 #include <iostream>

@@ -1,9 +1,10 @@
-// What the pages of schedules, objectives, averages and frozen parameters show, compiled and run.
+// Compiles and runs the code that the pages on schedules, objectives, averages and frozen
+// parameters show.
 #include "test.hpp"
 
 #include <ikebana.hpp>
 
-namespace test::words {
+namespace test::policies {
 
 using namespace ikebana;
 namespace nn = torch::nn;
@@ -22,7 +23,7 @@ std::vector<Rows> classes(int batches = 4) {
   return all;
 }
 
-TEST_CASE("docs/schedule.md: a schedule is a word with values") {
+TEST_CASE("docs/schedule.md: a schedule is a policy with values") {
   auto model = net();
   auto loader = classes();
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 3e-4},
@@ -54,7 +55,7 @@ TEST_CASE("docs/schedule.md: a plateau, fed by fit and by hand") {
   CHECK(trainer.mechanism<ReduceLROnPlateau>().reductions() == 0);
 }
 
-TEST_CASE("docs/objective.md: several labels a row, the rare ones weighing more") {
+TEST_CASE("docs/objective.md: several labels per row, with weights for the rare ones") {
   auto model = net();
   Rows batch{at::randn({12, 4}), at::rand({12, 3})};
   BCEWithLogitsLoss rare_labels{.pos_weight = torch::tensor({1.0f, 4.0f, 9.0f})};
@@ -119,4 +120,4 @@ TEST_CASE("docs/freeze.md: by type of unit") {
   CHECK_FALSE(model->first->linear->weight.requires_grad());
 }
 
-}  // namespace test::words
+}  // namespace test::policies
