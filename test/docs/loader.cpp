@@ -17,10 +17,10 @@ struct Augmented {
   Digits all;
 
   std::int64_t size() const { return all.input.size(0); }
-  Digits get(std::int64_t index, SampleRng& draw) const {
+  Digits get(std::int64_t index, SampleRng& rng) const {
     at::Tensor image = all.input[index];
-    if (draw.uniform() < 0.5) image = image.flip(-1);
-    image = image + 0.1 * at::randn(image.sizes(), draw.generator());
+    if (rng.uniform() < 0.5) image = image.flip(-1);
+    image = image + 0.1 * at::randn(image.sizes(), rng.generator());
     return {image, all.target[index]};
   }
 };

@@ -92,7 +92,7 @@ TEST_CASE("Recipes: by name, in order, each once, and an unknown name tells the 
   CHECK(made.get_if<SGD>()->lr == 0.5);
   CHECK(told<BadValue>([&] { recipes.make("adamw", 1); },
                        {"there is no `adamw`", "Name one of: adam, plain."}) == "");
-  CHECK(told<BadValue>([&] { recipes.add("plain", {}); }, {"`plain` is there already"}) == "");
+  CHECK(told<BadValue>([&] { recipes.add("plain", {}); }, {"`plain` was added already"}) == "");
 }
 
 }  // namespace test::any_trainer

@@ -1,59 +1,59 @@
 #pragma once
-// A trainer whose recipe is chosen when the program runs. Each recipe is compiled once, where an
-// AnyTrainer is made of it; whoever only uses one compiles none.
+// A trainer whose recipe is chosen at run time. Each recipe is compiled once, in the file that
+// makes an AnyTrainer of it; code that only uses an AnyTrainer compiles no recipe.
 #include <ikebana/trainer.hpp>
 #include <map>
 #include <typeinfo>
 
 namespace ikebana {
 
-/// Any trainer that takes batches of one type, with its model and recipe erased. The same bits as
-/// the trainer that it is made from; costs a virtual call a verb. Can be moved.
+/// Any trainer for batches of one type, with the types of its model and recipe erased. Gives the
+/// same bits as the trainer that it is made from. Costs one virtual call per method. Can be moved.
 template <class Batch>
 class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
  public:
   using Handle = std::shared_ptr<torch::nn::Module>;
-  /// What `with_full_weights` and `with_averaged_weights` call.
+  /// The function that `with_full_weights` and `with_averaged_weights` call.
   using UseModel = std::function<void(const Handle&)>;
 
   template <class Model, class... Policies>
   AnyTrainer(Trainer<Model, Policies...> trainer)
-      : held_(std::make_unique<Holds<Model, Policies...>>(std::move(trainer))) {}
+      : methods_(std::make_unique<Implementation<Model, Policies...>>(std::move(trainer))) {}
 
-  /// One update from one batch, cut into the recipe's microbatches; or from several batches, each
-  /// one microbatch.
-  Report step(const Batch& batch) { return held().step(batch); }
-  Report step(const std::vector<Batch>& batches) { return held().step(batches); }
+  /// One update from one batch, which is cut into the recipe's microbatches, or from several
+  /// batches, each of which is one microbatch.
+  Report step(const Batch& batch) { return methods().step(batch); }
+  Report step(const std::vector<Batch>& batches) { return methods().step(batches); }
 
-  /// The mean loss and the metrics over all batches of a loader.
+  /// The mean loss and the metrics over all batches of a loader, as Trainer::evaluate.
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&& loader, Metrics... metrics) {
     std::vector<Metric<Batch>> list;
     (detail::append(list, std::move(metrics)), ...);
-    return held().evaluate(BatchSource<Batch>(loader), list);
+    return methods().evaluate(BatchSource<Batch>(loader), list);
   }
-  /// Steps over all batches of a loader, epoch by epoch.
+  /// Trains on a loader for some epochs, as Trainer::fit.
   template <class Loader>
   History fit(Loader&& loader, FitOptions<Batch> options = {}) {
-    auto ended = [&](const Epoch& epoch) { end_epoch(epoch); };
-    return ikebana::fit(*this, detail::range_of(loader), options, ended);
+    auto end_this_epoch = [&](const Epoch& epoch) { end_epoch(epoch); };
+    return ikebana::fit(*this, detail::range_of(loader), options, end_this_epoch);
   }
-  void end_epoch(const Epoch& epoch) { held().end_epoch(epoch); }
+  void end_epoch(const Epoch& epoch) { methods().end_epoch(epoch); }
 
-  StateDict state_view(const StateParts& parts = {}) { return held().state_view(parts); }
+  StateDict state_view(const StateParts& parts = {}) { return methods().state_view(parts); }
   void restore(const StateDict& state, const StateParts& parts = {}) {
-    held().restore(state, parts);
+    methods().restore(state, parts);
   }
-  std::string describe() { return held().describe(); }
-  std::int64_t steps() const { return held().steps(); }
-  Handle model() { return held().model(); }
-  void with_full_weights(const UseModel& use) { held().with_full_weights(use); }
-  void with_averaged_weights(const UseModel& use) { held().with_averaged_weights(use); }
+  std::string describe() { return methods().describe(); }
+  std::int64_t steps() const { return methods().steps(); }
+  Handle model() { return methods().model(); }
+  void with_full_weights(const UseModel& use) { methods().with_full_weights(use); }
+  void with_averaged_weights(const UseModel& use) { methods().with_averaged_weights(use); }
 
-  /// The values of a policy, where the recipe names it; else null.
+  /// The fields of a policy that the recipe names; null if it does not name it.
   template <class Policy>
   Policy* get_if() {
-    return static_cast<Policy*>(held().find(typeid(Policy)));
+    return static_cast<Policy*>(methods().find(typeid(Policy)));
   }
 
  private:
@@ -73,21 +73,21 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     virtual void* find(const std::type_info&) = 0;
   };
   template <class Model, class... Policies>
-  struct Holds;
+  struct Implementation;
 
-  Methods& held() const {
-    if (!held_) throw Error("trainer: it was moved from. Use the one it was moved to.");
-    return *held_;
+  Methods& methods() const {
+    if (!methods_) throw Error("trainer: it was moved from. Use the trainer that it was moved to.");
+    return *methods_;
   }
 
-  std::unique_ptr<Methods> held_;
+  std::unique_ptr<Methods> methods_;
 };
 
 template <class Batch>
 template <class Model, class... Policies>
-struct AnyTrainer<Batch>::Holds final : Methods {
+struct AnyTrainer<Batch>::Implementation final : Methods {
   Trainer<Model, Policies...> trainer;
-  explicit Holds(Trainer<Model, Policies...> t) : trainer(std::move(t)) {}
+  explicit Implementation(Trainer<Model, Policies...> t) : trainer(std::move(t)) {}
 
   Report step(const Batch& batch) override { return trainer.step(batch); }
   Report step(const std::vector<Batch>& batches) override { return trainer.step(batches); }
@@ -116,20 +116,20 @@ struct AnyTrainer<Batch>::Holds final : Methods {
   }
 };
 
-/// Recipes by name: each a function that makes a trainer of `Args`, usually defined in a file of
-/// its own. Nothing registers itself; what a program offers is what it adds.
+/// Recipes by name. Each is a function that makes a trainer from `Args`, usually defined in its own
+/// file. A program adds the recipes that it offers; nothing registers itself.
 template <class Batch, class... Args>
 class Recipes {
  public:
   using Factory = std::function<AnyTrainer<Batch>(Args...)>;
 
-  /// Throws BadValue for a name that is there already.
+  /// Throws BadValue for a name that was added before.
   Recipes& add(const std::string& name, Factory factory) {
     if (!factories_.emplace(name, std::move(factory)).second)
-      throw BadValue("recipes: `" + name + "` is there already. Give each recipe its own name.");
+      throw BadValue("recipes: `" + name + "` was added already. Give each recipe its own name.");
     return *this;
   }
-  /// Throws BadValue for a name that is not there, with those that are.
+  /// Throws BadValue for an unknown name, with all names that were added.
   AnyTrainer<Batch> make(const std::string& name, Args... args) const {
     auto found = factories_.find(name);
     if (found != factories_.end()) return found->second(std::forward<Args>(args)...);

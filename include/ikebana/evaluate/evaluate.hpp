@@ -1,5 +1,5 @@
 #pragma once
-// The loss and metrics of a model over a data set, without training it.
+// Evaluates a model: its loss and metrics over a data set.
 #include <ikebana/core/core.hpp>
 #include <ikebana/evaluate/metric.hpp>
 
@@ -7,14 +7,14 @@ namespace ikebana {
 
 namespace detail {
 
-/// Evaluation mode for every module, and each module's own mode back at the end.
+/// RAII: sets every module to evaluation mode, and restores each module's own mode.
 class EvaluationMode {
  public:
   explicit EvaluationMode(torch::nn::Module& root) {
     for (auto& module : root.modules()) modes_.emplace_back(module, module->is_training());
     root.eval();
   }
-  ~EvaluationMode() {  // children after parents: train() goes down the tree
+  ~EvaluationMode() {  // parents before children, because train() also sets the children
     for (auto& [module, training] : modes_) module->train(training);
   }
   EvaluationMode(const EvaluationMode&) = delete;
@@ -24,7 +24,7 @@ class EvaluationMode {
   std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> modes_;
 };
 
-/// Sums of a loss over batches, in double precision, on the device.
+/// Sums a loss over batches, in double precision, on the device.
 class LossSums {
  public:
   void add(const Loss& loss) {
@@ -32,6 +32,7 @@ class LossSums {
     each_term(loss, [&](const std::string&, const at::Tensor& sum, const Count& count,
                         double scale) { add(i++, sum, count, scale); });
   }
+  /// Waits for the device.
   double mean() const {
     double mean = 0;
     for (const Sum& s : sums_) mean += s.scale * s.sum.item<double>() / s.count.value();
@@ -55,8 +56,9 @@ class LossSums {
 
 }  // namespace detail
 
-/// Evaluates the batches that `visit(f)` hands to `f`, each computed whole, with the weights that
-/// the recipe averages. Waits for the device at the end.
+/// Evaluates each batch that `visit` passes to its argument, without cutting it into microbatches,
+/// and with averaged weights if the recipe averages them. Waits for the device at the end. Throws
+/// BadBatch if there is nothing to count.
 template <class Core, class Visit, class Metrics>
 Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
   at::NoGradGuard no_grad;
@@ -64,22 +66,23 @@ Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
   detail::EvaluationMode mode(*detail::module_of(core.model));
   Run run(core, /*evaluating=*/true);
   detail::LossSums sums;
-  Metrics fresh;
-  for (const auto& metric : metrics) fresh.push_back(metric.fresh());
+  Metrics evaluated;
+  for (const auto& metric : metrics) evaluated.push_back(metric.initial());
   auto one_batch = [&](const auto& batch) {
-    auto here = m.device.place(batch, core.device);
-    rows(here);
-    Loss loss = core.loss(run, here);
+    auto on_device = m.device.place(batch, core.device);
+    rows(on_device);  // throws for an empty batch
+    Loss loss = core.loss(run, on_device);
     sums.add(loss);
-    for (const auto& metric : fresh) metric.update(here, loss.outputs);
+    for (const auto& metric : evaluated) metric.update(on_device, loss.outputs);
   };
   m.average.around_evaluation(core.parameters, [&] { visit(one_batch); });
   if (!(sums.count() > 0))
     throw BadBatch(
         "evaluate: the loader gave nothing to count. Give it at least one batch with a target.");
-  Evaluation found{sums.mean(), sums.count(), {}};
-  for (const auto& metric : fresh) found.metrics.emplace_back(metric.name(), metric.value());
-  return found;
+  Evaluation evaluation{sums.mean(), sums.count(), {}};
+  for (const auto& metric : evaluated)
+    evaluation.metrics.emplace_back(metric.name(), metric.value());
+  return evaluation;
 }
 
 }  // namespace ikebana

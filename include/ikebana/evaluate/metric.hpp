@@ -1,28 +1,28 @@
 #pragma once
-// What an evaluation measures besides the loss.
+// Metrics: what an evaluation measures besides the loss.
 #include <functional>
 #include <ikebana/batch.hpp>
 #include <memory>
 
 namespace ikebana {
 
-/// Any metric with its type erased: a class with `name`, `update(batch, outputs)` and `value()`.
-/// Copied when an evaluation begins, so that each starts from what was given.
+/// Any metric, with its type erased: a class with `name`, `update(batch, outputs)` and `value()`.
+/// An evaluation works on a copy, so that each evaluation begins from the metric as it was given.
 template <class Batch>
 class Metric {
  public:
   template <class M>
     requires(!std::is_same_v<std::decay_t<M>, Metric>)
   Metric(M metric) : name_(metric.name) {
-    auto held = std::make_shared<M>(std::move(metric));
-    update_ = [held](const Batch& batch, const at::Tensor& outputs) {
-      held->update(batch, outputs);
+    auto shared = std::make_shared<M>(std::move(metric));
+    update_ = [shared](const Batch& batch, const at::Tensor& outputs) {
+      shared->update(batch, outputs);
     };
-    value_ = [held] { return static_cast<double>(held->value()); };
-    fresh_ = [start = *held] { return Metric(start); };
+    value_ = [shared] { return static_cast<double>(shared->value()); };
+    initial_ = [initial = *shared] { return Metric(initial); };
   }
   const std::string& name() const { return name_; }
-  /// Throws where the loss gave no outputs.
+  /// Throws Error if the loss gave no outputs.
   void update(const Batch& batch, const at::Tensor& outputs) const {
     if (!outputs.defined())
       throw Error("evaluate: metric `" + name_ +
@@ -31,13 +31,14 @@ class Metric {
     update_(batch, outputs);
   }
   double value() const { return value_(); }
-  Metric fresh() const { return fresh_(); }
+  /// A copy of the metric as it was given, before any update.
+  Metric initial() const { return initial_(); }
 
  private:
   std::string name_;
   std::function<void(const Batch&, const at::Tensor&)> update_;
   std::function<double()> value_;
-  std::function<Metric()> fresh_;
+  std::function<Metric()> initial_;
 };
 
 namespace detail {
@@ -49,39 +50,43 @@ void append(std::vector<Metric<Batch>>& list, M metric) {
 }
 }  // namespace detail
 
-/// The share of targets that the largest output hits; classes are in dimension 1, as in
-/// CrossEntropyLoss, or in the last where only that fits. Targets equal to `ignore_index` do not
-/// count. One comparison a batch, on the device.
+/// The fraction of targets for which the largest output is the target's class. Classes are in
+/// dimension 1 of the outputs, as in CrossEntropyLoss, or in the last one if only that fits the
+/// targets' shape. Targets equal to `ignore_index` do not count. Costs one comparison per batch, on
+/// the device.
 struct Accuracy {
   std::string name = "accuracy";
   std::int64_t ignore_index = -100;
-  at::Tensor hits = {}, seen = {};
+  at::Tensor correct = {}, total = {};  ///< counts so far, on the device
 
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
     const at::Tensor& target = detail::target_of(batch);
-    at::Tensor guess = outputs.argmax(classes_of(outputs, target));
-    at::Tensor counts = target != ignore_index;
-    at::Tensor right = ((guess == target) & counts).sum(), all = counts.sum();
-    hits = hits.defined() ? hits + right : right;
-    seen = seen.defined() ? seen + all : all;
+    at::Tensor predicted = outputs.argmax(class_dim(outputs, target));
+    at::Tensor counted = target != ignore_index;
+    at::Tensor batch_correct = ((predicted == target) & counted).sum(), batch_total = counted.sum();
+    correct = correct.defined() ? correct + batch_correct : batch_correct;
+    total = total.defined() ? total + batch_total : batch_total;
   }
+  /// Waits for the device. Throws Error without targets.
   double value() const {
-    if (!seen.defined() || seen.item<double>() == 0)
-      throw Error("Accuracy: it has seen no target.");
-    return hits.item<double>() / seen.item<double>();
+    if (!total.defined() || total.item<double>() == 0)
+      throw Error("Accuracy: there was no target to count. Evaluate batches with targets.");
+    return correct.item<double>() / total.item<double>();
   }
 
-  static std::int64_t classes_of(const at::Tensor& outputs, const at::Tensor& target) {
+  /// The dimension of the outputs that holds the classes. Throws BadBatch if none fits the targets.
+  static std::int64_t class_dim(const at::Tensor& outputs, const at::Tensor& target) {
     for (std::int64_t dim : {std::int64_t{1}, outputs.dim() - 1}) {
       if (dim >= outputs.dim()) continue;
-      auto rest = outputs.sizes().vec();
-      rest.erase(rest.begin() + dim);
-      if (target.sizes() == rest) return dim;
+      auto without_classes = outputs.sizes().vec();
+      without_classes.erase(without_classes.begin() + dim);
+      if (target.sizes() == without_classes) return dim;
     }
-    throw BadBatch("Accuracy: outputs of shape " + c10::str(outputs.sizes()) +
-                   " do not fit targets of shape " + c10::str(target.sizes()) +
-                   ". Targets are class indices; outputs have the classes in dimension 1 or last.");
+    throw BadBatch(
+        "Accuracy: outputs of shape " + c10::str(outputs.sizes()) +
+        " do not fit targets of shape " + c10::str(target.sizes()) +
+        ". Give targets as class indices, and outputs with the classes in dimension 1 or last.");
   }
 };
 
