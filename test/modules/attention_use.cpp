@@ -16,7 +16,7 @@ TEST_CASE("attention: what docs/modules.md shows") {
   std::ostringstream lines;
   auto* terminal = std::cout.rdbuf(lines.rdbuf());
 
-  // As a transformer has them: batch 12, 64 positions, 4 heads of 32, views of one projection.
+  // As in a transformer: batch 12, 64 positions, 4 heads of 32, views of one projection.
   const auto x = at::randn({12, 64, 3 * 128}, at::kBFloat16).requires_grad_();
   const auto heads = x.view({12, 64, 3, 4, 32}).permute({2, 0, 3, 1, 4});
 

@@ -59,7 +59,7 @@ TEST_CASE("generate: what docs/modules.md shows") {
   std::ostringstream lines;
   auto* terminal = std::cout.rdbuf(lines.rdbuf());
 
-  // Two rows of three tokens, continued by up to five; `model(tokens, cache)` gives the logits.
+  // Two rows of three tokens and up to five new ones; `model(tokens, cache)` returns the logits.
   const auto prompt = at::randint(30, {2, 3}, at::kLong);
   modules::KVCache cache(
       {.layers = 2, .batch = 2, .heads = 2, .max_length = 8, .width = 8, .dtype = at::kDouble});

@@ -18,7 +18,7 @@ TEST_CASE("linear_cross_entropy: what docs/modules.md shows") {
   std::ostringstream lines;
   auto* terminal = std::cout.rdbuf(lines.rdbuf());
 
-  // Hidden states of 2 x 64 tokens, a head of 1,000 classes; the first half is only read.
+  // Hidden states of 2 x 64 tokens, a head of 1,000 classes; the first half has no targets.
   const auto hidden = at::randn({2, 64, 32}).requires_grad_();
   const auto head = at::zeros({1000, 32}).requires_grad_();
   const auto target = at::randint(1000, {2, 64}, at::kLong);
