@@ -1,6 +1,7 @@
 // ctest:
-// A training that is killed again and again and resumed each time, beside one that is not: the same
-// bits in the end. First argument: a folder for the saved states; without one, a temporary one.
+// Kills a training again and again, resumes it each time, and compares the result with that of an
+// uninterrupted training: the bits are the same. First argument: a folder for the saved states; by
+// default a temporary one.
 #include <signal.h>
 #include <sys/wait.h>
 #include <torch/torch.h>
@@ -20,15 +21,14 @@ struct Points {
   at::Tensor input, target;
 };
 
-/// Points of two spirals, and which of the two each lies on.
+/// Points on two spirals; the target is the spiral's index.
 Points spirals(std::int64_t n) {
   at::Tensor turn = at::linspace(0, 6, n), kind = at::arange(n) % 2;
   at::Tensor angle = turn + kind * 3.14159265;
   return {at::stack({turn * angle.cos(), turn * angle.sin()}, 1) / 3, kind};
 }
 
-/// The whole program of a training that may be killed at any instant: the same call begins it and
-/// goes on with it.
+/// A training that may be killed at any instant. The same call starts it and resumes it.
 void train(const fs::path& folder) {
   torch::manual_seed(0);
   nn::Sequential model(nn::Linear(2, 64), nn::Tanh(), nn::Dropout(0.1), nn::Linear(64, 2));
@@ -42,7 +42,7 @@ void train(const fs::path& folder) {
   save_tensors(folder / "end.safetensors", trainer.state());
 }
 
-/// `train` in a process of its own.
+/// Starts `train` in a child process.
 pid_t start(const fs::path& folder) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
@@ -55,14 +55,15 @@ pid_t start(const fs::path& folder) {
     ::_exit(1);
   }
 }
-/// True where it came to its end, false where it was killed.
-bool ended(pid_t pid) {
+/// Waits for a process. Returns true if the training completed, false if it was killed.
+bool completed(pid_t pid) {
   int status = 0;
   ::waitpid(pid, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) != 0) throw Error("resume: the training failed.");
+  if (WIFEXITED(status) && WEXITSTATUS(status) != 0)
+    throw Error("resume: the training failed. See its error above.");
   return WIFEXITED(status);
 }
-/// The newest step that a folder has a state of.
+/// The newest step whose state is in a folder; 0 if there is none.
 std::int64_t saved_step(const fs::path& folder) {
   std::int64_t newest = 0;
   if (!fs::exists(folder)) return newest;
@@ -83,32 +84,32 @@ int main(int argc, char** argv) try {
       argc > 1 ? fs::path(argv[1])
                : fs::temp_directory_path() / ("ikebana-resume-" + std::to_string(::getpid()));
   const auto begin = std::chrono::steady_clock::now();
-  ended(start(folder / "whole"));
-  const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
-  std::cout << "a training that nobody interrupts takes " << whole.count() << " s" << std::endl;
+  completed(start(folder / "uninterrupted"));
+  const std::chrono::duration<double> uninterrupted = std::chrono::steady_clock::now() - begin;
+  std::cout << "an uninterrupted training takes " << uninterrupted.count() << " s" << std::endl;
 
   std::mt19937 random(1);
   int kills = 0;
   while (true) {
-    const std::int64_t begun = saved_step(folder / "killed"), further = 20 + random() % 30;
+    const std::int64_t resumed_at = saved_step(folder / "killed"), more_steps = 20 + random() % 30;
     const pid_t pid = start(folder / "killed");
-    if (begun + further > 350) {  // far enough
-      ended(pid);
+    if (resumed_at + more_steps > 350) {  // of 400: let the last run complete
+      completed(pid);
       break;
     }
-    while (saved_step(folder / "killed") < begun + further)
+    while (saved_step(folder / "killed") < resumed_at + more_steps)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 10000));
     ::kill(pid, SIGKILL);
-    kills += !ended(pid);
+    kills += !completed(pid);
   }
-  const StateDict a = load_tensors(folder / "whole/end.safetensors").tensors;
+  const StateDict a = load_tensors(folder / "uninterrupted/end.safetensors").tensors;
   const StateDict b = load_tensors(folder / "killed/end.safetensors").tensors;
   bool same = a.size() == b.size();
   for (const auto& [name, tensor] : a)
     same = same && b.count(name) && same_bits(tensor, b.at(name));
-  std::cout << "one that was killed " << kills << " times and resumed ends with "
-            << (same ? "the same" : "OTHER") << " bits in all its " << a.size() << " tensors\n";
+  std::cout << "a training that was killed " << kills << " times and resumed ends with "
+            << (same ? "the same" : "DIFFERENT") << " bits in its " << a.size() << " tensors\n";
   if (argc == 1) fs::remove_all(folder);
   return same && kills > 0 ? 0 : 1;
 } catch (const std::exception& error) {
