@@ -6,23 +6,18 @@
 #include <ikebana/accumulate/accumulate.hpp>
 #include <ikebana/any_trainer/any_trainer.hpp>
 #include <ikebana/average/ema.hpp>
-#include <ikebana/capture/off.hpp>
 #include <ikebana/checkpoint/every.hpp>
 #include <ikebana/checkpoint/full.hpp>
-#include <ikebana/checkpoint/off.hpp>
 #include <ikebana/checkpoint/only.hpp>
 #include <ikebana/checkpoint/segments.hpp>
 #include <ikebana/checkpoint/selective.hpp>
 #include <ikebana/clip/grad_norm.hpp>
-#include <ikebana/compress/prune_off.hpp>
-#include <ikebana/compress/quantize_off.hpp>
 #include <ikebana/fit/csv_logger.hpp>
 #include <ikebana/data/loader.hpp>
 #include <ikebana/data/tensor_dataset.hpp>
 #include <ikebana/detail/version.hpp>
 #include <ikebana/core/off.hpp>
 #include <ikebana/device/on.hpp>
-#include <ikebana/freeze/off.hpp>
 #include <ikebana/freeze/units.hpp>
 #include <ikebana/objective/bce_with_logits.hpp>
 #include <ikebana/objective/callable.hpp>
@@ -31,7 +26,6 @@
 #include <ikebana/objective/model_loss.hpp>
 #include <ikebana/objective/mse.hpp>
 #include <ikebana/observe/memory.hpp>
-#include <ikebana/offload/off.hpp>
 #include <ikebana/optimizer/adafactor.hpp>
 #include <ikebana/optimizer/adagrad.hpp>
 #include <ikebana/optimizer/adam.hpp>
@@ -56,5 +50,4 @@
 #include <ikebana/schedule/reduce_on_plateau.hpp>
 #include <ikebana/schedule/step.hpp>
 #include <ikebana/schedule/warmup_stable_decay.hpp>
-#include <ikebana/shard/off.hpp>
 #include <ikebana/trainer.hpp>

@@ -4,7 +4,7 @@
 // virtual.
 #include <ikebana/batch.hpp>
 #include <ikebana/detail/deferred_check.hpp>
-#include <ikebana/grammar/vocabulary.hpp>
+#include <ikebana/grammar/axis_of.hpp>
 #include <ikebana/loss.hpp>
 #include <ikebana/model.hpp>
 #include <ikebana/report.hpp>

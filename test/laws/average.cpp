@@ -156,9 +156,9 @@ TEST_CASE("EMA: what only a device knows: a rejected step changes no bit, the fi
   averages.resize(2), averages.add(0, value), averages.add(1, counter);
   auto step = [&](const at::Tensor& found_inf) {  // as where neither can be read
     AverageFlags flags;
-    flags.on_host = false, flags.skip = found_inf != 0;
-    flags.share_there = at::where(updates == 0, 1.0, 0.25);
-    flags.one_there = flags.skip.logical_not().to(at::kLong);
+    flags.on_host = false, flags.rejected_on_device = found_inf != 0;
+    flags.weight_on_device = at::where(updates == 0, 1.0, 0.25);
+    flags.updates_on_device = flags.rejected_on_device.logical_not().to(at::kLong);
     averages.prepare(flags), averages.update(flags), flags.count(updates);
   };
   value.copy_(at::arange(5)), counter.fill_(4);

@@ -226,7 +226,7 @@ TEST_CASE("Freeze: a rule that matches nothing, or everything, and a missing uni
   auto lonely = test::mixed::twice();
   CHECK(contains(says(lonely, Freeze<test::mixed::Frozen>{}), "nothing is left to train"));
   auto model = net();
-  CHECK(contains(Trainer(model, Freeze<Tail>{}).describe(), "{2 parameters, 72 numbers}"));
+  CHECK(contains(Trainer(model, Freeze<Tail>{}).describe(), "{2 parameters, 72 elements}"));
 }
 
 }  // namespace laws::freeze

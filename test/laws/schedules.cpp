@@ -113,7 +113,7 @@ TEST_CASE("schedules: fit feeds a plateau the loss of validation, of training, o
   quick.metric = "accuracy", quick.mode = quick.max;
   CHECK(fitted(quick, true) == falls);
   CHECK(test::contains(test::message_of<BadValue>([&] { fitted(quick, false); }),
-                       "the metric `accuracy` is measured by validation"));
+                       "metric is `accuracy`, which validation computes"));
 }
 
 TEST_CASE("schedules: a plateau goes on where a saved state left it") {
@@ -149,7 +149,7 @@ TEST_CASE("schedules: values that cannot be are errors when the trainer is made"
   CHECK(says(LambdaLR{}, "lr_lambda is not given"));
   CHECK(says(ReduceLROnPlateau{.factor = 1}, "less than 1"));
   CHECK(says(ReduceLROnPlateau{.patience = -1}, "must not be negative"));
-  CHECK(says(StepLR{.step_size = 1, .warmup_steps = -1}, "warmup_steps is negative"));
+  CHECK(says(StepLR{.step_size = 1, .warmup_steps = -1}, "warmup_steps is -1"));
 }
 
 }  // namespace laws::schedules

@@ -164,7 +164,7 @@ TEST_CASE("bad value: at construction") {
   WELL(told<BadValue>(makes(SGD{.momentum = -1}), {"momentum"}));
   WELL(told<BadValue>(makes(AdamW{.betas = {0.9, 1}}), {"betas", "[0, 1)"}));
   WELL(told<BadValue>(makes(Accumulate<>{}),
-                      {"microbatches is 0", "at least one", "{.microbatches = 8}"}));
+                      {"microbatches is 0", "1 or more", "{.microbatches = 8}"}));
   WELL(told<BadValue>(makes(CosineAnnealingLR{}), {"T_max is not given", "{.T_max = steps}"}));
   WELL(told<BadValue>(makes(LinearLR{}), {"total_iters is not given", "{.total_iters = steps}"}));
   WELL(told<BadValue>(makes(ClipGradNorm{.max_norm = 0}), {"max_norm is 0", "positive"}));
@@ -195,7 +195,7 @@ TEST_CASE("bad value: through get") {
   WELL(undone<BadValue>(trainer, some(), set(trainer.get<Accumulate<>>().microbatches, 0),
                         {"microbatches is 0"}));
   WELL(undone<BadValue>(trainer, some(), set(trainer.get<AdamW>().groups, std::vector{no_decay()}),
-                        {"groups were added or taken away"}));
+                        {"groups were added or removed"}));
   WELL(undone<BadValue>(trainer, some(), set(trainer.get<ConstantLR>(), ConstantLR{NAN, 1000}),
                         {"the schedule makes the lr nan of 0.001"}));
 }

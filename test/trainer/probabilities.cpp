@@ -102,7 +102,7 @@ TEST_CASE("objective: a weight of rows is refused, since microbatches would not 
       Trainer trainer{net(), objective};
       const char* name = positive ? "pos_weight has shape" : "weight has shape";
       CHECK(told<BadValue>([&] { trainer.step(batch); },
-                           {name, "one a column", "an objective of your own"}) == "");
+                           {name, "one per column", "an objective of your own"}) == "");
     }
 }
 

@@ -1,11 +1,13 @@
 #pragma once
+// Accumulate<N>: gradient accumulation.
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {
 
-/// One update from a batch cut into N microbatches: activations of one microbatch alive at a time.
-/// Costs N smaller passes; the update is the same, since sums are divided by the total count.
-/// Batch norm and dropout see smaller batches. `Accumulate<>` takes the number as a value.
+/// Makes one update from a batch that is cut into N microbatches along its batch dimension, so that
+/// only the activations of one microbatch are in memory. Cost: N smaller passes. The update is the
+/// same, since the sum of all losses is divided by the total count; batch norm and dropout see
+/// smaller batches. `Accumulate<>` takes N as a value, which must be 1 or more.
 template <std::int64_t N>
 struct Accumulate {};
 template <>
@@ -24,10 +26,10 @@ struct Mechanism<Accumulate<N>> : Hooks {
     } else {
       if (values.microbatches >= 1) return values.microbatches;
       throw BadValue("Accumulate<>: microbatches is " + std::to_string(values.microbatches) +
-                     "; give at least one, e.g. Accumulate<>{.microbatches = 8}.");
+                     "; it must be 1 or more, e.g. Accumulate<>{.microbatches = 8}.");
     }
   }
-  /// Whole batches are only looked at, never copied.
+  /// Batches are checked and viewed, but not copied.
   template <class Batch>
   auto split(const Batch& batch) {
     if constexpr (N == 1) return (rows(batch), Hooks::split(batch));

@@ -1,77 +1,83 @@
 #pragma once
-// Averages of tensors, updated in place; and what only a device knows of an update.
+// Moving averages of tensors, updated in place.
 #include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {
 
-/// Whether there is an update, whether it is the first, and how much of it counts. Where the host
-/// does not know, they are tensors, made before the update.
+/// Whether the step is rejected, whether it is the first, and the weight of the new value. If only
+/// the device knows, they are tensors, which are made before the update.
 struct AverageFlags {
-  bool on_host = true, first = true, none = false;
-  double share = 1;  ///< of the new value
-  at::Tensor skip, share_there, one_there;
+  bool on_host = true, is_first = true, is_rejected = false;
+  double weight = 1;  ///< of the new value: 1 - decay
+  /// On the device, if on_host is false; `updates_on_device` is the number of updates, 0 or 1.
+  at::Tensor rejected_on_device, weight_on_device, updates_on_device;
 
   AverageFlags() = default;
   AverageFlags(const at::Tensor& found_inf, const at::Tensor& updates, double decay) {
     on_host = readable(updates) && (!found_inf.defined() || readable(found_inf));
-    share = 1 - decay;
+    weight = 1 - decay;
     if (on_host) {
-      first = updates.item<std::int64_t>() == 0;
-      none = found_inf.defined() && number(found_inf) != 0;
+      is_first = updates.item<std::int64_t>() == 0;
+      is_rejected = found_inf.defined() && number(found_inf) != 0;
     } else {
-      skip = found_inf.defined() ? found_inf != 0 : at::zeros_like(updates, at::kBool);
-      share_there = at::where(updates == 0, 1.0, share);
-      one_there = skip.logical_not().to(at::kLong);
+      rejected_on_device =
+          found_inf.defined() ? found_inf != 0 : at::zeros_like(updates, at::kBool);
+      weight_on_device = at::where(updates == 0, 1.0, weight);
+      updates_on_device = rejected_on_device.logical_not().to(at::kLong);
     }
   }
   void count(at::Tensor& updates) const noexcept {
-    if (!on_host) updates.add_(one_there);
-    else if (!none) *updates.data_ptr<std::int64_t>() += 1;
+    if (!on_host) updates.add_(updates_on_device);
+    else if (!is_rejected) *updates.data_ptr<std::int64_t>() += 1;
   }
 };
 
-/// An average of each of some tensors, made when it is first wanted.
+/// The averages of a list of tensors; each is made when its tensor is added.
 class Averages {
  public:
   const Tensors& all() const { return averages_; }
   void resize(std::size_t n) { averages_.resize(n), values_.resize(n); }
-  /// From now on the average of `value`, which begins where the value is.
+  /// Averages `value` as tensor `i` from now on. A new average starts as a copy of it.
   void add(std::size_t i, const at::Tensor& value) {
     if (!averages_[i].defined()) averages_[i] = like(value).copy_(value.detach());
     if (values_[i].is_same(value)) return;
     values_[i] = value;
     is_sorted_ = false;
   }
-  /// Every allocation of the update.
+  /// Makes all allocations of the update.
   void prepare(const AverageFlags& flags) {
     if (!is_sorted_) sort();
-    if (!flags.on_host) prepare_there(flags);
+    if (!flags.on_host) prepare_on_device(flags);
   }
   void update(const AverageFlags& flags) noexcept {
     at::NoGradGuard no_grad;
-    if (!flags.on_host) return update_there();
-    if (flags.none) return;
-    for (std::size_t j = 0; j < to_copy_.size(); ++j) to_copy_[j].copy_(from_copy_[j]);
-    for (std::size_t j = 0; j < to_wide_.size(); ++j)
-      to_wide_[j].lerp_(wide_[j].copy_(from_wide_[j]), flags.first ? 1 : flags.share);
-    if (to_.empty()) return;
-    if (!flags.first) return at::_foreach_lerp_(to_, from_, flags.share);
-    for (std::size_t j = 0; j < to_.size(); ++j) to_[j].copy_(from_[j]);
+    if (!flags.on_host) return update_on_device();
+    if (flags.is_rejected) return;
+    for (std::size_t j = 0; j < copied_averages_.size(); ++j)
+      copied_averages_[j].copy_(copied_values_[j]);
+    for (std::size_t j = 0; j < wide_averages_.size(); ++j)
+      wide_averages_[j].lerp_(wide_as_fp32_[j].copy_(wide_values_[j]),
+                              flags.is_first ? 1 : flags.weight);
+    if (lerped_averages_.empty()) return;
+    if (!flags.is_first) return at::_foreach_lerp_(lerped_averages_, lerped_values_, flags.weight);
+    for (std::size_t j = 0; j < lerped_averages_.size(); ++j)
+      lerped_averages_[j].copy_(lerped_values_[j]);
   }
-  /// Averages into the values and values into the averages, element by element: aliases of both
-  /// follow. A second call, with `back`, undoes it. What holds more digits than its value stays,
-  /// and the value's own bits wait in scratch.
+  /// Exchanges the elements of averages and values, so that tensors that share memory with a value
+  /// see the average. A second call, with `back`, restores both. An FP32 average of a 16-bit value
+  /// is only copied to it, and scratch keeps the value's bits meanwhile.
   void exchange(Tensors& scratch, bool back) noexcept {
     for (std::size_t i = 0; i < averages_.size(); ++i) {
       if (!averages_[i].defined() || !values_[i].defined()) continue;
-      at::Tensor value = values_[i].variable_data();  // to graphs nothing happens
-      const bool stays = is_wide(values_[i]);
-      if (!stays || !back) scratch[i].copy_(value), value.copy_(averages_[i]);
-      if (stays && back) value.copy_(scratch[i]);
-      if (!stays) averages_[i].copy_(scratch[i]);
+      at::Tensor value = values_[i].variable_data();  // autograd sees no in-place change
+      const bool keeps_average = is_wide(values_[i]);
+      if (!keeps_average || !back) scratch[i].copy_(value), value.copy_(averages_[i]);
+      if (keeps_average && back) value.copy_(scratch[i]);
+      if (!keeps_average) averages_[i].copy_(scratch[i]);
     }
   }
-  /// Memory for an exchange, the largest tensor's once for all of its type and device.
+  /// Scratch of an exchange: the size of the largest tensor of each dtype and device, and that of
+  /// all 16-bit values.
   Tensors scratch() const {
     Tensors exchanged = averages_, own(averages_.size());
     for (std::size_t i = 0; i < averages_.size(); ++i)
@@ -93,7 +99,7 @@ class Averages {
   }
 
  private:
-  /// True where the value's own 16 bits would not move by a small share of a difference.
+  /// True for 16-bit values, whose average is FP32: in 16 bits a small weight would round away.
   static bool is_wide(const at::Tensor& value) {
     return at::isReducedFloatingType(value.scalar_type());
   }
@@ -101,7 +107,7 @@ class Averages {
     auto type = is_wide(value) ? at::kFloat : value.scalar_type();
     return at::empty_like(value.detach(), value.options().dtype(type).requires_grad(false));
   }
-  /// Tensors of these shapes in common memory.
+  /// Tensors of these shapes that share memory, to be used one after the other.
   static Tensors shared_like(const Tensors& all) {
     std::vector<at::Tensor> memory;
     auto of = [&](const at::Tensor& t) -> at::Tensor& {
@@ -116,65 +122,73 @@ class Averages {
       if (all[i].defined()) views[i] = of(all[i]).as_strided(all[i].sizes(), all[i].strides());
     return views;
   }
-  /// Numbers are averaged; integers, which count something, are copied.
+  /// Floating-point and complex values are averaged; integers, which are counters, are copied.
   void sort() {
-    for (auto* list : {&to_, &from_, &to_copy_, &from_copy_, &to_wide_, &from_wide_, &scratch_})
+    for (auto* list : {&lerped_averages_, &lerped_values_, &copied_averages_, &copied_values_,
+                       &wide_averages_, &wide_values_, &scratch_})
       list->clear();
     for (std::size_t i = 0; i < averages_.size(); ++i) {
       if (!averages_[i].defined() || !values_[i].defined()) continue;
-      bool is_number = averages_[i].is_floating_point() || averages_[i].is_complex();
+      bool is_averaged = averages_[i].is_floating_point() || averages_[i].is_complex();
       bool wide = is_wide(values_[i]);
-      (wide ? to_wide_ : is_number ? to_ : to_copy_).push_back(averages_[i]);
-      (wide ? from_wide_ : is_number ? from_ : from_copy_).push_back(values_[i]);
+      (wide          ? wide_averages_
+       : is_averaged ? lerped_averages_
+                     : copied_averages_)
+          .push_back(averages_[i]);
+      (wide ? wide_values_ : is_averaged ? lerped_values_ : copied_values_).push_back(values_[i]);
     }
-    wide_ = shared_like(to_wide_);
+    wide_as_fp32_ = shared_like(wide_averages_);
     is_sorted_ = true;
   }
-  void prepare_there(const AverageFlags& flags) {
+  void prepare_on_device(const AverageFlags& flags) {
     if (scratch_.empty()) {
-      Tensors all = to_;
-      all.insert(all.end(), to_wide_.begin(), to_wide_.end());
+      Tensors all = lerped_averages_;
+      all.insert(all.end(), wide_averages_.begin(), wide_averages_.end());
       scratch_ = shared_like(all);
     }
-    shares_.clear(), skips_.clear();
-    for (const auto* all : {&to_, &to_wide_})
-      for (const auto& t : *all) shares_.push_back(flags.share_there.to(t.options()));
-    for (const auto* all : {&to_, &to_wide_, &to_copy_})
-      for (const auto& t : *all) skips_.push_back(flags.skip.to(t.device()));
+    weights_.clear(), rejected_.clear();
+    for (const auto* all : {&lerped_averages_, &wide_averages_})
+      for (const auto& t : *all) weights_.push_back(flags.weight_on_device.to(t.options()));
+    for (const auto* all : {&lerped_averages_, &wide_averages_, &copied_averages_})
+      for (const auto& t : *all) rejected_.push_back(flags.rejected_on_device.to(t.device()));
   }
-  /// What a rejected update computes is thrown away: no arithmetic keeps every bit.
-  void update_there() noexcept {
+  /// Computes into scratch and selects on the device: arithmetic, such as a weight of 0, would not
+  /// keep every bit if the update is rejected.
+  void update_on_device() noexcept {
     std::size_t k = 0;
-    auto move = [&](at::Tensor& to, const at::Tensor& from) {
-      at::lerp_out(scratch_[k], to, from, shares_[k]);
-      at::where_out(to, skips_[k], to, scratch_[k]);
+    auto update = [&](at::Tensor& to, const at::Tensor& from) {
+      at::lerp_out(scratch_[k], to, from, weights_[k]);
+      at::where_out(to, rejected_[k], to, scratch_[k]);
       ++k;
     };
-    for (std::size_t j = 0; j < to_.size(); ++j) move(to_[j], from_[j]);
-    for (std::size_t j = 0; j < to_wide_.size(); ++j)
-      move(to_wide_[j], wide_[j].copy_(from_wide_[j]));
-    for (std::size_t j = 0; j < to_copy_.size(); ++j)
-      at::where_out(to_copy_[j], skips_[k++], to_copy_[j], from_copy_[j]);
+    for (std::size_t j = 0; j < lerped_averages_.size(); ++j)
+      update(lerped_averages_[j], lerped_values_[j]);
+    for (std::size_t j = 0; j < wide_averages_.size(); ++j)
+      update(wide_averages_[j], wide_as_fp32_[j].copy_(wide_values_[j]));
+    for (std::size_t j = 0; j < copied_averages_.size(); ++j)
+      at::where_out(copied_averages_[j], rejected_[k++], copied_averages_[j], copied_values_[j]);
   }
 
   Tensors averages_, values_;
-  Tensors to_, from_, to_copy_, from_copy_;  // the defined ones, in the order of an update
-  Tensors to_wide_, from_wide_, wide_;       // averages with more digits than their values
-  Tensors scratch_, shares_, skips_;
+  // The defined ones of both, by how they are updated:
+  Tensors lerped_averages_, lerped_values_, copied_averages_, copied_values_;
+  Tensors wide_averages_, wide_values_, wide_as_fp32_;  // of 16-bit values
+  Tensors scratch_, weights_, rejected_;                // on the device, one per average
   bool is_sorted_ = false;
 };
 
-/// Averages and values exchanged while it lives; `refresh_gathered` is called after each exchange.
-template <class Publish>
-class Exchanged {
+/// Exchanges averages and values for its lifetime. Calls `refresh_gathered` after each exchange.
+template <class Refresh>
+class ExchangeGuard {
  public:
-  Exchanged(std::vector<Averages*> all, Publish refresh_gathered) : all_(std::move(all)), refresh_gathered_(refresh_gathered) {
+  ExchangeGuard(std::vector<Averages*> all, Refresh refresh_gathered)
+      : all_(std::move(all)), refresh_gathered_(refresh_gathered) {
     for (auto* averages : all_) scratch_.push_back(averages->scratch());
     exchange(/*back=*/false);
   }
-  ~Exchanged() { exchange(/*back=*/true); }
-  Exchanged(const Exchanged&) = delete;
-  Exchanged& operator=(const Exchanged&) = delete;
+  ~ExchangeGuard() { exchange(/*back=*/true); }
+  ExchangeGuard(const ExchangeGuard&) = delete;
+  ExchangeGuard& operator=(const ExchangeGuard&) = delete;
 
  private:
   void exchange(bool back) noexcept {
@@ -183,7 +197,7 @@ class Exchanged {
   }
 
   std::vector<Averages*> all_;
-  Publish refresh_gathered_;
+  Refresh refresh_gathered_;
   std::vector<Tensors> scratch_;
 };
 

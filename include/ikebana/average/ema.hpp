@@ -1,15 +1,16 @@
 #pragma once
+// EMA of the weights.
 #include <ikebana/average/averages.hpp>
 
 namespace ikebana {
 
-/// An exponential moving average of the weights, which is what `evaluate` computes with: after each
-/// accepted update average = decay * average + (1 - decay) * weight; the first update copies. It
-/// averages masters where they rest, those of 16 bits in FP32. Buffers are the model's own, or with
-/// `use_buffers` averaged as well (those of integers are copied). Costs one more copy of what is
-/// trained, one pass over it a step, and in an evaluation three more at each end. Parameters that
-/// never get a gradient take nothing. Source: torch.optim.swa_utils.AveragedModel with
-/// get_ema_multi_avg_fn; Polyak and Juditsky, 1992.
+/// An exponential moving average of the weights, with which `evaluate` computes. After each
+/// accepted update, average = decay * average + (1 - decay) * weight; the first update copies. It
+/// averages master weights on the device that stores them, 16-bit ones in FP32. With `use_buffers`
+/// it averages floating-point buffers, too, and copies integer ones; otherwise evaluation uses the
+/// model's own. Cost: a copy of all trained weights, one pass over it per step, and three before
+/// and three after an evaluation. Parameters that never get a gradient have no average. Source:
+/// torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn; Polyak and Juditsky, 1992.
 struct EMA {
   double decay = 0.999;
   bool use_buffers = false;
@@ -29,7 +30,7 @@ struct Mechanism<EMA> : Hooks {
     check();
     weights_.resize(masters.values.size());
     for (std::size_t i : gradients.indices) weights_.add(i, masters.values[i]);
-    if (values.use_buffers) take_buffers();
+    if (values.use_buffers) add_buffers();
     flags_ = detail::AverageFlags(gradients.found_inf, updates_, values.decay);
     for (auto* all : {&weights_, &buffers_}) all->prepare(flags_);
   }
@@ -39,13 +40,15 @@ struct Mechanism<EMA> : Hooks {
   }
   void abort() noexcept { flags_ = {}; }
 
-  /// With the averages where the masters are; afterwards both are back, to the bit.
+  /// Evaluates with the averages in place of the masters; afterwards both have their former bits.
   template <class Parameters, class Next>
   decltype(auto) around_evaluation(Parameters& parameters, Next&& next) {
-    detail::Exchanged exchanged({&weights_, &buffers_}, [&]() noexcept { parameters.refresh_gathered(); });
+    detail::ExchangeGuard guard({&weights_, &buffers_},
+                                [&]() noexcept { parameters.refresh_gathered(); });
     return next();
   }
-  /// The average of each master, in the order of the trainer's; undefined: it is the master itself.
+  /// The average of each of the trainer's masters; undefined where it is the master itself, because
+  /// no update has included it.
   const Tensors& averages() const { return weights_.all(); }
 
   std::string describe() const {
@@ -70,7 +73,7 @@ struct Mechanism<EMA> : Hooks {
       buffers.names.push_back(item.key()), buffers.values.push_back(item.value());
     return buffers;
   }
-  void take_buffers() {
+  void add_buffers() {
     Tensors now = model_->buffers();
     buffers_.resize(now.size());
     for (std::size_t i = 0; i < now.size(); ++i) buffers_.add(i, now[i]);
@@ -79,7 +82,7 @@ struct Mechanism<EMA> : Hooks {
   std::shared_ptr<torch::nn::Module> model_;
   detail::Averages weights_, buffers_;
   detail::AverageFlags flags_;
-  at::Tensor updates_;  // accepted ones, on the device
+  at::Tensor updates_;  // number of accepted updates, on the device
 };
 
 }  // namespace ikebana

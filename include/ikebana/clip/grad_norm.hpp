@@ -1,14 +1,16 @@
 #pragma once
+// ClipGradNorm.
 #include <ikebana/detail/deferred_check.hpp>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {
 
-/// Scales all gradients so that their common 2-norm is at most `max_norm` (one number; > 0). One
-/// pass: the factor joins the other divisors and is applied by the update itself. A norm that is
-/// not finite is never let through: an error, or with `error_if_nonfinite = false` a skipped step.
-/// The report has the norm before clipping. The norm of a sparse gradient is that of its rows,
-/// which PyTorch's function refuses. Source: torch.nn.utils.clip_grad_norm_.
+/// Scales all gradients so that their total 2-norm is at most `max_norm`, which must be positive.
+/// Cost: one pass that computes the norm; the update divides by the factor together with its other
+/// divisors. If the norm is not finite, the step throws NonFinite, or with
+/// `error_if_nonfinite = false` makes no update. The report has the norm before clipping. A sparse
+/// gradient counts with the norm of its rows, which PyTorch's function does not support. Source:
+/// torch.nn.utils.clip_grad_norm_.
 struct ClipGradNorm {
   double max_norm = 1;
   bool error_if_nonfinite = true;
@@ -22,12 +24,13 @@ struct Mechanism<ClipGradNorm> : Hooks {
   template <class Ranks>
   void clip(StepGradients& gradients, Ranks& ranks) {
     check();
-    at::Tensor norm = any_sparse(gradients.values) ? total_norm(numbers(gradients.values), ranks)
-                                                   : total_norm(gradients.values, ranks);
+    at::Tensor norm = any_sparse(gradients.values)
+                          ? total_norm(elements_of_all(gradients.values), ranks)
+                          : total_norm(gradients.values, ranks);
     if (!norm.defined()) return;
     if (gradients.divisor.defined()) norm = norm / gradients.divisor;
     gradients.norm = norm;
-    gradients.divide(over_max(norm));
+    gradients.divide(divisor(norm));
   }
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue&, Ranks&, detail::DeferredCheck& deferred) {
@@ -58,18 +61,20 @@ struct Mechanism<ClipGradNorm> : Hooks {
       if (gradient.layout() != at::kStrided) return true;
     return false;
   }
-  static Tensors numbers(const Tensors& gradients) {
+  /// The gradients, with sparse ones replaced by the elements of their rows.
+  static Tensors elements_of_all(const Tensors& gradients) {
     Tensors all;
     for (const at::Tensor& gradient : gradients) {
       if (gradient.layout() != at::kStrided && !gradient.is_sparse())
         throw BadModel("ClipGradNorm: a gradient of shape " + c10::str(gradient.sizes()) +
                        " has layout " + c10::str(gradient.layout()) +
-                       ", which it does not take. Make it dense, or sparse by rows (COO).");
+                       ", which is not supported. Make it dense, or sparse by rows (COO).");
       all.push_back(elements_of(gradient));
     }
     return all;
   }
-  /// In the gradients' own numbers, as PyTorch does; float, since it becomes a divisor.
+  /// Computed in the gradients' dtype, as PyTorch does; returned as Float, since it becomes a
+  /// divisor.
   template <class Ranks>
   static at::Tensor total_norm(const Tensors& gradients, Ranks& ranks) {
     if (gradients.empty()) return {};
@@ -77,21 +82,22 @@ struct Mechanism<ClipGradNorm> : Hooks {
     if (ranks.ranks() > 1) norm = ranks.sum(norm * norm).sqrt();
     return norm.scalar_type() == at::kFloat ? norm : norm.to(at::kFloat);
   }
-  /// On CPU numbers are gathered and divided where they are: the same bits, and the operators' way
-  /// through the dispatcher costs a small model more than the norms do.
+  /// at::stack without the dispatcher on a CPU: the same bits, and for a small model the dispatcher
+  /// costs more than the norms do. The same holds for `divisor`.
   static at::Tensor stacked(const Tensors& norms) {
-    c10::SmallVector<float, 64> numbers;
+    c10::SmallVector<float, 64> all;
     for (const at::Tensor& norm : norms) {
       if (!detail::readable(norm) || norm.scalar_type() != at::kFloat) return at::stack(norms);
-      numbers.push_back(static_cast<float>(detail::number(norm)));
+      all.push_back(static_cast<float>(detail::number(norm)));
     }
-    return at::tensor(c10::ArrayRef<float>(numbers));
+    return at::tensor(c10::ArrayRef<float>(all));
   }
-  at::Tensor over_max(const at::Tensor& norm) const {
+  /// max(1, norm / max_norm)
+  at::Tensor divisor(const at::Tensor& norm) const {
     if (!detail::readable(norm)) return ((norm + 1e-6) / values.max_norm).clamp_min(1);
-    float over =
+    float factor =
         (static_cast<float>(detail::number(norm)) + 1e-6f) / static_cast<float>(values.max_norm);
-    return detail::scalar(over < 1 ? 1 : over, at::kFloat, norm.device());
+    return detail::scalar(factor < 1 ? 1 : factor, at::kFloat, norm.device());
   }
 };
 

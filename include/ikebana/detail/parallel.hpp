@@ -1,35 +1,45 @@
 #pragma once
-// A loop over the memory of a CPU tensor on LibTorch's own threads.
+// Loops over the memory of CPU tensors: on LibTorch's threads, in vectorizable tiles, and by dtype.
+#include <algorithm>
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {
 
-/// Calls `f(begin, end)` for parts of [0, n), each of `grain` or fewer. at::parallel_for is a
-/// template that goes without threads where a program is compiled without OpenMP; TensorIterator's
-/// loop is in the library. It is given addresses only to count by them.
-template <class F>
-void in_parallel(std::int64_t n, std::int64_t grain, const F& f) noexcept {
-  if (n <= grain || at::get_num_threads() == 1) return f(std::int64_t{0}, n);
-  auto* base = reinterpret_cast<char*>(64);
-  at::Tensor parts = at::for_blob(base, {(n + grain - 1) / grain})
-                         .options(at::TensorOptions().dtype(at::kByte))
-                         .make_tensor();
-  auto iterator = at::TensorIteratorConfig()
-                      .check_all_same_dtype(false)
-                      .set_check_mem_overlap(false)
-                      .resize_outputs(false)
-                      .add_output(parts)
-                      .build();
+/// Calls `f(begin, end)` for parts that cover [0, n) exactly once; each `begin` is a multiple of
+/// `grain`. `memory` points to the `n` elements that the loop works on. Uses up to
+/// at::get_num_threads() of LibTorch's own threads; with at most `grain` elements, or inside
+/// another parallel region, the calling thread does all of it. `f` must be noexcept.
+///
+/// at::parallel_for is an inline template that uses threads only in programs compiled with OpenMP,
+/// whereas TensorIterator's loop is compiled into LibTorch. Here it iterates over one byte of every
+/// `grain` elements of `memory`; their addresses tell which elements to process.
+template <class T, class F>
+void in_parallel(const T* memory, std::int64_t n, std::int64_t grain, const F& f) noexcept {
+  static_assert(noexcept(f(n, n)), "exceptions cannot leave LibTorch's threads");
+  if (n <= 0) return;
+  if (n <= grain || at::get_num_threads() == 1 || at::in_parallel_region())
+    return f(std::int64_t{0}, n);
+  auto* const base = const_cast<char*>(reinterpret_cast<const char*>(memory));
+  const auto stride = grain * static_cast<std::int64_t>(sizeof(T));
+  const at::Tensor parts = at::for_blob(base, {(n + grain - 1) / grain})
+                               .strides(at::IntArrayRef(stride))
+                               .options(at::TensorOptions().dtype(at::kByte))
+                               .make_tensor();
+  at::TensorIterator iterator = at::TensorIteratorConfig()
+                                    .check_all_same_dtype(false)
+                                    .resize_outputs(false)
+                                    .add_output(parts)
+                                    .build();
   iterator.for_each(
       [&](char** data, const std::int64_t*, std::int64_t count) {
-        std::int64_t first = data[0] - base;
+        const std::int64_t first = (data[0] - base) / stride;
         f(first * grain, std::min(n, (first + count) * grain));
       },
-      1);
+      /*grain_size=*/1);
 }
 
-/// Calls `f(begin, count)` over [begin, end), `count` a constant but for the rest: what compilers
-/// need to make vectors of a loop without being told to.
+/// Calls `f(begin, count)` for tiles of [begin, end). `count` is a compile-time constant except in
+/// the last tile, so that compilers vectorize the loop in `f` without further options.
 template <class F>
 void in_tiles(std::int64_t begin, std::int64_t end, const F& f) noexcept {
   constexpr std::integral_constant<std::int64_t, 64> tile;
@@ -37,14 +47,14 @@ void in_tiles(std::int64_t begin, std::int64_t end, const F& f) noexcept {
   if (begin < end) f(begin, end - begin);
 }
 
-/// What a formula computes in for numbers of type T.
+/// The type in which formulas on elements of type T are computed: double for double, else float.
 template <class T>
-using wide_t = std::conditional_t<std::is_same_v<T, double>, double, float>;
+using opmath_t = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-/// Calls `f(T())` with the number type of a tensor of real numbers.
+/// Calls `f(T())` with the C++ type of a real floating-point dtype.
 template <class F>
-void with_type(at::ScalarType type, const F& f) noexcept {
-  switch (type) {
+void dispatch_dtype(at::ScalarType dtype, const F& f) noexcept {
+  switch (dtype) {
     case at::kFloat:
       return f(float());
     case at::kDouble:
@@ -56,9 +66,9 @@ void with_type(at::ScalarType type, const F& f) noexcept {
   }
 }
 
-/// The memory of a tensor, whatever its strides: elements as they lie there.
+/// The first element of a tensor, for loops over its memory in whatever order its strides give.
 template <class T>
-T* memory(const at::Tensor& t) {
+T* data_of(const at::Tensor& t) {
   return static_cast<T*>(t.mutable_data_ptr());
 }
 

@@ -1,10 +1,11 @@
 #pragma once
+// On{device}.
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {
 
-/// The device that the model is moved to and trained on: `On{torch::kCUDA}`. Left out, it is where
-/// the model's parameters are.
+/// Moves the model to a device and trains it there: `On{torch::kCUDA}`. By default, the model is
+/// trained on the device of its parameters.
 struct On {
   c10::Device device;
 };

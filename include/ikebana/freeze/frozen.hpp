@@ -1,69 +1,63 @@
 #pragma once
-// Parameters that require no gradient while a trainer lives.
+// Parameters that require no gradient for the lifetime of a trainer.
+#include <ikebana/detail/process_registry.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/parameters/rule.hpp>
-#include <mutex>
 #include <set>
-#include <unordered_map>
 
 namespace ikebana::detail {
 
-/// How many trainers of the process hold a parameter frozen that required a gradient before; shared
-/// also between plugins with hidden symbols. Two models may share a backbone that both freeze.
-struct __attribute__((visibility("default"))) FrozenList {
-  std::mutex mutex;
-  std::unordered_map<c10::TensorImpl*, int> holders;
-  static FrozenList& get() {
-    static auto& list = *new FrozenList;  // trainers may be destroyed after statics
-    return list;
-  }
-};
+/// For each frozen parameter that required a gradient before: how many trainers freeze it. Two
+/// models may share a backbone that both freeze.
+struct __attribute__((visibility("default"))) FrozenParameters {};
+using FrozenRegistry = ProcessRegistry<FrozenParameters>;
 
-/// Takes `requires_grad` away from parameters. Those that had it get it back when the last that
-/// froze them ends.
-class Frozen {
+/// Sets requires_grad to false. A parameter that required a gradient before requires it again when
+/// the last FrozenSet that holds it is destroyed.
+class FrozenSet {
  public:
-  Frozen() = default;
-  ~Frozen() {
-    FrozenList& list = FrozenList::get();
-    std::lock_guard lock(list.mutex);
-    for (at::Tensor& p : had_) {
-      auto holders = list.holders.find(p.unsafeGetTensorImpl());
-      if (--holders->second > 0) continue;
-      list.holders.erase(holders);
+  FrozenSet() = default;
+  ~FrozenSet() {
+    FrozenRegistry& registry = FrozenRegistry::get();
+    std::lock_guard lock(registry.mutex);
+    for (at::Tensor& p : to_restore_) {
+      auto count = registry.counts.find(p.unsafeGetTensorImpl());
+      if (--count->second > 0) continue;
+      registry.counts.erase(count);
       p.set_requires_grad(true);
     }
   }
-  Frozen(const Frozen&) = delete;
-  Frozen& operator=(const Frozen&) = delete;
+  FrozenSet(const FrozenSet&) = delete;
+  FrozenSet& operator=(const FrozenSet&) = delete;
 
   void add(at::Tensor p) {
-    if (!matched_.insert(p.unsafeGetTensorImpl()).second) return;
-    numbers_ += p.numel();
-    FrozenList& list = FrozenList::get();
-    std::lock_guard lock(list.mutex);
-    if (!p.requires_grad() && list.holders.count(p.unsafeGetTensorImpl()) == 0) return;
-    ++list.holders[p.unsafeGetTensorImpl()];
+    c10::TensorImpl* const key = p.unsafeGetTensorImpl();
+    if (!parameters_.insert(key).second) return;
+    elements_ += p.numel();
+    FrozenRegistry& registry = FrozenRegistry::get();
+    std::lock_guard lock(registry.mutex);
+    if (!p.requires_grad() && registry.counts.count(key) == 0) return;
+    ++registry.counts[key];
     p.set_requires_grad(false);
-    had_.push_back(std::move(p));
+    to_restore_.push_back(std::move(p));
   }
-  std::size_t matched() const { return matched_.size(); }
-  /// Throws BadModel where nothing is left to train.
-  void check(const torch::nn::Module& model, const char* word) const {
+  std::size_t size() const { return parameters_.size(); }
+  /// Throws BadModel if no parameter of the model is left to train.
+  void check(const torch::nn::Module& model, const char* policy) const {
     for (const auto& p : model.parameters())
       if (p.requires_grad()) return;
-    throw BadModel(std::string(word) +
-                   ": it freezes everything, and nothing is left to train. Freeze less.");
+    throw BadModel(std::string(policy) + ": it freezes " + describe() +
+                   ", and nothing is left to train. Freeze fewer.");
   }
   std::string describe() const {
-    return std::to_string(matched()) + " parameters, " + std::to_string(numbers_) + " numbers";
+    return std::to_string(size()) + " parameters, " + std::to_string(elements_) + " elements";
   }
 
  private:
-  std::vector<at::Tensor> had_;
-  std::set<c10::TensorImpl*> matched_;
-  std::int64_t numbers_ = 0;
+  std::vector<at::Tensor> to_restore_;
+  std::set<c10::TensorImpl*> parameters_;
+  std::int64_t elements_ = 0;
 };
 
 }  // namespace ikebana::detail

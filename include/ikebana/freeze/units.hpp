@@ -1,24 +1,27 @@
 #pragma once
+// Freeze<Block>, by type of unit, and Freeze<>{.match = rule}, by name.
 #include <ikebana/freeze/frozen.hpp>
 
 namespace ikebana {
 
-/// Units of these types, which the model declares, are not trained: all parameters inside them, as
-/// requires_grad_(false) by hand, while the trainer lives; then they require what they did before.
-/// They get no gradient and no optimizer state; frozen layers before the first trained one get no
-/// backward, and those behind it no gradients of weights. Buffers and modes (batch norm, dropout)
-/// stay as they are: see torch::nn::Module::eval. Costs nothing in a step.
+/// Does not train the units of these types, which the model must declare: all parameters inside
+/// them have requires_grad false for the lifetime of the trainer, and then what they had before.
+/// They have no gradient and no optimizer state. Backward does not reach frozen layers before the
+/// first trained one, and computes no weight gradients in those behind it. Buffers and modes (batch
+/// norm, dropout) stay as they are: see torch::nn::Module::eval. Costs nothing in a step.
 template <class... Units>
 struct Freeze {};
 
-/// The same of parameters that a rule chooses: Freeze<>{.match = named("embed.*")}. Needs a value.
-/// A rule that matches nothing, or leaves nothing to train, is an error when the trainer is made.
+/// Does not train the parameters for which `match` is true: Freeze<>{.match = named("embed.*")}.
+/// `match` has no default. Making the trainer throws BadValue if `match` is true for no parameter,
+/// and BadModel if nothing is left to train.
 template <>
 struct Freeze<> {
   ParameterRule match;
 };
 
 template <class... Units>
+  requires(!std::is_same_v<Freeze<Units...>, Freeze<Off>>)
 struct Mechanism<Freeze<Units...>> : Hooks {
   Freeze<Units...> values;
   explicit Mechanism(Freeze<Units...> v) : values(std::move(v)) {}
@@ -43,7 +46,7 @@ struct Mechanism<Freeze<Units...>> : Hooks {
                      ". Register one in the model, or leave the type out.");
   }
 
-  detail::Frozen frozen_;
+  detail::FrozenSet frozen_;
 };
 
 template <>
@@ -51,22 +54,24 @@ struct Mechanism<Freeze<>> : Hooks {
   Freeze<> values;
   explicit Mechanism(Freeze<> v) : values(std::move(v)) {
     if (!values.match)
-      throw BadValue("Freeze<>: it has no rule. Give one: Freeze<>{.match = named(\"embed.*\")}.");
+      throw BadValue(
+          "Freeze<>: match is empty; it has no rule. Give one: Freeze<>{.match = "
+          "named(\"embed.*\")}.");
   }
   void freeze(const UnitTable& table) {
     torch::nn::Module& model = *table.units()[0].module;
     for (const auto& item : model.named_parameters())
       if (values.match(item.key(), item.value())) frozen_.add(item.value());
-    if (frozen_.matched() == 0)
+    if (frozen_.size() == 0)
       throw BadValue(
-          "Freeze<>: its rule matches no parameter. Mend it, or leave it out; it is given the "
-          "names of named_parameters().");
+          "Freeze<>: its rule matches no parameter. Correct it, or leave Freeze out; the rule is "
+          "called with the names of named_parameters().");
     frozen_.check(model, "Freeze<>");
   }
   std::string describe() const { return frozen_.describe(); }
 
  private:
-  detail::Frozen frozen_;
+  detail::FrozenSet frozen_;
 };
 
 }  // namespace ikebana

@@ -1,12 +1,14 @@
 #pragma once
+// BCEWithLogitsLoss.
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana {
 
-/// Binary cross entropy between logits and probabilities of the same shape, of a floating type,
-/// summed; counts elements, as PyTorch's mean does, with `weight` too. `weight` and `pos_weight`
-/// broadcast against one row, so that they fit every microbatch: they have fewer dimensions than
-/// the target, or size 1 in the first. The batch's fields are those of CrossEntropyLoss. Source:
+/// Sum of the binary cross entropy between logits and probabilities of the same shape, which have a
+/// floating-point dtype. Counts elements, as PyTorch's mean does, also with `weight`. `weight` and
+/// `pos_weight` broadcast against one row, so that they fit every microbatch: they have fewer
+/// dimensions than the target, or size 1 in the first. The batch's fields are those of
+/// CrossEntropyLoss. Throws BadBatch and BadValue if shapes or dtypes do not fit. Source:
 /// torch.nn.BCEWithLogitsLoss.
 struct BCEWithLogitsLoss {
   at::Tensor weight = {};
@@ -29,8 +31,8 @@ struct Mechanism<BCEWithLogitsLoss> : Hooks {
     const at::Tensor& target = detail::target_of(batch);
     detail::check_probabilities("BCEWithLogitsLoss", logits, target);
     at::Tensor sum = at::binary_cross_entropy_with_logits(
-        logits, target, there("weight", values.weight, logits),
-        there("pos_weight", values.pos_weight, logits), at::Reduction::Sum);
+        logits, target, weight_for("weight", values.weight, logits),
+        weight_for("pos_weight", values.pos_weight, logits), at::Reduction::Sum);
     return {sum, count(model, batch), values.outputs || run.evaluating ? logits : at::Tensor()};
   }
   template <class Model, class Batch>
@@ -44,8 +46,9 @@ struct Mechanism<BCEWithLogitsLoss> : Hooks {
   }
 
  private:
-  /// A weight on the logits' device. Throws BadValue where it does not fit one row of them.
-  static at::Tensor there(const char* name, const at::Tensor& weight, const at::Tensor& logits) {
+  /// The weight on the logits' device. Throws BadValue if it does not broadcast against one row.
+  static at::Tensor weight_for(const char* name, const at::Tensor& weight,
+                               const at::Tensor& logits) {
     if (!weight.defined()) return {};
     std::int64_t before = logits.dim() - weight.dim();
     bool fits = before >= 0 && (before > 0 || weight.dim() == 0 || weight.size(0) == 1);
@@ -54,8 +57,8 @@ struct Mechanism<BCEWithLogitsLoss> : Hooks {
     if (!fits)
       throw BadValue(std::string("BCEWithLogitsLoss: ") + name + " has shape " +
                      c10::str(weight.sizes()) + ", the logits " + c10::str(logits.sizes()) +
-                     ". Give one number, or one a column; weights of rows belong into the batch "
-                     "and an objective of your own.");
+                     ". Give one element, or one per column; put weights of rows into the batch, "
+                     "and use them in an objective of your own.");
     return weight.to(logits.device());
   }
 };

@@ -1,11 +1,12 @@
 #pragma once
+// Lambdas, functions and functors as objectives.
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana {
 
-/// Any callable (run, model, batch) -> Loss is an objective: a lambda, a function, a functor. Its
-/// member `count(model, batch)`, if it has one, tells the count before the first backward. One that
-/// is no template takes a `Runner&`.
+/// Any callable (run, model, batch) -> Loss is an objective. If it has a member
+/// `count(model, batch)`, the count is known before the first backward. A callable that is not a
+/// template takes a `Runner&`.
 template <class F>
   requires(std::is_same_v<axis_of_t<F>, axis::objective> &&
            (detail::callable_class<F> || std::is_pointer_v<F>))

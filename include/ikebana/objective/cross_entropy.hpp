@@ -1,13 +1,15 @@
 #pragma once
+// CrossEntropyLoss.
 #include <algorithm>
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana {
 
-/// Cross entropy between logits (N, C, ...) and class indices (N, ...), or class probabilities of
-/// the logits' shape, summed; counts the targets that are not `ignore_index`. The batch's fields
-/// are `input` and `target` (or data, x; y, label; or a pair). With `outputs` the logits come back
-/// in the report; `evaluate` always gets them. Source: torch.nn.CrossEntropyLoss.
+/// Sum of the cross entropy between logits (N, C, ...) and class indices (N, ...), or class
+/// probabilities of the logits' shape. Counts the targets that are not `ignore_index`, each with
+/// the `weight` of its class. The batch's fields are `input` and `target` (or data, x; y, label; or
+/// a pair). With `outputs` the report has the logits; `evaluate` always has them. Source:
+/// torch.nn.CrossEntropyLoss.
 struct CrossEntropyLoss {
   std::int64_t ignore_index = -100;
   double label_smoothing = 0;
@@ -37,18 +39,19 @@ struct Mechanism<CrossEntropyLoss> : Hooks {
                                             values.ignore_index, values.label_smoothing);
     return {sum, count(model, batch), values.outputs || run.evaluating ? logits : at::Tensor()};
   }
-  /// As PyTorch's mean: targets that are not ignored, each with its class's weight.
+  /// The divisor of PyTorch's mean: targets that are not ignored, each with the weight of its
+  /// class.
   template <class Model, class Batch>
   Count count(Model&, const Batch& batch) {
     const at::Tensor& target = detail::target_of(batch);
     if (target.is_floating_point())
       return target.dim() ? target.numel() / target.size(1 % target.dim()) : 1;
     if (!values.weight.defined() && target.is_cpu() && target.scalar_type() == at::kLong)
-      return kept_on_host(target);
+      return count_on_host(target);
     at::Tensor kept = target != values.ignore_index;
     if (!values.weight.defined()) return kept.sum();
     at::Tensor weight = values.weight.to(target.device());
-    at::Tensor known = target.masked_fill(kept.logical_not(), 0);  // ignore_index is no class
+    at::Tensor known = target.masked_fill(kept.logical_not(), 0);  // ignore_index is not a class
     return (weight.index({known}) * kept).sum();
   }
   std::string describe() const {
@@ -57,8 +60,8 @@ struct Mechanism<CrossEntropyLoss> : Hooks {
   }
 
  private:
-  /// Read where they are, which is quicker than the operators' way.
-  std::int64_t kept_on_host(const at::Tensor& target) const {
+  /// Counts in a loop over memory, which is faster than two operators.
+  std::int64_t count_on_host(const at::Tensor& target) const {
     at::Tensor flat = target.contiguous();
     const auto* begin = static_cast<const std::int64_t*>(flat.const_data_ptr());
     return flat.numel() - std::count(begin, begin + flat.numel(), values.ignore_index);

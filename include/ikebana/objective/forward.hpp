@@ -1,11 +1,11 @@
 #pragma once
-// Whether an objective can run a model that has a `forward` and no `loss`, and whether its output
-// fits the target.
+// Checks of the built-in objectives: that the model has a `forward` which takes the batch's input,
+// and that its output fits the target.
 #include <ikebana/run/runner.hpp>
 
 namespace ikebana::detail {
 
-/// Why an objective cannot call this model with this batch's input.
+/// The compile-time error for a model that cannot be called with this batch's input.
 template <class Run, class Model, class Batch>
 consteval auto forward_refusal() {
   using Units = units_of_t<Model>;
@@ -23,20 +23,20 @@ consteval auto forward_refusal() {
   }
 }
 
-/// Throws BadBatch where an output and its target are not alike in shape.
+/// Throws BadBatch if an output and its target differ in shape.
 inline void check_same_shape(const char* name, const at::Tensor& output, const at::Tensor& target) {
   if (output.sizes() != target.sizes())
     throw BadBatch(std::string(name) + ": the output has shape " + c10::str(output.sizes()) +
                    ", the target " + c10::str(target.sizes()) +
-                   ". Give both the same; nothing is broadcast.");
+                   ". Give both the same shape; nothing is broadcast.");
 }
-/// The same, and where the target is not of a floating type.
+/// The same, and throws BadBatch if the target has no floating-point dtype.
 inline void check_probabilities(const char* name, const at::Tensor& output,
                                 const at::Tensor& target) {
   check_same_shape(name, output, target);
   if (!target.is_floating_point())
     throw BadBatch(std::string(name) + ": the target is " + c10::toString(target.scalar_type()) +
-                   "; it takes probabilities. Convert it, e.g. with .to(torch::kFloat).");
+                   "; it must hold probabilities. Convert it, e.g. with .to(torch::kFloat).");
 }
 
 }  // namespace ikebana::detail

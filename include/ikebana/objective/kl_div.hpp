@@ -1,13 +1,15 @@
 #pragma once
+// KLDivLoss.
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana {
 
-/// Kullback-Leibler divergence of the output, log-probabilities, from a target of the same shape:
-/// probabilities, or with `log_target` their logarithms; summed. Counts rows, which is PyTorch's
-/// `reduction="batchmean"` and the true divergence for rows that are one distribution each;
-/// PyTorch's default, a mean over elements, is this divided by the elements of a row. The batch's
-/// fields are those of CrossEntropyLoss. Source: torch.nn.KLDivLoss.
+/// Sum of the Kullback-Leibler divergence between log-probabilities (the output) and a target of
+/// the same shape: probabilities, or with `log_target` their logarithms. Counts rows, as PyTorch's
+/// `reduction="batchmean"`, which gives the divergence if each row is one distribution. PyTorch's
+/// default, a mean over elements, is that divided by the elements of a row. The batch's fields are
+/// those of CrossEntropyLoss. Throws BadBatch if shapes or dtypes do not fit. Source:
+/// torch.nn.KLDivLoss.
 struct KLDivLoss {
   bool log_target = false;
   bool outputs = false;

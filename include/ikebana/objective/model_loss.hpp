@@ -1,10 +1,12 @@
 #pragma once
+// The default objective: the model's own `loss`.
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana {
 
-/// No objective in the recipe: the model's own `loss(run, batch)`, and its `count(batch)` if it has
-/// one. A `loss` that lives in a .cpp takes a `Runner`.
+/// Without an objective in the recipe, the model's `loss(run, batch)` is minimised; its
+/// `count(batch)` is used if it has one. A `loss` that is not a template, e.g. in a .cpp file,
+/// takes a `Runner&`.
 template <>
 struct Without<axis::objective> {};
 

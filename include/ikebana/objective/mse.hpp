@@ -1,11 +1,12 @@
 #pragma once
+// MSELoss.
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana {
 
-/// Squared difference between the output and a target of the same shape, summed; counts elements,
-/// as PyTorch's mean does. The batch's fields are those of CrossEntropyLoss. Source:
-/// torch.nn.MSELoss.
+/// Sum of squared differences between the output and a target of the same shape. Counts elements,
+/// as PyTorch's mean does. The batch's fields are those of CrossEntropyLoss. Throws BadBatch if the
+/// shapes differ. Source: torch.nn.MSELoss.
 struct MSELoss {
   bool outputs = false;
 };

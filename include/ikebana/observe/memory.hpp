@@ -1,13 +1,14 @@
 #pragma once
+// Observe<Memory>.
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/hooks.hpp>
 #include <optional>
 
 namespace ikebana {
 
-/// Peak bytes of tensors while a step runs, in `Report::peak_bytes`: what is allocated, the model
-/// included. On CPU a counting allocator is put in front of LibTorch's for the whole process; on a
-/// GPU the caching allocator's own statistics are read.
+/// Reports the peak of allocated bytes during a step, the model included, in `Report::peak_bytes`.
+/// On a CPU, it puts a counting allocator in front of LibTorch's for the whole process; on a GPU,
+/// it reads (and resets) the statistics of LibTorch's caching allocator.
 template <>
 struct Observe<Memory> {};
 
@@ -29,17 +30,17 @@ struct Mechanism<Observe<Memory>> : Hooks {
     return next();
   }
   void end_step(const StepGradients&, Report& report) noexcept {
-    report.peak_bytes = counter_->peak() + before_;
+    report.peak_bytes = counter_->peak() + uncounted_;
   }
 
  private:
-  /// What the model took before anyone counted.
+  /// Adds memory that was allocated before the counting allocator was in place.
   void add_uncounted(const at::Tensor& t) {
-    if (t.is_cpu() && !bridge::counted(t)) before_ += static_cast<std::int64_t>(t.nbytes());
+    if (t.is_cpu() && !bridge::counted(t)) uncounted_ += static_cast<std::int64_t>(t.nbytes());
   }
 
   std::optional<bridge::MemoryCounter> counter_;
-  std::int64_t before_ = 0;
+  std::int64_t uncounted_ = 0;
 };
 
 }  // namespace ikebana

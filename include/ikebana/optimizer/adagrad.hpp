@@ -1,12 +1,14 @@
 #pragma once
+// Adagrad.
 #include <ikebana/optimizer/per_parameter.hpp>
 
 namespace ikebana {
 
-/// Steps that shrink with the sum of all squared gradients so far. One sum in the parameters' type
-/// and one step count. One fused operator a group on a CPU; elsewhere, where not every LibTorch has
-/// one, operators a parameter. Fields and defaults as torch.optim.Adagrad. Source: Duchi et al.,
-/// Journal of Machine Learning Research 12, 2011.
+/// Divides each element's step by the root of the sum of its squared gradients so far. State: one
+/// sum in the parameter's dtype and one step count. Cost: one fused operator per group on a CPU;
+/// elsewhere, where not every LibTorch has that operator, several per parameter. Fields and
+/// defaults as torch.optim.Adagrad. Source: Duchi et al., Journal of Machine Learning Research 12,
+/// 2011.
 struct Adagrad {
   double lr = 1e-2;
   double lr_decay = 0;
@@ -19,24 +21,24 @@ struct Adagrad {
 
 namespace detail {
 
-inline void adagrad_by_operators(const ParameterUpdate& one, const Adagrad& v) noexcept {
-  const at::Tensor &p = one.parameter(), &sum = one.state(0), &g = one.gradient();
-  at::Tensor root_of_sum = one.scratch.like(p);
+inline void adagrad_by_operators(const ParameterUpdate& update, const Adagrad& v) noexcept {
+  const at::Tensor &p = update.parameter(), &sum = update.state(0), &g = update.gradient();
+  at::Tensor root_of_sum = update.scratch.like(p);
   if (v.maximize) g.neg_();
-  if (one.weight_decay() != 0) g.add_(p, one.weight_decay());
+  if (update.weight_decay() != 0) g.add_(p, update.weight_decay());
   sum.addcmul_(g, g);
   at::sqrt_out(root_of_sum, sum).add_(v.eps);
   g.div_(root_of_sum);
-  one.with_numbers([&](const auto& lr, const auto& step) {
-    step_along(p, g, lr / (1 + (step - 1) * v.lr_decay));
+  update.with_lr_and_step([&](const auto& lr, const auto& step) {
+    subtract_scaled(p, g, lr / (1 + (step - 1) * v.lr_decay));
   });
 }
 
 }  // namespace detail
 
 template <>
-struct Mechanism<Adagrad> : detail::EachParameter<Adagrad> {
-  explicit Mechanism(Adagrad v) : EachParameter(v, {sum(v)}) { check_values(); }
+struct Mechanism<Adagrad> : detail::PerParameterOptimizer<Adagrad> {
+  explicit Mechanism(Adagrad v) : PerParameterOptimizer(v, {sum_slot(v)}) { check_values(); }
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -47,8 +49,9 @@ struct Mechanism<Adagrad> : detail::EachParameter<Adagrad> {
   }
   void update(const Masters& masters, StepGradients& gradients) noexcept {
     if (!on_device(masters.values[0])) return update_fused(gradients);
-    update_each(gradients,
-                [&](const detail::ParameterUpdate& one) { detail::adagrad_by_operators(one, values); });
+    update_each(gradients, [&](const detail::ParameterUpdate& update) {
+      detail::adagrad_by_operators(update, values);
+    });
   }
   std::string describe() const {
     return "lr=" + c10::str(values.lr) + ", lr_decay=" + c10::str(values.lr_decay) +
@@ -58,7 +61,7 @@ struct Mechanism<Adagrad> : detail::EachParameter<Adagrad> {
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 1); }
 
  private:
-  static detail::Slot sum(const Adagrad& v) {
+  static detail::Slot sum_slot(const Adagrad& v) {
     return {"sum", [first = v.initial_accumulator_value](const at::Tensor& p) {
               return at::full_like(p, first);
             }};
@@ -71,8 +74,11 @@ struct Mechanism<Adagrad> : detail::EachParameter<Adagrad> {
   }
   void check_values() const {
     check_rate();
-    check(values.lr_decay >= 0 && values.eps >= 0 && values.initial_accumulator_value >= 0,
-          "lr_decay, eps or initial_accumulator_value is negative.");
+    check(values.lr_decay >= 0 && values.eps >= 0 && values.initial_accumulator_value >= 0, [&] {
+      return "lr_decay is " + c10::str(values.lr_decay) + ", eps " + c10::str(values.eps) +
+             ", initial_accumulator_value " + c10::str(values.initial_accumulator_value) +
+             "; they must not be negative.";
+    });
   }
 };
 

@@ -1,12 +1,13 @@
 #pragma once
+// Adam.
 #include <array>
 #include <ikebana/optimizer/adam_family.hpp>
 
 namespace ikebana {
 
-/// Adam, its weight decay added to the gradient, by one fused operator a group. Two moments in the
-/// parameters' type and one step count. Fields and defaults as torch.optim.Adam.
-/// Source: Kingma and Ba, arXiv:1412.6980.
+/// Adam, with weight decay added to the gradient. State: two moments in the parameter's dtype
+/// (three with amsgrad) and one step count. Cost: one fused operator per group. Fields and defaults
+/// as torch.optim.Adam. Source: Kingma and Ba, arXiv:1412.6980.
 struct Adam {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};

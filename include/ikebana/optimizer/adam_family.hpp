@@ -1,21 +1,21 @@
 #pragma once
-// Adam and AdamW: the same state and the same values, two operators.
+// What Adam and AdamW share: fields, state and the arguments of their fused operators.
 #include <ikebana/optimizer/grouped.hpp>
 
 namespace ikebana::detail {
 
 template <class Policy>
-class AdamFamily : public Grouped<Policy> {
+class AdamFamily : public GroupedOptimizer<Policy> {
  public:
   explicit AdamFamily(Policy v)
-      : Grouped<Policy>(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq"}}) {
+      : GroupedOptimizer<Policy>(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq"}}) {
     check_values();
   }
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    this->prepare_buckets(masters, gradients, rate, kinds());
+    this->prepare_buckets(masters, gradients, rate, slots());
   }
   std::string describe() const {
     const Policy& v = this->values;
@@ -25,7 +25,7 @@ class AdamFamily : public Grouped<Policy> {
            (v.maximize ? ", maximize" : "") +
            (v.groups.empty() ? "" : ", groups=" + std::to_string(v.groups.size()));
   }
-  void state(Archive& archive, const Masters& masters) { this->save(archive, masters, kinds()); }
+  void state(Archive& archive, const Masters& masters) { this->save(archive, masters, slots()); }
 
  protected:
   template <class Operator>
@@ -39,11 +39,13 @@ class AdamFamily : public Grouped<Policy> {
   }
 
  private:
-  std::size_t kinds() const { return this->values.amsgrad ? 3 : 2; }
+  std::size_t slots() const { return this->values.amsgrad ? 3 : 2; }
   void check_values() const {
     this->check_rate();
     this->check_betas();
-    this->check(this->values.eps >= 0, "eps is negative.");
+    this->check(this->values.eps >= 0, [&] {
+      return "eps is " + c10::str(this->values.eps) + "; it must not be negative.";
+    });
   }
 };
 

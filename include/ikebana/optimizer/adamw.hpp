@@ -1,11 +1,13 @@
 #pragma once
+// AdamW.
 #include <array>
 #include <ikebana/optimizer/adam_family.hpp>
 
 namespace ikebana {
 
-/// Adam with decoupled weight decay, by one fused operator a group. Two moments in the parameters'
-/// type and one step count. Fields and defaults as torch.optim.AdamW.
+/// Adam with decoupled weight decay. State: two moments in the parameter's dtype (three with
+/// amsgrad) and one step count. Cost: one fused operator per group. Fields and defaults as
+/// torch.optim.AdamW.
 /// Source: Loshchilov and Hutter, arXiv:1711.05101.
 struct AdamW {
   double lr = 1e-3;

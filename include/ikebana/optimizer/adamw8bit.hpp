@@ -1,13 +1,16 @@
 #pragma once
+// The mechanism of AdamW8bit: one pass over memory on a CPU, operators elsewhere.
 #include <ikebana/optimizer/blockwise.hpp>
 #include <ikebana/optimizer/blockwise_operators.hpp>
 
 namespace ikebana {
 
 template <>
-struct Mechanism<AdamW8bit> : detail::EachParameter<AdamW8bit> {
+struct Mechanism<AdamW8bit> : detail::PerParameterOptimizer<AdamW8bit> {
   explicit Mechanism(AdamW8bit v)
-      : EachParameter(v, kinds(v)), block_size_(v.block_size), min_8bit_size_(v.min_8bit_size) {
+      : PerParameterOptimizer(v, slots(v)),
+        block_size_(v.block_size),
+        min_8bit_size_(v.min_8bit_size) {
     check_values();
   }
 
@@ -21,13 +24,14 @@ struct Mechanism<AdamW8bit> : detail::EachParameter<AdamW8bit> {
     });
   }
   void update(const Masters&, StepGradients& gradients) noexcept {
-    update_each(gradients, [&](const detail::ParameterUpdate& one) {
-      if (one.on_device)
-        return one.with_numbers([&](const auto& lr, const auto& step) {
-          detail::BlockwiseOperators(one, values, maps_).update(lr, step);
+    update_each(gradients, [&](const detail::ParameterUpdate& update) {
+      if (update.on_device)
+        return update.with_lr_and_step([&](const auto& lr, const auto& step) {
+          detail::BlockwiseOperators(update, values, maps_).update(lr, step);
         });
-      detail::with_type(one.parameter().scalar_type(),
-                        [&]<class T>(T) { detail::BlockwisePass<T>(one, values).update(); });
+      detail::dispatch_dtype(update.parameter().scalar_type(), [&]<class T>(T) {
+        detail::BlockwisePass<T>(update, values).update();
+      });
     });
   }
   std::string describe() const {
@@ -39,8 +43,8 @@ struct Mechanism<AdamW8bit> : detail::EachParameter<AdamW8bit> {
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 4); }
 
  private:
-  /// Two moments, and for those in 8 bits the largest of each block.
-  static std::vector<detail::Slot> kinds(const AdamW8bit& v) {
+  /// Two moments, and for those in 8 bits the largest magnitude of each block.
+  static std::vector<detail::Slot> slots(const AdamW8bit& v) {
     auto moment = [v](bool is_signed) {
       return [v, is_signed](const at::Tensor& p) {
         if (!v.in_8_bits(p)) return at::zeros_like(p, p.options().dtype(at::kFloat));
@@ -50,34 +54,38 @@ struct Mechanism<AdamW8bit> : detail::EachParameter<AdamW8bit> {
     };
     auto largest = [v](const at::Tensor& p) {
       if (!v.in_8_bits(p)) return at::Tensor();
-      // Blocks lie in the parameter's memory order: another shape for each keeps them apart in a
-      // saved state.
+      // Blocks follow the parameter's memory order. The shape differs between contiguous and other
+      // parameters, so that a saved state of one does not load into the other.
       at::DimVector sizes = {v.blocks(p)};
       if (!p.is_contiguous()) sizes.insert(sizes.begin(), 1);
       return at::zeros(sizes, p.options().dtype(at::kFloat));
     };
-    auto fits = [](const at::Tensor& state, const at::Tensor& p) {
+    auto matches = [](const at::Tensor& state, const at::Tensor& p) {
       return state.sizes() == p.sizes() && state.strides() == p.strides() &&
              state.device() == p.device();
     };
-    return {{"exp_avg", moment(true), fits},
-            {"exp_avg_sq", moment(false), fits},
+    return {{"exp_avg", moment(true), matches},
+            {"exp_avg_sq", moment(false), matches},
             {"exp_avg_largest", largest},
             {"exp_avg_sq_largest", largest}};
   }
   void check_values() const {
     check_rate(), check_betas();
-    check(values.eps >= 0, "eps is negative.");
-    check(values.block_size >= 16 && values.block_size <= AdamW8bit::largest_block, [&] {
+    check(values.eps >= 0,
+          [&] { return "eps is " + c10::str(values.eps) + "; it must not be negative."; });
+    check(values.block_size >= 16 && values.block_size <= AdamW8bit::max_block_size, [&] {
       return "block_size is " + c10::str(values.block_size) + "; it must be from 16 to " +
-             c10::str(AdamW8bit::largest_block) + ".";
+             c10::str(AdamW8bit::max_block_size) + ".";
     });
-    check(values.min_8bit_size >= 0, "min_8bit_size is negative.");
-    check(values.block_size == block_size_ && values.min_8bit_size == min_8bit_size_,
-          "block_size or min_8bit_size was changed after the trainer was made. Make a new one.");
+    check(values.min_8bit_size >= 0, [&] {
+      return "min_8bit_size is " + c10::str(values.min_8bit_size) + "; it must not be negative.";
+    });
+    check(
+        values.block_size == block_size_ && values.min_8bit_size == min_8bit_size_,
+        "block_size or min_8bit_size was changed after the trainer was made. Make a new trainer.");
   }
 
-  std::int64_t block_size_, min_8bit_size_;  // of the state
+  std::int64_t block_size_, min_8bit_size_;  // with which the state was made
   detail::DeviceMaps maps_;
 };
 

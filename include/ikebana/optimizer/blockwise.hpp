@@ -1,18 +1,21 @@
 #pragma once
-// AdamW with moments in 8 bits, in one pass over the memory of a parameter on a CPU.
+// AdamW8bit, and its update in one pass over the memory of a parameter on a CPU.
+#include <array>
+#include <ikebana/detail/parallel.hpp>
 #include <ikebana/optimizer/dynamic_map.hpp>
 #include <ikebana/optimizer/per_parameter.hpp>
-#include <ikebana/detail/parallel.hpp>
 
 namespace ikebana {
 
-/// AdamW whose two moments take 8 bits a number, in blocks that share a scale: 2 + 8 / block_size
-/// bytes a parameter instead of 8. Each block is divided by its largest number and rounded to the
-/// dynamic map of 256 numbers, close together near zero. The update itself is computed in single
-/// precision, from moments that are rounded only afterwards. A second moment that is not 0 is never
-/// rounded to 0, since Adam divides by its root. Parameters of fewer than `min_8bit_size` numbers
-/// keep moments of 32 bits. PyTorch has no such optimizer. Fields and defaults as AdamW's, sizes as
-/// in torchao and bitsandbytes. Source: Dettmers et al., arXiv:2110.02861.
+/// AdamW with both moments in 8 bits per element, in blocks that share a scale. State:
+/// 2 + 8 / block_size bytes per element instead of AdamW's 8. Each block is divided by its largest
+/// magnitude and rounded to the nearest of 256 values (dynamic_map.hpp), which are dense near zero.
+/// The update is computed in single precision from moments that are rounded only afterwards. A
+/// second moment that is not 0 is never rounded to 0, since Adam divides by its root. Parameters of
+/// fewer than `min_8bit_size` elements keep FP32 moments. Cost: one pass over memory on a CPU; some
+/// thirty operators per parameter on other devices. Fields and defaults as AdamW; the sizes as in
+/// torchao and bitsandbytes, and fixed when the trainer is made. PyTorch has no such optimizer.
+/// Source: Dettmers et al., arXiv:2110.02861.
 struct AdamW8bit {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -23,7 +26,7 @@ struct AdamW8bit {
   std::int64_t min_8bit_size = 4096;
   std::vector<Group> groups = {};
 
-  static constexpr std::int64_t largest_block = 4096;
+  static constexpr std::int64_t max_block_size = 4096;
   bool in_8_bits(const at::Tensor& p) const { return p.numel() >= min_8bit_size; }
   std::int64_t blocks(const at::Tensor& p) const {
     return (p.numel() + block_size - 1) / block_size;
@@ -32,68 +35,71 @@ struct AdamW8bit {
 
 namespace detail {
 
-/// One parameter, block by block: moments are read, updated, used and rounded while a block is in
-/// the cache.
+/// Updates one parameter block by block: moments are decoded, updated, used and encoded while a
+/// block is in the cache.
 template <class T>
 class BlockwisePass {
  public:
-  BlockwisePass(const ParameterUpdate& one, const AdamW8bit& v) noexcept
-      : one_(one),
-        n_(one.parameter().numel()),
-        block_(v.block_size),
-        eight_(v.in_8_bits(one.parameter())),
-        divisor_(static_cast<float>(v.maximize ? -one.divisor() : one.divisor())),
-        betas_{static_cast<float>(v.betas[0]), static_cast<float>(v.betas[1])},
-        rest_{static_cast<float>(1 - v.betas[0]), static_cast<float>(1 - v.betas[1])},
-        keep_(static_cast<Real>(1 - one.lr() * one.weight_decay())),
-        size_(static_cast<float>(one.lr() / (1 - std::pow(v.betas[0], one.step())))),
-        root_(static_cast<float>(1 / std::sqrt(1 - std::pow(v.betas[1], one.step())))),
+  BlockwisePass(const ParameterUpdate& update, const AdamW8bit& v) noexcept
+      : update_(update),
+        n_(update.parameter().numel()),
+        block_size_(v.block_size),
+        in_8_bits_(v.in_8_bits(update.parameter())),
+        divisor_(static_cast<float>(v.maximize ? -update.divisor() : update.divisor())),
+        beta_{static_cast<float>(v.betas[0]), static_cast<float>(v.betas[1])},
+        one_minus_beta_{static_cast<float>(1 - v.betas[0]), static_cast<float>(1 - v.betas[1])},
+        weight_factor_(static_cast<Real>(1 - update.lr() * update.weight_decay())),
+        step_size_(static_cast<float>(update.lr() / (1 - std::pow(v.betas[0], update.step())))),
+        root_correction_(
+            static_cast<float>(1 / std::sqrt(1 - std::pow(v.betas[1], update.step())))),
         eps_(static_cast<float>(v.eps)) {}
 
   void update() const noexcept {
-    std::int64_t blocks = (n_ + block_ - 1) / block_;
-    in_parallel(blocks, std::max<std::int64_t>(1, (1 << 14) / block_),
-                [this](std::int64_t i, std::int64_t end) {
-                  alignas(64) float first[AdamW8bit::largest_block];
-                  alignas(64) float second[AdamW8bit::largest_block];
-                  for (; i < end; ++i) block(i, first, second);
+    const std::int64_t blocks = std::max<std::int64_t>(1, (1 << 14) / block_size_);
+    in_parallel(data_of<T>(update_.parameter()), n_, blocks * block_size_,
+                [this](std::int64_t begin, std::int64_t end) noexcept {
+                  alignas(64) float first[AdamW8bit::max_block_size];
+                  alignas(64) float second[AdamW8bit::max_block_size];
+                  for (; begin < end; begin += block_size_)
+                    update_block(begin / block_size_, first, second);
                 });
   }
 
  private:
-  using Real = wide_t<T>;
+  using Real = opmath_t<T>;
 
-  void block(std::int64_t i, float* first, float* second) const noexcept {
-    const std::int64_t begin = i * block_, n = std::min(block_, n_ - begin);
-    if (!eight_) {
-      step(begin, n, memory<float>(one_.state(0)) + begin, memory<float>(one_.state(1)) + begin);
+  void update_block(std::int64_t i, float* first, float* second) const noexcept {
+    const std::int64_t begin = i * block_size_, n = std::min(block_size_, n_ - begin);
+    if (!in_8_bits_) {
+      step(begin, n, data_of<float>(update_.state(0)) + begin,
+           data_of<float>(update_.state(1)) + begin);
       return;
     }
-    read(dynamic_map(true), 0, i, n, first);
-    read(dynamic_map(false), 1, i, n, second);
+    decode(dynamic_map(true), 0, i, n, first);
+    decode(dynamic_map(false), 1, i, n, second);
     step(begin, n, first, second);
-    write(dynamic_map(true), 0, i, n, first);
-    write(dynamic_map(false), 1, i, n, second);
+    encode(dynamic_map(true), 0, i, n, first);
+    encode(dynamic_map(false), 1, i, n, second);
   }
-  void read(const DynamicMap& map, std::size_t slot, std::int64_t i, std::int64_t n,
-            float* out) const noexcept {
-    const auto* codes = memory<std::uint8_t>(one_.state(slot)) + i * block_;
-    const float largest = memory<float>(one_.state(slot + 2))[i];
+  void decode(const DynamicMap& map, std::size_t slot, std::int64_t i, std::int64_t n,
+              float* out) const noexcept {
+    const auto* codes = data_of<std::uint8_t>(update_.state(slot)) + i * block_size_;
+    const float largest = data_of<float>(update_.state(slot + 2))[i];
     for (std::int64_t k = 0; k < n; ++k) out[k] = map[codes[k]] * largest;
   }
-  void write(const DynamicMap& map, std::size_t slot, std::int64_t i, std::int64_t n,
-             const float* from) const noexcept {
-    auto* codes = memory<std::uint8_t>(one_.state(slot)) + i * block_;
+  void encode(const DynamicMap& map, std::size_t slot, std::int64_t i, std::int64_t n,
+              const float* from) const noexcept {
+    auto* codes = data_of<std::uint8_t>(update_.state(slot)) + i * block_size_;
     const float largest = largest_of(from, n);
-    memory<float>(one_.state(slot + 2))[i] = largest;
-    const float inverse = largest > min ? 1 / largest : 0;
+    data_of<float>(update_.state(slot + 2))[i] = largest;
+    const float inverse = largest > min_scale ? 1 / largest : 0;
     if (slot == 0)
       for (std::int64_t k = 0; k < n; ++k) codes[k] = map.code(from[k] * inverse);
     else
       for (std::int64_t k = 0; k < n; ++k)
         codes[k] = std::max<std::uint8_t>(map.code(from[k] * inverse), from[k] > 0);
   }
-  /// Eight at a time, since each maximum would wait for the one before it.
+  /// In eight independent lanes, since a single running maximum would be a chain of dependencies.
   static float largest_of(const float* from, std::int64_t n) noexcept {
     std::array<float, 8> lanes{};
     std::int64_t k = 0;
@@ -106,44 +112,45 @@ class BlockwisePass {
     return *std::max_element(lanes.begin(), lanes.end());
   }
   void step(std::int64_t begin, std::int64_t n, float* first, float* second) const noexcept {
-    T* p = memory<T>(one_.parameter()) + begin;
-    const T* g = memory<T>(one_.undivided()) + begin;
+    T* p = data_of<T>(update_.parameter()) + begin;
+    const T* g = data_of<T>(update_.undivided()) + begin;
     in_tiles(0, n, [&](std::int64_t i, auto count) {
       alignas(64) float roots[64];
       moments(g + i, first + i, second + i, count);
       for (std::int64_t k = 0; k < count; ++k) roots[k] = std::sqrt(second[i + k]);
-      move(p + i, first + i, roots, count);
+      apply(p + i, first + i, roots, count);
     });
   }
   void moments(const T* __restrict g, float* __restrict first, float* __restrict second,
                auto n) const noexcept {
-    const float b0 = betas_[0], r0 = rest_[0], b1 = betas_[1], r1 = rest_[1], divisor = divisor_;
+    const float b0 = beta_[0], r0 = one_minus_beta_[0], b1 = beta_[1], r1 = one_minus_beta_[1],
+                divisor = divisor_;
     for (std::int64_t k = 0; k < n; ++k) {
       const float gradient = static_cast<float>(g[k]) / divisor;
       first[k] = b0 * first[k] + r0 * gradient;
       second[k] = b1 * second[k] + r1 * gradient * gradient;
     }
   }
-  void move(T* __restrict p, const float* __restrict first, const float* __restrict roots,
-            auto n) const noexcept {
-    const Real keep = keep_;
-    const float size = size_, root = root_, eps = eps_;
+  void apply(T* __restrict p, const float* __restrict first, const float* __restrict roots,
+             auto n) const noexcept {
+    const Real factor = weight_factor_;
+    const float size = step_size_, correction = root_correction_, eps = eps_;
     for (std::int64_t k = 0; k < n; ++k)
-      p[k] = static_cast<T>(keep * static_cast<Real>(p[k]) -
-                            size * first[k] / (roots[k] * root + eps));
+      p[k] = static_cast<T>(factor * static_cast<Real>(p[k]) -
+                            size * first[k] / (roots[k] * correction + eps));
   }
 
  public:
-  /// A block whose largest number has no reciprocal counts as zero.
-  static constexpr float min = std::numeric_limits<float>::min();
+  /// A block whose largest magnitude is not above this has no finite reciprocal and becomes zero.
+  static constexpr float min_scale = std::numeric_limits<float>::min();
 
  private:
-  const ParameterUpdate& one_;
-  std::int64_t n_, block_;
-  bool eight_;
-  float divisor_, betas_[2], rest_[2];
-  Real keep_;
-  float size_, root_, eps_;
+  const ParameterUpdate& update_;
+  std::int64_t n_, block_size_;
+  bool in_8_bits_;
+  float divisor_, beta_[2], one_minus_beta_[2];
+  Real weight_factor_;
+  float step_size_, root_correction_, eps_;
 };
 
 }  // namespace detail

@@ -1,6 +1,5 @@
 #pragma once
-// AdamW with moments in 8 bits, by LibTorch's operators: for devices whose memory is not the
-// host's.
+// AdamW8bit by LibTorch's operators, for devices whose memory the host does not access.
 #include <ikebana/optimizer/blockwise.hpp>
 
 namespace ikebana::detail {
@@ -9,94 +8,97 @@ namespace ikebana::detail {
 class DeviceMaps {
  public:
   struct Map {
-    at::Tensor numbers, bounds;
+    at::Tensor values, bounds;  ///< DynamicMap::values and the finite DynamicMap::bounds
   };
   void prepare(c10::Device device) {
-    if (maps_[0].numbers.defined() && maps_[0].numbers.device() == device) return;
+    if (maps_[0].values.defined() && maps_[0].values.device() == device) return;
     for (bool is_signed : {true, false}) {
       const DynamicMap& map = dynamic_map(is_signed);
       at::ArrayRef<float> bounds(map.bounds().data(), DynamicMap::size - 1);
-      maps_[is_signed ? 0 : 1] = {at::tensor(at::ArrayRef<float>(map.numbers())).to(device),
+      maps_[is_signed ? 0 : 1] = {at::tensor(at::ArrayRef<float>(map.values())).to(device),
                                   at::tensor(bounds).to(device)};
     }
   }
-  /// Of the first moment, or the second.
+  /// The map of the first moment (0) or the second (1).
   const Map& operator[](std::size_t moment) const { return maps_[moment]; }
 
  private:
   std::array<Map, 2> maps_;
 };
 
-/// One parameter; the same rounding as BlockwisePass, in some thirty passes over scratch.
+/// Updates one parameter with the same rounding as BlockwisePass, in about thirty passes over
+/// scratch.
 class BlockwiseOperators {
  public:
   static std::int64_t scratch(const at::Tensor& p, const AdamW8bit& v) {
-    std::int64_t whole = v.blocks(p) * v.block_size;
-    return 3 * Scratch::bytes(whole, at::kFloat) + Scratch::bytes(p.numel(), at::kFloat) +
+    std::int64_t padded = v.blocks(p) * v.block_size;
+    return 3 * Scratch::bytes(padded, at::kFloat) + Scratch::bytes(p.numel(), at::kFloat) +
            Scratch::bytes(p.numel(), at::kInt) + Scratch::bytes(v.blocks(p), at::kFloat);
   }
-  BlockwiseOperators(const ParameterUpdate& one, const AdamW8bit& v, const DeviceMaps& maps)
-      : one_(one), v_(v), maps_(maps), n_(one.parameter().numel()) {
-    std::int64_t whole = v.blocks(one.parameter()) * v.block_size;
+  BlockwiseOperators(const ParameterUpdate& update, const AdamW8bit& v, const DeviceMaps& maps)
+      : update_(update), v_(v), maps_(maps), n_(update.parameter().numel()) {
+    std::int64_t padded = v.blocks(update.parameter()) * v.block_size;
     for (at::Tensor* t : {&moments_[0], &moments_[1], &work_})
-      *t = one.scratch.take({whole}, at::kFloat).zero_();
-    gradient_ = one.scratch.take({n_}, at::kFloat);
-    codes_ = one.scratch.take({n_}, at::kInt);
-    inverse_ = one.scratch.take({v.blocks(one.parameter()), 1}, at::kFloat);
+      *t = update.scratch.allocate({padded}, at::kFloat).zero_();
+    gradient_ = update.scratch.allocate({n_}, at::kFloat);
+    codes_ = update.scratch.allocate({n_}, at::kInt);
+    inverse_ = update.scratch.allocate({v.blocks(update.parameter()), 1}, at::kFloat);
   }
   template <class Number>
   void update(const Number& lr, const Number& step) noexcept {
-    gradient_.copy_(flat(one_.gradient()));
+    gradient_.copy_(flat(update_.gradient()));
     if (v_.maximize) gradient_.neg_();
-    for (std::size_t i : {0, 1}) read(i);
-    at::Tensor first = part(moments_[0]), second = part(moments_[1]), work = part(work_);
+    for (std::size_t i : {0, 1}) decode(i);
+    at::Tensor first = unpadded(moments_[0]), second = unpadded(moments_[1]),
+               work = unpadded(work_);
     first.mul_(v_.betas[0]).add_(gradient_, 1 - v_.betas[0]);
     second.mul_(v_.betas[1]).addcmul_(gradient_, gradient_, 1 - v_.betas[1]);
     at::sqrt_out(work, second);
     work.mul_(1 / root(1 - power(v_.betas[1], step)));
     at::Tensor change = at::div_out(work, first, work.add_(v_.eps));
-    at::Tensor p = flat(one_.parameter());
-    if (one_.weight_decay() != 0) p.mul_(1 - lr * one_.weight_decay());
-    step_along(p, change, lr / (1 - power(v_.betas[0], step)));
-    for (std::size_t i : {0, 1}) write(i);
+    at::Tensor p = flat(update_.parameter());
+    if (update_.weight_decay() != 0) p.mul_(1 - lr * update_.weight_decay());
+    subtract_scaled(p, change, lr / (1 - power(v_.betas[0], step)));
+    for (std::size_t i : {0, 1}) encode(i);
   }
 
  private:
   static at::Tensor flat(const at::Tensor& t) { return t.detach().as_strided({t.numel()}, {1}); }
-  at::Tensor part(const at::Tensor& whole) const { return whole.narrow(0, 0, n_); }
-  at::Tensor by_block(const at::Tensor& whole) const { return whole.view({-1, v_.block_size}); }
-  at::Tensor largest(std::size_t i) const { return one_.state(i + 2).view({-1, 1}); }
-  bool eight() const { return v_.in_8_bits(one_.parameter()); }
+  /// The elements of a tensor that is padded to whole blocks.
+  at::Tensor unpadded(const at::Tensor& t) const { return t.narrow(0, 0, n_); }
+  at::Tensor by_block(const at::Tensor& padded) const { return padded.view({-1, v_.block_size}); }
+  at::Tensor largest(std::size_t i) const { return update_.state(i + 2).view({-1, 1}); }
+  bool in_8_bits() const { return v_.in_8_bits(update_.parameter()); }
 
-  void read(std::size_t i) {
-    at::Tensor out = part(moments_[i]);
-    if (!eight()) return void(out.copy_(flat(one_.state(i))));
-    codes_.copy_(flat(one_.state(i)));
-    at::index_select_out(out, maps_[i].numbers, 0, codes_);
+  void decode(std::size_t i) {
+    at::Tensor out = unpadded(moments_[i]);
+    if (!in_8_bits()) return void(out.copy_(flat(update_.state(i))));
+    codes_.copy_(flat(update_.state(i)));
+    at::index_select_out(out, maps_[i].values, 0, codes_);
     by_block(moments_[i]).mul_(largest(i));
   }
-  void write(std::size_t i) {
-    at::Tensor moment = part(moments_[i]);
-    if (!eight()) return void(flat(one_.state(i)).copy_(moment));
-    at::Tensor most = largest(i);
+  void encode(std::size_t i) {
+    at::Tensor moment = unpadded(moments_[i]);
+    if (!in_8_bits()) return void(flat(update_.state(i)).copy_(moment));
+    at::Tensor scale = largest(i);
     at::abs_out(work_, moments_[i]);
-    at::amax_out(most, by_block(work_), 1, /*keepdim=*/true);
-    at::reciprocal_out(inverse_, most);
-    inverse_.mul_(most.gt(BlockwisePass<float>::min)).nan_to_num_(0, 0, 0);
+    at::amax_out(scale, by_block(work_), 1, /*keepdim=*/true);
+    at::reciprocal_out(inverse_, scale);
+    inverse_.mul_(scale.gt(BlockwisePass<float>::min_scale)).nan_to_num_(0, 0, 0);
     by_block(moments_[i]).mul_(inverse_);
     at::bucketize_out(codes_, moment, maps_[i].bounds, /*out_int32=*/true, /*right=*/false);
     if (i == 1) keep_from_zero(moment);
-    flat(one_.state(i)).copy_(codes_);
+    flat(update_.state(i)).copy_(codes_);
   }
-  /// Code 1 at the least for what is not zero.
+  /// Raises the code of what is not zero to at least 1.
   void keep_from_zero(const at::Tensor& moment) {
-    at::Tensor at_least = part(work_), codes = gradient_;
-    at::sign_out(at_least, moment);
+    at::Tensor min_codes = unpadded(work_), codes = gradient_;
+    at::sign_out(min_codes, moment);
     codes.copy_(codes_);
-    codes_.copy_(at::maximum_out(codes, codes, at_least));
+    codes_.copy_(at::maximum_out(codes, codes, min_codes));
   }
 
-  const ParameterUpdate& one_;
+  const ParameterUpdate& update_;
   const AdamW8bit& v_;
   const DeviceMaps& maps_;
   std::int64_t n_;

@@ -1,39 +1,43 @@
 #pragma once
-// Two optimizers in one word: a word that cannot update every parameter has a field for the rest.
+// AdamW for the parameters that the recipe's optimizer (Muon, SparseAdam) cannot update.
 #include <ikebana/optimizer/adamw.hpp>
 
 namespace ikebana::detail {
 
-/// What the field `otherwise` updates: the gradients that are not `mine`.
+/// Divides a step's gradients between the recipe's optimizer and an AdamW, which has the values of
+/// the policy's field `otherwise`.
 class FallbackOptimizer {
  public:
   Mechanism<AdamW> mechanism;
   explicit FallbackOptimizer(AdamW values) : mechanism(std::move(values)) {}
 
-  /// Sorts gradients by `is_mine(master, gradient)`, and prepares the others' update. Returns mine.
-  template <class Rate, class IsMine>
+  /// Prepares AdamW's update of the gradients for which `is_primary(master, gradient)` is false.
+  /// Returns the others.
+  template <class Rate, class IsPrimary>
   StepGradients& prepare(const AdamW& values, const Masters& masters,
-                         const StepGradients& gradients, const Rate& rate, const IsMine& is_mine) {
-    mechanism.values = values;  // they may have been changed since the last step
-    for (StepGradients* part : {&mine_, &others_}) {
+                         const StepGradients& gradients, const Rate& rate,
+                         const IsPrimary& is_primary) {
+    mechanism.values = values;  // the caller may have changed them since the last step
+    for (StepGradients* part : {&primary_, &fallback_}) {
       part->indices.clear(), part->values.clear();
       part->divisor = gradients.divisor, part->found_inf = gradients.found_inf;
     }
     for (std::size_t k = 0; k < gradients.indices.size(); ++k) {
       std::size_t i = gradients.indices[k];
-      StepGradients& part = is_mine(i, gradients.values[k]) ? mine_ : others_;
+      StepGradients& part = is_primary(i, gradients.values[k]) ? primary_ : fallback_;
       part.indices.push_back(i), part.values.push_back(gradients.values[k]);
     }
-    mechanism.prepare(masters, others_, rate);
-    return mine_;
+    mechanism.prepare(masters, fallback_, rate);
+    return primary_;
   }
-  StepGradients& mine() { return mine_; }
+  /// The gradients of the recipe's optimizer.
+  StepGradients& primary() { return primary_; }
   void update(const Masters& masters) noexcept {
-    mechanism.update(masters, others_);
-    mine_.values.clear(), others_.values.clear();
+    mechanism.update(masters, fallback_);
+    primary_.values.clear(), fallback_.values.clear();
   }
   void abort() noexcept {
-    mine_.values.clear(), others_.values.clear();
+    primary_.values.clear(), fallback_.values.clear();
     mechanism.abort();
   }
   void state(Archive& archive, AdamW& values, const Masters& masters) {
@@ -43,7 +47,7 @@ class FallbackOptimizer {
   }
 
  private:
-  StepGradients mine_, others_;
+  StepGradients primary_, fallback_;
 };
 
 }  // namespace ikebana::detail

@@ -1,6 +1,6 @@
 #pragma once
-// What all optimizers share: parameters sorted into buckets, one a group, device and type; state
-// made on first use, saved and restored; everything that may fail done in `prepare`.
+// The base of all optimizers: parameters sorted into buckets by group, device and dtype; state made
+// at the first gradient, saved and restored. Everything that may fail is done in `prepare`.
 #include <ikebana/optimizer/bucket.hpp>
 #include <ikebana/optimizer/group.hpp>
 #include <ikebana/optimizer/low_precision_update.hpp>
@@ -9,23 +9,24 @@
 namespace ikebana::detail {
 
 template <class Policy>
-class Grouped : public Hooks {
+class GroupedOptimizer : public Hooks {
  public:
   Policy values;
-  Grouped(Policy v, std::vector<Slot> kinds) : values(std::move(v)), slots_(std::move(kinds)) {}
+  GroupedOptimizer(Policy v, std::vector<Slot> slots)
+      : values(std::move(v)), slots_(std::move(slots)) {}
 
   double base_lr() const { return values.lr; }
   void begin(const Masters& masters) {
     begin(masters, [](std::size_t) { return true; });
   }
-  /// `is_mine(i)`: this optimizer updates master `i`, and another the others.
-  template <class IsMine>
-  void begin(const Masters& masters, const IsMine& is_mine) {
+  /// `is_updated(i)`: true if this optimizer updates master `i`, false if another one does.
+  template <class IsUpdated>
+  void begin(const Masters& masters, const IsUpdated& is_updated) {
     low_precision_.begin(masters);
     steps_.resize(masters.values.size());
-    fresh_.assign(masters.values.size(), true);
-    groups_ = values.groups.size();
-    group_ = chosen_groups(values.groups, masters.names, masters.values, is_mine);
+    is_first_step_.assign(masters.values.size(), true);
+    group_count_ = values.groups.size();
+    group_ = group_of_each_parameter(values.groups, masters.names, masters.values, is_updated);
   }
   void abort() noexcept { forget_gradients(); }
 
@@ -33,21 +34,21 @@ class Grouped : public Hooks {
   LowPrecisionUpdate low_precision_;
   static constexpr bool decays = requires(Policy v) { v.weight_decay; };
 
-  /// Sorts masters into buckets where that changed since the last step, makes missing state of the
-  /// first `kinds` kinds, and takes the gradients: `take(gradient, parameter, name)`.
-  template <class Rate, class Take>
+  /// Sorts masters into buckets if they changed since the last step, makes missing state of the
+  /// first `slots` slots, and sets the buckets' gradients to `convert(gradient, parameter, name)`.
+  template <class Rate, class Convert>
   void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
-                       std::size_t kinds, const Take& take) {
-    grow(masters, kinds);
-    if (gradients.indices != which_) {
-      sorted_ = false;
+                       std::size_t slots, const Convert& convert) {
+    add_slots(masters, slots);
+    if (gradients.indices != indices_) {
+      is_sorted_ = false;
       steps_.count(masters, gradients.indices, [&](std::size_t i) { make_state(masters, i); });
-      which_ = gradients.indices;
+      indices_ = gradients.indices;
     }
-    if (!sorted_) sort(masters);
-    sorted_ = true;
+    if (!is_sorted_) sort(masters);
+    is_sorted_ = true;
     for (auto& bucket : buckets_) {
-      take_gradients(bucket, masters, gradients, take);
+      set_gradients(bucket, masters, gradients, convert);
       double lr = rate(group_lr(bucket.group));
       check(std::isfinite(lr) && lr >= 0, [&] {
         return "the schedule makes the lr " + c10::str(lr) + " of " +
@@ -59,12 +60,11 @@ class Grouped : public Hooks {
   }
   template <class Rate>
   void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
-                       std::size_t kinds) {
-    prepare_buckets(masters, gradients, rate, kinds, conform);
+                       std::size_t slots) {
+    prepare_buckets(masters, gradients, rate, slots, dense_gradient);
   }
-  /// Counts a step in every bucket, then updates: `call(bucket, divisor, found_inf)`. No optimizer
-  /// changes a parameter anywhere else: what must happen to each before and after its update, such
-  /// as rounding it to the numbers that it rests in, belongs around `call`.
+  /// Counts a step in every bucket, then calls `call(bucket, divisor, found_inf)`. All changes of
+  /// parameters by all optimizers happen within `call`, so that low_precision_ can surround it.
   template <class Call>
   void update_buckets(const StepGradients& gradients, Call&& call) noexcept {
     at::NoGradGuard no_grad;
@@ -74,8 +74,8 @@ class Grouped : public Hooks {
     for (auto& bucket : buckets_) {
       low_precision_.update(bucket, [&](Bucket& b) { call(b, divisor, found_inf); });
       if (!bucket.first_step || (found_inf && number(*found_inf) != 0)) continue;
-      for (std::size_t i : bucket.indices) fresh_[i] = false;
-      sorted_ = false;
+      for (std::size_t i : bucket.indices) is_first_step_[i] = false;
+      is_sorted_ = false;
     }
     forget_gradients();
   }
@@ -87,27 +87,30 @@ class Grouped : public Hooks {
     for (auto& bucket : buckets_)
       for (auto& gradient : bucket.gradients) gradient.reset();
   }
-  void save(Archive& archive, const Masters& masters, std::size_t kinds) {
+  /// Saves or loads lr, weight_decay, groups, step counts and the first `slots` slots.
+  void save(Archive& archive, const Masters& masters, std::size_t slots) {
     archive.number("lr", values.lr);
     if constexpr (decays) archive.number("weight_decay", values.weight_decay);
     save_groups(archive, values.groups);
-    grow(masters, kinds);
+    add_slots(masters, slots);
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       const at::Tensor& p = masters.values[i];
       const std::string& name = masters.names[i];
-      bool began = archive.optional(name + ".step", steps_[i], StepCounts::zero(p));
-      for (std::size_t k = 0; k < kinds; ++k) {
-        at::Tensor like = slots_[k].make ? slots_[k](low_precision_.exact(p)) : low_precision_.exact(p);
+      bool has_steps = archive.optional(name + ".step", steps_[i], StepCounts::zero(p));
+      for (std::size_t k = 0; k < slots; ++k) {
+        const at::Tensor operand = low_precision_.operand(p);
+        at::Tensor like = slots_[k].make ? slots_[k](operand) : operand;
         if (!like.defined()) continue;
         std::string slot = name + "." + slots_[k].name;
-        if (archive.optional(slot, state_[k][i], like) != began)
-          archive.missing(began ? slot : name + ".step");
+        if (archive.optional(slot, state_[k][i], like) != has_steps)
+          archive.add_missing(has_steps ? slot : name + ".step");
       }
-      if (archive.loading()) fresh_[i] = !steps_[i].defined() || number(steps_[i]) == 0;
+      if (archive.loading()) is_first_step_[i] = !steps_[i].defined() || number(steps_[i]) == 0;
     }
-    if (archive.loading()) steps_.share(), which_.clear(), buckets_.clear();
+    if (archive.loading()) steps_.share(), indices_.clear(), buckets_.clear();
   }
-  /// `what` is a text, or makes one where it is wanted: this is asked in every step.
+  /// Throws BadValue if `good` is false. `what` is a text, or a function that makes one, since this
+  /// is called in every step.
   template <class Text>
   static void check(bool good, const Text& what) {
     if (good) return;
@@ -123,16 +126,18 @@ class Grouped : public Hooks {
       });
     for (const Group& group : values.groups) {
       check(static_cast<bool>(group.match), "a group has no rule. Give one: named(\"*.bias\").");
-      check(group.lr.value_or(0) >= 0 && group.weight_decay.value_or(0) >= 0,
-            "a group has a negative lr or weight_decay.");
+      check(group.lr.value_or(0) >= 0 && group.weight_decay.value_or(0) >= 0, [&] {
+        return "a group has lr " + c10::str(group.lr.value_or(values.lr)) + " and weight_decay " +
+               c10::str(group.weight_decay.value_or(0)) + "; they must not be negative.";
+      });
       check(decays || !group.weight_decay,
-            "a group has a weight_decay, and this optimizer knows none. Leave it out.");
+            "a group has a weight_decay, and this optimizer has none. Leave it out.");
     }
   }
   void check_betas() const {
     for (double beta : values.betas)
       check(beta >= 0 && beta < 1,
-            [&] { return "betas must lie in [0, 1), and one is " + c10::str(beta) + "."; });
+            [&] { return "one of betas is " + c10::str(beta) + "; it must lie in [0, 1)."; });
   }
 
  private:
@@ -145,38 +150,39 @@ class Grouped : public Hooks {
       return g < values.groups.size() ? values.groups[g].weight_decay.value_or(values.weight_decay)
                                       : values.weight_decay;
   }
-  /// As many kinds of state as the values ask for: at the beginning, and where one was changed.
-  void grow(const Masters& masters, std::size_t kinds) {
-    check(groups_ == values.groups.size(),
-          "groups were added or taken away after the trainer was made. Change the lr and "
-          "weight_decay of a group, or make a new trainer.");
-    if (state_.size() >= kinds) return;
-    sorted_ = false;
-    std::fill(fresh_.begin(), fresh_.end(), true);  // nothing was ever in the new slot
-    std::size_t before = state_.size(), n = fresh_.size();
-    state_.resize(kinds, Tensors(n));
-    for (std::size_t k = before; k < kinds; ++k)
+  /// Adds slots up to `slots`: at the beginning, and when a changed value needs more state.
+  void add_slots(const Masters& masters, std::size_t slots) {
+    check(group_count_ == values.groups.size(),
+          "groups were added or removed after the trainer was made. Change the lr and weight_decay "
+          "of a group, or make a new trainer.");
+    if (state_.size() >= slots) return;
+    is_sorted_ = false;
+    std::fill(is_first_step_.begin(), is_first_step_.end(), true);  // the new slot was never used
+    std::size_t before = state_.size(), n = is_first_step_.size();
+    state_.resize(slots, Tensors(n));
+    for (std::size_t k = before; k < slots; ++k)
       for (std::size_t i = 0; i < n; ++i)
-        if (steps_[i].defined()) state_[k][i] = slots_[k](low_precision_.exact(masters.values[i]));
+        if (steps_[i].defined())
+          state_[k][i] = slots_[k](low_precision_.operand(masters.values[i]));
   }
   void make_state(const Masters& masters, std::size_t i) {
     for (std::size_t k = 0; k < state_.size(); ++k)
-      state_[k][i] = slots_[k](low_precision_.exact(masters.values[i]));
+      state_[k][i] = slots_[k](low_precision_.operand(masters.values[i]));
   }
   void sort(const Masters& masters) {
     buckets_.clear();
-    for (std::size_t i : which_) add(bucket_of(i, masters.values[i]), i, masters.values[i]);
+    for (std::size_t i : indices_) add(bucket_of(i, masters.values[i]), i, masters.values[i]);
     for (auto& bucket : buckets_) bucket.gradients.resize(bucket.indices.size());
   }
   Bucket& bucket_of(std::size_t i, const at::Tensor& p) {
     for (auto& b : buckets_)
-      if (b.group == group_[i] && b.first_step == fresh_[i] &&
+      if (b.group == group_[i] && b.first_step == is_first_step_[i] &&
           b.parameters[0].device() == p.device() &&
           b.parameters[0].scalar_type() == p.scalar_type())
         return b;
     auto type = p.is_cpu() ? at::kDouble : at::kFloat;
     buckets_.push_back({.group = group_[i],
-                        .first_step = fresh_[i],
+                        .first_step = is_first_step_[i],
                         .lr = at::zeros({}, p.options().dtype(type).requires_grad(false))});
     buckets_.back().state.resize(state_.size());
     return buckets_.back();
@@ -187,25 +193,25 @@ class Grouped : public Hooks {
     bucket.steps.push_back(steps_[i]);
     for (std::size_t k = 0; k < state_.size(); ++k) bucket.state[k].push_back(state_[k][i]);
   }
-  template <class Take>
-  void take_gradients(Bucket& bucket, const Masters& masters, const StepGradients& gradients,
-                      const Take& take) {
+  template <class Convert>
+  void set_gradients(Bucket& bucket, const Masters& masters, const StepGradients& gradients,
+                     const Convert& convert) {
     std::size_t at = 0;
     for (std::size_t j = 0; j < bucket.indices.size(); ++j) {
       while (gradients.indices[at] != bucket.indices[j]) ++at;
       const at::Tensor& p = bucket.parameters[j];
       const std::string& name = masters.names[bucket.indices[j]];
-      if (!fits(bucket, j))
+      if (!state_matches(bucket, j))
         throw BadModel("optimizer: `" + name +
-                       "` changed its shape, type, device or memory format since its state was "
+                       "` changed its shape, type, device or memory format after its state was "
                        "made. Change the model before the trainer is made.");
-      bucket.gradients[j] = low_precision_.taken(take(gradients.values[at], p, name), p);
+      bucket.gradients[j] = low_precision_.prepare(convert(gradients.values[at], p, name), p);
     }
   }
-  bool fits(const Bucket& bucket, std::size_t j) {
+  bool state_matches(const Bucket& bucket, std::size_t j) {
     for (std::size_t k = 0; k < bucket.state.size(); ++k)
       if (const at::Tensor& state = bucket.state[k][j]; state.defined())
-        return slots_[k].fits(state, low_precision_.exact(bucket.parameters[j]));
+        return slots_[k].matches(state, low_precision_.operand(bucket.parameters[j]));
     return true;
   }
   static void set_lr(at::Tensor& rate, double lr) {
@@ -214,13 +220,13 @@ class Grouped : public Hooks {
   }
 
   std::vector<Slot> slots_;
-  std::size_t groups_ = 0;
-  std::vector<std::size_t> group_;  // of each master; groups_: none
-  std::vector<bool> fresh_;         // not yet updated with all of its state
+  std::size_t group_count_ = 0;      // when the trainer was made
+  std::vector<std::size_t> group_;   // of each master; group_count_: none
+  std::vector<bool> is_first_step_;  // of each master: no accepted update with all of its state yet
   StepCounts steps_;
-  std::vector<std::size_t> which_;  // masters of the present step
-  bool sorted_ = false;             // into buckets_
-  std::vector<Tensors> state_;      // by slot, then by master
+  std::vector<std::size_t> indices_;  // masters of the present step
+  bool is_sorted_ = false;            // false: buckets_ must be made again
+  std::vector<Tensors> state_;        // by slot, then by master
   std::vector<Bucket> buckets_;
 };
 

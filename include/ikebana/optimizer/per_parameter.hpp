@@ -1,73 +1,78 @@
 #pragma once
-// What optimizers share for which LibTorch has no fused operator: one parameter after the other,
-// each with what the fused operators do inside: the division, and nothing at all where the step is
-// rejected.
+// The base of optimizers for which LibTorch has no fused operator. They update one parameter after
+// the other, and do what fused operators do inside: divide the gradient, and change nothing if the
+// step is rejected.
 #include <ikebana/optimizer/grouped.hpp>
 #include <ikebana/optimizer/scratch.hpp>
 
 namespace ikebana::detail {
 
-/// One parameter of a bucket.
+/// The update of one parameter of a bucket.
 class ParameterUpdate {
  public:
   Scratch& scratch;
-  const bool on_device;  ///< the host may not read its numbers
+  const bool on_device;  ///< true: LibTorch's operators do the work, and the host reads nothing
 
-  ParameterUpdate(Bucket& bucket, std::size_t j, Scratch& space, const std::optional<at::Tensor>& divisor,
-      bool is_on_device)
-      : scratch(space), on_device(is_on_device), bucket_(bucket), j_(j), divisor_(divisor) {}
+  ParameterUpdate(Bucket& bucket, std::size_t index, Scratch& memory,
+                  const std::optional<at::Tensor>& divisor, bool is_on_device)
+      : scratch(memory),
+        on_device(is_on_device),
+        bucket_(bucket),
+        index_(index),
+        divisor_(divisor) {}
 
-  const at::Tensor& parameter() const { return bucket_.parameters[j_]; }
-  const at::Tensor& state(std::size_t slot) const { return bucket_.state[slot][j_]; }
+  const at::Tensor& parameter() const { return bucket_.parameters[index_]; }
+  const at::Tensor& state(std::size_t slot) const { return bucket_.state[slot][index_]; }
   double weight_decay() const { return bucket_.weight_decay; }
 
-  /// Divided in its place when first asked for, as the fused operators do; it may be overwritten.
+  /// The gradient, divided in place by the first call, as fused operators do. The caller may
+  /// overwrite it.
   const at::Tensor& gradient() const {
     const at::Tensor& gradient = undivided();
     if (divisor_ && !divided_) elements_of(gradient).div_(*divisor_);
     divided_ = true;
     return gradient;
   }
-  /// For loops that divide on their way, by `divisor`.
-  const at::Tensor& undivided() const { return bucket_.gradients[j_]; }
+  /// The gradient for loops that divide each element by `divisor()` themselves.
+  const at::Tensor& undivided() const { return bucket_.gradients[index_]; }
   double divisor() const { return divisor_ ? number(*divisor_) : 1; }
 
   double lr() const { return as_number(bucket_.lr, 0.0); }
-  double step() const { return as_number(bucket_.steps[j_], 0.0); }
+  double step() const { return as_number(bucket_.steps[index_], 0.0); }
   /// Calls `f(lr, step)` with doubles where the host may read them, else with tensors.
   template <class F>
-  void with_numbers(const F& f) const {
-    if (on_device) f(bucket_.lr, bucket_.steps[j_]);
+  void with_lr_and_step(const F& f) const {
+    if (on_device) f(bucket_.lr, bucket_.steps[index_]);
     else f(lr(), step());
   }
-  /// Calls `f(tensor)` for all that an update changes.
+  /// Calls `f(tensor)` for every tensor that an update changes.
   template <class F>
-  void each_changed(const F& f) const {
+  void for_each_changed(const F& f) const {
     f(parameter());
     for (const Tensors& slot : bucket_.state)
-      if (slot[j_].defined()) f(slot[j_]);
+      if (slot[index_].defined()) f(slot[index_]);
   }
 
  private:
   Bucket& bucket_;
-  std::size_t j_;
+  std::size_t index_;
   const std::optional<at::Tensor>& divisor_;
   mutable bool divided_ = false;
 };
 
-/// On a device, whether a step is rejected is not known here: what it may not change is kept aside
-/// and put back there. Costs two passes over a parameter and its state; on a CPU nothing.
+/// Copies of tensors that an update changes, restored on the device if the step is rejected there;
+/// the host does not know. Costs two passes over a parameter and its state. Not used on a CPU.
 class Backup {
  public:
-  void keep(const at::Tensor& t, Scratch& scratch) {
+  void save(const at::Tensor& t, Scratch& scratch) {
     all_.emplace_back(t, scratch.like(t));
     all_.back().second.copy_(t);
   }
-  void put_back(const at::Tensor& found_inf) const {
+  void restore_if(const at::Tensor& found_inf) const {
     at::Tensor rejected = found_inf.ne(0);
-    for (const auto& [now, before] : all_) {
-      at::Tensor out = now;
-      at::where_out(out, rejected, before, now);
+    for (const auto& [changed, before] : all_) {
+      at::Tensor out = changed;
+      at::where_out(out, rejected, before, changed);
     }
   }
 
@@ -76,62 +81,67 @@ class Backup {
 };
 
 template <class Policy>
-class EachParameter : public Grouped<Policy> {
+class PerParameterOptimizer : public GroupedOptimizer<Policy> {
  public:
-  using Grouped<Policy>::Grouped;
+  using GroupedOptimizer<Policy>::GroupedOptimizer;
 
   void abort() noexcept {
-    Grouped<Policy>::abort();
+    GroupedOptimizer<Policy>::abort();
     scratch_.release();
   }
 
  protected:
-  /// True where LibTorch's operators of any device do the work, and the host may read nothing.
+  /// True where the update uses LibTorch's operators and reads nothing on the host.
   bool on_device(const at::Tensor& p) const { return as_on_device_ || !p.is_cpu(); }
-  bool as_on_device_ = false;  ///< a test's: on a CPU, too
+  bool as_on_device_ = false;  ///< for tests: take the device's implementation on a CPU, too
 
-  /// As `prepare_buckets`; `need(parameter, gradient)`: how many bytes of scratch it takes.
-  template <class Rate, class Need, class... Take>
+  /// As `prepare_buckets`. `scratch_bytes(parameter, gradient)` is the scratch of one update.
+  template <class Rate, class ScratchBytes, class... Convert>
   void prepare_each(const Masters& masters, const StepGradients& gradients, const Rate& rate,
-                    std::size_t kinds, const Need& need, const Take&... take) {
-    this->prepare_buckets(masters, gradients, rate, kinds, take...);
+                    std::size_t slots, const ScratchBytes& scratch_bytes,
+                    const Convert&... convert) {
+    this->prepare_buckets(masters, gradients, rate, slots, convert...);
     this->each_bucket([&](Bucket& b) {
-      this->check(is_real(b.parameters[0].scalar_type()),
-                  "a parameter's numbers are neither Float, Double, BFloat16 nor Half. Convert it, "
-                  "or freeze it: requires_grad_(false).");
+      this->check(is_real(b.parameters[0].scalar_type()), [&] {
+        return std::string("a parameter has dtype ") +
+               c10::toString(b.parameters[0].scalar_type()) +
+               "; it must be Float, Double, BFloat16 or Half. Convert it, or freeze it: "
+               "requires_grad_(false).";
+      });
       std::int64_t max = 0;
       for (std::size_t j = 0; j < b.indices.size(); ++j) {
-        const at::Tensor p = this->low_precision_.exact(b.parameters[j]);
-        const at::Tensor g = this->low_precision_.exact(b.gradients[j], b.parameters[j]);
-        max = std::max(max, need(p, g) + backup_bytes(b, p, j));
+        const at::Tensor p = this->low_precision_.operand(b.parameters[j]);
+        const at::Tensor g = this->low_precision_.operand(b.gradients[j], b.parameters[j]);
+        max = std::max(max, scratch_bytes(p, g) + backup_bytes(b, p, j));
       }
       scratch_.reserve(max, b.parameters[0].device());
     });
   }
-  /// Calls `update(one, found_inf)` for each parameter, unless the step is known to be rejected.
-  /// Where `found_inf` is defined, `update` obeys it.
-  template <class Update>
-  void each_parameter(const StepGradients& gradients, const Update& update) noexcept {
+  /// Calls `apply(update, found_inf)` for each parameter, unless the host knows that the step is
+  /// rejected. If `found_inf` is defined, `apply` must change nothing where it is not 0.
+  template <class Apply>
+  void each_parameter(const StepGradients& gradients, const Apply& apply) noexcept {
     this->update_buckets(gradients, [&](Bucket& b, const auto& divisor, const auto& found_inf) {
       const bool is_on_device = on_device(b.parameters[0]);
       if (!is_on_device && found_inf && number(*found_inf) != 0) return;
       for (std::size_t j = 0; j < b.indices.size(); ++j) {
         scratch_.clear();
-        update(ParameterUpdate(b, j, scratch_, divisor, is_on_device),
-               is_on_device && found_inf ? *found_inf : at::Tensor());
+        apply(ParameterUpdate(b, j, scratch_, divisor, is_on_device),
+              is_on_device && found_inf ? *found_inf : at::Tensor());
       }
     });
     scratch_.release();
   }
-  /// The same for an `update(one)` that does not obey: what it did is taken back.
-  template <class Update>
-  void update_each(const StepGradients& gradients, const Update& update) noexcept {
-    each_parameter(gradients, [&](const ParameterUpdate& one, const at::Tensor& found_inf) {
-      if (!found_inf.defined()) return update(one);
-      Backup kept;
-      one.each_changed([&](const at::Tensor& t) { kept.keep(t, one.scratch); });
-      update(one);
-      kept.put_back(found_inf);
+  /// Calls `apply(update)` for each parameter, and restores what it changed if the step is
+  /// rejected.
+  template <class Apply>
+  void update_each(const StepGradients& gradients, const Apply& apply) noexcept {
+    each_parameter(gradients, [&](const ParameterUpdate& update, const at::Tensor& found_inf) {
+      if (!found_inf.defined()) return apply(update);
+      Backup backup;
+      update.for_each_changed([&](const at::Tensor& t) { backup.save(t, update.scratch); });
+      apply(update);
+      backup.restore_if(found_inf);
     });
   }
 
@@ -141,10 +151,10 @@ class EachParameter : public Grouped<Policy> {
   }
   std::int64_t backup_bytes(const Bucket& b, const at::Tensor& p, std::size_t j) const {
     if (!on_device(p) || b.gradients[j].is_sparse()) return 0;
-    std::int64_t all = Scratch::bytes(p.numel(), p.scalar_type());
+    std::int64_t bytes = Scratch::bytes(p.numel(), p.scalar_type());
     for (const Tensors& slot : b.state)
-      if (slot[j].defined()) all += Scratch::bytes(slot[j].numel(), slot[j].scalar_type());
-    return all;
+      if (slot[j].defined()) bytes += Scratch::bytes(slot[j].numel(), slot[j].scalar_type());
+    return bytes;
   }
 
   Scratch scratch_;

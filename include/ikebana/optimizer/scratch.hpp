@@ -1,28 +1,30 @@
 #pragma once
-// Memory that an update works in, made before it: from `prepare` on nothing may fail.
+// Scratch memory of an update, and arithmetic on its scalars.
+#include <cmath>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {
 
-/// One buffer on one device, cut into tensors; there from `prepare` to the end of the update.
+/// One buffer on one device, cut into tensors. It is allocated in `prepare`, since nothing may fail
+/// in `update`, and freed when the update ends.
 class Scratch {
  public:
-  /// Bytes of a piece of so many elements.
+  /// Bytes that a tensor of so many elements takes: a multiple of a cache line.
   static std::int64_t bytes(std::int64_t elements, at::ScalarType type) {
     constexpr std::int64_t line = 64;
     auto size = static_cast<std::int64_t>(c10::elementSize(type));
     return (elements * size + line - 1) / line * line;
   }
-  void reserve(std::int64_t all, c10::Device device) {
-    if (buffer_.defined() && buffer_.device() == device && buffer_.numel() >= all) return;
+  void reserve(std::int64_t bytes, c10::Device device) {
+    if (buffer_.defined() && buffer_.device() == device && buffer_.numel() >= bytes) return;
     buffer_.reset();
-    buffer_ = at::empty({all}, at::TensorOptions(device).dtype(at::kByte));
+    buffer_ = at::empty({bytes}, at::TensorOptions(device).dtype(at::kByte));
   }
   void release() noexcept { buffer_.reset(); }
-  /// All pieces are given back.
+  /// Makes the whole buffer available again; tensors cut from it before are invalid.
   void clear() noexcept { used_ = 0; }
-  /// A contiguous tensor whose contents are anything.
-  at::Tensor take(at::IntArrayRef sizes, at::ScalarType type) noexcept {
+  /// A contiguous, uninitialized tensor in the buffer.
+  at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType type) noexcept {
     char* begin = static_cast<char*>(buffer_.mutable_data_ptr()) + used_;
     used_ += bytes(c10::multiply_integers(sizes), type);
     return at::for_blob(begin, sizes)
@@ -30,15 +32,16 @@ class Scratch {
         .target_device(buffer_.device())
         .make_tensor();
   }
-  at::Tensor like(const at::Tensor& t) noexcept { return take(t.sizes(), t.scalar_type()); }
+  at::Tensor like(const at::Tensor& t) noexcept { return allocate(t.sizes(), t.scalar_type()); }
 
  private:
   at::Tensor buffer_;
   std::int64_t used_ = 0;
 };
 
-// Numbers of an update: doubles where the host may read them; elsewhere tensors without dimensions,
-// for which nobody waits. Formulas are written once, for both.
+// Scalars of an update (lr, step count, norms) are doubles where the host may read them, and
+// tensors without dimensions elsewhere, so that the host does not wait for the device. With these
+// overloads each formula is written once for both.
 
 inline double as_number(const at::Tensor& t, double) {
   if (t.scalar_type() == at::kDouble) return *static_cast<const double*>(t.const_data_ptr());
@@ -56,18 +59,19 @@ inline at::Tensor smaller(const at::Tensor& x, const at::Tensor& y) { return at:
 inline double at_least(double x, double low) { return std::max(x, low); }
 inline at::Tensor at_least(const at::Tensor& x, double low) { return x.clamp_min(low); }
 
-/// p -= size * change, in one pass where the host knows the size; else `change` is overwritten.
-inline void step_along(const at::Tensor& p, const at::Tensor& change, double size) {
-  p.add_(change, -size);
+/// p -= factor * change. One pass with a double; with a tensor, `change` is overwritten.
+inline void subtract_scaled(const at::Tensor& p, const at::Tensor& change, double factor) {
+  p.add_(change, -factor);
 }
-inline void step_along(const at::Tensor& p, const at::Tensor& change, const at::Tensor& size) {
-  p.sub_(change.mul_(size));
+inline void subtract_scaled(const at::Tensor& p, const at::Tensor& change,
+                            const at::Tensor& factor) {
+  p.sub_(change.mul_(factor));
 }
 /// p += weight * (end - p)
-inline void approach(const at::Tensor& p, const at::Tensor& end, double weight) {
+inline void lerp_inplace(const at::Tensor& p, const at::Tensor& end, double weight) {
   p.lerp_(end, weight);
 }
-inline void approach(const at::Tensor& p, const at::Tensor& end, const at::Tensor& weight) {
+inline void lerp_inplace(const at::Tensor& p, const at::Tensor& end, const at::Tensor& weight) {
   p.lerp_(end, weight.to(p.scalar_type()));
 }
 

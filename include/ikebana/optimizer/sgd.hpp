@@ -1,10 +1,12 @@
 #pragma once
+// SGD.
 #include <ikebana/optimizer/grouped.hpp>
 
 namespace ikebana {
 
-/// Stochastic gradient descent with momentum, by one fused operator a group. One buffer in the
-/// parameters' type where momentum is not 0. Fields and defaults as torch.optim.SGD.
+/// Stochastic gradient descent with momentum. State: one buffer in the parameter's dtype if
+/// momentum is not 0, else none. Cost: one fused operator per group. Fields and defaults as
+/// torch.optim.SGD.
 struct SGD {
   double lr = 1e-3;
   double momentum = 0;
@@ -16,17 +18,19 @@ struct SGD {
 };
 
 template <>
-struct Mechanism<SGD> : detail::Grouped<SGD> {
-  explicit Mechanism(SGD v) : Grouped(std::move(v), {{"momentum_buffer"}}) { check_values(); }
+struct Mechanism<SGD> : detail::GroupedOptimizer<SGD> {
+  explicit Mechanism(SGD v) : GroupedOptimizer(std::move(v), {{"momentum_buffer"}}) {
+    check_values();
+  }
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    prepare_buckets(masters, gradients, rate, kinds());
+    prepare_buckets(masters, gradients, rate, slots());
   }
   void update(const Masters&, StepGradients& gradients) noexcept {
     update_buckets(gradients, [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
-      if (spoilt_by_fused(b.parameters[0])) return by_operators(b, divisor, found_inf);
+      if (fused_is_wrong(b.parameters[0])) return update_by_operators(b, divisor, found_inf);
       at::_fused_sgd_(b.parameters, b.gradients, values.momentum == 0 ? Tensors{} : b.state[0],
                       b.weight_decay, values.momentum, b.lr, values.dampening, values.nesterov,
                       values.maximize, b.first_step, divisor, found_inf);
@@ -39,16 +43,16 @@ struct Mechanism<SGD> : detail::Grouped<SGD> {
   }
   void state(Archive& archive, const Masters& masters) {
     archive.number("momentum", values.momentum);
-    save(archive, masters, kinds());
+    save(archive, masters, slots());
   }
 
  private:
-  /// LibTorch's fused SGD computes half precision wrongly on a CPU (2.11; from 16 numbers on).
-  static bool spoilt_by_fused(const at::Tensor& p) {
+  /// LibTorch's fused SGD is wrong for FP16 and BF16 on a CPU from 16 elements on (LibTorch 2.11).
+  static bool fused_is_wrong(const at::Tensor& p) {
     return p.is_cpu() && at::isReducedFloatingType(p.scalar_type());
   }
-  void by_operators(const detail::Bucket& b, const std::optional<at::Tensor>& divisor,
-                    const std::optional<at::Tensor>& found_inf) const noexcept {
+  void update_by_operators(const detail::Bucket& b, const std::optional<at::Tensor>& divisor,
+                           const std::optional<at::Tensor>& found_inf) const noexcept {
     if (found_inf && detail::number(*found_inf) != 0) return;
     const double lr = b.lr.item<double>();
     for (std::size_t j = 0; j < b.indices.size(); ++j) {
@@ -66,12 +70,16 @@ struct Mechanism<SGD> : detail::Grouped<SGD> {
     if (values.nesterov) g.add_(buffer, values.momentum);
     else g.copy_(buffer);
   }
-  std::size_t kinds() const { return values.momentum == 0 ? 0 : 1; }
+  std::size_t slots() const { return values.momentum == 0 ? 0 : 1; }
   void check_values() const {
     check_rate();
-    check(values.momentum >= 0, "momentum is negative.");
-    check(!values.nesterov || (values.momentum > 0 && values.dampening == 0),
-          "nesterov needs a momentum and no dampening.");
+    check(values.momentum >= 0, [&] {
+      return "momentum is " + c10::str(values.momentum) + "; it must not be negative.";
+    });
+    check(!values.nesterov || (values.momentum > 0 && values.dampening == 0), [&] {
+      return "nesterov is true, momentum " + c10::str(values.momentum) + " and dampening " +
+             c10::str(values.dampening) + "; nesterov needs a momentum and no dampening.";
+    });
   }
 };
 

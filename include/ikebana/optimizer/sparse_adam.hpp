@@ -1,16 +1,17 @@
 #pragma once
-#include <ikebana/optimizer/per_parameter.hpp>
+// SparseAdam.
 #include <ikebana/optimizer/fallback_optimizer.hpp>
+#include <ikebana/optimizer/per_parameter.hpp>
 
 namespace ikebana {
 
-/// Adam for gradients that are sparse by rows, as those of a `torch::nn::Embedding` with
-/// sparse(true): a step reads and writes only the rows that have a gradient, of the parameter and
-/// of its two moments, and its scratch is five times those rows. The moments are as large as the
-/// parameter and are made at the first gradient. A row without a gradient stays where it is, and
-/// its moments do not fade: another algorithm than Adam, and the one of torch.optim.SparseAdam,
-/// whose fields and defaults these are. Dense gradients are updated by `otherwise`, for which
-/// PyTorch needs a second optimizer; `groups` are of the sparse ones.
+/// Adam for gradients that are sparse by rows, such as those of a `torch::nn::Embedding` with
+/// sparse(true). Cost: a step reads and writes only the rows that have a gradient, of the parameter
+/// and of its two moments; scratch is five times those rows. State: two moments as large as the
+/// parameter, made at its first gradient. A row without a gradient is not changed, and its moments
+/// do not decay, in contrast to Adam. `otherwise` updates parameters with dense gradients, for
+/// which PyTorch needs a second optimizer; `groups` apply to the sparse ones. Fields and defaults
+/// as torch.optim.SparseAdam.
 struct SparseAdam {
   double lr = 1e-3;
   std::array<double, 2> betas = {0.9, 0.999};
@@ -22,60 +23,64 @@ struct SparseAdam {
 
 namespace detail {
 
-/// A gradient by rows, of its parameter's type. Throws BadModel for another.
-inline at::Tensor by_rows(const at::Tensor& gradient, const at::Tensor& p,
-                          const std::string& name) {
+/// The coalesced gradient. Throws BadModel if it is not sparse by rows and of its parameter's
+/// dtype.
+inline at::Tensor sparse_gradient(const at::Tensor& gradient, const at::Tensor& p,
+                                  const std::string& name) {
   if (gradient.sparse_dim() != 1 || gradient.scalar_type() != p.scalar_type())
-    throw BadModel("SparseAdam: the gradient of `" + name +
-                   "` is not sparse by rows, or of another type than the parameter. Sparse "
-                   "embeddings make such; for others write Adam, and make the gradient dense.");
+    throw BadModel("SparseAdam: the gradient of `" + name + "` has " +
+                   std::to_string(gradient.sparse_dim()) + " sparse dimensions and dtype " +
+                   c10::toString(gradient.scalar_type()) +
+                   "; it must be sparse by rows and of the parameter's dtype, as those of sparse "
+                   "embeddings. Make it dense, and write Adam.");
   return gradient.coalesce();
 }
 
-/// The rows of one parameter that have a gradient: read, updated in scratch, written back.
+/// Updates the rows of one parameter that have a gradient: copies them to scratch, updates them
+/// there, and writes them back.
 class RowsStep {
  public:
   static std::int64_t scratch(const at::Tensor& gradient) {
     const at::Tensor values = gradient._values();
     return 5 * Scratch::bytes(values.numel(), values.scalar_type());
   }
-  RowsStep(const ParameterUpdate& one, const SparseAdam& values, const at::Tensor& found_inf)
-      : one_(one),
+  RowsStep(const ParameterUpdate& update, const SparseAdam& values, const at::Tensor& found_inf)
+      : update_(update),
         v_(values),
-        rows_(one.gradient()._indices().select(0, 0)),
-        g_(one.gradient()._values()) {
+        rows_(update.gradient()._indices().select(0, 0)),
+        g_(update.gradient()._values()) {
     if (found_inf.defined()) rejected_ = found_inf.ne(0);
   }
   template <class Number>
   void update(const Number& lr, const Number& step) noexcept {
     if (g_.numel() == 0) return;
     if (v_.maximize) g_.neg_();
-    at::Tensor first = next(0, g_, v_.betas[0]);
-    at::Tensor squares = one_.scratch.like(g_);
-    at::Tensor second = next(1, at::mul_out(squares, g_, g_), v_.betas[1]);
+    at::Tensor first = update_moment(0, g_, v_.betas[0]);
+    at::Tensor squares = update_.scratch.like(g_);
+    at::Tensor second = update_moment(1, at::mul_out(squares, g_, g_), v_.betas[1]);
     Number size = lr * root(1 - power(v_.betas[1], step)) / (1 - power(v_.betas[0], step));
     second.sqrt_().add_(v_.eps);
     first.div_(second).mul_(-size);
-    at::index_select_out(second, one_.parameter(), 0, rows_);
-    write(one_.parameter(), second, first.add_(second));
+    at::index_select_out(second, update_.parameter(), 0, rows_);
+    write(update_.parameter(), second, first.add_(second));
   }
 
  private:
-  /// before + (1 - beta) (now - before), written to the state; `now` is then free.
-  at::Tensor next(std::size_t slot, const at::Tensor& now, double beta) {
-    at::Tensor before = one_.scratch.like(g_), after = one_.scratch.like(g_);
-    at::index_select_out(before, one_.state(slot), 0, rows_);
-    at::sub_out(after, now, before).mul_(1 - beta).add_(before);
-    write(one_.state(slot), before, after);
+  /// Returns before + (1 - beta) (target - before), which it also writes to the state.
+  at::Tensor update_moment(std::size_t slot, const at::Tensor& target, double beta) {
+    at::Tensor before = update_.scratch.like(g_), after = update_.scratch.like(g_);
+    at::index_select_out(before, update_.state(slot), 0, rows_);
+    at::sub_out(after, target, before).mul_(1 - beta).add_(before);
+    write(update_.state(slot), before, after);
     return after;
   }
-  /// On a device, rows of a rejected step are written as they were.
+  /// If the device rejects the step, the rows are written as they were before.
   void write(const at::Tensor& to, const at::Tensor& before, at::Tensor& after) {
     if (rejected_.defined()) at::where_out(after, rejected_, before, after);
     to.index_copy_(0, rows_, after);
   }
 
-  const ParameterUpdate& one_;
+  const ParameterUpdate& update_;
   const SparseAdam& v_;
   at::Tensor rows_, g_, rejected_;
 };
@@ -83,41 +88,44 @@ class RowsStep {
 }  // namespace detail
 
 template <>
-struct Mechanism<SparseAdam> : detail::EachParameter<SparseAdam> {
+struct Mechanism<SparseAdam> : detail::PerParameterOptimizer<SparseAdam> {
   explicit Mechanism(SparseAdam v)
-      : EachParameter(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}}), fallback_(values.otherwise) {
+      : PerParameterOptimizer(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}}),
+        fallback_(values.otherwise) {
     check_values();
   }
 
   void begin(const Masters& masters) {
-    EachParameter::begin(masters);
+    PerParameterOptimizer::begin(masters);
     fallback_.mechanism.begin(masters);
     is_sparse_.assign(masters.values.size(), std::nullopt);
   }
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    auto is_mine = [&](std::size_t i, const at::Tensor& gradient) {
+    auto is_sparse = [&](std::size_t i, const at::Tensor& gradient) {
       bool sparse = gradient.is_sparse();
-      if (is_sparse_[i].value_or(sparse) != sparse) refuse_both(masters.names[i]);
+      if (is_sparse_[i].value_or(sparse) != sparse) throw_sparse_and_dense(masters.names[i]);
       is_sparse_[i] = sparse;
       return sparse;
     };
-    StepGradients& mine = fallback_.prepare(values.otherwise, masters, gradients, rate, is_mine);
+    StepGradients& sparse =
+        fallback_.prepare(values.otherwise, masters, gradients, rate, is_sparse);
     prepare_each(
-        masters, mine, rate, 2,
+        masters, sparse, rate, 2,
         [](const at::Tensor&, const at::Tensor& g) { return detail::RowsStep::scratch(g); },
-        detail::by_rows);
+        detail::sparse_gradient);
   }
   void update(const Masters& masters, StepGradients&) noexcept {
-    each_parameter(fallback_.mine(), [&](const detail::ParameterUpdate& one, const at::Tensor& found_inf) {
-      detail::RowsStep rows(one, values, found_inf);
-      one.with_numbers([&](const auto& lr, const auto& step) { rows.update(lr, step); });
+    each_parameter(fallback_.primary(), [&](const detail::ParameterUpdate& update,
+                                            const at::Tensor& found_inf) {
+      detail::RowsStep rows(update, values, found_inf);
+      update.with_lr_and_step([&](const auto& lr, const auto& step) { rows.update(lr, step); });
     });
     fallback_.update(masters);
   }
   void abort() noexcept {
-    EachParameter::abort();
+    PerParameterOptimizer::abort();
     fallback_.abort();
   }
   std::string describe() const {
@@ -132,17 +140,18 @@ struct Mechanism<SparseAdam> : detail::EachParameter<SparseAdam> {
   }
 
  private:
-  [[noreturn]] static void refuse_both(const std::string& name) {
+  [[noreturn]] static void throw_sparse_and_dense(const std::string& name) {
     throw BadModel("SparseAdam: the gradient of `" + name +
-                   "` is sparse in some steps and dense in others, as where an embedding is the "
-                   "head, too. Make it dense in all: sparse(false).");
+                   "` is sparse in some steps and dense in others, as if an embedding is the head, "
+                   "too. Make it dense in all steps: sparse(false).");
   }
   void check_values() const {
     check_rate(), check_betas();
-    check(values.eps > 0, "eps must be positive.");
+    check(values.eps > 0,
+          [&] { return "eps is " + c10::str(values.eps) + "; it must be positive."; });
   }
 
-  std::vector<std::optional<bool>> is_sparse_;  // of each master, once its gradient was seen
+  std::vector<std::optional<bool>> is_sparse_;  // of each master; empty before its first gradient
   detail::FallbackOptimizer fallback_;
 };
 

@@ -1,34 +1,34 @@
 #pragma once
-// How often each parameter was updated: numbers on its device, since a rejected step must not count
-// and only the device knows.
+// Step counts of parameters, as tensors on the parameters' device: a rejected step must not count,
+// and only the device knows whether it is rejected.
 #include <ikebana/hooks.hpp>
 #include <map>
 
 namespace ikebana::detail {
 
-/// Parameters that begin together count in one tensor. Where some of them then sit out, the others
-/// go on in a copy.
+/// Parameters whose first gradient comes in the same step share one count. If some of them have no
+/// gradient in a later step, the others continue with a copy.
 class StepCounts {
  public:
-  void resize(std::size_t masters) { of_.resize(masters); }
-  /// Undefined before the first gradient of master `i`.
-  at::Tensor& operator[](std::size_t i) { return of_[i]; }
+  void resize(std::size_t masters) { counts_.resize(masters); }
+  /// The count of master `i`; undefined before its first gradient.
+  at::Tensor& operator[](std::size_t i) { return counts_[i]; }
 
   static at::Tensor zero(const at::Tensor& p) {
     return at::zeros({}, p.options().dtype(at::kFloat).requires_grad(false));
   }
-  /// From now on these are updated. `begin(i)` is called for those that never were.
+  /// Selects the masters that the coming steps count. Calls `begin(i)` for those without a count.
   template <class Begin>
   void count(const Masters& masters, const std::vector<std::size_t>& indices, const Begin& begin) {
-    at::Tensor fresh;
+    at::Tensor shared;
     for (std::size_t i : indices) {
       const at::Tensor& p = masters.values[i];
-      if (of_[i].defined()) continue;
-      if (!fresh.defined() || fresh.device() != p.device()) fresh = zero(p);
+      if (counts_[i].defined()) continue;
+      if (!shared.defined() || shared.device() != p.device()) shared = zero(p);
       begin(i);
-      of_[i] = fresh;
+      counts_[i] = shared;
     }
-    part(indices);
+    split(indices);
   }
   void add_one(const std::optional<at::Tensor>& found_inf) noexcept {
     for (auto& step : active_) {
@@ -37,36 +37,37 @@ class StepCounts {
       if (found_inf) step.sub_(*found_inf);
     }
   }
-  /// After loading: equal counts are one tensor again.
+  /// Shares one tensor among equal counts; called after loading.
   void share() {
     std::map<std::pair<std::string, float>, at::Tensor> shared;
-    for (auto& step : of_)
+    for (auto& step : counts_)
       if (step.defined())
         step = shared.try_emplace({step.device().str(), static_cast<float>(number(step))}, step)
                    .first->second;
   }
 
  private:
-  void part(const std::vector<std::size_t>& indices) {
-    std::map<c10::TensorImpl*, std::size_t> users, active;
-    for (auto& step : of_)
+  /// Gives the selected masters a copy of each count that others share with them.
+  void split(const std::vector<std::size_t>& indices) {
+    std::map<c10::TensorImpl*, std::size_t> users, active_users;
+    for (auto& step : counts_)
       if (step.defined()) ++users[step.unsafeGetTensorImpl()];
-    for (std::size_t i : indices) ++active[of_[i].unsafeGetTensorImpl()];
+    for (std::size_t i : indices) ++active_users[counts_[i].unsafeGetTensorImpl()];
     std::map<c10::TensorImpl*, at::Tensor> continued;
     active_.clear();
     for (std::size_t i : indices) {
-      auto* key = of_[i].unsafeGetTensorImpl();
-      auto [found, is_new] = continued.try_emplace(key, of_[i]);
+      auto* key = counts_[i].unsafeGetTensorImpl();
+      auto [found, is_new] = continued.try_emplace(key, counts_[i]);
       if (is_new) {
-        if (active[key] != users[key]) found->second = of_[i].clone();
+        if (active_users[key] != users[key]) found->second = counts_[i].clone();
         active_.push_back(found->second);
       }
-      of_[i] = found->second;
+      counts_[i] = found->second;
     }
   }
 
-  Tensors of_;      // of each master; shared by those that always counted together
-  Tensors active_;  // of the present step, each once
+  Tensors counts_;  // by master; shared by masters that always counted together
+  Tensors active_;  // the distinct counts of the present step
 };
 
 }  // namespace ikebana::detail

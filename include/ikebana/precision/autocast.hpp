@@ -1,20 +1,19 @@
 #pragma once
-// What BF16 and FP16 share: weights rest in FP32, and autocast chooses the numbers of each
-// operator.
+// The base of the precisions with autocast, which chooses a dtype for each operator.
 #include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/precision/finite_loss.hpp>
 
 namespace ikebana::detail {
 
-/// Forward under autocast, as torch.autocast(device_type, dtype) around the loss.
+/// Runs forward under autocast, as torch.autocast(device_type, dtype) around the loss does.
 template <at::ScalarType Type>
 struct Autocast : FiniteLoss {
   c10::Device device = at::kCPU;
 
-  void attach(c10::Device where, const UnitTable&) {
-    device = where;
+  void attach(c10::Device d, const UnitTable&) {
+    device = d;
     if (!at::autocast::is_autocast_available(device.type()))
-      throw BadValue("Precision: autocast does not know the device " + device.str() +
+      throw BadValue("Precision: autocast does not support the device " + device.str() +
                      ". Leave Precision out to compute in FP32.");
   }
   template <class Next>

@@ -1,12 +1,13 @@
 #pragma once
+// Precision<BF16>.
 #include <ikebana/precision/autocast.hpp>
 
 namespace ikebana {
 
-/// Matmuls, convolutions and attention in BF16, weights and what needs range in FP32, by autocast.
-/// Halves their activations; as fast as the hardware's BF16, and slower than FP32 where layers are
-/// so small that casting them takes longer than computing them. No loss scale: BF16 has the range
-/// of FP32. Source: torch.autocast.
+/// Autocast: matrix products, convolutions and attention in BF16; weights, and operators that need
+/// the precision, in FP32. Cost: one cast of each weight per microbatch, which takes longer than it
+/// saves for very small layers. Activations of BF16 operators take half the memory. There is no
+/// loss scale, since BF16 has the range of FP32. Source: torch.autocast.
 template <>
 struct Precision<BF16> {};
 

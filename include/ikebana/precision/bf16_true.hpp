@@ -1,17 +1,19 @@
 #pragma once
-#include <ikebana/precision/low_weights.hpp>
+// Precision<BF16True>.
+#include <ikebana/precision/low_precision_weights.hpp>
 #include <ikebana/precision/stochastic_rounding.hpp>
 
 namespace ikebana {
 
-/// BF16 weights without masters: parameters and their gradients are BF16 while the trainer lives,
-/// the update is computed in FP32 and rounded by chance, so that updates too small for BF16 still
-/// move weights on average. Costs 4 bytes a weight and the optimizer's state, which is FP32
-/// (moments in BF16 would stand still: 0.1% of themselves is less than half a unit), and scratch
-/// memory for the largest parameter: 8 bytes an element, 16 on an accelerator. Gradients of several
-/// microbatches add up in BF16. The rest of forward is Precision<BF16>'s autocast.
-/// Random bits depend on `seed`, the step and the place alone: they draw from no generator, every
-/// rank has the same, and they are saved. Source: Zamirai et al., arXiv:2010.06192.
+/// BF16 weights without master weights: for the lifetime of the trainer, parameters and gradients
+/// are BF16. Updates are computed in FP32 and rounded stochastically, so that updates smaller than
+/// BF16's resolution still move weights on average. Everything else computes as in Precision<BF16>.
+/// Memory: 4 bytes per weight with its gradient; the optimizer's state in FP32, since a BF16 moment
+/// would not change by 0.1% of itself, which rounds away; and scratch for the largest parameter, 8
+/// bytes per element, or 16 on an accelerator. Gradients of several microbatches are summed in
+/// BF16. Random bits depend on `seed`, the step, the parameter and the element's index only: no
+/// generator is used, all ranks have the same, and the seed and step are saved. Parameters for
+/// which `keep_fp32` is true stay in FP32. Source: Zamirai et al., arXiv:2010.06192.
 template <>
 struct Precision<BF16True> {
   ParameterRule keep_fp32 = one_dimensional;
@@ -19,34 +21,34 @@ struct Precision<BF16True> {
 };
 
 template <>
-struct Mechanism<Precision<BF16True>> : detail::LowWeights, UpdateRounding {
+struct Mechanism<Precision<BF16True>> : detail::LowPrecisionWeights, UpdateRounding {
   Precision<BF16True> values;
   explicit Mechanism(Precision<BF16True> v) : values(std::move(v)) {}
   ~Mechanism() override {
-    for (auto& [parameter, type] : former_) convert(parameter, type);
+    for (auto& [parameter, type] : original_dtypes_) convert(parameter, type);
   }
   Mechanism(const Mechanism&) = delete;
   Mechanism& operator=(const Mechanism&) = delete;
 
   void attach(c10::Device where, const UnitTable& table) {
-    LowWeights::attach(where, table);
+    LowPrecisionWeights::attach(where, table);
     choose(table, values.keep_fp32);
     for (const Unit& unit : table.units())
       for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
         const at::Tensor& p = unit.parameters[i];
         if (!is_low(unit, i, unit.parameters.size()) || p.scalar_type() == at::kBFloat16) continue;
-        former_.emplace_back(p, p.scalar_type());
+        original_dtypes_.emplace_back(p, p.scalar_type());
         convert(p, at::kBFloat16);
       }
   }
   UpdateRounding* rounding() { return this; }
 
-  void prepare_rounding(const at::TensorOptions& options, std::int64_t most) override {
+  void prepare_rounding(const at::TensorOptions& options, std::int64_t max_elements) override {
     if (options.device().is_cpu()) return;
     if (!key_.defined()) key_ = at::empty({2}, options.dtype(at::kInt));
-    for (at::Tensor* scratch : {&h_, &t_})
-      if (!scratch->defined() || scratch->numel() < most)
-        *scratch = at::empty({most}, options.dtype(at::kInt));
+    for (at::Tensor* scratch : {&hash_, &temporary_})
+      if (!scratch->defined() || scratch->numel() < max_elements)
+        *scratch = at::empty({max_elements}, options.dtype(at::kInt));
     auto key = detail::RoundingKey::of(values.seed, round_, 0);
     key_[0].fill_(detail::RoundByOperators::as_int(key.first));
     key_[1].fill_(detail::RoundByOperators::as_int(key.second));
@@ -56,7 +58,7 @@ struct Mechanism<Precision<BF16True>> : detail::LowWeights, UpdateRounding {
     auto key = detail::RoundingKey::of(values.seed, round_, index);
     if (parameter.is_cpu()) return detail::round_on_cpu(parameter, exact, key);
     std::int64_t n = exact.numel();
-    detail::RoundByOperators round(h_.narrow(0, 0, n), t_.narrow(0, 0, n));
+    detail::RoundByOperators round(hash_.narrow(0, 0, n), temporary_.narrow(0, 0, n));
     round(parameter, exact, key_, key.tensor);
   }
   void end_step(const StepGradients&, Report&) noexcept { ++round_; }
@@ -73,9 +75,9 @@ struct Mechanism<Precision<BF16True>> : detail::LowWeights, UpdateRounding {
     parameter.set_data(parameter.detach().to(type));
   }
 
-  std::vector<std::pair<at::Tensor, at::ScalarType>> former_;
-  std::int64_t round_ = 0;  // steps that were not undone
-  at::Tensor key_, h_, t_;  // where numbers are not the CPU's
+  std::vector<std::pair<at::Tensor, at::ScalarType>> original_dtypes_;
+  std::int64_t round_ = 0;             // number of steps that were not undone
+  at::Tensor key_, hash_, temporary_;  // scratch on a device other than the CPU
 };
 
 }  // namespace ikebana

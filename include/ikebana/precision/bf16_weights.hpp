@@ -1,46 +1,47 @@
 #pragma once
-#include <ikebana/precision/low_weights.hpp>
+// Precision<BF16Weights>.
+#include <ikebana/precision/low_precision_weights.hpp>
 
 namespace ikebana {
 
-/// BF16 working weights, FP32 masters: each unit computes with BF16 copies that stay between steps,
-/// gradients come home in FP32 and add up there, and the update is made in FP32. The rest of
-/// forward is Precision<BF16>'s autocast. Costs 2 bytes a weight more than Precision<BF16>, and
-/// saves casting each weight in every microbatch; under Shard, BF16 is what is gathered.
-/// Parameters that `keep_fp32` names compute in FP32. Source: FSDP2's MixedPrecisionPolicy(
-/// param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
+/// FP32 master weights and gathered BF16 parameters, which stay between steps: units compute with
+/// the BF16 parameters, gradients are summed in FP32, and the optimizer updates the FP32 masters.
+/// Everything else computes as in Precision<BF16>. Cost: 2 bytes per weight more than
+/// Precision<BF16>, but no cast of each weight in every microbatch. Parameters for which
+/// `keep_fp32` is true compute in FP32. Source: FSDP2's
+/// MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
 template <>
 struct Precision<BF16Weights> {
   ParameterRule keep_fp32 = one_dimensional;
 };
 
 template <>
-struct Mechanism<Precision<BF16Weights>> : detail::LowWeights {
+struct Mechanism<Precision<BF16Weights>> : detail::LowPrecisionWeights {
   static constexpr bool keeps_gathered = true;
   Precision<BF16Weights> values;
   explicit Mechanism(Precision<BF16Weights> v) : values(std::move(v)) {}
 
   void attach(c10::Device where, const UnitTable& table) {
-    LowWeights::attach(where, table);
+    LowPrecisionWeights::attach(where, table);
     choose(table, values.keep_fp32);
-    copies_.assign(table.units().size(), {});
+    gathered_.assign(table.units().size(), {});
   }
   Tensors to_masters(const Unit&, Tensors full) {
     for (auto& t : full)
       if (is_float(t.scalar_type())) t = t.to(at::kFloat);
     return full;
   }
-  /// Into the memory of last time, where it is still there.
+  /// Reuses the memory of the previous gather unless it was freed.
   Tensors gather(const Unit& unit, Tensors masters) {
-    Copies& copies = copies_[unit.index];
-    if (copies.working.size() != masters.size() || emptied(copies.working))
-      copies = made(unit, masters);
-    for (bool low : {false, true}) copies.copy(masters, low);
-    return copies.working;
+    Gathered& gathered = gathered_[unit.index];
+    if (gathered.parameters.size() != masters.size() || is_freed(gathered.parameters))
+      gathered = allocate(unit, masters);
+    for (bool is_bf16 : {false, true}) gathered.copy(masters, is_bf16);
+    return gathered.parameters;
   }
   Tensors restore_dtype(const Unit& unit, Tensors masters) {
     for (std::size_t i = 0; i < masters.size(); ++i)
-      masters[i] = masters[i].to(former_type(unit, i, masters.size()));
+      masters[i] = masters[i].to(original_dtype(unit, i, masters.size()));
     return masters;
   }
   Tensors reduce(const Unit&, Tensors gradients) {
@@ -48,39 +49,40 @@ struct Mechanism<Precision<BF16Weights>> : detail::LowWeights {
       if (t.defined() && is_float(t.scalar_type())) t = t.to(at::kFloat);
     return gradients;
   }
-  std::string describe() const { return "BFloat16 working weights, Float32 masters, autocast"; }
+  std::string describe() const { return "BFloat16 parameters, Float32 master weights, autocast"; }
 
  private:
-  /// A unit's working copies, and which of them are cast: a list of one type is one kernel.
-  struct Copies {
-    Tensors working;
-    std::vector<bool> low;
+  /// The gathered parameters of a unit.
+  struct Gathered {
+    Tensors parameters;
+    std::vector<bool> is_bf16;  // of each
 
-    void copy(const Tensors& masters, bool which) {
+    /// Copies one kind, since a list of one dtype is one kernel.
+    void copy(const Tensors& masters, bool kind) {
       Tensors to, from;
-      for (std::size_t i = 0; i < low.size(); ++i)
-        if (low[i] == which) to.push_back(working[i]), from.push_back(masters[i]);
+      for (std::size_t i = 0; i < is_bf16.size(); ++i)
+        if (is_bf16[i] == kind) to.push_back(parameters[i]), from.push_back(masters[i]);
       if (!to.empty()) at::_foreach_copy_(to, from);
     }
   };
 
-  Copies made(const Unit& unit, const Tensors& masters) const {
-    Copies copies;
+  Gathered allocate(const Unit& unit, const Tensors& masters) const {
+    Gathered gathered;
     for (std::size_t i = 0; i < masters.size(); ++i) {
       bool low = masters[i].scalar_type() == at::kFloat && is_low(unit, i, masters.size());
       auto type = low ? at::kBFloat16 : masters[i].scalar_type();
-      copies.low.push_back(low);
-      copies.working.push_back(at::empty_like(masters[i], masters[i].options().dtype(type)));
+      gathered.is_bf16.push_back(low);
+      gathered.parameters.push_back(at::empty_like(masters[i], masters[i].options().dtype(type)));
     }
-    return copies;
+    return gathered;
   }
-  static bool emptied(const Tensors& tensors) {
+  static bool is_freed(const Tensors& tensors) {
     for (const auto& t : tensors)
       if (t.numel() > 0 && t.storage().nbytes() == 0) return true;
     return false;
   }
 
-  std::vector<Copies> copies_;  // by unit
+  std::vector<Gathered> gathered_;  // by unit
 };
 
 }  // namespace ikebana

@@ -1,14 +1,15 @@
 #pragma once
-// What the precisions without a loss scale share.
+// The base of the precisions without a loss scale.
 #include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {
 
-/// A loss that is not finite makes no update: an error at once on CPU; on a device the update is
-/// left out there, and the error follows with the next step.
+/// Rejects the update if the loss is not finite. On a CPU the step throws NonFinite; on a device
+/// the update is skipped there, and the next step throws.
 struct FiniteLoss : Hooks {
   template <class Ranks>
-  void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks, DeferredCheck& deferred) {
+  void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
+              DeferredCheck& deferred) {
     auto raise = [] {
       throw NonFinite(
           "step: the loss is not finite; nothing was updated. Lower the learning rate, clip "

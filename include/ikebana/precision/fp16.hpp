@@ -1,12 +1,14 @@
 #pragma once
+// Precision<FP16>.
 #include <ikebana/precision/autocast.hpp>
 
 namespace ikebana {
 
-/// FP16 by autocast with a dynamic loss scale: gradients too small for FP16 are scaled up, a step
-/// whose gradients overflow is skipped and the scale lowered. Costs one more look at the gradients,
-/// none under ClipGradNorm, whose norm tells. Fields and defaults as torch.amp.GradScaler; besides,
-/// the scale never falls below `min_scale`, and more than `max_skips` skips in a row are an error.
+/// Autocast to FP16 with a dynamic loss scale: gradients too small for FP16 are scaled up, and a
+/// step whose gradients overflow is skipped and lowers the scale. Cost: one more pass over the
+/// gradients, which ClipGradNorm's norm makes unnecessary. Fields and defaults as
+/// torch.amp.GradScaler, and two more: the scale never falls below `min_scale`, and more than
+/// `max_skips` skipped steps in a row throw NonFinite.
 template <>
 struct Precision<FP16> {
   double init_scale = 65536;
@@ -38,17 +40,18 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
     gradients.loss_is_scaled = true;
   }
 
-  /// Overflow anywhere, on any rank, rejects the step; a norm over all gradients has seen it
-  /// already.
+  /// Rejects the step if a gradient of any rank is not finite. If ClipGradNorm has computed a norm
+  /// of all gradients, its value tells.
   template <class Ranks>
-  void accept(StepGradients& gradients, const LossValue&, Ranks& ranks, detail::DeferredCheck& deferred) {
+  void accept(StepGradients& gradients, const LossValue&, Ranks& ranks,
+              detail::DeferredCheck& deferred) {
     at::Tensor found;
     if (gradients.norm.defined()) {
       found = gradients.norm.isfinite().logical_not().to(at::kFloat);
     } else {
       found = at::zeros({}, scale_.options());
       at::Tensor one = at::ones({}, scale_.options());
-      for (auto& list : by_type(gradients.values))
+      for (auto& list : by_dtype(gradients.values))
         at::_amp_foreach_non_finite_check_and_unscale_(list, found, one);
       found = ranks.sum(found).clamp_max(1);
     }
@@ -70,7 +73,7 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
     scale_.clamp_min_(values.min_scale);
     skips_.add_(1).mul_(found);
   }
-  /// The present loss scale; waits for the device.
+  /// The current loss scale. Waits for the device.
   double loss_scale() const { return detail::number(scale_); }
   std::string describe() const { return "autocast to Half, dynamic loss scale"; }
   void state(Archive& archive, const Masters&) {
@@ -86,10 +89,14 @@ struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
         values.max_skips >= 0)
       return;
     throw BadValue(
-        "Precision<FP16>: scales and intervals must be positive, growth_factor at least 1, "
-        "backoff_factor between 0 and 1.");
+        "Precision<FP16>: init_scale is " + c10::str(values.init_scale) + ", growth_factor " +
+        c10::str(values.growth_factor) + ", backoff_factor " + c10::str(values.backoff_factor) +
+        ", growth_interval " + c10::str(values.growth_interval) + ", min_scale " +
+        c10::str(values.min_scale) + ", max_skips " + c10::str(values.max_skips) +
+        "; scales and the interval must be positive, growth_factor at least 1, backoff_factor "
+        "between 0 and 1, and max_skips not negative.");
   }
-  static std::vector<Tensors> by_type(const Tensors& all) {
+  static std::vector<Tensors> by_dtype(const Tensors& all) {
     std::map<at::ScalarType, Tensors> lists;
     for (const auto& t : all) lists[t.scalar_type()].push_back(elements_of(t));
     std::vector<Tensors> out;

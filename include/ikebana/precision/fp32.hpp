@@ -1,9 +1,10 @@
 #pragma once
+// Precision<FP32>, the default.
 #include <ikebana/precision/finite_loss.hpp>
 
 namespace ikebana {
 
-/// Everything in the numbers of the weights. The default; costs nothing.
+/// Computes in the dtype of the weights. The default; costs nothing.
 template <>
 struct Precision<FP32> {};
 

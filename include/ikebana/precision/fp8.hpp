@@ -1,17 +1,18 @@
 #pragma once
+// Precision<FP8>.
 #include <ikebana/detail/message.hpp>
 #include <ikebana/precision/autocast.hpp>
 #include <ikebana/precision/fp8_linear.hpp>
 
 namespace ikebana {
 
-/// Linear layers in FP8, one scale a tensor: inputs and weights in E4M3, gradients in E5M2, results
-/// in BF16, and weights' gradients in FP32 over FP32 weights. The rest of forward is
-/// Precision<BF16>'s autocast, as are layers of which a size (rows, inputs, outputs) is no multiple
-/// of 16. Activations kept by linear layers take a byte an element. As fast as the hardware's FP8
-/// products; without them, as on most CPUs, many times slower than BF16. Gradients of gradients
-/// through such a layer are an error. `scaling` is DynamicScaling or DelayedScaling. Source:
-/// Micikevicius et al., arXiv:2209.05433; torch._scaled_mm.
+/// Linear layers in FP8 with one scale per tensor: inputs and weights in E4M3, gradients in E5M2,
+/// results in BF16, and gradients of FP32 weights in FP32. Everything else computes as in
+/// Precision<BF16>, also linear layers of which a size (rows, inputs or outputs) is not a multiple
+/// of 16. Memory: the inputs that linear layers keep for backward take 1 byte per element. Time:
+/// that of the hardware's FP8 products; without them, as on most CPUs, many times that of BF16.
+/// Gradients of gradients through such a layer throw BadModel. `scaling` is DynamicScaling or
+/// DelayedScaling. Source: Micikevicius et al., arXiv:2209.05433; torch._scaled_mm.
 template <>
 struct Precision<FP8> {
   std::variant<DynamicScaling, DelayedScaling> scaling = DynamicScaling{};
@@ -25,7 +26,7 @@ struct Mechanism<Precision<FP8>> : detail::Autocast<at::kBFloat16> {
   void attach(c10::Device where, const UnitTable& table) {
     Autocast::attach(where, table);
     bridge::LinearScope::install();
-    try_products(where);
+    check_products(where);
     layers_ = std::make_shared<detail::FP8Layers>(values.scaling, table, where);
   }
   template <class Next>
@@ -33,7 +34,7 @@ struct Mechanism<Precision<FP8>> : detail::Autocast<at::kBFloat16> {
     bridge::LinearScope linear(layers_);
     return Autocast::around_forward(std::forward<Next>(next));
   }
-  /// Once more, since a recompute begins here, on a thread of autograd's.
+  /// Opens the scope once more, since a recompute starts here, on one of autograd's threads.
   template <class Next, class... Args>
   decltype(auto) around_unit(const Unit&, Next&& next, Args&&... args) {
     bridge::LinearScope linear(layers_);
@@ -54,11 +55,13 @@ struct Mechanism<Precision<FP8>> : detail::Autocast<at::kBFloat16> {
   void check() const {
     auto* delayed = std::get_if<DelayedScaling>(&values.scaling);
     if (!delayed || (delayed->amax_history_len >= 1 && std::isfinite(delayed->margin))) return;
-    throw BadValue(
-        "Precision<FP8>: amax_history_len must be 1 or more, and margin a finite number.");
+    throw BadValue("Precision<FP8>: amax_history_len is " + c10::str(delayed->amax_history_len) +
+                   " and margin " + c10::str(delayed->margin) +
+                   "; amax_history_len must be 1 or more, and margin finite.");
   }
-  /// One product of each kind that training needs, since LibTorch tells in no other way.
-  static void try_products(c10::Device where) {
+  /// Computes one product of each kind that training needs, the only way to learn whether LibTorch
+  /// has them. Throws BadValue if not.
+  static void check_products(c10::Device where) {
     using detail::FP8Role;
     auto one = at::ones({}, at::TensorOptions(where).dtype(at::kFloat));
     auto ones = [&](FP8Role role) {
@@ -69,7 +72,7 @@ struct Mechanism<Precision<FP8>> : detail::Autocast<at::kBFloat16> {
       for (auto role : {FP8Role::Input, FP8Role::Gradient})
         for (auto type : {at::kBFloat16, at::kFloat}) {
           auto b = ones(FP8Role::Weight);
-          detail::fp8_product(ones(role), {detail::by_columns(b.values), one, one}, type);
+          detail::fp8_product(ones(role), {detail::column_major(b.values), one, one}, type);
         }
     } catch (const c10::Error& error) {
       throw BadValue("Precision<FP8>: LibTorch has no FP8 products on " + where.str() + " (" +

@@ -1,19 +1,19 @@
 #pragma once
-// A linear layer whose three products are computed from FP8 tensors: E4M3 forward, E5M2 gradients.
+// A linear layer that computes its three matrix products in FP8: E4M3 in forward, E5M2 gradients.
 #include <ikebana/bridge/linear_hook.hpp>
 #include <ikebana/precision/fp8_scaling.hpp>
 
 namespace ikebana::detail {
 
-/// a * b of FP8 matrices, where `b` is laid out by columns, as a GPU's kernel wants it.
+/// a * b of FP8 matrices, where `b` is in column-major layout, as GPU kernels require.
 inline at::Tensor fp8_product(const Quantized& a, const Quantized& b, at::ScalarType type,
                               const std::optional<at::Tensor>& bias = {}) {
   return at::_scaled_mm(a.values, b.values, a.inverse, b.inverse, bias, {}, type);
 }
-/// The same matrix, laid out by columns.
-inline at::Tensor by_columns(const at::Tensor& matrix) { return matrix.t().contiguous().t(); }
+/// The same matrix in column-major layout.
+inline at::Tensor column_major(const at::Tensor& matrix) { return matrix.t().contiguous().t(); }
 
-/// Whose scales a product uses. Graphs hold it, and may outlive the trainer.
+/// A layer and the scales of its tensors. Autograd graphs hold it, and may outlive the trainer.
 struct FP8Layer : torch::CustomClassHolder {
   std::shared_ptr<FP8Scales> scales;
   std::int64_t layer;
@@ -24,7 +24,7 @@ struct FP8Layer : torch::CustomClassHolder {
   }
 };
 
-/// y = x W^T + b of matrices, in BF16. Keeps the input in FP8, and the weight as it is.
+/// y = x W^T + b of matrices; y is BF16. Saves the input in FP8, and the weight itself.
 struct FP8Linear : torch::autograd::Function<FP8Linear> {
   using Context = torch::autograd::AutogradContext;
   using Layer = c10::intrusive_ptr<FP8Layer>;
@@ -52,30 +52,30 @@ struct FP8Linear : torch::autograd::Function<FP8Linear> {
     const at::Tensor& weight = saved[2];
     auto capsule = context->saved_data["layer"].toCapsule();
     Quantized g = static_cast<FP8Layer&>(*capsule).quantized(FP8Role::Gradient, gradients[0], true);
-    at::Tensor input, by_weight, by_bias;
+    at::Tensor input, weight_gradient, bias_gradient;
     if (context->needs_input_grad(0)) input = input_gradient(context, g, weight, saved[3]);
     if (context->needs_input_grad(1)) {
-      Quantized gt{g.values.t().contiguous(), g.inverse, {}}, x{by_columns(saved[0]), saved[1], {}};
-      by_weight = fp8_product(gt, x, at::kFloat).to(weight.scalar_type());
+      Quantized gt{g.values.t().contiguous(), g.inverse, {}},
+          x{column_major(saved[0]), saved[1], {}};
+      weight_gradient = fp8_product(gt, x, at::kFloat).to(weight.scalar_type());
     }
     if (context->saved_data["bias"].toBool() && context->needs_input_grad(2))
-      by_bias = gradients[0].sum(at::IntArrayRef{0}, false, at::kFloat);
-    return {input, by_weight, by_bias, {}, {}};
+      bias_gradient = gradients[0].sum(at::IntArrayRef{0}, false, at::kFloat);
+    return {input, weight_gradient, bias_gradient, {}, {}};
   }
 
  private:
-  /// The weight is cast again, by the scale of its forward: it takes less time than keeping takes
-  /// memory.
+  /// Casts the weight again with the scale of its forward, which saves keeping it in FP8.
   static at::Tensor input_gradient(Context* context, const Quantized& g, const at::Tensor& weight,
                                    const at::Tensor& scale) {
     Quantized w = quantize(weight.to(at::kFloat), scale, FP8Role::Weight);
     auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
-    return fp8_product(g, {by_columns(w.values), w.inverse, {}}, at::kBFloat16).to(type);
+    return fp8_product(g, {column_major(w.values), w.inverse, {}}, at::kBFloat16).to(type);
   }
 };
 
-/// The linear layers of a trainer that are computed in FP8: those whose weight it trains, or holds,
-/// and whose sizes are multiples of 16. All else is left to LibTorch.
+/// The linear layers of a trainer that are computed in FP8: those whose weight is a parameter of
+/// the model and whose sizes are multiples of 16. LibTorch computes all others.
 class FP8Layers : public bridge::LinearHookV1 {
  public:
   FP8Layers(const FP8Scales::Scaling& scaling, const UnitTable& table, c10::Device device) {
@@ -89,7 +89,7 @@ class FP8Layers : public bridge::LinearHookV1 {
   std::optional<at::Tensor> linear(const at::Tensor& input, const at::Tensor& weight,
                                    const std::optional<at::Tensor>& bias) override {
     auto found = layers_.find(weight.unsafeGetTensorImpl());
-    if (found == layers_.end() || !fits(input, weight)) return {};
+    if (found == layers_.end() || !has_fp8_sizes(input, weight)) return {};
     auto present = bias && bias->defined() ? bias : std::nullopt;
     auto layer = c10::make_intrusive<FP8Layer>(scales, found->second);
     auto sizes = input.sizes().vec();
@@ -102,7 +102,7 @@ class FP8Layers : public bridge::LinearHookV1 {
   std::shared_ptr<FP8Scales> scales;
 
  private:
-  static bool fits(const at::Tensor& input, const at::Tensor& weight) {
+  static bool has_fp8_sizes(const at::Tensor& input, const at::Tensor& weight) {
     return input.dim() > 0 && input.size(-1) == weight.size(1) && input.is_floating_point() &&
            input.scalar_type() != at::kDouble && weight.scalar_type() != at::kDouble &&
            input.numel() > 0 && input.numel() / input.size(-1) % 16 == 0;

@@ -1,19 +1,19 @@
 #pragma once
-// By which numbers tensors are multiplied before they become FP8, so that they fill its range.
+// The scales of FP8 tensors, by which they are multiplied before the cast to fill its range.
 #include <array>
 #include <ikebana/hooks.hpp>
 #include <variant>
 
 namespace ikebana {
 
-/// Scales from the present tensor's largest magnitude: exact range, one more pass over each tensor.
-/// Source: torchao's tensorwise dynamic scaling.
+/// Scales each tensor by its own largest magnitude. Cost: one more pass over each tensor. Source:
+/// torchao's tensorwise dynamic scaling.
 struct DynamicScaling {};
 
-/// Scales from the largest magnitude of the last `amax_history_len` steps, so that a product waits
-/// for nothing; what is larger saturates. 2^`margin` is left free above. The first step, and what
-/// was zero throughout, is scaled as by DynamicScaling. Fields and defaults as Transformer Engine's
-/// DelayedScaling.
+/// Scales by the largest magnitude of the last `amax_history_len` steps, so that no product waits
+/// for the magnitude of its own tensor. Larger values saturate; a factor of 2^`margin` of the range
+/// is left free. The first step, and tensors that were zero in all these steps, are scaled as with
+/// DynamicScaling. Fields and defaults as Transformer Engine's DelayedScaling.
 struct DelayedScaling {
   std::int64_t amax_history_len = 1024;
   double margin = 0;
@@ -21,27 +21,27 @@ struct DelayedScaling {
 
 namespace detail {
 
-/// The three tensors of a linear layer that become FP8.
+/// The three tensors of a linear layer that are cast to FP8.
 enum class FP8Role : std::int64_t { Input, Weight, Gradient };
 
 inline at::ScalarType fp8_type(FP8Role role) {
   return role == FP8Role::Gradient ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn;
 }
-/// The largest finite number: E4M3 448, E5M2 57344.
+/// The largest finite value: 448 in E4M3, 57344 in E5M2.
 inline double fp8_max(FP8Role role) { return role == FP8Role::Gradient ? 57344 : 448; }
 
-/// An FP8 tensor, what it is to be multiplied by to get back, and what it was multiplied by.
+/// An FP8 tensor, the scale by which it was multiplied, and the inverse of that scale.
 struct Quantized {
   at::Tensor values, inverse, scale;
 };
-/// What lies outside saturates, where a plain cast would make NaN of it; NaN stays NaN.
+/// Values beyond the range saturate, whereas a plain cast makes them NaN; NaN stays NaN.
 inline Quantized quantize(const at::Tensor& x, const at::Tensor& scale, FP8Role role) {
   double max = fp8_max(role);
   return {(x * scale).clamp_(-max, max).to(fp8_type(role)), scale.reciprocal(), scale};
 }
 
-/// The scales of all layers, one a tensor: where a history is kept, it lives in two tensors of the
-/// device and is made use of once a step.
+/// The scales of all layers, one per tensor. The history of DelayedScaling is on the device; new
+/// scales are made from it at the end of each step.
 class FP8Scales {
  public:
   using Scaling = std::variant<DynamicScaling, DelayedScaling>;
@@ -53,11 +53,11 @@ class FP8Scales {
     history_ = at::zeros({delayed->amax_history_len, layers, 3}, options);
     latest_ = at::zeros({layers, 3}, options);
     amax_ = at::zeros({layers, 3}, options), scale_ = at::zeros({layers, 3}, options);
-    double room = std::exp2(-delayed->margin);
-    max_ = at::tensor({448 * room, 448 * room, 57344 * room}, options);
+    double factor = std::exp2(-delayed->margin);
+    max_ = at::tensor({448 * factor, 448 * factor, 57344 * factor}, options);
   }
 
-  /// `x` (FP32) in FP8. `record`: it is one of the tensors that later scales are made from.
+  /// `x` (FP32) in FP8. With `record`, later scales take its magnitude into account.
   Quantized quantized(std::int64_t layer, FP8Role role, const at::Tensor& x, bool record) {
     at::Tensor now = at::linalg_vector_norm(x, std::numeric_limits<double>::infinity());
     at::Tensor scale = now.clamp_min(1e-12).reciprocal() * fp8_max(role);
@@ -67,8 +67,8 @@ class FP8Scales {
     at::Tensor known = slot(scale_);
     return quantize(x, at::where(known > 0, known, scale), role);
   }
-  /// A step is over: its largest magnitudes join the history, but for those that are not finite.
-  /// The same tensor seen twice, as in a recompute, is seen once.
+  /// Adds the step's largest magnitudes to the history, except those that are not finite. A tensor
+  /// that was recorded twice, as in a recompute, counts once.
   void end_step() noexcept {
     if (!delayed()) return;
     history_[position_].copy_(latest_.nan_to_num_(0, 0, 0));
@@ -88,15 +88,15 @@ class FP8Scales {
 
  private:
   bool delayed() const { return history_.defined(); }
-  /// 0 where the history says nothing.
+  /// A scale is 0 if the history has no magnitude above 0.
   void make_scales() noexcept {
     at::amax_out(amax_, history_, {0});
     at::div_out(scale_, max_, amax_).nan_to_num_(0, 0, 0);
   }
 
-  at::Tensor history_, latest_;     // largest magnitudes: of steps, and of the present one
+  at::Tensor history_, latest_;    // largest magnitudes: of past steps, and of the present one
   at::Tensor amax_, scale_, max_;  // by layer and role
-  std::int64_t position_ = 0;       // of the oldest step in the history
+  std::int64_t position_ = 0;      // of the oldest step in history_
 };
 
 }  // namespace detail

@@ -1,11 +1,12 @@
 #pragma once
+// Precision<TF32>.
 #include <ikebana/precision/finite_loss.hpp>
 
 namespace ikebana {
 
-/// FP32 weights and results, matrix products on TensorFloat-32 cores of NVIDIA GPUs. Sets the
-/// global permission for the time of a step and puts back what it was; has no effect on a CPU.
-/// Source: torch.backends.cuda.matmul.allow_tf32.
+/// FP32 weights and results, with matrix products on the TensorFloat-32 units of NVIDIA GPUs. Sets
+/// LibTorch's global permissions during a step or forward and restores them afterwards, also after
+/// exceptions. Has no effect on other devices. Source: torch.backends.cuda.matmul.allow_tf32.
 template <>
 struct Precision<TF32> {};
 
@@ -15,6 +16,7 @@ struct Mechanism<Precision<TF32>> : detail::FiniteLoss {
   bool effective = false;
   explicit Mechanism(Precision<TF32> v) : values(v) {}
 
+  /// Allows TensorFloat-32 in cuBLAS and cuDNN for its lifetime, if `set` is true.
   class Permission {
    public:
     explicit Permission(bool set) : set_(set) {

@@ -1,10 +1,11 @@
 #pragma once
+// ConstantLR.
 #include <ikebana/schedule/schedule.hpp>
 
 namespace ikebana {
 
-/// The base rate times `factor` for `total_iters` steps, then the base rate. The default, with
-/// factor 1, changes nothing. Source: torch.optim.lr_scheduler.ConstantLR, whose factor is 1/3.
+/// The base rate times `factor` for `total_iters` steps, then the base rate. The defaults change
+/// nothing. Source: torch.optim.lr_scheduler.ConstantLR, whose default factor is 1/3.
 struct ConstantLR {
   double factor = 1;
   std::int64_t total_iters = 0;
@@ -12,12 +13,14 @@ struct ConstantLR {
 };
 
 template <>
-struct Mechanism<ConstantLR> : detail::Warmed<ConstantLR> {
-  explicit Mechanism(ConstantLR v) : Warmed(v) {
+struct Mechanism<ConstantLR> : detail::WarmupSchedule<ConstantLR> {
+  explicit Mechanism(ConstantLR v) : WarmupSchedule(v) {
     detail::check_schedule("ConstantLR", v.factor >= 0 && v.total_iters >= 0,
                            "factor and total_iters must not be negative.");
   }
-  double rate(double base, std::int64_t step) const { return Warmed::rate(*this, base, step); }
+  double rate(double base, std::int64_t step) const {
+    return WarmupSchedule::rate(*this, base, step);
+  }
   double after_warmup(double base, double t) const {
     return t < static_cast<double>(values.total_iters) ? base * values.factor : base;
   }

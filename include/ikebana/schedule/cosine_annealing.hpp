@@ -1,11 +1,12 @@
 #pragma once
+// CosineAnnealingLR.
 #include <ikebana/schedule/schedule.hpp>
 #include <numbers>
 
 namespace ikebana {
 
-/// Half a cosine from the base rate to `eta_min` in `T_max` steps after the warm-up; as in PyTorch
-/// it then rises again with period 2 T_max. `T_max` has no default. Source:
+/// Half a cosine from the base rate to `eta_min` in the `T_max` steps after the warm-up. As in
+/// PyTorch, the rate then rises again, with period 2 T_max. `T_max` has no default. Source:
 /// torch.optim.lr_scheduler.CosineAnnealingLR; Loshchilov and Hutter, arXiv:1608.03983.
 struct CosineAnnealingLR {
   std::int64_t T_max = 0;
@@ -14,13 +15,15 @@ struct CosineAnnealingLR {
 };
 
 template <>
-struct Mechanism<CosineAnnealingLR> : detail::Warmed<CosineAnnealingLR> {
-  explicit Mechanism(CosineAnnealingLR v) : Warmed(v) {
+struct Mechanism<CosineAnnealingLR> : detail::WarmupSchedule<CosineAnnealingLR> {
+  explicit Mechanism(CosineAnnealingLR v) : WarmupSchedule(v) {
     detail::check_schedule("CosineAnnealingLR", v.T_max > 0,
                            "T_max is not given. Write CosineAnnealingLR{.T_max = steps}.");
     detail::check_schedule("CosineAnnealingLR", v.eta_min >= 0, "eta_min must not be negative.");
   }
-  double rate(double base, std::int64_t step) const { return Warmed::rate(*this, base, step); }
+  double rate(double base, std::int64_t step) const {
+    return WarmupSchedule::rate(*this, base, step);
+  }
   double after_warmup(double base, double t) const {
     double angle = std::numbers::pi * t / static_cast<double>(values.T_max);
     return values.eta_min + (base - values.eta_min) * (1 + std::cos(angle)) / 2;

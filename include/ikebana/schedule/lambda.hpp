@@ -1,12 +1,13 @@
 #pragma once
+// LambdaLR.
 #include <functional>
 #include <ikebana/schedule/schedule.hpp>
 
 namespace ikebana {
 
-/// The base rate times `lr_lambda(step)`, for every parameter group; steps count from 0 after the
-/// warm-up. A function of the step alone needs nothing saved. `lr_lambda` has no default; a rate
-/// that is negative or not finite is an error in its step, which is undone. Source:
+/// The base rate times `lr_lambda(step)` for every parameter group; steps count from 0 after the
+/// warm-up. Nothing is saved, so `lr_lambda` must depend on the step only. It has no default. If it
+/// makes a rate negative or not finite, that step throws BadValue and is undone. Source:
 /// torch.optim.lr_scheduler.LambdaLR.
 struct LambdaLR {
   std::function<double(std::int64_t step)> lr_lambda = {};
@@ -14,12 +15,12 @@ struct LambdaLR {
 };
 
 template <>
-struct Mechanism<LambdaLR> : detail::Warmed<LambdaLR> {
-  explicit Mechanism(LambdaLR v) : Warmed(std::move(v)) { check(); }
+struct Mechanism<LambdaLR> : detail::WarmupSchedule<LambdaLR> {
+  explicit Mechanism(LambdaLR v) : WarmupSchedule(std::move(v)) { check(); }
 
   double rate(double base, std::int64_t step) const {
     check();
-    return Warmed::rate(*this, base, step);
+    return WarmupSchedule::rate(*this, base, step);
   }
   double after_warmup(double base, double t) const {
     return base * values.lr_lambda(static_cast<std::int64_t>(t));

@@ -1,10 +1,12 @@
 #pragma once
+// LinearLR.
 #include <ikebana/schedule/schedule.hpp>
 
 namespace ikebana {
 
-/// From `start_factor` to `end_factor` of the base rate in `total_iters` steps, linearly, then
-/// constant. `total_iters` has no default. Source: torch.optim.lr_scheduler.LinearLR.
+/// The base rate times a factor that goes linearly from `start_factor` to `end_factor` in
+/// `total_iters` steps and then stays. `total_iters` has no default. Source:
+/// torch.optim.lr_scheduler.LinearLR.
 struct LinearLR {
   double start_factor = 1.0 / 3;
   double end_factor = 1;
@@ -13,14 +15,16 @@ struct LinearLR {
 };
 
 template <>
-struct Mechanism<LinearLR> : detail::Warmed<LinearLR> {
-  explicit Mechanism(LinearLR v) : Warmed(v) {
+struct Mechanism<LinearLR> : detail::WarmupSchedule<LinearLR> {
+  explicit Mechanism(LinearLR v) : WarmupSchedule(v) {
     detail::check_schedule("LinearLR", v.total_iters > 0,
                            "total_iters is not given. Write LinearLR{.total_iters = steps}.");
     detail::check_schedule("LinearLR", v.start_factor >= 0 && v.end_factor >= 0,
                            "start_factor and end_factor must not be negative.");
   }
-  double rate(double base, std::int64_t step) const { return Warmed::rate(*this, base, step); }
+  double rate(double base, std::int64_t step) const {
+    return WarmupSchedule::rate(*this, base, step);
+  }
   double after_warmup(double base, double t) const {
     double n = static_cast<double>(values.total_iters);
     return base *

@@ -1,15 +1,16 @@
 #pragma once
+// ReduceLROnPlateau.
 #include <ikebana/schedule/schedule.hpp>
 #include <limits>
 
 namespace ikebana {
 
-/// Multiplies every rate by `factor` when a metric has not become better by `threshold` in more
-/// than `patience` epochs; then waits `cooldown` epochs. No rate falls below `min_lr`, and none
-/// falls by less than `eps`. `fit` feeds it after each epoch: the validation loss, or the
-/// validation's metric named `metric`; where there is no validation, the mean loss of the epoch. In
-/// a loop of your own: `trainer.mechanism<ReduceLROnPlateau>().step(metric)`. What it remembers is
-/// saved and restored. Source: torch.optim.lr_scheduler.ReduceLROnPlateau.
+/// Multiplies every rate by `factor` when a metric has not improved by `threshold` for more than
+/// `patience` epochs; then ignores `cooldown` epochs. No rate falls below `min_lr`, and reductions
+/// by less than `eps` are not made. `fit` passes it a metric after each epoch: the validation loss,
+/// or the validation's metric with the name `metric`; without validation, the mean loss of the
+/// epoch. In your own loop, call `trainer.mechanism<ReduceLROnPlateau>().step(metric)`. Its state
+/// is saved and restored. Source: torch.optim.lr_scheduler.ReduceLROnPlateau.
 struct ReduceLROnPlateau {
   enum Mode { min, max };
   enum ThresholdMode { rel, abs };
@@ -27,8 +28,8 @@ struct ReduceLROnPlateau {
 };
 
 template <>
-struct Mechanism<ReduceLROnPlateau> : detail::Warmed<ReduceLROnPlateau> {
-  explicit Mechanism(ReduceLROnPlateau v) : Warmed(std::move(v)) {
+struct Mechanism<ReduceLROnPlateau> : detail::WarmupSchedule<ReduceLROnPlateau> {
+  explicit Mechanism(ReduceLROnPlateau v) : WarmupSchedule(std::move(v)) {
     const char* name = "ReduceLROnPlateau";
     detail::check_schedule(name, values.factor >= 0 && values.factor < 1,
                            "factor must be at least 0 and less than 1.");
@@ -39,22 +40,22 @@ struct Mechanism<ReduceLROnPlateau> : detail::Warmed<ReduceLROnPlateau> {
     best_ = values.mode == ReduceLROnPlateau::min ? infinity : -infinity;
   }
 
-  /// What the metric is after another epoch; one that is not a number is no better than any.
+  /// Takes the metric of another epoch. NaN is no improvement.
   void step(double metric) {
     if (is_better(metric)) best_ = metric, bad_epochs_ = 0;
     else ++bad_epochs_;
-    if (cooling_ > 0) --cooling_, bad_epochs_ = 0;
+    if (cooldown_left_ > 0) --cooldown_left_, bad_epochs_ = 0;
     if (bad_epochs_ <= values.patience) return;
     ++reductions_;
-    cooling_ = values.cooldown, bad_epochs_ = 0;
+    cooldown_left_ = values.cooldown, bad_epochs_ = 0;
   }
-  /// How often rates were reduced.
+  /// The number of reductions so far.
   std::int64_t reductions() const { return reductions_; }
 
   void end_epoch(const Epoch& epoch) { step(metric_of(epoch)); }
-  /// A warm-up climbs to the rate as it is reduced by then.
+  /// A warm-up ends at the rate with the reductions that were made by then.
   double rate(double base, std::int64_t step) const {
-    return Warmed::rate(*this, reduced(base), step);
+    return WarmupSchedule::rate(*this, reduced(base), step);
   }
   double after_warmup(double base, double) const { return base; }
 
@@ -69,7 +70,7 @@ struct Mechanism<ReduceLROnPlateau> : detail::Warmed<ReduceLROnPlateau> {
   }
   void state(Archive& archive, const Masters&) {
     archive.number("best", best_), archive.number("num_bad_epochs", bad_epochs_);
-    archive.number("cooldown_counter", cooling_), archive.number("reductions", reductions_);
+    archive.number("cooldown_counter", cooldown_left_), archive.number("reductions", reductions_);
   }
 
  private:
@@ -85,22 +86,23 @@ struct Mechanism<ReduceLROnPlateau> : detail::Warmed<ReduceLROnPlateau> {
     if (epoch.validation)
       return values.metric.empty() ? epoch.validation->loss : (*epoch.validation)[values.metric];
     if (values.metric.empty()) return epoch.loss;
-    throw BadValue("ReduceLROnPlateau: the metric `" + values.metric +
-                   "` is measured by validation, and this fit has none. Give fit .validate and "
+    throw BadValue("ReduceLROnPlateau: metric is `" + values.metric +
+                   "`, which validation computes, and this fit has none. Give fit .validate and "
                    ".metrics, or leave .metric out.");
   }
-  /// Each reduction anew, so that groups keep their rates' ratio and may reach `min_lr` apart.
+  /// Repeats all reductions on a base rate, so that groups keep the ratio of their rates until one
+  /// of them reaches `min_lr`.
   double reduced(double rate) const {
     for (std::int64_t i = 0; i < reductions_; ++i) {
-      double less = std::max(rate * values.factor, values.min_lr);
-      if (!(rate - less > values.eps)) break;
-      rate = less;
+      double next = std::max(rate * values.factor, values.min_lr);
+      if (!(rate - next > values.eps)) break;
+      rate = next;
     }
     return rate;
   }
 
   double best_;
-  std::int64_t bad_epochs_ = 0, cooling_ = 0, reductions_ = 0;
+  std::int64_t bad_epochs_ = 0, cooldown_left_ = 0, reductions_ = 0;
 };
 
 }  // namespace ikebana

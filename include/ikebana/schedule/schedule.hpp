@@ -1,22 +1,24 @@
 #pragma once
-// What schedules share. A schedule is a closed form of the step, with nothing to save and no order
-// of calls, where it can be: all but ReduceLROnPlateau are.
+// What schedules share. All but ReduceLROnPlateau are closed forms of the step, so they have no
+// state to save and depend on no order of calls.
 #include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {
 
+/// Throws BadValue("name: what") if `good` is false.
 inline void check_schedule(const char* name, bool good, const char* what) {
   if (!good) throw BadValue(std::string(name) + ": " + what);
 }
 
-/// Linear warm-up in front of a schedule: step s of w warm-up steps runs at (s + 1) / w of the base
-/// rate; the schedule's own step 0 comes after it.
+/// The base of schedules, with a linear warm-up: step s of w warm-up steps has (s + 1) / w of the
+/// base rate; the schedule's own step 0 follows. Schedules implement `after_warmup(base, step)`.
 template <class Policy>
-struct Warmed : Hooks {
+struct WarmupSchedule : Hooks {
   Policy values;
-  explicit Warmed(Policy v) : values(std::move(v)) {
-    check_schedule("schedule", values.warmup_steps >= 0,
-                   "warmup_steps is negative. Give 0 or more.");
+  explicit WarmupSchedule(Policy v) : values(std::move(v)) {
+    if (values.warmup_steps < 0)
+      throw BadValue("schedule: warmup_steps is " + std::to_string(values.warmup_steps) +
+                     "; it must be 0 or more.");
   }
   template <class Schedule>
   static double rate(const Schedule& schedule, double base, std::int64_t step) {

@@ -1,9 +1,10 @@
 #pragma once
+// StepLR.
 #include <ikebana/schedule/schedule.hpp>
 
 namespace ikebana {
 
-/// The base rate times `gamma` once more after every `step_size` steps. `step_size` has no default.
+/// The base rate, multiplied by `gamma` after every `step_size` steps. `step_size` has no default.
 /// Source: torch.optim.lr_scheduler.StepLR.
 struct StepLR {
   std::int64_t step_size = 0;
@@ -12,13 +13,15 @@ struct StepLR {
 };
 
 template <>
-struct Mechanism<StepLR> : detail::Warmed<StepLR> {
-  explicit Mechanism(StepLR v) : Warmed(v) {
+struct Mechanism<StepLR> : detail::WarmupSchedule<StepLR> {
+  explicit Mechanism(StepLR v) : WarmupSchedule(v) {
     detail::check_schedule("StepLR", v.step_size > 0,
                            "step_size is not given. Write StepLR{.step_size = steps}.");
     detail::check_schedule("StepLR", v.gamma >= 0, "gamma must not be negative.");
   }
-  double rate(double base, std::int64_t step) const { return Warmed::rate(*this, base, step); }
+  double rate(double base, std::int64_t step) const {
+    return WarmupSchedule::rate(*this, base, step);
+  }
   double after_warmup(double base, double t) const {
     return base * std::pow(values.gamma, std::floor(t / static_cast<double>(values.step_size)));
   }

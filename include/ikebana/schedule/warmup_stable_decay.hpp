@@ -1,16 +1,17 @@
 #pragma once
+// WarmupStableDecayLR.
 #include <ikebana/schedule/schedule.hpp>
 #include <numbers>
 
 namespace ikebana {
 
-/// How a rate falls, as a factor of the part u in [0, 1] of the decay that is over: 1 - u,
-/// 1 - sqrt(u), or (1 + cos(pi u)) / 2.
+/// The decay's factor, as a function of its completed part u in [0, 1]: 1 - u, 1 - sqrt(u), or
+/// (1 + cos(pi u)) / 2.
 enum class DecayForm { Linear, OneMinusSqrt, Cosine };
 
-/// Warm-up, then the base rate for `stable_steps`, then down to `eta_min` (a rate, as in
-/// CosineAnnealingLR) in `decay_steps`, which has no default; `eta_min` from there on. What was
-/// trained before the decay may be trained on from a saved state, with more stable steps. Sources:
+/// Warm-up, then the base rate for `stable_steps`, then a decay to `eta_min` (a rate, as in
+/// CosineAnnealingLR) in `decay_steps` steps, and then `eta_min`. `decay_steps` has no default. A
+/// state saved before the decay can be trained further with more stable steps. Sources:
 /// Hu et al. (MiniCPM), arXiv:2404.06395; Haegele et al., arXiv:2405.18392, who found 1 - sqrt the
 /// best form.
 struct WarmupStableDecayLR {
@@ -37,8 +38,8 @@ inline const char* name_of(DecayForm form) {
 }  // namespace detail
 
 template <>
-struct Mechanism<WarmupStableDecayLR> : detail::Warmed<WarmupStableDecayLR> {
-  explicit Mechanism(WarmupStableDecayLR v) : Warmed(v) {
+struct Mechanism<WarmupStableDecayLR> : detail::WarmupSchedule<WarmupStableDecayLR> {
+  explicit Mechanism(WarmupStableDecayLR v) : WarmupSchedule(v) {
     const char* name = "WarmupStableDecayLR";
     detail::check_schedule(
         name, v.decay_steps > 0,
@@ -47,11 +48,13 @@ struct Mechanism<WarmupStableDecayLR> : detail::Warmed<WarmupStableDecayLR> {
     detail::check_schedule(name, v.stable_steps >= 0 && v.eta_min >= 0,
                            "stable_steps and eta_min must not be negative.");
   }
-  double rate(double base, std::int64_t step) const { return Warmed::rate(*this, base, step); }
+  double rate(double base, std::int64_t step) const {
+    return WarmupSchedule::rate(*this, base, step);
+  }
   double after_warmup(double base, double t) const {
-    double over = t - static_cast<double>(values.stable_steps);
-    if (over <= 0) return base;
-    double u = std::min(over / static_cast<double>(values.decay_steps), 1.0);
+    double decayed = t - static_cast<double>(values.stable_steps);
+    if (decayed <= 0) return base;
+    double u = std::min(decayed / static_cast<double>(values.decay_steps), 1.0);
     return values.eta_min + (base - values.eta_min) * detail::decay_factor(values.decay, u);
   }
   std::string describe() const {

@@ -1,18 +1,19 @@
 #pragma once
-// What the precisions with BF16 weights share: which parameters those are. By default biases and
-// the weights of norms are not: few bytes, and LibTorch's norms on a CPU refuse BF16 weights next
-// to FP32 inputs.
+// The base of the precisions with BF16 weights: which parameters are BF16. By default biases and
+// the weights of norms are not: they take few bytes, and LibTorch's norms on a CPU do not accept
+// BF16 weights with FP32 inputs.
 #include <ikebana/parameters/rule.hpp>
 #include <ikebana/precision/autocast.hpp>
 
 namespace ikebana::detail {
 
-/// Autocast to BF16 around parameters of which some are BF16 themselves.
-struct LowWeights : Autocast<at::kBFloat16> {
+/// Autocast to BF16, with parameters of which some are BF16.
+struct LowPrecisionWeights : Autocast<at::kBFloat16> {
  protected:
-  /// Notes for each unit which type its parameters have, and which of them are to be BF16.
-  void choose(const UnitTable& table, const ParameterRule& keep) {
-    if (!keep)
+  /// Stores for each unit the dtypes of its parameters, and which of them become BF16. Throws
+  /// BadValue if `keep_fp32` is empty.
+  void choose(const UnitTable& table, const ParameterRule& keep_fp32) {
+    if (!keep_fp32)
       throw BadValue(
           "Precision: keep_fp32 is empty. Give it a rule (name, parameter) -> bool, or leave the "
           "default.");
@@ -22,20 +23,20 @@ struct LowWeights : Autocast<at::kBFloat16> {
       for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
         const at::Tensor& p = unit.parameters[i];
         chosen.types.push_back(p.scalar_type());
-        chosen.low.push_back(is_float(p.scalar_type()) && !keep(unit.names[i], p));
+        chosen.low.push_back(is_float(p.scalar_type()) && !keep_fp32(unit.names[i], p));
       }
     }
   }
-  /// FP32, and what it may be made of; doubles are left alone, as autocast leaves them.
+  /// True for FP32 and 16-bit dtypes. Doubles are not converted, neither does autocast.
   static bool is_float(at::ScalarType type) {
     return type == at::kFloat || type == at::kBFloat16 || type == at::kHalf;
   }
-  /// Shard may have made other tensors of a unit's parameters: then all of them are BF16.
+  /// If Shard has merged or split a unit's parameters, all of its tensors are BF16.
   bool is_low(const Unit& unit, std::size_t i, std::size_t count) const {
     const auto& low = units_[unit.index].low;
     return low.size() != count || low[i];
   }
-  at::ScalarType former_type(const Unit& unit, std::size_t i, std::size_t count) const {
+  at::ScalarType original_dtype(const Unit& unit, std::size_t i, std::size_t count) const {
     const auto& types = units_[unit.index].types;
     return types.size() == count ? types[i] : at::kFloat;
   }
