@@ -5,8 +5,8 @@
 
 namespace ikebana::bridge {
 
-/// RAII: operators that this thread calls run on this thread alone. Costs some nanoseconds. Other
-/// than `at::set_num_threads(1)`, it does not change threads that start later. Does nothing if
+/// RAII: operators that this thread calls run on this thread alone. Costs some nanoseconds. Unlike
+/// `at::set_num_threads(1)`, it does not change threads that start later. Does nothing if
 /// LibTorch was built without OpenMP.
 class OneThread {
  public:

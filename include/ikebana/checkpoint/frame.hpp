@@ -11,8 +11,8 @@
 namespace ikebana::detail {
 
 /// One checkpointed computation, of one unit or of several in a row. In forward it counts the
-/// tensors that autograd would save; in backward it runs the units again and keeps them. The hooks
-/// that it makes own it, so it exists as long as the graph.
+/// tensors that autograd would save; in backward it runs the units again and keeps those tensors.
+/// Its hooks share ownership of it, so it exists as long as the graph.
 class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_this<Frame> {
  public:
   using Tensors = std::vector<at::Tensor>;

@@ -6,8 +6,8 @@ namespace ikebana {
 
 /// Units of these types keep only their inputs and are recomputed in backward; the others keep
 /// their activations. Changes no bit. `Only<>` takes a rule as a value, which is called once for
-/// each unit when the trainer is made: `.match = [](const Unit& unit) { return unit.name !=
-/// "blocks.0"; }`.
+/// each unit when the trainer is made, e.g.
+/// `.match = [](const Unit& unit) { return unit.name != "blocks.0"; }`.
 template <class... Units>
 struct Checkpoint<Only<Units...>> {};
 template <>

@@ -18,9 +18,10 @@ auto run_in_frame(Frame& frame, std::shared_ptr<const RecomputedUnit> unit, cons
   frame.begin_unit(std::move(unit), inputs,
                    [without_tensors = std::move(without_tensors),
                     owned = std::move(owned)](const auto& tensors) mutable {
-                     auto again = std::as_const(without_tensors);
-                     put_tensors(again, tensors);
-                     auto result = std::apply([&](auto&... arg) { return owned(arg...); }, again);
+                     auto with_tensors = std::as_const(without_tensors);
+                     put_tensors(with_tensors, tensors);
+                     auto result =
+                         std::apply([&](auto&... arg) { return owned(arg...); }, with_tensors);
                      return take_tensors(result);
                    });
   auto result = [&] {

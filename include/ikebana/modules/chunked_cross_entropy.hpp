@@ -12,8 +12,8 @@ namespace ikebana::detail {
 // Large enough that reading and writing the weight's gradient once per chunk is cheap compared with
 // the products, small enough that a chunk stays in the outer caches.
 inline constexpr std::int64_t logits_chunk_bytes = 20 << 20;
-inline constexpr std::int64_t logits_rows_step =
-    16;  // matrix products are faster with multiples of it
+// Matrix products are faster with multiples of 16 rows.
+inline constexpr std::int64_t logits_rows_step = 16;
 // Size of the part of a half precision weight's gradient that is computed at once, before it is
 // added in FP32.
 inline constexpr std::int64_t half_slice_bytes = 1 << 20;
