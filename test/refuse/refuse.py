@@ -39,7 +39,7 @@ def compile_all(compiler, folder, torch, name, programs, *arguments):
     unlimited = "-ferror-limit=0" if is_clang else "-fmax-errors=0"
     precompiled = ["-include", torch] if os.path.exists(torch) else []
     command = [compiler, f"@{folder / 'flags'}", "-fdiagnostics-color=never", *precompiled,
-               "-fsyntax-only", unlimited, "-Wno-return-type", *arguments, unit]
+               "-fsyntax-only", unlimited, *arguments, "-Wno-return-type", unit]
     done = subprocess.run(command, env={**os.environ, "LC_ALL": "C"}, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     return done.returncode, done.stdout
