@@ -1,4 +1,4 @@
-// What docs/state.md shows.
+// The code of docs/state.md.
 #include "state/folder.hpp"
 #include "state/watch.hpp"
 
@@ -9,7 +9,7 @@ namespace test::state_docs {
 
 using Batch = std::pair<at::Tensor, at::Tensor>;
 
-/// Stops when validation has not improved for a while; its count is part of a saved state.
+/// Counts epochs without improvement; the count is part of a saved state.
 struct Patience {
   std::int64_t since_best = 0;
   double best = 1e30;
@@ -30,7 +30,7 @@ auto batches() {
                     {.batch_size = 8, .shuffle = true, .seed = 1}};
 }
 
-TEST_CASE("state.md: a loop of one's own saves and loads") {
+TEST_CASE("state.md: your own loop saves and loads") {
   const Folder folder;
   const auto path = folder / "run.safetensors";
   auto trainer = made();
@@ -82,7 +82,7 @@ TEST_CASE("state.md: fit saves and resumes") {
   CHECK(same_bits(best.model()->parameters(), model->parameters()));
 }
 
-TEST_CASE("state.md: weights of others") {
+TEST_CASE("state.md: weights from other programs") {
   const Folder folder;
   const auto path = folder / "model.safetensors";
   auto trainer = made();

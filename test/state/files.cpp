@@ -1,4 +1,4 @@
-// What may stand where a state is saved or loaded: links, folders, pipes, two damaged files.
+// What may be at the path of a state: links, folders, pipes, two damaged files.
 #include <sys/stat.h>
 
 #include <fstream>
@@ -18,19 +18,20 @@ float value_at(const fs::path& path) {
 }
 void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
 
-TEST_CASE("what is left over under .new is replaced, and not written over: it may be the state") {
+TEST_CASE(
+    "a leftover .new is replaced and not overwritten, because it may be a link to the state") {
   const Folder folder;
-  const auto path = folder / "state", fresh = folder / "state.new";
+  const auto path = folder / "state", new_path = folder / "state.new";
   save_tensors(path, state(1));
-  fs::create_hard_link(path, fresh);
-  auto file = system_files().create(fresh, 8);
+  fs::create_hard_link(path, new_path);
+  auto file = system_files().create(new_path, 8);
   file->write(0, "nonsense", 8);
   CHECK(value_at(path) == 1);
   CHECK(contains(message_of<FileFailed>([&] { save_tensors(path, state(2)); }), "Another process"));
   file.reset();
   save_tensors(path, state(2));
   CHECK(value_at(path) == 2);
-  CHECK(!fs::exists(fresh));
+  CHECK(!fs::exists(new_path));
 }
 
 TEST_CASE("a symbolic link under .new is not followed") {
@@ -42,7 +43,7 @@ TEST_CASE("a symbolic link under .new is not followed") {
   CHECK(fs::file_size(folder / "other") == 8);
 }
 
-TEST_CASE("a folder or a pipe is no state, and stays what it was") {
+TEST_CASE("a folder or a pipe is no state, and is not changed") {
   const Folder folder;
   fs::create_directory(folder / "folder");
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
@@ -54,17 +55,18 @@ TEST_CASE("a folder or a pipe is no state, and stays what it was") {
   CHECK(!fs::exists(folder / "folder.new"));
 }
 
-TEST_CASE("where the state and the one before it are damaged, the error is the state's") {
+TEST_CASE("if the state and the former one are damaged, the error is that of the state") {
   const Folder folder;
   save_tensors(folder / "state", state(1));
   write(folder / "state.former", "short");
   CHECK(value_at(folder / "state") == 1);
   write(folder / "state", "");
   auto load = [&] { ikebana::detail::load_state(system_files(), folder / "state"); };
-  CHECK(contains(message_of<BadFile>(load), "state` is damaged or not a safetensors file, at byte 0"));
+  CHECK(contains(message_of<BadFile>(load),
+                 "state` is damaged or not a safetensors file, at byte 0"));
 }
 
-TEST_CASE("what a file says of its tensors is of no use for the next file") {
+TEST_CASE("metadata about the tensors of a loaded file are not written to the next file") {
   const Folder folder;
   save_tensors(folder / "a", {{"w", at::zeros({2}, at::kComplexDouble)}, {"v", at::ones(1)}});
   const Metadata metadata = load_tensors(folder / "a").header.metadata;
@@ -72,7 +74,7 @@ TEST_CASE("what a file says of its tensors is of no use for the next file") {
   CHECK(value_at(folder / "b") == 3);
 }
 
-TEST_CASE("folders are made one in another, where they are not yet") {
+TEST_CASE("missing folders are created, with their parents") {
   const Folder folder;
   const fs::path deep = folder / "a" / "b" / "c";
   for (int i = 0; i < 2; ++i) system_files().make_folder(deep);

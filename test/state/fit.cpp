@@ -1,4 +1,5 @@
-// The loop that saves: killed anywhere and resumed, it ends as if it had not been.
+// fit with saved states: killed anywhere and resumed, it ends with the bits of an uninterrupted
+// one.
 #include "state/fit_nets.hpp"
 
 namespace test::fitting {
@@ -24,8 +25,8 @@ void same_files(const fs::path& a, const fs::path& b) {
 
 struct Samples {
   std::int64_t size() const { return 53; }
-  Batch get(std::int64_t i, SampleRng& draw) const {
-    return {at::rand({8}, draw.generator()) + static_cast<double>(i % 3),
+  Batch get(std::int64_t i, SampleRng& rng) const {
+    return {at::rand({8}, rng.generator()) + static_cast<double>(i % 3),
             at::scalar_tensor(i % 3, at::kLong)};
   }
 };
@@ -34,7 +35,7 @@ auto drawn(std::int64_t workers) {
                     {.batch_size = 8, .shuffle = true, .seed = 5, .num_workers = workers}};
 }
 
-/// `make()` is a trainer, `loader()` its data at their beginning, `change` what else is asked for.
+/// `make()` makes a trainer, `loader()` its data from the beginning; `change` sets further options.
 template <class Make, class Loader>
 void resumes_exactly(Make make, Loader loader, const std::function<void(Options&)>& change) {
   auto valid = batches(2);
@@ -53,7 +54,8 @@ void resumes_exactly(Make make, Loader loader, const std::function<void(Options&
     const Folder other;
     auto last = make();
     History history;
-    int runs = 0;  // each gets a step further, so that it ends, and dies twice within an epoch
+    int runs =
+        0;  // each gets one step further, so that it completes, and is killed twice within an epoch
     for (bool done = false; !done; ++runs) {
       REQUIRE(runs < 30);
       last = make();
@@ -67,38 +69,39 @@ void resumes_exactly(Make make, Loader loader, const std::function<void(Options&
   }
 }
 
-TEST_CASE("fit: killed after any step and resumed, it ends with the bits of one that was not") {
-  const Warnings slow;
+TEST_CASE(
+    "fit: killed after any step and resumed, it ends with the bits of an uninterrupted training") {
+  const Warnings ignored;  // of the slow disk
   auto in_memory = [] { return batches(7); };
-  SUBCASE("saved while it waits") {
+  SUBCASE("synchronous saves") {
     resumes_exactly([] { return made(); }, in_memory, [](Options&) {});
   }
-  SUBCASE("saved beside training") {
+  SUBCASE("asynchronous saves") {
     resumes_exactly([] { return made(); }, in_memory, [](Options& o) { o.save_async = true; });
   }
-  SUBCASE("two batches a step, the last one alone") {
+  SUBCASE("two batches per step, the last one alone") {
     resumes_exactly([] { return made(); }, in_memory, [](Options& o) { o.batches_per_step = 2; });
   }
-  SUBCASE("the best is kept, and the two newest") {
+  SUBCASE("the best state is kept, and the two newest") {
     resumes_exactly([] { return made(); }, in_memory,
                     [](Options& o) {
                       o.keep = 2;
                       o.keep_best = KeepBest{.metric = "accuracy", .mode = KeepBest::max};
                     });
   }
-  SUBCASE("a loader that shuffles, and whose samples draw random numbers, read by two threads") {
+  SUBCASE("a loader that shuffles, with random samples, read by two threads") {
     resumes_exactly([] { return made(); }, [] { return drawn(2); }, [](Options&) {});
   }
-  SUBCASE("the same without threads, two batches a step, saved beside training") {
+  SUBCASE("the same without threads, two batches per step, asynchronous saves") {
     resumes_exactly([] { return made(); }, [] { return drawn(0); },
                     [](Options& o) { o.batches_per_step = 2, o.save_async = true; });
   }
-  SUBCASE("a trainer with its recipe erased") {
+  SUBCASE("an AnyTrainer") {
     resumes_exactly([] { return AnyTrainer<Batch>(made()); }, in_memory, [](Options&) {});
   }
 }
 
-TEST_CASE("fit: a loader that knows no position resumes at the epochs' ends") {
+TEST_CASE("fit: a loader without a position resumes at the ends of epochs") {
   namespace data = torch::data;
   struct Points : data::datasets::Dataset<Points> {
     data::Example<> get(std::size_t i) override {

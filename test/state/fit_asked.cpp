@@ -1,11 +1,11 @@
-// A loop that saves is asked to stop, or for what cannot be.
+// fit with saved states: requests to stop, and options that contradict each other.
 #include <signal.h>
 
 #include "state/fit_nets.hpp"
 
 namespace test::fitting {
 
-TEST_CASE("fit: a stop saves, and the resumed training goes on within the epoch") {
+TEST_CASE("fit: a stop saves, and the resumed training continues within the epoch") {
   auto data = batches(6), valid = batches(2);
   const Folder plain, folder;
   auto whole = made();
@@ -26,7 +26,7 @@ TEST_CASE("fit: a stop saves, and the resumed training goes on within the epoch"
   CHECK(same_state(second.state(), whole.state()));
 }
 
-TEST_CASE("fit: a stop where a state was saved anyway writes no second") {
+TEST_CASE("fit: a stop after a step that was saved anyway saves no second state") {
   auto data = batches(6), valid = batches(2);
   const Folder folder;
   int files = 0;
@@ -71,7 +71,7 @@ TEST_CASE("fit: a resumed history knows which epochs were validated, and by whic
                  "`ikebana.parts.fit.history.metrics.accuracy` was saved"));
 }
 
-TEST_CASE("fit: SIGTERM saves after the present step where that is asked for") {
+TEST_CASE("fit: SIGTERM saves after the current step if save_on_sigterm is set") {
   auto data = batches(6), valid = batches(2);
   const Folder plain, folder;
   auto whole = made();
@@ -90,22 +90,22 @@ TEST_CASE("fit: SIGTERM saves after the present step where that is asked for") {
   ::sigaction(SIGTERM, nullptr, &after);
   CHECK((before.sa_handler == after.sa_handler));
   CHECK((history.stopped && history.terminated));
-  CHECK(validations == 1);  // there is no time for another
+  CHECK(validations == 1);  // SIGTERM leaves no time for another
   CHECK(names(folder.path) == std::set<std::string>{step(6), step(10)});
   o.on_step = {};
   CHECK_FALSE(second.fit(data, o).stopped);
   CHECK(same_state(second.state(), whole.state()));
 }
 
-TEST_CASE("fit: what cannot be asked for is refused before the first step") {
+TEST_CASE("fit: contradicting options are errors before the first step") {
   auto data = batches(3), valid = batches(1);
   const Folder folder;
   made().fit(data, Options{.progress = false, .save_to = folder.path});
   auto trainer = made();
   auto refused = [&](Options o, const char* why) {
     o.progress = false;
-    const std::string told = message_of<BadValue>([&] { trainer.fit(data, o); });
-    CHECK_MESSAGE(contains(told, why), told);
+    const std::string message = message_of<BadValue>([&] { trainer.fit(data, o); });
+    CHECK_MESSAGE(contains(message, why), message);
   };
   const Folder empty;
   refused({.resume = true}, "Give save_to");

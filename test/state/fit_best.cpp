@@ -1,11 +1,11 @@
-// Which state a loop keeps as its best.
+// Which state fit keeps as the best.
 #include "state/fit_nets.hpp"
 
 namespace test::fitting {
 
-/// Whatever the test says.
-struct Given {
-  std::string name = "given";
+/// A metric whose value the test sets.
+struct SetByTest {
+  std::string name = "value";
   const double* now;
   void update(const Batch&, const at::Tensor&) {}
   double value() const { return *now; }
@@ -21,7 +21,7 @@ TEST_CASE("fit: the best is the smallest or the largest, never NaN, and is known
       const auto best = folder.path / "best.safetensors";
       double now = values[0];
       Options o = options(folder.path, valid);
-      o.metrics = {Given{.now = &now}}, o.keep_best = KeepBest{"given", mode};
+      o.metrics = {SetByTest{.now = &now}}, o.keep_best = KeepBest{"value", mode};
       o.on_epoch = [&](const Epoch& e) {
         now = e.epoch + 1 < 5 ? values[static_cast<std::size_t>(e.epoch + 1)] : nan;
       };
@@ -30,8 +30,8 @@ TEST_CASE("fit: the best is the smallest or the largest, never NaN, and is known
       CHECK(fs::exists(best) == (first_epochs > 1));
       o.epochs = 5;
       made().fit(data, o);
-      const auto told = load_tensors(best).header.metadata;
-      CHECK(told.at("ikebana.steps") == std::to_string(2 * best_epoch));
+      const auto metadata = load_tensors(best).header.metadata;
+      CHECK(metadata.at("ikebana.steps") == std::to_string(2 * best_epoch));
     }
 }
 
@@ -44,7 +44,7 @@ TEST_CASE("fit: the best of the states that could be saved is kept") {
     double now = values[0];
     Options o = options(folder.path, valid);
     o.files = &disk, o.save_async = async, o.save_every = 0;
-    o.metrics = {Given{.now = &now}}, o.keep_best = KeepBest{"given"};
+    o.metrics = {SetByTest{.now = &now}}, o.keep_best = KeepBest{"value"};
     o.on_epoch = [&](const Epoch& e) {
       if (e.epoch < 2) now = values[static_cast<std::size_t>(e.epoch + 1)];
     };

@@ -1,4 +1,4 @@
-// What a loop that saves does with a disk that does not do as it is told.
+// fit with saved states on a disk that fails, is slow, or holds damaged states.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -33,7 +33,7 @@ TEST_CASE("fit: it keeps the newest states and the best, and nothing else") {
   }
 }
 
-TEST_CASE("fit: it goes on from the newest state that is whole, and says what it passed over") {
+TEST_CASE("fit: it resumes from the newest intact state, and warns of those that it skips") {
   auto data = batches(6), valid = batches(2);
   const Folder folder;
   Options o = options(folder.path, valid);
@@ -61,7 +61,7 @@ TEST_CASE("fit: it goes on from the newest state that is whole, and says what it
   CHECK(third.steps() == 0);
 }
 
-TEST_CASE("fit: a damaged state never takes the place of a whole one that was to stay") {
+TEST_CASE("fit: a damaged state never replaces an intact one that is to be kept") {
   auto data = batches(6), valid = batches(2);
   const Folder folder;
   Options o = options(folder.path, valid);
@@ -80,7 +80,7 @@ TEST_CASE("fit: a damaged state never takes the place of a whole one that was to
   CHECK_NOTHROW(load_tensors(folder.path / step(6)));
 }
 
-TEST_CASE("fit: a state of another recipe is an error, not something to pass over") {
+TEST_CASE("fit: a state of another recipe is an error and is not skipped") {
   auto data = batches(3);
   const Folder folder;
   const Options o{.progress = false, .save_to = folder.path, .resume = true};
@@ -88,14 +88,14 @@ TEST_CASE("fit: a state of another recipe is an error, not something to pass ove
   nn::Sequential model(nn::Linear(8, 3));
   Trainer other{model, CrossEntropyLoss{}, SGD{.momentum = 0.9}};
   const auto before = other.state();
-  const std::string told = message_of<BadState>([&] { other.fit(data, o); });
+  const std::string message = message_of<BadState>([&] { other.fit(data, o); });
   for (const char* part : {"`0.weight` is Float[16, 8], the trainer has Float[3, 8]",
                            "`ikebana.SGD.momentum` is missing", "`3.bias` belongs to no part"})
-    CHECK_MESSAGE(contains(told, part), told);
+    CHECK_MESSAGE(contains(message, part), message);
   CHECK(same_state(other.state(), before));
 }
 
-TEST_CASE("fit: a full disk ends no training, costs no former state, and is told") {
+TEST_CASE("fit: a full disk ends no training, loses no former state, and is reported") {
   auto data = batches(6), valid = batches(2);
   auto whole = made();
   const Folder plain;
@@ -128,7 +128,7 @@ TEST_CASE("fit: a full disk ends no training, costs no former state, and is told
   }
 }
 
-TEST_CASE("fit: the system's own refusals are told, and before the first step where they can be") {
+TEST_CASE("fit: errors of the system are reported, before the first step if possible") {
   auto data = batches(3);
   const Folder folder;
   std::ofstream(folder / "file") << "no folder";
@@ -139,23 +139,23 @@ TEST_CASE("fit: the system's own refusals are told, and before the first step wh
   CHECK(contains(message_of<FileFailed>([&] { trainer.fit(data, o); }), "/proc/ikebana"));
   CHECK(trainer.steps() == 0);
 
-  // As a full disk: the system takes no more than 1000 bytes of any file.
+  // Like a full disk: no file may have more than 1000 bytes.
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   auto handler = ::signal(SIGXFSZ, SIG_IGN);
   const rlimit small{1000, before.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
   const auto path = folder / "state.safetensors";
-  const std::string told = message_of<FileFailed>([&] { trainer.save(path); });
+  const std::string message = message_of<FileFailed>([&] { trainer.save(path); });
   setrlimit(RLIMIT_FSIZE, &before);
   ::signal(SIGXFSZ, handler);
-  CHECK_MESSAGE(contains(told, "state.safetensors.new`: File too large"), told);
+  CHECK_MESSAGE(contains(message, "state.safetensors.new`: File too large"), message);
   CHECK(names(folder.path) == std::set<std::string>{"file"});
   trainer.save(path);
   CHECK_NOTHROW(trainer.load(path));
 }
 
-TEST_CASE("fit: a folder belongs to one training at a time, and is tidied when it begins") {
+TEST_CASE("fit: one training at a time uses a folder, and removes leftovers when it begins") {
   auto data = batches(3);
   const Folder folder;
   std::ofstream(folder / "step-000000000002.safetensors.new") << "cut short";
@@ -171,7 +171,7 @@ TEST_CASE("fit: a folder belongs to one training at a time, and is tidied when i
   CHECK(names(folder.path) == std::set<std::string>{step(3)});
 }
 
-TEST_CASE("fit: a slow disk makes training wait, and says so once") {
+TEST_CASE("fit: training waits for a slow disk, and warns once") {
   auto data = batches(6), valid = batches(2);
   const Folder plain, folder;
   auto whole = made();

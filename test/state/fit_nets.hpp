@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of a loop that saves train.
+// What the tests of fit with saved states train.
 #include "state/folder.hpp"
 #include "state/watch.hpp"
 
@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 using Batch = std::pair<at::Tensor, at::Tensor>;
 using Options = FitOptions<Batch>;
 
-/// Random numbers, buffers, moments, an average, a schedule that remembers.
+/// A trainer with random numbers, buffers, moments, an average and a schedule with a state.
 inline auto made() {
   torch::manual_seed(0);
   nn::Sequential model(nn::Linear(8, 16), nn::BatchNorm1d(16), nn::Dropout(0.5), nn::Linear(16, 3));
@@ -25,7 +25,7 @@ inline std::vector<Batch> batches(int n) {
     all.emplace_back(at::linspace(-1 - i, 1, 64).view({8, 8}).sin(), (at::arange(8) + i) % 3);
   return all;
 }
-/// Three epochs with a save after every third step, all of which stay.
+/// Three epochs with a save after every third step; all states are kept.
 inline Options options(const fs::path& folder, BatchSource<Batch> validate) {
   return {.epochs = 3,
           .validate = validate,
@@ -37,7 +37,7 @@ inline Options options(const fs::path& folder, BatchSource<Batch> validate) {
           .resume = true};
 }
 
-/// As SIGKILL would: nothing after this step happens, in `fit` or in its callbacks.
+/// Ends `fit` as SIGKILL would: nothing happens after this step, in `fit` or in its callbacks.
 struct Killed {};
 inline Options killed_after(Options o, std::int64_t steps) {
   o.on_step = [steps](const Report&) mutable {
@@ -45,7 +45,7 @@ inline Options killed_after(Options o, std::int64_t steps) {
   };
   return o;
 }
-/// True where it came to its end.
+/// Returns true if the training completed.
 template <class T, class Loader>
 bool fits(T& trainer, Loader&& loader, const Options& o, History* history = nullptr) try {
   History found = trainer.fit(loader, o);
@@ -55,13 +55,13 @@ bool fits(T& trainer, Loader&& loader, const Options& o, History* history = null
   return false;
 }
 
-/// What a folder holds.
+/// The file names in a folder.
 inline std::set<std::string> names(const fs::path& folder) {
   std::set<std::string> all;
   for (const auto& item : fs::directory_iterator(folder)) all.insert(item.path().filename());
   return all;
 }
-/// The file of a step.
+/// The file name of a step's state.
 inline std::string step(int n) {
   const std::string digits = std::to_string(n);
   return "step-" + std::string(12 - digits.size(), '0') + digits + ".safetensors";

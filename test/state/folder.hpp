@@ -1,5 +1,5 @@
 #pragma once
-// Where a test writes.
+// A temporary folder for a test.
 #include <unistd.h>
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace test {
 
-/// A folder that is gone when the test is.
+/// RAII: a new folder, which is removed at the end.
 struct Folder {
   std::filesystem::path path = std::filesystem::temp_directory_path() /
                                ("ikebana." + std::to_string(::getpid()) + "." +

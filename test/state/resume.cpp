@@ -1,4 +1,5 @@
-// Saving, loading and going on equals not stopping, to the bit; a load that fails changes nothing.
+// A training that is saved and resumed has the bits of an uninterrupted one; a load that fails
+// changes nothing.
 #include "state/folder.hpp"
 #include "state/watch.hpp"
 
@@ -15,16 +16,16 @@ auto model() {
   return nn::Sequential(nn::Linear(8, 16), nn::BatchNorm1d(16), nn::Dropout(0.5),
                         nn::Linear(16, 3));
 }
-/// Something of the user's that is saved beside the trainer.
+/// An object of the user that is saved beside the trainer.
 struct Counter {
   std::int64_t batches = 0;
   double best = 0.1;
   void state(Archive& archive) { archive.number("batches", batches), archive.number("best", best); }
 };
 
-/// Steps, a save, steps; and the same steps again from the file.
+/// Makes steps, saves, makes further steps; then makes the same further steps from the file.
 template <class... Policies>
-void goes_on(Policies... policies) {
+void resumes(Policies... policies) {
   const Folder folder;
   auto made = [&] { return Trainer{model(), CrossEntropyLoss{}, policies...}; };
   auto whole = made();
@@ -36,7 +37,7 @@ void goes_on(Policies... policies) {
   whole.save(folder / "state.safetensors", counter);
   steps(whole, 3, 6);
   auto resumed = made();
-  steps(resumed, 7, 9);  // a state of its own, which goes
+  steps(resumed, 7, 9);  // its own state, which load replaces
   Counter again{.batches = 7};
   resumed.load(folder / "state.safetensors", again);
   CHECK((again.batches == 3 && again.best == 0.1));
@@ -44,16 +45,16 @@ void goes_on(Policies... policies) {
   CHECK(same_state(resumed.state(), whole.state()));
 }
 
-TEST_CASE("saved and loaded, a trainer goes on as if nothing had happened") {
-  goes_on(EMA{.use_buffers = true}, Precision<FP16>{.growth_interval = 2}, ClipGradNorm{});
-  goes_on(Precision<BF16Weights>{}, SGD{.momentum = 0.9}, CosineAnnealingLR{.T_max = 20});
-  goes_on(Precision<BF16True>{}, AdamW8bit{}, Accumulate<2>{});
-  goes_on(InBackward<Adafactor>{}, Checkpoint<Full>{});
-  goes_on(Muon{}, Precision<FP8>{}, ReduceLROnPlateau{});
-  goes_on(Adam{.amsgrad = true}, Freeze<>{.match = named("0.*")}, StepLR{.step_size = 2});
+TEST_CASE("a trainer that is saved and loaded continues with the same bits") {
+  resumes(EMA{.use_buffers = true}, Precision<FP16>{.growth_interval = 2}, ClipGradNorm{});
+  resumes(Precision<BF16Weights>{}, SGD{.momentum = 0.9}, CosineAnnealingLR{.T_max = 20});
+  resumes(Precision<BF16True>{}, AdamW8bit{}, Accumulate<2>{});
+  resumes(InBackward<Adafactor>{}, Checkpoint<Full>{});
+  resumes(Muon{}, Precision<FP8>{}, ReduceLROnPlateau{});
+  resumes(Adam{.amsgrad = true}, Freeze<>{.match = named("0.*")}, StepLR{.step_size = 2});
 }
 
-TEST_CASE("what was changed between steps is saved, the groups' rates too") {
+TEST_CASE("what was changed between steps is saved, also the groups' learning rates") {
   auto changed = [](auto optimizer, auto groups_of) {
     const Folder folder;
     groups_of(optimizer) = {{.match = one_dimensional, .lr = 0.5, .weight_decay = 0.25},
@@ -81,7 +82,7 @@ TEST_CASE("what was changed between steps is saved, the groups' rates too") {
   changed(InBackward<AdamW>{}, [](auto& o) -> auto& { return o.optimizer.groups; });
 }
 
-TEST_CASE("a state that does not fit is told whole, and changes nothing") {
+TEST_CASE("a state that does not fit is one error with every mismatch, and changes nothing") {
   const Folder folder;
   nn::Sequential net(nn::Linear(8, 4), nn::BatchNorm1d(4));
   Trainer saved{net, MSELoss{}, SGD{.momentum = 0.9}};
@@ -91,20 +92,20 @@ TEST_CASE("a state that does not fit is told whole, and changes nothing") {
   other.step(batch(0));
   const StateDict before = other.state();
   Counter counter{.batches = 5};
-  const std::string told =
+  const std::string message =
       message_of<BadState>([&] { other.load(folder / "state.safetensors", counter); });
   for (const char* part : {"`0.weight` is Float[4, 8], the trainer has Float[16, 8]",
                            "`3.weight` is missing", "`ikebana.SGD.momentum` belongs to no part",
                            "`ikebana.AdamW.lr` is missing", "`1.running_var` is Float[4]",
                            "Counter.batches` is missing", "`ikebana.parts.", "Nothing was changed"})
-    CHECK_MESSAGE(contains(told, part), told);
+    CHECK_MESSAGE(contains(message, part), message);
   CHECK(same_state(other.state(), before));
   CHECK(counter.batches == 5);
 }
 
-/// The same numbers, in types of the program's choice.
+/// The same numbers in types that the program chooses.
 template <class Integer, class Flag>
-struct Held {
+struct Numbers {
   static constexpr const char* state_name = "held";
   Integer integer = 0;
   Flag flag = 0;
@@ -118,24 +119,25 @@ struct Held {
   }
 };
 
-TEST_CASE("numbers come back to the bit, and one that the program's type cannot hold is told") {
+TEST_CASE(
+    "numbers are saved bit for bit, and one that the program's type cannot hold is an error") {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
   Trainer trainer{model(), CrossEntropyLoss{}};
-  Held<std::int64_t, std::int64_t> fits{-32768, 1, ~std::uint64_t{0}, nan, 7};
-  Held<std::int64_t, std::int64_t> wide{32768, 2, 1, 0.5, 65536 + 7};
-  Held<std::int16_t, bool> small{.given = 7};
+  Numbers<std::int64_t, std::int64_t> fits{-32768, 1, ~std::uint64_t{0}, nan, 7};
+  Numbers<std::int64_t, std::int64_t> wide{32768, 2, 1, 0.5, 65536 + 7};
+  Numbers<std::int16_t, bool> small{.given = 7};
   trainer.restore(trainer.state(fits), small);
   CHECK((small.integer == -32768 && small.flag && small.seed == fits.seed));
   CHECK(std::isnan(small.real));
-  const std::string told =
+  const std::string message =
       message_of<BadState>([&] { trainer.restore(trainer.state(wide), small); });
   for (const char* part : {"held.integer` is 32768, which the program's type cannot hold",
                            "held.flag` is 2, which", "held.given` is 65543, here it is 7"})
-    CHECK_MESSAGE(contains(told, part), told);
+    CHECK_MESSAGE(contains(message, part), message);
   CHECK((small.integer == -32768 && small.seed == fits.seed));
 }
 
-TEST_CASE("names that belong to the library, and what no file can hold, are refused") {
+TEST_CASE("reserved names, and tensors that a file cannot hold, are errors") {
   const Folder folder;
   struct NetImpl : nn::Module {
     NetImpl() { register_module("ikebana", nn::Linear(2, 2)); }
@@ -154,7 +156,7 @@ TEST_CASE("names that belong to the library, and what no file can hold, are refu
   refused(at::quantize_per_tensor(at::ones({2}), 0.1, 0, at::kQInt8), "`t` is quantized");
 }
 
-TEST_CASE("the copy that training waits for is exact, whatever its size and wherever it lies") {
+TEST_CASE("the copy of an asynchronous save is exact for every size and alignment") {
   const at::Tensor from = at::randint(256, {6000}, at::kByte);
   for (std::int64_t begin : {0, 1, 15, 63})
     for (std::int64_t size : {0, 1, 17, 63, 64, 65, 127, 128, 4096, 5901}) {
@@ -175,15 +177,15 @@ TEST_CASE("the copy that training waits for is exact, whatever its size and wher
   }
 }
 
-TEST_CASE("an asynchronous save tells its error once, to whoever asks first") {
+TEST_CASE("an asynchronous save reports its error once, to the first code that waits") {
   const Folder folder;
   Trainer trainer{model(), CrossEntropyLoss{}};
   trainer.step(batch(0));
-  const auto nowhere = folder / "none/state.safetensors", path = folder / "state.safetensors";
-  PendingSave asked = trainer.save_async(nowhere);
+  const auto no_folder = folder / "none/state.safetensors", path = folder / "state.safetensors";
+  PendingSave asked = trainer.save_async(no_folder);
   CHECK_THROWS_AS(asked.wait(), FileFailed);
   CHECK_NOTHROW(trainer.save_async(path).wait());
-  trainer.save_async(nowhere);
+  trainer.save_async(no_folder);
   CHECK_THROWS_AS(trainer.save_async(path), FileFailed);
   trainer.save_async(path);
   const StateDict saved = trainer.state();
@@ -194,13 +196,13 @@ TEST_CASE("an asynchronous save tells its error once, to whoever asks first") {
   {
     const Warnings warnings;
     {
-      Trainer(model(), CrossEntropyLoss{}).save_async(nowhere);
+      Trainer(model(), CrossEntropyLoss{}).save_async(no_folder);
     }
     CHECK(warnings.count("no code waited for it: files: cannot create") == 1);
   }
 }
 
-TEST_CASE("the memory that asynchronous saves keep holds nothing of the state before") {
+TEST_CASE("the memory that asynchronous saves keep holds nothing of an earlier state") {
   const Folder folder;
   const auto path = folder / "state.safetensors";
   AsyncSaver saver;

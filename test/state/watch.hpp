@@ -1,5 +1,5 @@
 #pragma once
-// What the library warns of, and a disk that fails when it is told to.
+// Collects the library's warnings, and simulates a disk that is slow or fails.
 #include <atomic>
 #include <chrono>
 #include <ikebana.hpp>
@@ -10,12 +10,12 @@
 
 namespace test {
 
-/// While it lives, warnings of its thread are collected instead of printed.
+/// RAII: collects the warnings of its thread instead of printing them.
 class Warnings : c10::WarningHandler {
  public:
   Warnings() { c10::WarningUtils::set_warning_handler(this); }
   ~Warnings() { c10::WarningUtils::set_warning_handler(before_); }
-  /// How many of them hold this text.
+  /// How many of them contain this text.
   std::int64_t count(const std::string& text) const {
     return std::count_if(all_.begin(), all_.end(),
                          [&](const auto& w) { return contains(w, text); });
@@ -28,7 +28,7 @@ class Warnings : c10::WarningHandler {
   std::vector<std::string> all_;
 };
 
-/// The system's files; a sync may be slow, and the creation of files may fail.
+/// The system's files; creating a file may be slow or fail.
 class Disk : public ikebana::PosixFiles {
  public:
   using Fails = std::function<bool(int)>;

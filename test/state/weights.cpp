@@ -1,5 +1,5 @@
-// Weights of a model alone: what fits is written, and what does not is told whole, and changes
-// nothing. (Against Python: test/state/python.)
+// Weights alone: those that fit are loaded; otherwise one error names every mismatch, and nothing
+// is changed. (test/state/python compares with Python.)
 #include <fstream>
 #include <ikebana.hpp>
 #include <limits>
@@ -12,7 +12,7 @@ namespace nn = torch::nn;
 
 namespace test::weights {
 
-/// Two linear layers, the second of which may have the first's weight.
+/// Two linear layers, of which the second may share the first's weight.
 struct PairImpl : nn::Module {
   explicit PairImpl(bool tied) {
     first = register_module("first", nn::Linear(4, 4));
@@ -38,7 +38,7 @@ std::string refused(Pair& model, const std::filesystem::path& path, WeightOption
   return text;
 }
 
-TEST_CASE("weights that were saved are loaded to the bit, also in a trainer") {
+TEST_CASE("saved weights are loaded bit for bit, also by a trainer") {
   const Folder folder;
   Pair model(false), other(false);
   save_weights(model, folder / "weights");
@@ -56,7 +56,7 @@ TEST_CASE("weights that were saved are loaded to the bit, also in a trainer") {
   for (const auto& [name, t] : all_of(model)) CHECK_MESSAGE(same_bits(t, found.at(name)), name);
 }
 
-TEST_CASE("a weight that has two names needs one of them, and may not be two weights") {
+TEST_CASE("a weight with two names needs one of them, and both may not differ") {
   const Folder folder;
   Pair model(true);
   save_weights(model, folder / "one");
@@ -97,7 +97,7 @@ TEST_CASE("weights that do not fit are named in one error, and nothing is change
   CHECK(same_bits(all_of(model).at("first.bias"), all.at("first.bias").to(at::kFloat)));
 }
 
-TEST_CASE("a name that leaves the folder of an index is refused before any file is opened") {
+TEST_CASE("a name that leads out of the index's folder is an error before any file is opened") {
   const Folder folder;
   Pair model(false);
   save_weights(model, folder / "inside");
@@ -115,7 +115,7 @@ TEST_CASE("a name that leaves the folder of an index is refused before any file 
   CHECK(contains(refused(model, folder.path), "something follows the index"));
 }
 
-TEST_CASE("save and load wait for an asynchronous save that is on its way") {
+TEST_CASE("save and load wait for an asynchronous save") {
   const Folder folder;
   nn::Linear model(64, 64);
   Trainer trainer{model, MSELoss{}};

@@ -1,4 +1,4 @@
-// Saved beside training at full speed: each file is the state of its own step.
+// Asynchronous saves while training runs at full speed: each file is the state of its own step.
 #include <cstdio>
 
 #include "state/campaign/campaign.hpp"
@@ -30,13 +30,13 @@ void async(std::int64_t count) {
   auto training = trainer();
   std::int64_t steps = 0, saves = count > 0 ? count : 1000;
   for (std::int64_t i = 0; i < saves; ++i) {
-    const auto go_on = [&] {
+    const auto step = [&] {
       training.step(batches[static_cast<std::size_t>(steps++) % batches.size()]);
     };
-    go_on();
+    step();
     const StateDict wanted = training.state();
     PendingSave save = training.save_async(path);
-    do go_on();
+    do step();
     while (!save.ready());
     save.wait();
     same(wanted, load_tensors(path).tensors, "save " + std::to_string(i));

@@ -1,17 +1,18 @@
+// Truncated and flipped files: each is rejected, or loads as the original state.
 #include "state/campaign/bad_files.hpp"
 
 #include <cstdio>
 #include <cstring>
 
-#include "state/campaign/lives.hpp"
 #include "state/campaign/memory.hpp"
+#include "state/campaign/scenarios.hpp"
 
 namespace campaign {
 namespace {
 
-class Text : public ikebana::InputFile {
+class MemoryInput : public ikebana::InputFile {
  public:
-  explicit Text(const std::string& bytes) : bytes_(bytes) {}
+  explicit MemoryInput(const std::string& bytes) : bytes_(bytes) {}
   std::uint64_t size() override { return bytes_.size(); }
   void read(std::uint64_t offset, void* to, std::size_t n) override {
     require(offset <= bytes_.size() && n <= bytes_.size() - offset, "a read leaves the file");
@@ -24,50 +25,51 @@ class Text : public ikebana::InputFile {
 
 }  // namespace
 
-std::unique_ptr<ikebana::InputFile> Shelf::open(const Path& path) {
+std::unique_ptr<ikebana::InputFile> MemoryFiles::open(const Path& path) {
   auto found = files.find(path);
-  if (found == files.end()) throw ikebana::FileFailed("shelf: no such file");
-  return std::make_unique<Text>(found->second);
+  if (found == files.end()) throw ikebana::FileFailed("no such file");
+  return std::make_unique<MemoryInput>(found->second);
 }
 
-Judge::Judge(std::string name) : name_(std::move(name)), original_(saved_trainer()) {
-  MemoryWatch first;  // the counter of tensors must be there before the first
-  shelf_.files[state_path] = original_;
-  state_ = ikebana::detail::load_state(shelf_, state_path);
+LoadChecker::LoadChecker(std::string name) : name_(std::move(name)), original_(saved_trainer()) {
+  MemoryWatch first;  // creates the counter of tensors before the first tensor
+  files_.files[state_path] = original_;
+  state_ = ikebana::detail::load_state(files_, state_path);
 }
 
-void Judge::fail(const std::string& what) const {
+void LoadChecker::fail(const std::string& what) const {
   throw std::runtime_error(name_ + ": case " + std::to_string(cases_) + ": " + what + " (" +
                            (message_.empty() ? "loaded" : message_) + ")");
 }
 
-const ikebana::TensorFile* Judge::load(std::string bytes) {
+const ikebana::TensorFile* LoadChecker::load(std::string bytes) {
   ++cases_;
   found_ = {};
   message_.clear();
   const std::uint64_t size = bytes.size();
-  shelf_.files[state_path] = std::move(bytes);
+  files_.files[state_path] = std::move(bytes);
   MemoryWatch watch;
   try {
-    found_ = ikebana::detail::load_state(shelf_, state_path);
+    found_ = ikebana::detail::load_state(files_, state_path);
   } catch (const ikebana::BadFile& error) {
     message_ = error.what();
   } catch (const std::exception& error) {
     fail(std::string("threw something else: ") + error.what());
   }
-  const auto most = static_cast<std::int64_t>(size) + (1 << 20);
+  const auto max_bytes = static_cast<std::int64_t>(size) + (1 << 20);
   if (size < 1 << 16)
     most_memory_ = std::max(most_memory_, watch.peak() - static_cast<std::int64_t>(size));
-  if (watch.largest() > most) fail("asked for " + std::to_string(watch.largest()) + " bytes");
-  // Of a header of megabytes there are the text and what it says.
-  if (size < 1 << 16 && watch.peak() > most) fail("had " + std::to_string(watch.peak()) + " bytes");
+  if (watch.largest() > max_bytes) fail("asked for " + std::to_string(watch.largest()) + " bytes");
+  // A header of megabytes exists twice: as text and parsed.
+  if (size < 1 << 16 && watch.peak() > max_bytes)
+    fail("had " + std::to_string(watch.peak()) + " bytes");
   if (message_.empty()) return ++loaded_, &found_;
   check_message(size);
   return ++rejected_, nullptr;
 }
 
 /// "... at byte 12: `field`: ..." or "... at byte 12: the header: ...", in one line, with a remedy.
-void Judge::check_message(std::uint64_t size) const {
+void LoadChecker::check_message(std::uint64_t size) const {
   const std::string_view text = message_, mark = "at byte ";
   const auto at = text.find(mark);
   if (at == text.npos) fail("the message names no byte");
@@ -83,14 +85,14 @@ void Judge::check_message(std::uint64_t size) const {
   if (text.size() > 1000) fail("the message is long");
 }
 
-void Judge::original_or_rejected(std::string bytes, const std::string& what) {
+void LoadChecker::original_or_rejected(std::string bytes, const std::string& what) {
   const ikebana::TensorFile* found = load(std::move(bytes));
   if (found && (!same_states(found->tensors, state_.tensors) ||
                 found->header.metadata != state_.header.metadata))
     fail(what + " gives another state");
 }
 
-void Judge::print(const std::string& more) const {
+void LoadChecker::print(const std::string& more) const {
   std::printf(
       "%s: %lld cases of a file of %zu bytes: %lld rejected, %lld loaded as they should%s; at most "
       "%lld bytes of memory more than the file's\n",
@@ -98,30 +100,30 @@ void Judge::print(const std::string& more) const {
       more.c_str(), (long long)most_memory_);
 }
 
-/// Every length that the file had while it was written.
+/// Every length that is shorter than the file.
 void truncations(std::int64_t count) {
-  Judge judge("truncations");
-  const std::string& whole = judge.original();
+  LoadChecker checker("truncations");
+  const std::string& whole = checker.original();
   const std::size_t step = count == 0 ? 1 : std::max<std::size_t>(1, whole.size() / count);
   for (std::size_t size = 0; size < whole.size(); size += step)
-    if (judge.load(whole.substr(0, size)))
-      judge.fail("a part of " + std::to_string(size) + " bytes was loaded");
-  judge.original_or_rejected(whole, "the whole file");
-  judge.print();
+    if (checker.load(whole.substr(0, size)))
+      checker.fail("a part of " + std::to_string(size) + " bytes was loaded");
+  checker.original_or_rejected(whole, "the whole file");
+  checker.print();
 }
 
-/// Every bit.
+/// Every bit flipped.
 void flips(std::int64_t count) {
-  Judge judge("flips");
-  const std::string& whole = judge.original();
+  LoadChecker checker("flips");
+  const std::string& whole = checker.original();
   const std::size_t bits = 8 * whole.size();
   const std::size_t step = count == 0 ? 1 : std::max<std::size_t>(1, bits / count) | 1;
   for (std::size_t bit = 0; bit < bits; bit += step) {
     std::string bytes = whole;
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << (bit % 8)));
-    judge.original_or_rejected(std::move(bytes), "bit " + std::to_string(bit));
+    checker.original_or_rejected(std::move(bytes), "bit " + std::to_string(bit));
   }
-  judge.print();
+  checker.print();
 }
 
 }  // namespace campaign

@@ -1,6 +1,6 @@
 #pragma once
-// Campaigns: each tries `count` cases (0: all there are), prints what it tried, and throws at the
-// first that does not hold.
+// Campaigns: each tries `count` cases (0: all), prints how many it tried, and throws at the first
+// that fails.
 #include <cstdint>
 #include <stdexcept>
 #include <string>

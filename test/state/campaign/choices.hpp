@@ -1,13 +1,14 @@
 #pragma once
-// Decisions of a simulation: all there are, one after another, or by chance.
+// The decisions of a simulation: all combinations one after another, or random ones.
 #include <cstdint>
 #include <random>
 #include <vector>
 
 namespace campaign {
 
-/// `pick` decides; `next` begins the next case. With `chance` each case draws anew, and how likely
-/// things survive is drawn by case too, or a dozen sectors would never all be there.
+/// `pick` decides; `next` begins the next case. With `chance` each case is random, and so is the
+/// probability with which changes survive: with a fixed one, a dozen sectors would never all
+/// survive.
 class Choices {
  public:
   static Choices in_turn() { return Choices(false, 0); }
@@ -20,12 +21,12 @@ class Choices {
     return digits_[at_++].value;
   }
   bool survives() { return chance_ ? random_() % 16 < odds_ : pick(2) == 1; }
-  /// Another file or list of changes: its luck is its own.
-  void another() {
+  /// Begins another file or list of changes, which has its own probability.
+  void begin_another() {
     constexpr std::uint64_t odds[] = {0, 1, 8, 15, 16};
     if (chance_) odds_ = odds[random_() % 5];
   }
-  /// False after the last case, which only decisions in turn have.
+  /// False after the last case; random cases have no last one.
   bool next() {
     at_ = 0;
     if (chance_) return true;

@@ -1,5 +1,5 @@
-// Operations are done to the view that programs have, and noted; a loss decides what of the notes
-// the disk had heard of.
+// Operations change what programs see, and are recorded; after a power failure, the choices decide
+// which of the recorded changes had reached the disk.
 #include "state/campaign/disk.hpp"
 
 #include <cstring>
@@ -33,7 +33,7 @@ class Disk::Input : public ikebana::InputFile {
   const std::string& bytes_;
 };
 
-/// `effect(fault)`: null where nothing goes wrong. After a loss nothing is done any more.
+/// Calls `effect(fault)`, with null if there is no fault. After a power failure it does nothing.
 template <class F>
 void Disk::operation(F&& effect) {
   if (lost_) return;
@@ -155,25 +155,25 @@ Disk Disk::after_loss(Choices& choices) const {
   return found;
 }
 
-/// Any of the changes, in any order.
+/// Any of the changes may survive, in any order.
 Disk::Names Disk::names_after_loss(Choices& choices) const {
   Names names = disk_;
-  choices.another();
-  std::vector<const Change*> heard;
+  choices.begin_another();
+  std::vector<const Change*> survived;
   for (const Change& c : pending_)
-    if (choices.survives()) heard.push_back(&c);
-  while (!heard.empty()) {
-    const auto at = heard.begin() + static_cast<std::int64_t>(choices.pick(heard.size()));
+    if (choices.survives()) survived.push_back(&c);
+  while (!survived.empty()) {
+    const auto at = survived.begin() + static_cast<std::int64_t>(choices.pick(survived.size()));
     for (const Part& part : **at) apply(names, part);
-    heard.erase(at);
+    survived.erase(at);
   }
   return names;
 }
 
-/// Any of the sectors, up to any size; what was never written is nothing, noise, or what another
-/// file had there.
+/// Any of the sectors may survive, up to any size; sectors that were never written hold zeros,
+/// noise or the bytes of another file.
 std::string Disk::bytes_after_loss(const File& file, Choices& choices) const {
-  choices.another();
+  choices.begin_another();
   std::size_t size = file.disk.size();
   if (file.now.size() != size) {
     const std::size_t sizes[] = {size, file.now.size(), (size + file.now.size()) / 2};

@@ -1,5 +1,5 @@
 #pragma once
-// A disk in memory that forgets what was not synced. Knows nothing of LibTorch.
+// A disk in memory that loses what was not synced. Independent of LibTorch.
 #include <deque>
 #include <ikebana/posix/files.hpp>
 #include <map>
@@ -8,19 +8,19 @@
 
 namespace campaign {
 
-/// What a file system promises: a rename at once, as journals give it, or in pieces; second names
-/// for files, or none.
+/// What a file system guarantees: whether a rename is atomic, as with a journal, and whether there
+/// are hard links.
 struct FileSystem {
   bool journal = true, links = true;
 };
 
 /// Files and the names of folders, each as programs see them (`now`) and as they are on the disk.
-/// Copying it copies all. Whoever writes to it must not outlive it.
+/// Copying it copies everything. Open files must not outlive it.
 class Disk : public ikebana::Files {
  public:
-  /// The power goes in the midst of an operation; the disk is full, told before anything is done;
-  /// it fails, told when half is done, and what of a file could not be synced never will be (names
-  /// will: a folder is small, and its next change writes all of it).
+  /// The power fails during an operation; the disk is full, which is reported before anything is
+  /// done; it is broken, which is reported when half is done, and what of a file could not be
+  /// synced never will be (names will: a folder is small, and its next change writes all of it).
   enum class Fault { PowerLoss, Full, Broken };
   struct LostPower {};
   static constexpr std::int64_t never = -1;
@@ -28,15 +28,15 @@ class Disk : public ikebana::Files {
 
   explicit Disk(FileSystem kind = {}) : kind_(kind) {}
 
-  /// Operation `at` from here on has this fault; counting begins anew.
+  /// Operation `at` from here on has this fault; counting restarts.
   void plan(Fault fault, std::int64_t at) { fault_ = fault, at_ = at, operations_ = 0; }
   std::int64_t operations() const { return operations_; }
-  /// What is found when the power is back: what was durable, and any part of the rest.
+  /// The disk after a power failure: what was durable, and any part of the rest.
   Disk after_loss(Choices& choices) const;
-  /// Where only the program died: all that was done is there.
+  /// The disk after only the program was killed: all operations took effect.
   void revive() { lost_ = false, plan(Fault::PowerLoss, never); }
 
-  /// Files that are there from the beginning, on the disk.
+  /// Files that are durable from the beginning.
   void put(const Path& path, std::string bytes);
   void put_link(const Path& from, const Path& to);
   const std::string& bytes(const Path& path) const { return files_.at(now_.at(path)).now; }
@@ -57,13 +57,14 @@ class Disk : public ikebana::Files {
   class Input;
   struct File {
     std::string now, disk;
-    std::vector<bool> dirty;  // its sectors that a sync would write
+    std::vector<bool> dirty;  // sectors that a sync would write
   };
   using Names = std::map<Path, std::size_t>;
-  /// A change of names: each is given or taken. The parts of a rename with a journal are one.
+  /// A change of names: each is added or removed. With a journal, the parts of a rename are one
+  /// change.
   struct Part {
     Path name;
-    std::int64_t file;  // -1: the name is taken away
+    std::int64_t file;  // -1: the name is removed
   };
   using Change = std::vector<Part>;
 
@@ -77,9 +78,9 @@ class Disk : public ikebana::Files {
   std::string bytes_after_loss(const File& file, Choices& choices) const;
 
   FileSystem kind_;
-  std::deque<File> files_;  // whoever reads one keeps its place
+  std::deque<File> files_;  // open files refer to elements
   Names now_, disk_;
-  std::vector<Change> pending_;  // changes of names that are not on the disk
+  std::vector<Change> pending_;  // changes of names that are not durable
   Fault fault_ = Fault::PowerLoss;
   std::int64_t at_ = never, operations_ = 0;
   bool lost_ = false;

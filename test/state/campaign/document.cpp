@@ -1,3 +1,4 @@
+// Takes a safetensors file apart and writes it again.
 #include "state/campaign/document.hpp"
 
 #include <algorithm>
@@ -45,19 +46,19 @@ Document Document::of(const std::string& bytes) {
   return all;
 }
 
-const std::string* Document::about(const std::string& key) const {
+const std::string* Document::metadata_value(const std::string& key) const {
   const std::string quoted = Json::quoted(key);
   for (const auto& [known, value] : metadata)
     if (known == quoted) return &value;
   return nullptr;
 }
 
-void Document::forget(const std::string& key) {
+void Document::remove_metadata(const std::string& key) {
   const std::string quoted = Json::quoted(key);
   std::erase_if(metadata, [&](const auto& item) { return item.first == quoted; });
 }
 
-void Document::mend_tensors() {
+void Document::fix_tensor_checksums() {
   std::erase_if(metadata,
                 [](const auto& item) { return item.first.starts_with("\"ikebana.crc32."); });
   for (const Entry& e : tensors) {
@@ -78,12 +79,12 @@ std::string Document::text() const {
   return all + "}" + back;
 }
 
-std::string Document::written(Mend mend) const {
+std::string Document::written(FixChecksums fix) const {
   Document copy = *this;
-  if (mend == Mend::All && !keeps_checksums) copy.mend_tensors();
+  if (fix == FixChecksums::All && !keeps_checksums) copy.fix_tensor_checksums();
   std::string all = copy.text();
   const std::string key = "\"ikebana.crc32\"" + colon + "\"";
-  if (const auto at = all.find(key); mend != Mend::None && at != all.npos) {
+  if (const auto at = all.find(key); fix != FixChecksums::None && at != all.npos) {
     const std::size_t digits = at + key.size();
     if (digits + 8 < all.size())
       all.replace(digits, 8,

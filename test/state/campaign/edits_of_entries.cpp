@@ -1,4 +1,4 @@
-// Changes of what a file says of its tensors, and of their bytes.
+// Changes of the tensors' entries in the header, and of their bytes.
 #include <algorithm>
 #include <ikebana/state/safetensors.hpp>
 
@@ -7,7 +7,7 @@
 namespace campaign {
 namespace {
 
-using enum Diagnosis;
+using enum Outcome;
 using Texts = std::vector<std::string>;
 
 std::string_view bytes_of(const Document& d, const Entry& e) {
@@ -40,7 +40,7 @@ void one_more_dimension(Document& d, Random& random) {
   any_of(d.tensors, random).shape.push_back(1);
 }
 
-/// A size whose bytes are the right number, modulo 2^64.
+/// A shape whose number of bytes is right modulo 2^64.
 std::uint64_t wrapping(const Entry& e) {
   const std::uint64_t width = std::max<std::uint64_t>(4, ikebana::detail::bytes_of_type(e.dtype));
   return (std::uint64_t{1} << 62) / (width / 4) + e.bytes() / width;

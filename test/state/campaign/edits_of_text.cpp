@@ -6,7 +6,7 @@
 namespace campaign {
 namespace {
 
-using enum Diagnosis;
+using enum Outcome;
 using Texts = std::vector<std::string>;
 
 std::string escaped(const std::string& text) {
@@ -88,7 +88,7 @@ void wrong_marks(Document& d, Random& random) {
   else d.comma = any_of(commas, random);
 }
 void wrong_length(Document& d, Random& random) {
-  const std::uint64_t n = d.written(Mend::None).size(), header = n - 8 - d.data.size(),
+  const std::uint64_t n = d.written(FixChecksums::None).size(), header = n - 8 - d.data.size(),
                       high = std::uint64_t{1} << 63;
   const std::uint64_t all[] = {0,
                                1,
@@ -156,15 +156,15 @@ void second_metadata(Document& d, Random& random) {
 }
 void no_checksum(Document& d, Random& random) {
   if (random() % 4 == 0) d.metadata.clear();
-  else if (random() % 2) d.forget("ikebana.crc32");
-  else d.forget("ikebana.crc32." + any_of(d.tensors, random).name);
+  else if (random() % 2) d.remove_metadata("ikebana.crc32");
+  else d.remove_metadata("ikebana.crc32." + any_of(d.tensors, random).name);
   d.keeps_checksums = true;
 }
 void wrong_checksum(Document& d, Random& random) {
   const Texts values = {"\"0000000\"",        "\"\"",         "\"000000000\"", "\"0x000000\"",
                         "\"\\u00300000000\"", "\" 0000000\"", "\"ffffffff\"",  "\"FFFFFFFF\""};
   const std::string name = "ikebana.crc32." + any_of(d.tensors, random).name;
-  d.forget(name);
+  d.remove_metadata(name);
   d.metadata.emplace_back("\"" + name + "\"", any_of(values, random));
   d.keeps_checksums = true;
 }
@@ -182,7 +182,7 @@ constexpr std::string_view types[] = {
     "Float4_e2m1fn_x2", "Undefined", "UNKNOWN_SCALAR", "", "os.system"};
 // clang-format on
 
-/// A tensor of bytes that says it is of a type that the format does not know.
+/// A tensor of bytes whose metadata name a dtype that the format does not know.
 void type_in_metadata(Document& d, Random& random) {
   Entry& e = any_of(d.tensors, random);
   const std::int64_t widths[] = {1, 2, 4, 8, 16, 0, static_cast<std::int64_t>(e.bytes())};

@@ -1,22 +1,22 @@
-// A folder of states and its best, as `fit` keeps them: a save is cut short at every operation, by
-// each fault, then the power goes; whoever resumes finds the newest state, and the best that it
-// knows of.
+// The folder of states that `fit` keeps: a save is interrupted at every operation, by each fault,
+// then the power fails. A resumed training finds the newest state, and the best state of its
+// history.
 #include <cstdio>
 #include <ikebana/state/state_folder.hpp>
 
-#include "state/campaign/lives.hpp"
+#include "state/campaign/scenarios.hpp"
 
 namespace campaign {
 namespace {
 
-/// A training that saves steps 1, 2, ...: which of them are the best so far, and how many stay.
+/// A training that saves steps 1, 2, ...: which of them are the best so far, and how many are kept.
 struct Plan {
   FileSystem kind;
   std::int64_t keep;
-  unsigned bests;  // bit by bit
+  unsigned bests;  // bit `step` is set if that step is the best so far
 
   bool is_best(int step) const { return ((bests >> step) & 1) != 0; }
-  /// The best after a step.
+  /// The best step after `step` steps.
   int best(int step) const {
     while (step > 0 && !is_best(step)) --step;
     return step > 0 ? step : nothing;
@@ -43,7 +43,7 @@ class Folders {
     std::int64_t seen = 0;
     for (const Plan& plan : plans_)
       each_point(plan, [&](const Disk& before, int step, Fault fault, std::int64_t at) {
-        if (seen++ % step_ == 0) cut_short(plan, before, step, fault, at);
+        if (seen++ % step_ == 0) interrupt(plan, before, step, fault, at);
       });
     std::printf(
         "folders: %lld cases at %lld operations of %zu trainings that keep their newest states "
@@ -56,7 +56,7 @@ class Folders {
   static constexpr int steps = 3;
   static constexpr const char* folder = "folder";
 
-  /// Tells how many operations it took.
+  /// Saves a step, and returns how many operations it took.
   static std::int64_t save(Disk& disk, const Plan& plan, int step) {
     ikebana::StateFolder states(folder, plan.keep, disk);
     states.open();
@@ -64,7 +64,8 @@ class Folders {
     states.save(step, state_of(step), {}, plan.is_best(step));
     return disk.operations();
   }
-  /// `f(disk, step, fault, at)` for each operation of each save, and for one that is not disturbed.
+  /// Calls `f(disk, step, fault, at)` for each operation of each save, and for saves without a
+  /// fault.
   template <class F>
   static void each_point(const Plan& plan, F&& f) {
     Disk disk(plan.kind);
@@ -77,32 +78,34 @@ class Folders {
       disk = after;
     }
   }
-  void cut_short(const Plan& plan, const Disk& before, int step, Fault fault, std::int64_t at) {
+  void interrupt(const Plan& plan, const Disk& before, int step, Fault fault, std::int64_t at) {
     Disk after = before;
-    bool ended = false;
+    bool completed = false;
     after.plan(fault, at);
     try {
-      save(after, plan, step), ended = true;
+      save(after, plan, step), completed = true;
     } catch (const ikebana::FileFailed&) {
     } catch (const Disk::LostPower&) {
     }
     after.revive();
     const std::string when = plan.text() + ", step " + std::to_string(step) + ", fault " +
                              std::to_string(static_cast<int>(fault)) + " at " + std::to_string(at);
-    go_on(plan, after, step, ended, when + "; killed");
+    check_resume(plan, after, step, completed, when + "; killed");
     Choices choices = Choices::by_chance(static_cast<std::uint64_t>(cases_));
     for (std::int64_t n = 0; n < each_; ++n)
-      go_on(plan, after.after_loss(choices), step, ended, when + "; lost");
+      check_resume(plan, after.after_loss(choices), step, completed, when + "; lost");
   }
-  /// What is found, and that a training which goes on from there saves what it should.
-  void go_on(const Plan& plan, Disk disk, int step, bool ended, const std::string& when) try {
+  /// Checks which states are found, and what a training that resumes from there saves.
+  void check_resume(const Plan& plan, Disk disk, int step, bool completed,
+                    const std::string& when) try {
     ++cases_;
     ikebana::StateFolder states(folder, plan.keep, disk);
     states.open();
     const auto found = states.newest();
     const int newest = found ? number_of(found->tensors) : nothing,
               old = step > 1 ? step - 1 : nothing;
-    require(newest == step || (newest == old && !ended), "the newest is " + std::to_string(newest));
+    require(newest == step || (newest == old && !completed),
+            "the newest is " + std::to_string(newest));
     const int best = number_on(disk, states.best_path());
     require(best == plan.best(step) || (newest == old && best == plan.best(step - 1)),
             "the newest is " + std::to_string(newest) + ", and the best " + std::to_string(best));
@@ -110,9 +113,10 @@ class Folders {
     for (int next = newest == nothing ? 1 : newest + 1; next <= steps + 1; ++next) {
       states.save(next, state_of(next), {}, plan.is_best(next));
       require(number_on(disk, states.path_of(next)) == next, "a later save is not there");
-      require(number_on(disk, states.best_path()) == plan.best(next), "a later best is another");
+      require(number_on(disk, states.best_path()) == plan.best(next),
+              "a later best state is wrong");
     }
-    require(std::ssize(states.steps()) <= plan.keep, "more states stay than should");
+    require(std::ssize(states.steps()) <= plan.keep, "too many states are kept");
   } catch (const std::runtime_error& error) {
     throw std::runtime_error(when + ": " + error.what());
   }

@@ -1,5 +1,5 @@
-// Killed by SIGKILL, at random instants and at every system call, and resumed until it is done: the
-// last state is that of a training that was not killed, to the bit.
+// Trainings are killed by SIGKILL, at random instants and at every system call, and resumed until
+// they complete: the last state has the bits of an uninterrupted training.
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Seconds = std::chrono::duration<double>;
 
-/// A process that trains; it inherits LibTorch, loaded and unused.
+/// Starts a process that trains. It inherits LibTorch, which is loaded and was not used.
 template <class Before>
 pid_t start(const fs::path& folder, bool async, Before&& before) {
   const pid_t pid = ::fork();
@@ -32,7 +32,7 @@ pid_t start(const fs::path& folder, bool async, Before&& before) {
     train(folder, async);
     status = 0;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "the training said: %s\n", error.what());
+    std::fprintf(stderr, "the training failed: %s\n", error.what());
   }
   ::_exit(status);
 }
@@ -43,7 +43,7 @@ int wait_for(pid_t pid) {
 }
 void finish(const fs::path& folder, bool async) {
   const int status = wait_for(start(folder, async, [] {}));
-  require(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a resumed training did not end well");
+  require(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a resumed training failed");
 }
 std::string bytes_of(const fs::path& path) {
   std::string bytes;
@@ -52,18 +52,18 @@ std::string bytes_of(const fs::path& path) {
   file->read(0, bytes.data(), bytes.size());
   return bytes;
 }
-/// The last state, and the one that was kept as the best.
+/// The files of the last state and of the best state.
 std::string end_of(const fs::path& folder) {
   return bytes_of(folder.string() + ".end") + bytes_of(folder / "best.safetensors");
 }
 
-/// What an uninterrupted training ends with, and how long it takes.
-struct Whole {
+/// The last state of an uninterrupted training, and how long the training takes.
+struct Uninterrupted {
   test::Folder folder;
   std::string end;
   double seconds;
 
-  Whole() {
+  Uninterrupted() {
     auto begin = std::chrono::steady_clock::now();
     finish(folder / "run", false);
     seconds = Seconds(std::chrono::steady_clock::now() - begin).count();
@@ -74,7 +74,7 @@ struct Whole {
   }
 };
 
-/// Kills and resumes until a training is faster; tells how often it was killed.
+/// Kills and resumes a training until one completes first. Returns how often it was killed.
 int killed_at_random(const fs::path& run, bool async, double seconds, std::mt19937_64& random) {
   for (int kills = 0;; ++kills) {
     const double delay = std::uniform_real_distribution(0.0, 1.1 * seconds)(random);
@@ -83,14 +83,14 @@ int killed_at_random(const fs::path& run, bool async, double seconds, std::mt199
     ::kill(pid, SIGKILL);
     const int status = wait_for(pid);
     if (!WIFSIGNALED(status)) {
-      require(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a training did not end well");
+      require(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a training failed");
       return kills;
     }
   }
 }
 
 /// Runs a training and stops it before and after each of its system calls; kills it at stop `k`.
-/// The number of stops, where it ended before.
+/// Returns the number of stops if it completed before.
 std::int64_t killed_at_call(const fs::path& run, bool async, std::int64_t k) {
   const pid_t pid = start(run, async, [] {
     ::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
@@ -120,14 +120,14 @@ std::int64_t killed_at_call(const fs::path& run, bool async, std::int64_t k) {
 }  // namespace
 
 void kill(std::int64_t count) {
-  const Whole whole;
+  const Uninterrupted reference;
   std::mt19937_64 random(1);
   std::int64_t kills = 0, runs = count > 0 ? count : 1000;
   for (std::int64_t i = 0; i < runs; ++i) {
     const test::Folder folder;
     const bool async = i % 2 == 1;
-    kills += killed_at_random(folder / "run", async, whole.seconds, random);
-    whole.compare(folder / "run", "run " + std::to_string(i));
+    kills += killed_at_random(folder / "run", async, reference.seconds, random);
+    reference.compare(folder / "run", "run " + std::to_string(i));
   }
   std::printf(
       "kill: %lld trainings were killed %lld times at random instants and resumed until "
@@ -136,20 +136,20 @@ void kill(std::int64_t count) {
 }
 
 void calls(std::int64_t count) {
-  const Whole whole;
+  const Uninterrupted reference;
   constexpr auto never = std::numeric_limits<std::int64_t>::max();
   std::int64_t tried = 0, all = 0;
   for (const bool async : {false, true}) {
     const test::Folder dry;
     const std::int64_t stops = killed_at_call(dry / "run", async, never);
-    whole.compare(dry / "run", "watched");
+    reference.compare(dry / "run", "watched");
     all += stops;
     const std::int64_t stride = count > 0 ? std::max<std::int64_t>(2 * stops / count, 1) : 1;
     for (std::int64_t k = 0; k < stops; k += stride, ++tried) {
       const test::Folder folder;
       killed_at_call(folder / "run", async, k);
       finish(folder / "run", async);
-      whole.compare(folder / "run", "killed at system call " + std::to_string(k));
+      reference.compare(folder / "run", "killed at system call " + std::to_string(k));
     }
   }
   std::printf(

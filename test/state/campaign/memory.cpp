@@ -1,3 +1,4 @@
+// Counts allocations by replacing operator new, and by a counter of LibTorch's allocator.
 #include "state/campaign/memory.hpp"
 
 #include <algorithm>
@@ -14,27 +15,27 @@ struct Counters {
 };
 thread_local Counters counters;
 
-constexpr std::size_t before = alignof(std::max_align_t);  // holds the size
+constexpr std::size_t header = alignof(std::max_align_t);  // holds the size
 
 ikebana::bridge::MemoryCounter& tensors() {
   static ikebana::bridge::MemoryCounter counter(at::kCPU);
   return counter;
 }
 
-void* taken(std::size_t n) noexcept {
+void* allocate(std::size_t n) noexcept {
   if (counters.on) {
     counters.largest = std::max(counters.largest, static_cast<std::int64_t>(n));
     counters.now += static_cast<std::int64_t>(n);
     counters.peak = std::max(counters.peak, counters.now);
   }
-  auto* block = n > SIZE_MAX - before ? nullptr : static_cast<char*>(std::malloc(n + before));
+  auto* block = n > SIZE_MAX - header ? nullptr : static_cast<char*>(std::malloc(n + header));
   if (!block) return nullptr;
   *reinterpret_cast<std::size_t*>(block) = n;
-  return block + before;
+  return block + header;
 }
-void given_back(void* bytes) noexcept {
+void release(void* bytes) noexcept {
   if (!bytes) return;
-  auto* block = static_cast<char*>(bytes) - before;
+  auto* block = static_cast<char*>(bytes) - header;
   if (counters.on)
     counters.now -= static_cast<std::int64_t>(*reinterpret_cast<std::size_t*>(block));
   std::free(block);
@@ -57,10 +58,10 @@ std::int64_t MemoryWatch::peak() const {
 }  // namespace campaign
 
 void* operator new(std::size_t n) {
-  if (void* bytes = campaign::taken(n)) return bytes;
+  if (void* bytes = campaign::allocate(n)) return bytes;
   throw std::bad_alloc();
 }
-void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return campaign::taken(n); }
-void operator delete(void* bytes) noexcept { campaign::given_back(bytes); }
-void operator delete(void* bytes, std::size_t) noexcept { campaign::given_back(bytes); }
-void operator delete(void* bytes, const std::nothrow_t&) noexcept { campaign::given_back(bytes); }
+void* operator new(std::size_t n, const std::nothrow_t&) noexcept { return campaign::allocate(n); }
+void operator delete(void* bytes) noexcept { campaign::release(bytes); }
+void operator delete(void* bytes, std::size_t) noexcept { campaign::release(bytes); }
+void operator delete(void* bytes, const std::nothrow_t&) noexcept { campaign::release(bytes); }

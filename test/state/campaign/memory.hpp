@@ -1,17 +1,17 @@
 #pragma once
-// Bytes that the program asks for: by new, and by LibTorch for tensors.
+// Counts the bytes that a thread allocates: by new, and by LibTorch for tensors.
 #include <cstdint>
 
 namespace campaign {
 
-/// Counts on the thread that made it, from then on, until it is gone.
+/// RAII: counts on its thread while it exists.
 class MemoryWatch {
  public:
   MemoryWatch();
   ~MemoryWatch();
-  /// The largest single request.
+  /// The largest single allocation.
   std::int64_t largest() const;
-  /// The most at one time above what there was: by new, and for tensors, even if not together.
+  /// The peak above the beginning: that of new plus that of tensors, even if at different times.
   std::int64_t peak() const;
 };
 

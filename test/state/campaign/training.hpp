@@ -1,5 +1,5 @@
 #pragma once
-// A training that carries every kind of state, small enough to be killed a thousand times.
+// A training with every kind of state, small enough to be killed a thousand times.
 #include <ikebana.hpp>
 
 #include "state/campaign/quiet.hpp"
@@ -10,11 +10,11 @@ namespace nn = torch::nn;
 using namespace ikebana;
 using Rows = std::pair<at::Tensor, at::Tensor>;
 
-/// Rows that are read by threads in another order each epoch, each with random numbers of its own.
+/// Rows that threads read in a new order each epoch, each with its own random numbers.
 struct Samples {
   std::int64_t size() const { return 40; }
-  Rows get(std::int64_t i, SampleRng& draw) const {
-    return {at::linspace(-1, static_cast<double>(i), 8).sin() + at::rand({8}, draw.generator()),
+  Rows get(std::int64_t i, SampleRng& rng) const {
+    return {at::linspace(-1, static_cast<double>(i), 8).sin() + at::rand({8}, rng.generator()),
             at::scalar_tensor(i % 3, at::kLong)};
   }
 };
@@ -25,7 +25,7 @@ inline std::vector<Rows> validation() {
   return {{at::linspace(-1, 1, 64).view({8, 8}).sin(), at::arange(8) % 3}};
 }
 
-/// Dropout and batch norm, moments, averages, a loss scale, a schedule that remembers.
+/// Dropout and batch norm, moments, averages, a loss scale, a schedule with a state.
 inline auto trainer() {
   torch::manual_seed(0);
   nn::Sequential model(nn::Linear(8, 16), nn::BatchNorm1d(16), nn::Dropout(0.5), nn::Linear(16, 3));
@@ -49,16 +49,17 @@ inline FitOptions<Rows> options(const std::filesystem::path& folder, bool async)
           .save_async = async};
 }
 
-/// Goes on from what the folder holds, to the end, and leaves the last state in `folder.end`.
+/// Trains to the end, from the newest state of the folder, and saves the last state as
+/// `folder.end`.
 inline void train(const std::filesystem::path& folder, bool async) {
   at::set_num_threads(1);
-  const Quiet quiet;  // a disk is slow here by design
+  const Quiet quiet;  // saves are frequent, so the disk is too slow
   auto data = loader();
   auto valid = validation();
   auto training = trainer();
-  auto how = options(folder, async);
-  how.validate = valid;
-  training.fit(data, how);
+  auto fit_options = options(folder, async);
+  fit_options.validate = valid;
+  training.fit(data, fit_options);
   save_tensors(folder.string() + ".end", training.state());
 }
 

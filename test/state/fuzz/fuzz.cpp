@@ -1,6 +1,6 @@
-// For libFuzzer: the bytes of a file of tensors. No header may crash; what is accepted is
-// consistent, and the same when it is written and read again. Give it a folder: where that is
-// empty, it is filled with seeds.
+// For libFuzzer: reads the bytes of a safetensors file. No header may crash the reader; an accepted
+// header is consistent, and the same after it is written and read again. An empty corpus folder is
+// filled with seeds.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -11,8 +11,8 @@ using ikebana::FileHeader;
 using ikebana::detail::HeaderReader;
 using ikebana::detail::Json;
 
-// libFuzzer's own changes of some bytes.
-extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t most);
+// libFuzzer's default mutation.
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
 namespace {
 
@@ -24,7 +24,7 @@ void require(bool holds, const char* what) {
   std::abort();
 }
 
-/// Where a header's own checksum begins; a quote within a name has a backslash before it.
+/// The offset of the header's checksum; a quote within a name follows a backslash.
 std::size_t digits_of(const std::string& text) {
   std::size_t mark = text.find(crc_mark);
   while (mark != text.npos && mark > 0 && text[mark - 1] == '\\')
@@ -67,7 +67,7 @@ void check(const FileHeader& header, std::uint64_t size) {
   std::uint64_t all = 0;
   for (const auto& [name, t] : header.tensors) {
     __uint128_t bytes = ikebana::detail::bytes_of_type(t.dtype);
-    require(bytes > 0, "a type that is not known");
+    require(bytes > 0, "an unknown dtype");
     for (const std::int64_t dim : t.shape) {
       require(dim >= 0, "a negative size");
       bytes *= static_cast<__uint128_t>(dim);
@@ -77,7 +77,7 @@ void check(const FileHeader& header, std::uint64_t size) {
     require(header.data <= size && t.end <= size - header.data, "offsets behind the end");
     all += t.end - t.begin;
   }
-  require(header.data + all == size, "tensors that leave a hole or overlap");
+  require(header.data + all == size, "tensors that leave a gap or overlap");
 }
 
 void check_again(const FileHeader& header, const std::string& data) {
@@ -103,12 +103,12 @@ void check_again(const FileHeader& header, const std::string& data) {
   }
 }
 
-/// What reads an index of weights.
+/// Reads the text as an index of weights.
 void skip_values(const std::string& text) {
   Json json(text, 0);
   try {
     json.object("a text", [&](const std::string& key) {
-      require(Json::excerpt(key).size() < 1000, "a name is shown at length");
+      require(Json::excerpt(key).size() < 1000, "an excerpt is long");
       json.skip_value();
     });
   } catch (const Json::ParseError& error) {
@@ -139,16 +139,16 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   return 0;
 }
 
-/// Half of the changes get a length and a checksum that fit, or few would come past them.
+/// Half of the mutations get a correct length and checksum; few others would pass these checks.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
-                                               std::size_t most, unsigned seed) {
-  size = LLVMFuzzerMutate(data, size, most);
+                                               std::size_t max_size, unsigned seed) {
+  size = LLVMFuzzerMutate(data, size, max_size);
   if (seed % 2 == 0 || size <= 8) return size;
   const std::string file(reinterpret_cast<const char*>(data) + 8, size - 8);
   const std::size_t end = std::min(file.find_last_of('}'), file.size() - 1) + 1;
-  const std::string mended = with_length(file.substr(0, end), file.substr(end));
-  mended.copy(reinterpret_cast<char*>(data), mended.size());
-  return mended.size();
+  const std::string fixed = with_length(file.substr(0, end), file.substr(end));
+  fixed.copy(reinterpret_cast<char*>(data), fixed.size());
+  return fixed.size();
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -158,7 +158,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     header = header_of(file);
   } catch (const Json::ParseError& error) {
-    require(error.offset <= size && !error.what.empty(), "an error without a place");
+    require(error.offset <= size && !error.what.empty(), "an error without an offset");
     return 0;
   }
   check(header, size);

@@ -1,5 +1,5 @@
-// The C++ side of round_trip.py: every type that a file takes, in every shape and under names that
-// nobody would choose, with bytes that both sides compute.
+// The C++ side of round_trip.py: every dtype that a file can hold, in several shapes and under
+// unusual names, with bytes that both sides compute.
 #include <torch/torch.h>
 
 #include <cstdio>
@@ -10,7 +10,7 @@ namespace {
 
 using namespace ikebana;
 
-/// Bytes of many kinds: numbers, infinities and NaN of many bits.
+/// Bytes of many values: numbers, infinities and many NaNs.
 at::Tensor pattern(std::vector<std::int64_t> sizes, at::ScalarType type, std::size_t seed) {
   at::Tensor t = at::empty(sizes, type);
   auto* bytes = static_cast<unsigned char*>(t.mutable_data_ptr());
@@ -21,7 +21,7 @@ at::Tensor pattern(std::vector<std::int64_t> sizes, at::ScalarType type, std::si
   return t;
 }
 
-/// A tensor of the same numbers that lies in memory otherwise.
+/// A tensor of the same elements with another memory layout.
 at::Tensor laid_out(const at::Tensor& t, const std::string& how) {
   if (how == "transposed") return at::empty({5, 3}, t.options()).t().copy_(t);
   if (how == "part") return at::empty({3, 9}, t.options()).slice(1, 2, 7).copy_(t);
@@ -45,7 +45,7 @@ const std::vector<std::string> names = {"",
                                         "ikebana.crc32",
                                         "x\"ikebana.crc32"};
 
-/// Whether LibTorch makes such tensors; Python knows the list.
+/// Whether LibTorch can make tensors of a dtype; round_trip.py has the list.
 bool is_made(at::ScalarType type) try {
   if (type == at::ScalarType::Undefined || c10::isQIntType(type)) return false;
   at::empty({2, 2}, type).t().contiguous();

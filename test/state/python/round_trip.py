@@ -1,7 +1,7 @@
-"""Files of tensors go from C++ to Python and back, in both directions, and lose no bit.
+"""Safetensors files go from C++ to Python and back, in both directions, and lose no bit.
 
 Usage: round_trip.py PROGRAM, by a Python that has torch and safetensors. The bytes of every tensor
-are computed on both sides, so a tensor that both sides got wrong is seen as well.
+are computed on both sides, so a tensor that both sides get wrong is detected as well.
 """
 
 import json
@@ -18,7 +18,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 PROGRAM = pathlib.Path(sys.argv[1]).resolve()
-# What C++ calls a type, by its number there; Python's reader knows the types that are not None.
+# C++'s names of dtypes, with their numbers there; None: Python's reader does not know the dtype.
 TYPES = {
     "Byte": (0, torch.uint8), "Char": (1, torch.int8), "Short": (2, torch.int16),
     "Int": (3, torch.int32), "Long": (4, torch.int64), "Half": (5, torch.float16),
@@ -50,7 +50,7 @@ def refused(*words):
 
 
 def pattern(shape, dtype, seed, width=None):
-    """As round_trip.cpp computes it; `width` bytes a number where Python has no such type."""
+    """As round_trip.cpp computes it; `width` bytes per element if Python has no such dtype."""
     size = width or torch.empty((), dtype=dtype).element_size()
     numbers = [(i * 73 + seed * 29) % 251 for i in range(math.prod(shape) * size)]
     raw = torch.tensor(numbers, dtype=torch.uint8)
@@ -116,7 +116,7 @@ def from_cpp(folder):
     cpp("copy", theirs, again)
     check(opened(again)[0], expected())
     verify(again)
-    assert "other bits" in refused("check", again)  # of what lost its type: to Python it is U8
+    assert "other bits" in refused("check", again)  # Python read these dtypes as U8 and lost them
     save_file(tensors, theirs, types)
     assert "no checksum" in refused("check", theirs)  # which ikebana's metadata must have
     return first
@@ -134,13 +134,13 @@ def from_python(folder):
     verify(ours)
     save_file(tensors, back)
     cpp("compare", back, theirs)
-    cpp("copy", ours, back)  # with checksums in the metadata that is passed on
+    cpp("copy", ours, back)  # with checksums in the metadata of the copied file
     check(load_file(back), wanted)
     verify(back)
 
 
 def damaged(path):
-    """A flipped bit is seen by C++ and by Python, wherever it is."""
+    """A flipped bit anywhere is detected by C++ and by Python."""
     data = bytearray(path.read_bytes())
     for place in (9, 40, len(data) - 1):
         data[place] ^= 1
@@ -151,7 +151,7 @@ def damaged(path):
         except (AssertionError, ValueError, KeyError):
             pass
         else:
-            raise AssertionError(f"Python did not see the bit that was flipped at byte {place}")
+            raise AssertionError(f"Python did not detect the bit that was flipped at byte {place}")
         data[place] ^= 1
 
 

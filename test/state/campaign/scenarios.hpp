@@ -1,5 +1,5 @@
 #pragma once
-// Small states by number, and what a disk may have been through before they are saved.
+// Small numbered states, and what may be on a disk before they are saved.
 #include <ikebana/state/saved_state.hpp>
 #include <set>
 
@@ -13,8 +13,8 @@ using Fault = Disk::Fault;
 inline constexpr int nothing = -1;
 inline const std::filesystem::path state_path = "folder/state.safetensors";
 
-/// A disk, and the numbers of the states of which one must load.
-struct Life {
+/// A disk, and the numbers of the states that may load.
+struct Scenario {
   std::string name;
   Disk disk;
   std::set<int> may;
@@ -38,12 +38,13 @@ inline bool same_states(const ikebana::StateDict& a, const ikebana::StateDict& b
   };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
 }
-/// The number of a state that was loaded; a mix is an error.
+/// The number of a loaded state. Throws if it is a mix of states.
 inline int number_of(const ikebana::StateDict& found) {
   const auto step = found.find("step");
-  require(step != found.end() && step->second.scalar_type() == at::kLong, "no state of ours loads");
+  require(step != found.end() && step->second.scalar_type() == at::kLong,
+          "the loaded state has no number");
   const int number = static_cast<int>(step->second.item<std::int64_t>());
-  require(same_states(found, state_of(number)), "what loads is a mix");
+  require(same_states(found, state_of(number)), "the loaded state is a mix");
   return number;
 }
 inline int number_on(Disk& disk, const std::filesystem::path& path = state_path) {
@@ -56,6 +57,6 @@ inline int number_on(Disk& disk, const std::filesystem::path& path = state_path)
   return number_of(found);
 }
 
-std::vector<Life> all_lives();
+std::vector<Scenario> all_scenarios();
 
 }  // namespace campaign

@@ -1,6 +1,6 @@
-// What may be on a disk before a save: nothing, a state, two saves in a row, and what earlier
-// saves that were cut short leave beside it.
-#include "state/campaign/lives.hpp"
+// What may be on a disk before a save: nothing, a state, two saves in a row, and what interrupted
+// saves left beside it.
+#include "state/campaign/scenarios.hpp"
 
 namespace campaign {
 namespace {
@@ -11,7 +11,7 @@ std::string bytes_of(int number) {
   return disk.bytes(state_path);
 }
 
-/// What lies under one of the names: nothing, noise, half a state, a state, or the file itself.
+/// What is at one of the paths: nothing, noise, half a state, a state, or a hard link to the state.
 struct Leftover {
   const char* name;
   int number = nothing;
@@ -25,7 +25,7 @@ void put(Disk& disk, const std::filesystem::path& path, const Leftover& left) {
   if (left.what == Leftover::Link && disk.exists(state_path)) disk.put_link(state_path, path);
 }
 
-void add_leftovers(std::vector<Life>& lives, FileSystem kind) {
+void add_leftovers(std::vector<Scenario>& scenarios, FileSystem kind) {
   const Leftover states[] = {{"state", 10, Leftover::Whole},
                              {"no state", 0, Leftover::None},
                              {"half a state", 10, Leftover::Half}};
@@ -46,28 +46,28 @@ void add_leftovers(std::vector<Life>& lives, FileSystem kind) {
         put(disk, ikebana::detail::with_suffix(state_path, ikebana::detail::former_suffix), b);
         put(disk, ikebana::detail::with_suffix(state_path, ikebana::detail::new_suffix), c);
         const int number = number_on(disk);
-        lives.push_back({std::string(a.name) + ", " + b.name + ", " + c.name, disk, {number}});
+        scenarios.push_back({std::string(a.name) + ", " + b.name + ", " + c.name, disk, {number}});
       }
 }
 
 }  // namespace
 
-std::vector<Life> all_lives() {
-  std::vector<Life> lives;
+std::vector<Scenario> all_scenarios() {
+  std::vector<Scenario> scenarios;
   for (const FileSystem kind : {FileSystem{true, true}, FileSystem{false, true},
                                 FileSystem{true, false}, FileSystem{false, false}}) {
-    const std::size_t first = lives.size();
-    add_leftovers(lives, kind);
-    Life two{"two in a row", Disk(kind), {nothing}};
+    const std::size_t first = scenarios.size();
+    add_leftovers(scenarios, kind);
+    Scenario two{"two in a row", Disk(kind), {nothing}};
     for (int number : {10, 11, 12}) {
       save_number(two.disk, number), two.may = {number};
-      lives.push_back(two);
+      scenarios.push_back(two);
     }
-    for (std::size_t i = first; i < lives.size(); ++i)
-      lives[i].name +=
+    for (std::size_t i = first; i < scenarios.size(); ++i)
+      scenarios[i].name +=
           std::string(kind.journal ? "" : ", no journal") + (kind.links ? "" : ", no links");
   }
-  return lives;
+  return scenarios;
 }
 
 }  // namespace campaign
