@@ -185,7 +185,8 @@ struct any_argument_on_axis_of {
 // clang-format off
 template <class A> struct declared_axis<Without<A>> { using type = A; };
 template <class N> struct declared_axis<Precision<N>>
-    : policy_template<axis::precision, Precision, FP32, TF32, BF16, FP16, BF16Weights, BF16True, FP8> {};
+    : policy_template<axis::precision, Precision, FP32, TF32, BF16, FP16, BF16Weights, BF16True,
+                      FP8> {};
 template <class W> struct declared_axis<Checkpoint<W>>
     : policy_template<axis::checkpoint, Checkpoint, Off, Full, Selective, Every<2>, Segments<4>> {};
 template <std::int64_t K> struct declared_axis<Checkpoint<Every<K>>>
@@ -194,13 +195,17 @@ template <std::int64_t N> struct declared_axis<Checkpoint<Segments<N>>>
     : any_argument_on_axis_of<Checkpoint<Off>> {};
 template <class... U> struct declared_axis<Checkpoint<Only<U...>>>
     : any_argument_on_axis_of<Checkpoint<Off>> {};
-template <class W> struct declared_axis<Observe<W>> : policy_template<axis::observe, Observe, Memory> {};
-template <class... W> struct declared_axis<Offload<W...>> : policy_template<axis::offload, Offload, Off> {};
+template <class W> struct declared_axis<Observe<W>>
+    : policy_template<axis::observe, Observe, Memory> {};
+template <class... W> struct declared_axis<Offload<W...>>
+    : policy_template<axis::offload, Offload, Off> {};
 template <class H> struct declared_axis<Shard<H>> : policy_template<axis::shard, Shard, Off> {};
-template <class W> struct declared_axis<Capture<W>> : policy_template<axis::capture, Capture, Off> {};
+template <class W> struct declared_axis<Capture<W>>
+    : policy_template<axis::capture, Capture, Off> {};
 template <class... W> struct declared_axis<Quantize<W...>>
     : policy_template<axis::quantize, Quantize, Off> {};
-template <class... W> struct declared_axis<Prune<W...>> : policy_template<axis::prune, Prune, Off> {};
+template <class... W> struct declared_axis<Prune<W...>>
+    : policy_template<axis::prune, Prune, Off> {};
 template <class... U> struct declared_axis<Freeze<U...>> { using type = axis::freeze; };
 template <std::int64_t N> struct declared_axis<Accumulate<N>> { using type = axis::accumulate; };
 template <> struct declared_axis<AdamW> { using type = axis::optimizer; };
