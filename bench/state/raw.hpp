@@ -1,5 +1,5 @@
 #pragma once
-// Files as one who knows the system's calls writes and reads bytes that are in memory.
+// Writes and reads files by system calls alone, as an expert would: what saving is compared with.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,11 +29,11 @@ struct File {
 };
 
 inline void sync(const Path& path) { require(::fsync(File(path, O_RDONLY).fd) == 0, "sync"); }
-/// A new file, written, synced, renamed over the one before; its name synced. `early`: the disk is
-/// told to begin before all is written.
+/// Writes a new file, syncs it, renames it over the old one, and syncs the name. `early` starts
+/// write-back before everything is written.
 inline void write(const Path& path, const std::vector<char>& bytes, bool early) {
-  const Path fresh = path.string() + ".new";
-  File file(fresh, O_WRONLY | O_CREAT | O_TRUNC);
+  const Path new_path = path.string() + ".new";
+  File file(new_path, O_WRONLY | O_CREAT | O_TRUNC);
   for (std::size_t at = 0; at < bytes.size();) {
     const auto n = ::write(file.fd, bytes.data() + at, std::min(chunk_size, bytes.size() - at));
     require(n > 0, "write");
@@ -41,10 +41,10 @@ inline void write(const Path& path, const std::vector<char>& bytes, bool early) 
     at += static_cast<std::size_t>(n);
   }
   require(::fsync(file.fd) == 0, "sync");
-  std::filesystem::rename(fresh, path);
+  std::filesystem::rename(new_path, path);
   sync(path.parent_path());
 }
-/// Into memory that is there.
+/// Reads into existing memory.
 inline void read_into(const Path& path, std::vector<char>& bytes) {
   File file(path, O_RDONLY);
   for (std::size_t at = 0; at < bytes.size();) {
@@ -58,9 +58,10 @@ inline std::vector<char> read(const Path& path) {
   read_into(path, bytes);
   return bytes;
 }
-/// The next read of a file that is on the disk comes from there.
-inline void forget(const Path& path) {
-  require(::posix_fadvise(File(path, O_RDONLY).fd, 0, 0, POSIX_FADV_DONTNEED) == 0, "forget");
+/// Drops a durable file from the cache, so that the next read comes from the disk.
+inline void drop_from_cache(const Path& path) {
+  require(::posix_fadvise(File(path, O_RDONLY).fd, 0, 0, POSIX_FADV_DONTNEED) == 0,
+          "drop from the cache");
 }
 
 }  // namespace raw

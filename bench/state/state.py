@@ -1,10 +1,10 @@
-"""The benchmark `state`: saving and loading a trainer's whole state, beside the disk's own speed,
+"""The benchmark `state`: saving and loading a trainer's state, compared with the disk's own speed,
 torch::save, Python's safetensors, and a copy in memory.
 
-Two processes with one thread hold the same tensors, and wait while the other one works; actions
-take turns in rounds, each round in an order drawn anew. Figures are medians over rounds of the
-ratio to what an action is compared with, in that round. Everything that is written ends on the disk
-(fsync) unless its name says otherwise. At the end every file is read and its bytes are compared.
+Two processes with one thread each hold the same tensors, and one waits while the other works. Each
+round runs every action once, in a random order. Figures are medians over rounds of the ratio of an
+action to what it is compared with in the same round. Everything that is written is synced (fsync)
+unless its name says otherwise. At the end every file is read and its bytes are compared.
 Writes Markdown.
 """
 
@@ -25,7 +25,7 @@ SAVES = ("save", "raw write", "raw write, early", "torch::save", "torch::save an
 LOADS = ("load", "load, cold", "raw read", "raw read, cold", "torch::load", "torch::load, cold",
          "safetensors load", "safetensors load, cold")
 PAUSES = ("pause", "first pause", "copy", "copy_")
-# Of the first, over the second, at the most.
+# The time of the first action is at most this multiple of the second's.
 BARS = [("save", "raw write", 1.15), ("save", "raw write, early", 1.15),
         ("load", "raw write", 1.15), ("pause", "copy", 1.05)]
 COMPARED = [*((name, "raw write") for name in SAVES), ("load", "raw write"),
@@ -36,19 +36,19 @@ ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 class Process:
-    """Does what it is told to, and else waits."""
+    """Runs one action at a time, and waits otherwise."""
 
     def __init__(self, command):
-        self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.PIPE,
+        self.process = subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True,
                                         env=os.environ | ENVIRONMENT)
 
     def ask(self, action):
         self.process.stdin.write(action + "\n")
         self.process.stdin.flush()
-        return self.answer()
+        return self.read_line()
 
-    def answer(self):
+    def read_line(self):
         line = self.process.stdout.readline()
         if not line:
             raise SystemExit("state: a process ended: " + " ".join(self.process.args))
@@ -77,7 +77,7 @@ def seconds(*actions):
 
 
 def serve(folder):
-    """What Python's safetensors takes, in a process of its own."""
+    """Runs the actions of Python's safetensors, in their own process."""
     from safetensors.torch import load_file, save_file
 
     own, tensors = folder / "python.safetensors", load_file(folder / "ikebana.safetensors")
@@ -106,34 +106,34 @@ def serve(folder):
 
 
 def measure(args, folder):
-    """Seconds of every action by round, and how the machine calls itself."""
+    """The seconds of every action by round. Prints the conditions of the machine."""
     times, draw = {name: [] for name in SAVES + LOADS + PAUSES}, random.Random(0)
     with contextlib.ExitStack() as stack:
         worker = Process([args.programs / "state_worker", folder, args.layers, args.width,
                           args.rounds])
         stack.callback(worker.close)
-        print(worker.answer() + "\n", flush=True)
+        print(worker.read_line() + "\n", flush=True)
         size, tensors = worker.ask("size").split()
         print(f"{int(size) / 1e6:.0f} MB of state in {tensors} tensors, in files of {folder.parent}"
               " \n", flush=True)
         python = Process([sys.executable, __file__, args.programs, "--serve", folder])
         stack.callback(python.close)
-        python.answer()
+        python.read_line()
 
         def ask(name):
             return (python if name.startswith("safetensors") else worker).ask(name)
 
         for name in ("raw write", "raw write, early", "torch::save", "safetensors", *PAUSES):
-            ask(name)  # files that later ones replace and read, and memory that is there
+            ask(name)  # creates the files that later actions replace and read, and allocates memory
             os.sync()
         for _ in range(args.rounds):
             for name in draw.sample(list(times), len(times)):
                 times[name].append(float(ask(name)))
                 if "save" in name or "safetensors" == name:
-                    os.sync()  # what is not on the disk yet is not the next one's to wait for
+                    os.sync()  # so that the next action does not wait for this one's data
         wanted, found = worker.ask("check").split(), python.ask("check").split()
         if wanted[0] != found[0]:
-            raise SystemExit("state: the bytes that Python's safetensors wrote are others")
+            raise SystemExit("state: the bytes that Python's safetensors wrote differ")
     return times
 
 

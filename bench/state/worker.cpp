@@ -1,5 +1,6 @@
-// Saves and loads a trainer's whole state, and what that is compared with, as state.py says: reads
-// the name of an action from its input, does it once, answers with the seconds that it took.
+// Runs the actions of state.py: saving and loading a trainer's state, and what that is compared
+// with. Reads the name of an action from its input, runs it once, and prints the seconds that it
+// took.
 #include <malloc.h>
 
 #include <gpt.hpp>
@@ -29,14 +30,14 @@ struct Bench {
 
   Bench(Path to, GPTConfig c) : folder(std::move(to)), config(c) {
     const at::Tensor text = at::randint(256, {1, config.context + 1}, at::kLong);
-    fresh().step(Tokens{text.slice(1, 0, config.context), text.slice(1, 1)});
+    new_trainer().step(Tokens{text.slice(1, 0, config.context), text.slice(1, 1)});
     state = trainer->state();
     for (const auto& [name, t] : state) tensors.push_back(t), copies.push_back(at::ones_like(t));
     trainer->save(saved);
     bytes = raw::read(saved);
   }
-  /// A trainer that never saved anything, in a process that has no memory left over.
-  T& fresh() {
+  /// A trainer that has never saved, in a process without freed memory to reuse.
+  T& new_trainer() {
     trainer.reset();
     ::malloc_trim(0);
     torch::manual_seed(0);
@@ -69,9 +70,11 @@ struct Bench {
   PendingSave pending;
 };
 
-double cold(const Path& path, const Action& read) { return raw::forget(path), seconds(read); }
+double cold(const Path& path, const Action& read) {
+  return raw::drop_from_cache(path), seconds(read);
+}
 
-/// Every action gives the seconds of what is compared, and not those of what prepares it.
+/// Every action returns the seconds of what is compared, without its preparation.
 std::map<std::string, std::function<double()>> actions_of(Bench& b) {
   auto pause = [&b] {
     const double time = seconds([&] { b.pending = b.trainer->save_async(b.beside); });
@@ -95,7 +98,7 @@ std::map<std::string, std::function<double()>> actions_of(Bench& b) {
       {"raw read, cold", [=, &b] { return cold(b.copied, raw_read); }},
       {"torch::load", [=] { return seconds(torch_load); }},
       {"torch::load, cold", [=, &b] { return cold(b.torch_file, torch_load); }},
-      {"first pause", [=, &b] { return b.fresh(), pause(); }},
+      {"first pause", [=, &b] { return b.new_trainer(), pause(); }},
       {"pause", [=] { return pause(); }},
       {"copy", [&b] { return seconds([&] { b.copy(); }); }},
       {"copy_", [&b] { return seconds([&] { b.copy_by_operator(); }); }}};
@@ -113,12 +116,11 @@ StateDict named(const Bench& b, const std::vector<at::Tensor>& tensors) {
   for (const auto& [name, t] : b.state) all[name] = tensors[all.size()];
   return all;
 }
-/// What each wrote and read holds the state's bytes: throws with whose does not.
+/// Throws unless every action wrote and read the bytes of the state.
 void check(Bench& b) {
   const std::uint32_t wanted = sum_of(b.state);
-  auto holds = [&](bool same, const char* whose) {
-    if (!same)
-      throw std::runtime_error(std::string("bench: the bytes of ") + whose + " are others");
+  auto holds = [&](bool same, const char* action) {
+    if (!same) throw std::runtime_error(std::string("bench: the bytes of ") + action + " differ");
   };
   std::vector<at::Tensor> found;
   torch::load(found, b.torch_file.string());

@@ -1,4 +1,4 @@
-// A batch from samples of every form, and what a sample may draw.
+// Batches of samples of every form, SampleRng and TensorDataset.
 #include "sets.hpp"
 
 #include <ikebana/batch.hpp>
@@ -9,14 +9,14 @@ namespace test::data::collate {
 
 /// A dataset of eight samples that a function makes.
 template <class F>
-struct Made {
+struct FunctionDataset {
   F make;
   std::int64_t size() const { return 8; }
   auto get(std::int64_t i) const { return make(i); }
 };
 template <class F>
 auto first_batch(F make) {
-  DataLoader loader(Made<F>{make}, {.batch_size = 4});
+  DataLoader loader(FunctionDataset<F>{make}, {.batch_size = 4});
   return std::move(*loader.begin());
 }
 at::Tensor number(std::int64_t i) { return at::full({2}, double(i)); }
@@ -37,7 +37,7 @@ struct TimeFirst {
   at::Tensor input, target;
 };
 
-TEST_CASE("collate: every tensor of a struct is stacked, whatever it stands in") {
+TEST_CASE("collate: every tensor of a struct is stacked, however it is nested") {
   Nested batch = first_batch([](std::int64_t i) {
     auto t = [i](int add) { return number(i + add); };
     return Nested{t(0), {{t(1), t(2)}, t(3), {}}, {t(4), t(5)}, {}};
@@ -52,7 +52,7 @@ TEST_CASE("collate: every tensor of a struct is stacked, whatever it stands in")
   CHECK((!batch.inner.none && !batch.undefined.defined() && batch.inner.list.size() == 2));
 }
 
-TEST_CASE("collate: numbers become tensors of their kind, texts a vector") {
+TEST_CASE("collate: numbers become tensors of their types, texts a vector") {
   auto [a, b, c, d, e, text] = first_batch([](std::int64_t i) {
     return std::tuple(int(i), std::uint8_t(i), float(i) / 2, double(i) / 3, i % 2 == 0,
                       "name " + std::to_string(i));
@@ -83,7 +83,7 @@ TEST_CASE("collate: tensors, pairs, nested tuples and Examples keep their form")
                   {stacked, row({0, 1, 2, 3}), stacked, stacked}));
 }
 
-TEST_CASE("collate: a part that differs is named by its path") {
+TEST_CASE("collate: an error names a part that differs by its path") {
   auto refused = [](auto make) { return message_of<BadBatch>([&] { first_batch(make); }); };
   auto wide = [](std::int64_t i) { return at::ones({i == 2 ? 3 : 2}); };
   CHECK(contains(refused([&](std::int64_t i) { return std::tuple(1, wide(i)); }),
@@ -107,11 +107,12 @@ TEST_CASE("collate: a part that differs is named by its path") {
   CHECK(contains(refused(more), "is absent in sample 0, and Float[2] on cpu in sample 1"));
 }
 
-TEST_CASE("collate: a function of one's own makes any batch of samples that no tensor holds") {
+TEST_CASE("collate: a function of the user makes batches of samples that are no tensors") {
   struct Sample {
     std::vector<std::int64_t> tokens;
   };
-  Made dataset{[](std::int64_t i) { return Sample{std::vector<std::int64_t>(std::size_t(i), i)}; }};
+  FunctionDataset dataset{
+      [](std::int64_t i) { return Sample{std::vector<std::int64_t>(std::size_t(i), i)}; }};
   auto pad = [](const std::vector<Sample>& samples) {
     at::Tensor batch = at::zeros({std::int64_t(samples.size()), 8}, at::kLong);
     for (std::size_t i = 0; i < samples.size(); ++i)
@@ -127,27 +128,28 @@ TEST_CASE("collate: a function of one's own makes any batch of samples that no t
   }
 }
 
-TEST_CASE("draw: uniform in its bounds, LibTorch's generator by itself, another key another draw") {
-  SampleRng draw(1), same(1), other(2);
+TEST_CASE(
+    "SampleRng: uniform within its bounds, its own generator, other numbers for another key") {
+  SampleRng rng(1), same(1), other(2);
   std::vector<int> counts(10);
   double sum = 0;
   for (int i = 0; i < 10000; ++i) {
-    ++counts[std::size_t(draw.randint(10))];
-    double u = draw.uniform();
+    ++counts[std::size_t(rng.randint(10))];
+    double u = rng.uniform();
     CHECK((u >= 0 && u < 1));
     sum += u;
   }
   for (int count : counts) CHECK(std::abs(count - 1000) < 150);
   CHECK(std::abs(sum / 10000 - 0.5) < 0.015);
-  at::Tensor noise = at::randn({5}, draw.generator());
-  CHECK(same_bits(at::randn({5}, same.generator()), noise));  // whatever else was drawn
-  CHECK_FALSE(same_bits(at::randn({5}, draw.generator()), noise));
+  at::Tensor noise = at::randn({5}, rng.generator());
+  CHECK(same_bits(at::randn({5}, same.generator()), noise));  // independent of the other numbers
+  CHECK_FALSE(same_bits(at::randn({5}, rng.generator()), noise));
   CHECK_FALSE(same_bits(at::randn({5}, other.generator()), noise));
   CHECK(SampleRng(7).randint(1) == 0);
 }
 
 TEST_CASE(
-    "tensor dataset: one index_select a tensor, rows of structs, tuples and another dimension") {
+    "tensor dataset: one index_select per tensor, rows of structs, tuples and another dimension") {
   at::Tensor x = at::arange(12).view({6, 2}), y = at::arange(6);
   DataLoader tuples(TensorDataset(x, y, y + 1), {.batch_size = 4});
   auto [a, b, c] = *tuples.begin();

@@ -1,11 +1,11 @@
-// What goes wrong in a dataset or in options, told with its place; the loader stays usable.
+// Errors of datasets and options name their place, and the loader stays usable.
 #include "sets.hpp"
 
 using namespace ikebana;
 
 namespace test::data::errors {
 
-/// Throws for one sample, as often as it is told to.
+/// Throws for one sample, a given number of times.
 struct Failing : All {
   std::shared_ptr<std::atomic<int>> left = std::make_shared<std::atomic<int>>(1);
   std::function<void()> fail;
@@ -26,10 +26,10 @@ struct Ragged : All {
 struct Unsized : Torch {
   std::optional<std::size_t> size() const override { return {}; }
 };
-/// Not const, and not to be copied.
-struct OneFile : All {
-  OneFile() = default;
-  OneFile(OneFile&&) = default;
+/// `get` is not const, and the dataset cannot be copied.
+struct NotCopyable : All {
+  NotCopyable() = default;
+  NotCopyable(NotCopyable&&) = default;
   Pair get(std::int64_t i) { return {input[i], target[i]}; }
 };
 
@@ -47,25 +47,26 @@ std::string thrown_by(Loader& loader, LoaderPosition where) {
   return message;
 }
 
-TEST_CASE("errors: what get throws comes in the loop at its batch, with its place and text") {
+TEST_CASE(
+    "errors: what get throws is thrown in the loop at its batch, with its place and message") {
   for_every_worker([](DataLoaderOptions options) {
-    DataLoader sound(Structs(), options);
-    Batches expected = next(sound, 6);
+    DataLoader intact(Structs(), options);
+    Batches expected = next(intact, 6);
     DataLoader loader(Failing(2, [] { throw std::domain_error("no such file"); }), options);
     CHECK(same(next(loader, 2), {expected[0], expected[1]}));
     std::string message = thrown_by<BadSample>(loader, {0, 2});
-    for (auto words : {"get(9)", "epoch 0, batch 2", "no such file", "seek({0, 3})"})
-      CHECK(contains(message, words));
+    for (auto part : {"get(9)", "epoch 0, batch 2", "no such file", "seek({0, 3})"})
+      CHECK(contains(message, part));
     CHECK(contains(thrown_by<BadSample>(loader, {0, 2}), "get(9)"));       // a second time
     CHECK(same(next(loader, 4), {expected.begin() + 2, expected.end()}));  // and no third
   });
 }
 
-TEST_CASE("errors: a batch that cannot be read may be left out") {
+TEST_CASE("errors: a batch that cannot be read can be skipped") {
   for_every_worker([](DataLoaderOptions options) {
-    DataLoader sound(Structs(), options);
+    DataLoader intact(Structs(), options);
     DataLoader loader(Failing(1000, [] { throw 5; }), options);
-    Batches expected = epoch(sound);
+    Batches expected = epoch(intact);
     CHECK(contains(thrown_by<BadSample>(loader, {0, 2}), "something that is no std::exception"));
     loader.seek({0, 3});
     CHECK(same(epoch(loader), {expected.begin() + 3, expected.end()}));
@@ -73,7 +74,7 @@ TEST_CASE("errors: a batch that cannot be read may be left out") {
   });
 }
 
-TEST_CASE("errors: what was thrown is nested, and LibTorch's text is without its pages") {
+TEST_CASE("errors: what was thrown is nested, and LibTorch's message is without its backtrace") {
   for_every_worker([](DataLoaderOptions options) {
     DataLoader loader(Failing(2, [] { at::ones({2}) + at::ones({3}); }), options);
     std::string message = thrown_by<BadSample>(loader, {0, 2});
@@ -107,19 +108,21 @@ TEST_CASE("errors: samples that differ are named, with field, shapes and indices
 
 TEST_CASE("errors: a failing get_batch and a failing collate function name their samples") {
   struct Broken : All {
-    Pair get_batch(const at::Tensor&) const { throw std::runtime_error("gone"); }
+    Pair get_batch(const at::Tensor&) const { throw std::runtime_error("no such file"); }
   };
   for_every_worker([](DataLoaderOptions options) {
     DataLoader gathered(Broken(), options);
     CHECK(contains(thrown_by<BadSample>(gathered, {0, 0}),
                    "get_batch(0, 1, 2, 3) (epoch 0, batch 0)"));
-    auto collate = [](const std::vector<Pair>&) -> Pair { throw std::runtime_error("gone"); };
+    auto collate = [](const std::vector<Pair>&) -> Pair {
+      throw std::runtime_error("no such file");
+    };
     DataLoader collated(Structs(), options, collate);
     CHECK(contains(thrown_by<BadSample>(collated, {0, 0}), "the samples 0, 1, 2, 3 (epoch"));
   });
 }
 
-TEST_CASE("errors: options and datasets that cannot be") {
+TEST_CASE("errors: options out of range and unsuitable datasets") {
   auto refused = [](auto dataset, DataLoaderOptions options) {
     return message_of<BadValue>([&] { DataLoader loader(std::move(dataset), options); });
   };
@@ -131,9 +134,9 @@ TEST_CASE("errors: options and datasets that cannot be") {
   CHECK(contains(refused(Structs(3), {.batch_size = 4, .drop_last = true}),
                  "3 samples make no batch of 4, and drop_last"));
   CHECK(contains(refused(Unsized(), {}), "size() of the dataset is empty"));
-  CHECK(contains(refused(OneFile(), {.num_workers = 2}), "cannot be copied"));
-  CHECK(refused(OneFile(), {.num_workers = 1}) == "");
-  DataLoader one(OneFile(), {.batch_size = 4, .num_workers = 1});
+  CHECK(contains(refused(NotCopyable(), {.num_workers = 2}), "cannot be copied"));
+  CHECK(refused(NotCopyable(), {.num_workers = 1}) == "");
+  DataLoader one(NotCopyable(), {.batch_size = 4, .num_workers = 1});
   DataLoader plain(Structs(), {.batch_size = 4});
   CHECK(same(epoch(one), epoch(plain)));
   CHECK_THROWS_AS(TensorDataset(at::ones({3}), at::ones({4})), BadBatch);

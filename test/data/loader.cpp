@@ -1,4 +1,5 @@
-// The laws of a loader, for every way to read, shuffled or not, ragged or not, with any workers.
+// The guarantees of a loader, for every kind of dataset, shuffled or not, with and without a
+// shorter last batch, and for several numbers of workers.
 #include "sets.hpp"
 
 using namespace ikebana;
@@ -7,7 +8,7 @@ namespace test::data {
 
 namespace {
 
-/// Calls `law(options)` for every combination that matters to the order.
+/// Calls `law(options)` for every combination of options that affects the order.
 template <class Law>
 void for_every_order(Law law) {
   for (bool shuffle : {false, true})
@@ -29,7 +30,7 @@ void for_every_dataset(Law law) {
   law("noisy", Noisy()), law("noisy batches", NoisyBatch());
 }
 
-/// The rows that an epoch should give, cut by hand.
+/// The expected batches of an epoch.
 Batches by_hand(const DataLoaderOptions& o, std::int64_t epoch, std::int64_t n = 23) {
   Permutation order(n, ikebana::detail::key(o.seed, epoch, ikebana::detail::RngStream::Order));
   std::vector<std::int64_t> indices;
@@ -47,7 +48,7 @@ Batches by_hand(const DataLoaderOptions& o, std::int64_t epoch, std::int64_t n =
 
 }  // namespace
 
-TEST_CASE("loader: however a dataset is read, batches are its rows in the epoch's order") {
+TEST_CASE("loader: for every kind of dataset, batches are its rows in the epoch's order") {
   for_every_order([](DataLoaderOptions options) {
     for_every_dataset([&](const char* name, auto dataset) {
       if (std::string_view(name).starts_with("noisy")) return;
@@ -62,7 +63,7 @@ TEST_CASE("loader: however a dataset is read, batches are its rows in the epoch'
   });
 }
 
-TEST_CASE("loader: the number of workers and what they have ready change no bit") {
+TEST_CASE("loader: the number of workers and what they prefetch change no bit") {
   for_every_order([](DataLoaderOptions options) {
     for_every_dataset([&](const char* name, auto dataset) {
       CAPTURE(name);
@@ -78,7 +79,7 @@ TEST_CASE("loader: the number of workers and what they have ready change no bit"
   });
 }
 
-TEST_CASE("loader: resumed twice within an epoch, by other workers, is not to have stopped") {
+TEST_CASE("loader: resumed twice within an epoch, with other workers, it gives the same bits") {
   for_every_order([](DataLoaderOptions options) {
     for_every_dataset([&](const char* name, auto dataset) {
       CAPTURE(name);
@@ -102,7 +103,7 @@ TEST_CASE("loader: resumed twice within an epoch, by other workers, is not to ha
   });
 }
 
-TEST_CASE("loader: epochs and seeds differ, in their order and in what is drawn") {
+TEST_CASE("loader: epochs and seeds differ in their order and in their random numbers") {
   auto first = [](auto dataset, std::uint64_t seed, std::int64_t epoch, bool shuffle) {
     DataLoader loader(dataset, {.batch_size = 23, .shuffle = shuffle, .seed = seed});
     loader.seek({epoch, 0});
@@ -118,16 +119,16 @@ TEST_CASE("loader: epochs and seeds differ, in their order and in what is drawn"
     }
 }
 
-TEST_CASE("loader: no two samples and no two batches draw the same") {
+TEST_CASE("loader: no two samples and no two batches draw the same numbers") {
   struct Noise : All {
-    at::Tensor get(std::int64_t, SampleRng& draw) const { return at::randn({1}, draw.generator()); }
+    at::Tensor get(std::int64_t, SampleRng& rng) const { return at::randn({1}, rng.generator()); }
   };
   struct Uniform : All {
-    double get(std::int64_t, SampleRng& draw) const { return draw.uniform(); }
+    double get(std::int64_t, SampleRng& rng) const { return rng.uniform(); }
   };
   struct NoiseBatch : All {
-    at::Tensor get_batch(const at::Tensor&, SampleRng& draw) const {
-      return at::randn({1}, draw.generator());
+    at::Tensor get_batch(const at::Tensor&, SampleRng& rng) const {
+      return at::randn({1}, rng.generator());
     }
   };
   auto different = [](auto dataset, std::int64_t batch_size) {
@@ -141,7 +142,7 @@ TEST_CASE("loader: no two samples and no two batches draw the same") {
   CHECK(different(NoiseBatch(), 4) == 12);
 }
 
-TEST_CASE("loader: LibTorch's default generator is never touched") {
+TEST_CASE("loader: LibTorch's default generator is never used") {
   auto state = [] { return at::detail::getDefaultCPUGenerator().get_state(); };
   auto before = state();
   for_every_dataset([&](const char* name, auto dataset) {
@@ -154,7 +155,7 @@ TEST_CASE("loader: LibTorch's default generator is never touched") {
   });
 }
 
-TEST_CASE("loader: what a sample draws depends on neither batch size nor order") {
+TEST_CASE("loader: a sample's random numbers depend on neither batch size nor order") {
   auto rows = [](DataLoaderOptions options) {
     DataLoader loader(Noisy(), options);
     loader.seek({2, 0});

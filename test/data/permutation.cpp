@@ -1,4 +1,4 @@
-// The order of an epoch: a bijection, of its key alone, and as good as drawn.
+// The order of an epoch: a bijection, a function of its key alone, and uniformly distributed.
 #include "test.hpp"
 
 #include <ikebana/data/permutation.hpp>
@@ -17,7 +17,7 @@ std::vector<std::int64_t> order(std::int64_t n, std::uint64_t key) {
   return all;
 }
 
-/// How far counts are from all equal, in standard deviations of chi-square.
+/// How far counts are from being equal, in standard deviations of chi-square.
 double deviations(const std::vector<std::int64_t>& counts, double freedom) {
   double all = double(std::reduce(counts.begin(), counts.end())), sum = 0;
   double expected = all / double(counts.size());
@@ -25,7 +25,7 @@ double deviations(const std::vector<std::int64_t>& counts, double freedom) {
   return (sum / expected - freedom) / std::sqrt(2 * freedom);
 }
 
-TEST_CASE("permutation: everyone stands at one place, for any number of samples") {
+TEST_CASE("permutation: a bijection for any number of samples") {
   for (std::int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 9, 31, 32, 33, 127, 128, 129, 1000, 65537})
     for (std::uint64_t key : {0, 1, 99}) {
       auto all = order(n, key);
@@ -36,7 +36,7 @@ TEST_CASE("permutation: everyone stands at one place, for any number of samples"
     }
 }
 
-TEST_CASE("permutation: of numbers that no list could hold, places are within and differ") {
+TEST_CASE("permutation: for sizes that no list could hold, values are in range and differ") {
   for (std::int64_t n : {std::int64_t{1} << 40, (std::int64_t{1} << 62) + 1}) {
     Permutation permutation(n, 5);
     std::set<std::int64_t> seen;
@@ -49,32 +49,32 @@ TEST_CASE("permutation: of numbers that no list could hold, places are within an
   }
 }
 
-TEST_CASE("permutation: these are its numbers on every machine and with every LibTorch") {
+TEST_CASE("permutation: the values are the same on every machine and with every LibTorch") {
   CHECK(order(10, 42) == std::vector<std::int64_t>{0, 4, 5, 2, 6, 3, 8, 1, 7, 9});
   CHECK(Permutation(60000, 7)[12345] == 59023);
   CHECK(ikebana::detail::mix(ikebana::detail::golden) ==
         0xe220a8397b1dcdaf);  // SplitMix64's first from seed 0
 }
 
-TEST_CASE("permutation: another key is another order") {
+TEST_CASE("permutation: another key gives another order") {
   std::set<std::vector<std::int64_t>> seen;
   for (std::uint64_t key = 0; key < 300; ++key) seen.insert(order(50, key));
   CHECK(seen.size() == 300);
 }
 
-TEST_CASE("permutation: places and neighbours are uniform") {
+TEST_CASE("permutation: positions and neighbours are uniform") {
   for (std::int64_t n : {2, 3, 5, 8, 17, 31, 64, 100}) {
     auto rank = static_cast<std::size_t>(n);
-    std::vector<std::int64_t> places(rank * rank), pairs(rank * rank), apart;
+    std::vector<std::int64_t> positions(rank * rank), pairs(rank * rank), apart;
     for (std::uint64_t epoch = 0; epoch < 100 * rank; ++epoch) {
       auto all = order(n, ikebana::detail::key(7, epoch));
       for (std::size_t i = 0; i < rank; ++i) {
-        ++places[i * rank + static_cast<std::size_t>(all[i])];
+        ++positions[i * rank + static_cast<std::size_t>(all[i])];
         if (i > 0) ++pairs[static_cast<std::size_t>(all[i - 1] * n + all[i])];
       }
     }
     CAPTURE(n);
-    CHECK(std::abs(deviations(places, double((n - 1) * (n - 1)))) < 5);
+    CHECK(std::abs(deviations(positions, double((n - 1) * (n - 1)))) < 5);
     for (std::size_t i = 0; i < pairs.size(); ++i)
       if (i / rank != i % rank) apart.push_back(pairs[i]);
     if (n > 2) CHECK(std::abs(deviations(apart, double(n * (n - 1) - 1))) < 5);

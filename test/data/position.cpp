@@ -1,4 +1,4 @@
-// Where a loader stands, and what moves it.
+// The position of a loader, and what changes it.
 #include "sets.hpp"
 
 #include <ikebana.hpp>
@@ -9,7 +9,7 @@ namespace test::data::position {
 
 const DataLoaderOptions sixes{.batch_size = 4, .shuffle = true, .seed = 3};  // 6 batches an epoch
 
-/// The position after each of these many workers did something must not depend on them.
+/// Calls `f(options)` for several numbers of workers, on which positions must not depend.
 template <class F>
 void for_every_worker(F f) {
   for (std::int64_t workers : {0, 1, 3}) {
@@ -20,7 +20,7 @@ void for_every_worker(F f) {
   }
 }
 
-TEST_CASE("position: it counts batches that were delivered, and an epoch ends with its loop") {
+TEST_CASE("position: it counts delivered batches, and an epoch ends with its loop") {
   for_every_worker([](DataLoaderOptions options) {
     DataLoader loader(Structs(), options);
     for (std::int64_t e = 0; e < 3; ++e) {
@@ -35,7 +35,7 @@ TEST_CASE("position: it counts batches that were delivered, and an epoch ends wi
 }
 
 TEST_CASE(
-    "position: a loop that was left goes on with the next batch, at the epoch's end with none") {
+    "position: after a loop that was left, the next one continues, or is empty at an epoch's end") {
   for_every_worker([](DataLoaderOptions options) {
     DataLoader whole(Structs(), options), left(Structs(), options);
     Batches expected = epoch(whole), seen;
@@ -52,7 +52,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("position: seek goes anywhere, also back, and refuses what is not there") {
+TEST_CASE("position: seek sets any position, also an earlier one, and throws for a wrong one") {
   for_every_worker([](DataLoaderOptions options) {
     DataLoader loader(Noisy(), options);
     Batches expected = next(loader, 60);
@@ -66,13 +66,12 @@ TEST_CASE("position: seek goes anywhere, also back, and refuses what is not ther
     for (LoaderPosition wrong : {LoaderPosition{-1, 0}, {0, -1}, {0, 7}})
       CHECK(contains(message_of<BadValue>([&] { loader.seek(wrong); }), "each has 6 batches"));
     CHECK(loader.position() == LoaderPosition{2, 0});
-    loader.seek({std::int64_t{1} << 60, 5});  // no epoch is far
+    loader.seek({std::int64_t{1} << 60, 5});  // seeking far costs nothing
     CHECK(next(loader, 1).size() == 1);
   });
 }
 
-TEST_CASE(
-    "position: a loop whose loader was moved elsewhere ends in an error, and keeps its batch") {
+TEST_CASE("position: a loop whose loader's position was changed throws, and keeps its batch") {
   for_every_worker([](DataLoaderOptions options) {
     auto after = [&](auto move) {
       DataLoader loader(Structs(), options);
@@ -101,7 +100,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("position: a loop that came to its end does not go on into the next epoch") {
+TEST_CASE("position: a loop that reached its end does not continue into the next epoch") {
   for_every_worker([](DataLoaderOptions options) {
     DataLoader loader(Structs(), options);
     auto batch = loader.begin();
@@ -111,7 +110,7 @@ TEST_CASE("position: a loop that came to its end does not go on into the next ep
   });
 }
 
-TEST_CASE("position: moved loaders go on, their loops too") {
+TEST_CASE("position: moved loaders continue, also within a loop") {
   for_every_worker([](DataLoaderOptions options) {
     DataLoader reference(Structs(), options);
     Batches expected = next(reference, 8), seen;
@@ -131,7 +130,8 @@ TEST_CASE("position: moved loaders go on, their loops too") {
   });
 }
 
-TEST_CASE("position: another dataset, order or batch size is refused with all that differs") {
+TEST_CASE(
+    "position: another dataset, order or batch size is an error that names every difference") {
   DataLoader loader(Structs(), sixes);
   next(loader, 3);
   StateDict state = saved(loader);
@@ -159,7 +159,7 @@ TEST_CASE("position: another dataset, order or batch size is refused with all th
   }
 }
 
-TEST_CASE("position: fit and evaluate take a loader, and a trainer's state its position") {
+TEST_CASE("position: fit and evaluate take a loader, and a trainer's state includes its position") {
   auto make = [](std::int64_t workers) {
     All all;
     DataLoaderOptions options = sixes;

@@ -1,5 +1,5 @@
 #pragma once
-// Datasets of every kind that a loader takes, with the same samples.
+// Datasets of every kind that a loader accepts, with the same samples.
 #include "test.hpp"
 
 #include <ikebana/data/loader.hpp>
@@ -18,7 +18,7 @@ struct All {
   std::int64_t size() const { return count; }
 };
 
-/// Not augmented: however it is asked, a batch is the rows of `All`.
+/// Not augmented: a batch consists of rows of `All`.
 struct Structs : All {
   using All::All;
   Pair get(std::int64_t i) const { return {input[i], target[i]}; }
@@ -47,19 +47,19 @@ inline auto tensors(std::int64_t n) {
   return ikebana::TensorDataset(Pair{all.input.narrow(0, 0, n), all.target.narrow(0, 0, n)});
 }
 
-/// Augmented: noise of LibTorch's generators, and a flip of the Draw's own numbers.
+/// Augmented: noise of SampleRng's generator, and a flip by its uniform numbers.
 struct Noisy : All {
   using All::All;
-  Pair get(std::int64_t i, ikebana::SampleRng& draw) const {
-    at::Tensor row = draw.uniform() < 0.5 ? input[i].flip(0) : input[i];
-    if (draw.randint(2) == 0) row = row + at::randn({2}, draw.generator());
+  Pair get(std::int64_t i, ikebana::SampleRng& rng) const {
+    at::Tensor row = rng.uniform() < 0.5 ? input[i].flip(0) : input[i];
+    if (rng.randint(2) == 0) row = row + at::randn({2}, rng.generator());
     return {row, target[i]};
   }
 };
 struct NoisyBatch : All {
   using All::All;
-  Pair get_batch(const at::Tensor& i, ikebana::SampleRng& draw) const {
-    at::Tensor noise = at::randn({i.numel(), 2}, draw.generator());
+  Pair get_batch(const at::Tensor& i, ikebana::SampleRng& rng) const {
+    at::Tensor noise = at::randn({i.numel(), 2}, rng.generator());
     return {input.index_select(0, i) + noise, target.index_select(0, i)};
   }
 };
@@ -73,14 +73,14 @@ std::vector<at::Tensor> flat(const Batch& batch) {
   return tensors;
 }
 
-/// The next `most` batches, over ends of epochs.
+/// The next `count` batches, across ends of epochs.
 template <class Loader>
-Batches next(Loader& loader, std::size_t most) {
+Batches next(Loader& loader, std::size_t count) {
   Batches batches;
-  while (batches.size() < most)
+  while (batches.size() < count)
     for (auto& batch : loader) {
       batches.push_back(flat(batch));
-      if (batches.size() == most) break;
+      if (batches.size() == count) break;
     }
   return batches;
 }
@@ -98,7 +98,7 @@ inline bool same(const Batches& a, const Batches& b) {
   return true;
 }
 
-/// What a loader of this dataset would save.
+/// The saved position of a loader.
 template <class Loader>
 ikebana::StateDict saved(Loader& loader) {
   ikebana::StateDict state;

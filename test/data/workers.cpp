@@ -1,4 +1,4 @@
-// The threads of a loader: how many, how far ahead, what they share, and how they end.
+// The threads of a loader: their number, how far they prefetch, what they share, and how they end.
 #include "sets.hpp"
 
 #include <ikebana/bridge/one_thread.hpp>
@@ -8,14 +8,14 @@ using namespace ikebana;
 
 namespace test::data::workers {
 
-/// What the samples saw, for a loader to be watched from outside.
-struct Seen {
+/// What calls of `get` observed.
+struct Observed {
   std::atomic<std::int64_t> begun = 0, most_threads = 0;
-  std::atomic<std::int64_t> hold_from = 1000;  // samples from this one on are not given yet
+  std::atomic<std::int64_t> hold_from = 1000;  // `get` waits for samples from this one on
   std::atomic<bool> gradients = false, autocast = false;
 };
 struct Watched : All {
-  std::shared_ptr<Seen> seen = std::make_shared<Seen>();
+  std::shared_ptr<Observed> seen = std::make_shared<Observed>();
   Pair get(std::int64_t i) const {
     ++seen->begun;
     if (at::get_num_threads() > seen->most_threads) seen->most_threads = at::get_num_threads();
@@ -25,14 +25,14 @@ struct Watched : All {
     return {input[i], target[i]};
   }
 };
-/// Takes longer for some samples, so that batches are ready in another order.
+/// Takes longer for some samples, so that batches are complete in another order.
 struct Slow : All {
   Pair get(std::int64_t i) const {
     std::this_thread::sleep_for(std::chrono::microseconds(i % 5 == 0 ? 3000 : 10));
     return {input[i], target[i]};
   }
 };
-/// Not const: keeps where it is, as a file does, so no two threads may use one at once.
+/// `get` is not const, as for a file with a position, so only one thread at a time may call it.
 struct Stateful : All {
   std::shared_ptr<std::atomic<int>> copies = std::make_shared<std::atomic<int>>(0);
   std::atomic<int> users = 0;
@@ -46,7 +46,7 @@ struct Stateful : All {
   }
 };
 
-/// Waits until `count` stays as it is.
+/// Waits until `count` no longer changes, and returns it.
 template <class Count>
 std::int64_t settled(const Count& count) {
   for (std::int64_t before = -1, calm = 0;;) {
@@ -58,13 +58,13 @@ std::int64_t settled(const Count& count) {
   }
 }
 
-TEST_CASE("workers: batches come in order, however long each takes") {
+TEST_CASE("workers: batches are delivered in order, however long each takes") {
   DataLoader alone(Structs(), {.batch_size = 2});
   DataLoader loader(Slow(), {.batch_size = 2, .num_workers = 4, .prefetch_factor = 3});
   CHECK(same(next(loader, 24), next(alone, 24)));
 }
 
-TEST_CASE("workers: no more batches are begun than may be ready, none before the first loop") {
+TEST_CASE("workers: no more batches are begun than may be prefetched, none before the first loop") {
   Watched dataset;
   DataLoader loader(dataset, {.batch_size = 1, .num_workers = 2, .prefetch_factor = 3});
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -75,10 +75,10 @@ TEST_CASE("workers: no more batches are begun than may be ready, none before the
   CHECK(settled(dataset.seen->begun) == 23);  // the next epoch is not begun
 }
 
-TEST_CASE("workers: a loader that ends waits for the samples being read, and for no others") {
+TEST_CASE("workers: destroying a loader waits for the samples being read, and for no others") {
   for (std::int64_t workers : {1, 3}) {
     Watched dataset;
-    Seen& seen = *dataset.seen;
+    Observed& seen = *dataset.seen;
     std::jthread later;
     seen.hold_from = 7;
     {
@@ -95,16 +95,16 @@ TEST_CASE("workers: a loader that ends waits for the samples being read, and for
   }
 }
 
-TEST_CASE("workers: what was begun before the loader was moved is not delivered after it") {
+TEST_CASE("workers: a batch that was begun before a seek is not delivered after it") {
   Watched dataset;
-  Seen& seen = *dataset.seen;
+  Observed& seen = *dataset.seen;
   seen.hold_from = 9;
   DataLoader alone(Structs(), {.batch_size = 1});
   DataLoader loader(dataset, {.batch_size = 1, .num_workers = 2});
   loader.seek({0, 8});
   CHECK(next(loader, 1).size() == 1);
   CHECK(settled(seen.begun) == 3);
-  loader.seek({0, 5}), alone.seek({0, 5});  // four batches may be ready: 9 would lie where 5 does
+  loader.seek({0, 5}), alone.seek({0, 5});  // of four slots, batches 9 and 5 have the same one
   std::jthread later([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     seen.hold_from = 1000;
@@ -112,7 +112,7 @@ TEST_CASE("workers: what was begun before the loader was moved is not delivered 
   CHECK(same(next(loader, 8), next(alone, 8)));
 }
 
-TEST_CASE("workers: a loader ends after any number of batches, used or not") {
+TEST_CASE("workers: a loader can be destroyed after any number of batches") {
   for (std::int64_t workers : {1, 3})
     for (std::size_t taken : {0, 1, 5, 6, 8}) {
       DataLoader loader(Slow(), {.batch_size = 4, .num_workers = workers});
@@ -120,7 +120,7 @@ TEST_CASE("workers: a loader ends after any number of batches, used or not") {
     }
 }
 
-TEST_CASE("workers: a dataset whose get is const is shared, of another each has a copy") {
+TEST_CASE("workers: a dataset whose get is const is shared; otherwise each worker has a copy") {
   Watched shared;
   DataLoader one(shared, {.batch_size = 2, .num_workers = 3});
   epoch(one);
@@ -129,10 +129,10 @@ TEST_CASE("workers: a dataset whose get is const is shared, of another each has 
   DataLoader loader(&dataset, {.batch_size = 2, .num_workers = 3});
   DataLoader alone(Structs(), {.batch_size = 2});
   CHECK(same(next(loader, 24), next(alone, 24)));
-  CHECK(*dataset.copies == 2);  // the first worker takes the one that was given
+  CHECK(*dataset.copies == 2);  // the first worker uses the original
 }
 
-TEST_CASE("workers: operators in get use one thread, and the others keep their number") {
+TEST_CASE("workers: operators in get use one thread, and other threads keep their number") {
   int before = at::get_num_threads();
   at::set_num_threads(3);
   for (std::int64_t workers : {0, 1, 3}) {
@@ -147,8 +147,7 @@ TEST_CASE("workers: operators in get use one thread, and the others keep their n
   at::set_num_threads(before);
 }
 
-TEST_CASE(
-    "workers: gradients, autocast and inference mode are off in get, and as they were after") {
+TEST_CASE("workers: gradients, autocast and inference mode are off in get, and restored after it") {
   for (std::int64_t workers : {0, 1}) {
     Watched dataset;
     DataLoader loader(dataset, {.batch_size = 4, .num_workers = workers});

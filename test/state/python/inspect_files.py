@@ -1,4 +1,4 @@
-"""examples/ikebana-inspect.cpp: its output for intact, damaged and foreign files, and for two files.
+"""examples/ikebana-inspect.cpp: its output for intact, damaged and foreign files, and for two.
 
 Usage: inspect_files.py INSPECT ROUND_TRIP, by a Python that has torch and safetensors.
 """
