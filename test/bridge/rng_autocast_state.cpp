@@ -29,7 +29,7 @@ struct FakeDevice : at::PrivateUse1HooksInterface {
 };
 
 TEST_CASE(
-    "rng and autocast state: a replay draws the same numbers, and the sequence outside continues unchanged") {
+    "rng and autocast state: a replay draws the same numbers, and the outer sequence goes on") {
   for (bool weight_cache : {false, true}) {
     torch::manual_seed(11);
     const auto expected = std::vector<at::Tensor>{dropped(), torch::randn({3}), dropped()};

@@ -178,7 +178,7 @@ TEST_CASE("attention: a retained graph gives the same gradients again") {
   }
 }
 
-TEST_CASE("attention: arguments that do not fit are an error with their sizes and the cure") {
+TEST_CASE("attention: sizes that do not fit are an error with the sizes and the cure") {
   const auto plain = by({}, AttentionForm::Fastest);
   CHECK(contains(message_for(plain, {2, 4, 8, 16}, {2, 4, 8, 12}, {2, 4, 8, 16}),
                  "query [2, 4, 8, 16], key [2, 4, 8, 12], value [2, 4, 8, 16] differ in width"));
@@ -197,7 +197,9 @@ TEST_CASE("attention: arguments that do not fit are an error with their sizes an
                  "query [4, 8, 16], key [3, 9, 16], value [3, 9, 16] have unequal heads"));
   CHECK(contains(message_for(gqa, {2, 4, 8, 16}, {2, 0, 8, 16}, {2, 0, 8, 16}),
                  "divide the query's"));
+}
 
+TEST_CASE("attention: options, dtypes and devices that do not fit are errors") {
   const auto x = at::randn({2, 4, 8, 16});
   const auto refused = [&](AttentionOptions o) {
     return message_of<Error>([&] { attention(x, x, x, o); });

@@ -79,8 +79,7 @@ TEST_CASE("chunked attention: memory is linear in the lengths") {
   CHECK(peak(length, AttentionForm::Composed) > 2 * length * length * 4);
 }
 
-TEST_CASE(
-    "chunked attention: it is chosen if the weights are large and no fused kernel supports the call") {
+TEST_CASE("chunked attention: it is chosen for large weights that no fused kernel avoids") {
   using Form = AttentionForm;
   const auto form = [](at::IntArrayRef sizes, const AttentionOptions& o) {
     const auto x = at::empty(sizes).set_requires_grad(true);

@@ -156,8 +156,7 @@ TEST_CASE("linear_cross_entropy: the gradient of a half precision weight is accu
   CHECK(weight.grad().to(at::kFloat)[0].item<float>() == -256);
 }
 
-TEST_CASE(
-    "linear_cross_entropy: only the gradients that are needed are computed, and they are the same") {
+TEST_CASE("linear_cross_entropy: only needed gradients are computed, and they are the same") {
   const Sample sample({"", {3, 7}, {.chunk_rows = 4}, true});
   const auto all = sample.run_ours(at::kFloat);
   for (std::size_t wanted = 0; wanted < 3; ++wanted) {

@@ -155,7 +155,7 @@ TEST_CASE("plugins: operators of one are intercepted by the other, through one f
 }
 
 TEST_CASE(
-    "plugins: a custom operator is registered once for all, and usable after its library was closed") {
+    "plugins: a custom operator is registered once for all, and stays when its library is closed") {
   for_each_pair([](const auto& first, const auto& second, Expectations& expectations) {
     Library a(first), b(second);
     auto* outer = b->open_operators();
