@@ -18,13 +18,13 @@ TEST_CASE("docs/precision.md: every word trains the same model") {
   Rows batch{torch::randn({32, 16}), torch::randint(16, {32}, at::kLong)};
   auto train = [&](auto trainer) { return trainer.step(batch).loss(); };
 
-  // One word apart: FP32 masters with BF16 copies, no masters at all, products in FP8.
+  // FP32 master weights with BF16 parameters; no master weights; linear layers in FP8.
   train(Trainer{Net(), AdamW{.lr = 3e-4}, CrossEntropyLoss{}, Precision<BF16Weights>{}});
   train(Trainer{Net(), AdamW{.lr = 3e-4}, CrossEntropyLoss{}, Precision<BF16True>{.seed = 1}});
   train(Trainer{Net(), AdamW{.lr = 3e-4}, CrossEntropyLoss{},
                 Precision<FP8>{.scaling = DelayedScaling{.amax_history_len = 16}}});
 
-  // Which parameters stay in FP32: norms alone, where left out biases do as well.
+  // Only norms stay in FP32; by default biases do as well.
   Trainer trainer{Net(), CrossEntropyLoss{}, Precision<BF16Weights>{.keep_fp32 = named("*norm*")}};
 
   CHECK((trainer.model()->in->bias.scalar_type() == at::kBFloat16));
