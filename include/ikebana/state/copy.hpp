@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <ikebana/posix/memory.hpp>
 #include <ikebana/detail/parallel.hpp>
+#include <ikebana/posix/memory.hpp>
 #include <ikebana/state/archive.hpp>
 #include <memory>
 #if defined(__SSE2__)
