@@ -53,7 +53,7 @@ class Outputs {
   std::vector<at::Tensor> all_;
 };
 
-/// True where the host can tell that the update is to be skipped. On a device the update itself
+/// True where the host knows already that the update is skipped. On a device the update itself
 /// reads the flag.
 inline bool rejected(const StepGradients& gradients) {
   return gradients.found_inf.defined() && readable(gradients.found_inf) &&

@@ -48,19 +48,19 @@ class UnitBackward {
   bool is_open_ = false;
 };
 
-/// Tells the mechanisms that a unit's backward begins, outermost first.
+/// Calls the hook of the mechanisms when a unit's backward begins, outermost first.
 template <class Mechanisms>
 void before_unit_backward(Mechanisms& m, const Unit& unit) {
   m.each(BackwardListeners(), [&](auto& mechanism) { mechanism.before_unit_backward(unit); });
 }
-/// Tells the mechanisms that it has ended, innermost first.
+/// Calls the hook of the mechanisms when it has ended, innermost first.
 template <class Mechanisms>
 void after_unit_backward(Mechanisms& m, const Unit& unit) {
   m.each(detail::reversed_t<BackwardListeners>(),
          [&](auto& mechanism) { mechanism.after_unit_backward(unit); });
 }
 
-/// `next(args...)`, and tells the mechanisms of its backward while they exist.
+/// `next(args...)`, whose backward calls these hooks as long as the mechanisms exist.
 template <class Mechanisms, class Next, class... Args>
 auto around_unit_backward(std::weak_ptr<Mechanisms*> mechanisms, const Unit& unit, Next&& next,
                           Args&&... args) {
