@@ -91,7 +91,7 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
   static constexpr bool shards_or_offloads = gathers(AxisList<axis::shard, axis::offload>());
 
  public:
-  /// True where a mechanism is told of a unit's backward; autograd hooks are registered only then.
+  /// True where a mechanism implements a hook of backward; autograd hooks are registered only then.
   static constexpr bool listens_to_backward = hears_backward(BackwardListeners());
   /// True where a unit does not compute with the master weights themselves.
   static constexpr bool moves_parameters = gathers(GatherOrder());
