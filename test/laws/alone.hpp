@@ -85,17 +85,17 @@ class Alone {
   void restore(StateDict dict) {
     Archive archive(dict, Archive::Mode::Check);
     exchange(archive);
-    archive.load();
+    archive.finish_check();
     exchange(archive);
   }
   Policy& values() { return mechanism_.values; }
 
  private:
   void exchange(Archive& archive) {
-    archive.model();
+    archive.begin_model();
     for (std::size_t i = 0; i < masters.values.size(); ++i)
       archive.tensor(masters.names[i], masters.values[i]);
-    archive.under("optimizer");
+    archive.begin_section("optimizer");
     mechanism_.state(archive, masters);
   }
 

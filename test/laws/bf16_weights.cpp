@@ -188,7 +188,7 @@ TEST_CASE("masters are saved, shown and given back in the type that the model ha
       for (const auto& batch : texts(2)) trainer.step(batch);
       auto state = trainer.state();
       for (const auto& [name, t] : state)
-        if (!name.starts_with(Archive::reserved) && t.is_floating_point())
+        if (!name.starts_with(Archive::reserved_prefix) && t.is_floating_point())
           CHECK((t.scalar_type() == at::kFloat));
       CHECK_FALSE(same_state(before, state));
       shown = trainer.with_full_weights([](Language& whole) { return parameters_of(whole); });
