@@ -208,7 +208,7 @@ TEST_CASE("unequal counts of several terms that are known too late are refused")
   Trainer<Terms, SGD, Accumulate<4>> trainer{Terms()};
   auto before = parameters_of(trainer.model());
   auto text = test::message_of<BadModel>([&] { trainer.step(batch); });
-  CHECK(test::contains(text, "`size` counts other items"));
+  CHECK(test::contains(text, "`size` has another count"));
   CHECK(test::same_bits(parameters_of(trainer.model()), before));
   trainer.model()->unequal = false;
   CHECK_NOTHROW(trainer.step(batch));
@@ -222,7 +222,7 @@ TEST_CASE("a count that lies is an error at the first step") {
     trainer.model()->told = 1;
     auto before = parameters_of(trainer.model());
     auto text = test::message_of<BadModel>([&] { trainer.step(batch); });
-    CHECK(test::contains(text, "count(batch) tells another number"));
+    CHECK(test::contains(text, "count(batch) returns another number"));
     CHECK(test::same_bits(parameters_of(trainer.model()), before));
     CHECK(trainer.steps() == 0);
     trainer.model()->told = 0;

@@ -14,10 +14,10 @@ TEST_CASE("bad batch: empty, of different sizes, of no tensors, of no batches") 
                          {"different size in dimension 0", "input Float[4, 3]", "target Long[5]",
                           "same number of rows"}));
   WELL(refused<BadBatch>(Rows{}, {"no tensor", "input (undefined)"}));
-  WELL(refused<BadBatch>(std::vector<Rows>{}, {"holds no batch", "Give one"}));
+  WELL(refused<BadBatch>(std::vector<Rows>{}, {"holds no batch", "at least one"}));
   WELL(refused<BadBatch>(std::vector{some(), some(0)}, {"is empty", "input Float[0, 3]"}));
   WELL(refused<BadBatch>(Rows{at::ones({4, 3}), at::full({4}, -100)},
-                         {"counts 0", "ignored", "skip"}));
+                         {"count is 0", "ignored", "skip"}));
 }
 
 TEST_CASE("bad batch: another type, shape or device, a target out of range") {
@@ -59,7 +59,7 @@ TEST_CASE("bad loss: a vector, a constant, nothing at all, no count, another cou
   Trainer zero{Net(), [&](auto& run, Net& model, const Rows& b) {
                  return Loss{out(run, model, b).sum(), 0};
                }};
-  WELL(told<BadBatch>([&] { zero.step(some()); }, {"counts 0", "items"}));
+  WELL(told<BadBatch>([&] { zero.step(some()); }, {"count is 0", "items"}));
   CHECK(zero.steps() == 0);
 }
 

@@ -244,7 +244,7 @@ TEST_CASE("objective: a term keeps its scale within a step") {
   Trainer cut{net(), objective, Accumulate<2>{}};
   auto what = test::message_of<BadModel>([&] { cut.step(batch); });
   CHECK(contains(what, "the scale of term `fit` is"));
-  CHECK(contains(what, "Multiply what differs within a step into the sum"));
+  CHECK(contains(what, "Multiply a factor that changes within a step into the sum"));
 }
 
 }  // namespace test::objective
