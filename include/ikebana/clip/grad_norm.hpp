@@ -1,5 +1,5 @@
 #pragma once
-// ClipGradNorm.
+// The policy ClipGradNorm and its mechanism.
 #include <ikebana/detail/deferred_check.hpp>
 #include <ikebana/hooks.hpp>
 

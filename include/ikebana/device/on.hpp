@@ -1,5 +1,5 @@
 #pragma once
-// On{device}.
+// The policy On{device} and its mechanism.
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// BCEWithLogitsLoss.
+// The policy BCEWithLogitsLoss and its mechanism.
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// CrossEntropyLoss.
+// The policy CrossEntropyLoss and its mechanism.
 #include <algorithm>
 #include <ikebana/objective/forward.hpp>
 

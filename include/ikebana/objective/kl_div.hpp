@@ -1,5 +1,5 @@
 #pragma once
-// KLDivLoss.
+// The policy KLDivLoss and its mechanism.
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana {

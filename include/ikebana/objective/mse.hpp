@@ -1,5 +1,5 @@
 #pragma once
-// MSELoss.
+// The policy MSELoss and its mechanism.
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// Observe<Memory>.
+// The policy Observe<Memory> and its mechanism.
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/hooks.hpp>
 #include <optional>

@@ -1,5 +1,5 @@
 #pragma once
-// Adafactor.
+// The policy Adafactor and its mechanism.
 #include <ikebana/optimizer/per_parameter.hpp>
 #include <optional>
 #include <utility>

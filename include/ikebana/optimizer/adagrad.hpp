@@ -1,5 +1,5 @@
 #pragma once
-// Adagrad.
+// The policy Adagrad and its mechanism.
 #include <ikebana/optimizer/per_parameter.hpp>
 
 namespace ikebana {

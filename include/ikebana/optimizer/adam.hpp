@@ -1,5 +1,5 @@
 #pragma once
-// Adam.
+// The policy Adam and its mechanism.
 #include <array>
 #include <ikebana/optimizer/adam_family.hpp>
 

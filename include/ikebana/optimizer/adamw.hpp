@@ -1,5 +1,5 @@
 #pragma once
-// AdamW.
+// The policy AdamW and its mechanism.
 #include <array>
 #include <ikebana/optimizer/adam_family.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Muon.
+// The policy Muon and its mechanism.
 #include <ikebana/optimizer/fallback_optimizer.hpp>
 #include <ikebana/optimizer/newton_schulz.hpp>
 #include <ikebana/optimizer/per_parameter.hpp>

@@ -1,5 +1,5 @@
 #pragma once
-// SGD.
+// The policy SGD and its mechanism.
 #include <ikebana/optimizer/grouped.hpp>
 
 namespace ikebana {

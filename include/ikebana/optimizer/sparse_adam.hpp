@@ -1,5 +1,5 @@
 #pragma once
-// SparseAdam.
+// The policy SparseAdam and its mechanism.
 #include <ikebana/optimizer/fallback_optimizer.hpp>
 #include <ikebana/optimizer/per_parameter.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Precision<BF16>.
+// The policy Precision<BF16> and its mechanism.
 #include <ikebana/precision/autocast.hpp>
 
 namespace ikebana {

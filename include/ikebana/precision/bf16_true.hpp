@@ -1,5 +1,5 @@
 #pragma once
-// Precision<BF16True>.
+// The policy Precision<BF16True> and its mechanism.
 #include <ikebana/precision/low_precision_weights.hpp>
 #include <ikebana/precision/stochastic_rounding.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// Precision<BF16Weights>.
+// The policy Precision<BF16Weights> and its mechanism.
 #include <ikebana/precision/low_precision_weights.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// Precision<FP16>.
+// The policy Precision<FP16> and its mechanism.
 #include <ikebana/precision/autocast.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// Precision<FP8>.
+// The policy Precision<FP8> and its mechanism.
 #include <ikebana/detail/message.hpp>
 #include <ikebana/precision/autocast.hpp>
 #include <ikebana/precision/fp8_linear.hpp>

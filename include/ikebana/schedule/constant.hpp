@@ -1,5 +1,5 @@
 #pragma once
-// ConstantLR.
+// The policy ConstantLR and its mechanism.
 #include <ikebana/schedule/schedule.hpp>
 
 namespace ikebana {

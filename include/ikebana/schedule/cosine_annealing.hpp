@@ -1,5 +1,5 @@
 #pragma once
-// CosineAnnealingLR.
+// The policy CosineAnnealingLR and its mechanism.
 #include <ikebana/schedule/schedule.hpp>
 #include <numbers>
 

@@ -1,5 +1,5 @@
 #pragma once
-// LambdaLR.
+// The policy LambdaLR and its mechanism.
 #include <functional>
 #include <ikebana/schedule/schedule.hpp>
 

@@ -1,5 +1,5 @@
 #pragma once
-// LinearLR.
+// The policy LinearLR and its mechanism.
 #include <ikebana/schedule/schedule.hpp>
 
 namespace ikebana {

@@ -1,5 +1,5 @@
 #pragma once
-// ReduceLROnPlateau.
+// The policy ReduceLROnPlateau and its mechanism.
 #include <ikebana/schedule/schedule.hpp>
 #include <limits>
 

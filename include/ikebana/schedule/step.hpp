@@ -1,5 +1,5 @@
 #pragma once
-// StepLR.
+// The policy StepLR and its mechanism.
 #include <ikebana/schedule/schedule.hpp>
 
 namespace ikebana {

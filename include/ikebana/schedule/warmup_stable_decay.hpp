@@ -1,5 +1,5 @@
 #pragma once
-// WarmupStableDecayLR.
+// The policy WarmupStableDecayLR and its mechanism.
 #include <ikebana/schedule/schedule.hpp>
 #include <numbers>
 
