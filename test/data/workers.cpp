@@ -120,7 +120,7 @@ TEST_CASE("workers: a loader can be destroyed after any number of batches") {
     }
 }
 
-TEST_CASE("workers: a dataset whose get is const is shared; otherwise each worker has a copy") {
+TEST_CASE("workers: a dataset whose get is const is shared, otherwise each worker has a copy") {
   Watched shared;
   DataLoader one(shared, {.batch_size = 2, .num_workers = 3});
   epoch(one);
