@@ -1,4 +1,4 @@
-// Microbatches weigh right: an update from N of them equals the update from one big batch.
+// An update from N microbatches equals the update from one big batch, whatever their sizes.
 #include "test.hpp"
 
 #include "laws.hpp"
@@ -16,8 +16,8 @@ torch::nn::Sequential net() {
   });
 }
 
-/// The same objective without `count`: its counts are known only after the last forward. They come
-/// by turns as numbers of the host and as tensors.
+/// The same objective without `count`: its counts are known only after the last forward. They
+/// alternate between numbers on the host and tensors.
 struct Late {
   CrossEntropyLoss options;
   int calls = 0;
@@ -55,7 +55,7 @@ std::vector<Targets> targets() {
 std::vector<Rows> batches_of(const Targets& what, std::int64_t rows) {
   auto batches = class_batches(steps, rows, width, classes, at::kDouble);
   for (auto& batch : batches) {
-    batch.target[-1] = 0;  // one item counts, whatever is masked
+    batch.target[-1] = 0;  // one item counts, even when all others are masked
     what.mask(batch);
   }
   return batches;
@@ -102,15 +102,15 @@ void equals_one_batch(Word word, std::int64_t n, const Targets& what, Objective 
   }
 }
 
-/// Counts that are known late divide as a float, the type of the fused operators' divisor: whole
-/// numbers are exact in it, weights are not.
+/// Counts that are known only after the last forward divide as a float, the type of the fused
+/// operators' divisor. Integers are exact in it, weights are not.
 double late_bound(const Targets& what) { return what.options.weight.defined() ? 2e-7 : 1e-12; }
 
 /// Two terms, one of which does not see every row.
 struct TermsImpl : torch::nn::Module {
   torch::nn::Linear linear{width, 1};
   bool unequal = true;
-  double told = 0;  // added to the count: a lie
+  double told = 0;  // added to the count, which makes it wrong
   TermsImpl() { register_module("linear", linear), to(at::kDouble); }
   static at::Tensor chosen(const Rows& b) { return (b.target > 1).to(at::kDouble); }
 
@@ -203,7 +203,7 @@ TEST_CASE("each term is divided by its own count") {
   terms_equal_one_batch<Terms>(false);
 }
 
-TEST_CASE("unequal counts of several terms that are known too late are refused") {
+TEST_CASE("unequal counts of several terms that are known too late are an error") {
   auto batch = class_batches(1, 13, width, classes, at::kDouble)[0];
   Trainer<Terms, SGD, Accumulate<4>> trainer{Terms()};
   auto before = parameters_of(trainer.model());
@@ -214,7 +214,7 @@ TEST_CASE("unequal counts of several terms that are known too late are refused")
   CHECK_NOTHROW(trainer.step(batch));
 }
 
-TEST_CASE("a count that lies is an error at the first step") {
+TEST_CASE("a wrong count is an error at the first step") {
   auto batch = class_batches(1, 13, width, classes, at::kDouble)[0];
   for (bool cut : {false, true}) {
     Trainer<EarlyTerms, SGD, Accumulate<>> trainer(EarlyTerms(),

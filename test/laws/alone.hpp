@@ -1,12 +1,12 @@
 #pragma once
-// An optimizer with nothing around it, so that a law can give it any gradients.
+// Runs an optimizer without a trainer, so that a test can give it any gradients.
 #include "shapes.hpp"
 
 namespace laws {
 
 using Optimizers = Choices<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, SparseAdam, AdamW8bit>;
 
-/// Values with which every term of an update counts.
+/// Hyperparameters with which every term of an update contributes.
 template <class Policy>
 Policy lively() {
   Policy policy{.lr = 0.05};
@@ -18,7 +18,7 @@ Policy lively() {
   return policy;
 }
 
-/// The gradient of parameter `i` in step `s`: that of a matrix, for SparseAdam, in some rows only.
+/// The gradient of parameter `i` in step `s`; for SparseAdam that of a matrix, in some rows only.
 template <class Policy>
 at::Tensor gradient_of(const at::Tensor& p, std::size_t i, int s) {
   at::Tensor gradient = pull(p, i, s);
@@ -49,9 +49,9 @@ class Alone {
     }
     mechanism_.begin(masters);
   }
-  /// The way of devices whose numbers the host may not read, on the CPU.
+  /// The code path of devices whose values the host may not read, on the CPU.
   void as_elsewhere() { mechanism_.as_elsewhere(); }
-  /// One update; a parameter with an undefined gradient sits out.
+  /// One update; a parameter with an undefined gradient is skipped.
   void step(const Tensors& gradients, const at::Tensor& divisor = {},
             const at::Tensor& found_inf = {}, double factor = 1) {
     StepGradients given;
@@ -74,7 +74,7 @@ class Alone {
   void run(int from, int to, const Plan& plan = always) {
     for (int s = from; s < to; ++s) step(gradients(s, plan));
   }
-  /// Parameters, and all that the optimizer keeps.
+  /// The parameters and the state of the optimizer.
   StateDict state() {
     StateDict dict;
     Archive archive(dict, Archive::Mode::Save);
@@ -102,7 +102,7 @@ class Alone {
   Opened<Policy> mechanism_;
 };
 
-/// Everyone in the first step but one, then each in some steps only.
+/// All parameters but one have a gradient in the first step, then each in some steps only.
 inline bool in_turn(std::size_t i, int s) {
   return s == 0 ? i != 2 : i == 0 || s % (static_cast<int>(i) + 1) == 1;
 }

@@ -1,5 +1,5 @@
-// EMA equals a loop in double precision; evaluation computes with it and leaves no trace; a step
-// that is rejected leaves it to the bit.
+// EMA equals a loop in double precision; evaluation uses the average and changes nothing; a
+// rejected step changes no bit of the average.
 #include "laws.hpp"
 
 #include "../trainer/mixed.hpp"
@@ -59,11 +59,11 @@ TEST_CASE("EMA: training does not change a bit by it") {
   CHECK(same_bits(with, without));
 }
 
-TEST_CASE("EMA: evaluate computes with the average, and puts the trained weights back to the bit") {
+TEST_CASE("EMA: evaluate uses the average and restores the trained weights to the bit") {
   auto model = net();
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 0.1}, EMA{.decay = 0.5}};
   auto batches = data();
-  double before = trainer.evaluate(batches).loss;  // no update yet: the weights themselves
+  double before = trainer.evaluate(batches).loss;  // before the first update: the trained weights
   CHECK(before == Trainer{net(), CrossEntropyLoss{}}.evaluate(batches).loss);
   for (const auto& batch : batches) trainer.step(batch);
 
@@ -78,7 +78,7 @@ TEST_CASE("EMA: evaluate computes with the average, and puts the trained weights
   CHECK(Trainer{other, CrossEntropyLoss{}}.evaluate(batches).loss == loss);
 }
 
-TEST_CASE("EMA: an exception in an evaluation puts the trained weights back") {
+TEST_CASE("EMA: an exception in an evaluation restores the trained weights") {
   auto model = net();
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 0.1}, EMA{.decay = 0.5}};
   for (const auto& batch : data()) trainer.step(batch);
@@ -92,7 +92,7 @@ TEST_CASE("EMA: an exception in an evaluation puts the trained weights back") {
   CHECK(same_state(trainer.state(), state));
 }
 
-TEST_CASE("EMA: aliases of a weight see the average while it is evaluated, and graphs stay legal") {
+TEST_CASE("EMA: aliases of a weight see the average in evaluation, and older graphs stay valid") {
   auto model = net();
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 0.1}, EMA{.decay = 0.5}};
   for (const auto& batch : data()) trainer.step(batch);
@@ -106,7 +106,7 @@ TEST_CASE("EMA: aliases of a weight see the average while it is evaluated, and g
   CHECK(same_bits(weight.grad(), weight.detach() * 2));
 }
 
-TEST_CASE("EMA: with use_buffers also numbers of buffers are averaged, and counters copied") {
+TEST_CASE("EMA: with use_buffers, floating-point buffers are averaged and integer ones copied") {
   auto model = net();
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{}, EMA{.decay = 0.5, .use_buffers = true}};
   Tensors expected;
@@ -126,7 +126,7 @@ TEST_CASE("EMA: with use_buffers also numbers of buffers are averaged, and count
   CHECK_FALSE(same_bits(weights, averages));
 }
 
-TEST_CASE("EMA: a step that the host rejects leaves the average as it was") {
+TEST_CASE("EMA: a step that the host rejects leaves the average unchanged") {
   auto model = net();
   Trainer trainer{model, CrossEntropyLoss{}, SGD{.lr = 0.1}, EMA{.decay = 0.5},
                   Precision<FP16>{.init_scale = 1 << 24, .growth_interval = 3}};
@@ -144,17 +144,17 @@ TEST_CASE("EMA: a step that the host rejects leaves the average as it was") {
   CHECK(skipped < 28);
 }
 
-/// Numbers that arithmetic would change though their values stay: zeros of both signs.
+/// Values that arithmetic would change to other bits of an equal value: zeros of both signs.
 at::Tensor zeros_and_others() { return at::tensor({-0.0f, 0.0f, -0.0f, 1.0f, -2.0f}); }
 
-TEST_CASE("EMA: what only a device knows: a rejected step changes no bit, the first one copies") {
+TEST_CASE("EMA: found_inf on a device: a rejected step changes no bit, the first update copies") {
   using ikebana::detail::AverageFlags;
   using ikebana::detail::Averages;
   at::Tensor value = zeros_and_others(), counter = at::tensor({3});
   at::Tensor updates = at::zeros({}, at::kLong), rejected = at::ones({}), accepted = at::zeros({});
   Averages averages;
   averages.resize(2), averages.add(0, value), averages.add(1, counter);
-  auto step = [&](const at::Tensor& found_inf) {  // as where neither can be read
+  auto step = [&](const at::Tensor& found_inf) {  // as where the host can read neither
     AverageFlags flags;
     flags.on_host = false, flags.rejected_on_device = found_inf != 0;
     flags.weight_on_device = at::where(updates == 0, 1.0, 0.25);
@@ -176,7 +176,7 @@ TEST_CASE("EMA: what only a device knows: a rejected step changes no bit, the fi
   CHECK(updates.item<int>() == 2);
 }
 
-TEST_CASE("EMA: masters that rest elsewhere are averaged there, in their own numbers") {
+TEST_CASE("EMA: master weights in another place and dtype are averaged there") {
   auto check = [](auto away) {
     auto model = mixed::net();
     Trainer trainer{model, AdamW{.lr = 0.05}, EMA{.decay = 0.5}, away};
@@ -202,7 +202,7 @@ TEST_CASE("EMA: masters that rest elsewhere are averaged there, in their own num
   check(mixed::Away{}), check(mixed::AwayKept{}), check(mixed::AwayFlat{});
 }
 
-TEST_CASE("EMA: what gets no gradient takes no bytes, and joins when it gets one") {
+TEST_CASE("EMA: a parameter without gradients takes no memory until it gets one") {
   auto model = net();
   auto weight = model->parameters()[0];
   weight.requires_grad_(false);
@@ -218,7 +218,7 @@ TEST_CASE("EMA: what gets no gradient takes no bytes, and joins when it gets one
   CHECK(largest_difference(ema.averages()[0], (before + weight.detach()) / 2) < 1e-6);
 }
 
-TEST_CASE("EMA: a state taken back goes on to the bit") {
+TEST_CASE("EMA: training continues to the bit from a restored state") {
   auto make = [](bool buffers) {
     return Trainer{net(), CrossEntropyLoss{}, AdamW{.lr = 0.05},
                    EMA{.decay = 0.7, .use_buffers = buffers}};
@@ -238,7 +238,7 @@ TEST_CASE("EMA: a state taken back goes on to the bit") {
     }
 }
 
-TEST_CASE("EMA: a decay beyond 0 and 1 is an error, also through get") {
+TEST_CASE("EMA: a decay outside 0 to 1 is an error, also when set through get") {
   auto make = [](double decay) { return Trainer{net(), CrossEntropyLoss{}, EMA{.decay = decay}}; };
   CHECK(test::contains(test::message_of<BadValue>([&] { make(1.5); }), "decay is 1.5"));
   auto trainer = make(0.9);

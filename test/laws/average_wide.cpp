@@ -1,4 +1,4 @@
-// EMA of weights of 16 bits.
+// EMA of 16-bit weights.
 #include "laws.hpp"
 
 namespace laws::average_wide {
@@ -7,7 +7,7 @@ torch::nn::Sequential net() {
   return seeded([] { return torch::nn::Sequential(torch::nn::Linear(4, 8)); });
 }
 
-TEST_CASE("EMA: weights of 16 bits have an average of 32, which a decay near 1 still moves") {
+TEST_CASE("EMA: 16-bit weights have an FP32 average, which a decay near 1 still changes") {
   using Word = Precision<BF16True>;
   auto model = net();
   Trainer trainer{model, MSELoss{}, SGD{.lr = 0.1}, Word{}, EMA{.decay = 0.999}};

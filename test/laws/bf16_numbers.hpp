@@ -1,5 +1,5 @@
 #pragma once
-// The BF16 numbers around an FP32 number.
+// The BF16 numbers nearest to an FP32 number.
 #include "laws.hpp"
 
 namespace laws::bf16 {
@@ -8,7 +8,7 @@ namespace laws::bf16 {
 inline at::Tensor cut(const at::Tensor& exact) {
   return exact.view(at::kInt).bitwise_and(-65536).view(at::kFloat);
 }
-/// The distance between the two BF16 numbers around each.
+/// The distance between the two BF16 numbers around each element.
 inline at::Tensor unit(const at::Tensor& exact) {
   return (exact.view(at::kInt).bitwise_and(-65536) + 65536).view(at::kFloat) - cut(exact);
 }

@@ -1,5 +1,5 @@
-// BF16 weights without masters: rounding by chance has its laws, updates are those of FP32, and
-// everything comes back to the bit.
+// BF16 weights without master weights: stochastic rounding is unbiased, updates equal those in
+// FP32, and state and parameters are restored to the bit.
 #include "test.hpp"
 
 #include "bf16_numbers.hpp"
@@ -19,10 +19,10 @@ Language low_model() {
   return m;
 }
 
-/// The loop that the words stand for: FP32 scratch, one fused call a parameter, one rounding.
+/// The equivalent loop: FP32 scratch memory, one fused call per parameter, one rounding.
 Trace by_hand(const std::vector<Rows>& data, std::int64_t parts) {
   Language net = low_model();
-  // Masters are numbered unit by unit: the root's own, then the layers'.
+  // Master weights are numbered unit by unit: the root's own, then the layers'.
   std::vector<at::Tensor> all;
   for (bool layers : {false, true})
     for (auto& item : net->named_parameters())
@@ -77,7 +77,7 @@ struct PulledImpl : torch::nn::Module {
 TORCH_MODULE(Pulled);
 Rows pull(const at::Tensor& gradient) { return {gradient, at::ones({gradient.size(0)})}; }
 
-TEST_CASE("an update of less than half a unit moves weights on average") {
+TEST_CASE("an update of less than half a unit in the last place moves weights on average") {
   const std::int64_t n = 4096;
   const int steps = 20;
   Pulled chance(at::ones({64, 64})), nearest(at::ones({64, 64}, at::kBFloat16));
@@ -89,7 +89,7 @@ TEST_CASE("an update of less than half a unit moves weights on average") {
     nearest->loss(plain, pull(at::ones({64, 64}))).sum.backward();
     twin.step();
   }
-  CHECK(nearest->w.eq(1).all().item<bool>());  // stands still
+  CHECK(nearest->w.eq(1).all().item<bool>());  // does not move
   double unit = std::pow(2.0, -8), moves = steps * 1e-4 / unit;
   double mean = chance->w.to(at::kDouble).mean().item<double>();
   CHECK(std::abs(mean - (1 - steps * 1e-4)) < 5 * unit * std::sqrt(moves / n));
@@ -112,7 +112,7 @@ void stays_next_to_double(Optimizer optimizer, auto&& update) {
   }
 }
 
-TEST_CASE("weights are always a neighbour of what double precision makes of them") {
+TEST_CASE("weights are always one of the two BF16 neighbours of the update in double precision") {
   stays_next_to_double(SGD{.lr = 0.1, .momentum = 0.9},
                        [](auto& w, const auto& g, auto& m, auto&, int step) {
                          m = step == 1 ? g : 0.9 * m + g;
@@ -132,7 +132,7 @@ TEST_CASE("weights are always a neighbour of what double precision makes of them
   stays_next_to_double(Adam{.lr = 1e-2, .weight_decay = 0.1}, adam(0, 0.1));
 }
 
-TEST_CASE("BF16 without masters equals the loop written by hand") {
+TEST_CASE("BF16 without master weights equals the loop written by hand") {
   auto once = by_hand(texts(5), 1);
   CHECK(moved(once, 5));
   CHECK(test::same_bits(by_recipe<>(), once));
@@ -140,7 +140,7 @@ TEST_CASE("BF16 without masters equals the loop written by hand") {
   CHECK(test::same_bits(by_recipe<Accumulate<4>>(), by_hand(texts(5), 4)));
 }
 
-TEST_CASE("a resumed run rounds as the one that went on") {
+TEST_CASE("a resumed run rounds exactly as the uninterrupted run") {
   auto data = texts(4);
   Trainer<Language, AdamW, True> whole(model(), True{.seed = 5});
   for (int i : {0, 1}) whole.step(data[i]);
@@ -157,7 +157,7 @@ TEST_CASE("a resumed run rounds as the one that went on") {
   CHECK_FALSE(test::same_bits(other.state().at("embed.weight"), state.at("embed.weight")));
 }
 
-TEST_CASE("a step that is rejected or undone changes no bit, and the next one rounds alike") {
+TEST_CASE("a step that is rejected or undone changes no bit, and the next step rounds the same") {
   using Clipped = Trainer<Language, AdamW, True, ClipGradNorm>;
   auto data = texts(3);
   Clipped trainer(model(), ClipGradNorm{.error_if_nonfinite = false});
@@ -173,7 +173,7 @@ TEST_CASE("a step that is rejected or undone changes no bit, and the next one ro
   trainer.get<AdamW>().lr = -1;
   CHECK_THROWS_AS(trainer.step(data[1]), BadValue);
   trainer.get<AdamW>().lr = 1e-3;
-  trainer.restore(state);  // the generators too, which draw again
+  trainer.restore(state);  // also restores the generators, so that the step draws the same numbers
   trainer.step(data[2]);
   auto after = weights();
   trainer.restore(state);
@@ -181,7 +181,7 @@ TEST_CASE("a step that is rejected or undone changes no bit, and the next one ro
   CHECK(test::same_bits(weights(), after));
 }
 
-TEST_CASE("parameters are BF16 while the trainer lives, and come back with the same values") {
+TEST_CASE("parameters are BF16 while the trainer exists, and are restored with the same values") {
   Language net = model();
   Tensors last;
   {
@@ -200,10 +200,10 @@ TEST_CASE("parameters are BF16 while the trainer lives, and come back with the s
     Trainer<Language, AdamW, True>(net, AdamW{.groups = {{.match = named("nowhere")}}});
   };
   CHECK_THROWS_AS(bad(), BadValue);
-  CHECK(test::same_bits(parameters_of(net), last));  // not made, given back
+  CHECK(test::same_bits(parameters_of(net), last));  // construction failed, parameters restored
 }
 
-TEST_CASE("an empty rule is an error") {
+TEST_CASE("a keep_fp32 without a rule is an error") {
   CHECK_THROWS_AS((Trainer<Language, True>(model(), True{.keep_fp32 = nullptr})), BadValue);
 }
 

@@ -1,5 +1,5 @@
-// FP32 masters with BF16 working copies equal the loop written by hand, to the bit, and masters are
-// what is saved, shown and given back.
+// FP32 master weights with BF16 gathered parameters equal the loop written by hand, to the bit.
+// What is saved, shown and restored are the master weights.
 #include "test.hpp"
 
 #include "nets.hpp"
@@ -49,7 +49,7 @@ struct Images {
   }
 };
 
-/// What a careful person writes: copies compute, masters add up gradients and are updated.
+/// The loop by hand: BF16 copies compute, FP32 master weights sum gradients and are updated.
 template <class Model>
 struct ByHand {
   Model model;
@@ -110,7 +110,7 @@ Trace by_hand(Model model, const std::vector<Rows>& data, std::int64_t parts, bo
   return trace;
 }
 
-/// The trace with the masters' values in the place of the working copies.
+/// The trace with the master weights' values in the place of the gathered parameters'.
 template <class Work, class... Words>
 Trace by_recipe() {
   auto model = Work::model();
@@ -130,8 +130,8 @@ Trace by_recipe() {
 
 using Trained = Trainer<Language, AdamW, Precision<BF16Weights>>;
 
-TEST_CASE_TEMPLATE("BF16 weights with FP32 masters equal the loop written by hand", Work, Text,
-                   Images) {
+TEST_CASE_TEMPLATE("BF16 weights with FP32 master weights equal the loop written by hand", Work,
+                   Text, Images) {
   auto hand = [](std::int64_t parts) {
     return by_hand(Work::model(), Work::batches(), parts, false);
   };
@@ -143,7 +143,7 @@ TEST_CASE_TEMPLATE("BF16 weights with FP32 masters equal the loop written by han
   CHECK(test::same_bits(by_recipe<Work, Accumulate<4>, Checkpoint<Full>>(), hand(4)));
 }
 
-TEST_CASE("gradients of BF16 copies are clipped in FP32") {
+TEST_CASE("gradients of BF16 parameters are clipped in FP32") {
   auto clipped = [](ClipGradNorm clip) {
     auto model = Images::model();
     const auto data = Images::batches();
@@ -157,7 +157,8 @@ TEST_CASE("gradients of BF16 copies are clipped in FP32") {
   CHECK(test::same_bits(clipped({.max_norm = 0.5}), masters));
 }
 
-TEST_CASE("working copies are BF16 in one memory, what keep_fp32 names is not") {
+TEST_CASE(
+    "gathered parameters are BF16 and keep their memory, those that keep_fp32 names stay FP32") {
   Language model = language();
   Precision<BF16Weights> values{.keep_fp32 = named("*norm*")};
   Trained trainer(model, values);
@@ -175,7 +176,7 @@ TEST_CASE("working copies are BF16 in one memory, what keep_fp32 names is not") 
   }
 }
 
-TEST_CASE("masters are saved, shown and given back in the type that the model had") {
+TEST_CASE("master weights are saved in FP32, shown and restored in the model's own dtype") {
   for (auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     CAPTURE(c10::toString(type));
     Language model = language();
@@ -183,7 +184,7 @@ TEST_CASE("masters are saved, shown and given back in the type that the model ha
       if (p.dim() >= 2) p.set_data(p.to(type));
     Tensors shown;
     {
-      Trained trainer(model, AdamW{.lr = 1e-5});  // too little for BF16
+      Trained trainer(model, AdamW{.lr = 1e-5});  // too small a change for BF16
       auto before = trainer.state();
       for (const auto& batch : texts(2)) trainer.step(batch);
       auto state = trainer.state();
@@ -201,7 +202,7 @@ TEST_CASE("masters are saved, shown and given back in the type that the model ha
   }
 }
 
-TEST_CASE("what is written to shown masters stays, in the masters and in the copies") {
+TEST_CASE("a write to shown master weights stays, in them and in the gathered parameters") {
   Language model = language();
   Trained trainer(model);
   trainer.step(texts(1)[0]);
@@ -213,7 +214,7 @@ TEST_CASE("what is written to shown masters stays, in the masters and in the cop
   CHECK(test::same_bits(model->embed->weight, at::full_like(model->embed->weight, 1.001)));
 }
 
-TEST_CASE("a run resumed from saved masters goes on to the bit") {
+TEST_CASE("a run resumed from saved master weights continues to the bit") {
   auto data = texts(4);
   Trained whole(language());
   for (int i : {0, 1}) whole.step(data[i]);
@@ -227,7 +228,7 @@ TEST_CASE("a run resumed from saved masters goes on to the bit") {
   CHECK(same_state(resumed.state(), whole.state()));
 }
 
-TEST_CASE("a graph from before an update cannot go backward after it") {
+TEST_CASE("backward through a graph from before an update is an error") {
   Language model = language();
   Trained trainer(model);
   hand::Autocast autocast(at::kBFloat16);

@@ -1,5 +1,5 @@
-// A word of checkpoint changes no bit of a loss, a gradient, a buffer, or the random numbers after
-// it.
+// A checkpoint policy changes no bit of a loss, a gradient, a buffer, or the random numbers drawn
+// after it.
 #include "test.hpp"
 
 #include "zoo.hpp"
@@ -14,7 +14,7 @@ void each_kind(F&& f) {
   }
 }
 
-/// Plain gradient descent keeps what it is given: another gradient is another parameter.
+/// Plain gradient descent keeps every difference: another gradient gives other parameters.
 template <class Model, class... Words, class... Values>
 Trace steps_of(Kind kind, Values... values) {
   auto model = seeded([&] { return Model(kind); });

@@ -1,5 +1,5 @@
-// What clipping divides by has the bits that the operators of clip_grad_norm_ give, whatever way
-// the step takes to it.
+// The divisor of clipping has the same bits as the operators of clip_grad_norm_ give, on every code
+// path.
 #include "test.hpp"
 
 #include <limits>
@@ -33,7 +33,7 @@ TEST_CASE("clipping divides by the same bits as the operators, for any number of
     }
 }
 
-TEST_CASE("clipping divides by the same bits as the operators, for numbers at the edges") {
+TEST_CASE("clipping divides by the same bits as the operators, for extreme values") {
   for (float odd : {0.0f, 1e-45f, 3e38f, infinity, -infinity, NAN})
     for (double max_norm : {1e-3, 1.0, 1e300})
       check({at::full({3}, odd), at::ones({2, 2}), at::empty({0})}, max_norm);

@@ -1,4 +1,4 @@
-// AdamW with moments in 8 bits: the map, the rounding, the bytes.
+// AdamW with 8-bit moments: the code table, the rounding, the memory.
 
 #include "test.hpp"
 
@@ -11,7 +11,7 @@ namespace laws::eight_bits {
 using ikebana::detail::dynamic_map;
 using ikebana::detail::DynamicMap;
 
-/// The numbers of the paper, made anew.
+/// The paper's code table, computed independently.
 std::vector<double> by_hand(bool is_signed) {
   std::vector<double> all = {0, 1};
   for (int e = 0; e < 7; ++e) {
@@ -26,7 +26,7 @@ std::vector<double> by_hand(bool is_signed) {
   return all;
 }
 
-TEST_CASE("a code is that of the nearest of the paper's 256 numbers") {
+TEST_CASE("a value gets the code of the nearest of the paper's 256 numbers") {
   for (bool is_signed : {true, false}) {
     auto numbers = by_hand(is_signed);
     REQUIRE(numbers.size() == DynamicMap::size);
@@ -48,7 +48,7 @@ TEST_CASE("a code is that of the nearest of the paper's 256 numbers") {
   }
 }
 
-/// Moments in double precision as 8 bits hold them.
+/// The moments that the 8-bit state holds, in double precision.
 at::Tensor read(const StateDict& state, const std::string& slot, std::int64_t block) {
   bool is_signed = slot == "exp_avg";
   auto numbers = by_hand(is_signed);
@@ -60,7 +60,7 @@ at::Tensor read(const StateDict& state, const std::string& slot, std::int64_t bl
   return at::tensor(numbers, at::kDouble).index_select(0, codes) * scale;
 }
 
-/// From the state before a step and its gradient: the parameter after it, and unrounded moments.
+/// From the state before a step and its gradient: the parameter after it and the unrounded moments.
 struct Step {
   at::Tensor p, first, second;
 };
@@ -73,7 +73,7 @@ Step by_paper(const AdamW8bit& v, const StateDict& before, const at::Tensor& g, 
   return {p * (1 - v.lr * v.weight_decay) - v.lr * first / (second.sqrt() + v.eps), m, s};
 }
 
-/// Codes are those of the nearest numbers: what they stand for is no farther than half a gap.
+/// Codes are those of the nearest numbers: a decoded value is at most half a gap away.
 void check_rounding(const at::Tensor& exact, const StateDict& after, const std::string& slot,
                     std::int64_t block) {
   auto numbers = by_hand(slot == "exp_avg");
@@ -90,7 +90,7 @@ void check_rounding(const at::Tensor& exact, const StateDict& after, const std::
   }
 }
 
-TEST_CASE("a step is the paper's in double precision, and its moments are rounded to the nearest") {
+TEST_CASE("a step equals the paper's in double precision, and its moments are rounded to nearest") {
   for (bool on_device : {false, true})
     for (bool maximize : {false, true}) {
       CAPTURE(on_device);
@@ -117,7 +117,7 @@ TEST_CASE("a step is the paper's in double precision, and its moments are rounde
     }
 }
 
-TEST_CASE("a small number beside a large one is not divided by a second moment rounded to 0") {
+TEST_CASE("a small value beside a large one is not divided by a second moment rounded to 0") {
   for (bool on_device : {false, true}) {
     AdamW8bit policy = lively<AdamW8bit>();
     policy.lr = 1e-3, policy.weight_decay = 0;
@@ -125,7 +125,7 @@ TEST_CASE("a small number beside a large one is not divided by a second moment r
     if (on_device) alone.as_elsewhere();
     Tensors gradients;
     for (const auto& p : alone.masters.values) gradients.push_back(at::full_like(p, 1e-4));
-    auto flat = [](at::Tensor& g) { return g.as_strided({g.numel()}, {1}); };  // as it lies
+    auto flat = [](at::Tensor& g) { return g.as_strided({g.numel()}, {1}); };  // in memory order
     for (auto& g : gradients) flat(g)[0] = 1;
     alone.step(gradients);
     std::vector<at::Tensor> before;
@@ -144,7 +144,7 @@ TEST_CASE("small parameters have AdamW's own moments") {
   CHECK(test::worst_relative(eight.masters.values, plain.masters.values) < 1e-6);
 }
 
-TEST_CASE("two moments take 2 bytes a parameter and 8 a block") {
+TEST_CASE("two moments take 2 bytes per parameter and 8 per block") {
   struct WideImpl : torch::nn::Module {
     torch::nn::Linear linear = register_module(
         "linear", torch::nn::Linear(torch::nn::LinearOptions(512, 300).bias(false)));
@@ -168,7 +168,7 @@ TEST_CASE("two moments take 2 bytes a parameter and 8 a block") {
   CHECK(bytes(Adafactor{}) == doctest::Approx(4.0 * (512 + 300) / (512 * 300)).epsilon(2e-2));
 }
 
-TEST_CASE("a parameter's blocks lie in its memory order, and threads change no bit") {
+TEST_CASE("a parameter's blocks follow its memory order, and threads change no bit") {
   auto run = [](int threads, std::int64_t size) {
     at::set_num_threads(threads);
     torch::manual_seed(2);

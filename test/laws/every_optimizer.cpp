@@ -1,4 +1,4 @@
-// What every optimizer must do, on each of them: one body a law.
+// Guarantees that every optimizer must give; each test runs on all of them.
 
 #include "test.hpp"
 
@@ -8,7 +8,7 @@ namespace laws::every_optimizer {
 
 at::Tensor one_number(double value) { return at::full({}, value, at::kFloat); }
 
-/// Gradients that would spoil all they touch.
+/// Gradients that would corrupt everything that they are added to.
 Tensors poisoned(Tensors gradients) {
   for (at::Tensor& g : gradients) {
     at::Tensor numbers = elements_of(g);
@@ -17,12 +17,12 @@ Tensors poisoned(Tensors gradients) {
   return gradients;
 }
 
-/// How far the way of devices may be from that of the CPU after ten steps: operators round
-/// otherwise than one loop, and now and then an 8-bit moment rounds to its neighbour.
+/// The largest difference between the code paths of devices and of the CPU after ten steps: the
+/// operators round differently from one loop, and an 8-bit moment may round to its neighbour.
 template <class Policy>
 constexpr double near = std::is_same_v<Policy, AdamW8bit> ? 5e-3 : 2e-6;
 
-TEST_CASE("an optimizer that is restored midway goes on to the bit") {
+TEST_CASE("an optimizer that is restored midway continues to the bit") {
   Optimizers::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
     for (bool on_device : {false, true}) {
@@ -31,7 +31,7 @@ TEST_CASE("an optimizer that is restored midway goes on to the bit") {
       whole.run(0, 7, in_turn);
       StateDict midway = whole.state();
       other.values().lr = 7;
-      other.run(20, 23);  // to be forgotten
+      other.run(20, 23);  // overwritten by the restore
       other.restore(midway);
       CHECK(same_state(other.state(), midway));
       CHECK(other.values().lr == whole.values().lr);
@@ -50,7 +50,7 @@ TEST_CASE("a rejected step changes no bit of a parameter, a moment or a count") 
       Alone<Policy> plain(lively<Policy>()), tried(lively<Policy>());
       if (on_device) plain.as_elsewhere(), tried.as_elsewhere();
       for (int s = 0; s < 6; ++s) {
-        if (s != 3) {  // before the first step, too
+        if (s != 3) {  // also before the first step
           auto before = tried.state();
           tried.step(poisoned(tried.gradients(s)), one_number(2), one_number(1));
           if (s != 0) CHECK(same_state(tried.state(), before));
@@ -63,7 +63,7 @@ TEST_CASE("a rejected step changes no bit of a parameter, a moment or a count") 
   });
 }
 
-TEST_CASE("a divisor is a division of all gradients") {
+TEST_CASE("a divisor equals a division of all gradients") {
   Optimizers::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
     for (bool on_device : {false, true}) {
@@ -81,7 +81,7 @@ TEST_CASE("a divisor is a division of all gradients") {
   });
 }
 
-TEST_CASE("operators of any device update as the CPU's own loops do") {
+TEST_CASE("the operators of any device update as the CPU's own loops do") {
   Optimizers::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
     for (auto type : {at::kFloat, at::kDouble}) {
@@ -93,7 +93,7 @@ TEST_CASE("operators of any device update as the CPU's own loops do") {
   });
 }
 
-TEST_CASE("a parameter without a gradient sits out, and one with a zero gradient does not") {
+TEST_CASE("a parameter without a gradient is skipped, and one with a zero gradient is not") {
   Optimizers::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
     Alone<Policy> out(lively<Policy>()), zero(lively<Policy>());
@@ -114,7 +114,7 @@ TEST_CASE("a parameter without a gradient sits out, and one with a zero gradient
   });
 }
 
-TEST_CASE("half precision parameters are updated, and gradients of any strides taken") {
+TEST_CASE("half-precision parameters are updated, and gradients of any strides accepted") {
   Optimizers::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
     Alone<Policy> whole(lively<Policy>()), half(lively<Policy>(), at::kBFloat16);
@@ -131,7 +131,7 @@ TEST_CASE("half precision parameters are updated, and gradients of any strides t
   });
 }
 
-TEST_CASE("a state of another type is refused, and so is a parameter that changed") {
+TEST_CASE("a state of another dtype is refused, and so is a parameter that changed") {
   Optimizers::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
     Alone<Policy> other(lively<Policy>(), at::kDouble), alone(lively<Policy>());

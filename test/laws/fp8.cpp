@@ -1,12 +1,12 @@
-// Linear layers in FP8: products against an emulation in double precision, scales against plain
-// numbers, and nothing changes by recomputing, stopping or evaluating.
+// Linear layers in FP8: products against an emulation in double precision; recomputing, stopping
+// and evaluating change nothing.
 #include "test.hpp"
 
 #include "fp8_nets.hpp"
 
 namespace laws::fp8 {
 
-/// FP8 and back, in double precision, by the scale that fills the range.
+/// To FP8 and back, in double precision, with the scale that fills the range.
 at::Tensor emulated(const at::Tensor& x, at::ScalarType type, double most) {
   at::Tensor wide = x.detach().to(at::kFloat);
   at::Tensor scale = most / wide.abs().max();
@@ -50,7 +50,7 @@ Results computed(Model model, const at::Tensor& input, const at::Tensor& slope,
   return {y.detach(), x.grad(), layer->weight.grad(),
           layer->bias.defined() ? layer->bias.grad() : at::Tensor()};
 }
-TEST_CASE("products and gradients in FP8 are those of an emulation in double precision") {
+TEST_CASE("products and gradients in FP8 equal those of an emulation in double precision") {
   torch::manual_seed(4);
   const std::vector<std::int64_t> shapes[] = {{64}, {4, 16}};
   for (bool bias : {false, true})
@@ -79,7 +79,7 @@ TEST_CASE("products and gradients in FP8 are those of an emulation in double pre
       }
 }
 
-TEST_CASE("layers whose sizes do not fit are those of autocast to the bit") {
+TEST_CASE("layers whose sizes do not fit equal those of autocast to the bit") {
   torch::manual_seed(4);
   auto same = [](auto model, at::IntArrayRef rows, torch::nn::Linear layer) {
     at::Tensor x = torch::randn(rows);
@@ -124,7 +124,7 @@ TEST_CASE("checkpointing changes no bit of what FP8 computes") {
   CHECK_FALSE(at::autocast::is_autocast_enabled(at::kCPU));
 }
 
-TEST_CASE("what FP8 cannot do says so") {
+TEST_CASE("what FP8 does not support is a clear error") {
   auto bad = [](DelayedScaling scaling) {
     Trainer{net(), CrossEntropyLoss{}, F8{.scaling = scaling}};
   };

@@ -1,5 +1,5 @@
 #pragma once
-// What the laws of FP8 share.
+// Nets and helpers shared by the tests of FP8.
 #include "hand.hpp"
 
 namespace laws::fp8 {

@@ -1,4 +1,4 @@
-// The scales of FP8 against plain numbers; saved, restored, and never moved twice.
+// The scales of FP8 against a plain computation; saved, restored, and updated once per step.
 #include "test.hpp"
 
 #include <deque>
@@ -7,7 +7,7 @@
 
 namespace laws::fp8 {
 
-/// One layer whose three tensors are known: a column of numbers, the weight, and the targets.
+/// One layer whose three tensors are known: a column of values, the weight, and the targets.
 struct WatchedImpl : torch::nn::Module {
   torch::nn::Linear layer{torch::nn::LinearOptions(16, 16).bias(false)};
   WatchedImpl() { register_module("layer", layer); }
@@ -18,7 +18,7 @@ struct WatchedImpl : torch::nn::Module {
 };
 TORCH_MODULE(Watched);
 
-/// DelayedScaling in plain numbers.
+/// DelayedScaling as a plain computation.
 struct PlainHistory {
   std::size_t length;
   double margin, most;
@@ -67,7 +67,7 @@ TEST_CASE("delayed scaling follows its history, also over microbatches and past 
     inputs.after(most_x), gradients.after(most_g);
     CHECK(seen.isfinite().all().item<bool>());
     CHECK(error(seen, expected) < 1e-5);
-    trainer.evaluate(std::vector{Rows{batch.input * 1e6, batch.target}});  // leaves no trace
+    trainer.evaluate(std::vector{Rows{batch.input * 1e6, batch.target}});  // changes nothing
   }
 }
 
@@ -79,7 +79,7 @@ StateDict scales_of(T& trainer) {
   return state;
 }
 
-TEST_CASE("scales are saved, restored, and left alone by a step that is undone") {
+TEST_CASE("scales are saved and restored, and unchanged by a step that is undone") {
   F8 values{.scaling = DelayedScaling{.amax_history_len = 4}};
   auto make = [&] { return Trainer{net(), AdamW{.lr = 1e-2}, CrossEntropyLoss{}, values}; };
   auto data = batches();

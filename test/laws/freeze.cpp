@@ -1,5 +1,5 @@
-// Freeze equals the loop by hand with requires_grad_(false), to the bit; what is frozen costs no
-// backward, no gradient and no state; everything is given back as it was.
+// Freeze equals the loop by hand with requires_grad_(false), to the bit; frozen parameters cost no
+// backward, no gradient and no state, and are restored as they were.
 #include "laws.hpp"
 
 #include <ATen/record_function.h>
@@ -96,7 +96,7 @@ TEST_CASE("Freeze: equals requires_grad_(false) by hand, to the bit, under every
   CHECK_FALSE(same_bits(by(Freeze<Tail>{}), by_hand(net(), body)));
 }
 
-TEST_CASE("Freeze: masters that rest elsewhere: the same bits as frozen by hand") {
+TEST_CASE("Freeze: with master weights in another place: the same bits as frozen by hand") {
   auto run = [](auto... words) {
     auto model = net();
     if constexpr (sizeof...(words) == 1)
@@ -113,7 +113,8 @@ TEST_CASE("Freeze: masters that rest elsewhere: the same bits as frozen by hand"
   CHECK(same_bits(run(test::mixed::AwayFlat{}, Freeze<Tail>{}), run(test::mixed::AwayFlat{})));
 }
 
-TEST_CASE("Freeze: no gradient and no optimizer state, and their bits stay") {
+TEST_CASE(
+    "Freeze: frozen parameters have no gradient and no optimizer state, and keep their bits") {
   auto model = net();
   Trainer trainer{model, AdamW{}, Freeze<Body>{}, EMA{}};
   for (const auto& batch : data()) trainer.step(batch);
@@ -147,7 +148,7 @@ std::map<std::string, int> operators_of(Trainer& trainer, const Rows& batch) {
   return counts;
 }
 
-TEST_CASE("Freeze: layers before the first trained one get no backward, those behind no weight's") {
+TEST_CASE("Freeze: no backward before the first trained layer, no weight gradient behind it") {
   auto batch = data()[0];
   auto backward_of = [&](auto... words) {
     Trainer trainer{net(), SGD{}, words...};
@@ -163,7 +164,7 @@ TEST_CASE("Freeze: layers before the first trained one get no backward, those be
   CHECK(backward_of(Freeze<Body, Tail>{}) == std::pair(1, 4));  // no product for the tail's weight
 }
 
-TEST_CASE("Freeze: a frozen unit that needs no gradient is not computed again") {
+TEST_CASE("Freeze: a frozen unit that needs no gradient is not recomputed") {
   auto forwards = [](auto... words) {
     auto model = net();
     Trainer trainer{model, SGD{}, Checkpoint<Full>{}, words...};
@@ -175,7 +176,7 @@ TEST_CASE("Freeze: a frozen unit that needs no gradient is not computed again") 
   CHECK(forwards(Freeze<>{.match = named("first.*")}) == std::vector{1, 2, 2});
 }
 
-TEST_CASE("Freeze: parameters are given back as they were, also when the trainer is not made") {
+TEST_CASE("Freeze: parameters are restored, also when the trainer's construction fails") {
   auto model = net();
   model->first->linear->bias.requires_grad_(false);
   auto trains = [&] {
@@ -197,7 +198,7 @@ TEST_CASE("Freeze: parameters are given back as they were, also when the trainer
   CHECK(trains() == before);
 }
 
-TEST_CASE("Freeze: two models may share what both freeze, until the last of them ends") {
+TEST_CASE("Freeze: two models may share what both freeze, until the last trainer is destroyed") {
   auto body = seeded([] { return torch::nn::Linear(8, 8); });
   auto on_body = [&] { return torch::nn::Sequential(body, torch::nn::Linear(8, 3)); };
   Freeze<> shared{.match = named("0.*")};
@@ -215,7 +216,7 @@ TEST_CASE("Freeze: two models may share what both freeze, until the last of them
   CHECK(body->weight.requires_grad());
 }
 
-TEST_CASE("Freeze: a rule that matches nothing, or everything, and a missing unit are errors") {
+TEST_CASE("Freeze: a rule that matches nothing or everything, and a missing unit, are errors") {
   auto says = [](auto model, auto value) {
     return test::message_of<Error>([&] { Trainer{model, value}; });
   };

@@ -1,10 +1,11 @@
 #pragma once
-// The loop that a careful person writes by hand with the same operators, to compare to the bit.
+// The reference: the loop that an engineer writes by hand with the same operators, compared to the
+// bit.
 #include "laws.hpp"
 
 namespace laws::hand {
 
-/// Autocast on the CPU while alive, spelled with LibTorch's own functions.
+/// Autocast on the CPU for the object's lifetime, with LibTorch's own functions.
 class Autocast {
  public:
   explicit Autocast(at::ScalarType type) : on_(type != at::kFloat) {
@@ -73,7 +74,7 @@ inline std::pair<at::Tensor, at::Tensor> clipping(const Tensors& gradients, cons
   return {scale * ((norm + 1e-6) / max_norm).clamp_min(1), norm};
 }
 
-/// torch.amp.GradScaler in plain numbers.
+/// torch.amp.GradScaler as a plain computation.
 struct Scaler {
   double scale, growth = 2, backoff = 0.5;
   int interval, good = 0;

@@ -1,4 +1,4 @@
-// InBackward: the same bits as its optimizer, and a gradient lives no longer than its update takes.
+// InBackward: the same bits as its optimizer, and each gradient is freed after its update.
 #include "test.hpp"
 
 #include "zoo.hpp"
@@ -23,7 +23,8 @@ void same_as_alone(O values, const std::string& what, Words... words) {
   }
 }
 
-/// Layers of one size, whose gradients are all that a step needs beside small activations.
+/// Layers of one size, whose gradients are all the memory that a step needs beside small
+/// activations.
 struct WideImpl : torch::nn::Module {
   std::vector<torch::nn::Linear> layers;
   explicit WideImpl(int n) {
@@ -70,7 +71,7 @@ TEST_CASE("in backward: the bits of the optimizer alone, whatever else is in the
   same_as_alone(adamw, "EMA", EMA{.decay = 0.5});
 }
 
-TEST_CASE("in backward: a step holds some gradients, not all") {
+TEST_CASE("in backward: a step holds some gradients at a time, not all") {
   constexpr std::int64_t layer = 128 * 128 * 4;
   CHECK(peak_of<SGD>(12) - peak_of<SGD>(6) >= 6 * layer);
   CHECK(peak_of<InBackward<SGD>>(12) - peak_of<InBackward<SGD>>(6) < layer);
@@ -100,7 +101,7 @@ TEST_CASE("in backward: several microbatches are an error before anything is upd
   CHECK(same_state(trainer.state(), before));
 }
 
-TEST_CASE("in backward: after an exception in backward the trainer goes on") {
+TEST_CASE("in backward: after an exception in backward the trainer can be used") {
   Wide model(3);
   Trainer<Wide, InBackward<SGD>> trainer(model, InBackward<SGD>{{.lr = 0.01}});
   auto input = torch::ones({2, 128});
@@ -112,7 +113,7 @@ TEST_CASE("in backward: after an exception in backward the trainer goes on") {
   CHECK(trainer.steps() == 1);
 }
 
-TEST_CASE("in backward: a backward that is not the step's updates nothing") {
+TEST_CASE("in backward: a backward that is not part of the step updates nothing") {
   Wide model(2);
   Trainer<Wide, InBackward<SGD>> trainer{model};
   auto before = parameters_of(model);
@@ -121,7 +122,7 @@ TEST_CASE("in backward: a backward that is not the step's updates nothing") {
   for (const auto& p : model->parameters()) CHECK(p.grad().defined());
 }
 
-TEST_CASE("in backward: values change between steps, and a state comes back to the bit") {
+TEST_CASE("in backward: values change between steps, and a state is restored to the bit") {
   auto batches = class_batches(6, 6, width, classes);
   auto make = [] {
     auto model = seeded([] { return Zoo(Kind::Chain); });
@@ -141,7 +142,7 @@ TEST_CASE("in backward: values change between steps, and a state comes back to t
   CHECK(same_state(one.state(), two.state()));
 }
 
-TEST_CASE("in backward: what cannot be is an error when the trainer is made") {
+TEST_CASE("in backward: what it does not support is an error when the trainer is constructed") {
   InBackward<AdamW> negative{{.lr = -1}};
   CHECK(test::contains(
       test::message_of<BadValue>([&] { Trainer<Wide, InBackward<AdamW>>(Wide(1), negative); }),

@@ -1,5 +1,6 @@
 #pragma once
-// What the laws share: a training's whole trace, and the choices of an axis that one body runs on.
+// Shared by the tests of this folder: the trace of a training, and the lists of policies that one
+// test body runs on.
 #include "test.hpp"
 
 #include <ikebana.hpp>
@@ -8,12 +9,12 @@ namespace laws {
 
 using namespace ikebana;
 
-/// Rows of numbers and what is wanted of them.
+/// Rows of numbers and their targets.
 struct Rows {
   at::Tensor input, target;
 };
 
-/// Everything that a training leaves: losses, parameters, buffers, and the next random numbers.
+/// All results of a training: losses, parameters, buffers, and the next random numbers.
 using Trace = std::vector<at::Tensor>;
 
 template <class Model>
@@ -24,7 +25,7 @@ Tensors parameters_of(Model& model) {
   return copies;
 }
 
-/// Trains over `batches` and returns the trace. Random numbers begin at the same place each time.
+/// Trains over `batches` and returns the trace. The random generator starts from a fixed seed.
 template <class T, class Batches>
 Trace trained(T trainer, const Batches& batches) {
   torch::manual_seed(11);
@@ -39,14 +40,14 @@ Trace trained(T trainer, const Batches& batches) {
   return trace;
 }
 
-/// A model made from the same random numbers each time, in training mode.
+/// A model with the same initial values at each call, in training mode.
 template <class Make>
 auto seeded(Make&& make) {
   torch::manual_seed(3);
   return make();
 }
 
-/// `steps` batches of `rows` rows of numbers; targets are classes.
+/// `steps` batches of `rows` rows of random numbers; targets are classes.
 inline std::vector<Rows> class_batches(std::int64_t steps, std::int64_t rows, std::int64_t width,
                                        std::int64_t classes, at::ScalarType type = at::kFloat) {
   torch::manual_seed(5);
@@ -57,7 +58,7 @@ inline std::vector<Rows> class_batches(std::int64_t steps, std::int64_t rows, st
   return batches;
 }
 
-/// True where training did something: the first loss and the last differ, and all are finite.
+/// True if the training changed something: the first loss and the last differ, and all are finite.
 inline bool moved(const Trace& trace, std::size_t steps) {
   for (std::size_t i = 0; i < steps; ++i)
     if (!trace[i].isfinite().item<bool>()) return false;
@@ -70,7 +71,7 @@ inline double largest_difference(const at::Tensor& a, const at::Tensor& b) {
   return (a.detach() - b.detach()).abs().max().item<double>();
 }
 
-/// The words of an axis on which a law is run.
+/// The policies of an axis on which a test runs.
 template <class... Words>
 struct Choices {
   template <class Law>
@@ -80,7 +81,7 @@ struct Choices {
 };
 using Checkpoints = Choices<Checkpoint<Full>, Checkpoint<Selective>, Checkpoint<Every<2>>,
                             Checkpoint<Segments<2>>, Checkpoint<Segments<>>>;
-/// Those that put a frame around each unit.
+/// The policies that wrap each unit.
 using FramesOfUnits = Choices<Checkpoint<Full>, Checkpoint<Selective>>;
 using Precisions = Choices<Precision<FP32>, Precision<BF16>, Precision<FP16>>;
 

@@ -1,5 +1,5 @@
-// A recipe equals the loop written by hand: one trainer or two, all words or none, and also when it
-// was stopped and went on elsewhere.
+// A recipe equals the loop written by hand: with one trainer or two, with all policies or none, and
+// when a state is saved and another trainer continues from it.
 #include "test.hpp"
 
 #include "nets.hpp"
@@ -16,8 +16,8 @@ void step_by_hand(torch::nn::Module& model, hand::FusedAdamW& optimizer, at::Ten
   model.zero_grad();
 }
 
-/// All steps; or k steps, a state, and the others in another trainer.
-/// The loss of every step from the k-th on, and the state after it.
+/// All steps without a break; or k steps, a state, and the others in another trainer.
+/// Returns the loss of every step from the k-th on, and the state after the last.
 template <class Trainer, class Data>
 Trace steps_from(std::size_t k, Trainer& trainer, const Data& data) {
   Trace trace;
@@ -40,7 +40,7 @@ void goes_on_after(std::size_t k, Make&& make, const Data& data) {
   second.restore(saved);
   CHECK(second.steps() == static_cast<std::int64_t>(k));
   CHECK(test::same_bits(straight, steps_from(k, second, data)));
-  first.restore(saved);  // and back again, over what was there
+  first.restore(saved);  // back into the first trainer, over what it has now
   CHECK(test::same_bits(straight, steps_from(k, first, data)));
 }
 template <class Make, class Data>
@@ -65,7 +65,7 @@ TEST_CASE("two trainers on one graph equal the loop written by hand") {
     for (int s = 0; s < 5; ++s) {
       Play rows = play(s);
       rows.fake = g->forward(rows.noise);
-      judging.step(rows);  // passes through the generator's graph, and leaves it alone
+      judging.step(rows);  // the graph includes the generator, which stays unchanged
       CHECK(no_gradients(g));
       fooling.step(rows);
       CHECK(no_gradients(d));
@@ -122,7 +122,7 @@ TEST_CASE("truncated backpropagation through time equals the loop written by han
   });
 }
 
-TEST_CASE("a frozen backbone stays as it is and its head equals the loop written by hand") {
+TEST_CASE("a frozen backbone stays unchanged and its head equals the loop written by hand") {
   Words::each([]<class Word>(const std::string& word) {
     INFO(word);
     auto frozen = [] {
@@ -165,7 +165,7 @@ TEST_CASE("parameters frozen and thawed between steps move when they are trained
   }
 }
 
-TEST_CASE("a step equals the loop written by hand to the bit, with no word and with all") {
+TEST_CASE("a step equals the loop written by hand to the bit, with no policy and with all") {
   std::vector<double> norms;
   CHECK(test::same_bits(trained(Trainer<Language>(language(), AdamW{.lr = 1e-2}), texts(5)),
                         language_by_hand(language(), false, norms)));
@@ -184,7 +184,7 @@ TEST_CASE("a step equals the loop written by hand to the bit, with no word and w
   CHECK(test::same_bits(trained(all(), texts(5)), by_hand));
 }
 
-TEST_CASE("a state taken and restored goes on to the bit") {
+TEST_CASE("a state taken and restored continues to the bit") {
   auto other = [](int seed) {
     return torch::manual_seed(static_cast<std::uint64_t>(seed)), Language();
   };
@@ -215,7 +215,7 @@ TEST_CASE("a state taken and restored goes on to the bit") {
   CHECK(skips < 7);
 }
 
-TEST_CASE("a state that does not fit throws and changes nothing") {
+TEST_CASE("a state that does not fit is an error and changes nothing") {
   auto data = texts(4);
   Trainer<Language, AdamW, Precision<FP16>> trainer(language());
   trainer.step(data[0]);

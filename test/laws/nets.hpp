@@ -1,5 +1,5 @@
 #pragma once
-// The models of the loops: two players, a recurrent one, a language model.
+// The models of the loops: two players of a GAN, a recurrent model, a language model.
 #include "hand.hpp"
 
 namespace laws {
@@ -24,7 +24,7 @@ inline bool no_gradients(Player& model) {
   return true;
 }
 
-/// What both players are given. `fake` has the generator's graph behind it.
+/// The batch of both players. `fake` has the generator's graph.
 struct Play {
   at::Tensor real, noise, fake;
 };
@@ -57,7 +57,7 @@ struct CellImpl : torch::nn::Module {
 };
 TORCH_MODULE(Cell);
 
-/// A recurrent model that is given its state, and gives it back.
+/// A recurrent model that takes its state as an argument and returns the next.
 struct RecurrentImpl : torch::nn::Module {
   using units = Units<Cell>;
   Cell cell;
@@ -84,7 +84,7 @@ struct LayerImpl : torch::nn::Module {
 };
 TORCH_MODULE(Layer);
 
-/// Tokens in, the next one out; its head is the embedding.
+/// Tokens to the next token of each; the embedding is also the head.
 struct LanguageImpl : torch::nn::Module {
   using units = Units<Layer>;
   torch::nn::Embedding embed{20, 16};
@@ -122,7 +122,7 @@ inline std::vector<Rows> texts(int steps) {
 
 constexpr double max_norm = 4.5;
 
-/// All words at once, or none: losses, parameters and the next random numbers.
+/// All policies at once, or none: losses, parameters and the next random numbers.
 inline Tensors language_by_hand(Language model, bool full, std::vector<double>& norms) {
   hand::FusedAdamW optimizer(*model, 1e-2, full);
   auto data = texts(5);

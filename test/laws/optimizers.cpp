@@ -1,4 +1,4 @@
-// The optimizers equal PyTorch's own in double precision; schedules equal their closed forms.
+// The optimizers equal PyTorch's in double precision; schedules equal their closed forms.
 
 #include "test.hpp"
 
@@ -9,7 +9,7 @@
 
 namespace laws::optimizers {
 
-/// Each parameter of PyTorch's optimizer in a group of its own, made by `options(name)`.
+/// PyTorch's optimizer with each parameter in a group of its own, made by `options(name)`.
 template <class Optimizer, class Options>
 Optimizer by_pytorch(Shapes& model, Options&& options) {
   std::vector<torch::optim::OptimizerParamGroup> groups;
@@ -23,10 +23,10 @@ Optimizer by_pytorch(Shapes& model, Options&& options) {
 struct Case {
   Plan plan = always;
   bool mixed = false;
-  double sign = 1;  // of what PyTorch minimises
+  double sign = 1;  // of what PyTorch minimizes
 };
 
-/// Forty steps side by side, compared after each.
+/// Forty steps of both, compared after each.
 template <class TorchOptimizer, class Policy, class Options>
 void equals_pytorch(Policy policy, Options&& options, Case what = {}) {
   Shapes hand(at::kDouble, what.mixed), model(at::kDouble, what.mixed);
@@ -49,7 +49,8 @@ void equals_pytorch(Policy policy, Options&& options, Case what = {}) {
   }
 }
 
-/// Everyone in the first step, then each in some steps only; nobody waits for another's count.
+/// All parameters have a gradient in the first step, then each in some steps only; every parameter
+/// has its own step count.
 bool some(std::size_t i, int s) {
   return s == 0 ? i != 2 : i == 0 || s % (static_cast<int>(i) + 1) == 1;
 }
@@ -138,7 +139,7 @@ TEST_CASE("maximize follows the gradient upwards") {
       same(torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(0.1)), up);
 }
 
-TEST_CASE("a value changed between steps counts from the next step on, as in PyTorch") {
+TEST_CASE("a value changed between steps takes effect from the next step on, as in PyTorch") {
   Shapes hand(at::kDouble), model(at::kDouble);
   auto options = torch::optim::SGDOptions(0.1).momentum(0).dampening(0.5).weight_decay(0.1);
   torch::optim::SGD optimizer(hand->parameters(), options);
@@ -194,7 +195,7 @@ TEST_CASE("schedules equal their closed forms") {
         {2, 4, 6, 8, 8, 5, 2, 5, 8});
 }
 
-TEST_CASE("a schedule moves every group and the report tells it") {
+TEST_CASE("a schedule changes the rate of every group and the report shows it") {
   Shapes hand(at::kDouble), model(at::kDouble);
   auto optimizer = by_pytorch<torch::optim::AdamW>(hand, grouped(torch::optim::AdamWOptions(0.1)));
   LinearLR schedule{.start_factor = 1, .end_factor = 0, .total_iters = 10, .warmup_steps = 3};
@@ -214,7 +215,7 @@ TEST_CASE("a schedule moves every group and the report tells it") {
   }
 }
 
-TEST_CASE("a schedule counts attempts, also those that are skipped") {
+TEST_CASE("a schedule counts attempts, including skipped steps") {
   LinearLR schedule{.start_factor = 1, .end_factor = 0, .total_iters = 20};
   Trainer<Shapes, SGD, Pulls, LinearLR, Precision<FP16>> trainer(
       Shapes(at::kDouble, /*mixed=*/true), SGD{.lr = 8}, schedule,

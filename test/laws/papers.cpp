@@ -1,4 +1,4 @@
-// What the optimizers compute equals their papers' loops in double precision.
+// The optimizers equal loops that follow their papers, in double precision.
 
 #include "test.hpp"
 
@@ -8,7 +8,7 @@ namespace laws::papers {
 
 using Alike = Choices<AdamW, Adagrad, Adafactor, Lion, Muon, SparseAdam>;
 
-/// Matrix products in BFloat16 tell an orthogonal matrix to two digits or three.
+/// Matrix products in BFloat16 give an orthogonal matrix to two or three digits.
 template <class Policy>
 constexpr double bound = std::is_same_v<Policy, Muon> ? 3e-2 : 1e-12;
 
@@ -18,7 +18,7 @@ bool maximizes(const Policy& policy) {
   else return false;
 }
 
-/// The learning rate and weight decay of a parameter: of its group, or of the word.
+/// The learning rate and weight decay of a parameter: of its group, or of the policy.
 template <class Values>
 void numbers(const Values& v, const std::string& name, double factor, Paper& x) {
   x.lr = v.lr * factor;
@@ -30,7 +30,7 @@ void numbers(const Values& v, const std::string& name, double factor, Paper& x) 
   }
 }
 
-/// Side by side with the papers' loop; `factor(s)` is what a schedule makes of step `s`.
+/// Compares with the paper's loop; `factor(s)` is the schedule's factor in step `s`.
 template <class Policy, class Factor>
 void equals_its_paper(const Policy& policy, const Plan& plan, Factor&& factor) {
   Alone<Policy> alone(policy, at::kDouble);
@@ -67,7 +67,7 @@ void each_way(const Policy& policy) {
   equals_its_paper(policy, in_turn, falling);
 }
 
-TEST_CASE("optimizers equal their papers, sat out steps and schedules included") {
+TEST_CASE("optimizers equal their papers, skipped parameters and schedules included") {
   Alike::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
     each_way(Policy{});
@@ -75,7 +75,7 @@ TEST_CASE("optimizers equal their papers, sat out steps and schedules included")
   });
 }
 
-TEST_CASE("optimizers equal their papers with groups, whose every lr a schedule moves") {
+TEST_CASE("optimizers equal their papers with groups, whose every lr the schedule scales") {
   Alike::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
     Policy policy = lively<Policy>();
@@ -87,7 +87,7 @@ TEST_CASE("optimizers equal their papers with groups, whose every lr a schedule 
   });
 }
 
-TEST_CASE("optimizers equal their papers upwards, and with every other field") {
+TEST_CASE("optimizers equal their papers with maximize, and with every other field") {
   each_way(Lion{.lr = 0.01, .betas = {0.8, 0.95}, .weight_decay = 0.3, .maximize = true});
   each_way(Adagrad{.lr = 0.1, .initial_accumulator_value = 0.3, .eps = 0.1, .maximize = true});
   each_way(Adafactor{.lr = 0.3,
@@ -108,7 +108,7 @@ TEST_CASE("optimizers equal their papers upwards, and with every other field") {
                       .otherwise = {.maximize = true}});
 }
 
-TEST_CASE("a rule of Muon keeps matrices from it, and cannot give it others") {
+TEST_CASE("a rule of Muon excludes matrices, and cannot add other tensors") {
   auto moments = [](const Muon& policy) {
     Alone<Muon> alone(policy);
     alone.run(0, 2);

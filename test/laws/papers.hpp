@@ -1,14 +1,14 @@
 #pragma once
-// The optimizers as their papers write them, a parameter at a time, in double precision.
+// The optimizers as in their papers, one parameter at a time, in double precision.
 #include "alone.hpp"
 
 namespace laws::papers {
 
-/// A parameter, its state by name, and the numbers of a step.
+/// A parameter, its state by name, and the step count.
 struct Paper {
   at::Tensor p;
   std::map<std::string, at::Tensor> state;
-  int t = 0;  // steps, this one included
+  int t = 0;  // steps, including this one
   double lr = 0, weight_decay = 0;
 
   at::Tensor& of(const std::string& name, at::IntArrayRef sizes) {
@@ -44,7 +44,7 @@ inline void update(const AdamW& v, Paper& x, const at::Tensor& g) {
   x.p = x.p - x.lr * (first / (second.sqrt() + v.eps) + x.weight_decay * x.p);
 }
 
-/// Algorithm 5 of the paper, with PyTorch's weight decay and floors.
+/// Algorithm 5 of the paper, with PyTorch's weight decay and lower bounds.
 inline void update(const Adafactor& v, Paper& x, const at::Tensor& g) {
   double weight = std::pow(x.t, v.beta2_decay), eps = v.eps.first.value_or(0x1p-52);
   double alpha = std::max(v.eps.second, x.size()) * std::min(x.lr, 1 / std::sqrt(x.t));
@@ -64,7 +64,7 @@ inline void update(const Adafactor& v, Paper& x, const at::Tensor& g) {
   x.p = x.p * (1 - x.lr * x.weight_decay) - alpha * u / clip;
 }
 
-/// The polynomial of each singular value, in double precision and by no iteration of matrices.
+/// Applies the polynomial to the singular values, in double precision, instead of to matrices.
 inline at::Tensor orthogonal(const Muon& v, const at::Tensor& g) {
   auto [u, s, vh] = at::linalg_svd(g / g.norm(), /*full_matrices=*/false);
   const auto& [a, b, c] = v.ns_coefficients;
@@ -82,7 +82,7 @@ inline void update(const Muon& v, Paper& x, const at::Tensor& g) {
   x.p = x.p * (1 - x.lr * x.weight_decay) - x.lr * fit * o;
 }
 
-/// Adam on the rows that have a gradient, PyTorch's way of it: eps is added before the correction.
+/// Adam on the rows that have a gradient, as in PyTorch: eps is added before the bias correction.
 inline void update(const SparseAdam& v, Paper& x, const at::Tensor& g) {
   if (!g.is_sparse()) return update(v.otherwise, x, g);
   at::Tensor &m = x.of("m"), &s = x.of("v");

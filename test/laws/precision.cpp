@@ -1,5 +1,5 @@
-// Precision and clipping equal the loop written by hand; the loss scale follows its law, and a step
-// that is not accepted changes nothing.
+// Precision and clipping equal the loop written by hand; the loss scale follows its rule, and a
+// step that is not accepted changes nothing.
 #include "test.hpp"
 
 #include "hand.hpp"
@@ -26,7 +26,7 @@ Net net() {
 at::Tensor sum_of(Net& model, const Rows& batch) {
   return at::cross_entropy_loss(model->forward(batch.input), batch.target, {}, at::Reduction::Sum);
 }
-/// The loss; a batch that begins with 1e30 has a finite loss and a gradient that is not a number.
+/// The loss; a batch that begins with 1e30 has a finite loss and a gradient that is NaN.
 struct Sum {
   template <class Run>
   Loss operator()(Run&, Net& model, const Rows& batch) {
@@ -44,7 +44,7 @@ Rows poisoned(Rows batch) {
   batch.input[0][0] = 1e30;
   return batch;
 }
-/// Too large for half precision, and for nothing else.
+/// Overflows in half precision only.
 Rows overflowing(Rows batch) {
   batch.input = batch.input * 1e6;
   return batch;
@@ -77,7 +77,7 @@ Trace by_recipe() {
   return trained(Trainer<Net, AdamW, Number, Sum>(net(), AdamW{.lr = 1e-2}), batches());
 }
 
-/// What a skipped step must not touch: all but the loss scale, the attempts and the generators.
+/// What a skipped step must not change: all but the loss scale, the attempts and the generators.
 template <class T>
 StateDict unmoved(T& trainer) {
   StateDict state = trainer.state();
@@ -95,7 +95,7 @@ at::Tensor by_autocast_to_half(auto&& loss) {
   return loss();
 }
 
-/// The loss scale and all parameters, step by step, with overflows in between.
+/// The loss scale and all parameters, compared after every step, with overflows in between.
 template <class... Clip>
 void follows_the_scaler(Clip... clip) {
   constexpr bool clips = sizeof...(Clip) > 0;
@@ -157,14 +157,14 @@ void clips_like_pytorch(Optimizer policy, Options options, double max_norm) {
     Report report = trainer.step(batch);
     CHECK(*report.grad_norm() == doctest::Approx(norm).epsilon(1e-6));
     CHECK(report.skipped() == false);
-    // The common factor is a float, as the fused operators take it: three roundings of 2^-24.
+    // The common factor is a float, as in the fused operators: three roundings of 2^-24.
     auto now = parameters_of(model), ours = parameters_of(trainer.model());
     for (std::size_t i = 0; i < now.size(); ++i) {
       double update = largest_difference(now[i], start[i]);
       double bound = norm < max_norm ? 1e-13 : 3 * std::pow(2.0, -24) * (update + 1e-2);
       CHECK(largest_difference(now[i], ours[i]) <= bound);
     }
-    trainer.with_full_weights([&](Net& m) {  // differences do not add up
+    trainer.with_full_weights([&](Net& m) {  // so that differences do not accumulate
       torch::NoGradGuard no_grad;
       for (std::size_t i = 0; i < now.size(); ++i) m->parameters()[i].copy_(now[i]);
     });
@@ -194,7 +194,7 @@ TEST_CASE("too many skips in a row are an error, and fewer are not") {
     CAPTURE(round);
     for (int i = 0; i < 3; ++i) CHECK(trainer.step(overflowing(data[i])).skipped());
     if (round == 0) {
-      CHECK_FALSE(trainer.step(data[3]).skipped());  // begins the count anew
+      CHECK_FALSE(trainer.step(data[3]).skipped());  // restarts the count
       state = unmoved(trainer);
     }
   }

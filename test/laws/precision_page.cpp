@@ -1,4 +1,4 @@
-// What docs/precision.md shows, compiled and run.
+// Compiles and runs the code that docs/precision.md shows.
 #include "laws.hpp"
 
 namespace laws::precision_page {
@@ -13,7 +13,7 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-TEST_CASE("docs/precision.md: every word trains the same model") {
+TEST_CASE("docs/precision.md: every precision trains the same model") {
   torch::manual_seed(0);
   Rows batch{torch::randn({32, 16}), torch::randint(16, {32}, at::kLong)};
   auto train = [&](auto trainer) { return trainer.step(batch).loss(); };

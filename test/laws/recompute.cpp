@@ -1,12 +1,12 @@
-// What a recompute must not do: use what was changed in place, keep what it made, do more than it
-// has to, or go wrong in silence.
+// A recompute must not use what was changed in place, keep what it made, do more than necessary, or
+// give wrong results without an error.
 #include "test.hpp"
 
 #include "work.hpp"
 
 namespace laws::recompute {
 
-/// One step; the error's text, or the trace's bits.
+/// One step; returns the error's text and the trace.
 template <class Word>
 std::pair<std::string, Trace> one_step(const WorkImpl::Body& body, const BenchImpl::After& after,
                                        bool nested) {
@@ -58,16 +58,16 @@ TEST_CASE("a saved tensor changed in place is an error with checkpoint as withou
   each([]<class Word>(bool nested) {
     for (const auto& what : forbidden) {
       INFO(what.name);
-      if (nested && what.name == "output") continue;  // what the outer unit returns is not saved
+      if (nested && what.name == "output") continue;  // the outer unit's result is not saved
       auto [without, before] = one_step<Checkpoint<Off>>(what.body, what.after, nested);
       CHECK(test::contains(without, "modified by an inplace operation"));
       auto [with, unused] = one_step<Word>(what.body, what.after, nested);
-      CHECK(test::contains(with, "modified by an in"));  // ours says in-place
+      CHECK(test::contains(with, "modified by an in"));  // ikebana's text has "in-place"
     }
   });
 }
 
-TEST_CASE("what may be changed without checkpoint may be changed with it") {
+TEST_CASE("what may be changed in place without checkpoint may be changed with it") {
   each([]<class Word>(bool nested) {
     for (const auto& what : allowed) {
       INFO(what.name);
@@ -85,7 +85,7 @@ TEST_CASE("a change that recompute cannot undo is an error, never another gradie
     for (const auto& what : lost) {
       INFO(what.name);
       if (nested && &what == lost)
-        continue;  // the nested unit has its own input, which nobody changes
+        continue;  // the nested unit has its own input, which nothing changes
       CHECK(one_step<Checkpoint<Off>>(what.body, what.after, nested).first == "");
       CHECK(
           test::contains(one_step<Word>(what.body, what.after, nested).first, "modified by an in"));
@@ -121,7 +121,7 @@ TEST_CASE("a recompute that differs from its forward is an error that names the 
   });
 }
 
-TEST_CASE("a recompute stops at the last saved tensor and runs once a backward") {
+TEST_CASE("a recompute stops at the last saved tensor and runs once per backward") {
   each<FramesOfUnits>([]<class Word>(bool nested) {
     Work work([](WorkImpl& w, at::Tensor x) { return at::tanh(x * w.weight) + 1; });
     Trainer<Bench, SGD, Word> trainer(bench({work}, no_after, nested));
@@ -136,7 +136,7 @@ TEST_CASE("a recompute stops at the last saved tensor and runs once a backward")
   });
 }
 
-TEST_CASE("nested frames keep none of the inner unit's tensors") {
+TEST_CASE("nested frames keep no tensor of the inner unit") {
   using Weak = c10::weak_intrusive_ptr<c10::StorageImpl>;
   std::vector<Weak> made;
   auto seen = [&](at::Tensor t) {
@@ -162,16 +162,16 @@ TEST_CASE("nested frames keep none of the inner unit's tensors") {
   });
 }
 
-TEST_CASE("activations live for one unit at a time, also those computed again") {
+TEST_CASE("activations are held for one unit at a time, also those that are recomputed") {
   const std::int64_t bytes = 1 << 18;
   auto growth = [&]<class Word>() {
     auto many = bytes_of<Word>(12, bytes / 4), few = bytes_of<Word>(6, bytes / 4);
-    CHECK(many.last <= 4 * bytes);  // two inputs and two gradients: the rest went as backward went
+    CHECK(many.last <= 4 * bytes);  // two inputs and two gradients: backward has freed the rest
     return static_cast<double>(many.peak - few.peak) / (6.0 * bytes);
   };
   CHECK(growth.template operator()<Checkpoint<Off>>() > 6.9);
   FramesOfUnits::each([&]<class Word>(const std::string&) {
-    CHECK(growth.template operator()<Word>() < 1.05);  // of each unit its input stays
+    CHECK(growth.template operator()<Word>() < 1.05);  // each unit keeps its input only
   });
 }
 

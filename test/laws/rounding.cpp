@@ -1,4 +1,4 @@
-// FP32 to BF16 by chance: right on average, one of the two numbers around, the same on any device.
+// Stochastic rounding of FP32 to BF16: unbiased, to one of the two neighbours, same on any device.
 #include "test.hpp"
 
 #include "bf16_numbers.hpp"
@@ -22,27 +22,27 @@ at::Tensor by_operators(const at::Tensor& exact, std::int64_t round, std::size_t
   ikebana::detail::RoundByOperators(scratch(), scratch())(to, exact, numbers, key.tensor);
   return to;
 }
-/// Every number that BF16 holds, infinities and NaN among them.
+/// Every BF16 value, including infinities and NaN.
 at::Tensor all_of_bf16() {
   return at::arange(-32768, 32768, at::kInt).to(at::kShort).view(at::kBFloat16);
 }
-/// Numbers of all sizes, of which few fit into BF16.
+/// Numbers of all magnitudes, few of which are BF16 values.
 at::Tensor numbers(std::int64_t n) {
   torch::manual_seed(1);
   return torch::randn({n}) * torch::exp2(torch::randint(-40, 40, {n}).to(at::kFloat));
 }
-TEST_CASE("rounding by chance is right on average") {
+TEST_CASE("stochastic rounding is unbiased") {
   at::Tensor exact = numbers(2000).to(at::kDouble), sum = at::zeros({2000}, at::kDouble);
   const int draws = 4096;
   for (int round = 0; round < draws; ++round) sum += rounded(exact.to(at::kFloat), round);
   at::Tensor error = (sum / draws - exact) / unit(exact.to(at::kFloat));
-  // A draw is off by at most 1/2 unit in the root of the mean square; 2000 means of 4096 draws.
+  // A draw is off by at most 1/2 unit in root mean square; 2000 means of 4096 draws.
   CHECK(error.abs().max().item<double>() < 5 * 0.5 / std::sqrt(draws));
   CHECK(std::abs(error.mean().item<double>()) < 5 * 0.5 / std::sqrt(draws * 2000.0));
 }
 
-TEST_CASE("draws of other steps, tensors and places are independent") {
-  at::Tensor half = at::full({4096}, 1.0 + std::pow(2.0, -8));  // in the middle: up or down
+TEST_CASE("draws of different steps, tensors and positions are independent") {
+  at::Tensor half = at::full({4096}, 1.0 + std::pow(2.0, -8));  // halfway between two BF16 values
   auto up = [&](int round, std::size_t tensor, std::int64_t shift) {
     at::Tensor x = rounded(half, round, tensor).to(at::kFloat).gt(1).to(at::kDouble) - 0.5;
     return x.roll(shift) * 2;
@@ -54,7 +54,7 @@ TEST_CASE("draws of other steps, tensors and places are independent") {
           5 / std::sqrt(4096.0));
 }
 
-TEST_CASE("rounding by chance changes no number that BF16 holds, and no infinity or NaN") {
+TEST_CASE("stochastic rounding changes no BF16 value, no infinity and no NaN") {
   at::Tensor held = all_of_bf16(), nan = held.isnan();
   for (int round = 0; round < 20; ++round)
     for (const auto& now :
@@ -64,7 +64,7 @@ TEST_CASE("rounding by chance changes no number that BF16 holds, and no infinity
     }
 }
 
-TEST_CASE("rounding by chance gives one of the two numbers around, on any device the same") {
+TEST_CASE("stochastic rounding gives one of the two neighbours, the same on any device") {
   at::Tensor exact = numbers(100000);
   bool ups = false, downs = false;
   for (int round = 0; round < 5; ++round) {

@@ -1,5 +1,5 @@
-// Schedules that a closed form does not tell apart from PyTorch's own words: what a plateau
-// remembers, who feeds it, and that it goes on where a saved state left it.
+// Schedules beyond a comparison with closed forms: what a plateau remembers, which metric it gets,
+// and that a restored state continues it.
 #include "laws.hpp"
 
 namespace laws::schedules {
@@ -52,7 +52,7 @@ std::vector<double> rates(Plateau plateau, const std::vector<double>& metrics, d
   return all;
 }
 
-TEST_CASE("schedules: a plateau is told by patience, threshold, cooldown and both modes") {
+TEST_CASE("schedules: ReduceLROnPlateau follows patience, threshold, cooldown and both modes") {
   using P = ReduceLROnPlateau;
   using Rates = std::vector<double>;
   P two{.factor = 0.5, .patience = 2};
@@ -70,7 +70,7 @@ TEST_CASE("schedules: a plateau is told by patience, threshold, cooldown and bot
   CHECK(rates(Plateau(still), {1, 1, 1, 1}) == Rates{8, 4, 4, 4});
 }
 
-TEST_CASE("schedules: groups fall by one factor and reach min_lr apart") {
+TEST_CASE("schedules: groups are reduced by one factor and reach min_lr at different times") {
   Plateau plateau({.factor = 0.5, .patience = 0, .min_lr = 3});
   for (int i = 0; i < 3; ++i) plateau.step(1);
   CHECK(plateau.reductions() == 2);
@@ -78,7 +78,7 @@ TEST_CASE("schedules: groups fall by one factor and reach min_lr apart") {
   CHECK(plateau.rate(8, 0) == 3);
 }
 
-TEST_CASE("schedules: a warm-up climbs to the rate that the plateau left") {
+TEST_CASE("schedules: a warm-up rises to the rate that the plateau has reduced") {
   Plateau plateau({.factor = 0.5, .patience = 0, .warmup_steps = 4});
   CHECK(plateau.rate(8, 1) == 4);
   plateau.step(1), plateau.step(1);
@@ -98,14 +98,14 @@ std::vector<double> fitted(ReduceLROnPlateau plateau, bool validates) {
   if (validates) options.validate = data, options.metrics = {Accuracy{}};
   std::vector<double> all;
   for (int e = 0; e < 3; ++e) {
-    trainer.get<SGD>().lr = 0;  // the metric stands still
+    trainer.get<SGD>().lr = 0;  // the metric stays constant
     trainer.fit(data, options);
     all.push_back(trainer.mechanism<ReduceLROnPlateau>().rate(8, 0));
   }
   return all;
 }
 
-TEST_CASE("schedules: fit feeds a plateau the loss of validation, of training, or a metric") {
+TEST_CASE("schedules: fit passes a plateau the loss of validation, of training, or a metric") {
   ReduceLROnPlateau quick{.factor = 0.5, .patience = 0};
   const std::vector<double> falls{8, 4, 2};
   CHECK(fitted(quick, true) == falls);
@@ -116,7 +116,7 @@ TEST_CASE("schedules: fit feeds a plateau the loss of validation, of training, o
                        "metric is `accuracy`, which validation computes"));
 }
 
-TEST_CASE("schedules: a plateau goes on where a saved state left it") {
+TEST_CASE("schedules: a plateau continues from a saved state") {
   auto batch = class_batches(1, 6, 4, 3)[0];
   auto make = [] {
     return Trainer{net(), CrossEntropyLoss{}, SGD{.lr = 1},
@@ -138,7 +138,7 @@ TEST_CASE("schedules: a plateau goes on where a saved state left it") {
   }
 }
 
-TEST_CASE("schedules: values that cannot be are errors when the trainer is made") {
+TEST_CASE("schedules: invalid values are errors when the trainer is made") {
   auto says = [](auto value, const char* words) {
     return test::contains(
         test::message_of<BadValue>([&] { Trainer{net(), CrossEntropyLoss{}, value}; }), words);

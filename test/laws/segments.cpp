@@ -1,4 +1,4 @@
-// Segments: units in a row share a frame; Every and Only: which units have one.
+// Checkpoint<Segments>: consecutive units share a frame. Every and Only: which units have one.
 #include "test.hpp"
 
 #include "work.hpp"
@@ -25,7 +25,7 @@ std::vector<int> twice_where(std::size_t n, auto chosen) {
   return counts;
 }
 
-/// The most bytes of a step beyond those before it, in tensors of `bytes`.
+/// The peak bytes of a step above those before it, in tensors of `bytes`.
 template <class Word>
 double peak_of(std::size_t units, Word word = {}) {
   constexpr std::int64_t bytes = 1 << 16;
@@ -46,7 +46,7 @@ double peak_of(std::size_t units, Word word = {}) {
   return static_cast<double>(counter.peak() - before) / bytes;
 }
 
-/// A chain whose model does something between units.
+/// A chain whose model computes something between units.
 struct BetweenImpl : torch::nn::Module {
   using units = Units<Work>;
   using Step = std::function<at::Tensor(std::size_t, at::Tensor)>;
@@ -65,8 +65,8 @@ struct BetweenImpl : torch::nn::Module {
 };
 TORCH_MODULE(Between);
 
-/// Units that are given more than the former's result: a mask of all, one of their own, and what
-/// two units back returned.
+/// Units with more arguments than the previous result: a mask for all, one of their own, and the
+/// result of the unit before the previous one.
 struct GivenImpl : torch::nn::Module {
   at::Tensor weight = register_parameter("weight", torch::full({4}, 0.5));
   int begun = 0;
@@ -113,13 +113,13 @@ Trace trace_of(Model model, Word word) {
   return trace;
 }
 
-TEST_CASE("segments: each unit of each run is computed again, once") {
+TEST_CASE("segments: each unit of each run is recomputed once") {
   CHECK(runs<Checkpoint<Segments<3>>>(9) == twice_where(9, [](auto) { return true; }));
   CHECK(runs<Checkpoint<Segments<>>>(9, {.segments = 3}) ==
         twice_where(9, [](auto) { return true; }));
 }
 
-TEST_CASE("segments: every K-th unit and chosen units are computed again, no others") {
+TEST_CASE("segments: every K-th unit and chosen units are recomputed, no others") {
   CHECK(runs<Checkpoint<Every<2>>>(5) == twice_where(5, [](auto i) { return i % 2 == 0; }));
   CHECK(runs<Checkpoint<Every<>>>(7, {.every = 3}) ==
         twice_where(7, [](auto i) { return i % 3 == 0; }));
@@ -128,7 +128,7 @@ TEST_CASE("segments: every K-th unit and chosen units are computed again, no oth
   CHECK(runs(4, by_name) == twice_where(4, [](auto i) { return i == 1; }));
 }
 
-TEST_CASE("segments: a run keeps the inputs of its first unit, and is computed again as a whole") {
+TEST_CASE("segments: a run keeps the inputs of its first unit, and is recomputed as a whole") {
   const double full = peak_of<Checkpoint<Full>>(16), none = peak_of<Checkpoint<Off>>(16);
   const double four = peak_of<Checkpoint<Segments<4>>>(16);
   const double sqrt = peak_of<Checkpoint<Segments<>>>(16);
@@ -165,7 +165,7 @@ TEST_CASE("segments: where the model computes between two units, a new run begin
   }
 }
 
-TEST_CASE("segments: units may be given masks, values and results of older units") {
+TEST_CASE("segments: units may have masks, values and results of older units as arguments") {
   auto train = [](auto word) { return trace_of(Giving(), word); };
   auto without = train(Checkpoint<Off>{});
   CHECK(moved(without, 3));
@@ -177,7 +177,7 @@ TEST_CASE("segments: units may be given masks, values and results of older units
   for (auto& given : model->givens) CHECK(given->begun == 2);
 }
 
-TEST_CASE("segments: a run that is asked for a gradient early takes no further unit") {
+TEST_CASE("segments: a run whose gradient is taken early adds no further unit") {
   auto train = [](auto word) {
     Work first([](WorkImpl& w, at::Tensor x) { return at::tanh(x * w.weight); });
     auto ask = [](std::size_t i, at::Tensor x) {
@@ -194,7 +194,7 @@ TEST_CASE("segments: a run that is asked for a gradient early takes no further u
   CHECK(test::same_bits(with[3], without[3]));
 }
 
-TEST_CASE("segments: counts that cannot be are errors that say so") {
+TEST_CASE("segments: invalid counts are errors that name the value") {
   auto refusal = [](auto word) {
     Work work([](auto&, auto x) { return x; });
     return test::message_of<BadValue>([&] { Trainer<Bench, decltype(word)>(bench({work}), word); });

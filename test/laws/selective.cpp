@@ -1,5 +1,5 @@
-// Checkpoint<Selective>: what is kept is not computed again, what is not kept is, and no bit
-// changes whatever a unit does with a kept output.
+// Checkpoint<Selective>: kept outputs are not recomputed, all others are, and no bit changes,
+// whatever a unit does with a kept output.
 #include "test.hpp"
 
 #include "counting.hpp"
@@ -44,7 +44,7 @@ void same_bits_by(const Checkpoint<Selective>& word, const std::string& name, co
 const OperatorRule everything = [](const auto&) { return true; };
 const OperatorRule nothing = [](const auto&) { return false; };
 
-TEST_CASE("selective: products are computed once, and all the others again") {
+TEST_CASE("selective: products are computed once, and all other operators twice") {
   Precisions::each([]<class Number>(const std::string& number) {
     for (Kind kind : {Kind::Chain, Kind::Twice, Kind::Nested, Kind::Values}) {
       INFO(number << ' ' << name_of(kind));
@@ -62,7 +62,7 @@ TEST_CASE("selective: products are computed once, and all the others again") {
   });
 }
 
-TEST_CASE("selective: no form of attention is computed again") {
+TEST_CASE("selective: no form of attention is recomputed") {
   using Form = modules::AttentionForm;
   const std::pair<Form, const char*> forms[] = {
       {Form::Fused, "aten::_scaled_dot_product_flash_attention_for_cpu"},
@@ -89,7 +89,7 @@ TEST_CASE("selective: no form of attention is computed again") {
   }
 }
 
-TEST_CASE("selective: whoever writes into what is kept, no bit changes") {
+TEST_CASE("selective: writes into a kept output change no bit") {
   auto check = [](const Writing& what) {
     same_bits_by({}, what.name, what.body, what.after);
     same_bits_by({.keep = everything}, what.name + ", everything kept", what.body, what.after);
@@ -99,7 +99,7 @@ TEST_CASE("selective: whoever writes into what is kept, no bit changes") {
   for (const auto& what : writings_with_others) check(what);
 }
 
-TEST_CASE("selective: a graph that is retained computes from the same kept values again") {
+TEST_CASE("selective: a retained graph recomputes from the same kept outputs") {
   auto twice = [](WorkImpl&, at::Tensor& x, at::Tensor& y) {
     auto once = torch::autograd::grad({y.sum()}, {x}, {}, true)[0];
     auto again = torch::autograd::grad({y.sum()}, {x}, {}, true, true)[0];
@@ -113,7 +113,7 @@ TEST_CASE("selective: a graph that is retained computes from the same kept value
   for (const auto& what : writings_with_others) check(what);
 }
 
-TEST_CASE("selective: attention, convolutions and random numbers after them are the same bits") {
+TEST_CASE("selective: attention, convolutions and random numbers after them have the same bits") {
   for (const auto& what : heavy) {
     same_bits_by({}, what.name, what.body);
     same_bits_by({.keep = everything}, what.name + ", everything kept", what.body);
@@ -142,7 +142,7 @@ TEST_CASE("selective: any rule keeps the bits, in every precision and model") {
   });
 }
 
-TEST_CASE("selective: a rule by name keeps these and no others") {
+TEST_CASE("selective: a rule by name keeps the named operators and no others") {
   auto by_rule = [](std::vector<std::string> names) {
     return operators_of<Checkpoint<Selective>, Precision<FP32>>(
         Kind::Chain, {.keep = operators(std::move(names))});
@@ -155,7 +155,7 @@ TEST_CASE("selective: a rule by name keeps these and no others") {
   CHECK(gelu["aten::native_batch_norm"] > none["aten::native_batch_norm"]);
 }
 
-TEST_CASE("selective: rules that cannot be are errors that say so") {
+TEST_CASE("selective: invalid rules are clear errors") {
   CHECK(test::contains(test::message_of<BadValue>([] { operators({"aten::mm", "mm"}); }),
                        "no operator `mm`. Write the name"));
   CHECK(test::contains(test::message_of<BadValue>([] { operators({"aten::_to_copy"}); }),

@@ -3,7 +3,7 @@
 
 namespace laws {
 
-/// Parameters of several shapes. The gradient of each is what `pull` says, whatever its value.
+/// Parameters of several shapes. The gradient of each is `pull`, whatever its value.
 struct ShapesImpl : torch::nn::Module {
   at::Tensor conv, weight, bias, gain, lonely;
   explicit ShapesImpl(at::ScalarType type, bool mixed = false) {
@@ -18,7 +18,7 @@ struct ShapesImpl : torch::nn::Module {
 };
 TORCH_MODULE(Shapes);
 
-/// The gradient of parameter `i` in step `s`; none where the parameter sits out.
+/// Whether parameter `i` has a gradient in step `s`; `pull` returns it.
 using Plan = std::function<bool(std::size_t i, int s)>;
 inline bool always(std::size_t, int) { return true; }
 inline at::Tensor pull(const at::Tensor& p, std::size_t i, int s) {

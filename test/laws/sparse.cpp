@@ -1,4 +1,4 @@
-// Sparse gradients: a step costs what its rows cost, and the words around it see them rightly.
+// Sparse gradients: a step costs in proportion to its rows, and other policies treat them right.
 
 #include "test.hpp"
 
@@ -37,7 +37,7 @@ Trace run(bool sparse, const std::vector<Rows>& data, Words... words) {
   return trained(Trainer{table(sparse), CrossEntropyLoss{}, words...}, data);
 }
 
-TEST_CASE("after the first step a step allocates what its rows need, not what the table does") {
+TEST_CASE("after the first step a step allocates memory for its rows, not for the table") {
   for (std::int64_t n : {rows, 4 * rows}) {
     Trainer trainer{table(true, n), CrossEntropyLoss{}, SparseAdam{}};
     auto data = batches(4, n);
@@ -74,7 +74,7 @@ TEST_CASE("sums of sparse gradients are the gradient of the whole batch") {
     CHECK(test::worst_relative({parts[i]}, {whole[i]}) < 1e-5);
 }
 
-/// SparseAdam on a table all of whose rows are seen in each step is Adam of its dense twin.
+/// SparseAdam on a table whose rows all occur in each step equals Adam with dense gradients.
 std::vector<Rows> all_rows(int steps) {
   auto data = batches(steps);
   for (Rows& batch : data) {
@@ -103,7 +103,7 @@ TEST_CASE("clipping, late counts and FP16 do to sparse gradients what they do to
   same(Precision<FP16>{.init_scale = 1 << 20}, ClipGradNorm{.max_norm = 0.05});
 }
 
-TEST_CASE("the norm of a sparse gradient is that of the dense one, whatever comes twice") {
+TEST_CASE("the norm of a sparse gradient equals that of the dense one, also with repeated rows") {
   auto norm = [](bool sparse) {
     Trainer trainer{table(sparse), CrossEntropyLoss{}, SparseAdam{}, ClipGradNorm{}};
     return *trainer.step(batches(1)[0]).grad_norm();
@@ -120,7 +120,7 @@ TEST_CASE("gradients of FP16 that overflow in a sparse row skip the step") {
   CHECK(test::same_bits(parameters_of(trainer.model()), before));
 }
 
-TEST_CASE("an embedding that is the head, too, and other optimizers are told what to do") {
+TEST_CASE("an embedding that is also the head, and other optimizers, give an error with a cure") {
   auto tied = [dense = false](auto&, Table& model, const Rows& batch) mutable {
     at::Tensor x = model->embed(batch.input);
     if (std::exchange(dense, true)) x = x + model->embed->weight.sum();

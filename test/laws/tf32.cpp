@@ -1,4 +1,4 @@
-// TF32's permissions belong to the process: they are given for the time of a step and put back.
+// TF32's flags are global to the process: they are set for the time of a step and restored.
 #include "laws.hpp"
 
 namespace laws::tf32 {
@@ -13,12 +13,12 @@ void permit(Permissions both) {
   at::globalContext().setAllowTF32CuBLAS(both.first);
   at::globalContext().setAllowTF32CuDNN(both.second);
 }
-/// Puts back what was there before the test.
+/// Restores the flags from before the test.
 struct Former {
   Permissions before = permissions();
   ~Former() { permit(before); }
 };
-/// As on an NVIDIA GPU; no operator runs there.
+/// Attached as on an NVIDIA GPU; no operator runs there.
 Mechanism<Precision<TF32>> on_gpu() {
   Mechanism<Precision<TF32>> mechanism{Precision<TF32>{}};
   torch::nn::Linear model(1, 1);
@@ -26,7 +26,7 @@ Mechanism<Precision<TF32>> on_gpu() {
   return mechanism;
 }
 
-TEST_CASE("TF32 permits both for the time of a step or a forward, and puts back what was") {
+TEST_CASE("TF32 sets both flags for the time of a step or a forward, and restores them") {
   Former former;
   auto mechanism = on_gpu();
   for (auto before : {Permissions{false, false}, {false, true}, {true, false}, {true, true}}) {
@@ -47,7 +47,7 @@ TEST_CASE("TF32 permits both for the time of a step or a forward, and puts back 
   }
 }
 
-TEST_CASE("TF32 touches no permission where it has no effect") {
+TEST_CASE("TF32 changes no flag where it has no effect") {
   Former former;
   for (auto before : {Permissions{false, true}, {true, false}}) {
     permit(before);

@@ -1,11 +1,11 @@
 #pragma once
-// A unit that does what a test says, a model around it, and what may and may not be changed in
+// A unit whose body the test supplies, a model around it, and what may and may not be changed in
 // place.
 #include "laws.hpp"
 
 namespace laws {
 
-/// A unit that does what a test says.
+/// A unit whose body the test supplies.
 struct WorkImpl : torch::nn::Module {
   using Body = std::function<at::Tensor(WorkImpl&, at::Tensor)>;
   at::Tensor weight = register_parameter("weight", torch::full({4}, 0.5));
@@ -66,7 +66,7 @@ inline at::Tensor some_rows(std::int64_t n = 3) {
   return torch::linspace(-1, 1, 4 * n).view({n, 4});
 }
 
-/// A function whose backward changes what it saved.
+/// A function whose backward changes a tensor that it saved.
 struct Spoil : torch::autograd::Function<Spoil> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
     context->save_for_backward({x});
@@ -110,7 +110,7 @@ inline const Meddling forbidden[] = {
      no_after},
     {"intermediate, by another node's backward",
      [](auto& w, auto x) {
-       auto y = x * w.weight, z = at::sin(y);  // backward comes to the later node first
+       auto y = x * w.weight, z = at::sin(y);  // backward runs the later node first
        return z + Spoil::apply(y);
      },
      no_after},
@@ -143,7 +143,7 @@ inline const Meddling allowed[] = {
      }},
 };
 
-// Legal without a recompute, and impossible with one: it would compute with other numbers.
+// Valid without a recompute and impossible with one, which would compute with other values.
 inline const Meddling lost[] = {
     {"an input that backward does not need", [](auto& w, auto x) { return at::tanh(x + w.weight); },
      [](auto&, auto& x, auto&) { x.add_(1); }},

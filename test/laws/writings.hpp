@@ -1,6 +1,6 @@
 #pragma once
-// Units that write into the output of a product, which Checkpoint<Selective> keeps; and units of
-// all that it keeps.
+// Units that write into the output of a product, which Checkpoint<Selective> keeps, and units with
+// every operator whose output it keeps.
 #include <ikebana/modules/attention.hpp>
 
 #include "work.hpp"
@@ -10,7 +10,7 @@ namespace laws::selective {
 using Body = WorkImpl::Body;
 inline at::Tensor square(const WorkImpl& w) { return w.weight.unsqueeze(0) * at::eye(4) + 0.25; }
 
-inline at::Tensor kept_aside;  // what a unit lets out besides its result
+inline at::Tensor kept_aside;  // a tensor that a unit exposes besides its result
 
 struct Writing {
   std::string name;
@@ -52,7 +52,7 @@ inline const Writing writings[] = {
        return at::tanh(y.add_(w.weight)).squeeze(0);
      }},
 };
-// And these do so with others, or when the unit is done.
+// These write into it together with other tensors, or after the unit has finished.
 inline const Writing writings_with_others[] = {
     {"with random numbers",
      [](auto& w, auto x) {
@@ -93,7 +93,7 @@ inline const Writing writings_with_others[] = {
      }},
 };
 
-/// Attention, a convolution and a recurrent layer, in the forms that LibTorch and we have.
+/// Attention, a convolution and a recurrent layer, in LibTorch's forms and in ikebana's.
 inline const Writing heavy[] = {
     {"attention",
      [](auto& w, auto x) {

@@ -1,5 +1,5 @@
 #pragma once
-// Models whose units do everything that a unit may do.
+// Models whose units use every feature that a unit may use.
 #include "laws.hpp"
 
 namespace laws {
@@ -19,7 +19,7 @@ struct BlockImpl : torch::nn::Module {
 };
 TORCH_MODULE(Block);
 
-/// A unit of units, with work of its own around them.
+/// A unit that contains units and computes something around them.
 struct NestImpl : torch::nn::Module {
   Block first, second;
   torch::nn::Linear between{width, width};
@@ -65,7 +65,7 @@ struct LookupImpl : torch::nn::Module {
 };
 TORCH_MODULE(Lookup);
 
-/// Reads a buffer, then moves it: recompute has to see what forward saw.
+/// Reads a buffer, then updates it: recompute must see the value that forward saw.
 struct CentreImpl : torch::nn::Module {
   torch::nn::Linear linear{width, width};
   at::Tensor centre = register_buffer("centre", torch::zeros({width}));
@@ -158,7 +158,7 @@ struct ZooImpl : torch::nn::Module {
 };
 TORCH_MODULE(Zoo);
 
-/// The same with its run's type erased.
+/// The same with the type of `run` erased.
 struct ErasedZooImpl : ZooImpl {
   using ZooImpl::ZooImpl;
   Loss loss(Runner& run, const Rows& batch) { return ZooImpl::loss(run, batch); }
