@@ -12,7 +12,7 @@ namespace ikebana {
 
 /// A training strategy: a model and the policies that it is trained with, in any order. A policy
 /// that is left out costs nothing. Belongs to one thread at a time; can be moved; leaves plain
-/// parameters when it is destroyed. How it is saved and loaded is in state/saves.hpp.
+/// parameters when it is destroyed. How it is saved and loaded is in state/save_and_load.hpp.
 template <class ModelT, class... Policies>
 class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
  public:

@@ -143,14 +143,14 @@ TEST_CASE("no memory: the error says so, and nothing is lost") {
                     if (empty) throw std::bad_alloc();
                     return Loss{y.pow(2).sum(), y.numel()};
                   }};
-  for (bool* indices : {&greedy, &empty})
+  for (bool* flag : {&greedy, &empty})
     WELL(undone<OutOfMemory>(trainer, some(),
-                             [&, indices] {
-                               *indices = true;
+                             [&, flag] {
+                               *flag = true;
                                struct Off {
                                  bool& flag;
                                  ~Off() { flag = false; }
-                               } off{*indices};
+                               } off{*flag};
                                trainer.step(some());
                              },
                              {"Nothing was updated", "Accumulate<N>", "Checkpoint<Full>"}));

@@ -30,12 +30,12 @@ template <class Objective, class Rows>
 void check_mean(const Objective& values, const Rows& batch, const at::Tensor& expected) {
   bool log = std::is_same_v<Objective, KLDivLoss>;
   double mean = expected.item<double>();
-  auto first = narrow(batch, 0, 1), to_masters = narrow(batch, 1, rows(batch) - 1);
+  auto first = narrow(batch, 0, 1), rest = narrow(batch, 1, rows(batch) - 1);
   CHECK(Trainer(net(log), Objective(values)).step(batch).loss() == near(mean));
   CHECK(Trainer(net(log), Objective(values), Accumulate<3>{}).step(batch).loss() == near(mean));
-  CHECK(Trainer(net(log), Objective(values)).step(std::vector{first, to_masters}).loss() == near(mean));
+  CHECK(Trainer(net(log), Objective(values)).step(std::vector{first, rest}).loss() == near(mean));
   Trainer judge{net(log), Objective(values)};
-  CHECK(judge.evaluate(std::vector{to_masters, first}).loss == near(mean));
+  CHECK(judge.evaluate(std::vector{rest, first}).loss == near(mean));
 }
 
 TEST_CASE("objective: BCEWithLogitsLoss is PyTorch's mean, with weights too") {

@@ -217,7 +217,9 @@ struct ikebana::Mechanism<test::Spy<Axis, true>> : test::Recorder<Axis> {
   test::Spy<Axis, true> values;
   explicit Mechanism(test::Spy<Axis, true> v) : values(v) {}
 
-  Tensors to_masters(const Unit& unit, Tensors full) { return this->ask("to_masters(" + unit.name), full; }
+  Tensors to_masters(const Unit& unit, Tensors full) {
+    return this->ask("to_masters(" + unit.name), full;
+  }
   Tensors gather(const Unit& unit, Tensors masters) {
     this->ask("gather(" + unit.name);
     if constexpr (std::is_same_v<Axis, axis::offload>)

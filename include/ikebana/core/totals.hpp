@@ -81,8 +81,8 @@ class Totals {
     if (count.readable() && !(count.value() > 0))
       throw BadBatch(
           "loss: its count is " + std::to_string(count.value()) +
-          "; it must be above 0. If every target of the batch is masked or ignored, skip the batch; "
-          "otherwise return the number of items that the sum is over.");
+          "; it must be above 0. If every target of the batch is masked or ignored, skip the "
+          "batch; otherwise return the number of items that the sum is over.");
   }
   static void check_term(const std::string& name, const at::Tensor& sum) {
     if (sum.numel() != 1)
