@@ -30,8 +30,8 @@ demo:
 test:
 	@scripts/setup test
 	@$(call configure,$(PRESET))
-	@$(call build,$(PRESET),all)
-	@ctest --preset $(PRESET)
+	@python3 test/slowest.py build build/$(PRESET) $(call build,$(PRESET),all)
+	@python3 test/slowest.py tests build/$(PRESET) ctest --preset $(PRESET)
 
 test-long:
 	@scripts/long

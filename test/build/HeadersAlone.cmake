@@ -1,5 +1,5 @@
-# The target headers_alone parses every header by itself, with clang where there is one: with
-# LibTorch precompiled that is half a second a header instead of nine. HeaderAlone.cmake says how.
+# The target headers_alone parses every header by itself, with clang where there is one, which takes
+# a second per header with LibTorch precompiled, and g++ nine. headers_alone.py has the details.
 find_program(IKEBANA_CLANGXX NAMES clang++ clang++-19 clang++-14)
 mark_as_advanced(IKEBANA_CLANGXX)
 set(compiler ${CMAKE_CXX_COMPILER})
@@ -31,15 +31,20 @@ add_custom_command(OUTPUT ${precompiled} DEPFILE ${precompiled}.d
     ${folder}/torch.hpp -o ${precompiled} -MD -MF ${precompiled}.d -MT ${precompiled}
   COMMENT "LibTorch, precompiled for headers_alone" VERBATIM)
 
+# The chains by the includes as they are now; headers_alone.py splits one that is outdated.
+set(check ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/headers_alone.py)
+execute_process(COMMAND ${check} chains ${include} OUTPUT_VARIABLE chains
+                OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+string(REPLACE "\n" ";" chains "${chains}")
 set(checked)
-foreach(header IN LISTS headers)
-  cmake_path(RELATIVE_PATH header BASE_DIRECTORY ${include})
-  string(MAKE_C_IDENTIFIER ${header} name)
+foreach(chain IN LISTS chains)
+  string(REPLACE " " ";" chain "${chain}")
+  list(GET chain -1 last)
+  string(MAKE_C_IDENTIFIER ${last} name)
   set(output ${folder}/${name})
-  add_custom_command(OUTPUT ${output} DEPENDS ${precompiled} HeaderAlone.cmake DEPFILE ${output}.d
-    COMMAND ${CMAKE_COMMAND} -DCOMPILER=${compiler} -DINCLUDE=${include} -DFOLDER=${folder}
-      -DHEADER=${header} -DOUTPUT=${output} -P ${CMAKE_CURRENT_SOURCE_DIR}/HeaderAlone.cmake
-    COMMENT "${header} alone" VERBATIM)
+  add_custom_command(OUTPUT ${output} DEPENDS ${precompiled} headers_alone.py DEPFILE ${output}.d
+    COMMAND ${check} parse ${include} ${folder} ${output} ${compiler} ${chain}
+    COMMENT "${last} alone" VERBATIM)
   list(APPEND checked ${output})
 endforeach()
 add_custom_target(headers_alone_pch ALL DEPENDS ${precompiled})

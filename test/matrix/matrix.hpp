@@ -93,6 +93,21 @@ void go_on(T& trainer, Outcome& outcome) {
   outcome.state = trainer.state();
 }
 
+/// The same by a loop of steps, which compiles in half the time and must equal `fit`.
+template <class T>
+void go_on_by_hand(T& trainer, Outcome& outcome) {
+  Epoch epoch;
+  for (const Rows& rows : data()) {
+    outcome.losses.push_back(trainer.step(rows).loss());
+    epoch.loss += outcome.losses.back() / static_cast<double>(data().size());
+  }
+  epoch.steps = std::ssize(data());
+  epoch.validation = trainer.evaluate(data());
+  trainer.end_epoch(epoch);
+  outcome.losses.push_back(epoch.validation->loss);
+  outcome.state = trainer.state();
+}
+
 /// What a step that failed must not have touched: random numbers and running statistics are left
 /// where forward took them.
 inline StateDict kept_by_failure(StateDict state) {
@@ -131,7 +146,7 @@ void laws_hold(Make make, Plainer plainer) {
   go_on(trainer, outcome);
 
   auto other = plainer();  // no bit is changed by the words that it lacks
-  go_on(other, plain), go_on(other, plain);
+  go_on_by_hand(other, plain), go_on_by_hand(other, plain);
   CHECK(outcome.losses == plain.losses);
   CHECK(difference(outcome.state, plain.state) == "");
 

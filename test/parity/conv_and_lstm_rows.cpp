@@ -3,7 +3,7 @@
 
 namespace parity {
 
-namespace {
+namespace conv_and_lstm_parts {
 
 const AdamW adamw{.lr = 1e-2};
 const CrossEntropyLoss loss;
@@ -11,10 +11,11 @@ const CrossEntropyLoss loss;
 const Agreement other_bias{1e-2, 1e-2,
                            "torch::nn::Linear rounds a 3-D product before it adds the bias"};
 
-}  // namespace
+}  // namespace conv_and_lstm_parts
 
 // clang-format off
 std::vector<Row> conv_and_lstm_rows() {
+  using namespace conv_and_lstm_parts;
   return {
       row("conv.fp32", bits, conv, loss, adamw),
       row("conv.bf16", bits, conv, loss, adamw, Precision<BF16>{}),

@@ -3,7 +3,7 @@
 
 namespace parity {
 
-namespace {
+namespace gpt_parts {
 
 const AdamW adamw{.lr = 1e-3, .weight_decay = 0.1};
 const ClipGradNorm clip{.max_norm = 0.5};
@@ -22,10 +22,11 @@ Row all_words(std::string name, Agreement agreement) {
              Checkpoint<Full>{}, Accumulate<4>{}, clip, Observe<Memory>{}, On{torch::kCPU});
 }
 
-}  // namespace
+}  // namespace gpt_parts
 
 // clang-format off
 std::vector<Row> gpt_rows() {
+  using namespace gpt_parts;
   return {
       row("gpt.fp32", bits, gpt, adamw),
       row("gpt.bf16", other_attention, gpt, adamw, Precision<BF16>{}),

@@ -5,7 +5,7 @@
 
 namespace parity {
 
-namespace {
+namespace llama_parts {
 
 const AdamW adamw{.lr = 1e-3, .weight_decay = 0.1};
 
@@ -25,10 +25,11 @@ Work<Llama> llama_of(bool tied) {
 Work<Llama> llama() { return llama_of(false); }
 Work<Llama> tied_llama() { return llama_of(true); }
 
-}  // namespace
+}  // namespace llama_parts
 
 // clang-format off
 std::vector<Row> llama_rows() {
+  using namespace llama_parts;
   const std::string as_ours = "linear_cross_entropy, RMSNorm, a sum that is divided";
   const auto chunks = bits_with(as_ours), widened = bits_with("widened attention, " + as_ours);
   return {

@@ -1,5 +1,5 @@
-// parity ROW FILE trains a row and writes what Python must agree with; parity alone prints the
-// table of rows as docs/parity.md shows it.
+// parity ROW FILE [ROW FILE]... trains rows and writes what Python must agree with; parity alone
+// prints the table of rows as docs/parity.md shows it.
 #include <iostream>
 
 #include "table.hpp"
@@ -29,8 +29,9 @@ void train(const std::vector<parity::Row>& rows, const std::string& name, const 
 
 int main(int count, char** words) {
   try {
-    if (count == 3) train(parity::all_rows(), words[1], words[2]);
-    else print(parity::all_rows());
+    const auto rows = parity::all_rows();
+    if (count < 3) print(rows);
+    for (int i = 1; i + 1 < count; i += 2) train(rows, words[i], words[i + 1]);
     return 0;
   } catch (const std::exception& e) {
     std::cerr << e.what() << '\n';

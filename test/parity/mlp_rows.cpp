@@ -3,7 +3,7 @@
 
 namespace parity {
 
-namespace {
+namespace mlp_parts {
 
 const AdamW adamw{.lr = 1e-2};
 const SGD sgd{.lr = 0.1};
@@ -16,10 +16,11 @@ const Agreement other_half_clip{1e-2, 1e-2, other_clip.reason};
 const Agreement other_mean{1e-5, 1e-4,
                            "the loss is a sum that is divided; Python divides its two parts"};
 
-}  // namespace
+}  // namespace mlp_parts
 
 // clang-format off
 std::vector<Row> mlp_rows() {
+  using namespace mlp_parts;
   return {
       row("mlp.fp32", bits, mlp16, loss, adamw, Precision<FP32>{}),
       row("mlp.tf32", bits, mlp16, loss, adamw, Precision<TF32>{}),

@@ -4,7 +4,7 @@
 
 namespace parity {
 
-namespace {
+namespace more_parts {
 
 const AdamW adamw{.lr = 1e-2};
 const SGD sgd{.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true};
@@ -26,10 +26,11 @@ Work<LSTMLanguage> lm() {
           })};
 }
 
-}  // namespace
+}  // namespace more_parts
 
 // clang-format off
 std::vector<Row> more_rows() {
+  using namespace more_parts;
   return {
       row("mlp.in_backward", bits, mlp16, loss, InBackward<AdamW>{adamw},
           CosineAnnealingLR{.T_max = 15}),

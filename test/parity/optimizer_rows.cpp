@@ -3,16 +3,17 @@
 
 namespace parity {
 
-namespace {
+namespace optimizer_parts {
 
 const CrossEntropyLoss loss;
 const AdamW faster{.lr = 1e-2};
 const SparseAdam sparse{.lr = 1e-2, .otherwise = faster};
 
-}  // namespace
+}  // namespace optimizer_parts
 
 // clang-format off
 std::vector<Row> optimizer_rows() {
+  using namespace optimizer_parts;
   return {
       row("mlp.adagrad", bits, mlp16, loss, Adagrad{}),
       row("mlp.adagrad.fields", bits, mlp16, loss,

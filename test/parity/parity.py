@@ -98,10 +98,14 @@ class Row:
         return lines + ([f"weights are {far:.3g} apart"] if losses and not far <= weights else [])
 
 
-def check(program, folder, name):
-    path = pathlib.Path(folder) / f"{name}.safetensors"
-    if subprocess.run([program, name, path]).returncode:
-        sys.exit(f"parity: {program} could not train {name}")
+def train(program, paths):
+    """The C++ side of all rows, in one process: LibTorch takes longer to start than most rows."""
+    pairs = [word for pair in paths.items() for word in pair]
+    if subprocess.run([program, *pairs]).returncode:
+        sys.exit(f"parity: {program} could not train {', '.join(paths)}")
+
+
+def check(name, path):
     row = Row(path)
     version = torch.__version__.split("+")[0]
     if version != row.meta["torch"]:
@@ -122,8 +126,10 @@ def check(program, folder, name):
 def main(program, folder, *names):
     """Each row in a copy of this process, which has loaded torch: a twin may change its classes."""
     copies, failed = multiprocessing.get_context("fork"), []
-    for name in names:
-        child = copies.Process(target=check, args=(program, folder, name))
+    paths = {name: pathlib.Path(folder) / f"{name}.safetensors" for name in names}
+    train(program, paths)
+    for name, path in paths.items():
+        child = copies.Process(target=check, args=(name, path))
         child.start()
         child.join()
         failed += [name] if child.exitcode else []

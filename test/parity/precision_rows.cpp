@@ -5,7 +5,7 @@
 
 namespace parity {
 
-namespace {
+namespace precision_parts {
 
 const AdamW adamw{.lr = 1e-2};
 const CrossEntropyLoss loss;
@@ -19,10 +19,11 @@ Work<nn::Sequential> even_mlp() {
   return work;
 }
 
-}  // namespace
+}  // namespace precision_parts
 
 // clang-format off
 std::vector<Row> precision_rows() {
+  using namespace precision_parts;
   return {
       row("precision.weights.mlp", bits, mlp16, loss, adamw, Precision<BF16Weights>{}),
       row("precision.weights.conv", bits, conv, loss, adamw, Precision<BF16Weights>{},

@@ -4,7 +4,7 @@
 
 namespace parity {
 
-namespace {
+namespace words_parts {
 
 const AdamW adamw{.lr = 1e-2};
 const SGD sgd{.lr = 0.1};
@@ -55,10 +55,11 @@ Work<nn::Sequential> distributed_as(bool log_target) {
 Work<nn::Sequential> distributed() { return distributed_as(false); }
 Work<nn::Sequential> log_distributed() { return distributed_as(true); }
 
-}  // namespace
+}  // namespace words_parts
 
 // clang-format off
 std::vector<Row> words_rows() {
+  using namespace words_parts;
   return {
       row("mlp.step", bits, mlp16, loss, sgd, halves),
       row("mlp.wsd.sqrt", bits, mlp16, loss, sgd, wsd),

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Parses each header with nothing before it but what it includes itself.
+
+    headers_alone.py chains INCLUDE            prints the headers, a chain on each line
+    headers_alone.py parse INCLUDE FOLDER OUTPUT COMPILER HEADER...    parses one chain
+
+In a chain each header includes the one before it, directly or not. So one compilation of a chain
+shows each of its headers no more than that header alone would see, and takes the time of the last.
+A header that reaches detail/torch.hpp gets that one precompiled, which it would parse first anyway;
+any other does not see LibTorch's folders, so it fails if it uses LibTorch without an #include.
+"""
+
+import functools
+import pathlib
+import re
+import subprocess
+import sys
+
+GATE = "ikebana/detail/torch.hpp"
+OWN = re.compile(r'^#include [<"](ikebana[^>"]*)', re.M)
+FORBIDDEN = re.compile(r'^#include [<"](?:torch|ATen|c10)/.*', re.M)
+
+
+class Headers:
+    def __init__(self, include):
+        self.include = pathlib.Path(include)
+        found = self.include.rglob("*.hpp")
+        self.names = sorted(path.relative_to(self.include).as_posix() for path in found)
+
+    @functools.cache
+    def reached(self, name):
+        """Every header that `name` includes, directly or not."""
+        if not (self.include / name).exists():
+            return frozenset()  # the compiler reports it
+        direct = OWN.findall((self.include / name).read_text())
+        return frozenset(direct).union(*map(self.reached, direct))
+
+    def follows(self, name, before):
+        """Whether `name` may follow `before` in a chain; both with LibTorch, or both without."""
+        alike = (GATE in self.reached(name)) == (GATE in self.reached(before))
+        return before in self.reached(name) and alike and before != GATE
+
+    def chains(self):
+        """As few as there can be: each header gets at most one successor and one predecessor, by
+        augmenting paths."""
+        after, before = {}, {}
+
+        def find(name, seen):
+            for larger in self.names:
+                if larger in seen or not self.follows(larger, name):
+                    continue
+                seen.add(larger)
+                if larger not in before or find(before[larger], seen):
+                    after[name], before[larger] = larger, name
+                    return True
+            return False
+
+        for name in self.names:
+            find(name, set())
+        for name in self.names:
+            if name not in before:
+                chain = [name]
+                while chain[-1] in after:
+                    chain.append(after[chain[-1]])
+                yield chain
+
+    def split(self, chain):
+        """The chain in parts that are chains by what the files include now."""
+        parts = [[chain[0]]]
+        for name in chain[1:]:
+            if self.follows(name, parts[-1][-1]):
+                parts[-1].append(name)
+            else:
+                parts.append([name])
+        return parts
+
+    def parse(self, folder, output, compiler, *chain):
+        """A failing header is named by the compiler's messages."""
+        needed = []
+        for part in self.split(chain):
+            command = [compiler, f"@{folder}/flags"]
+            if part == [GATE]:
+                command += [f"@{folder}/torch_flags"]
+            elif GATE in self.reached(part[0]):
+                command += [f"@{folder}/torch_flags", "-include", f"{folder}/torch.hpp"]
+            for name in part:
+                command += ["-include", str(self.include / name)]
+            command += ["-fsyntax-only", "/dev/null", "-MD", "-MF", f"{output}.d", "-MT", output]
+            if subprocess.run(command).returncode:
+                sys.exit(f"one of {', '.join(part)} does not compile alone, without warnings: "
+                         "it must include what it uses")
+            needed.append(pathlib.Path(f"{output}.d").read_text())
+        pathlib.Path(f"{output}.d").write_text("".join(needed))
+        pathlib.Path(output).touch()
+
+    def check_gate(self, *chain):
+        for name in chain:
+            found = FORBIDDEN.search((self.include / name).read_text())
+            if found and name != GATE:
+                sys.exit(f"{name} includes LibTorch by itself ({found[0]}): include <{GATE}>, "
+                         "which keeps X11's and Qt's macros away")
+
+
+what, include, *rest = sys.argv[1:]
+headers = Headers(include)
+if what == "chains":
+    for chain in headers.chains():
+        print(*chain)
+else:
+    headers.check_gate(*rest[3:])
+    headers.parse(*rest)
