@@ -115,7 +115,7 @@ def check(program, folder, name):
     wrong = row.disagreements(theirs)
     astray = row.twin(rate=1 + max(1e-4, 3 * row.bounds[1])) | {"rates": row.results["rates"]}
     if not row.disagreements(astray):
-        wrong.append("a reference with another learning rate agrees as well, so this row proves nothing")
+        wrong.append("a reference with a wrong learning rate agrees as well: nothing is proved")
     sys.exit("\n".join(f"{name}: {line}" for line in wrong) or 0)
 
 
