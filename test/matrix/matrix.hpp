@@ -93,8 +93,8 @@ void go_on(T& trainer, Outcome& outcome) {
   outcome.state = trainer.state();
 }
 
-/// Without what a failed step changes: forward leaves its random numbers and running statistics.
-/// All else must be unchanged.
+/// The part of the state that a failed step must not change: all but random numbers and running
+/// statistics, which forward has updated.
 inline StateDict kept_by_failure(StateDict state) {
   std::erase_if(state, [](const auto& item) {
     return item.first.ends_with("_generator") || item.first.starts_with("head.norm.");

@@ -99,7 +99,7 @@ std::string backward(bool moves) {
          " backward(outer)" + after("outer") + " backward(root)" +
          (moves ? each(reduce_chain, "reduce()") : "");
 }
-/// One step of two microbatches, in the order of the hooks' table.
+/// One step of two microbatches, in the order of step.hpp.
 std::string whole_step(bool moves) {
   std::string text =
       "observe.around_step{ capture.around_step{ precision.around_step{"
