@@ -12,12 +12,12 @@
 #include <ikebana/checkpoint/segments.hpp>
 #include <ikebana/checkpoint/selective.hpp>
 #include <ikebana/clip/grad_norm.hpp>
-#include <ikebana/fit/csv_logger.hpp>
+#include <ikebana/core/off.hpp>
 #include <ikebana/data/loader.hpp>
 #include <ikebana/data/tensor_dataset.hpp>
 #include <ikebana/detail/version.hpp>
-#include <ikebana/core/off.hpp>
 #include <ikebana/device/on.hpp>
+#include <ikebana/fit/csv_logger.hpp>
 #include <ikebana/freeze/units.hpp>
 #include <ikebana/objective/bce_with_logits.hpp>
 #include <ikebana/objective/callable.hpp>

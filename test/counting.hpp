@@ -1,5 +1,5 @@
 #pragma once
-// How often each operator below autograd is called while a scope with this mode is open.
+// Counts how often each operator below autograd is called while a scope with this mode is open.
 #include <ikebana/bridge/operators.hpp>
 #include <map>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
-// LibTorch defines CHECK; whichever header comes last wins silently, so its own goes first and
-// away.
+// doctest and helpers for tests. LibTorch defines CHECK as well, and the header that comes last
+// wins silently, so LibTorch's is included first and its CHECK removed.
 #include <torch/torch.h>
 #undef CHECK
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@
 
 namespace test {
 
-/// True where both hold the same bits: same shape, type and contents, NaN equal to NaN.
+/// True if both hold the same bits: same shape, dtype and contents, NaN equal to NaN.
 inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
   if (a.sizes() != b.sizes() || a.scalar_type() != b.scalar_type()) return false;

@@ -33,7 +33,7 @@ auto model() {
   return torch::nn::Sequential(torch::nn::Flatten(), torch::nn::Linear(16, 10));
 }
 
-TEST_CASE("data.md: a loop over epochs goes on at the exact sample, with other workers") {
+TEST_CASE("data.md: a loop over epochs resumes at the exact sample, with other workers") {
   auto path = std::filesystem::temp_directory_path() / "ikebana_data_md.safetensors";
   Augmented dataset{digits()};
   auto whole = model(), stopped = model(), resumed = model();

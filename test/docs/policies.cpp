@@ -42,7 +42,7 @@ TEST_CASE("docs/schedule.md: a function of the step") {
   CHECK(trainer.step(loader[0]).learning_rate == doctest::Approx(1e-3 / std::sqrt(3.0)));
 }
 
-TEST_CASE("docs/schedule.md: a plateau, fed by fit and by hand") {
+TEST_CASE("docs/schedule.md: a plateau, updated by fit and by hand") {
   auto model = net();
   auto loader = classes(), held_out = classes(2);
   ReduceLROnPlateau plateau{

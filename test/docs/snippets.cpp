@@ -24,7 +24,7 @@ TEST_CASE("README: a recipe written as a type trains") {
   std::cout.rdbuf(terminal);
   CHECK(trainer.steps() == 40);
   CHECK(test::contains(lines.str(), "grad norm"));
-  CHECK(trainer.evaluate(loader).loss < 5.4);  // it began at ln 256 = 5.55
+  CHECK(trainer.evaluate(loader).loss < 5.4);  // it started at ln 256 = 5.55
 }
 
 TEST_CASE("optimizer.md: Muon updates hidden matrices, and AdamW the others") {

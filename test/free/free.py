@@ -1,9 +1,9 @@
-"""What is not written costs nothing: ikebana's step beside a loop by hand of the same operators.
+"""A policy that is absent costs nothing: ikebana's step against a loop by hand, same operators.
 
-Each case runs both as programs of their own on the same weights and batches, and compares the
-operators in their order, the loss to the last digit, the allocations on the heap, and the
-instructions of ten steps, counted by callgrind with a heap of constant cost.
-usage: free.py CASE PROGRAMS HEAP
+Each case runs both as separate programs on the same weights and batches, and compares the order of
+operators, the loss to the last digit, the allocations on the heap, and the instructions of ten
+steps, counted by callgrind with a heap of constant cost.
+Usage: free.py CASE PROGRAMS HEAP
 """
 
 import os
@@ -22,10 +22,10 @@ SMALL, LARGE = dict(model="mlp", width=16, rows=32), dict(model="mlp", width=256
 GPT = dict(model="gpt", width=64, rows=4, layers=2, heads=2, context=16)
 ALL_WORDS = dict(precision="bf16", checkpoint="full", accumulate=4, clip=1)
 
-# Recipe, the loop by hand, how much more it may cost (of its instructions), same operators or not.
-# A step's own part is some 6,000 instructions and 50 for each node of the graph, so the smallest
-# model has a bound of its own. Checkpointing by hand calls other operators, so there the work is
-# compared.
+# Recipe, the loop by hand, the bound on additional instructions (relative), whether the operators
+# are the same. A step itself takes some 6,000 instructions and 50 per node of the graph, so the
+# smallest model has a bound of its own. Checkpointing by hand calls other operators, so in that
+# case only the loss and the instructions are compared.
 CASES = {
     "mlp16": (Row("MLP 3x16", steps=1, clip=0, **SMALL), "same", 0.01, True),
     "mlp256": (Row("MLP 3x256", steps=1, clip=1, **LARGE), "same", 0.002, True),
@@ -49,9 +49,9 @@ class Program:
         return done
 
     def ten_steps(self):
-        """Their instructions, after five steps in which memory and caches settle. MKL is kept from
-        fused multiply-adds, which valgrind computes in software, and so took half of its time; on
-        other processors than Intel's it may not heed that."""
+        """Their instructions, after five steps that warm up memory and caches. MKL must not use
+        fused multiply-adds, which valgrind computes in software and which took half of its time;
+        on processors that are not Intel's, MKL may ignore the setting."""
         out = f"{self.folder}/{self.name}"
         self.ask("run 5\ncount 1\nrun 10\n", [
             "valgrind", "--tool=callgrind", "--instr-atstart=no", "--collect-atstart=no",
@@ -66,7 +66,7 @@ class Program:
         return loss, int(allocations)
 
     def operators(self):
-        """Of the third step."""
+        """The operators of the third step."""
         return self.ask("run 2\noperators 1\n").stdout.splitlines()[-1].split(",")
 
 
@@ -77,7 +77,7 @@ def first_difference(mine, other):
 
 
 def compare(mine, hand, bound, same_operators):
-    """What is wrong, in sentences."""
+    """Yields a message for each difference that is not allowed."""
     (loss, allocations), (hand_loss, hand_allocations) = mine.run(), hand.run()
     print(f"loss {loss} against {hand_loss}, allocations {allocations} against {hand_allocations}")
     if same_operators:

@@ -1,6 +1,6 @@
-// A heap whose calls cost the same whatever came before, and are counted: loaded before a program's
-// own libraries, so that instruction counts of two programs can be compared. Blocks are powers of
-// two, kept in a list by size when freed, and never given back.
+// A heap whose calls have a constant cost and are counted. It is loaded before a program's own
+// libraries, so that the instruction counts of two programs can be compared. Blocks are powers of
+// two, kept in a list by size when freed, and never returned to the system.
 #include <sys/mman.h>
 #include <valgrind/callgrind.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t alignment = 64, chunk = std::size_t{64} << 20;
 
-/// Stands before what the user gets.
+/// Precedes the memory that the caller gets.
 struct Header {
   Header* next;
   unsigned bits;  // of the block's size
@@ -66,7 +66,8 @@ Header* header_of(void* user) {
 }
 std::size_t room(void* user) { return (std::size_t{1} << header_of(user)->bits) - alignment; }
 
-/// Wider alignments leave a header before the aligned place too; such a block is never used again.
+/// With a wider alignment, a header precedes the aligned address as well; such a block is never
+/// reused.
 void* take_aligned(std::size_t wanted, std::size_t size) {
   if (wanted <= alignment) return take(size);
   void* user = take(size + wanted);
@@ -82,7 +83,7 @@ void* take_aligned(std::size_t wanted, std::size_t size) {
 extern "C" {
 
 long heap_allocations() { return allocations; }
-/// Until then callgrind lets a program run about twice as fast: loading LibTorch is most of a test.
+/// Before this call callgrind runs a program about twice as fast: most of a test loads LibTorch.
 void start_counting() { CALLGRIND_START_INSTRUMENTATION; }
 
 void* malloc(std::size_t size) { return take(size); }

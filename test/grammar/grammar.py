@@ -13,7 +13,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE.parents[1] / "include" / "ikebana" / "grammar"
-MOST_TIMES = 4  # of what boost/hana.hpp alone takes
+MOST_TIMES = 4  # times the time of boost/hana.hpp alone
 ROUNDS = 5
 
 
@@ -38,7 +38,7 @@ def laws(compiler, flags):
 
 
 def seconds(compiler, flags, program):
-    """Processor time, so that other programs on the machine do not count."""
+    """Processor time, so that other programs on the machine have no influence."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     compile_with(compiler, flags, "-fsyntax-only", HERE / program)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

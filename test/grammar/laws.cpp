@@ -1,4 +1,4 @@
-// What the grammar guarantees, checked while this compiles, without LibTorch.
+// Compile-time tests of the grammar, without LibTorch.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -73,7 +73,7 @@ static_assert(sets<ClipGradNorm, axis::clip> && sets<Without<axis::clip>, axis::
 static_assert(sets<Observe<Memory>, axis::observe> && sets<On, axis::device>);
 static_assert(sets<Without<axis::average>, axis::average>);
 
-// So does a policy of the user's own; any callable is an objective; no other type is a policy.
+// So does a user-defined policy; any callable is an objective; no other type is a policy.
 static_assert(sets<OwnClip, axis::clip> && sets<CallableClip, axis::clip>);
 static_assert(sets<Functor, axis::objective> && sets<GenericFunctor, axis::objective>);
 static_assert(sets<Lambda, axis::objective> && sets<int (*)(int, int), axis::objective>);
@@ -120,7 +120,7 @@ constexpr bool all_sort(std::index_sequence<Order...>) {
 static_assert(all_sort(std::make_index_sequence<orders.size()>{}));
 static_assert(!same<Mechanisms<compose_t<Accumulate<4>>>, Mechanisms<compose_t<Accumulate<8>>>>);
 
-// An axis that takes many policies keeps the order in which they were written.
+// An axis that accepts several policies keeps the order in which they were written.
 template <class Recipe>
 struct observed;
 template <class First, class... Rest>
@@ -135,13 +135,13 @@ static_assert(
     same<observed_t<Observe<Memory>, AdamW, OwnObserve>, Many<Observe<Memory>, OwnObserve>>);
 static_assert(same<observed_t<AdamW, OwnObserve>, Many<OwnObserve>> && same<observed_t<>, Many<>>);
 
-// The first cause hides its consequences: policies, choices, pairs.
+// Only the first cause is reported: policies, choices, pairs.
 template <class... Policies>
 using diagnosis = refuse::policies_diagnosis_t<Model, Policies...>;
 static_assert(same<diagnosis<>, refuse::Nothing> &&
               same<diagnosis<Lambda, AdamW>, refuse::Nothing>);
 static_assert(same<diagnosis<Observe<Memory>, OwnObserve>, refuse::Nothing>);
-// An axis of the user's own would never be asked, even if it looks like one.
+// No step would call a policy on a user-defined axis, even if it looks like one of the library's.
 struct OwnAxis {
   using default_policy = AdamW;
 };
@@ -182,14 +182,14 @@ static_assert(same<refuse::model_diagnosis_t<WithUnits, Checkpoint<Only<int>>>,
                    refuse::NamesNoUnit<Checkpoint<Only<int>>, int, WithUnits>>);
 static_assert(same<refuse::model_diagnosis_t<WithUnits, Checkpoint<Only<Model>>>, refuse::Nothing>);
 
-// The argument of a policy, written alone, is taken for that policy; `Off` could mean several.
+// The argument of a policy, written alone, is diagnosed as that policy; `Off` could mean several.
 template <class Written, class Meant>
 constexpr bool meant = same<diagnosis<Written>, refuse::MeantAnotherPolicy<Written, Meant>>;
 static_assert(meant<FP32, Precision<FP32>> && meant<FP16, Precision<FP16>>);
 static_assert(meant<Full, Checkpoint<Full>> && meant<Memory, Observe<Memory>>);
 static_assert(same<diagnosis<Off>, refuse::NotAPolicy<Off>>);
 
-// A choice of the user's own exists if it declares its axis.
+// A user-defined choice exists if it declares its axis.
 struct FP4;
 template <>
 struct ikebana::Precision<FP4> {
@@ -205,7 +205,7 @@ static_assert(same<diagnosis<Checkpoint<FP4>>,
 static_assert(same<detail::impl_of_t<std::shared_ptr<Model>>, Model>);
 static_assert(same<detail::impl_of_t<Holder>, Model> && same<detail::impl_of_t<Model>, Model>);
 
-// A sentence has the names of types as their users write them.
+// Messages show the names of types as their users write them.
 constexpr bool equal(const auto& sentence, std::string_view text) {
   return std::string_view(sentence.characters) == text;
 }

@@ -1,4 +1,4 @@
-"""Where LibTorch and Boost are looked for, in the source tree and in the package alike.
+"""Where the source tree and the package search for LibTorch and Boost.
 
 Usage: finding.py rules|refusals --root ... (see place.py)
 """
@@ -17,7 +17,7 @@ numbers = itertools.count()
 
 
 def fake_libtorch(folder, major=2, minor=11):
-    """A folder that looks like LibTorch's to who only looks."""
+    """A folder with the files by which LibTorch is recognized."""
     (folder / "share/cmake/Torch").mkdir(parents=True)
     (folder / "lib").mkdir()
     (folder / "lib/libtorch_cpu.so").touch()
@@ -28,7 +28,7 @@ def fake_libtorch(folder, major=2, minor=11):
 
 
 def ask(place, command, *options, env=None, project=None):
-    """Configures a project of one command; a new one, unless `project` is to be asked again."""
+    """Configures a project of one command: a new one, or `project` again."""
     if project is None:
         project = place.folder / str(next(numbers))
         place.copy_tree(project / "ikebana")
@@ -40,7 +40,7 @@ def ask(place, command, *options, env=None, project=None):
 
 
 def rule(place, way, names):
-    """Names a LibTorch of its own by each of `names`, all at once; returns the answer."""
+    """Names a different LibTorch by each of `names`, all at once: the first must be found."""
     project = place.folder / f"{way}_{len(names)}"
     place.copy_tree(project / "ikebana")
     asks = project / "ikebana" if way == "subdirectory" else project
@@ -70,7 +70,7 @@ def rule(place, way, names):
 
 
 def rules(place):
-    """Of all the places that are named, the first one is taken; take it away, and the next is."""
+    """The first of all places that are named is used; without it, the next."""
     order = ["IKEBANA_LIBTORCH", "env IKEBANA_LIBTORCH", "IKEBANA_PYTHON", "Torch_DIR",
              "env Torch_DIR", "CMAKE_PREFIX_PATH", "env CMAKE_PREFIX_PATH", ".venv", "python3"]
     for way in ways:
@@ -79,7 +79,7 @@ def rules(place):
 
 
 def refusals(place):
-    """Each lack is told in one sentence; it ends a build that needs the package, and no other."""
+    """Everything missing is one clear error, which ends only a build that needs the package."""
     empty, old = place.folder / "empty", fake_libtorch(place.folder / "old", 2, 7)
     good = f"-DIKEBANA_LIBTORCH={fake_libtorch(place.folder / 'good')}"
     empty.mkdir()
@@ -116,7 +116,7 @@ def again(place):
 
 
 def versions(place, good):
-    """0.1 answers for 0.1 alone: before 1.0 a minor version may change what a name means."""
+    """0.1 is compatible with 0.1 only: before 1.0 a minor version may change what a name means."""
     for asked, answer in {"0.1": 0, "0.1.0": 0, "0.0": 1, "0.2": 1, "1.0": 1}.items():
         status, _, output = ask(place, f"find_package(ikebana {asked} REQUIRED)", good)
         expect(status == answer, f"asked for {asked}:\n{output}")

@@ -1,4 +1,4 @@
-"""Projects outside the tree that take ikebana in each of its ways, build a program and run it.
+"""Projects outside the tree that use ikebana in each supported way, build a program and run it.
 
 Usage: outside.py install|subdirectory|package|conan|target --root ... (see place.py)
 """
@@ -13,7 +13,7 @@ quick = "-O0"  # debug information would take a third of the time
 
 
 def install(place):
-    """As README says, without LibTorch, and from the tests' own build; then the package moves."""
+    """As in README, without LibTorch, and from the tests' own build; then the package is moved."""
     tree, first, second = place.folder / "tree", place.folder / "a prefix", place.folder / "second"
     place.copy_tree(tree)
     place.run(place.cmake, "--preset", "package", cwd=tree)
@@ -25,7 +25,7 @@ def install(place):
 
 
 def arrives(place, prefix):
-    """Every header is there, and no file knows where it was made."""
+    """Every header is installed, and no file contains a path of the build."""
     headers = {path.relative_to(place.root) for path in (place.root / "include").rglob("*.*")}
     installed = {path.relative_to(prefix) for path in prefix.rglob("*") if path.is_file()}
     arrived = {path for path in installed if path.parts[0] == "include"}
@@ -71,7 +71,7 @@ def target(place):
 
 
 def conan(place):
-    """Made without LibTorch or a network; test_package says what is missing, or trains."""
+    """Created without LibTorch or a network; test_package names what is missing, or trains."""
     expect(os.path.exists(place.conan), "conan was not found: `scripts/setup test` installs it")
     tree = place.folder / "tree"
     place.copy_tree(tree)

@@ -1,4 +1,4 @@
-"""What the tests of outside projects share: a folder of their own, a bare environment, commands."""
+"""Shared by the tests of outside projects: a folder for each, a bare environment, commands."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ exported = ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "conanfil
 
 
 class Place:
-    """Where one test works: `folder` is new and empty; `prefix` is where the package lies."""
+    """The folders of one test: `folder` is new and empty; `prefix` has the installed package."""
 
     def __init__(self, tests):
         parser = argparse.ArgumentParser()
@@ -30,7 +30,7 @@ class Place:
         self.without_torch = self.fake_python("without_torch", "exit 1")
 
     def fake_python(self, name, script):
-        """A folder for PATH whose python3 does what `script` says."""
+        """A folder for PATH whose python3 runs `script`."""
         folder = self.folder / name
         folder.mkdir(parents=True)
         (folder / "python3").write_text(f"#!/bin/sh\n{script}\n")
@@ -38,14 +38,14 @@ class Place:
         return folder
 
     def environment(self, path=None, **more):
-        """This process's, in which no LibTorch is named and python3 has none."""
+        """This process's environment without any LibTorch, and with a python3 that has none."""
         hidden = ("IKEBANA_LIBTORCH", "Torch_DIR", "CMAKE_PREFIX_PATH", "BOOST_ROOT")
         kept = {name: value for name, value in os.environ.items() if name not in hidden}
         folders = [str(path or self.without_torch), os.path.dirname(self.cmake), kept["PATH"]]
         return {**kept, "CXX": self.cxx, "PATH": os.pathsep.join(folders), **more}
 
     def copy_tree(self, to):
-        """What of the tree the library needs: the tree itself has a LibTorch in .venv."""
+        """Copies what the library needs of the tree, which has a LibTorch in .venv."""
         to.mkdir(parents=True)
         for name in exported:
             source = self.root / name
@@ -55,7 +55,7 @@ class Place:
                 shutil.copy(source, to)
 
     def attempt(self, *command, env=None, cwd=None):
-        """Exit status and output, its lines and spaces made one."""
+        """Exit status, output with each white space as one space, and output."""
         done = subprocess.run([str(word) for word in command], env=env or self.environment(),
                               cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         return done.returncode, " ".join(done.stdout.split()), done.stdout

@@ -1,5 +1,5 @@
 #pragma once
-// What every recipe must hold, whatever words meet in it.
+// The properties that every recipe must have, whatever policies it combines.
 #include "test.hpp"
 
 #include <ikebana.hpp>
@@ -73,17 +73,17 @@ inline const std::vector<Rows>& data() {
   return all;
 }
 
-// Words whose values do not fit a line.
+// Policies whose values do not fit a line.
 inline const WarmupStableDecayLR steady{.warmup_steps = 1, .stable_steps = 2, .decay_steps = 3};
 inline const LambdaLR halved{.lr_lambda = [](std::int64_t step) { return step < 3 ? 1 : 0.5; }};
 
-/// All that a training leaves: losses, what evaluation finds, and the whole state.
+/// All results of a training: losses, an evaluation, and the whole state.
 struct Outcome {
   std::vector<double> losses;
   StateDict state;
 };
 
-/// Four batches more, and an evaluation.
+/// Four more batches, and an evaluation.
 template <class T>
 void go_on(T& trainer, Outcome& outcome) {
   FitOptions<Rows> options{.validate = data(), .progress = false};
@@ -108,8 +108,8 @@ void go_on_by_hand(T& trainer, Outcome& outcome) {
   outcome.state = trainer.state();
 }
 
-/// What a step that failed must not have touched: random numbers and running statistics are left
-/// where forward took them.
+/// The part of the state that a failed step must not change: all but random numbers and running
+/// statistics, which forward has updated.
 inline StateDict kept_by_failure(StateDict state) {
   std::erase_if(state, [](const auto& item) {
     return item.first.ends_with("_generator") || item.first.starts_with("head.norm.");
@@ -133,8 +133,8 @@ void fails_whole(T& trainer) {
   CHECK(difference(kept_by_failure(trainer.state()), before) == "");
 }
 
-/// `make` and `plainer` make trainers from the same weights; the second has none of the words that
-/// only change where and when things are computed.
+/// `make` and `plainer` make trainers from the same weights; the second has none of the policies
+/// that change only where and when things are computed.
 template <class Make, class Plainer>
 void laws_hold(Make make, Plainer plainer) {
   data();  // draws random numbers
@@ -145,18 +145,18 @@ void laws_hold(Make make, Plainer plainer) {
   CHECK(outcome.losses[0] != outcome.losses[1]);
   go_on(trainer, outcome);
 
-  auto other = plainer();  // no bit is changed by the words that it lacks
+  auto other = plainer();  // the policies that it lacks change no bit
   go_on_by_hand(other, plain), go_on_by_hand(other, plain);
   CHECK(outcome.losses == plain.losses);
   CHECK(difference(outcome.state, plain.state) == "");
 
-  auto again = make();  // resuming is not stopping
+  auto again = make();  // a resumed run equals an uninterrupted one
   again.restore(half);
   go_on(again, resumed);
   CHECK(difference(resumed.state, outcome.state) == "");
 
   fails_whole(trainer);
-  go_on(trainer, outcome);  // and it trains on
+  go_on(trainer, outcome);  // and it continues to train
   for (double loss : outcome.losses) CHECK(std::isfinite(loss));
 }
 

@@ -1,4 +1,4 @@
-"""Recipes in which every pair, or every triple, of words of different axes meets once at least.
+"""Recipes that contain every pair, or every triple, of policies of different axes at least once.
 
 Usage: recipes.py STRENGTH FOLDER PER_FILE  writes FOLDER/recipes_<i>.cpp, and prints their names
        recipes.py STRENGTH                  counts recipes, and checks that nothing is left out
@@ -12,7 +12,7 @@ import pathlib
 import random
 import sys
 
-# Each word as one writes its value; the first of an axis is what it is when left out.
+# Each policy as its value is written; the first of an axis is the case in which it is left out.
 AXES = {
     "precision": ["", "Precision<TF32>{}", "Precision<BF16>{}", "Precision<FP16>{}",
                   "Precision<BF16Weights>{}", "Precision<BF16True>{}", "Precision<FP8>{}"],
@@ -31,7 +31,7 @@ AXES = {
     "observe": ["", "Observe<Memory>{}"],
 }
 NAMES = list(AXES)
-# Words that change where and when things are computed, never what.
+# Axes whose policies change where and when things are computed, never the result.
 NEVER_WHAT = ("checkpoint", "observe")
 
 
@@ -66,7 +66,7 @@ def drawn(missing, draw, strength):
 
 
 def improved(recipe, missing, strength):
-    """Each axis in turn takes the word that meets the most of what is missing."""
+    """Each axis in turn takes the policy that covers most of the missing combinations."""
     for axis in NAMES:
         others = [recipe | {axis: i} for i in range(len(AXES[axis]))]
         recipe = max((r for r in others if legal(r)),
@@ -91,8 +91,8 @@ def words(recipe, without=()):
 
 
 def case(recipe):
-    """The recipe beside itself without the words that must change no bit."""
-    name = ", ".join(word.split("{")[0] for word in words(recipe)) or "no word"
+    """The recipe, and the same without the policies that must change no bit."""
+    name = ", ".join(word.split("{")[0] for word in words(recipe)) or "no policy"
     trainers = ("".join(f", {word}" for word in words(recipe, w)) for w in ((), NEVER_WHAT))
     one, other = (f"    [] {{ return Trainer{{net(){values}}}; }}" for values in trainers)
     return f"TEST_CASE(\"matrix: {name}\") {{\n  laws_hold(\n{one},\n{other});\n}}\n"

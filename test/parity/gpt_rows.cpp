@@ -8,8 +8,8 @@ namespace gpt_parts {
 const AdamW adamw{.lr = 1e-3, .weight_decay = 0.1};
 const ClipGradNorm clip{.max_norm = 0.5};
 
-// AdamW divides each gradient by its size: those that are only rounding (the keys' biases have no
-// others) move weights as far as the rest, so weights come apart sooner than losses.
+// AdamW divides each gradient by its size: gradients that are only rounding errors (such as those
+// of the keys' biases) move weights as far as all others, so weights differ sooner than losses.
 const Agreement other_attention{1e-2, 0.2, "attention in the form that is fastest for its shape"};
 const Agreement other_clip{1e-5, 1e-4,
                            "the norm divides within the update and is summed unit by unit"};

@@ -1,7 +1,7 @@
-"""The Python twin of examples/llama.hpp, as in nets.py; and of its loss.
+"""The Python reference of examples/llama.hpp and of its loss, as in nets.py.
 
-`linear_cross_entropy` makes gradients in forward and scales them in backward, as ikebana does; what
-is written for Python is `F.cross_entropy(F.linear(...))`.
+`linear_cross_entropy` computes gradients in forward and scales them in backward, as ikebana does;
+usual Python is `F.cross_entropy(F.linear(...))`.
 """
 
 import types
@@ -13,7 +13,7 @@ from nets import CrossEntropy, Net
 
 
 class LinearCrossEntropy(CrossEntropy):
-    """Of a pair, hidden states and the head's weight."""
+    """The loss of a pair of hidden states and the head's weight."""
 
     def __call__(self, outputs, target, reduction):
         return super().__call__(F.linear(*outputs), target, reduction)
@@ -46,7 +46,7 @@ def norm_of_rows(norm, x):
 
 
 class SumWithGradients(torch.autograd.Function):
-    """As modules::linear_cross_entropy where one chunk is all: forward makes the gradients."""
+    """As modules::linear_cross_entropy with a single chunk: forward computes the gradients."""
 
     @staticmethod
     def forward(hidden, weight, target, number):
@@ -158,7 +158,7 @@ class Llama(Net):
             self.lm_head = nn.Linear(width, c.vocab_size, bias=False)
 
     def outputs(self, tokens, run):
-        """What the head is given, and the head."""
+        """The input of the head, and the head's weight."""
         x = self.model.embed_tokens(tokens)
         for block in self.model.layers:
             x = run(block, x)

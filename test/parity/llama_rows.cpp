@@ -9,7 +9,7 @@ namespace llama_parts {
 
 const AdamW adamw{.lr = 1e-3, .weight_decay = 0.1};
 
-// AdamW divides each gradient by its size, so weights come apart sooner than losses.
+// AdamW divides each gradient by its size, so weights differ sooner than losses.
 const Agreement other_loss{
     1e-5, 1e-4, "linear_cross_entropy divides after its products, Python before; RMSNorm is fused"};
 

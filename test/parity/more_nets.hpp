@@ -1,5 +1,5 @@
 #pragma once
-// A small ResNet in channels_last and an LSTM language model; more_nets.py has their twins.
+// A small ResNet in channels_last and an LSTM language model; more_nets.py has their references.
 #include "nets.hpp"
 
 namespace parity {

@@ -1,4 +1,4 @@
-"""Python twins of test/parity/more_nets.hpp."""
+"""Python references of test/parity/more_nets.hpp."""
 
 import torch
 import torch.nn as nn

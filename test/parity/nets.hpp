@@ -1,5 +1,5 @@
 #pragma once
-// The models that train here and in Python; nets.py has their twins, with the same names of
+// The models that train here and in Python; nets.py has their references, with the same names of
 // parameters. The GPT is that of the examples.
 #include <gpt.hpp>
 

@@ -1,8 +1,8 @@
-"""Python twins of examples/gpt.hpp and test/parity/nets.hpp: their state dicts match by name.
+"""Python references of examples/gpt.hpp and test/parity/nets.hpp: state dicts match by name.
 
-`loss_mean(batch, run)` is the loss as one writes it in PyTorch; `loss_sum` gives a sum and the
-number of items in it. `run(unit, x)` is put around each unit, as in ikebana: `plain` calls it,
-`checkpointed` computes its activations again in backward.
+`loss_mean(batch, run)` is the loss as usual in PyTorch; `loss_sum` returns a sum and the number of
+items in it. `run(unit, x)` wraps each unit, as in ikebana: `plain` calls it, `checkpointed`
+recomputes its activations in backward.
 """
 
 import functools
@@ -18,14 +18,14 @@ def plain(unit, x):
 
 
 def checkpointed(unit, x, **options):
-    """Not where batch norm is: PyTorch's recompute updates its statistics a second time."""
+    """Not with batch norm: PyTorch's recompute updates its statistics a second time."""
     if any(True for _ in unit.buffers()):
         return unit(x)
     return checkpoint(unit, x, use_reentrant=False, **options)
 
 
 def selective(unit, x):
-    """Keeps what products and attention give."""
+    """Keeps the outputs of matrix products and attention."""
     attention = "_scaled_dot_product_flash_attention_for_cpu"
     kept = [getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "bmm", attention)]
     contexts = functools.partial(create_selective_checkpoint_contexts, kept)
@@ -202,7 +202,7 @@ class GPT(Net):
         self.initialise(0.02, 0.02 / (2 * layers) ** 0.5)
 
     def initialise(self, std, residual):
-        """As GPT-2: what is added to the residual is smaller the deeper the model."""
+        """As GPT-2: the weights of branches added to the residual are smaller in deeper models."""
         for name, p in self.named_parameters():
             if p.ndim > 1:
                 adds = name.endswith(("out.weight", "down.weight"))

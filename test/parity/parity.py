@@ -1,7 +1,7 @@
 """Trains rows of the suite in C++ and in Python and compares losses and final weights.
 
-Usage: parity.py PROGRAM FOLDER ROW... Exits 1 with a line for whatever does not agree. So that no
-row passes for nothing, a twin with a wrong learning rate is trained as well, and must not agree.
+Usage: parity.py PROGRAM FOLDER ROW... Exits 1 with a line for each difference. To show
+that a row can fail, a reference with a wrong learning rate is trained as well; it must not agree.
 """
 
 import json
@@ -30,7 +30,7 @@ def part(file, prefix):
 
 
 def batches_of(file):
-    """For each step its parts, each a pair of input and target."""
+    """For each step its microbatches, each a pair of input and target."""
     steps = {}
     for name, x in part(file, "batch.").items():
         step, index, field = name.split(".")
@@ -42,7 +42,7 @@ def batches_of(file):
 
 
 def same_bits(mine, theirs):
-    """Also of numbers that are not finite, and of zeros with another sign."""
+    """Also compares values that are not finite, and the signs of zeros."""
     alike = mine.shape == theirs.shape and mine.dtype == theirs.dtype
     return alike and torch.equal(*(x.flatten().view(torch.uint8) for x in (mine, theirs)))
 
@@ -56,7 +56,7 @@ def relative(mine, theirs):
 
 
 class Row:
-    """What the C++ side of a row wrote: all that Python needs, and all that it must arrive at."""
+    """The file of a row, from C++: what Python needs, and the results that it must reach."""
 
     def __init__(self, path):
         with safe_open(path, "pt") as file:
@@ -67,13 +67,13 @@ class Row:
         self.results = {n: x for n, x in self.file.items() if n in NUMBERS or n.startswith(ends)}
 
     def twin(self, rate=1.0):
-        """What Python arrives at, with `rate` times the recipe's learning rates."""
+        """The results of Python, with `rate` times the recipe's learning rates."""
         net, words = json.loads(self.meta["net"]), json.loads(self.meta["recipe"])
         weights, same = part(self.file, "initial."), self.meta["twin"]
         return twin.Twin(net, words, weights, same, rate).train(batches_of(self.file))
 
     def apart(self, theirs):
-        """How far losses are apart, and weights in units of the way that training took them."""
+        """The differences of losses, and of weights relative to their change by training."""
         floats = [n for n, x in self.results.items() if x.is_floating_point()]
         names = [name[6:] for name in floats if name[:6] == "final."]
         first, mine, other = (
@@ -84,11 +84,11 @@ class Row:
         return relative(self.results["losses"], theirs["losses"]), weights.item()
 
     def disagreements(self, theirs):
-        """A line for each thing in which Python is not as the row promises."""
+        """A line for each result in which Python does not agree as the row requires."""
         if odd := theirs.keys() ^ self.results.keys():
             return [f"only one side has {name}" for name in sorted(odd)]
         losses, weights = self.bounds
-        # PyTorch's schedules go from rate to rate and lose a bit of a double now and then.
+        # PyTorch's schedules compute each rate from the last and sometimes lose a bit of a double.
         bounds = {"rates": 1e-15} | ({"losses": losses, "norms": losses} if losses else {})
         exact = [n for n in self.results if n not in bounds and not (losses and n[:6] == "final.")]
         apart = {n: relative(self.results[n], theirs[n]) for n in bounds}
@@ -119,12 +119,12 @@ def check(name, path):
     wrong = row.disagreements(theirs)
     astray = row.twin(rate=1 + max(1e-4, 3 * row.bounds[1])) | {"rates": row.results["rates"]}
     if not row.disagreements(astray):
-        wrong.append("a twin with another learning rate agrees as well, so this row shows nothing")
+        wrong.append("a reference with a wrong learning rate agrees as well: nothing is proved")
     sys.exit("\n".join(f"{name}: {line}" for line in wrong) or 0)
 
 
 def main(program, folder, *names):
-    """Each row in a copy of this process, which has loaded torch: a twin may change its classes."""
+    """Each row in a fork of this process, which has loaded torch; a row may patch its classes."""
     copies, failed = multiprocessing.get_context("fork"), []
     paths = {name: pathlib.Path(folder) / f"{name}.safetensors" for name in names}
     train(program, paths)

@@ -1,17 +1,17 @@
-"""Precisions that PyTorch has no class for, spelled out: what computes, and what is updated."""
+"""Precisions that PyTorch has no class for: which weights compute, and which are updated."""
 
 import torch
 import torch.nn.functional as F
 
 
 class Itself:
-    """Parameters compute and are updated."""
+    """The same parameters compute and are updated."""
 
     def __init__(self, model, fields):
         self.masters = list(model.parameters())
 
     def bring_home(self):
-        """After each backward."""
+        """Called after each backward."""
 
     def update(self, step):
         step()
@@ -27,7 +27,7 @@ def in_bf16(parameters):
 
 
 class Copies(Itself):
-    """FP32 masters of BF16 parameters: Precision<BF16Weights>."""
+    """FP32 master weights of BF16 parameters: Precision<BF16Weights>."""
 
     def __init__(self, model, fields):
         self.names, self.copies = zip(*model.named_parameters())
@@ -78,14 +78,14 @@ def noise(count, seed, step, tensor):
 
 
 def rounded(exact, *key):
-    """Up with the probability of what is cut off."""
+    """Stochastic rounding to BF16: up with a probability equal to the fraction cut off."""
     bits = exact.flatten().view(torch.int32).long() & U32
     upper = (bits + noise(bits.numel(), *key)) >> 16
     return upper.to(torch.int16).view(torch.bfloat16).view(exact.shape)
 
 
 class Rounded(Itself):
-    """BF16 parameters without masters: Precision<BF16True>."""
+    """BF16 parameters without master weights: Precision<BF16True>."""
 
     def __init__(self, model, fields):
         self.parameters, self.seed, self.steps = list(model.parameters()), fields["seed"], 0
@@ -115,7 +115,7 @@ MOST = {torch.float8_e4m3fn: 448.0, torch.float8_e5m2: 57344.0}
 
 
 class Scales:
-    """By which each layer's three tensors are multiplied; with a history, or without."""
+    """The scales of each layer's three tensors, with a history of maxima or without."""
 
     def __init__(self, scaling):
         self.length = scaling.get("DelayedScaling", {}).get("amax_history_len")

@@ -1,6 +1,6 @@
 #pragma once
-// A recipe as JSON: each word by its name, with the values of its fields. Whatever is an aggregate
-// goes through, so a new word needs nothing here.
+// A recipe as JSON: each policy by its name, with the values of its fields. Any aggregate is
+// converted, so a new policy needs nothing here.
 #include <charconv>
 #include <ikebana.hpp>
 
@@ -10,7 +10,7 @@ inline std::string quoted(const std::string& text) { return ikebana::detail::Jso
 inline std::string json(bool value) { return value ? "true" : "false"; }
 inline std::string json(std::int64_t value) { return std::to_string(value); }
 inline std::string json(double value) {
-  char text[32];  // shortest that reads back as the same number
+  char text[32];  // the shortest that is read back as the same number
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 inline std::string json(c10::Device device) { return quoted(device.str()); }
@@ -48,15 +48,15 @@ inline std::string json(ikebana::ReduceLROnPlateau::Mode mode) {
 inline std::string json(ikebana::ReduceLROnPlateau::ThresholdMode mode) {
   return quoted(mode == ikebana::ReduceLROnPlateau::rel ? "rel" : "abs");
 }
-/// A function of the step travels as its first values.
+/// A function of the step is written as its first values.
 inline std::string json(const std::function<double(std::int64_t)>& of_step) {
   std::vector<double> values;
   for (std::int64_t step = 0; step < 32; ++step) values.push_back(of_step(step));
   return json(values);
 }
-/// A rule does not travel: the twin knows what it means where the word stands.
+/// A rule is not written: the Python reference knows its meaning from the policy it is in.
 inline std::string json(const ikebana::ParameterRule&) { return "null"; }
-/// A rule is a function and does not travel: the twin takes it to mean biases and norms.
+/// A rule is a function and is not written: the Python reference assumes biases and norms.
 inline std::string json(const std::vector<ikebana::Group>& groups) {
   if (groups.empty()) return "[]";
   if (groups.size() > 1 || !groups[0].weight_decay || groups[0].lr)

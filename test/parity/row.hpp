@@ -1,5 +1,5 @@
 #pragma once
-// One row of the suite: what is trained, by which recipe, and how well Python must agree with it.
+// One row of the suite: the model, the recipe, and how well Python must agree with it.
 #include <functional>
 
 #include "nets.hpp"
@@ -12,9 +12,9 @@ using namespace ikebana;
 /// How well Python must agree, and why not better.
 struct Agreement {
   double losses = 0;   // relative; 0: the same bits in all that a row compares
-  double weights = 0;  // norm of the difference over the norm of what training changed
+  double weights = 0;  // norm of the difference over the norm of the change by training
   std::string reason = {};
-  std::string twin = {};  // what the twin does as ikebana does it, where Python has its own way
+  std::string twin = {};  // what Python does as ikebana does it, where it has its own way
 };
 inline const Agreement bits;
 inline Agreement bits_with(std::string twin) { return {.twin = std::move(twin)}; }
@@ -22,7 +22,7 @@ inline Agreement bits_with(std::string twin) { return {.twin = std::move(twin)};
 using Batch = Tokens;
 inline constexpr std::int64_t steps = 20;
 
-/// A model, what nets.py calls it, and for each step its batches: one, or several microbatches.
+/// A model, its name in nets.py, and for each step its batches: one, or several microbatches.
 template <class Model>
 struct Work {
   std::string net;
@@ -57,14 +57,14 @@ void append_average(StateDict& out, Trainer& trainer) {
     trainer.with_averaged_weights([&](auto& model) { append(out, "averaged.", *model); });
 }
 
-/// What a user does after a step, who steps a schedule by hand.
+/// What a user who steps a schedule by hand does after a step.
 template <class... Policies, class Trainer>
 void after_step(Trainer& trainer, const Report& report) {
   if constexpr ((std::is_same_v<Policies, ReduceLROnPlateau> || ...))
     trainer.template mechanism<ReduceLROnPlateau>().step(report.loss());
 }
 
-/// Trains and writes all that the twin needs to do the same, and all that must then agree.
+/// Trains, and writes what the Python reference needs to do the same and the results to compare.
 template <class Model, class... Policies>
 void train(Work<Model> work, Metadata metadata, const std::string& path, Policies... policies) {
   StateDict file;

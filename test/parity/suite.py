@@ -1,7 +1,7 @@
-"""The suite about itself. Usage: suite.py page|words|missing_python PROGRAM ROWS...
+"""Checks of the suite itself. Usage: suite.py page|words|missing_python PROGRAM ROWS...
 
-page: docs/parity.md shows the table, and ctest runs all of it. words: every word of the vocabulary
-is in a row. missing_python: whatever keeps Python from comparing is an error with a remedy.
+page: docs/parity.md shows the table, and ctest runs all of it. words: every policy of the
+vocabulary is in a row. missing_python: an unusable Python is an error that names the cure.
 """
 
 import os
@@ -35,18 +35,18 @@ def words():
     text = (root / "include/ikebana/grammar/vocabulary.hpp").read_text()
     text = text[: text.index("struct Mechanism")]
     no_row = {
-        "Off": "the absence of a word",
-        "Without": "the absence of a word",
+        "Off": "the absence of a policy",
+        "Without": "the absence of a policy",
         **dict.fromkeys(("Offload", "Shard", "Capture", "Quantize", "Prune"), "only Off"),
         **dict.fromkeys(("Lion", "AdamW8bit"), "PyTorch lacks it: test/laws has its paper's loop"),
     }
     for word in re.findall(r"^struct (\w+);", text, re.M):
         if word not in no_row and not re.search(rf"\b{word}\b", table):
-            wrong.append(f"no row has the word {word}: add one to test/parity/*_rows.cpp")
+            wrong.append(f"no row has the policy {word}: add one to test/parity/*_rows.cpp")
 
 
 def expect(words_wanted, python, program_run):
-    """Runs the first row with that Python and that program; it must fail and say so."""
+    """Runs the first row with that Python and that program; it must fail with this error."""
     script = [sys.executable, root / "test/oracle.py", root / "test/parity/parity.py"]
     environment = {**os.environ, "IKEBANA_ORACLE": str(python)}
     with tempfile.TemporaryDirectory() as folder:

@@ -3,7 +3,7 @@
 
 namespace parity {
 
-// A table a file, so that they compile side by side.
+// One table per file, so that they compile in parallel.
 std::vector<Row> gpt_rows();
 std::vector<Row> mlp_rows();
 std::vector<Row> conv_and_lstm_rows();

@@ -1,6 +1,6 @@
 """Trains in Python what a row of the suite trained in C++: same weights, batches and recipe.
 
-Each word of a recipe is done as a PyTorch user would write it. `same` names what is done as ikebana
+Each policy of a recipe is written as a PyTorch user would. `same` names what is done as ikebana
 does it instead, where Python has another way.
 """
 
@@ -16,7 +16,7 @@ from torch.optim import lr_scheduler
 
 
 def clip_by_division(optimizer, parameters, max_norm, error_if_nonfinite):
-    """The factor is the fused update's `grad_scale`, by which it divides: no pass of its own."""
+    """The factor is the fused update's `grad_scale`, which divides without a pass of its own."""
     gradients = [p.grad for p in parameters]
     norm = torch.nn.utils.get_total_norm(gradients, error_if_nonfinite=error_if_nonfinite)
     optimizer.grad_scale = ((norm + 1e-6) / max_norm).clamp_min(1)
@@ -24,7 +24,7 @@ def clip_by_division(optimizer, parameters, max_norm, error_if_nonfinite):
 
 
 def widened_attention(q, k, v, **options):
-    """In single precision, as modules::attention takes half precision where heads are small."""
+    """In single precision, as modules::attention computes half precision with small heads."""
     if torch.is_autocast_enabled("cpu"):
         q, k, v = (x.to(torch.get_autocast_dtype("cpu")) for x in (q, k, v))
     wide = (x.float() for x in (q, k, v))
@@ -33,7 +33,7 @@ def widened_attention(q, k, v, **options):
 
 
 def bias_apart(layer, x):
-    """As torch::nn::Linear in C++ where the input has three dimensions."""
+    """As torch::nn::Linear in C++ for an input of three dimensions."""
     y = torch.matmul(x, layer.weight.t())
     y += layer.bias
     return y
@@ -42,8 +42,8 @@ def bias_apart(layer, x):
 class Twin:
     """A model in training.
 
-    `net` and `words` are names with their fields, as a row's file has them; `same` is what is done
-    as ikebana does it; the learning rates are `rate` times those of the recipe.
+    `net` and `words` are names with their fields, as in a row's file; `same` is what is done as
+    ikebana does it; the learning rates are `rate` times those of the recipe.
     """
 
     def __init__(self, net, words, weights, same="", rate=1.0):
@@ -79,7 +79,7 @@ class Twin:
         counts = {word: int(word[11:-1]) for word in words if word.startswith("Accumulate<")}
         self.microbatches, _ = python.one_of(words, counts, 1)
         if unknown := [word for word in words if word not in python.NOTHING_TO_DO]:
-            raise SystemExit(f"parity: tell words.py what Python does for {', '.join(unknown)}")
+            raise SystemExit(f"parity: words.py has no Python for {', '.join(unknown)}")
 
     def autocast(self):
         return torch.autocast("cpu", self.number) if self.number else contextlib.nullcontext()
@@ -126,7 +126,7 @@ class Twin:
         return self.model.loss_sum(part, self.run)[0]
 
     def train(self, batches):
-        """What the row's file has, too: a number a step, and the weights in the end."""
+        """The same results as in the row's file: a number per step, and the final weights."""
         torch.manual_seed(11)
         numbers = {"losses": [], "rates": [], "norms": [], "skips": []}
         for parts in batches:

@@ -1,4 +1,4 @@
-"""What Python does for each word of a recipe, as a PyTorch user would write it."""
+"""The Python of each policy of a recipe, as a PyTorch user would write it."""
 
 import functools
 import math
@@ -8,7 +8,7 @@ import precisions
 import torch
 from torch.optim import lr_scheduler, swa_utils
 
-# TF32 is about matrix products on a GPU; Observe only looks.
+# TF32 concerns matrix products on a GPU only; Observe only measures.
 NUMBERS = {f"Precision<{name}>": None for name in ("FP32", "TF32")} | {
     "Precision<BF16>": torch.bfloat16,
     "Precision<FP16>": torch.float16,
@@ -50,7 +50,7 @@ OBJECTIVES = {
     "BCEWithLogitsLoss": nets.BinaryCrossEntropy,
     "KLDivLoss": nets.Divergence,
 }
-# Which units are computed again changes no bit, so Python does it with each.
+# The choice of recomputed units changes no bit, so Python recomputes each.
 CHECKPOINTS = {
     f"Checkpoint<{choice}>": nets.checkpointed
     for choice in ("Full", "Every<2>", "Segments<>", "Only<Block>")
@@ -67,7 +67,7 @@ OURS_ALONE = {  # fields that PyTorch's class of the same name lacks
 
 
 def one_of(words, table, otherwise=None):
-    """Takes the word of an axis out of a recipe: what `table` has for it, and its fields."""
+    """Removes the policy of an axis from a recipe; returns its entry of `table` and its fields."""
     name = next((word for word in words if word in table), None)
     fields = words.pop(name, {})
     for field in OURS_ALONE.get(name, ()):
@@ -90,7 +90,7 @@ MINE = {
 
 
 class Both(torch.optim.Optimizer):
-    """The two that PyTorch needs where one optimizer does not take all parameters."""
+    """Two optimizers, which PyTorch needs if one does not accept all parameters."""
 
     def __init__(self, *parts):
         self.parts = parts
@@ -102,7 +102,7 @@ class Both(torch.optim.Optimizer):
 
 
 class InBackward(Both):
-    """Each parameter has an optimizer of its own, which its gradient's arrival sets off."""
+    """Each parameter has its own optimizer, which steps as soon as its gradient is complete."""
 
     def __init__(self, parts):
         super().__init__(*parts)
@@ -125,7 +125,7 @@ def optimizer_of(words, model, parameters):
         own.pop("groups")
         return InBackward([torch.optim.AdamW([p], **own) for p in parameters])
     kind, fields = one_of(words, OPTIMIZERS, torch.optim.AdamW)
-    if groups := fields.pop("groups", None):  # of no word that has an `otherwise`
+    if groups := fields.pop("groups", None):  # no policy with an `otherwise` has groups here
         flat = {"params": [p for p in parameters if p.ndim <= 1], **groups[0]}
         parameters = [{"params": [p for p in parameters if p.ndim > 1]}, flat]
     if kind.__name__ in FUSED:
@@ -140,7 +140,7 @@ def optimizer_of(words, model, parameters):
 
 
 def freeze(words, model):
-    """Blocks, or the first layer."""
+    """Freezes the blocks, or the first layer."""
     frozen = []
     if words.pop("Freeze<parity::Block>", words.pop("Freeze<Block>", None)) is not None:
         frozen = [p for m in model.modules() if isinstance(m, nets.Block) for p in m.parameters()]

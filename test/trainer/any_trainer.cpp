@@ -1,4 +1,4 @@
-// A trainer whose recipe is chosen when the program runs: the same bits as the trainer itself.
+// AnyTrainer: a trainer whose recipe is chosen when the program runs gives the same bits.
 #include "test.hpp"
 
 #include "classifier.hpp"
@@ -21,7 +21,7 @@ auto concrete() {
 }
 AnyTrainer<Batch> erased() { return concrete(); }
 
-TEST_CASE("AnyTrainer: every verb gives the same bits as the trainer itself") {
+TEST_CASE("AnyTrainer: every method gives the same bits as the trainer itself") {
   auto plain = concrete();
   auto any = erased();
   for (const auto& batch : data()) {
@@ -43,7 +43,7 @@ TEST_CASE("AnyTrainer: every verb gives the same bits as the trainer itself") {
   });
 }
 
-TEST_CASE("AnyTrainer: fit with validation, and a state that travels between the two") {
+TEST_CASE("AnyTrainer: fit with validation, and a state restored from one into the other") {
   auto plain = concrete();
   auto any = erased();
   auto loader = data(), held_out = data(2);
@@ -60,14 +60,14 @@ TEST_CASE("AnyTrainer: fit with validation, and a state that travels between the
   CHECK(same(other.state(), plain.state()));
 }
 
-TEST_CASE("AnyTrainer: fit feeds a schedule that listens") {
+TEST_CASE("AnyTrainer: fit passes its metric to a schedule that needs one") {
   AnyTrainer<Batch> any = Trainer{linear(), CrossEntropyLoss{}, SGD{.lr = 1e-30},
                                   ReduceLROnPlateau{.factor = 0.5, .patience = 0, .eps = 0}};
   any.fit(data(), {.epochs = 3});
   CHECK(any.step(data(1)[0]).learning_rate == 0.25e-30);
 }
 
-TEST_CASE("AnyTrainer: values are there by type where the recipe names them") {
+TEST_CASE("AnyTrainer: get returns a policy by type if the recipe has it") {
   auto any = erased();
   REQUIRE(any.get_if<AdamW>());
   any.get_if<AdamW>()->lr = 0.25;
@@ -75,7 +75,7 @@ TEST_CASE("AnyTrainer: values are there by type where the recipe names them") {
   CHECK(any.get_if<SGD>() == nullptr);
 }
 
-TEST_CASE("AnyTrainer: errors come through, and one that was moved from says so") {
+TEST_CASE("AnyTrainer: errors are passed on, and use after a move is an error") {
   auto any = erased();
   Batch bad{random({6, 2}), at::arange(6) % 5};
   CHECK(undone<StepFailed>(any, data(1)[0], [&] { any.step(bad); }, {"shape"}) == "");
@@ -83,7 +83,7 @@ TEST_CASE("AnyTrainer: errors come through, and one that was moved from says so"
   CHECK(told<Error>([&] { any.step(bad); }, {"it was moved from"}) == "");
 }
 
-TEST_CASE("Recipes: by name, in order, each once, and an unknown name tells the known ones") {
+TEST_CASE("Recipes: by name, in order, each once, and an unknown name lists the known ones") {
   Recipes<Batch, double> recipes;
   recipes.add("plain", [](double lr) { return Trainer{linear(), CrossEntropyLoss{}, SGD{lr}}; })
       .add("adam", [](double lr) { return Trainer{linear(), CrossEntropyLoss{}, AdamW{lr}}; });

@@ -1,4 +1,4 @@
-// Everything one can get wrong gives one clear error, and leaves the trainer as it was and usable.
+// Every wrong input gives one clear error, and leaves the trainer unchanged and usable.
 #include "test.hpp"
 
 #include "refused.hpp"
@@ -20,7 +20,7 @@ TEST_CASE("bad batch: empty, of different sizes, of no tensors, of no batches") 
                          {"count is 0", "ignored", "skip"}));
 }
 
-TEST_CASE("bad batch: another type, shape or device, a target out of range") {
+TEST_CASE("bad batch: another dtype, shape or device, a target out of range") {
   Rows wide = some(), twofold = some(), meta = some(), beyond = some();
   wide.input = at::ones({4, 9});
   twofold.input = at::ones({4, 3}, at::kDouble);
@@ -34,7 +34,7 @@ TEST_CASE("bad batch: another type, shape or device, a target out of range") {
   WELL(refused<StepFailed>(std::vector{some(), beyond}, {"microbatch 2 of 2", "range of batches"}));
 }
 
-TEST_CASE("bad batch: a loss that is not finite, at the first step as later") {
+TEST_CASE("bad batch: a loss that is not finite, at the first step and later") {
   Rows nan = some(), huge = some();
   nan.input[0][0] = NAN;
   huge.input.fill_(3e38);
@@ -42,7 +42,7 @@ TEST_CASE("bad batch: a loss that is not finite, at the first step as later") {
   WELL(refused<NonFinite>(std::vector{some(), nan}, {"loss is not finite"}));
 }
 
-TEST_CASE("bad loss: a vector, a constant, nothing at all, no count, another count than told") {
+TEST_CASE("bad loss: a vector, a constant, undefined, independent of parameters, a count of 0") {
   auto out = [](auto& run, Net& model, const Rows& b) { return model->forward(run, b.input); };
   WELL(refused_loss(
       [&](auto& run, Net& model, const Rows& b) { return Loss{out(run, model, b).sum(1), 4}; },
@@ -63,7 +63,7 @@ TEST_CASE("bad loss: a vector, a constant, nothing at all, no count, another cou
   CHECK(zero.steps() == 0);
 }
 
-TEST_CASE("bad model: none, nothing to train, two devices, two trainers, units that came later") {
+TEST_CASE("bad model: empty, nothing to train, two devices, two trainers, units added later") {
   WELL(told<BadModel>([] { Trainer<Empty>{Empty()}; }, {"no parameters", "register_module"}));
   WELL(told<BadModel>([] { Trainer<std::shared_ptr<NetImpl>, CrossEntropyLoss>(nullptr); },
                       {"empty"}));
@@ -113,7 +113,7 @@ TEST_CASE("bad model: a parameter that changed since its state was made") {
   CHECK_NOTHROW(trainer.step(some()));
 }
 
-TEST_CASE("bad model: sparse gradients for an optimizer of dense ones") {
+TEST_CASE("bad model: sparse gradients for an optimizer that needs dense ones") {
   struct SparseImpl : torch::nn::Module {
     torch::nn::Embedding rows = register_module(
         "rows", torch::nn::Embedding(torch::nn::EmbeddingOptions(9, 5).sparse(true)));
@@ -125,7 +125,7 @@ TEST_CASE("bad model: sparse gradients for an optimizer of dense ones") {
                       {"`rows.weight` is sparse", "Write SparseAdam", "sparse(false)"}));
 }
 
-TEST_CASE("bad model: an operation that LibTorch lacks, told without the dispatcher's pages") {
+TEST_CASE("bad model: an operation that LibTorch lacks, without the dispatcher's long text") {
   Trainer trainer{Net(), [](auto& run, Net& model, const Rows& batch) {
                     auto y = at::gelu(run(model, batch.input).to_sparse());
                     return Loss{y.sum(), y.numel()};
@@ -135,7 +135,7 @@ TEST_CASE("bad model: an operation that LibTorch lacks, told without the dispatc
   CHECK(test::message_of(step).size() < 400);
 }
 
-TEST_CASE("no memory: the error says so, and nothing is lost") {
+TEST_CASE("out of memory: a clear error, and nothing was updated") {
   bool greedy = false, empty = false;
   Trainer trainer{Net(), [&](auto& run, Net& model, const Rows& batch) {
                     auto y = run(model, batch.input);

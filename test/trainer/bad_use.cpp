@@ -1,4 +1,4 @@
-// Verbs called at the wrong time or with nothing to do, and states that do not fit.
+// Methods called at the wrong time or with nothing to do, and states that do not fit.
 #include "test.hpp"
 
 #include <thread>
@@ -58,14 +58,14 @@ TEST_CASE("bad data: empty loaders, a metric without outputs, a metric that does
   WELL(told<BadBatch>([&] { flat(at::ones({4, 5})); }, {"Accuracy", "[4, 5]", "class indices"}));
 }
 
-TEST_CASE("bad state: foreign, incomplete, of another shape, nothing is restored") {
+TEST_CASE("bad state: foreign, incomplete, of another shape: nothing is restored") {
   Classifier trainer{Net()};
   trainer.step(some());
   const StateDict good = trainer.state();
   auto spoilt = [&](auto&& spoil) {
     StateDict bad = good;
     spoil(bad);
-    bad["block.w.weight"] = at::zeros({3, 3});  // would be seen if anything were loaded
+    bad["block.w.weight"] = at::zeros({3, 3});  // a partial restore would change this
     return [&trainer, bad] { trainer.restore(bad); };
   };
   auto erase = [](StateDict& d) { d.erase("w.bias"); };

@@ -1,4 +1,4 @@
-// Batches in every form that a trainer takes.
+// Batches in every form that a trainer accepts.
 #include "test.hpp"
 
 #include "compare.hpp"
@@ -93,7 +93,7 @@ TEST_CASE("batch: tensors, tuples, pairs and examples, fewer rows than parts, an
   CHECK(ikebana::split(TimeFirst{x.t(), y.t()}, 2)[1].input.sizes() == at::IntArrayRef({3, 2}));
 }
 
-TEST_CASE("batch: however it is wrapped or cut, the update is that of the whole") {
+TEST_CASE("batch: however it is wrapped or cut, the update equals that of the whole") {
   Rows rows{random({7, 3}), at::arange(7) % 5};
   auto after = [](auto trainer, const auto& batch) {
     trainer.step(batch);

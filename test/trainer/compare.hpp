@@ -1,5 +1,5 @@
 #pragma once
-// What tests of the trainer compare: bits of models and of states, and what errors say.
+// Comparisons that tests of the trainer share: bits of models and of states, texts of errors.
 #include "test.hpp"
 
 #include <ikebana.hpp>
@@ -38,7 +38,7 @@ inline torch::nn::Linear linear() {
 
 using Words = std::vector<const char*>;
 
-/// `f` throws an E that says all of this; empty where it does, else what is wrong.
+/// Empty if `f` throws an E whose message has all these words, else what is wrong.
 template <class E, class F>
 std::string told(F&& f, const Words& words) {
   std::string message;
@@ -56,7 +56,7 @@ std::string told(F&& f, const Words& words) {
   return {};
 }
 
-/// The same, and the trainer is as before: its bits, no gradients, ready for the next step.
+/// The same, and the trainer must be as before: same bits, no gradients, ready for the next step.
 template <class E, class Trainer, class Batch, class F>
 std::string undone(Trainer& trainer, const Batch& good, F&& f, const Words& words) {
   const ikebana::StateDict before = trainer.state();

@@ -1,4 +1,4 @@
-// CSVLogger: what it writes reads back, and what it cannot write is an error.
+// CSVLogger: what it writes is read back, and what it cannot write is an error.
 #include "test.hpp"
 
 #include <filesystem>
@@ -29,7 +29,7 @@ Report report(std::int64_t step) {
   return r;
 }
 
-TEST_CASE("csv: a step is a line, in the file at once, with the columns that the report tells") {
+TEST_CASE("csv: a step is a line, written at once, with the columns that the report has") {
   Path path("steps");
   CSVLogger log(path.text), copy = log;
   log(report(0));

@@ -1,4 +1,4 @@
-// The loop around the step, and what it draws on a terminal.
+// fit, the loop around the step, and its progress bar on a terminal.
 #include "test.hpp"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@ namespace test::verbs {
 
 namespace {
 
-/// What is written to stderr while it is a terminal of `columns` columns.
+/// What is written to stderr if it is a terminal of `columns` columns.
 template <class F>
 std::string on_terminal(unsigned short columns, F&& f) {
   int master = posix_openpt(O_RDWR | O_NOCTTY);
@@ -70,7 +70,7 @@ TEST_CASE("fit: it makes the steps of the loop, validates, calls back, and stops
   CHECK(test::same_bits(values_of(model), values_of(by_hand)));
 }
 
-TEST_CASE("fit: several batches a step, the last group shorter, each divided by its own count") {
+TEST_CASE("fit: several batches per step, the last group shorter, each divided by its own count") {
   Net model = net(), by_hand = net();
   Classifier trainer(model), loop(by_hand);
   std::vector<std::int64_t> microbatches;
@@ -86,7 +86,7 @@ TEST_CASE("fit: several batches a step, the last group shorter, each divided by 
   CHECK(test::same_bits(values_of(model), values_of(by_hand)));
 }
 
-TEST_CASE("fit: it stops after the step at which it is told to") {
+TEST_CASE("fit: it stops after the step at which a stop is requested") {
   Classifier trainer(net());
   History history =
       trainer.fit(data(6), {.epochs = 2, .stop = [&] { return trainer.steps() == 4; }});
@@ -109,7 +109,7 @@ TEST_CASE("fit: another thread can stop it") {
   CHECK(trainer.steps() >= 1);
 }
 
-TEST_CASE("fit: a loader of torch::data trains, and nothing is drawn where there is no terminal") {
+TEST_CASE("fit: a loader of torch::data trains, and no bar is drawn without a terminal") {
   struct Sets : torch::data::datasets::Dataset<Sets> {
     torch::data::Example<> get(std::size_t i) override {
       return {random({3}, int(i)), at::scalar_tensor(std::int64_t(i % 5), at::kLong)};
@@ -135,7 +135,7 @@ TEST_CASE("fit: a loader of torch::data trains, and nothing is drawn where there
   CHECK(trainer.evaluate(loader).count == 20);
 }
 
-TEST_CASE("fit: on a terminal a bar tells what policies know, on one line of any width") {
+TEST_CASE("fit: on a terminal the bar shows the report's values, on one line of any width") {
   for (unsigned short columns : {200, 80, 30}) {
     CAPTURE(columns);
     Trainer<Net, CrossEntropyLoss, ClipGradNorm, Observe<Memory>> trainer(net());
@@ -152,7 +152,7 @@ TEST_CASE("fit: on a terminal a bar tells what policies know, on one line of any
       length = c == '\r' || c == '\n' ? 0 : length + 1;
       CHECK(length < columns + std::strlen("\033[K"));
     }
-    CHECK(text.ends_with("\r\033[K"));  // nothing is left of it
+    CHECK(text.ends_with("\r\033[K"));  // the bar is erased
   }
 }
 

@@ -20,7 +20,7 @@ std::vector<at::Tensor> tensors(Rollout r) {
   return {r.seen, r.kept.first[0], r.kept.first[1], *r.kept.second, r.scale};
 }
 
-TEST_CASE("index_select: every tensor inside, in the order asked for, scalars and others shared") {
+TEST_CASE("index_select: every tensor inside, in the order requested, scalars and others shared") {
   Rollout all{random({6, 2}),
               {{random({6}, 2), random({6, 3, 2}, 3)}, random({6, 1}, 4)},
               at::ones({}),
@@ -34,10 +34,10 @@ TEST_CASE("index_select: every tensor inside, in the order asked for, scalars an
   CHECK(picked.scale.is_same(all.scale));
   CHECK(picked.name == "name");
   picked.seen.zero_();
-  CHECK(same_bits(all.seen, random({6, 2})));  // copies
+  CHECK(same_bits(all.seen, random({6, 2})));  // copies, not views
 }
 
-TEST_CASE("index_select: another dimension, and tensors that disagree") {
+TEST_CASE("index_select: another dimension, and tensors of different sizes") {
   TimeFirst songs{random({3, 4}), random({2, 4, 2}, 2)};
   auto index = at::tensor({3, 1}, at::kLong);
   CHECK(same_bits(index_select(songs, index).y, songs.y.index_select(1, index)));

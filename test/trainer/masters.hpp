@@ -1,18 +1,18 @@
 #pragma once
-// A real mechanism that moves parameters: masters rest in double precision elsewhere, units compute
-// with float copies. And the same training written out by hand.
+// A mechanism that moves parameters: master weights in double precision, gathered parameters in
+// FP32. And the same training written by hand.
 #include "compare.hpp"
 
 namespace test {
 
-/// Masters in double precision. `Keeps`: working copies stay between steps. `Flat`: one master for
-/// all trained parameters of a unit and one for the frozen ones, as slices of a unit would be.
+/// Master weights in double precision. `Keeps`: gathered parameters stay between steps. `Flat`: one
+/// master for all trained parameters of a unit and one for the frozen ones, as shards would be.
 template <bool Keeps = false, bool Flat = false>
 struct Masters64 {
   using axis = ikebana::axis::offload;
 };
 
-/// What all working copies hold, counted by their own memory; and where to fail.
+/// The bytes of all gathered parameters, counted at allocation; and which call is to fail.
 struct Depot {
   std::int64_t live = 0, peak = 0;
   int gathers = 0, reduces = 0;
@@ -41,7 +41,7 @@ template <bool Keeps, bool Flat>
 struct ikebana::Mechanism<test::Masters64<Keeps, Flat>> : ikebana::Hooks {
   static constexpr bool keeps_gathered = Keeps;
   test::Masters64<Keeps, Flat> values;
-  std::map<std::size_t, Tensors> shapes;  // of a unit's parameters, when they were whole
+  std::map<std::size_t, Tensors> shapes;  // of a unit's parameters, before they were flattened
 
   explicit Mechanism(test::Masters64<Keeps, Flat> v) : values(v) {}
 
@@ -101,8 +101,8 @@ struct ikebana::Mechanism<test::Masters64<Keeps, Flat>> : ikebana::Hooks {
 
 namespace test {
 
-/// The same by hand: double masters of float parameters, updated by fused AdamW on doubles. Each
-/// group of parameters has one flat master.
+/// The same by hand: double master weights of float parameters, updated by fused AdamW on doubles.
+/// Each group of parameters has one flat master.
 class ByHand {
  public:
   explicit ByHand(std::vector<std::vector<at::Tensor>> all) : groups_(std::move(all)) {
@@ -114,7 +114,7 @@ class ByHand {
     }
     gradients_.resize(groups_.size());
   }
-  /// Brings home what one backward left in the parameters.
+  /// Adds the gradients that one backward left in the parameters to those of the master weights.
   void collect() {
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       bool any = false;

@@ -1,7 +1,7 @@
 #pragma once
-// A model with all that parameters/ must cope with: nested units, frozen parameters, a frozen unit,
-// shared and root parameters, one that the loss does not reach, units left out, gradients of
-// gradients.
+// A model with every case that parameters/ must handle: nested units, frozen parameters, a frozen
+// unit, shared and root parameters, one that the loss does not reach, units that are not run,
+// gradients of gradients.
 #include "masters.hpp"
 
 namespace test::mixed {
@@ -14,7 +14,7 @@ struct Sample {
   Look look = Look::No;
 };
 
-/// A trained and a frozen parameter, and one that others share.
+/// A trained and a frozen parameter, and one that is shared with other modules.
 struct InnerImpl : torch::nn::Module {
   torch::nn::Linear w = register_module("w", torch::nn::Linear(6, 6));
   at::Tensor still = register_parameter("still", at::randn({6}), /*requires_grad=*/false);
@@ -23,7 +23,7 @@ struct InnerImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return at::tanh(w(x)) * scale + still * x; }
 };
 TORCH_MODULE(Inner);
-/// Holds a unit, and a parameter that is in the graph and not reached from the loss.
+/// Has a unit inside, and a parameter that is in the graph and not reached from the loss.
 struct OuterImpl : torch::nn::Module {
   torch::nn::Linear w = register_module("w", torch::nn::Linear(6, 6));
   at::Tensor lost = register_parameter("lost", at::randn({6}));

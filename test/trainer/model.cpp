@@ -1,4 +1,4 @@
-// Models in every form that a trainer takes.
+// Models in every form that a trainer accepts.
 #include "test.hpp"
 
 #include "compare.hpp"
@@ -15,7 +15,7 @@ struct BlockImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return at::tanh(w(x)); }
 };
 TORCH_MODULE(Block);
-/// Units one may not edit the model for; a tensor that both blocks and the root share.
+/// Units of a model that cannot be edited; a tensor that both blocks and the root share.
 struct TheirsImpl : torch::nn::Module {
   torch::nn::Linear in = register_module("in", torch::nn::Linear(3, 3));
   torch::nn::ModuleList blocks = register_module("blocks", torch::nn::ModuleList(Block(), Block()));
@@ -62,7 +62,7 @@ TEST_CASE("model: a holder, a shared_ptr and a module type train alike") {
   CHECK(same_bits(values_of(a), values_of(c)));
 }
 
-TEST_CASE("model: deduced, or with values for words that are not written, it is the same trainer") {
+TEST_CASE("model: deduced, or with values for policies not written, it is the same trainer") {
   PlainNet a = made<PlainNet>(), b = made<PlainNet>(), c = made<PlainNet>();
   Trainer deduced{a, AdamW{.lr = 0.1}, CrossEntropyLoss{}};
   static_assert(std::is_same_v<decltype(deduced), Trainer<PlainNet, AdamW, CrossEntropyLoss>>);
@@ -107,7 +107,7 @@ TEST_CASE("model: a parameter belongs to its innermost unit, a shared one to the
   CHECK(inner.units()[2].names == Names{"stack.a.w.weight", "stack.a.w.bias"});
 }
 
-TEST_CASE("model: a Sequential trains child by child as it does whole") {
+TEST_CASE("model: a Sequential trains child by child as it does as a whole") {
   auto model = [] {
     torch::manual_seed(0);
     return torch::nn::Sequential(torch::nn::Linear(3, 8), torch::nn::Tanh(),

@@ -1,10 +1,10 @@
 #pragma once
-// A model of two units, one inside the other, that writes down when it computes.
+// A model of two units, one inside the other, that records when it computes.
 #include "spy.hpp"
 
 namespace test {
 
-/// A mark in the model's own forward, and one in its backward.
+/// Records a line in the model's own forward, and one in its backward.
 struct BackwardMark : torch::autograd::Function<BackwardMark> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
                             const std::string& name) {
@@ -49,7 +49,7 @@ struct NestImpl : torch::nn::Module {
   using units = ikebana::Units<Outer, Inner>;
   torch::nn::Linear first = register_module("first", torch::nn::Linear(3, 5));
   Outer outer = register_module("outer", Outer());
-  /// Sees what goes into a unit, and what comes out of it once its hooks are attached.
+  /// Called with a unit's input, and with its output once its hooks are attached.
   std::function<at::Tensor(at::Tensor)> listen = [](at::Tensor t) { return t; };
   template <class Run>
   ikebana::Loss loss(Run& run, const Rows& batch) {

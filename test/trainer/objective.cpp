@@ -1,4 +1,4 @@
-// What is minimised, and what it is divided by.
+// Objectives: which loss is minimized, and what it is divided by.
 #include "test.hpp"
 
 #include "compare.hpp"
@@ -28,7 +28,7 @@ Net net(bool by_sequence = false) {
 }
 auto near(double value) { return doctest::Approx(value).epsilon(1e-6); }
 
-/// A trainer's first loss, whole and cut in three, must be PyTorch's mean over all of the batch.
+/// A trainer's first loss, whole and cut in three, must be PyTorch's mean over the whole batch.
 void check_cross_entropy(const CrossEntropyLoss& values, const Rows& batch,
                          bool by_sequence = false) {
   auto mean = F::cross_entropy(net(by_sequence)->forward(batch.input), batch.target,
@@ -46,7 +46,7 @@ void check_cross_entropy(const CrossEntropyLoss& values, const Rows& batch,
   CHECK(judge.evaluate(std::vector{batch}).loss == near(expected));
 }
 
-/// Two named terms that count different items, and how they are told.
+/// Two named terms that count different items, and the ways in which they give their counts.
 struct TermsImpl : torch::nn::Module {
   torch::nn::Linear w = register_module("w", torch::nn::Linear(3, 5));
   template <class Run>
@@ -81,7 +81,7 @@ Loss by_function(Run& run, Net& model, const Rows& batch) {
   return Functor{}(run, model, batch);
 }
 
-/// Shows units, and takes `run` to reach them.
+/// Declares units, and uses `run` to call them.
 struct ShownImpl : torch::nn::Module {
   using units = Units<test::Layer>;
   test::Layer a = register_module("a", test::Layer()), b = register_module("b", test::Layer());
@@ -96,7 +96,7 @@ Shown shown() {
   return Shown();
 }
 
-/// Writes down which units are run.
+/// Records which units are run.
 struct Names {
   using axis = ikebana::axis::observe;
   std::shared_ptr<std::vector<std::string>> seen = std::make_shared<std::vector<std::string>>();
@@ -145,7 +145,7 @@ TEST_CASE("objective: CrossEntropyLoss takes probabilities and sequences") {
   check_cross_entropy({}, {random({4, 7, 3}), at::softmax(random({4, 5, 7}, 2), 1)}, true);
 }
 
-TEST_CASE("objective: MSELoss, a lambda, a function and a functor minimise the same") {
+TEST_CASE("objective: MSELoss, a lambda, a function and a functor minimize the same") {
   Rows batch{random({7, 3}), random({7, 5}, 2)};
   auto after = [&](auto trainer) {
     trainer.step(batch);
@@ -168,7 +168,7 @@ TEST_CASE("objective: MSELoss, a lambda, a function and a functor minimise the s
   CHECK(test::worst_relative({late}, {expected}) < 1e-6);
 }
 
-TEST_CASE("objective: run(model, x) goes through the units that a model shows") {
+TEST_CASE("objective: run(model, x) calls the units that a model declares") {
   namespace nn = torch::nn;
   Rows batch{random({7, 3}), random({7, 5}, 2)};
   auto sequence = [] {
@@ -232,7 +232,7 @@ TEST_CASE("objective: named terms are each divided by their own count, then scal
   }
 }
 
-TEST_CASE("objective: a term keeps its scale within a step") {
+TEST_CASE("objective: a term's scale may not change within a step") {
   Rows batch{random({6, 3}), random({6, 5}, 2)};
   double scale = 1;
   auto objective = [&](auto& run, auto& model, const Rows& b) {
@@ -240,7 +240,7 @@ TEST_CASE("objective: a term keeps its scale within a step") {
     return Loss{.terms = {{"fit", sum, b.target.numel(), scale += 0.5}}};
   };
   Trainer whole{net(), objective};
-  whole.step(batch), whole.step(batch);  // between steps it may change
+  whole.step(batch), whole.step(batch);  // it may change between steps
   Trainer cut{net(), objective, Accumulate<2>{}};
   auto what = test::message_of<BadModel>([&] { cut.step(batch); });
   CHECK(contains(what, "the scale of term `fit` is"));

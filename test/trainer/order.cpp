@@ -1,4 +1,4 @@
-// The order in which a step asks its mechanisms, by a spy on every axis.
+// The order in which a step calls its mechanisms, recorded by a spy on every axis.
 #include "test.hpp"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ Strings words(const std::string& text) {
   std::istringstream in(text);
   return {std::istream_iterator<std::string>(in), {}};
 }
-/// Where two journals part; empty where they do not.
+/// The first difference of two journals; empty if they are equal.
 std::string difference(const Strings& got, const Strings& expected) {
   for (std::size_t i = 0; i < std::max(got.size(), expected.size()); ++i) {
     std::string a = i < got.size() ? got[i] : "the end",
@@ -71,7 +71,7 @@ const Strings wrapping = {"observe",    "capture",   "shard",  "offload",
                           "accumulate", "objective", "clip",   "optimizer",
                           "schedule",   "average",   "freeze", "device"};
 
-/// What must be asked around a unit, outermost first.
+/// The calls around a unit, outermost first.
 std::string onion(bool moves, const std::string& unit, const std::string& inside) {
   auto around = [&](const char* axis) {
     return std::string(axis) + ".around_unit(" + unit + "){ ";
@@ -99,7 +99,7 @@ std::string backward(bool moves) {
          " backward(outer)" + after("outer") + " backward(root)" +
          (moves ? each(reduce_chain, "reduce()") : "");
 }
-/// One step of two microbatches, as DESIGN's table of hooks has it.
+/// One step of two microbatches, in the order of step.hpp.
 std::string whole_step(bool moves) {
   std::string text =
       "observe.around_step{ capture.around_step{ precision.around_step{"
@@ -138,17 +138,17 @@ static_assert(!Hearing<test::Spy<axis::shard>>::moves_parameters);
 static_assert(Hearing<test::Spy<axis::shard, true>>::moves_parameters);
 static_assert(Hearing<test::Spy<axis::quantize, true>>::moves_parameters);
 
-TEST_CASE("order: a step whose parameters rest where they compute") {
+TEST_CASE("order: a step whose parameters stay in place") {
   auto trainer = watched<false>();
   CHECK(difference(asked_in_step(trainer), words(whole_step(false))) == "");
 }
 
-TEST_CASE("order: a step whose parameters travel") {
+TEST_CASE("order: a step whose parameters are gathered and released") {
   auto trainer = watched<true>();
   CHECK(difference(asked_in_step(trainer), words(whole_step(true))) == "");
 }
 
-TEST_CASE("order: a trainer is made: it freezes, mechanisms learn the device, parameters rest") {
+TEST_CASE("order: construction calls freeze, attach, to_masters and begin") {
   journal.lines.clear();
   auto trainer = watched<true>();
   Strings expected = words("freeze.freeze" + each(wrapping, "attach"));
@@ -159,7 +159,7 @@ TEST_CASE("order: a trainer is made: it freezes, mechanisms learn the device, pa
   CHECK(difference(journal.lines, expected) == "");
 }
 
-TEST_CASE("order: the first step asks once more what the losses counted, after the last backward") {
+TEST_CASE("order: the first step sums the losses' counts once more, after the last backward") {
   auto trainer = watched<false>();
   journal.lines.clear();
   trainer.step(test::rows_of(1));
@@ -168,7 +168,7 @@ TEST_CASE("order: the first step asks once more what the losses counted, after t
   CHECK(difference(journal.lines, expected) == "");
 }
 
-TEST_CASE("order: evaluation gathers and computes, and passes no hook of a step") {
+TEST_CASE("order: evaluation gathers and computes, and calls no hook of a step") {
   auto trainer = watched<true>();
   journal.lines.clear();
   trainer.evaluate(std::vector{test::rows_of(1), test::rows_of(2)});
@@ -177,7 +177,7 @@ TEST_CASE("order: evaluation gathers and computes, and passes no hook of a step"
   CHECK(difference(journal.lines, words(all)) == "");
 }
 
-TEST_CASE("order: fit tells every mechanism that an epoch ended, after its validation") {
+TEST_CASE("order: fit calls every mechanism at the end of an epoch, after its validation") {
   auto trainer = watched<false>();
   auto data = std::vector{test::rows_of(1)};
   journal.lines.clear();
@@ -189,7 +189,7 @@ TEST_CASE("order: fit tells every mechanism that an epoch ended, after its valid
   CHECK(difference({begin, journal.lines.end()}, expected) == "");
 }
 
-TEST_CASE("order: a range of batches is not cut, each is placed, the last one is known") {
+TEST_CASE("order: a range of batches is not cut, each is placed, the last one is marked") {
   auto trainer = watched<false>();
   asked_in_step(trainer);
   journal.lines.clear();
@@ -217,7 +217,7 @@ TEST_CASE("order: of several policies of one axis the first written is the outer
                          "Second.outer.inner"});
 }
 
-TEST_CASE("order: what is not overridden attaches nothing to the graph") {
+TEST_CASE("order: a hook that is not overridden attaches nothing to the graph") {
   auto hooks = [](auto trainer) {
     std::size_t all = 0;
     trainer.with_full_weights([&](auto& model) {

@@ -1,5 +1,5 @@
-// parameters/ carries weight: masters in double precision elsewhere, float copies gathered,
-// released, reduced and published, against the same training written out by hand.
+// parameters/ as a whole: master weights in double precision, parameters gathered, released and
+// refreshed, gradients reduced, against the same training written by hand.
 #include "test.hpp"
 
 #include "mixed.hpp"
@@ -11,7 +11,7 @@ namespace test::mixed {
 template <class T, class... Ps>
 constexpr bool among = (std::is_same_v<T, Ps> || ...);
 
-/// What shares a master: nothing, or all trained parameters of a unit.
+/// The groups that share one master: each parameter alone, or all trained parameters of a unit.
 std::vector<std::vector<at::Tensor>> groups(Net& model, bool flat) {
   const auto& o = *model->outer;
   const auto& i = *o.inner;
@@ -25,7 +25,7 @@ std::vector<std::vector<at::Tensor>> groups(Net& model, bool flat) {
   return {{model->scale}, {fw}, {fb}, {o.lost}, {ow}, {ob}, {iw}, {ib}, {lw}, {lb}};
 }
 
-/// The loop that a trainer with these policies stands for.
+/// The loop that is equivalent to a trainer with these policies.
 template <class... Ps>
 std::vector<at::Tensor> by_hand(Net model, const std::vector<Sample>& data) {
   constexpr bool bf16 = among<Precision<BF16>, Ps...>;
@@ -74,7 +74,7 @@ std::vector<at::Tensor> trained(const std::vector<Sample>& data) {
   return values_of(model);
 }
 
-/// Frozen units after a trained root: a backward passes through them and leaves no gradient there.
+/// Frozen units after a trained root: backward passes through them and leaves no gradient there.
 struct ChainImpl : torch::nn::Module {
   using units = Units<test::mixed::Frozen>;
   torch::nn::Linear first = register_module("first", torch::nn::Linear(6, 6));
@@ -91,7 +91,7 @@ struct ChainImpl : torch::nn::Module {
 };
 TORCH_MODULE(Chain);
 
-/// Answers `gather` with the masters themselves.
+/// Its `gather` returns the master weights themselves.
 struct Borrows {
   using axis = ikebana::axis::prune;
 };
@@ -107,7 +107,7 @@ struct ikebana::Mechanism<test::mixed::Borrows> : Hooks {
 
 namespace test::mixed {
 
-TEST_CASE_TEMPLATE("parameters: masters elsewhere train as the loop written by hand", R,
+TEST_CASE_TEMPLATE("parameters: moved parameters train as the loop written by hand", R,
                    Recipe<Away>, Recipe<Away, Checkpoint<Full>>, Recipe<Away, Precision<BF16>>,
                    Recipe<Away, Accumulate<2>, ClipGradNorm>,
                    Recipe<Away, Precision<BF16>, Checkpoint<Full>, Accumulate<2>, ClipGradNorm>,
@@ -127,7 +127,7 @@ TEST_CASE_TEMPLATE("parameters: masters elsewhere train as the loop written by h
   }
 }
 
-TEST_CASE("parameters: a unit used twice sums the gradients of its uses in the masters' numbers") {
+TEST_CASE("parameters: a unit used twice sums the gradients of its uses in the masters' dtype") {
   for (bool checkpointed : {false, true}) {
     Twice by_trainer = twice(), hand = twice();
     by_trainer->tied = true;
@@ -185,16 +185,16 @@ TEST_CASE_TEMPLATE("parameters: at most one unit and the root are gathered at a 
   CHECK(depot.live == 0);
 }
 
-TEST_CASE("parameters: a frozen unit is let go as soon as backward has passed it") {
+TEST_CASE("parameters: a frozen unit is released as soon as backward has passed it") {
   Trainer<Chain, Away> trainer{Chain()};
   depot.peak = 0;
   trainer.step(sample(1));
-  // The root, and two neighbours while one comes and the other goes.
+  // The root, and two neighbours, of which one is gathered before the other is released.
   CHECK(depot.peak == 3 * (6 * 6 + 6) * std::int64_t(sizeof(float)));
   CHECK(depot.live == 0);
 }
 
-TEST_CASE("parameters: masters keep their memory, also where gather makes no new one") {
+TEST_CASE("parameters: master weights keep their memory, also if gather returns the same memory") {
   static_assert(Mechanisms<compose_t<Borrows>>::moves_parameters);
   CHECK(test::same_bits(trained<Trainer<Net, Borrows, Checkpoint<Full>>>(samples()),
                         trained<Trainer<Net, Checkpoint<Full>>>(samples())));

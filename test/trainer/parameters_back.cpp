@@ -1,5 +1,5 @@
-// Parameters that rest elsewhere come back: to their model, to saved state, and never to a graph
-// that outlives the trainer.
+// Parameters that a mechanism moves are restored to their model and saved in the state, and a graph
+// that outlives the trainer cannot use them.
 #include "test.hpp"
 
 #include "mixed.hpp"
@@ -8,7 +8,7 @@ using namespace ikebana;
 
 namespace test::mixed {
 
-TEST_CASE("parameters: a trainer that could not be made gives parameters back") {
+TEST_CASE("parameters: a trainer whose construction fails restores the parameters") {
   Net model = net();
   const auto before = values_of(model);
   auto make = [&] {
@@ -21,7 +21,7 @@ TEST_CASE("parameters: a trainer that could not be made gives parameters back") 
   CHECK(depot.live == 0);
 }
 
-TEST_CASE("parameters: a trainer gives back plain leaf parameters") {
+TEST_CASE("parameters: a destroyed trainer restores plain leaf parameters") {
   for (int steps : {0, 2}) {
     Net model = net();
     std::vector<at::Tensor> expected = values_of(model);
@@ -44,7 +44,7 @@ TEST_CASE("parameters: a trainer gives back plain leaf parameters") {
   }
 }
 
-TEST_CASE("parameters: a unit whose parameters are away cannot be run by hand") {
+TEST_CASE("parameters: a unit whose parameters are released cannot be run by hand") {
   Net model = net();
   auto x = at::ones({1, 6});
   auto message = [&](auto& unit) { return test::message_of<BadModel>([&] { plain(unit, x); }); };
@@ -70,8 +70,8 @@ TEST_CASE("parameters: a unit whose parameters are away cannot be run by hand") 
   CHECK(message(model->last) == "");
 }
 
-TEST_CASE_TEMPLATE("parameters: masters are what is saved, and restored to the bit", Policies,
-                   std::tuple<Away>, std::tuple<AwayKept>, std::tuple<AwayFlat>) {
+TEST_CASE_TEMPLATE("parameters: master weights are what is saved, and restored to the bit",
+                   Policies, std::tuple<Away>, std::tuple<AwayKept>, std::tuple<AwayFlat>) {
   Net model = net(), other = net();
   trainer_of<Policies> trainer(model), resumed(other);
   trainer.step(sample(1));
@@ -85,7 +85,7 @@ TEST_CASE_TEMPLATE("parameters: masters are what is saved, and restored to the b
   CHECK(same(trainer.state(), resumed.state()));
 }
 
-TEST_CASE("parameters: backward after the trainer is gone says so") {
+TEST_CASE("parameters: backward after the trainer was destroyed is a clear error") {
   Net model = net();
   model->between = [&](at::Tensor x) { return model->kept = x; };
   auto last_words = [&] {
@@ -95,7 +95,7 @@ TEST_CASE("parameters: backward after the trainer is gone says so") {
     Trainer<Net, Away>(model).step(sample(1));
   }
   CHECK(test::contains(last_words(), "trainer was destroyed"));
-  {  // a graph that was left in the middle of its backward
+  {  // a graph that is left in the middle of its backward
     Trainer<Net, Away> trainer(model);
     model->between = [&](at::Tensor x) {
       model->kept = x;

@@ -1,5 +1,5 @@
 // BCEWithLogitsLoss and KLDivLoss: PyTorch's mean and batchmean, whatever their options and
-// microbatches; what does not fit is an error in one sentence.
+// microbatches; a target or weight that does not fit is a clear error.
 #include "test.hpp"
 
 #include "compare.hpp"
@@ -38,7 +38,7 @@ void check_mean(const Objective& values, const Rows& batch, const at::Tensor& ex
   CHECK(judge.evaluate(std::vector{rest, first}).loss == near(mean));
 }
 
-TEST_CASE("objective: BCEWithLogitsLoss is PyTorch's mean, with weights too") {
+TEST_CASE("objective: BCEWithLogitsLoss is PyTorch's mean, also with weights") {
   Batch batch{random({8, 3}), random({8, 5}, 2).sigmoid()};
   auto weight = at::tensor({1.0f, 2.0f, 0.5f, 3.0f, 1.5f}), of_one = at::full({}, 2.0f);
   for (const auto& w : {at::Tensor(), weight, weight.view({1, 5}), of_one})
@@ -65,7 +65,7 @@ TEST_CASE("objective: KLDivLoss is PyTorch's batchmean, of probabilities and of 
   check(Sequences{random({4, 7, 3}), random({4, 7, 5}, 2).log_softmax(-1)}, 7);
 }
 
-TEST_CASE("objective: outputs come back in row order where they are asked for") {
+TEST_CASE("objective: outputs are returned in row order if requested") {
   Batch batch{random({8, 3}), random({8, 5}, 2).softmax(1)};
   auto outputs = [&](auto objective, bool log) {
     return Trainer(net(log), objective, Accumulate<3>{}).step(batch).outputs;
@@ -76,7 +76,7 @@ TEST_CASE("objective: outputs come back in row order where they are asked for") 
   CHECK(at::allclose(outputs(KLDivLoss{.outputs = true}, true), net(true)->forward(batch.input)));
 }
 
-TEST_CASE("objective: what does not fit is an error that says what, and nothing is updated") {
+TEST_CASE("objective: a target that does not fit is a clear error, and nothing is updated") {
   Batch good{random({8, 3}), random({8, 5}, 2).softmax(1)};
   auto wrong = [&](auto objective, at::Tensor target, auto error, const Words& words) {
     Trainer trainer{net(), objective};
@@ -92,7 +92,7 @@ TEST_CASE("objective: what does not fit is an error that says what, and nothing 
   CHECK(wrong(KLDivLoss{}, at::ones({8, 5}, at::kLong), batch, {"the target is Long"}) == "");
 }
 
-TEST_CASE("objective: a weight of rows is refused, since microbatches would not cut it") {
+TEST_CASE("objective: a weight per row is refused, since microbatches would not cut it") {
   Batch batch{random({5, 3}), random({5, 5}, 2).sigmoid()};
   for (const auto& weight :
        {at::ones({5, 1}), at::ones({5, 5}), at::ones({4}), at::ones({1, 1, 5})})

@@ -1,8 +1,8 @@
 #pragma once
-// A trainer that is given what it must refuse, at its first step and later.
+// Trainers that must refuse their input, at the first step and later.
 #include "compare.hpp"
 
-/// Nothing is wrong.
+/// The string that describes what is wrong is empty.
 #define WELL(...) CHECK(std::string() == (__VA_ARGS__))
 
 namespace test::bad {

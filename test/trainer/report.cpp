@@ -1,4 +1,4 @@
-// What a report and a metric tell.
+// The contents of a report and of a metric.
 #include "test.hpp"
 
 #include <sstream>
@@ -12,7 +12,7 @@ namespace test::report {
 
 using Rows = Pairs;
 
-TEST_CASE("report: it has what policies ask for and nothing else, and keeps its own numbers") {
+TEST_CASE("report: it has what policies request and nothing else, and keeps its own values") {
   Rows batch{random({6, 3}), random({6, 5}, 2)};
   Trainer bare{linear(), MSELoss{}};
   Report report = bare.step(batch);
@@ -50,7 +50,7 @@ TEST_CASE("report: it has what policies ask for and nothing else, and keeps its 
   CHECK(contains(more.str(), "peak"));
 }
 
-TEST_CASE("report: a loss that is not finite is told by reading it, where no loss scale skips") {
+TEST_CASE("report: a loss that is not finite is an error when read, unless a loss scale skips") {
   Report report;
   report.value.parts.push_back({"", at::scalar_tensor(NAN), 1});
   auto message = test::message_of<NonFinite>([&] { report.loss(); });
@@ -62,7 +62,7 @@ TEST_CASE("report: a loss that is not finite is told by reading it, where no los
   CHECK(std::isnan(report.loss()));
 }
 
-TEST_CASE("report: a sum of one element may have any dimensions and any type, and means the same") {
+TEST_CASE("report: a sum of one element may have any dimensions and any dtype") {
   Rows batch{random({6, 3}), random({6, 5}, 2)};
   std::vector<std::int64_t> dimensions;
   auto type = at::kFloat;
@@ -89,21 +89,20 @@ TEST_CASE("report: a sum of one element may have any dimensions and any type, an
 }
 
 TEST_CASE("report: peak bytes are those of this step, the model and the optimizer included") {
-  torch::nn::Linear model(512, 512);  // not counted where nothing counts yet
+  torch::nn::Linear model(512, 512);  // not counted, since no counter exists yet
   const std::int64_t parameters = (512 + 1) * 512 * 4;
   Trainer trainer{model, MSELoss{}, Observe<Memory>{}};
   std::int64_t others = bridge::MemoryCounter(at::kCPU).now();
   if (bridge::counted(model->weight)) others -= parameters;
   Rows batch{random({4, 512}), random({4, 512}, 2)};
   trainer.step(batch);
-  at::zeros({1 << 24});  // between two steps, and gone
+  at::zeros({1 << 24});  // freed between two steps
   std::int64_t peak = *trainer.step(batch).peak_bytes - others;
   CHECK(peak >= 4 * parameters);  // with gradients and two moments
   CHECK(peak < 4 * parameters + parameters / 8);
 }
 
-TEST_CASE(
-    "metric: Accuracy finds classes in dimension 1, or last, and passes ignored targets over") {
+TEST_CASE("metric: Accuracy finds classes in dimension 1 or last, and skips ignored targets") {
   auto accuracy = [](const at::Tensor& outputs, const at::Tensor& target,
                      std::int64_t ignore = -100) {
     Accuracy metric{.ignore_index = ignore};

@@ -1,5 +1,5 @@
 #pragma once
-// A model whose loss lives in another file: it takes a Runner instead of a template's Run.
+// A model whose loss is defined in another file: it takes a Runner instead of a template's Run.
 #include <ikebana.hpp>
 
 namespace test {
@@ -15,7 +15,7 @@ struct LayerImpl : torch::nn::Module {
 };
 TORCH_MODULE(Layer);
 
-/// Holds a unit; takes and gives more than one value.
+/// Contains a unit; takes and returns more than one value.
 struct StackImpl : torch::nn::Module {
   Layer a = register_module("a", Layer()), b = register_module("b", Layer());
   template <class Run>

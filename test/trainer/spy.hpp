@@ -1,6 +1,6 @@
 #pragma once
-// A policy for any axis that writes down every hook it is asked, throws where it is told to, and
-// otherwise answers as its axis's null choice or default does.
+// A policy for any axis that records every hook that is called, throws at a given call, and
+// otherwise does what its axis's null policy or default does.
 #include "compare.hpp"
 
 namespace test {
@@ -9,7 +9,7 @@ struct Bomb : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What was asked, in order. The line with number `fuse` throws after it is written.
+/// The calls, in order. The line with number `fuse` throws after it is recorded.
 struct Journal {
   std::vector<std::string> lines;
   std::size_t fuse = std::size_t(-1);
@@ -27,13 +27,13 @@ struct Journal {
 };
 inline Journal journal;
 
-/// With `Moves` it overrides rest, gather and reduce as well, so that parameters travel.
+/// With `Moves` it overrides to_masters, gather and reduce as well, so that parameters move.
 template <class Axis, bool Moves = false>
 struct Spy {
   using axis = Axis;
 };
 
-/// What a spy answers with.
+/// The default of an axis that has no default policy of its own.
 struct Quiet {
   using axis = ikebana::axis::observe;
 };
@@ -223,7 +223,7 @@ struct ikebana::Mechanism<test::Spy<Axis, true>> : test::Recorder<Axis> {
   Tensors gather(const Unit& unit, Tensors masters) {
     this->ask("gather(" + unit.name);
     if constexpr (std::is_same_v<Axis, axis::offload>)
-      for (auto& t : masters) t = t.clone();  // working copies are fresh ones
+      for (auto& t : masters) t = t.clone();  // gathered parameters are new tensors
     return masters;
   }
   Tensors reduce(const Unit& unit, Tensors gradients) {

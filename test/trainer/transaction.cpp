@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t never = std::size_t(-1);
 
-/// Lets the line with this number throw, and sees that nothing came of the step.
+/// Makes the call with this number throw, and checks that the step changed nothing.
 template <class Trainer, class Batch>
 void blow(Trainer& trainer, const Batch& batch, std::size_t fuse) {
   const StateDict before = trainer.state();
@@ -22,12 +22,12 @@ void blow(Trainer& trainer, const Batch& batch, std::size_t fuse) {
   journal = {{}, fuse};
   CHECK_THROWS_AS(trainer.step(batch), Bomb);
   journal.fuse = never;
-  bool begun = fuse > 2;  // the three around_step
+  bool begun = fuse > 2;  // after the three around_step
   auto aborts = std::count_if(journal.lines.begin(), journal.lines.end(),
                               [](const auto& line) { return test::contains(line, ".abort"); });
   CHECK(aborts == (begun ? 16 : 0));
   CHECK(trainer.steps() == steps);
-  const StateDict after = trainer.state();  // moments of 0 may have been made
+  const StateDict after = trainer.state();  // zero moments may have been allocated
   bool unchanged = std::all_of(before.begin(), before.end(), [&](const auto& item) {
     return test::same_bits(item.second, after.at(item.first));
   });
@@ -35,7 +35,7 @@ void blow(Trainer& trainer, const Batch& batch, std::size_t fuse) {
   CHECK(test::no_gradients(trainer.model()));
 }
 
-/// What one more step asks before it commits.
+/// The calls of one more step before it commits.
 template <class Trainer, class Batch>
 std::vector<std::string> asked_before_update(Trainer& trainer, const Batch& batch) {
   journal = {};
@@ -76,7 +76,7 @@ using Moving = Mechanisms<compose_t<Away>>;
 static_assert(noexcept(std::declval<ParametersOf<Still>&>().refresh_gathered()));
 static_assert(noexcept(std::declval<ParametersOf<Moving>&>().refresh_gathered()));
 
-/// Steps that are made to fail, one after the other: each leaves nothing behind.
+/// Steps that are made to fail, one after the other: none changes anything.
 template <class Trainer>
 struct Failing {
   Net& model;
@@ -103,16 +103,15 @@ int counted(int& counter, auto&& f) {
 
 }  // namespace
 
-TEST_CASE("transaction: a throw at any hook up to prepare, parameters at rest") {
+TEST_CASE("transaction: a throw at any hook up to prepare, parameters in place") {
   blow_everywhere<test::Watched<test::Nest, false>>();
 }
 
-TEST_CASE("transaction: a throw at any hook up to prepare, parameters travelling") {
+TEST_CASE("transaction: a throw at any hook up to prepare, parameters gathered and released") {
   blow_everywhere<test::Watched<test::Nest, true>>();
 }
 
-TEST_CASE(
-    "transaction: a throw anywhere in the model leaves loss scale, schedule and moments alone") {
+TEST_CASE("transaction: a throw anywhere in the model changes no loss scale, schedule or moment") {
   using Rich = Trainer<test::Nest, Precision<FP16>, Checkpoint<Full>, Accumulate<2>, ClipGradNorm,
                        SGD, LinearLR>;
   auto make = [](test::Nest model) {
@@ -139,7 +138,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "transaction: an error of LibTorch in a later microbatch tells which, and undoes the first") {
+    "transaction: an error of LibTorch in a later microbatch names it, and undoes the first") {
   Trainer<test::Nest> trainer(test::nest()), unharmed(test::nest());
   trainer.step(test::rows_of(1)), unharmed.step(test::rows_of(1));
   const StateDict before = trainer.state();
@@ -169,14 +168,14 @@ TEST_CASE("transaction: outputs that cannot be joined are an error before the up
   CHECK(test::same_bits(values_of(trainer.model()), before));
 }
 
-TEST_CASE_TEMPLATE("transaction: a step that throws leaves no unit gathered, and can be made again",
+TEST_CASE_TEMPLATE("transaction: a step that throws leaves no unit gathered, and can be repeated",
                    Policies, std::tuple<Away>, std::tuple<Away, Checkpoint<Full>>,
                    std::tuple<AwayKept>, std::tuple<AwayFlat>) {
   Net model = net(), twin = net();
   trainer_of<Policies> trainer(model), unharmed(twin);
   trainer.step(sample(1)), unharmed.step(sample(1));
   Failing<trainer_of<Policies>> failing{model, trainer};
-  model->between = [&](at::Tensor x) { return model->kept = x; };  // the graph lives on
+  model->between = [&](at::Tensor x) { return model->kept = x; };  // keeps the graph
   auto boom = [](const at::Tensor&) -> at::Tensor { throw std::runtime_error("no backward"); };
   auto plainly = model->between;
   model->between = [](at::Tensor) -> at::Tensor { throw std::runtime_error("no forward"); };

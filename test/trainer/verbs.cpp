@@ -1,5 +1,5 @@
-// The verbs of a trainer besides step and fit: evaluate, describe, get; moving it, and several at
-// once.
+// The methods of a trainer besides step and fit: evaluate, describe, get; moving a trainer, and
+// several at once.
 #include "test.hpp"
 
 #include <thread>
@@ -13,7 +13,7 @@ namespace test::verbs {
 
 namespace {
 
-/// A user's own metric.
+/// A user-defined metric.
 struct LargestLogit {
   std::string name = "largest";
   double largest = -1e9;
@@ -25,7 +25,7 @@ struct LargestLogit {
 
 }  // namespace
 
-TEST_CASE("evaluate: no gradients, evaluation mode, each module's own mode back, nothing changed") {
+TEST_CASE("evaluate: no gradients, evaluation mode, each module's mode restored, nothing changed") {
   Net model = net();
   Classifier trainer(model);
   trainer.step(batch(0));
@@ -54,7 +54,7 @@ TEST_CASE("evaluate: no gradients, evaluation mode, each module's own mode back,
   CHECK(found.count == 48);
   CHECK(found.loss == doctest::Approx(sum.item<double>() / 48).epsilon(1e-6));
   LargestLogit mine;
-  for (int again = 0; again < 2; ++again) {  // each evaluation begins from what was given
+  for (int again = 0; again < 2; ++again) {  // each evaluation begins from the given metric
     Evaluation measured = trainer.evaluate(data(), Accuracy{}, mine, Accuracy{.name = "b"});
     CHECK(measured["accuracy"] == hits.item<double>() / 48);
     CHECK(measured["largest"] == largest);
@@ -81,7 +81,7 @@ TEST_CASE("describe: the whole recipe in wrapping order, defaults and their valu
   }
 }
 
-TEST_CASE("trainer: it may move while the model lives, and trains on") {
+TEST_CASE("trainer: it may be moved while the model exists, and continues to train") {
   Net model = net(), still = net();
   Classifier unmoved(still);
   auto make = [&] { return std::make_unique<Classifier>(model); };
@@ -97,10 +97,10 @@ TEST_CASE("trainer: it may move while the model lives, and trains on") {
   unmoved.step(batch(0)), unmoved.step(batch(1));
   CHECK(test::same_bits(values_of(model), values_of(still)));
   held.clear();
-  CHECK_NOTHROW(make()->step(batch(2)));  // the parameters are free again
+  CHECK_NOTHROW(make()->step(batch(2)));  // no trainer holds the parameters any more
 }
 
-TEST_CASE("trainer: two on two threads at once train as one after the other") {
+TEST_CASE("trainer: two in two threads at once train as one after the other") {
   struct QuietImpl : torch::nn::Module {
     torch::nn::Linear w = register_module("w", torch::nn::Linear(3, 5));
     at::Tensor forward(const at::Tensor& x) { return at::tanh(w(x)); }

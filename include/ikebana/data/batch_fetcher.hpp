@@ -1,11 +1,11 @@
 #pragma once
 // Makes any batch of any epoch from its position alone.
+#include <atomic>
 #include <ikebana/bridge/one_thread.hpp>
 #include <ikebana/data/collate.hpp>
 #include <ikebana/data/dataset.hpp>
 #include <ikebana/data/sample_order.hpp>
 #include <ikebana/detail/message.hpp>
-#include <stop_token>
 
 namespace ikebana::detail {
 
@@ -56,9 +56,9 @@ class BatchFetcher {
 
   /// The batch at a position, read from `dataset`, which is the loader's or a worker's copy. May be
   /// called by several threads at once if their datasets may. Throws soon after `stop` is
-  /// requested.
+  /// set.
   template <class Dataset>
-  auto batch(Dataset& dataset, LoaderPosition at, const std::stop_token& stop) const {
+  auto batch(Dataset& dataset, LoaderPosition at, const std::atomic<bool>& stop) const {
     PlainMode plain;
     at::Tensor indices = order_.indices(at);
     if constexpr (reads_samples<Dataset>) {
@@ -73,13 +73,13 @@ class BatchFetcher {
  private:
   template <class Dataset>
   auto read_samples(Dataset& dataset, const at::Tensor& indices, LoaderPosition at,
-                    const std::stop_token& stop) const {
+                    const std::atomic<bool>& stop) const {
     bridge::OneThread one_thread;  // so that sums have the same bits in every thread
     std::vector<decltype(read_sample(dataset, 0, 0))> samples;
     samples.reserve(static_cast<std::size_t>(indices.numel()));
     auto* index = indices.const_data_ptr<std::int64_t>();
     for (std::int64_t i = 0; i < indices.numel(); ++i) {
-      if (stop.stop_requested()) throw Error("DataLoader: it is being destroyed.");
+      if (stop) throw Error("DataLoader: it is being destroyed.");
       try {
         samples.push_back(
             read_sample(dataset, index[i], key(seed_, at.epoch, RngStream::Sample, index[i])));

@@ -58,8 +58,10 @@ class LoaderCore {
   }
 
  private:
+  static inline const std::atomic<bool> never_stop = false;
+
   Batch read() {
-    if (options_.num_workers == 0) return fetcher_.batch(dataset(), at_, std::stop_token());
+    if (options_.num_workers == 0) return fetcher_.batch(dataset(), at_, never_stop);
     if (!workers_) start_workers();
     return workers_->take(at_);
   }
@@ -68,7 +70,7 @@ class LoaderCore {
     if constexpr (!shared_by_workers<Dataset> && std::is_copy_constructible_v<Dataset>)
       for (std::size_t w = 1; w < workers; ++w)
         copies_.push_back(std::make_unique<Dataset>(dataset()));
-    auto fetch = [this](std::size_t worker, LoaderPosition at, const std::stop_token& stop) {
+    auto fetch = [this](std::size_t worker, LoaderPosition at, const std::atomic<bool>& stop) {
       const bool has_copy = worker > 0 && !copies_.empty();
       return fetcher_.batch(has_copy ? *copies_[worker - 1] : dataset(), at, stop);
     };

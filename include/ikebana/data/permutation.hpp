@@ -17,7 +17,7 @@ namespace ikebana {
 class Permutation {
  public:
   Permutation(std::int64_t n, std::uint64_t key) : n_(static_cast<std::uint64_t>(n)) {
-    int bits = n > 1 ? std::bit_width(n_ - 1) : 0;
+    int bits = n > 1 ? static_cast<int>(std::bit_width(n_ - 1)) : 0;
     column_bits_ = (bits + 1) / 2;
     columns_ = std::uint64_t{1} << column_bits_;
     rows_ = (n_ + columns_ - 1) >> column_bits_;

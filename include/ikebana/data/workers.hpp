@@ -1,11 +1,11 @@
 #pragma once
 // Threads that make batches ahead of a loop and deliver them in order.
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <ikebana/bridge/one_thread.hpp>
 #include <ikebana/data/options.hpp>
 #include <mutex>
-#include <stop_token>
 #include <thread>
 #include <variant>
 #include <vector>
@@ -17,22 +17,24 @@ namespace ikebana::detail {
 template <class Batch>
 class Workers {
  public:
-  /// Makes the batch at a position; the first argument is the worker's index. Throws early if a
-  /// stop is requested.
-  using Fetch = std::function<Batch(std::size_t, LoaderPosition, const std::stop_token&)>;
+  /// Makes the batch at a position; the first argument is the worker's index. Throws early if the
+  /// flag is set.
+  using Fetch = std::function<Batch(std::size_t, LoaderPosition, const std::atomic<bool>& stop)>;
 
   Workers(std::size_t workers, std::size_t prefetched, std::int64_t batches_per_epoch, Fetch fetch)
       : batches_per_epoch_(batches_per_epoch),
         fetch_(std::move(fetch)),
         slots_(prefetched),
         next_to_fetch_(batches_per_epoch) {
-    for (std::size_t w = 0; w < workers; ++w)
-      threads_.emplace_back([this, w](const std::stop_token& stop) { work(w, stop); });
+    try {
+      for (std::size_t w = 0; w < workers; ++w) threads_.emplace_back([this, w] { work(w); });
+    } catch (...) {
+      stop();
+      throw;
+    }
   }
   /// Waits until the samples that are being read are complete.
-  ~Workers() {
-    for (std::jthread& thread : threads_) thread.request_stop();
-  }
+  ~Workers() { stop(); }
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
@@ -74,14 +76,24 @@ class Workers {
            next_to_fetch_ < next_to_take_.batch + static_cast<std::int64_t>(slots_.size());
   }
 
-  void work(std::size_t worker, const std::stop_token& stop) {
+  void stop() noexcept {
+    {
+      std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    may_fetch_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void work(std::size_t worker) {
     bridge::OneThread one_thread;
     std::unique_lock lock(mutex_);
-    while (may_fetch_.wait(lock, stop, [this] { return may_fetch(); }) && !stop.stop_requested()) {
+    while (true) {
+      may_fetch_.wait(lock, [this] { return stop_ || may_fetch(); });
+      if (stop_) return;
       LoaderPosition at{next_to_take_.epoch, next_to_fetch_++};
       std::uint64_t restarts = restarts_;
       lock.unlock();
-      Slot fetched = try_fetch(worker, at, stop);
+      Slot fetched = try_fetch(worker, at);
       lock.lock();
       if (restarts != restarts_) continue;  // the batch is no longer needed
       slot_of(at) = std::move(fetched);
@@ -89,9 +101,9 @@ class Workers {
     }
   }
   /// The batch, or the exception that fetching it threw.
-  Slot try_fetch(std::size_t worker, LoaderPosition at, const std::stop_token& stop) {
+  Slot try_fetch(std::size_t worker, LoaderPosition at) {
     try {
-      return Slot(std::in_place_index<1>, fetch_(worker, at, stop));
+      return Slot(std::in_place_index<1>, fetch_(worker, at, stop_));
     } catch (...) {
       return Slot(std::in_place_index<2>, std::current_exception());
     }
@@ -100,13 +112,13 @@ class Workers {
   std::int64_t batches_per_epoch_;
   Fetch fetch_;
   std::mutex mutex_;
-  std::condition_variable_any may_fetch_;
-  std::condition_variable batch_fetched_;
+  std::condition_variable may_fetch_, batch_fetched_;
+  std::atomic<bool> stop_ = false;
   std::vector<Slot> slots_;  // batch b of the epoch is in slot b modulo their number
   LoaderPosition next_to_take_ = no_position;
   std::int64_t next_to_fetch_;  // the first batch of next_to_take_.epoch that no worker has begun
   std::uint64_t restarts_ = 0;  // a batch begun before the last restart is dropped
-  std::vector<std::jthread> threads_;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace ikebana::detail

@@ -5,7 +5,10 @@
 #include <ikebana/posix/posix_files.hpp>
 #include <memory>
 #include <optional>
+#include <version>
+#ifdef __cpp_lib_jthread
 #include <stop_token>
+#endif
 
 namespace ikebana {
 
@@ -62,8 +65,10 @@ class BatchSource {
 /// When to stop: any function that returns true then, or a std::stop_token.
 struct StopWhen : std::function<bool()> {
   using std::function<bool()>::function;
+#ifdef __cpp_lib_jthread  // libc++ has it from LLVM 20 on
   StopWhen(std::stop_token token)
       : std::function<bool()>([token] { return token.stop_requested(); }) {}
+#endif
 };
 
 /// Which state is the best: that of the epoch with the smallest or the largest value in validation.

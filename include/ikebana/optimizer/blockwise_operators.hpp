@@ -48,7 +48,7 @@ class BlockwiseOperators {
   void update(const Number& lr, const Number& step) noexcept {
     gradient_.copy_(flat(update_.gradient()));
     if (v_.maximize) gradient_.neg_();
-    for (std::size_t i : {0, 1}) decode(i);
+    for (std::size_t i = 0; i < 2; ++i) decode(i);
     at::Tensor first = unpadded(moments_[0]), second = unpadded(moments_[1]),
                work = unpadded(work_);
     first.mul_(v_.betas[0]).add_(gradient_, 1 - v_.betas[0]);
@@ -59,7 +59,7 @@ class BlockwiseOperators {
     at::Tensor p = flat(update_.parameter());
     if (update_.weight_decay() != 0) p.mul_(1 - lr * update_.weight_decay());
     subtract_scaled(p, change, lr / (1 - power(v_.betas[0], step)));
-    for (std::size_t i : {0, 1}) encode(i);
+    for (std::size_t i = 0; i < 2; ++i) encode(i);
   }
 
  private:

@@ -123,7 +123,7 @@ class Json {
   /// Bytes up to the quote that ends a string; the string itself is never longer.
   std::size_t length_of_string() const {
     std::size_t end = at_;
-    while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2 : 1;
+    while (end < text_.size() && text_[end] != '"') end += text_[end] == '\\' ? 2u : 1u;
     return std::min(end, text_.size()) - at_;
   }
   unsigned hex4() {
