@@ -170,7 +170,8 @@ class Archive {
     std::string all = "restore: ";
     for (const auto& problem : problems_) all += (all.size() > 9 ? "; " : "") + problem;
     return detail::escaped(all) +
-           ". Nothing was changed. Restore it into the recipe and model that it was saved from.";
+           ". Nothing was changed. Restore into the recipe and model that the state was saved "
+           "from.";
   }
 
   StateDict& dict_;
