@@ -5,7 +5,7 @@ set(package ${CMAKE_INSTALL_DATADIR}/cmake/ikebana)
 set(version_file ${CMAKE_CURRENT_BINARY_DIR}/ikebanaConfigVersion.cmake)
 write_basic_package_version_file(${version_file} COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 
-install(TARGETS ikebana EXPORT ikebanaTargets FILE_SET HEADERS)
+install(TARGETS ikebana ikebana_pch EXPORT ikebanaTargets FILE_SET HEADERS)
 install(EXPORT ikebanaTargets NAMESPACE ikebana:: DESTINATION ${package})
 install(FILES ${version_file} cmake/ikebanaConfig.cmake cmake/LibTorch.cmake
               cmake/BoostHeaders.cmake DESTINATION ${package})

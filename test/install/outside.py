@@ -58,10 +58,16 @@ def build(place, way, *options):
     return folder
 
 
-def trains(place, way):
+def trains(place, way, *options):
     folder = build(place, way, f"-DIKEBANA_LIBTORCH={place.libtorch}", "-DTORCH_AS=folder",
-                   "-DBOOST_BEFORE=ON")
+                   "-DBOOST_BEFORE=ON", *options)
     print(place.run(folder / "build/app"))
+
+
+def package(place):
+    """With ikebana::pch, and by clang++ where there is one, which precompiles in half the time."""
+    clang = shutil.which("clang++")
+    trains(place, "package", "-DPRECOMPILED=ON", *([f"-DCMAKE_CXX_COMPILER={clang}"] * bool(clang)))
 
 
 def target(place):
@@ -92,7 +98,7 @@ def conan(place):
 tests = {
     "install": install,
     "subdirectory": lambda place: trains(place, "subdirectory"),
-    "package": lambda place: trains(place, "package"),
+    "package": package,
     "target": target,
     "conan": conan,
 }
