@@ -117,7 +117,9 @@ at::Tensor means_of(const at::Tensor& p) {
 
 template <>
 struct Mechanism<Adafactor> : detail::PerParameterOptimizer<Adafactor> {
-  explicit Mechanism(Adafactor v) : PerParameterOptimizer(std::move(v), slots()) { check_values(); }
+  explicit Mechanism(Adafactor v) : PerParameterOptimizer(std::move(v), state_slots()) {
+    check_values();
+  }
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -141,7 +143,7 @@ struct Mechanism<Adafactor> : detail::PerParameterOptimizer<Adafactor> {
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 3); }
 
  private:
-  static std::vector<detail::Slot> slots() {
+  static std::vector<detail::Slot> state_slots() {
     auto vector_only = [](const at::Tensor& p) {
       return p.dim() > 1 ? at::Tensor() : at::zeros_like(p);
     };

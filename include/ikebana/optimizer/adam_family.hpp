@@ -15,7 +15,7 @@ class AdamFamily : public GroupedOptimizer<Policy> {
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    this->prepare_buckets(masters, gradients, rate, slots());
+    this->prepare_buckets(masters, gradients, rate, state_slots());
   }
   std::string describe() const {
     const Policy& v = this->values;
@@ -25,7 +25,9 @@ class AdamFamily : public GroupedOptimizer<Policy> {
            (v.maximize ? ", maximize" : "") +
            (v.groups.empty() ? "" : ", groups=" + std::to_string(v.groups.size()));
   }
-  void state(Archive& archive, const Masters& masters) { this->save(archive, masters, slots()); }
+  void state(Archive& archive, const Masters& masters) {
+    this->save(archive, masters, state_slots());
+  }
 
  protected:
   template <class Operator>
@@ -39,7 +41,7 @@ class AdamFamily : public GroupedOptimizer<Policy> {
   }
 
  private:
-  std::size_t slots() const { return this->values.amsgrad ? 3 : 2; }
+  std::size_t state_slots() const { return this->values.amsgrad ? 3 : 2; }
   void check_values() const {
     this->check_rate();
     this->check_betas();

@@ -8,7 +8,7 @@ namespace ikebana {
 template <>
 struct Mechanism<AdamW8bit> : detail::PerParameterOptimizer<AdamW8bit> {
   explicit Mechanism(AdamW8bit v)
-      : PerParameterOptimizer(v, slots(v)),
+      : PerParameterOptimizer(v, state_slots(v)),
         block_size_(v.block_size),
         min_8bit_size_(v.min_8bit_size) {
     check_values();
@@ -44,7 +44,7 @@ struct Mechanism<AdamW8bit> : detail::PerParameterOptimizer<AdamW8bit> {
 
  private:
   /// Two moments, and for those in 8 bits the largest magnitude of each block.
-  static std::vector<detail::Slot> slots(const AdamW8bit& v) {
+  static std::vector<detail::Slot> state_slots(const AdamW8bit& v) {
     auto moment = [v](bool is_signed) {
       return [v, is_signed](const at::Tensor& p) {
         if (!v.in_8_bits(p)) return at::zeros_like(p, p.options().dtype(at::kFloat));

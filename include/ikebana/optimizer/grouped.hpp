@@ -12,8 +12,8 @@ template <class Policy>
 class GroupedOptimizer : public Hooks {
  public:
   Policy values;
-  GroupedOptimizer(Policy v, std::vector<Slot> slots)
-      : values(std::move(v)), slots_(std::move(slots)) {}
+  GroupedOptimizer(Policy v, std::vector<Slot> state_slots)
+      : values(std::move(v)), slots_(std::move(state_slots)) {}
 
   double base_lr() const { return values.lr; }
   void begin(const Masters& masters) {
@@ -38,8 +38,8 @@ class GroupedOptimizer : public Hooks {
   /// first `slots` slots, and sets the buckets' gradients to `convert(gradient, parameter, name)`.
   template <class Rate, class Convert>
   void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
-                       std::size_t slots, const Convert& convert) {
-    add_slots(masters, slots);
+                       std::size_t state_slots, const Convert& convert) {
+    add_slots(masters, state_slots);
     if (gradients.indices != indices_) {
       is_sorted_ = false;
       steps_.count(masters, gradients.indices, [&](std::size_t i) { make_state(masters, i); });
@@ -60,8 +60,8 @@ class GroupedOptimizer : public Hooks {
   }
   template <class Rate>
   void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
-                       std::size_t slots) {
-    prepare_buckets(masters, gradients, rate, slots, dense_gradient);
+                       std::size_t state_slots) {
+    prepare_buckets(masters, gradients, rate, state_slots, dense_gradient);
   }
   /// Counts a step in every bucket, then calls `call(bucket, divisor, found_inf)`. All changes of
   /// parameters by all optimizers happen within `call`, so that low_precision_ can surround it.
@@ -88,16 +88,16 @@ class GroupedOptimizer : public Hooks {
       for (auto& gradient : bucket.gradients) gradient.reset();
   }
   /// Saves or loads lr, weight_decay, groups, step counts and the first `slots` slots.
-  void save(Archive& archive, const Masters& masters, std::size_t slots) {
+  void save(Archive& archive, const Masters& masters, std::size_t state_slots) {
     archive.number("lr", values.lr);
     if constexpr (decays) archive.number("weight_decay", values.weight_decay);
     save_groups(archive, values.groups);
-    add_slots(masters, slots);
+    add_slots(masters, state_slots);
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       const at::Tensor& p = masters.values[i];
       const std::string& name = masters.names[i];
       bool has_steps = archive.optional(name + ".step", steps_[i], StepCounts::zero(p));
-      for (std::size_t k = 0; k < slots; ++k) {
+      for (std::size_t k = 0; k < state_slots; ++k) {
         const at::Tensor operand = low_precision_.operand(p);
         at::Tensor like = slots_[k].make ? slots_[k](operand) : operand;
         if (!like.defined()) continue;
@@ -151,16 +151,16 @@ class GroupedOptimizer : public Hooks {
                                       : values.weight_decay;
   }
   /// Adds slots up to `slots`: at the beginning, and when a changed value needs more state.
-  void add_slots(const Masters& masters, std::size_t slots) {
+  void add_slots(const Masters& masters, std::size_t state_slots) {
     check(group_count_ == values.groups.size(),
           "groups were added or removed after the trainer was made. Change the lr and weight_decay "
           "of a group, or make a new trainer.");
-    if (state_.size() >= slots) return;
+    if (state_.size() >= state_slots) return;
     is_sorted_ = false;
     std::fill(is_first_step_.begin(), is_first_step_.end(), true);  // the new slot was never used
     std::size_t before = state_.size(), n = is_first_step_.size();
-    state_.resize(slots, Tensors(n));
-    for (std::size_t k = before; k < slots; ++k)
+    state_.resize(state_slots, Tensors(n));
+    for (std::size_t k = before; k < state_slots; ++k)
       for (std::size_t i = 0; i < n; ++i)
         if (steps_[i].defined())
           state_[k][i] = slots_[k](low_precision_.operand(masters.values[i]));

@@ -98,9 +98,9 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
   /// As `prepare_buckets`. `scratch_bytes(parameter, gradient)` is the scratch of one update.
   template <class Rate, class ScratchBytes, class... Convert>
   void prepare_each(const Masters& masters, const StepGradients& gradients, const Rate& rate,
-                    std::size_t slots, const ScratchBytes& scratch_bytes,
+                    std::size_t state_slots, const ScratchBytes& scratch_bytes,
                     const Convert&... convert) {
-    this->prepare_buckets(masters, gradients, rate, slots, convert...);
+    this->prepare_buckets(masters, gradients, rate, state_slots, convert...);
     this->each_bucket([&](Bucket& b) {
       this->check(is_real(b.parameters[0].scalar_type()), [&] {
         return std::string("a parameter has dtype ") +

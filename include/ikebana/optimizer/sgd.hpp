@@ -26,7 +26,7 @@ struct Mechanism<SGD> : detail::GroupedOptimizer<SGD> {
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    prepare_buckets(masters, gradients, rate, slots());
+    prepare_buckets(masters, gradients, rate, state_slots());
   }
   void update(const Masters&, StepGradients& gradients) noexcept {
     update_buckets(gradients, [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
@@ -43,7 +43,7 @@ struct Mechanism<SGD> : detail::GroupedOptimizer<SGD> {
   }
   void state(Archive& archive, const Masters& masters) {
     archive.number("momentum", values.momentum);
-    save(archive, masters, slots());
+    save(archive, masters, state_slots());
   }
 
  private:
@@ -70,7 +70,7 @@ struct Mechanism<SGD> : detail::GroupedOptimizer<SGD> {
     if (values.nesterov) g.add_(buffer, values.momentum);
     else g.copy_(buffer);
   }
-  std::size_t slots() const { return values.momentum == 0 ? 0 : 1; }
+  std::size_t state_slots() const { return values.momentum == 0 ? 0 : 1; }
   void check_values() const {
     check_rate();
     check(values.momentum >= 0, [&] {
