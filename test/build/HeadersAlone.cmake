@@ -19,8 +19,8 @@ function(write_flags file target)
   file(GENERATE OUTPUT ${folder}/${file} CONTENT
     "${flags}\n$<$<BOOL:${folders}>:-isystem\n\"$<JOIN:${folders},\"\n-isystem\n\">\"\n>")
 endfunction()
-write_flags(flags ikebana::boost -x c++ -std=gnu++20 -Wall -Wextra -Wpedantic -Wshadow -Werror
-            \"-I${include}\")
+write_flags(flags ikebana::boost -x c++ -std=gnu++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+            -Wsign-conversion -Werror \"-I${include}\")
 write_flags(torch_flags ikebana::libtorch)
 file(CONFIGURE OUTPUT ${folder}/torch.hpp CONTENT "#include <ikebana/detail/torch.hpp>\n")
 
