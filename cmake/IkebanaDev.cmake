@@ -36,16 +36,16 @@ target_link_libraries(ikebana_examples INTERFACE ikebana_dev)
 set(folders $<TARGET_PROPERTY:ikebana::libtorch,INTERFACE_INCLUDE_DIRECTORIES>)
 target_compile_definitions(ikebana_examples INTERFACE IKEBANA_INCLUDE_PATH="$<JOIN:${folders},:>")
 
-# LibTorch, precompiled once for the tests and the examples. The object library only owns it. With
-# IKEBANA_TEST_PCH_ALL the header holds the library, too.
+# LibTorch, precompiled once for the tests and the examples; with IKEBANA_TEST_PCH_ALL the library,
+# too. The object library that owns it is also the second unit of the test two_units.
 option(IKEBANA_TEST_PCH_ALL "Precompile ikebana.hpp for the tests: any edit of it builds all" OFF)
 set(precompiled <torch/torch.h>)
 if(IKEBANA_TEST_PCH_ALL)
   list(APPEND precompiled <ikebana.hpp>)
 endif()
 if(IKEBANA_BUILD_TESTS)
-  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/ikebana_test_pch.cpp CONTENT "")
-  add_library(ikebana_test_pch OBJECT EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/ikebana_test_pch.cpp)
+  add_library(ikebana_test_pch OBJECT EXCLUDE_FROM_ALL
+              ${PROJECT_SOURCE_DIR}/test/build/two_units_b.cpp)
   target_link_libraries(ikebana_test_pch PRIVATE ikebana_dev)
   target_precompile_headers(ikebana_test_pch PRIVATE ${precompiled})
 endif()
