@@ -2,13 +2,15 @@
 // Loops over the memory of CPU tensors: on LibTorch's threads, in vectorizable tiles, and by dtype.
 #include <algorithm>
 #include <ikebana/detail/torch.hpp>
+#include <optional>
 
 namespace ikebana::detail {
 
 /// Calls `f(begin, end)` for parts that cover [0, n) exactly once; each `begin` is a multiple of
 /// `grain`. `memory` points to the `n` elements that the loop works on. Uses up to
 /// at::get_num_threads() of LibTorch's own threads; with at most `grain` elements, or inside
-/// another parallel region, the calling thread does all of it. `f` must be noexcept.
+/// another parallel region, the calling thread does all of it; so it does if the few hundred bytes
+/// that threads need cannot be allocated. `f` must be noexcept.
 ///
 /// at::parallel_for is an inline template that uses threads only in programs compiled with OpenMP,
 /// whereas TensorIterator's loop is compiled into LibTorch. Here it iterates over one byte of every
@@ -21,16 +23,20 @@ void in_parallel(const T* memory, std::int64_t n, std::int64_t grain, const F& f
     return f(std::int64_t{0}, n);
   auto* const base = const_cast<char*>(reinterpret_cast<const char*>(memory));
   const auto stride = grain * static_cast<std::int64_t>(sizeof(T));
-  const at::Tensor parts = at::for_blob(base, {(n + grain - 1) / grain})
-                               .strides(at::IntArrayRef(stride))
-                               .options(at::TensorOptions().dtype(at::kByte))
-                               .make_tensor();
-  at::TensorIterator iterator = at::TensorIteratorConfig()
-                                    .check_all_same_dtype(false)
-                                    .resize_outputs(false)
-                                    .add_output(parts)
-                                    .build();
-  iterator.for_each(
+  std::optional<at::TensorIterator> iterator;
+  try {  // the only part that allocates
+    iterator = at::TensorIteratorConfig()
+                   .check_all_same_dtype(false)
+                   .resize_outputs(false)
+                   .add_owned_output(at::for_blob(base, {(n + grain - 1) / grain})
+                                         .strides(at::IntArrayRef(stride))
+                                         .options(at::TensorOptions().dtype(at::kByte))
+                                         .make_tensor())
+                   .build();
+  } catch (...) {
+    return f(std::int64_t{0}, n);
+  }
+  iterator->for_each(
       [&](char** data, const std::int64_t*, std::int64_t count) {
         const std::int64_t first = (data[0] - base) / stride;
         f(first * grain, std::min(n, (first + count) * grain));
