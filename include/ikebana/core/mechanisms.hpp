@@ -40,9 +40,6 @@ template <class Axis, class Policy>
 Mechanism<Policy>& get(MechanismOf<Axis, Policy>& member) {
   return member.get();
 }
-template <class Axis, class Policy>
-Mechanism<Policy> type_of(MechanismOf<Axis, Policy>&);
-
 /// True where a mechanism overrides `gather`: then a unit computes with other tensors than the
 /// master weights.
 template <class M>
@@ -79,7 +76,7 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
 
  private:
   template <class Axis>
-  using type_on = decltype(detail::type_of<Axis>(std::declval<Mechanisms&>()));
+  using type_on = std::remove_reference_t<decltype(detail::get<Axis>(std::declval<Mechanisms&>()))>;
   template <class... Some>
   static constexpr bool hears_backward(AxisList<Some...>) {
     return (detail::overrides_backward<type_on<Some>> || ...);
