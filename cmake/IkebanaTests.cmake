@@ -38,3 +38,36 @@ function(ikebana_add_test name)
   add_test(NAME ${name} COMMAND ${name})
   ikebana_test_environment(${name})
 endfunction()
+
+# ikebana_add_programs_as_one(<name> <files>...) adds an executable for each file, which has a main
+# of its own, and compiles all of them as one unit. There the text of each stands in a namespace,
+# without its includes, which come first; a second file of each calls the main in the namespace.
+function(ikebana_add_programs_as_one name)
+  foreach(source IN LISTS ARGN)
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
+    cmake_path(GET source STEM program)
+    string(MAKE_C_IDENTIFIER "program_${program}" scope)
+    file(STRINGS ${source} lines REGEX "^#include ")
+    list(APPEND includes ${lines})
+    file(READ ${source} text)
+    string(REGEX REPLACE "\n#include [^\n]*" "\n" text "${text}")
+    string(APPEND programs "namespace ${scope} {\n#line 1 \"${source}\"\n${text}"
+           "int run(int argc, char** argv) { return call(main, argc, argv); }\n}\n")
+    file(CONFIGURE OUTPUT ${program}.main.cpp CONTENT "namespace ${scope} {
+int run(int argc, char** argv);
+}
+int main(int argc, char** argv) { return ${scope}::run(argc, argv); }
+")
+    add_executable(${program} ${CMAKE_CURRENT_BINARY_DIR}/${program}.main.cpp)
+    target_link_libraries(${program} PRIVATE ${name})
+  endforeach()
+  list(REMOVE_DUPLICATES includes)
+  list(JOIN includes "\n" includes)
+  file(CONFIGURE OUTPUT ${name}.cpp CONTENT "${includes}
+int call(int (*program)(), int, char**) { return program(); }
+int call(int (*program)(int, char**), int argc, char** argv) { return program(argc, argv); }
+${programs}" @ONLY)
+  add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
+  target_link_libraries(${name} PUBLIC ikebana_examples)
+  target_precompile_headers(${name} REUSE_FROM ikebana_test_pch)
+endfunction()

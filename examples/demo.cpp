@@ -3,6 +3,7 @@
 // in turn, to measure what the policy does to memory and time.
 #include <ATen/Version.h>
 
+#include <cstdlib>
 #include <iostream>
 
 #include "policies.hpp"

@@ -2,6 +2,7 @@
 // Trains from LibTorch's own data loader, with validation, a metric and early stopping.
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <ikebana.hpp>
 #include <iostream>
 #include <limits>

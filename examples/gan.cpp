@@ -4,6 +4,7 @@
 // so nothing is frozen or zeroed by hand.
 #include <torch/torch.h>
 
+#include <cmath>
 #include <ikebana.hpp>
 #include <iostream>
 using namespace ikebana;

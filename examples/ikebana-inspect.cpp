@@ -5,10 +5,13 @@
 // cannot be read.
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <ikebana/posix/posix_files.hpp>
 #include <ikebana/state/tensor_reader.hpp>
+#include <set>
 #include <sstream>
 using namespace ikebana;
 using ikebana::detail::escaped;

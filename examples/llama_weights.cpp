@@ -7,9 +7,12 @@
 // strict=0       prints the names that only one side has, and continues
 // logits=PATH    writes the logits to a file
 // save=PATH      writes the weights to a file
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <sstream>
 
 #include "llama.hpp"

@@ -22,4 +22,5 @@ int main(int argc, char** argv) {
   at::NoGradGuard no_grad;
   save_tensors(folder / "sample.safetensors", {{"input", x}, {"output", model->forward(x)}});
   std::cout << "weights.safetensors and sample.safetensors are in " << folder << '\n';
+  return 0;
 }

@@ -1,4 +1,6 @@
 // A log in a file: one line of comma-separated values per step, and one per epoch.
+#include <unistd.h>
+
 #include <filesystem>
 #include <sstream>
 

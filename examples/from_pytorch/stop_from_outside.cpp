@@ -1,5 +1,7 @@
 // A stop from another thread: a window's button, a signal, a time limit. Training ends after the
 // current step, and can continue later from there.
+#include <atomic>
+#include <functional>
 #include <latch>
 #include <thread>
 

@@ -1,4 +1,5 @@
 // The training loop: a model, a loss, an optimizer, a schedule, clipping; and an evaluation.
+#include <cmath>
 #include <numbers>
 
 #include "side_by_side.hpp"
