@@ -1,5 +1,7 @@
-// parity ROW FILE [ROW FILE]... trains rows and writes what Python must agree with; parity alone
-// prints the table of rows as docs/parity.md shows it.
+// parity FOLDER [WORD]... trains the rows whose names begin with a word, or all rows, writes for
+// each the file FOLDER/ROW.safetensors that Python must agree with, and prints the row's name.
+// parity alone prints the table of rows as docs/parity.md shows it.
+#include <algorithm>
 #include <iostream>
 
 #include "table.hpp"
@@ -19,10 +21,22 @@ void print(const std::vector<parity::Row>& rows) {
               << " |\n";
 }
 
-void train(const std::vector<parity::Row>& rows, const std::string& name, const std::string& path) {
-  for (const auto& row : rows)
-    if (row.name == name) return row.train(path);
-  throw std::runtime_error("parity: there is no row " + name);
+using Words = std::vector<std::string>;
+
+bool chosen(const Words& words, const std::string& row) {
+  auto begins = [&](const std::string& word) { return row.starts_with(word); };
+  return words.empty() || std::any_of(words.begin(), words.end(), begins);
+}
+
+void train(const std::vector<parity::Row>& rows, const std::string& folder, const Words& words) {
+  std::size_t trained = 0;
+  for (const auto& row : rows) {
+    if (!chosen(words, row.name)) continue;
+    row.train(folder + "/" + row.name + ".safetensors");
+    std::cout << row.name << std::endl;  // at once: if the next row crashes, this was the last
+    ++trained;
+  }
+  if (trained == 0) throw std::runtime_error("parity: no row has such a name");
 }
 
 }  // namespace
@@ -30,8 +44,8 @@ void train(const std::vector<parity::Row>& rows, const std::string& name, const 
 int main(int count, char** words) {
   try {
     const auto rows = parity::all_rows();
-    if (count < 3) print(rows);
-    for (int i = 1; i + 1 < count; i += 2) train(rows, words[i], words[i + 1]);
+    if (count < 2) print(rows);
+    else train(rows, words[1], {words + 2, words + count});
     return 0;
   } catch (const std::exception& e) {
     std::cerr << e.what() << '\n';

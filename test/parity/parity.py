@@ -1,7 +1,8 @@
 """Trains rows of the suite in C++ and in Python and compares losses and final weights.
 
-Usage: parity.py PROGRAM FOLDER ROW... Exits 1 with a line for each difference. To show
-that a row can fail, a reference with a wrong learning rate is trained as well; it must not agree.
+Usage: parity.py PROGRAM FOLDER [WORD]... for all rows, or for those whose names begin with a word.
+Exits 1 with a line for each difference. To show that a row can fail, a reference with a wrong
+learning rate is trained as well; it must not agree.
 """
 
 import json
@@ -12,6 +13,7 @@ import sys
 
 try:
     import torch
+    import torch._dynamo  # which an optimizer's first step loads, and else each row again
     from safetensors import safe_open
     from safetensors.torch import load_file
 except ImportError as missing:
@@ -98,11 +100,13 @@ class Row:
         return lines + ([f"weights are {far:.3g} apart"] if losses and not far <= weights else [])
 
 
-def train(program, paths):
-    """The C++ side of all rows, in one process: LibTorch takes longer to start than most rows."""
-    pairs = [word for pair in paths.items() for word in pair]
-    if subprocess.run([program, *pairs]).returncode:
-        sys.exit(f"parity: {program} could not train {', '.join(paths)}")
+def train(program, folder, words):
+    """The C++ side, in one process: LibTorch takes longer to start than most rows take. Returns the
+    names of its rows."""
+    run = subprocess.run([program, folder, *words], stdout=subprocess.PIPE, text=True)
+    if run.returncode:
+        sys.exit(f"parity: {program} failed, after it had trained {run.stdout.split()[-1:]}")
+    return run.stdout.split()
 
 
 def check(name, path):
@@ -123,12 +127,12 @@ def check(name, path):
     sys.exit("\n".join(f"{name}: {line}" for line in wrong) or 0)
 
 
-def main(program, folder, *names):
+def main(program, folder, *words):
     """Each row in a fork of this process, which has loaded torch; a row may patch its classes."""
     copies, failed = multiprocessing.get_context("fork"), []
-    paths = {name: pathlib.Path(folder) / f"{name}.safetensors" for name in names}
-    train(program, paths)
-    for name, path in paths.items():
+    names = train(program, folder, words)
+    for name in names:
+        path = pathlib.Path(folder) / f"{name}.safetensors"
         child = copies.Process(target=check, args=(name, path))
         child.start()
         child.join()
