@@ -64,10 +64,14 @@ def trains(place, way, *options):
     print(place.run(folder / "build/app"))
 
 
+def fastest(place):
+    """clang++ where there is one: it takes two thirds of g++'s time, and g++ has `subdirectory`."""
+    return shutil.which("clang++") or place.cxx
+
+
 def package(place):
-    """With ikebana::pch, and by clang++ where there is one, which precompiles in half the time."""
-    clang = shutil.which("clang++")
-    trains(place, "package", "-DPRECOMPILED=ON", *([f"-DCMAKE_CXX_COMPILER={clang}"] * bool(clang)))
+    """With ikebana::pch."""
+    trains(place, "package", "-DPRECOMPILED=ON", f"-DCMAKE_CXX_COMPILER={fastest(place)}")
 
 
 def target(place):
@@ -81,7 +85,7 @@ def conan(place):
     expect(os.path.exists(place.conan), "conan was not found: `scripts/setup test` installs it")
     tree = place.folder / "tree"
     place.copy_tree(tree)
-    env = place.environment(CONAN_HOME=str(place.folder / "home"))
+    env = place.environment(CONAN_HOME=str(place.folder / "home"), CXX=fastest(place))
     place.run(place.conan, "profile", "detect", env=env)
     place.run(place.conan, "remote", "disable", "*", env=env)
     create = (place.conan, "create", ".", "-s", "build_type=Debug")
