@@ -98,14 +98,14 @@ def parts_of(name, text):
 
 
 def read_terms(lines):
-    """(kind, pattern, files, replacement) for each line `old -> new` below a section's head."""
+    """(kind, old, pattern, files, new) for each line `old -> new` below a section's head."""
     kind, files = None, []
     for line in lines:
         if head := re.fullmatch(r"\[(names|phrases)((?: [\w/*.]+)*)\]", line.strip()):
             kind, files = head[1], head[2].split()
         elif line.strip() and not line.startswith("#"):
             old, new = line.rstrip("\n").split(" -> ")
-            yield kind, pattern_of(kind, old.strip()), files, new.strip()
+            yield kind, old.strip(), pattern_of(kind, old.strip()), files, new.strip()
 
 
 def pattern_of(kind, old):
@@ -116,9 +116,17 @@ def pattern_of(kind, old):
     return re.compile(rf"(?<![\w-])(?:{spaced})(?![\w-])", re.I)
 
 
+def possible(code, prose, terms):
+    """The terms that may be found: names whose letters the code has, and all phrases or, where one
+    search shows that there is none of them, no phrase."""
+    phrases = "|".join(old for kind, old, *_ in terms if kind == "phrases")
+    any_phrase = pattern_of("phrases", phrases).search(prose)
+    return [term for term in terms if (term[1] in code if term[0] == "names" else any_phrase)]
+
+
 def breaches(name, text, terms):
     code, prose = parts_of(name, text)
-    for kind, pattern, files, new in terms:
+    for kind, _, pattern, files, new in possible(code, prose, terms):
         if files and not any(fnmatch.fnmatch(name, f"{file}*") for file in files):
             continue
         for found in pattern.finditer(code if kind == "names" else prose):
