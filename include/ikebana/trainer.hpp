@@ -89,11 +89,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   template <class Policy>
   Mechanism<Policy>& mechanism() {
     if constexpr (detail::in_recipe<Policy, Recipe>) {
-      Mechanism<Policy>* found = nullptr;
-      core().mechanisms.each([&](auto& m) {
-        if constexpr (std::is_same_v<std::decay_t<decltype(m)>, Mechanism<Policy>>) found = &m;
-      });
-      return *found;
+      return core().mechanisms.template of<Policy>();
     } else {
       return (void)sizeof(refuse::NotInRecipe<Policy>), detail::unevaluated<Mechanism<Policy>&>();
     }
@@ -140,7 +136,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     std::string text = "Trainer of " + detail::module_name<detail::impl_of_t<Model>>() + ", " +
                        std::to_string(core().units.units().size() - 1) + " units, on " +
                        core().device.str() + "\n";
-    core().mechanisms.each([&](auto& m) {
+    core().mechanisms.all([&](auto& m) {
       std::string values = m.describe();
       text += "  " + detail::type_name<std::decay_t<decltype(m.values)>>() +
               (values.empty() ? "" : "  {" + values + "}") + "\n";

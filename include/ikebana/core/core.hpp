@@ -41,7 +41,9 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   auto run_unit(const torch::nn::Module* module, Forward forward, Args&&... args) {
     const Unit& unit = units.at(module);
     step.unit_was_run = true;
-    return detail::UnitCall<Core, Forward>(*this, unit, forward)(std::forward<Args>(args)...);
+    using Wrappers = typename Mechanisms<RecipeT>::template acting<UnitWrappers>;
+    const detail::UnitCall<Core, Forward, Wrappers> call{this, &unit, forward};
+    return call(std::forward<Args>(args)...);
   }
   void backward() {
     for (at::Tensor& seed : step.roots.seeds) seed = mechanisms.precision.scale(seed);  // 7

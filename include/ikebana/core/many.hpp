@@ -1,7 +1,7 @@
 #pragma once
 // The mechanism of an axis that takes several policies, and how a mechanism is built.
+#include <ikebana/core/off.hpp>
 #include <ikebana/grammar/compose.hpp>
-#include <ikebana/hooks.hpp>
 #include <tuple>
 
 namespace ikebana {
@@ -20,6 +20,7 @@ inline constexpr bool overrides_backward<M> = M::listens_to_backward;
 /// Several policies of one axis. Each is asked; the first written is the outermost.
 template <class... Policies>
 struct Mechanism<Many<Policies...>> : Hooks {
+  using null_mechanism = std::conditional_t<sizeof...(Policies) == 0, Mechanism, void>;
   static constexpr bool listens_to_backward =
       (detail::overrides_backward<Mechanism<Policies>> || ...);
 
@@ -35,11 +36,13 @@ struct Mechanism<Many<Policies...>> : Hooks {
   }
   template <class Next>
   decltype(auto) around_phase(Phase phase, Next&& next) {
-    return around<0>(
-        [phase](auto& mechanism, auto&& inner) -> decltype(auto) {
-          return mechanism.around_phase(phase, inner);
-        },
-        next);
+    if constexpr (sizeof...(Policies) == 0) return next();
+    else
+      return around<0>(
+          [phase](auto& mechanism, auto&& inner) -> decltype(auto) {
+            return mechanism.around_phase(phase, inner);
+          },
+          next);
   }
   template <class Next, class... Args>
   decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
@@ -53,8 +56,12 @@ struct Mechanism<Many<Policies...>> : Hooks {
   }
 
   template <class F>
-  void each(F&& f) {
-    std::apply([&](auto&... mechanism) { (f(mechanism), ...); }, all_);
+  void each([[maybe_unused]] F&& f) {
+    (f(get<Policies>()), ...);
+  }
+  template <class Policy>
+  Mechanism<Policy>& get() {
+    return std::get<Mechanism<Policy>>(all_);
   }
 
  private:

@@ -10,13 +10,11 @@ namespace detail {
 template <class Axis, class Policy>
 struct MechanismOf;
 
-#define IKEBANA_MECHANISM_OF(name)                                                 \
-  template <class Policy>                                                          \
-  struct MechanismOf<axis::name, Policy> {                                         \
-    Mechanism<Policy> name;                                                        \
-    template <class Values>                                                        \
-    explicit MechanismOf(Values& values) : name(make_mechanism<Policy>(values)) {} \
-    Mechanism<Policy>& get() { return name; }                                      \
+#define IKEBANA_MECHANISM_OF(axis_name)                                              \
+  template <class Policy>                                                            \
+  struct MechanismOf<axis::axis_name, Policy> {                                      \
+    Mechanism<Policy> axis_name;                                                     \
+    Mechanism<Policy>& on(std::type_identity<axis::axis_name>) { return axis_name; } \
   }
 IKEBANA_MECHANISM_OF(accumulate);
 IKEBANA_MECHANISM_OF(average);
@@ -36,10 +34,6 @@ IKEBANA_MECHANISM_OF(schedule);
 IKEBANA_MECHANISM_OF(shard);
 #undef IKEBANA_MECHANISM_OF
 
-template <class Axis, class Policy>
-Mechanism<Policy>& get(MechanismOf<Axis, Policy>& member) {
-  return member.get();
-}
 /// True where a mechanism overrides `gather`: then a unit computes with other tensors than the
 /// master weights.
 template <class M>
@@ -56,27 +50,44 @@ template <class... Policies, class... Axes>
 struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
     : detail::MechanismOf<Axes, Policies>... {
   template <class Values>
-  explicit Mechanisms(Values values) : detail::MechanismOf<Axes, Policies>(values)... {}
+  explicit Mechanisms(Values values)
+      : detail::MechanismOf<Axes, Policies>{detail::make_mechanism<Policies>(values)}... {}
 
-  /// The mechanism of an axis.
-  template <class Axis>
-  auto& on() {
-    return detail::get<Axis>(*this);
+  /// The mechanism of an axis: `m.on(std::type_identity<axis::shard>())` is `m.shard`.
+  using detail::MechanismOf<Axes, Policies>::on...;
+  /// The mechanism of a policy of the recipe.
+  template <class Policy>
+  Mechanism<Policy>& of() {
+    auto& mechanism = on(std::type_identity<axis_of_t<Policy>>());
+    if constexpr (requires { mechanism.template get<Policy>(); })
+      return mechanism.template get<Policy>();
+    else return mechanism;
   }
-  /// Calls `f(mechanism)` for each, outermost first.
+  /// Calls `f(mechanism)` for each that is not of a null choice, outermost first.
   template <class F>
   void each(F&& f) {
-    (detail::each_policy(on<Axes>(), f), ...);
+    each(AxisList<Axes...>(), f);
   }
-  /// Calls `f(mechanism)` for those of some axes, in the order of the list.
+  /// The same for those of some axes, in the order of the list.
   template <class... Some, class F>
   void each(AxisList<Some...>, F&& f) {
-    (f(on<Some>()), ...);
+    each_listed(acting<AxisList<Some...>>(), f);
+  }
+  /// Calls `f(mechanism)` for each, null choices included.
+  template <class F>
+  void all(F&& f) {
+    each_listed(AxisList<Axes...>(), f);
   }
 
  private:
+  template <class... Some, class F>
+  void each_listed(AxisList<Some...>, F&& f) {
+    (detail::each_policy(on(std::type_identity<Some>()), f), ...);
+  }
+  template <class Axis, class Policy>
+  static Mechanism<Policy> declared(detail::MechanismOf<Axis, Policy>&);
   template <class Axis>
-  using type_on = std::remove_reference_t<decltype(detail::get<Axis>(std::declval<Mechanisms&>()))>;
+  using type_on = decltype(declared<Axis>(std::declval<Mechanisms&>()));
   template <class... Some>
   static constexpr bool hears_backward(AxisList<Some...>) {
     return (detail::overrides_backward<type_on<Some>> || ...);
@@ -102,6 +113,22 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
   static constexpr bool per_unit =
       type_on<axis::shard>::per_unit || type_on<axis::offload>::per_unit ||
       type_on<axis::checkpoint>::per_unit || type_on<axis::precision>::per_unit;
+
+ private:
+  template <class Axis>
+  static consteval bool is_acting() {
+    if constexpr (std::is_same_v<Axis, wrapper::frames>) return is_acting<axis::checkpoint>();
+    else if constexpr (std::is_same_v<Axis, wrapper::gather>)
+      return moves_parameters || listens_to_backward;
+    else return !detail::is_null_mechanism<type_on<Axis>>;
+  }
+  template <class Axis>
+  struct acts : std::bool_constant<is_acting<Axis>()> {};
+
+ public:
+  /// The part of a list that is not of null choices.
+  template <class List>
+  using acting = typename detail::filtered<List, acts>::type;
 };
 
 }  // namespace ikebana

@@ -1,6 +1,6 @@
 #pragma once
-// The null choices: policies that leave everything as it is. Their mechanism is hooks.hpp's
-// defaults, so they cost nothing.
+// The null choices: policies that leave everything as it is. Where a step calls the hooks of all
+// mechanisms, it leaves theirs out, so they cost neither time nor compile time.
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {
@@ -44,8 +44,19 @@ inline constexpr bool is_null<Without<Axis>> = true;
 template <class Policy>
   requires detail::is_null<Policy>
 struct Mechanism<Policy> : Hooks {
+  using null_mechanism = Mechanism;
   Policy values;
   explicit Mechanism(Policy v) : values(v) {}
 };
 
+namespace detail {
+
+/// True for the mechanism of a null choice, and false for one that derives from it.
+template <class M>
+inline constexpr bool is_null_mechanism = false;
+template <class M>
+  requires std::is_same_v<typename M::null_mechanism, M>
+inline constexpr bool is_null_mechanism<M> = true;
+
+}  // namespace detail
 }  // namespace ikebana

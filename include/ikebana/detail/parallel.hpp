@@ -2,7 +2,7 @@
 // Loops over the memory of CPU tensors: on LibTorch's threads, in vectorizable tiles, and by dtype.
 #include <algorithm>
 #include <ikebana/detail/torch.hpp>
-#include <optional>
+#include <memory>
 
 namespace ikebana::detail {
 
@@ -23,16 +23,17 @@ void in_parallel(const T* memory, std::int64_t n, std::int64_t grain, const F& f
     return f(std::int64_t{0}, n);
   auto* const base = const_cast<char*>(reinterpret_cast<const char*>(memory));
   const auto stride = grain * static_cast<std::int64_t>(sizeof(T));
-  std::optional<at::TensorIterator> iterator;
-  try {  // the only part that allocates
-    iterator = at::TensorIteratorConfig()
-                   .check_all_same_dtype(false)
-                   .resize_outputs(false)
-                   .add_owned_output(at::for_blob(base, {(n + grain - 1) / grain})
-                                         .strides(at::IntArrayRef(stride))
-                                         .options(at::TensorOptions().dtype(at::kByte))
-                                         .make_tensor())
-                   .build();
+  std::unique_ptr<at::TensorIterator> iterator;  // std::optional would instantiate its assignment
+  try {                                          // the only part that allocates
+    iterator.reset(new at::TensorIterator(
+        at::TensorIteratorConfig()
+            .check_all_same_dtype(false)
+            .resize_outputs(false)
+            .add_owned_output(at::for_blob(base, {(n + grain - 1) / grain})
+                                  .strides(at::IntArrayRef(stride))
+                                  .options(at::TensorOptions().dtype(at::kByte))
+                                  .make_tensor())
+            .build()));
   } catch (...) {
     return f(std::int64_t{0}, n);
   }

@@ -7,6 +7,11 @@ namespace ikebana {
 /// Axes in an order that means something.
 template <class... Axes>
 struct AxisList {};
+template <class First, class... Rest>
+struct AxisList<First, Rest...> {
+  using first = First;
+  using rest = AxisList<Rest...>;
+};
 
 /// The wrapping order, outermost first. What recompute does again is inside checkpoint; what it
 /// must not do again is outside.
@@ -64,6 +69,19 @@ struct reversed<AxisList<First, Axes...>>
     : appended<typename reversed<AxisList<Axes...>>::type, First> {};
 template <class List>
 using reversed_t = typename reversed<List>::type;
+
+/// The members of a list for which `Keep` is true.
+template <class List, template <class> class Keep, class Kept = AxisList<>>
+struct filtered;
+template <template <class> class Keep, class Kept>
+struct filtered<AxisList<>, Keep, Kept> {
+  using type = Kept;
+};
+template <class First, class... Rest, template <class> class Keep, class Kept>
+struct filtered<AxisList<First, Rest...>, Keep, Kept>
+    : filtered<AxisList<Rest...>, Keep,
+               typename std::conditional_t<Keep<First>::value, appended<Kept, First>,
+                                           std::type_identity<Kept>>::type> {};
 
 }  // namespace detail
 }  // namespace ikebana

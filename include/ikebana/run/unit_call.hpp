@@ -39,48 +39,42 @@ struct ModuleForward {
   Owning owning_copy() const { return {owning(*holder), evaluating}; }
 };
 
-/// One unit's forward inside the wrappers of a list, the first of which is asked now. Each wrapper
+/// One unit's forward inside the wrappers of a list, the first of which is called now. Each wrapper
 /// is given the call inside of it as `next`: `next(args...)` goes on at once, and `next.owned()`
 /// is a copy that a recompute may call after this call, the model's variables and even the trainer
 /// have ended.
-template <class Core, class Forward, class Wrappers = UnitWrappers>
-class UnitCall {
- public:
-  UnitCall(Core& core, const Unit& unit, Forward forward)
-      : core_(&core), unit_(&unit), forward_(forward) {}
+template <class Core, class Forward, class Wrappers>
+struct UnitCall {
+  Core* core;
+  const Unit* unit;
+  Forward forward;
 
   template <class... Args>
   auto operator()(Args&&... args) const {
-    return ask(Wrappers(), std::forward<Args>(args)...);
+    if constexpr (std::is_same_v<Wrappers, AxisList<>>) {
+      return forward(*core, std::forward<Args>(args)...);
+    } else {
+      using Wrapper = typename Wrappers::first;
+      const UnitCall<Core, Forward, typename Wrappers::rest> next{core, unit, forward};
+      auto& m = core->mechanisms;
+      if constexpr (std::is_same_v<Wrapper, wrapper::frames>)
+        return m.checkpoint.around_gathered_unit(*unit, next, std::forward<Args>(args)...);
+      else if constexpr (std::is_same_v<Wrapper, wrapper::gather>)
+        return core->parameters.around_unit(*unit, next, std::forward<Args>(args)...);
+      else
+        return m.on(std::type_identity<Wrapper>())
+            .around_unit(*unit, next, std::forward<Args>(args)...);
+    }
   }
   auto owned() const {
-    return [core = core_->weak_from_this(), unit = unit_,
-            forward = forward_.owning_copy()](auto&&... args) mutable {
+    return [core = core->weak_from_this(), unit = unit,
+            forward = forward.owning_copy()](auto&&... args) mutable {
       auto locked = lock_or_throw(core);
-      using Again = UnitCall<Core, decltype(forward.borrowed()), Wrappers>;
-      return Again(*locked, *unit, forward.borrowed())(std::forward<decltype(args)>(args)...);
+      const UnitCall<Core, decltype(forward.borrowed()), Wrappers> again{locked.get(), unit,
+                                                                         forward.borrowed()};
+      return again(std::forward<decltype(args)>(args)...);
     };
   }
-
- private:
-  template <class Wrapper, class... Inner, class... Args>
-  auto ask(AxisList<Wrapper, Inner...>, Args&&... args) const {
-    const UnitCall<Core, Forward, AxisList<Inner...>> next(*core_, *unit_, forward_);
-    auto& m = core_->mechanisms;
-    if constexpr (std::is_same_v<Wrapper, wrapper::frames>)
-      return m.checkpoint.around_gathered_unit(*unit_, next, std::forward<Args>(args)...);
-    else if constexpr (std::is_same_v<Wrapper, wrapper::gather>)
-      return core_->parameters.around_unit(*unit_, next, std::forward<Args>(args)...);
-    else return m.template on<Wrapper>().around_unit(*unit_, next, std::forward<Args>(args)...);
-  }
-  template <class... Args>
-  auto ask(AxisList<>, Args&&... args) const {
-    return forward_(*core_, std::forward<Args>(args)...);
-  }
-
-  Core* core_;
-  const Unit* unit_;
-  Forward forward_;
 };
 
 }  // namespace detail
