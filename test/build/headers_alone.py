@@ -6,8 +6,9 @@
 
 In a chain each header includes the one before it, directly or not. So one compilation of a chain
 shows each of its headers no more than that header alone would see, and takes the time of the last.
-A header that reaches detail/torch.hpp gets that one precompiled, which it would parse first anyway;
-any other does not see LibTorch's folders, so it fails if it uses LibTorch without an #include.
+A chain begins with the largest of the PRECOMPILED headers that its first header is or reaches and
+would parse anyway. A header that does not reach detail/torch.hpp does not see LibTorch's folders,
+so it fails if it uses LibTorch without an #include.
 """
 
 import functools
@@ -17,6 +18,8 @@ import subprocess
 import sys
 
 GATE = "ikebana/detail/torch.hpp"
+# Each includes the next; HeadersAlone.cmake precompiles them, or the last alone, in FOLDER.
+PRECOMPILED = {"ikebana.hpp": "all.hpp", "ikebana/hooks.hpp": "hooks.hpp", GATE: "torch.hpp"}
 OWN = re.compile(r'^#include [<"](ikebana[^>"]*)', re.M)
 FORBIDDEN = re.compile(r'^#include [<"](?:torch|ATen|c10)/.*', re.M)
 
@@ -24,8 +27,12 @@ FORBIDDEN = re.compile(r'^#include [<"](?:torch|ATen|c10)/.*', re.M)
 class Headers:
     def __init__(self, include):
         self.include = pathlib.Path(include)
-        found = self.include.rglob("*.hpp")
-        self.names = sorted(path.relative_to(self.include).as_posix() for path in found)
+
+    @functools.cached_property
+    def names(self):
+        """All headers, those that include the fewest first: so do more chains begin late."""
+        found = [path.relative_to(self.include).as_posix() for path in self.include.rglob("*.hpp")]
+        return sorted(found, key=lambda name: (len(self.reached(name)), name))
 
     @functools.cache
     def reached(self, name):
@@ -38,7 +45,7 @@ class Headers:
     def follows(self, name, before):
         """Whether `name` may follow `before` in a chain; both with LibTorch, or both without."""
         alike = (GATE in self.reached(name)) == (GATE in self.reached(before))
-        return before in self.reached(name) and alike and before != GATE
+        return before in self.reached(name) and alike and name not in PRECOMPILED
 
     def chains(self):
         """As few as there can be: each header gets at most one successor and one predecessor, by
@@ -79,19 +86,25 @@ class Headers:
         needed = []
         for part in self.split(chain):
             command = [compiler, f"@{folder}/flags"]
-            if part == [GATE]:
-                command += [f"@{folder}/torch_flags"]
-            elif GATE in self.reached(part[0]):
-                command += [f"@{folder}/torch_flags", "-include", f"{folder}/torch.hpp"]
+            if precompiled := self.precompiled(folder, part[0]):
+                command += [f"@{folder}/torch_flags", "-include", precompiled]
             for name in part:
                 command += ["-include", str(self.include / name)]
-            command += ["-fsyntax-only", "/dev/null", "-MD", "-MF", f"{output}.d", "-MT", output]
+            command += ["-fsyntax-only", "/dev/null", "-MMD", "-MF", f"{output}.d", "-MT", output]
             if subprocess.run(command).returncode:
                 sys.exit(f"one of {', '.join(part)} does not compile alone, without warnings: "
                          "it must include what it uses")
             needed.append(pathlib.Path(f"{output}.d").read_text())
         pathlib.Path(f"{output}.d").write_text("".join(needed))
         pathlib.Path(output).touch()
+
+    def precompiled(self, folder, name):
+        """The largest of the precompiled headers that `name` is or includes."""
+        for header, file in PRECOMPILED.items():
+            if header == name or header in self.reached(name):
+                if pathlib.Path(folder, f"{file}.gch").exists():
+                    return f"{folder}/{file}"
+        return None
 
     def check_gate(self, *chain):
         for name in chain:
