@@ -131,7 +131,8 @@ look() {
   [[ $target != test ]] || has_formatter || steps+=(formatter)
   users_libtorch || has_libtorch || steps+=(libtorch)
   if ((${#steps[@]})) && ! has_venv; then steps=(venv "${steps[@]}"); fi
-  [[ $target == demo ]] || users_oracle || has_oracle || steps+=(oracle)
+  # First, since LibTorch of .venv can be linked to it.
+  [[ $target == demo ]] || users_oracle || has_oracle || steps=(oracle "${steps[@]}")
   if [[ " ${steps[*]} " =~ \ (venv|oracle)\  ]]; then
     python=$(find_python)
     "$python" -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
