@@ -15,13 +15,13 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "test" / "parity"))
 import nets  # noqa: E402
 
 
-def parse():
+def parse(words=None):
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("contestant", "model", "precision", "folder", "checkpoint", "counter"):
         parser.add_argument(f"--{name}")
     for name in ("width", "rows", "layers", "heads", "context", "accumulate", "clip", "batches"):
         parser.add_argument(f"--{name}", type=int)
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def make_model(args):

@@ -3,15 +3,21 @@
 #include "expert.hpp"
 #include "idiomatic.hpp"
 
+namespace {
+
+bench::Contestant contestant(const bench::Setting& setting) {
+  auto name = setting.text("contestant");
+  auto model = bench::make_model(setting, name != "libtorch");
+  bench::read_weights(setting, *model);
+  return name == "libtorch" ? bench::idiomatic(setting, model)
+                            : bench::expert(setting, model, name == "same");
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   return bench::guarded([&] {
-    bench::Setting setting(argc, argv);
-    if (setting.number("environment")) return bench::print_environment();
-    auto name = setting.text("contestant");
-    auto model = bench::make_model(setting, name != "libtorch");
-    bench::read_weights(setting, *model);
-    return bench::serve(setting, name == "libtorch"
-                                     ? bench::idiomatic(setting, model)
-                                     : bench::expert(setting, model, name == "same"));
+    if (bench::Setting(argc, argv).number("environment")) return bench::print_environment();
+    return bench::serve_rows(argc, argv, contestant);
   });
 }

@@ -63,12 +63,13 @@ Contestant in_precision(const Setting& setting) {
   return recipe<P>(setting);
 }
 
+Contestant contestant(const Setting& setting) {
+  return setting.is_bf16() ? in_precision<Precision<BF16>>(setting)
+                           : in_precision<Precision<FP32>>(setting);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  return bench::guarded([&] {
-    Setting setting(argc, argv);
-    return bench::serve(setting, setting.is_bf16() ? in_precision<Precision<BF16>>(setting)
-                                                   : in_precision<Precision<FP32>>(setting));
-  });
+  return bench::guarded([&] { return bench::serve_rows(argc, argv, contestant); });
 }

@@ -18,9 +18,10 @@ using Batch = std::pair<at::Tensor, at::Tensor>;  // inputs, targets
 /// `--name value` pairs of the command line. The number of an absent name is 0.
 class Setting {
  public:
-  Setting(int argc, char** argv) {
-    for (int i = 1; i + 1 < argc; i += 2) values_[argv[i]] = argv[i + 1];
+  Setting(char** begin, char** end) {
+    for (; begin + 1 < end; begin += 2) values_[begin[0]] = begin[1];
   }
+  Setting(int argc, char** argv) : Setting(argv + 1, argv + argc) {}
   std::int64_t number(const std::string& name) const {
     auto found = values_.find("--" + name);
     return found == values_.end() ? 0 : std::stoll(found->second);

@@ -2,11 +2,13 @@
 // A contestant as a program, which reads commands from its input until it ends. `run <steps>`
 // prints the seconds, the loss of the last step and the heap allocations; `operators <steps>` the
 // names of all operators called, forward and backward; `bytes 1` the bytes that the last step kept
-// and its peak; `count 1` starts the counting of a profiler.
+// and its peak; `count 1` starts the counting of a profiler; `next 1` goes on to the next row.
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <iostream>
 
@@ -62,7 +64,7 @@ inline int serve(const Setting& setting, const Contestant& contestant) {
   };
   auto allocations = [] { return heap_allocations ? heap_allocations() : 0; };
   std::string command;
-  for (long count; std::cin >> command >> count;) {
+  for (long count; std::cin >> command >> count && command != "next";) {
     if (command == "count") {
       if (start_counting) start_counting();
       continue;
@@ -88,18 +90,34 @@ inline int serve(const Setting& setting, const Contestant& contestant) {
   return 0;
 }
 
+/// Serves the rows of the command line, which are separated by the word `next`, one after the
+/// other: under a profiler LibTorch takes longer to start than most rows.
+template <class Make>
+int serve_rows(int argc, char** argv, Make&& make) {
+  for (char** row = argv + 1; row < argv + argc; ++row) {
+    char** end = std::find(row, argv + argc, std::string("next"));
+    Setting setting(row, end);
+    serve(setting, make(setting));
+    row = end;
+  }
+  return 0;
+}
+
 inline int print_environment() {
   std::printf("%s, LibTorch %s (%s)\n", compiler(), TORCH_VERSION,
               at::get_cpu_capability().c_str());
   return 0;
 }
 
-/// Prints errors to stderr, where the driver reads them.
+/// Prints errors to stderr, where the driver reads them. Ends without LibTorch's destructors, which
+/// take seconds under a profiler.
 template <class Main>
 int guarded(Main&& body) {
   at::set_num_threads(1);
   try {
-    return body();
+    const int status = body();
+    std::fflush(nullptr);
+    std::_Exit(status);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;
