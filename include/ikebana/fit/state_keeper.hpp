@@ -117,10 +117,9 @@ class StateKeeper {
   void save(bool is_best) {
     wait_for_disk();
     const std::int64_t step = trainer_.steps();
-    std::function<void(const StateDict&)> write =
-        [this, step, is_best, metadata = trainer_.metadata()](const StateDict& state) {
-          folder_.save(step, state, metadata, is_best);
-        };
+    auto write = [this, step, is_best, metadata = trainer_.metadata()](const StateDict& state) {
+      folder_.save(step, state, metadata, is_best);
+    };
     last_step_ = step, last_is_best_ = is_best;
     warn_if_it_fails([&] {
       error_ = nullptr;

@@ -45,15 +45,10 @@ class AsyncSaver {
   AsyncSaver(const AsyncSaver&) = delete;
   AsyncSaver& operator=(const AsyncSaver&) = delete;
 
-  /// Returns when `state` is copied. First waits for the previous save, and throws its error if no
-  /// code has waited for it.
-  PendingSave save(const std::filesystem::path& path, const StateDict& state, Metadata metadata) {
-    return save(state, [path, metadata = std::move(metadata)](const StateDict& copy) {
-      save_tensors(path, copy, metadata);
-    });
-  }
-  /// The same; the thread calls `write(copy)`.
-  PendingSave save(const StateDict& state, std::function<void(const StateDict&)> write) {
+  /// Returns when `state` is copied; the thread calls `write(copy)`. First waits for the previous
+  /// save, and throws its error if no code has waited for it.
+  template <class Write>
+  PendingSave save(const StateDict& state, Write write) {
     finish();
     copy(state);
     PendingSave save;

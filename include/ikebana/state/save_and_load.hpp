@@ -31,7 +31,10 @@ class SaveAndLoad {
   /// code waits, the next save throws the error of this one.
   PendingSave save_async(const std::filesystem::path& path, const StateParts& parts = {}) {
     if (!saver_) saver_ = std::make_unique<AsyncSaver>();
-    return saver_->save(path, self().state_view(parts), metadata());
+    auto write = [path, metadata = metadata()](const StateDict& copy) {
+      save_tensors(path, copy, metadata);
+    };
+    return saver_->save(self().state_view(parts), std::move(write));
   }
   /// Loads what `save` wrote, bit for bit. Throws BadFile for a damaged file, and BadState with
   /// every mismatch for one that does not fit; then nothing is changed.
