@@ -38,6 +38,7 @@ missing_packages() {
   has_header doctest/doctest.h || echo doctest-dev
   have g++ || echo g++
   have clang++ || echo clang
+  have ld.lld || echo lld
   has_fuzzer || ! apt-cache show libclang-rt-dev >/dev/null 2>&1 || echo libclang-rt-dev
   have valgrind || echo valgrind
   have python3 || echo python3
