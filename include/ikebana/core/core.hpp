@@ -41,7 +41,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   auto run_unit(const torch::nn::Module* module, Forward forward, Args&&... args) {
     const Unit& unit = units.at(module);
     step.unit_was_run = true;
-    using Wrappers = typename Mechanisms<RecipeT>::template acting<UnitWrappers>;
+    using Wrappers = typename Mechanisms<RecipeT>::template active<UnitWrappers>;
     const detail::UnitCall<Core, Forward, Wrappers> call{this, &unit, forward};
     return call(std::forward<Args>(args)...);
   }

@@ -71,7 +71,7 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
   /// The same for those of some axes, in the order of the list.
   template <class... Some, class F>
   void each(AxisList<Some...>, F&& f) {
-    each_listed(acting<AxisList<Some...>>(), f);
+    each_listed(active<AxisList<Some...>>(), f);
   }
   /// Calls `f(mechanism)` for each, null choices included.
   template <class F>
@@ -116,19 +116,19 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
 
  private:
   template <class Axis>
-  static consteval bool is_acting() {
-    if constexpr (std::is_same_v<Axis, wrapper::frames>) return is_acting<axis::checkpoint>();
+  static consteval bool has_effect() {
+    if constexpr (std::is_same_v<Axis, wrapper::frames>) return has_effect<axis::checkpoint>();
     else if constexpr (std::is_same_v<Axis, wrapper::gather>)
       return moves_parameters || listens_to_backward;
     else return !detail::is_null_mechanism<type_on<Axis>>;
   }
   template <class Axis>
-  struct acts : std::bool_constant<is_acting<Axis>()> {};
+  struct is_active : std::bool_constant<has_effect<Axis>()> {};
 
  public:
-  /// The part of a list that is not of null choices.
+  /// A list without the axes whose policy is a null choice, and without wrappers that do nothing.
   template <class List>
-  using acting = typename detail::filtered<List, acts>::type;
+  using active = typename detail::filtered<List, is_active>::type;
 };
 
 }  // namespace ikebana

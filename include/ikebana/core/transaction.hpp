@@ -8,16 +8,19 @@ namespace ikebana::detail {
 
 /// The wrappers of a whole step: observe sees all of it, capture may replay it, precision may set
 /// what is global.
+template <class Mechanisms, class Next>
+Report around_step(AxisList<>, Mechanisms&, Next&& next) {
+  return next();
+}
 template <class Mechanisms, class Next, class Axis, class... Inner>
 Report around_step(AxisList<Axis, Inner...>, Mechanisms& m, Next&& next) {
   return m.on(std::type_identity<Axis>()).around_step([&] {
-    if constexpr (sizeof...(Inner) == 0) return next();
-    else return around_step(AxisList<Inner...>(), m, next);
+    return around_step(AxisList<Inner...>(), m, next);
   });
 }
 template <class Mechanisms, class Next>
 Report around_step(Mechanisms& m, Next&& next) {
-  return around_step(typename Mechanisms::template acting<StepWrappers>(), m, next);
+  return around_step(typename Mechanisms::template active<StepWrappers>(), m, next);
 }
 
 /// The batch, or each batch of a range, on the device.

@@ -24,11 +24,10 @@ class InPlaceParameters {
 
   const Masters& masters() const { return masters_; }
 
+  /// Called only where a mechanism listens to backward.
   template <class Next, class... Args>
-  decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
-    if constexpr (Mechanisms::listens_to_backward)
-      return around_unit_backward<Mechanisms>(mechanisms_, unit, next, std::forward<Args>(args)...);
-    else return next(std::forward<Args>(args)...);
+  auto around_unit(const Unit& unit, Next&& next, Args&&... args) {
+    return around_unit_backward<Mechanisms>(mechanisms_, unit, next, std::forward<Args>(args)...);
   }
   template <class Next>
   decltype(auto) around_model(const Unit&, Next&& next) {
