@@ -33,8 +33,8 @@ function(precompile name header)
   set(precompiled ${precompiled} ${file}.gch PARENT_SCOPE)
 endfunction()
 
-# LibTorch, which most headers include; hooks.hpp, which half of them include; and for the tests of
-# refusals all. clang keeps of a header what comes on top of the one before it; g++ cannot.
+# LibTorch, which most headers include; hooks.hpp, which half of them include; and all headers, for
+# the tests of refusals. With clang one precompiled header may include another; with g++ it may not.
 set(instantiate)
 if(IKEBANA_CLANGXX)
   set(instantiate -fpch-instantiate-templates)

@@ -30,7 +30,8 @@ class Headers:
 
     @functools.cached_property
     def names(self):
-        """All headers, those that include the fewest first: so do more chains begin late."""
+        """All headers, those that include the fewest first, so that the small headers share chains
+        and more of the other chains can begin with hooks.hpp precompiled."""
         found = [path.relative_to(self.include).as_posix() for path in self.include.rglob("*.hpp")]
         return sorted(found, key=lambda name: (len(self.reached(name)), name))
 

@@ -117,8 +117,8 @@ def pattern_of(kind, old):
 
 
 def possible(code, prose, terms):
-    """The terms that may be found: names whose letters the code has, and all phrases or, where one
-    search shows that there is none of them, no phrase."""
+    """The terms that the text may contain: each name that is a substring of the code, and all
+    phrases, unless one search for any of them finds none."""
     phrases = "|".join(old for kind, old, *_ in terms if kind == "phrases")
     any_phrase = pattern_of("phrases", phrases).search(prose)
     return [term for term in terms if (term[1] in code if term[0] == "names" else any_phrase)]

@@ -1,4 +1,5 @@
-// Two units of one program include the headers: what these define and is not inline does not link.
+// Two units of one program include the headers. A definition in them that is not inline would then
+// be defined twice, and the program would not link.
 #include "test.hpp"
 
 namespace test::second_unit {
