@@ -16,8 +16,8 @@ struct EMA {
   bool use_buffers = false;
 };
 
-template <>
-struct Mechanism<EMA> : Hooks {
+template <std::same_as<EMA> Policy>
+struct Mechanism<Policy> : Hooks {
   EMA values;
   explicit Mechanism(EMA v) : values(v) { check(); }
 

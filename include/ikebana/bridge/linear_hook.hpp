@@ -72,7 +72,8 @@ inline at::Tensor matmul_kernel(const at::Tensor& input, const at::Tensor& weigh
 }
 
 /// Registers the kernels once per process, by the first library that needs them, until it ends.
-inline void register_linear_hook() {
+template <class = void>
+void register_linear_hook() {
   auto& dispatcher = c10::Dispatcher::singleton();
   if (dispatcher.findSchema({linear_marker, ""})) return;
   if (dispatcher.hasBackendFallbackForDispatchKey(linear_key))
@@ -103,13 +104,15 @@ inline void register_linear_hook() {
 /// library uses the dispatch key.
 class LinearScope {
  public:
-  explicit LinearScope(std::shared_ptr<LinearHookV1> hook)
+  template <std::derived_from<LinearHookV1> Hook>
+  explicit LinearScope(std::shared_ptr<Hook> hook)
       : info_((install(), detail::linear_debug_kind()), std::move(hook)),
         key_(detail::linear_key) {}
   LinearScope(const LinearScope&) = delete;
   LinearScope& operator=(const LinearScope&) = delete;
 
   /// Makes the process-wide registration, which otherwise the first scope makes.
+  template <class = void>
   static void install() {
     static const bool once = (detail::register_linear_hook(), true);
     (void)once;

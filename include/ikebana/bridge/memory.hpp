@@ -55,7 +55,8 @@ std::unique_ptr<MemorySource> make_device_memory(Type type, c10::DeviceIndex ind
 
 /// The source of `device`, one per device in this library. Throws ikebana::Error if LibTorch does
 /// not count the device's memory.
-inline MemorySource& memory_source(c10::Device device) {
+template <class = void>
+MemorySource& memory_source(c10::Device device) {
   if (device.is_cpu()) return CountingAllocatorV1::install();
   static std::mutex mutex;
   static auto& sources = *new std::unordered_map<c10::Device, std::unique_ptr<MemorySource>>;
@@ -78,7 +79,8 @@ inline MemorySource& memory_source(c10::Device device) {
 /// count the device's memory.
 class MemoryCounter {
  public:
-  explicit MemoryCounter(c10::Device device)
+  template <std::convertible_to<c10::Device> Device>
+  explicit MemoryCounter(Device device)
       : attached_(std::make_shared<AttachedTracker>(memory_source(with_index(device)))) {}
 
   /// Bytes in use; on the CPU without those allocated before the first counter (see `counted`).

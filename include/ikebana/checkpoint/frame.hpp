@@ -12,8 +12,10 @@ namespace ikebana::detail {
 
 /// One checkpointed computation, of one unit or of several in a row. In forward it counts the
 /// tensors that autograd would save; in backward it runs the units again and keeps those tensors.
-/// Its hooks share ownership of it, so it exists as long as the graph.
-class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_this<Frame> {
+/// Its hooks share ownership of it, so it exists as long as the graph. A template, so that only
+/// files whose recipe checkpoints compile it; what it consists of likewise.
+template <class T = void>
+class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_this<Frame<T>> {
  public:
   using Tensors = std::vector<at::Tensor>;
   /// Runs a unit again: its tensor arguments in, its tensor results out.
@@ -43,7 +45,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     bridge::RngAutocastState rng_autocast = bridge::RngAutocastState::capture(device_);
     UnitState state(*unit->module);
     units_.push_back({std::move(unit), std::move(rng_autocast), std::move(state),
-                      SaveInputs::save(new_inputs), std::move(argument_indices),
+                      SaveInputs<T>::save(new_inputs), std::move(argument_indices),
                       std::move(recompute)});
   }
   /// RAII around the unit's forward.
@@ -79,7 +81,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   bool backward_started() const { return backward_started_; }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
-    return std::make_unique<SlotHooks>(shared_from_this());
+    return std::make_unique<SlotHooks>(this->shared_from_this());
   }
 
  private:
@@ -161,27 +163,28 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   }
   void recompute(int task) {
     std::vector<Tensors> inputs;  // loading them may start the recompute of an outer frame
-    for (const UnitCall& call : units_) inputs.push_back(SaveInputs::load(call.saved_inputs));
+    for (const UnitCall& call : units_) inputs.push_back(SaveInputs<T>::load(call.saved_inputs));
     for (const UnitCall& call : units_)
-      if (call.state.changed()) Slots::throw_modified(call.unit->name);
+      if (call.state.changed()) Slots<T>::throw_modified(call.unit->name);
     FillSlots fill(this);
     try {
       run_units(inputs, fill);
-    } catch (const FillSlots::AllFilled&) {
+    } catch (const typename FillSlots::AllFilled&) {
     }
     slots_.store(task, std::move(fill.tensors), name());
     if (task < 0) return;
     if (!torch::autograd::get_current_graph_task_keep_graph()) kept_.clear();
-    torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this(), task] {
-      if (auto frame = weak.lock()) frame->slots_.forget(task);
-    });
+    torch::autograd::Engine::get_default_engine().queue_callback(
+        [weak = this->weak_from_this(), task] {
+          if (auto frame = weak.lock()) frame->slots_.forget(task);
+        });
   }
   void run_units(std::vector<Tensors>& inputs, FillSlots& fill) {
     at::AutoGradMode grad(true);
     RecomputingScope scope;
     std::deque<RestoreBuffers> buffers;
     for (const UnitCall& call : units_) buffers.emplace_back(*call.unit->module);
-    Replay replay(kept_, name());
+    Replay<T> replay(kept_, name());
     Tensors known;
     for (std::size_t i = 0; i < units_.size(); ++i) {
       UnitCall& call = units_[i];
@@ -204,11 +207,16 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   std::string joined_names_;        // of several units
   std::vector<KnownTensor> known_;  // inputs and results, in the order in which recompute has them
   std::size_t last_results_ = 0;    // where the results of the last unit start in known_
-  Slots slots_;
-  KeptCalls kept_;
-  std::optional<Record> record_;
+  Slots<T> slots_;
+  KeptCalls<T> kept_;
+  std::optional<Record<T>> record_;
   std::mutex mutex_;
   std::atomic<bool> backward_started_ = false;
 };
+
+/// The frame as a template of `T` names it, so that the class is compiled where that template is
+/// instantiated.
+template <class T>
+using FrameFor = Frame<std::conditional_t<false, T, void>>;
 
 }  // namespace ikebana::detail

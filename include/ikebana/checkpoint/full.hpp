@@ -11,8 +11,8 @@ namespace ikebana {
 template <>
 struct Checkpoint<Full> {};
 
-template <>
-struct Mechanism<Checkpoint<Full>> : detail::CheckpointMechanism {
+template <std::same_as<Checkpoint<Full>> Policy>
+struct Mechanism<Policy> : detail::CheckpointMechanism {
   Checkpoint<Full> values;
   explicit Mechanism(Checkpoint<Full> v) : values(v) {}
 

@@ -8,7 +8,7 @@ namespace ikebana::detail {
 
 /// Calls `body(args...)` and keeps only the tensors in `args` for backward. `owned` is a copy of
 /// `body` that may be called later. Results and gradients have the same bits as without the frame.
-template <class Body, class OwnedBody, class... Args>
+template <class Frame, class Body, class OwnedBody, class... Args>
 auto run_in_frame(Frame& frame, std::shared_ptr<const RecomputedUnit> unit, const Body& body,
                   OwnedBody owned, Args&&... args) {
   std::tuple<std::decay_t<Args>...> arguments(copied(std::forward<Args>(args))...);
@@ -25,7 +25,7 @@ auto run_in_frame(Frame& frame, std::shared_ptr<const RecomputedUnit> unit, cons
                      return take_tensors(result);
                    });
   auto result = [&] {
-    Frame::ForwardScope scope(frame);
+    typename Frame::ForwardScope scope(frame);
     return std::apply([&](auto&... arg) { return body(arg...); }, arguments);
   }();
   frame.end_unit();
@@ -56,7 +56,7 @@ class CheckpointMechanism : public Hooks {
   auto checkpoint_unit(const OperatorRule* rule, const Unit& unit, const Next& next,
                        Args&&... args) {
     if (!at::GradMode::is_enabled()) return next(std::forward<Args>(args)...);
-    auto frame = std::make_shared<Frame>(device_, rule);
+    auto frame = std::make_shared<FrameFor<Next>>(device_, rule);
     auto result =
         run_in_frame(*frame, units_[unit.index], next, next.owned(), std::forward<Args>(args)...);
     frame->complete();

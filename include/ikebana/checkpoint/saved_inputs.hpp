@@ -7,8 +7,10 @@
 namespace ikebana::detail {
 
 /// Saves tensors for backward and computes nothing. Through autograd, so that it checks their
-/// versions and the hooks of an outer frame apply to them.
-struct SaveInputs : torch::autograd::Function<SaveInputs> {
+/// versions and the hooks of an outer frame apply to them. A template, so that only files whose
+/// recipe checkpoints compile it.
+template <class T = void>
+struct SaveInputs : torch::autograd::Function<SaveInputs<T>> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& token,
                             at::TensorList inputs) {
     context->save_for_backward(inputs.vec());
@@ -21,7 +23,7 @@ struct SaveInputs : torch::autograd::Function<SaveInputs> {
 
   /// An empty tensor whose grad_fn keeps `inputs`.
   static at::Tensor save(at::TensorList inputs) {
-    return apply(at::empty({0}).set_requires_grad(true), inputs);
+    return SaveInputs::apply(at::empty({0}).set_requires_grad(true), inputs);
   }
   static std::vector<at::Tensor> load(const at::Tensor& holder) {
     auto node = holder.grad_fn();

@@ -38,10 +38,10 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
   auto around_gathered_unit(const Unit& unit, const Next& next, Args&&... args) {
     if (!at::GradMode::is_enabled() || detail::recomputing() || inside_unit_)
       return next(std::forward<Args>(args)...);
-    auto frame = segment_.lock();
+    std::shared_ptr<detail::FrameFor<Next>> frame = segment_.lock();
     if (!frame || frame->backward_started() || frame->unit_count() == units_per_segment_ ||
         !takes_last_result(*frame, args...))
-      frame = std::make_shared<detail::Frame>(device_);
+      frame = std::make_shared<detail::FrameFor<Next>>(device_);
     segment_.reset();
     auto result = [&] {
       InsideUnit inside(inside_unit_);
@@ -85,7 +85,7 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
   }
   /// True if an argument is a tensor that the previous unit returned.
   template <class... Args>
-  static bool takes_last_result(const detail::Frame& frame, const Args&... args) {
+  static bool takes_last_result(const auto& frame, const Args&... args) {
     bool found = false;
     auto check = [&](const at::Tensor& t) {
       found = found || (t.defined() && frame.is_last_result(t));
@@ -96,7 +96,7 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
 
   std::size_t units_per_segment_ = 1;
   bool inside_unit_ = false;
-  std::weak_ptr<detail::Frame> segment_;  // of the previous unit
+  std::weak_ptr<detail::Frame<>> segment_;  // of the previous unit
 };
 
 }  // namespace ikebana

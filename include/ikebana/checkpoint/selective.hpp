@@ -16,8 +16,8 @@ struct Checkpoint<Selective> {
   OperatorRule keep = matrix_operators;
 };
 
-template <>
-struct Mechanism<Checkpoint<Selective>> : detail::CheckpointMechanism {
+template <std::same_as<Checkpoint<Selective>> Policy>
+struct Mechanism<Policy> : detail::CheckpointMechanism {
   Checkpoint<Selective> values;
   explicit Mechanism(Checkpoint<Selective> v) : values(std::move(v)) {
     if (!values.keep)

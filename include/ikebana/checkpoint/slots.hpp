@@ -9,6 +9,7 @@
 
 namespace ikebana::detail {
 
+template <class = void>
 class Slots {
  public:
   /// In forward: adds a slot with the tensor's shape, dtype and version; does not keep the tensor.

@@ -16,8 +16,8 @@ struct ClipGradNorm {
   bool error_if_nonfinite = true;
 };
 
-template <>
-struct Mechanism<ClipGradNorm> : Hooks {
+template <std::same_as<ClipGradNorm> Policy>
+struct Mechanism<Policy> : Hooks {
   ClipGradNorm values;
   explicit Mechanism(ClipGradNorm v) : values(v) { check(); }
 

@@ -3,8 +3,8 @@
 // torch::data::Example. The tensors of a class with private members are not seen.
 #include <ikebana/detail/fields.hpp>
 #include <ikebana/detail/torch.hpp>
+#include <iterator>  // with the concepts of ranges; <ranges> adds views, which cost compile time
 #include <optional>
-#include <ranges>
 #include <string>
 #include <tuple>
 #include <variant>

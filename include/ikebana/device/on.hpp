@@ -10,8 +10,8 @@ struct On {
   c10::Device device;
 };
 
-template <>
-struct Mechanism<On> : Hooks {
+template <std::same_as<On> Policy>
+struct Mechanism<Policy> : Hooks {
   On values;
   explicit Mechanism(On v) : values(v) {}
   std::string describe() const { return values.device.str(); }

@@ -27,7 +27,7 @@ struct FitState {
     archive.number("epoch", epoch), archive.number("batch", batch);
     archive.number("steps", steps), archive.number("loss_sum", loss_sum);
     archive.number("best", best);
-    if (archive.loading()) history.assign(static_cast<std::size_t>(epoch), Epoch{});
+    if (archive.loading()) history = {std::vector<Epoch>(static_cast<std::size_t>(epoch))};
     archive.within("history", [&] { archive_history(archive); });
   }
   /// The current epoch's entry in the history, brought up to date.

@@ -6,7 +6,7 @@
 #include <ikebana/fit/options.hpp>
 #include <ikebana/state/async_save.hpp>
 #include <ikebana/state/state_folder.hpp>
-#include <ranges>
+#include <iterator>
 
 namespace ikebana::detail {
 

@@ -56,7 +56,7 @@ class FrozenSet {
 
  private:
   std::vector<at::Tensor> to_restore_;
-  std::set<c10::TensorImpl*> parameters_;
+  std::set<const void*> parameters_;
   std::int64_t elements_ = 0;
 };
 

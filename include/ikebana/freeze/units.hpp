@@ -49,8 +49,8 @@ struct Mechanism<Freeze<Units...>> : Hooks {
   detail::FrozenSet frozen_;
 };
 
-template <>
-struct Mechanism<Freeze<>> : Hooks {
+template <std::same_as<Freeze<>> Policy>
+struct Mechanism<Policy> : Hooks {
   Freeze<> values;
   explicit Mechanism(Freeze<> v) : values(std::move(v)) {
     if (!values.match)

@@ -16,8 +16,8 @@ struct BCEWithLogitsLoss {
   bool outputs = false;
 };
 
-template <>
-struct Mechanism<BCEWithLogitsLoss> : Hooks {
+template <std::same_as<BCEWithLogitsLoss> Policy>
+struct Mechanism<Policy> : Hooks {
   BCEWithLogitsLoss values;
   explicit Mechanism(BCEWithLogitsLoss v) : values(std::move(v)) {}
 

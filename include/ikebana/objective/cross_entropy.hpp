@@ -17,8 +17,8 @@ struct CrossEntropyLoss {
   bool outputs = false;
 };
 
-template <>
-struct Mechanism<CrossEntropyLoss> : Hooks {
+template <std::same_as<CrossEntropyLoss> Policy>
+struct Mechanism<Policy> : Hooks {
   CrossEntropyLoss values;
   explicit Mechanism(CrossEntropyLoss v) : values(std::move(v)) {
     if (!(values.label_smoothing >= 0 && values.label_smoothing <= 1))

@@ -15,8 +15,8 @@ struct KLDivLoss {
   bool outputs = false;
 };
 
-template <>
-struct Mechanism<KLDivLoss> : Hooks {
+template <std::same_as<KLDivLoss> Policy>
+struct Mechanism<Policy> : Hooks {
   KLDivLoss values;
   explicit Mechanism(KLDivLoss v) : values(v) {}
 

@@ -11,8 +11,8 @@ struct MSELoss {
   bool outputs = false;
 };
 
-template <>
-struct Mechanism<MSELoss> : Hooks {
+template <std::same_as<MSELoss> Policy>
+struct Mechanism<Policy> : Hooks {
   MSELoss values;
   explicit Mechanism(MSELoss v) : values(v) {}
 

@@ -12,8 +12,8 @@ namespace ikebana {
 template <>
 struct Observe<Memory> {};
 
-template <>
-struct Mechanism<Observe<Memory>> : Hooks {
+template <std::same_as<Observe<Memory>> Policy>
+struct Mechanism<Policy> : Hooks {
   Observe<Memory> values;
   explicit Mechanism(Observe<Memory> v) : values(v) {}
 

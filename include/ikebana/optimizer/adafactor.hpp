@@ -115,8 +115,8 @@ at::Tensor means_of(const at::Tensor& p) {
 
 }  // namespace detail
 
-template <>
-struct Mechanism<Adafactor> : detail::PerParameterOptimizer<Adafactor> {
+template <std::same_as<Adafactor> Policy>
+struct Mechanism<Policy> : detail::PerParameterOptimizer<Adafactor> {
   explicit Mechanism(Adafactor v) : PerParameterOptimizer(std::move(v), state_slots()) {
     check_values();
   }

@@ -36,8 +36,8 @@ inline void adagrad_by_operators(const ParameterUpdate& update, const Adagrad& v
 
 }  // namespace detail
 
-template <>
-struct Mechanism<Adagrad> : detail::PerParameterOptimizer<Adagrad> {
+template <std::same_as<Adagrad> Policy>
+struct Mechanism<Policy> : detail::PerParameterOptimizer<Adagrad> {
   explicit Mechanism(Adagrad v) : PerParameterOptimizer(v, {sum_slot(v)}) { check_values(); }
 
   template <class Rate>

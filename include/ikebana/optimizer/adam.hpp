@@ -18,8 +18,8 @@ struct Adam {
   std::vector<Group> groups = {};
 };
 
-template <>
-struct Mechanism<Adam> : detail::AdamFamily<Adam> {
+template <std::same_as<Adam> Policy>
+struct Mechanism<Policy> : detail::AdamFamily<Adam> {
   using AdamFamily::AdamFamily;
   void update(const Masters&, StepGradients& gradients) noexcept {
     update_with(gradients, [](auto&&... args) { at::_fused_adam_(args...); });

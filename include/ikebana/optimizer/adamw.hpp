@@ -19,8 +19,8 @@ struct AdamW {
   std::vector<Group> groups = {};
 };
 
-template <>
-struct Mechanism<AdamW> : detail::AdamFamily<AdamW> {
+template <std::same_as<AdamW> Policy>
+struct Mechanism<Policy> : detail::AdamFamily<AdamW> {
   using AdamFamily::AdamFamily;
   void update(const Masters&, StepGradients& gradients) noexcept {
     update_with(gradients, [](auto&&... args) { at::_fused_adamw_(args...); });

@@ -5,8 +5,8 @@
 
 namespace ikebana {
 
-template <>
-struct Mechanism<AdamW8bit> : detail::PerParameterOptimizer<AdamW8bit> {
+template <std::same_as<AdamW8bit> Policy>
+struct Mechanism<Policy> : detail::PerParameterOptimizer<AdamW8bit> {
   explicit Mechanism(AdamW8bit v)
       : PerParameterOptimizer(v, state_slots(v)),
         block_size_(v.block_size),

@@ -6,15 +6,16 @@ namespace ikebana::detail {
 
 /// Divides a step's gradients between the recipe's optimizer and an AdamW, which has the values of
 /// the policy's field `otherwise`.
+template <class Fallback = AdamW>
 class FallbackOptimizer {
  public:
-  Mechanism<AdamW> mechanism;
-  explicit FallbackOptimizer(AdamW values) : mechanism(std::move(values)) {}
+  Mechanism<Fallback> mechanism;
+  explicit FallbackOptimizer(Fallback values) : mechanism(std::move(values)) {}
 
   /// Prepares AdamW's update of the gradients for which `is_primary(master, gradient)` is false.
   /// Returns the others.
   template <class Rate, class IsPrimary>
-  StepGradients& prepare(const AdamW& values, const Masters& masters,
+  StepGradients& prepare(const Fallback& values, const Masters& masters,
                          const StepGradients& gradients, const Rate& rate,
                          const IsPrimary& is_primary) {
     mechanism.values = values;  // the caller may have changed them since the last step
@@ -40,7 +41,7 @@ class FallbackOptimizer {
     primary_.values.clear(), fallback_.values.clear();
     mechanism.abort();
   }
-  void state(Archive& archive, AdamW& values, const Masters& masters) {
+  void state(Archive& archive, Fallback& values, const Masters& masters) {
     mechanism.values = values;
     archive.within("otherwise", [&] { mechanism.state(archive, masters); });
     values = mechanism.values;

@@ -96,7 +96,7 @@ class GroupedOptimizer : public Hooks {
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       const at::Tensor& p = masters.values[i];
       const std::string& name = masters.names[i];
-      bool has_steps = archive.optional(name + ".step", steps_[i], StepCounts::zero(p));
+      bool has_steps = archive.optional(name + ".step", steps_[i], StepCounts<>::zero(p));
       for (std::size_t k = 0; k < state_slots; ++k) {
         const at::Tensor operand = low_precision_.operand(p);
         at::Tensor like = slots_[k].make ? slots_[k](operand) : operand;
@@ -223,7 +223,7 @@ class GroupedOptimizer : public Hooks {
   std::size_t group_count_ = 0;      // when the trainer was made
   std::vector<std::size_t> group_;   // of each master; group_count_: none
   std::vector<bool> is_first_step_;  // of each master: no accepted update with all of its state yet
-  StepCounts steps_;
+  StepCounts<> steps_;
   std::vector<std::size_t> indices_;  // masters of the present step
   bool is_sorted_ = false;            // false: buckets_ must be made again
   std::vector<Tensors> state_;        // by slot, then by master

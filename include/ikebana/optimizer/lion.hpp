@@ -80,8 +80,8 @@ inline void lion_by_operators(const ParameterUpdate& update, const Lion& v) noex
 
 }  // namespace detail
 
-template <>
-struct Mechanism<Lion> : detail::PerParameterOptimizer<Lion> {
+template <std::same_as<Lion> Policy>
+struct Mechanism<Policy> : detail::PerParameterOptimizer<Lion> {
   explicit Mechanism(Lion v) : PerParameterOptimizer(std::move(v), {{"exp_avg"}}) {
     check_values();
   }

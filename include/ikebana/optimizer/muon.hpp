@@ -33,8 +33,8 @@ struct Muon {
   std::vector<Group> groups = {};
 };
 
-template <>
-struct Mechanism<Muon> : detail::PerParameterOptimizer<Muon> {
+template <std::same_as<Muon> Policy>
+struct Mechanism<Policy> : detail::PerParameterOptimizer<Muon> {
   explicit Mechanism(Muon v)
       : PerParameterOptimizer(std::move(v), {{"momentum_buffer"}}), fallback_(values.otherwise) {
     check_values();
@@ -116,7 +116,7 @@ struct Mechanism<Muon> : detail::PerParameterOptimizer<Muon> {
   }
 
   std::vector<bool> uses_muon_;  // of each master
-  detail::FallbackOptimizer fallback_;
+  detail::FallbackOptimizer<> fallback_;
 };
 
 }  // namespace ikebana

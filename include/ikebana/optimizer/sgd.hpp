@@ -17,8 +17,8 @@ struct SGD {
   std::vector<Group> groups = {};
 };
 
-template <>
-struct Mechanism<SGD> : detail::GroupedOptimizer<SGD> {
+template <std::same_as<SGD> Policy>
+struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
   explicit Mechanism(SGD v) : GroupedOptimizer(std::move(v), {{"momentum_buffer"}}) {
     check_values();
   }

@@ -87,8 +87,8 @@ class RowsStep {
 
 }  // namespace detail
 
-template <>
-struct Mechanism<SparseAdam> : detail::PerParameterOptimizer<SparseAdam> {
+template <std::same_as<SparseAdam> Policy>
+struct Mechanism<Policy> : detail::PerParameterOptimizer<SparseAdam> {
   explicit Mechanism(SparseAdam v)
       : PerParameterOptimizer(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}}),
         fallback_(values.otherwise) {
@@ -152,7 +152,7 @@ struct Mechanism<SparseAdam> : detail::PerParameterOptimizer<SparseAdam> {
   }
 
   std::vector<std::optional<bool>> is_sparse_;  // of each master; empty before its first gradient
-  detail::FallbackOptimizer fallback_;
+  detail::FallbackOptimizer<> fallback_;
 };
 
 }  // namespace ikebana

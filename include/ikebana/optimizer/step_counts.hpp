@@ -8,6 +8,7 @@ namespace ikebana::detail {
 
 /// Parameters whose first gradient comes in the same step share one count. If some of them have no
 /// gradient in a later step, the others continue with a copy.
+template <class = void>
 class StepCounts {
  public:
   void resize(std::size_t masters) { counts_.resize(masters); }

@@ -93,7 +93,7 @@ struct UnitParameters {
     if (gathered_.empty()) {
       gathered_ = std::move(fresh);
     } else {
-      std::set<c10::StorageImpl*> moved;
+      std::set<const void*> moved;
       for (std::size_t i = 0; i < gathered_.size(); ++i) {
         auto* to = gathered_[i].storage().unsafeGetStorageImpl();
         auto* from = fresh[i].storage().unsafeGetStorageImpl();
@@ -124,9 +124,11 @@ struct UnitParameters {
       parameter(i).set_data(at::empty({0}, parameter(i).options().requires_grad(false)));
   }
   /// Connects the parameters to the master weights in the graph, by a node of this forward.
-  void attach_to_graph(ReduceGradients reduce) {
+  template <class Reduce>
+  void attach_to_graph(Reduce&& reduce) {
     namespace ag = torch::autograd;
-    auto views = detail::Gather::apply(at::TensorList(masters), &gathered_, std::move(reduce));
+    auto views = detail::Gather::apply(at::TensorList(masters), &gathered_,
+                                       ReduceGradients(std::forward<Reduce>(reduce)));
     for (std::size_t i = 0; i < views.size(); ++i)
       if (parameter(i).requires_grad())
         ag::impl::set_gradient_edge(parameter(i), ag::impl::gradient_edge(views[i]));

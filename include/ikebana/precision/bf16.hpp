@@ -11,8 +11,8 @@ namespace ikebana {
 template <>
 struct Precision<BF16> {};
 
-template <>
-struct Mechanism<Precision<BF16>> : detail::Autocast<at::kBFloat16> {
+template <std::same_as<Precision<BF16>> Policy>
+struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
   Precision<BF16> values;
   explicit Mechanism(Precision<BF16> v) : values(v) {}
 

@@ -20,8 +20,8 @@ struct Precision<BF16True> {
   std::int64_t seed = 0;
 };
 
-template <>
-struct Mechanism<Precision<BF16True>> : detail::LowPrecisionWeights, UpdateRounding {
+template <std::same_as<Precision<BF16True>> Policy>
+struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
   Precision<BF16True> values;
   explicit Mechanism(Precision<BF16True> v) : values(std::move(v)) {}
   ~Mechanism() override {

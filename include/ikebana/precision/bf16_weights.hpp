@@ -15,8 +15,8 @@ struct Precision<BF16Weights> {
   ParameterRule keep_fp32 = one_dimensional;
 };
 
-template <>
-struct Mechanism<Precision<BF16Weights>> : detail::LowPrecisionWeights {
+template <std::same_as<Precision<BF16Weights>> Policy>
+struct Mechanism<Policy> : detail::LowPrecisionWeights {
   static constexpr bool keeps_gathered = true;
   Precision<BF16Weights> values;
   explicit Mechanism(Precision<BF16Weights> v) : values(std::move(v)) {}

@@ -19,8 +19,8 @@ struct Precision<FP16> {
   std::int64_t max_skips = 50;
 };
 
-template <>
-struct Mechanism<Precision<FP16>> : detail::Autocast<at::kHalf> {
+template <std::same_as<Precision<FP16>> Policy>
+struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
   Precision<FP16> values;
   explicit Mechanism(Precision<FP16> v) : values(v) { check(); }
 

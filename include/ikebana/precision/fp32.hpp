@@ -8,8 +8,8 @@ namespace ikebana {
 template <>
 struct Precision<FP32> {};
 
-template <>
-struct Mechanism<Precision<FP32>> : detail::FiniteLoss {
+template <std::same_as<Precision<FP32>> Policy>
+struct Mechanism<Policy> : detail::FiniteLoss {
   Precision<FP32> values;
   explicit Mechanism(Precision<FP32> v) : values(v) {}
 };

@@ -18,8 +18,8 @@ struct Precision<FP8> {
   std::variant<DynamicScaling, DelayedScaling> scaling = DynamicScaling{};
 };
 
-template <>
-struct Mechanism<Precision<FP8>> : detail::Autocast<at::kBFloat16> {
+template <std::same_as<Precision<FP8>> Policy>
+struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
   Precision<FP8> values;
   explicit Mechanism(Precision<FP8> v) : values(v) { check(); }
 
@@ -27,7 +27,7 @@ struct Mechanism<Precision<FP8>> : detail::Autocast<at::kBFloat16> {
     Autocast::attach(where, table);
     bridge::LinearScope::install();
     check_products(where);
-    layers_ = std::make_shared<detail::FP8Layers>(values.scaling, table, where);
+    layers_ = std::make_shared<detail::FP8Layers<>>(values.scaling, table, where);
   }
   template <class Next>
   decltype(auto) around_forward(Next&& next) {
@@ -80,7 +80,7 @@ struct Mechanism<Precision<FP8>> : detail::Autocast<at::kBFloat16> {
     }
   }
 
-  std::shared_ptr<detail::FP8Layers> layers_;
+  std::shared_ptr<detail::FP8Layers<>> layers_;
 };
 
 }  // namespace ikebana

@@ -14,6 +14,8 @@ inline at::Tensor fp8_product(const Quantized& a, const Quantized& b, at::Scalar
 inline at::Tensor column_major(const at::Tensor& matrix) { return matrix.t().contiguous().t(); }
 
 /// A layer and the scales of its tensors. Autograd graphs hold it, and may outlive the trainer.
+/// These are templates, so that only files whose recipe has Precision<FP8> compile them.
+template <class = void>
 struct FP8Layer : torch::CustomClassHolder {
   std::shared_ptr<FP8Scales> scales;
   std::int64_t layer;
@@ -25,9 +27,10 @@ struct FP8Layer : torch::CustomClassHolder {
 };
 
 /// y = x W^T + b of matrices; y is BF16. Saves the input in FP8, and the weight itself.
-struct FP8Linear : torch::autograd::Function<FP8Linear> {
+template <class = void>
+struct FP8Linear : torch::autograd::Function<FP8Linear<>> {
   using Context = torch::autograd::AutogradContext;
-  using Layer = c10::intrusive_ptr<FP8Layer>;
+  using Layer = c10::intrusive_ptr<FP8Layer<>>;
 
   static at::Tensor forward(Context* context, const at::Tensor& input, const at::Tensor& weight,
                             const std::optional<at::Tensor>& bias, const Layer& layer,
@@ -51,7 +54,8 @@ struct FP8Linear : torch::autograd::Function<FP8Linear> {
     auto saved = context->get_saved_variables();
     const at::Tensor& weight = saved[2];
     auto capsule = context->saved_data["layer"].toCapsule();
-    Quantized g = static_cast<FP8Layer&>(*capsule).quantized(FP8Role::Gradient, gradients[0], true);
+    Quantized g =
+        static_cast<FP8Layer<>&>(*capsule).quantized(FP8Role::Gradient, gradients[0], true);
     at::Tensor input, weight_gradient, bias_gradient;
     if (context->needs_input_grad(0)) input = input_gradient(context, g, weight, saved[3]);
     if (context->needs_input_grad(1)) {
@@ -76,6 +80,7 @@ struct FP8Linear : torch::autograd::Function<FP8Linear> {
 
 /// The linear layers of a trainer that are computed in FP8: those whose weight is a parameter of
 /// the model and whose sizes are multiples of 16. LibTorch computes all others.
+template <class = void>
 class FP8Layers : public bridge::LinearHookV1 {
  public:
   FP8Layers(const FP8Scales::Scaling& scaling, const UnitTable& table, c10::Device device) {
@@ -91,11 +96,11 @@ class FP8Layers : public bridge::LinearHookV1 {
     auto found = layers_.find(weight.unsafeGetTensorImpl());
     if (found == layers_.end() || !has_fp8_sizes(input, weight)) return {};
     auto present = bias && bias->defined() ? bias : std::nullopt;
-    auto layer = c10::make_intrusive<FP8Layer>(scales, found->second);
+    auto layer = c10::make_intrusive<FP8Layer<>>(scales, found->second);
     auto sizes = input.sizes().vec();
     sizes.back() = weight.size(0);
-    return FP8Linear::apply(input.reshape({-1, input.size(-1)}), weight, present, layer,
-                            at::GradMode::is_enabled())
+    return FP8Linear<>::apply(input.reshape({-1, input.size(-1)}), weight, present, layer,
+                              at::GradMode::is_enabled())
         .view(sizes);
   }
 

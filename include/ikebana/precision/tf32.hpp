@@ -10,8 +10,8 @@ namespace ikebana {
 template <>
 struct Precision<TF32> {};
 
-template <>
-struct Mechanism<Precision<TF32>> : detail::FiniteLoss {
+template <std::same_as<Precision<TF32>> Policy>
+struct Mechanism<Policy> : detail::FiniteLoss {
   Precision<TF32> values;
   bool effective = false;
   explicit Mechanism(Precision<TF32> v) : values(v) {}

@@ -12,8 +12,8 @@ struct ConstantLR {
   std::int64_t warmup_steps = 0;
 };
 
-template <>
-struct Mechanism<ConstantLR> : detail::WarmupSchedule<ConstantLR> {
+template <std::same_as<ConstantLR> Policy>
+struct Mechanism<Policy> : detail::WarmupSchedule<ConstantLR> {
   explicit Mechanism(ConstantLR v) : WarmupSchedule(v) {
     detail::check_schedule("ConstantLR", v.factor >= 0 && v.total_iters >= 0,
                            "factor and total_iters must not be negative.");

@@ -14,8 +14,8 @@ struct CosineAnnealingLR {
   std::int64_t warmup_steps = 0;
 };
 
-template <>
-struct Mechanism<CosineAnnealingLR> : detail::WarmupSchedule<CosineAnnealingLR> {
+template <std::same_as<CosineAnnealingLR> Policy>
+struct Mechanism<Policy> : detail::WarmupSchedule<CosineAnnealingLR> {
   explicit Mechanism(CosineAnnealingLR v) : WarmupSchedule(v) {
     detail::check_schedule("CosineAnnealingLR", v.T_max > 0,
                            "T_max is not given. Write CosineAnnealingLR{.T_max = steps}.");

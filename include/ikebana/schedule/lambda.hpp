@@ -14,8 +14,8 @@ struct LambdaLR {
   std::int64_t warmup_steps = 0;
 };
 
-template <>
-struct Mechanism<LambdaLR> : detail::WarmupSchedule<LambdaLR> {
+template <std::same_as<LambdaLR> Policy>
+struct Mechanism<Policy> : detail::WarmupSchedule<LambdaLR> {
   explicit Mechanism(LambdaLR v) : WarmupSchedule(std::move(v)) { check(); }
 
   double rate(double base, std::int64_t step) const {

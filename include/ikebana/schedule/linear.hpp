@@ -14,8 +14,8 @@ struct LinearLR {
   std::int64_t warmup_steps = 0;
 };
 
-template <>
-struct Mechanism<LinearLR> : detail::WarmupSchedule<LinearLR> {
+template <std::same_as<LinearLR> Policy>
+struct Mechanism<Policy> : detail::WarmupSchedule<LinearLR> {
   explicit Mechanism(LinearLR v) : WarmupSchedule(v) {
     detail::check_schedule("LinearLR", v.total_iters > 0,
                            "total_iters is not given. Write LinearLR{.total_iters = steps}.");

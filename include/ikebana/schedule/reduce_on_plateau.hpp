@@ -27,8 +27,8 @@ struct ReduceLROnPlateau {
   std::int64_t warmup_steps = 0;
 };
 
-template <>
-struct Mechanism<ReduceLROnPlateau> : detail::WarmupSchedule<ReduceLROnPlateau> {
+template <std::same_as<ReduceLROnPlateau> Policy>
+struct Mechanism<Policy> : detail::WarmupSchedule<ReduceLROnPlateau> {
   explicit Mechanism(ReduceLROnPlateau v) : WarmupSchedule(std::move(v)) {
     const char* name = "ReduceLROnPlateau";
     detail::check_schedule(name, values.factor >= 0 && values.factor < 1,

@@ -12,8 +12,8 @@ struct StepLR {
   std::int64_t warmup_steps = 0;
 };
 
-template <>
-struct Mechanism<StepLR> : detail::WarmupSchedule<StepLR> {
+template <std::same_as<StepLR> Policy>
+struct Mechanism<Policy> : detail::WarmupSchedule<StepLR> {
   explicit Mechanism(StepLR v) : WarmupSchedule(v) {
     detail::check_schedule("StepLR", v.step_size > 0,
                            "step_size is not given. Write StepLR{.step_size = steps}.");

@@ -37,8 +37,8 @@ inline const char* name_of(DecayForm form) {
 
 }  // namespace detail
 
-template <>
-struct Mechanism<WarmupStableDecayLR> : detail::WarmupSchedule<WarmupStableDecayLR> {
+template <std::same_as<WarmupStableDecayLR> Policy>
+struct Mechanism<Policy> : detail::WarmupSchedule<WarmupStableDecayLR> {
   explicit Mechanism(WarmupStableDecayLR v) : WarmupSchedule(v) {
     const char* name = "WarmupStableDecayLR";
     detail::check_schedule(

@@ -14,7 +14,7 @@ namespace ikebana::detail {
 
 /// Table 0: the CRC of each byte; table k: of the byte followed by k zero bytes.
 using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
-constexpr CrcTables make_crc_tables() {
+inline CrcTables make_crc_tables() {
   CrcTables tables{};
   for (std::uint32_t byte = 0; byte < 256; ++byte) {
     std::uint32_t crc = byte;
@@ -26,18 +26,23 @@ constexpr CrcTables make_crc_tables() {
       tables[k][byte] = (tables[k - 1][byte] >> 8) ^ tables[0][tables[k - 1][byte] & 0xff];
   return tables;
 }
-inline constexpr CrcTables crc_tables = make_crc_tables();
+/// Made at the first use: computing them in each compilation would cost more.
+inline const CrcTables& crc_tables() {
+  static const CrcTables tables = make_crc_tables();
+  return tables;
+}
 
 /// Takes eight bytes at a time, on any processor. `crc` is the remainder itself, not inverted.
 inline std::uint32_t crc_by_tables(std::uint32_t crc, const unsigned char* p, std::size_t n) {
+  const CrcTables& tables = crc_tables();
   for (; n >= 8; p += 8, n -= 8) {
     std::uint64_t chunk;
     std::memcpy(&chunk, p, 8);
     chunk ^= crc;
     crc = 0;
-    for (std::size_t k = 0; k < 8; ++k) crc ^= crc_tables[7 - k][(chunk >> (8 * k)) & 0xff];
+    for (std::size_t k = 0; k < 8; ++k) crc ^= tables[7 - k][(chunk >> (8 * k)) & 0xff];
   }
-  for (; n > 0; ++p, --n) crc = (crc >> 8) ^ crc_tables[0][(crc ^ *p) & 0xff];
+  for (; n > 0; ++p, --n) crc = (crc >> 8) ^ tables[0][(crc ^ *p) & 0xff];
   return crc;
 }
 

@@ -25,7 +25,8 @@ namespace detail {
 
 /// The files to read for `path`: a file, the file of a folder, or the files that an index names,
 /// which must be in the index's folder.
-inline std::vector<Files::Path> weight_files(Files& files, const Files::Path& path) {
+template <class = void>
+std::vector<Files::Path> weight_files(Files& files, const Files::Path& path) {
   std::error_code ignored;  // if it cannot be examined, opening it reports the error
   if (std::filesystem::is_directory(path, ignored)) {
     const auto single = path / "model.safetensors", index = path / "model.safetensors.index.json";
@@ -68,6 +69,7 @@ inline std::vector<std::pair<std::string, at::Tensor>> named_weights(torch::nn::
 }
 
 /// Compares a model with the tensors of files, and writes only if all of them fit.
+template <class = void>
 class WeightLoader {
  public:
   WeightLoader(StateDict file, const WeightOptions& options)
@@ -127,7 +129,7 @@ class WeightLoader {
 
   StateDict file_;
   const WeightOptions& options_;
-  std::set<at::TensorImpl*> seen_;
+  std::set<const void*> seen_;
   std::vector<std::pair<std::string, at::Tensor>> weights_;  // under their first names
   std::unordered_map<at::TensorImpl*, std::pair<at::Tensor, at::Tensor>> matched_;
   std::set<std::string> used_;
@@ -152,7 +154,7 @@ UnmatchedWeights load_weights(Model& model, const std::filesystem::path& path,
       throw BadFile("load_weights: `" + detail::escaped(part.begin()->first) +
                     "` is in two files of `" + path.string() + "`. Remove one.");
   }
-  return detail::WeightLoader(std::move(all), options)
+  return detail::WeightLoader<>(std::move(all), options)
       .load(*detail::module_of(model), path.string());
 }
 
@@ -162,7 +164,7 @@ template <class Model>
 void save_weights(Model& model, const std::filesystem::path& path,
                   const WeightOptions& options = {}, Files& files = system_files()) {
   StateDict all;
-  std::set<at::TensorImpl*> seen;
+  std::set<const void*> seen;
   for (const auto& [name, t] : detail::named_weights(*detail::module_of(model))) {
     if (!seen.insert(t.unsafeGetTensorImpl()).second) continue;
     if (!all.emplace(options.rename ? options.rename(name) : name, t.detach()).second)
