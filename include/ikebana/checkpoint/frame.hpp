@@ -2,30 +2,44 @@
 // Non-reentrant activation checkpointing: forward keeps the inputs, and backward recomputes when it
 // first needs a saved tensor. Frames nest: the inputs of an inner frame are saved by autograd
 // inside the outer frame, so the outer frame drops and recomputes them too.
+#include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
-#include <ikebana/checkpoint/record.hpp>
-#include <ikebana/checkpoint/replay.hpp>
 #include <ikebana/checkpoint/saved_inputs.hpp>
+#include <ikebana/checkpoint/slots.hpp>
 #include <ikebana/detail/recomputing.hpp>
 
 namespace ikebana::detail {
 
+/// What a frame keeps of forward besides the inputs: nothing. `KeepOperators` is the other choice.
+struct KeepNothing {
+  struct Rule {};
+  struct Replay {};
+  /// Surrounds the forward of a unit, in forward and in a recompute.
+  struct Scope {
+    explicit Scope(const Replay&) {}
+  };
+  KeepNothing(const Rule&, const Slots<>&) {}
+
+  Scope record() { return Scope({}); }
+  Replay replay(const std::string&) const { return {}; }
+  void forward_ended(std::size_t) {}
+  void clear() {}
+};
+
 /// One checkpointed computation, of one unit or of several in a row. In forward it counts the
 /// tensors that autograd would save; in backward it runs the units again and keeps those tensors.
 /// Its hooks share ownership of it, so it exists as long as the graph. A template, so that only
-/// files whose recipe checkpoints compile it; what it consists of likewise.
-template <class T = void>
-class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_this<Frame<T>> {
+/// files whose recipe checkpoints compile it, and what it consists of.
+template <class Kept = KeepNothing>
+class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_this<Frame<Kept>> {
  public:
   using Tensors = std::vector<at::Tensor>;
   /// Runs a unit again: its tensor arguments in, its tensor results out.
   using Recompute = std::function<Tensors(const Tensors& arguments)>;
 
-  /// With a rule, the outputs of the operators that it chooses are kept; it must outlive the
-  /// frame's forward.
-  explicit Frame(c10::Device device, const OperatorRule* rule = nullptr) : device_(device) {
-    if (rule) record_.emplace(kept_, *rule, slots_);
-  }
+  /// `rule` must outlive the frame's forward.
+  Frame(c10::Device device, const typename Kept::Rule& rule)
+      : device_(device), kept_(rule, slots_) {}
 
   /// Call before a unit's forward, because that may itself start a backward, and outside of
   /// ForwardScope, because an outer frame must see the inputs that are saved: those arguments that
@@ -45,19 +59,17 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     bridge::RngAutocastState rng_autocast = bridge::RngAutocastState::capture(device_);
     UnitState state(*unit->module);
     units_.push_back({std::move(unit), std::move(rng_autocast), std::move(state),
-                      SaveInputs<T>::save(new_inputs), std::move(argument_indices),
+                      SaveInputs<>::save(new_inputs), std::move(argument_indices),
                       std::move(recompute)});
   }
   /// RAII around the unit's forward.
   class ForwardScope {
    public:
-    explicit ForwardScope(Frame& frame) : saved_tensors_(&frame) {
-      if (frame.record_) operators_.emplace(*frame.record_);
-    }
+    explicit ForwardScope(Frame& frame) : saved_tensors_(&frame), kept_(frame.kept_.record()) {}
 
    private:
     bridge::SavedTensorScope saved_tensors_;
-    std::optional<bridge::OperatorScope> operators_;
+    typename Kept::Scope kept_;
   };
   /// Call after the unit's forward.
   void end_unit() {
@@ -163,9 +175,9 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   }
   void recompute(int task) {
     std::vector<Tensors> inputs;  // loading them may start the recompute of an outer frame
-    for (const UnitCall& call : units_) inputs.push_back(SaveInputs<T>::load(call.saved_inputs));
+    for (const UnitCall& call : units_) inputs.push_back(SaveInputs<>::load(call.saved_inputs));
     for (const UnitCall& call : units_)
-      if (call.state.changed()) Slots<T>::throw_modified(call.unit->name);
+      if (call.state.changed()) Slots<>::throw_modified(call.unit->name);
     FillSlots fill(this);
     try {
       run_units(inputs, fill);
@@ -184,7 +196,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     RecomputingScope scope;
     std::deque<RestoreBuffers> buffers;
     for (const UnitCall& call : units_) buffers.emplace_back(*call.unit->module);
-    Replay<T> replay(kept_, name());
+    auto replay = kept_.replay(name());
     Tensors known;
     for (std::size_t i = 0; i < units_.size(); ++i) {
       UnitCall& call = units_[i];
@@ -195,8 +207,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
       bridge::RngAutocastState::Replay rng_autocast(call.rng_autocast, /*weight_cache=*/false);
       bridge::AutocastNesting nesting;
       bridge::SavedTensorScope hooks(&fill);
-      std::optional<bridge::OperatorScope> operators;
-      if (record_) operators.emplace(replay);
+      typename Kept::Scope kept(replay);
       Tensors results = call.recompute(arguments);
       known.insert(known.end(), results.begin(), results.end());
     }
@@ -207,16 +218,10 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   std::string joined_names_;        // of several units
   std::vector<KnownTensor> known_;  // inputs and results, in the order in which recompute has them
   std::size_t last_results_ = 0;    // where the results of the last unit start in known_
-  Slots<T> slots_;
-  KeptCalls<T> kept_;
-  std::optional<Record<T>> record_;
+  Slots<> slots_;
+  Kept kept_;
   std::mutex mutex_;
   std::atomic<bool> backward_started_ = false;
 };
-
-/// The frame as a template of `T` names it, so that the class is compiled where that template is
-/// instantiated.
-template <class T>
-using FrameFor = Frame<std::conditional_t<false, T, void>>;
 
 }  // namespace ikebana::detail

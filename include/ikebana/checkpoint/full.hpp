@@ -18,7 +18,7 @@ struct Mechanism<Policy> : detail::CheckpointMechanism {
 
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, const Next& next, Args&&... args) {
-    return checkpoint_unit(nullptr, unit, next, std::forward<Args>(args)...);
+    return checkpoint_unit({}, unit, next, std::forward<Args>(args)...);
   }
 };
 

@@ -52,11 +52,11 @@ class CheckpointMechanism : public Hooks {
 
  protected:
   /// Runs the unit in a frame of its own; without a frame if gradients are disabled.
-  template <class Next, class... Args>
-  auto checkpoint_unit(const OperatorRule* rule, const Unit& unit, const Next& next,
+  template <class Kept = KeepNothing, class Next, class... Args>
+  auto checkpoint_unit(const typename Kept::Rule& rule, const Unit& unit, const Next& next,
                        Args&&... args) {
     if (!at::GradMode::is_enabled()) return next(std::forward<Args>(args)...);
-    auto frame = std::make_shared<FrameFor<Next>>(device_, rule);
+    auto frame = std::make_shared<Frame<Kept>>(device_, rule);
     auto result =
         run_in_frame(*frame, units_[unit.index], next, next.owned(), std::forward<Args>(args)...);
     frame->complete();

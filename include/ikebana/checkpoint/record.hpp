@@ -1,7 +1,7 @@
 #pragma once
 // Forward of a selective checkpoint: keeps the outputs of the chosen operators, and tracks writes
 // into them, because replay must leave out exactly the writes that a kept value contains already.
-#include <ikebana/checkpoint/kept_operators.hpp>
+#include <ikebana/checkpoint/kept_calls.hpp>
 #include <ikebana/checkpoint/slots.hpp>
 
 namespace ikebana {
@@ -13,22 +13,22 @@ using OperatorRule = std::function<bool(const bridge::OperatorCall&)>;
 namespace detail {
 
 /// The operator mode of a unit's forward.
-template <class T = void>
+template <class = void>
 class Record : public bridge::OperatorMode {
  public:
-  Record(KeptCalls<T>& kept, const OperatorRule& rule, const Slots<T>& saved)
+  Record(KeptCalls<>& kept, const OperatorRule& rule, const Slots<>& saved)
       : kept_(kept), rule_(rule), slots_(saved) {}
 
   void call(bridge::OperatorCall& call) override {
     if (call.schema().is_mutable()) return write(call);
     const Storages arguments = storages_of(call.arguments());
-    const typename KeptCalls<T>::Key key = {&call.name(), call_counts_[&call.name()]++};
+    const KeptCalls<>::Key key = {&call.name(), call_counts_[&call.name()]++};
     if (is_cast(call) || !rule_(call)) {
       call.compute();
       return track_uses(arguments, call.results());
     }
     KeptCall& kept = kept_.add(key);
-    kept.signature = KeptCalls<T>::signature_of(call.arguments());
+    kept.signature = KeptCalls<>::signature_of(call.arguments());
     kept.saved_before = slots_.size();
     call.compute();
     track_uses(arguments, call.results());
@@ -41,7 +41,7 @@ class Record : public bridge::OperatorMode {
   static bool is_cast(const bridge::OperatorCall& call) {
     return call.name().name == "aten::_to_copy";
   }
-  void keep(KeptCall& kept, const typename KeptCalls<T>::Key& key, const bridge::OperatorCall& call,
+  void keep(KeptCall& kept, const KeptCalls<>::Key& key, const bridge::OperatorCall& call,
             const Storages& arguments) {
     for (auto* storage : storages_of(call.results()))
       if (std::find(arguments.begin(), arguments.end(), storage) != arguments.end())
@@ -119,9 +119,9 @@ class Record : public bridge::OperatorMode {
     kept.is_copy = true;
   }
 
-  KeptCalls<T>& kept_;
+  KeptCalls<>& kept_;
   const OperatorRule& rule_;
-  const Slots<T>& slots_;
+  const Slots<>& slots_;
   ska::flat_hash_map<const c10::OperatorName*, std::size_t> call_counts_;
   // By address, which is unique because kept outputs are not freed.
   ska::flat_hash_map<c10::StorageImpl*, ResultRef> outputs_;

@@ -1,14 +1,14 @@
 #pragma once
 // Recompute of a selective checkpoint: kept outputs are returned instead of being computed.
-#include <ikebana/checkpoint/kept_operators.hpp>
+#include <ikebana/checkpoint/kept_calls.hpp>
 
 namespace ikebana::detail {
 
 /// The operator mode of a unit's recompute. Throws BadRecompute if a call does not match forward's.
-template <class T = void>
+template <class = void>
 class Replay : public bridge::OperatorMode {
  public:
-  Replay(const KeptCalls<T>& kept, const std::string& unit) : kept_(kept), unit_(unit) {}
+  Replay(const KeptCalls<>& kept, const std::string& unit) : kept_(kept), unit_(unit) {}
 
   void call(bridge::OperatorCall& call) override {
     if (call.schema().is_mutable()) {
@@ -17,7 +17,7 @@ class Replay : public bridge::OperatorMode {
     }
     const KeptCall* kept = kept_.find({&call.name(), call_counts_[&call.name()]++});
     if (!kept) return call.compute();
-    if (kept->signature != KeptCalls<T>::signature_of(call.arguments())) refuse(call);
+    if (kept->signature != KeptCalls<>::signature_of(call.arguments())) refuse(call);
     std::vector<c10::IValue> results;
     for (const KeptResult& result : kept->results) results.push_back(output(result));
     call.replace(std::move(results));
@@ -57,7 +57,7 @@ class Replay : public bridge::OperatorMode {
                        "argument.");
   }
 
-  const KeptCalls<T>& kept_;
+  const KeptCalls<>& kept_;
   const std::string& unit_;
   ska::flat_hash_map<const c10::OperatorName*, std::size_t> call_counts_;
   ska::flat_hash_map<c10::StorageImpl*, int> writes_to_skip_;

@@ -9,8 +9,8 @@ namespace ikebana::detail {
 /// Saves tensors for backward and computes nothing. Through autograd, so that it checks their
 /// versions and the hooks of an outer frame apply to them. A template, so that only files whose
 /// recipe checkpoints compile it.
-template <class T = void>
-struct SaveInputs : torch::autograd::Function<SaveInputs<T>> {
+template <class = void>
+struct SaveInputs : torch::autograd::Function<SaveInputs<>> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& token,
                             at::TensorList inputs) {
     context->save_for_backward(inputs.vec());

@@ -38,10 +38,10 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
   auto around_gathered_unit(const Unit& unit, const Next& next, Args&&... args) {
     if (!at::GradMode::is_enabled() || detail::recomputing() || inside_unit_)
       return next(std::forward<Args>(args)...);
-    std::shared_ptr<detail::FrameFor<Next>> frame = segment_.lock();
+    auto frame = segment_.lock();
     if (!frame || frame->backward_started() || frame->unit_count() == units_per_segment_ ||
         !takes_last_result(*frame, args...))
-      frame = std::make_shared<detail::FrameFor<Next>>(device_);
+      frame = std::make_shared<detail::Frame<>>(device_, detail::KeepNothing::Rule());
     segment_.reset();
     auto result = [&] {
       InsideUnit inside(inside_unit_);

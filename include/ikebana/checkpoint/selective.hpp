@@ -1,5 +1,6 @@
 #pragma once
 // Checkpoint<Selective>: the outputs of costly operators are kept, the others are recomputed.
+#include <ikebana/checkpoint/keep_operators.hpp>
 #include <ikebana/checkpoint/operator_rule.hpp>
 #include <ikebana/checkpoint/recompute.hpp>
 
@@ -35,7 +36,8 @@ struct Mechanism<Policy> : detail::CheckpointMechanism {
   }
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, const Next& next, Args&&... args) {
-    return checkpoint_unit(&values.keep, unit, next, std::forward<Args>(args)...);
+    return checkpoint_unit<detail::KeepOperators<>>(values.keep, unit, next,
+                                                    std::forward<Args>(args)...);
   }
   std::string describe() const {
     using Default = bool (*)(const bridge::OperatorCall&);

@@ -49,8 +49,9 @@ struct Mechanism<Freeze<Units...>> : Hooks {
   detail::FrozenSet frozen_;
 };
 
-template <std::same_as<Freeze<>> Policy>
-struct Mechanism<Policy> : Hooks {
+// Not a constrained template: Freeze<Units...> above would be chosen instead.
+template <>
+struct Mechanism<Freeze<>> : Hooks {
   Freeze<> values;
   explicit Mechanism(Freeze<> v) : values(std::move(v)) {
     if (!values.match)

@@ -1,0 +1,30 @@
+#pragma once
+// What a frame of a selective checkpoint keeps: outputs of operators, which recompute then returns
+// instead of computing them.
+#include <ikebana/checkpoint/record.hpp>
+#include <ikebana/checkpoint/replay.hpp>
+
+namespace ikebana::detail {
+
+/// Keeps the outputs of the operators that the rule chooses.
+template <class = void>
+class KeepOperators {
+ public:
+  using Rule = OperatorRule;
+  using Scope = bridge::OperatorScope;
+
+  KeepOperators(const Rule& rule, const Slots<>& slots) : record_(calls_, rule, slots) {}
+
+  /// Open while a unit's forward runs.
+  Scope record() { return Scope(record_); }
+  /// Open a scope of it while a unit is recomputed.
+  Replay<> replay(const std::string& unit) const { return Replay<>(calls_, unit); }
+  void forward_ended(std::size_t saved_tensors) { calls_.forward_ended(saved_tensors); }
+  void clear() { calls_.clear(); }
+
+ private:
+  KeptCalls<> calls_;
+  Record<> record_;
+};
+
+}  // namespace ikebana::detail
