@@ -13,7 +13,7 @@ class KeepOperators {
   using Rule = OperatorRule;
   using Scope = bridge::OperatorScope;
 
-  KeepOperators(const Rule& rule, const Slots<>& slots) : record_(calls_, rule, slots) {}
+  KeepOperators(const Rule& rule, const Slots<>& saved) : record_(calls_, rule, saved) {}
 
   /// Open while a unit's forward runs.
   Scope record() { return Scope(record_); }

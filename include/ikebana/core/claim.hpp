@@ -21,17 +21,26 @@ class ParameterClaim {
         throw BadModel(
             "trainer: another trainer trains these parameters already. Destroy it first, or give "
             "each trainer a model of its own.");
-    for (const auto& p : parameters_) registry.counts.emplace(p.unsafeGetTensorImpl(), 1);
+    try {
+      for (const auto& p : parameters_) registry.counts.emplace(p.unsafeGetTensorImpl(), 1);
+    } catch (...) {
+      release(registry);
+      throw;
+    }
   }
   ~ParameterClaim() {
     ClaimRegistry& registry = ClaimRegistry::get();
     std::lock_guard lock(registry.mutex);
-    for (const auto& p : parameters_) registry.counts.erase(p.unsafeGetTensorImpl());
+    release(registry);
   }
   ParameterClaim(const ParameterClaim&) = delete;
   ParameterClaim& operator=(const ParameterClaim&) = delete;
 
  private:
+  void release(ClaimRegistry& registry) noexcept {
+    for (const auto& p : parameters_) registry.counts.erase(p.unsafeGetTensorImpl());
+  }
+
   std::vector<at::Tensor> parameters_;
 };
 

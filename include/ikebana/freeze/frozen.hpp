@@ -38,9 +38,14 @@ class FrozenSet {
     FrozenRegistry& registry = FrozenRegistry::get();
     std::lock_guard lock(registry.mutex);
     if (!p.requires_grad() && registry.counts.count(key) == 0) return;
-    ++registry.counts[key];
+    to_restore_.push_back(p);
+    try {
+      ++registry.counts[key];
+    } catch (...) {
+      to_restore_.pop_back();
+      throw;
+    }
     p.set_requires_grad(false);
-    to_restore_.push_back(std::move(p));
   }
   std::size_t size() const { return parameters_.size(); }
   /// Throws BadModel if no parameter of the model is left to train.

@@ -71,6 +71,7 @@ struct UnitParameters {
   }
   /// Takes the master weights: one per parameter, or one for all. Parameters keep their values.
   void set_masters(Tensors values) {
+    empty_ = empties_like(unit->parameters);
     bool one_per_parameter = values.size() == unit->parameters.size();
     for (std::size_t i = 0; i < values.size(); ++i) {
       bool trained = one_per_parameter ? unit->parameters[i].requires_grad() : requires_grad();
@@ -91,6 +92,7 @@ struct UnitParameters {
   /// memory in, or not at all where a mechanism wrote into the memory that is there.
   void set_gathered(Tensors fresh) {
     if (gathered_.empty()) {
+      empty_ = empties_like(fresh);
       gathered_ = std::move(fresh);
     } else {
       std::set<const void*> moved;
@@ -120,8 +122,7 @@ struct UnitParameters {
       storage->set_data_ptr_noswap(at::DataPtr(nullptr, storage->device()));
       storage->set_nbytes(0);
     }
-    for (std::size_t i = 0; i < unit->parameters.size(); ++i)
-      parameter(i).set_data(at::empty({0}, parameter(i).options().requires_grad(false)));
+    for (std::size_t i = 0; i < empty_.size(); ++i) parameter(i).set_data(empty_[i]);
   }
   /// Connects the parameters to the master weights in the graph, by a node of this forward.
   template <class Reduce>
@@ -144,8 +145,15 @@ struct UnitParameters {
 
  private:
   at::Tensor parameter(std::size_t i) const { return unit->parameters[i]; }
+  static Tensors empties_like(const Tensors& tensors) {
+    Tensors empties;
+    for (const auto& t : tensors)
+      empties.push_back(at::empty({0}, t.options().requires_grad(false)));
+    return empties;
+  }
 
   Tensors gathered_;
+  Tensors empty_;  // what released parameters are; made before, since releasing must not allocate
 };
 
 }  // namespace ikebana

@@ -1,0 +1,103 @@
+// Each allocation in turn fails: what was begun is undone, or done without it.
+#include "test.hpp"
+
+#include <cstdlib>
+#include <ikebana.hpp>
+#include <ikebana/detail/parallel.hpp>
+#include <memory>
+#include <new>
+
+namespace test::failing_allocations {
+
+/// The number of the allocation of this thread that fails, counted down; 0: none.
+thread_local int countdown = 0;
+
+void* allocate(std::size_t n) {
+  void* const memory = countdown != 0 && --countdown == 0 ? nullptr : std::malloc(n == 0 ? 1 : n);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace test::failing_allocations
+
+void* operator new(std::size_t n) { return test::failing_allocations::allocate(n); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace test::failing_allocations {
+
+using namespace ikebana;
+
+/// Calls `f` with the first allocation failing, then the second, until none fails. Returns how many
+/// allocations `f` makes. `after` is called after each.
+template <class F, class After>
+int fail_each(const F& f, const After& after) {
+  for (int failing = 1;; ++failing) {
+    countdown = failing;
+    try {
+      f();
+    } catch (const std::exception&) {
+      CHECK(countdown == 0);
+    }
+    const bool reached = std::exchange(countdown, 0) == 0;
+    after();
+    if (!reached) return failing - 1;
+  }
+}
+
+TEST_CASE("allocations: a loop in parallel visits every index once, whichever fails") {
+  std::vector<float> memory(1000);
+  std::vector<int> visits(memory.size());
+  const int allocations = fail_each(
+      [&] {
+        visits.assign(visits.size(), 0);
+        ikebana::detail::in_parallel(memory.data(), 1000, 10, [&](auto begin, auto end) noexcept {
+          for (auto i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
+        });
+      },
+      [&] { CHECK(visits == std::vector<int>(visits.size(), 1)); });
+  CHECK(allocations > (at::get_num_threads() > 1 ? 3 : -1));
+}
+
+struct Net : torch::nn::Module {
+  torch::nn::Linear first{16, 32}, last{32, 4};
+  Net() {
+    register_module("first", first);
+    register_module("last", last);
+  }
+  at::Tensor forward(const at::Tensor& x) { return last(at::relu(first(x))); }
+};
+
+/// A trainer that could not be made leaves the model as it was, and free for another trainer.
+template <class... Policies>
+void leaves_the_model(const Policies&... policies) {
+  auto model = std::make_shared<Net>();
+  model->last->bias.set_requires_grad(false);
+  Tensors before;
+  for (const auto& p : model->parameters()) before.push_back(p.detach().clone());
+  using Made = decltype(Trainer{model, MSELoss{}, policies...});
+  std::unique_ptr<Made> trainer;
+  const auto make = [&] { trainer.reset(new Made{model, MSELoss{}, policies...}); };
+  make();  // LibTorch looks up an operator at its first call, and allocates for that
+  trainer.reset();
+  const int allocations = fail_each(make, [&] {
+    trainer.reset();
+    const Tensors after = model->parameters();
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      CHECK(same_bits(after[i], before[i]));
+      CHECK(after[i].requires_grad() == (i != 3));
+      CHECK(after[i].is_leaf());
+    }
+    CHECK_NOTHROW((Trainer{model, MSELoss{}, SGD{}}));
+  });
+  CHECK(allocations > 100);
+}
+
+TEST_CASE("allocations: a trainer that cannot be made changes nothing, whichever fails") {
+  leaves_the_model(SGD{.lr = 0.1});
+  leaves_the_model(SGD{.lr = 0.1}, Freeze<>{.match = named("first.*")});
+  leaves_the_model(AdamW{}, Precision<BF16Weights>{}, EMA{});
+  leaves_the_model(AdamW{}, Checkpoint<Full>{}, Precision<BF16>{});
+}
+
+}  // namespace test::failing_allocations
