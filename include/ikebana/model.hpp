@@ -136,7 +136,7 @@ class UnitTable {
       std::size_t unit;
     };
     std::vector<Place> places;
-    std::unordered_map<const void*, std::size_t> seen;
+    std::unordered_map<const void*, std::size_t> seen;  // by parameter; index_ has this type, too
     for (auto& item : units_[0].module->named_parameters()) {
       std::size_t unit = innermost(item.key(), by_name);
       auto [found, is_new] = seen.try_emplace(item.value().unsafeGetTensorImpl(), places.size());
@@ -150,7 +150,7 @@ class UnitTable {
   }
 
   std::vector<Unit> units_;
-  std::unordered_map<const void*, std::size_t> index_;
+  std::unordered_map<const void*, std::size_t> index_;  // by module
 };
 
 }  // namespace ikebana

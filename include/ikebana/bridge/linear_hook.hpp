@@ -4,6 +4,7 @@
 // registered at DeferredInit, a dispatch key that LibTorch itself never uses; they are called on a
 // thread only while a scope is open there.
 
+#include <concepts>
 #include <deque>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
@@ -72,6 +73,7 @@ inline at::Tensor matmul_kernel(const at::Tensor& input, const at::Tensor& weigh
 }
 
 /// Registers the kernels once per process, by the first library that needs them, until it ends.
+/// A template, so that only files that open a LinearScope compile it.
 template <class = void>
 void register_linear_hook() {
   auto& dispatcher = c10::Dispatcher::singleton();

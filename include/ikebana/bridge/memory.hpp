@@ -1,6 +1,7 @@
 #pragma once
 // Memory of a device: bytes in use now, and at the peak.
 
+#include <concepts>
 #include <cstdint>
 #include <ikebana/bridge/counting_allocator.hpp>
 #include <ikebana/bridge/device.hpp>
@@ -55,6 +56,7 @@ std::unique_ptr<MemorySource> make_device_memory(Type type, c10::DeviceIndex ind
 
 /// The source of `device`, one per device in this library. Throws ikebana::Error if LibTorch does
 /// not count the device's memory.
+/// A template, as MemoryCounter's constructor, so that only files that count memory compile it.
 template <class = void>
 MemorySource& memory_source(c10::Device device) {
   if (device.is_cpu()) return CountingAllocatorV1::install();

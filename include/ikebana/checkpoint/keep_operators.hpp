@@ -6,7 +6,8 @@
 
 namespace ikebana::detail {
 
-/// Keeps the outputs of the operators that the rule chooses.
+/// Keeps the outputs of the operators that the rule chooses. A template for the same reason as
+/// Frame.
 template <class = void>
 class KeepOperators {
  public:

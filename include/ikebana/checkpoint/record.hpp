@@ -13,6 +13,7 @@ using OperatorRule = std::function<bool(const bridge::OperatorCall&)>;
 namespace detail {
 
 /// The operator mode of a unit's forward.
+/// A template for the same reason as Frame.
 template <class = void>
 class Record : public bridge::OperatorMode {
  public:

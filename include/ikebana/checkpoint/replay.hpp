@@ -5,6 +5,7 @@
 namespace ikebana::detail {
 
 /// The operator mode of a unit's recompute. Throws BadRecompute if a call does not match forward's.
+/// A template for the same reason as Frame.
 template <class = void>
 class Replay : public bridge::OperatorMode {
  public:

@@ -85,7 +85,7 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
   }
   /// True if an argument is a tensor that the previous unit returned.
   template <class... Args>
-  static bool takes_last_result(const auto& frame, const Args&... args) {
+  static bool takes_last_result(const detail::Frame<>& frame, const Args&... args) {
     bool found = false;
     auto check = [&](const at::Tensor& t) {
       found = found || (t.defined() && frame.is_last_result(t));

@@ -9,6 +9,7 @@
 
 namespace ikebana::detail {
 
+/// The slots of one frame. A template for the same reason as Frame.
 template <class = void>
 class Slots {
  public:

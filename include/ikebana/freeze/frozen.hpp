@@ -61,7 +61,7 @@ class FrozenSet {
 
  private:
   std::vector<at::Tensor> to_restore_;
-  std::set<const void*> parameters_;
+  std::set<const void*> parameters_;  // their addresses
   std::int64_t elements_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 // Declares every policy of a recipe. A policy is a type that sets one axis; it is defined in the
 // folder of that axis: `Precision<BF16>` in precision/bf16.hpp.
+#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <type_traits>

@@ -8,6 +8,7 @@ namespace ikebana::detail {
 
 /// Parameters whose first gradient comes in the same step share one count. If some of them have no
 /// gradient in a later step, the others continue with a copy.
+/// A template, so that only files whose recipe has an optimizer compile it.
 template <class = void>
 class StepCounts {
  public:

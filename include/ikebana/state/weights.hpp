@@ -25,6 +25,7 @@ namespace detail {
 
 /// The files to read for `path`: a file, the file of a folder, or the files that an index names,
 /// which must be in the index's folder.
+/// A template, as WeightLoader, so that only files that load weights compile them.
 template <class = void>
 std::vector<Files::Path> weight_files(Files& files, const Files::Path& path) {
   std::error_code ignored;  // if it cannot be examined, opening it reports the error
