@@ -1,0 +1,52 @@
+#pragma once
+// The device that the cases of this folder run on, and what a case needs to know about it. The
+// environment variable IKEBANA_TEST_DEVICE chooses: cuda, cpu, or simulated (simulated.hpp); by
+// default it is cuda.
+#include "test.hpp"
+
+#include <string>
+
+namespace gpu {
+
+enum class Kind { CUDA, CPU, Simulated };
+
+Kind kind();
+inline bool on_cuda() { return kind() == Kind::CUDA; }
+inline bool on_cpu() { return kind() == Kind::CPU; }
+inline bool on_simulated() { return kind() == Kind::Simulated; }
+/// The name as the environment variable has it.
+const char* name();
+
+/// The device of an index; the CPU has one only.
+c10::Device device(int index = 0);
+/// How many devices of this kind there are.
+int devices();
+
+/// Ends the case as one that was not run, with the reason; the totals at the end count it.
+#define NOT_RUN_UNLESS(condition, why) \
+  if (!(condition)) return gpu::not_run(why)
+void not_run(const std::string& why);
+
+/// RAII: on a device, whatever makes the host wait for it throws c10::Error. Host and device agree
+/// on a CPU, so there it does nothing.
+class NoHostSync {
+ public:
+  NoHostSync();
+  ~NoHostSync();
+  NoHostSync(const NoHostSync&) = delete;
+  NoHostSync& operator=(const NoHostSync&) = delete;
+};
+
+/// Bytes that the device's allocator has handed out, now and at the peak, by its own statistics.
+struct Allocated {
+  std::int64_t now = 0, peak = 0;
+};
+Allocated allocated(int index = 0);
+void reset_peak(int index = 0);
+
+/// Waits until the device has finished all work.
+void synchronize();
+/// False once an error has made the device unusable for the rest of the process.
+bool is_usable();
+
+}  // namespace gpu
