@@ -95,22 +95,48 @@ function(ikebana_libtorch_version root result)
   set(${result} ${version} PARENT_SCOPE)
 endfunction()
 
+function(ikebana_cuda_runtime root result)
+  file(GLOB runtime ${root}/../nvidia/cu*/lib/libcudart.so.* ${root}/lib/libcudart*.so*)
+  list(APPEND runtime "")
+  list(GET runtime 0 runtime)
+  set(${result} "${runtime}" PARENT_SCOPE)
+endfunction()
+
+# The wheels beside torch have CUDA's headers, but crt/ and CCCL only if their two wheels were
+# installed as well. Without them, the toolkit's headers follow.
+function(ikebana_cuda_includes root result)
+  file(GLOB includes ${root}/../nvidia/cu*/include ${root}/../nvidia/nccl/include)
+  find_file(crt crt/host_config.h PATHS ${includes} NO_DEFAULT_PATH NO_CACHE)
+  find_file(target nv/target PATHS ${includes} NO_DEFAULT_PATH NO_CACHE)
+  if(NOT crt OR NOT target)
+    find_program(nvcc nvcc HINTS $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin
+                 PATHS /usr/local/cuda/bin NO_CACHE)
+    if(nvcc)
+      file(REAL_PATH ${nvcc} nvcc)
+      cmake_path(GET nvcc PARENT_PATH toolkit)
+      cmake_path(GET toolkit PARENT_PATH toolkit)
+      file(GLOB toolkit ${toolkit}/include ${toolkit}/include/cccl)
+      list(APPEND includes ${toolkit})
+    endif()
+  endif()
+  set(${result} ${includes} PARENT_SCOPE)
+endfunction()
+
 # The CPU-only wheel contains libtorch_cuda.so, but not its dependencies.
 function(ikebana_add_cuda root result)
   set(${result} "without CUDA" PARENT_SCOPE)
   set(nvidia ${root}/../nvidia)
-  file(GLOB runtime ${nvidia}/cu*/lib/libcudart.so.* ${root}/lib/libcudart*.so*)
+  ikebana_cuda_runtime(${root} runtime)
   file(GLOB nccl ${nvidia}/nccl/lib/libnccl.so.2 ${root}/lib/libnccl.so*)
   if(NOT EXISTS ${root}/lib/libtorch_cuda.so OR NOT runtime OR NOT (nccl OR NOT EXISTS ${nvidia}))
     return()
   endif()
-  list(GET runtime 0 runtime)
   # No symbol of libtorch_cuda.so is referenced, so a linker that drops unused libraries would turn
   # CUDA off. The quotes are for the shell: CMake does not quote an item that begins with a dash.
   target_link_libraries(ikebana::libtorch INTERFACE
     "-Wl,--push-state,--no-as-needed,\"${root}/lib/libtorch_cuda.so\",--pop-state"
     ${root}/lib/libc10_cuda.so ${runtime})
-  file(GLOB includes ${nvidia}/cu*/include ${nvidia}/nccl/include ${nvidia}/cudnn/include)
+  ikebana_cuda_includes(${root} includes)
   target_include_directories(ikebana::libtorch SYSTEM INTERFACE ${includes})
   target_compile_definitions(ikebana::libtorch INTERFACE USE_C10D_NCCL)
   get_filename_component(runtime ${runtime} DIRECTORY)
