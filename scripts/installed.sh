@@ -84,6 +84,16 @@ has_libtorch() {
   return 1
 }
 
+# Those of LibTorch in .venv, which a LibTorch of the user's own has beside itself, or not.
+has_headers() {
+  local site
+  users_libtorch && return 0
+  for site in "$venv"/lib/python3*/site-packages; do
+    is_complete "$site" "${header_parts[@]}" && return 0
+  done
+  return 1
+}
+
 # pip installs the dependencies of a wheel before the wheel.
 has_oracle() {
   local site infos
@@ -131,6 +141,7 @@ look() {
   [[ $target != test ]] || has_conan || steps+=(conan)
   [[ $target != test ]] || has_formatter || steps+=(formatter)
   users_libtorch || has_libtorch || steps+=(libtorch)
+  [[ $target != test ]] || has_headers || steps+=(headers)
   if ((${#steps[@]})) && ! has_venv; then steps=(venv "${steps[@]}"); fi
   # First, since LibTorch of .venv can be linked to it.
   [[ $target == demo ]] || users_oracle || has_oracle || steps=(oracle "${steps[@]}")
