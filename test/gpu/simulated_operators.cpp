@@ -1,0 +1,189 @@
+// Every operator on the simulated accelerator, by the CPU's kernels.
+#include "simulated_operators.hpp"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/library.h>
+
+#include <unordered_set>
+
+#include "simulated_generator.hpp"
+
+namespace simulated {
+
+namespace {
+
+using Names = std::unordered_set<std::string>;
+
+/// What copies a number or a shape to the host on CUDA.
+const Names waiting = {"aten::_local_scalar_dense",
+                       "aten::nonzero",
+                       "aten::masked_select",
+                       "aten::_unique",
+                       "aten::_unique2",
+                       "aten::unique_dim",
+                       "aten::unique_consecutive",
+                       "aten::unique_dim_consecutive",
+                       "aten::bincount",
+                       "aten::equal",
+                       "aten::multinomial",
+                       "aten::_ctc_loss",
+                       "aten::embedding_renorm_",
+                       "aten::_linalg_check_errors"};
+/// What takes indices of the host on CUDA, and waits where they are masks.
+const Names indexing = {"aten::index", "aten::index_put", "aten::index_put_",
+                        "aten::_index_put_impl_", "aten::_unsafe_index"};
+
+bool is_mask(const at::Tensor& index) {
+  return index.defined() && (index.scalar_type() == at::kBool || index.scalar_type() == at::kByte);
+}
+
+}  // namespace
+
+Call::Call(const c10::OperatorHandle& op, torch::jit::Stack& stack)
+    : op_(op),
+      stack_(stack),
+      count_(op.schema().arguments().size()),
+      begin_(stack.size() - count_),
+      device_(find_device()),
+      stream_(current_stream(device_.index())) {}
+
+template <class F>
+void Call::each_tensor(F&& f) const {
+  for (std::size_t i = 0; i < count_; ++i) {
+    const auto& value = argument(i);
+    if (value.isTensor()) f(i, value.toTensor());
+    if (!value.isList()) continue;
+    for (const c10::IValue& element : value.toListRef())
+      if (element.isTensor()) f(i, element.toTensor());
+  }
+}
+
+/// That of the first tensor on a device, as ATen's kernels for CUDA choose.
+c10::Device Call::find_device() const {
+  std::optional<c10::Device> found;
+  each_tensor([&](std::size_t, const at::Tensor& t) {
+    if (!found && t.defined() && t.is_privateuseone()) found = t.device();
+  });
+  for (std::size_t i = 0; i < count_ && !found; ++i)
+    if (argument(i).isDevice() && argument(i).toDevice().has_index())
+      found = argument(i).toDevice();
+  return found.value_or(device(current_device()));
+}
+
+bool Call::writes(std::size_t i) const {
+  const auto* alias = op_.schema().arguments()[i].alias_info();
+  return alias && alias->isWrite();
+}
+
+bool Call::takes_host_tensor(std::size_t i) const {
+  return indexing.contains(op_.schema().name()) && op_.schema().arguments()[i].name() == "indices";
+}
+
+void Call::check_devices() const {
+  each_tensor([&](std::size_t i, const at::Tensor& t) {
+    if (!t.defined() || t.device() == device_) return;
+    const bool number = t.is_cpu() && t.dim() == 0 && !writes(i);
+    TORCH_CHECK(number || (t.is_cpu() && takes_host_tensor(i)),
+                "Expected all tensors to be on the same device, but found at least two devices, ",
+                device_, " and ", t.device(), "! (when checking argument ",
+                op_.schema().arguments()[i].name(), " of ", op_.schema().name(), ')');
+  });
+}
+
+bool Call::waits() const {
+  const auto& name = op_.schema().name();
+  if (waiting.contains(name)) return true;
+  if (name == "aten::repeat_interleave") return argument(count_ - 1).isNone();
+  bool mask = false;
+  if (indexing.contains(name))
+    each_tensor([&](std::size_t i, const at::Tensor& t) { mask |= i == 1 && is_mask(t); });
+  return mask;
+}
+
+Uses Call::uses() const {
+  Uses uses;
+  each_tensor([&](std::size_t i, const at::Tensor& t) {
+    (writes(i) ? uses.writes : uses.reads).push_back(t);
+  });
+  return uses;
+}
+
+c10::IValue Call::to_host(const c10::IValue& value) {
+  if (value.isTensor()) return aliases_.of(value.toTensor());
+  if (value.isDevice()) return c10::Device(c10::kCPU);
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& t : value.toTensorVector()) list.push_back(aliases_.of(t));
+    return list;
+  }
+  if (!value.isOptionalTensorList()) return value;
+  c10::List<std::optional<at::Tensor>> list;
+  for (const auto& t : value.toOptionalTensorVector())
+    list.push_back(t ? std::optional(aliases_.of(*t)) : std::nullopt);
+  return list;
+}
+
+void Call::to_host() {
+  for (std::size_t i = 0; i < count_; ++i) {
+    auto& value = argument(i);
+    if (op_.schema().arguments()[i].name() != "generator") value = to_host(value);
+    else value = engine_of(value.toOptional<at::Generator>(), device_.index());
+  }
+}
+
+c10::IValue Call::to_device(const c10::IValue& value) {
+  if (value.isTensor()) return aliases_.back(value.toTensor(), device_);
+  if (!value.isTensorList()) return value;
+  c10::List<at::Tensor> list;
+  for (const at::Tensor& t : value.toTensorVector()) list.push_back(aliases_.back(t, device_));
+  return list;
+}
+
+void Call::run() {
+  const c10::DeviceGuard guard(device_);
+  check_devices();
+  const bool host_waits = waits();
+  if (host_waits) check_sync();
+  {
+    const Lock lock(state().mutex);
+    begin(stream_, uses(), op_.schema().name().c_str());
+    if (host_waits) state().streams.wait(stream_);
+    to_host();
+  }
+  {
+    const at::AutoDispatchBelowADInplaceOrView no_autograd;
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
+  }
+  const Lock lock(state().mutex);
+  aliases_.keep_changes();
+  const auto results = op_.schema().returns().size();
+  for (auto i = stack_.size() - results; i < stack_.size(); ++i) stack_[i] = to_device(stack_[i]);
+}
+
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Call(op, *stack).run();
+}
+
+/// LibTorch has these for any device, made of other operators; the CPU's own give other bits.
+constexpr const char* cpu_kernels[] = {
+    "convolution",
+    "convolution_backward",
+    "native_layer_norm",
+    "native_group_norm",
+};
+
+void register_operators() {
+  using torch::CppFunction;
+  static torch::Library all(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__,
+                            __LINE__);
+  all.fallback(CppFunction::makeFromBoxedFunction<&run_on_host>());
+  static torch::Library some(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__,
+                             __LINE__);
+  for (const char* name : cpu_kernels)
+    some.impl(name, CppFunction::makeFromBoxedFunction<&run_on_host>());
+}
+
+}  // namespace simulated

@@ -1,0 +1,175 @@
+#pragma once
+// Memory blocks, streams and events of the simulated accelerator. Every stream has a clock of its
+// own and knows how far it has waited for the others, so that accesses without order are found
+// whatever the timing (vector clocks, as in ThreadSanitizer).
+#include "simulated.hpp"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Stream.h>
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+
+namespace simulated {
+
+/// As in LibTorch's CUDA streams: the default one, and a pool that is handed out round-robin.
+inline constexpr std::size_t streams_per_device = 33;
+inline constexpr std::size_t all_streams = devices * streams_per_device;
+inline constexpr int host_memory = -1;
+
+/// Index of a stream among all streams.
+using StreamIndex = std::size_t;
+StreamIndex index_of(const c10::Stream& stream);
+c10::Stream stream_of(StreamIndex index);
+
+/// How far each stream's work is known to be done.
+using Clock = std::array<std::uint64_t, all_streams>;
+
+struct Access {
+  StreamIndex stream = 0;
+  std::uint64_t time = 0;
+  const char* what = "";
+};
+
+/// A block of device or pinned memory. Tensors on the device hold `address`, which the host cannot
+/// read; the bytes are at `memory`.
+struct Block {
+  Block(char* at, std::size_t asked, int on, StreamIndex by);
+  ~Block();
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  bool on_host() const { return device == host_memory; }
+  std::string place() const;
+
+  char* memory;
+  char* address;
+  std::size_t size, requested;
+  int device;
+  StreamIndex allocated_on;
+  std::set<StreamIndex> recorded;  ///< by record_stream
+  Access write;                    ///< the last one
+  std::map<StreamIndex, Access> reads;
+  int queued = 0;  ///< copies not yet done
+  bool freed = false;
+};
+using BlockPtr = std::shared_ptr<Block>;
+
+/// All blocks. Addresses on the device are never used twice, so a freed one is recognised.
+class Memory {
+ public:
+  Memory();
+  /// Bytes of device memory, on the current stream.
+  c10::DataPtr allocate(std::size_t bytes, c10::Device device);
+  c10::DataPtr allocate_pinned(std::size_t bytes);
+  void free(void* address);
+  /// The block that `address` is in, also if it was freed lately; null if there is none.
+  BlockPtr find(const void* address) const;
+  /// The bytes of `address`; throws c10::Error if it is not in a block.
+  char* bytes(const void* address) const;
+  void copy_done(const BlockPtr& block);
+  void record_stream(const void* address, StreamIndex stream);
+  c10::CachingDeviceAllocator::DeviceStats& stats(int device) {
+    return stats_.at(static_cast<std::size_t>(device));
+  }
+  std::size_t limit = 0;
+
+ private:
+  BlockPtr add(std::size_t bytes, int device);
+  void check_limit(std::size_t size, int device);
+  void check_uses(const Block& block) const;
+  void release(const BlockPtr& block);
+
+  char* next_;  ///< the device address of the next block
+  char* end_;
+  std::map<const char*, BlockPtr> blocks_;  ///< by address
+  std::deque<BlockPtr> freed_;              ///< the last ones
+  std::size_t freed_bytes_ = 0;
+  std::array<c10::CachingDeviceAllocator::DeviceStats, devices> stats_;
+};
+
+/// One recording of an event.
+struct Recorded {
+  StreamIndex stream;
+  Clock clock;
+  int false_queries;
+  bool reached = false;
+};
+using RecordedPtr = std::shared_ptr<Recorded>;
+
+/// What a stream has to do: one of the three.
+struct Work {
+  std::function<void()> copy;
+  RecordedPtr reach, await;
+};
+
+class Streams {
+ public:
+  /// A stream's next operation: it knows what the host knows.
+  std::uint64_t launch(StreamIndex stream);
+  void enqueue(StreamIndex stream, Work work) { queues_.at(stream).push_back(std::move(work)); }
+  void drain(StreamIndex stream);
+  bool idle(StreamIndex stream) const { return queues_.at(stream).empty(); }
+
+  RecordedPtr record(StreamIndex stream);
+  void await(StreamIndex stream, const RecordedPtr& event);
+  void reach(const RecordedPtr& event);
+  bool query(const RecordedPtr& event);
+  /// The host waits.
+  void wait(StreamIndex stream);
+  void wait(const RecordedPtr& event);
+  void wait_device(int device);
+  /// Both streams wait for each other.
+  void join(StreamIndex a, StreamIndex b);
+
+  void read(Block& block, StreamIndex stream, const char* what);
+  void write(Block& block, StreamIndex stream, const char* what);
+  /// Whether the next operation of `later` comes after `access`.
+  bool ordered(const Access& access, StreamIndex later) const;
+
+  std::size_t copies() const;
+  int false_queries = 1;
+
+ private:
+  void do_next(StreamIndex stream);
+  std::array<std::deque<Work>, all_streams> queues_;
+  std::array<Clock, all_streams> seen_ = {};
+  Clock host_ = {};
+};
+
+/// Everything, guarded by one mutex.
+struct State {
+  std::recursive_mutex mutex;
+  Memory memory;
+  Streams streams;
+  std::vector<std::string> errors;
+  std::atomic<std::int64_t> synchronisations = 0;
+  std::atomic<int> sync_guards = 0;
+
+  void error(std::string sentence);
+};
+State& state();
+
+using Lock = std::lock_guard<std::recursive_mutex>;
+
+/// Throws under a SyncGuard.
+void check_sync();
+
+int current_device();
+StreamIndex current_stream(int device);
+
+void register_memory();
+void register_guard();
+void register_hooks();
+void register_operators();
+void register_kernels();
+void register_rnn();
+void register_autocast();
+
+}  // namespace simulated
