@@ -1,25 +1,28 @@
-"""The contestants `python` and `compile` of step.py, and the weights and batches of all of them."""
+"""The contestants in Python of step.py and ../gpu/gpu.py, and the weights and batches of all."""
 
 import argparse
 import contextlib
-import ctypes
+import functools
 import sys
-import time
 from pathlib import Path
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "test" / "parity"))
+BENCH = Path(__file__).resolve().parents[1]
+sys.path += [str(BENCH / "gpu"), str(BENCH.parent / "test" / "parity")]
+import device  # noqa: E402
 import nets  # noqa: E402
+import resnet  # noqa: E402
 
 
 def parse(words=None):
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("contestant", "model", "precision", "folder", "checkpoint", "counter"):
+    for name in ("contestant", "model", "precision", "folder", "checkpoint", "counter", "device"):
         parser.add_argument(f"--{name}")
-    for name in ("width", "rows", "layers", "heads", "context", "accumulate", "clip", "batches"):
+    for name in ("width", "rows", "layers", "heads", "context", "symbols", "accumulate", "clip",
+                 "batches"):
         parser.add_argument(f"--{name}", type=int)
     return parser.parse_args(words)
 
@@ -27,7 +30,13 @@ def parse(words=None):
 def make_model(args):
     if args.model == "mlp":
         return nets.MLP(args.width, args.layers)
-    return nets.GPT(args.layers, args.width, args.heads, args.context)
+    if args.model == "resnet":
+        return resnet.ResNet(args.width, args.symbols)
+    model = nets.GPT(args.layers, args.width, args.heads, args.context)
+    if args.symbols:  # other than bytes
+        model.token = torch.nn.Embedding(args.symbols, args.width)
+        torch.nn.init.normal_(model.token.weight, 0, 0.02)
+    return model
 
 
 def write_data(args):
@@ -37,8 +46,12 @@ def write_data(args):
     weights = torch.cat([p.detach().flatten() for p in model.parameters()])
     if args.model == "mlp":
         inputs, targets = torch.randn(count, args.width), torch.randint(args.width, (count,))
+    elif args.model == "resnet":
+        inputs = torch.randn(count, 3, args.context, args.context)
+        targets = torch.randint(args.symbols, (count,))
     else:
-        text = torch.randint(97, 123, (count, args.context + 1))
+        symbols = (0, args.symbols) if args.symbols else (97, 123)
+        text = torch.randint(*symbols, (count, args.context + 1))
         inputs, targets = text[:, :-1].contiguous(), text[:, 1:].contiguous()
     for name, values in (("weights", weights), ("inputs", inputs), ("targets", targets)):
         Path(args.folder, name).write_bytes(values.numpy().tobytes())
@@ -50,10 +63,14 @@ def read(args, name, kind):
 
 
 def read_batches(args):
-    kind = torch.float32 if args.model == "mlp" else torch.int64
-    inputs = read(args, "inputs", kind).view(args.batches, args.rows, -1)
+    kind = torch.int64 if args.model == "gpt" else torch.float32
+    shape = (3, args.context, args.context) if args.model == "resnet" else (-1,)
+    inputs = read(args, "inputs", kind).view(args.batches, args.rows, *shape)
     targets = read(args, "targets", torch.int64).view(args.batches, args.rows, -1)
-    return list(zip(inputs, targets.flatten(2) if args.model == "gpt" else targets.flatten(1)))
+    targets = targets.flatten(2) if args.model == "gpt" else targets.flatten(1)
+    if args.model == "resnet":
+        inputs = [x.contiguous(memory_format=torch.channels_last) for x in inputs]
+    return [(x.to(args.device), y.to(args.device)) for x, y in zip(inputs, targets)]
 
 
 def read_weights(args, model):
@@ -104,53 +121,46 @@ def make_forward(args, model):
     return forward
 
 
-class Bytes:
-    """Bytes of the last step, without those before it: at the end of forward, and at the peak."""
+def make_loss(args, model):
+    """The mean loss of a batch. With torch.compile on a device the loss is compiled, too: there the
+    logits of GPT-2 take a large part of the step."""
+    forward, mixed = make_forward(args, model), args.precision == "bf16"
+    compiled = functools.partial(torch.compile, mode=device.MODES.get(args.contestant))
+    on_cpu = args.device == "cpu"
+    if args.contestant in device.MODES and on_cpu:
+        forward = compiled(forward)
 
-    def __init__(self, library):
-        self.library = ctypes.CDLL(library) if library else None
-        self.begin = self.kept = 0
-        for name in ("bytes_now", "bytes_peak") if library else ():
-            getattr(self.library, name).restype = ctypes.c_int64
+    def loss(x, y):
+        return F.cross_entropy(forward(x), y.flatten())
 
-    def forward_begins(self):
-        if self.library:
-            self.library.reset_peak()
-            self.begin = self.library.bytes_now()
+    compute = compiled(loss) if args.contestant in device.MODES and not on_cpu else loss
 
-    def forward_ended(self):
-        if self.library:
-            self.kept = self.library.bytes_now() - self.begin
-
-    def text(self):
-        return f"{self.kept} {self.library.bytes_peak() - self.begin}"
+    def in_precision(x, y):
+        with torch.autocast(torch.device(args.device).type, torch.bfloat16, enabled=mixed):
+            return compute(x, y)
+    return in_precision
 
 
 def make_step(args, memory):
     model = make_model(args)
     read_weights(args, model)
+    model.to(args.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
-    forward = make_forward(args, model)
-    if args.contestant == "compile":
-        forward = torch.compile(forward)
-    mixed = args.precision == "bf16"
-
-    def autocast():
-        return torch.autocast("cpu", torch.bfloat16) if mixed else contextlib.nullcontext()
+    loss_of = make_loss(args, model)
+    # Under CUDA graphs the gradients of a microbatch lie in memory that the next one writes.
+    drops = args.accumulate == 1 or args.contestant != "reduce-overhead"
 
     def accumulated(inputs, targets):
         mean = 0
         for x, y in zip(inputs.chunk(args.accumulate), targets.chunk(args.accumulate)):
-            with autocast():
-                loss = F.cross_entropy(forward(x), y.flatten()) / args.accumulate
+            loss = loss_of(x, y) / args.accumulate
             loss.backward()
             mean = mean + loss.detach()
         return mean
 
     def at_once(inputs, targets):
         memory.forward_begins()
-        with autocast():
-            loss = F.cross_entropy(forward(inputs), targets.flatten())
+        loss = loss_of(inputs, targets)
         memory.forward_ended()
         loss.backward()
         return loss.detach()
@@ -158,7 +168,7 @@ def make_step(args, memory):
     backward = accumulated if args.accumulate > 1 else at_once
 
     def step(inputs, targets):
-        optimizer.zero_grad()
+        optimizer.zero_grad(set_to_none=drops)
         mean = backward(inputs, targets)
         if args.clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -167,28 +177,16 @@ def make_step(args, memory):
     return step
 
 
-def serve(args):
-    memory = Bytes(args.counter)
-    step, batches, done, loss = make_step(args, memory), read_batches(args), 0, torch.zeros(())
-    for line in sys.stdin:
-        word, count = line.split()[0], int(line.split()[1])
-        if word == "bytes":
-            print(memory.text(), flush=True)
-            continue
-        begin = time.perf_counter()
-        for _ in range(count):
-            loss = step(*batches[done % len(batches)])
-            done += 1
-        print(f"{time.perf_counter() - begin:.9f} {loss.item():.9g}", flush=True)
-
-
 def main():
-    args = parse()
     torch.set_num_threads(1)
-    if args.contestant == "data":
-        write_data(args)
-    else:
-        serve(args)
+    rows = list(device.split(sys.argv[1:]))
+    for args in map(parse, rows):
+        args.device = args.device or "cpu"
+        if args.contestant == "data":
+            write_data(args)
+        else:
+            memory = device.Bytes(args.counter)
+            device.Session(args, make_step(args, memory), read_batches(args), memory).serve()
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ struct Recompute : torch::autograd::Function<Recompute> {
     at::Tensor x = saved.detach().set_requires_grad(saved.requires_grad()), y;
     {
       torch::AutoGradMode enable(true);
-      Autocast autocast(context->saved_data["bf16"].toBool());
+      Autocast autocast(context->saved_data["bf16"].toBool(), x.device().type());
       y = model->block(static_cast<std::size_t>(context->saved_data["block"].toInt()), x);
     }
     if (y.requires_grad()) torch::autograd::backward({y}, gradients);
@@ -58,14 +58,14 @@ class FusedAdamW {
       : same_(same), parameters_(model.parameters()), lr_(at::full({}, lr, at::kDouble)) {
     for (const auto& p : parameters_)
       first_.push_back(at::zeros_like(p)), second_.push_back(at::zeros_like(p));
-    steps_.assign(parameters_.size(), at::zeros({}));
+    steps_.assign(parameters_.size(), at::zeros({}, parameters_[0].device()));
   }
   void update(std::optional<double> max_norm) {
     torch::NoGradGuard no_grad;
     for (const auto& p : parameters_) gradients_.push_back(p.grad());
     std::optional<at::Tensor> divisor;
     if (max_norm) divisor = clip_divisor(gradients_, *max_norm, same_);
-    *steps_[0].data_ptr<float>() += 1;
+    count_step();
     auto apply = [&](const auto& rate) {
       at::_fused_adamw_(parameters_, gradients_, first_, second_, {}, steps_, rate, 0.9, 0.999,
                         1e-2, 1e-8, false, false, divisor, {});
@@ -77,6 +77,12 @@ class FusedAdamW {
   }
 
  private:
+  /// All parameters share one tensor. On a device only an operator can write to it.
+  void count_step() {
+    if (steps_[0].is_cpu()) *steps_[0].data_ptr<float>() += 1;
+    else steps_[0].add_(1);
+  }
+
   static constexpr double lr = 1e-3;
   bool same_;
   Tensors parameters_, gradients_, first_, second_, steps_;
@@ -119,14 +125,15 @@ class Loop {
   at::Tensor backward(const at::Tensor& input, const at::Tensor& targets) {
     at::Tensor loss;
     {
-      Autocast autocast(bf16_);
+      Autocast autocast(bf16_, input.device().type());
       at::Tensor logits = model_->forward(input, around_);
       at::Tensor target = targets.dim() == 1 ? targets : targets.flatten();
       loss = at::cross_entropy_loss(logits, target, {},
                                     sums_ ? at::Reduction::Sum : at::Reduction::Mean);
     }
     Tensors seeds;
-    if (sums_) seeds.push_back(same_ ? on_host(1 / total_) : at::full({}, 1 / total_));
+    if (sums_)
+      seeds.push_back(same_ ? on_host(1 / total_) : at::full({}, 1 / total_, loss.options()));
     at::Tensor value = same_ ? loss.variable_data() : loss.detach();
     torch::autograd::backward({loss}, seeds);
     return value;

@@ -1,5 +1,6 @@
 // The contestants `libtorch`, `expert` and `same`: the same work in loops written by hand. Of
 // ikebana this program uses only the function modules::attention.
+#include "device.hpp"
 #include "expert.hpp"
 #include "idiomatic.hpp"
 
@@ -18,6 +19,6 @@ bench::Contestant contestant(const bench::Setting& setting) {
 int main(int argc, char** argv) {
   return bench::guarded([&] {
     if (bench::Setting(argc, argv).number("environment")) return bench::print_environment();
-    return bench::serve_rows(argc, argv, contestant);
+    return bench::serve_rows(argc, argv, contestant, bench::answer_on_device);
   });
 }

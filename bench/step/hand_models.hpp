@@ -2,6 +2,7 @@
 // The models of the benchmark, written without ikebana.
 #include <ikebana/modules/attention.hpp>
 
+#include "../gpu/resnet.hpp"
 #include "worker.hpp"
 
 namespace bench {
@@ -79,7 +80,7 @@ struct Block : torch::nn::Module {
 struct GPT : Model {
   GPT(const Setting& setting, bool fused) {
     auto width = setting.number("width");
-    token = register_module("token", torch::nn::Embedding(256, width));
+    token = register_module("token", torch::nn::Embedding(setting.symbols(), width));
     position = register_module("position", torch::nn::Embedding(setting.number("context"), width));
     for (std::int64_t i = 0; i < setting.number("layers"); ++i)
       blocks.push_back(
@@ -99,30 +100,41 @@ struct GPT : Model {
   torch::nn::LayerNorm norm{nullptr};
 };
 
+/// Blocks are not computed apart here: no row of this model has a checkpoint.
+struct ImageModel : Model {
+  explicit ImageModel(const Setting& setting)
+      : net(register_module("net", ResNet(setting.number("width"), setting.symbols()))) {}
+  at::Tensor forward(const at::Tensor& input, const Around&) override { return net(input); }
+  at::Tensor block(std::size_t, const at::Tensor& x) override { return x; }
+  ResNet net;
+};
+
 inline std::shared_ptr<Model> make_model(const Setting& setting, bool fused) {
   if (setting.is_gpt()) return std::make_shared<GPT>(setting, fused);
+  if (setting.is_resnet()) return std::make_shared<ImageModel>(setting);
   return std::make_shared<MLP>(setting.number("width"));
 }
 
 /// Autocast by LibTorch's C++ functions.
 class Autocast {
  public:
-  explicit Autocast(bool on) : on_(on) {
+  Autocast(bool on, c10::DeviceType device) : on_(on), device_(device) {
     if (!on_) return;
-    at::autocast::set_autocast_enabled(at::kCPU, true);
-    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    at::autocast::set_autocast_enabled(device_, true);
+    at::autocast::set_autocast_dtype(device_, at::kBFloat16);
     at::autocast::increment_nesting();
   }
   ~Autocast() {
     if (!on_) return;
     if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(at::kCPU, false);
+    at::autocast::set_autocast_enabled(device_, false);
   }
   Autocast(const Autocast&) = delete;
   Autocast& operator=(const Autocast&) = delete;
 
  private:
   bool on_;
+  c10::DeviceType device_;
 };
 
 }  // namespace bench

@@ -11,7 +11,7 @@ inline Contestant idiomatic(const Setting& setting, std::shared_ptr<Model> model
     optimizer->zero_grad();
     at::Tensor loss;
     {
-      Autocast autocast(bf16);
+      Autocast autocast(bf16, batch.first.device().type());
       loss = torch::nn::functional::cross_entropy(model->forward(batch.first, nullptr),
                                                   batch.second.flatten());
     }

@@ -18,11 +18,13 @@ class Row:
     precision: str = "fp32"
     layers: int = 3
     heads: int = 0
-    context: int = 0
+    context: int = 0  # of a GPT; the side of a ResNet's images
+    symbols: int = 0  # of a GPT's vocabulary, 0: bytes; the classes of a ResNet
     checkpoint: str = "none"
     accumulate: int = 1
     clip: int = 1
     batches: int = 4
+    device: str = "cpu"
 
     def contestants(self):
         """LibTorch has no checkpointing of its own."""

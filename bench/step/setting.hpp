@@ -2,7 +2,6 @@
 // The settings of one row of the benchmark, and the weights and batches of all contestants.
 #include <torch/torch.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <stdexcept>
@@ -32,43 +31,57 @@ class Setting {
     return found->second;
   }
   bool is_gpt() const { return text("model") == "gpt"; }
+  bool is_resnet() const { return text("model") == "resnet"; }
   bool is_bf16() const { return text("precision") == "bf16"; }
   bool checkpoints() const {
     auto found = values_.find("--checkpoint");
     return found != values_.end() && found->second != "none";
+  }
+  /// Of the vocabulary of a GPT; the classes of a ResNet.
+  std::int64_t symbols() const { return number("symbols") ? number("symbols") : 256; }
+  c10::Device device() const {
+    auto found = values_.find("--device");
+    return found == values_.end() ? c10::Device(at::kCPU) : c10::Device(found->second);
   }
 
  private:
   std::map<std::string, std::string> values_;
 };
 
-inline std::vector<char> bytes_of(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw std::runtime_error("cannot read " + path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 /// All elements of a raw file, in the host's byte order.
 inline at::Tensor elements(const std::string& path, at::ScalarType type) {
-  auto bytes = bytes_of(path);
-  auto n = static_cast<std::int64_t>(bytes.size() / c10::elementSize(type));
-  return at::from_blob(bytes.data(), {n}, type).clone();
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  const auto bytes = static_cast<std::streamsize>(file.tellg());
+  const auto size = static_cast<std::streamsize>(c10::elementSize(type));
+  at::Tensor all = at::empty({bytes / size}, type);
+  file.seekg(0).read(static_cast<char*>(all.mutable_data_ptr()), bytes / size * size);
+  if (!file) throw std::runtime_error("cannot read all of " + path);
+  return all;
 }
 
-/// The batches of the files `inputs` and `targets` in the setting's folder, in order.
+/// The batches of the files `inputs` and `targets` in the setting's folder, in order, on its
+/// device.
 inline std::vector<Batch> read_batches(const Setting& setting) {
   auto folder = setting.text("folder");
   auto count = setting.number("batches"), rows = setting.number("rows");
+  auto side = setting.number("context");
   auto type = setting.is_gpt() ? at::kLong : at::kFloat;
-  auto inputs = elements(folder + "/inputs", type).view({count, rows, -1}).unbind();
+  auto shape = setting.is_resnet() ? std::vector<std::int64_t>{count, rows, 3, side, side}
+                                   : std::vector<std::int64_t>{count, rows, -1};
+  auto inputs = elements(folder + "/inputs", type).view(shape).unbind();
   auto targets = elements(folder + "/targets", at::kLong).view({count, rows, -1}).unbind();
   std::vector<Batch> batches;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    batches.emplace_back(inputs[i], setting.is_gpt() ? targets[i] : targets[i].flatten());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    at::Tensor input = inputs[i], target = setting.is_gpt() ? targets[i] : targets[i].flatten();
+    if (setting.is_resnet()) input = input.contiguous(at::MemoryFormat::ChannelsLast);
+    batches.emplace_back(input.to(setting.device()), target.to(setting.device()));
+  }
   return batches;
 }
 
-/// Fills the parameters, in order, from the file `weights`, which must have no further elements.
+/// Fills the parameters, in order, from the file `weights`, which must have no further elements,
+/// and moves the module to the setting's device.
 inline void read_weights(const Setting& setting, torch::nn::Module& module) {
   torch::NoGradGuard no_grad;
   auto all = elements(setting.text("folder") + "/weights", at::kFloat);
@@ -78,6 +91,7 @@ inline void read_weights(const Setting& setting, torch::nn::Module& module) {
     at += p.numel();
   }
   if (at != all.numel()) throw std::runtime_error("weights: the file is of another model");
+  module.to(setting.device());
 }
 
 }  // namespace bench

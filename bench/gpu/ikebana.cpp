@@ -1,0 +1,146 @@
+// The contestant `ikebana` on a device: an MLP, GPTs with each choice of `Checkpoint` that gpu.py
+// compares, and a ResNet, all in BF16 with clipping.
+#include <gpt.hpp>
+
+#include "device.hpp"
+#include "resnet.hpp"
+
+namespace {
+
+using namespace ikebana;
+using bench::Batch, bench::Contestant, bench::ResNet, bench::Setting;
+
+namespace nn = torch::nn;
+
+struct MLPImpl : nn::Module {
+  explicit MLPImpl(std::int64_t width) {
+    for (auto* layer : {&first, &second, &third})
+      *layer = register_module(std::to_string(children().size()), nn::Linear(width, width));
+  }
+  at::Tensor forward(const at::Tensor& x) { return third(at::gelu(second(at::gelu(first(x))))); }
+  nn::Linear first{nullptr}, second{nullptr}, third{nullptr};
+};
+TORCH_MODULE(MLP);
+
+/// Measures how long training waits for save_async, beside a copy of the same bytes by hand.
+template <class T>
+class Saving {
+ public:
+  Saving(std::shared_ptr<T> trainer, const Setting& setting)
+      : trainer_(std::move(trainer)),
+        device_(setting.device()),
+        path_(setting.text("folder") + "/saved.safetensors") {}
+  ~Saving() { pending_.wait(); }
+
+  /// Seconds of the call, and of the call and the step after it.
+  std::string pause(const std::function<void()>& step) {
+    pending_.wait();
+    bench::synchronize(device_);
+    const auto begin = now();
+    pending_ = trainer_->save_async(path_);
+    const double call = since(begin);
+    step();
+    bench::synchronize(device_);
+    const double both = since(begin);
+    return std::to_string(call) + " " + std::to_string(both);
+  }
+  /// Seconds of a copy to the host's memory, pinned where there is a device; and the bytes.
+  std::string copy() {
+    if (state_.empty()) prepare();
+    bench::synchronize(device_);
+    const auto begin = now();
+    for (std::size_t i = 0; i < state_.size(); ++i) copies_[i].copy_(state_[i], true);
+    bench::synchronize(device_);
+    return std::to_string(since(begin)) + " " + std::to_string(bytes_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static Clock::time_point now() { return Clock::now(); }
+  static double since(Clock::time_point begin) {
+    return std::chrono::duration<double>(now() - begin).count();
+  }
+  void prepare() {
+    for (const auto& [name, t] : trainer_->state()) {
+      auto options = t.options().device(at::kCPU).pinned_memory(!t.is_cpu() && !device_.is_cpu());
+      state_.push_back(t), copies_.push_back(at::zeros(t.sizes(), options));
+      bytes_ += t.nbytes();
+    }
+  }
+
+  std::shared_ptr<T> trainer_;
+  c10::Device device_;
+  std::string path_;
+  PendingSave pending_;
+  bench::Tensors state_, copies_;
+  std::size_t bytes_ = 0;
+};
+
+template <class T>
+Contestant train(std::shared_ptr<T> trainer) {
+  auto report = std::make_shared<Report>();
+  auto step = [=](const Batch& batch) {
+    if constexpr (std::is_same_v<typename T::Model, GPT>)
+      *report = trainer->step(Tokens{batch.first, batch.second});
+    else *report = trainer->step(batch);
+  };
+  return {step, [=] { return report->loss(); }};
+}
+
+GPT make_gpt(const Setting& setting) {
+  GPT model(GPTConfig{.layers = setting.number("layers"),
+                      .width = setting.number("width"),
+                      .heads = setting.number("heads"),
+                      .context = setting.number("context")});
+  if (setting.symbols() != 256)  // that of bytes
+    model->token =
+        model->replace_module("token", nn::Embedding(setting.symbols(), setting.number("width")));
+  bench::read_weights(setting, *model);
+  return model;
+}
+
+template <class Choice>
+auto gpt_trainer(const Setting& setting) {
+  using T = Trainer<GPT, AdamW, ClipGradNorm, Precision<BF16>, Accumulate<>, Checkpoint<Choice>>;
+  return std::make_shared<T>(make_gpt(setting), Accumulate<>{setting.number("accumulate")});
+}
+
+Contestant gpt(const Setting& setting) {
+  const std::string choice = setting.text("checkpoint");
+  if (choice == "full") return train(gpt_trainer<Full>(setting));
+  if (choice == "selective") return train(gpt_trainer<Selective>(setting));
+  if (choice == "segments") return train(gpt_trainer<Segments<>>(setting));
+  if (choice != "none")
+    throw std::runtime_error("gpu_ikebana: `" + choice + "` is not one of its checkpoints");
+  auto trainer = gpt_trainer<Off>(setting);
+  Contestant contestant = train(trainer);
+  using T = std::decay_t<decltype(*trainer)>;
+  auto saving = std::make_shared<Saving<T>>(trainer, setting);
+  auto batch = std::make_shared<Batch>(bench::read_batches(setting)[0]);
+  contestant.own["pause"] = [=, step = contestant.step] {
+    return saving->pause([&] { step(*batch); });
+  };
+  contestant.own["copy"] = [=] { return saving->copy(); };
+  return contestant;
+}
+
+template <class Model>
+Contestant classifier(const Setting& setting, Model model) {
+  bench::read_weights(setting, *model);
+  using T = Trainer<Model, CrossEntropyLoss, AdamW, ClipGradNorm, Precision<BF16>>;
+  return train(std::make_shared<T>(model));
+}
+
+Contestant contestant(const Setting& setting) {
+  if (setting.is_gpt()) return gpt(setting);
+  if (setting.is_resnet())
+    return classifier(setting, ResNet(setting.number("width"), setting.symbols()));
+  return classifier(setting, MLP(setting.number("width")));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bench::guarded(
+      [&] { return bench::serve_rows(argc, argv, contestant, bench::answer_on_device); });
+}

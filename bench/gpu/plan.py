@@ -1,0 +1,202 @@
+"""The stages of a run on a device, the most important first; and the same in small on a CPU."""
+
+import statistics
+from concurrent.futures import ThreadPoolExecutor
+
+import bound
+from contest import Contest, closing
+from process import Failed
+from works import (CHECKPOINT, CHOICES, CONTESTANTS, GPT2, LARGEST, MLP, ON_CPU, RESNET, SIDES,
+                   SMALL, WORKS, on_cpu)
+
+COMPILED = ["compile", "reduce-overhead"]
+BY_HAND = ["ikebana", "expert", "python"]
+# Seconds that a contestant of GPT-2 takes from its launch to its end, for the plan alone.
+COSTS = {"ikebana": 15, "expert": 15, "python": 22, "compile": 45, "reduce-overhead": 45}
+MOST_ROWS = 512
+
+
+def microbatches(run, work):
+    """The smallest power of two into which the batch must be cut, found by trying in Python."""
+    for count in (1, 2, 4, 8):
+        smaller = work.replace(accumulate=count)
+        with closing(run.contest(smaller, ["python"])) as contest:
+            contest.ready()
+            if contest.running:
+                return smaller
+            if "does not fit" not in contest.failed["python"]:
+                raise Failed(contest.failed["python"])
+    raise Failed("does not fit into memory in eight microbatches")
+
+
+def fill_compiler_cache(run, work):
+    """Compiles GPT-2 while the device is not timed, so that later launches take less time. One
+    mode after the other, since their memory does not fit together."""
+    for name in COMPILED:
+        with closing(run.contest(work, [name])) as contest:
+            contest.ready()
+            run.say(f"{work.name}, {name}: {contest.failed.get(name, 'compiled')}")
+
+
+def timed(run, contest, seconds):
+    run.say(f"{contest.work.name}: {', '.join(map(str, contest.running))}")
+    contest.take_turns(run.clock() + seconds)
+    contest.take_figures()
+    run.keep(contest)
+
+
+def small_works(run, pool):
+    """Everything that is compiled starts at once, and nothing is timed meanwhile."""
+    run.data(GPT2)
+    trying = pool.submit(microbatches, run, GPT2)  # with the memory for itself
+    for work in (MLP, SMALL, RESNET):
+        run.data(work)
+    gpt2 = trying.result()
+    run.results["names"][GPT2.name] = f"{GPT2.name} = {gpt2.row.accumulate} x " \
+                                      f"{gpt2.row.rows // gpt2.row.accumulate}"
+    filling = pool.submit(fill_compiler_cache, run, gpt2)
+    in_python = [name for name in CONTESTANTS if name not in ("ikebana", "expert")]
+    contests = [run.contest(work, in_python) for work in (MLP, SMALL, RESNET)]
+    run.finish_build()
+    for i, contest in enumerate(contests):
+        if i == 2:
+            filling.result()  # before ResNet takes more memory
+        for name in ("ikebana", "expert"):
+            contest.start(name, run.launch(name, contest.work))
+    for contest in contests:
+        contest.ready(lambda name, work=contest.work: run.launch(name, work))
+    run.results["conditions"] = run.conditions(8192) | {"compiler": run.compiler()}
+    for contest in contests:
+        with closing(contest):
+            timed(run, contest, 25)
+    return gpt2
+
+
+def with_most_rows(run):
+    """The work with as many rows as fit, found by trying with ikebana."""
+    process = run.launch("ikebana", GPT2.replace(rows=8))
+    try:
+        rows = int(process.ask(f"fit {MOST_ROWS}", run.clock.patience())[0])
+    finally:
+        process.close()
+    if not rows:
+        raise Failed("eight rows do not fit into memory")
+    run.results["names"][LARGEST.name] = f"{LARGEST.name}: {rows}"
+    return LARGEST.replace(rows=rows)
+
+
+def alone(run, contest, names):
+    """One round of those for whom there is time."""
+    chosen, seconds = [], 0
+    for name in names:
+        if run.has(seconds + COSTS[name], f"{contest.work.name}, a round of {name}"):
+            chosen.append(name)
+            seconds += COSTS[name]
+    run.say(f"{contest.work.name}: {', '.join(chosen)}")
+    contest.one_by_one(chosen, lambda name: run.launch(name, contest.work))
+    run.keep(contest)
+
+
+def checkpoints(run, contest, keys, process_of):
+    """Each choice on either side, in turn; then the pause of a save."""
+    works = {choice: contest.work.replace(checkpoint=choice) for choice in CHOICES}
+    for side, choice in keys:
+        contest.start((side, choice), process_of(side, works[choice]), works[choice])
+    contest.ready()
+    contest.take_turns(run.clock() + 15)
+    peaks = {key: contest.guarded(key, lambda c=c: int(c.ask("peak 2")[0]))
+             for key, c in list(contest.running.items())}
+    if ("ikebana", "none") in contest.running:
+        keep_save(run, contest)
+    found = run.results["checkpoint"]
+    for side, choice in contest.timed():
+        peak = peaks.get((side, choice))
+        found[f"{side} {choice}"] = {
+            "ms": 1e3 * contest.seconds((side, choice)),
+            "ratio": contest.ratio((side, choice), (side, "none")),
+            "peak": peak if peak and peak >= 0 else None}
+    run.keep_failures(contest, found, " ".join)
+
+
+def keep_save(run, contest):
+    key = "ikebana", "none"
+    ask = contest.running[key].ask
+
+    def measure():
+        pauses = [[float(word) for word in ask("pause 1")] for _ in range(4)]
+        copies = [[float(word) for word in ask("copy 1")] for _ in range(4)]
+        later, again = statistics.median, slice(1, None)
+        return {"first_ms": 1e3 * pauses[0][0], "step_ms": 1e3 * contest.seconds(key),
+                "call_ms": 1e3 * later(p[0] for p in pauses[again]),
+                "with_step_ms": 1e3 * later(p[1] for p in pauses[again]),
+                "copy_ms": 1e3 * later(c[0] for c in copies[again]), "bytes": copies[0][1]}
+    found = contest.guarded(key, measure)
+    if found:
+        run.results["save"] = found
+
+
+def stage(run, what, seconds, action):
+    """Runs the action if there is time. An error is noted, and the rest goes on."""
+    if not run.has(seconds, what):
+        return None
+    try:
+        run.say(what)
+        return action()
+    except (Failed, OSError, ValueError) as failure:
+        run.failed(f"{what}: {failure}")
+        return None
+
+
+def on_device(run):
+    run.start_build()
+    with ThreadPoolExecutor(1) as pool:
+        gpt2 = small_works(run, pool)
+    contest = run.contest(gpt2)
+    alone(run, contest, CONTESTANTS)
+    keys = [(side, choice) for choice in CHOICES for side in SIDES]
+    with closing(run.contest(CHECKPOINT)) as choices:
+        stage(run, "checkpoint and save_async", 45,
+              lambda: checkpoints(run, choices, keys, run.launch))
+    work = stage(run, LARGEST.name, 15, lambda: with_most_rows(run))
+    if work:
+        largest = run.contest(work)
+        alone(run, largest, BY_HAND)
+    alone(run, contest, BY_HAND)
+    if work:
+        alone(run, largest, BY_HAND)
+        alone(run, largest, COMPILED)
+    alone(run, contest, CONTESTANTS)
+
+
+def on_cpu_in_small(run):
+    """All rows in tiny sizes, each contestant as one process that goes through them."""
+    run.start_build()
+    run.finish_build()
+    works = [on_cpu(work) for work in WORKS]
+    choices = [on_cpu(CHECKPOINT).replace(checkpoint=choice) for choice in CHOICES]
+    run.results["contestants"] = ON_CPU
+    run.results["names"] = {w.name: f"{w.name}, in small" for w in [*works, *choices]}
+    rows = {"ikebana": works + choices, "expert": works, "python": works + choices}
+    run.results["conditions"] = bound.conditions("cpu", 256) | {"compiler": run.compiler()}
+    processes = {name: run.launcher(name, [(w.row, run.data(w)) for w in all_works])
+                 for name, all_works in rows.items()}
+    for work in works:
+        contest = Contest(work, run.clock, lambda process: process.tell("next 1"))
+        for name in ON_CPU:
+            contest.start(name, processes[name])
+        contest.ready()
+        timed(run, contest, 10)
+        if work.fits and "ikebana" in contest.running:
+            found = contest.guarded("ikebana", lambda c=contest: int(
+                c.running["ikebana"].ask("fit 24")[0]))
+            run.say(f"{work.name}: {found} of 24 rows fit")
+            run.keep(contest)
+        contest.close()
+    for work in choices:
+        contest = Contest(work, run.clock,
+                          lambda process: process.tell("next 1"))
+        keys = [(side, work.row.checkpoint) for side in SIDES]
+        checkpoints(run, contest, keys, lambda side, _: processes[side])
+        contest.close()
+    for process in processes.values():
+        process.close()

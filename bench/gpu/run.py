@@ -1,0 +1,131 @@
+"""What the stages of gpu.py share: the time that is left, data, processes and results."""
+
+import itertools
+import json
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import contestants
+import table
+from contest import Contest
+from process import BENCH, Failed, Launcher
+from works import flops
+
+
+class Clock:
+    """Seconds since the start, of which the whole run may take `limit`."""
+
+    def __init__(self, limit):
+        self.begin, self.limit = time.monotonic(), limit
+
+    def __call__(self):
+        return time.monotonic() - self.begin
+
+    def left(self):
+        return self.limit - self()
+
+    def patience(self):
+        return max(5.0, self.left())
+
+
+class Run:
+    def __init__(self, args, folder):
+        self.args, self.folder, self.clock = args, Path(folder), Clock(60 * args.minutes)
+        self.launcher = Launcher(args.programs, self.folder)
+        self.results, self.counter, self.data_of = table.empty(), itertools.count(), {}
+
+    def say(self, text):
+        print(f"[{self.clock():5.0f} s] {text}", flush=True)
+
+    def not_run(self, what, why):
+        self.results["not_run"].append(f"{what}: {why}")
+        self.say(f"not run: {what}: {why}")
+
+    def failed(self, text):
+        self.results["failures"].append(text)
+        self.say(f"failed: {text}")
+
+    def has(self, seconds, what):
+        """Whether so much time is left; if not, what is not run is noted."""
+        if self.clock.left() >= seconds:
+            return True
+        self.not_run(what, f"it needs about {seconds:.0f} s, {self.clock.left():.0f} s are left")
+        return False
+
+    def data(self, work):
+        """The folder of the work's weights and batches."""
+        key = work.name, work.row
+        if key not in self.data_of:
+            folder = self.folder / f"data{next(self.counter)}"
+            folder.mkdir()
+            contestants.write_data(contestants.parse(work.row.options(folder)))
+            self.data_of[key] = folder
+        return self.data_of[key]
+
+    def launch(self, name, work):
+        return self.launcher(name, [(work.row, self.data(work))])
+
+    def contest(self, work, names=()):
+        contest = Contest(work, self.clock, lambda process: process.close())
+        for name in names:
+            contest.start(name, self.launch(name, work))
+        return contest
+
+    def start_build(self):
+        """Contestants in Python start while those in C++ are compiled."""
+        if self.args.build:
+            self.building = subprocess.Popen(self.args.build, shell=True, text=True,
+                                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    def finish_build(self):
+        if self.args.build:
+            output, _ = self.building.communicate()
+            if self.building.returncode:
+                raise SystemExit(f"{output[-4000:]}\ngpu: the build failed: {self.args.build}")
+            self.say("the programs are built")
+
+    def conditions(self, side):
+        command = [sys.executable, BENCH / "gpu" / "bound.py", self.args.device, side]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+        if done.returncode:
+            raise Failed(f"bound.py: {done.stderr.strip().splitlines()[-1:]}")
+        return json.loads(done.stdout)
+
+    def compiler(self):
+        program = self.args.programs / "step" / "step_hand"
+        words = subprocess.run([program, "--environment", "1"], capture_output=True, text=True)
+        return re.sub(r", LibTorch.*", "", words.stdout.strip())
+
+    def keep(self, contest):
+        """Puts the contest's figures into the results."""
+        work, found = contest.work, self.results["works"].setdefault(contest.work.name, {})
+        bound = self.results["conditions"].get("bound")
+        for name in contest.timed():
+            seconds = contest.seconds(name)
+            figures = contest.figures.get(name) or dict.fromkeys(
+                ("peak", "kernels", "launches", "busy_ms"))
+            found[name] = figures | {
+                "ms": 1e3 * seconds, "ratio": contest.ratio(name, "ikebana"), "unit": work.unit(),
+                "rate": work.per_step() / seconds, "flops": flops(work) / seconds,
+                "share": flops(work) / seconds / bound, "losses": contest.losses[name]}
+        self.keep_failures(contest, found)
+
+    def keep_failures(self, contest, found, text=str):
+        """What is too large for the device is a result; anything else is an error."""
+        for key, why in contest.failed.items():
+            if text(key) not in found:
+                found[text(key)] = {"failed": why}
+            if "does not fit" not in why:
+                self.failed(f"{contest.work.name}, {text(key)}: {why}")
+        for sentence in contest.differences():
+            self.failed(sentence)
+        contest.failed = {}
+        self.save_results()
+
+    def save_results(self):
+        self.results["seconds"] = self.clock()
+        if self.args.json:
+            self.args.json.write_text(json.dumps(self.results, indent=1))
