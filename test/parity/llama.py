@@ -55,7 +55,7 @@ class SumWithGradients(torch.autograd.Function):
         loss = -scores.gather(1, target).sum()
         p = scores.exp_()
         p = p.scatter_(1, target, p.gather(1, target) - 1).to(number)
-        of_weight = torch.zeros(w.shape)
+        of_weight = torch.zeros(w.shape, device=w.device)
         if number is torch.float32:
             of_weight.addmm_(p.t(), h)
         else:
@@ -72,18 +72,18 @@ class SumWithGradients(torch.autograd.Function):
 
 
 def linear_cross_entropy(outputs, target, reduction):
-    number = torch.float32
-    if torch.is_autocast_enabled("cpu"):
-        number = torch.get_autocast_dtype("cpu")
-    with torch.autocast("cpu", enabled=False):
+    device, number = target.device.type, outputs[0].dtype
+    if torch.is_autocast_enabled(device):
+        number = torch.get_autocast_dtype(device)
+    with torch.autocast(device, enabled=False):
         return SumWithGradients.apply(*outputs, target, number)[0]
 
 
 def rotary(x, base):
     """Rows at positions 0, 1, ...; features i and i + width / 2 are a pair, as in transformers."""
     width = x.size(-1)
-    speed = 1.0 / (base ** (torch.arange(0, width, 2).float() / width))
-    angle = torch.arange(x.size(-2)).float()[:, None] * speed
+    speed = 1.0 / (base ** (torch.arange(0, width, 2, device=x.device).float() / width))
+    angle = torch.arange(x.size(-2), device=x.device).float()[:, None] * speed
     angle = torch.cat((angle, angle), dim=-1)
     turned = torch.cat((-x[..., width // 2 :], x[..., : width // 2]), dim=-1)
     return (x * angle.cos() + turned * angle.sin()).to(x.dtype)

@@ -1,9 +1,13 @@
-// parity FOLDER [WORD]... trains the rows whose names begin with a word, or all rows, writes for
-// each the file FOLDER/ROW.safetensors that Python must agree with, and prints the row's name.
-// parity alone prints the table of rows as docs/parity.md shows it.
+// parity FOLDER [--device DEVICE] [--after ROW] [WORD]... trains the rows whose names begin with a
+// word, or all rows; with --after only those that follow that row. Writes for each the file
+// FOLDER/ROW.safetensors that Python must agree with. Prints a line per row: its name, or
+// `ROW: error`. Exits with 1 if rows failed, 2 if none can be trained, and 3 if an error has left
+// the device unusable, where a new process can go on. parity alone prints the table of rows as
+// docs/parity.md shows it.
 #include <algorithm>
 #include <iostream>
 
+#include "settings.hpp"
 #include "table.hpp"
 
 namespace {
@@ -23,20 +27,52 @@ void print(const std::vector<parity::Row>& rows) {
 
 using Words = std::vector<std::string>;
 
-bool chosen(const Words& words, const std::string& row) {
-  auto begins = [&](const std::string& word) { return row.starts_with(word); };
-  return words.empty() || std::any_of(words.begin(), words.end(), begins);
+struct Command {
+  std::string folder, after = {};
+  c10::Device device = at::kCPU;
+  Words words = {};
+};
+
+Command command_of(const Words& arguments) {
+  Command command{.folder = arguments.at(0)};
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    if (arguments[i] == "--device") command.device = c10::Device(arguments.at(++i));
+    else if (arguments[i] == "--after") command.after = arguments.at(++i);
+    else command.words.push_back(arguments[i]);
+  }
+  return command;
 }
 
-void train(const std::vector<parity::Row>& rows, const std::string& folder, const Words& words) {
-  std::size_t trained = 0;
+std::vector<parity::Row> chosen(const std::vector<parity::Row>& all, const Command& command) {
+  auto is_last = [&](const parity::Row& row) { return row.name == command.after; };
+  auto first = command.after.empty() ? all.begin() : std::find_if(all.begin(), all.end(), is_last);
+  if (first == all.end()) throw std::runtime_error("parity: no row has the name " + command.after);
+  std::vector<parity::Row> rows;
+  std::copy_if(command.after.empty() ? first : first + 1, all.end(), std::back_inserter(rows),
+               [&](const parity::Row& row) {
+                 auto begins = [&](const std::string& word) { return row.name.starts_with(word); };
+                 return command.words.empty() ||
+                        std::any_of(command.words.begin(), command.words.end(), begins);
+               });
+  if (rows.empty() && command.after.empty())
+    throw std::runtime_error("parity: no row has such a name");
+  return rows;
+}
+
+/// Each line at once: if a row ends the process, the line before names the last good one.
+int train(const std::vector<parity::Row>& rows, const Command& command) {
+  int status = 0;
   for (const auto& row : rows) {
-    if (!chosen(words, row.name)) continue;
-    row.train(folder + "/" + row.name + ".safetensors");
-    std::cout << row.name << std::endl;  // at once: if the next row crashes, this was the last
-    ++trained;
+    try {
+      row.train(command.folder + "/" + row.name + ".safetensors", command.device);
+      std::cout << row.name << std::endl;
+    } catch (const std::exception& e) {
+      std::cout << row.name << ": " << parity::first_line(e) << std::endl;
+      status = 1;
+      if (!parity::is_usable(command.device)) return 3;
+    }
   }
-  if (trained == 0) throw std::runtime_error("parity: no row has such a name");
+  return status;
 }
 
 }  // namespace
@@ -44,11 +80,12 @@ void train(const std::vector<parity::Row>& rows, const std::string& folder, cons
 int main(int count, char** words) {
   try {
     const auto rows = parity::all_rows();
-    if (count < 2) print(rows);
-    else train(rows, words[1], {words + 2, words + count});
-    return 0;
+    if (count < 2) return print(rows), 0;
+    const auto command = command_of({words + 1, words + count});
+    parity::prepare(command.device);
+    return train(chosen(rows, command), command);
   } catch (const std::exception& e) {
-    std::cerr << e.what() << '\n';
-    return 1;
+    std::cerr << parity::first_line(e) << '\n';
+    return 2;
   }
 }

@@ -26,8 +26,9 @@ def checkpointed(unit, x, **options):
 
 def selective(unit, x):
     """Keeps the outputs of matrix products and attention."""
-    attention = "_scaled_dot_product_flash_attention_for_cpu"
-    kept = [getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "bmm", attention)]
+    forms = ("flash_attention_for_cpu", "flash_attention", "efficient_attention", "cudnn_attention")
+    attention = [f"_scaled_dot_product_{form}" for form in forms]
+    kept = [getattr(torch.ops.aten, name).default for name in ("mm", "addmm", "bmm", *attention)]
     contexts = functools.partial(create_selective_checkpoint_contexts, kept)
     return checkpointed(unit, x, context_fn=contexts)
 
@@ -58,7 +59,8 @@ class BinaryCrossEntropy:
         self.weights = {name: torch.tensor(x) for name, x in given.items() if x}
 
     def __call__(self, logits, target, reduction):
-        options = self.weights | {"reduction": reduction}
+        options = {name: x.to(logits) for name, x in self.weights.items()}
+        options["reduction"] = reduction
         return F.binary_cross_entropy_with_logits(logits, target, **options)
 
     def count(self, target):

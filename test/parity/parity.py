@@ -1,144 +1,120 @@
 """Trains rows of the suite in C++ and in Python and compares losses and final weights.
 
-Usage: parity.py PROGRAM FOLDER [WORD]... for all rows, or for those whose names begin with a word.
-Exits 1 with a line for each difference. To show that a row can fail, a reference with a wrong
-learning rate is trained as well; it must not agree.
+Usage: parity.py PROGRAM FOLDER [--device D] [--reference R] [WORD]... for all rows, or for those
+whose names begin with a word. Exits 1 with a line for each difference. To show that a row can fail,
+a training in Python with a wrong learning rate is compared as well; it must not agree.
 """
 
-import json
+import argparse
+import functools
 import multiprocessing
+import os
 import pathlib
-import subprocess
 import sys
 
 try:
     import torch
-    import torch._dynamo  # which an optimizer's first step loads, and else each row again
+    import torch._dynamo  # which an optimizer's first step loads
     from safetensors import safe_open
-    from safetensors.torch import load_file
 except ImportError as missing:
     sys.exit(
         f"parity: {sys.executable} has no {missing.name}: run `scripts/setup test`, or let "
         "IKEBANA_ORACLE name a Python that has torch, numpy and safetensors"
     )
 
-import twin
-
-NUMBERS = ("losses", "rates", "norms", "skips")
-
-
-def part(file, prefix):
-    return {name[len(prefix) :]: x for name, x in file.items() if name.startswith(prefix)}
+import agreement
+import place
+import program as cpp
+import reference
+import workers
 
 
-def batches_of(file):
-    """For each step its microbatches, each a pair of input and target."""
-    steps = {}
-    for name, x in part(file, "batch.").items():
-        step, index, field = name.split(".")
-        steps.setdefault(int(step), {}).setdefault(int(index), {})[field] = x
-    return [
-        [(parts[i]["input"], parts[i]["target"]) for i in sorted(parts)]
-        for _, parts in sorted(steps.items())
-    ]
+def arguments(words):
+    parser = argparse.ArgumentParser()
+    parser.add_argument("program")
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--reference", type=pathlib.Path, help="a folder of reference.py")
+    parser.add_argument("--jobs", type=int, help="processes of Python")
+    parser.add_argument("--loose", action="store_true", help="a device's bounds, on the CPU too")
+    given = parser.parse_intermixed_args(words)
+    given.jobs = given.jobs or (1 if given.device == "cpu" else min(8, os.cpu_count()))
+    given.loose |= given.device != "cpu"
+    given.folder.mkdir(parents=True, exist_ok=True)
+    if given.reference and not any(given.reference.glob("*.safetensors")):
+        parser.error(f"{given.reference} holds no reference; reference.py makes them")
+    return given
 
 
-def same_bits(mine, theirs):
-    """Also compares values that are not finite, and the signs of zeros."""
-    alike = mine.shape == theirs.shape and mine.dtype == theirs.dtype
-    return alike and torch.equal(*(x.flatten().view(torch.uint8) for x in (mine, theirs)))
-
-
-def relative(mine, theirs):
-    """The largest difference, relative to the largest of `theirs`; infinite where one is NaN."""
-    if torch.equal(mine, theirs):
-        return 0.0
-    apart = (mine - theirs).abs().max() / theirs.abs().max()
-    return apart.item() if apart.isfinite() else float("inf")
-
-
-class Row:
-    """The file of a row, from C++: what Python needs, and the results that it must reach."""
-
-    def __init__(self, path):
-        with safe_open(path, "pt") as file:
-            self.meta = file.metadata()
-        self.file = load_file(path)
-        self.bounds = float(self.meta["losses"]), float(self.meta["weights"])
-        ends = ("final.", "averaged.")
-        self.results = {n: x for n, x in self.file.items() if n in NUMBERS or n.startswith(ends)}
-
-    def twin(self, rate=1.0):
-        """The results of Python, with `rate` times the recipe's learning rates."""
-        net, words = json.loads(self.meta["net"]), json.loads(self.meta["recipe"])
-        weights, same = part(self.file, "initial."), self.meta["twin"]
-        return twin.Twin(net, words, weights, same, rate).train(batches_of(self.file))
-
-    def apart(self, theirs):
-        """The differences of losses, and of weights relative to their change by training."""
-        floats = [n for n, x in self.results.items() if x.is_floating_point()]
-        names = [name[6:] for name in floats if name[:6] == "final."]
-        first, mine, other = (
-            torch.cat([file[f"{when}.{name}"].double().flatten() for name in names])
-            for file, when in ((self.file, "initial"), (self.results, "final"), (theirs, "final"))
-        )
-        weights = (mine - other).norm() / (mine - first).norm()
-        return relative(self.results["losses"], theirs["losses"]), weights.item()
-
-    def disagreements(self, theirs):
-        """A line for each result in which Python does not agree as the row requires."""
-        if odd := theirs.keys() ^ self.results.keys():
-            return [f"only one side has {name}" for name in sorted(odd)]
-        losses, weights = self.bounds
-        # PyTorch's schedules compute each rate from the last and sometimes lose a bit of a double.
-        bounds = {"rates": 1e-15} | ({"losses": losses, "norms": losses} if losses else {})
-        exact = [n for n in self.results if n not in bounds and not (losses and n[:6] == "final.")]
-        apart = {n: relative(self.results[n], theirs[n]) for n in bounds}
-        lines = [f"{n} are {x:.3g} apart" for n, x in apart.items() if x > bounds[n]]
-        lines += [f"{n} has other bits" for n in exact if not same_bits(self.results[n], theirs[n])]
-        far = self.apart(theirs)[1]
-        return lines + ([f"weights are {far:.3g} apart"] if losses and not far <= weights else [])
-
-
-def train(program, folder, words):
-    """The C++ side, in one process: LibTorch takes longer to start than most rows take. Returns the
-    names of its rows."""
-    run = subprocess.run([program, folder, *words], stdout=subprocess.PIPE, text=True)
-    if run.returncode:
-        sys.exit(f"parity: {program} failed, after it had trained {run.stdout.split()[-1:]}")
-    return run.stdout.split()
-
-
-def check(name, path):
-    row = Row(path)
-    version = torch.__version__.split("+")[0]
-    if version != row.meta["torch"]:
-        sys.exit(
-            f"parity: the tests link LibTorch {row.meta['torch']}, and {sys.executable} has torch "
-            f"{version}: let IKEBANA_ORACLE name a Python with the same"
-        )
-    theirs = row.twin()
-    losses, weights = row.apart(theirs)
-    print(f"{name}: losses {losses:.2g} apart, weights {weights:.2g}")
+def check(given, name):
+    """A line about the row, and a list of what is wrong with it."""
+    where, path = place.Place(given.device), given.folder / f"{name}.safetensors"
+    where.prepare()
+    row = agreement.Row(path, given.loose)
+    theirs = row.twin(where)
     wrong = row.disagreements(theirs)
-    astray = row.twin(rate=1 + max(1e-4, 3 * row.bounds[1])) | {"rates": row.results["rates"]}
+    astray = row.twin(where, row.bounds.rate()) | {"rates": row.results["rates"]}
     if not row.disagreements(astray):
         wrong.append("a reference with a wrong learning rate agrees as well: nothing is proved")
-    sys.exit("\n".join(f"{name}: {line}" for line in wrong) or 0)
+    losses, weights = row.apart(theirs)
+    bits = "other bits" if row.other_bits(theirs) else "same bits"
+    line = f"{bits}, losses {losses:.2g} apart, weights {weights:.2g}"
+    if given.reference and (given.reference / path.name).exists():
+        more, from_exact = reference.check(path, given.reference / path.name)
+        line, wrong = f"{line}; {more}", wrong + from_exact
+    return line, wrong
 
 
-def main(program, folder, *words):
-    """Each row in a fork of this process, which has loaded torch; a row may patch its classes."""
-    copies, failed = multiprocessing.get_context("fork"), []
-    names = train(program, folder, words)
-    for name in names:
-        path = pathlib.Path(folder) / f"{name}.safetensors"
-        child = copies.Process(target=check, args=(name, path))
-        child.start()
-        child.join()
-        failed += [name] if child.exitcode else []
-    sys.exit(f"parity: of {len(names)} rows failed {', '.join(failed)}" if failed else 0)
+def check_version(path):
+    with safe_open(path, "pt") as file:
+        linked = file.metadata()["torch"]
+    version = torch.__version__.split("+")[0]
+    if version != linked:
+        sys.exit(
+            f"parity: the tests link LibTorch {linked}, and {sys.executable} has torch "
+            f"{version}: let IKEBANA_ORACLE name a Python with the same"
+        )
+
+
+def lacks_fp8(device):
+    """Asked in another process: in this one, CUDA must not start before its forks."""
+    with multiprocessing.get_context("spawn").Pool(1) as one:
+        return one.apply(torch.cuda.get_device_capability, (device,)) < (8, 9)
+
+
+def not_run(given, reports):
+    """The rows that this device cannot train, with the reason."""
+    fp8 = {name for name, error in reports.items() if error and "has no FP8 products" in error}
+    if not fp8 or not given.device.startswith("cuda") or not lacks_fp8(given.device):
+        return {}
+    return {name: reports[name] for name in fp8}
+
+
+def main(given):
+    reports = cpp.train(given.program, given.folder, given.device, given.words)
+    left_out = not_run(given, reports)
+    failed = {name: [error] for name, error in reports.items() if error and name not in left_out}
+    trained = [name for name, error in reports.items() if not error]
+    if trained:
+        check_version(given.folder / f"{trained[0]}.safetensors")
+    same = 0
+    for name, verdict, error in workers.each(functools.partial(check, given), trained, given.jobs):
+        line, wrong = verdict or ("", [error])
+        print(f"{name}: {line or error}", flush=True)
+        same += line.startswith("same bits")
+        failed |= {name: wrong} if wrong else {}
+    for name, why in left_out.items():
+        print(f"not run: {name}: {why}")
+    for name, wrong in failed.items():
+        print(*(f"failed: {name}: {line}" for line in wrong), sep="\n")
+    passed = len(reports) - len(failed) - len(left_out)
+    print(
+        f"parity on {given.device}: {passed} rows passed, {same} with the same bits, "
+        f"{len(failed)} failed, {len(left_out)} not run"
+    )
+    sys.exit(f"parity: failed {', '.join(failed)}" if failed else 0)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(arguments(sys.argv[1:]))

@@ -1,5 +1,8 @@
 """Precisions that PyTorch has no class for: which weights compute, and which are updated."""
 
+import functools
+from unittest import mock
+
 import torch
 import torch.nn.functional as F
 
@@ -18,6 +21,9 @@ class Itself:
 
     def values(self, state):
         return state
+
+    def close(self):
+        """Called after training."""
 
 
 def in_bf16(parameters):
@@ -67,9 +73,9 @@ def times(h, factor):
     return (h * (factor & 0xFFFF) + (((h * (factor >> 16)) & 0xFFFF) << 16)) & U32
 
 
-def noise(count, seed, step, tensor):
+def noise(like, seed, step, tensor):
     both = mixed((mixed(seed) + step) & U64)
-    h = torch.arange(count) ^ (both >> 32) ^ (mixed(tensor) & U32)
+    h = torch.arange(like.numel(), device=like.device) ^ (both >> 32) ^ (mixed(tensor) & U32)
     h = times(h, 0x9E3779B1)
     h = (h ^ (h >> 15)) + (both & U32) & U32
     h = times(h, 0x85EBCA6B)
@@ -80,7 +86,7 @@ def noise(count, seed, step, tensor):
 def rounded(exact, *key):
     """Stochastic rounding to BF16: up with a probability equal to the fraction cut off."""
     bits = exact.flatten().view(torch.int32).long() & U32
-    upper = (bits + noise(bits.numel(), *key)) >> 16
+    upper = (bits + noise(bits, *key)) >> 16
     return upper.to(torch.int16).view(torch.bfloat16).view(exact.shape)
 
 
@@ -128,7 +134,7 @@ class Scales:
         if self.length:
             self.latest[key] = torch.maximum(amax, self.latest.get(key, amax))
             if past := self.history.get(key):
-                scale = torch.tensor(MOST[kind]) / torch.stack(past).max()
+                scale = torch.tensor(MOST[kind], device=x.device) / torch.stack(past).max()
         return (x * scale).clamp(-MOST[kind], MOST[kind]).to(kind), scale.reciprocal()
 
     def after_step(self):
@@ -142,6 +148,10 @@ def product(a, b, kind, bias=None):
 
 
 class LinearInFP8(torch.autograd.Function):
+    @classmethod
+    def of(cls, scales, x, weight, bias=None):
+        return cls.apply(x, weight, bias, scales)
+
     @staticmethod
     def forward(context, x, weight, bias, scales):
         rows = x.reshape(-1, x.shape[-1])
@@ -173,7 +183,12 @@ class InFP8(Itself):
     def __init__(self, model, fields):
         super().__init__(model, fields)
         self.scales = Scales(fields["scaling"])
-        F.linear = lambda x, w, bias=None: LinearInFP8.apply(x, w, bias, self.scales)
+        linear = functools.partial(LinearInFP8.of, self.scales)
+        self.change = mock.patch.object(F, "linear", linear)
+        self.change.start()
+
+    def close(self):
+        self.change.stop()
 
     def update(self, step):
         step()

@@ -33,12 +33,16 @@ struct Work {
 struct Row {
   std::string name, recipe;
   Agreement agreement;
-  std::function<void(const std::string& path)> train;
+  std::function<void(const std::string& path, c10::Device device)> train;
 };
 
+/// Copies on the CPU, wherever the model is.
 inline void append(StateDict& out, const std::string& prefix, torch::nn::Module& model) {
-  for (const auto& p : model.named_parameters()) out[prefix + p.key()] = p.value().detach().clone();
-  for (const auto& b : model.named_buffers()) out[prefix + b.key()] = b.value().detach().clone();
+  auto copy = [&](const std::string& name, const at::Tensor& t) {
+    out[prefix + name] = t.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true);
+  };
+  for (const auto& p : model.named_parameters()) copy(p.key(), p.value());
+  for (const auto& b : model.named_buffers()) copy(b.key(), b.value());
 }
 
 inline void append(StateDict& out, const std::vector<std::vector<Batch>>& batches) {
@@ -64,12 +68,21 @@ void after_step(Trainer& trainer, const Report& report) {
     trainer.template mechanism<ReduceLROnPlateau>().step(report.loss());
 }
 
+/// A recipe's own device is the one that the row is trained on.
+inline void set_device(On& policy, c10::Device device) { policy.device = device; }
+template <class Policy>
+void set_device(Policy&, c10::Device) {}
+
 /// Trains, and writes what the Python reference needs to do the same and the results to compare.
+/// Weights and batches were made on the CPU, and are the same for every device.
 template <class Model, class... Policies>
-void train(Work<Model> work, Metadata metadata, const std::string& path, Policies... policies) {
+void train(Work<Model> work, Metadata metadata, const std::string& path, c10::Device device,
+           Policies... policies) {
   StateDict file;
   append(file, "initial.", *work.model);
   append(file, work.batches);
+  if (!device.is_cpu()) work.model->to(device);
+  (set_device(policies, device), ...);
   Trainer trainer{work.model, policies...};
   torch::manual_seed(11);
   std::vector<double> losses, rates, norms, skips;
@@ -94,7 +107,7 @@ template <class Make, class... Policies>
 Row row(std::string name, Agreement agreement, Make make, Policies... policies) {
   std::string words;
   ((words += (words.empty() ? "" : ", ") + ikebana::detail::type_name<Policies>()), ...);
-  auto train_row = [=](const std::string& path) {
+  auto train_row = [=](const std::string& path, c10::Device device) {
     torch::manual_seed(3);
     auto work = make();
     Metadata metadata = {{"torch", TORCH_VERSION},
@@ -105,7 +118,7 @@ Row row(std::string name, Agreement agreement, Make make, Policies... policies) 
                          {"weights", json(agreement.weights)},
                          {"reason", agreement.reason},
                          {"twin", agreement.twin}};
-    train(std::move(work), metadata, path, policies...);
+    train(std::move(work), metadata, path, device, policies...);
   };
   return {name, words, agreement, train_row};
 }

@@ -5,10 +5,12 @@ does it instead, where Python has another way.
 """
 
 import contextlib
+from unittest import mock
 
 import llama
 import more_nets
 import nets
+import place
 import torch
 import torch.nn.functional as F
 import words as python
@@ -43,26 +45,24 @@ class Twin:
     """A model in training.
 
     `net` and `words` are names with their fields, as in a row's file; `same` is what is done as
-    ikebana does it; the learning rates are `rate` times those of the recipe.
+    ikebana does it; the learning rates are `rate` times those of the recipe. `close` undoes what is
+    done otherwise than in Python.
     """
 
-    def __init__(self, net, words, weights, same="", rate=1.0):
+    def __init__(self, net, words, weights, same="", rate=1.0, where=place.CPU):
         ((name, fields),) = net.items()
         self.model = (vars(nets) | vars(llama) | vars(more_nets))[name](**fields)
         self.model.load_state_dict(weights)
-        self.model.to(words.pop("On", {}).get("device", "cpu"))
-        self.same = same
-        if "widened attention" in same:
-            nets.Block.attention = staticmethod(widened_attention)
-            llama.LlamaAttention.attention = staticmethod(widened_attention)
-        if "linear_cross_entropy, RMSNorm" in same:
-            torch.nn.RMSNorm.forward = llama.norm_of_rows
-            llama.Llama.objective = staticmethod(llama.linear_cross_entropy)
-        if "the bias in a pass of its own" in same:
-            nets.Tagger.linear = staticmethod(bias_apart)
+        self.model.to(where.name, torch.float64 if where.double else None)
+        words.pop("On", None)
+        self.same, self.where, self.changes = same, where, contextlib.ExitStack()
+        self.do_as_ikebana()
         python.freeze(words, self.model)
         self.average = python.average_of(words, self.model)
         self.working = python.working_of(words, self.model)
+        self.changes.callback(self.working.close)
+        if "Precision<TF32>" in words:
+            self.changes.enter_context(where.tf32())
         self.optimizer = python.optimizer_of(words, self.model, list(self.working.masters))
         for group in self.optimizer.param_groups:
             group["lr"] *= rate
@@ -70,19 +70,42 @@ class Twin:
         self.schedule = python.schedule_of(words, self.optimizer)
         self.number, fields = python.one_of(words, python.NUMBERS)
         half = self.number is torch.float16
-        self.scaler = torch.amp.GradScaler("cpu", enabled=half, **fields)
+        self.scaler = torch.amp.GradScaler(where.type, enabled=half, **fields)
         objective, fields = python.one_of(words, python.OBJECTIVES)
         if objective:
             self.model.objective = objective(**fields)
         self.run, _ = python.one_of(words, python.CHECKPOINTS, nets.plain)
+        if where.double:  # a recompute changes no bit, and not all kernels for doubles allow it
+            self.run = nets.plain
         self.clip = words.pop("ClipGradNorm", None)
         counts = {word: int(word[11:-1]) for word in words if word.startswith("Accumulate<")}
         self.microbatches, _ = python.one_of(words, counts, 1)
         if unknown := [word for word in words if word not in python.NOTHING_TO_DO]:
             raise SystemExit(f"parity: words.py has no Python for {', '.join(unknown)}")
 
+    def close(self):
+        self.changes.close()
+
+    def do_as_ikebana(self):
+        """On a device ikebana uses PyTorch's attention and RMSNorm."""
+
+        def change(kind, name, function):
+            self.changes.enter_context(mock.patch.object(kind, name, function))
+
+        if "widened attention" in self.same and self.where.is_cpu:
+            change(nets.Block, "attention", staticmethod(widened_attention))
+            change(llama.LlamaAttention, "attention", staticmethod(widened_attention))
+        if "linear_cross_entropy, RMSNorm" in self.same:
+            change(llama.Llama, "objective", staticmethod(llama.linear_cross_entropy))
+            if self.where.is_cpu:
+                change(torch.nn.RMSNorm, "forward", llama.norm_of_rows)
+        if "the bias in a pass of its own" in self.same:
+            change(nets.Tagger, "linear", staticmethod(bias_apart))
+
     def autocast(self):
-        return torch.autocast("cpu", self.number) if self.number else contextlib.nullcontext()
+        if self.number is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.where.type, self.number)
 
     def clip_gradients(self):
         if "clipping by division" in self.same:
@@ -131,14 +154,16 @@ class Twin:
         numbers = {"losses": [], "rates": [], "norms": [], "skips": []}
         for parts in batches:
             numbers["rates"].append(self.optimizer.param_groups[0]["lr"])
-            loss, norm, skipped = self.step(parts)
+            parts = [tuple(self.where.moved(x) for x in part) for part in parts]
+            with self.where.rates(self.optimizer):
+                loss, norm, skipped = self.step(parts)
             self.step_schedule(loss.item())
             numbers["losses"].append(loss.item())
             numbers["norms"] += [] if norm is None else [norm.item()]
             numbers["skips"].append(float(skipped))
         state = self.working.values(self.model.state_dict())
-        weights = {f"final.{name}": x.detach() for name, x in state.items()}
+        weights = {f"final.{name}": x.detach().cpu() for name, x in state.items()}
         if self.average:
             averaged = self.average.module.state_dict()
-            weights |= {f"averaged.{name}": x.detach() for name, x in averaged.items()}
+            weights |= {f"averaged.{name}": x.detach().cpu() for name, x in averaged.items()}
         return weights | {n: torch.tensor(x, dtype=torch.float64) for n, x in numbers.items()}

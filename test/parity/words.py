@@ -14,7 +14,7 @@ NUMBERS = {f"Precision<{name}>": None for name in ("FP32", "TF32")} | {
     "Precision<FP16>": torch.float16,
     **dict.fromkeys(precisions.WORKING, torch.bfloat16),
 }
-FUSED = ("AdamW", "Adam", "SGD", "Adagrad")
+FUSED = ("AdamW", "Adam", "SGD", "Adagrad")  # the last one on a CPU only
 OPTIMIZERS = {
     name: getattr(torch.optim, name) for name in (*FUSED, "Adafactor", "Muon", "SparseAdam")
 }
@@ -128,7 +128,8 @@ def optimizer_of(words, model, parameters):
     if groups := fields.pop("groups", None):  # no policy with an `otherwise` has groups here
         flat = {"params": [p for p in parameters if p.ndim <= 1], **groups[0]}
         parameters = [{"params": [p for p in parameters if p.ndim > 1]}, flat]
-    if kind.__name__ in FUSED:
+    on_cpu = next(model.parameters()).is_cpu
+    if kind.__name__ in FUSED and (on_cpu or kind is not torch.optim.Adagrad):
         fields["fused"] = True
     if "otherwise" not in fields:
         return kind(parameters, **fields)
