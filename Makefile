@@ -1,7 +1,13 @@
-# `make` lists the commands. Each installs its needs by scripts/setup and builds in build/<preset>.
+# `make` lists the commands. Each installs its needs by scripts/setup and builds in build/<preset>;
+# those on a GPU install nothing.
 PRESET ?= dev
 TEXT ?=
+DEVICE ?= cuda
 JOBS ?= $(shell scripts/jobs)
+
+# On a GPU, LibTorch is that of the python3 of the user's own PATH.
+gpu = PATH='$(users_path)' scripts/gpu $(1) '$(DEVICE)'
+users_path := $(PATH)
 
 # scripts/setup installs CMake in .venv if the system's is too old.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -13,12 +19,14 @@ configure = cmake --preset $(1) --log-level=WARNING $(call generator,$(1)) $(lib
 # A make started by CMake must not use the job server of this one.
 build = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build --preset $(1) -j $(JOBS) --target $(2)
 
-.PHONY: help demo test test-long bench clean
+.PHONY: help demo test test-long test-gpu bench bench-gpu clean
 help:
 	@echo 'make demo [TEXT=path]  train a small language model on a file or folder of text'
 	@echo 'make test              build and run all tests'
 	@echo 'make test-long         run sanitizers, other LibTorch versions and compilers (hours)'
+	@echo 'make test-gpu          run the tests on an NVIDIA GPU, without a network (docs/gpu.md)'
 	@echo 'make bench             build and run the benchmarks'
+	@echo 'make bench-gpu         build and run the benchmarks on a GPU'
 	@echo 'make clean             remove build/ (LibTorch in .venv stays)'
 
 demo:
@@ -35,6 +43,12 @@ test:
 
 test-long:
 	@scripts/long
+
+test-gpu:
+	@$(call gpu,test)
+
+bench-gpu:
+	@$(call gpu,bench)
 
 bench:
 	@scripts/setup bench

@@ -1,7 +1,9 @@
 # ikebana_add_test(<name> SOURCES <files>...) adds an executable of doctest cases with the shared
 # precompiled header. ctest runs it as one test, since LibTorch takes longer to start than most
 # cases; test/main.cpp names the cases that failed.
-find_package(doctest REQUIRED)
+if(NOT TARGET doctest::doctest)
+  find_package(doctest REQUIRED)
+endif()
 
 # 1 with the thread sanitizer, which does not see the synchronisation of LibTorch's OpenMP threads.
 set(IKEBANA_TEST_THREADS 2 CACHE STRING "OMP_NUM_THREADS of the tests")

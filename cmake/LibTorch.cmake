@@ -62,7 +62,11 @@ function(ikebana_find_libtorch result refusal)
     set(sentence "IKEBANA_LIBTORCH is ${IKEBANA_LIBTORCH}, which holds no LibTorch: name the "
                  "folder that holds include/torch and lib/libtorch_cpu.so")
   elseif(IKEBANA_PYTHON)
-    ikebana_libtorch_of_python(${IKEBANA_PYTHON} folders)
+    set(python ${IKEBANA_PYTHON})
+    if(NOT EXISTS ${python})  # a name on PATH, of which CMake made a path
+      cmake_path(GET python FILENAME python)
+    endif()
+    ikebana_libtorch_of_python(${python} folders)
     set(sentence "IKEBANA_PYTHON is ${IKEBANA_PYTHON}, which has no torch: name a Python with a "
                  "torch of its own, or leave it out")
   else()
@@ -97,8 +101,9 @@ endfunction()
 
 function(ikebana_cuda_runtime root result)
   file(GLOB runtime ${root}/../nvidia/cu*/lib/libcudart.so.* ${root}/lib/libcudart*.so*)
-  list(APPEND runtime "")
-  list(GET runtime 0 runtime)
+  if(runtime)
+    list(GET runtime 0 runtime)
+  endif()
   set(${result} "${runtime}" PARENT_SCOPE)
 endfunction()
 

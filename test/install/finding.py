@@ -76,6 +76,21 @@ def rules(place):
     for way in ways:
         for first in range(len(order) + 1):
             rule(place, way, order[first:])
+    python_by_name(place)
+
+
+def python_by_name(place):
+    """The python3 of PATH, which IKEBANA_PYTHON names, comes before the wheel in .venv."""
+    for way, command in ways.items():
+        project = place.folder / f"{way}_by_name"
+        place.copy_tree(project / "ikebana")
+        asks = project / "ikebana" if way == "subdirectory" else project
+        fake_libtorch(asks / ".venv/lib/python3.11/site-packages/torch")
+        folder = fake_libtorch(project / "of_python/torch")
+        path = place.fake_python(f"{way}_by_name_python", f'echo "{folder}"')
+        status, said, output = ask(place, command, "-DIKEBANA_PYTHON=python3", project=project,
+                                   env=place.environment(path=path))
+        expect(status == 0 and f"in {folder} " in said, output)
 
 
 def refusals(place):
