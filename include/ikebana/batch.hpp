@@ -2,6 +2,7 @@
 // A batch is any value that holds tensors: an aggregate, a tuple, a torch::data::Example, a tensor.
 // All its tensors have the same size along the batch dimension. Scalars and other values belong to
 // every microbatch.
+#include <ikebana/bridge/copy_stream.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/error.hpp>
 
@@ -78,9 +79,17 @@ namespace detail {
 template <class Batch>
 Batch moved(const Batch& batch, c10::Device device) {
   Batch there = batch;
-  for_each_tensor(there, [&](at::Tensor& t) {
-    if (t.defined() && t.device() != device) t = t.to(device, /*non_blocking=*/true);
-  });
+  auto move = [&](auto&& copy) {
+    for_each_tensor(there, [&](at::Tensor& t) {
+      if (t.defined() && t.device() != device) t = copy(t);
+    });
+  };
+  // A copy to the host that does not wait could be read before it is complete.
+  if (!bridge::has_copy_streams(device))
+    return move([&](const at::Tensor& t) { return t.to(device); }), there;
+  bridge::CopyToDevice<> copies(device);
+  move(copies);
+  copies.finish();
   return there;
 }
 

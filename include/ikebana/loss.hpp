@@ -42,6 +42,8 @@ class Count {
   /// As a one-element float tensor where `like` lives.
   at::Tensor tensor(const at::Tensor& like) const {
     if (!on_device()) return detail::scalar(items_, at::kFloat, like.device());
+    // A copy from the host would wait for the device; making a number there does not.
+    if (readable() && !like.is_cpu()) return detail::scalar(value(), at::kFloat, like.device());
     return tensor_.to(like.options().dtype(at::kFloat).requires_grad(false)).reshape({});
   }
   Count& operator+=(const Count& other) {

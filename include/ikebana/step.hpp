@@ -13,8 +13,8 @@ Report step(Core& core, const Batch& batch) {
   return detail::around_step(m, [&] {
     detail::Transaction transaction(core);
     StepState& state = core.step;
-    auto here = m.observe.around_phase(Phase::Data,
-                                       [&] { return detail::place(m.device, batch, core.device); });
+    auto here =
+        m.observe.around_phase(Phase::Data, [&] { return transaction.place(m.device, batch); });
     auto microbatches = detail::cut(m.accumulate, here);                              // 1
     Totals totals(m.objective, core.model, microbatches, m.shard, state.is_first());  // 2
     detail::Outputs outputs;

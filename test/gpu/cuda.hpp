@@ -14,8 +14,6 @@ std::string description(int index);
 void forbid_host_sync(bool forbid);
 std::int64_t allocated_bytes(int index);
 std::int64_t peak_bytes(int index);
-void reset_peak(int index);
-void synchronize();
 /// False after an error that outlasts the call that caused it.
 bool is_usable();
 

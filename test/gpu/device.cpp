@@ -1,9 +1,12 @@
 #include "device.hpp"
 
 #include <cstdlib>
+#include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "cuda.hpp"
+#include "simulated.hpp"
 
 namespace gpu {
 
@@ -14,6 +17,11 @@ Kind chosen() {
   const std::string word = name ? name : "cuda";
   if (word == "cuda") return Kind::CUDA;
   if (word == "cpu") return Kind::CPU;
+  if (word == "simulated") {
+    simulated::install();
+    simulated::set_memory_limit(std::size_t{1} << 30);
+    return Kind::Simulated;
+  }
   throw std::runtime_error("IKEBANA_TEST_DEVICE is `" + word +
                            "`; it must be cuda, cpu or simulated");
 }
@@ -30,24 +38,34 @@ c10::Device device(int index) {
   if (on_cpu()) return at::kCPU;
   return {on_cuda() ? at::kCUDA : at::kPrivateUse1, static_cast<c10::DeviceIndex>(index)};
 }
-int devices() { return on_cpu() ? 1 : cuda::devices(); }
+int devices() { return on_cpu() ? 1 : on_cuda() ? cuda::devices() : simulated::devices; }
 
-NoHostSync::NoHostSync() {
-  if (on_cuda()) cuda::forbid_host_sync(true);
-}
-NoHostSync::~NoHostSync() {
-  if (on_cuda()) cuda::forbid_host_sync(false);
-}
+struct NoHostSync::Guard {
+  std::optional<simulated::SyncGuard> simulated;
+  Guard() {
+    if (on_cuda()) cuda::forbid_host_sync(true);
+    if (on_simulated()) simulated.emplace();
+  }
+  ~Guard() {
+    if (on_cuda()) cuda::forbid_host_sync(false);
+  }
+};
+NoHostSync::NoHostSync() : guard_(std::make_unique<Guard>()) {}
+NoHostSync::~NoHostSync() = default;
 
 Allocated allocated(int index) {
-  return on_cuda() ? Allocated{cuda::allocated_bytes(index), cuda::peak_bytes(index)} : Allocated{};
-}
-void reset_peak(int index) {
-  if (on_cuda()) cuda::reset_peak(index);
+  if (on_cuda()) return {cuda::allocated_bytes(index), cuda::peak_bytes(index)};
+  const auto bytes = at::getDeviceAllocator(device().type())
+                         ->getDeviceStats(static_cast<c10::DeviceIndex>(index))
+                         .allocated_bytes[0];
+  return {bytes.current, bytes.peak};
 }
 void synchronize() {
-  if (on_cuda()) cuda::synchronize();
+  if (!on_cpu()) c10::impl::VirtualGuardImpl(device().type()).synchronizeDevice(0);
 }
 bool is_usable() { return !on_cuda() || cuda::is_usable(); }
+std::vector<std::string> take_errors() {
+  return on_simulated() ? simulated::take_errors() : std::vector<std::string>();
+}
 
 }  // namespace gpu

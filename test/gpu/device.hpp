@@ -4,7 +4,9 @@
 // default it is cuda.
 #include "test.hpp"
 
+#include <memory>
 #include <string>
+#include <vector>
 
 namespace gpu {
 
@@ -35,6 +37,10 @@ class NoHostSync {
   ~NoHostSync();
   NoHostSync(const NoHostSync&) = delete;
   NoHostSync& operator=(const NoHostSync&) = delete;
+
+ private:
+  struct Guard;
+  std::unique_ptr<Guard> guard_;
 };
 
 /// Bytes that the device's allocator has handed out, now and at the peak, by its own statistics.
@@ -42,11 +48,13 @@ struct Allocated {
   std::int64_t now = 0, peak = 0;
 };
 Allocated allocated(int index = 0);
-void reset_peak(int index = 0);
 
 /// Waits until the device has finished all work.
 void synchronize();
 /// False once an error has made the device unusable for the rest of the process.
 bool is_usable();
+/// What was wrong since the last call and changed no result, one sentence each: two streams that
+/// use the same memory without an event, say. Only the simulated device can tell.
+std::vector<std::string> take_errors();
 
 }  // namespace gpu

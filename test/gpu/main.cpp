@@ -13,6 +13,7 @@
 namespace {
 
 std::string why_not_run;
+bool device_erred = false;
 
 void print(const char* what, const std::string& text) {
   std::printf("%s: %s\n", what, text.c_str());
@@ -31,7 +32,10 @@ struct Lines : doctest::IReporter {
   void test_case_end(const doctest::CurrentTestCaseStats& stats) override {
     const std::string name = current->m_name;
     const bool usable = gpu::is_usable();
-    if (!stats.testCaseSuccess || !usable) print("failed", name);
+    const auto errors = gpu::take_errors();
+    for (const auto& error : errors) std::printf("%s: %s\n", name.c_str(), error.c_str());
+    device_erred = device_erred || !errors.empty();
+    if (!stats.testCaseSuccess || !usable || !errors.empty()) print("failed", name);
     else if (!why_not_run.empty()) print("not run", name + ": " + why_not_run);
     else print("passed", name);
     if (!usable) std::_Exit(3);
@@ -65,7 +69,8 @@ int main(int argc, char** argv) {
       return 2;
     }
     if (gpu::on_cuda()) print("device", gpu::cuda::description(0));
-    return context.run();
+    const int failed = context.run();
+    return failed || device_erred;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "test_gpu: %s\n", error.what());
     return 2;

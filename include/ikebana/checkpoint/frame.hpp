@@ -46,6 +46,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   /// this frame does not know already.
   void begin_unit(std::shared_ptr<const RecomputedUnit> unit, const Tensors& arguments,
                   Recompute recompute) {
+    if (!unit->cudnn_dropout.empty() && unit->module->is_training()) refuse_dropout(*unit);
     Tensors new_inputs;
     std::vector<std::size_t> argument_indices;
     for (const at::Tensor& t : arguments) {
@@ -156,6 +157,12 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     RestoreBuffers& operator=(const RestoreBuffers&) = delete;
   };
 
+  [[noreturn]] static void refuse_dropout(const RecomputedUnit& unit) {
+    throw BadModel("checkpoint: `" + unit.cudnn_dropout + "` in `" + unit.name +
+                   "` drops out between its layers by cuDNN, whose random numbers a recompute "
+                   "cannot draw again. Stack layers with torch::nn::Dropout between them, leave it "
+                   "out of the unit, or call at::globalContext().setUserEnabledCuDNN(false).");
+  }
   const std::string& name() const {
     return units_.size() == 1 ? units_[0].unit->name : joined_names_;
   }

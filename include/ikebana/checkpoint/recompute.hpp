@@ -1,5 +1,6 @@
 #pragma once
 // Runs a unit inside a frame; the base class of the mechanisms of `Checkpoint`.
+#include <ikebana/checkpoint/cudnn_dropout.hpp>
 #include <ikebana/checkpoint/frame.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/hooks.hpp>
@@ -47,7 +48,8 @@ class CheckpointMechanism : public Hooks {
     units_.clear();
     for (const Unit& unit : table.units())
       units_.push_back(std::make_shared<const RecomputedUnit>(
-          RecomputedUnit{unit.is_root() ? "the model" : unit.name, unit.module}));
+          RecomputedUnit{unit.is_root() ? "the model" : unit.name, unit.module,
+                         cudnn_dropout_in(*unit.module, device)}));
   }
 
  protected:

@@ -63,6 +63,7 @@ class BufferValues {
 struct RecomputedUnit {
   std::string name;
   std::shared_ptr<torch::nn::Module> module;
+  std::string cudnn_dropout = {};  ///< a layer in it whose random numbers cannot be drawn again
   std::vector<at::Tensor> parameters = module->parameters();
 };
 

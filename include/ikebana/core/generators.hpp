@@ -20,11 +20,18 @@ inline void save_generator(Archive& archive, const char* name, c10::Device devic
   }
 }
 
-/// Saves, checks or loads the generators, so that random numbers continue where they were.
+/// Saves, checks or loads the generators, so that random numbers continue where they were. A state
+/// that was saved on another type of device has none of this one, and random numbers then differ
+/// anyway: the device's generator stays as it is, with a warning.
 inline void save_generators(Archive& archive, c10::Device device) {
+  constexpr const char* of_device = "device_generator";
   archive.begin_section("trainer");
   save_generator(archive, "cpu_generator", at::kCPU);
-  if (!device.is_cpu()) save_generator(archive, "device_generator", device);
+  if (device.is_cpu()) return archive.ignore(of_device);
+  if (archive.saving() || archive.has(of_device)) return save_generator(archive, of_device, device);
+  if (archive.loading())
+    TORCH_WARN("The state was saved by a trainer on the CPU: the random generator of ",
+               device.str(), " stays as it is.");
 }
 
 }  // namespace ikebana::detail

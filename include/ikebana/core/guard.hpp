@@ -30,6 +30,9 @@ inline const char* suggestion(const std::string& what) {
     const char* text;
   };
   static constexpr Hint hints[] = {
+      {"device-side assert",
+       "An index or a target was out of range on the device, which cannot be used any more by this "
+       "process: run the batch on a CPU, which names the operation."},
       {"Sparse", "Make the embedding with sparse(false), or write SparseAdam."},
       {"out of bounds", "Targets must be 0 .. classes - 1, or the objective's ignore_index."},
       {"index out of range", "Indices must be smaller than the embedding's number of rows."},
@@ -60,7 +63,10 @@ inline void move(torch::nn::Module& module, c10::Device device) {
                 place = "On: the model cannot be moved to " + device.str();
     if (is_out_of_memory(what))
       throw OutOfMemory(place + ": " + what + ". Nothing was moved. Use a smaller model.");
-    throw BadValue(place + ": " + what + ". Name a device that this LibTorch and machine have.");
+    const bool old = what.find("driver on your system is too old") != std::string::npos;
+    throw BadValue(place + ": " + what +
+                   (old ? ". Update NVIDIA's driver, or use a LibTorch that was built for it."
+                        : ". Name a device that this LibTorch and machine have."));
   }
 }
 

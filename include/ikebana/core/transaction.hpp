@@ -2,6 +2,7 @@
 // What keeps step.hpp short: a step that is undone unless it is committed, and how batches are cut.
 #include <chrono>
 #include <ikebana/core/core.hpp>
+#include <ikebana/core/placement.hpp>
 #include <ikebana/core/totals.hpp>
 
 namespace ikebana::detail {
@@ -23,18 +24,6 @@ Report around_step(Mechanisms& m, Next&& next) {
   return around_step(typename Mechanisms::template active<StepWrappers>(), m, next);
 }
 
-/// The batch, or each batch of a range, on the device.
-template <class Device, class Batch>
-auto place(Device& mechanism, const Batch& batch, c10::Device device) {
-  if constexpr (Batches<const Batch>) {
-    std::vector<std::ranges::range_value_t<const Batch>> placed;
-    for (const auto& one : batch) placed.push_back((rows(one), mechanism.place(one, device)));
-    if (placed.empty()) throw BadBatch("step: the range holds no batch. Give it at least one.");
-    return placed;
-  } else {
-    return mechanism.place(batch, device);
-  }
-}
 /// The microbatches: a range of batches is one already.
 template <class Accumulate, class Batch>
 decltype(auto) cut(Accumulate& mechanism, const Batch& placed) {
@@ -68,7 +57,7 @@ inline bool rejected(const StepGradients& gradients) {
 template <class Core>
 class Transaction {
  public:
-  explicit Transaction(Core& core) : core_(core) {
+  explicit Transaction(Core& core) : core_(core), placement_(core.device) {
     core_.step.deferred.check();
     core_.forget_gradients();
     core_.step.begin();
@@ -79,6 +68,10 @@ class Transaction {
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
+  template <class Device, class Batch>
+  auto place(Device& mechanism, const Batch& batch) {
+    return placement_.place(mechanism, batch);
+  }
   void check_first_step() const {
     if (!core_.step.is_first()) return;
     if (std::decay_t<decltype(core_.mechanisms)>::per_unit && !core_.step.unit_was_run)
@@ -109,6 +102,7 @@ class Transaction {
  private:
   using Clock = std::chrono::steady_clock;
   Core& core_;
+  Placement placement_;
   Clock::time_point begin_ = Clock::now();
   bool committed_ = false;
 };

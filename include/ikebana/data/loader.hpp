@@ -21,9 +21,10 @@ namespace ikebana {
 ///
 /// Batches are made without gradients and autocast, and LibTorch's default generators are not used.
 /// Costs the memory of num_workers * prefetch_factor batches besides the current one; without
-/// workers it uses no thread and no lock. May be used by one thread at a time. Errors: BadValue for
-/// options out of range, BadSample with the message of what `get` threw, BadBatch if samples do not
-/// stack.
+/// workers it uses no thread and no lock. `pin_memory` copies each batch once more, in the thread
+/// that makes it; a trainer copies it to its device while that computes. May be used by one thread
+/// at a time. Errors: BadValue for options out of range, BadSample with the message of what `get`
+/// threw, BadBatch if samples do not stack.
 template <class Dataset, class Collate = DefaultCollate>
 class DataLoader {
   using LoaderCore = detail::LoaderCore<Dataset, Collate>;

@@ -2,6 +2,7 @@
 // The implementation of a DataLoader. Its address does not change when the loader is moved, because
 // threads and iterators refer to it.
 #include <ikebana/data/checks.hpp>
+#include <ikebana/data/pinned.hpp>
 #include <ikebana/data/workers.hpp>
 
 namespace ikebana::detail {
@@ -15,6 +16,7 @@ class LoaderCore {
   LoaderCore(Given dataset, const DataLoaderOptions& options, Collate collate)
       : options_((check(options), options)),
         given_(std::move(dataset)),
+        pins_memory_(pins_memory(options.pin_memory)),
         fetcher_(size_of(this->dataset()), options, std::move(collate)) {
     if constexpr (!shared_by_workers<Dataset> && !std::is_copy_constructible_v<Dataset>)
       if (options.num_workers > 1)
@@ -61,26 +63,32 @@ class LoaderCore {
   static inline const std::atomic<bool> never_stop = false;
 
   Batch read() {
-    if (options_.num_workers == 0) return fetcher_.batch(dataset(), at_, never_stop);
+    if (options_.num_workers == 0) return fetch(dataset(), at_, never_stop);
     if (!workers_) start_workers();
     return workers_->take(at_);
+  }
+  Batch fetch(Dataset& dataset, LoaderPosition at, const std::atomic<bool>& stop) {
+    Batch batch = fetcher_.batch(dataset, at, stop);
+    if (pins_memory_) pin(batch);
+    return batch;
   }
   void start_workers() {
     auto workers = static_cast<std::size_t>(options_.num_workers);
     if constexpr (!shared_by_workers<Dataset> && std::is_copy_constructible_v<Dataset>)
       for (std::size_t w = 1; w < workers; ++w)
         copies_.push_back(std::make_unique<Dataset>(dataset()));
-    auto fetch = [this](std::size_t worker, LoaderPosition at, const std::atomic<bool>& stop) {
+    auto fetch_by = [this](std::size_t worker, LoaderPosition at, const std::atomic<bool>& stop) {
       const bool has_copy = worker > 0 && !copies_.empty();
-      return fetcher_.batch(has_copy ? *copies_[worker - 1] : dataset(), at, stop);
+      return this->fetch(has_copy ? *copies_[worker - 1] : dataset(), at, stop);
     };
     workers_ = std::make_unique<Workers<Batch>>(
         workers, workers * static_cast<std::size_t>(options_.prefetch_factor), order().batches(),
-        fetch);
+        fetch_by);
   }
 
   DataLoaderOptions options_;
   Given given_;
+  bool pins_memory_;
   BatchFetcher<Collate> fetcher_;
   LoaderPosition at_;
   std::uint64_t loop_ = 0;

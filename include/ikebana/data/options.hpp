@@ -14,6 +14,7 @@ struct DataLoaderOptions {
   std::int64_t num_workers = 0;      ///< threads that prefetch; 0: the loop's own thread reads
   std::int64_t prefetch_factor = 2;  ///< batches that each worker prefetches
   bool drop_last = false;            ///< skip a last batch of fewer samples
+  bool pin_memory = false;           ///< tensors in pinned memory, from which devices copy faster
 };
 
 /// A loader's position: `batch` batches of `epoch` were delivered, so `batch` is the index of the

@@ -1,6 +1,7 @@
 #pragma once
 // Evaluates a model: its loss and metrics over a data set.
 #include <ikebana/core/core.hpp>
+#include <ikebana/core/placement.hpp>
 #include <ikebana/evaluate/metric.hpp>
 
 namespace ikebana {
@@ -69,7 +70,8 @@ Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
   Metrics evaluated;
   for (const auto& metric : metrics) evaluated.push_back(metric.initial());
   auto one_batch = [&](const auto& batch) {
-    auto on_device = m.device.place(batch, core.device);
+    detail::Placement placement(core.device);
+    auto on_device = placement.place(m.device, batch);
     rows(on_device);  // throws for an empty batch
     Loss loss = core.loss(run, on_device);
     sums.add(loss);

@@ -10,8 +10,9 @@
 namespace ikebana::detail {
 
 // Large enough that reading and writing the weight's gradient once per chunk is cheap compared with
-// the products, small enough that a chunk stays in the outer caches.
-inline constexpr std::int64_t logits_chunk_bytes = 20 << 20;
+// the products, small enough that a chunk stays in the outer caches of a CPU. A device needs larger
+// products to be busy.
+inline constexpr std::int64_t logits_chunk_bytes = 20 << 20, device_chunk_bytes = 256 << 20;
 // Matrix products are faster with multiples of 16 rows.
 inline constexpr std::int64_t logits_rows_step = 16;
 // Size of the part of a half precision weight's gradient that is computed at once, before it is
@@ -28,10 +29,11 @@ struct CrossEntropyTask {
   std::array<bool, 3> needs_grad = {};  // of hidden, weight and bias
 
   at::ScalarType wide() const { return compute == at::kDouble ? at::kDouble : at::kFloat; }
-  std::int64_t rows_at_once(std::int64_t classes) const {
+  std::int64_t rows_at_once(std::int64_t classes, bool on_cpu) const {
     if (chunk_rows > 0) return chunk_rows;
     const auto row = classes * static_cast<std::int64_t>(c10::elementSize(wide()));
-    const auto steps = logits_chunk_bytes / std::max<std::int64_t>(row * logits_rows_step, 1);
+    const auto bytes = on_cpu ? logits_chunk_bytes : device_chunk_bytes;
+    const auto steps = bytes / std::max<std::int64_t>(row * logits_rows_step, 1);
     return std::max<std::int64_t>(steps, 1) * logits_rows_step;
   }
 };
@@ -47,7 +49,7 @@ class ChunkedCrossEntropy {
         weight_(weight.to(task.compute)),
         bias_(bias.defined() ? bias.to(task.compute) : bias),
         target_(target.unsqueeze(1)) {
-    const auto rows = std::min(task.rows_at_once(weight.size(0)), hidden.size(0));
+    const auto rows = std::min(task.rows_at_once(weight.size(0), hidden.is_cpu()), hidden.size(0));
     const auto narrow = hidden_.options(), wide = narrow.dtype(task.wide());
     logits_ = at::empty({rows, weight.size(0)}, narrow);
     scores_ = task.wide() == task.compute ? logits_ : at::empty(logits_.sizes(), wide);

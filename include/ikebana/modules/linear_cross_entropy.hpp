@@ -19,7 +19,8 @@ struct LinearCrossEntropyOptions {
   std::int64_t ignore_index = -100;
   /// The share of a target's weight that is spread evenly over all classes; from 0 to 1.
   double label_smoothing = 0;
-  /// How many rows of logits exist at once; 0: as many as fit into 20 MiB, but at least 16.
+  /// How many rows of logits exist at once; 0: as many as fit into 20 MiB, or on a
+  /// device into 256 MiB, but at least 16.
   std::int64_t chunk_rows = 0;
 };
 
@@ -147,11 +148,12 @@ namespace ikebana::modules {
 /// cross_entropy(linear(hidden, weight, bias), target, reduction='sum'), and the number of targets
 /// that are not ignored. The logits exist for some rows at a time only. hidden (..., E), weight
 /// (V, E), target (...) of class indices. Forward also computes the gradients, chunk by chunk, and
-/// backward scales them. Cost: 20 MiB of logits at a time, and the gradients; logits are not
-/// computed again, except inside a checkpoint, which runs all of it twice. Under autocast the
-/// products are in its dtype and the losses in FP32; the weight's gradient is accumulated in FP32.
-/// A second derivative is exact and computes all logits at once. Throws Error if sizes, dtypes,
-/// devices, targets or options do not fit. Source: torch.nn.functional.linear and cross_entropy.
+/// backward scales them. Cost: 20 MiB of logits at a time, 256 MiB on a device, and the gradients;
+/// logits are not computed again, except inside a checkpoint, which runs all of it twice. Under
+/// autocast the products are in its dtype and the losses in FP32; the weight's gradient is
+/// accumulated in FP32. A second derivative is exact and computes all logits at once. Throws Error
+/// if sizes, dtypes, devices, targets or options do not fit. Source: torch.nn.functional.linear and
+/// cross_entropy.
 inline Loss linear_cross_entropy(const at::Tensor& hidden, const at::Tensor& weight,
                                  const at::Tensor& target,
                                  const LinearCrossEntropyOptions& options = {}) {

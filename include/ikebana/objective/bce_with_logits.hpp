@@ -1,5 +1,6 @@
 #pragma once
 // The policy BCEWithLogitsLoss and its mechanism.
+#include <ikebana/detail/device_copy.hpp>
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana {
@@ -31,8 +32,8 @@ struct Mechanism<Policy> : Hooks {
     const at::Tensor& target = detail::target_of(batch);
     detail::check_probabilities("BCEWithLogitsLoss", logits, target);
     at::Tensor sum = at::binary_cross_entropy_with_logits(
-        logits, target, weight_for("weight", values.weight, logits),
-        weight_for("pos_weight", values.pos_weight, logits), at::Reduction::Sum);
+        logits, target, weight_for("weight", values.weight, weight_, logits),
+        weight_for("pos_weight", values.pos_weight, pos_weight_, logits), at::Reduction::Sum);
     return {sum, count(model, batch), values.outputs || run.evaluating ? logits : at::Tensor()};
   }
   template <class Model, class Batch>
@@ -48,7 +49,7 @@ struct Mechanism<Policy> : Hooks {
  private:
   /// The weight on the logits' device. Throws BadValue if it does not broadcast against one row.
   static at::Tensor weight_for(const char* name, const at::Tensor& weight,
-                               const at::Tensor& logits) {
+                               detail::DeviceCopy& on_device, const at::Tensor& logits) {
     if (!weight.defined()) return {};
     std::int64_t before = logits.dim() - weight.dim();
     bool fits = before >= 0 && (before > 0 || weight.dim() == 0 || weight.size(0) == 1);
@@ -59,8 +60,10 @@ struct Mechanism<Policy> : Hooks {
                      c10::str(weight.sizes()) + ", the logits " + c10::str(logits.sizes()) +
                      ". Give one element, or one per column; put weights of rows into the batch, "
                      "and use them in an objective of your own.");
-    return weight.to(logits.device());
+    return on_device(weight, logits.device());
   }
+
+  detail::DeviceCopy weight_, pos_weight_;
 };
 
 }  // namespace ikebana

@@ -1,6 +1,7 @@
 #pragma once
 // The policy CrossEntropyLoss and its mechanism.
 #include <algorithm>
+#include <ikebana/detail/device_copy.hpp>
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana {
@@ -34,7 +35,7 @@ struct Mechanism<Policy> : Hooks {
   Loss loss(Run& run, Model& model, const Batch& batch) {
     at::Tensor logits = run(model, detail::input_of(batch));
     const at::Tensor& target = detail::target_of(batch);
-    at::Tensor weight = values.weight.defined() ? values.weight.to(logits.device()) : at::Tensor();
+    const at::Tensor& weight = weight_(values.weight, logits.device());
     at::Tensor sum = at::cross_entropy_loss(logits, target, weight, at::Reduction::Sum,
                                             values.ignore_index, values.label_smoothing);
     return {sum, count(model, batch), values.outputs || run.evaluating ? logits : at::Tensor()};
@@ -50,7 +51,7 @@ struct Mechanism<Policy> : Hooks {
       return count_on_host(target);
     at::Tensor kept = target != values.ignore_index;
     if (!values.weight.defined()) return kept.sum();
-    at::Tensor weight = values.weight.to(target.device());
+    const at::Tensor& weight = weight_(values.weight, target.device());
     at::Tensor known = target.masked_fill(kept.logical_not(), 0);  // ignore_index is not a class
     return (weight.index({known}) * kept).sum();
   }
@@ -66,6 +67,8 @@ struct Mechanism<Policy> : Hooks {
     const auto* begin = static_cast<const std::int64_t*>(flat.const_data_ptr());
     return flat.numel() - std::count(begin, begin + flat.numel(), values.ignore_index);
   }
+
+  detail::DeviceCopy weight_;
 };
 
 }  // namespace ikebana

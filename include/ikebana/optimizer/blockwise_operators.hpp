@@ -15,8 +15,9 @@ class DeviceMaps {
     for (bool is_signed : {true, false}) {
       const DynamicMap& map = dynamic_map(is_signed);
       at::ArrayRef<float> bounds(map.bounds().data(), DynamicMap::size - 1);
-      maps_[is_signed ? 0 : 1] = {at::tensor(at::ArrayRef<float>(map.values())).to(device),
-                                  at::tensor(bounds).to(device)};
+      maps_[is_signed ? 0 : 1] = {
+          at::tensor(at::ArrayRef<float>(map.values())).to(device, /*non_blocking=*/true),
+          at::tensor(bounds).to(device, /*non_blocking=*/true)};
     }
   }
   /// The map of the first moment (0) or the second (1).

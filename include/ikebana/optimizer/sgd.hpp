@@ -5,7 +5,8 @@
 namespace ikebana {
 
 /// Stochastic gradient descent with momentum. State: one buffer in the parameter's dtype if
-/// momentum is not 0, else none. Cost: one fused operator per group. Fields and defaults as
+/// momentum is not 0, else none. Cost: one fused operator per group; with dampening, the first
+/// update on a device waits for it. Fields and defaults as
 /// torch.optim.SGD.
 struct SGD {
   double lr = 1e-3;
@@ -29,12 +30,14 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
     prepare_buckets(masters, gradients, rate, state_slots());
   }
   void update(const Masters&, StepGradients& gradients) noexcept {
-    update_buckets(gradients, [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
+    auto apply = [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
       if (fused_is_wrong(b.parameters[0])) return update_by_operators(b, divisor, found_inf);
       at::_fused_sgd_(b.parameters, b.gradients, values.momentum == 0 ? Tensors{} : b.state[0],
                       b.weight_decay, values.momentum, b.lr, values.dampening, values.nesterov,
                       values.maximize, b.first_step, divisor, found_inf);
-    });
+    };
+    // Without dampening, the first update of a buffer of zeros is the same as any other.
+    update_buckets(gradients, apply, values.momentum != 0 && values.dampening != 0);
   }
   std::string describe() const {
     return "lr=" + c10::str(values.lr) + ", momentum=" + c10::str(values.momentum) +

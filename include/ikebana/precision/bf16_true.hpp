@@ -25,7 +25,12 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
   Precision<BF16True> values;
   explicit Mechanism(Precision<BF16True> v) : values(std::move(v)) {}
   ~Mechanism() override {
-    for (auto& [parameter, type] : original_dtypes_) convert(parameter, type);
+    for (auto& [parameter, type] : original_dtypes_) try {
+        convert(parameter, type);
+      } catch (const std::exception& error) {
+        TORCH_WARN("ikebana: a parameter of shape ", parameter.sizes(),
+                   " stays BFloat16: ", error.what());
+      }
   }
   Mechanism(const Mechanism&) = delete;
   Mechanism& operator=(const Mechanism&) = delete;

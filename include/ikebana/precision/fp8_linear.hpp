@@ -5,13 +5,15 @@
 
 namespace ikebana::detail {
 
-/// a * b of FP8 matrices, where `b` is in column-major layout, as GPU kernels require.
-inline at::Tensor fp8_product(const Quantized& a, const Quantized& b, at::ScalarType type,
-                              const std::optional<at::Tensor>& bias = {}) {
-  return at::_scaled_mm(a.values, b.values, a.inverse, b.inverse, bias, {}, type);
-}
 /// The same matrix in column-major layout.
 inline at::Tensor column_major(const at::Tensor& matrix) { return matrix.t().contiguous().t(); }
+/// a * b of FP8 matrices. Kernels of GPUs take `a` in row-major and `b` in column-major layout
+/// only.
+inline at::Tensor fp8_product(const Quantized& a, const Quantized& b, at::ScalarType type,
+                              const std::optional<at::Tensor>& bias = {}) {
+  return at::_scaled_mm(a.values.contiguous(), column_major(b.values), a.inverse, b.inverse, bias,
+                        {}, type);
+}
 
 /// A layer and the scales of its tensors. Autograd graphs hold it, and may outlive the trainer.
 /// These are templates, so that only files whose recipe has Precision<FP8> compile them.
@@ -59,8 +61,7 @@ struct FP8Linear : torch::autograd::Function<FP8Linear<>> {
     at::Tensor input, weight_gradient, bias_gradient;
     if (context->needs_input_grad(0)) input = input_gradient(context, g, weight, saved[3]);
     if (context->needs_input_grad(1)) {
-      Quantized gt{g.values.t().contiguous(), g.inverse, {}},
-          x{column_major(saved[0]), saved[1], {}};
+      Quantized gt{g.values.t(), g.inverse, {}}, x{saved[0], saved[1], {}};
       weight_gradient = fp8_product(gt, x, at::kFloat).to(weight.scalar_type());
     }
     if (context->saved_data["bias"].toBool() && context->needs_input_grad(2))
@@ -74,7 +75,7 @@ struct FP8Linear : torch::autograd::Function<FP8Linear<>> {
                                    const at::Tensor& scale) {
     Quantized w = quantize(weight.to(at::kFloat), scale, FP8Role::Weight);
     auto type = static_cast<at::ScalarType>(context->saved_data["type"].toInt());
-    return fp8_product(g, {column_major(w.values), w.inverse, {}}, at::kBFloat16).to(type);
+    return fp8_product(g, {w.values, w.inverse, {}}, at::kBFloat16).to(type);
   }
 };
 

@@ -92,6 +92,8 @@ class Archive {
   bool loading() const { return mode_ == Mode::Load; }
   bool checking() const { return mode_ == Mode::Check; }
   bool has(const std::string& name) const { return dict_.count(prefix_ + name) != 0; }
+  /// That the state has `name` is no error, although this trainer does not load it.
+  void ignore(const std::string& name) { used_.insert(prefix_ + name); }
   /// Records that the state lacks `name`.
   void add_missing(const std::string& name) {
     problems_.push_back("`" + prefix_ + name + "` is missing");

@@ -71,6 +71,18 @@ class AsyncSaver {
     for (const auto& [name, t] : state) detail::check_storable(name, t);
     if (copy_.empty()) copy_ = detail::allocate_like(state);
     std::erase_if(copy_, [&](const auto& item) { return !state.count(item.first); });
+    try {
+      copy_each(state);
+    } catch (...) {
+      try {
+        detail::wait_for_copies(state);  // devices may still be writing to the copy
+      } catch (const c10::Error&) {
+      }
+      throw;
+    }
+    detail::wait_for_copies(state);
+  }
+  void copy_each(const StateDict& state) {
     for (const auto& [name, t] : state) {
       at::Tensor& to = copy_[name];
       if (!to.defined() || to.sizes() != t.sizes() || to.scalar_type() != t.scalar_type())

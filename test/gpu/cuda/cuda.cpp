@@ -39,11 +39,6 @@ void forbid_host_sync(bool forbid) {
 
 std::int64_t allocated_bytes(int index) { return statistics(index).current; }
 std::int64_t peak_bytes(int index) { return statistics(index).peak; }
-void reset_peak(int index) {
-  c10::cuda::CUDACachingAllocator::get()->resetPeakStats(static_cast<c10::DeviceIndex>(index));
-}
-
-void synchronize() { c10::cuda::device_synchronize(); }
 bool is_usable() { return cudaDeviceSynchronize() == cudaSuccess; }
 
 }  // namespace gpu::cuda

@@ -1,0 +1,29 @@
+#pragma once
+// The one random number of LibTorch that a recompute cannot draw again: cuDNN's recurrent layers
+// drop out between their layers with a state of their own, which is neither seeded nor set back.
+#include <ikebana/detail/torch.hpp>
+#include <string>
+
+namespace ikebana::detail {
+
+template <class Layer>
+bool drops_out(const torch::nn::Module& module) {
+  const auto* layer = dynamic_cast<const Layer*>(&module);
+  return layer && layer->options_base.dropout() > 0 && layer->options_base.num_layers() > 1;
+}
+
+/// The name of a layer in `unit` that cuDNN would run with such a dropout; empty if there is none.
+/// A template, so that only files whose recipe checkpoints compile it.
+template <class = void>
+std::string cudnn_dropout_in(const torch::nn::Module& unit, c10::Device device) {
+  if (!device.is_cuda() || !at::globalContext().userEnabledCuDNN()) return {};
+  for (const auto& item : unit.named_modules("", /*include_self=*/true)) {
+    const torch::nn::Module& module = *item.value();
+    if (drops_out<torch::nn::LSTMImpl>(module) || drops_out<torch::nn::GRUImpl>(module) ||
+        drops_out<torch::nn::RNNImpl>(module))
+      return item.key().empty() ? module.name() : item.key();
+  }
+  return {};
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,51 @@
+#pragma once
+// Batches on the device that computes.
+#include <ikebana/batch.hpp>
+#include <ikebana/bridge/copy_stream.hpp>
+
+namespace ikebana::detail {
+
+/// Places batches by the recipe's device mechanism. When it ends, the caller may write to the
+/// batches' memory again: it waits for copies that still read pinned memory, and for nothing that
+/// the device computes.
+class Placement {
+ public:
+  explicit Placement(c10::Device device) : device_(device) {}
+  ~Placement() {
+    if (!reads_pinned_) return;
+    try {
+      bridge::CopyToDevice<>::wait(device_);
+    } catch (const c10::Error&) {  // of the device; whoever uses it next throws it
+    }
+  }
+  Placement(const Placement&) = delete;
+  Placement& operator=(const Placement&) = delete;
+
+  /// The batch, or each batch of a range, on the device.
+  template <class Mechanism, class Batch>
+  auto place(Mechanism& mechanism, const Batch& batch) {
+    if constexpr (Batches<const Batch>) {
+      std::vector<std::ranges::range_value_t<const Batch>> placed;
+      for (const auto& one : batch) placed.push_back((rows(one), place_one(mechanism, one)));
+      if (placed.empty()) throw BadBatch("step: the range holds no batch. Give it at least one.");
+      return placed;
+    } else {
+      return place_one(mechanism, batch);
+    }
+  }
+
+ private:
+  template <class Mechanism, class Batch>
+  Batch place_one(Mechanism& mechanism, const Batch& batch) {
+    if (bridge::has_copy_streams(device_))
+      for_each_tensor(batch, [&](const at::Tensor& t) {
+        reads_pinned_ = reads_pinned_ || (t.defined() && t.is_cpu() && t.is_pinned());
+      });
+    return mechanism.place(batch, device_);
+  }
+
+  c10::Device device_;
+  bool reads_pinned_ = false;
+};
+
+}  // namespace ikebana::detail

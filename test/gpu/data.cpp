@@ -1,0 +1,118 @@
+#include <ranges>
+
+#include "laws.hpp"
+
+namespace gpu {
+
+namespace data_parts {
+
+/// Sentences of random tokens.
+struct Sentences {
+  std::int64_t size() const { return 24; }
+  Texts get(std::int64_t index) const {
+    auto text = (at::arange(length + 1) * (index + 3)).remainder(tokens);
+    return {text.slice(0, 0, length), text.slice(0, 1)};
+  }
+};
+
+Trace over(bool pin_memory, std::int64_t workers, c10::Device where) {
+  DataLoader loader{
+      Sentences{},
+      {.batch_size = 8, .shuffle = true, .num_workers = workers, .pin_memory = pin_memory}};
+  Net model = net();
+  model->to(where);
+  Trainer trainer{model, adamw};
+  Trace trace;
+  while (loader.epoch() < 2)
+    for (auto& batch : loader) {
+      CHECK(batch.input.is_pinned() == (pin_memory && !on_cpu()));
+      const NoHostSync none;
+      trace.losses.push_back(trainer.step(batch).mean());
+    }
+  for (auto& loss : trace.losses) loss = loss.cpu();
+  trace.parameters = parameters_of(model);
+  return trace;
+}
+
+}  // namespace data_parts
+using namespace data_parts;
+
+TEST_CASE("batches of a loader, pinned or not, train the same") {
+  const Deterministic deterministic;
+  const Trace plain = over(false, 0, device());
+  CHECK(same_bits(over(true, 0, device()), plain));
+  CHECK(same_bits(over(true, 2, device()), plain));
+  check_near(rounding, plain, over(false, 2, at::kCPU));
+}
+TEST_CASE("a pinned batch may be overwritten once the step has returned") {
+  NOT_RUN_UNLESS(!on_cpu(), "the CPU has no pinned memory");
+  const Deterministic deterministic;
+  const auto batches = texts(6);
+  const Trace expected = trained_on(device(), net(), batches, adamw);
+  Texts pinned{batches[0].input.contiguous().pin_memory(), batches[0].target.pin_memory()};
+  Net model = net();
+  model->to(device());
+  Trainer trainer{model, adamw};
+  torch::manual_seed(11);
+  Trace trace;
+  for (const auto& batch : batches) {
+    pinned.input.copy_(batch.input), pinned.target.copy_(batch.target);
+    trace.losses.push_back(trainer.step(pinned).mean().to(at::kDouble));
+    pinned.input.zero_(), pinned.target.zero_();
+  }
+  for (auto& loss : trace.losses) loss = loss.cpu();
+  trace.parameters = parameters_of(model);
+  CHECK(same_bits(trace, expected));
+}
+TEST_CASE("evaluate may be given one pinned buffer again and again") {
+  NOT_RUN_UNLESS(!on_cpu(), "the CPU has no pinned memory");
+  const auto batches = texts(6);
+  Net model = net();
+  model->to(device());
+  Trainer trainer{model, adamw};
+  const double expected = trainer.evaluate(batches).loss;
+  Texts pinned{batches[0].input.contiguous().pin_memory(), batches[0].target.pin_memory()};
+  auto refilled = batches | std::views::transform([&](const Texts& batch) -> Texts& {
+                    pinned.input.copy_(batch.input), pinned.target.copy_(batch.target);
+                    return pinned;
+                  });
+  CHECK(trainer.evaluate(refilled).loss == expected);
+}
+TEST_CASE("a batch on the device reaches a trainer on the CPU whole") {
+  const auto batches = texts();
+  std::vector<Texts> there;
+  for (const auto& batch : batches)
+    there.push_back({batch.input.to(device()), batch.target.to(device())});
+  Net model = net();
+  Trainer trainer{model, adamw};
+  torch::manual_seed(11);
+  Trace trace;
+  for (const auto& batch : there)
+    trace.losses.push_back(trainer.step(batch).mean().to(at::kDouble));
+  trace.parameters = parameters_of(model);
+  CHECK(same_bits(trace, trained_on(at::kCPU, net(), batches, adamw)));
+}
+TEST_CASE("On moves the model and batches") {
+  const auto type = device().type();
+  Net model = net();
+  Trainer trainer{model, adamw, On{type}};
+  for (const auto& p : model->parameters()) CHECK(p.device() == device());
+  const Deterministic deterministic;
+  CHECK(same_bits(trained(trainer, texts()), trained_on(device(), net(), texts(), adamw)));
+}
+TEST_CASE("a device that does not exist is an error, and nothing moves") {
+  Net model = net();
+  const c10::Device missing = on_cpu() ? c10::Device(at::kCUDA) : device(60);
+  const auto message =
+      test::message_of<BadValue>([&] { Trainer trainer{model, adamw, On{missing}}; });
+  CHECK(test::contains(message, "On: the model cannot be moved to " + missing.str()));
+  for (const auto& p : model->parameters()) CHECK(p.is_cpu());
+}
+TEST_CASE("batches are copied on a stream of their own") {
+  NOT_RUN_UNLESS(!on_cpu(), "the CPU has no streams");
+  const c10::impl::VirtualGuardImpl streams(device().type());
+  CHECK(bridge::copy_stream(device()) != streams.getStream(device()));
+  CHECK(bridge::copy_stream(device()) == bridge::copy_stream(device()));
+}
+
+}  // namespace gpu

@@ -1,0 +1,116 @@
+#include "laws.hpp"
+
+namespace gpu {
+
+TEST_CASE("two trainers on two devices, whatever the present device is") {
+  NOT_RUN_UNLESS(devices() > 1, "there is one device");
+  const Deterministic deterministic;
+  const auto batches = texts();
+  auto run = [&](int first, int second) {
+    Net a = net(), b = net();
+    a->to(device(first)), b->to(device(second));
+    const c10::DeviceGuard present(device(0));
+    std::pair<Trace, Trace> both;
+    torch::manual_seed(11);
+    {
+      Trainer one{a, adamw, Precision<FP16>{}, Checkpoint<Full>{}, EMA{}};
+      Trainer other{b, adamw, Precision<FP16>{}, Checkpoint<Full>{}, EMA{}};
+      for (const auto& batch : batches) {
+        both.first.losses.push_back(one.step(batch).mean());
+        both.second.losses.push_back(other.step(batch).mean());
+      }
+    }
+    for (auto* trace : {&both.first, &both.second})
+      for (auto& loss : trace->losses) loss = loss.cpu();
+    both.first.parameters = parameters_of(a), both.second.parameters = parameters_of(b);
+    return both;
+  };
+  const auto apart = run(0, 1), together = run(0, 0);
+  CHECK(same_bits(apart.first, together.first));
+  CHECK(same_bits(apart.second, together.second));
+}
+TEST_CASE("a device without an index means the trainer's, within a model") {
+  NOT_RUN_UNLESS(devices() > 1, "there is one device");
+  Net model = net();
+  model->to(device(1));
+  c10::Device made(at::kCPU);
+  const auto type = device(1).type();
+  const Changed objective{[&](Loss& loss) {
+    const at::Tensor one = at::ones({}, at::TensorOptions(c10::Device(type)));
+    made = one.device();
+    loss.sum = loss.sum * one;
+  }};
+  Trainer trainer{model, adamw, objective};
+  trained(trainer, texts());
+  CHECK(made == device(1));
+}
+TEST_CASE("Observe<Memory> and MemoryCounter read the allocator's own figures") {
+  NOT_RUN_UNLESS(!on_cpu(), "other tests count the CPU's memory");
+  Net model = net();
+  model->to(device());
+  Trainer trainer{model, adamw, Observe<Memory>{}};
+  const auto batches = texts();
+  const Report report = trainer.step(batches[0]);
+  CHECK(report.peak_bytes == allocated().peak);
+  CHECK(*report.peak_bytes > allocated().now);
+  bridge::MemoryCounter counter(device());
+  const auto before = counter.now();
+  CHECK(before == allocated().now);
+  {
+    const at::Tensor large = at::empty({1 << 20}, at::TensorOptions(device()));
+    CHECK(counter.now() - before == 4 << 20);
+  }
+  CHECK(counter.now() == before);
+  CHECK(counter.peak() - before == 4 << 20);
+}
+TEST_CASE("Checkpoint<Full> lowers the peak") {
+  NOT_RUN_UNLESS(!on_cpu(), "other tests count the CPU's memory");
+  auto peak = [](auto checkpoint) {
+    Net model = net();
+    model->to(device());
+    Trainer trainer{model, adamw, checkpoint, Observe<Memory>{}};
+    const auto batches = texts(2, 64);
+    trainer.step(batches[0]);
+    return *trainer.step(batches[1]).peak_bytes;
+  };
+  CHECK(peak(Checkpoint<Full>{}) < peak(Checkpoint<Off>{}));
+}
+TEST_CASE("the position of the device's generator comes back after a recompute") {
+  const auto batches = texts(1);
+  auto next = [&](auto checkpoint) {
+    Net model = net(0.2);
+    model->to(device());
+    Trainer trainer{model, adamw, checkpoint};
+    trained(trainer, batches);
+    return at::rand({8}, at::TensorOptions(device())).cpu();
+  };
+  CHECK(test::same_bits(next(Checkpoint<Full>{}), next(Checkpoint<Off>{})));
+}
+TEST_CASE("the constant weights of a loss are copied to the device once") {
+  const auto batches = texts();
+  at::Tensor weight = at::linspace(0.5, 2, tokens);
+  struct Rows {
+    at::Tensor input, target;
+  };
+  auto run = [&](c10::Device where) {
+    torch::manual_seed(4);
+    torch::nn::Sequential model(torch::nn::Linear(16, 64), torch::nn::Dropout(0),
+                                torch::nn::Linear(64, tokens));
+    model->to(where);
+    Trainer trainer{model, adamw, CrossEntropyLoss{.weight = weight}, Accumulate<2>{}};
+    std::vector<Report> reports;
+    {
+      const NoHostSync none;
+      torch::manual_seed(5);
+      for (int i = 0; i < 3; ++i)
+        reports.push_back(
+            trainer.step(Rows{torch::randn({8, 16}), torch::randint(tokens, {8}, at::kLong)}));
+    }
+    Tensors losses;
+    for (const auto& report : reports) losses.push_back(report.mean().cpu());
+    return losses;
+  };
+  CHECK(test::worst_relative(run(device()), run(at::kCPU)) <= 1e-5);
+}
+
+}  // namespace gpu
