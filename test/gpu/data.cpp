@@ -1,3 +1,4 @@
+#include <optional>
 #include <ranges>
 
 #include "laws.hpp"
@@ -91,6 +92,29 @@ TEST_CASE("a batch on the device reaches a trainer on the CPU whole") {
     trace.losses.push_back(trainer.step(batch).mean().to(at::kDouble));
   trace.parameters = parameters_of(model);
   CHECK(same_bits(trace, trained_on(at::kCPU, net(), batches, adamw)));
+}
+TEST_CASE("fit reads no loss before the epoch ends, and then the same as a loop") {
+  const Deterministic deterministic;
+  const auto batches = texts(6);
+  auto trainer_of = [] {
+    Net model = net();
+    model->to(device());
+    torch::manual_seed(11);
+    return Trainer{model, adamw};
+  };
+  auto by_hand = trainer_of();
+  double sum = 0;
+  for (const auto& batch : batches) sum += by_hand.step(batch).loss();
+  auto trainer = trainer_of();
+  std::optional<NoHostSync> none;
+  FitOptions<Texts> options{.epochs = 1, .progress = false};
+  options.on_step = [&](const Report& report) {
+    if (report.step == 0) none.emplace();
+    if (report.step == 5) none.reset();
+  };
+  const History history = trainer.fit(batches, options);
+  CHECK(history[0].loss == sum / 6);
+  CHECK(test::same_bits(parameters_of(trainer.model()), parameters_of(by_hand.model())));
 }
 TEST_CASE("On moves the model and batches") {
   const auto type = device().type();

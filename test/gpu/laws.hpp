@@ -194,7 +194,8 @@ void follows_the_cpu(Apart limit, Policies... policies) {
   const Trace here = trained_on(at::kCPU, net(), batches, policies...);
   check_near(limit, there, here);
 }
-/// FP32 sums in another order; and the same after a cast to 16 bits.
-constexpr Apart rounding{1e-5, 2e-3}, coarse{2e-2, 0.2};
+/// FP32 sums in another order, where a gradient near 0 may change its sign and Adam's step with it;
+/// and the same in 16 bits. Trainings that have nothing in common are about 1.4 apart.
+constexpr Apart rounding{1e-4, 3e-2}, coarse{2e-2, 0.5};
 
 }  // namespace gpu

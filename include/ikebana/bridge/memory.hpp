@@ -45,9 +45,9 @@ template <class Type>
 std::unique_ptr<MemorySource> make_device_memory(Type type, c10::DeviceIndex index) {
   if constexpr (has_device_statistics) {
     try {
-      auto& allocator = *getDeviceAllocator(type);
-      return std::make_unique<DeviceMemory<std::remove_reference_t<decltype(allocator)>>>(allocator,
-                                                                                          index);
+      if (auto* allocator = device_allocator(type))
+        return std::make_unique<DeviceMemory<std::remove_reference_t<decltype(*allocator)>>>(
+            *allocator, index);
     } catch (const c10::Error&) {
     }
   }
@@ -67,7 +67,8 @@ MemorySource& memory_source(c10::Device device) {
   if (!source) source = make_device_memory(device.type(), device.index());
   if (!source)
     throw Error("MemoryCounter: this LibTorch does not count the memory of " + device.str() +
-                ". Count on the CPU, or use LibTorch 2.9 or newer with an accelerator.");
+                ". Count on the CPU, or use LibTorch 2.9 or newer; LibTorch 2.8 also counts where "
+                "the compiler finds cuda_runtime_api.h.");
   return *source;
 }
 

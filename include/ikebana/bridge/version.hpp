@@ -24,7 +24,23 @@ inline constexpr auto operator_key = c10::DispatchKey::Fake;
 template <class Type>
 concept CountsDeviceMemory = requires(Type type) { getDeviceAllocator(type)->getDeviceStats(0); };
 
-/// True if LibTorch reports the memory of any accelerator through one interface (2.9 and newer).
-inline constexpr bool has_device_statistics = CountsDeviceMemory<c10::DeviceType>;
+/// An allocator that reports the memory of an accelerator. From 2.9 on LibTorch has one interface
+/// for all; before, there is CUDA's own, where CUDA's headers are. Throws c10::Error or returns
+/// nullptr for a device without statistics. No symbol of c10_cuda is used, only virtual functions.
+template <CountsDeviceMemory Type>
+auto* device_allocator(Type type) {
+  return getDeviceAllocator(type);
+}
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 9 && __has_include(<cuda_runtime_api.h>)
+template <class Type>
+auto* device_allocator(Type type) {
+  using Allocator = c10::cuda::CUDACachingAllocator::CUDAAllocator;
+  return type == c10::kCUDA ? static_cast<Allocator*>(c10::GetAllocator(type)) : nullptr;
+}
+#endif
+
+/// True if this LibTorch reports the memory of accelerators, or of CUDA devices.
+inline constexpr bool has_device_statistics =
+    requires(c10::DeviceType type) { device_allocator(type); };
 
 }  // namespace ikebana::bridge

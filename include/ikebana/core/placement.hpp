@@ -15,7 +15,7 @@ class Placement {
     if (!reads_pinned_) return;
     try {
       bridge::CopyToDevice<>::wait(device_);
-    } catch (const c10::Error&) {  // of the device; whoever uses it next throws it
+    } catch (const c10::Error&) {  // of the device; its next use throws it
     }
   }
   Placement(const Placement&) = delete;

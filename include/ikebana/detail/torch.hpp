@@ -37,5 +37,9 @@
 #include <torch/nn/modules/rnn.h>
 #include <torch/nn/pimpl.h>
 #include <torch/version.h>
+// LibTorch 2.8 has the statistics of CUDA's allocator nowhere else; see bridge/version.hpp.
+#if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 9 && __has_include(<cuda_runtime_api.h>)
+#include <c10/cuda/CUDACachingAllocator.h>
+#endif
 
 #include <ikebana/detail/macros_back.inc>

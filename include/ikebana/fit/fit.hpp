@@ -36,8 +36,7 @@ void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options
   std::vector<Batch> group;
   auto update = [&](const auto& batch) {
     Report report = trainer.step(batch);
-    state.loss_sum += report.loss();
-    ++state.steps;
+    state.add(report);
     progress.draw(state.epoch, report);
     if (options.on_step) options.on_step(report);
     keeper.after_step();
@@ -56,9 +55,9 @@ void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options
 
 }  // namespace detail
 
-/// Trains for `options.epochs` epochs and calls `end_epoch(epoch)` after each one. Reads the loss
-/// of every step, so it waits for the device once per step; where that matters, write the loop
-/// around `step` yourself. Throws BadValue for options that contradict each other.
+/// Trains for `options.epochs` epochs and calls `end_epoch(epoch)` after each one. Waits for the
+/// device where it reads losses: at the end of an epoch, for a saved state and for the progress
+/// bar. Throws BadValue for options that contradict each other.
 template <class Trainer, class Range, class Batch, class EndEpoch>
 History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
             EndEpoch&& end_epoch) {

@@ -1,6 +1,8 @@
 #pragma once
 // How far `fit` has come, beside its trainer's own state.
 #include <algorithm>
+#include <cmath>
+#include <ikebana/bridge/copy_stream.hpp>
 #include <ikebana/report.hpp>
 #include <ikebana/state/archive.hpp>
 #include <limits>
@@ -21,24 +23,49 @@ struct FitState {
   std::int64_t batches = -1;  // per epoch, for a loader without a position of its own; else -1
   std::vector<std::string> metrics = {};
 
+  /// Adds the loss of a step. On a device the sum stays there, so that no step waits for it.
+  void add(const Report& report) {
+    ++steps;
+    if (!bridge::has_copy_streams(report.value.parts[0].sum.device())) {
+      loss_sum += report.loss();
+      return;
+    }
+    const at::Tensor loss = report.mean().to(at::kDouble);
+    if (!sum_on_device_.defined()) sum_on_device_ = scalar(loss_sum, at::kDouble, loss.device());
+    sum_on_device_ = sum_on_device_ + loss;
+    must_be_finite_ = report.must_be_finite;
+  }
+  /// Reads the sum from the device. Throws NonFinite as Report::loss does.
+  void read_losses() {
+    if (!sum_on_device_.defined()) return;
+    loss_sum = number(sum_on_device_);
+    if (must_be_finite_ && !std::isfinite(loss_sum))
+      throw NonFinite(
+          "fit: the loss of the last steps is not finite; these made no update. Lower the learning "
+          "rate or check the batches.");
+  }
+
   void state(Archive& archive) {
+    read_losses();
     archive.constant("batches_per_step", batches_per_step);
     archive.constant("batches", batches);
     archive.number("epoch", epoch), archive.number("batch", batch);
     archive.number("steps", steps), archive.number("loss_sum", loss_sum);
     archive.number("best", best);
+    if (archive.loading()) sum_on_device_.reset();
     if (archive.loading()) history = {std::vector<Epoch>(static_cast<std::size_t>(epoch))};
     archive.within("history", [&] { archive_history(archive); });
   }
   /// The current epoch's entry in the history, brought up to date.
   Epoch& current_epoch() {
+    read_losses();
     if (static_cast<std::int64_t>(history.size()) == epoch) history.emplace_back();
     history.back().epoch = epoch;
     history.back().steps = steps;
     if (steps > 0) history.back().loss = loss_sum / static_cast<double>(steps);
     return history.back();
   }
-  void begin_next_epoch() { ++epoch, batch = steps = 0, loss_sum = 0; }
+  void begin_next_epoch() { ++epoch, batch = steps = 0, loss_sum = 0, sum_on_device_.reset(); }
 
  private:
   void archive_history(Archive& archive) {
@@ -88,6 +115,9 @@ struct FitState {
       if (known == name) return value;
     return evaluation.metrics.emplace_back(name, std::numeric_limits<double>::quiet_NaN()).second;
   }
+
+  at::Tensor sum_on_device_;  // loss_sum and the losses since it was read
+  bool must_be_finite_ = false;
 };
 
 }  // namespace ikebana::detail

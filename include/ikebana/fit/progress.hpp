@@ -9,8 +9,8 @@
 namespace ikebana {
 
 /// One line on stderr, redrawn at most ten times per second: a bar, the loss, items per second, the
-/// learning rate, and the gradient norm and peak memory if a policy reports them. Reading them
-/// waits for the device.
+/// learning rate, and the gradient norm and peak memory if a policy reports them. Drawing waits for
+/// the device.
 class Progress {
  public:
   /// The bar of `fit`. `loader` gives the length of an epoch if it has a size.
@@ -35,14 +35,16 @@ class Progress {
   /// Begins after `steps` steps of an epoch.
   void begin_at(std::int64_t epoch, std::int64_t steps) { step_ = epoch * steps_ + steps; }
   void draw(std::int64_t epoch, const Report& report) {
-    done_ += report.count();
-    auto now = Clock::now();
     ++step_;
+    if (!enabled_) return;
+    if (!report.value.parts.empty()) done_ += report.value.parts[0].count;
+    auto now = Clock::now();
     bool too_soon = drawn_ && now - drawn_at_ < std::chrono::milliseconds(100);
-    if (!enabled_ || (too_soon && step_ != steps_ * epochs_)) return;
+    if (too_soon && step_ != steps_ * epochs_) return;
     double seconds = std::chrono::duration<double>(now - begin_).count();
-    std::string line = text("  loss %.4f", report.loss()) + text("  %.0f ", done_ / seconds) +
-                       items_ + "/s" + text("  lr %.2e", report.learning_rate);
+    std::string line = text("  loss %.4f", report.loss()) +
+                       text("  %.0f ", done_.value() / seconds) + items_ + "/s" +
+                       text("  lr %.2e", report.learning_rate);
     if (auto norm = report.grad_norm()) line += text("  norm %.2f", *norm);
     if (report.peak_bytes)
       line += text("  %.0f MiB", static_cast<double>(*report.peak_bytes) / 1048576);
@@ -96,7 +98,7 @@ class Progress {
 
   bool enabled_, drawn_ = false;
   std::int64_t epochs_, steps_ = 0, step_ = 0;
-  double done_ = 0;
+  Count done_;
   const char* items_ = "items";
   Clock::time_point begin_ = Clock::now(), drawn_at_ = begin_;
 };

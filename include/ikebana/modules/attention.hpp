@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -185,21 +184,11 @@ class AttentionCall {
     if (s.device != c10::kCPU || !s.composable) {
       const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
       return std::get<0>(at::_scaled_dot_product_attention_math(
-          query_, key_, value_, added_mask(), options_.dropout_p, options_.is_causal, {},
-          options_.scale, options_.enable_gqa));
+          query_, key_, value_, added_mask(options_.attn_mask, query_), options_.dropout_p,
+          options_.is_causal, {}, options_.scale, options_.enable_gqa));
     }
     return ComposedAttention::apply(query_, key_, value_, options_.attn_mask, options_.is_causal,
                                     scale(), options_.dropout_p, s.training);
-  }
-
-  /// The mask as numbers to add to the scores: LibTorch's function would add a mask of Bool as 0
-  /// and 1.
-  std::optional<at::Tensor> added_mask() const {
-    const auto& mask = options_.attn_mask;
-    if (!mask || mask->scalar_type() != at::kBool) return mask;
-    constexpr auto minus_infinity = -std::numeric_limits<double>::infinity();
-    return at::zeros(mask->sizes(), query_.options().requires_grad(false))
-        .masked_fill_(mask->logical_not(), minus_infinity);
   }
 
   at::Tensor chunked() const {

@@ -11,6 +11,16 @@
 
 namespace ikebana::detail {
 
+/// A mask as numbers to add to the scores: `_scaled_dot_product_attention_math` would add one of
+/// Bool as 0 and 1.
+inline std::optional<at::Tensor> added_mask(const std::optional<at::Tensor>& mask,
+                                            const at::Tensor& query) {
+  if (!mask || mask->scalar_type() != at::kBool) return mask;
+  constexpr auto minus_infinity = -std::numeric_limits<double>::infinity();
+  return at::zeros(mask->sizes(), query.options().requires_grad(false))
+      .masked_fill_(mask->logical_not(), minus_infinity);
+}
+
 // The scores of as many heads as fit into each thread's second-level cache are computed together,
 // so that passes over them stay in the cache, and no new pages are requested from the system.
 inline constexpr std::int64_t attention_chunk_bytes = 1 << 20;
