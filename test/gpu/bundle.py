@@ -96,8 +96,10 @@ def bundle(given, folder):
     made = folder / "bundle"
     size = sum(file.stat().st_size for file in made.rglob("*"))
     expect(size < LIMIT, f"the bundle has {size} bytes")
-    for name in ("MANIFEST", "licences/boost.txt", "licences/doctest.txt", "reference"):
+    for name in ("MANIFEST", "licences/boost.txt", "licences/doctest.txt"):
         expect((made / name).exists(), f"the bundle has no {name}")
+    references = sorted(file.stem for file in made.glob("reference/*.safetensors"))
+    expect({"gpt.fp32", "lstm.fp32", "resnet.sgd"} <= set(references), references)
     moved = folder / "moved"
     moved.mkdir()
     run(["tar", "-xzf", folder / "bundle.tar.gz", "-C", moved])
