@@ -72,7 +72,8 @@ class Contest:
         """Waits for the first steps. `launch_again` makes a process for a contestant that failed
         while others had memory that is free now."""
         for key in list(self.running):
-            if not self.guarded(key, self.running[key].ready) and launch_again:
+            ready = self.guarded(key, self.running[key].ready)
+            if not ready and launch_again and "does not fit" in self.failed[key]:
                 self.failed.pop(key)
                 self.start(key, launch_again(key))
                 self.guarded(key, self.running[key].ready)
@@ -121,18 +122,21 @@ class Contest:
     def seconds(self, key):
         return statistics.median(times[key] for times in self.rounds if key in times)
 
+    def count(self, key):
+        return sum(key in times for times in self.rounds)
+
     def ratio(self, key, to):
         """The median over rounds of its time over that of another, None without a common round."""
         both = [times[key] / times[to] for times in self.rounds if key in times and to in times]
         return statistics.median(both) if both else None
 
     def timed(self):
-        return [key for key in self.losses if any(key in times for times in self.rounds)]
+        return [key for key in self.losses if self.count(key)]
 
     def differences(self):
         """A sentence for each contestant whose losses are not those of the others. The first loss
         knows no update; later ones drift apart, by roundings alone."""
-        keys = list(self.losses)
+        keys = sorted(self.losses, key=lambda key: key != "ikebana")
         for key in keys[1:]:
             pairs = zip(self.losses[keys[0]], self.losses[key], (1e-2, 5e-2, 5e-2))
             for i, (first, other, bound) in enumerate(pairs):

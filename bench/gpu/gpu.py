@@ -7,6 +7,7 @@ what there was no time for is listed. Fails if a contestant fails or computes ot
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -46,6 +47,7 @@ def measure(args):
         sys.exit("gpu: torch finds no CUDA device; nothing was run")
     with tempfile.TemporaryDirectory() as folder:
         run = Run(args, folder)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
             (plan.on_cpu_in_small if args.small else plan.on_device)(run)
         except (Exception, KeyboardInterrupt) as error:

@@ -1,5 +1,6 @@
 """What the stages of gpu.py share: the time that is left, data, processes and results."""
 
+import dataclasses
 import itertools
 import json
 import re
@@ -28,7 +29,8 @@ class Clock:
         return self.limit - self()
 
     def patience(self):
-        return max(5.0, self.left())
+        """For one answer. Longer than a compilation beside others takes."""
+        return min(200.0, max(5.0, self.left()))
 
 
 class Run:
@@ -55,9 +57,13 @@ class Run:
         self.not_run(what, f"it needs about {seconds:.0f} s, {self.clock.left():.0f} s are left")
         return False
 
+    def placed(self, work):
+        return work.replace(device=self.args.device)
+
     def data(self, work):
-        """The folder of the work's weights and batches."""
-        key = work.name, work.row
+        """The folder of the work's weights and batches, which do not depend on its policies."""
+        same = dict(name="", accumulate=1, checkpoint="none", steps=0, rounds=0)
+        key = dataclasses.replace(work.row, **same)
         if key not in self.data_of:
             folder = self.folder / f"data{next(self.counter)}"
             folder.mkdir()
@@ -82,9 +88,9 @@ class Run:
 
     def finish_build(self):
         if self.args.build:
-            output, _ = self.building.communicate()
+            output, _ = self.building.communicate(timeout=max(1.0, self.clock.left()))
             if self.building.returncode:
-                raise SystemExit(f"{output[-4000:]}\ngpu: the build failed: {self.args.build}")
+                raise Failed(f"{output[-4000:]}\nthe build failed: {self.args.build}")
             self.say("the programs are built")
 
     def conditions(self, side):
@@ -108,7 +114,8 @@ class Run:
             figures = contest.figures.get(name) or dict.fromkeys(
                 ("peak", "kernels", "launches", "busy_ms"))
             found[name] = figures | {
-                "ms": 1e3 * seconds, "ratio": contest.ratio(name, "ikebana"), "unit": work.unit(),
+                "ms": 1e3 * seconds, "rounds": contest.count(name),
+                "ratio": contest.ratio(name, "ikebana"), "unit": work.unit(),
                 "rate": work.per_step() / seconds, "flops": flops(work) / seconds,
                 "share": flops(work) / seconds / bound, "losses": contest.losses[name]}
         self.keep_failures(contest, found)

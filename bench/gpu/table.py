@@ -5,7 +5,7 @@ import re
 from works import CHECKPOINT, CHOICES, CONTESTANTS, SIDES, WORKS
 
 NOT_RUN = "not run"
-STEPS = ["work", "contestant", "ms per step", "over ikebana", "units per second", "TFLOP/s",
+STEPS = ["work", "contestant", "ms per step", "rounds", "over ikebana", "units per second", "TFLOP/s",
          "of the bound", "peak GiB", "kernels", "launches", "ms without a kernel", "of the step",
          "losses"]
 SAVE = ["what", "ms"]
@@ -40,7 +40,7 @@ def step_cells(work, name, found):
     if "failed" in f:
         return [work, name, f["failed"].replace("|", "/")] + [""] * (len(STEPS) - 3)
     idle = None if f["busy_ms"] is None else max(0.0, f["ms"] - f["busy_ms"])
-    return [work, name, f"{f['ms']:.3f}", or_dash(f["ratio"], "{:.3f}"),
+    return [work, name, f"{f['ms']:.3f}", f"{f['rounds']}", or_dash(f["ratio"], "{:.3f}"),
             f"{f['rate']:.0f} {f['unit']}", f"{f['flops'] / 1e12:.2f}", f"{100 * f['share']:.1f} %",
             gib(f["peak"]), or_dash(f["kernels"], "{:.0f}"), or_dash(f["launches"], "{:.0f}"),
             or_dash(idle, "{:.3f}"), or_dash(idle and idle / f["ms"], "{:.0%}"),

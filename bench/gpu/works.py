@@ -44,11 +44,11 @@ def gpt2(rows, **fields):
 
 
 # In the order of the table. `steps` are those of a round.
-MLP = Work("MLP 3x256, B 256", row("mlp", 256, 256, steps=300, rounds=8), profiled=20)
+MLP = Work("MLP 3x256, B 256", row("mlp", 256, 256, steps=300, rounds=6), profiled=20)
 SMALL = Work("GPT 4x128, T 64, B 12",
-             row("gpt", 128, 12, layers=4, heads=4, context=64, steps=100, rounds=8), profiled=10)
+             row("gpt", 128, 12, layers=4, heads=4, context=64, steps=100, rounds=6), profiled=10)
 RESNET = Work("ResNet-18, 224x224, B 256",
-              row("resnet", 64, 256, context=224, symbols=1000, batches=2, steps=8, rounds=6),
+              row("resnet", 64, 256, context=224, symbols=1000, batches=2, steps=8, rounds=5),
               compared=4)
 GPT2 = Work("GPT-2 124M, T 1024, B 64", gpt2(64, steps=6, rounds=3), compared=2, profiled=3,
             alone=True)
