@@ -21,8 +21,9 @@ import table  # noqa: E402
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=Path, nargs="?", help="build/<preset>/bench")
-    parser.add_argument("--device", default="cuda:0")
-    parser.add_argument("--small", action="store_true", help="tiny sizes, one round, on the CPU")
+    parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    parser.add_argument("--small", action="store_true",
+                        help="tiny sizes and one round; on the CPU there is nothing else")
     parser.add_argument("--minutes", type=float, default=8, help="that the run may take")
     parser.add_argument("--build", help="the command that builds the programs, run meanwhile")
     parser.add_argument("--json", type=Path, help="where to keep the results")
@@ -31,10 +32,10 @@ def parse():
     args = parser.parse_args()
     if not args.results and not args.programs:
         parser.error("name the folder of the programs, or --results")
-    if args.small != (args.device == "cpu"):
-        parser.error("--small and --device cpu need each other")
-    if args.small and args.write:
-        parser.error("the page has figures of a GPU: not with --small")
+    if args.small and args.device != "cpu":
+        parser.error("--small is for --device cpu")
+    if args.device == "cpu" and args.write:
+        parser.error("the page has figures of a GPU: not with --device cpu")
     return args
 
 
@@ -43,13 +44,13 @@ def measure(args):
     import plan  # imports torch
     import torch
     from run import Run
-    if not args.small and not torch.cuda.is_available():
+    if args.device == "cuda" and not torch.cuda.is_available():
         sys.exit("gpu: torch finds no CUDA device; nothing was run")
     with tempfile.TemporaryDirectory() as folder:
         run = Run(args, folder)
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            (plan.on_cpu_in_small if args.small else plan.on_device)(run)
+            (plan.on_cpu_in_small if args.device == "cpu" else plan.on_device)(run)
         except (Exception, KeyboardInterrupt) as error:
             run.failed(f"the run ended early: {type(error).__name__}: {error}")
         run.save_results()

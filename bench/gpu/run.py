@@ -58,7 +58,7 @@ class Run:
         return False
 
     def placed(self, work):
-        return work.replace(device=self.args.device)
+        return work.replace(device=f"{self.args.device}:0")
 
     def data(self, work):
         """The folder of the work's weights and batches, which do not depend on its policies."""
@@ -90,11 +90,12 @@ class Run:
         if self.args.build:
             output, _ = self.building.communicate(timeout=max(1.0, self.clock.left()))
             if self.building.returncode:
-                raise Failed(f"{output[-4000:]}\nthe build failed: {self.args.build}")
+                print(output[-8000:])
+                raise Failed(f"the build failed: {self.args.build}")
             self.say("the programs are built")
 
     def conditions(self, side):
-        command = [sys.executable, BENCH / "gpu" / "bound.py", self.args.device, side]
+        command = [sys.executable, BENCH / "gpu" / "bound.py", f"{self.args.device}:0", side]
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
         if done.returncode:
             raise Failed(f"bound.py: {done.stderr.strip().splitlines()[-1:]}")

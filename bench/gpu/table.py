@@ -5,7 +5,7 @@ import re
 from works import CHECKPOINT, CHOICES, CONTESTANTS, SIDES, WORKS
 
 NOT_RUN = "not run"
-STEPS = ["work", "contestant", "ms per step", "rounds", "over ikebana", "units per second", "TFLOP/s",
+STEPS = ["work", "contestant", "ms per step", "rounds", "over ikebana", "per second", "TFLOP/s",
          "of the bound", "peak GiB", "kernels", "launches", "ms without a kernel", "of the step",
          "losses"]
 SAVE = ["what", "ms"]
