@@ -1,6 +1,6 @@
 #pragma once
 // All differences between LibTorch's versions, from 2.8 to the newest: no other file depends on the
-// version.
+// version, but for an include of detail/torch.hpp.
 
 #include <ikebana/detail/torch.hpp>
 #include <type_traits>
@@ -40,7 +40,8 @@ auto* device_allocator(Type type) {
 #endif
 
 /// True if this LibTorch reports the memory of accelerators, or of CUDA devices.
-inline constexpr bool has_device_statistics =
-    requires(c10::DeviceType type) { device_allocator(type); };
+template <class Type>
+concept ReportsDeviceMemory = requires(Type type) { device_allocator(type); };
+inline constexpr bool has_device_statistics = ReportsDeviceMemory<c10::DeviceType>;
 
 }  // namespace ikebana::bridge
