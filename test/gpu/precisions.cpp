@@ -57,6 +57,19 @@ TEST_CASE("FP16") { follows_the_cpu(coarse, adamw, Precision<FP16>{}); }
 TEST_CASE("FP8 with dynamic scaling") { fp8({}); }
 TEST_CASE("FP8 with delayed scaling") { fp8({.scaling = DelayedScaling{.amax_history_len = 2}}); }
 
+TEST_CASE("stochastic rounding has the CPU's bits") {
+  torch::manual_seed(1);
+  const at::Tensor exact = torch::randn({5000}) * at::logspace(-30, 30, 5000);
+  const auto key = ikebana::detail::RoundingKey::of(7, 3, 2);
+  const at::Tensor here = at::empty({5000}, at::kBFloat16), there = here.to(device());
+  ikebana::detail::round_on_cpu(here, exact, key);
+  using Round = ikebana::detail::RoundByOperators;
+  const auto integers = at::TensorOptions(device()).dtype(at::kInt);
+  Round round(at::empty({5000}, integers), at::empty({5000}, integers));
+  const auto halves = at::tensor({Round::as_int(key.first), Round::as_int(key.second)}, at::kInt);
+  round(there, exact.to(device()), halves.to(device()), key.tensor);
+  CHECK(test::same_bits(there.cpu(), here));
+}
 TEST_CASE("TF32 is permitted within a step, and only there") {
   NOT_RUN_UNLESS(on_cuda(), "only CUDA has TensorFloat-32");
   Net model = net();
