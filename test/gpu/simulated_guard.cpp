@@ -33,7 +33,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::Device getDevice() const override { return device(current); }
   void setDevice(c10::Device d) const override { current = checked_index(d); }
-  void uncheckedSetDevice(c10::Device d) const noexcept override { current = d.index(); }
+  void uncheckedSetDevice(c10::Device d) const noexcept override {
+    if (d.has_index()) current = d.index();
+  }
   c10::DeviceIndex deviceCount() const noexcept override { return devices; }
 
   c10::Stream getStream(c10::Device d) const override {
@@ -87,7 +89,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
   bool queryStream(const c10::Stream& stream) const override {
     const Lock lock(state().mutex);
-    return state().streams.idle(index_of(stream));
+    return state().streams.query(index_of(stream));
   }
   void synchronizeStream(const c10::Stream& stream) const override {
     check_sync();

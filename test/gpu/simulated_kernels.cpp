@@ -44,6 +44,21 @@ at::Tensor empty_strided(c10::IntArrayRef size, c10::IntArrayRef stride,
                                            at::dtype_or_default(type));
 }
 
+struct NoMemory final : c10::Allocator {
+  c10::DataPtr allocate(std::size_t) override { return {nullptr, device(current_device())}; }
+  void copy_data(void*, const void*, std::size_t) const override {}
+};
+
+/// Zeros without memory, which backward formulas make.
+at::Tensor zeros_without_memory(c10::IntArrayRef size, std::optional<at::ScalarType> type,
+                                std::optional<at::Layout>, std::optional<c10::Device> device,
+                                std::optional<bool> pinned) {
+  static auto& no_memory = *new NoMemory;
+  const c10::DeviceGuard guard(device_of(device, pinned));
+  const c10::DispatchKeySet keys{c10::DispatchKey::PrivateUse1, c10::DispatchKey::ZeroTensor};
+  return at::detail::empty_generic(size, &no_memory, keys, at::dtype_or_default(type), {});
+}
+
 at::Tensor& set_storage(at::Tensor& self, at::Storage source, std::int64_t offset,
                         c10::IntArrayRef size, c10::IntArrayRef stride) {
   at::native::checkSetStorage(self, source, offset, size, stride);
@@ -169,6 +184,7 @@ void register_kernels() {
                           __LINE__);
   m.impl("empty.memory_format", TORCH_FN(empty));
   m.impl("empty_strided", TORCH_FN(empty_strided));
+  m.impl("_efficientzerotensor", TORCH_FN(zeros_without_memory));
   m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
   m.impl("view", TORCH_FN(at::native::view));
   m.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));

@@ -73,6 +73,11 @@ TEST_CASE("simulated: tensors of two devices, or of the host, do not mix") {
   CHECK(test::contains(message([] { on_device(0) + numbers(); }), part));
   CHECK(test::contains(message([] { numbers().clone().add_(on_device(0)); }), part));
   CHECK(test::contains(message([] { at::cat({on_device(0), numbers()}); }), part));
+  auto found_on_host = [] {
+    const std::vector<at::Tensor> values{on_device()};
+    at::_fused_sgd_(values, values, {}, 0, 0, 0.1, 0, false, false, true, {}, at::ones({}));
+  };
+  CHECK(test::contains(message(found_on_host), part));
   CHECK(test::same_bits((on_device() * at::scalar_tensor(2)).cpu(), numbers() * 2));
 }
 

@@ -35,6 +35,10 @@ const Names waiting = {"aten::_local_scalar_dense",
 const Names indexing = {"aten::index", "aten::index_put", "aten::index_put_",
                         "aten::_index_put_impl_", "aten::_unsafe_index"};
 
+/// What takes a number of the host on CUDA, as pointwise operators do.
+const Names numbers = {"aten::fill_",      "aten::masked_fill", "aten::masked_fill_",
+                       "aten::index_fill", "aten::index_fill_", "aten::where"};
+
 bool is_mask(const at::Tensor& index) {
   return index.defined() && (index.scalar_type() == at::kBool || index.scalar_type() == at::kByte);
 }
@@ -77,15 +81,19 @@ bool Call::writes(std::size_t i) const {
   return alias && alias->isWrite();
 }
 
-bool Call::takes_host_tensor(std::size_t i) const {
-  return indexing.contains(op_.schema().name()) && op_.schema().arguments()[i].name() == "indices";
+bool Call::takes_host_tensor(std::size_t i, const at::Tensor& t) const {
+  const auto& schema = op_.schema();
+  const bool indexes = indexing.contains(schema.name());
+  if (indexes && schema.arguments()[i].name() == "indices") return true;
+  if (t.dim() != 0 || writes(i) || argument(i).isList()) return false;
+  return indexes || numbers.contains(schema.name()) || op_.hasTag(at::Tag::pointwise) ||
+         schema.arguments()[i].name() == "lr";
 }
 
 void Call::check_devices() const {
   each_tensor([&](std::size_t i, const at::Tensor& t) {
     if (!t.defined() || t.device() == device_) return;
-    const bool number = t.is_cpu() && t.dim() == 0 && !writes(i);
-    TORCH_CHECK(number || (t.is_cpu() && takes_host_tensor(i)),
+    TORCH_CHECK(t.is_cpu() && takes_host_tensor(i, t),
                 "Expected all tensors to be on the same device, but found at least two devices, ",
                 device_, " and ", t.device(), "! (when checking argument ",
                 op_.schema().arguments()[i].name(), " of ", op_.schema().name(), ')');
@@ -169,10 +177,7 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 /// LibTorch has these for any device, made of other operators; the CPU's own give other bits.
 constexpr const char* cpu_kernels[] = {
-    "convolution",
-    "convolution_backward",
-    "native_layer_norm",
-    "native_group_norm",
+    "convolution", "convolution_backward", "native_layer_norm", "native_group_norm", "addr",
 };
 
 void register_operators() {

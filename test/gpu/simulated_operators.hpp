@@ -52,7 +52,7 @@ class Call {
   void each_tensor(F&& f) const;
   c10::Device find_device() const;
   void check_devices() const;
-  bool takes_host_tensor(std::size_t argument) const;
+  bool takes_host_tensor(std::size_t argument, const at::Tensor& t) const;
   bool waits() const;
   bool writes(std::size_t argument) const;
   Uses uses() const;

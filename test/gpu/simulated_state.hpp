@@ -120,7 +120,9 @@ class Streams {
   RecordedPtr record(StreamIndex stream);
   void await(StreamIndex stream, const RecordedPtr& event);
   void reach(const RecordedPtr& event);
+  /// The first answers are "not yet".
   bool query(const RecordedPtr& event);
+  bool query(StreamIndex stream);
   /// The host waits.
   void wait(StreamIndex stream);
   void wait(const RecordedPtr& event);

@@ -84,6 +84,13 @@ bool Streams::query(const RecordedPtr& event) {
   return true;
 }
 
+bool Streams::query(StreamIndex stream) {
+  const bool done = idle(stream);
+  drain(stream);
+  if (done) learn(host_, seen_.at(stream));
+  return done;
+}
+
 void Streams::wait(StreamIndex stream) {
   ++state().synchronisations;
   drain(stream);
