@@ -4,9 +4,10 @@ another process."""
 import os
 import subprocess
 import sys
+import time
 
 STARTS = 5
-LIMIT = 150  # seconds on a device
+LIMIT, TOTAL = 100, 200  # seconds of one start and of all, on a device
 ENDED, MISSING, UNUSABLE = (0, 1), 2, 3  # exit statuses; see main.cpp
 
 
@@ -25,7 +26,7 @@ def start(command, limit):
         run = subprocess.run(command, **options)
         text, status, how = run.stdout, run.returncode, f"ended with {run.returncode}"
     except subprocess.TimeoutExpired as late:
-        text, status, how = late.stdout or b"", -1, f"was stopped after {limit} s"
+        text, status, how = late.stdout or b"", -1, f"was stopped after {limit:.0f} s"
     reports = {}
     for line in text.decode().splitlines():
         name, _, error = line.partition(": ")
@@ -36,10 +37,11 @@ def start(command, limit):
 def train(program, folder, device, words):
     """For each row None, or the error that it failed with. All in one process where possible, since
     LibTorch takes longer to start than most rows take."""
-    reports, after = {}, []
+    reports, after, begun = {}, [], time.monotonic()
     for _ in range(STARTS):
         command = [program, str(folder), "--device", device, *after, *words]
-        more, status, how = start(command, None if device == "cpu" else LIMIT)
+        left = max(1, min(LIMIT, TOTAL + begun - time.monotonic()))
+        more, status, how = start(command, None if device == "cpu" else left)
         reports |= more
         if status == MISSING:
             sys.exit(f"parity: {program} trains no row on {device}")

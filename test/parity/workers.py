@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 
-LIMIT = 120  # seconds of a call
+LIMIT, TOTAL = 120, 200  # seconds of a call, and after which no other one begins
 
 
 def work(end, function):
@@ -50,10 +50,13 @@ class Worker:
 
 def each(function, names, jobs):
     """Yields each name with the function's result and None, or with None and an error. With one
-    job, its process is a fork of this one."""
+    job, its process is a fork of this one, and there is no limit to all calls together."""
     context = multiprocessing.get_context("fork" if jobs == 1 else "spawn")
-    waiting, idle, busy = list(names), [], []
+    waiting, idle, busy, begun = list(names), [], [], time.monotonic()
     while waiting or busy:
+        if jobs > 1 and time.monotonic() - begun > TOTAL:
+            yield from ((name, None, f"not begun within {TOTAL} s") for name in waiting)
+            waiting = []
         while waiting and len(busy) < jobs:
             busy.append(idle.pop() if idle else Worker(context, function))
             busy[-1].begin(waiting.pop(0))
