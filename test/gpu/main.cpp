@@ -60,6 +60,8 @@ REGISTER_LISTENER("lines", 1, Lines);
 void gpu::not_run(const std::string& why) { why_not_run = why; }
 
 int main(int argc, char** argv) {
+  // Without it cuBLAS may choose other algorithms in another run; it reads this when it starts.
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   try {
     doctest::Context context(argc, argv);
     if (gpu::devices() == 0) {
