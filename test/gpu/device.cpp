@@ -12,6 +12,8 @@ namespace gpu {
 
 namespace {
 
+constexpr std::size_t simulated_memory = std::size_t{1} << 30;
+
 Kind chosen() {
   const char* name = std::getenv("IKEBANA_TEST_DEVICE");
   const std::string word = name ? name : "cuda";
@@ -19,7 +21,7 @@ Kind chosen() {
   if (word == "cpu") return Kind::CPU;
   if (word == "simulated") {
     simulated::install();
-    simulated::set_memory_limit(std::size_t{1} << 30);
+    simulated::set_memory_limit(simulated_memory);
     return Kind::Simulated;
   }
   throw std::runtime_error("IKEBANA_TEST_DEVICE is `" + word +
@@ -59,6 +61,10 @@ Allocated allocated(int index) {
                          ->getDeviceStats(static_cast<c10::DeviceIndex>(index))
                          .allocated_bytes[0];
   return {bytes.current, bytes.peak};
+}
+void limit_memory(std::int64_t bytes) {
+  if (!on_simulated()) return;
+  simulated::set_memory_limit(bytes > 0 ? static_cast<std::size_t>(bytes) : simulated_memory);
 }
 void synchronize() {
   if (!on_cpu()) c10::impl::VirtualGuardImpl(device().type()).synchronizeDevice(0);

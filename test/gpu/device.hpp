@@ -49,6 +49,10 @@ struct Allocated {
 };
 Allocated allocated(int index = 0);
 
+/// Allocations beyond so many bytes in use fail; 0: beyond the device's memory. Only the simulated
+/// device can be limited.
+void limit_memory(std::int64_t bytes);
+
 /// Waits until the device has finished all work.
 void synchronize();
 /// False once an error has made the device unusable for the rest of the process.

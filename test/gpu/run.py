@@ -119,8 +119,9 @@ class Run:
         if self.current is None:
             return self.between(line, started)
         for end in ENDS:
-            why = line.removeprefix(f"{end}: {self.current}")
-            if why == "" or end == "not run" and why != line and why.startswith(": "):
+            prefix = f"{end}: {self.current}"
+            why = line[len(prefix):]
+            if line == prefix or end == "not run" and line.startswith(f"{prefix}: "):
                 self.record(end, why.removeprefix(": "), time.monotonic() - started, self.output)
                 self.current, self.output = None, []
                 return time.monotonic()

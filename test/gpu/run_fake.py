@@ -17,7 +17,7 @@ def passes(name):
 
 
 def fails(name):
-    say("an assertion", f"failed: {name}")
+    say("an assertion", "", f"failed: {name}")
 
 
 def is_left_out(name):

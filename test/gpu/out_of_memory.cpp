@@ -1,0 +1,59 @@
+#include "laws.hpp"
+
+namespace gpu {
+
+namespace out_of_memory_parts {
+
+/// Without the generators, which have advanced by the time a step fails.
+StateDict without_generators(StateDict state) {
+  std::erase_if(state, [](const auto& item) { return test::contains(item.first, "generator"); });
+  for (auto& [name, t] : state) t = t.cpu();
+  return state;
+}
+
+/// Lowers the memory from what a step needs to what there is before it, so that each of its larger
+/// allocations fails once. A step either updates or throws, and then nothing has changed.
+template <class... Policies>
+void every_failure_undoes_the_step(Policies... policies) {
+  const auto batch = texts(1)[0];
+  Net model = net();
+  model->to(device());
+  Trainer trainer{model, policies...};
+  trainer.step(batch);
+  const auto before = trainer.state(), plain = without_generators(before);
+  bridge::MemoryCounter counter(device());
+  const std::int64_t in_use = counter.now();
+  trainer.step(batch);
+  const std::int64_t peak = counter.peak();
+  REQUIRE(peak > in_use);
+  int failed = 0, updated = 0;
+  const std::int64_t trials = 40;
+  for (std::int64_t i = 0; i <= trials; ++i) {
+    trainer.restore(before);
+    const std::int64_t spare = i == trials ? 1 << 16 : 0;  // blocks are rounded up
+    limit_memory(in_use + (peak - in_use) * i / trials + spare);
+    const auto message = test::message_of<OutOfMemory>([&] { trainer.step(batch), ++updated; });
+    limit_memory(0);
+    if (message.empty()) continue;
+    ++failed;
+    CHECK(test::same_state(without_generators(trainer.state()), plain));
+  }
+  CHECK(failed >= trials / 2);
+  CHECK(updated >= 1);
+}
+
+}  // namespace out_of_memory_parts
+using namespace out_of_memory_parts;
+
+TEST_CASE("memory that ends anywhere in a step undoes the step") {
+  NOT_RUN_UNLESS(on_simulated(), "only the simulated device's memory can be limited");
+  every_failure_undoes_the_step(adamw);
+  every_failure_undoes_the_step(adamw, Precision<BF16>{}, Checkpoint<Selective>{}, Accumulate<2>{},
+                                ClipGradNorm{}, EMA{}, CosineAnnealingLR{.T_max = 8});
+  every_failure_undoes_the_step(adamw, Precision<BF16Weights>{}, Checkpoint<Full>{}, Changed{});
+  every_failure_undoes_the_step(adamw, Precision<BF16True>{});
+  every_failure_undoes_the_step(Adafactor{});
+  every_failure_undoes_the_step(Muon{.lr = 1e-2});
+}
+
+}  // namespace gpu
