@@ -65,6 +65,19 @@ TEST_CASE("a pinned batch may be overwritten once the step has returned") {
   trace.parameters = parameters_of(model);
   CHECK(same_bits(trace, expected));
 }
+TEST_CASE("a placement waits for its copies from pinned memory, when it ends") {
+  NOT_RUN_UNLESS(on_simulated(), "only the simulated device tells which copies are on their way");
+  const auto batch = texts(1)[0];
+  const Texts pinned{batch.input.contiguous().pin_memory(), batch.target.pin_memory()};
+  Hooks no_policy;
+  synchronize();
+  {
+    ikebana::detail::Placement placement(device());
+    const Texts there = placement.place(no_policy, pinned);
+    CHECK(copies_in_flight() > 0);
+  }
+  CHECK(copies_in_flight() == 0);
+}
 TEST_CASE("evaluate may be given one pinned buffer again and again") {
   NOT_RUN_UNLESS(!on_cpu(), "the CPU has no pinned memory");
   const auto batches = texts(6);

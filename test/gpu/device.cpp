@@ -69,6 +69,7 @@ void limit_memory(std::int64_t bytes) {
 void synchronize() {
   if (!on_cpu()) c10::impl::VirtualGuardImpl(device().type()).synchronizeDevice(0);
 }
+std::size_t copies_in_flight() { return on_simulated() ? simulated::copies_in_flight() : 0; }
 bool is_usable() { return !on_cuda() || cuda::is_usable(); }
 std::vector<std::string> take_errors() {
   return on_simulated() ? simulated::take_errors() : std::vector<std::string>();

@@ -55,6 +55,8 @@ void limit_memory(std::int64_t bytes);
 
 /// Waits until the device has finished all work.
 void synchronize();
+/// Copies that were asked for and not yet done; 0 where the device does not tell.
+std::size_t copies_in_flight();
 /// False once an error has made the device unusable for the rest of the process.
 bool is_usable();
 /// What was wrong since the last call and changed no result, one sentence each: two streams that

@@ -179,6 +179,17 @@ inline Tensors parameters_of(const Net& model) {
   return all;
 }
 
+/// All that a rejected step must keep: everything but the number of steps and the generators.
+template <class Trainer>
+StateDict kept_state(Trainer& trainer) {
+  StateDict state = trainer.state();
+  std::erase_if(state, [](const auto& item) {
+    return test::contains(item.first, "generator") || item.first == "ikebana.trainer.step";
+  });
+  for (auto& [name, t] : state) t = t.cpu();
+  return state;
+}
+
 inline void check_near(Apart limit, const Trace& a, const Trace& b) {
   const Apart found = apart(a, b, parameters_of(net()));
   INFO("losses " << found.losses << " apart, parameters " << found.parameters);
