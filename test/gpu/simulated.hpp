@@ -31,8 +31,9 @@ std::vector<std::string> take_errors();
 /// How often an event says "not yet" when asked, before it asks the device. 1 by default.
 void set_false_queries(int count);
 
-/// Allocations beyond this many bytes on one device throw c10::OutOfMemoryError. 0: no limit.
-void set_memory_limit(std::size_t bytes);
+/// Allocations beyond this many bytes on one device throw c10::OutOfMemoryError; 0: no limit. Gives
+/// the limit before.
+std::size_t set_memory_limit(std::size_t bytes);
 
 /// How often the host has waited for a device, in all threads.
 std::int64_t synchronisations();

@@ -169,9 +169,9 @@ void set_false_queries(int count) {
   const Lock lock(state().mutex);
   state().streams.false_queries = count;
 }
-void set_memory_limit(std::size_t bytes) {
+std::size_t set_memory_limit(std::size_t bytes) {
   const Lock lock(state().mutex);
-  state().memory.limit = bytes;
+  return std::exchange(state().memory.limit, bytes);
 }
 std::int64_t synchronisations() { return state().synchronisations; }
 

@@ -148,11 +148,11 @@ TEST_CASE("simulated: memory is counted in blocks of 512 bytes, and has a limit"
   const auto options = at::TensorOptions(simulated::device(1)).dtype(at::kByte);
   auto x = at::ones({513}, options);
   CHECK(now() == 1024);
-  simulated::set_memory_limit(static_cast<std::size_t>(before) + 4096);
+  const auto limit = simulated::set_memory_limit(static_cast<std::size_t>(before) + 4096);
   const auto message = test::message_of<c10::OutOfMemoryError>([&] { at::empty({4096}, options); });
   CHECK(test::contains(message, "simulated out of memory. Tried to allocate 4.00 KiB"));
   CHECK((x + x).sum().cpu().item<std::int64_t>() == 2 * 513);
-  simulated::set_memory_limit(0);
+  simulated::set_memory_limit(limit);
   at::accelerator::resetPeakStats(1);
   at::empty({4096}, options);
   CHECK(at::accelerator::getDeviceStats(1).allocated_bytes[0].peak - before == 4096 + 1024);
