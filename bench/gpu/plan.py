@@ -3,7 +3,6 @@
 import statistics
 from concurrent.futures import ThreadPoolExecutor
 
-import bound
 from contest import Contest, closing
 from process import Failed
 from works import (CHECKPOINT, CHOICES, CONTESTANTS, GPT2, LARGEST, MLP, ON_CPU, RESNET, SIDES,
@@ -53,15 +52,16 @@ def small_works(run, pool):
     trying = pool.submit(microbatches, run, gpt2)  # with the memory for itself
     for work in smaller:
         run.data(work)
-    gpt2 = trying.result()
-    run.results["names"][GPT2.name] = f"{GPT2.name} = {gpt2.row.accumulate} x " \
-                                      f"{gpt2.row.rows // gpt2.row.accumulate}"
-    filling = pool.submit(fill_compiler_cache, run, gpt2)
+    gpt2 = stage(run, f"{GPT2.name}: microbatches", 0, trying.result)
+    if gpt2:
+        cut = gpt2.row.accumulate
+        run.results["names"][GPT2.name] = f"{GPT2.name} = {cut} x {gpt2.row.rows // cut}"
+        filling = pool.submit(fill_compiler_cache, run, gpt2)
     in_python = [name for name in CONTESTANTS if name not in ("ikebana", "expert")]
     contests = [run.contest(work, in_python) for work in smaller]
     run.finish_build()
     for i, contest in enumerate(contests):
-        if i == 2:
+        if gpt2 and i == 2:
             filling.result()  # before ResNet takes more memory
         for name in ("ikebana", "expert"):
             contest.start(name, run.launch(name, contest.work))
@@ -153,30 +153,37 @@ def on_device(run):
     run.start_build()
     with ThreadPoolExecutor(1) as pool:
         gpt2 = small_works(run, pool)
-    contest = run.contest(gpt2)
-    alone(run, contest, CONTESTANTS)
+    if gpt2:
+        contests = [run.contest(gpt2)]
+        alone(run, contests[0], CONTESTANTS)
     keys = [(side, choice) for choice in CHOICES for side in SIDES]
     with closing(run.contest(run.placed(CHECKPOINT))) as choices:
         stage(run, "checkpoint and save_async", 45,
               lambda: checkpoints(run, choices, keys, run.launch))
-    contests = [contest]
+    if gpt2:
+        largest_batches(run, contests)
+        for contest in contests:
+            for name in CONTESTANTS:
+                if name not in run.results["works"][contest.work.name]:
+                    run.not_run(f"{contest.work.name}, {name}", "there was no time left")
+
+
+def largest_batches(run, contests):
+    """Also uses the time that is left for further rounds of 64 rows."""
     work = stage(run, LARGEST.name, 15, lambda: with_most_rows(run))
     if work:
         contests.append(run.contest(work))
         alone(run, contests[1], BY_HAND)
-    alone(run, contest, BY_HAND)
+    alone(run, contests[0], BY_HAND)
     if work:
         alone(run, contests[1], BY_HAND)
         alone(run, contests[1], COMPILED, UNCOMPILED)
-    alone(run, contest, CONTESTANTS)
-    for contest in contests:
-        for name in CONTESTANTS:
-            if name not in run.results["works"][contest.work.name]:
-                run.not_run(f"{contest.work.name}, {name}", "there was no time left")
+    alone(run, contests[0], CONTESTANTS)
 
 
 def on_cpu_in_small(run):
     """All rows in tiny sizes, each contestant as one process that goes through them."""
+    import bound  # imports torch
     run.start_build()
     run.finish_build()
     works = [on_cpu(work) for work in WORKS]

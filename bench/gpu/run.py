@@ -1,15 +1,14 @@
 """What the stages of gpu.py share: the time that is left, data, processes and results."""
 
 import dataclasses
-import itertools
 import json
+import os
 import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-import contestants
 import table
 from contest import Contest
 from process import BENCH, Failed, Launcher
@@ -37,7 +36,7 @@ class Run:
     def __init__(self, args, folder):
         self.args, self.folder, self.clock = args, Path(folder), Clock(60 * args.minutes)
         self.launcher = Launcher(args.programs, self.folder)
-        self.results, self.counter, self.data_of = table.empty(), itertools.count(), {}
+        self.results, self.data_of, self.weights_of = table.empty(), {}, {}
 
     def say(self, text):
         print(f"[{self.clock():5.0f} s] {text}", flush=True)
@@ -63,13 +62,23 @@ class Run:
     def data(self, work):
         """The folder of the work's weights and batches, which do not depend on its policies."""
         same = dict(name="", accumulate=1, checkpoint="none", steps=0, rounds=0)
-        key = dataclasses.replace(work.row, **same)
-        if key not in self.data_of:
-            folder = self.folder / f"data{next(self.counter)}"
+        batches = dataclasses.replace(work.row, **same)
+        if batches not in self.data_of:
+            folder = self.data_of[batches] = self.folder / f"data{len(self.data_of)}"
             folder.mkdir()
-            contestants.write_data(contestants.parse(work.row.options(folder)))
-            self.data_of[key] = folder
-        return self.data_of[key]
+            self.write(work.row, folder, dataclasses.replace(batches, rows=0, batches=0))
+        return self.data_of[batches]
+
+    def write(self, row, folder, model):
+        """Works of the same model share the file of its weights."""
+        import contestants  # imports torch, as do all imports within functions here
+        args = contestants.parse(row.options(folder))
+        if model in self.weights_of:
+            os.link(self.weights_of[model], folder / "weights")
+            contestants.write_batches(args)
+        else:
+            contestants.write_data(args)
+            self.weights_of[model] = folder / "weights"
 
     def launch(self, name, work):
         return self.launcher(name, [(work.row, self.data(work))])

@@ -39,11 +39,9 @@ def make_model(args):
     return model
 
 
-def write_data(args):
+def write_batches(args):
     """Writes raw elements, as bench/step/setting.hpp reads them."""
-    torch.manual_seed(5)
-    model, count = make_model(args), args.batches * args.rows
-    weights = torch.cat([p.detach().flatten() for p in model.parameters()])
+    count = args.batches * args.rows
     if args.model == "mlp":
         inputs, targets = torch.randn(count, args.width), torch.randint(args.width, (count,))
     elif args.model == "resnet":
@@ -53,8 +51,15 @@ def write_data(args):
         symbols = (0, args.symbols) if args.symbols else (97, 123)
         text = torch.randint(*symbols, (count, args.context + 1))
         inputs, targets = text[:, :-1].contiguous(), text[:, 1:].contiguous()
-    for name, values in (("weights", weights), ("inputs", inputs), ("targets", targets)):
+    for name, values in (("inputs", inputs), ("targets", targets)):
         Path(args.folder, name).write_bytes(values.numpy().tobytes())
+
+
+def write_data(args):
+    torch.manual_seed(5)
+    weights = torch.cat([p.detach().flatten() for p in make_model(args).parameters()])
+    Path(args.folder, "weights").write_bytes(weights.numpy().tobytes())
+    write_batches(args)
 
 
 def read(args, name, kind):

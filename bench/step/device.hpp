@@ -2,7 +2,6 @@
 // Commands of the contestants that run on a device: `peak <steps>` prints the most bytes in use
 // during the steps; `profile <steps>` writes a trace of them and prints its path; `fit <rows>` the
 // largest batch, at most so large, that fits into memory.
-#include <c10/util/Exception.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
 #include <ikebana/bridge/memory.hpp>
@@ -42,7 +41,8 @@ inline bool fits(Session& session, std::int64_t rows) {
     Batch batch{input.index_select(0, index), target.index_select(0, index)};
     session.contestant.step(batch);
     synchronize(session.device);
-  } catch (const c10::OutOfMemoryError&) {
+  } catch (const std::exception& error) {  // of LibTorch, or ikebana's own
+    if (std::string(error.what()).find("out of memory") == std::string::npos) throw;
     return false;
   }
   return true;
