@@ -146,14 +146,26 @@ def make_loss(args, model):
     return in_precision
 
 
-def make_step(args, memory):
-    model = make_model(args)
+def trained_model(args):
+    """On its device, with the weights of all contestants. A GPT is made without memory first: its
+    own first weights would take seconds."""
+    with torch.device("meta" if args.model == "gpt" else "cpu"):
+        model = make_model(args)
+    if args.model == "gpt":
+        model.to_empty(device="cpu")
     read_weights(args, model)
-    model.to(args.device)
+    return model.to(args.device)
+
+
+def make_step(args, memory):
+    model = trained_model(args)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
     loss_of = make_loss(args, model)
-    # Under CUDA graphs the gradients of a microbatch lie in memory that the next one writes.
+    # Under CUDA graphs the gradients of a microbatch lie in memory that the next one writes, so
+    # they are added to memory of the parameters' own.
     drops = args.accumulate == 1 or args.contestant != "reduce-overhead"
+    for p in () if drops else model.parameters():
+        p.grad = torch.zeros_like(p)
 
     def accumulated(inputs, targets):
         mean = 0
