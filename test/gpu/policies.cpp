@@ -51,6 +51,14 @@ TEST_CASE("a range of batches is one step") {
   check_near(rounding, trained_on(device(), net(), ranges, adamw),
              trained_on(device(), net(), batches, adamw));
 }
+TEST_CASE("a count that is known after forward, as a tensor of the host") {
+  auto late = [](auto& run, Net& model, const Texts& batch) {
+    Loss loss = model->loss(run, batch);
+    loss.count = Count(at::full({}, static_cast<float>(batch.target.numel())));
+    return loss;
+  };
+  follows_the_cpu(rounding, adamw, Accumulate<3>{}, late);
+}
 TEST_CASE("ClipGradNorm") { follows_the_cpu(rounding, adamw, ClipGradNorm{.max_norm = 0.5}); }
 TEST_CASE("a schedule") {
   follows_the_cpu(rounding, adamw, CosineAnnealingLR{.T_max = 4, .warmup_steps = 2});
