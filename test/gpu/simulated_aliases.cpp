@@ -50,7 +50,6 @@ void move_memory(c10::Storage& to, c10::Storage& from) {
 }  // namespace
 
 const c10::Storage& Aliases::host_storage(const at::Tensor& tensor) {
-  TORCH_CHECK(tensor.layout() == at::kStrided, "simulated: no ", tensor.layout(), " tensors");
   const auto& storage = tensor.storage();
   for (const auto& known : storages_)
     if (known.device.is_alias_of(storage)) return known.host;
@@ -65,7 +64,11 @@ at::Tensor Aliases::of(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.is_privateuseone()) return tensor;
   for (const auto& pair : tensors_)
     if (pair.device.is_same(tensor)) return pair.host;
-  auto host = with_layout_of(tensor, host_storage(tensor), c10::DispatchKey::CPU);
+  TORCH_CHECK(tensor.is_sparse() || tensor.has_storage(), "simulated: no ", tensor.layout(),
+              " tensors");
+  auto host = tensor.is_sparse()
+                  ? of_sparse(tensor)
+                  : with_layout_of(tensor, host_storage(tensor), c10::DispatchKey::CPU);
   const auto* impl = tensor.unsafeGetTensorImpl();
   if (impl->is_wrapped_number()) host.unsafeGetTensorImpl()->set_wrapped_number(true);
   tensors_.push_back({tensor, host});
@@ -88,6 +91,7 @@ at::Tensor Aliases::back(const at::Tensor& result, c10::Device on) {
   if (!result.defined() || !result.is_cpu()) return result;
   for (const auto& pair : tensors_)
     if (pair.host.is_same(result)) return pair.device;
+  if (result.is_sparse()) return sparse_back(result, on);
   return with_layout_of(result, device_storage(result, on), c10::DispatchKey::PrivateUse1);
 }
 
@@ -95,6 +99,10 @@ void Aliases::keep_changes() {
   for (auto& [device, host, bytes] : storages_)
     if (host.data() != bytes) move_memory(device, host);
   for (const auto& [device, host] : tensors_) {
+    if (device.is_sparse()) {
+      keep_sparse_changes(device, host);
+      continue;
+    }
     if (device.sizes() == host.sizes() && device.strides() == host.strides() &&
         device.storage_offset() == host.storage_offset())
       continue;
@@ -107,9 +115,16 @@ namespace {
 
 std::vector<BlockPtr> blocks_of(const std::vector<at::Tensor>& tensors) {
   std::vector<BlockPtr> blocks;
-  for (const auto& t : tensors)
-    if (t.defined() && t.has_storage())
-      if (auto block = state().memory.find(t.storage().data())) blocks.push_back(std::move(block));
+  auto add = [&](const at::Tensor& t) {
+    if (!t.defined() || !t.has_storage()) return;
+    if (auto block = state().memory.find(t.storage().data())) blocks.push_back(std::move(block));
+  };
+  for (const auto& t : tensors) {
+    add(t);
+    if (!t.defined() || !t.is_sparse()) continue;
+    const auto [indices, values] = parts(t);
+    add(indices), add(values);
+  }
   return blocks;
 }
 

@@ -45,13 +45,14 @@ bool is_mask(const at::Tensor& index) {
 
 }  // namespace
 
-Call::Call(const c10::OperatorHandle& op, torch::jit::Stack& stack)
+Call::Call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::DispatchKey key)
     : op_(op),
       stack_(stack),
       count_(op.schema().arguments().size()),
       begin_(stack.size() - count_),
       device_(find_device()),
-      stream_(current_stream(device_.index())) {}
+      stream_(current_stream(device_.index())),
+      key_(key) {}
 
 template <class F>
 void Call::each_tensor(F&& f) const {
@@ -163,7 +164,7 @@ void Call::run() {
   {
     const at::AutoDispatchBelowADInplaceOrView no_autograd;
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
+    op_.redispatchBoxed(c10::DispatchKeySet(key_), &stack_);
   }
   const Lock lock(state().mutex);
   aliases_.keep_changes();
@@ -171,24 +172,52 @@ void Call::run() {
   for (auto i = stack_.size() - results; i < stack_.size(); ++i) stack_[i] = to_device(stack_[i]);
 }
 
+namespace {
+
 void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  Call(op, *stack).run();
+  Call(op, *stack, c10::DispatchKey::CPU).run();
 }
 
-/// LibTorch has these for any device, made of other operators; the CPU's own give other bits.
-constexpr const char* cpu_kernels[] = {
-    "convolution", "convolution_backward", "native_layer_norm", "native_group_norm", "addr",
-};
+void run_sparse_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  Call(op, *stack, c10::DispatchKey::SparseCPU).run();
+}
+
+/// Whether LibTorch has the operator for any device, made of others, and for the CPU as well: with
+/// other bits.
+bool hides_cpu_kernel(const c10::OperatorHandle& op, c10::DispatchKey cpu) {
+  using c10::DispatchKey;
+  return op.hasKernelForDispatchKey(cpu) &&
+         (op.hasKernelForDispatchKey(DispatchKey::CompositeExplicitAutograd) ||
+          op.hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd));
+}
+
+/// Makes `kernel` that of every operator which has no other on the device's `key`, and of those
+/// whose kernel of the CPU, under `cpu`, would be hidden.
+template <c10::BoxedKernel::BoxedKernelFunction* kernel>
+void register_all(c10::DispatchKey key, c10::DispatchKey cpu) {
+  using torch::CppFunction, torch::Library;
+  static Library all(Library::IMPL, "_", key, __FILE__, __LINE__);
+  all.fallback(CppFunction::makeFromBoxedFunction<kernel>());
+  static Library some(Library::IMPL, "aten", key, __FILE__, __LINE__);
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const auto& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findOp(name);
+    if (name.name.starts_with("aten::") && op && hides_cpu_kernel(*op, cpu))
+      some.impl(toString(name).c_str(), CppFunction::makeFromBoxedFunction<kernel>());
+  }
+}
+
+}  // namespace
 
 void register_operators() {
-  using torch::CppFunction;
-  static torch::Library all(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__,
-                            __LINE__);
-  all.fallback(CppFunction::makeFromBoxedFunction<&run_on_host>());
-  static torch::Library some(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__,
-                             __LINE__);
-  for (const char* name : cpu_kernels)
-    some.impl(name, CppFunction::makeFromBoxedFunction<&run_on_host>());
+  register_all<&run_on_host>(c10::DispatchKey::PrivateUse1, c10::DispatchKey::CPU);
+  register_all<&run_sparse_on_host>(c10::DispatchKey::SparsePrivateUse1,
+                                    c10::DispatchKey::SparseCPU);
+  // On accelerators LibTorch leaves these to the device; its own for the CPU choose among many.
+  static torch::Library convolutions(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1,
+                                     __FILE__, __LINE__);
+  for (const char* name : {"convolution", "convolution_backward"})
+    convolutions.impl(name, torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
 }
 
 }  // namespace simulated

@@ -29,11 +29,17 @@ class Aliases {
   struct Pair {
     at::Tensor device, host;
   };
+  at::Tensor of_sparse(const at::Tensor& tensor);
+  at::Tensor sparse_back(const at::Tensor& result, c10::Device device);
+  void keep_sparse_changes(const at::Tensor& tensor, const at::Tensor& host);
   const c10::Storage& host_storage(const at::Tensor& tensor);
   const c10::Storage& device_storage(const at::Tensor& result, c10::Device device);
   std::vector<Shared> storages_;
   std::vector<Pair> tensors_;
 };
+
+/// The indices and the values of a sparse tensor.
+std::pair<at::Tensor, at::Tensor> parts(const at::Tensor& sparse);
 
 /// An operation begins on a stream: the stream's copies are done, and what it uses is noted.
 struct Uses {
@@ -44,7 +50,8 @@ void begin(StreamIndex stream, const Uses& uses, const char* what);
 /// One call of an operator, with its arguments on a stack.
 class Call {
  public:
-  Call(const c10::OperatorHandle& op, torch::jit::Stack& stack);
+  /// `key`: whose kernel runs.
+  Call(const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::DispatchKey key);
   void run();
 
  private:
@@ -67,10 +74,8 @@ class Call {
   std::size_t count_, begin_;
   c10::Device device_;
   StreamIndex stream_;
+  c10::DispatchKey key_;
   Aliases aliases_;
 };
-
-/// The boxed kernel of every operator that has no other.
-void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack);
 
 }  // namespace simulated

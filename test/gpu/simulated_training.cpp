@@ -98,6 +98,23 @@ TEST_CASE("simulated: fused optimizers and the loss scale work in place") {
   CHECK(test::same_bits(updated(simulated::device()), updated(at::kCPU)));
 }
 
+TEST_CASE("simulated: sparse gradients are summed as on the CPU") {
+  NOT_RUN_UNLESS(gpu::on_simulated(), "a check of the simulated device only");
+  simulated::install();
+  auto gradient = [](c10::Device device) {
+    const auto table = at::arange(12, at::kFloat).view({4, 3}).to(device).requires_grad_();
+    for (int time = 0; time < 2; ++time) {
+      const auto rows = at::tensor({1, 3, 1, time}, at::kLong).to(device);
+      at::embedding(table, rows, -1, false, /*sparse=*/true).pow(2).sum().backward();
+    }
+    CHECK(table.grad().is_sparse());
+    CHECK(table.grad().device() == device);
+    const auto sum = table.grad().coalesce();
+    return std::vector{sum.values().cpu(), sum.indices().cpu()};
+  };
+  CHECK(test::same_bits(gradient(simulated::device(1)), gradient(at::kCPU)));
+}
+
 TEST_CASE("simulated: autocast to both 16-bit dtypes") {
   NOT_RUN_UNLESS(gpu::on_simulated(), "a check of the simulated device only");
   simulated::install();
