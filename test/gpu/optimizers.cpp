@@ -49,7 +49,6 @@ TEST_CASE("Lion") { law({1e-3, 0.2}, Lion{.lr = 1e-3}); }
 TEST_CASE("Muon") { law({1e-3, 0.2}, Muon{.lr = 1e-2}); }
 
 TEST_CASE("SparseAdam") {
-  NOT_RUN_UNLESS(!on_simulated(), "the simulated device has no sparse tensors");
   const auto batches = texts();
   const SparseAdam adam{.lr = 1e-2};
   const Trace there = trained_on(device(), net(0, /*sparse=*/true), batches, adam);
