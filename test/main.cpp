@@ -6,10 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "listener.hpp"
+
 namespace {
 
 /// A program is one test of ctest, whose output must name the cases that failed.
-struct FailedCases : doctest::IReporter {
+struct FailedCases : test::Listener {
   const doctest::TestCaseData* current = nullptr;
   std::vector<std::string> names;
 
@@ -22,16 +24,6 @@ struct FailedCases : doctest::IReporter {
     for (const std::string& name : names) std::printf("failed: %s\n", name.c_str());
     std::fflush(stdout);
   }
-
-  void report_query(const doctest::QueryData&) override {}
-  void test_run_start() override {}
-  void test_case_reenter(const doctest::TestCaseData&) override {}
-  void test_case_exception(const doctest::TestCaseException&) override {}
-  void subcase_start(const doctest::SubcaseSignature&) override {}
-  void subcase_end() override {}
-  void log_assert(const doctest::AssertData&) override {}
-  void log_message(const doctest::MessageData&) override {}
-  void test_case_skipped(const doctest::TestCaseData&) override {}
 };
 
 REGISTER_LISTENER("failed cases", 1, FailedCases);

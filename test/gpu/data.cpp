@@ -78,6 +78,19 @@ TEST_CASE("a placement waits for its copies from pinned memory, when it ends") {
   }
   CHECK(copies_in_flight() == 0);
 }
+TEST_CASE("an evaluation and its metrics are those of the CPU") {
+  const auto batches = texts(6);
+  auto evaluated = [&](c10::Device where) {
+    Net model = net(0.3);
+    model->to(where);
+    Trainer trainer{model, adamw};
+    return trainer.evaluate(batches, Accuracy{});
+  };
+  const Evaluation there = evaluated(device()), here = evaluated(at::kCPU);
+  CHECK(there.loss == doctest::Approx(here.loss).epsilon(1e-5));
+  CHECK(there.count == here.count);
+  CHECK(there["accuracy"] == here["accuracy"]);
+}
 TEST_CASE("evaluate may be given one pinned buffer again and again") {
   NOT_RUN_UNLESS(!on_cpu(), "the CPU has no pinned memory");
   const auto batches = texts(6);

@@ -9,6 +9,7 @@
 #include <exception>
 
 #include "cuda.hpp"
+#include "listener.hpp"
 
 namespace {
 
@@ -20,7 +21,7 @@ void print(const char* what, const std::string& text) {
   std::fflush(stdout);
 }
 
-struct Lines : doctest::IReporter {
+struct Lines : test::Listener {
   const doctest::TestCaseData* current = nullptr;
 
   explicit Lines(const doctest::ContextOptions&) {}
@@ -40,17 +41,6 @@ struct Lines : doctest::IReporter {
     else print("passed", name);
     if (!usable) std::_Exit(3);
   }
-
-  void test_run_end(const doctest::TestRunStats&) override {}
-  void report_query(const doctest::QueryData&) override {}
-  void test_run_start() override {}
-  void test_case_reenter(const doctest::TestCaseData&) override {}
-  void test_case_exception(const doctest::TestCaseException&) override {}
-  void subcase_start(const doctest::SubcaseSignature&) override {}
-  void subcase_end() override {}
-  void log_assert(const doctest::AssertData&) override {}
-  void log_message(const doctest::MessageData&) override {}
-  void test_case_skipped(const doctest::TestCaseData&) override {}
 };
 
 REGISTER_LISTENER("lines", 1, Lines);
