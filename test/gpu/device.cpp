@@ -66,6 +66,9 @@ void limit_memory(std::int64_t bytes) {
   if (!on_simulated()) return;
   simulated::set_memory_limit(bytes > 0 ? static_cast<std::size_t>(bytes) : simulated_memory);
 }
+void set_false_queries(int count) {
+  if (on_simulated()) simulated::set_false_queries(count);
+}
 void synchronize() {
   if (!on_cpu()) c10::impl::VirtualGuardImpl(device().type()).synchronizeDevice(0);
 }

@@ -53,6 +53,9 @@ Allocated allocated(int index = 0);
 /// device can be limited.
 void limit_memory(std::int64_t bytes);
 
+/// How often an event of the simulated device answers "not yet"; once by default.
+void set_false_queries(int count);
+
 /// Waits until the device has finished all work.
 void synchronize();
 /// Copies that were asked for and not yet done; 0 where the device does not tell.

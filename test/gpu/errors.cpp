@@ -59,6 +59,17 @@ TEST_CASE("a loss that is not finite updates nothing, and a later step throws") 
   CHECK(std::isfinite(loss));
   CHECK_FALSE(test::same_state(kept_state(trainer), before));
 }
+TEST_CASE("a flag that the device has not written yet is not read") {
+  NOT_RUN_UNLESS(on_simulated(), "only the simulated device is late on demand");
+  set_false_queries(3);
+  Trainer trainer{there(), adamw};
+  const auto batches = texts(6);
+  const auto message = test::message_of([&] {
+    for (const auto& batch : batches) trainer.step(batch);
+  });
+  set_false_queries(1);
+  CHECK(message == "");
+}
 TEST_CASE("a count before forward that is not the loss's is an error") {
   Trainer trainer{there(), adamw, Changed{.more_items = 1}};
   const auto batches = texts();
