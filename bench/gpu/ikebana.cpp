@@ -1,14 +1,13 @@
 // The contestant `ikebana` on a device: an MLP, GPTs with each choice of `Checkpoint` that gpu.py
 // compares, and a ResNet, all in BF16 with clipping.
-#include <gpt.hpp>
-
 #include "device.hpp"
 #include "resnet.hpp"
+#include "train.hpp"
 
 namespace {
 
 using namespace ikebana;
-using bench::Batch, bench::Contestant, bench::ResNet, bench::Setting;
+using bench::Batch, bench::Contestant, bench::ResNet, bench::Setting, bench::train;
 
 namespace nn = torch::nn;
 
@@ -75,17 +74,6 @@ class Saving {
   bench::Tensors state_, copies_;
   std::size_t bytes_ = 0;
 };
-
-template <class T>
-Contestant train(std::shared_ptr<T> trainer) {
-  auto report = std::make_shared<Report>();
-  auto step = [=](const Batch& batch) {
-    if constexpr (std::is_same_v<typename T::Model, GPT>)
-      *report = trainer->step(Tokens{batch.first, batch.second});
-    else *report = trainer->step(batch);
-  };
-  return {step, [=] { return report->loss(); }};
-}
 
 GPT make_gpt(const Setting& setting) {
   GPT model(GPTConfig{.layers = setting.number("layers"),

@@ -1,12 +1,10 @@
 // The contestant `ikebana`: each row of the benchmark is one recipe.
-#include <gpt.hpp>
-
-#include "worker.hpp"
+#include "train.hpp"
 
 namespace {
 
 using namespace ikebana;
-using bench::Batch, bench::Contestant, bench::Setting;
+using bench::Batch, bench::Contestant, bench::Setting, bench::train;
 
 namespace nn = torch::nn;
 
@@ -26,17 +24,6 @@ struct MLPImpl : nn::Module {
   nn::GELU gelu = register_module("gelu", nn::GELU());
 };
 TORCH_MODULE(MLP);
-
-template <class T>
-Contestant train(std::shared_ptr<T> trainer) {
-  auto report = std::make_shared<Report>();
-  auto step = [=](const Batch& batch) {
-    if constexpr (std::is_same_v<typename T::Model, GPT>)
-      *report = trainer->step(Tokens{batch.first, batch.second});
-    else *report = trainer->step(batch);
-  };
-  return {step, [=] { return report->loss(); }};
-}
 
 /// The recipe `Policies...` of either model.
 template <class... Policies>

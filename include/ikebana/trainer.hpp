@@ -151,14 +151,14 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     if (!core_) throw Error("trainer: it was moved from. Use the one it was moved to.");
     return *core_;
   }
-  /// One call at a time, with the trainer's device as the thread's present one, so that `kCUDA` in
+  /// One call at a time, with the trainer's device as the thread's current one, so that `kCUDA` in
   /// a model means that device. Errors of LibTorch become this library's, with the step and the
   /// batch.
   template <class Batch, class F>
   auto guarded(const Batch& batch, F&& f) {
     detail::BusyGuard busy(core().busy);
-    c10::OptionalDeviceGuard present;
-    if (!core().device.is_cpu()) present.reset_device(core().device);
+    c10::OptionalDeviceGuard current;
+    if (!core().device.is_cpu()) current.reset_device(core().device);
     auto batch_text = [&] {
       if constexpr (detail::Batches<const Batch>) return std::string("a range of batches");
       else return detail::tensors_text(batch);

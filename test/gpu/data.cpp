@@ -163,6 +163,15 @@ TEST_CASE("batches are copied on a stream of their own") {
   const c10::impl::VirtualGuardImpl streams(device().type());
   CHECK(bridge::copy_stream(device()) != streams.getStream(device()));
   CHECK(bridge::copy_stream(device()) == bridge::copy_stream(device()));
+  if (!on_simulated()) return;
+  const at::Tensor pinned = at::ones({8}).pin_memory();
+  bridge::CopyToDevice<> copies(device());
+  const at::Tensor there = copies(pinned);
+  at::ones({8}, device()).add_(1);  // of the other stream, which is still to wait for the copy
+  CHECK(copies_in_flight() == 1);
+  copies.finish();
+  CHECK(there.sum().item<float>() == 8);
+  CHECK(copies_in_flight() == 0);
 }
 
 }  // namespace gpu

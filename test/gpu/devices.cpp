@@ -1,15 +1,17 @@
+#include <thread>
+
 #include "laws.hpp"
 
 namespace gpu {
 
-TEST_CASE("two trainers on two devices, whatever the present device is") {
+TEST_CASE("two trainers on two devices, whatever the current device is") {
   NOT_RUN_UNLESS(devices() > 1, "there is one device");
   const Deterministic deterministic;
   const auto batches = texts();
   auto run = [&](int first, int second) {
     Net a = net(), b = net();
     a->to(device(first)), b->to(device(second));
-    const c10::DeviceGuard present(device(0));
+    const c10::DeviceGuard current(device(0));
     std::pair<Trace, Trace> both;
     torch::manual_seed(11);
     {
@@ -86,7 +88,29 @@ TEST_CASE("the position of the device's generator comes back after a recompute")
   };
   CHECK(test::same_bits(next(Checkpoint<Full>{}), next(Checkpoint<Off>{})));
 }
-TEST_CASE("the constant weights of a loss are copied to the device once") {
+TEST_CASE("a copy of a policy's tensor is made once, and again after any change of the tensor") {
+  NOT_RUN_UNLESS(!on_cpu(), "the CPU takes the tensor itself");
+  ikebana::detail::DeviceCopy copy;
+  at::Tensor weight = at::arange(5, at::kFloat);
+  const NoHostSync none;
+  const at::Tensor first = copy(weight, device()), second = copy(weight, device());
+  CHECK(first.is_same(second));
+  static_cast<float*>(weight.mutable_data_ptr())[2] = 9;  // which changes no version of it
+  const at::Tensor third = copy(weight, device());
+  CHECK_FALSE(third.is_same(first));
+  CHECK(copy(weight, device()).is_same(third));
+  const at::Tensor replaced = copy(at::ones({3}), device());
+  CHECK(replaced.size(0) == 3);
+}
+TEST_CASE("a copy of a policy's tensor has its values") {
+  ikebana::detail::DeviceCopy copy;
+  at::Tensor weight = at::arange(5, at::kFloat);
+  copy(weight, device());
+  static_cast<float*>(weight.mutable_data_ptr())[2] = 9;
+  CHECK(test::same_bits(copy(weight, device()).cpu(), weight));
+  if (!on_cpu()) CHECK(test::same_bits(copy(at::ones({3}, device()), at::kCPU), at::ones({3})));
+}
+TEST_CASE("the constant weights of a loss, and no waiting for the device") {
   const auto batches = texts();
   at::Tensor weight = at::linspace(0.5, 2, tokens);
   struct Rows {
@@ -111,6 +135,51 @@ TEST_CASE("the constant weights of a loss are copied to the device once") {
     return losses;
   };
   CHECK(test::worst_relative(run(device()), run(at::kCPU)) <= 1e-5);
+}
+TEST_CASE("pos_weight of BCEWithLogitsLoss, and no waiting for the device") {
+  const BCEWithLogitsLoss loss{.weight = at::linspace(0.5, 1, 3), .pos_weight = at::full({}, 2.0)};
+  auto run = [&](c10::Device where) {
+    torch::manual_seed(4);
+    torch::nn::Sequential model(torch::nn::Linear(16, 3));
+    model->to(where);
+    Trainer trainer{model, adamw, loss};
+    torch::manual_seed(5);
+    Tensors losses;
+    {
+      const NoHostSync none;
+      for (int i = 0; i < 3; ++i)
+        losses.push_back(
+            trainer.step(std::pair(torch::randn({8, 16}), torch::rand({8, 3}))).mean());
+    }
+    for (auto& value : losses) value = value.cpu();
+    return losses;
+  };
+  CHECK(test::worst_relative(run(device()), run(at::kCPU)) <= 1e-5);
+}
+TEST_CASE("two threads, each with a trainer, and one stream of copies") {
+  const auto batches = texts();
+  auto train = [&](int index) {
+    Net model = net();
+    model->to(device(index % devices()));
+    Trainer trainer{model, adamw};
+    for (const auto& batch : batches) trainer.step(batch);
+    return parameters_of(model);
+  };
+  const Deterministic deterministic;
+  const auto alone = train(0);
+  for (int other : {0, 1}) {
+    Net first = net(), second = net();  // made here, since the generator belongs to all threads
+    first->to(device(0)), second->to(device(other % devices()));
+    auto train_there = [&](Net& model) {
+      Trainer trainer{model, adamw};
+      for (const auto& batch : batches) trainer.step(batch);
+    };
+    std::thread thread([&] { train_there(second); });
+    train_there(first);
+    thread.join();
+    CHECK(test::same_bits(parameters_of(first), alone));
+    CHECK(test::same_bits(parameters_of(second), alone));
+  }
 }
 
 }  // namespace gpu

@@ -35,6 +35,25 @@ struct Couples {
 
 }  // namespace test::batch
 
+namespace test::batch {
+
+/// Takes a list of tensors as one batch: rows, targets, and a number that belongs to all rows.
+struct ListNetImpl : torch::nn::Module {
+  torch::nn::Linear layer{4, 1};
+  ListNetImpl() { register_module("layer", layer); }
+  template <class Run>
+  Loss loss(Run&, const std::vector<at::Tensor>& list) {
+    return {((layer(list[0]).squeeze(1) - list[1]) * list[2]).square().sum(), list[0].size(0)};
+  }
+  template <class Run>
+  Loss loss(Run&, const Rows& rows) {
+    return {(layer(rows.input).squeeze(1) - rows.target).square().sum(), rows.input.size(0)};
+  }
+};
+TORCH_MODULE(ListNet);
+
+}  // namespace test::batch
+
 template <>
 std::vector<test::batch::Couples> ikebana::split(const test::batch::Couples& batch,
                                                  std::int64_t n) {
@@ -110,6 +129,16 @@ TEST_CASE("batch: however it is wrapped or cut, the update equals that of the wh
   CHECK(
       coupled.step(Couples{rows.input.narrow(0, 0, 6), rows.target.narrow(0, 0, 6)}).microbatches ==
       3);
+}
+
+TEST_CASE("batch: evaluate takes a list of tensors whole, numbers included") {
+  torch::manual_seed(1);
+  ListNet net;
+  Trainer trainer{net, SGD{}};
+  const auto x = random({6, 4}), y = random({6});
+  const double expected = trainer.evaluate(std::vector{Rows{x, y}}).loss;
+  const std::vector<std::vector<at::Tensor>> lists = {{x, y, at::ones({})}};
+  CHECK(trainer.evaluate(lists).loss == expected);
 }
 
 }  // namespace test::batch

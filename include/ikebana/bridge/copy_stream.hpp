@@ -28,7 +28,7 @@ c10::Stream copy_stream(c10::Device device) {
   return found->second;
 }
 
-/// The copies of one batch. What the present stream of the device computes after `finish` sees
+/// The copies of one batch. What the current stream of the device computes after `finish` sees
 /// them; their memory is reused only after that work.
 template <class = void>
 class CopyToDevice {

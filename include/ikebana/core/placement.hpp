@@ -21,22 +21,9 @@ class Placement {
   Placement(const Placement&) = delete;
   Placement& operator=(const Placement&) = delete;
 
-  /// The batch, or each batch of a range, on the device.
+  /// One batch on the device.
   template <class Mechanism, class Batch>
-  auto place(Mechanism& mechanism, const Batch& batch) {
-    if constexpr (Batches<const Batch>) {
-      std::vector<std::ranges::range_value_t<const Batch>> placed;
-      for (const auto& one : batch) placed.push_back((rows(one), place_one(mechanism, one)));
-      if (placed.empty()) throw BadBatch("step: the range holds no batch. Give it at least one.");
-      return placed;
-    } else {
-      return place_one(mechanism, batch);
-    }
-  }
-
- private:
-  template <class Mechanism, class Batch>
-  Batch place_one(Mechanism& mechanism, const Batch& batch) {
+  Batch place(Mechanism& mechanism, const Batch& batch) {
     if (bridge::has_copy_streams(device_))
       for_each_tensor(batch, [&](const at::Tensor& t) {
         reads_pinned_ = reads_pinned_ || (t.defined() && t.is_cpu() && t.is_pinned());
@@ -44,6 +31,7 @@ class Placement {
     return mechanism.place(batch, device_);
   }
 
+ private:
   c10::Device device_;
   bool reads_pinned_ = false;
 };

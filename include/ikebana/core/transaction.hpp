@@ -68,9 +68,17 @@ class Transaction {
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
+  /// The batch, or each batch of a range, on the device.
   template <class Device, class Batch>
   auto place(Device& mechanism, const Batch& batch) {
-    return placement_.place(mechanism, batch);
+    if constexpr (Batches<const Batch>) {
+      std::vector<std::ranges::range_value_t<const Batch>> placed;
+      for (const auto& one : batch) placed.push_back((rows(one), placement_.place(mechanism, one)));
+      if (placed.empty()) throw BadBatch("step: the range holds no batch. Give it at least one.");
+      return placed;
+    } else {
+      return placement_.place(mechanism, batch);
+    }
   }
   void check_first_step() const {
     if (!core_.step.is_first()) return;

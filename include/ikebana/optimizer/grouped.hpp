@@ -65,11 +65,11 @@ class GroupedOptimizer : public Hooks {
   }
   /// Counts a step in every bucket, then calls `call(bucket, divisor, found_inf)`. All changes of
   /// parameters by all optimizers happen within `call`, so that low_precision_ can surround it.
-  /// `must_know` is true where an update that only the device rejects may not count as the first:
-  /// the host then waits for the device until the first update.
+  /// `waits_for_flag` is true where an update that only the device rejects may not count as the
+  /// first: the host then waits for the device until the first update.
   template <class Call>
   void update_buckets(const StepGradients& gradients, Call&& call,
-                      bool must_know = false) noexcept {
+                      bool waits_for_flag = false) noexcept {
     at::NoGradGuard no_grad;
     auto option = [](const at::Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; };
     auto divisor = option(gradients.divisor), found_inf = option(gradients.found_inf);
@@ -77,7 +77,8 @@ class GroupedOptimizer : public Hooks {
     for (auto& bucket : buckets_) {
       low_precision_.update(bucket, [&](Bucket& b) { call(b, divisor, found_inf); });
       if (!bucket.first_step) continue;
-      if (found_inf && (must_know || readable(*found_inf)) && number(*found_inf) != 0) continue;
+      if (found_inf && (waits_for_flag || readable(*found_inf)) && number(*found_inf) != 0)
+        continue;
       for (std::size_t i : bucket.indices) is_first_step_[i] = false;
       is_sorted_ = false;
     }

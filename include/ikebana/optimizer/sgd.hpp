@@ -6,8 +6,7 @@ namespace ikebana {
 
 /// Stochastic gradient descent with momentum. State: one buffer in the parameter's dtype if
 /// momentum is not 0, else none. Cost: one fused operator per group; with dampening, the first
-/// update on a device waits for it. Fields and defaults as
-/// torch.optim.SGD.
+/// update on a device waits for it. Fields and defaults as torch.optim.SGD.
 struct SGD {
   double lr = 1e-3;
   double momentum = 0;
