@@ -57,6 +57,13 @@ struct StepGradients {
   }
   /// From now on the values are to be divided by `d` as well.
   void divide(const at::Tensor& d) { divisor = divisor.defined() ? divisor * d : d; }
+  /// Divides the values in place by what they are still to be divided by: then they are the true
+  /// gradients.
+  void apply_divisor() {
+    if (divisor.defined())
+      for (const at::Tensor& gradient : values) elements_of(gradient).div_(divisor);
+    divisor.reset();
+  }
   /// The update is skipped where `flag` (one float) is not 0.
   void reject(const at::Tensor& flag) {
     found_inf = found_inf.defined() ? at::maximum(found_inf, flag) : flag;
