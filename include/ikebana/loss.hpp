@@ -125,6 +125,17 @@ void each_term(const Loss& loss, F&& f) {
   if (loss.sum.defined()) f(std::string(), loss.sum, loss.count, 1.0);
   for (const Term& term : loss.terms) f(term.name, term.sum, term.count, term.scale);
 }
+/// Throws BadModel where two terms of a loss have one name, by which reports find them. The loss's
+/// own sum has the empty name.
+inline void check_term_names(const Loss& loss) {
+  for (std::size_t i = 0; i < loss.terms.size(); ++i) {
+    bool is_twice = loss.sum.defined() && loss.terms[i].name.empty();
+    for (std::size_t j = 0; j < i; ++j) is_twice |= loss.terms[i].name == loss.terms[j].name;
+    if (is_twice)
+      throw BadModel("loss: two terms have the name `" + loss.terms[i].name +
+                     "`. Give each a name of its own: reports find a term by its name.");
+  }
+}
 }  // namespace detail
 
 }  // namespace ikebana

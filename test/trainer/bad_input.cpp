@@ -63,6 +63,34 @@ TEST_CASE("bad loss: a vector, a constant, undefined, independent of parameters,
   CHECK(zero.steps() == 0);
 }
 
+TEST_CASE("bad loss: two terms of one name, terms in another order than before") {
+  std::vector<std::vector<std::string>> names;  // of the terms of each microbatch
+  bool has_sum = false;
+  auto objective = [&](auto& run, Net& model, const Rows& b) {
+    const at::Tensor y = model->forward(run, b.input);
+    Loss loss;
+    if (has_sum) loss.sum = y.sum(), loss.count = 4;
+    for (const auto& name : names[0]) loss.terms.push_back({name, y.pow(2).sum(), 4});
+    std::rotate(names.begin(), names.begin() + 1, names.end());
+    return loss;
+  };
+  Trainer trainer{Net(), objective};
+  auto step = [&] { trainer.step(std::vector{some(), some()}); };
+  auto refused = [&](std::vector<std::vector<std::string>> terms, const Words& words, bool sum) {
+    names = std::move(terms), has_sum = sum;
+    return told<BadModel>(step, words);
+  };
+  WELL(refused({{"a", "b", "a"}}, {"two terms have the name `a`", "Give each a name"}, false));
+  WELL(refused({{"a", ""}}, {"two terms have the name ``"}, true));
+  WELL(refused({{"a", "b"}, {"b", "a"}}, {"`b` takes the place of term `a`", "same order"}, false));
+  CHECK(trainer.steps() == 0);
+  names = {{"a", "a"}};
+  WELL(told<BadModel>([&] { trainer.evaluate(std::vector{some()}); }, {"two terms", "`a`"}));
+  names = {{"a", "b"}}, has_sum = true;
+  step();
+  CHECK(trainer.steps() == 1);
+}
+
 TEST_CASE("bad model: empty, nothing to train, two devices, two trainers, units added later") {
   WELL(told<BadModel>([] { Trainer<Empty>{Empty()}; }, {"no parameters", "register_module"}));
   WELL(told<BadModel>([] { Trainer<std::shared_ptr<NetImpl>, CrossEntropyLoss>(nullptr); },

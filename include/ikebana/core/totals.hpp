@@ -28,6 +28,7 @@ class Totals {
   /// are divided by the totals where these are known already.
   void add(const Loss& loss, Roots& roots) {
     roots.clear();
+    if (value_.parts.empty()) detail::check_term_names(loss);
     std::size_t i = 0;
     const Count& first =
         loss.sum.defined() || loss.terms.empty() ? loss.count : loss.terms[0].count;
@@ -116,10 +117,15 @@ class Totals {
       value_.parts.push_back({name, std::move(sum), count, scale});
     } else {
       LossValue::Part& part = value_.parts[i];
+      if (part.name != name) refuse_changed_name(name, part.name);
       if (part.scale != scale) refuse_changed_scale(name, part.scale, scale);
       part.sum = part.sum + sum;
       part.count += count;
     }
+  }
+  [[noreturn]] static void refuse_changed_name(const std::string& name, const std::string& before) {
+    throw BadModel("loss: term `" + name + "` takes the place of term `" + before +
+                   "` of the microbatch before. Return the same terms in the same order.");
   }
   [[noreturn]] static void refuse_changed_scale(const std::string& name, double before,
                                                 double now) {

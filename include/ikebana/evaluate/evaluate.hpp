@@ -29,6 +29,7 @@ class EvaluationMode {
 class LossSums {
  public:
   void add(const Loss& loss) {
+    if (sums_.empty()) check_term_names(loss);
     std::size_t i = 0;
     each_term(loss, [&](const std::string&, const at::Tensor& sum, const Count& count,
                         double scale) { add(i++, sum, count, scale); });
