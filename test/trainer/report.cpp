@@ -104,14 +104,12 @@ TEST_CASE("report: peak bytes are those of this step, the model and the optimize
 
 TEST_CASE("metric: Accuracy finds classes in dimension 1 or last, and skips ignored targets") {
   auto accuracy = [](const at::Tensor& outputs, const at::Tensor& target,
-                     std::int64_t ignore = -100) {
-    Accuracy metric{.ignore_index = ignore};
+                     std::int64_t ignore = -100, std::optional<std::int64_t> dim = {}) {
+    Accuracy metric{.ignore_index = ignore, .dim = dim};
     metric.update(Rows{outputs, target}, outputs);
     return metric.value();
   };
   auto target = at::arange(12).view({3, 4}) % 4;
-  auto last = at::one_hot(target, 4).to(at::kFloat);  // (3, 4, 4): could be either, so dimension 1
-  CHECK(accuracy(last.transpose(1, 2), target) == 1);
   auto more = at::one_hot(target, 7).to(at::kFloat);
   CHECK(accuracy(more, target) == 1);
   CHECK(accuracy(more.transpose(1, 2), target) == 1);
@@ -121,6 +119,19 @@ TEST_CASE("metric: Accuracy finds classes in dimension 1 or last, and skips igno
   CHECK(accuracy(more, wrong, 0) == 1);
   CHECK(accuracy(at::eye(4), at::arange(4)) == 1);
   CHECK(contains(test::message_of<Error>([&] { accuracy(more, target * 0, 0); }), "no target"));
+
+  auto turned = (target + at::arange(3).view({3, 1})) % 4;
+  auto square = at::one_hot(turned, 4).to(at::kFloat);  // (3, 4, 4): could be either
+  auto told = message_of<BadBatch>([&] { accuracy(square, turned); });
+  CHECK(contains(told, "[3, 4, 4] and targets of shape [3, 4]"));
+  CHECK(contains(told, "dimension 1 or 2"));
+  CHECK(contains(told, "Accuracy{.dim = 1}"));
+  for (std::int64_t last : {2, -1}) CHECK(accuracy(square, turned, -100, last) == 1);
+  CHECK(accuracy(square.transpose(1, 2), turned, -100, 1) == 1);
+  CHECK(accuracy(square, turned, -100, 1) < 1);
+  for (std::int64_t none : {1, 3, -4})
+    CHECK(
+        contains(message_of<BadBatch>([&] { accuracy(more, target, -100, none); }), "do not fit"));
 }
 
 }  // namespace test::report

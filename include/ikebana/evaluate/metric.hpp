@@ -3,6 +3,7 @@
 #include <functional>
 #include <ikebana/batch.hpp>
 #include <memory>
+#include <optional>
 
 namespace ikebana {
 
@@ -50,13 +51,15 @@ void append(std::vector<Metric<Batch>>& list, M metric) {
 }
 }  // namespace detail
 
-/// The fraction of targets for which the largest output is the target's class. Classes are in
-/// dimension 1 of the outputs, as in CrossEntropyLoss, or in the last one if only that fits the
-/// targets' shape. Targets equal to `ignore_index` do not count. Costs one comparison per batch, on
-/// the device.
+/// The fraction of targets for which the largest output is the target's class. Targets equal to
+/// `ignore_index` do not count. Costs one comparison per batch, on the device.
 struct Accuracy {
   std::string name = "accuracy";
   std::int64_t ignore_index = -100;
+  /// The dimension of the outputs that holds the classes; negative: counted from the last. Without
+  /// it, that is dimension 1, as in CrossEntropyLoss, or the last one, whichever fits the targets'
+  /// shape; where both do, BadBatch is thrown.
+  std::optional<std::int64_t> dim = {};
   at::Tensor correct = {}, total = {};  ///< counts so far, on the device
 
   template <class Batch>
@@ -75,18 +78,34 @@ struct Accuracy {
     return correct.item<double>() / total.item<double>();
   }
 
-  /// The dimension of the outputs that holds the classes. Throws BadBatch if none fits the targets.
-  static std::int64_t class_dim(const at::Tensor& outputs, const at::Tensor& target) {
-    for (std::int64_t dim : {std::int64_t{1}, outputs.dim() - 1}) {
-      if (dim >= outputs.dim()) continue;
-      auto without_classes = outputs.sizes().vec();
-      without_classes.erase(without_classes.begin() + dim);
-      if (target.sizes() == without_classes) return dim;
-    }
-    throw BadBatch(
-        "Accuracy: outputs of shape " + c10::str(outputs.sizes()) +
-        " do not fit targets of shape " + c10::str(target.sizes()) +
-        ". Give targets as class indices, and outputs with the classes in dimension 1 or last.");
+  /// The dimension of the outputs that holds the classes. Throws BadBatch if it does not fit the
+  /// targets, or if it is not given and cannot be told from their shape.
+  std::int64_t class_dim(const at::Tensor& outputs, const at::Tensor& target) const {
+    const std::int64_t last = outputs.dim() - 1,
+                       given = dim && *dim < 0 ? *dim + last + 1 : dim.value_or(0);
+    if (dim && fits(outputs, target, given)) return given;
+    const bool first_fits = fits(outputs, target, 1), last_fits = fits(outputs, target, last);
+    if (!dim && first_fits != last_fits) return first_fits ? 1 : last;
+    if (!dim && first_fits && last == 1) return 1;
+    const std::string shapes = "Accuracy: outputs of shape " + c10::str(outputs.sizes()) +
+                               " and targets of shape " + c10::str(target.sizes());
+    if (!dim && first_fits)
+      throw BadBatch(shapes + " do not show whether dimension 1 or " + std::to_string(last) +
+                     " holds the classes. Write Accuracy{.dim = 1} for classes as in "
+                     "CrossEntropyLoss, or Accuracy{.dim = -1}.");
+    throw BadBatch(shapes + " do not fit" +
+                   (dim ? " with classes in dimension " + std::to_string(*dim) : std::string()) +
+                   ". Give targets as class indices, and outputs with the classes in dimension 1 "
+                   "or last, or name the dimension: Accuracy{.dim = 2}.");
+  }
+
+ private:
+  /// Whether the targets have the outputs' shape without dimension `d`.
+  static bool fits(const at::Tensor& outputs, const at::Tensor& target, std::int64_t d) {
+    if (d < 0 || d >= outputs.dim()) return false;
+    auto without_classes = outputs.sizes().vec();
+    without_classes.erase(without_classes.begin() + d);
+    return target.sizes() == without_classes;
   }
 };
 
