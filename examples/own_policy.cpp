@@ -12,9 +12,9 @@ struct CentralizeGradients {
   std::int64_t min_dim = 2;
 };
 
-// Its mechanism overrides the hooks that it needs; hooks.hpp lists all of them.
+// Its mechanism overrides the hooks of its axis that it needs; hooks.hpp has a base for each axis.
 template <>
-struct ikebana::Mechanism<CentralizeGradients> : ikebana::Hooks {
+struct ikebana::Mechanism<CentralizeGradients> : ikebana::ClipHooks {
   CentralizeGradients values;
   explicit Mechanism(CentralizeGradients v) : values(v) {
     if (v.min_dim < 2) throw BadValue("CentralizeGradients: min_dim must be 2 or more.");

@@ -17,7 +17,7 @@ struct Watch {
 }  // namespace
 
 template <>
-struct ikebana::Mechanism<Watch> : ikebana::Hooks {
+struct ikebana::Mechanism<Watch> : ikebana::ObserveHooks {
   Watch values;
   explicit Mechanism(Watch v) : values(std::move(v)) {}
 

@@ -69,7 +69,7 @@ TEST_CASE("a placement waits for its copies from pinned memory, when it ends") {
   NOT_RUN_UNLESS(on_simulated(), "only the simulated device tells which copies are on their way");
   const auto batch = texts(1)[0];
   const Texts pinned{batch.input.contiguous().pin_memory(), batch.target.pin_memory()};
-  Hooks no_policy;
+  ikebana::DeviceHooks no_policy;
   synchronize();
   {
     ikebana::detail::Placement placement(device());

@@ -3,19 +3,19 @@
 #include "net.hpp"
 
 struct Misfit {
-  using axis = ikebana::axis::clip;
+  using axis = ikebana::axis::optimizer;
   double strength = 1;
 };
 #ifdef COUNTERPART
 template <>
-struct ikebana::Mechanism<Misfit> : Hooks {
+struct ikebana::Mechanism<Misfit> : OptimizerHooks {
   Misfit values;
   explicit Mechanism(Misfit v) : values(v) {}
   void update(const Masters&, StepGradients&) noexcept {}
 };
 #else
 template <>
-struct ikebana::Mechanism<Misfit> : Hooks {
+struct ikebana::Mechanism<Misfit> : OptimizerHooks {
   Misfit values;
   explicit Mechanism(Misfit v) : values(v) {}
   void update(Masters&, StepGradients&) noexcept {}

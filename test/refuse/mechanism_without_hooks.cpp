@@ -1,5 +1,5 @@
-// `BadMechanism<Hookless>` `the Mechanism of Hookless lacks Hooks or values`
-// `must derive from Hooks` `YourPolicy values; explicit Mechanism`
+// `BadMechanism<Hookless, ClipHooks>` `the Mechanism of Hookless lacks ClipHooks or values`
+// `must derive from the hooks` `YourPolicy values; explicit Mechanism`
 #include "net.hpp"
 
 struct Hookless {
@@ -8,7 +8,7 @@ struct Hookless {
 };
 #ifdef COUNTERPART
 template <>
-struct ikebana::Mechanism<Hookless> : Hooks {
+struct ikebana::Mechanism<Hookless> : ClipHooks {
   Hookless values;
   explicit Mechanism(Hookless v) : values(v) {}
 };

@@ -1,5 +1,5 @@
-// `BadMechanism<Valueless>` `the Mechanism of Valueless lacks Hooks or values`
-// `must derive from Hooks` `YourPolicy values; explicit Mechanism`
+// `BadMechanism<Valueless, ClipHooks>` `the Mechanism of Valueless lacks ClipHooks or values`
+// `must derive from the hooks` `YourPolicy values; explicit Mechanism`
 #include "net.hpp"
 
 struct Valueless {
@@ -8,13 +8,13 @@ struct Valueless {
 };
 #ifdef COUNTERPART
 template <>
-struct ikebana::Mechanism<Valueless> : Hooks {
+struct ikebana::Mechanism<Valueless> : ClipHooks {
   Valueless values;
   explicit Mechanism(Valueless v) : values(v) {}
 };
 #else
 template <>
-struct ikebana::Mechanism<Valueless> : Hooks {};
+struct ikebana::Mechanism<Valueless> : ClipHooks {};
 #endif
 
 int main() {

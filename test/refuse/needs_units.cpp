@@ -7,7 +7,7 @@ struct PerUnit {
   static constexpr bool needs_units = true;
 };
 template <>
-struct ikebana::Mechanism<PerUnit> : Hooks {
+struct ikebana::Mechanism<PerUnit> : PruneHooks {
   PerUnit values;
   explicit Mechanism(PerUnit v) : values(v) {}
 };

@@ -8,7 +8,7 @@ struct Unmade {
 };
 #ifdef COUNTERPART
 template <>
-struct ikebana::Mechanism<Unmade> : Hooks {
+struct ikebana::Mechanism<Unmade> : ClipHooks {
   Unmade values;
   explicit Mechanism(Unmade v) : values(v) {}
 };

@@ -3,19 +3,19 @@
 #include "net.hpp"
 
 struct Throwing {
-  using axis = ikebana::axis::clip;
+  using axis = ikebana::axis::optimizer;
   double strength = 1;
 };
 #ifdef COUNTERPART
 template <>
-struct ikebana::Mechanism<Throwing> : Hooks {
+struct ikebana::Mechanism<Throwing> : OptimizerHooks {
   Throwing values;
   explicit Mechanism(Throwing v) : values(v) {}
   void update(const Masters&, StepGradients&) noexcept {}
 };
 #else
 template <>
-struct ikebana::Mechanism<Throwing> : Hooks {
+struct ikebana::Mechanism<Throwing> : OptimizerHooks {
   Throwing values;
   explicit Mechanism(Throwing v) : values(v) {}
   void update(const Masters&, StepGradients&) {}

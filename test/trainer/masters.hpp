@@ -38,7 +38,7 @@ inline Depot depot;
 }  // namespace test
 
 template <bool Keeps, bool Flat>
-struct ikebana::Mechanism<test::Masters64<Keeps, Flat>> : ikebana::Hooks {
+struct ikebana::Mechanism<test::Masters64<Keeps, Flat>> : ikebana::OffloadHooks {
   static constexpr bool keeps_gathered = Keeps;
   test::Masters64<Keeps, Flat> values;
   std::map<std::size_t, Tensors> shapes;  // of a unit's parameters, before they were flattened

@@ -105,7 +105,7 @@ struct Names {
 }  // namespace test::objective
 
 template <>
-struct ikebana::Mechanism<test::objective::Names> : Hooks {
+struct ikebana::Mechanism<test::objective::Names> : ObserveHooks {
   test::objective::Names values;
   explicit Mechanism(test::objective::Names v) : values(std::move(v)) {}
   template <class Next, class... Args>

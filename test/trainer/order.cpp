@@ -16,7 +16,7 @@ struct Second {
   using axis = ikebana::axis::observe;
 };
 template <class Policy>
-struct Watcher : Hooks {
+struct Watcher : ObserveHooks {
   Policy values;
   explicit Watcher(Policy v) : values(v) {}
   template <class Next>

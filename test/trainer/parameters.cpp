@@ -99,7 +99,7 @@ struct Borrows {
 }  // namespace test::mixed
 
 template <>
-struct ikebana::Mechanism<test::mixed::Borrows> : Hooks {
+struct ikebana::Mechanism<test::mixed::Borrows> : PruneHooks {
   test::mixed::Borrows values;
   explicit Mechanism(test::mixed::Borrows v) : values(v) {}
   Tensors gather(const Unit&, Tensors masters) { return masters; }

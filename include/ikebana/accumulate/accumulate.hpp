@@ -16,7 +16,7 @@ struct Accumulate<Dynamic> {
 };
 
 template <std::int64_t N>
-struct Mechanism<Accumulate<N>> : Hooks {
+struct Mechanism<Accumulate<N>> : AccumulateHooks {
   Accumulate<N> values;
   explicit Mechanism(Accumulate<N> v) : values(v) { microbatches(); }
 
@@ -32,7 +32,7 @@ struct Mechanism<Accumulate<N>> : Hooks {
   /// Batches are checked and viewed, but not copied.
   template <class Batch>
   auto split(const Batch& batch) {
-    if constexpr (N == 1) return (rows(batch), Hooks::split(batch));
+    if constexpr (N == 1) return (rows(batch), AccumulateHooks::split(batch));
     else return ikebana::split(batch, microbatches());
   }
   std::string describe() const { return "microbatches=" + std::to_string(microbatches()); }

@@ -17,7 +17,7 @@ struct EMA {
 };
 
 template <std::same_as<EMA> Policy>
-struct Mechanism<Policy> : Hooks {
+struct Mechanism<Policy> : AverageHooks {
   EMA values;
   explicit Mechanism(EMA v) : values(v) { check(); }
 

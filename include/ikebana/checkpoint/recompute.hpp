@@ -34,7 +34,7 @@ auto run_in_frame(Frame& frame, std::shared_ptr<const RecomputedUnit> unit, cons
 }
 
 /// Base of the mechanisms that run some of the units in frames.
-class CheckpointMechanism : public Hooks {
+class CheckpointMechanism : public CheckpointHooks {
  public:
   static constexpr bool per_unit = true;
 

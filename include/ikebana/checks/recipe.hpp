@@ -1,7 +1,7 @@
 #pragma once
 // Checks a whole recipe: its policies, the model, and last the mechanisms, which need definitions.
+#include <ikebana/checks/hooks_fit.hpp>
 #include <ikebana/checks/policies.hpp>
-#include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {
 
@@ -29,41 +29,33 @@ struct not_a_unit<Units<Module, Others...>>
 
 template <class Policy>
 concept well_made =
-    std::is_base_of_v<Hooks, Mechanism<Policy>> &&
+    std::is_base_of_v<HooksOf<axis_of_t<Policy>>, Mechanism<Policy>> &&
     std::is_constructible_v<Mechanism<Policy>, Policy> && requires(Mechanism<Policy> m) {
       { m.values } -> std::same_as<Policy&>;
     };
 template <class M>
-concept hooks_fit =
-    requires(M m, const M& same, const Unit& unit, const UnitTable& table, Tensors t,
-             const at::Tensor& loss, const Masters& masters, StepGradients& gradients,
-             const StepGradients& done, Report& report, const Epoch& epoch, Archive& archive) {
-      m.freeze(table), m.end_epoch(epoch);
-      m.attach(c10::Device(c10::kCPU), table), m.begin(masters);
-      m.set_requires_gradient_sync(true), m.scale(loss), m.unscale(gradients);
-      m.to_masters(unit, t), m.gather(unit, t), m.reduce(unit, t);
-      m.before_unit_backward(unit), m.after_unit_backward(unit);
-      same.base_lr(), same.rate(0.0, std::int64_t{0}), same.describe();
-      m.update(masters, gradients), m.after_update(masters, done), m.end_step(done, report);
-      m.abort(), m.state(archive, masters);
+concept safe_after_prepare =
+    requires(M m, const Masters& masters, const StepGradients& done, Report& report) {
+      { m.after_update(masters, done) } noexcept;
+      { m.end_step(done, report) } noexcept;
+      { m.abort() } noexcept;
     };
 template <class M>
-concept safe_after_prepare = requires(M m, const Masters& masters, StepGradients& gradients,
-                                      const StepGradients& done, Report& report) {
-  { m.update(masters, gradients) } noexcept;
-  { m.after_update(masters, done) } noexcept;
-  { m.end_step(done, report) } noexcept;
-  { m.abort() } noexcept;
-};
+concept safe_update = !std::derived_from<M, OptimizerHooks> ||
+                      requires(M m, const Masters& masters, StepGradients& gradients) {
+                        { m.update(masters, gradients) } noexcept;
+                      };
 
 /// Stage 5: does every policy have a mechanism that fits the hooks and may not throw late?
 template <class Policy>
 consteval auto mechanism() {
   using M = Mechanism<Policy>;
   if constexpr (!refuse::complete<M>) return refuse::is<refuse::NoMechanism<Policy>>{};
-  else if constexpr (!well_made<Policy>) return refuse::is<refuse::BadMechanism<Policy>>{};
+  else if constexpr (!well_made<Policy>)
+    return refuse::is<refuse::BadMechanism<Policy, HooksOf<axis_of_t<Policy>>>>{};
   else if constexpr (!hooks_fit<M>) return refuse::is<refuse::HookTakesOtherArguments<Policy>>{};
-  else if constexpr (!safe_after_prepare<M>) return refuse::is<refuse::MayThrowInUpdate<Policy>>{};
+  else if constexpr (!safe_after_prepare<M> || !safe_update<M>)
+    return refuse::is<refuse::MayThrowInUpdate<Policy>>{};
   else return refuse::is<refuse::Nothing>{};
 }
 

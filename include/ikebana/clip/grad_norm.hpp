@@ -17,7 +17,7 @@ struct ClipGradNorm {
 };
 
 template <std::same_as<ClipGradNorm> Policy>
-struct Mechanism<Policy> : Hooks {
+struct Mechanism<Policy> : ClipHooks {
   ClipGradNorm values;
   explicit Mechanism(ClipGradNorm v) : values(v) { check(); }
 

@@ -10,8 +10,8 @@ namespace detail {
 /// True where a mechanism overrides a hook of a unit's backward.
 template <class M>
 inline constexpr bool overrides_backward =
-    !std::is_same_v<decltype(&M::before_unit_backward), void (Hooks::*)(const Unit&)> ||
-    !std::is_same_v<decltype(&M::after_unit_backward), void (Hooks::*)(const Unit&)>;
+    !std::is_same_v<decltype(&M::before_unit_backward), void (UnitBackwardHooks::*)(const Unit&)> ||
+    !std::is_same_v<decltype(&M::after_unit_backward), void (UnitBackwardHooks::*)(const Unit&)>;
 template <class M>
   requires requires { M::listens_to_backward; }
 inline constexpr bool overrides_backward<M> = M::listens_to_backward;
@@ -19,7 +19,7 @@ inline constexpr bool overrides_backward<M> = M::listens_to_backward;
 
 /// Several policies of one axis. Each is asked; the first written is the outermost.
 template <class... Policies>
-struct Mechanism<Many<Policies...>> : Hooks {
+struct Mechanism<Many<Policies...>> : ObserveHooks {
   using null_mechanism = std::conditional_t<sizeof...(Policies) == 0, Mechanism, void>;
   static constexpr bool listens_to_backward =
       (detail::overrides_backward<Mechanism<Policies>> || ...);

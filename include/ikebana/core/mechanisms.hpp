@@ -38,7 +38,7 @@ IKEBANA_MECHANISM_OF(shard);
 /// master weights.
 template <class M>
 inline constexpr bool overrides_gather =
-    !std::is_same_v<decltype(&M::gather), Tensors (Hooks::*)(const Unit&, Tensors)>;
+    !std::is_same_v<decltype(&M::gather), Tensors (GatherHooks::*)(const Unit&, Tensors)>;
 
 }  // namespace detail
 

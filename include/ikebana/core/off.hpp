@@ -43,7 +43,7 @@ inline constexpr bool is_null<Without<Axis>> = true;
 
 template <class Policy>
   requires detail::is_null<Policy>
-struct Mechanism<Policy> : Hooks {
+struct Mechanism<Policy> : HooksOf<axis_of_t<Policy>> {
   using null_mechanism = Mechanism;
   Policy values;
   explicit Mechanism(Policy v) : values(v) {}

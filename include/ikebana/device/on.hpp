@@ -11,7 +11,7 @@ struct On {
 };
 
 template <std::same_as<On> Policy>
-struct Mechanism<Policy> : Hooks {
+struct Mechanism<Policy> : DeviceHooks {
   On values;
   explicit Mechanism(On v) : values(v) {}
   std::string describe() const { return values.device.str(); }

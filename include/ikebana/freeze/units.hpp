@@ -22,7 +22,7 @@ struct Freeze<> {
 
 template <class... Units>
   requires(!std::is_same_v<Freeze<Units...>, Freeze<Off>>)
-struct Mechanism<Freeze<Units...>> : Hooks {
+struct Mechanism<Freeze<Units...>> : FreezeHooks {
   Freeze<Units...> values;
   explicit Mechanism(Freeze<Units...> v) : values(std::move(v)) {}
 
@@ -51,7 +51,7 @@ struct Mechanism<Freeze<Units...>> : Hooks {
 
 // Not a constrained template: Freeze<Units...> above would be chosen instead.
 template <>
-struct Mechanism<Freeze<>> : Hooks {
+struct Mechanism<Freeze<>> : FreezeHooks {
   Freeze<> values;
   explicit Mechanism(Freeze<> v) : values(std::move(v)) {
     if (!values.match)

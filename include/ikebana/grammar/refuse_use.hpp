@@ -12,21 +12,23 @@ struct NoMechanism {
   static_assert(possible<quoted<Policy> + " has no Mechanism">,
                 "ikebana: no mechanism carries out a policy of this recipe. Include <ikebana.hpp>; "
                 "for a policy of your own write `template <> struct "
-                "ikebana::Mechanism<YourPolicy> : ikebana::Hooks`.");
+                "ikebana::Mechanism<YourPolicy>`, derived from the hooks of its axis: "
+                "ikebana::ClipHooks for `clip`.");
 };
-template <class Policy>
+template <class Policy, class Base>
 struct BadMechanism {
-  static_assert(possible<"the Mechanism of " + quoted<Policy> + " lacks Hooks or values">,
-                "ikebana: the Mechanism of a policy must derive from ikebana::Hooks, be built "
-                "from the policy's value, and hold it. "
-                "Write `YourPolicy values; explicit Mechanism(YourPolicy v) : values(v) {}`.");
+  static_assert(
+      possible<"the Mechanism of " + quoted<Policy> + " lacks " + quoted<Base> + " or values">,
+      "ikebana: the Mechanism of a policy must derive from the hooks of the policy's "
+      "axis (ikebana/hooks.hpp), be built from the policy's value, and hold it. "
+      "Write `YourPolicy values; explicit Mechanism(YourPolicy v) : values(v) {}`.");
 };
 template <class Policy>
 struct HookTakesOtherArguments {
   static_assert(
       possible<"the Mechanism of " + quoted<Policy> + " has a hook with other parameters">,
       "ikebana: the Mechanism of a policy has a hook whose parameters are not those of "
-      "the hook of that name in ikebana::Hooks, so no step could call it. "
+      "the hook of that name in the base that it derives from, so no step could call it. "
       "Write it as ikebana/hooks.hpp does.");
 };
 template <class Policy>

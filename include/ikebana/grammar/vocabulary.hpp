@@ -102,8 +102,9 @@ struct Observe;
 // device: where the model computes
 struct On;
 
-/// Carries out a policy: specialised for every policy, built from its values, derived from `Hooks`:
-/// `template <> struct Mechanism<YourPolicy> : Hooks {...}`. Those of this library are written
+/// Carries out a policy: specialised for every policy, built from its values, derived from the
+/// hooks of its axis (hooks.hpp): `template <> struct Mechanism<YourPolicy> : ClipHooks {...}`.
+/// Those of this library are written
 /// `template <std::same_as<Precision<BF16>> Policy> struct Mechanism<Policy>`: a template, which
 /// only the files whose recipe has the policy compile.
 template <class Policy>

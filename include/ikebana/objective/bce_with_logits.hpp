@@ -18,7 +18,7 @@ struct BCEWithLogitsLoss {
 };
 
 template <std::same_as<BCEWithLogitsLoss> Policy>
-struct Mechanism<Policy> : Hooks {
+struct Mechanism<Policy> : ObjectiveHooks {
   BCEWithLogitsLoss values;
   explicit Mechanism(BCEWithLogitsLoss v) : values(std::move(v)) {}
 

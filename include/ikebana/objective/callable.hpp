@@ -10,7 +10,7 @@ namespace ikebana {
 template <class F>
   requires(std::is_same_v<axis_of_t<F>, axis::objective> &&
            (detail::callable_class<F> || std::is_pointer_v<F>))
-struct Mechanism<F> : Hooks {
+struct Mechanism<F> : ObjectiveHooks {
   F values;
   explicit Mechanism(F f) : values(std::move(f)) {}
 

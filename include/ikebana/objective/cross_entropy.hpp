@@ -19,7 +19,7 @@ struct CrossEntropyLoss {
 };
 
 template <std::same_as<CrossEntropyLoss> Policy>
-struct Mechanism<Policy> : Hooks {
+struct Mechanism<Policy> : ObjectiveHooks {
   CrossEntropyLoss values;
   explicit Mechanism(CrossEntropyLoss v) : values(std::move(v)) {
     if (!(values.label_smoothing >= 0 && values.label_smoothing <= 1))

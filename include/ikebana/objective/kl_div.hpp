@@ -16,7 +16,7 @@ struct KLDivLoss {
 };
 
 template <std::same_as<KLDivLoss> Policy>
-struct Mechanism<Policy> : Hooks {
+struct Mechanism<Policy> : ObjectiveHooks {
   KLDivLoss values;
   explicit Mechanism(KLDivLoss v) : values(v) {}
 

@@ -11,7 +11,7 @@ template <>
 struct Without<axis::objective> {};
 
 template <>
-struct Mechanism<Without<axis::objective>> : Hooks {
+struct Mechanism<Without<axis::objective>> : ObjectiveHooks {
   Without<axis::objective> values;
   explicit Mechanism(Without<axis::objective> v) : values(v) {}
   std::string describe() const { return "the model's own loss"; }

@@ -12,7 +12,7 @@ struct MSELoss {
 };
 
 template <std::same_as<MSELoss> Policy>
-struct Mechanism<Policy> : Hooks {
+struct Mechanism<Policy> : ObjectiveHooks {
   MSELoss values;
   explicit Mechanism(MSELoss v) : values(v) {}
 

@@ -13,7 +13,7 @@ template <>
 struct Observe<Memory> {};
 
 template <std::same_as<Observe<Memory>> Policy>
-struct Mechanism<Policy> : Hooks {
+struct Mechanism<Policy> : ObserveHooks {
   Observe<Memory> values;
   explicit Mechanism(Observe<Memory> v) : values(v) {}
 

@@ -9,7 +9,7 @@
 namespace ikebana::detail {
 
 template <class Policy>
-class GroupedOptimizer : public Hooks {
+class GroupedOptimizer : public OptimizerHooks {
  public:
   Policy values;
   GroupedOptimizer(Policy v, std::vector<Slot> state_slots)

@@ -20,7 +20,7 @@ struct InBackward {
 };
 
 template <class Optimizer>
-struct Mechanism<InBackward<Optimizer>> : Hooks {
+struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
   InBackward<Optimizer> values;
   explicit Mechanism(InBackward<Optimizer> v) : values(std::move(v)) {
     Mechanism<Optimizer>(values.optimizer);  // throws BadValue for invalid values

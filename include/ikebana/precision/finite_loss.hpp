@@ -6,7 +6,7 @@ namespace ikebana::detail {
 
 /// Rejects the update if the loss is not finite. On a CPU the step throws NonFinite; on a device
 /// the update is skipped there, and the next step throws.
-struct FiniteLoss : Hooks {
+struct FiniteLoss : PrecisionHooks {
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
               DeferredCheck& deferred) {

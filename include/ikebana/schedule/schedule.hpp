@@ -13,7 +13,7 @@ inline void check_schedule(const char* name, bool good, const char* what) {
 /// The base of schedules, with a linear warm-up: step s of w warm-up steps has (s + 1) / w of the
 /// base rate; the schedule's own step 0 follows. Schedules implement `after_warmup(base, step)`.
 template <class Policy>
-struct WarmupSchedule : Hooks {
+struct WarmupSchedule : ScheduleHooks {
   Policy values;
   explicit WarmupSchedule(Policy v) : values(std::move(v)) {
     if (values.warmup_steps < 0)

@@ -1,0 +1,82 @@
+#pragma once
+// What hooks are given: gradients, master weights, the part of a step.
+#include <ikebana/detail/torch.hpp>
+#include <string>
+#include <vector>
+
+namespace ikebana {
+
+/// Where the time of a step goes.
+enum class Phase { Data, Forward, Backward, Optimizer };
+using Tensors = std::vector<at::Tensor>;
+
+/// Where the backward pass of one microbatch starts.
+struct Roots {
+  Tensors sums;   ///< the loss's sums
+  Tensors seeds;  ///< the gradient that each of them starts with
+
+  void clear() noexcept { sums.clear(), seeds.clear(); }
+};
+
+/// The elements of a gradient; of a sparse one, those of its rows. Shares the gradient's memory.
+inline at::Tensor elements_of(const at::Tensor& gradient) {
+  return gradient.is_sparse() ? gradient._values() : gradient;
+}
+
+/// Gradients of the master weights that got one; sparse ones are coalesced. Nothing is multiplied
+/// into them: what they are still to be divided by (loss scale, late count, clipping) is collected
+/// in `divisor`, and the update divides once.
+struct StepGradients {
+  std::vector<std::size_t> indices;  ///< of each among the trainer's master weights
+  Tensors values;                    ///< in the order of `indices`
+  at::Tensor divisor;                ///< one float on the device; undefined: 1
+  at::Tensor norm;              ///< of values / divisor, over all ranks; undefined: not asked for
+  bool loss_is_scaled = false;  ///< the loss scale handles values that are not finite
+  at::Tensor found_inf;         ///< one float, 1: skip the update; undefined: not asked for
+
+  /// Takes the gradients that the last backward left, and forgets everything else.
+  void collect(const Tensors& masters) {
+    indices.clear(), values.clear();
+    divisor.reset(), norm.reset(), found_inf.reset();
+    loss_is_scaled = false;
+    for (std::size_t i = 0; i < masters.size(); ++i) {
+      const at::Tensor& gradient = masters[i].grad();
+      if (!gradient.defined()) continue;
+      indices.push_back(i);
+      values.push_back(gradient.is_sparse() ? gradient.coalesce() : gradient);
+    }
+  }
+  /// From now on the values are to be divided by `d` as well.
+  void divide(const at::Tensor& d) { divisor = divisor.defined() ? divisor * d : d; }
+  /// Divides the values in place by what they are still to be divided by: then they are the true
+  /// gradients.
+  void apply_divisor() {
+    if (divisor.defined())
+      for (const at::Tensor& gradient : values) elements_of(gradient).div_(divisor);
+    divisor.reset();
+  }
+  /// The update is skipped where `flag` (one float) is not 0.
+  void reject(const at::Tensor& flag) {
+    found_inf = found_inf.defined() ? at::maximum(found_inf, flag) : flag;
+  }
+};
+
+/// How an update is written to BF16 master weights: it is computed in FP32, one of them at a time.
+struct UpdateRounding {
+  virtual ~UpdateRounding() = default;
+  /// Before the update: the largest master has `max_elements`. May throw.
+  virtual void prepare_rounding(const at::TensorOptions& exact, std::int64_t max_elements) = 0;
+  /// Writes `exact` to the master of that index. Both are one-dimensional, in memory order.
+  virtual void write(const at::Tensor& master, const at::Tensor& exact,
+                     std::size_t index) noexcept = 0;
+};
+
+/// The master weights, as an update sees them.
+struct Masters {
+  std::vector<std::string> names;
+  Tensors values;                      ///< leaves; the optimizer updates them in place
+  UpdateRounding* rounding = nullptr;  ///< null: updates are computed and written in their dtype
+  std::size_t first = 0;               ///< index of the first of these among the trainer's
+};
+
+}  // namespace ikebana
