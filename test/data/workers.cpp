@@ -1,6 +1,9 @@
 // The threads of a loader: their number, how far they prefetch, what they share, and how they end.
 #include "sets.hpp"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <ikebana/bridge/one_thread.hpp>
 #include <thread>
 
@@ -118,6 +121,25 @@ TEST_CASE("workers: a loader can be destroyed after any number of batches") {
       DataLoader loader(Slow(), {.batch_size = 4, .num_workers = workers});
       CHECK(next(loader, taken).size() == taken);
     }
+}
+
+TEST_CASE("workers: a forked child refuses a loader whose threads it lacks, and can destroy it") {
+  std::optional<DataLoader<Slow>> loader(std::in_place, Slow(),
+                                         DataLoaderOptions{.batch_size = 2, .num_workers = 2});
+  next(*loader, 3);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    const auto message = message_of<Error>([&] { next(*loader, 1); });
+    loader.reset();
+    ::_exit(contains(message, "Make a loader in this process") ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+  DataLoader alone(Structs(), {.batch_size = 2});
+  next(alone, 3);
+  CHECK(same(next(*loader, 20), next(alone, 20)));
 }
 
 TEST_CASE("workers: a dataset whose get is const is shared, otherwise each worker has a copy") {

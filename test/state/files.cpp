@@ -19,9 +19,9 @@ float value_at(const fs::path& path) {
 void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
 
 TEST_CASE(
-    "a leftover .new is replaced and not overwritten, because it may be a link to the state") {
+    "a leftover of a save is replaced and not overwritten, because it may be a link to the state") {
   const Folder folder;
-  const auto path = folder / "state", new_path = folder / "state.new";
+  const auto path = folder / "state", new_path = folder / "state.ikebana-new";
   save_tensors(path, state(1));
   fs::create_hard_link(path, new_path);
   auto file = system_files().create(new_path, 8);
@@ -34,10 +34,24 @@ TEST_CASE(
   CHECK(!fs::exists(new_path));
 }
 
-TEST_CASE("a symbolic link under .new is not followed") {
+TEST_CASE("a save and a load leave other states alone, also those named after this one") {
+  const Folder folder;
+  save_tensors(folder / "state.new", state(3));
+  save_tensors(folder / "state.former", state(4));
+  for (const float value : {1.f, 2.f}) {
+    save_tensors(folder / "state", state(value));
+    CHECK(value_at(folder / "state") == value);
+  }
+  CHECK(value_at(folder / "state.new") == 3);
+  CHECK(value_at(folder / "state.former") == 4);
+  fs::remove(folder / "state");
+  CHECK_THROWS_AS(value_at(folder / "state"), FileFailed);  // the older state is not taken for it
+}
+
+TEST_CASE("a symbolic link under the name of a new file is not followed") {
   const Folder folder;
   write(folder / "other", "precious");
-  fs::create_symlink(folder / "other", folder / "state.new");
+  fs::create_symlink(folder / "other", folder / "state.ikebana-new");
   auto save = [&] { save_tensors(folder / "state", state(1)); };
   CHECK(contains(message_of<FileFailed>(save), "symbolic link, which may point anywhere"));
   CHECK(fs::file_size(folder / "other") == 8);
@@ -52,13 +66,13 @@ TEST_CASE("a folder or a pipe is no state, and is not changed") {
   CHECK(contains(message_of<FileFailed>([&] { save_tensors(folder / "folder", state(1)); }),
                  "It must not be a folder"));
   CHECK(fs::is_directory(folder / "folder"));
-  CHECK(!fs::exists(folder / "folder.new"));
+  CHECK(!fs::exists(folder / "folder.ikebana-new"));
 }
 
 TEST_CASE("if the state and the former one are damaged, the error is that of the state") {
   const Folder folder;
   save_tensors(folder / "state", state(1));
-  write(folder / "state.former", "short");
+  write(folder / "state.ikebana-former", "short");
   CHECK(value_at(folder / "state") == 1);
   write(folder / "state", "");
   auto load = [&] { ikebana::detail::load_state(system_files(), folder / "state"); };

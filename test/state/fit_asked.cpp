@@ -97,6 +97,72 @@ TEST_CASE("fit: SIGTERM saves after the current step if save_on_sigterm is set")
   CHECK(same_state(second.state(), whole.state()));
 }
 
+/// The handler of SIGTERM, which counts for its lifetime.
+struct Counted {
+  static inline std::atomic<int> calls = 0;
+  struct sigaction before{};
+  Counted() {
+    calls = 0;
+    struct sigaction action{};
+    action.sa_handler = [](int) { ++calls; };
+    ::sigaction(SIGTERM, &action, &before);
+  }
+  ~Counted() { ::sigaction(SIGTERM, &before, nullptr); }
+  /// True where SIGTERM has this handler.
+  static bool is_back() {
+    const int former = calls;
+    ::raise(SIGTERM);
+    return calls == former + 1;
+  }
+};
+
+TEST_CASE("fit: SIGTERM ends all fits that run, and leaves the handler of before the first") {
+  auto data = batches(3);
+  const Folder outer, inner, later;
+  auto options_for = [](const Folder& folder) {
+    return Options{.epochs = 9, .progress = false, .save_to = folder.path, .save_on_sigterm = true};
+  };
+  const Counted handler;
+  auto trainer = made(), nested = made(), third = made();
+  History of_inner, of_later;
+  Options in = options_for(inner), out = options_for(outer);
+  in.on_step = [](const Report& report) {
+    if (report.step == 4) ::raise(SIGTERM);
+  };
+  out.on_step = [&](const Report& report) {
+    if (report.step != 1) return;
+    of_inner = nested.fit(data, in);
+    of_later = third.fit(data, options_for(later));
+  };
+  const History of_outer = trainer.fit(data, out);
+  CHECK((of_inner.terminated && of_outer.terminated && of_later.terminated));
+  CHECK((nested.steps() == 5 && trainer.steps() == 2 && third.steps() == 1));
+  CHECK(names(inner.path) == std::set<std::string>{step(3), step(5)});
+  CHECK(names(outer.path) == std::set<std::string>{step(2)});
+  CHECK(Counted::calls == 0);
+  CHECK(Counted::is_back());
+}
+
+TEST_CASE("fit: requests for SIGTERM may end in any order, and none gets lost") {
+  using ikebana::detail::SigtermRequest;
+  const Counted handler;
+  std::optional<SigtermRequest> first(true), second(std::in_place, true);
+  CHECK_FALSE(first->received());
+  first.reset();
+  ::raise(SIGTERM);
+  first.emplace(true);
+  CHECK((first->received() && second->received()));
+  second.reset(), first.reset();
+  CHECK(Counted::calls == 0);
+  CHECK(Counted::is_back());
+  first.emplace(true);
+  CHECK_FALSE(first->received());
+  ::raise(SIGTERM);  // after fit has looked for the last time: the former handler gets it
+  first.reset();
+  CHECK(Counted::calls == 2);
+  CHECK(Counted::is_back());
+}
+
 TEST_CASE("fit: contradicting options are errors before the first step") {
   auto data = batches(3), valid = batches(1);
   const Folder folder;

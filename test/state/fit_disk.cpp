@@ -149,16 +149,20 @@ TEST_CASE("fit: errors of the system are reported, before the first step if poss
   const std::string message = message_of<FileFailed>([&] { trainer.save(path); });
   setrlimit(RLIMIT_FSIZE, &before);
   ::signal(SIGXFSZ, handler);
-  CHECK_MESSAGE(contains(message, "state.safetensors.new`: File too large"), message);
+  CHECK_MESSAGE(contains(message, "state.safetensors.ikebana-new`: File too large"), message);
   CHECK(names(folder.path) == std::set<std::string>{"file"});
   trainer.save(path);
   CHECK_NOTHROW(trainer.load(path));
 }
 
-TEST_CASE("fit: one training at a time uses a folder, and removes leftovers when it begins") {
+TEST_CASE("fit: one training at a time uses a folder, and removes its leftovers, no other files") {
   auto data = batches(3);
   const Folder folder;
-  std::ofstream(folder / "step-000000000002.safetensors.new") << "cut short";
+  std::ofstream(folder / "step-000000000002.safetensors.ikebana-new") << "cut short";
+  std::ofstream(folder / "best.safetensors.ikebana-new") << "cut short";
+  const std::set<std::string> foreign = {"fit.lock", "model.safetensors.new",
+                                         "model.safetensors.ikebana-new", "step-2.safetensors.new"};
+  for (const auto& name : foreign) std::ofstream(folder.path / name) << "of another program";
   Options o{.progress = false, .save_to = folder.path};
   auto trainer = made(), other = made();
   o.on_step = [&](const Report&) {
@@ -168,7 +172,10 @@ TEST_CASE("fit: one training at a time uses a folder, and removes leftovers when
   };
   trainer.fit(data, o);
   CHECK(other.steps() == 0);
-  CHECK(names(folder.path) == std::set<std::string>{step(3)});
+  std::set<std::string> wanted = foreign;
+  wanted.insert(step(3));
+  CHECK(names(folder.path) == wanted);
+  for (const auto& name : foreign) CHECK(fs::file_size(folder.path / name) == 18);
 }
 
 TEST_CASE("fit: training waits for a slow disk, and warns once") {

@@ -1,8 +1,12 @@
 // Weights alone: those that fit are loaded; otherwise one error names every mismatch, and nothing
 // is changed. (test/state/python compares with Python.)
+#include <sys/wait.h>
+
+#include <atomic>
 #include <fstream>
 #include <ikebana.hpp>
 #include <limits>
+#include <thread>
 
 #include "state/folder.hpp"
 #include "test.hpp"
@@ -83,6 +87,8 @@ TEST_CASE("weights that do not fit are named in one error, and nothing is change
   all.erase("second.weight");
   save_tensors(folder / "weights", all);
   const std::string text = refused(model, folder / "weights");
+  for (const char* name : {"`first.weight`", "`first.bias`", "`second.weight`"})
+    CHECK_MESSAGE(text.find(name) == text.rfind(name), text);
   for (const char* part :
        {"`first.weight` is Float[4, 5], the model has Float[4, 4]",
         "`first.bias` is BFloat16[4], the model has Float[4]", "`second.weight` is missing",
@@ -113,6 +119,59 @@ TEST_CASE("a name that leads out of the index's folder is an error before any fi
   CHECK(contains(with("missing"), "missing`: No such file"));
   std::ofstream(index) << "{\"weight_map\": {\"a\": \"inside\"}} {";
   CHECK(contains(refused(model, folder.path), "something follows the index"));
+}
+
+TEST_CASE("what an index holds besides names of files must be well-formed, too") {
+  const Folder folder;
+  Pair model(false);
+  save_weights(model, folder / "inside");
+  const auto index = folder / "model.safetensors.index.json";
+  auto with = [&](const std::string& other) {
+    std::ofstream(index) << "{\"other\": " << other
+                         << ", \"weight_map\": {\"first.weight\": \"inside\"}}";
+    return refused(model, index);
+  };
+  for (const char* good : {"[]", "{}", "[{\"a\":[1,-2.5e+3,{}]} , \"]\" ]", "-0", "0.25E-1", "null",
+                           " true", "{\"a\":{\"b\":[[],{}]},\"c\":false}", "{\"a\":1,\"a\":2}"})
+    CHECK_MESSAGE(with(good) == "", good);
+  for (const char* bad :
+       {"[}",       "{]",      "[{]}",  "{[}]",     "[1}",        "{\"a\":[}]}", "[,]", "[1,]",
+        "[1 2]",    "{\"a\"}", "{1:2}", "{\"a\":}", "{\"a\":1,}", "01",          "-",   "1.",
+        ".5",       "1e",      "+1",    "0x1",      "tru",        "truefalse",   "nan", "[1",
+        "{\"a\":1", "]",       "",      "\"a\n\"",  "[\"\\x\"]"})
+    CHECK_MESSAGE(contains(with(bad), "at byte"), bad);
+  std::ofstream(index) << "{\"weight_map\": {\"a\": \"inside\"}, \"weight_map\": {}}";
+  CHECK(contains(refused(model, index), "the weight_map appears twice"));
+  std::ofstream(index) << std::string(1 << 20, '[');  // no recursion
+  CHECK(contains(refused(model, index), "`{` is missing"));
+  std::ofstream(index) << "{\"a\": " << std::string(1 << 20, '[');
+  CHECK(contains(refused(model, index), "a value is missing"));
+}
+
+/// The exit status of `f` in a forked child; -1 if it hangs.
+int in_child(const std::function<bool()>& f) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    ::_exit(f() ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_CASE("a forked child leaves an asynchronous save to the process that began it") {
+  std::atomic<bool> may_end = false;
+  std::optional<AsyncSaver> saver(std::in_place);
+  const PendingSave save = saver->save({}, [&](const StateDict&) {
+    while (!may_end) std::this_thread::yield();
+  });
+  CHECK(in_child([&] {
+          saver.reset();
+          return contains(message_of<Error>([&] { save.wait(); }), "Wait for it there");
+        }) == 0);
+  may_end = true;
+  save.wait();
 }
 
 TEST_CASE("save and load wait for an asynchronous save") {

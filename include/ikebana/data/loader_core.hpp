@@ -81,9 +81,9 @@ class LoaderCore {
       const bool has_copy = worker > 0 && !copies_.empty();
       return this->fetch(has_copy ? *copies_[worker - 1] : dataset(), at, stop);
     };
-    workers_ = std::make_unique<Workers<Batch>>(
-        workers, workers * static_cast<std::size_t>(options_.prefetch_factor), order().batches(),
-        fetch_by);
+    workers_.reset(new Workers<Batch>(workers,
+                                      workers * static_cast<std::size_t>(options_.prefetch_factor),
+                                      order().batches(), fetch_by));
   }
 
   DataLoaderOptions options_;
@@ -93,7 +93,8 @@ class LoaderCore {
   LoaderPosition at_;
   std::uint64_t loop_ = 0;
   std::vector<std::unique_ptr<Dataset>> copies_;  // for all workers but the first
-  std::unique_ptr<Workers<Batch>> workers_;       // declared last, so that its threads end first
+  // Declared last, so that its threads end first.
+  std::unique_ptr<Workers<Batch>, typename Workers<Batch>::Destroy> workers_;
 };
 
 }  // namespace ikebana::detail

@@ -5,6 +5,7 @@
 #include <functional>
 #include <ikebana/bridge/one_thread.hpp>
 #include <ikebana/data/options.hpp>
+#include <ikebana/posix/process.hpp>
 #include <mutex>
 #include <thread>
 #include <variant>
@@ -35,12 +36,23 @@ class Workers {
   }
   /// Waits until the samples that are being read are complete.
   ~Workers() { stop(); }
+  /// Destroys workers, except in a forked child: there, waiting for their threads would not end.
+  struct Destroy {
+    void operator()(Workers* workers) const {
+      if (!workers->process_.is_inherited()) delete workers;
+    }
+  };
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
   /// Waits for the batch at a position and returns it, or throws what fetching it threw. If the
-  /// position does not follow the previous one, all prefetched batches are dropped.
+  /// position does not follow the previous one, all prefetched batches are dropped. Throws Error in
+  /// a forked child, which has none of the threads.
   Batch take(LoaderPosition at) {
+    if (process_.is_inherited())
+      throw Error(
+          "DataLoader: its threads are those of the process that this one was forked from. Make a "
+          "loader in this process, or fork before the first batch.");
     std::unique_lock lock(mutex_);
     if (at != next_to_take_) restart(at);
     Slot& slot = slot_of(at);
@@ -109,6 +121,7 @@ class Workers {
     }
   }
 
+  OwnProcess process_;
   std::int64_t batches_per_epoch_;
   Fetch fetch_;
   std::mutex mutex_;

@@ -67,7 +67,8 @@ inline Files::Path folder_of(const Files::Path& path) {
   return path.has_parent_path() ? path.parent_path() : Files::Path(".");
 }
 /// Suffixes of a file that is being written, and of the one that it replaces until it is durable.
-inline constexpr const char *new_suffix = ".new", *former_suffix = ".former";
+/// Such files are replaced and removed, so no other program's files should have these names.
+inline constexpr const char *new_suffix = ".ikebana-new", *former_suffix = ".ikebana-former";
 
 inline void remove_quietly(Files& files, const Files::Path& path) noexcept {
   try {
@@ -97,11 +98,12 @@ inline void keep_former(Files& files, const Files::Path& path, const Files::Path
 }
 
 /// Replaces `path` by a file of `size` bytes, which `write(file)` writes. At every instant, `path`
-/// or `path.former` is intact, also if the process is killed or the power fails: the bytes go to
-/// `path.new`, which is synced; the present file is kept as `path.former`; `path.new` is renamed to
-/// `path`. Each step is durable before the next one begins. An exception before the rename leaves
-/// `path` as it was. If an earlier save was interrupted and both `path` and `path.former` exist,
-/// `is_intact(path)` decides which of the two is kept.
+/// or the former file (the path with `former_suffix`) is intact, also if the process is killed or
+/// the power fails: the bytes go to a new file (`new_suffix`), which is synced; the present file is
+/// kept as the former one; the new one is renamed to `path`. Each step is durable before the next
+/// one begins. An exception before the rename leaves `path` as it was. If an earlier save was
+/// interrupted and both `path` and the former file exist, `is_intact(path)` decides which of the
+/// two is kept.
 template <class Write, class IsIntact>
 void write_durably(Files& files, const Files::Path& path, std::uint64_t size, Write&& write,
                    IsIntact&& is_intact) {

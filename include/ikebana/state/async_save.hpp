@@ -1,6 +1,7 @@
 #pragma once
 // Asynchronous saves: training waits for a copy in memory, and a thread writes the copy.
 #include <future>
+#include <ikebana/posix/process.hpp>
 #include <ikebana/state/copy.hpp>
 #include <ikebana/state/saved_state.hpp>
 
@@ -11,9 +12,13 @@ class PendingSave {
  public:
   PendingSave() = default;
 
-  /// Returns when the state is durable. Throws the error of the save, at every call.
+  /// Returns when the state is durable. Throws the error of the save, at every call, and an Error
+  /// in a forked child: the process that began the save writes it.
   void wait() const {
     if (!shared_) return;
+    if (shared_->process.is_inherited())
+      throw Error(
+          "save: the process that this one was forked from writes this state. Wait for it there.");
     shared_->was_waited_for = true;
     shared_->result.get();
   }
@@ -27,6 +32,7 @@ class PendingSave {
   struct Shared {
     std::shared_future<void> result;
     std::atomic<bool> was_waited_for = false;
+    detail::OwnProcess process;
   };
   std::shared_ptr<Shared> shared_;
 };
@@ -58,10 +64,15 @@ class AsyncSaver {
     return pending_ = save;
   }
   bool is_busy() const { return !pending_.ready(); }
-  /// Returns when no save is being written. Throws its error if no code has waited for it.
+  /// Returns when no save is being written. Throws its error if no code has waited for it. In a
+  /// forked child a save of the other process is left to that one.
   void finish() {
     PendingSave last = std::exchange(pending_, {});
     if (!last.shared_) return;
+    if (last.shared_->process.is_inherited()) {  // destroying it would wait for a missing thread
+      static_cast<void>(new PendingSave(std::move(last)));
+      return;
+    }
     last.shared_->result.wait();
     if (!last.shared_->was_waited_for) last.wait();
   }

@@ -1,7 +1,7 @@
 #pragma once
 // A strict reader for the JSON in files of tensors, and a writer of JSON strings. It allocates no
-// more than the strings that it returns, does not recurse, and reports the byte of an error, which
-// general parsers do not.
+// more than the strings that it returns and a byte per open bracket of a skipped value, does not
+// recurse, and reports the byte of an error, which general parsers do not.
 #include <algorithm>
 #include <cstdint>
 #include <ikebana/detail/text.hpp>
@@ -92,20 +92,28 @@ class Json {
       else ++at_, out += c;
     }
   }
-  /// Skips any value.
+  /// Skips any value, which must be as well-formed as one that is read.
   void skip_value() {
-    std::size_t depth = 0;
-    do {
-      skip_space();
-      if (at_end()) fail("a value is missing");
-      const char c = text_[at_];
-      if (c == '"') string();
-      else if (depth == 0 && std::string_view(",:]}").find(c) != std::string_view::npos)
-        fail("a value is missing");
-      else if (++at_; c == '{' || c == '[') ++depth;
-      else if (c == '}' || c == ']') --depth;
-      else if (depth == 0) skip_literal();
-    } while (depth > 0);
+    std::string closing;  // the marks that end the objects and arrays that are open
+    while (true) {
+      const bool is_object = skip_if('{');
+      if (is_object || skip_if('[')) {
+        const char mark = is_object ? '}' : ']';
+        if (!skip_if(mark)) {
+          closing += mark;
+          if (is_object) skip_key();
+          continue;
+        }
+      } else {
+        skip_scalar();
+      }
+      for (;; closing.pop_back()) {
+        if (closing.empty()) return;
+        if (skip_if(',')) break;
+        expect(closing.back(), "a value that is not used");
+      }
+      if (closing.back() == '}') skip_key();
+    }
   }
 
  private:
@@ -115,10 +123,28 @@ class Json {
            (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t' || text_[at_] == '\r'))
       ++at_;
   }
-  /// The rest of a number, true, false or null.
-  void skip_literal() {
-    while (!at_end() && std::string_view(",]} \n\t\r").find(text_[at_]) == std::string_view::npos)
-      ++at_;
+  void skip_key() { string(), expect(':', "an object that is not used"); }
+  /// A string, a number, true, false or null.
+  void skip_scalar() {
+    skip_space();
+    if (!at_end() && text_[at_] == '"') return void(string());
+    for (const std::string_view literal : {"true", "false", "null"})
+      if (text_.substr(at_, literal.size()) == literal) return void(at_ += literal.size());
+    if (!at_end() && text_[at_] == '-') ++at_;
+    const std::size_t begin = at_;
+    skip_digits("a value is missing");
+    if (text_[begin] == '0' && at_ > begin + 1) fail("a number begins with 0");
+    if (skip_char(".")) skip_digits("a number ends with a point");
+    if (skip_char("eE")) skip_char("+-"), skip_digits("a number's exponent is missing");
+  }
+  /// If one of these characters comes next, without a space before it, skips it.
+  bool skip_char(std::string_view any) {
+    if (at_end() || any.find(text_[at_]) == any.npos) return false;
+    return ++at_, true;
+  }
+  void skip_digits(const char* missing) {
+    if (at_end() || !is_digit(text_[at_])) fail(missing);
+    while (!at_end() && is_digit(text_[at_])) ++at_;
   }
   /// Bytes up to the quote that ends a string; the string itself is never longer.
   std::size_t length_of_string() const {

@@ -21,12 +21,14 @@ class StateFolder {
   StateFolder& operator=(const StateFolder&) = delete;
 
   /// Creates the folder, locks it for the lifetime of this object, and removes what interrupted
-  /// saves left. Throws FileFailed, also if another process has locked the folder.
+  /// saves of its states left; other files stay. Throws FileFailed, also if another process has
+  /// locked the folder.
   void open() {
     files_.make_folder(folder_);
     lock_ = files_.create(folder_ / lock_name, 0);
+    const std::string suffix = std::string(extension) + detail::new_suffix;
     for (const std::string& name : files_.list(folder_))
-      if (name.ends_with(std::string(extension) + detail::new_suffix))
+      if (step_of(name, suffix) || name == best_path().filename().string() + detail::new_suffix)
         files_.remove(folder_ / name);
   }
   std::filesystem::path path_of(std::int64_t step) const {
@@ -73,7 +75,7 @@ class StateFolder {
 
  private:
   static constexpr const char *prefix = "step-", *extension = ".safetensors",
-                              *lock_name = "fit.lock";
+                              *lock_name = "fit.ikebana-lock";
 
   static std::optional<std::int64_t> step_of(std::string_view name, std::string_view suffix) {
     if (!name.starts_with(prefix) || !name.ends_with(suffix)) return std::nullopt;

@@ -42,6 +42,7 @@ std::vector<Files::Path> weight_files(Files& files, const Files::Path& path) {
   try {
     json.object("an index of weights", [&](const std::string& key) {
       if (key != "weight_map") return json.skip_value();
+      if (!names.empty()) json.fail("the weight_map appears twice");
       json.object("the weight_map", [&](const std::string&) {
         std::string name = json.string();
         if (name.empty() || name == "." || name == ".." ||
@@ -79,7 +80,7 @@ class WeightLoader {
   UnmatchedWeights load(torch::nn::Module& module, const std::string& path) {
     for (const auto& [name, t] : named_weights(module)) match(name, t);
     for (const auto& [name, t] : weights_)
-      if (!matched_.count(t.unsafeGetTensorImpl())) unmatched_.missing.push_back(name);
+      if (!found_.count(t.unsafeGetTensorImpl())) unmatched_.missing.push_back(name);
     for (const auto& [name, t] : file_)
       if (!used_.count(name) && !name.starts_with(Archive::reserved_prefix))
         unmatched_.unexpected.push_back(name);
@@ -104,6 +105,7 @@ class WeightLoader {
     auto entry = file_.find(key);
     if (entry == file_.end()) return;
     used_.insert(key);
+    found_.insert(impl);
     const at::Tensor& from = entry->second;
     const bool converts = options_.cast && from.is_floating_point() && t.is_floating_point();
     if (from.sizes() != t.sizes() || (from.scalar_type() != t.scalar_type() && !converts))
@@ -130,7 +132,7 @@ class WeightLoader {
 
   StateDict file_;
   const WeightOptions& options_;
-  std::set<const void*> seen_;
+  std::set<const void*> seen_, found_;  // weights: all, and those of which the file has a name
   std::vector<std::pair<std::string, at::Tensor>> weights_;  // under their first names
   std::unordered_map<at::TensorImpl*, std::pair<at::Tensor, at::Tensor>> matched_;
   std::set<std::string> used_;

@@ -1,0 +1,17 @@
+#pragma once
+// The process that runs, to recognise objects whose threads a fork left behind.
+#include <unistd.h>
+
+namespace ikebana::detail {
+
+/// Remembers the process that made it. Costs a system call per question.
+class OwnProcess {
+ public:
+  /// True in a forked child: threads of the process that made this do not exist there.
+  bool is_inherited() const { return ::getpid() != id_; }
+
+ private:
+  pid_t id_ = ::getpid();
+};
+
+}  // namespace ikebana::detail
