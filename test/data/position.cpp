@@ -159,6 +159,44 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("position: a visit is the whole epoch, and leaves the position and a loop as they were") {
+  for_every_worker([](DataLoaderOptions options) {
+    auto visited = [](auto& loader) {
+      Batches all;
+      loader.visit([&](const auto& batch) { all.push_back(flat(batch)); });
+      return all;
+    };
+    DataLoader loader(Noisy(), options), reference(Noisy(), options);
+    Batches expected = next(reference, 12), seen, second(expected.begin() + 6, expected.end());
+    expected.resize(6);
+    for (std::int64_t peeked : {0, 1, 5, 6}) {
+      loader.seek({0, 0}), next(loader, std::size_t(peeked));
+      for (int again = 0; again < 2; ++again) {
+        CHECK(same(visited(loader), expected));
+        CHECK(loader.position() == LoaderPosition{0, peeked});
+      }
+    }
+    loader.seek({0, 0});
+    for (auto& batch : loader) {  // within a loop, whose batch stays
+      const at::Tensor before = batch.input.clone();
+      CHECK(same(visited(loader), expected));
+      CHECK(same_bits(batch.input, before));
+      seen.push_back(flat(batch));
+    }
+    CHECK(same(seen, expected));
+    int calls = 0;
+    auto fails_later = [&](const auto&) {
+      if (calls == 0) visited(loader);  // nested
+      if (++calls == 3) throw std::runtime_error("later");
+    };
+    next(loader, 2);
+    CHECK_THROWS_AS(loader.visit(fails_later), std::runtime_error);
+    CHECK(calls == 3);
+    CHECK(loader.position() == LoaderPosition{1, 2});
+    CHECK(same(epoch(loader), Batches(second.begin() + 2, second.end())));
+  });
+}
+
 TEST_CASE("position: fit and evaluate take a loader, and a trainer's state includes its position") {
   auto make = [](std::int64_t workers) {
     All all;
@@ -176,9 +214,13 @@ TEST_CASE("position: fit and evaluate take a loader, and a trainer's state inclu
   auto history = whole.fit(loader, {.epochs = 2, .validate = validation});
   CHECK(history[1].steps == 6);
   CHECK(loader.position() == LoaderPosition{2, 0});
-  CHECK(validation.position() == LoaderPosition{2, 0});
-  validation.seek({1, 0});
+  CHECK(validation.position() == LoaderPosition{0, 0});
   CHECK(history[1].validation->loss == whole.evaluate(validation).loss);
+
+  for ([[maybe_unused]] auto& batch : validation) break;  // a peek
+  CHECK(history[1].validation->loss == whole.evaluate(validation).loss);
+  CHECK(history[1].validation->loss == whole.evaluate(&validation).loss);
+  CHECK(validation.position() == LoaderPosition{0, 1});
 
   auto half = make(2), rest = make(1);
   resumed.fit(half, {.stop = [&] { return resumed.steps() == 4; }});

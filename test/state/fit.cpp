@@ -101,6 +101,50 @@ TEST_CASE(
   }
 }
 
+/// Trains with a validation loader that begins at a position and has other batches in each epoch.
+History validated(const fs::path& folder, std::int64_t epochs, LoaderPosition at,
+                  DataLoaderOptions of_loader = {.batch_size = 8, .shuffle = true, .seed = 5}) {
+  auto data = batches(3);
+  DataLoader valid{Samples{}, of_loader};
+  valid.seek(at);
+  Options o = options(folder, valid);
+  o.epochs = epochs, o.keep_best = KeepBest{};
+  o.on_epoch = [&](const Epoch&) { valid.seek({valid.epoch() + 1, valid.position().batch}); };
+  auto trainer = made();
+  return trainer.fit(data, o);
+}
+
+TEST_CASE("fit: a resumed training validates on the batches of an uninterrupted one") {
+  const Folder whole, folder, changed;
+  const History wanted = validated(whole.path, 4, {2, 1});
+  CHECK(wanted[0].validation->loss != wanted[1].validation->loss);
+  CHECK(wanted[0].validation->count == 53);  // all samples, although it was begun
+  validated(folder.path, 2, {2, 1});
+  fs::copy(folder.path, changed.path, fs::copy_options::recursive);
+  same_history(validated(folder.path, 4, {0, 0}), wanted);
+  same_files(whole.path, folder.path);
+
+  const auto other_seed = [&] {
+    validated(changed.path, 4, {2, 1}, {.batch_size = 8, .shuffle = true, .seed = 6});
+  };
+  CHECK(contains(message_of<BadState>(other_seed),
+                 "`ikebana.parts.validation.seed` is 5, here it is 6"));
+  auto data = batches(3), valid = batches(1);
+  CHECK(made().fit(data, options(changed.path, valid)).size() == 3);  // has no use for a position
+}
+
+TEST_CASE("fit: a state without the validation's position leaves the loader where it is") {
+  const Folder folder, older;
+  validated(folder.path, 1, {2, 0});
+  TensorFile file = load_tensors(folder.path / step(3));
+  std::erase_if(file.tensors, [](const auto& item) {
+    return item.first.starts_with("ikebana.parts.validation.");
+  });
+  save_tensors(older.path / step(3), file.tensors, file.header.metadata);
+  const History here = validated(folder.path, 2, {8, 0}), there = validated(older.path, 2, {3, 0});
+  CHECK(here[1].validation->loss == there[1].validation->loss);
+}
+
 TEST_CASE("fit: a loader without a position resumes at the ends of epochs") {
   namespace data = torch::data;
   struct Points : data::datasets::Dataset<Points> {

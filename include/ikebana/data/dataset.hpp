@@ -64,6 +64,10 @@ concept AnyDataset = !std::is_void_v<adapted_t<D>>;
 template <class D>
 concept SizedDataset = requires(const D& d) { d.size(); };
 
+/// Whether the method that is used takes random numbers.
+template <class D>
+inline constexpr bool draws_numbers = AnyDataset<D> && std::is_same_v<adapted_t<D>, D>;
+
 /// Whether samples are read one by one.
 template <class D>
 inline constexpr bool reads_samples = AnyDataset<D> && !BatchDataset<adapted_t<D>>;

@@ -1,7 +1,7 @@
 #pragma once
 // The DataLoader. Everything is derived from (seed, epoch, index), so seeking costs nothing.
 #include <ikebana/data/loader_core.hpp>
-#include <ikebana/state/archive.hpp>
+#include <ikebana/state/state_parts.hpp>
 #include <iterator>
 
 namespace ikebana {
@@ -81,6 +81,16 @@ class DataLoader {
   /// There is one loop at a time.
   Iterator begin() { return Iterator(*core_); }
   std::default_sentinel_t end() const { return std::default_sentinel; }
+
+  /// Calls `f(batch)` for each batch of the present epoch, from its first one on. The position is
+  /// then what it was, also after an exception, and a loop that is running goes on. This is how
+  /// `evaluate` and the validation of `fit` read a loader.
+  template <class F>
+  void visit(F&& f) {
+    core_->visit(f);
+  }
+  /// Whether epochs differ: samples are shuffled, or the dataset draws random numbers.
+  bool varies() const { return options().shuffle || LoaderCore::draws; }
 
   /// Saves and loads the position. Checks what it depends on: the dataset's size, batch_size,
   /// shuffle, seed and drop_last. The number of workers may differ.

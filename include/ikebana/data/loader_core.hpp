@@ -12,6 +12,7 @@ class LoaderCore {
  public:
   using Dataset = dataset_of_t<Given>;
   using Batch = loaded_batch_t<Dataset, Collate>;
+  static constexpr bool draws = draws_numbers<Dataset>;
 
   LoaderCore(Given dataset, const DataLoaderOptions& options, Collate collate)
       : options_((check(options), options)),
@@ -37,11 +38,11 @@ class LoaderCore {
                      ". Epochs count from 0, and each has " + std::to_string(order().batches()) +
                      " batches.");
     at_ = at;
-    ++loop_;
+    begin_loop();
   }
 
   /// Begins a new loop, which ends any other, and returns its number.
-  std::uint64_t begin_loop() { return ++loop_; }
+  std::uint64_t begin_loop() { return loop_ = ++last_loop_; }
   /// The next batch of a loop; none at the end of the epoch. Throws Error if another loop was begun
   /// or the position was set.
   std::optional<Batch> next(std::uint64_t loop) {
@@ -51,12 +52,26 @@ class LoaderCore {
           "loaded state. Leave this loop first, or make a second loader.");
     if (at_.batch == order().batches()) {
       at_ = {at_.epoch + 1, 0};
-      ++loop_;
+      begin_loop();
       return std::nullopt;
     }
     std::optional<Batch> batch(read());
     ++at_.batch;
     return batch;
+  }
+  /// Calls `f` for all batches of the present epoch. Afterwards the position is what it was, and a
+  /// loop that is running goes on.
+  template <class F>
+  void visit(F&& f) {
+    struct Restore {
+      LoaderCore& core;
+      LoaderPosition at = core.at_;
+      std::uint64_t loop = core.loop_;
+      ~Restore() { core.at_ = at, core.loop_ = loop; }
+    } restore{*this};
+    at_.batch = 0;
+    const std::uint64_t loop = begin_loop();
+    for (auto batch = next(loop); batch; batch.reset(), batch = next(loop)) f(*batch);
   }
 
  private:
@@ -91,7 +106,7 @@ class LoaderCore {
   bool pins_memory_;
   BatchFetcher<Collate> fetcher_;
   LoaderPosition at_;
-  std::uint64_t loop_ = 0;
+  std::uint64_t loop_ = 0, last_loop_ = 0;  // the loop that may take batches, and the newest one
   std::vector<std::unique_ptr<Dataset>> copies_;  // for all workers but the first
   // Declared last, so that its threads end first.
   std::unique_ptr<Workers<Batch>, typename Workers<Batch>::Destroy> workers_;

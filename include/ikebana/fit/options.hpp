@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/posix/posix_files.hpp>
+#include <ikebana/state/state_parts.hpp>
 #include <memory>
 #include <optional>
 #include <version>
@@ -36,12 +37,27 @@ struct batch_of<BatchSource<Batch>> {
 template <class Loader>
 using batch_of_t = typename batch_of<std::remove_cvref_t<Loader>>::type;
 
-/// Calls `f` for every batch of a loader.
+/// Calls `f` for every batch of a loader. A DataLoader that was begun starts anew, and continues
+/// afterwards where it was.
 template <class Loader, class F>
 void visit(Loader& loader, F&& f) {
-  if constexpr (requires { loader.visit(f); }) loader.visit(f);
+  auto&& range = range_of(loader);
+  if constexpr (requires { range.visit(f); }) range.visit(f);
   else
-    for (auto&& batch : range_of(loader)) f(batch);
+    for (auto&& batch : range) f(batch);
+}
+
+/// What saves and loads the position of a loader whose passes may differ; empty for another one.
+template <class Loader>
+std::function<void(Archive&)> position_of(Loader& loader) {
+  auto& range = range_of(loader);
+  if constexpr (KeepsState<decltype(range)>) {
+    if constexpr (requires { range.varies(); })
+      if (!range.varies()) return {};
+    return [&range](Archive& archive) { range.state(archive); };
+  } else {
+    return {};
+  }
 }
 
 }  // namespace detail
@@ -52,14 +68,24 @@ class BatchSource {
   BatchSource() = default;
   template <class Loader>
     requires(!std::is_same_v<std::decay_t<Loader>, BatchSource>)
-  BatchSource(Loader& loader) : visit_([&loader](const auto& f) { detail::visit(loader, f); }) {}
+  BatchSource(Loader& loader)
+      : visit_([&loader](const auto& f) { detail::visit(loader, f); }),
+        position_(detail::position_of(loader)) {}
 
   explicit operator bool() const { return static_cast<bool>(visit_); }
   /// Calls `f` for every batch of one pass.
   void visit(const std::function<void(const Batch&)>& f) const { visit_(f); }
+  /// Saves and loads the loader's position if its passes may differ. A saved position that this
+  /// loader has no use for is ignored; where none was saved, the loader stays where it is.
+  static constexpr const char* state_name = "validation";
+  void state(Archive& archive) const {
+    if (!position_) return archive.ignore_section();
+    if (archive.saving() || archive.has_section()) position_(archive);
+  }
 
  private:
   std::function<void(const std::function<void(const Batch&)>&)> visit_;
+  std::function<void(Archive&)> position_;
 };
 
 /// When to stop: any function that returns true then, or a std::stop_token.

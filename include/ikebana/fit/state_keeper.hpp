@@ -99,7 +99,7 @@ class StateKeeper {
               "ikebana::DataLoader, or leave save_every out: each epoch ends with a save.");
   }
   StateParts parts() {
-    StateParts parts(fit_state_);
+    StateParts parts(fit_state_, options_.validate);
     if constexpr (KeepsState<Range>) parts.add(loader_);
     return parts;
   }

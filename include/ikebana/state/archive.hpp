@@ -1,12 +1,14 @@
 #pragma once
 // The interface by which the parts of a trainer save, check and load what they keep.
-#include <functional>
+#include <algorithm>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
+#include <ikebana/state/number_range.hpp>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ikebana {
@@ -21,20 +23,25 @@ using StateDict = std::map<std::string, at::Tensor>;
 class Archive {
  public:
   enum class Mode { Save, Check, Load };
-  static constexpr const char *reserved_prefix = "ikebana.", *parts_prefix = "parts.";
+  static constexpr const char *reserved_prefix = "ikebana.", *parts_prefix = "parts.",
+                              *trained_prefix = "ikebana.trained.";
 
   /// Saving makes no copies: the dictionary then holds the tensors themselves.
   Archive(StateDict& dict, Mode mode) : dict_(dict), mode_(mode) {}
 
-  /// A tensor that always exists. Shape and dtype must agree.
-  void tensor(const std::string& name, const at::Tensor& t) {
+  /// A tensor that always exists. Shape and dtype must agree, and each element must be in `range`
+  /// if there is one.
+  void tensor(const std::string& name, const at::Tensor& t, const NumberRange* range = nullptr) {
     if (mode_ == Mode::Save) return put(name, t.detach());
-    const at::Tensor* from = find(name, t.sizes(), t.scalar_type());
-    if (from && mode_ == Mode::Load) t.detach().copy_(*from);
+    const at::Tensor* from = find(stored_name(name), t.sizes(), t.scalar_type());
+    if (!from) return;
+    if (mode_ == Mode::Load) t.detach().copy_(*from);
+    else if (range) check_range(name, *from, *range);
   }
   /// A tensor that is created on first use, with shape, dtype and memory layout of `like`; it is
   /// not saved while it is undefined. Returns whether it is saved.
-  bool optional(const std::string& name, at::Tensor& t, const at::Tensor& like) {
+  bool optional(const std::string& name, at::Tensor& t, const at::Tensor& like,
+                const NumberRange* range = nullptr) {
     if (mode_ == Mode::Save) {
       if (t.defined()) put(name, t.detach());
       return t.defined();
@@ -44,27 +51,47 @@ class Archive {
       return false;
     }
     if (mode_ == Mode::Load) t = std::move(checked_copies_[prefix_ + name]);
-    else if (const at::Tensor* from = find(name, like.sizes(), like.scalar_type()))
+    else if (const at::Tensor* from = find(name, like.sizes(), like.scalar_type())) {
       checked_copies_[prefix_ + name] = at::empty_like(like).copy_(*from);
+      if (range) check_range(name, *from, *range);
+    }
     return true;
   }
-  /// A list of numbers, of any length.
-  void list(const std::string& name, std::vector<double>& values) {
+  /// The model's tensor `name` as it is evaluated, where that is not the trained one. In a state it
+  /// has the model's name, so that all readers of weights find what was evaluated, and the trained
+  /// one is `ikebana.trained.<name>`. Otherwise as `optional`. Called after the model's tensors.
+  bool evaluated(const std::string& name, at::Tensor& t, const at::Tensor& like) {
+    const std::string trained = trained_prefix + name;
+    if (mode_ != Mode::Save && !dict_.count(trained)) {
+      if (mode_ == Mode::Load) t = at::Tensor();
+      return false;
+    }
+    if (mode_ == Mode::Save && t.defined()) dict_[trained] = std::move(dict_[name]);
+    const std::string before = std::exchange(prefix_, {});
+    const bool saved = optional(name, t, like);
+    if (mode_ == Mode::Check && !saved) add_missing(name);
+    prefix_ = before;
+    return saved;
+  }
+  /// A list of numbers, of any length or of `length`, each in `range` if there is one.
+  void list(const std::string& name, std::vector<double>& values, std::int64_t length = -1,
+            const NumberRange* range = nullptr) {
     if (mode_ == Mode::Save) return put(name, at::tensor(values, at::kDouble));
     auto found = dict_.find(prefix_ + name);
-    const bool is_list = found != dict_.end() && found->second.dim() == 1;
-    const at::Tensor* from =
-        find(name, is_list ? found->second.sizes() : at::IntArrayRef{0}, at::kDouble);
+    if (length < 0)
+      length = found != dict_.end() && found->second.dim() == 1 ? found->second.numel() : 0;
+    const at::Tensor* from = find(name, length, at::kDouble);
+    if (from && range && mode_ == Mode::Check) check_range(name, *from, *range);
     if (!from || mode_ != Mode::Load) return;
     const at::Tensor on_cpu = from->cpu().contiguous();
     values.assign(on_cpu.const_data_ptr<double>(),
                   on_cpu.const_data_ptr<double>() + on_cpu.numel());
   }
-  /// A number of any type, saved as Long or Double. A saved number that `Number` cannot hold does
-  /// not fit.
+  /// A number of any type, saved as Long or Double. A saved number that `Number` cannot hold, or
+  /// that is not in `range` if there is one, does not fit.
   template <class Number>
     requires std::is_arithmetic_v<Number>
-  void number(const std::string& name, Number& value) {
+  void number(const std::string& name, Number& value, const NumberRange* range = nullptr) {
     if (mode_ == Mode::Save)
       return put(name, at::scalar_tensor(static_cast<Saved<Number>>(value), saved_dtype<Number>));
     const at::Tensor* from = find(name, {}, saved_dtype<Number>);
@@ -74,6 +101,7 @@ class Archive {
     else if (std::is_integral_v<Number> &&
              static_cast<Saved<Number>>(static_cast<Number>(saved)) != saved)
       add_mismatch(name, "is " + c10::str(saved) + ", which the program's type cannot hold");
+    else if (range) check_range(name, *from, *range);
   }
   /// A number that the program determines, so that it is checked and not loaded. A saved number
   /// with another value does not fit.
@@ -92,8 +120,18 @@ class Archive {
   bool loading() const { return mode_ == Mode::Load; }
   bool checking() const { return mode_ == Mode::Check; }
   bool has(const std::string& name) const { return dict_.count(prefix_ + name) != 0; }
+  /// True where the state has any name of the present section.
+  bool has_section() const {
+    auto next = dict_.lower_bound(prefix_);
+    return next != dict_.end() && next->first.starts_with(prefix_);
+  }
   /// That the state has `name` is no error, although this trainer does not load it.
   void ignore(const std::string& name) { used_.insert(prefix_ + name); }
+  /// The same for all names of the present section.
+  void ignore_section() {
+    for (const auto& [name, tensor] : dict_)
+      if (name.starts_with(prefix_)) used_.insert(name);
+  }
   /// Records that the state lacks `name`.
   void add_missing(const std::string& name) {
     problems_.push_back("`" + prefix_ + name + "` is missing");
@@ -150,7 +188,24 @@ class Archive {
         name, "is " + text(t.scalar_type(), t.sizes()) + ", the trainer has " + text(dtype, sizes));
     return nullptr;
   }
+  /// Where a state has the model's tensor `name` as it was trained.
+  std::string stored_name(const std::string& name) const {
+    const std::string trained = trained_prefix + name;
+    return prefix_.empty() && dict_.count(trained) ? trained : name;
+  }
+  void check_range(const std::string& name, const at::Tensor& saved, const NumberRange& range) {
+    const at::Tensor numbers = saved.to(at::kCPU, at::kDouble).contiguous();
+    const auto* first = numbers.const_data_ptr<double>();
+    const auto* last = first + numbers.numel();
+    const auto* wrong = std::find_if_not(first, last, [&](double x) { return range.has(x); });
+    if (wrong != last)
+      add_mismatch(name, (numbers.dim() == 0 ? "is " : "has a ") + c10::str(*wrong) +
+                             ", and must be " + range.text);
+  }
   void add_unused(const std::string& name) {
+    if (dict_.count(trained_prefix + name))
+      return problems_.push_back("`" + name +
+                                 "` is an average of weights, and this recipe has none");
     const bool is_part = name.starts_with(std::string(reserved_prefix) + parts_prefix);
     if (!is_part) return problems_.push_back("`" + name + "` belongs to no part of this trainer");
     if (ignores_parts_) return;
@@ -184,53 +239,5 @@ class Archive {
   StateDict checked_copies_;  // of optional tensors, made by checking and taken by loading
   bool ignores_parts_ = false;
 };
-
-template <class Part>
-concept KeepsState = requires(Part& part, Archive& archive) { part.state(archive); };
-
-/// What is saved beside the trainer, such as a DataLoader's position: any objects with
-/// `state(Archive&)`. The names of a part begin with `ikebana.parts.` and its `state_name`, or the
-/// name of its type if it has no `state_name`.
-class StateParts {
- public:
-  StateParts() = default;
-  /// Refers to the parts, which must outlive it.
-  template <class... Parts>
-    requires(sizeof...(Parts) > 0 && (KeepsState<Parts> && ...))
-  StateParts(Parts&... parts) {
-    (add(parts), ...);
-  }
-
-  template <class Part>
-  void add(Part& part) {
-    std::string name;
-    if constexpr (requires { Part::state_name; }) name = Part::state_name;
-    else name = detail::type_name<Part>();
-    for (const auto& [known, visit] : parts_)
-      if (known == name)
-        throw BadValue("state: two parts have the name `" + name +
-                       "`. Give one of them another state_name.");
-    parts_.emplace_back(name, [&part](Archive& archive) { part.state(archive); });
-  }
-  void state(Archive& archive) const {
-    for (const auto& [name, visit] : parts_)
-      archive.begin_section(Archive::parts_prefix + name), visit(archive);
-    if (ignores_others_) archive.ignore_parts();
-  }
-  /// No parts; the parts of a saved state are not loaded.
-  static StateParts ignored() {
-    StateParts none;
-    none.ignores_others_ = true;
-    return none;
-  }
-
- private:
-  std::vector<std::pair<std::string, std::function<void(Archive&)>>> parts_;
-  bool ignores_others_ = false;
-};
-
-/// `trainer.load("run/best.safetensors", ignore_parts)` loads the trainer alone, without the data's
-/// position and anything else that was saved beside it.
-inline const StateParts ignore_parts = StateParts::ignored();
 
 }  // namespace ikebana

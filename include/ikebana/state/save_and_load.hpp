@@ -1,6 +1,7 @@
 #pragma once
 // The methods that save and load, shared by Trainer and AnyTrainer.
 #include <ikebana/state/async_save.hpp>
+#include <ikebana/state/state_parts.hpp>
 #include <ikebana/state/weights.hpp>
 
 namespace ikebana {

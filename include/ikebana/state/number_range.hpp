@@ -1,0 +1,32 @@
+#pragma once
+// The values that a number of a saved state may have.
+#include <cstdint>
+#include <limits>
+
+namespace ikebana {
+
+/// The values that saved numbers may have. A NaN is in no range.
+struct NumberRange {
+  double min, max;
+  bool is_whole;
+  const char* text;  ///< what the numbers must be, for errors
+
+  bool has(double number) const {
+    return number >= min && number <= max &&
+           (!is_whole || number == static_cast<std::int64_t>(number));
+  }
+};
+/// Counts of steps and the like.
+inline constexpr NumberRange count_range{0, 0x1p53, true, "a whole number that is not negative"};
+/// Learning rates and other factors.
+inline constexpr NumberRange factor_range{0, std::numeric_limits<double>::max(), false,
+                                          "finite and not negative"};
+inline constexpr NumberRange positive_range{std::numeric_limits<double>::min(),
+                                            std::numeric_limits<double>::max(), false,
+                                            "finite and positive"};
+/// Any number, also an infinite one.
+inline constexpr NumberRange ordered_range{-std::numeric_limits<double>::infinity(),
+                                           std::numeric_limits<double>::infinity(), false,
+                                           "a number"};
+
+}  // namespace ikebana

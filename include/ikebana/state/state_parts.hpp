@@ -1,0 +1,55 @@
+#pragma once
+// What is saved beside a trainer.
+#include <ikebana/state/archive.hpp>
+
+namespace ikebana {
+
+template <class Part>
+concept KeepsState = requires(Part& part, Archive& archive) { part.state(archive); };
+
+/// What is saved beside the trainer, such as a DataLoader's position: any objects with
+/// `state(Archive&)`. The names of a part begin with `ikebana.parts.` and its `state_name`, or the
+/// name of its type if it has no `state_name`.
+class StateParts {
+ public:
+  StateParts() = default;
+  /// Refers to the parts, which must outlive it.
+  template <class... Parts>
+    requires(sizeof...(Parts) > 0 && (KeepsState<Parts> && ...))
+  StateParts(Parts&... parts) {
+    (add(parts), ...);
+  }
+
+  template <class Part>
+  void add(Part& part) {
+    std::string name;
+    if constexpr (requires { Part::state_name; }) name = Part::state_name;
+    else name = detail::type_name<Part>();
+    for (const auto& [known, visit] : parts_)
+      if (known == name)
+        throw BadValue("state: two parts have the name `" + name +
+                       "`. Give one of them another state_name.");
+    parts_.emplace_back(name, [&part](Archive& archive) { part.state(archive); });
+  }
+  void state(Archive& archive) const {
+    for (const auto& [name, visit] : parts_)
+      archive.begin_section(Archive::parts_prefix + name), visit(archive);
+    if (ignores_others_) archive.ignore_parts();
+  }
+  /// No parts; the parts of a saved state are not loaded.
+  static StateParts ignored() {
+    StateParts none;
+    none.ignores_others_ = true;
+    return none;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::function<void(Archive&)>>> parts_;
+  bool ignores_others_ = false;
+};
+
+/// `trainer.load("run/best.safetensors", ignore_parts)` loads the trainer alone, without the data's
+/// position and anything else that was saved beside it.
+inline const StateParts ignore_parts = StateParts::ignored();
+
+}  // namespace ikebana
