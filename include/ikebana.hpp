@@ -31,6 +31,7 @@
 #include <ikebana/optimizer/adam.hpp>
 #include <ikebana/optimizer/adamw.hpp>
 #include <ikebana/optimizer/adamw8bit.hpp>
+#include <ikebana/optimizer/combined.hpp>
 #include <ikebana/optimizer/in_backward.hpp>
 #include <ikebana/optimizer/lion.hpp>
 #include <ikebana/optimizer/muon.hpp>

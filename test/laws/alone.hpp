@@ -4,12 +4,24 @@
 
 namespace laws {
 
-using Optimizers = Choices<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, SparseAdam, AdamW8bit>;
+using Optimizers = Choices<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, SparseAdam, AdamW8bit,
+                           Combined<Muon, Lion>, Combined<SparseAdam, Adagrad>>;
+template <class Policy>
+constexpr bool is_sparse =
+    std::is_same_v<Policy, SparseAdam> || std::is_same_v<Policy, Combined<SparseAdam, Adagrad>>;
 
 /// Hyperparameters with which every term of an update contributes.
 template <class Policy>
 Policy lively() {
-  Policy policy{.lr = 0.05};
+  Policy policy{};
+  if constexpr (requires { policy.rest; }) {
+    policy.first = lively<decltype(policy.first)>(), policy.rest = lively<decltype(policy.rest)>();
+    if constexpr (requires { policy.first.otherwise; }) policy.first.otherwise = {};
+    policy.match = named("linear_weight");
+    return policy;
+  } else {
+    policy.lr = 0.05;
+  }
   if constexpr (requires { policy.weight_decay; }) policy.weight_decay = 0.1;
   if constexpr (requires { policy.otherwise; }) policy.otherwise.lr = 0.05;
   if constexpr (std::is_same_v<Policy, SGD>) policy.momentum = 0.9;
@@ -18,11 +30,18 @@ Policy lively() {
   return policy;
 }
 
+/// The lr of a policy; of two optimizers that of the first.
+template <class Policy>
+double& lr_of(Policy& policy) {
+  if constexpr (requires { policy.first; }) return policy.first.lr;
+  else return policy.lr;
+}
+
 /// The gradient of parameter `i` in step `s`; for SparseAdam that of a matrix, in some rows only.
 template <class Policy>
 at::Tensor gradient_of(const at::Tensor& p, std::size_t i, int s) {
   at::Tensor gradient = pull(p, i, s);
-  if (!std::is_same_v<Policy, SparseAdam> || p.dim() != 2) return gradient;
+  if (!is_sparse<Policy> || p.dim() != 2) return gradient;
   gradient.select(0, s % p.size(0)).zero_();
   return gradient.to_sparse(1).coalesce();
 }

@@ -104,6 +104,28 @@ template <class Inner>
 struct choice<InBackward<Inner>> {
   using type = NotAnOptimizer<Inner>;
 };
+template <class First, class Rest>
+struct choice<InBackward<Combined<First, Rest>>> {
+  using type = NotInBackward<InBackward<Combined<First, Rest>>, Combined<First, Rest>>;
+};
+template <class Inner>
+  requires requires { requires Inner::updates_several_at_once; }
+struct choice<InBackward<Inner>> {
+  using type = NotInBackward<InBackward<Inner>, Inner>;
+};
+/// Whether `Part` can be one of the two optimizers of `Policy`.
+template <class Policy, class Part>
+struct part : is<Nothing> {};
+template <class Policy, class Part>
+  requires(!std::is_same_v<axis_of_t<Part>, axis::optimizer>)
+struct part<Policy, Part> : is<PartIsNoOptimizer<Policy, Part>> {};
+template <class Policy, class Inner>
+struct part<Policy, InBackward<Inner>> : is<NotInBackward<Policy, InBackward<Inner>>> {};
+template <class First, class Rest>
+struct choice<Combined<First, Rest>>
+    : first<typename part<Combined<First, Rest>, First>::type,
+            typename part<Combined<First, Rest>, Rest>::type, typename choice<First>::type,
+            typename choice<Rest>::type> {};
 
 /// Stage 1: is every type of the recipe a policy on a known axis?
 template <class Model, class Policy>

@@ -71,6 +71,8 @@ struct SparseAdam;
 struct AdamW8bit;
 template <class Optimizer>
 struct InBackward;
+template <class First, class Rest>
+struct Combined;
 
 // schedule: the learning rate of each step
 struct ConstantLR;
@@ -223,6 +225,7 @@ template <> struct declared_axis<Muon> { using type = axis::optimizer; };
 template <> struct declared_axis<SparseAdam> { using type = axis::optimizer; };
 template <> struct declared_axis<AdamW8bit> { using type = axis::optimizer; };
 template <class O> struct declared_axis<InBackward<O>> { using type = axis::optimizer; };
+template <class F, class R> struct declared_axis<Combined<F, R>> { using type = axis::optimizer; };
 template <> struct declared_axis<ConstantLR> { using type = axis::schedule; };
 template <> struct declared_axis<LinearLR> { using type = axis::schedule; };
 template <> struct declared_axis<CosineAnnealingLR> { using type = axis::schedule; };

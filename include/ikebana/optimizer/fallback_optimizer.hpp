@@ -4,6 +4,13 @@
 
 namespace ikebana::detail {
 
+/// The mechanism of an optimizer within `Combined`, where another optimizer updates what it cannot:
+/// that of the policy, but without the AdamW of a field `otherwise`.
+template <class Policy>
+struct without_fallback {
+  using type = Mechanism<Policy>;
+};
+
 /// Divides a step's gradients between the recipe's optimizer and an AdamW, which has the values of
 /// the policy's field `otherwise`.
 template <class Fallback = AdamW>
@@ -33,13 +40,16 @@ class FallbackOptimizer {
   }
   /// The gradients of the recipe's optimizer.
   StepGradients& primary() { return primary_; }
-  void update(const Masters& masters) noexcept {
+  void update(const Masters& masters) noexcept(noexcept(mechanism.update(masters, fallback_))) {
     mechanism.update(masters, fallback_);
-    primary_.values.clear(), fallback_.values.clear();
+  }
+  void end_step(Report& report) noexcept {
+    mechanism.end_step(fallback_, report);
+    forget_gradients();
   }
   void abort() noexcept {
-    primary_.values.clear(), fallback_.values.clear();
     mechanism.abort();
+    forget_gradients();
   }
   void state(Archive& archive, Fallback& values, const Masters& masters) {
     mechanism.values = values;
@@ -48,6 +58,8 @@ class FallbackOptimizer {
   }
 
  private:
+  void forget_gradients() noexcept { primary_.values.clear(), fallback_.values.clear(); }
+
   StepGradients primary_, fallback_;
 };
 

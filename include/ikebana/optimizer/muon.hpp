@@ -33,76 +33,46 @@ struct Muon {
   std::vector<Group> groups = {};
 };
 
+namespace detail {
+
+/// Muon's update, of matrices alone.
 template <std::same_as<Muon> Policy>
-struct Mechanism<Policy> : detail::PerParameterOptimizer<Muon> {
-  explicit Mechanism(Muon v)
-      : PerParameterOptimizer(std::move(v), {{"momentum_buffer"}}), fallback_(values.otherwise) {
+struct MuonMatrices : PerParameterOptimizer<Muon> {
+  explicit MuonMatrices(Muon v) : PerParameterOptimizer(std::move(v), {{"momentum_buffer"}}) {
     check_values();
   }
 
   void begin(const Masters& masters) {
-    uses_muon_.clear();
-    for (std::size_t i = 0; i < masters.values.size(); ++i) {
-      const at::Tensor& p = masters.values[i];
-      uses_muon_.push_back(values.match(masters.names[i], p));
-      check(!uses_muon_[i] || p.dim() == 2, [&] {
+    begin(masters, [](std::size_t) { return true; });
+  }
+  template <class IsUpdated>
+  void begin(const Masters& masters, const IsUpdated& is_updated) {
+    for (std::size_t i = 0; i < masters.values.size(); ++i)
+      check(!is_updated(i) || masters.values[i].dim() == 2, [&] {
         return "Muon updates matrices, and `match` is true for `" + masters.names[i] +
-               "` of shape " + c10::str(p.sizes()) +
-               ". Exclude it, so that `otherwise` updates it.";
+               "` of shape " + c10::str(masters.values[i].sizes()) +
+               ". Exclude it, so that the optimizer of the others updates it.";
       });
-    }
-    PerParameterOptimizer::begin(masters, [&](std::size_t i) { return uses_muon_[i]; });
-    fallback_.mechanism.begin(masters, [&](std::size_t i) { return !uses_muon_[i]; });
+    PerParameterOptimizer::begin(masters, is_updated);
   }
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    StepGradients& matrices =
-        fallback_.prepare(values.otherwise, masters, gradients, rate,
-                          [&](std::size_t i, const at::Tensor&) { return uses_muon_[i]; });
-    prepare_each(masters, matrices, rate, 1, [](const at::Tensor& p, const at::Tensor&) {
-      return detail::Scratch::bytes(p.numel(), p.scalar_type()) + detail::NewtonSchulz::scratch(p);
+    prepare_each(masters, gradients, rate, 1, [](const at::Tensor& p, const at::Tensor&) {
+      return Scratch::bytes(p.numel(), p.scalar_type()) + NewtonSchulz::scratch(p);
     });
   }
-  void update(const Masters& masters, StepGradients&) noexcept {
-    update_each(fallback_.primary(),
-                [&](const detail::ParameterUpdate& update) { update_matrix(update); });
-    fallback_.update(masters);
-  }
-  void abort() noexcept {
-    PerParameterOptimizer::abort();
-    fallback_.abort();
+  void update(const Masters&, StepGradients& gradients) noexcept {
+    update_each(gradients, [&](const ParameterUpdate& update) { update_matrix(update); });
   }
   std::string describe() const {
     return "lr=" + c10::str(values.lr) + ", weight_decay=" + c10::str(values.weight_decay) +
            ", momentum=" + c10::str(values.momentum) + (values.nesterov ? ", nesterov" : "") +
-           (values.adjust_lr_fn == AdjustLR::Original ? "" : ", adjust_lr_fn=MatchRMSAdamW") +
-           ", otherwise AdamW {" + Mechanism<AdamW>(values.otherwise).describe() + "}";
+           (values.adjust_lr_fn == AdjustLR::Original ? "" : ", adjust_lr_fn=MatchRMSAdamW");
   }
-  void state(Archive& archive, const Masters& masters) {
-    save(archive, masters, 1);
-    fallback_.state(archive, values.otherwise, masters);
-  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 1); }
 
- private:
-  void update_matrix(const detail::ParameterUpdate& update) noexcept {
-    const at::Tensor &p = update.parameter(), &g = update.gradient(), &buffer = update.state(0);
-    buffer.lerp_(g, 1 - values.momentum);
-    at::Tensor change = update.scratch.allocate(p.sizes(), p.scalar_type());
-    if (values.nesterov) at::lerp_out(change, g, buffer, values.momentum);
-    detail::NewtonSchulz orthogonal(p, update.scratch);
-    change.copy_(orthogonal(values.nesterov ? change : buffer, values.ns_coefficients,
-                            values.ns_steps, values.eps));
-    update.with_lr_and_step([&](const auto& lr, const auto&) {
-      p.mul_(1 - lr * update.weight_decay());
-      detail::subtract_scaled(p, change, lr * lr_factor(p));
-    });
-  }
-  double lr_factor(const at::Tensor& p) const {
-    auto rows = static_cast<double>(p.size(0)), columns = static_cast<double>(p.size(1));
-    if (values.adjust_lr_fn == AdjustLR::Original) return std::sqrt(std::max(1.0, rows / columns));
-    return 0.2 * std::sqrt(std::max(rows, columns));
-  }
+ protected:
   void check_values() const {
     check_rate();
     check(values.momentum >= 0, [&] {
@@ -115,6 +85,77 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Muon> {
           "Muon's `match` is empty. Leave it out for all matrices, or give it a rule.");
   }
 
+ private:
+  void update_matrix(const ParameterUpdate& update) noexcept {
+    const at::Tensor &p = update.parameter(), &g = update.gradient(), &buffer = update.state(0);
+    buffer.lerp_(g, 1 - values.momentum);
+    at::Tensor change = update.scratch.allocate(p.sizes(), p.scalar_type());
+    if (values.nesterov) at::lerp_out(change, g, buffer, values.momentum);
+    NewtonSchulz orthogonal(p, update.scratch);
+    change.copy_(orthogonal(values.nesterov ? change : buffer, values.ns_coefficients,
+                            values.ns_steps, values.eps));
+    update.with_lr_and_step([&](const auto& lr, const auto&) {
+      p.mul_(1 - lr * update.weight_decay());
+      subtract_scaled(p, change, lr * lr_factor(p));
+    });
+  }
+  double lr_factor(const at::Tensor& p) const {
+    auto rows = static_cast<double>(p.size(0)), columns = static_cast<double>(p.size(1));
+    if (values.adjust_lr_fn == AdjustLR::Original) return std::sqrt(std::max(1.0, rows / columns));
+    return 0.2 * std::sqrt(std::max(rows, columns));
+  }
+};
+
+template <>
+struct without_fallback<Muon> {
+  using type = MuonMatrices<Muon>;
+};
+
+}  // namespace detail
+
+template <std::same_as<Muon> Policy>
+struct Mechanism<Policy> : detail::MuonMatrices<Muon> {
+  explicit Mechanism(Muon v) : MuonMatrices(std::move(v)), fallback_(values.otherwise) {}
+
+  void begin(const Masters& masters) {
+    uses_muon_.clear();
+    for (std::size_t i = 0; i < masters.values.size(); ++i)
+      uses_muon_.push_back(values.match(masters.names[i], masters.values[i]));
+    MuonMatrices::begin(masters, [&](std::size_t i) { return uses_muon_[i]; });
+    fallback_.mechanism.begin(masters, [&](std::size_t i) { return !uses_muon_[i]; });
+  }
+  template <class Rate>
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
+    check_values();  // before AdamW makes its state
+    StepGradients& matrices =
+        fallback_.prepare(values.otherwise, masters, gradients, rate,
+                          [&](std::size_t i, const at::Tensor&) { return uses_muon_[i]; });
+    MuonMatrices::prepare(masters, matrices, rate);
+  }
+  void update(const Masters& masters,
+              StepGradients& gradients) noexcept(noexcept(MuonMatrices::update(masters, gradients),
+                                                          fallback_.update(masters))) {
+    MuonMatrices::update(masters, fallback_.primary());
+    fallback_.update(masters);
+  }
+  void end_step(const StepGradients&, Report& report) noexcept {
+    MuonMatrices::end_step(fallback_.primary(), report);
+    fallback_.end_step(report);
+  }
+  void abort() noexcept {
+    MuonMatrices::abort();
+    fallback_.abort();
+  }
+  std::string describe() const {
+    return MuonMatrices::describe() + ", otherwise AdamW {" +
+           Mechanism<AdamW>(values.otherwise).describe() + "}";
+  }
+  void state(Archive& archive, const Masters& masters) {
+    MuonMatrices::state(archive, masters);
+    fallback_.state(archive, values.otherwise, masters);
+  }
+
+ private:
   std::vector<bool> uses_muon_;  // of each master
   detail::FallbackOptimizer<> fallback_;
 };

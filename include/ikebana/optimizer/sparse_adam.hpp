@@ -27,6 +27,10 @@ namespace detail {
 /// dtype.
 inline at::Tensor sparse_gradient(const at::Tensor& gradient, const at::Tensor& p,
                                   const std::string& name) {
+  if (!gradient.is_sparse())
+    throw BadModel("SparseAdam: the gradient of `" + name +
+                   "` is dense, and SparseAdam updates the rows of sparse ones. Make the embedding "
+                   "with sparse(true), or give the parameter to the other optimizer by `match`.");
   if (gradient.sparse_dim() != 1 || gradient.scalar_type() != p.scalar_type())
     throw BadModel("SparseAdam: the gradient of `" + name + "` has " +
                    std::to_string(gradient.sparse_dim()) + " sparse dimensions and dtype " +
@@ -85,24 +89,62 @@ class RowsStep {
   at::Tensor rows_, g_, rejected_;
 };
 
-}  // namespace detail
-
+/// SparseAdam's update, of parameters with sparse gradients alone.
 template <std::same_as<SparseAdam> Policy>
-struct Mechanism<Policy> : detail::PerParameterOptimizer<SparseAdam> {
-  explicit Mechanism(SparseAdam v)
-      : PerParameterOptimizer(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}}),
-        fallback_(values.otherwise) {
+struct SparseRows : PerParameterOptimizer<SparseAdam> {
+  explicit SparseRows(SparseAdam v)
+      : PerParameterOptimizer(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}}) {
     check_values();
   }
 
+  template <class Rate>
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
+    check_values();
+    prepare_each(
+        masters, gradients, rate, 2,
+        [](const at::Tensor&, const at::Tensor& g) { return RowsStep::scratch(g); },
+        sparse_gradient);
+  }
+  void update(const Masters&, StepGradients& gradients) noexcept {
+    each_parameter(gradients, [&](const ParameterUpdate& update, const at::Tensor& found_inf) {
+      RowsStep rows(update, values, found_inf);
+      update.with_lr_and_step([&](const auto& lr, const auto& step) { rows.update(lr, step); });
+    });
+  }
+  std::string describe() const {
+    return "lr=" + c10::str(values.lr) + ", betas=(" + c10::str(values.betas[0]) + ", " +
+           c10::str(values.betas[1]) + "), eps=" + c10::str(values.eps) +
+           (values.maximize ? ", maximize" : "");
+  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
+
+ protected:
+  void check_values() const {
+    check_rate(), check_betas();
+    check(values.eps > 0,
+          [&] { return "eps is " + c10::str(values.eps) + "; it must be positive."; });
+  }
+};
+
+template <>
+struct without_fallback<SparseAdam> {
+  using type = SparseRows<SparseAdam>;
+};
+
+}  // namespace detail
+
+template <std::same_as<SparseAdam> Policy>
+struct Mechanism<Policy> : detail::SparseRows<SparseAdam> {
+  explicit Mechanism(SparseAdam v) : SparseRows(std::move(v)), fallback_(values.otherwise) {}
+
   void begin(const Masters& masters) {
-    PerParameterOptimizer::begin(masters);
+    SparseRows::begin(masters);
     fallback_.mechanism.begin(masters);
     is_sparse_.assign(masters.values.size(), std::nullopt);
   }
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
-    check_values();
+    check_values();  // before AdamW makes its state
     auto is_sparse = [&](std::size_t i, const at::Tensor& gradient) {
       bool sparse = gradient.is_sparse();
       if (is_sparse_[i].value_or(sparse) != sparse) throw_sparse_and_dense(masters.names[i]);
@@ -111,31 +153,28 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<SparseAdam> {
     };
     StepGradients& sparse =
         fallback_.prepare(values.otherwise, masters, gradients, rate, is_sparse);
-    prepare_each(
-        masters, sparse, rate, 2,
-        [](const at::Tensor&, const at::Tensor& g) { return detail::RowsStep::scratch(g); },
-        detail::sparse_gradient);
+    SparseRows::prepare(masters, sparse, rate);
   }
-  void update(const Masters& masters, StepGradients&) noexcept {
-    each_parameter(fallback_.primary(), [&](const detail::ParameterUpdate& update,
-                                            const at::Tensor& found_inf) {
-      detail::RowsStep rows(update, values, found_inf);
-      update.with_lr_and_step([&](const auto& lr, const auto& step) { rows.update(lr, step); });
-    });
+  void update(const Masters& masters,
+              StepGradients& gradients) noexcept(noexcept(SparseRows::update(masters, gradients),
+                                                          fallback_.update(masters))) {
+    SparseRows::update(masters, fallback_.primary());
     fallback_.update(masters);
   }
+  void end_step(const StepGradients&, Report& report) noexcept {
+    SparseRows::end_step(fallback_.primary(), report);
+    fallback_.end_step(report);
+  }
   void abort() noexcept {
-    PerParameterOptimizer::abort();
+    SparseRows::abort();
     fallback_.abort();
   }
   std::string describe() const {
-    return "lr=" + c10::str(values.lr) + ", betas=(" + c10::str(values.betas[0]) + ", " +
-           c10::str(values.betas[1]) + "), eps=" + c10::str(values.eps) +
-           (values.maximize ? ", maximize" : "") + ", otherwise AdamW {" +
+    return SparseRows::describe() + ", otherwise AdamW {" +
            Mechanism<AdamW>(values.otherwise).describe() + "}";
   }
   void state(Archive& archive, const Masters& masters) {
-    save(archive, masters, 2);
+    SparseRows::state(archive, masters);
     fallback_.state(archive, values.otherwise, masters);
   }
 
@@ -144,11 +183,6 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<SparseAdam> {
     throw BadModel("SparseAdam: the gradient of `" + name +
                    "` is sparse in some steps and dense in others, as if an embedding is the head, "
                    "too. Make it dense in all steps: sparse(false).");
-  }
-  void check_values() const {
-    check_rate(), check_betas();
-    check(values.eps > 0,
-          [&] { return "eps is " + c10::str(values.eps) + "; it must be positive."; });
   }
 
   std::vector<std::optional<bool>> is_sparse_;  // of each master; empty before its first gradient

@@ -1,0 +1,102 @@
+#pragma once
+// Combined<Muon, Lion>: two optimizers, each for some of the parameters.
+#include <ikebana/optimizer/fallback_optimizer.hpp>
+#include <ikebana/optimizer/optimizer_part.hpp>
+
+namespace ikebana {
+
+/// Two optimizers in one policy: `first` updates the parameters for which `match` is true, `rest`
+/// the others; each with its own values, groups and state. PyTorch needs two optimizers, two
+/// schedules and two saved states for this. Without a rule, Muon updates what its own `match` is
+/// true for, and SparseAdam the weights of embeddings with sparse(true); other optimizers need one.
+/// A parameter that matches and that Muon's own `match` excludes goes to `rest`. Either may be any
+/// optimizer, Combined again included, but not InBackward; a field `otherwise` is left as it is.
+/// Cost: that of the two. Making the trainer throws BadValue where one of them would have no
+/// parameter. After torchrec's CombinedOptimizer.
+template <class First, class Rest>
+struct Combined {
+  ParameterRule match = {};
+  First first = {};
+  Rest rest = {};
+};
+
+template <class First, class Rest>
+struct Mechanism<Combined<First, Rest>> : Hooks {
+  Combined<First, Rest> values;
+  explicit Mechanism(Combined<First, Rest> v)
+      : values(std::move(v)), first_(values.first), rest_(values.rest) {
+    constexpr bool has_rule = std::is_same_v<First, SparseAdam> || detail::updates_some<First>;
+    if (!has_rule && !values.match)
+      throw BadValue("Combined: `match` is empty. Give it the rule of the parameters that " +
+                     detail::type_name<First>() + " updates: .match = named(\"table.*\").");
+    detail::check_fallback_is_unused(values.first, values.rest);
+  }
+
+  void attach(c10::Device device, const UnitTable& units) {
+    if constexpr (std::is_same_v<First, SparseAdam>) sparse_ = detail::sparse_embeddings(units);
+    first_.mechanism.attach(device, units), rest_.mechanism.attach(device, units);
+  }
+  void begin(const Masters& masters) {
+    std::vector<bool> is_first;
+    for (std::size_t i = 0; i < masters.values.size(); ++i)
+      is_first.push_back(is_of_first(masters.names[i], masters.values[i]));
+    first_.take(masters, [&](std::size_t i) { return is_first[i]; });
+    rest_.take(masters, [&](std::size_t i) { return !is_first[i]; });
+    check_both_are_used();
+    first_.begin(), rest_.begin();
+  }
+  double base_lr() const { return first_.mechanism.base_lr(); }
+  template <class Rate>
+  void prepare(const Masters&, StepGradients& gradients, const Rate& rate) {
+    if constexpr (std::is_same_v<First, SparseAdam>)
+      rest_.refuse_sparse(gradients, "Include it in `match`.");
+    if constexpr (std::is_same_v<Rest, SparseAdam>)
+      first_.refuse_sparse(gradients, "Exclude it from `match`.");
+    first_.prepare(values.first, gradients, rate);
+    rest_.prepare(values.rest, gradients, rate);
+  }
+  void update(const Masters&, StepGradients&) noexcept(noexcept(first_.update(), rest_.update())) {
+    first_.update(), rest_.update();
+  }
+  void after_update(const Masters&, const StepGradients&) noexcept {
+    first_.after_update(), rest_.after_update();
+  }
+  void end_step(const StepGradients&, Report& report) noexcept {
+    first_.end_step(report), rest_.end_step(report);
+  }
+  void end_epoch(const Epoch& epoch) {
+    first_.mechanism.end_epoch(epoch), rest_.mechanism.end_epoch(epoch);
+  }
+  void abort() noexcept { first_.abort(), rest_.abort(); }
+  std::string describe() const {
+    return "first " + first_.describe() + ", rest " + rest_.describe();
+  }
+  void state(Archive& archive, const Masters&) {
+    archive.within("first", [&] { first_.state(archive, values.first); });
+    archive.within("rest", [&] { rest_.state(archive, values.rest); });
+  }
+
+ private:
+  bool is_of_first(const std::string& name, const at::Tensor& p) const {
+    if (values.match && !values.match(name, p)) return false;
+    if constexpr (detail::updates_some<First>) return values.first.match(name, p);
+    return values.match || std::find(sparse_.begin(), sparse_.end(), name) != sparse_.end();
+  }
+  void check_both_are_used() const {
+    if (first_.size() == 0)
+      throw BadValue("Combined: no parameter is for " + detail::type_name<First>() +
+                     (values.match ? ". Correct `match`, or write "
+                                   : ", and `match` is empty. Give it a rule, or write ") +
+                     detail::type_name<Rest>() + " alone.");
+    if (rest_.size() == 0)
+      throw BadValue("Combined: all " + std::to_string(first_.size()) + " parameters are for " +
+                     detail::type_name<First>() + ". Correct `match`, or write " +
+                     detail::type_name<First>() + " alone.");
+  }
+
+  detail::OptimizerPart<First> first_;
+  detail::OptimizerPart<Rest> rest_;
+  std::vector<std::string> sparse_;  // weights of embeddings with sparse gradients
+};
+
+}  // namespace ikebana
