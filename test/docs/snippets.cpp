@@ -40,3 +40,18 @@ TEST_CASE("optimizer.md: Muon updates hidden matrices, and AdamW the others") {
   CHECK(state.count("ikebana.Muon.otherwise.token.weight.exp_avg") == 1);
   CHECK(state.count("ikebana.Muon.block0.qkv.weight.momentum_buffer") == 1);
 }
+
+TEST_CASE("optimizer.md: Lion instead of AdamW for what Muon does not update") {
+  Combined<Muon, Lion> both{
+      .first = {.lr = 2e-2, .match = matrices_but(named("token.*", "position.*"))},
+      .rest = {.lr = 1e-4, .groups = {no_decay()}}};
+
+  GPTConfig config{.layers = 1, .width = 16, .heads = 2, .context = 8};
+  at::Tensor text = torch::randint(256, {16, 9});
+  Trainer trainer{GPT(config), both};
+  trainer.get<Combined<Muon, Lion>>().rest.lr = 3e-5;
+  trainer.step(Tokens{text.slice(1, 0, 8), text.slice(1, 1, 9)});
+  auto state = trainer.state();
+  CHECK(state.count("ikebana.Combined<Muon, Lion>.rest.token.weight.exp_avg") == 1);
+  CHECK(state.count("ikebana.Combined<Muon, Lion>.first.block0.qkv.weight.momentum_buffer") == 1);
+}

@@ -116,7 +116,7 @@ TEST_CASE("combined optimizers: two of PyTorch's, in double precision") {
 
 /// AdamW for some parameters and AdamW for the others is AdamW, whatever else is in the recipe.
 template <class... Words>
-void same_as_one(const char* what, Words... words) {
+void same_as_one(const std::string& what, Words... words) {
   INFO(what);
   const AdamW one{.lr = 0.01, .groups = {no_decay()}};
   const Combined<AdamW, AdamW> two{.match = named("a.*", "head.*"), .first = one, .rest = one};
@@ -183,6 +183,30 @@ TEST_CASE("combined optimizers: what would leave a parameter or an optimizer out
   CHECK(contains(refused(Combined<Muon, Lion>{.first = {.groups = {no_decay()}}}),
                  "group 0 matches no parameter"));
   CHECK(contains(refused(Combined<Muon, Lion>{.rest = {.lr = -1}}), "lr is -1"));
+}
+
+TEST_CASE("combined optimizers: a rule that is changed between steps is an error") {
+  const Rows batch = texts(1)[0];
+  auto told = [&](auto policy, auto change) {
+    Trainer trainer{Texts(), CrossEntropyLoss{}, policy};
+    trainer.step(batch);
+    auto before = trainer.state();
+    change(trainer.template get<decltype(policy)>());
+    auto text = test::message_of<BadValue>([&] { trainer.step(batch); });
+    CHECK(test::same_bits(trainer.state()["head.bias"], before["head.bias"]));
+    return text;
+  };
+  const Combined<SparseAdam, SGD> tables;
+  CHECK(test::contains(told(tables, [](auto& v) { v.match = named("head.*"); }),
+                       "no longer true for `table.weight`"));
+  auto dense = [](auto&, Texts& model, const Rows&) {
+    return Loss{model->head->weight.square().sum() + model->head->bias.sum(), 1};
+  };
+  Trainer muon{Texts(), dense, Muon{}};
+  muon.step(batch);
+  muon.get<Muon>().match = named("head.*");
+  CHECK(test::contains(test::message_of<BadValue>([&] { muon.step(batch); }),
+                       "gives `table.weight` to another optimizer"));
 }
 
 TEST_CASE("combined optimizers: a gradient that an optimizer does not take is an error") {

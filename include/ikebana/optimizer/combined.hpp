@@ -21,7 +21,7 @@ struct Combined {
 };
 
 template <class First, class Rest>
-struct Mechanism<Combined<First, Rest>> : Hooks {
+struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   Combined<First, Rest> values;
   explicit Mechanism(Combined<First, Rest> v)
       : values(std::move(v)), first_(values.first), rest_(values.rest) {
@@ -37,17 +37,17 @@ struct Mechanism<Combined<First, Rest>> : Hooks {
     first_.mechanism.attach(device, units), rest_.mechanism.attach(device, units);
   }
   void begin(const Masters& masters) {
-    std::vector<bool> is_first;
     for (std::size_t i = 0; i < masters.values.size(); ++i)
-      is_first.push_back(is_of_first(masters.names[i], masters.values[i]));
-    first_.take(masters, [&](std::size_t i) { return is_first[i]; });
-    rest_.take(masters, [&](std::size_t i) { return !is_first[i]; });
+      is_first_.push_back(is_of_first(masters.names[i], masters.values[i]));
+    first_.take(masters, [&](std::size_t i) { return is_first_[i]; });
+    rest_.take(masters, [&](std::size_t i) { return !is_first_[i]; });
     check_both_are_used();
     first_.begin(), rest_.begin();
   }
   double base_lr() const { return first_.mechanism.base_lr(); }
   template <class Rate>
-  void prepare(const Masters&, StepGradients& gradients, const Rate& rate) {
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
+    check_rule(masters);
     if constexpr (std::is_same_v<First, SparseAdam>)
       rest_.refuse_sparse(gradients, "Include it in `match`.");
     if constexpr (std::is_same_v<Rest, SparseAdam>)
@@ -82,6 +82,14 @@ struct Mechanism<Combined<First, Rest>> : Hooks {
     if constexpr (detail::updates_some<First>) return values.first.match(name, p);
     return values.match || std::find(sparse_.begin(), sparse_.end(), name) != sparse_.end();
   }
+  void check_rule(const Masters& masters) const {
+    for (std::size_t i = 0; i < masters.values.size(); ++i)
+      if (is_of_first(masters.names[i], masters.values[i]) != is_first_[i])
+        throw BadValue(
+            "Combined: `match` was changed after the trainer was made, and is no longer " +
+            std::string(is_first_[i] ? "true" : "false") + " for `" + masters.names[i] +
+            "`. Make a new trainer.");
+  }
   void check_both_are_used() const {
     if (first_.size() == 0)
       throw BadValue("Combined: no parameter is for " + detail::type_name<First>() +
@@ -96,6 +104,7 @@ struct Mechanism<Combined<First, Rest>> : Hooks {
 
   detail::OptimizerPart<First> first_;
   detail::OptimizerPart<Rest> rest_;
+  std::vector<bool> is_first_;       // of each master
   std::vector<std::string> sparse_;  // weights of embeddings with sparse gradients
 };
 

@@ -127,6 +127,11 @@ struct Mechanism<Policy> : detail::MuonMatrices<Muon> {
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();  // before AdamW makes its state
+    for (std::size_t i = 0; i < masters.values.size(); ++i)
+      check(values.match(masters.names[i], masters.values[i]) == uses_muon_[i], [&] {
+        return "Muon's `match` was changed after the trainer was made, and gives `" +
+               masters.names[i] + "` to another optimizer. Make a new trainer.";
+      });
     StepGradients& matrices =
         fallback_.prepare(values.otherwise, masters, gradients, rate,
                           [&](std::size_t i, const at::Tensor&) { return uses_muon_[i]; });
