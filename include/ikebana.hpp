@@ -11,6 +11,7 @@
 #include <ikebana/checkpoint/only.hpp>
 #include <ikebana/checkpoint/segments.hpp>
 #include <ikebana/checkpoint/selective.hpp>
+#include <ikebana/clip/clip_grad_norm.hpp>
 #include <ikebana/clip/grad_norm.hpp>
 #include <ikebana/core/off.hpp>
 #include <ikebana/data/loader.hpp>

@@ -10,41 +10,46 @@
 namespace ikebana {
 
 /// How many items a sum is over: a number on the host, or a one-element tensor on the device. Costs
-/// nothing on the host; on a device, additions and the division are done there.
+/// nothing on the host; on a device, additions and the division are done there. Tensors of narrow
+/// dtypes (Bool, Byte, Half and so on) are kept as Long or Float, in which their sums fit.
 class Count {
  public:
   Count() = default;
   template <class Number>
     requires std::is_arithmetic_v<Number>
   Count(Number items) : items_(static_cast<double>(items)) {}
-  Count(const at::Tensor& items) : tensor_(items.detach()) {
-    if (items.numel() != 1)
-      throw BadBatch("count: expected one number, got a tensor of shape " +
-                     c10::str(items.sizes()) + ". Sum it first: Loss{sum, mask.sum()}.");
-  }
+  Count(const at::Tensor& items) : tensor_(widened(items)) {}
 
   bool on_device() const { return tensor_.defined(); }
   /// True where `value()` does not wait for a device.
   bool readable() const { return !on_device() || detail::readable(tensor_); }
   double value() const { return on_device() ? detail::number(tensor_) : items_; }
+  /// False for a number that counts no items: below 0, NaN, or 2^63 and above.
+  bool is_possible() const {
+    const double items = value();
+    return items >= 0 && items < 0x1p63;
+  }
   at::Tensor divide(const at::Tensor& sum) const {
-    return on_device() ? at::div(sum, tensor_.to(sum.scalar_type())) : at::div(sum, items_);
+    return on_device() ? at::div(sum, tensor_.to(exact_type(sum))) : at::div(sum, items_);
   }
   /// The gradient of `sum` that backward starts with, scale / count, in the dtype and shape of the
   /// sum: so dividing the loss takes no operator.
   at::Tensor gradient(const at::Tensor& sum, double scale) const {
+    const auto type = sum.scalar_type();
     bool is_known = !on_device() && scale == 1;
-    at::Tensor start =
-        detail::scalar(is_known ? 1 / items_ : scale, sum.scalar_type(), sum.device());
+    at::Tensor start = detail::scalar(is_known ? 1 / items_ : scale,
+                                      is_known ? type : exact_type(sum), sum.device());
     if (sum.dim() != 0) start = start.reshape(sum.sizes());
-    return is_known ? start : divide(start);
+    if (is_known) return start;
+    start = divide(start);
+    return start.scalar_type() == type ? start : start.to(type);
   }
-  /// As a one-element float tensor where `like` lives.
-  at::Tensor tensor(const at::Tensor& like) const {
-    if (!on_device()) return detail::scalar(items_, at::kFloat, like.device());
+  /// As a one-element tensor where `like` lives.
+  at::Tensor tensor(const at::Tensor& like, at::ScalarType type = at::kFloat) const {
+    if (!on_device()) return detail::scalar(items_, type, like.device());
     // A copy from the host would wait for the device; making a number there does not.
-    if (readable() && !like.is_cpu()) return detail::scalar(value(), at::kFloat, like.device());
-    return tensor_.to(like.options().dtype(at::kFloat).requires_grad(false)).reshape({});
+    if (readable() && !like.is_cpu()) return detail::scalar(value(), type, like.device());
+    return tensor_.to(like.options().dtype(type).requires_grad(false)).reshape({});
   }
   Count& operator+=(const Count& other) {
     if (!on_device() && !other.on_device()) items_ += other.items_;
@@ -58,11 +63,28 @@ class Count {
   }
 
  private:
+  static at::Tensor widened(const at::Tensor& items) {
+    if (!items.defined() || items.numel() != 1 || items.is_complex())
+      throw BadBatch("count: expected one number, got " +
+                     (items.defined() ? "a tensor of shape " + c10::str(items.sizes()) +
+                                            " and dtype " + c10::toString(items.scalar_type())
+                                      : std::string("an undefined tensor")) +
+                     ". Sum it first: Loss{sum, mask.sum()}.");
+    const auto type = items.scalar_type();
+    if (type == at::kLong || type == at::kFloat || type == at::kDouble) return items.detach();
+    return items.detach().to(items.is_floating_point() ? at::kFloat : at::kLong);
+  }
+  /// The dtype in which `sum` is divided: a count of 70000 is infinite in Half.
+  static at::ScalarType exact_type(const at::Tensor& sum) {
+    return sum.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  }
+
   double items_ = 0;
   at::Tensor tensor_;
 };
 
-/// A named part of a loss: it adds `scale * sum / count` to what is minimised.
+/// A named part of a loss: it adds `scale * sum / count` to what is minimised. `scale` must be
+/// finite.
 struct Term {
   std::string name;
   at::Tensor sum;
@@ -105,25 +127,50 @@ class LossValue {
       if (!std::isfinite(detail::number(part.sum))) return false;
     return true;
   }
-  /// One float on the device: 1 where the value is not finite.
+  /// One float on the device: 1 where the value is not finite, as where a count is 0 there.
   at::Tensor non_finite() const {
-    at::Tensor sum = parts[0].sum;
-    for (std::size_t i = 1; i < parts.size(); ++i) sum = sum + parts[i].sum;
+    at::Tensor sum = checked(parts[0]);
+    for (std::size_t i = 1; i < parts.size(); ++i) sum = sum + checked(parts[i]);
     return sum.isfinite().logical_not().to(at::kFloat);
   }
 
   c10::SmallVector<Part, 1> parts;
+
+ private:
+  /// Counts that the host can read are checked before backward.
+  static at::Tensor checked(const Part& part) {
+    return part.count.readable() ? part.sum : part.count.divide(part.sum);
+  }
 };
 
 namespace detail {
+inline std::string term_text(const std::string& name) {
+  return name.empty() ? "its " : "term `" + name + "`: its ";
+}
+inline void check_term(const std::string& name, const Count& count, double scale) {
+  if (!std::isfinite(scale))
+    throw BadModel("loss: " + term_text(name) + "scale is " + c10::str(scale) +
+                   ", and so would be every gradient. Give it a finite scale.");
+  if (count.readable() && !count.is_possible())
+    throw BadBatch("loss: " + term_text(name) + "count is " + c10::str(count.value()) +
+                   "; it must be a number of items, from 0 to 2^63. Return the number of items "
+                   "that the sum is over.");
+}
 /// Calls `f(name, sum, count, scale)` for every term, the unnamed one first. Throws BadModel for a
-/// loss without any.
+/// loss without any or a scale that is not finite, and BadBatch for an impossible count.
 template <class F>
 void each_term(const Loss& loss, F&& f) {
   if (!loss.sum.defined() && loss.terms.empty())
     throw BadModel("loss: it is empty. Return ikebana::Loss{sum, count}.");
-  if (loss.sum.defined()) f(std::string(), loss.sum, loss.count, 1.0);
-  for (const Term& term : loss.terms) f(term.name, term.sum, term.count, term.scale);
+  if (loss.sum.defined()) {
+    const std::string unnamed;
+    check_term(unnamed, loss.count, 1);
+    f(unnamed, loss.sum, loss.count, 1.0);
+  }
+  for (const Term& term : loss.terms) {
+    check_term(term.name, term.count, term.scale);
+    f(term.name, term.sum, term.count, term.scale);
+  }
 }
 /// Throws BadModel where two terms of a loss have one name, by which reports find them. The loss's
 /// own sum has the empty name.

@@ -20,9 +20,12 @@ class Report {
   double loss() const {
     double read = detail::number(mean());
     if (must_be_finite && !std::isfinite(read))
-      throw NonFinite(
-          "report: the loss is " + std::to_string(read) +
-          "; the parameters were not updated. Lower the learning rate or check the batch.");
+      throw NonFinite("report: the loss is " + std::to_string(read) +
+                      (skipped() ? "; the parameters were not updated. Lower the learning rate or "
+                                   "check the batch."
+                                 : ", and the step made its update: the precision of the recipe "
+                                   "does not check the loss, or sum / count overflows. Check the "
+                                   "batch, and load an earlier state."));
     return read;
   }
   /// The same as a one-element tensor on the model's device. Waits for nothing, checks nothing.

@@ -15,8 +15,8 @@ Report step(Core& core, const Batch& batch) {
     StepState& state = core.step;
     auto here =
         m.observe.around_phase(Phase::Data, [&] { return transaction.place(m.device, batch); });
-    auto microbatches = detail::cut(m.accumulate, here);                              // 1
-    Totals totals(m.objective, core.model, microbatches, m.shard, state.is_first());  // 2
+    auto microbatches = detail::cut(m.accumulate, here);                            // 1
+    Totals totals(m.objective, core.model, microbatches, m.shard, state.attempts);  // 2
     detail::Outputs outputs;
     auto rate = [&](double base_lr) { return m.schedule.rate(base_lr, state.attempts); };
     Run run(core, /*evaluating=*/false);
@@ -43,6 +43,7 @@ Report step(Core& core, const Batch& batch) {
       m.clip.clip(gradients, m.shard);
       m.precision.accept(gradients, totals.value(), m.shard, state.deferred);  // 10
       m.clip.accept(gradients, totals.value(), m.shard, state.deferred);
+      gradients.settle_divisor();
       transaction.check_first_step();
       m.each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
       Report report = transaction.report(totals, outputs, rate(m.optimizer.base_lr()));

@@ -70,7 +70,8 @@ class FusedAdamW {
 inline std::pair<at::Tensor, at::Tensor> clipping(const Tensors& gradients, const at::Tensor& scale,
                                                   double max_norm) {
   auto norms = at::stack(at::_foreach_norm(gradients, 2));
-  auto norm = at::linalg_vector_norm(norms, 2).to(at::kFloat) / scale;
+  auto type = norms.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  auto norm = at::linalg_vector_norm(norms, 2).to(type) / scale;
   return {scale * ((norm + 1e-6) / max_norm).clamp_min(1), norm};
 }
 

@@ -7,15 +7,18 @@ namespace ikebana {
 /// The sums of a step's loss, and the counts that they are divided by. Counts are known before the
 /// first backward where the model or the objective has `count(batch)`, or where there is one
 /// microbatch on one rank; otherwise sums are added up, and the gradients are divided once at the
-/// end.
+/// end. `count(batch)` is compared with the counts of the losses in every step that needs it, and
+/// in the first; what only a device or other ranks know, in the first and every hundredth.
 class Totals {
  public:
   template <class Objective, class Model, class Microbatches, class Ranks>
   Totals(Objective& objective, Model& model, const Microbatches& microbatches, Ranks& ranks,
-         bool is_first_step)
-      : first_step_(is_first_step), single_(std::size(microbatches) == 1 && ranks.ranks() == 1) {
+         std::int64_t steps_before)
+      : sampled_(steps_before % 100 == 0),
+        alone_(ranks.ranks() == 1),
+        single_(std::size(microbatches) == 1 && alone_) {
     if constexpr (requires { objective.count(model, *std::begin(microbatches)); }) {
-      if (single_ && !first_step_) return;  // the loss itself has the count
+      if (single_ && steps_before != 0) return;  // the loss itself has the count
       for (const auto& microbatch : microbatches) expect(objective.count(model, microbatch));
       for (Count& count : known_) {
         count = ranks.sum(count);
@@ -34,12 +37,13 @@ class Totals {
         loss.sum.defined() || loss.terms.empty() ? loss.count : loss.terms[0].count;
     detail::each_term(loss, [&](const std::string& name, const at::Tensor& sum, const Count& count,
                                 double scale) {
-      check_term(name, sum);
+      check_sum(name, sum);
       if (late() && !same(count, first)) refuse_unequal_late(name);
-      const Count& total = divisor(i, count);
+      const Count total = late() ? Count(1) : divisor(i, count);
       if (sum.requires_grad()) {
+        check_seed(name, total, scale, sum.scalar_type());
         roots.sums.push_back(sum);
-        roots.seeds.push_back((late() ? Count(1) : total).gradient(sum, scale));
+        roots.seeds.push_back(total.gradient(sum, scale));
       }
       remember(i++, name, sum.variable_data(), count, scale);  // detached, and quicker
     });
@@ -49,20 +53,23 @@ class Totals {
           "output, with gradients enabled.");
   }
 
-  /// After the last backward: divides the gradients by what is not divided yet. At the first step
-  /// it also compares `count(batch)` with the counts of the losses.
+  /// After the last backward: divides the gradients by what is not divided yet, and compares
+  /// `count(batch)` with the counts of the losses.
   template <class Ranks>
   void finish(StepGradients& gradients, Ranks& ranks, detail::DeferredCheck& deferred) {
-    if (late() || (first_step_ && !known_.empty()))
+    const bool compares = !known_.empty() && (alone_ || sampled_);
+    if (!alone_ && (late() || compares))
       for (auto& part : value_.parts) part.count = ranks.sum(part.count);
     if (late()) {
-      refuse_zero(value_.parts[0].count);
-      gradients.divide(value_.parts[0].count.tensor(value_.parts[0].sum));
+      const LossValue::Part& part = value_.parts[0];
+      refuse_zero(part.count);
+      gradients.divide(part.count.tensor(part.sum, gradients.divisor_dtype()));
     }
-    if (known_.empty()) return;
+    if (compares) check_number_of_counts(value_.parts.size());
     for (std::size_t i = 0; i < value_.parts.size(); ++i) {
-      if (first_step_) check_known(i, deferred);
-      value_.parts[i].count = known(i);
+      if (compares) check_known(i, deferred);
+      if (!known_.empty()) value_.parts[i].count = known(i);
+      if (sampled_) check_on_device(value_.parts[i], deferred);
     }
   }
 
@@ -75,20 +82,36 @@ class Totals {
     for (std::size_t i = 0; i < counts.size(); ++i) expect(i, counts[i]);
   }
   void expect(std::size_t i, const Count& count) {
+    if (count.readable() && !count.is_possible()) refuse_known(count);
     if (i < known_.size()) known_[i] += count;
     else known_.push_back(count);
+  }
+  [[noreturn]] static void refuse_known(const Count& count) {
+    throw BadBatch("loss: count(batch) returns " + c10::str(count.value()) +
+                   "; it must be a number of items, from 0 to 2^63.");
   }
   static void refuse_zero(const Count& count) {
     if (count.readable() && !(count.value() > 0))
       throw BadBatch(
-          "loss: its count is " + std::to_string(count.value()) +
+          "loss: its count is " + c10::str(count.value()) +
           "; it must be above 0. If every target of the batch is masked or ignored, skip the "
           "batch; otherwise return the number of items that the sum is over.");
   }
-  static void check_term(const std::string& name, const at::Tensor& sum) {
+  static void check_sum(const std::string& name, const at::Tensor& sum) {
     if (sum.numel() != 1)
       throw BadModel("loss: the sum of term `" + name + "` has shape " + c10::str(sum.sizes()) +
                      ", not one number. Reduce it, e.g. with at::Reduction::Sum.");
+  }
+  /// Backward starts with scale / count, which must not become 0 or infinite in the sum's dtype.
+  static void check_seed(const std::string& name, const Count& total, double scale,
+                         at::ScalarType type) {
+    const double seed = total.readable() ? scale / total.value() : scale;
+    if (scale == 0 || detail::fits(seed, type)) return;
+    throw BadModel("loss: " + detail::term_text(name) + "scale is " + c10::str(scale) +
+                   (total.readable() ? ", its count " + c10::str(total.value()) : std::string()) +
+                   ", and backward would start with " + c10::str(seed) + ", which " +
+                   c10::toString(type) +
+                   " cannot hold. Correct them, or compute the sum in a wider dtype.");
   }
   [[noreturn]] static void refuse_unequal_late(const std::string& name) {
     throw BadModel("loss: term `" + name +
@@ -100,16 +123,18 @@ class Totals {
   /// `count(batch)` may return one number for all terms, or one per term.
   const Count& known(std::size_t i) const { return known_.size() == 1 ? known_[0] : known_.at(i); }
   const Count& divisor(std::size_t i, const Count& own) const {
-    if (late()) return own;
     if (!known_.empty()) {
-      if (known_.size() != 1 && i >= known_.size())
-        throw BadModel(
-            "loss: count(batch) returns " + std::to_string(known_.size()) +
-            " counts, and the loss has more terms. Return one per term, or one for all.");
+      if (known_.size() != 1) check_number_of_counts(std::max(i + 1, known_.size()));
       return known(i);
     }
     refuse_zero(own);
     return own;
+  }
+  void check_number_of_counts(std::size_t terms) const {
+    if (known_.size() != 1 && known_.size() != terms)
+      throw BadModel("loss: count(batch) returns " + std::to_string(known_.size()) +
+                     " counts, and the loss has another number of terms. Return one per term, or "
+                     "one for all.");
   }
   void remember(std::size_t i, const std::string& name, at::Tensor sum, const Count& count,
                 double scale) {
@@ -136,19 +161,40 @@ class Totals {
   }
   void check_known(std::size_t i, detail::DeferredCheck& deferred) const {
     const auto& part = value_.parts[i];
-    auto raise = [i] {
-      throw BadModel("loss: count(batch) returns another number than Loss::count of term " +
-                     std::to_string(i) + ". Both must count the same items.");
-    };
     if (known(i).readable() && part.count.readable()) {
-      if (known(i).value() != part.count.value()) raise();
-    } else {
-      auto differ = known(i).tensor(part.sum).ne(part.count.tensor(part.sum));
-      deferred.expect_zero(differ.to(at::kFloat), raise);
+      if (!agree(known(i).value(), part.count.value()))
+        refuse_count(
+            i, " (" + c10::str(known(i).value()) + ", and " + c10::str(part.count.value()) + ")");
+    } else if (sampled_) {
+      at::Tensor now = known(i).tensor(part.sum);
+      auto differ = (now - part.count.tensor(part.sum)).abs().gt(now.abs() * 1e-6);
+      deferred.expect_zero(differ.to(at::kFloat), [i] { refuse_count(i, ""); });
     }
   }
+  [[noreturn]] static void refuse_count(std::size_t i, const std::string& both) {
+    throw BadModel("loss: count(batch) returns another number than Loss::count of term " +
+                   std::to_string(i) + both + ". Both must count the same items.");
+  }
+  /// Sums of weights may be rounded; numbers of items below 2^24 may not.
+  static bool agree(double a, double b) {
+    return a == b || ((a != std::floor(a) || b != std::floor(b) || a > 0x1p24) &&
+                      std::abs(a - b) <= 1e-6 * std::abs(a));
+  }
+  /// What `is_possible` and `refuse_zero` check on the host.
+  static void check_on_device(const LossValue::Part& part, detail::DeferredCheck& deferred) {
+    if (part.count.readable()) return;
+    at::Tensor count = part.count.tensor(part.sum);
+    deferred.expect_zero(count.gt(0).logical_and(count.lt(0x1p63)).logical_not().to(at::kFloat),
+                         [name = part.name] {
+                           throw BadBatch("loss: " + detail::term_text(name) +
+                                          "count is not above 0 and below 2^63. Return the number "
+                                          "of items that the sum is over, and skip a batch of "
+                                          "which nothing counts.");
+                         });
+  }
 
-  bool first_step_, single_;          // one microbatch on one rank
+  bool sampled_;                      // this step compares what the host cannot read
+  bool alone_, single_;               // one rank; and one microbatch
   c10::SmallVector<Count, 1> known_;  // one per term, or one for all
   LossValue value_;                   // with the counts so far
 };

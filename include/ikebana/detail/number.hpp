@@ -1,20 +1,36 @@
 #pragma once
 // One-element tensors as numbers.
+#include <cmath>
 #include <ikebana/detail/torch.hpp>
+#include <limits>
 
 namespace ikebana::detail {
 
 /// True where the elements of a tensor can be read without waiting for a device.
 inline bool readable(const at::Tensor& t) { return t.device().is_cpu(); }
 
-/// The value of a one-element tensor. Waits for its device; dispatches no operator for a float on
-/// the CPU.
+/// The value of a one-element tensor. Waits for its device; dispatches no operator for a Float,
+/// Long or Double on the CPU.
 inline double number(const at::Tensor& t) {
   // By the untyped pointer: from clang 18 on, the typed function has another symbol than in the
   // wheel, which g++ compiled.
-  if (readable(t) && t.scalar_type() == at::kFloat)
-    return *static_cast<const float*>(t.const_data_ptr());
+  if (readable(t)) {
+    if (t.scalar_type() == at::kFloat) return *static_cast<const float*>(t.const_data_ptr());
+    if (t.scalar_type() == at::kDouble) return *static_cast<const double*>(t.const_data_ptr());
+    if (t.scalar_type() == at::kLong)
+      return static_cast<double>(*static_cast<const std::int64_t*>(t.const_data_ptr()));
+  }
   return t.item<double>();
+}
+
+/// True where a number is neither infinite nor, unless it is, 0 in a dtype.
+inline bool fits(double number, at::ScalarType type) {
+  const double size = std::abs(number);
+  double smallest = 0x1p-149, largest = std::numeric_limits<float>::max();
+  if (type == at::kDouble) smallest = 0x1p-1074, largest = std::numeric_limits<double>::max();
+  if (type == at::kHalf) smallest = 0x1p-24, largest = 65504;
+  if (type == at::kBFloat16) smallest = 0x1p-133;
+  return size == 0 || (size >= smallest && size <= largest);
 }
 
 /// A number as a tensor without dimensions. Dispatches no operator on the CPU.

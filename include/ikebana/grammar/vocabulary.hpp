@@ -90,8 +90,9 @@ struct MSELoss;
 struct BCEWithLogitsLoss;
 struct KLDivLoss;
 
-// clip
+// clip: what is done to all gradients before the update
 struct ClipGradNorm;
+struct GradNorm;
 
 // average: the weights that are evaluated
 struct EMA;
@@ -239,6 +240,7 @@ template <> struct declared_axis<BCEWithLogitsLoss> { using type = axis::objecti
 template <> struct declared_axis<KLDivLoss> { using type = axis::objective; };
 template <> struct declared_axis<EMA> { using type = axis::average; };
 template <> struct declared_axis<ClipGradNorm> { using type = axis::clip; };
+template <> struct declared_axis<GradNorm> { using type = axis::clip; };
 template <> struct declared_axis<On> { using type = axis::device; };
 // clang-format on
 

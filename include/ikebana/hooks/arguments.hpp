@@ -29,16 +29,17 @@ inline at::Tensor elements_of(const at::Tensor& gradient) {
 struct StepGradients {
   std::vector<std::size_t> indices;  ///< of each among the trainer's master weights
   Tensors values;                    ///< in the order of `indices`
-  at::Tensor divisor;                ///< one float on the device; undefined: 1
-  at::Tensor norm;              ///< of values / divisor, over all ranks; undefined: not asked for
-  bool loss_is_scaled = false;  ///< the loss scale handles values that are not finite
-  at::Tensor found_inf;         ///< one float, 1: skip the update; undefined: not asked for
+  at::Tensor divisor;                ///< one float, or double, on the device; undefined: 1
+  at::Tensor norm;  ///< of the true gradients before clipping; undefined: not asked for
+  bool norm_is_current = false;  ///< no policy has changed the values since, but by clipping
+  bool loss_is_scaled = false;   ///< the loss scale handles values that are not finite
+  at::Tensor found_inf;          ///< one float, 1: skip the update; undefined: not asked for
 
   /// Takes the gradients that the last backward left, and forgets everything else.
   void collect(const Tensors& masters) {
     indices.clear(), values.clear();
     divisor.reset(), norm.reset(), found_inf.reset();
-    loss_is_scaled = false;
+    norm_is_current = loss_is_scaled = false;
     for (std::size_t i = 0; i < masters.size(); ++i) {
       const at::Tensor& gradient = masters[i].grad();
       if (!gradient.defined()) continue;
@@ -54,6 +55,16 @@ struct StepGradients {
     if (divisor.defined())
       for (const at::Tensor& gradient : values) elements_of(gradient).div_(divisor);
     divisor.reset();
+  }
+  /// The dtype of a divisor that loses nothing: Double where a gradient is Double, else Float.
+  at::ScalarType divisor_dtype() const {
+    for (const at::Tensor& gradient : values)
+      if (gradient.scalar_type() == at::kDouble) return at::kDouble;
+    return at::kFloat;
+  }
+  /// Before the update: fused operators read a Float divisor, so a Double one is applied here.
+  void settle_divisor() {
+    if (divisor.defined() && divisor.scalar_type() != at::kFloat) apply_divisor();
   }
   /// The update is skipped where `flag` (one float) is not 0.
   void reject(const at::Tensor& flag) {

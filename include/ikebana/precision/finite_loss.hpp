@@ -5,24 +5,37 @@
 namespace ikebana::detail {
 
 /// Rejects the update if the loss is not finite. On a CPU the step throws NonFinite; on a device
-/// the update is skipped there, and the next step throws.
+/// the update is skipped there, and a later step throws. Gradients are not checked: with a finite
+/// loss, one that is not finite makes parameters NaN, and the error of the next step says so.
 struct FiniteLoss : PrecisionHooks {
+  void begin(const Masters& masters) { masters_ = &masters; }
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
               DeferredCheck& deferred) {
-    auto raise = [] {
-      throw NonFinite(
-          "step: the loss is not finite; nothing was updated. Lower the learning rate, clip "
-          "gradients (ClipGradNorm), or look for an invalid value in the batch.");
-    };
     if (loss.readable() && ranks.ranks() == 1) {
-      if (!loss.is_finite()) raise();
+      if (!loss.is_finite()) raise(masters_);
       return;
     }
     at::Tensor flag = ranks.sum(loss.non_finite()).clamp_max(1);
     gradients.reject(flag);
-    deferred.expect_zero(flag, raise);
+    deferred.expect_zero(flag, [masters = masters_] { raise(masters); });
   }
+
+ private:
+  [[noreturn]] static void raise(const Masters* masters) {
+    const std::string what = "step: the loss is not finite; nothing was updated. ";
+    for (std::size_t i = 0; masters && i < masters->values.size(); ++i)
+      if (!masters->values[i].isfinite().all().item<bool>())
+        throw NonFinite(what + "The parameter `" + masters->names[i] +
+                        "` is not finite either: an earlier step had a gradient that was not, and "
+                        "a finite loss. Load an earlier state, and add GradNorm or ClipGradNorm to "
+                        "the recipe, which throw in that step and undo it.");
+    throw NonFinite(what +
+                    "All parameters are finite. Lower the learning rate, clip gradients "
+                    "(ClipGradNorm), or look for an invalid value in the batch.");
+  }
+
+  const Masters* masters_ = nullptr;
 };
 
 }  // namespace ikebana::detail

@@ -1,0 +1,55 @@
+#pragma once
+// The policy ClipGradNorm and its mechanism.
+#include <ikebana/clip/total_norm.hpp>
+
+namespace ikebana {
+
+/// Scales all gradients so that their total 2-norm is at most `max_norm`, which must be positive.
+/// Cost: one pass that computes the norm; the update divides by the factor together with its other
+/// divisors. If the norm is not finite, the step throws NonFinite, which on a CPU names a
+/// parameter, or with `error_if_nonfinite = false` makes no update. The report has the norm before
+/// clipping. The factor is Double where a gradient is, else Float. A sparse gradient counts with
+/// the norm of its rows, which PyTorch's function does not support. Source:
+/// torch.nn.utils.clip_grad_norm_.
+struct ClipGradNorm {
+  double max_norm = 1;
+  bool error_if_nonfinite = true;
+};
+
+template <std::same_as<ClipGradNorm> Policy>
+struct Mechanism<Policy> : detail::TotalNorm<ClipGradNorm> {
+  explicit Mechanism(ClipGradNorm v) : TotalNorm(v, "ClipGradNorm") { check(); }
+
+  template <class Ranks>
+  void clip(StepGradients& gradients, Ranks& ranks) {
+    check();
+    const at::Tensor& norm = compute_norm(gradients, ranks);
+    if (norm.defined()) gradients.divide(divisor(norm));
+  }
+  std::string describe() const {
+    return "max_norm=" + c10::str(values.max_norm) +
+           (values.error_if_nonfinite ? "" : ", skips a norm that is not finite");
+  }
+
+ private:
+  void check() const {
+    if (!(values.max_norm > 0))
+      throw BadValue("ClipGradNorm: max_norm is " + c10::str(values.max_norm) +
+                     "; it must be positive.");
+  }
+  /// max(1, norm / max_norm), with the bits of LibTorch's operators. On a CPU without the
+  /// dispatcher.
+  at::Tensor divisor(const at::Tensor& norm) const {
+    if (!detail::readable(norm)) return ((norm + 1e-6) / values.max_norm).clamp_min(1);
+    if (norm.scalar_type() == at::kFloat) return factor<float>(norm);
+    return factor<double>(norm);
+  }
+  template <class Real>
+  at::Tensor factor(const at::Tensor& norm) const {
+    Real factor = (static_cast<Real>(detail::number(norm)) + static_cast<Real>(1e-6)) /
+                  static_cast<Real>(values.max_norm);
+    return detail::scalar(factor < 1 ? 1 : factor, norm.scalar_type(), norm.device());
+  }
+};
+
+}  // namespace ikebana

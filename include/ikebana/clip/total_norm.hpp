@@ -1,0 +1,101 @@
+#pragma once
+// The norm of all gradients, which ClipGradNorm and GradNorm compute and check.
+#include <ikebana/detail/deferred_check.hpp>
+#include <ikebana/hooks.hpp>
+
+namespace ikebana::detail {
+
+/// The base of policies on the norm of all gradients. A norm that is not finite rejects the update:
+/// with `values.error_if_nonfinite` the step throws NonFinite, on a device a later one.
+template <class Policy>
+class TotalNorm : public ClipHooks {
+ public:
+  /// Divisors are not applied to the gradients before `clip`: the norm takes them into account.
+  static constexpr bool takes_divisor = true;
+  Policy values;
+  TotalNorm(Policy v, const char* name) : values(std::move(v)), name_(name) {}
+
+  void begin(const Masters& masters) { masters_ = &masters; }
+  template <class Ranks>
+  void accept(StepGradients& gradients, const LossValue&, Ranks&, DeferredCheck& deferred) {
+    if (!gradients.norm.defined() || gradients.loss_is_scaled) return;
+    const bool known = readable(gradients.norm);
+    if (known && std::isfinite(number(gradients.norm))) return;
+    at::Tensor flag = gradients.norm.isfinite().logical_not().to(at::kFloat);
+    gradients.reject(flag);
+    if (values.error_if_nonfinite)
+      deferred.expect_zero(flag, [name = name_, which = known ? culprit(gradients) : ""] {
+        throw NonFinite(std::string(name) + ": the norm of the gradients is not finite" + which +
+                        "; nothing was updated. Lower the learning rate, or skip such steps: "
+                        ".error_if_nonfinite = false.");
+      });
+  }
+
+ protected:
+  /// Computes the norm of the true gradients, unless a policy before this one has. Returns it;
+  /// undefined where there is no gradient.
+  template <class Ranks>
+  const at::Tensor& compute_norm(StepGradients& gradients, Ranks& ranks) const {
+    if (gradients.norm.defined() && gradients.norm_is_current) return gradients.norm;
+    at::Tensor norm = any_sparse(gradients.values)
+                          ? norm_of(elements_of_all(gradients.values), ranks)
+                          : norm_of(gradients.values, ranks);
+    if (norm.defined() && gradients.divisor.defined()) norm = norm / gradients.divisor;
+    gradients.norm = std::move(norm);
+    gradients.norm_is_current = true;
+    return gradients.norm;
+  }
+
+ private:
+  static bool any_sparse(const Tensors& gradients) {
+    for (const at::Tensor& gradient : gradients)
+      if (gradient.layout() != at::kStrided) return true;
+    return false;
+  }
+  /// The gradients, with sparse ones replaced by the elements of their rows.
+  Tensors elements_of_all(const Tensors& gradients) const {
+    Tensors all;
+    for (const at::Tensor& gradient : gradients) {
+      if (gradient.layout() != at::kStrided && !gradient.is_sparse())
+        throw BadModel(std::string(name_) + ": a gradient of shape " + c10::str(gradient.sizes()) +
+                       " has layout " + c10::str(gradient.layout()) +
+                       ", which is not supported. Make it dense, or sparse by rows (COO).");
+      all.push_back(elements_of(gradient));
+    }
+    return all;
+  }
+  /// Computed in the gradients' dtype, as PyTorch does. Returned as Double where a gradient is
+  /// Double, else as Float, since a divisor is made from it.
+  template <class Ranks>
+  static at::Tensor norm_of(const Tensors& gradients, Ranks& ranks) {
+    if (gradients.empty()) return {};
+    at::Tensor norm = at::linalg_vector_norm(stacked(at::_foreach_norm(gradients, 2)), 2);
+    if (ranks.ranks() > 1) norm = ranks.sum(norm * norm).sqrt();
+    const bool wide = norm.scalar_type() == at::kFloat || norm.scalar_type() == at::kDouble;
+    return wide ? norm : norm.to(at::kFloat);
+  }
+  /// at::stack without the dispatcher on a CPU: the same bits, and for a small model the dispatcher
+  /// costs more than the norms do.
+  static at::Tensor stacked(const Tensors& norms) {
+    c10::SmallVector<float, 64> all;
+    for (const at::Tensor& norm : norms) {
+      if (!readable(norm) || norm.scalar_type() != at::kFloat) return at::stack(norms);
+      all.push_back(static_cast<float>(number(norm)));
+    }
+    return at::tensor(c10::ArrayRef<float>(all));
+  }
+  /// Which gradient is not finite, for the text of an error on a CPU.
+  std::string culprit(const StepGradients& gradients) const {
+    for (std::size_t k = 0; k < gradients.values.size(); ++k) {
+      if (elements_of(gradients.values[k]).isfinite().all().item<bool>()) continue;
+      return masters_ ? ", nor is the gradient of `" + masters_->names[gradients.indices[k]] + "`"
+                      : "";
+    }
+    return ", although every gradient is: it overflows";
+  }
+
+  const char* name_;
+  const Masters* masters_ = nullptr;
+};
+
+}  // namespace ikebana::detail
