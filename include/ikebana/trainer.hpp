@@ -42,7 +42,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   /// Error for what cannot be computed, and then nothing has changed. Waits for no device.
   template <class Batch>
   Report step(const Batch& batch) {
-    using Diagnosis = detail::loss_diagnosis_t<Core, typename detail::microbatch_of<Batch>::type>;
+    using Diagnosis = detail::step_diagnosis_t<Core, typename detail::microbatch_of<Batch>::type>;
     (void)sizeof(Diagnosis);
     if constexpr (refuse::passed<Diagnosis>)
       return guarded(batch, [&] { return ikebana::step(core(), batch); });

@@ -88,6 +88,15 @@ TEST_CASE("docs/average.md: trained, evaluated with the average, exported") {
   CHECK(test::same_bits(exported, trainer.mechanism<EMA>().averages()[0]));
 }
 
+TEST_CASE("docs/clip.md") {
+  auto model = net();
+  auto loader = classes();
+  std::vector<double> norms;
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, GradNorm{}};
+  for (const auto& batch : loader) norms.push_back(*trainer.step(batch).grad_norm());
+  for (double norm : norms) CHECK(norm > 0);
+}
+
 TEST_CASE("docs/freeze.md: by name") {
   auto model = net();
   auto loader = classes();

@@ -47,4 +47,43 @@ TEST_CASE("clipping divides by the same bits as the operators, for every type of
             max_norm);
 }
 
+/// One parameter of each dtype, and gradients that are to be divided by 1 / 3.
+struct MixedImpl : torch::nn::Module {
+  at::Tensor wide, narrow;
+  MixedImpl() {
+    torch::manual_seed(7);
+    wide = register_parameter("wide", torch::randn({9}, at::kDouble));
+    narrow = register_parameter("narrow", torch::randn({9}));
+  }
+  template <class Run>
+  Loss loss(Run&, const Rows& batch) {
+    at::Tensor y = wide * batch.input + narrow.to(at::kDouble);
+    return {y.pow(2).sum(), 3};
+  }
+};
+TORCH_MODULE(Mixed);
+
+/// The largest errors of both parameters after two microbatches, clipped, against doubles.
+std::pair<double, double> errors(bool trains_narrow) {
+  const double max_norm = 0.1, lr = 10;
+  Rows batch{torch::randn({9}, at::kDouble), {}};
+  Mixed model;
+  at::Tensor w = model->wide.detach().clone(), n = model->narrow.detach().to(at::kDouble);
+  at::Tensor y = 2 * 2 * (w * batch.input + n) / 6, gw = y * batch.input, gn = y;
+  if (!trains_narrow) model->narrow.requires_grad_(false), gn.zero_();
+  at::Tensor norm = (gw.pow(2).sum() + gn.pow(2).sum()).sqrt() + 1e-6;
+  w -= lr * max_norm * gw / norm, n -= lr * max_norm * gn / norm;
+  Trainer trainer{model, SGD{.lr = lr}, ClipGradNorm{.max_norm = max_norm}};
+  Report report = trainer.step(std::vector{batch, batch});
+  CHECK(*report.grad_norm() + 1e-6 == doctest::Approx(norm.item<double>()).epsilon(1e-7));
+  return {largest_difference(model->wide, w), largest_difference(model->narrow, n)};
+}
+
+TEST_CASE("clipping and late counts divide double gradients in double precision") {
+  CHECK(errors(false).first < 1e-14);
+  auto [wide, narrow] = errors(true);  // its norm has the error of a Float gradient
+  CHECK(wide < 1e-7);
+  CHECK(narrow < 1e-6);
+}
+
 }  // namespace laws::clip

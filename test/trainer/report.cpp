@@ -54,6 +54,9 @@ TEST_CASE("report: a loss that is not finite is an error when read, unless a los
   Report report;
   report.value.parts.push_back({"", at::scalar_tensor(NAN), 1});
   auto message = test::message_of<NonFinite>([&] { report.loss(); });
+  CHECK(contains(message, "the loss is nan, and the step made its update"));
+  report.found_inf = at::ones({});
+  message = test::message_of<NonFinite>([&] { report.loss(); });
   CHECK(contains(message, "the loss is nan; the parameters were not updated"));
   std::ostringstream text;
   text << report;  // printing shows it

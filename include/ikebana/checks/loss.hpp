@@ -39,4 +39,18 @@ consteval auto loss_diagnosis() {
 template <class Core, class Batch>
 using loss_diagnosis_t = typename decltype(loss_diagnosis<Core, Batch>())::type;
 
+/// The same, and why its count cannot be called: what `step` asks before its first microbatch.
+template <class Core, class Batch>
+consteval auto step_diagnosis() {
+  using Objective = decltype(std::declval<Core&>().mechanisms.objective);
+  using Model = handle_of_t<typename Core::Model>;
+  if constexpr (!refuse::passed<loss_diagnosis_t<Core, Batch>>)
+    return refuse::is<loss_diagnosis_t<Core, Batch>>{};
+  else if constexpr (requires { Objective::template count_refusal<Model, Batch>(); })
+    return Objective::template count_refusal<Model, Batch>();
+  else return refuse::is<refuse::Nothing>{};
+}
+template <class Core, class Batch>
+using step_diagnosis_t = typename decltype(step_diagnosis<Core, Batch>())::type;
+
 }  // namespace ikebana::detail

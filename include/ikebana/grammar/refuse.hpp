@@ -198,6 +198,12 @@ struct ObjectiveTakesOtherArguments {
       "ikebana: this objective cannot be called with a run, the model and this batch. "
       "Write `[](auto& run, auto& model, const Batch& batch) -> ikebana::Loss { ... }`.");
 };
+template <class Owner, class Batch>
+struct CountTakesOtherArguments {
+  static_assert(possible<"count of " + quoted<Owner> + " cannot be called with " + quoted<Batch>>,
+                "ikebana: a count takes other arguments than this batch, so no step would call it. "
+                "Write `ikebana::Count count(const Batch& batch)`, or give it another name.");
+};
 template <class Batch>
 struct NoInputOrTarget {
   static_assert(

@@ -5,8 +5,8 @@
 namespace ikebana {
 
 /// Any callable (run, model, batch) -> Loss is an objective. If it has a member
-/// `count(model, batch)`, the count is known before the first backward. A callable that is not a
-/// template takes a `Runner&`.
+/// `count(model, batch)` or `count(batch)`, the count is known before the first backward. A
+/// callable that is not a template takes a `Runner&`.
 template <class F>
   requires(std::is_same_v<axis_of_t<F>, axis::objective> &&
            (detail::callable_class<F> || std::is_pointer_v<F>))
@@ -32,9 +32,17 @@ struct Mechanism<F> : ObjectiveHooks {
     }
   }
   template <class Model, class Batch>
-    requires requires(F& f, Model& model, const Batch& batch) { f.count(model, batch); }
+    requires(detail::counts<F, Model&, const Batch&> || detail::counts<F, const Batch&>)
   auto count(Model& model, const Batch& batch) {
-    return values.count(model, batch);
+    if constexpr (detail::counts<F, Model&, const Batch&>) return values.count(model, batch);
+    else return values.count(batch);
+  }
+  /// Whose `count` cannot be called.
+  template <class Model, class Batch>
+  static consteval auto count_refusal() {
+    if constexpr (detail::counts<F, Model&, const Batch&> || detail::counts<F, const Batch&>)
+      return refuse::is<refuse::Nothing>{};
+    else return detail::other_count_refusal<F, Batch>();
   }
 };
 

@@ -23,6 +23,23 @@ consteval auto forward_refusal() {
   }
 }
 
+/// True for a class whose `count` takes these arguments.
+template <class T, class... Args>
+concept counts = requires(T& t, Args... args) { t.count(args...); };
+/// The compile-time error for a member function `count` that takes other arguments, which no step
+/// would call; one without parameters is something else.
+template <class T, class Batch>
+consteval auto other_count_refusal() {
+  if constexpr (requires { &T::count; }) {
+    using Member = decltype(&T::count);
+    if constexpr (std::is_member_function_pointer_v<Member> && !std::is_invocable_v<Member, T&>)
+      return refuse::is<refuse::CountTakesOtherArguments<T, Batch>>{};
+    else return refuse::is<refuse::Nothing>{};
+  } else {
+    return refuse::is<refuse::Nothing>{};
+  }
+}
+
 /// Throws BadBatch if an output and its target differ in shape.
 inline void check_same_shape(const char* name, const at::Tensor& output, const at::Tensor& target) {
   if (output.sizes() != target.sizes())

@@ -43,6 +43,13 @@ struct Mechanism<Without<axis::objective>> : ObjectiveHooks {
   auto count(Model& model, const Batch& batch) {
     return model->count(batch);
   }
+  /// Whose `count` cannot be called.
+  template <class Model, class Batch>
+  static consteval auto count_refusal() {
+    if constexpr (requires(Model& model, const Batch& batch) { model->count(batch); })
+      return refuse::is<refuse::Nothing>{};
+    else return detail::other_count_refusal<detail::impl_of_t<Model>, Batch>();
+  }
 };
 
 }  // namespace ikebana
