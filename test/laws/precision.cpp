@@ -26,24 +26,14 @@ Net net() {
 at::Tensor sum_of(Net& model, const Rows& batch) {
   return at::cross_entropy_loss(model->forward(batch.input), batch.target, {}, at::Reduction::Sum);
 }
-/// The loss; a batch that begins with 1e30 has a finite loss and a gradient that is NaN.
 struct Sum {
   template <class Run>
   Loss operator()(Run&, Net& model, const Rows& batch) {
-    auto sum = sum_of(model, batch);
-    if (batch.input[0][0].item<float>() > 1e29f)
-      sum = sum_of(model, {at::zeros_like(batch.input), batch.target}) +
-            (model->out->weight * 0).sum().sqrt();
-    return {sum, batch.target.numel()};
+    return {sum_of(model, batch), batch.target.numel()};
   }
 };
 
 std::vector<Rows> batches(int steps = 6) { return class_batches(steps, 9, width, classes); }
-Rows poisoned(Rows batch) {
-  batch.input = batch.input.clone();
-  batch.input[0][0] = 1e30;
-  return batch;
-}
 /// Overflows in half precision only.
 Rows overflowing(Rows batch) {
   batch.input = batch.input * 1e6;
