@@ -39,7 +39,8 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
 
   /// One update of the parameters. A batch is cut into the recipe's microbatches; of a range of
   /// batches each is one microbatch, which PyTorch users call gradient accumulation. Throws an
-  /// Error for what cannot be computed, and then nothing has changed. Waits for no device.
+  /// Error for what cannot be computed, and then nothing has changed: neither parameters, moments
+  /// and counters, nor buffers and random generators. Waits for no device.
   template <class Batch>
   Report step(const Batch& batch) {
     using Diagnosis = detail::step_diagnosis_t<Core, typename detail::microbatch_of<Batch>::type>;
@@ -166,11 +167,19 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     try {
       return f();
     } catch (const c10::Error& error) {
-      detail::rethrow(detail::message_of(error), core().step, batch_text);
+      detail::rethrow(detail::message_of(error), core().step, batch_text, lost());
     } catch (const std::bad_alloc& error) {
-      detail::rethrow(error.what(), core().step, batch_text);
+      detail::rethrow(error.what(), core().step, batch_text, lost());
+    } catch (const Error& error) {
+      detail::rethrow(error, lost());
+    } catch (...) {
+      detail::warn_of(lost());
+      throw;
     }
   }
+
+  /// What the step that threw could not put back, as a sentence.
+  std::string lost() const { return core().restore_point.take_lost(); }
 
   std::shared_ptr<Core> core_;
 };

@@ -135,6 +135,14 @@ inline const Meddling allowed[] = {
      [](auto&, auto&, auto& y) { y.add_(1); }},
     {"a buffer before it is used",
      [](auto& w, auto x) { return change(w.buffer), at::tanh(x * w.buffer + w.weight); }, no_after},
+    {"a buffer that is used before batch norm writes it, which no version counts",
+     [](auto& w, auto x) {
+       auto y = at::tanh(x * w.weight - w.buffer);
+       auto variance = torch::ones({4});
+       at::native_batch_norm(x.detach(), {}, {}, w.buffer, variance, true, 0.5, 1e-5);
+       return y;
+     },
+     no_after},
     {"a gradient taken twice", [](auto& w, auto x) { return at::tanh(at::sin(x) * w.weight); },
      [](auto&, auto& x, auto& y) {
        auto once = torch::autograd::grad({y.sum()}, {x}, {}, true)[0];

@@ -31,6 +31,14 @@ inline at::Tensor random(at::IntArrayRef sizes, int seed = 1) {
   return at::randn(sizes, at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed)));
 }
 
+/// Batch norm and dropout: buffers that each step changes, and random numbers.
+struct NoiseImpl : torch::nn::Module {
+  torch::nn::BatchNorm1d norm{nullptr};
+  explicit NoiseImpl(int width) { norm = register_module("norm", torch::nn::BatchNorm1d(width)); }
+  at::Tensor forward(const at::Tensor& x) { return torch::dropout(norm(x), 0.3, is_training()); }
+};
+TORCH_MODULE(Noise);
+
 inline torch::nn::Linear linear() {
   torch::manual_seed(0);
   return torch::nn::Linear(3, 5);

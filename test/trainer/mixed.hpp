@@ -19,8 +19,12 @@ struct InnerImpl : torch::nn::Module {
   torch::nn::Linear w = register_module("w", torch::nn::Linear(6, 6));
   at::Tensor still = register_parameter("still", at::randn({6}), /*requires_grad=*/false);
   at::Tensor scale;
+  Noise noise{nullptr};
   explicit InnerImpl(at::Tensor s) : scale(register_parameter("scale", std::move(s))) {}
-  at::Tensor forward(const at::Tensor& x) { return at::tanh(w(x)) * scale + still * x; }
+  at::Tensor forward(const at::Tensor& x) {
+    auto y = at::tanh(w(x)) * scale + still * x;
+    return noise ? noise(y) : y;
+  }
 };
 TORCH_MODULE(Inner);
 /// Has a unit inside, and a parameter that is in the graph and not reached from the loss.
@@ -76,6 +80,13 @@ TORCH_MODULE(Net);
 inline Net net() {
   torch::manual_seed(0);
   return Net();
+}
+/// With batch norm and dropout in two units.
+inline Net noisy_net() {
+  Net model = net();
+  for (Inner unit : {model->outer->inner, model->last})
+    unit->noise = unit->register_module("noise", Noise(6));
+  return model;
 }
 /// One unit used twice, or by hand two units of equal values.
 struct TwiceImpl : torch::nn::Module {

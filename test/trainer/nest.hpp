@@ -31,15 +31,20 @@ inline Rows rows_of(int seed, std::int64_t n = 4) {
 
 struct InnerImpl : torch::nn::Module {
   torch::nn::Linear w = register_module("w", torch::nn::Linear(5, 5));
-  at::Tensor forward(const at::Tensor& x) { return mark("inner", at::tanh(w(x))); }
+  Noise noise{nullptr};
+  at::Tensor forward(const at::Tensor& x) {
+    auto y = w(x);
+    return mark("inner", at::tanh(noise ? noise(y) : y));
+  }
 };
 TORCH_MODULE(Inner);
 struct OuterImpl : torch::nn::Module {
   torch::nn::Linear w = register_module("w", torch::nn::Linear(5, 5));
   Inner inner = register_module("inner", Inner());
+  Noise noise{nullptr};
   template <class Run>
   at::Tensor forward(Run& run, const at::Tensor& x) {
-    auto y = mark("outer", at::tanh(w(x)));
+    auto y = mark("outer", at::tanh(noise ? noise(w(x)) : w(x)));
     return at::tanh(run(inner, y));
   }
 };
@@ -49,11 +54,14 @@ struct NestImpl : torch::nn::Module {
   using units = ikebana::Units<Outer, Inner>;
   torch::nn::Linear first = register_module("first", torch::nn::Linear(3, 5));
   Outer outer = register_module("outer", Outer());
+  Noise noise{nullptr};
   /// Called with a unit's input, and with its output once its hooks are attached.
   std::function<at::Tensor(at::Tensor)> listen = [](at::Tensor t) { return t; };
   template <class Run>
   ikebana::Loss loss(Run& run, const Rows& batch) {
-    auto x = listen(run(outer, listen(mark("root", first(batch.input))))).sum(1, true);
+    auto x = mark("root", first(batch.input));
+    if (noise) x = noise(x);
+    x = listen(run(outer, listen(x))).sum(1, true);
     return {at::mse_loss(x, batch.target, at::Reduction::Sum), batch.target.numel()};
   }
   ikebana::Count count(const Rows& batch) { return batch.target.numel(); }
@@ -62,6 +70,13 @@ TORCH_MODULE(Nest);
 inline Nest nest() {
   torch::manual_seed(0);
   return Nest();
+}
+/// With batch norm and dropout in the root and in both units.
+inline Nest noisy_nest() {
+  Nest model = nest();
+  auto add = [](auto& module) { module->noise = module->register_module("noise", Noise(5)); };
+  add(model), add(model->outer), add(model->outer->inner);
+  return model;
 }
 
 }  // namespace test

@@ -4,27 +4,12 @@
 // inside the outer frame, so the outer frame drops and recomputes them too.
 #include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
+#include <ikebana/checkpoint/draws.hpp>
 #include <ikebana/checkpoint/saved_inputs.hpp>
 #include <ikebana/checkpoint/slots.hpp>
 #include <ikebana/detail/recomputing.hpp>
 
 namespace ikebana::detail {
-
-/// What a frame keeps of forward besides the inputs: nothing. `KeepOperators` is the other choice.
-struct KeepNothing {
-  struct Rule {};
-  struct Replay {};
-  /// Surrounds the forward of a unit, in forward and in a recompute.
-  struct Scope {
-    explicit Scope(const Replay&) {}
-  };
-  KeepNothing(const Rule&, const Slots<>&) {}
-
-  Scope record() { return Scope({}); }
-  Replay replay(const std::string&) const { return {}; }
-  void forward_ended(std::size_t) {}
-  void clear() {}
-};
 
 /// One checkpointed computation, of one unit or of several in a row. In forward it counts the
 /// tensors that autograd would save; in backward it runs the units again and keeps those tensors.
@@ -74,7 +59,10 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   };
   /// Call after the unit's forward.
   void end_unit() {
-    units_.back().state.forward_ended(*units_.back().unit);
+    UnitCall& call = units_.back();
+    call.rng_at_end = call.rng_autocast.positions_now();
+    call.rng_moved = call.rng_at_end.differ(call.rng_autocast.positions());
+    call.state.forward_ended(*call.unit);
     kept_.forward_ended(slots_.size());
   }
   /// Adds an argument or result of a unit: it needs not be saved when another unit of this frame
@@ -105,6 +93,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     at::Tensor saved_inputs;                    // holder made by SaveInputs
     std::vector<std::size_t> argument_indices;  // into the frame's known tensors
     Recompute recompute;
+    bridge::RngPositions rng_at_end = {};
+    bridge::RngSet rng_moved = {};  // not known before the forward ended: both
   };
   using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   /// A tensor of forward, recognised by identity, unless it was changed in place since.
@@ -122,7 +112,9 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     std::size_t slot = std::size_t(-1);
     explicit SlotHooks(std::shared_ptr<Frame> f) : frame(std::move(f)) {}
     ~SlotHooks() override { frame->slots_.release(slot); }
-    void call_pack_hook(const at::Tensor& t) override { slot = frame->slots_.add(t); }
+    void call_pack_hook(const at::Tensor& t) override {
+      slot = frame->slots_.add(t, frame->units_.back().rng_autocast.positions_now());
+    }
     at::Tensor call_unpack_hook() override { return frame->unpack(slot); }
   };
   /// The hooks during a recompute: collects the tensors of the slots, and stops the recompute by an
@@ -136,6 +128,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
       void call_pack_hook(const at::Tensor& t) override {
         saved = t.tensor_data();  // shares memory and version, but has no history
         const Frame& owner = *fill->frame;
+        const bridge::RngPositions rng = fill->unit->rng_autocast.positions_now();
+        fill->rng.check(rng, owner.slots_.rng(fill->tensors.size()), owner.name());
         owner.slots_.fill(fill->tensors, saved, owner.name());
         if (fill->tensors.size() == owner.slots_.size()) throw AllFilled{};
       }
@@ -143,7 +137,11 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     };
     Frame* frame;
     Tensors tensors;
-    explicit FillSlots(Frame* f) : frame(f) { tensors.reserve(f->slots_.size()); }
+    CompareRng rng;
+    const UnitCall* unit = nullptr;  // that is recomputed now
+    FillSlots(Frame* f, CompareRng compare) : frame(f), rng(compare) {
+      tensors.reserve(f->slots_.size());
+    }
     std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
       return std::make_unique<Hooks>(this);
     }
@@ -185,12 +183,9 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     for (const UnitCall& call : units_) inputs.push_back(SaveInputs<>::load(call.saved_inputs));
     for (const UnitCall& call : units_)
       if (call.state.changed()) Slots<>::throw_modified(call.unit->name);
-    FillSlots fill(this);
-    try {
-      run_units(inputs, fill);
-    } catch (const typename FillSlots::AllFilled&) {
-    }
-    slots_.store(task, std::move(fill.tensors), name());
+    std::optional<Tensors> tensors = saved_by_units(inputs, /*last_attempt=*/false);
+    if (!tensors) tensors = saved_by_units(inputs, /*last_attempt=*/true);
+    slots_.store(task, *std::move(tensors), name());
     if (task < 0) return;
     if (!torch::autograd::get_current_graph_task_keep_graph()) kept_.clear();
     torch::autograd::Engine::get_default_engine().queue_callback(
@@ -198,12 +193,26 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
           if (auto frame = weak.lock()) frame->slots_.forget(task);
         });
   }
-  void run_units(std::vector<Tensors>& inputs, FillSlots& fill) {
+  /// Runs the units and returns what autograd saves; nothing if that must be repeated, because the
+  /// random generators were elsewhere than in forward.
+  std::optional<Tensors> saved_by_units(const std::vector<Tensors>& inputs, bool last_attempt) {
+    auto watch = [](const UnitCall& call) { return call.unit->watch->load(); };
+    FillSlots fill(this, {std::any_of(units_.begin(), units_.end(), watch), last_attempt});
+    try {
+      run_units(inputs, fill);
+    } catch (const typename FillSlots::AllFilled&) {
+    } catch (const CompareRng::Again&) {
+      for (const UnitCall& call : units_) call.unit->watch->store(true);
+      return {};
+    }
+    return std::move(fill.tensors);
+  }
+  void run_units(const std::vector<Tensors>& inputs, FillSlots& fill) {
     at::AutoGradMode grad(true);
     RecomputingScope scope;
     std::deque<RestoreBuffers> buffers;
     for (const UnitCall& call : units_) buffers.emplace_back(*call.unit->module);
-    auto replay = kept_.replay(name());
+    auto replay = kept_.replay(name(), fill.rng.drew(), fill.rng.watching());
     Tensors known;
     for (std::size_t i = 0; i < units_.size(); ++i) {
       UnitCall& call = units_[i];
@@ -211,11 +220,16 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
       Tensors arguments;
       for (std::size_t index : call.argument_indices) arguments.push_back(known[index]);
       call.state.restore_buffers();
-      bridge::RngAutocastState::Replay rng_autocast(call.rng_autocast, /*weight_cache=*/false);
+      bridge::RngAutocastState::Replay rng_autocast(call.rng_autocast, /*weight_cache=*/false,
+                                                    call.rng_moved);
       bridge::AutocastNesting nesting;
       bridge::SavedTensorScope hooks(&fill);
+      fill.unit = &call;
+      fill.rng.begin_unit(call.rng_moved);
       typename Kept::Scope kept(replay);
       Tensors results = call.recompute(arguments);
+      if (i + 1 < units_.size())
+        fill.rng.check(call.rng_autocast.positions_now(), call.rng_at_end, name());
       known.insert(known.end(), results.begin(), results.end());
     }
   }

@@ -19,7 +19,9 @@ class KeepOperators {
   /// Open while a unit's forward runs.
   Scope record() { return Scope(record_); }
   /// Open a scope of it while a unit is recomputed.
-  Replay<> replay(const std::string& unit) const { return Replay<>(calls_, unit); }
+  Replay<> replay(const std::string& unit, bridge::RngSet& drew, bool) const {
+    return Replay<>(calls_, unit, drew);
+  }
   void forward_ended(std::size_t saved_tensors) { calls_.forward_ended(saved_tensors); }
   void clear() { calls_.clear(); }
 

@@ -1,5 +1,6 @@
 #pragma once
 // Recompute of a selective checkpoint: kept outputs are returned instead of being computed.
+#include <ikebana/checkpoint/draws.hpp>
 #include <ikebana/checkpoint/kept_calls.hpp>
 
 namespace ikebana::detail {
@@ -9,23 +10,29 @@ namespace ikebana::detail {
 template <class = void>
 class Replay : public bridge::OperatorMode {
  public:
-  Replay(const KeptCalls<>& kept, const std::string& unit) : kept_(kept), unit_(unit) {}
+  Replay(const KeptCalls<>& kept, const std::string& unit, bridge::RngSet& drew)
+      : kept_(kept), unit_(unit), drew_(drew) {}
 
   void call(bridge::OperatorCall& call) override {
+    const bool draws = call.draws_random_numbers();
     if (call.schema().is_mutable()) {
       if (!skip_write(call)) call.compute();
-      return;
+    } else if (const KeptCall* kept = kept_.find({&call.name(), call_counts_[&call.name()]++})) {
+      replace(call, *kept);
+    } else {
+      call.compute();
     }
-    const KeptCall* kept = kept_.find({&call.name(), call_counts_[&call.name()]++});
-    if (!kept) return call.compute();
-    if (kept->signature != KeptCalls<>::signature_of(call.arguments())) refuse(call);
-    std::vector<c10::IValue> results;
-    for (const KeptResult& result : kept->results) results.push_back(output(result));
-    call.replace(std::move(results));
-    if (kept->generator) kept->generator->restore();
+    if (draws) add_draw(drew_, call.results());  // also where its results were kept
   }
 
  private:
+  void replace(bridge::OperatorCall& call, const KeptCall& kept) {
+    if (kept.signature != KeptCalls<>::signature_of(call.arguments())) refuse(call);
+    std::vector<c10::IValue> results;
+    for (const KeptResult& result : kept.results) results.push_back(output(result));
+    call.replace(std::move(results));
+    if (kept.generator) kept.generator->restore();
+  }
   /// A new tensor with the kept memory, so that autograd does not attach its graph to the kept
   /// tensor; a copy if this replay writes into it, because there may be another replay.
   c10::IValue output(const KeptResult& result) {
@@ -60,6 +67,7 @@ class Replay : public bridge::OperatorMode {
 
   const KeptCalls<>& kept_;
   const std::string& unit_;
+  bridge::RngSet& drew_;
   ska::flat_hash_map<const c10::OperatorName*, std::size_t> call_counts_;
   ska::flat_hash_map<c10::StorageImpl*, int> writes_to_skip_;
 };

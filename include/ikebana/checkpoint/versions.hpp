@@ -2,32 +2,13 @@
 // The state that a recompute reads besides its arguments: buffers, restored to their values before
 // forward, and parameters, whose versions show whether they changed since forward.
 #include <algorithm>
-#include <ikebana/detail/torch.hpp>
+#include <atomic>
+#include <ikebana/detail/tensor_version.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace ikebana::detail {
-
-/// Records a tensor's version counter, which each in-place change increments. Does not keep the
-/// tensor.
-class Version {
- public:
-  explicit Version(const at::Tensor& t)
-      : counter_(t.unsafeGetTensorImpl()->version_counter()), recorded_(current()) {}
-
-  bool changed() const { return current() != recorded_; }
-  void record_again() { recorded_ = current(); }
-  void restore() {
-    if (changed()) counter_.set_version(recorded_);
-  }
-
- private:
-  std::uint32_t current() const { return counter_.enabled() ? counter_.current_version() : 0; }
-
-  c10::VariableVersion counter_;
-  std::uint32_t recorded_;
-};
 
 /// A snapshot of the values and versions of a module's buffers. Costs a copy of them.
 class BufferValues {
@@ -43,11 +24,15 @@ class BufferValues {
     }
   }
   void drop_unchanged() {
-    std::erase_if(values_, [](const Value& value) { return !value.version.changed(); });
+    std::erase_if(values_, [](const Value& value) {
+      return !value.version.changed() && !may_change_uncounted(value.buffer);
+    });
   }
-  bool contains(const at::Tensor& buffer) const {
-    return std::any_of(values_.begin(), values_.end(),
-                       [&](const Value& value) { return value.buffer.is_same(buffer); });
+  /// True for a buffer of the snapshot whose version is another than in the snapshot.
+  bool changed(const at::Tensor& buffer) const {
+    return std::any_of(values_.begin(), values_.end(), [&](const Value& value) {
+      return value.buffer.is_same(buffer) && value.version.changed();
+    });
   }
 
  private:
@@ -65,6 +50,9 @@ struct RecomputedUnit {
   std::shared_ptr<torch::nn::Module> module;
   std::string cudnn_dropout = {};  ///< a layer in it whose random numbers cannot be drawn again
   std::vector<at::Tensor> parameters = module->parameters();
+  /// Set when a recompute found a generator elsewhere than forward: from then on recomputes look at
+  /// each operator, to know whether the unit draws from it.
+  std::shared_ptr<std::atomic<bool>> watch = std::make_shared<std::atomic<bool>>(false);
 };
 
 /// A unit's state at one forward: the previous values of the buffers that forward changes, and the
@@ -78,7 +66,7 @@ class UnitState {
     versions_.reserve(unit.parameters.size());
     for (const auto& p : unit.parameters) versions_.emplace_back(p);
     for (const auto& b : unit.module->buffers())
-      if (!buffers_before_.contains(b)) versions_.emplace_back(b);
+      if (!buffers_before_.changed(b)) versions_.emplace_back(b);
   }
   /// True if something changed a parameter or buffer in place that a recompute cannot restore.
   bool changed() const {

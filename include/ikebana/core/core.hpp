@@ -5,6 +5,7 @@
 #include <ikebana/core/generators.hpp>
 #include <ikebana/core/guard.hpp>
 #include <ikebana/core/mechanisms.hpp>
+#include <ikebana/core/restore_point.hpp>
 #include <ikebana/core/step_state.hpp>
 #include <ikebana/parameters/parameters.hpp>
 #include <ikebana/run/run.hpp>
@@ -69,6 +70,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     forget_gradients();
     parameters.abort();
     mechanisms.each([](auto& mechanism) { mechanism.abort(); });
+    restore_point.restore();
   }
   void state(Archive& archive) {
     detail::save_generators(archive, device);
@@ -95,6 +97,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
  public:
   ParametersOf<Mechanisms<RecipeT>> parameters;
   StepState step;
+  detail::RestorePoint restore_point{device};
   std::atomic<bool> busy = false;
 
  private:

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/error.hpp>
+#include <typeinfo>
 
 namespace ikebana::detail {
 
@@ -70,18 +71,36 @@ inline void move(torch::nn::Module& module, c10::Device device) {
   }
 }
 
+/// Warns of what a step that threw could not put back: `lost` is a sentence on it, or empty.
+inline void warn_of(const std::string& lost) {
+  if (!lost.empty()) TORCH_WARN("step: an exception ended it, and it was undone.", lost);
+}
+template <class... Classes>
+void rethrow_as(const Error& error, const std::string& lost) {
+  ((typeid(error) == typeid(Classes) ? throw Classes(error.what() + lost) : void()), ...);
+}
+/// Within a handler of `error`: throws it again, with `lost` added to its text.
+[[noreturn]] inline void rethrow(const Error& error, const std::string& lost) {
+  if (!lost.empty())
+    rethrow_as<BadBatch, BadModel, BadValue, NonFinite, BadRecompute, OutOfMemory, StepFailed,
+               Error>(error, lost);
+  warn_of(lost);  // a class that cannot be made from a text
+  throw;
+}
+
 /// Throws OutOfMemory or StepFailed with the original text, the step and microbatch, and the batch.
+/// `lost`: a sentence on what was not put back.
 template <class StepState, class BatchText>
-[[noreturn]] void rethrow(const std::string& what, const StepState& step, BatchText&& batch) {
+[[noreturn]] void rethrow(const std::string& what, const StepState& step, BatchText&& batch,
+                          const std::string& lost) {
   std::string where = " (step " + std::to_string(step.attempts) + ", microbatch " +
                       std::to_string(step.microbatch) + " of " + std::to_string(step.microbatches) +
                       "; batch: " + batch() + ")";
   if (is_out_of_memory(what))
     throw OutOfMemory(
-        what + where +
-        ". Nothing was updated. Use more microbatches (Accumulate<N>), Checkpoint<Full>, "
-        "or a smaller batch.");
-  throw StepFailed(what + where + ". Nothing was updated. " + suggestion(what));
+        what + where + ". Nothing was updated." + lost +
+        " Use more microbatches (Accumulate<N>), Checkpoint<Full>, or a smaller batch.");
+  throw StepFailed(what + where + ". Nothing was updated." + lost + " " + suggestion(what));
 }
 
 }  // namespace ikebana::detail

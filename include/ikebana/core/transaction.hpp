@@ -53,7 +53,7 @@ inline bool rejected(const StepGradients& gradients) {
 }
 
 /// Undoes a step that was begun and not committed: no gradient stays behind, no unit stays
-/// gathered, no counter changes.
+/// gathered, no counter changes; buffers and random generators are as they were.
 template <class Core>
 class Transaction {
  public:
@@ -61,9 +61,11 @@ class Transaction {
     core_.step.deferred.check();
     core_.forget_gradients();
     core_.step.begin();
+    core_.restore_point.begin(*core_.units.units()[0].module);
   }
   ~Transaction() {
-    if (!committed_) core_.abort();
+    if (committed_) core_.restore_point.commit();
+    else core_.abort();
   }
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;

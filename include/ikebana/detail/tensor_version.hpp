@@ -1,0 +1,33 @@
+#pragma once
+// Whether a tensor was changed in place.
+#include <ikebana/detail/torch.hpp>
+
+namespace ikebana::detail {
+
+/// Records a tensor's version counter, which each in-place change increments. Does not keep the
+/// tensor.
+class Version {
+ public:
+  explicit Version(const at::Tensor& t)
+      : counter_(t.unsafeGetTensorImpl()->version_counter()), recorded_(current()) {}
+
+  bool changed() const { return current() != recorded_; }
+  void record_again() { recorded_ = current(); }
+  void restore() {
+    if (changed()) counter_.set_version(recorded_);
+  }
+
+ private:
+  std::uint32_t current() const { return counter_.enabled() ? counter_.current_version() : 0; }
+
+  c10::VariableVersion counter_;
+  std::uint32_t recorded_;
+};
+
+/// True for a buffer that an operator may change without counting: LibTorch's batch norm writes its
+/// running statistics, one number for each channel, behind the version counter.
+inline bool may_change_uncounted(const at::Tensor& buffer) {
+  return (buffer.dim() == 1 && buffer.is_floating_point()) || buffer.is_inference();
+}
+
+}  // namespace ikebana::detail
