@@ -156,6 +156,8 @@ struct AverageHooks : Hooks {
   decltype(auto) around_evaluation(Parameters&, Next&& next) {
     return next();
   }
+  /// The weights were replaced, as by `load_weights`: the average starts anew from them.
+  void restart() noexcept {}
 };
 struct FreezeHooks : Hooks {
   /// Before all others, when the trainer is made. Parameters that then require no gradient are

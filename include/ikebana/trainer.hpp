@@ -127,9 +127,23 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   /// exporting a model. Afterwards the trained weights are restored, to the bit.
   template <class F>
   decltype(auto) with_averaged_weights(F&& f) {
+    auto& average = core().mechanisms.average;
+    if constexpr (detail::is_null_mechanism<std::decay_t<decltype(average)>>) {
+      return with_full_weights(f);
+    } else {
+      detail::BusyGuard busy(core().busy);
+      return average.around_evaluation(core().parameters,
+                                       [&]() -> decltype(auto) { return with_full_weights(f); });
+    }
+  }
+
+  /// As `with_full_weights`, for an `f` that replaces the weights, such as `load_weights`: an
+  /// average then starts anew from them. If `f` throws, it stays as it is.
+  template <class F>
+  void replace_weights(F&& f) {
     detail::BusyGuard busy(core().busy);
-    return core().mechanisms.average.around_evaluation(
-        core().parameters, [&]() -> decltype(auto) { return with_full_weights(f); });
+    with_full_weights(f);
+    core().mechanisms.average.restart();
   }
 
   /// The whole recipe, defaults included, in wrapping order.

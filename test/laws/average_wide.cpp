@@ -28,6 +28,21 @@ TEST_CASE("EMA: 16-bit weights have an FP32 average, which a decay near 1 still 
   Trainer again{net(), MSELoss{}, SGD{.lr = 0.1}, Word{}, EMA{.decay = 0.999}};
   again.restore(before);
   CHECK(same_state(again.state(), before));
+  CHECK(test::same_bits(before.at("0.weight"), average.to(at::kBFloat16)));  // what was evaluated
+  CHECK(test::same_bits(before.at("ikebana.EMA.0.weight.average"), average));
+  StateDict former = before;  // as former versions wrote it; the bias is stored in FP32
+  former["ikebana.EMA.0.bias.average"] = before.at("0.bias");
+  for (const char* name : {"0.weight", "0.bias"}) {
+    auto trained = former.extract("ikebana.trained." + std::string(name));
+    former[name] = trained.mapped();
+  }
+  again.step(Rows{torch::ones({7, 4}), torch::ones({7, 8})});
+  again.restore(former);
+  CHECK(same_state(again.state(), before));
+  former = before;
+  former.erase("ikebana.EMA.0.weight.average");
+  CHECK(test::contains(test::message_of<BadState>([&] { again.restore(former); }),
+                       "`ikebana.EMA.0.weight.average` is missing"));
 }
 
 }  // namespace laws::average_wide

@@ -35,6 +35,57 @@ TEST_CASE("fit: the best is the smallest or the largest, never NaN, and is known
     }
 }
 
+TEST_CASE(
+    "fit: the weights of the best state, as readers of weights find them, are those validated") {
+  auto data = batches(3), valid = batches(2);
+  const Folder folder;
+  Options o = options(folder.path, valid);
+  o.keep_best = KeepBest{};
+  auto trainer = made();
+  const History history = trainer.fit(data, o);
+  double best = history[0].validation->loss;
+  for (const Epoch& epoch : history) best = std::min(best, epoch.validation->loss);
+  nn::Sequential model(nn::Linear(8, 16), nn::BatchNorm1d(16), nn::Dropout(0.5), nn::Linear(16, 3));
+  load_weights(model, folder / "best.safetensors");
+  CHECK(Trainer{model, CrossEntropyLoss{}}.evaluate(valid).loss == best);
+  trainer.load(folder / "best.safetensors", ignore_parts);
+  CHECK(trainer.evaluate(valid).loss == best);
+}
+
+TEST_CASE("fit: a saved position or history that cannot be is an error, and nothing is loaded") {
+  auto data = batches(3), valid = batches(2);
+  const Folder folder;
+  Options o = options(folder.path, valid);
+  o.epochs = 2;
+  made().fit(data, o);
+  const TensorFile file = load_tensors(folder.path / step(6));
+  auto refused = [&](const std::string& name, const at::Tensor& value, std::string named = {}) {
+    const Folder forged;
+    const std::string full = "ikebana.parts.fit." + name;
+    StateDict state = file.tensors;
+    REQUIRE(state.count(full) == 1);
+    state[full] = value;
+    save_tensors(forged.path / step(6), state);
+    auto trainer = made();
+    const std::string message =
+        message_of<BadState>([&] { trainer.fit(data, options(forged.path, valid)); });
+    CHECK_MESSAGE(contains(message, "`" + (named.empty() ? full : named)), message);
+    CHECK(trainer.steps() == 0);
+  };
+  refused("epoch", at::scalar_tensor(-5, at::kLong));
+  refused("epoch", at::scalar_tensor(std::int64_t{1} << 62, at::kLong));
+  refused(
+      "epoch", at::scalar_tensor(std::int64_t{1} << 50, at::kLong),
+      "ikebana.parts.fit.history.steps` is Double[2], the trainer has Double[1125899906842624]");
+  for (const int number : {-1, 4}) refused("batch", at::scalar_tensor(number, at::kLong));
+  refused("steps", at::scalar_tensor(-1, at::kLong));
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  refused("history.steps", at::tensor({3., nan}, at::kDouble));
+  refused("history.steps", at::tensor({3., 1e300}, at::kDouble));
+  refused("history.loss", at::tensor({3.}, at::kDouble));
+  refused("history.validation.loss", at::ones({3}, at::kDouble));
+}
+
 TEST_CASE("fit: the best of the states that could be saved is kept") {
   const std::vector<double> values{3, 1, 2};
   auto data = batches(2), valid = batches(1);

@@ -103,40 +103,6 @@ TEST_CASE("a state that does not fit is one error with every mismatch, and chang
   CHECK(counter.batches == 5);
 }
 
-/// The same numbers in types that the program chooses.
-template <class Integer, class Flag>
-struct Numbers {
-  static constexpr const char* state_name = "held";
-  Integer integer = 0;
-  Flag flag = 0;
-  std::uint64_t seed = 0;
-  double real = 0;
-  Integer given = 0;
-  void state(Archive& archive) {
-    archive.number("integer", integer), archive.number("flag", flag);
-    archive.number("seed", seed), archive.number("real", real);
-    archive.constant("given", given);
-  }
-};
-
-TEST_CASE(
-    "numbers are saved bit for bit, and one that the program's type cannot hold is an error") {
-  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  Trainer trainer{model(), CrossEntropyLoss{}};
-  Numbers<std::int64_t, std::int64_t> fits{-32768, 1, ~std::uint64_t{0}, nan, 7};
-  Numbers<std::int64_t, std::int64_t> wide{32768, 2, 1, 0.5, 65536 + 7};
-  Numbers<std::int16_t, bool> small{.given = 7};
-  trainer.restore(trainer.state(fits), small);
-  CHECK((small.integer == -32768 && small.flag && small.seed == fits.seed));
-  CHECK(std::isnan(small.real));
-  const std::string message =
-      message_of<BadState>([&] { trainer.restore(trainer.state(wide), small); });
-  for (const char* part : {"held.integer` is 32768, which the program's type cannot hold",
-                           "held.flag` is 2, which", "held.given` is 65543, here it is 7"})
-    CHECK_MESSAGE(contains(message, part), message);
-  CHECK((small.integer == -32768 && small.seed == fits.seed));
-}
-
 TEST_CASE("reserved names, and tensors that a file cannot hold, are errors") {
   const Folder folder;
   struct NetImpl : nn::Module {

@@ -13,7 +13,7 @@ template <class Batch>
 class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
  public:
   using Handle = std::shared_ptr<torch::nn::Module>;
-  /// The function that `with_full_weights` and `with_averaged_weights` call.
+  /// The function that `with_full_weights`, `with_averaged_weights` and `replace_weights` call.
   using UseModel = std::function<void(const Handle&)>;
 
   template <class Model, class... Policies>
@@ -49,6 +49,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   Handle model() { return methods().model(); }
   void with_full_weights(const UseModel& use) { methods().with_full_weights(use); }
   void with_averaged_weights(const UseModel& use) { methods().with_averaged_weights(use); }
+  void replace_weights(const UseModel& use) { methods().replace_weights(use); }
 
   /// The fields of a policy that the recipe names; null if it does not name it.
   template <class Policy>
@@ -70,6 +71,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     virtual Handle model() = 0;
     virtual void with_full_weights(const UseModel&) = 0;
     virtual void with_averaged_weights(const UseModel&) = 0;
+    virtual void replace_weights(const UseModel&) = 0;
     virtual void* find(const std::type_info&) = 0;
   };
   template <class Model, class... Policies>
@@ -108,6 +110,9 @@ struct AnyTrainer<Batch>::Implementation final : Methods {
   }
   void with_averaged_weights(const UseModel& use) override {
     trainer.with_averaged_weights([&](auto& m) { use(detail::module_of(m)); });
+  }
+  void replace_weights(const UseModel& use) override {
+    trainer.replace_weights([&](auto& m) { use(detail::module_of(m)); });
   }
   void* find(const std::type_info& type) override {
     void* found = nullptr;

@@ -1,5 +1,6 @@
 #pragma once
 // Moving averages of tensors, updated in place.
+#include <array>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {
@@ -42,6 +43,13 @@ class Averages {
     if (!averages_[i].defined()) averages_[i] = like(value).copy_(value.detach());
     if (values_[i].is_same(value)) return;
     values_[i] = value;
+    is_sorted_ = false;
+  }
+  /// Forgets all averages: until the next update, each tensor is its own average.
+  void clear() noexcept {
+    for (auto* list : {&averages_, &values_})
+      for (auto& t : *list) t.reset();
+    for (auto* list : lists()) list->clear();
     is_sorted_ = false;
   }
   /// Makes all allocations of the update.
@@ -89,12 +97,27 @@ class Averages {
     return all;
   }
 
+  /// In a state, averages have the names of the model's tensors (`Archive::evaluated`), 16-bit ones
+  /// rounded as in an evaluation. States of former versions have them under names of their own.
   void state(Archive& archive, const std::vector<std::string>& names, const Tensors& values) {
     resize(names.size());
-    for (std::size_t i = 0; i < names.size(); ++i)
-      if (archive.optional(names[i] + ".average", averages_[i], like(values[i])) &&
-          archive.loading())
-        values_[i] = values[i];
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const std::string own_name = names[i] + ".average";
+      bool is_saved = false;
+      if (is_wide(values[i])) {
+        at::Tensor rounded = averages_[i].defined() && archive.saving()
+                                 ? averages_[i].to(values[i].scalar_type())
+                                 : at::Tensor();
+        const bool is_evaluated = archive.evaluated(names[i], rounded, values[i].detach());
+        is_saved = archive.optional(own_name, averages_[i], like(values[i]));
+        if (is_evaluated && !is_saved) archive.add_missing(own_name);
+      } else {
+        is_saved = archive.evaluated(names[i], averages_[i], like(values[i]));
+        if (!is_saved && !archive.saving())
+          is_saved = archive.optional(own_name, averages_[i], like(values[i]));
+      }
+      if (is_saved && archive.loading()) values_[i] = values[i];
+    }
     is_sorted_ = false;
   }
 
@@ -122,11 +145,13 @@ class Averages {
       if (all[i].defined()) views[i] = of(all[i]).as_strided(all[i].sizes(), all[i].strides());
     return views;
   }
+  std::array<Tensors*, 10> lists() {
+    return {&lerped_averages_, &lerped_values_, &copied_averages_, &copied_values_, &wide_averages_,
+            &wide_values_,     &wide_as_fp32_,  &scratch_,         &weights_,       &rejected_};
+  }
   /// Floating-point and complex values are averaged; integers, which are counters, are copied.
   void sort() {
-    for (auto* list : {&lerped_averages_, &lerped_values_, &copied_averages_, &copied_values_,
-                       &wide_averages_, &wide_values_, &scratch_})
-      list->clear();
+    for (auto* list : lists()) list->clear();
     for (std::size_t i = 0; i < averages_.size(); ++i) {
       if (!averages_[i].defined() || !values_[i].defined()) continue;
       bool is_averaged = averages_[i].is_floating_point() || averages_[i].is_complex();

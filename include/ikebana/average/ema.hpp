@@ -5,7 +5,8 @@
 namespace ikebana {
 
 /// An exponential moving average of the weights, with which `evaluate` computes. After each
-/// accepted update, average = decay * average + (1 - decay) * weight; the first update copies. It
+/// accepted update, average = decay * average + (1 - decay) * weight; the first update copies.
+/// `load_weights` starts it anew, `save_weights` and saved states export it as the weights. It
 /// averages master weights on the device that stores them, 16-bit ones in FP32. With `use_buffers`
 /// it averages floating-point buffers, too, and copies integer ones; otherwise evaluation uses the
 /// model's own. Cost: a copy of all trained weights, one pass over it per step, and three before
@@ -47,6 +48,11 @@ struct Mechanism<Policy> : AverageHooks {
                                 [&]() noexcept { parameters.refresh_gathered(); });
     return next();
   }
+  void restart() noexcept {
+    for (auto* all : {&weights_, &buffers_}) all->clear();
+    updates_.zero_();
+    flags_ = {};
+  }
   /// The average of each of the trainer's masters; undefined where it is the master itself, because
   /// no update has included it.
   const Tensors& averages() const { return weights_.all(); }
@@ -55,7 +61,7 @@ struct Mechanism<Policy> : AverageHooks {
     return "decay=" + c10::str(values.decay) + (values.use_buffers ? ", use_buffers" : "");
   }
   void state(Archive& archive, const Masters& masters) {
-    archive.tensor("n_averaged", updates_);
+    archive.tensor("n_averaged", updates_, &count_range);
     weights_.state(archive, masters.names, masters.values);
     if (!values.use_buffers) return;
     Masters buffers = named_buffers();

@@ -55,6 +55,8 @@ class Trainer<ModelT, Policies...> : detail::recipe_diagnosis_t<ModelT, Policies
   auto with_full_weights(F&& f) -> decltype(f(model()));
   template <class F>
   auto with_averaged_weights(F&& f) -> decltype(f(model()));
+  template <class F>
+  void replace_weights(F&& f);
   void end_epoch(const Epoch&);
   std::string describe();
 };

@@ -79,7 +79,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     for (auto& item : units.units()[0].module->named_buffers())
       archive.tensor(item.key(), item.value());
     archive.begin_section("trainer");
-    archive.number("step", step.attempts);
+    archive.number("step", step.attempts, &count_range);
     mechanisms.each([&](auto& mechanism) {
       archive.begin_section(detail::type_name<std::decay_t<decltype(mechanism.values)>>());
       mechanism.state(archive, parameters.masters());

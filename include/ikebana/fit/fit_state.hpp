@@ -49,8 +49,11 @@ struct FitState {
     read_losses();
     archive.constant("batches_per_step", batches_per_step);
     archive.constant("batches", batches);
-    archive.number("epoch", epoch), archive.number("batch", batch);
-    archive.number("steps", steps), archive.number("loss_sum", loss_sum);
+    const NumberRange of_epoch{0, batches < 0 ? count_range.max : static_cast<double>(batches),
+                               true, "a number of batches of an epoch"};
+    saved_epochs_ = saved_epochs(archive);
+    archive.number("epoch", epoch, &count_range), archive.number("batch", batch, &of_epoch);
+    archive.number("steps", steps, &count_range), archive.number("loss_sum", loss_sum);
     archive.number("best", best);
     if (archive.loading()) sum_on_device_.reset();
     if (archive.loading()) history = {std::vector<Epoch>(static_cast<std::size_t>(epoch))};
@@ -68,12 +71,17 @@ struct FitState {
   void begin_next_epoch() { ++epoch, batch = steps = 0, loss_sum = 0, sum_on_device_.reset(); }
 
  private:
+  /// Epochs whose history the state has. Lists of the history must have that length.
+  std::int64_t saved_epochs(const Archive& archive) const {
+    const at::Tensor* saved = archive.find_like("epoch", at::scalar_tensor(0, at::kLong));
+    return saved && !archive.saving() ? saved->item<std::int64_t>() : epoch;
+  }
   void archive_history(Archive& archive) {
     for (std::size_t e = 0; e < history.size(); ++e)
       history[e].epoch = static_cast<std::int64_t>(e);
     archive_column(
         archive, "steps", [](Epoch& e) { return static_cast<double>(e.steps); },
-        [](Epoch& e, double value) { e.steps = static_cast<std::int64_t>(value); });
+        [](Epoch& e, double value) { e.steps = static_cast<std::int64_t>(value); }, &count_range);
     archive_column(
         archive, "loss", [](Epoch& e) { return e.loss; },
         [](Epoch& e, double value) { e.loss = value; });
@@ -92,11 +100,12 @@ struct FitState {
   }
   /// One number per completed epoch.
   template <class Get, class Set>
-  void archive_column(Archive& archive, const std::string& name, Get get, Set set) {
+  void archive_column(Archive& archive, const std::string& name, Get get, Set set,
+                      const NumberRange* range = nullptr) {
     std::vector<double> values;
     const auto completed = static_cast<std::size_t>(epoch);
     for (std::size_t e = 0; e < completed; ++e) values.push_back(get(history[e]));
-    archive.list(name, values);
+    archive.list(name, values, saved_epochs_, range);
     if (!archive.loading()) return;
     for (std::size_t e = 0; e < std::min(values.size(), completed); ++e) set(history[e], values[e]);
   }
@@ -118,6 +127,7 @@ struct FitState {
 
   at::Tensor sum_on_device_;  // loss_sum and the losses since it was read
   bool must_be_finite_ = false;
+  std::int64_t saved_epochs_ = 0;
 };
 
 }  // namespace ikebana::detail

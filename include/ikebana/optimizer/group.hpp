@@ -46,8 +46,9 @@ std::vector<std::size_t> group_of_each_parameter(const std::vector<Group>& group
 inline void save_groups(Archive& archive, std::vector<Group>& groups) {
   for (std::size_t g = 0; g < groups.size(); ++g)
     archive.within("groups." + std::to_string(g), [&] {
-      if (groups[g].lr) archive.number("lr", *groups[g].lr);
-      if (groups[g].weight_decay) archive.number("weight_decay", *groups[g].weight_decay);
+      if (groups[g].lr) archive.number("lr", *groups[g].lr, &factor_range);
+      if (groups[g].weight_decay)
+        archive.number("weight_decay", *groups[g].weight_decay, &factor_range);
     });
 }
 

@@ -94,14 +94,15 @@ class GroupedOptimizer : public OptimizerHooks {
   }
   /// Saves or loads lr, weight_decay, groups, step counts and the first `slots` slots.
   void save(Archive& archive, const Masters& masters, std::size_t state_slots) {
-    archive.number("lr", values.lr);
-    if constexpr (decays) archive.number("weight_decay", values.weight_decay);
+    archive.number("lr", values.lr, &factor_range);
+    if constexpr (decays) archive.number("weight_decay", values.weight_decay, &factor_range);
     save_groups(archive, values.groups);
     add_slots(masters, state_slots);
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       const at::Tensor& p = masters.values[i];
       const std::string& name = masters.names[i];
-      bool has_steps = archive.optional(name + ".step", steps_[i], StepCounts<>::zero(p));
+      bool has_steps =
+          archive.optional(name + ".step", steps_[i], StepCounts<>::zero(p), &count_range);
       for (std::size_t k = 0; k < state_slots; ++k) {
         const at::Tensor operand = low_precision_.operand(p);
         at::Tensor like = slots_[k].make ? slots_[k](operand) : operand;

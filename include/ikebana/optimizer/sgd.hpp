@@ -44,7 +44,7 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
            (values.nesterov ? ", nesterov" : "") + (values.maximize ? ", maximize" : "");
   }
   void state(Archive& archive, const Masters& masters) {
-    archive.number("momentum", values.momentum);
+    archive.number("momentum", values.momentum, &factor_range);
     save(archive, masters, state_slots());
   }
 

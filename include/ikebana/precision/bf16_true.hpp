@@ -72,7 +72,7 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
   }
   void state(Archive& archive, const Masters&) {
     archive.number("seed", values.seed);
-    archive.number("round", round_);
+    archive.number("round", round_, &count_range);
   }
 
  private:

@@ -77,9 +77,9 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
   double loss_scale() const { return detail::number(scale_); }
   std::string describe() const { return "autocast to Half, dynamic loss scale"; }
   void state(Archive& archive, const Masters&) {
-    archive.tensor("loss_scale", scale_);
-    archive.tensor("growth_tracker", growth_);
-    archive.tensor("skips", skips_);
+    archive.tensor("loss_scale", scale_, &positive_range);
+    archive.tensor("growth_tracker", growth_, &count_range);
+    archive.tensor("skips", skips_, &count_range);
   }
 
  private:

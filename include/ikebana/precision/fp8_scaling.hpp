@@ -81,8 +81,10 @@ class FP8Scales {
   }
   void state(Archive& archive) {
     if (!delayed()) return;
-    archive.tensor("amax_history", history_);
-    archive.number("position", position_);
+    const NumberRange index{0, static_cast<double>(history_.size(0) - 1), true,
+                            "an index of amax_history"};
+    archive.tensor("amax_history", history_, &factor_range);
+    archive.number("position", position_, &index);
     if (archive.loading()) make_scales();
   }
 

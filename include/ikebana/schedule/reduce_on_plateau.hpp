@@ -69,8 +69,10 @@ struct Mechanism<Policy> : detail::WarmupSchedule<ReduceLROnPlateau> {
            ", warmup_steps=" + std::to_string(v.warmup_steps);
   }
   void state(Archive& archive, const Masters&) {
-    archive.number("best", best_), archive.number("num_bad_epochs", bad_epochs_);
-    archive.number("cooldown_counter", cooldown_left_), archive.number("reductions", reductions_);
+    archive.number("best", best_, &ordered_range);
+    archive.number("num_bad_epochs", bad_epochs_, &count_range);
+    archive.number("cooldown_counter", cooldown_left_, &count_range);
+    archive.number("reductions", reductions_, &count_range);
   }
 
  private:

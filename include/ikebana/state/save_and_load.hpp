@@ -50,18 +50,22 @@ class SaveAndLoad {
             {"ikebana.recipe", self().describe()}};
   }
 
-  /// Loads the model's weights alone, also from files that Python wrote. Moments and averages are
-  /// not changed. Throws as `ikebana::load_weights`.
+  /// Loads the model's weights alone, also from files that Python wrote. An average of the weights
+  /// starts anew from them; the optimizer's moments are not changed. Throws as
+  /// `ikebana::load_weights`, and then nothing is changed.
   UnmatchedWeights load_weights(const std::filesystem::path& path,
                                 const WeightOptions& options = {}) {
     UnmatchedWeights unmatched;
-    self().with_full_weights(
+    self().replace_weights(
         [&](auto& model) { unmatched = ikebana::load_weights(model, path, options); });
     return unmatched;
   }
-  /// Writes the model's weights alone.
+  /// Writes the model's weights alone: those that `evaluate` uses, which are the average where the
+  /// recipe has one, or with `.averaged = false` those that are trained.
   void save_weights(const std::filesystem::path& path, const WeightOptions& options = {}) {
-    self().with_full_weights([&](auto& model) { ikebana::save_weights(model, path, options); });
+    auto save = [&](auto& model) { ikebana::save_weights(model, path, options); };
+    if (options.averaged) self().with_averaged_weights(save);
+    else self().with_full_weights(save);
   }
 
  private:

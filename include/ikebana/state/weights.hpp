@@ -14,6 +14,10 @@ struct WeightOptions {
   bool strict = true;
   /// Floating-point tensors of another dtype are converted; if false, they are an error.
   bool cast = false;
+  /// Of a recipe that averages the weights, a trainer's `save_weights` writes the average, which
+  /// `evaluate` uses, and loading from a trainer's saved state reads it; if false, the weights that
+  /// are trained.
+  bool averaged = true;
 };
 
 /// Names that only the model has (missing) or only the file has (unexpected).
@@ -105,6 +109,9 @@ class WeightLoader {
     auto entry = file_.find(key);
     if (entry == file_.end()) return;
     used_.insert(key);
+    if (!options_.averaged)
+      if (auto trained = file_.find(Archive::trained_prefix + key); trained != file_.end())
+        entry = trained;
     found_.insert(impl);
     const at::Tensor& from = entry->second;
     const bool converts = options_.cast && from.is_floating_point() && t.is_floating_point();
