@@ -1,47 +1,34 @@
 #pragma once
-// A batch is any value that holds tensors: an aggregate, a tuple, a torch::data::Example, a tensor.
-// All its tensors have the same size along the batch dimension. Scalars and other values belong to
-// every microbatch.
+// A batch is any value that holds tensors: an aggregate, a tuple, a map from names, a vector of
+// tensors, a torch::data::Example, a Ragged, a tensor. All its tensors have the same size along the
+// batch dimension. Lists of other values that are as long are cut like tensors; scalars and all
+// else belong to every microbatch.
+#include <ikebana/batch/input_and_target.hpp>
+#include <ikebana/batch/rows.hpp>
 #include <ikebana/bridge/copy_stream.hpp>
-#include <ikebana/detail/tensors.hpp>
-#include <ikebana/error.hpp>
 
 namespace ikebana {
 
-/// The dimension that is split: 0, or the batch's `static constexpr int batch_dim`.
-template <class Batch>
-inline constexpr std::int64_t batch_dim = 0;
-template <class Batch>
-  requires requires { Batch::batch_dim; }
-inline constexpr std::int64_t batch_dim<Batch> = Batch::batch_dim;
-
-/// Rows of a batch. Throws BadBatch for none, or where two tensors disagree, with names and sizes.
+/// Rows of a batch: the common size of its tensors, and of its Raggeds in samples; for a batch
+/// without either, that of its lists. Throws BadBatch for none, or where two disagree.
 template <class Batch>
 std::int64_t rows(const Batch& batch) {
-  constexpr std::int64_t dim = batch_dim<Batch>;
-  std::int64_t n = -1;
-  bool agree = true;
-  detail::for_each_tensor(batch, [&](const at::Tensor& t) {
-    if (!t.defined() || t.dim() <= dim) return;
-    if (n < 0) n = t.size(dim);
-    agree = agree && t.size(dim) == n;
-  });
-  if (n > 0 && agree) return n;
-  std::string what = n < 0    ? "holds no tensor with a dimension " + std::to_string(dim)
-                     : !agree ? "has tensors of different size in dimension " + std::to_string(dim)
-                              : std::string("is empty");
-  throw BadBatch("batch: it " + what + " (" + detail::tensors_text(batch) +
-                 "). Give every tensor the same number of rows, at least one.");
+  detail::CountRows count;
+  detail::for_each_field<batch_dim<Batch>>(batch, count);
+  if (count.rows() > 0) return count.rows();
+  detail::throw_bad_rows<Batch>(count, detail::tensors_text(batch));
 }
 
-/// Rows [begin, begin + length) of a batch: views, no copies.
+/// Rows [begin, begin + length) of a batch: views of its tensors, and copies of that part of its
+/// lists. A negative `begin` counts from the end. Throws BadBatch for rows that do not exist.
 template <class Batch>
 Batch narrow(const Batch& batch, std::int64_t begin, std::int64_t length) {
-  Batch part = batch;
-  detail::for_each_tensor(part, [&](at::Tensor& t) {
-    if (t.defined() && t.dim() > batch_dim<Batch>) t = t.narrow(batch_dim<Batch>, begin, length);
-  });
-  return part;
+  const std::int64_t all = rows(batch);
+  if (begin < 0) begin += all;
+  if (begin < 0 || length < 0 || begin > all - length)
+    throw BadBatch("narrow: there are no rows " + std::to_string(begin) + " to " +
+                   std::to_string(begin + length) + " in a batch of " + std::to_string(all) + ".");
+  return detail::narrowed(batch, all, begin, length);
 }
 
 /// The rows of a batch that `index` (a vector of integers) names, in its order: copies. For
@@ -49,12 +36,9 @@ Batch narrow(const Batch& batch, std::int64_t begin, std::int64_t length) {
 /// at::randperm(n).narrow(...))`.
 template <class Batch>
 Batch index_select(const Batch& batch, const at::Tensor& index) {
-  rows(batch);
+  detail::SelectRows select{rows(batch), index};
   Batch part = batch;
-  detail::for_each_tensor(part, [&](at::Tensor& t) {
-    if (t.defined() && t.dim() > batch_dim<Batch>)
-      t = t.index_select(batch_dim<Batch>, index.to(t.device()));
-  });
+  detail::for_each_field<batch_dim<Batch>>(part, select);
   return part;
 }
 
@@ -62,12 +46,12 @@ Batch index_select(const Batch& batch, const at::Tensor& index) {
 /// fewer rows. Order is kept. Specialise it for a batch that is cut otherwise.
 template <class Batch>
 std::vector<Batch> split(const Batch& batch, std::int64_t n) {
-  std::int64_t all = rows(batch), parts = std::min(n, all), begin = 0;
+  const std::int64_t all = rows(batch), parts = std::min(n, all);
   std::vector<Batch> microbatches;
   microbatches.reserve(static_cast<std::size_t>(parts));
-  for (std::int64_t i = 0; i < parts; ++i) {
-    std::int64_t length = all / parts + (i < all % parts ? 1 : 0);
-    microbatches.push_back(narrow(batch, begin, length));
+  for (std::int64_t i = 0, begin = 0; i < parts; ++i) {
+    const std::int64_t length = all / parts + (i < all % parts ? 1 : 0);
+    microbatches.push_back(detail::narrowed(batch, all, begin, length));
     begin += length;
   }
   return microbatches;
@@ -92,32 +76,6 @@ Batch moved(const Batch& batch, c10::Device device) {
   copies.finish();
   return there;
 }
-
-/// A range of batches, as opposed to one batch.
-template <class T>
-concept Batches =
-    std::ranges::range<T&> && !Text<T> && !std::is_same_v<std::remove_cv_t<T>, at::Tensor>;
-
-// What a model's forward takes and what an objective compares it with.
-template <class Batch>
-decltype(auto) input_of(const Batch& batch) {
-  if constexpr (requires { batch.input; }) return (batch.input);
-  else if constexpr (requires { batch.data; }) return (batch.data);
-  else if constexpr (requires { batch.x; }) return (batch.x);
-  else if constexpr (requires { std::get<0>(batch); }) return std::get<0>(batch);
-}
-template <class Batch>
-decltype(auto) target_of(const Batch& batch) {
-  if constexpr (requires { batch.target; }) return (batch.target);
-  else if constexpr (requires { batch.y; }) return (batch.y);
-  else if constexpr (requires { batch.label; }) return (batch.label);
-  else if constexpr (requires { std::get<1>(batch); }) return std::get<1>(batch);
-}
-template <class Batch>
-inline constexpr bool has_input_and_target = requires(const Batch& batch) {
-  requires !std::is_void_v<decltype(input_of(batch))>;
-  requires std::is_convertible_v<decltype(target_of(batch)), const at::Tensor&>;
-};
 
 }  // namespace detail
 }  // namespace ikebana

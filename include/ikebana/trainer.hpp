@@ -38,15 +38,17 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   }
 
   /// One update of the parameters. A batch is cut into the recipe's microbatches; of a range of
-  /// batches each is one microbatch, which PyTorch users call gradient accumulation. Throws an
-  /// Error for what cannot be computed, and then nothing has changed: neither parameters, moments
-  /// and counters, nor buffers and random generators. Waits for no device.
+  /// batches each is one microbatch, which PyTorch users call gradient accumulation. A vector or an
+  /// array of tensors, and a map, is one batch; bare tensors as microbatches are
+  /// `std::vector<std::tuple<at::Tensor>>`. Throws an Error for what cannot be computed, and then
+  /// nothing has changed: neither parameters, moments and counters, nor buffers and random
+  /// generators. Waits for no device.
   template <class Batch>
   Report step(const Batch& batch) {
-    using Diagnosis = detail::step_diagnosis_t<Core, typename detail::microbatch_of<Batch>::type>;
+    using Diagnosis = detail::step_diagnosis_t<Core, Batch>;
     (void)sizeof(Diagnosis);
     if constexpr (refuse::passed<Diagnosis>)
-      return guarded(batch, [&] { return ikebana::step(core(), batch); });
+      return guarded(batch, [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); });
     else return {};
   }
 
@@ -56,7 +58,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&& loader, Metrics... metrics) {
     using Batch = detail::batch_of_t<Loader>;
-    using Diagnosis = detail::loss_diagnosis_t<Core, Batch>;
+    using Diagnosis = detail::evaluate_diagnosis_t<Core, Batch>;
     (void)sizeof(Diagnosis);
     if constexpr (refuse::passed<Diagnosis>) {
       std::vector<Metric<Batch>> list;

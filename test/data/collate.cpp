@@ -2,6 +2,7 @@
 #include "sets.hpp"
 
 #include <ikebana/batch.hpp>
+#include <unordered_map>
 
 using namespace ikebana;
 
@@ -105,6 +106,44 @@ TEST_CASE("collate: an error names a part that differs by its path") {
     return inner;
   };
   CHECK(contains(refused(more), "is absent in sample 0, and Float[2] on cpu in sample 1"));
+}
+
+TEST_CASE("collate: samples of different lengths become a Ragged, in a struct and in a map") {
+  struct Sentence {
+    Ragged tokens;
+    at::Tensor label;
+  };
+  auto tokens = [](std::int64_t i) { return at::arange(i + 1); };
+  auto sentence = [&](std::int64_t i) { return Sentence{Ragged{{tokens(i)}}, number(i)}; };
+  Sentence batch = first_batch(sentence);
+  CHECK(rows(batch) == 4);
+  CHECK(same_bits(batch.tokens.unbind(), {tokens(0), tokens(1), tokens(2), tokens(3)}));
+  CHECK(same_bits(batch.label, at::stack({number(0), number(1), number(2), number(3)})));
+  auto refused = [](auto make) { return message_of<BadBatch>([&] { first_batch(make); }); };
+  CHECK(contains(refused([&](std::int64_t i) { return Ragged{{tokens(i), tokens(i)}}; }),
+                 "sample 0 holds 2 samples"));
+  auto typed = [&](std::int64_t i) {
+    return Ragged{{tokens(i).to(i == 2 ? at::kInt : at::kLong)}};
+  };
+  CHECK(contains(refused(typed), "`values` is Long[1] on cpu in sample 0, and Int[3]"));
+}
+
+TEST_CASE("collate: maps of tensors are stacked by name, and names must be the same") {
+  using Named = std::unordered_map<std::string, at::Tensor>;
+  auto named = [](std::int64_t i, const char* last) {
+    Named sample;  // filled in two orders, so that the tables differ in theirs
+    auto add = [&](const char* name, double value) { sample[name] = number(i) * value; };
+    if (i % 2 == 0) add("a", 1), add("b", 2), add(last, 3);
+    else add(last, 3), add("b", 2), add("a", 1);
+    return std::pair(sample, i);
+  };
+  auto [batch, count] = first_batch([&](std::int64_t i) { return named(i, "c"); });
+  at::Tensor stacked = at::stack({number(0), number(1), number(2), number(3)});
+  CHECK(same_bits({batch.at("a"), batch.at("b"), batch.at("c")},
+                  {stacked, stacked * 2, stacked * 3}));
+  auto other = [&](std::int64_t i) { return named(i, i == 2 ? "d" : "c"); };
+  auto told = message_of<BadBatch>([&] { first_batch(other); });
+  CHECK(contains(told, "`<0>[\"c\"]` in sample 0, `<0>[\"d\"]` in sample 2"));
 }
 
 TEST_CASE("collate: a function of the user makes batches of samples that are no tensors") {

@@ -95,7 +95,7 @@ TEST_CASE("in backward: a loss that is not finite updates nothing") {
 TEST_CASE("in backward: several microbatches are an error before anything is updated") {
   Trainer<Wide, InBackward<SGD>> trainer{Wide(2)};
   auto before = trainer.state();
-  std::vector<at::Tensor> batches(2, torch::ones({2, 128}));
+  std::vector<std::tuple<at::Tensor>> batches(2, {torch::ones({2, 128})});
   auto text = test::message_of<BadBatch>([&] { trainer.step(batches); });
   CHECK(test::contains(text, "has 2 microbatches"));
   CHECK(same_state(trainer.state(), before));

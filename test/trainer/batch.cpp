@@ -1,6 +1,11 @@
 // Batches in every form that a trainer accepts.
 #include "test.hpp"
 
+#include <array>
+#include <filesystem>
+#include <list>
+#include <memory>
+
 #include "compare.hpp"
 #include "runner_net.hpp"
 
@@ -96,6 +101,66 @@ TEST_CASE("batch: every tensor inside is cut in order, scalars and other values 
   }
 }
 
+struct Lists {
+  at::Tensor input;
+  std::vector<std::int64_t> lengths;
+  std::list<std::string> texts;
+  std::vector<bool> flags;
+  std::vector<std::vector<int>> tokens, columns;
+  std::map<std::string, std::optional<std::vector<int>>> named;
+  std::vector<double> two;
+  std::string text;
+  std::wstring wide;
+  std::filesystem::path path;
+  std::shared_ptr<std::vector<int>> shared;
+};
+Lists lists() {
+  Lists all{random({4, 2}), {1, 2, 3, 4}, {"a", "b", "", "d"}, {true, false, true, false}};
+  all.tokens = {{1}, {2}, {}, {4}}, all.columns = {{1, 2, 3, 4}, {5, 6, 7, 8}};
+  all.named["k"] = {1, 2, 3, 4}, all.two = {1, 2};
+  all.text = "four", all.wide = L"four", all.path = "a/b";
+  all.shared = std::make_shared<std::vector<int>>(4);
+  return all;
+}
+
+TEST_CASE("batch: lists as long as the batch are cut with it, all others are shared") {
+  const Lists batch = lists();
+  const Lists part = ikebana::split(batch, 2)[1], two = index_select(batch, at::tensor({3, 0}));
+  CHECK(part.lengths == std::vector<std::int64_t>{3, 4});
+  CHECK(two.lengths == std::vector<std::int64_t>{4, 1});
+  CHECK(part.texts == std::list<std::string>{"", "d"});
+  CHECK(two.texts == std::list<std::string>{"d", "a"});
+  CHECK(part.flags == std::vector<bool>{true, false});
+  CHECK(two.flags == std::vector<bool>{false, true});
+  CHECK(part.tokens == std::vector<std::vector<int>>{{}, {4}});
+  CHECK(part.columns == std::vector<std::vector<int>>{{3, 4}, {7, 8}});
+  CHECK(two.columns == std::vector<std::vector<int>>{{4, 1}, {8, 5}});
+  CHECK(*part.named.at("k") == std::vector<int>{3, 4});
+  CHECK(part.two == batch.two);
+  CHECK((part.text == "four" && part.wide == L"four" && part.path == "a/b"));
+  CHECK(part.shared == batch.shared);
+}
+
+TEST_CASE("batch: rows are those of tensors, else of lists; what cannot be cut is an error") {
+  CHECK(rows(std::tuple(std::vector{1, 2}, std::vector<std::string>{"a", "b"})) == 2);
+  CHECK(rows(std::pair(at::ones({3}), std::vector{1, 2})) == 3);
+  CHECK_THROWS_AS(rows(std::tuple(std::vector{1, 2}, std::vector{1})), BadBatch);
+  std::pair fixed(at::ones({3}), std::array{1, 2, 3});
+  CHECK(told<BadBatch>([&] { narrow(fixed, 0, 1); }, {"3 values", "cannot be cut", "vector"}) ==
+        "");
+  CHECK(told<BadBatch>([&] { narrow(at::ones({3}), 2, 2); }, {"no rows 2 to 4", "of 3"}) == "");
+  std::pair listed(std::vector{1, 2}, at::ones({2}));
+  CHECK(told<BadBatch>([&] { index_select(listed, at::tensor({2})); }, {"no row 2 of 2"}) == "");
+}
+
+TEST_CASE("batch: a part with a batch_dim of its own is cut along that") {
+  std::pair batch(TimeFirst{random({3, 4}), random({2, 4})}, random({4, 5}));
+  CHECK(rows(batch) == 4);
+  auto part = ikebana::split(batch, 2)[1];
+  CHECK(same_bits(part.first.input, batch.first.input.narrow(1, 2, 2)));
+  CHECK(same_bits(part.second, batch.second.narrow(0, 2, 2)));
+}
+
 TEST_CASE("batch: tensors, tuples, pairs and examples, fewer rows than parts, another dimension") {
   auto x = random({4, 3}), y = random({4, 5}, 2);
   auto sizes = [](const auto& batch, std::int64_t n) {
@@ -123,12 +188,32 @@ TEST_CASE("batch: however it is wrapped or cut, the update equals that of the wh
   auto whole = after(Whole(linear()), rows);
   CHECK(same_bits(after(Whole(linear()), std::pair(rows.input, rows.target)), whole));
   CHECK(same_bits(after(Whole(linear()), torch::data::Example<>(rows.input, rows.target)), whole));
+  std::map<std::string, at::Tensor> named{{"input_ids", rows.input}, {"labels", rows.target}};
+  CHECK(same_bits(after(Whole(linear()), named), whole));
+  CHECK(same_bits(after(Whole(linear()), std::vector{rows.input, rows.target}), whole));
+  CHECK(same_bits(after(Whole(linear()), std::array{rows.input, rows.target}), whole));
   CHECK(worst_relative(after(Cut(linear()), rows), whole) < 1e-6);
   CHECK(worst_relative(after(Cut(linear()), std::tuple(rows.input, rows.target)), whole) < 1e-6);
   Cut coupled(linear());
   CHECK(
       coupled.step(Couples{rows.input.narrow(0, 0, 6), rows.target.narrow(0, 0, 6)}).microbatches ==
       3);
+}
+
+TEST_CASE("batch: an objective takes one input and one target, and ignores no tensor of a map") {
+  Trainer<torch::nn::Linear, CrossEntropyLoss, SGD> trainer{linear()};
+  std::map<std::string, at::Tensor> batch{{"input", random({4, 3})}, {"labels", at::arange(4)}};
+  auto refused = [&](const auto& b, const Words& words) {
+    return told<BadBatch>([&] { trainer.step(b); }, words);
+  };
+  batch["attention_mask"] = at::ones({4});
+  CHECK(refused(batch, {"ignore its `attention_mask`", "[\"labels\"] Long[4]", "Erase"}) == "");
+  batch.erase("attention_mask"), batch["target"] = at::arange(4);
+  CHECK(refused(batch, {"several of `target`, `y`, `label`, `labels`"}) == "");
+  batch.erase("target"), batch.erase("labels");
+  CHECK(refused(batch, {"none of `target`"}) == "");
+  CHECK(refused(std::vector(3, at::ones({4})), {"two tensors", "this one holds 3"}) == "");
+  CHECK(trainer.steps() == 0);
 }
 
 TEST_CASE("batch: evaluate takes a list of tensors whole, numbers included") {

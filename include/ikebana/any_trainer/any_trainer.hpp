@@ -7,6 +7,29 @@
 
 namespace ikebana {
 
+namespace detail {
+
+/// What a microbatch is given as in a vector: a bare tensor as `std::tuple<at::Tensor>`.
+template <class Batch>
+using given_microbatch = std::conditional_t<std::is_same_v<Batch, at::Tensor>, TensorAlone, Batch>;
+
+template <class Range>
+using range_diagnosis_t =
+    std::conditional_t<BareTensors<Range>, refuse::OneBatchOrSeveral<Range>, refuse::Nothing>;
+
+/// The batches of any range, bare tensors out of their tuples.
+template <class Batch, class Range>
+Microbatches<Batch> microbatches(const Range& batches) {
+  Microbatches<Batch> all;
+  for (const auto& batch : batches) {
+    if constexpr (std::is_convertible_v<decltype(batch), const Batch&>) all.push_back(batch);
+    else all.push_back(std::get<0>(batch));
+  }
+  return all;
+}
+
+}  // namespace detail
+
 /// Any trainer for batches of one type, with the types of its model and recipe erased. Gives the
 /// same bits as the trainer that it is made from. Costs one virtual call per method. Can be moved.
 template <class Batch>
@@ -20,10 +43,26 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   AnyTrainer(Trainer<Model, Policies...> trainer)
       : methods_(std::make_unique<Implementation<Model, Policies...>>(std::move(trainer))) {}
 
-  /// One update from one batch, which is cut into the recipe's microbatches, or from several
-  /// batches, each of which is one microbatch.
+  /// One update from one batch, which is cut into the recipe's microbatches, or from a range of
+  /// batches, each of which is one microbatch: what is one batch is as for Trainer::step.
   Report step(const Batch& batch) { return methods().step(batch); }
-  Report step(const std::vector<Batch>& batches) { return methods().step(batches); }
+  Report step(const std::vector<detail::given_microbatch<Batch>>& batches) {
+    return methods().step(detail::microbatches<Batch>(batches));
+  }
+  template <class Range>
+    requires(detail::Batches<const Range> && !std::is_convertible_v<const Range&, const Batch&>)
+  Report step(const Range& batches) {
+    using Diagnosis = detail::range_diagnosis_t<Range>;
+    (void)sizeof(Diagnosis);
+    if constexpr (refuse::passed<Diagnosis>)
+      return methods().step(detail::microbatches<Batch>(batches));
+    else return {};
+  }
+  Report step(const std::vector<at::Tensor>& batches)
+    requires std::is_same_v<Batch, at::Tensor>
+  {
+    return (void)sizeof(refuse::ListIsOneBatch<std::vector<Batch>>), (void)batches, Report();
+  }
 
   /// The mean loss and the metrics over all batches of a loader, as Trainer::evaluate.
   template <class Loader, class... Metrics>
@@ -61,7 +100,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   struct Methods {
     virtual ~Methods() = default;
     virtual Report step(const Batch&) = 0;
-    virtual Report step(const std::vector<Batch>&) = 0;
+    virtual Report step(const detail::Microbatches<Batch>&) = 0;
     virtual Evaluation evaluate(const BatchSource<Batch>&, const std::vector<Metric<Batch>>&) = 0;
     virtual void end_epoch(const Epoch&) = 0;
     virtual StateDict state_view(const StateParts&) = 0;
@@ -92,7 +131,7 @@ struct AnyTrainer<Batch>::Implementation final : Methods {
   explicit Implementation(Trainer<Model, Policies...> t) : trainer(std::move(t)) {}
 
   Report step(const Batch& batch) override { return trainer.step(batch); }
-  Report step(const std::vector<Batch>& batches) override { return trainer.step(batches); }
+  Report step(const detail::Microbatches<Batch>& batches) override { return trainer.step(batches); }
   Evaluation evaluate(const BatchSource<Batch>& source,
                       const std::vector<Metric<Batch>>& metrics) override {
     return trainer.evaluate(source, metrics);

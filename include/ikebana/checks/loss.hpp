@@ -15,6 +15,8 @@ template <class Range>
 struct microbatch_of<Range> {
   using type = std::ranges::range_value_t<const Range>;
 };
+/// A batch with one field, a tensor: in a range of these, the microbatches are bare tensors.
+using TensorAlone = std::tuple<at::Tensor>;
 
 template <class Core, class Batch>
 consteval auto loss_diagnosis() {
@@ -38,19 +40,58 @@ consteval auto loss_diagnosis() {
 /// the check itself, by a member `refusal<Run, Model, Batch>()`.
 template <class Core, class Batch>
 using loss_diagnosis_t = typename decltype(loss_diagnosis<Core, Batch>())::type;
+template <class Core, class Batch>
+inline constexpr bool loss_takes = refuse::passed<loss_diagnosis_t<Core, Batch>>;
 
-/// The same, and why its count cannot be called: what `step` asks before its first microbatch.
+/// Whether the loss takes the tensors of a range of `std::tuple<at::Tensor>`, and not the tuples.
+template <class Core, class Batch>
+inline constexpr bool takes_bare_tensors = false;
+template <class Core, class Batch>
+  requires(Batches<const Batch> && std::is_same_v<typename microbatch_of<Batch>::type, TensorAlone>)
+inline constexpr bool takes_bare_tensors<Core, Batch> =
+    !loss_takes<Core, TensorAlone> && loss_takes<Core, at::Tensor>;
+
+template <class Core, class Batch, class Microbatch>
+consteval auto batch_diagnosis() {
+  if constexpr (BareTensors<Batch>) return refuse::is<refuse::OneBatchOrSeveral<Batch>>{};
+  else if constexpr (takes_bare_tensors<Core, Batch>) return refuse::is<refuse::Nothing>{};
+  else if constexpr (ListOfTensors<Batch> && !loss_takes<Core, Batch> &&
+                     loss_takes<Core, at::Tensor>)
+    return refuse::is<refuse::ListIsOneBatch<Batch>>{};
+  else return loss_diagnosis<Core, Microbatch>();
+}
+
+/// Why batches of this type cannot be evaluated.
+template <class Core, class Batch>
+using evaluate_diagnosis_t = typename decltype(batch_diagnosis<Core, Batch, Batch>())::type;
+
+/// Why `step` cannot be given this batch or range of batches. It also calls the count, before the
+/// first microbatch.
 template <class Core, class Batch>
 consteval auto step_diagnosis() {
   using Objective = decltype(std::declval<Core&>().mechanisms.objective);
   using Model = handle_of_t<typename Core::Model>;
-  if constexpr (!refuse::passed<loss_diagnosis_t<Core, Batch>>)
-    return refuse::is<loss_diagnosis_t<Core, Batch>>{};
-  else if constexpr (requires { Objective::template count_refusal<Model, Batch>(); })
-    return Objective::template count_refusal<Model, Batch>();
+  using Microbatch = std::conditional_t<takes_bare_tensors<Core, Batch>, at::Tensor,
+                                        typename microbatch_of<Batch>::type>;
+  using Diagnosis = typename decltype(batch_diagnosis<Core, Batch, Microbatch>())::type;
+  if constexpr (!refuse::passed<Diagnosis>) return refuse::is<Diagnosis>{};
+  else if constexpr (requires { Objective::template count_refusal<Model, Microbatch>(); })
+    return Objective::template count_refusal<Model, Microbatch>();
   else return refuse::is<refuse::Nothing>{};
 }
 template <class Core, class Batch>
 using step_diagnosis_t = typename decltype(step_diagnosis<Core, Batch>())::type;
+
+/// What `step` was given, with bare tensors for `std::tuple<at::Tensor>` where the loss takes them.
+template <class Core, class Batch>
+decltype(auto) unwrapped(const Batch& batch) {
+  if constexpr (takes_bare_tensors<Core, Batch>) {
+    Microbatches<at::Tensor> tensors;
+    for (const TensorAlone& one : batch) tensors.push_back(std::get<0>(one));
+    return tensors;
+  } else {
+    return (batch);
+  }
+}
 
 }  // namespace ikebana::detail

@@ -74,7 +74,7 @@ class Transaction {
   template <class Device, class Batch>
   auto place(Device& mechanism, const Batch& batch) {
     if constexpr (Batches<const Batch>) {
-      std::vector<std::ranges::range_value_t<const Batch>> placed;
+      Microbatches<std::ranges::range_value_t<const Batch>> placed;
       for (const auto& one : batch) placed.push_back((rows(one), placement_.place(mechanism, one)));
       if (placed.empty()) throw BadBatch("step: the range holds no batch. Give it at least one.");
       return placed;

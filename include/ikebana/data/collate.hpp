@@ -81,9 +81,10 @@ auto collate(const Parts<At>& parts) {
 /// The default collate function of a DataLoader, as PyTorch's default_collate. Tensors are stacked,
 /// so they must agree in shape, dtype and device, else it throws BadBatch, which names the field
 /// and the samples. Numbers in tuples, pairs and Examples become a tensor, integers of dtype Long;
-/// texts become a vector of strings. A struct of tensors stays the same struct; a struct that also
-/// holds numbers does not compile, because its field cannot become a tensor. Costs one copy of each
-/// tensor.
+/// texts become a vector of strings. A struct of tensors stays the same struct, and a map of
+/// tensors the same map, whose names must be those of every sample; a struct that also holds
+/// numbers does not compile, because its field cannot become a tensor. A Ragged in a sample holds
+/// that sample, `Ragged{{tensor}}`, and becomes the Ragged of all. Costs one copy of each tensor.
 struct DefaultCollate {
   template <class Sample>
     requires std::is_void_v<typename detail::unstackable<Sample>::type>

@@ -1,7 +1,6 @@
 #pragma once
-// Stacks values that consist of tensors only, tensor by tensor.
-#include <ikebana/detail/tensors.hpp>
-#include <ikebana/error.hpp>
+// Stacks values that consist of tensors and Raggeds only, one by one.
+#include <ikebana/batch/rows.hpp>
 
 namespace ikebana::detail {
 
@@ -14,11 +13,15 @@ struct AllTensors {
     return std::bool_constant<(only_tensors<std::decay_t<Each>>() && ...)>{};
   }
 };
-/// Whether values of this type consist of tensors only; stacked values then keep the type.
+/// Whether values of this type consist of tensors and Raggeds only; stacked values then keep the
+/// type.
 template <class T>
 constexpr bool only_tensors() {
-  if constexpr (std::is_same_v<T, at::Tensor>) {
+  if constexpr (std::is_same_v<T, at::Tensor> || std::is_same_v<T, Ragged>) {
     return true;
+  } else if constexpr (Map<T>) {
+    return only_tensors<
+        std::remove_cvref_t<decltype(value_of(*std::ranges::begin(std::declval<T&>())))>>();
   } else if constexpr (made_from<T, torch::data::Example>) {
     if constexpr (std::is_void_v<typename T::TargetType>) return only_tensors<decltype(T::data)>();
     else return only_tensors<decltype(T::data)>() && only_tensors<decltype(T::target)>();
@@ -53,9 +56,12 @@ struct Parts {
 inline std::string dtype_and_shape(const at::Tensor& t) {
   return t.defined() ? c10::toString(t.scalar_type()) + c10::str(t.sizes()) : "undefined";
 }
-inline bool stackable(const at::Tensor& a, const at::Tensor& b) {
+/// Whether two samples' tensors fit, in a Ragged up to their size in dimension 0.
+inline bool stackable(const at::Tensor& a, const at::Tensor& b, bool is_ragged) {
   if (!a.defined() || !b.defined()) return a.defined() == b.defined();
-  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() && a.device() == b.device();
+  const auto dim = static_cast<std::size_t>(is_ragged);
+  return a.dim() == b.dim() && a.sizes().slice(dim) == b.sizes().slice(dim) &&
+         a.scalar_type() == b.scalar_type() && a.device() == b.device();
 }
 
 /// Throws BadBatch: the n-th tensor of sample i differs from that of the first sample.
@@ -79,31 +85,76 @@ template <class At>
   throw BadBatch(
       "DataLoader: " + (name.empty() ? "a tensor" : "`" + name + "`") + " is " + nth(0) + ", and " +
       nth(i) +
-      ". Stacked tensors must agree in shape, dtype and device. Crop or pad in the dataset, or "
-      "give the loader a collate function.");
+      ". Stacked tensors must agree in shape, dtype and device. Crop or pad in the dataset, make "
+      "samples of different lengths a Ragged{{tensor}}, or give the loader a collate function.");
 }
 
-/// One value whose tensors are those of all parts, stacked along a new first dimension. Copies each
-/// tensor once.
+template <class T>
+using IsMap = std::bool_constant<Map<T>>;
+/// Throws BadBatch where maps of two samples differ in their names.
+template <class At>
+void check_names(const Parts<At>& parts) {
+  auto names_of = [&](std::int64_t i) {
+    std::vector<std::string> names;
+    for_each_named_tensor(
+        parts.at(i), [&](const at::Tensor&, const std::string& name) { names.push_back(name); },
+        parts.path);
+    return names;
+  };
+  const std::vector<std::string> first = names_of(0);
+  for (std::int64_t i = 1; i < parts.count; ++i) {
+    const std::vector<std::string> names = names_of(i);
+    auto [a, b] = std::mismatch(first.begin(), first.end(), names.begin(), names.end());
+    if (a == first.end() && b == names.end()) continue;
+    throw BadBatch("DataLoader: samples differ in their names: `" +
+                   (a == first.end() ? "no more" : *a) + "` in " + parts.sample(0) + ", `" +
+                   (b == names.end() ? "no more" : *b) + "` in " + parts.sample(i) +
+                   ". Give every sample the same names.");
+  }
+}
+template <class At>
+[[noreturn]] void throw_not_one_sample(const Parts<At>& parts, std::int64_t i, std::int64_t size) {
+  throw BadBatch("DataLoader: a Ragged in " + parts.sample(i) + " holds " + std::to_string(size) +
+                 " samples. Give it the one sample of its index: Ragged{{tensor}}.");
+}
+
+/// One value whose tensors are those of all parts, stacked along a new first dimension, and whose
+/// Raggeds hold the samples of all parts. Copies each tensor once.
 template <class At>
 auto stack(const Parts<At>& parts) {
-  std::vector<std::vector<at::Tensor>> columns;
+  auto batch = parts.at(0);
+  if constexpr (any_inside<IsMap, decltype(batch)>()) check_names(parts);
+  std::vector<std::vector<at::Tensor>> columns;  // two for a Ragged
   for (std::int64_t i = 0; i < parts.count; ++i) {
     std::size_t n = 0;
-    for_each_tensor(parts.at(i), [&](const at::Tensor& t) {
+    auto add = [&](const at::Tensor& t, bool is_ragged) {
       if (i == 0) columns.emplace_back().reserve(static_cast<std::size_t>(parts.count));
-      if (n >= columns.size() || !stackable(columns[n].empty() ? t : columns[n][0], t))
+      if (n >= columns.size() || !stackable(columns[n].empty() ? t : columns[n][0], t, is_ragged))
         throw_mismatch(parts, n, i);
       columns[n++].push_back(t);
-    });
+    };
+    auto add_field = [&](const auto& field, std::int64_t) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(field)>, Ragged>) {
+        if (field.defined() && field.size() != 1) throw_not_one_sample(parts, i, field.size());
+        add(field.values(), true), add(field.offsets(), true);
+      } else {
+        add(field, false);
+      }
+    };
+    for_each_field<0>(parts.at(i), add_field);
     if (n < columns.size()) throw_mismatch(parts, n, i);
   }
-  auto batch = parts.at(0);
   std::size_t n = 0;
-  for_each_tensor(batch, [&](at::Tensor& t) {
-    if (t.defined()) t = at::stack(columns[n]);
-    ++n;
-  });
+  auto join = [&](auto& field, std::int64_t) {
+    constexpr bool is_ragged = std::is_same_v<std::decay_t<decltype(field)>, Ragged>;
+    if constexpr (is_ragged) {
+      if (field.defined()) field = Ragged(columns[n]);
+    } else {
+      if (field.defined()) field = at::stack(columns[n]);
+    }
+    n += is_ragged ? 2 : 1;
+  };
+  for_each_field<0>(batch, join);
   return batch;
 }
 

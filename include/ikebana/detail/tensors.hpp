@@ -1,57 +1,15 @@
 #pragma once
-// The tensors inside any value: in tuples, pairs, ranges, optionals, variants, plain aggregates,
-// torch::data::Example. The tensors of a class with private members are not seen.
-#include <ikebana/detail/fields.hpp>
-#include <ikebana/detail/torch.hpp>
-#include <iterator>  // with the concepts of ranges; <ranges> adds views, which cost compile time
-#include <optional>
-#include <string>
-#include <tuple>
-#include <variant>
-#include <vector>
+// The tensors inside any value, through all its parts.
+#include <ikebana/detail/parts.hpp>
 
 namespace ikebana::detail {
 
-template <class T, template <class...> class Template>
-inline constexpr bool made_from = false;
-template <template <class...> class Template, class... Args>
-inline constexpr bool made_from<Template<Args...>, Template> = true;
-
 template <class T>
-concept TupleLike = requires { std::tuple_size<T>::value; } && !std::ranges::range<T>;
+using IsTensors = std::bool_constant<std::is_same_v<T, at::Tensor> || ShowsParts<T> ||
+                                     std::is_same_v<T, torch::nn::AnyValue>>;
+/// Whether values of this type may hold tensors that `for_each_tensor` sees.
 template <class T>
-concept Text = std::is_convertible_v<const T&, std::string_view>;
-template <class T>
-concept Range = std::ranges::range<T&> && !Text<T> &&
-                std::is_lvalue_reference_v<std::ranges::range_reference_t<T&>>;
-
-/// Calls `f(child, name)` for the parts of a value. `name` is a function, so that no text is made
-/// where none is needed.
-template <class T, class F>
-void for_each_part(T& value, F&& f) {
-  using Bare = std::remove_const_t<T>;
-  if constexpr (made_from<Bare, std::optional>) {
-    if (value) f(*value, [] { return std::string(); });
-  } else if constexpr (made_from<Bare, std::variant>) {
-    std::visit([&](auto& held) { f(held, [] { return std::string(); }); }, value);
-  } else if constexpr (made_from<Bare, torch::data::Example>) {
-    f(value.data, [] { return std::string("data"); });
-    if constexpr (requires { value.target; }) f(value.target, [] { return std::string("target"); });
-  } else if constexpr (Range<T>) {
-    std::size_t i = 0;
-    for (auto& element : value) f(element, [i = i++] { return "[" + std::to_string(i) + "]"; });
-  } else if constexpr (TupleLike<Bare>) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (f(std::get<I>(value), [] { return "<" + std::to_string(I) + ">"; }), ...);
-    }(std::make_index_sequence<std::tuple_size_v<Bare>>{});
-  } else if constexpr (Fields<Bare>) {
-    with_fields(value, [&]<class... Field>(Field&... fields) {
-      [&]<std::size_t... I>(std::index_sequence<I...>) {
-        (f(fields, [] { return field_name<Bare, I>(); }), ...);
-      }(std::index_sequence_for<Field...>{});
-    });
-  }
-}
+inline constexpr bool may_hold_tensors = any_inside<IsTensors, std::remove_cv_t<T>>();
 
 /// Calls `f(tensor)` for every tensor inside a value, in a fixed order.
 template <class T, class F>
@@ -62,7 +20,7 @@ void for_each_tensor(T& value, F&& f) {
   } else if constexpr (std::is_same_v<Bare, torch::nn::AnyValue>) {
     if (auto* tensor = const_cast<torch::nn::AnyValue&>(value).template try_get<at::Tensor>())
       f(*tensor);
-  } else {
+  } else if constexpr (may_hold_tensors<Bare>) {
     for_each_part(value, [&](auto& part, auto&&) { for_each_tensor(part, f); });
   }
 }
@@ -98,7 +56,7 @@ template <class T, class F>
 void for_each_named_tensor(T& value, F&& f, const std::string& path = {}) {
   if constexpr (std::is_same_v<std::remove_const_t<T>, at::Tensor>) {
     f(value, path.empty() ? std::string("tensor") : path);
-  } else {
+  } else if constexpr (may_hold_tensors<std::remove_const_t<T>>) {
     for_each_part(value, [&](auto& part, auto&& name) {
       std::string own = name();
       bool dot = !path.empty() && !own.empty() && own[0] != '[' && own[0] != '<';

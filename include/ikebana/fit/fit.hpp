@@ -33,7 +33,7 @@ bool check_stop(const FitOptions<Batch>& options, const SigtermRequest& sigterm,
 template <class Trainer, class Range, class Batch, class StateKeeper>
 void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options, FitState& state,
                StateKeeper& keeper, const SigtermRequest& sigterm, Progress& progress) {
-  std::vector<Batch> group;
+  Microbatches<Batch> group;
   auto update = [&](const auto& batch) {
     Report report = trainer.step(batch);
     state.add(report);

@@ -1,0 +1,33 @@
+#pragma once
+// What is one batch, and what is a range of batches.
+#include <array>
+#include <ikebana/detail/tensors.hpp>
+
+namespace ikebana::detail {
+
+template <class T>
+struct IsListOfTensors : std::false_type {};
+template <class Allocator>
+struct IsListOfTensors<std::vector<at::Tensor, Allocator>> : std::true_type {};
+template <std::size_t N>
+struct IsListOfTensors<std::array<at::Tensor, N>> : std::true_type {};
+
+/// A vector or an array of tensors: one batch, whose fields they are.
+template <class T>
+concept ListOfTensors = IsListOfTensors<std::remove_cv_t<T>>::value;
+
+/// A range of batches, as opposed to one batch.
+template <class T>
+concept Batches = std::ranges::range<T&> && !Text<T> && !Map<T> && !ListOfTensors<T> &&
+                  !std::is_same_v<std::remove_cv_t<T>, at::Tensor>;
+
+/// Several batches, each of which is one microbatch, also where a batch is a bare tensor.
+template <class Batch>
+struct Microbatches : std::vector<Batch> {};
+
+/// A range of bare tensors that does not say whether it is one batch or several.
+template <class T>
+concept BareTensors = Batches<T> && !made_from<std::remove_cv_t<T>, Microbatches> &&
+                      std::is_same_v<std::ranges::range_value_t<T&>, at::Tensor>;
+
+}  // namespace ikebana::detail
