@@ -130,6 +130,9 @@ struct AccumulateHooks : Hooks {
 /// 5. Each objective defines `Loss loss(run, model, batch)`, and may define `count(model, batch)`.
 struct ObjectiveHooks : Hooks {};
 struct ClipHooks : Hooks {
+  /// False: before each of its hooks the gradients are divided by `divisor`, in one more pass, so
+  /// that `values` are the true gradients. True for a mechanism that reads `divisor` itself.
+  static constexpr bool takes_divisor = false;
   /// 9. Changes `gradients.values`, or what they are divided by (`StepGradients::divide`).
   template <class Ranks>
   void clip(StepGradients&, Ranks&) {}

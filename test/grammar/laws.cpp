@@ -94,8 +94,8 @@ static_assert(same<compose_t<AdamW, Accumulate<1>, Precision<FP32>>, compose_t<>
 using Five = std::tuple<AdamW, Precision<BF16>, Checkpoint<Full>, Accumulate<4>, OwnClip>;
 using Sorted =
     Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>, Checkpoint<Full>, Precision<BF16>,
-             Prune<Off>, Quantize<Off>, Accumulate<4>, Without<axis::objective>, OwnClip, AdamW,
-             ConstantLR, Without<axis::average>, Freeze<Off>, Without<axis::device>>;
+             Prune<Off>, Quantize<Off>, Accumulate<4>, Without<axis::objective>, Many<OwnClip>,
+             AdamW, ConstantLR, Without<axis::average>, Freeze<Off>, Without<axis::device>>;
 constexpr auto orders = [] {
   std::array<std::array<std::size_t, 5>, 120> all{};
   std::array<std::size_t, 5> next{0, 1, 2, 3, 4};
@@ -134,6 +134,29 @@ static_assert(
 static_assert(
     same<observed_t<Observe<Memory>, AdamW, OwnObserve>, Many<Observe<Memory>, OwnObserve>>);
 static_assert(same<observed_t<AdamW, OwnObserve>, Many<OwnObserve>> && same<observed_t<>, Many<>>);
+static_assert(same<compose_t<Without<axis::clip>, AdamW>, compose_t<>>);
+
+// An axis of a user's own follows all others, in the order in which policies name them; it takes
+// many policies where it says so, and is absent from a recipe without it.
+struct first_axis : axis::own {};
+struct second_axis : axis::own {
+  static constexpr bool many = true;
+};
+struct OnFirst {
+  using axis = first_axis;
+};
+template <int>
+struct OnSecond {
+  using axis = second_axis;
+};
+template <class... Policies>
+using own_order = typename detail::order_in<compose_t<Policies...>>::type;
+using Then = detail::appended<WrappingOrder, second_axis>::type;
+static_assert(same<own_order<AdamW>, WrappingOrder>);
+static_assert(same<own_order<OnSecond<1>, AdamW, OnSecond<2>>, Then>);
+static_assert(
+    same<own_order<OnSecond<1>, OnFirst, OnSecond<2>>, detail::appended<Then, first_axis>::type>);
+static_assert(same<compose_t<OnFirst, AdamW>, compose_t<AdamW, OnFirst>>);
 
 // Only the first cause is reported: policies, choices, pairs.
 template <class... Policies>
@@ -141,7 +164,12 @@ using diagnosis = refuse::policies_diagnosis_t<Model, Policies...>;
 static_assert(same<diagnosis<>, refuse::Nothing> &&
               same<diagnosis<Lambda, AdamW>, refuse::Nothing>);
 static_assert(same<diagnosis<Observe<Memory>, OwnObserve>, refuse::Nothing>);
-// No step would call a policy on a user-defined axis, even if it looks like one of the library's.
+static_assert(same<diagnosis<ClipGradNorm, OwnClip>, refuse::Nothing>);
+static_assert(same<diagnosis<OwnClip, OwnClip>, refuse::PolicyTwice<OwnClip>>);
+static_assert(same<diagnosis<OwnClip, Without<axis::clip>>,
+                   refuse::TwoPoliciesSet<axis::clip, OwnClip, Without<axis::clip>>>);
+static_assert(same<diagnosis<OnFirst, OnSecond<1>, OnSecond<2>>, refuse::Nothing>);
+// An axis that does not say that it is one, even if it looks like one of the library's.
 struct OwnAxis {
   using default_policy = AdamW;
 };

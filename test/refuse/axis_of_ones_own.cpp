@@ -1,19 +1,24 @@
 // `NotAnAxis<OnOwnAxis, OwnAxis>` `OnOwnAxis has the axis OwnAxis, which no recipe has`
-// `must be one of namespace axis` `Write one of them` `using axis = axis::clip`
+// `must be one of namespace axis` `Write one of them` `using axis = axis::clip` `: axis::own {}`
 #include "net.hpp"
 
+#ifdef COUNTERPART
+struct OwnAxis : axis::own {};
+#else
 struct OwnAxis {
   using default_policy = AdamW;
 };
+#endif
 struct OnOwnAxis {
   using axis = OwnAxis;
 };
+template <>
+struct ikebana::Mechanism<OnOwnAxis> : Hooks {
+  OnOwnAxis values;
+  explicit Mechanism(OnOwnAxis v) : values(v) {}
+};
 
 int main() {
-#ifdef COUNTERPART
-  Trainer<Net> trainer{Net()};
-#else
   Trainer<Net, OnOwnAxis> trainer{Net()};
-#endif
   trainer.step(Batch{});
 }

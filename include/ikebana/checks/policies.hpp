@@ -33,7 +33,7 @@ inline constexpr bool is_one_of = false;
 template <class Type, class... Axes>
 inline constexpr bool is_one_of<Type, AxisList<Axes...>> = (std::is_same_v<Type, Axes> || ...);
 template <class Type>
-concept known_axis = is_one_of<Type, WrappingOrder>;
+concept known_axis = is_one_of<Type, WrappingOrder> || own_axis<Type>;
 template <class Policy>
 concept listed = detail::declared_axis<Policy>::template takes<Policy>;
 
@@ -162,7 +162,9 @@ consteval auto check_pair() {
   else if constexpr (!std::is_same_v<Axis, axis_of_t<Later>>)
     return is<typename first<typename in_backward<Policy, Later>::type,
                              typename in_backward<Later, Policy>::type>::type>{};
-  else if constexpr (detail::takes_many<Axis>) return is<Nothing>{};
+  else if constexpr (detail::takes_many<Axis> && !std::is_same_v<Policy, Without<Axis>> &&
+                     !std::is_same_v<Later, Without<Axis>>)
+    return is<Nothing>{};
   else return is<TwoPoliciesSet<Axis, Policy, Later>>{};
 }
 template <class... Policies>

@@ -2,6 +2,7 @@
 // The mechanism of an axis that takes several policies, and how a mechanism is built.
 #include <ikebana/core/off.hpp>
 #include <ikebana/grammar/compose.hpp>
+#include <ikebana/hooks/non_finite.hpp>
 #include <tuple>
 
 namespace ikebana {
@@ -15,11 +16,21 @@ inline constexpr bool overrides_backward =
 template <class M>
   requires requires { M::listens_to_backward; }
 inline constexpr bool overrides_backward<M> = M::listens_to_backward;
+
+/// Divides the gradients by their divisor. Under a loss scale an overflow is found before, since a
+/// policy that sees these gradients could make it finite.
+template <class Gradients>
+void make_true(Gradients& gradients) {
+  if (!gradients.divisor.defined()) return;
+  if (gradients.loss_is_scaled) gradients.reject(any_non_finite(gradients.values));
+  gradients.apply_divisor();
+}
+
 }  // namespace detail
 
 /// Several policies of one axis. Each is asked; the first written is the outermost.
 template <class... Policies>
-struct Mechanism<Many<Policies...>> : ObserveHooks {
+struct Mechanism<Many<Policies...>> {
   using null_mechanism = std::conditional_t<sizeof...(Policies) == 0, Mechanism, void>;
   static constexpr bool listens_to_backward =
       (detail::overrides_backward<Mechanism<Policies>> || ...);
@@ -53,6 +64,24 @@ struct Mechanism<Many<Policies...>> : ObserveHooks {
   }
   void after_unit_backward(const Unit& unit) {
     each([&](auto& mechanism) { mechanism.after_unit_backward(unit); });
+  }
+
+  /// A policy that does not declare `takes_divisor` sees the true gradients.
+  template <class Ranks>
+  void clip(StepGradients& gradients, Ranks& ranks) {
+    each([&]<class M>(M& mechanism) {
+      if constexpr (!M::takes_divisor) detail::make_true(gradients);
+      mechanism.clip(gradients, ranks);
+      if constexpr (!M::takes_divisor) gradients.norm_is_current = false;
+    });
+  }
+  template <class Ranks>
+  void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
+              detail::DeferredCheck& deferred) {
+    each([&]<class M>(M& mechanism) {
+      if constexpr (!M::takes_divisor) detail::make_true(gradients);
+      mechanism.accept(gradients, loss, ranks, deferred);
+    });
   }
 
   template <class F>

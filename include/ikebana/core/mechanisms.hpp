@@ -6,9 +6,13 @@ namespace ikebana {
 
 namespace detail {
 
-/// The mechanism of one axis, as a member that has the axis's name.
+/// The mechanism of one axis, as a member that has the axis's name; of an axis of a user's own it
+/// has none.
 template <class Axis, class Policy>
-struct MechanismOf;
+struct MechanismOf {
+  Mechanism<Policy> own;
+  Mechanism<Policy>& on(std::type_identity<Axis>) { return own; }
+};
 
 #define IKEBANA_MECHANISM_OF(axis_name)                                              \
   template <class Policy>                                                            \
@@ -42,7 +46,7 @@ inline constexpr bool overrides_gather =
 
 }  // namespace detail
 
-template <class Recipe, class Order = WrappingOrder>
+template <class Recipe, class Order = typename detail::order_in<Recipe>::type>
 struct Mechanisms;
 /// `m.shard`, `m.precision` and so on. Each is built from its policy's value: the one that was
 /// given, or the default.

@@ -39,12 +39,12 @@ struct policy_on {  // where an axis takes many; where it was given too many, se
   using type = Many<Policies...>;
 };
 template <class Axis, class Policy>
-  requires(!takes_many<Axis>)
+  requires(!takes_many<Axis> || std::is_same_v<Policy, Without<Axis>>)
 struct policy_on<Axis, Policy> {
   using type = Policy;
 };
 template <class Axis>
-  requires(!takes_many<Axis>)
+  requires requires { typename Axis::default_policy; }
 struct policy_on<Axis> {
   using type = typename Axis::default_policy;
 };
@@ -64,9 +64,41 @@ struct policies_on {
   }
 };
 
+/// An order, with the axes of a user's own that policies have and that it lacks.
+template <class Order, class... Policies>
+struct with_own_axes {
+  using type = Order;
+};
+template <class... Axes, class Policy, class... Others>
+struct with_own_axes<AxisList<Axes...>, Policy, Others...>
+    : with_own_axes<AxisList<Axes...>, Others...> {};
+template <class... Axes, class Policy, class... Others>
+  requires(own_axis<axis_of_t<Policy>> && !(std::is_same_v<axis_of_t<Policy>, Axes> || ...))
+struct with_own_axes<AxisList<Axes...>, Policy, Others...>
+    : with_own_axes<AxisList<Axes..., axis_of_t<Policy>>, Others...> {};
+/// One of the policies of an axis.
+template <class Policy>
+struct one_of {
+  using type = Policy;
+};
+template <class Policy, class... Others>
+struct one_of<Many<Policy, Others...>> {
+  using type = Policy;
+};
+/// The axes of a recipe, in wrapping order: those of the library, then those of a user's own, in
+/// the order in which the recipe names them.
+template <class... Policies>
+using order_of = typename with_own_axes<WrappingOrder, typename one_of<Policies>::type...>::type;
+template <class Recipe>
+struct order_in;
+template <class... Policies>
+struct order_in<Composed<Policies...>> {
+  using type = order_of<Policies...>;
+};
+
 template <class... Policies>
 constexpr auto compose() {
-  return hana::transform(hana_types(WrappingOrder()), [](auto axis) {
+  return hana::transform(hana_types(order_of<Policies...>()), [](auto axis) {
     using Axis = typename decltype(axis)::type;
     if constexpr ((std::is_same_v<axis_of_t<Policies>, Axis> || ...))
       return hana::unpack(hana::filter(hana::tuple_t<Policies...>, is_on<Axis>{}),

@@ -53,8 +53,9 @@ template <class Policy, class Axis>
 struct NotAnAxis {
   static_assert(
       possible<quoted<Policy> + " has the axis " + quoted<Axis> + ", which no recipe has">,
-      "ikebana: the `axis` of a policy must be one of namespace ikebana::axis. "
-      "Write one of them, e.g. `using axis = ikebana::axis::clip`.");
+      "ikebana: the `axis` of a policy must be one of namespace ikebana::axis, or derive from "
+      "ikebana::axis::own. Write one of them, e.g. `using axis = ikebana::axis::clip`, or make "
+      "your own: `struct your_axis : ikebana::axis::own {};`.");
 };
 template <class Policy>
 struct PolicyTwice {

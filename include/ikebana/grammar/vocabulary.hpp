@@ -113,9 +113,12 @@ struct On;
 template <class Policy>
 struct Mechanism;
 
-/// The axes of a recipe. Each takes one policy, `default_policy` unless another is written, or
-/// declares that it takes `many`.
+/// The axes of a recipe. Each takes one policy, or declares that it takes `many`; where none is
+/// written, its `default_policy`.
 namespace axis {
+/// The base of an axis of your own: `struct constraint : ikebana::axis::own {};`. Its policies are
+/// asked the hooks that every mechanism is asked, after those of all other axes.
+struct own {};
 struct observe {
   static constexpr bool many = true;
 };
@@ -147,6 +150,7 @@ struct objective {
   using default_policy = Without<objective>;
 };
 struct clip {
+  static constexpr bool many = true;
   using default_policy = Without<clip>;
 };
 struct optimizer {

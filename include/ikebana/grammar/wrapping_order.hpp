@@ -27,6 +27,11 @@ using WrappingOrder = AxisList<axis::observe, axis::capture, axis::shard, axis::
                                axis::accumulate, axis::objective, axis::clip, axis::optimizer,
                                axis::schedule, axis::average, axis::freeze, axis::device>;
 
+/// True for an axis of a user's own, which follows all others in a recipe that has it.
+template <class Axis>
+concept own_axis = std::is_class_v<Axis> && requires { sizeof(Axis); } &&
+                   std::is_base_of_v<axis::own, Axis> && !std::is_same_v<axis::own, Axis>;
+
 /// The axes that are asked `around_step`.
 using StepWrappers = AxisList<axis::observe, axis::capture, axis::precision>;
 

@@ -1,5 +1,6 @@
 #pragma once
 // The policy Precision<FP16> and its mechanism.
+#include <ikebana/hooks/non_finite.hpp>
 #include <ikebana/precision/autocast.hpp>
 
 namespace ikebana {
@@ -41,20 +42,17 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
   }
 
   /// Rejects the step if a gradient of any rank is not finite. If ClipGradNorm has computed a norm
-  /// of all gradients, its value tells.
+  /// of all gradients, its value tells. `found_inf` has what was found before a policy changed
+  /// gradients.
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue&, Ranks& ranks,
               detail::DeferredCheck& deferred) {
-    at::Tensor found;
-    if (gradients.norm.defined()) {
-      found = gradients.norm.isfinite().logical_not().to(at::kFloat);
-    } else {
-      found = at::zeros({}, scale_.options());
-      at::Tensor one = at::ones({}, scale_.options());
-      for (auto& list : by_dtype(gradients.values))
-        at::_amp_foreach_non_finite_check_and_unscale_(list, found, one);
-      found = ranks.sum(found).clamp_max(1);
-    }
+    const bool norm_tells = gradients.norm.defined() && !gradients.found_inf.defined();
+    at::Tensor found = gradients.norm.defined()
+                           ? gradients.norm.isfinite().logical_not().to(at::kFloat)
+                           : detail::any_non_finite(gradients.values);
+    if (gradients.found_inf.defined()) found = at::maximum(found, gradients.found_inf);
+    if (!norm_tells) found = ranks.sum(found).clamp_max(1);
     gradients.reject(found);
     deferred.expect_zero(
         (skips_ + found).gt(values.max_skips).to(at::kFloat), [max = values.max_skips] {
@@ -95,13 +93,6 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
         c10::str(values.min_scale) + ", max_skips " + c10::str(values.max_skips) +
         "; scales and the interval must be positive, growth_factor at least 1, backoff_factor "
         "between 0 and 1, and max_skips not negative.");
-  }
-  static std::vector<Tensors> by_dtype(const Tensors& all) {
-    std::map<at::ScalarType, Tensors> lists;
-    for (const auto& t : all) lists[t.scalar_type()].push_back(elements_of(t));
-    std::vector<Tensors> out;
-    for (auto& [type, list] : lists) out.push_back(std::move(list));
-    return out;
   }
 
   at::Tensor scale_, growth_, skips_;
