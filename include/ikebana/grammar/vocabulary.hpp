@@ -116,9 +116,7 @@ struct Mechanism;
 /// The axes of a recipe. Each takes one policy, or declares that it takes `many`; where none is
 /// written, its `default_policy`.
 namespace axis {
-/// The base of an axis of your own: `struct constraint : ikebana::axis::own {};`. Its policies are
-/// asked the hooks that every mechanism is asked, after those of all other axes.
-struct own {};
+struct own {};  ///< The base of an axis of your own, which is asked the hooks of `Hooks`, last.
 struct observe {
   static constexpr bool many = true;
 };
