@@ -79,6 +79,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
 
   /// What `fit` calls after each epoch, for a loop over epochs of your own.
   void end_epoch(const Epoch& epoch) {
+    core().check_model();
     core().mechanisms.each([&](auto& mechanism) { mechanism.end_epoch(epoch); });
   }
 
@@ -123,6 +124,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   /// are trained, also where the recipe averages them.
   template <class F>
   decltype(auto) with_full_weights(F&& f) {
+    core().check_model();
     return core().parameters.with_full_weights([&]() -> decltype(auto) { return f(core().model); });
   }
   /// The same with the weights that `evaluate` uses: their average, where the recipe has one. For

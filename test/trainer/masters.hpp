@@ -10,6 +10,7 @@ namespace test {
 template <bool Keeps = false, bool Flat = false>
 struct Masters64 {
   using axis = ikebana::axis::offload;
+  bool allow_unused_units = true;
 };
 
 /// The bytes of all gathered parameters, counted at allocation; and which call is to fail.

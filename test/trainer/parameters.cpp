@@ -94,6 +94,7 @@ TORCH_MODULE(Chain);
 /// Its `gather` returns the master weights themselves.
 struct Borrows {
   using axis = ikebana::axis::prune;
+  bool allow_unused_units = true;
 };
 
 }  // namespace test::mixed

@@ -5,6 +5,7 @@
 #include <ikebana/core/generators.hpp>
 #include <ikebana/core/guard.hpp>
 #include <ikebana/core/mechanisms.hpp>
+#include <ikebana/core/registered_tensors.hpp>
 #include <ikebana/core/restore_point.hpp>
 #include <ikebana/core/step_state.hpp>
 #include <ikebana/parameters/parameters.hpp>
@@ -24,6 +25,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
         mechanisms(std::move(values)),
         units(prepared_units()),
         device(units.units()[0].module->parameters()[0].device()),
+        registered_(*units.units()[0].module),
         claim_((mechanisms.freeze.freeze(units), trained_parameters())),
         parameters((attach(), mechanisms), units) {
     mechanisms.each([&](auto& mechanism) { mechanism.begin(parameters.masters()); });
@@ -47,6 +49,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     return call(std::forward<Args>(args)...);
   }
   void backward() {
+    if (step.is_last_microbatch()) parameters.check_all_were_run();
     for (at::Tensor& seed : step.roots.seeds) seed = mechanisms.precision.scale(seed);  // 7
     parameters.backward(step.roots);                                                    // 8
     step.roots.clear();
@@ -72,7 +75,14 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     mechanisms.each([](auto& mechanism) { mechanism.abort(); });
     restore_point.restore();
   }
+  /// Throws BadModel where the model is not what this trainer trains and saves any more: a walk
+  /// over its modules. Called at the first step, at each evaluation, save and epoch.
+  void check_model() {
+    registered_.check(*units.units()[0].module);
+    parameters.check();
+  }
   void state(Archive& archive) {
+    check_model();
     detail::save_generators(archive, device);
     parameters.state(archive);
     archive.begin_model();
@@ -92,6 +102,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   c10::Device device;
 
  private:
+  detail::RegisteredTensors<> registered_;
   detail::ParameterClaim claim_;  // before parameters are taken from the model
 
  public:

@@ -107,6 +107,9 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
   static constexpr bool listens_to_backward = hears_backward(BackwardListeners());
   /// True where a unit does not compute with the master weights themselves.
   static constexpr bool moves_parameters = gathers(GatherOrder());
+  /// True where what Precision gathers is what a unit computes with.
+  static constexpr bool only_precision_gathers =
+      !gathers(AxisList<axis::shard, axis::offload, axis::prune, axis::quantize>());
   /// True where gathered parameters stay between steps and are refreshed after each update. Shard
   /// and Offload decide where one of them gathers, otherwise Precision.
   static constexpr bool keeps_gathered =

@@ -59,7 +59,9 @@ class Transaction {
  public:
   explicit Transaction(Core& core) : core_(core), placement_(core.device) {
     core_.step.deferred.check();
+    if (core_.step.is_first()) core_.check_model();
     core_.forget_gradients();
+    core_.parameters.begin_step();
     core_.step.begin();
     core_.restore_point.begin(*core_.units.units()[0].module);
   }

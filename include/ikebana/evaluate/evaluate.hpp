@@ -63,6 +63,7 @@ class LossSums {
 /// BadBatch if there is nothing to count.
 template <class Core, class Visit, class Metrics>
 Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
+  core.check_model();
   at::NoGradGuard no_grad;
   auto& m = core.mechanisms;
   detail::EvaluationMode mode(*detail::module_of(core.model));

@@ -2,9 +2,11 @@
 // Parameters whose master weights are stored apart: on another device, in another dtype, or in
 // slices. A unit's parameters are gathered while it computes, forward and backward. One autograd
 // node per unit does that: its forward gathers, its backward reduces the gradients.
+#include <ikebana/parameters/gather_chain.hpp>
 #include <ikebana/parameters/leaves.hpp>
 #include <ikebana/parameters/unit_backward.hpp>
 #include <ikebana/parameters/unit_parameters.hpp>
+#include <ikebana/parameters/unit_use.hpp>
 
 namespace ikebana {
 
@@ -14,7 +16,9 @@ template <class Mechanisms>
 class GatheredParameters {
  public:
   GatheredParameters(Mechanisms& mechanisms, const UnitTable& table)
-      : self_(std::make_shared<GatheredParameters*>(this)), mechanisms_(mechanisms) {
+      : self_(std::make_shared<GatheredParameters*>(this)),
+        mechanisms_(mechanisms),
+        chain_(mechanisms) {
     at::NoGradGuard no_grad;
     for (const Unit& unit : table.units()) add(unit);
     masters_.rounding = mechanisms.precision.rounding();
@@ -38,6 +42,7 @@ class GatheredParameters {
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, Next&& next, Args&&... args) {
     UnitParameters& stored = units_[unit.index];
+    stored.was_run = true;
     GatherGuard during_forward(*this, stored);
     if (!at::GradMode::is_enabled() || detail::recomputing())
       return next(std::forward<Args>(args)...);
@@ -60,21 +65,48 @@ class GatheredParameters {
     attach(stored);
     return next();
   }
+  void begin_step() noexcept {
+    for (auto& stored : units_) stored.was_run = false;
+  }
+  /// Throws BadModel for a unit that is to be trained and that no microbatch has run.
+  void check_all_were_run() {
+    for (const auto& stored : units_)
+      if (!stored.was_run && !stored.unit->is_root() && stored.requires_grad() &&
+          !chain_.allows_unused_units())
+        detail::refuse_unused(*stored.unit, chain_.how_to_allow_unused_units());
+  }
+  /// Throws BadModel for what was done to a parameter that its master weight does not see.
+  void check() {
+    for (auto& stored : units_) stored.check();
+  }
   void backward(const Roots& roots) {
-    leaves_.backward(roots);
+    check();
+    leaves_.backward(roots, [&](const at::Tensor& leaf) {
+      for (const auto& stored : units_) detail::refuse_use_outside_run(*stored.unit, leaf);
+      return true;
+    });
     root_guard_.reset();
     create_graph_guards_.clear();
+    for (auto& stored : units_) stored.detach_from_graph();
   }
-  /// Gathers again, from the updated master weights, what stays gathered between steps.
+  /// Gathers again, from the updated master weights, what stays gathered between steps. Where that
+  /// fails, it is gathered at its next use, which may throw.
   void refresh_gathered() noexcept {
-    for (auto& stored : units_)
-      if (stored.users > 0) stored.set_gathered(gathered(stored)), stored.bump_versions();
+    for (auto& stored : units_) {
+      if (stored.users == 0) continue;
+      stored.is_stale = true;
+      try {
+        gather_again(stored);
+      } catch (...) {  // stays stale
+      }
+    }
   }
   void abort() noexcept {
     root_guard_.reset();
     create_graph_guards_.clear();
     for (auto& stored : units_) {
       ++stored.generation;
+      stored.detach_from_graph();
       if (!keeps_gathered && stored.users > 0) stored.release();
       stored.users = keeps_gathered ? 1 : 0;
     }
@@ -83,9 +115,9 @@ class GatheredParameters {
   decltype(auto) with_full_weights(F&& f) {
     std::deque<GatherGuard> all;
     for (auto& stored : units_) all.emplace_back(*this, stored);
-    if constexpr (restores_dtype) {
+    if constexpr (GatherChain<Mechanisms>::restores_dtype) {
       RefreshGuard afterwards{*this};
-      for (auto& stored : units_) stored.expose(full(stored));
+      for (auto& stored : units_) stored.expose(chain_.full(stored));
       return f();
     } else return f();
   }
@@ -99,13 +131,11 @@ class GatheredParameters {
 
  private:
   static constexpr bool keeps_gathered = Mechanisms::keeps_gathered;
-  static constexpr bool restores_dtype =
-      requires(Mechanisms m, const Unit& u, Tensors t) { m.precision.restore_dtype(u, t); };
 
   void add(const Unit& unit) {
     auto& stored = units_.emplace_back(unit);
     if (!unit.parameters.empty())
-      stored.set_masters(to_masters(unit, UnitParameters::detached(unit.parameters)));
+      stored.set_masters(chain_.to_masters(unit, UnitParameters::detached(unit.parameters)));
     for (std::size_t i = 0; i < stored.masters.size(); ++i) {
       if (!stored.masters[i].requires_grad()) continue;
       masters_.names.push_back(stored.master_name(i));
@@ -118,11 +148,17 @@ class GatheredParameters {
     self_.reset();
     for (auto& stored : units_) {
       try {
-        stored.restore(full(stored));
-      } catch (const std::exception& error) {
-        TORCH_WARN("ikebana: the parameters of `", stored.unit->name,
-                   "` could not be restored and are empty: ", error.what());
+        stored.restore(chain_.full(stored));
+      } catch (...) {
+        warn_not_restored(*stored.unit);
       }
+    }
+  }
+  static void warn_not_restored(const Unit& unit) noexcept {
+    try {
+      TORCH_WARN("ikebana: the parameters of `", unit.name, "` could not be restored, since ",
+                 "memory ended: they are ", keeps_gathered ? "in a lower precision." : "empty.");
+    } catch (...) {  // there is no memory for the text either
     }
   }
 
@@ -153,52 +189,17 @@ class GatheredParameters {
     ~RefreshGuard() { all.refresh_gathered(); }
   };
 
-  Tensors to_masters(const Unit& unit, Tensors t) {
-    mechanisms_.each(detail::reversed_t<StorageOrder>(),
-                     [&](auto& m) { t = m.to_masters(unit, std::move(t)); });
-    return t;
-  }
-  Tensors gathered(UnitParameters& stored) {
+  void gather_again(UnitParameters& stored) {
     at::NoGradGuard no_grad;
-    Tensors t = UnitParameters::detached(stored.masters);
-    if (t.empty()) return t;
-    mechanisms_.each(GatherOrder(), [&](auto& m) { t = m.gather(*stored.unit, std::move(t)); });
-    return stored.without_aliases(std::move(t));
-  }
-  /// Parameters of the dtypes that they had when the trainer was made, with the present values.
-  /// They may be the master weights themselves. Precision restores instead of casting, and nothing
-  /// is quantized.
-  Tensors full(UnitParameters& stored) {
-    if constexpr (!restores_dtype) {
-      return gathered(stored);
-    } else {
-      at::NoGradGuard no_grad;
-      const Unit& unit = *stored.unit;
-      Tensors t = UnitParameters::detached(stored.masters);
-      if (t.empty()) return t;
-      mechanisms_.each(StorageOrder(), [&](auto& m) {
-        if constexpr (requires { m.restore_dtype(unit, t); })
-          t = m.restore_dtype(unit, std::move(t));
-        else t = m.gather(unit, std::move(t));
-      });
-      return mechanisms_.prune.gather(unit, std::move(t));
-    }
-  }
-  Tensors reduced(const Unit& unit, Tensors t) {
-    at::NoGradGuard no_grad;
-    mechanisms_.each(detail::reversed_t<GatherOrder>(),
-                     [&](auto& m) { t = m.reduce(unit, std::move(t)); });
-    return t;
+    if (chain_.refresh(stored)) stored.show_gathered();
+    else stored.set_gathered(chain_.gather(stored));
+    stored.bump_versions();
+    stored.is_stale = false;
   }
   void acquire(UnitParameters& stored) {
-    if (stored.users++ == 0) {
-      try {
-        stored.set_gathered(gathered(stored));
-      } catch (...) {
-        --stored.users;
-        throw;
-      }
-    }
+    if (stored.is_stale) gather_again(stored);
+    else if (stored.users == 0) stored.set_gathered(chain_.gather(stored));
+    ++stored.users;
   }
   void release(UnitParameters& stored) noexcept {
     if (--stored.users == 0) stored.release();
@@ -222,7 +223,7 @@ class GatheredParameters {
         });
     if (stored.requires_grad())
       stored.attach_to_graph([weak, call, &stored](Tensors gradients) {
-        Tensors masters = lock(weak).reduced(*stored.unit, std::move(gradients));
+        Tensors masters = lock(weak).chain_.reduce(*stored.unit, std::move(gradients));
         call->end();
         return masters;
       });
@@ -237,6 +238,7 @@ class GatheredParameters {
 
   std::shared_ptr<GatheredParameters*> self_;  // graphs hold it weakly
   Mechanisms& mechanisms_;
+  GatherChain<Mechanisms> chain_;
   std::deque<UnitParameters> units_;
   Masters masters_;
   Leaves leaves_;

@@ -17,9 +17,12 @@ class Leaves {
   /// Writes gradients to those master weights that require one now and to no other tensor, also
   /// where other models took part in the loss. Costs a walk over the graph, some nanoseconds per
   /// node. Only where the walk met another leaf is autograd given a list of inputs, which makes it
-  /// look up every node in it.
-  void backward(const Roots& roots) {
-    if (reaches_only_masters(roots)) return torch::autograd::backward(roots.sums, roots.seeds);
+  /// look up every node in it. Before that `other(leaf)` is called for such leaves until it returns
+  /// false.
+  template <class Other>
+  void backward(const Roots& roots, Other&& other) {
+    if (reaches_only_masters(roots, other))
+      return torch::autograd::backward(roots.sums, roots.seeds);
     std::vector<at::Tensor> leaves;
     for (const auto& t : masters_)
       if (t.requires_grad()) leaves.push_back(t);
@@ -30,23 +33,26 @@ class Leaves {
   using Node = torch::autograd::Node;
   using AccumulateGrad = torch::autograd::AccumulateGrad;
 
-  bool reaches_only_masters(const Roots& roots) {
+  template <class Other>
+  bool reaches_only_masters(const Roots& roots, Other& other) {
     visited_.clear(), pending_.clear();
+    met_other_ = false;
     for (const auto& sum : roots.sums)
-      if (!visit(torch::autograd::impl::gradient_edge(sum))) return false;
+      if (!visit(torch::autograd::impl::gradient_edge(sum), other)) return false;
     while (!pending_.empty()) {
       const Node* node = pending_.back();
       pending_.pop_back();
       for (const auto& edge : node->next_edges())
-        if (!visit(edge)) return false;
+        if (!visit(edge, other)) return false;
     }
-    return true;
+    return !met_other_;
   }
-  /// False where the graph ends in a leaf that is no master weight.
-  bool visit(const torch::autograd::Edge& edge) {
+  /// False where the walk is to end.
+  template <class Other>
+  bool visit(const torch::autograd::Edge& edge, Other& other) {
     const Node* node = edge.function.get();
     if (!node) return true;
-    if (node->next_edges().empty()) return is_master(*node);
+    if (node->next_edges().empty()) return is_master(*node) || goes_on(*node, other);
     bool once = edge.function.use_count() == 1;  // no other edge leads to it
     if (once || visited_.insert(node).second) pending_.push_back(node);
     return true;
@@ -56,11 +62,19 @@ class Leaves {
     const auto& leaf = static_cast<const AccumulateGrad&>(end).variable;
     return leaf.requires_grad() && master_impls_.count(leaf.unsafeGetTensorImpl()) != 0;
   }
+  /// The graph ends in a leaf that is no master weight, or in none.
+  template <class Other>
+  bool goes_on(const Node& end, Other& other) {
+    met_other_ = true;
+    if (typeid(end) != typeid(AccumulateGrad)) return other(at::Tensor());
+    return other(static_cast<const AccumulateGrad&>(end).variable);
+  }
 
   std::vector<at::Tensor> masters_;
   ska::flat_hash_set<const c10::TensorImpl*> master_impls_;
   ska::flat_hash_set<const Node*> visited_;  // kept, as `pending_`, to reuse its memory
   std::vector<const Node*> pending_;
+  bool met_other_ = false;
 };
 
 }  // namespace ikebana

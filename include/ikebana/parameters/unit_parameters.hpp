@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <ikebana/hooks.hpp>
+#include <ikebana/parameters/gradient_hooks.hpp>
 
 namespace ikebana {
 
@@ -51,8 +52,11 @@ struct Gather : torch::autograd::Function<Gather> {
 struct UnitParameters {
   const Unit* unit;
   Tensors masters;
+  Tensors values;              ///< the masters without gradients: they share their memory
   int users = 0;               ///< how many need the gathered parameters now
   std::size_t generation = 0;  ///< grows when a step is undone, which voids older users
+  bool was_run = false;        ///< by this step's loss
+  bool is_stale = false;       ///< masters have new values that are not gathered yet
 
   explicit UnitParameters(const Unit& u) : unit(&u) {}
 
@@ -70,13 +74,19 @@ struct UnitParameters {
     return gathered;
   }
   /// Takes the master weights: one per parameter, or one for all. Parameters keep their values.
-  void set_masters(Tensors values) {
+  void set_masters(const Tensors& given) {
     empty_ = empties_like(unit->parameters);
-    bool one_per_parameter = values.size() == unit->parameters.size();
-    for (std::size_t i = 0; i < values.size(); ++i) {
+    bool one_per_parameter = given.size() == unit->parameters.size();
+    for (std::size_t i = 0; i < given.size(); ++i) {
       bool trained = one_per_parameter ? unit->parameters[i].requires_grad() : requires_grad();
-      masters.push_back(values[i].detach().clone().set_requires_grad(trained));
+      masters.push_back(given[i].detach().clone().set_requires_grad(trained));
     }
+    values = detached(masters);
+    for (const auto& p : unit->parameters) {
+      seen_.push_back({p.requires_grad(), version(p), p.sizes().vec()});
+      detail::make_hook_list(p);
+    }
+    check_hooks();
   }
   std::string master_name(std::size_t i) const {
     if (masters.size() == unit->parameters.size()) return unit->names[i];
@@ -105,16 +115,23 @@ struct UnitParameters {
         from->set_nbytes(0);
       }
     }
-    for (std::size_t i = 0; i < gathered_.size(); ++i) parameter(i).set_data(gathered_[i]);
+    show_gathered();
+  }
+  void show_gathered() {
+    set_data(gathered_);
+    is_exposed_ = false;
   }
   /// Called when new values arrived, so that backward refuses a graph that saved the old ones.
-  void bump_versions() noexcept {
-    for (std::size_t i = 0; i < gathered_.size(); ++i)
+  void bump_versions() {
+    for (std::size_t i = 0; i < gathered_.size(); ++i) {
       parameter(i).unsafeGetTensorImpl()->bump_version();
+      seen_[i].version = version(parameter(i));
+    }
   }
   /// Lets the model see `full` parameters, of whatever dtype, until the next `set_gathered`.
   void expose(const Tensors& full) {
-    for (std::size_t i = 0; i < full.size(); ++i) parameter(i).set_data(full[i]);
+    is_exposed_ = true;
+    set_data(full);
   }
   void release() noexcept {
     for (auto& t : gathered_) {
@@ -122,7 +139,7 @@ struct UnitParameters {
       storage->set_data_ptr_noswap(at::DataPtr(nullptr, storage->device()));
       storage->set_nbytes(0);
     }
-    for (std::size_t i = 0; i < empty_.size(); ++i) parameter(i).set_data(empty_[i]);
+    set_data(empty_);
   }
   /// Connects the parameters to the master weights in the graph, by a node of this forward.
   template <class Reduce>
@@ -133,18 +150,73 @@ struct UnitParameters {
     for (std::size_t i = 0; i < views.size(); ++i)
       if (parameter(i).requires_grad())
         ag::impl::set_gradient_edge(parameter(i), ag::impl::gradient_edge(views[i]));
+    is_attached_ = true;
   }
-  /// Makes the parameters plain leaves again, with these values.
-  void restore(Tensors values) noexcept {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      parameter(i).set_data(values[i]);
-      torch::autograd::impl::set_gradient_edge(parameter(i), {});
+  /// Makes the parameters leaves again: what uses them outside of a forward is then no part of the
+  /// graph of an earlier one.
+  void detach_from_graph() noexcept {
+    if (!std::exchange(is_attached_, false)) return;
+    for (const auto& p : unit->parameters) torch::autograd::impl::set_gradient_edge(p, {});
+  }
+  /// Makes the parameters plain leaves with these values.
+  void restore(const Tensors& full) noexcept {
+    expose(full);
+    masters.clear(), values.clear();
+  }
+
+  /// Throws BadModel where something was done to a parameter that its master weight does not see.
+  void check() {
+    if (is_stale || is_exposed_) return;  // the parameters are about to be written by the trainer
+    const Tensors& shown = users > 0 ? gathered_ : empty_;
+    for (std::size_t i = 0; i < seen_.size(); ++i)
+      if (version(parameter(i)) != seen_[i].version || !parameter(i).is_alias_of(shown[i]))
+        refuse(i, "was changed, and its master weight was not, so the next update discards that",
+               "Change it within Trainer::with_full_weights, or before the trainer is made.");
+    check_hooks();
+  }
+  /// The same of requires_grad and of hooks. From now on a parameter's gradient hooks are called
+  /// with the gradient of its master weight.
+  void check_hooks() {
+    for (std::size_t i = 0; i < seen_.size(); ++i) {
+      const at::Tensor p = parameter(i);
+      if (!p.requires_grad()) continue;
+      if (!seen_[i].requires_grad)
+        refuse(i, "requires a gradient now and did not when the trainer was made",
+               "Make a new trainer after a change of requires_grad.");
+      if (torch::autograd::impl::post_acc_grad_hooks(p))
+        refuse(i, "has a hook that runs after its gradient was accumulated, which it never is",
+               "Gradients are accumulated in master weights: register a hook by register_hook.");
+      if (detail::has_gradient_hooks(p) && !seen_[i].forwards_hooks) forward_hooks(i);
     }
-    masters.clear();
   }
 
  private:
+  /// What a parameter was like when it was last looked at.
+  struct Seen {
+    bool requires_grad;
+    std::uint32_t version;
+    std::vector<std::int64_t> sizes;
+    bool forwards_hooks = false;
+  };
+
+  static std::uint32_t version(const at::Tensor& t) {
+    const auto& counter = t.unsafeGetTensorImpl()->version_counter();
+    return counter.enabled() ? counter.current_version() : 0;
+  }
+  [[noreturn]] void refuse(std::size_t i, const char* what, const char* cure) const {
+    throw BadModel("trainer: `" + unit->names[i] + "` " + what +
+                   ", under a policy that stores master weights apart. " + cure);
+  }
+  void forward_hooks(std::size_t i) {
+    if (masters.size() != unit->parameters.size() || masters[i].sizes() != seen_[i].sizes)
+      refuse(i, "has a gradient hook, and its master weight has another shape", "Remove the hook.");
+    detail::forward_gradient_hooks(parameter(i), masters[i]);
+    seen_[i].forwards_hooks = true;
+  }
   at::Tensor parameter(std::size_t i) const { return unit->parameters[i]; }
+  void set_data(const Tensors& given) const {
+    for (std::size_t i = 0; i < given.size(); ++i) parameter(i).set_data(given[i]);
+  }
   static Tensors empties_like(const Tensors& tensors) {
     Tensors empties;
     for (const auto& t : tensors)
@@ -152,6 +224,8 @@ struct UnitParameters {
     return empties;
   }
 
+  std::vector<Seen> seen_;  // of each parameter
+  bool is_attached_ = false, is_exposed_ = false;
   Tensors gathered_;
   Tensors empty_;  // what released parameters are; made before, since releasing must not allocate
 };

@@ -8,11 +8,13 @@ namespace ikebana {
 /// the BF16 parameters, gradients are summed in FP32, and the optimizer updates the FP32 masters.
 /// Everything else computes as in Precision<BF16>. Cost: 2 bytes per weight more than
 /// Precision<BF16>, but no cast of each weight in every microbatch. Parameters for which
-/// `keep_fp32` is true compute in FP32. Source: FSDP2's
+/// `keep_fp32` is true compute in FP32. A step throws BadModel for a unit that it does not run by
+/// `run`; with `allow_unused_units` it may leave units out. Source: FSDP2's
 /// MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
 template <>
 struct Precision<BF16Weights> {
   ParameterRule keep_fp32 = one_dimensional;
+  bool allow_unused_units = false;
 };
 
 template <std::same_as<Precision<BF16Weights>> Policy>
@@ -36,9 +38,11 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights {
     Gathered& gathered = gathered_[unit.index];
     if (gathered.parameters.size() != masters.size() || is_freed(gathered.parameters))
       gathered = allocate(unit, masters);
-    for (bool is_bf16 : {false, true}) gathered.copy(masters, is_bf16);
+    copy(masters, gathered);
     return gathered.parameters;
   }
+  /// Writes to the memory of the last gather. Allocates nothing on a CPU.
+  void refresh(const Unit& unit, const Tensors& masters) { copy(masters, gathered_[unit.index]); }
   Tensors restore_dtype(const Unit& unit, Tensors masters) {
     for (std::size_t i = 0; i < masters.size(); ++i)
       masters[i] = masters[i].to(original_dtype(unit, i, masters.size()));
@@ -56,16 +60,23 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights {
   struct Gathered {
     Tensors parameters;
     std::vector<bool> is_bf16;  // of each
-
-    /// Copies one kind, since a list of one dtype is one kernel.
-    void copy(const Tensors& masters, bool kind) {
-      Tensors to, from;
-      for (std::size_t i = 0; i < is_bf16.size(); ++i)
-        if (is_bf16[i] == kind) to.push_back(parameters[i]), from.push_back(masters[i]);
-      if (!to.empty()) at::_foreach_copy_(to, from);
-    }
   };
 
+  /// Copies each dtype by itself, since a list of one dtype is one kernel.
+  void copy(const Tensors& masters, const Gathered& gathered) {
+    for (bool is_bf16 : {false, true}) {
+      to_.clear(), from_.clear();
+      for (std::size_t i = 0; i < masters.size(); ++i)
+        if (gathered.is_bf16[i] == is_bf16)
+          to_.push_back(gathered.parameters[i]), from_.push_back(masters[i]);
+      copy_all();
+    }
+  }
+  void copy_all() {
+    if (to_.empty()) return;
+    if (!to_[0].is_cpu()) return at::_foreach_copy_(to_, from_);
+    for (std::size_t i = 0; i < to_.size(); ++i) to_[i].copy_(from_[i]);  // allocates nothing
+  }
   Gathered allocate(const Unit& unit, const Tensors& masters) const {
     Gathered gathered;
     for (std::size_t i = 0; i < masters.size(); ++i) {
@@ -83,6 +94,7 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights {
   }
 
   std::vector<Gathered> gathered_;  // by unit
+  Tensors to_, from_;               // scratch
 };
 
 }  // namespace ikebana
