@@ -64,7 +64,8 @@ struct UnitBackwardHooks {
 };
 /// 4, 8, 12. What a unit computes with (parameters/): `gather` turns master weights into gathered
 /// parameters, `reduce` the gradients of gathered parameters into those of master weights. A
-/// mechanism that overrides `gather` moves parameters.
+/// mechanism that overrides `gather` moves parameters. Every unit must then be run by `run` in each
+/// step, unless its policy has a field `allow_unused_units` that is true.
 struct GatherHooks {
   /// True for one that overrides `gather` and whose gathered parameters stay between steps.
   static constexpr bool keeps_gathered = false;
@@ -108,7 +109,9 @@ struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks 
     return next();
   }
   // May also have `Tensors restore_dtype(const Unit&, Tensors masters)`: master weights in the
-  // dtype that the parameters had before, for when the trainer releases them.
+  // dtype that the parameters had before, for when the trainer releases them. And `void
+  // refresh(const Unit&, const Tensors& masters)`: writes new values to the memory of the last
+  // gather, without an allocation; otherwise `gather` is asked after each update.
 
   /// How updates are written. Asked once, after `attach`.
   UpdateRounding* rounding() { return nullptr; }

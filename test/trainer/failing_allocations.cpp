@@ -100,4 +100,70 @@ TEST_CASE("allocations: a trainer that cannot be made changes nothing, whichever
   leaves_the_model(AdamW{}, Checkpoint<Full>{}, Precision<BF16>{});
 }
 
+/// Lets the allocation of this number fail after the update, where parameters are gathered again.
+struct FailsAfterUpdate {
+  using axis = ikebana::axis::average;
+  int failing = 0;
+};
+/// Gathers copies, which it allocates.
+struct Copies {
+  using axis = ikebana::axis::offload;
+};
+
+}  // namespace test::failing_allocations
+
+template <>
+struct ikebana::Mechanism<test::failing_allocations::FailsAfterUpdate> : ikebana::AverageHooks {
+  test::failing_allocations::FailsAfterUpdate values;
+  bool has_failed = false;
+  explicit Mechanism(test::failing_allocations::FailsAfterUpdate v) : values(v) {}
+
+  void after_update(const Masters&, const StepGradients&) noexcept {
+    test::failing_allocations::countdown = values.failing;
+  }
+  void end_step(const StepGradients&, Report&) noexcept {
+    has_failed = std::exchange(test::failing_allocations::countdown, 0) == 0 && values.failing > 0;
+  }
+};
+template <>
+struct ikebana::Mechanism<test::failing_allocations::Copies> : ikebana::OffloadHooks {
+  static constexpr bool keeps_gathered = true;
+  test::failing_allocations::Copies values;
+  explicit Mechanism(test::failing_allocations::Copies v) : values(v) {}
+  Tensors gather(const Unit&, Tensors masters) {
+    for (auto& t : masters) t = t.clone();
+    return masters;
+  }
+};
+
+namespace test::failing_allocations {
+
+/// How many allocations gather the parameters again after an update. Whichever fails, the next
+/// step and evaluation compute with the new master weights.
+template <class Moves>
+int gathers_again() {
+  auto made = [] {
+    torch::manual_seed(0);
+    return Trainer{std::make_shared<Net>(), MSELoss{}, SGD{.lr = 0.1}, Moves{}, FailsAfterUpdate{}};
+  };
+  const std::pair<at::Tensor, at::Tensor> batch{at::ones({2, 16}), at::ones({2, 4})};
+  auto whole = made(), trainer = made();
+  for (int failing = 1;; ++failing) {
+    for (auto* t : {&whole, &trainer}) {
+      t->template get<FailsAfterUpdate>().failing = t == &whole ? 0 : failing;
+      t->step(batch);
+    }
+    const bool failed = trainer.template mechanism<FailsAfterUpdate>().has_failed;
+    if (!failed) CHECK(same_bits(trainer.model()->last->weight, whole.model()->last->weight));
+    CHECK(trainer.evaluate(std::vector{batch}).loss == whole.evaluate(std::vector{batch}).loss);
+    CHECK(same_bits(trainer.model()->last->weight, whole.model()->last->weight));
+    if (!failed) return failing - 1;
+  }
+}
+
+TEST_CASE("allocations: parameters are gathered again after an update, whichever fails") {
+  CHECK(gathers_again<Precision<BF16Weights>>() == 0);
+  CHECK(gathers_again<Copies>() > 0);
+}
+
 }  // namespace test::failing_allocations
