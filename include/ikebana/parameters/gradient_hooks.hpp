@@ -26,6 +26,11 @@ inline bool has_gradient_hooks(const at::Tensor& parameter) {
   const auto& list = meta->cpp_hooks_list_;
   return list ? !list->empty() || meta->hooks_.size() > 1 : !meta->hooks_.empty();
 }
+/// Whether it has one that is called after its gradient was accumulated.
+inline bool has_accumulation_hook(const at::Tensor& parameter) {
+  const auto* meta = torch::autograd::impl::get_autograd_meta(parameter);
+  return meta != nullptr && meta->post_acc_grad_hooks_ != nullptr;
+}
 /// Makes the list that `register_hook` adds to while the parameter is a leaf: one that is made in
 /// the middle of a forward would belong to the node of that forward as well.
 inline void make_hook_list(const at::Tensor& parameter) {

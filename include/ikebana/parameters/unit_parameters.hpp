@@ -178,12 +178,12 @@ struct UnitParameters {
   /// with the gradient of its master weight.
   void check_hooks() {
     for (std::size_t i = 0; i < seen_.size(); ++i) {
-      const at::Tensor p = parameter(i);
+      const at::Tensor& p = parameter(i);
       if (!p.requires_grad()) continue;
       if (!seen_[i].requires_grad)
         refuse(i, "requires a gradient now and did not when the trainer was made",
                "Make a new trainer after a change of requires_grad.");
-      if (torch::autograd::impl::post_acc_grad_hooks(p))
+      if (detail::has_accumulation_hook(p))
         refuse(i, "has a hook that runs after its gradient was accumulated, which it never is",
                "Gradients are accumulated in master weights: register a hook by register_hook.");
       if (detail::has_gradient_hooks(p) && !seen_[i].forwards_hooks) forward_hooks(i);
@@ -213,7 +213,7 @@ struct UnitParameters {
     detail::forward_gradient_hooks(parameter(i), masters[i]);
     seen_[i].forwards_hooks = true;
   }
-  at::Tensor parameter(std::size_t i) const { return unit->parameters[i]; }
+  const at::Tensor& parameter(std::size_t i) const { return unit->parameters[i]; }
   void set_data(const Tensors& given) const {
     for (std::size_t i = 0; i < given.size(); ++i) parameter(i).set_data(given[i]);
   }
