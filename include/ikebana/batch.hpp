@@ -33,9 +33,10 @@ Batch narrow(const Batch& batch, std::int64_t begin, std::int64_t length) {
 
 /// The rows of a batch that `index` (a vector of integers) names, in its order: copies. For
 /// minibatches of a rollout or a replay buffer: `index_select(rollout,
-/// at::randperm(n).narrow(...))`.
+/// at::randperm(n).narrow(...))`. Throws BadBatch for another index, such as a mask.
 template <class Batch>
 Batch index_select(const Batch& batch, const at::Tensor& index) {
+  detail::check_index(index);
   detail::SelectRows select{rows(batch), index};
   Batch part = batch;
   detail::for_each_field<batch_dim<Batch>>(part, select);

@@ -65,6 +65,35 @@ TEST_CASE("data.md: a loop over epochs resumes at the exact sample, with other w
   std::filesystem::remove(path);
 }
 
+struct Reviews {
+  Ragged tokens;                    // samples of different lengths
+  at::Tensor stars;                 // one row per sample
+  std::vector<std::string> titles;  // one per sample
+};
+struct ReviewDataset {
+  struct Reviews {
+    Ragged tokens;
+    at::Tensor stars;
+  };
+  std::vector<at::Tensor> tokens;
+  at::Tensor stars;
+
+  std::int64_t size() const { return stars.size(0); }
+  Reviews get(std::int64_t index) const {
+    return {Ragged{{tokens[std::size_t(index)]}}, stars[index]};
+  }
+};
+
+TEST_CASE("data.md: samples of different lengths") {
+  ReviewDataset dataset{{at::arange(3), at::arange(5), at::arange(2)}, at::arange(3)};
+  DataLoader loader{dataset, {.batch_size = 3}};
+  for (auto& batch : loader) {
+    CHECK(batch.tokens.lengths() == std::vector<std::int64_t>{3, 5, 2});
+    auto parts = ikebana::split(Reviews{batch.tokens, batch.stars, {"a", "b", "c"}}, 2);
+    CHECK(parts[1].titles == std::vector<std::string>{"c"});
+  }
+}
+
 TEST_CASE("data.md: tensors in memory, and samples of other forms") {
   auto [images, labels] = digits();
   TensorDataset dataset(Digits{images, labels});

@@ -78,6 +78,21 @@ TEST_CASE("a placement waits for its copies from pinned memory, when it ends") {
   }
   CHECK(copies_in_flight() == 0);
 }
+TEST_CASE("a map with a Ragged is placed and cut without a wait") {
+  std::map<std::string, std::pair<at::Tensor, ikebana::Ragged>> batch;
+  const Tensors samples{at::rand({3, 2}), at::rand({1, 2}), at::rand({4, 2}), at::rand({2, 2})};
+  batch["a"] = {at::arange(4), ikebana::Ragged{samples}};
+  ikebana::DeviceHooks no_policy;
+  ikebana::detail::Placement placement(device());
+  const auto there = placement.place(no_policy, batch);
+  std::optional<NoHostSync> none(std::in_place);
+  const auto last = ikebana::split(there, 2)[1].at("a");
+  none.reset();
+  CHECK(last.second.values().device() == there.at("a").first.device());
+  CHECK(same_bits(last.first.cpu(), at::arange(2, 4)));
+  CHECK(same_bits(last.second.offsets().cpu(), at::tensor(std::vector<std::int64_t>{0, 4, 6})));
+  CHECK(same_bits(last.second[1].cpu(), samples[3]));
+}
 TEST_CASE("an evaluation and its metrics are those of the CPU") {
   const auto batches = texts(6);
   auto evaluated = [&](c10::Device where) {

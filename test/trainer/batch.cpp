@@ -151,6 +151,9 @@ TEST_CASE("batch: rows are those of tensors, else of lists; what cannot be cut i
   CHECK(told<BadBatch>([&] { narrow(at::ones({3}), 2, 2); }, {"no rows 2 to 4", "of 3"}) == "");
   std::pair listed(std::vector{1, 2}, at::ones({2}));
   CHECK(told<BadBatch>([&] { index_select(listed, at::tensor({2})); }, {"no row 2 of 2"}) == "");
+  auto mask = at::tensor(std::vector<int>{1, 0}).to(at::kBool);
+  CHECK(told<BadBatch>([&] { index_select(listed, mask); }, {"Bool[2]", "nonzero"}) == "");
+  CHECK(told<BadBatch>([&] { index_select(Ragged{{mask}}, mask); }, {"Bool[2]"}) == "");
 }
 
 TEST_CASE("batch: a part with a batch_dim of its own is cut along that") {

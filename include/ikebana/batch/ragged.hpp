@@ -8,6 +8,20 @@
 
 namespace ikebana {
 
+namespace detail {
+/// Throws BadBatch for what is no vector of integers: a mask, whose bools would be taken for rows.
+inline void check_index(const at::Tensor& index) {
+  const bool fits = index.defined() && index.dim() <= 1 &&
+                    (index.scalar_type() == at::kLong || index.scalar_type() == at::kInt);
+  if (!fits)
+    throw BadBatch(
+        "index_select: the index is " +
+        (index.defined() ? c10::toString(index.scalar_type()) + c10::str(index.sizes())
+                         : std::string("undefined")) +
+        "; it must be a vector of Long or Int. Of a mask that is mask.nonzero().squeeze(1).");
+}
+}  // namespace detail
+
 /// Samples of different lengths, joined in dimension 0, as PyTorch's jagged tensors: sample i is
 /// rows [offsets[i], offsets[i + 1]) of `values()`. A batch counts samples as its rows, and is cut
 /// between them, whatever its `batch_dim`. A small value that shares its tensors when it is copied.
@@ -77,6 +91,7 @@ class Ragged {
   /// The samples that `index` (a vector of integers) names, in its order: copies. Waits for the
   /// device of `index`. Throws BadBatch for a sample that does not exist.
   Ragged index_select(const at::Tensor& index) const {
+    detail::check_index(index);
     const at::Tensor host = index.to(at::kCPU, at::kLong).contiguous();
     std::vector<std::int64_t> rows, ends{0};
     for (std::int64_t n = 0; n < host.numel(); ++n) {

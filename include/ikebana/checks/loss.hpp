@@ -51,6 +51,11 @@ template <class Core, class Batch>
 inline constexpr bool takes_bare_tensors<Core, Batch> =
     !loss_takes<Core, TensorAlone> && loss_takes<Core, at::Tensor>;
 
+template <class T>
+inline constexpr bool is_entry = false;
+template <class Name, class Value>
+inline constexpr bool is_entry<std::pair<const Name, Value>> = true;
+
 template <class Core, class Batch, class Microbatch>
 consteval auto batch_diagnosis() {
   if constexpr (BareTensors<Batch>) return refuse::is<refuse::OneBatchOrSeveral<Batch>>{};
@@ -61,9 +66,18 @@ consteval auto batch_diagnosis() {
   else return loss_diagnosis<Core, Microbatch>();
 }
 
-/// Why batches of this type cannot be evaluated.
+/// Why batches of this type cannot be evaluated. A range of batches cannot: to a step its elements
+/// are the batches, and here all of it would be one. An entry of a map is a part of a batch.
 template <class Core, class Batch>
-using evaluate_diagnosis_t = typename decltype(batch_diagnosis<Core, Batch, Batch>())::type;
+consteval auto evaluate_diagnosis() {
+  using Diagnosis = typename decltype(batch_diagnosis<Core, Batch, Batch>())::type;
+  if constexpr (!refuse::passed<Diagnosis>) return refuse::is<Diagnosis>{};
+  else if constexpr (Batches<const Batch> || is_entry<Batch>)
+    return refuse::is<refuse::NotALoader<Batch>>{};
+  else return refuse::is<refuse::Nothing>{};
+}
+template <class Core, class Batch>
+using evaluate_diagnosis_t = typename decltype(evaluate_diagnosis<Core, Batch>())::type;
 
 /// Why `step` cannot be given this batch or range of batches. It also calls the count, before the
 /// first microbatch.

@@ -229,6 +229,13 @@ struct ListIsOneBatch {
                 "microbatches, Ragged{tensors} for samples of different lengths, or give the loss "
                 "this batch: `loss(Run& run, const std::vector<at::Tensor>& fields)`.");
 };
+template <class Written>
+struct NotALoader {
+  static_assert(possible<quoted<Written> + " is no batch of a loader">,
+                "ikebana: each element of a loader is one batch, and here it is a range of batches "
+                "or an entry of a map. Give `fit` and `evaluate` a range of batches, e.g. a "
+                "std::vector of maps; for updates of several batches write `batches_per_step`.");
+};
 template <class Result>
 struct NotALoss {
   static_assert(possible<"a loss returns " + quoted<Result> + ", which has no count">,
