@@ -89,9 +89,10 @@ TEST_CASE("a map with a Ragged is placed and cut without a wait") {
   const auto last = ikebana::split(there, 2)[1].at("a");
   none.reset();
   CHECK(last.second.values().device() == there.at("a").first.device());
-  CHECK(same_bits(last.first.cpu(), at::arange(2, 4)));
-  CHECK(same_bits(last.second.offsets().cpu(), at::tensor(std::vector<std::int64_t>{0, 4, 6})));
-  CHECK(same_bits(last.second[1].cpu(), samples[3]));
+  CHECK(test::same_bits(last.first.cpu(), at::arange(2, 4)));
+  CHECK(
+      test::same_bits(last.second.offsets().cpu(), at::tensor(std::vector<std::int64_t>{0, 4, 6})));
+  CHECK(test::same_bits(last.second[1].cpu(), samples[3]));
 }
 TEST_CASE("an evaluation and its metrics are those of the CPU") {
   const auto batches = texts(6);

@@ -115,7 +115,9 @@ struct Lists {
   std::shared_ptr<std::vector<int>> shared;
 };
 Lists lists() {
-  Lists all{random({4, 2}), {1, 2, 3, 4}, {"a", "b", "", "d"}, {true, false, true, false}};
+  Lists all;
+  all.input = random({4, 2}), all.lengths = {1, 2, 3, 4};
+  all.texts = {"a", "b", "", "d"}, all.flags = {true, false, true, false};
   all.tokens = {{1}, {2}, {}, {4}}, all.columns = {{1, 2, 3, 4}, {5, 6, 7, 8}};
   all.named["k"] = {1, 2, 3, 4}, all.two = {1, 2};
   all.text = "four", all.wide = L"four", all.path = "a/b";
