@@ -3,6 +3,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <algorithm>
 #include <ikebana/bridge/rng_autocast_state.hpp>
 #include <memory>
 #include <optional>
@@ -176,6 +177,46 @@ TEST_CASE(
   }
   CHECK_FALSE(autocast::is_autocast_enabled(type));
   CHECK(test::same_bits(hooks.generator.get_state(), before));
+}
+
+TEST_CASE("generator state: each draw moves the position, and a restored state has its own") {
+  torch::manual_seed(9);
+  bridge::GeneratorState state(cpu);
+  std::vector<bridge::GeneratorPosition> seen{state.position()};
+  CHECK(state.position_now() == seen[0]);
+  auto draw_normal = [](at::ScalarType type) { torch::randn({1}, type); };  // every second is kept
+  for (int i = 0; i < 700; ++i) {
+    if (i % 3 == 0) draw_normal(at::kDouble);
+    else if (i % 3 == 1) draw_normal(at::kFloat);
+    else torch::rand({1});
+    const auto now = state.position_now();
+    CHECK(std::find(seen.begin(), seen.end(), now) == seen.end());
+    seen.push_back(now);
+  }
+  CHECK(state.position() == seen[0]);
+  state.restore();
+  CHECK(state.position_now() == seen[0]);
+  const auto expected = torch::randn({5}, at::kDouble);
+  state.capture();
+  CHECK(state.position() == state.position_now());
+  state.restore();
+  torch::manual_seed(9);
+  CHECK(state.position_now() == seen[0]);
+  CHECK(test::same_bits(torch::randn({5}, at::kDouble), expected));
+}
+
+TEST_CASE("rng and autocast state: a replay of chosen generators leaves the other as it is") {
+  const auto captured = bridge::RngAutocastState::capture(cpu);
+  const auto first = dropped();
+  const auto here = captured.positions_now();
+  {
+    bridge::RngAutocastState::Replay replay(captured, false, {.cpu = false, .device = true});
+    CHECK_FALSE(captured.positions_now().differ(here).any());
+    dropped();
+  }
+  CHECK(captured.positions_now().differ(here).cpu);
+  bridge::RngAutocastState::Replay replay(captured, false, {.cpu = true, .device = false});
+  CHECK(test::same_bits(dropped(), first));
 }
 
 TEST_CASE("rng and autocast state: captures on several threads have their own autocast") {
