@@ -55,4 +55,15 @@ struct StepFailed : Error {
   using Error::Error;
 };
 
+namespace detail {
+/// Throws BadValue for a policy's value that was changed although only making the trainer uses it.
+/// `value` names the policy and the field.
+inline void check_unchanged(bool is_same, const char* value) {
+  if (!is_same)
+    throw BadValue(std::string(value) +
+                   " was changed after the trainer was made, which alone uses it. Make a new "
+                   "trainer.");
+}
+}  // namespace detail
+
 }  // namespace ikebana

@@ -225,7 +225,7 @@ TEST_CASE("bad value: through get") {
   WELL(undone<BadValue>(trainer, some(), set(trainer.get<AdamW>().groups, std::vector{no_decay()}),
                         {"groups were added or removed"}));
   WELL(undone<BadValue>(trainer, some(), set(trainer.get<ConstantLR>(), ConstantLR{NAN, 1000}),
-                        {"the schedule makes the lr nan of 0.001"}));
+                        {"factor and total_iters must not be negative"}));
 }
 
 }  // namespace test::bad

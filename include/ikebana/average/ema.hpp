@@ -32,6 +32,7 @@ struct Mechanism<Policy> : AverageHooks {
     weights_.resize(masters.values.size());
     for (std::size_t i : gradients.indices) weights_.add(i, masters.values[i]);
     if (values.use_buffers) add_buffers();
+    else if (!buffers_.all().empty()) buffers_ = {};  // the value was changed
     flags_ = detail::AverageFlags(gradients.found_inf, updates_, values.decay);
     for (auto* all : {&weights_, &buffers_}) all->prepare(flags_);
   }
@@ -44,7 +45,9 @@ struct Mechanism<Policy> : AverageHooks {
   /// Evaluates with the averages in place of the masters; afterwards both have their former bits.
   template <class Parameters, class Next>
   decltype(auto) around_evaluation(Parameters& parameters, Next&& next) {
-    detail::ExchangeGuard guard({&weights_, &buffers_},
+    std::vector<detail::Averages*> averages = {&weights_};
+    if (values.use_buffers) averages.push_back(&buffers_);
+    detail::ExchangeGuard guard(std::move(averages),
                                 [&]() noexcept { parameters.refresh_gathered(); });
     return next();
   }

@@ -1,6 +1,7 @@
 #pragma once
 // Checkpoint<Only<Units...>>: chosen units are recomputed.
 #include <ikebana/checkpoint/recompute.hpp>
+#include <ikebana/parameters/rule.hpp>
 
 namespace ikebana {
 
@@ -12,7 +13,7 @@ template <class... Units>
 struct Checkpoint<Only<Units...>> {};
 template <>
 struct Checkpoint<Only<>> {
-  std::function<bool(const Unit&)> match;
+  Rule<Unit> match;
 };
 
 template <class... Units>
@@ -22,6 +23,7 @@ struct Mechanism<Checkpoint<Only<Units...>>> : detail::CheckpointMechanism {
 
   void attach(c10::Device device, const UnitTable& table) {
     CheckpointMechanism::attach(device, table);
+    if constexpr (sizeof...(Units) == 0) rule_ = values.match;
     chosen_.clear();
     for (const Unit& unit : table.units()) chosen_.push_back(is_chosen(unit));
     if (std::find(chosen_.begin(), chosen_.end(), true) == chosen_.end())
@@ -29,6 +31,11 @@ struct Mechanism<Checkpoint<Only<Units...>>> : detail::CheckpointMechanism {
           "Checkpoint<Only>: the types or the rule choose none of the model's units, so nothing "
           "would be checkpointed. Register such a unit, correct the rule, or leave Checkpoint "
           "out.");
+  }
+  template <class Rate>
+  void prepare(const Masters&, StepGradients&, const Rate&) {
+    if constexpr (sizeof...(Units) == 0)
+      detail::check_unchanged(values.match.is(rule_), "Checkpoint<Only<>>: match");
   }
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, const Next& next, Args&&... args) {
@@ -51,6 +58,7 @@ struct Mechanism<Checkpoint<Only<Units...>>> : detail::CheckpointMechanism {
     }
   }
 
+  Rule<Unit> rule_;  // when the trainer was made
   std::vector<bool> chosen_;
 };
 

@@ -21,17 +21,11 @@ struct Checkpoint<Segments<Dynamic>> {
 template <std::int64_t N>
 struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
   Checkpoint<Segments<N>> values;
-  explicit Mechanism(Checkpoint<Segments<N>> v) : values(v) {
-    if constexpr (N == Dynamic)
-      if (v.segments < 0)
-        throw BadValue("Checkpoint<Segments<>>: segments is " + std::to_string(v.segments) +
-                       "; it must be 1 or more, or left out.");
-  }
+  explicit Mechanism(Checkpoint<Segments<N>> v) : values(v) { segments(); }
 
   void attach(c10::Device device, const UnitTable& table) {
     CheckpointMechanism::attach(device, table);
-    const std::size_t units = outermost_units(table), count = std::min(segments(units), units);
-    units_per_segment_ = (units + count - 1) / count;
+    outermost_ = outermost_units(table);
   }
   /// Wraps also the gathering of the unit's parameters, so that a recompute gathers them again.
   template <class Next, class... Args>
@@ -39,7 +33,7 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
     if (!at::GradMode::is_enabled() || detail::recomputing() || inside_unit_)
       return next(std::forward<Args>(args)...);
     auto frame = segment_.lock();
-    if (!frame || frame->backward_started() || frame->unit_count() == units_per_segment_ ||
+    if (!frame || frame->backward_started() || frame->unit_count() >= units_per_segment() ||
         !takes_last_result(*frame, args...))
       frame = std::make_shared<detail::Frame<>>(device_, detail::KeepNothing::Rule());
     segment_.reset();
@@ -54,7 +48,7 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
   }
   void abort() noexcept { segment_.reset(); }
   std::string describe() const {
-    return "segments of " + std::to_string(units_per_segment_) + " units";
+    return "segments of " + std::to_string(units_per_segment()) + " units";
   }
 
  private:
@@ -67,10 +61,20 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
     InsideUnit& operator=(const InsideUnit&) = delete;
   };
 
-  std::size_t segments(std::size_t units) const {
+  std::size_t segments() const {
     if constexpr (N != Dynamic) return static_cast<std::size_t>(N);
-    else if (values.segments > 0) return static_cast<std::size_t>(values.segments);
-    else return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(units))));
+    else {
+      if (values.segments < 0)
+        throw BadValue("Checkpoint<Segments<>>: segments is " + std::to_string(values.segments) +
+                       "; it must be 1 or more, or left out.");
+      if (values.segments > 0) return static_cast<std::size_t>(values.segments);
+      return static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(outermost_))));
+    }
+  }
+  /// Of the present value of `segments`, which may change between steps.
+  std::size_t units_per_segment() const {
+    const std::size_t count = std::min(segments(), outermost_);
+    return (outermost_ + count - 1) / count;
   }
   /// The number of units that are not inside another unit; 1 for a model without units.
   static std::size_t outermost_units(const UnitTable& table) {
@@ -94,7 +98,7 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
     return found;
   }
 
-  std::size_t units_per_segment_ = 1;
+  std::size_t outermost_ = 1;  // units that are not inside another
   bool inside_unit_ = false;
   std::weak_ptr<detail::Frame<>> segment_;  // of the previous unit
 };

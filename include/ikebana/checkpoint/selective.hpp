@@ -20,12 +20,7 @@ struct Checkpoint<Selective> {
 template <std::same_as<Checkpoint<Selective>> Policy>
 struct Mechanism<Policy> : detail::CheckpointMechanism {
   Checkpoint<Selective> values;
-  explicit Mechanism(Checkpoint<Selective> v) : values(std::move(v)) {
-    if (!values.keep)
-      throw BadValue(
-          "Checkpoint<Selective>: keep is empty. Set it to a rule, e.g. "
-          "operators({\"aten::mm\"}), or leave it out.");
-  }
+  explicit Mechanism(Checkpoint<Selective> v) : values(std::move(v)) { check(); }
 
   void attach(c10::Device device, const UnitTable& table) {
     CheckpointMechanism::attach(device, table);
@@ -36,6 +31,7 @@ struct Mechanism<Policy> : detail::CheckpointMechanism {
   }
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, const Next& next, Args&&... args) {
+    check();
     return checkpoint_unit<detail::KeepOperators<>>(values.keep, unit, next,
                                                     std::forward<Args>(args)...);
   }
@@ -44,6 +40,14 @@ struct Mechanism<Policy> : detail::CheckpointMechanism {
     const auto* rule = values.keep.target<Default>();
     return rule && *rule == matrix_operators ? "keeps matrix products, convolutions, attention"
                                              : "keeps operators by a custom rule";
+  }
+
+ private:
+  void check() const {
+    if (!values.keep)
+      throw BadValue(
+          "Checkpoint<Selective>: keep is empty. Set it to a rule, e.g. "
+          "operators({\"aten::mm\"}), or leave it out.");
   }
 };
 

@@ -13,8 +13,15 @@ struct On {
 template <std::same_as<On> Policy>
 struct Mechanism<Policy> : DeviceHooks {
   On values;
-  explicit Mechanism(On v) : values(v) {}
+  explicit Mechanism(On v) : values(v), device_(v.device) {}
+  template <class Rate>
+  void prepare(const Masters&, StepGradients&, const Rate&) {
+    detail::check_unchanged(values.device == device_, "On: device");
+  }
   std::string describe() const { return values.device.str(); }
+
+ private:
+  c10::Device device_;  // when the trainer was made
 };
 
 }  // namespace ikebana

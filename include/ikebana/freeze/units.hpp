@@ -53,7 +53,7 @@ struct Mechanism<Freeze<Units...>> : FreezeHooks {
 template <>
 struct Mechanism<Freeze<>> : FreezeHooks {
   Freeze<> values;
-  explicit Mechanism(Freeze<> v) : values(std::move(v)) {
+  explicit Mechanism(Freeze<> v) : values(std::move(v)), rule_(values.match) {
     if (!values.match)
       throw BadValue(
           "Freeze<>: match is empty; it has no rule. Give one: Freeze<>{.match = "
@@ -69,9 +69,14 @@ struct Mechanism<Freeze<>> : FreezeHooks {
           "called with the names of named_parameters().");
     frozen_.check(model, "Freeze<>");
   }
+  template <class Rate>
+  void prepare(const Masters&, StepGradients&, const Rate&) {
+    detail::check_unchanged(values.match.is(rule_), "Freeze<>: match");
+  }
   std::string describe() const { return frozen_.describe(); }
 
  private:
+  ParameterRule rule_;  // when the trainer was made
   detail::FrozenSet frozen_;
 };
 

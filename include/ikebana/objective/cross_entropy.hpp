@@ -21,11 +21,7 @@ struct CrossEntropyLoss {
 template <std::same_as<CrossEntropyLoss> Policy>
 struct Mechanism<Policy> : ObjectiveHooks {
   CrossEntropyLoss values;
-  explicit Mechanism(CrossEntropyLoss v) : values(std::move(v)) {
-    if (!(values.label_smoothing >= 0 && values.label_smoothing <= 1))
-      throw BadValue("CrossEntropyLoss: label_smoothing is " + c10::str(values.label_smoothing) +
-                     "; it must lie between 0 and 1.");
-  }
+  explicit Mechanism(CrossEntropyLoss v) : values(std::move(v)) { check(); }
 
   template <class Run, class Model, class Batch>
   static consteval auto refusal() {
@@ -33,6 +29,7 @@ struct Mechanism<Policy> : ObjectiveHooks {
   }
   template <class Run, class Model, class Batch>
   Loss loss(Run& run, Model& model, const Batch& batch) {
+    check();
     at::Tensor logits = run(model, detail::input_of(batch));
     const at::Tensor& target = detail::target_of(batch);
     const at::Tensor& weight = weight_(values.weight, logits.device());
@@ -61,6 +58,11 @@ struct Mechanism<Policy> : ObjectiveHooks {
   }
 
  private:
+  void check() const {
+    if (!(values.label_smoothing >= 0 && values.label_smoothing <= 1))
+      throw BadValue("CrossEntropyLoss: label_smoothing is " + c10::str(values.label_smoothing) +
+                     "; it must lie between 0 and 1.");
+  }
   /// Counts in a loop over memory, which is faster than two operators.
   std::int64_t count_on_host(const at::Tensor& target) const {
     at::Tensor flat = target.contiguous();

@@ -38,7 +38,10 @@ inline void adagrad_by_operators(const ParameterUpdate& update, const Adagrad& v
 
 template <std::same_as<Adagrad> Policy>
 struct Mechanism<Policy> : detail::PerParameterOptimizer<Adagrad> {
-  explicit Mechanism(Adagrad v) : PerParameterOptimizer(v, {sum_slot(v)}) { check_values(); }
+  explicit Mechanism(Adagrad v)
+      : PerParameterOptimizer(v, {sum_slot(v)}), initial_(v.initial_accumulator_value) {
+    check_values();
+  }
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -79,7 +82,11 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Adagrad> {
              ", initial_accumulator_value " + c10::str(values.initial_accumulator_value) +
              "; they must not be negative.";
     });
+    detail::check_unchanged(values.initial_accumulator_value == initial_,
+                            "Adagrad: initial_accumulator_value");
   }
+
+  double initial_;  // what the state of the first step begins with
 };
 
 }  // namespace ikebana

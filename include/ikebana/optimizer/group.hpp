@@ -9,7 +9,7 @@ namespace ikebana {
 
 /// Parameters with their own lr and weight_decay; a value left out is the optimizer's. The first
 /// group whose rule matches applies. Making the trainer throws BadValue for a group that matches no
-/// parameter.
+/// parameter. Rules are called then, and in the step after another is assigned.
 struct Group {
   ParameterRule match;
   std::optional<double> lr = {};
@@ -41,6 +41,25 @@ std::vector<std::size_t> group_of_each_parameter(const std::vector<Group>& group
                      " matches no parameter. Correct its rule, or leave the group out.");
   return group;
 }
+
+/// The rules of groups, and whether a group has another one since.
+class GroupRules {
+ public:
+  void keep(const std::vector<Group>& groups) {
+    rules_.clear();
+    for (const Group& group : groups) rules_.push_back(group.match);
+  }
+  std::size_t size() const { return rules_.size(); }
+  bool changed(const std::vector<Group>& groups) const {
+    if (groups.size() != rules_.size()) return true;
+    for (std::size_t g = 0; g < groups.size(); ++g)
+      if (!groups[g].match.is(rules_[g])) return true;
+    return false;
+  }
+
+ private:
+  std::vector<ParameterRule> rules_;
+};
 
 /// Saves or loads the values of groups, which may change between steps.
 inline void save_groups(Archive& archive, std::vector<Group>& groups) {

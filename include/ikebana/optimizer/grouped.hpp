@@ -25,8 +25,9 @@ class GroupedOptimizer : public OptimizerHooks {
     low_precision_.begin(masters);
     steps_.resize(masters.values.size());
     is_first_step_.assign(masters.values.size(), true);
-    group_count_ = values.groups.size();
-    group_ = group_of_each_parameter(values.groups, masters.names, masters.values, is_updated);
+    is_updated_.resize(masters.values.size());
+    for (std::size_t i = 0; i < is_updated_.size(); ++i) is_updated_[i] = is_updated(i);
+    sort_into_groups(masters);
   }
   void abort() noexcept { forget_gradients(); }
 
@@ -40,6 +41,7 @@ class GroupedOptimizer : public OptimizerHooks {
   void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
                        std::size_t state_slots, const Convert& convert) {
     add_slots(masters, state_slots);
+    if (rules_.changed(values.groups)) sort_into_groups(masters);
     if (gradients.indices != indices_) {
       is_sorted_ = false;
       steps_.count(masters, gradients.indices, [&](std::size_t i) { make_state(masters, i); });
@@ -127,14 +129,16 @@ class GroupedOptimizer : public OptimizerHooks {
     check(std::isfinite(values.lr) && values.lr >= 0,
           [&] { return "lr is " + c10::str(values.lr) + "; it must be finite and not negative."; });
     if constexpr (decays)
-      check(values.weight_decay >= 0, [&] {
-        return "weight_decay is " + c10::str(values.weight_decay) + "; it must not be negative.";
+      check(values.weight_decay >= 0 && std::isfinite(values.weight_decay), [&] {
+        return "weight_decay is " + c10::str(values.weight_decay) +
+               "; it must be finite and not negative.";
       });
     for (const Group& group : values.groups) {
       check(static_cast<bool>(group.match), "a group has no rule. Give one: named(\"*.bias\").");
-      check(group.lr.value_or(0) >= 0 && group.weight_decay.value_or(0) >= 0, [&] {
+      const double lr = group.lr.value_or(0), decay = group.weight_decay.value_or(0);
+      check(lr >= 0 && decay >= 0 && std::isfinite(lr + decay), [&] {
         return "a group has lr " + c10::str(group.lr.value_or(values.lr)) + " and weight_decay " +
-               c10::str(group.weight_decay.value_or(0)) + "; they must not be negative.";
+               c10::str(decay) + "; they must be finite and not negative.";
       });
       check(decays || !group.weight_decay,
             "a group has a weight_decay, and this optimizer has none. Leave it out.");
@@ -156,9 +160,16 @@ class GroupedOptimizer : public OptimizerHooks {
       return g < values.groups.size() ? values.groups[g].weight_decay.value_or(values.weight_decay)
                                       : values.weight_decay;
   }
+  /// Throws BadValue, and changes nothing, for a group that matches no parameter.
+  void sort_into_groups(const Masters& masters) {
+    group_ = group_of_each_parameter(values.groups, masters.names, masters.values,
+                                     [&](std::size_t i) { return is_updated_[i]; });
+    rules_.keep(values.groups);
+    is_sorted_ = false;
+  }
   /// Adds slots up to `slots`: at the beginning, and when a changed value needs more state.
   void add_slots(const Masters& masters, std::size_t state_slots) {
-    check(group_count_ == values.groups.size(),
+    check(rules_.size() == values.groups.size(),
           "groups were added or removed after the trainer was made. Change the lr and weight_decay "
           "of a group, or make a new trainer.");
     if (state_.size() >= state_slots) return;
@@ -226,8 +237,9 @@ class GroupedOptimizer : public OptimizerHooks {
   }
 
   std::vector<Slot> slots_;
-  std::size_t group_count_ = 0;      // when the trainer was made
-  std::vector<std::size_t> group_;   // of each master; group_count_: none
+  GroupRules rules_;                 // that `group_` was made by
+  std::vector<std::size_t> group_;   // of each master; the number of groups: none
+  std::vector<bool> is_updated_;     // of each master: by this optimizer
   std::vector<bool> is_first_step_;  // of each master: no accepted update with all of its state yet
   StepCounts<> steps_;
   std::vector<std::size_t> indices_;  // masters of the present step

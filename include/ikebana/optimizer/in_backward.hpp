@@ -28,8 +28,9 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
 
   double base_lr() const { return values.optimizer.lr; }
   void begin(const Masters& masters) {
-    group_ = detail::group_of_each_parameter(values.optimizer.groups, masters.names, masters.values,
-                                             [](std::size_t) { return true; });
+    group_ = groups_of(masters);
+    rules_.keep(values.optimizer.groups);
+    masters_ = &masters;
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       OwnOptimizer& own = optimizers_.emplace_back(own_values(i), masters, i);
       own.mechanism.begin(own.masters);
@@ -45,6 +46,7 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
           "InBackward: the step has " + std::to_string(microbatches) +
           " microbatches, and gradients are freed after the first. Give each step one batch, or "
           "write the optimizer without InBackward.");
+    check_groups();
     if (!loss.readable()) found_inf_ = loss.non_finite();
     else if (!loss.is_finite()) return;  // Precision throws, and nothing is updated
     rate_ = rate;
@@ -83,6 +85,18 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
   }
 
  private:
+  std::vector<std::size_t> groups_of(const Masters& masters) const {
+    return detail::group_of_each_parameter(values.optimizer.groups, masters.names, masters.values,
+                                           [](std::size_t) { return true; });
+  }
+  /// Other rules may be assigned, as long as each parameter stays in its group.
+  void check_groups() {
+    const auto& groups = values.optimizer.groups;
+    if (!rules_.changed(groups)) return;
+    detail::check_unchanged(rules_.size() == groups.size() && groups_of(*masters_) == group_,
+                            "InBackward: the group of a parameter");
+    rules_.keep(groups);
+  }
   /// The optimizer of one parameter.
   struct OwnOptimizer {
     std::size_t index;
@@ -132,6 +146,8 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
   }
 
   std::vector<std::size_t> group_;  // of each master; the number of groups: none
+  detail::GroupRules rules_;        // that `group_` was made by
+  const Masters* masters_ = nullptr;
   std::deque<OwnOptimizer> optimizers_;
   std::deque<bridge::PostAccumulateHook> hooks_;
   std::function<double(double)> rate_;

@@ -67,6 +67,10 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
     round(parameter, exact, key_, key.tensor);
   }
   void end_step(const StepGradients&, Report&) noexcept { ++round_; }
+  template <class Rate>
+  void prepare(const Masters&, StepGradients&, const Rate&) {
+    check_rule(values.keep_fp32);
+  }
   std::string describe() const {
     return "BFloat16 weights without masters, stochastic rounding, autocast";
   }

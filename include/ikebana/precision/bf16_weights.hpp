@@ -53,6 +53,10 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights {
       if (t.defined() && is_float(t.scalar_type())) t = t.to(at::kFloat);
     return gradients;
   }
+  template <class Rate>
+  void prepare(const Masters&, StepGradients&, const Rate&) {
+    check_rule(values.keep_fp32);
+  }
   std::string describe() const { return "BFloat16 parameters, Float32 master weights, autocast"; }
 
  private:

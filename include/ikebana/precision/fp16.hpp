@@ -23,7 +23,7 @@ struct Precision<FP16> {
 template <std::same_as<Precision<FP16>> Policy>
 struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
   Precision<FP16> values;
-  explicit Mechanism(Precision<FP16> v) : values(v) { check(); }
+  explicit Mechanism(Precision<FP16> v) : values(v), init_scale_(v.init_scale) { check(); }
 
   void attach(c10::Device where, const UnitTable& table) {
     detail::Autocast<at::kHalf>::attach(where, table);
@@ -84,17 +84,21 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
   void check() const {
     if (values.init_scale > 0 && values.growth_factor >= 1 && values.backoff_factor > 0 &&
         values.backoff_factor < 1 && values.growth_interval > 0 && values.min_scale > 0 &&
-        values.max_skips >= 0)
-      return;
+        values.max_skips >= 0 &&
+        std::isfinite(values.init_scale + values.growth_factor + values.min_scale))
+      return detail::check_unchanged(values.init_scale == init_scale_,
+                                     "Precision<FP16>: init_scale");
     throw BadValue(
         "Precision<FP16>: init_scale is " + c10::str(values.init_scale) + ", growth_factor " +
         c10::str(values.growth_factor) + ", backoff_factor " + c10::str(values.backoff_factor) +
         ", growth_interval " + c10::str(values.growth_interval) + ", min_scale " +
         c10::str(values.min_scale) + ", max_skips " + c10::str(values.max_skips) +
-        "; scales and the interval must be positive, growth_factor at least 1, backoff_factor "
+        "; scales and the interval must be positive and finite, growth_factor at least 1, "
+        "backoff_factor "
         "between 0 and 1, and max_skips not negative.");
   }
 
+  double init_scale_;
   at::Tensor scale_, growth_, skips_;
 };
 

@@ -21,7 +21,7 @@ struct Precision<FP8> {
 template <std::same_as<Precision<FP8>> Policy>
 struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
   Precision<FP8> values;
-  explicit Mechanism(Precision<FP8> v) : values(v) { check(); }
+  explicit Mechanism(Precision<FP8> v) : values(v), scaling_(v.scaling) { check(); }
 
   void attach(c10::Device where, const UnitTable& table) {
     Autocast::attach(where, table);
@@ -31,6 +31,7 @@ struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
   }
   template <class Next>
   decltype(auto) around_forward(Next&& next) {
+    detail::check_unchanged(values.scaling == scaling_, "Precision<FP8>: scaling");
     bridge::LinearScope linear(layers_);
     return Autocast::around_forward(std::forward<Next>(next));
   }
@@ -78,6 +79,7 @@ struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
     }
   }
 
+  std::variant<DynamicScaling, DelayedScaling> scaling_;  // when the trainer was made
   std::shared_ptr<detail::FP8Layers<>> layers_;
 };
 

@@ -8,7 +8,9 @@ namespace ikebana {
 
 /// Scales each tensor by its own largest magnitude. Cost: one more pass over each tensor. Source:
 /// torchao's tensorwise dynamic scaling.
-struct DynamicScaling {};
+struct DynamicScaling {
+  bool operator==(const DynamicScaling&) const = default;
+};
 
 /// Scales by the largest magnitude of the last `amax_history_len` steps, so that no product waits
 /// for the magnitude of its own tensor. Larger values saturate; a factor of 2^`margin` of the range
@@ -17,6 +19,8 @@ struct DynamicScaling {};
 struct DelayedScaling {
   std::int64_t amax_history_len = 1024;
   double margin = 0;
+
+  bool operator==(const DelayedScaling&) const = default;
 };
 
 namespace detail {

@@ -17,6 +17,7 @@ struct LowPrecisionWeights : Autocast<at::kBFloat16> {
       throw BadValue(
           "Precision: keep_fp32 is empty. Give it a rule (name, parameter) -> bool, or leave the "
           "default.");
+    rule_ = keep_fp32;
     units_.clear();
     for (const Unit& unit : table.units()) {
       auto& chosen = units_.emplace_back();
@@ -26,6 +27,9 @@ struct LowPrecisionWeights : Autocast<at::kBFloat16> {
         chosen.low.push_back(is_float(p.scalar_type()) && !keep_fp32(unit.names[i], p));
       }
     }
+  }
+  void check_rule(const ParameterRule& keep_fp32) const {
+    check_unchanged(keep_fp32.is(rule_), "Precision: keep_fp32");
   }
   /// True for FP32 and 16-bit dtypes. Doubles are not converted, neither does autocast.
   static bool is_float(at::ScalarType type) {
@@ -46,6 +50,7 @@ struct LowPrecisionWeights : Autocast<at::kBFloat16> {
     std::vector<at::ScalarType> types;
     std::vector<bool> low;
   };
+  ParameterRule rule_;  // when the trainer was made
   std::vector<Chosen> units_;
 };
 

@@ -14,8 +14,10 @@ struct ConstantLR {
 
 template <std::same_as<ConstantLR> Policy>
 struct Mechanism<Policy> : detail::WarmupSchedule<ConstantLR> {
-  explicit Mechanism(ConstantLR v) : WarmupSchedule(v) {
-    detail::check_schedule("ConstantLR", v.factor >= 0 && v.total_iters >= 0,
+  explicit Mechanism(ConstantLR v) : WarmupSchedule(v) { check_values(*this); }
+
+  void check() const {
+    detail::check_schedule("ConstantLR", values.factor >= 0 && values.total_iters >= 0,
                            "factor and total_iters must not be negative.");
   }
   double rate(double base, std::int64_t step) const {

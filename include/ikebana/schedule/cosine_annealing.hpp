@@ -16,10 +16,13 @@ struct CosineAnnealingLR {
 
 template <std::same_as<CosineAnnealingLR> Policy>
 struct Mechanism<Policy> : detail::WarmupSchedule<CosineAnnealingLR> {
-  explicit Mechanism(CosineAnnealingLR v) : WarmupSchedule(v) {
-    detail::check_schedule("CosineAnnealingLR", v.T_max > 0,
+  explicit Mechanism(CosineAnnealingLR v) : WarmupSchedule(v) { check_values(*this); }
+
+  void check() const {
+    detail::check_schedule("CosineAnnealingLR", values.T_max > 0,
                            "T_max is not given. Write CosineAnnealingLR{.T_max = steps}.");
-    detail::check_schedule("CosineAnnealingLR", v.eta_min >= 0, "eta_min must not be negative.");
+    detail::check_schedule("CosineAnnealingLR", values.eta_min >= 0,
+                           "eta_min must not be negative.");
   }
   double rate(double base, std::int64_t step) const {
     return WarmupSchedule::rate(*this, base, step);

@@ -16,10 +16,15 @@ struct LambdaLR {
 
 template <std::same_as<LambdaLR> Policy>
 struct Mechanism<Policy> : detail::WarmupSchedule<LambdaLR> {
-  explicit Mechanism(LambdaLR v) : WarmupSchedule(std::move(v)) { check(); }
+  explicit Mechanism(LambdaLR v) : WarmupSchedule(std::move(v)) { check_values(*this); }
+
+  void check() const {
+    detail::check_schedule("LambdaLR", static_cast<bool>(values.lr_lambda),
+                           "lr_lambda is not given. Write LambdaLR{.lr_lambda = [](std::int64_t "
+                           "step) { return 1.0 / (1 + step); }}.");
+  }
 
   double rate(double base, std::int64_t step) const {
-    check();
     return WarmupSchedule::rate(*this, base, step);
   }
   double after_warmup(double base, double t) const {
@@ -27,13 +32,6 @@ struct Mechanism<Policy> : detail::WarmupSchedule<LambdaLR> {
   }
   std::string describe() const {
     return "lr_lambda, warmup_steps=" + std::to_string(values.warmup_steps);
-  }
-
- private:
-  void check() const {
-    detail::check_schedule("LambdaLR", static_cast<bool>(values.lr_lambda),
-                           "lr_lambda is not given. Write LambdaLR{.lr_lambda = [](std::int64_t "
-                           "step) { return 1.0 / (1 + step); }}.");
   }
 };
 

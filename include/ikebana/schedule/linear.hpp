@@ -16,10 +16,12 @@ struct LinearLR {
 
 template <std::same_as<LinearLR> Policy>
 struct Mechanism<Policy> : detail::WarmupSchedule<LinearLR> {
-  explicit Mechanism(LinearLR v) : WarmupSchedule(v) {
-    detail::check_schedule("LinearLR", v.total_iters > 0,
+  explicit Mechanism(LinearLR v) : WarmupSchedule(v) { check_values(*this); }
+
+  void check() const {
+    detail::check_schedule("LinearLR", values.total_iters > 0,
                            "total_iters is not given. Write LinearLR{.total_iters = steps}.");
-    detail::check_schedule("LinearLR", v.start_factor >= 0 && v.end_factor >= 0,
+    detail::check_schedule("LinearLR", values.start_factor >= 0 && values.end_factor >= 0,
                            "start_factor and end_factor must not be negative.");
   }
   double rate(double base, std::int64_t step) const {

@@ -29,7 +29,12 @@ struct ReduceLROnPlateau {
 
 template <std::same_as<ReduceLROnPlateau> Policy>
 struct Mechanism<Policy> : detail::WarmupSchedule<ReduceLROnPlateau> {
-  explicit Mechanism(ReduceLROnPlateau v) : WarmupSchedule(std::move(v)) {
+  explicit Mechanism(ReduceLROnPlateau v) : WarmupSchedule(std::move(v)), mode_(values.mode) {
+    check_values(*this);
+    best_ = values.mode == ReduceLROnPlateau::min ? infinity : -infinity;
+  }
+
+  void check() const {
     const char* name = "ReduceLROnPlateau";
     detail::check_schedule(name, values.factor >= 0 && values.factor < 1,
                            "factor must be at least 0 and less than 1.");
@@ -37,11 +42,12 @@ struct Mechanism<Policy> : detail::WarmupSchedule<ReduceLROnPlateau> {
                            values.patience >= 0 && values.cooldown >= 0 && values.threshold >= 0 &&
                                values.min_lr >= 0 && values.eps >= 0,
                            "patience, cooldown, threshold, min_lr and eps must not be negative.");
-    best_ = values.mode == ReduceLROnPlateau::min ? infinity : -infinity;
+    detail::check_unchanged(values.mode == mode_, "ReduceLROnPlateau: mode");
   }
 
   /// Takes the metric of another epoch. NaN is no improvement.
   void step(double metric) {
+    check_values(*this);
     if (is_better(metric)) best_ = metric, bad_epochs_ = 0;
     else ++bad_epochs_;
     if (cooldown_left_ > 0) --cooldown_left_, bad_epochs_ = 0;
@@ -103,6 +109,7 @@ struct Mechanism<Policy> : detail::WarmupSchedule<ReduceLROnPlateau> {
     return rate;
   }
 
+  ReduceLROnPlateau::Mode mode_;  // when the trainer was made: `best_` is the best by it
   double best_;
   std::int64_t bad_epochs_ = 0, cooldown_left_ = 0, reductions_ = 0;
 };

@@ -11,18 +11,23 @@ inline void check_schedule(const char* name, bool good, const char* what) {
 }
 
 /// The base of schedules, with a linear warm-up: step s of w warm-up steps has (s + 1) / w of the
-/// base rate; the schedule's own step 0 follows. Schedules implement `after_warmup(base, step)`.
+/// base rate; the schedule's own step 0 follows. Schedules implement `after_warmup(base, step)` and
+/// `check()`, which is called for every rate, since values may change between steps.
 template <class Policy>
 struct WarmupSchedule : ScheduleHooks {
   Policy values;
-  explicit WarmupSchedule(Policy v) : values(std::move(v)) {
-    if (values.warmup_steps < 0)
-      throw BadValue("schedule: warmup_steps is " + std::to_string(values.warmup_steps) +
+  explicit WarmupSchedule(Policy v) : values(std::move(v)) {}
+  template <class Schedule>
+  static void check_values(const Schedule& schedule) {
+    if (schedule.values.warmup_steps < 0)
+      throw BadValue("schedule: warmup_steps is " + std::to_string(schedule.values.warmup_steps) +
                      "; it must be 0 or more.");
+    schedule.check();
   }
   template <class Schedule>
   static double rate(const Schedule& schedule, double base, std::int64_t step) {
-    std::int64_t warmup = schedule.values.warmup_steps;
+    const std::int64_t warmup = schedule.values.warmup_steps;
+    check_values(schedule);
     if (step < warmup) return base * static_cast<double>(step + 1) / static_cast<double>(warmup);
     return schedule.after_warmup(base, static_cast<double>(step - warmup));
   }

@@ -14,10 +14,12 @@ struct StepLR {
 
 template <std::same_as<StepLR> Policy>
 struct Mechanism<Policy> : detail::WarmupSchedule<StepLR> {
-  explicit Mechanism(StepLR v) : WarmupSchedule(v) {
-    detail::check_schedule("StepLR", v.step_size > 0,
+  explicit Mechanism(StepLR v) : WarmupSchedule(v) { check_values(*this); }
+
+  void check() const {
+    detail::check_schedule("StepLR", values.step_size > 0,
                            "step_size is not given. Write StepLR{.step_size = steps}.");
-    detail::check_schedule("StepLR", v.gamma >= 0, "gamma must not be negative.");
+    detail::check_schedule("StepLR", values.gamma >= 0, "gamma must not be negative.");
   }
   double rate(double base, std::int64_t step) const {
     return WarmupSchedule::rate(*this, base, step);

@@ -39,13 +39,15 @@ inline const char* name_of(DecayForm form) {
 
 template <std::same_as<WarmupStableDecayLR> Policy>
 struct Mechanism<Policy> : detail::WarmupSchedule<WarmupStableDecayLR> {
-  explicit Mechanism(WarmupStableDecayLR v) : WarmupSchedule(v) {
+  explicit Mechanism(WarmupStableDecayLR v) : WarmupSchedule(v) { check_values(*this); }
+
+  void check() const {
     const char* name = "WarmupStableDecayLR";
     detail::check_schedule(
-        name, v.decay_steps > 0,
+        name, values.decay_steps > 0,
         "decay_steps is not given. Write WarmupStableDecayLR{.stable_steps = steps, .decay_steps = "
         "steps}.");
-    detail::check_schedule(name, v.stable_steps >= 0 && v.eta_min >= 0,
+    detail::check_schedule(name, values.stable_steps >= 0 && values.eta_min >= 0,
                            "stable_steps and eta_min must not be negative.");
   }
   double rate(double base, std::int64_t step) const {
