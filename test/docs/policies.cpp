@@ -88,6 +88,16 @@ TEST_CASE("docs/average.md: trained, evaluated with the average, exported") {
   CHECK(test::same_bits(exported, trainer.mechanism<EMA>().averages()[0]));
 }
 
+TEST_CASE("docs/between_steps.md") {
+  auto model = net();
+  auto loader = classes();
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.groups = {no_decay(named("2.*"))}}};
+  trainer.step(loader[0]);
+  trainer.get<AdamW>().lr = 1e-4;
+  trainer.get<AdamW>().groups[0].match = named("0.*");
+  CHECK(trainer.step(loader[0]).learning_rate == 1e-4);
+}
+
 TEST_CASE("docs/clip.md") {
   auto model = net();
   auto loader = classes();

@@ -1,6 +1,6 @@
-// `CountTakesOtherArguments<` `count of ` ` cannot be called with Batch`
-// `a count takes other arguments than this batch`
-// `ikebana::Count count(const Batch& batch)`
+// `CountTakesOtherArguments<Sums, Batch>`
+// `count of Sums cannot be called with Batch`
+// `a count takes other arguments than this batch` `Count count(const Batch& batch)`
 #include "net.hpp"
 
 struct Sums {

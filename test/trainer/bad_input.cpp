@@ -46,7 +46,7 @@ TEST_CASE("bad loss: a vector, a constant, undefined, independent of parameters,
   auto out = [](auto& run, Net& model, const Rows& b) { return model->forward(run, b.input); };
   WELL(refused_loss(
       [&](auto& run, Net& model, const Rows& b) { return Loss{out(run, model, b).sum(1), 4}; },
-      {"shape [4]", "not one number", "Sum"}));
+      {"shape [4]", "not one real number", "Sum"}));
   WELL(refused_loss([](auto&, Net&, const Rows& b) { return Loss{b.input.sum(), 4}; },
                     {"depends on no parameter"}));
   WELL(

@@ -98,9 +98,10 @@ class Totals {
           "batch; otherwise return the number of items that the sum is over.");
   }
   static void check_sum(const std::string& name, const at::Tensor& sum) {
-    if (sum.numel() != 1)
+    if (sum.numel() != 1 || sum.is_complex())
       throw BadModel("loss: the sum of term `" + name + "` has shape " + c10::str(sum.sizes()) +
-                     ", not one number. Reduce it, e.g. with at::Reduction::Sum.");
+                     " and dtype " + c10::toString(sum.scalar_type()) +
+                     ", not one real number. Reduce it, e.g. with at::Reduction::Sum.");
   }
   /// Backward starts with scale / count, which must not become 0 or infinite in the sum's dtype.
   static void check_seed(const std::string& name, const Count& total, double scale,

@@ -23,10 +23,9 @@ class GroupedOptimizer : public OptimizerHooks {
   template <class IsUpdated>
   void begin(const Masters& masters, const IsUpdated& is_updated) {
     low_precision_.begin(masters);
-    steps_.resize(masters.values.size());
+    steps_.resize(masters.values.size()), is_updated_.clear();
     is_first_step_.assign(masters.values.size(), true);
-    is_updated_.resize(masters.values.size());
-    for (std::size_t i = 0; i < is_updated_.size(); ++i) is_updated_[i] = is_updated(i);
+    for (std::size_t i = 0; i < masters.values.size(); ++i) is_updated_.push_back(is_updated(i));
     sort_into_groups(masters);
   }
   void abort() noexcept { forget_gradients(); }
