@@ -144,6 +144,21 @@ TEST_CASE("a step that throws: a buffer that is first changed by it is named") {
   CHECK(test::message_of<BadBatch>([&] { trainer.step(input()); }) == "no rows.");
 }
 
+TEST_CASE("a step that throws: a batch with a NaN leaves batch norm and dropout as they were") {
+  namespace nn = torch::nn;
+  nn::Sequential model(nn::Linear(3, 4), nn::BatchNorm1d(4), nn::Dropout(0.5), nn::Linear(4, 1));
+  Trainer trainer{model, MSELoss{}, SGD{.lr = 0.1}};
+  const std::pair good{test::random({6, 3}), test::random({6, 1}, 2)};
+  const std::pair bad{good.first.masked_fill(good.first > 1, std::nan("")), good.second};
+  for (int i = 0; i < 3; ++i) {
+    const StateDict before = trainer.state();
+    CHECK_THROWS_AS(trainer.step(bad), NonFinite);
+    CHECK(same(trainer.state(), before));
+    trainer.step(good);
+    CHECK_FALSE(same(trainer.state(), before));
+  }
+}
+
 TEST_CASE("a step that throws: only buffers that change keep a second copy") {
   bridge::MemoryCounter counter(at::kCPU);
   Holder model;

@@ -128,8 +128,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
       void call_pack_hook(const at::Tensor& t) override {
         saved = t.tensor_data();  // shares memory and version, but has no history
         const Frame& owner = *fill->frame;
-        const bridge::RngPositions rng = fill->unit->rng_autocast.positions_now();
-        fill->rng.check(rng, owner.slots_.rng(fill->tensors.size()), owner.name());
+        const bridge::RngPositions now = fill->unit->rng_autocast.positions_now();
+        fill->rng.check(now, owner.slots_.rng(fill->tensors.size()), owner.name());
         owner.slots_.fill(fill->tensors, saved, owner.name());
         if (fill->tensors.size() == owner.slots_.size()) throw AllFilled{};
       }
