@@ -100,10 +100,15 @@ def walk():
             yield f"docs/step.md: step.hpp continues with `{there}`, the page with `{here}`"
             break
     hooks = (include / "hooks.hpp").read_text()
-    hooks = hooks[hooks.index("struct Hooks {") :]
-    for hook in re.findall(r"^  [\w:() ]+?[ )](\w+)\(.*\{", hooks, re.M):
+    of_all, of_axes = hooks[hooks.index("struct Hooks {") :].split("// Hooks that several axes")
+    find = re.compile(r"^  [\w:() ]+?[ )](\w+)\(.*\{", re.M)
+    checked = (include / "checks/never_asked.hpp").read_text()
+    for hook in find.findall(of_all) + find.findall(of_axes):
         if f"`{hook}`" not in text:
             yield f"docs/step.md does not mention the hook {hook}"
+    for hook in find.findall(of_axes):
+        if f"F({hook})" not in checked:
+            yield f"checks/never_asked.hpp does not check the hook {hook}"
 
 
 wrong = [*walk(), *effects()]

@@ -75,8 +75,10 @@ def sentence(text):
         return plain(found[1].replace("`", ""))
     found = re.search(r"requirement 'possible<(.*?)>'(?: \"|: )ikebana: ", text)
     pieces = found[1].split(" + ") if found else []
-    texts = [re.sub(r'^"(.*)"$|^(?:quoted|list_of|name)<(.*)>$', r"\1\2", p) for p in pieces]
-    return plain("".join(re.sub("^ikebana::axis::", "", text) for text in texts))
+    part = r'^"(.*)"$|^(?:quoted|list_of|name|names_of)<(.*)>$'
+    texts = [re.sub(part, r"\1\2", p) for p in pieces]
+    short = "(?:^|(?<=, ))ikebana::(?:axis|hook)::"
+    return plain("".join(re.sub(short, "", text) for text in texts))
 
 
 def expected(program):

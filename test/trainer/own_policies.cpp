@@ -101,6 +101,24 @@ Tensors each(Tensors all, const std::function<at::Tensor(at::Tensor)>& f) {
   return all;
 }
 
+// No mechanism of the library has a hook that it is never asked, and each carries out its policy.
+template <class... Policies>
+constexpr bool all_asked =
+    (refuse::passed<ikebana::detail::first_never_asked_t<Policies>> && ...) &&
+    (std::is_same_v<typename Mechanism<Policies>::carries_out, Policies> && ...);
+static_assert(all_asked<Precision<FP32>, Precision<TF32>, Precision<BF16>, Precision<FP16>,
+                        Precision<BF16Weights>, Precision<BF16True>, Precision<FP8>>);
+static_assert(all_asked<Checkpoint<Off>, Checkpoint<Full>, Checkpoint<Selective>,
+                        Checkpoint<Every<2>>, Checkpoint<Segments<4>>,
+                        Checkpoint<Only<torch::nn::Linear>>, Checkpoint<Only<>>>);
+static_assert(all_asked<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, SparseAdam, AdamW8bit,
+                        InBackward<AdamW>, Combined<SparseAdam, Adagrad>>);
+static_assert(all_asked<ConstantLR, LinearLR, CosineAnnealingLR, StepLR, WarmupStableDecayLR,
+                        LambdaLR, ReduceLROnPlateau, EMA, Observe<Memory>, On, Accumulate<2>>);
+static_assert(all_asked<CrossEntropyLoss, MSELoss, BCEWithLogitsLoss, KLDivLoss, Squares,
+                        Without<axis::objective>, ClipGradNorm, GradNorm, Without<axis::clip>>);
+static_assert(all_asked<Freeze<>, Freeze<Off>, Freeze<torch::nn::Linear>, Without<axis::device>>);
+
 TEST_CASE("own policies: several clip in the order in which they are written, then accept") {
   Change<'a'> half{.scale = 0.5};
   Change<'b'> plus{.add = 1, .log = half.log};

@@ -97,6 +97,7 @@ struct SpyBase<Axis, true> : layered<Recorder<Axis>, Layer<ikebana::GatherHooks,
 
 template <class Axis, bool Moves>
 struct ikebana::Mechanism<test::Spy<Axis, Moves>> : test::SpyBase<Axis, Moves> {
+  using carries_out = test::Spy<Axis, Moves>;  // the values of what it stands in for do not change
   test::Spy<Axis, Moves> values;
   explicit Mechanism(test::Spy<Axis, Moves> v) : values(v) {}
 };

@@ -19,6 +19,7 @@ struct Accumulate<Dynamic> {
 
 template <std::int64_t N>
 struct Mechanism<Accumulate<N>> : AccumulateHooks {
+  using carries_out = Accumulate<N>;
   Accumulate<N> values;
   explicit Mechanism(Accumulate<N> v) : values(v) { microbatches(); }
 

@@ -19,6 +19,7 @@ struct EMA {
 
 template <std::same_as<EMA> Policy>
 struct Mechanism<Policy> : AverageHooks {
+  using carries_out = EMA;
   EMA values;
   explicit Mechanism(EMA v) : values(v) { check(); }
 

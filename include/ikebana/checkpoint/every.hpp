@@ -17,6 +17,7 @@ struct Checkpoint<Every<Dynamic>> {
 
 template <std::int64_t K>
 struct Mechanism<Checkpoint<Every<K>>> : detail::CheckpointMechanism {
+  using carries_out = Checkpoint<Every<K>>;
   Checkpoint<Every<K>> values;
   explicit Mechanism(Checkpoint<Every<K>> v) : values(v) { every(); }
 

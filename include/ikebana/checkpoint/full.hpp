@@ -13,6 +13,7 @@ struct Checkpoint<Full> {};
 
 template <std::same_as<Checkpoint<Full>> Policy>
 struct Mechanism<Policy> : detail::CheckpointMechanism {
+  using carries_out = Checkpoint<Full>;
   Checkpoint<Full> values;
   explicit Mechanism(Checkpoint<Full> v) : values(v) {}
 

@@ -18,6 +18,7 @@ struct Checkpoint<Only<>> {
 
 template <class... Units>
 struct Mechanism<Checkpoint<Only<Units...>>> : detail::CheckpointMechanism {
+  using carries_out = Checkpoint<Only<Units...>>;
   Checkpoint<Only<Units...>> values;
   explicit Mechanism(Checkpoint<Only<Units...>> v) : values(std::move(v)) {}
 

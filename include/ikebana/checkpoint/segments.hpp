@@ -20,6 +20,7 @@ struct Checkpoint<Segments<Dynamic>> {
 
 template <std::int64_t N>
 struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
+  using carries_out = Checkpoint<Segments<N>>;
   Checkpoint<Segments<N>> values;
   explicit Mechanism(Checkpoint<Segments<N>> v) : values(v) { segments(); }
 

@@ -19,6 +19,7 @@ struct Checkpoint<Selective> {
 
 template <std::same_as<Checkpoint<Selective>> Policy>
 struct Mechanism<Policy> : detail::CheckpointMechanism {
+  using carries_out = Checkpoint<Selective>;
   Checkpoint<Selective> values;
   explicit Mechanism(Checkpoint<Selective> v) : values(std::move(v)) { check(); }
 

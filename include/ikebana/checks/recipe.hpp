@@ -1,6 +1,7 @@
 #pragma once
 // Checks a whole recipe: its policies, the model, and last the mechanisms, which need definitions.
 #include <ikebana/checks/hooks_fit.hpp>
+#include <ikebana/checks/never_asked.hpp>
 #include <ikebana/checks/policies.hpp>
 
 namespace ikebana::detail {
@@ -46,6 +47,36 @@ concept safe_update = !std::derived_from<M, OptimizerHooks> ||
                         { m.update(masters, gradients) } noexcept;
                       };
 
+template <class Policy>
+concept defined_by_user = requires { typename Policy::axis; };
+/// Mechanisms of this library declare it, with the policy whose values they hold. One that derives
+/// from the mechanism of another policy, and has `values` of its own, has inherited it.
+template <class M>
+struct carried_out {
+  using type = void;
+};
+template <class M>
+  requires requires { typename M::carries_out; }
+struct carried_out<M> {
+  using type = typename M::carries_out;
+};
+
+/// Is it the policy's own, and can its hooks be called?
+template <class Policy>
+consteval auto check_hooks() {
+  using M = Mechanism<Policy>;
+  using Of = typename carried_out<M>::type;
+  if constexpr (!std::is_void_v<Of> && !std::is_same_v<Of, Policy>)
+    return refuse::is<refuse::TwoCopiesOfValues<Policy, Of>>{};
+  else if constexpr (std::is_void_v<Of> && declared<Policy> && !defined_by_user<Policy>)
+    return refuse::is<refuse::ReplacedMechanism<Policy>>{};
+  else if constexpr (!hooks_fit<M>) return refuse::is<refuse::HookTakesOtherArguments<Policy>>{};
+  else if constexpr (!safe_after_prepare<M> || !safe_update<M>)
+    return refuse::is<refuse::MayThrowInUpdate<Policy>>{};
+  else if constexpr (defined_by_user<Policy>) return refuse::is<first_never_asked_t<Policy>>{};
+  else return refuse::is<refuse::Nothing>{};
+}
+
 /// Stage 5: does every policy have a mechanism that fits the hooks and may not throw late?
 template <class Policy>
 consteval auto mechanism() {
@@ -53,10 +84,7 @@ consteval auto mechanism() {
   if constexpr (!refuse::complete<M>) return refuse::is<refuse::NoMechanism<Policy>>{};
   else if constexpr (!well_made<Policy>)
     return refuse::is<refuse::BadMechanism<Policy, HooksOf<axis_of_t<Policy>>>>{};
-  else if constexpr (!hooks_fit<M>) return refuse::is<refuse::HookTakesOtherArguments<Policy>>{};
-  else if constexpr (!safe_after_prepare<M> || !safe_update<M>)
-    return refuse::is<refuse::MayThrowInUpdate<Policy>>{};
-  else return refuse::is<refuse::Nothing>{};
+  else return check_hooks<Policy>();
 }
 
 template <class Model, class... Policies>

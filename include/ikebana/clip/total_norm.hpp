@@ -12,6 +12,7 @@ class TotalNorm : public ClipHooks {
  public:
   /// Divisors are not applied to the gradients before `clip`: the norm takes them into account.
   static constexpr bool takes_divisor = true;
+  using carries_out = Policy;
   Policy values;
   TotalNorm(Policy v, const char* name) : values(std::move(v)), name_(name) {}
 

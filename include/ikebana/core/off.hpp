@@ -45,6 +45,7 @@ template <class Policy>
   requires detail::is_null<Policy>
 struct Mechanism<Policy> : HooksOf<axis_of_t<Policy>> {
   using null_mechanism = Mechanism;
+  using carries_out = Policy;
   Policy values;
   explicit Mechanism(Policy v) : values(v) {}
 };

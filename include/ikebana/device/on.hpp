@@ -12,6 +12,7 @@ struct On {
 
 template <std::same_as<On> Policy>
 struct Mechanism<Policy> : DeviceHooks {
+  using carries_out = On;
   On values;
   explicit Mechanism(On v) : values(v), device_(v.device) {}
   template <class Rate>

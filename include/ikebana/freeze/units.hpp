@@ -23,6 +23,7 @@ struct Freeze<> {
 template <class... Units>
   requires(!std::is_same_v<Freeze<Units...>, Freeze<Off>>)
 struct Mechanism<Freeze<Units...>> : FreezeHooks {
+  using carries_out = Freeze<Units...>;
   Freeze<Units...> values;
   explicit Mechanism(Freeze<Units...> v) : values(std::move(v)) {}
 
@@ -52,6 +53,7 @@ struct Mechanism<Freeze<Units...>> : FreezeHooks {
 // Not a constrained template: Freeze<Units...> above would be chosen instead.
 template <>
 struct Mechanism<Freeze<>> : FreezeHooks {
+  using carries_out = Freeze<>;
   Freeze<> values;
   explicit Mechanism(Freeze<> v) : values(std::move(v)), rule_(values.match) {
     if (!values.match)

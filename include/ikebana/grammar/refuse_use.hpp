@@ -31,6 +31,32 @@ struct HookTakesOtherArguments {
       "the hook of that name in the base that it derives from, so no step could call it. "
       "Write it as ikebana/hooks.hpp does.");
 };
+template <class Policy, class Axis, class Hook, class... Asked>
+struct HookNeverAsked {
+  static_assert(
+      possible<"the Mechanism of " + quoted<Policy> + " has the hook " + name<Hook> +
+               ", which is asked of " + names_of<Asked...> + ", and not of " + name<Axis>>,
+      "ikebana: the Mechanism of a policy has a hook that its policy's axis is never "
+      "asked, so it would never be called. Write a policy for each axis whose hooks you "
+      "need (ikebana/hooks.hpp); a member that is no hook needs another name.");
+};
+template <class Policy, class Other>
+struct TwoCopiesOfValues {
+  static_assert(possible<"the Mechanism of " + quoted<Policy> + " derives from that of " +
+                         quoted<Other> + ", whose hooks read values of their own">,
+                "ikebana: the Mechanism of a policy derives from that of another policy, and each "
+                "has values: trainer.get<Policy>() would change those that the inherited hooks do "
+                "not read. Hold a Mechanism of the other policy as a member, and set its values "
+                "before you call it; or derive both from a base that takes the policy as a "
+                "template parameter.");
+};
+template <class Policy>
+struct ReplacedMechanism {
+  static_assert(possible<quoted<Policy> + " is a policy of ikebana, and its Mechanism is not">,
+                "ikebana: the program specialises the Mechanism of a policy of this library, "
+                "which takes the place of the library's. Define a policy of your own, with `using "
+                "axis`, and specialise ikebana::Mechanism for that.");
+};
 template <class Policy>
 struct MayThrowInUpdate {
   static_assert(possible<"the Mechanism of " + quoted<Policy> + " may throw after prepare">,

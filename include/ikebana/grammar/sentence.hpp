@@ -32,12 +32,15 @@ constexpr bool starts_with(const char* text, const char* start) {
   return true;
 }
 /// Writes the name of T unless `to` is null, and returns its length. It is written without
-/// `ikebana::`, an axis also without `axis::`, and Dynamic as nothing: `Every<>`.
+/// `ikebana::`, an axis or a hook also without `axis::` or `hook::`, and Dynamic as nothing:
+/// `Every<>`.
 template <class T>
 constexpr int spell(char* to) {
   const char* from = __PRETTY_FUNCTION__;
   while (*from != '=') ++from;
-  from += starts_with(from, "= ikebana::axis::") ? 17 : 2;
+  const bool is_short =
+      starts_with(from, "= ikebana::axis::") || starts_with(from, "= ikebana::hook::");
+  from += is_short ? 17 : 2;
   int length = 0;
   while (from[1] != 0) {  // up to the bracket that closes the list of arguments
     if (starts_with(from, "ikebana::")) from += 9;
@@ -62,5 +65,9 @@ inline constexpr auto quoted = "`" + name<T> + "`";
 /// The names of several types in backticks, with commas between them.
 template <class First, class... Others>
 inline constexpr auto list_of = (quoted<First> + ... + (", " + quoted<Others>));
+
+/// The names of several types, with commas between them.
+template <class First, class... Others>
+inline constexpr auto names_of = (name<First> + ... + (", " + name<Others>));
 
 }  // namespace ikebana::refuse

@@ -19,6 +19,7 @@ struct BCEWithLogitsLoss {
 
 template <std::same_as<BCEWithLogitsLoss> Policy>
 struct Mechanism<Policy> : ObjectiveHooks {
+  using carries_out = BCEWithLogitsLoss;
   BCEWithLogitsLoss values;
   explicit Mechanism(BCEWithLogitsLoss v) : values(std::move(v)) {}
 

@@ -11,6 +11,7 @@ template <class F>
   requires(std::is_same_v<axis_of_t<F>, axis::objective> &&
            (detail::callable_class<F> || std::is_pointer_v<F>))
 struct Mechanism<F> : ObjectiveHooks {
+  using carries_out = F;
   F values;
   explicit Mechanism(F f) : values(std::move(f)) {}
 

@@ -20,6 +20,7 @@ struct CrossEntropyLoss {
 
 template <std::same_as<CrossEntropyLoss> Policy>
 struct Mechanism<Policy> : ObjectiveHooks {
+  using carries_out = CrossEntropyLoss;
   CrossEntropyLoss values;
   explicit Mechanism(CrossEntropyLoss v) : values(std::move(v)) { check(); }
 

@@ -17,6 +17,7 @@ struct KLDivLoss {
 
 template <std::same_as<KLDivLoss> Policy>
 struct Mechanism<Policy> : ObjectiveHooks {
+  using carries_out = KLDivLoss;
   KLDivLoss values;
   explicit Mechanism(KLDivLoss v) : values(v) {}
 

@@ -12,6 +12,7 @@ struct Without<axis::objective> {};
 
 template <>
 struct Mechanism<Without<axis::objective>> : ObjectiveHooks {
+  using carries_out = Without<axis::objective>;
   Without<axis::objective> values;
   explicit Mechanism(Without<axis::objective> v) : values(v) {}
   std::string describe() const { return "the model's own loss"; }

@@ -13,6 +13,7 @@ struct MSELoss {
 
 template <std::same_as<MSELoss> Policy>
 struct Mechanism<Policy> : ObjectiveHooks {
+  using carries_out = MSELoss;
   MSELoss values;
   explicit Mechanism(MSELoss v) : values(v) {}
 

@@ -14,6 +14,7 @@ struct Observe<Memory> {};
 
 template <std::same_as<Observe<Memory>> Policy>
 struct Mechanism<Policy> : ObserveHooks {
+  using carries_out = Observe<Memory>;
   Observe<Memory> values;
   explicit Mechanism(Observe<Memory> v) : values(v) {}
 

@@ -22,6 +22,7 @@ struct Combined {
 
 template <class First, class Rest>
 struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
+  using carries_out = Combined<First, Rest>;
   Combined<First, Rest> values;
   explicit Mechanism(Combined<First, Rest> v)
       : values(std::move(v)), first_(values.first), rest_(values.rest) {

@@ -11,6 +11,7 @@ namespace ikebana::detail {
 template <class Policy>
 class GroupedOptimizer : public OptimizerHooks {
  public:
+  using carries_out = Policy;
   Policy values;
   GroupedOptimizer(Policy v, std::vector<Slot> state_slots)
       : values(std::move(v)), slots_(std::move(state_slots)) {}

@@ -21,6 +21,7 @@ struct InBackward {
 
 template <class Optimizer>
 struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
+  using carries_out = InBackward<Optimizer>;
   InBackward<Optimizer> values;
   explicit Mechanism(InBackward<Optimizer> v) : values(std::move(v)) {
     Mechanism<Optimizer>(values.optimizer);  // throws BadValue for invalid values

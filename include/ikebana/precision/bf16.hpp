@@ -13,6 +13,7 @@ struct Precision<BF16> {};
 
 template <std::same_as<Precision<BF16>> Policy>
 struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
+  using carries_out = Precision<BF16>;
   Precision<BF16> values;
   explicit Mechanism(Precision<BF16> v) : values(v) {}
 

@@ -22,6 +22,7 @@ struct Precision<BF16True> {
 
 template <std::same_as<Precision<BF16True>> Policy>
 struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
+  using carries_out = Precision<BF16True>;
   Precision<BF16True> values;
   explicit Mechanism(Precision<BF16True> v) : values(std::move(v)) {}
   ~Mechanism() override {

@@ -20,6 +20,7 @@ struct Precision<BF16Weights> {
 template <std::same_as<Precision<BF16Weights>> Policy>
 struct Mechanism<Policy> : detail::LowPrecisionWeights {
   static constexpr bool keeps_gathered = true;
+  using carries_out = Precision<BF16Weights>;
   Precision<BF16Weights> values;
   explicit Mechanism(Precision<BF16Weights> v) : values(std::move(v)) {}
 

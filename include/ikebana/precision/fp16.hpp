@@ -22,6 +22,7 @@ struct Precision<FP16> {
 
 template <std::same_as<Precision<FP16>> Policy>
 struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
+  using carries_out = Precision<FP16>;
   Precision<FP16> values;
   explicit Mechanism(Precision<FP16> v) : values(v), init_scale_(v.init_scale) { check(); }
 

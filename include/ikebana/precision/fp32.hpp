@@ -10,6 +10,7 @@ struct Precision<FP32> {};
 
 template <std::same_as<Precision<FP32>> Policy>
 struct Mechanism<Policy> : detail::FiniteLoss {
+  using carries_out = Precision<FP32>;
   Precision<FP32> values;
   explicit Mechanism(Precision<FP32> v) : values(v) {}
 };

@@ -20,6 +20,7 @@ struct Precision<FP8> {
 
 template <std::same_as<Precision<FP8>> Policy>
 struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
+  using carries_out = Precision<FP8>;
   Precision<FP8> values;
   explicit Mechanism(Precision<FP8> v) : values(v), scaling_(v.scaling) { check(); }
 

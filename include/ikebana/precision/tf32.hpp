@@ -12,6 +12,7 @@ struct Precision<TF32> {};
 
 template <std::same_as<Precision<TF32>> Policy>
 struct Mechanism<Policy> : detail::FiniteLoss {
+  using carries_out = Precision<TF32>;
   Precision<TF32> values;
   bool effective = false;
   explicit Mechanism(Precision<TF32> v) : values(v) {}

@@ -15,6 +15,7 @@ inline void check_schedule(const char* name, bool good, const char* what) {
 /// `check()`, which is called for every rate, since values may change between steps.
 template <class Policy>
 struct WarmupSchedule : ScheduleHooks {
+  using carries_out = Policy;
   Policy values;
   explicit WarmupSchedule(Policy v) : values(std::move(v)) {}
   template <class Schedule>
