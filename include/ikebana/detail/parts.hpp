@@ -150,7 +150,7 @@ constexpr bool any_inside() {
     }(std::type_identity<T>());
   } else if constexpr (TupleLike<T>) {
     return []<std::size_t... I>(std::index_sequence<I...>) {
-      return (any_inside<Is, std::remove_const_t<std::tuple_element_t<I, T>>, T, Outer...>() ||
+      return (any_inside<Is, std::remove_cvref_t<std::tuple_element_t<I, T>>, T, Outer...>() ||
               ...);
     }(std::make_index_sequence<std::tuple_size_v<T>>{});
   } else if constexpr (Fields<T>) {

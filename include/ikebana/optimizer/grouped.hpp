@@ -1,6 +1,6 @@
 #pragma once
-// The base of all optimizers: parameters sorted into buckets by group, device and dtype; state made
-// at the first gradient, saved and restored. Everything that may fail is done in `prepare`.
+// The base of all optimizers: parameters in buckets by group, device and dtype; state made at the
+// first gradient, saved and restored. Everything that may fail is done in `prepare`.
 #include <ikebana/optimizer/bucket.hpp>
 #include <ikebana/optimizer/group.hpp>
 #include <ikebana/optimizer/low_precision_update.hpp>
@@ -66,9 +66,8 @@ class GroupedOptimizer : public OptimizerHooks {
     prepare_buckets(masters, gradients, rate, state_slots, dense_gradient);
   }
   /// Counts a step in every bucket, then calls `call(bucket, divisor, found_inf)`. All changes of
-  /// parameters by all optimizers happen within `call`, so that low_precision_ can surround it.
-  /// `waits_for_flag` is true where an update that only the device rejects may not count as the
-  /// first: the host then waits for the device until the first update.
+  /// parameters by all optimizers happen within `call`, so that low_precision_ can surround it. With
+  /// `waits_for_flag` the host waits for the device until the first update that is not rejected.
   template <class Call>
   void update_buckets(const StepGradients& gradients, Call&& call,
                       bool waits_for_flag = false) noexcept {
