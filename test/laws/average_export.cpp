@@ -104,6 +104,16 @@ TEST_CASE("EMA: a saved state has what evaluate uses under the model's names") {
   }
 }
 
+TEST_CASE("EMA: use_buffers may change between steps") {
+  Trainer trainer{net(), CrossEntropyLoss{}, AdamW{.lr = 0.1}, EMA{.decay = 0.5}};
+  auto buffer = [](const StateDict& all) { return all.at("1.running_mean"); };
+  for (const bool buffers : {true, false, true}) {
+    trainer.get<EMA>().use_buffers = buffers;
+    for (const auto& batch : data()) trainer.step(batch);
+    CHECK(test::same_bits(buffer(averaged(trainer)), buffer(trained_weights(trainer))) != buffers);
+  }
+}
+
 /// Loads weights into a trainer that has made steps, and compares it with a new one of them.
 template <class... Policies>
 void starts_anew(Policies... policies) {

@@ -21,6 +21,7 @@ void use(auto& trainer, std::vector<Batch>& loader) {
   trainer.save_weights("weights.safetensors");
   trainer.load_weights("weights.safetensors", {.strict = false});
   trainer.with_full_weights([](Net& net) { net->train(); });
+  trainer.replace_weights([](Net& net) { net->train(); });
   auto text = trainer.describe() + std::to_string(trainer.steps());
 }
 

@@ -52,6 +52,24 @@ TEST_CASE(
   CHECK(trainer.evaluate(valid).loss == best);
 }
 
+TEST_CASE("fit: a best state that was chosen by another rule is an error when training resumes") {
+  auto data = batches(2), valid = batches(1);
+  const Folder folder;
+  auto resumed = [&](std::int64_t epochs, std::optional<KeepBest> rule) {
+    Options o = options(folder.path, valid);
+    o.epochs = epochs, o.keep_best = rule;
+    made().fit(data, o);
+  };
+  resumed(1, KeepBest{});
+  const KeepBest other{.metric = "accuracy", .mode = KeepBest::max};
+  for (std::int64_t epochs : {2, 3}) {
+    CHECK(contains(message_of<BadState>([&] { resumed(epochs, other); }),
+                   "best_rule.min.loss` was how keep_best chose, here it is `max.accuracy`"));
+    resumed(epochs, std::nullopt);  // keeps the rule
+  }
+  resumed(4, KeepBest{});
+}
+
 TEST_CASE("fit: a saved position or history that cannot be is an error, and nothing is loaded") {
   auto data = batches(3), valid = batches(2);
   const Folder folder;

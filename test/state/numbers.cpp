@@ -86,6 +86,22 @@ struct Numbers {
   }
 };
 
+TEST_CASE("two values of one name in a part are an error, unless they are the same") {
+  struct Twice {
+    double first = 1, second = 2;
+    void state(Archive& archive) { archive.number("x", first), archive.number("x", second); }
+  };
+  Twice twice;
+  auto save = [&] {
+    StateDict state;
+    Archive archive(state, Archive::Mode::Save);
+    StateParts(twice).state(archive);
+  };
+  CHECK(contains(message_of<BadModel>(save), "two values have the name `ikebana.parts."));
+  twice.first = 2;
+  save();
+}
+
 TEST_CASE(
     "numbers are saved bit for bit, and one that the program's type cannot hold is an error") {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();

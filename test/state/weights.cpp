@@ -103,6 +103,22 @@ TEST_CASE("weights that do not fit are named in one error, and nothing is change
   CHECK(same_bits(all_of(model).at("first.bias"), all.at("first.bias").to(at::kFloat)));
 }
 
+TEST_CASE("a weight whose values the model's dtype cannot hold is an error, also with cast") {
+  const Folder folder;
+  Pair model(false);
+  model->to(at::kHalf);
+  StateDict all = all_of(model);
+  for (auto& [name, t] : all) t = t.to(at::kFloat);
+  all["first.bias"][2] = 1e5;
+  all["second.weight"][1] = std::numeric_limits<float>::infinity();  // stays what it is
+  save_tensors(folder / "weights", all);
+  CHECK(contains(refused(model, folder / "weights", {.cast = true}),
+                 "`first.bias` has values that Half cannot hold"));
+  all["first.bias"][2] = 6e4;
+  save_tensors(folder / "weights", all);
+  CHECK_NOTHROW(load_weights(model, folder / "weights", {.cast = true}));
+}
+
 TEST_CASE("a name that leads out of the index's folder is an error before any file is opened") {
   const Folder folder;
   Pair model(false);

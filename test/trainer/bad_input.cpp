@@ -86,6 +86,9 @@ TEST_CASE("bad loss: two terms of one name, terms in another order than before")
   CHECK(trainer.steps() == 0);
   names = {{"a", "a"}};
   WELL(told<BadModel>([&] { trainer.evaluate(std::vector{some()}); }, {"two terms", "`a`"}));
+  names = {{"a"}, {"b"}};
+  WELL(told<BadModel>([&] { trainer.evaluate(std::vector{some(), some()}); },
+                      {"term 0 is `b`", "was `a`", "Return the same terms"}));
   names = {{"a", "b"}}, has_sum = true;
   step();
   CHECK(trainer.steps() == 1);

@@ -52,6 +52,10 @@ TEST_CASE("bad data: empty loaders, a metric without outputs, a metric that does
   WELL(undone<Error>(silent, some(), [&] { silent.evaluate(one, Accuracy{}); },
                      {"`accuracy`", "outputs", "Loss{sum, count, outputs}"}));
   CHECK(silent.model()->is_training());
+  auto twice = [&] { trainer.evaluate(one, Accuracy{}, Accuracy{.dim = 1}); };
+  WELL(undone<BadValue>(trainer, some(), twice, {"two metrics have the name `accuracy`"}));
+  FitOptions<Rows> options{.validate = one, .metrics = {Accuracy{}, Accuracy{.dim = 1}}};
+  WELL(undone<BadValue>(trainer, some(), [&] { trainer.fit(one, options); }, {"two metrics"}));
   auto flat = [](const at::Tensor& outputs) {
     Accuracy{}.update(Rows{outputs, at::ones({4, 5})}, outputs);
   };

@@ -31,30 +31,52 @@ class LossSums {
   void add(const Loss& loss) {
     if (sums_.empty()) check_term_names(loss);
     std::size_t i = 0;
-    each_term(loss, [&](const std::string&, const at::Tensor& sum, const Count& count,
-                        double scale) { add(i++, sum, count, scale); });
+    each_term(loss, [&](const std::string& name, const at::Tensor& sum, const Count& count,
+                        double scale) { add(i++, name, sum, count, scale); });
   }
-  /// Waits for the device.
+  /// Waits for the device. Throws BadBatch for a term whose count is 0.
   double mean() const {
     double mean = 0;
-    for (const Sum& s : sums_) mean += s.scale * s.sum.item<double>() / s.count.value();
+    for (const Sum& s : sums_) {
+      if (!(s.count.value() > 0))
+        throw BadBatch("evaluate: " + term_text(s.name) + "count is " + c10::str(s.count.value()) +
+                       " over all batches. Evaluate batches with items of each term.");
+      mean += s.scale * s.sum.item<double>() / s.count.value();
+    }
     return mean;
   }
   double count() const { return sums_.empty() ? 0 : sums_[0].count.value(); }
 
  private:
   struct Sum {
+    std::string name;
     at::Tensor sum;
     Count count;
     double scale;
   };
-  void add(std::size_t i, const at::Tensor& sum, const Count& count, double scale) {
-    if (i == sums_.size()) return sums_.push_back({sum.to(at::kDouble), count, scale});
+  void add(std::size_t i, const std::string& name, const at::Tensor& sum, const Count& count,
+           double scale) {
+    if (i == sums_.size()) return sums_.push_back({name, sum.to(at::kDouble), count, scale});
+    if (sums_[i].name != name || sums_[i].scale != scale)
+      throw BadModel("evaluate: term " + std::to_string(i) + " is `" + name + "` with scale " +
+                     c10::str(scale) + ", and was `" + sums_[i].name + "` with scale " +
+                     c10::str(sums_[i].scale) +
+                     " in a batch before. Return the same terms for all batches.");
     sums_[i].sum = sums_[i].sum + sum.to(at::kDouble);
     sums_[i].count += count;
   }
   std::vector<Sum> sums_;
 };
+
+/// Throws BadValue where two metrics have one name, by which their values are found.
+template <class Metrics>
+void check_metric_names(const Metrics& metrics) {
+  for (std::size_t i = 0; i < metrics.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (metrics[i].name() == metrics[j].name())
+        throw BadValue("evaluate: two metrics have the name `" + metrics[i].name() +
+                       "`. Give each a name of its own.");
+}
 
 }  // namespace detail
 
@@ -64,6 +86,7 @@ class LossSums {
 template <class Core, class Visit, class Metrics>
 Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
   core.check_model();
+  detail::check_metric_names(metrics);
   at::NoGradGuard no_grad;
   auto& m = core.mechanisms;
   detail::EvaluationMode mode(*detail::module_of(core.model));

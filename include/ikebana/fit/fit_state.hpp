@@ -19,6 +19,7 @@ struct FitState {
   std::int64_t steps = 0;  // of the current epoch
   double loss_sum = 0;     // over these steps
   double best = std::numeric_limits<double>::quiet_NaN();  // the value of the best saved state
+  std::string best_rule = {};  // how it is chosen, such as `min.loss`; empty: it is not
   std::int64_t batches_per_step = 1;
   std::int64_t batches = -1;  // per epoch, for a loader without a position of its own; else -1
   std::vector<std::string> metrics = {};
@@ -55,6 +56,7 @@ struct FitState {
     archive.number("epoch", epoch, &count_range), archive.number("batch", batch, &of_epoch);
     archive.number("steps", steps, &count_range), archive.number("loss_sum", loss_sum);
     archive.number("best", best);
+    archive.within("best_rule", [&] { archive_best_rule(archive); });
     if (archive.loading()) sum_on_device_.reset();
     if (archive.loading()) history = {std::vector<Epoch>(static_cast<std::size_t>(epoch))};
     archive.within("history", [&] { archive_history(archive); });
@@ -71,6 +73,18 @@ struct FitState {
   void begin_next_epoch() { ++epoch, batch = steps = 0, loss_sum = 0, sum_on_device_.reset(); }
 
  private:
+  /// A value that was the best by one rule is not compared by another. The rule is kept by a run
+  /// that chooses no best state.
+  void archive_best_rule(Archive& archive) {
+    double is_rule = 1;
+    if (archive.saving() && !best_rule.empty()) return archive.number(best_rule, is_rule);
+    for (const std::string& saved : archive.names()) {
+      archive.ignore(saved);
+      if (archive.loading() && best_rule.empty()) best_rule = saved;
+      if (!best_rule.empty() && saved != best_rule)
+        archive.add_mismatch(saved, "was how keep_best chose, here it is `" + best_rule + "`");
+    }
+  }
   /// Epochs whose history the state has. Lists of the history must have that length.
   std::int64_t saved_epochs(const Archive& archive) const {
     const at::Tensor* saved = archive.find_like("epoch", at::scalar_tensor(0, at::kLong));

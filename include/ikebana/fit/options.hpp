@@ -80,7 +80,7 @@ class BatchSource {
   static constexpr const char* state_name = "validation";
   void state(Archive& archive) const {
     if (!position_) return archive.ignore_section();
-    if (archive.saving() || archive.has_section()) position_(archive);
+    if (archive.saving() || !archive.names().empty()) position_(archive);
   }
 
  private:

@@ -30,6 +30,9 @@ class StateKeeper {
     if constexpr (Indexed<Range>)
       fit_state_.batches = static_cast<std::int64_t>(std::ranges::size(loader));
     for (const auto& metric : options.metrics) fit_state_.metrics.push_back(metric.name());
+    if (const auto& best = options.keep_best)
+      fit_state_.best_rule = (best->mode == KeepBest::min ? "min." : "max.") +
+                             (best->metric.empty() ? std::string("loss") : best->metric);
   }
 
   /// Opens the folder, and with `resume` restores its newest state.
@@ -79,6 +82,7 @@ class StateKeeper {
     };
     const bool needs_folder = options_.save_every != 0 || options_.keep_best || options_.resume ||
                               options_.save_async || options_.save_on_sigterm;
+    check_metric_names(options_.metrics);
     refuse_if(!saves() && needs_folder,
               "save_to is empty, and save_every, keep_best, resume, save_async and save_on_sigterm "
               "need a folder. Give save_to.");

@@ -66,7 +66,7 @@ class Archive {
       if (mode_ == Mode::Load) t = at::Tensor();
       return false;
     }
-    if (mode_ == Mode::Save && t.defined()) dict_[trained] = std::move(dict_[name]);
+    if (mode_ == Mode::Save && t.defined()) dict_[trained] = dict_.extract(name).mapped();
     const std::string before = std::exchange(prefix_, {});
     const bool saved = optional(name, t, like);
     if (mode_ == Mode::Check && !saved) add_missing(name);
@@ -120,17 +120,19 @@ class Archive {
   bool loading() const { return mode_ == Mode::Load; }
   bool checking() const { return mode_ == Mode::Check; }
   bool has(const std::string& name) const { return dict_.count(prefix_ + name) != 0; }
-  /// True where the state has any name of the present section.
-  bool has_section() const {
-    auto next = dict_.lower_bound(prefix_);
-    return next != dict_.end() && next->first.starts_with(prefix_);
+  /// The state's names in the present section, without its own.
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (auto at = dict_.lower_bound(prefix_); at != dict_.end() && at->first.starts_with(prefix_);
+         ++at)
+      all.push_back(at->first.substr(prefix_.size()));
+    return all;
   }
   /// That the state has `name` is no error, although this trainer does not load it.
   void ignore(const std::string& name) { used_.insert(prefix_ + name); }
   /// The same for all names of the present section.
   void ignore_section() {
-    for (const auto& [name, tensor] : dict_)
-      if (name.starts_with(prefix_)) used_.insert(name);
+    for (const auto& name : names()) ignore(name);
   }
   /// Records that the state lacks `name`.
   void add_missing(const std::string& name) {
@@ -218,7 +220,10 @@ class Archive {
       throw BadModel("state: the model's `" + name + "` begins with `" + reserved_prefix +
                      "`, which is reserved for what is not the model's. Register it under another "
                      "name.");
-    dict_[prefix_ + name] = std::move(t);
+    const auto [at, is_new] = dict_.try_emplace(prefix_ + name, t);
+    if (!is_new && !(at->second.options().type_equal(t.options()) && at->second.equal(t)))
+      throw BadModel("state: two values have the name `" + prefix_ + name +
+                     "`. Give each a name of its own.");
   }
   static std::string text(at::ScalarType dtype, at::IntArrayRef sizes) {
     return c10::toString(dtype) + c10::str(sizes);

@@ -12,7 +12,8 @@ struct WeightOptions {
   std::function<std::string(const std::string&)> rename = {};
   /// A name that only the file or only the model has is an error; if false, it is returned.
   bool strict = true;
-  /// Floating-point tensors of another dtype are converted; if false, they are an error.
+  /// Floating-point tensors of another dtype are converted; if false, they are an error, as are
+  /// values that the other dtype cannot hold.
   bool cast = false;
   /// Of a recipe that averages the weights, a trainer's `save_weights` writes the average, which
   /// `evaluate` uses, and loading from a trainer's saved state reads it; if false, the weights that
@@ -117,6 +118,9 @@ class WeightLoader {
     const bool converts = options_.cast && from.is_floating_point() && t.is_floating_point();
     if (from.sizes() != t.sizes() || (from.scalar_type() != t.scalar_type() && !converts))
       return add_problem(key, "is " + text(from) + ", the model has " + text(t));
+    if (converts && overflows(from, t.scalar_type()))
+      add_problem(
+          key, "has values that " + std::string(c10::toString(t.scalar_type())) + " cannot hold");
     auto [matched, is_new] = matched_.try_emplace(impl, t, from);
     if (!is_new && !same_bits(matched->second.second, from))
       add_problem(key, "differs from the tensor under the other name of the same weight");
@@ -126,6 +130,14 @@ class WeightLoader {
     return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() &&
            (a.nbytes() == 0 ||
             std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0);
+  }
+  /// True where a finite value would become infinite.
+  static bool overflows(const at::Tensor& from, at::ScalarType type) {
+    return from.scalar_type() != type &&
+           from.isfinite()
+               .logical_and(from.to(type).to(at::kDouble).isfinite().logical_not())
+               .any()
+               .item<bool>();
   }
   std::string name_in_file(const std::string& name) const {
     return options_.rename ? options_.rename(name) : name;
