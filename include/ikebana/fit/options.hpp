@@ -47,17 +47,18 @@ void visit(Loader& loader, F&& f) {
     for (auto&& batch : range) f(batch);
 }
 
-/// What saves and loads the position of a loader whose passes may differ; empty for another one.
+/// Saves and loads the position of a loader whose passes may differ. A saved position that the
+/// loader has no use for is ignored; where none was saved, the loader stays where it is.
 template <class Loader>
-std::function<void(Archive&)> position_of(Loader& loader) {
-  auto& range = range_of(loader);
+void archive_position(Loader& loader, Archive& archive) {
+  [[maybe_unused]] auto& range = range_of(loader);
   if constexpr (KeepsState<decltype(range)>) {
-    if constexpr (requires { range.varies(); })
-      if (!range.varies()) return {};
-    return [&range](Archive& archive) { range.state(archive); };
-  } else {
-    return {};
+    bool varies = true;
+    if constexpr (requires { range.varies(); }) varies = range.varies();
+    if (varies && (archive.saving() || !archive.names().empty())) range.state(archive);
+    if (varies) return;
   }
+  archive.ignore_section();
 }
 
 }  // namespace detail
@@ -70,17 +71,16 @@ class BatchSource {
     requires(!std::is_same_v<std::decay_t<Loader>, BatchSource>)
   BatchSource(Loader& loader)
       : visit_([&loader](const auto& f) { detail::visit(loader, f); }),
-        position_(detail::position_of(loader)) {}
+        position_([&loader](Archive& archive) { detail::archive_position(loader, archive); }) {}
 
   explicit operator bool() const { return static_cast<bool>(visit_); }
   /// Calls `f` for every batch of one pass.
   void visit(const std::function<void(const Batch&)>& f) const { visit_(f); }
-  /// Saves and loads the loader's position if its passes may differ. A saved position that this
-  /// loader has no use for is ignored; where none was saved, the loader stays where it is.
+  /// Saves and loads the loader's position, where its passes may differ.
   static constexpr const char* state_name = "validation";
   void state(Archive& archive) const {
-    if (!position_) return archive.ignore_section();
-    if (archive.saving() || !archive.names().empty()) position_(archive);
+    if (position_) position_(archive);
+    else archive.ignore_section();
   }
 
  private:
