@@ -65,9 +65,9 @@ class GroupedOptimizer : public OptimizerHooks {
                        std::size_t state_slots) {
     prepare_buckets(masters, gradients, rate, state_slots, dense_gradient);
   }
-  /// Counts a step in every bucket, then calls `call(bucket, divisor, found_inf)`. All changes of
-  /// parameters by all optimizers happen within `call`, so that low_precision_ can surround it. With
-  /// `waits_for_flag` the host waits for the device until the first update that is not rejected.
+  /// Counts a step in every bucket, then calls `call(bucket, divisor, found_inf)`. Parameters are
+  /// changed within `call` alone, so that low_precision_ can surround it. With `waits_for_flag` the
+  /// host waits for the device until the first update that is not rejected.
   template <class Call>
   void update_buckets(const StepGradients& gradients, Call&& call,
                       bool waits_for_flag = false) noexcept {
