@@ -15,8 +15,8 @@
 
 namespace ikebana {
 
-/// The hooks that every mechanism is asked. Up to `prepare` a hook may throw, and the step is then
-/// undone. From `update` on none may, and each is noexcept.
+/// The hooks that every mechanism is asked. Up to `prepare` and an optimizer's `update` a hook may
+/// throw, and the step is then undone. After it none may, and each is noexcept.
 struct Hooks {
   /// Once, when the trainer is made: the device it computes on, and the model's units.
   void attach(c10::Device, const UnitTable&) {}
@@ -150,7 +150,12 @@ struct OptimizerHooks : Hooks {
   void before_backward(const LossValue&, std::size_t /*microbatches*/, const Rate&) {}
   /// Whether it has updated parameters as their gradients arrived.
   bool has_updated() const { return false; }
-  void update(const Masters&, StepGradients&) noexcept {}  // 11
+  /// 11. Not called for a step that is rejected. The gradients are true ones: divided, unscaled. If
+  /// it throws, or a device rejects the step, the master weights and what `state` lists are put
+  /// back, from copies; an `update` that is noexcept needs none on a CPU. One that declares
+  /// `static constexpr bool takes_divisor = true;` does all of this itself: it divides by
+  /// `divisor`, changes nothing where `found_inf` is set, and undoes a failed update in `abort`.
+  void update(const Masters&, StepGradients&) {}
 };
 struct ScheduleHooks : Hooks {
   double rate(double base, std::int64_t /*step*/) const { return base; }

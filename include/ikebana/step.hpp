@@ -43,14 +43,14 @@ Report step(Core& core, const Batch& batch) {
       m.clip.clip(gradients, m.shard);
       m.precision.accept(gradients, totals.value(), m.shard, state.deferred);  // 10
       m.clip.accept(gradients, totals.value(), m.shard, state.deferred);
-      gradients.settle_divisor();
+      detail::settle_divisor(m.optimizer, gradients);
       transaction.check_first_step();
       m.each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
       Report report = transaction.report(totals, outputs, rate(m.optimizer.base_lr()));
 
+      const bool updated = transaction.update(masters, gradients);  // 11
       transaction.commit();  // from here on nothing may throw
-      if (!detail::rejected(gradients)) {
-        m.optimizer.update(masters, gradients);  // 11
+      if (updated) {
         m.each([&](auto& mechanism) { mechanism.after_update(masters, gradients); });
         core.parameters.refresh_gathered();  // 12
       }

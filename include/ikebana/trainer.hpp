@@ -182,22 +182,18 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
       if constexpr (detail::Batches<const Batch>) return std::string("a range of batches");
       else return detail::tensors_text(batch);
     };
+    core().step.partly_updated = false;
     try {
       return f();
-    } catch (const c10::Error& error) {
-      detail::rethrow(detail::message_of(error), core().step, batch_text, lost());
-    } catch (const std::bad_alloc& error) {
-      detail::rethrow(error.what(), core().step, batch_text, lost());
-    } catch (const Error& error) {
-      detail::rethrow(error, lost());
     } catch (...) {
-      detail::warn_of(lost());
-      throw;
+      detail::rethrow_current(core().step, batch_text, lost());
     }
   }
 
   /// What the step that threw could not put back, as a sentence.
-  std::string lost() const { return core().restore_point.take_lost(); }
+  std::string lost() const {
+    return core().restore_point.take_lost() + detail::updated_before(core().step);
+  }
 
   std::shared_ptr<Core> core_;
 };

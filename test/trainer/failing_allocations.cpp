@@ -1,5 +1,5 @@
 // Each allocation in turn fails: what was begun is undone, or done without it.
-#include "test.hpp"
+#include "failing.hpp"
 
 #include <cstdlib>
 #include <ikebana.hpp>
@@ -7,43 +7,17 @@
 #include <memory>
 #include <new>
 
-namespace test::failing_allocations {
-
-/// The number of the allocation of this thread that fails, counted down; 0: none.
-thread_local int countdown = 0;
-
-void* allocate(std::size_t n) {
-  void* const memory = countdown != 0 && --countdown == 0 ? nullptr : std::malloc(n == 0 ? 1 : n);
+void* operator new(std::size_t n) {
+  void* const memory = test::fails() ? nullptr : std::malloc(n == 0 ? 1 : n);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
-
-}  // namespace test::failing_allocations
-
-void* operator new(std::size_t n) { return test::failing_allocations::allocate(n); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace test::failing_allocations {
 
 using namespace ikebana;
-
-/// Calls `f` with the first allocation failing, then the second, until none fails. Returns how many
-/// allocations `f` makes. `after` is called after each.
-template <class F, class After>
-int fail_each(const F& f, const After& after) {
-  for (int failing = 1;; ++failing) {
-    countdown = failing;
-    try {
-      f();
-    } catch (const std::exception&) {
-      CHECK(countdown == 0);
-    }
-    const bool reached = std::exchange(countdown, 0) == 0;
-    after();
-    if (!reached) return failing - 1;
-  }
-}
 
 TEST_CASE("allocations: a loop in parallel visits every index once, whichever fails") {
   std::vector<float> memory(1000);
@@ -55,7 +29,7 @@ TEST_CASE("allocations: a loop in parallel visits every index once, whichever fa
           for (auto i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
         });
       },
-      [&] { CHECK(visits == std::vector<int>(visits.size(), 1)); });
+      [&](const auto&) { CHECK(visits == std::vector<int>(visits.size(), 1)); });
   CHECK((allocations > 3) == (at::get_num_threads() > 1));
 }
 
@@ -80,7 +54,7 @@ void leaves_the_model(const Policies&... policies) {
   const auto make = [&] { trainer.reset(new Made{model, MSELoss{}, policies...}); };
   make();  // LibTorch looks up an operator at its first call, and allocates for that
   trainer.reset();
-  const int allocations = fail_each(make, [&] {
+  const int allocations = fail_each(make, [&](const auto&) {
     trainer.reset();
     const Tensors after = model->parameters();
     for (std::size_t i = 0; i < before.size(); ++i) {
@@ -119,10 +93,10 @@ struct ikebana::Mechanism<test::failing_allocations::FailsAfterUpdate> : ikebana
   explicit Mechanism(test::failing_allocations::FailsAfterUpdate v) : values(v) {}
 
   void after_update(const Masters&, const StepGradients&) noexcept {
-    test::failing_allocations::countdown = values.failing;
+    test::countdown = values.failing;
   }
   void end_step(const StepGradients&, Report&) noexcept {
-    has_failed = std::exchange(test::failing_allocations::countdown, 0) == 0 && values.failing > 0;
+    has_failed = std::exchange(test::countdown, 0) == 0 && values.failing > 0;
   }
 };
 template <>
@@ -164,6 +138,78 @@ int gathers_again() {
 TEST_CASE("allocations: parameters are gathered again after an update, whichever fails") {
   CHECK(gathers_again<Precision<BF16Weights>>() == 0);
   CHECK(gathers_again<Copies>() > 0);
+}
+
+/// A table whose gradient may be sparse, batch norm, dropout, and two units.
+struct TextImpl : torch::nn::Module {
+  using units = Units<torch::nn::Linear>;
+  torch::nn::Embedding table = nullptr;
+  torch::nn::BatchNorm1d norm{16};
+  torch::nn::Dropout dropout{0.2};
+  torch::nn::Linear first{16, 16}, last{16, 4};
+  explicit TextImpl(bool sparse) : table(torch::nn::EmbeddingOptions(12, 16).sparse(sparse)) {
+    register_module("table", table);
+    register_module("norm", norm);
+    register_module("dropout", dropout);
+    register_module("first", first);
+    register_module("last", last);
+  }
+  template <class Run>
+  Loss loss(Run& run, const std::pair<at::Tensor, at::Tensor>& batch) {
+    auto y = run(last, dropout(at::relu(run(first, norm(table(batch.first))))));
+    return {at::cross_entropy_loss(y, batch.second, {}, at::Reduction::Sum), batch.second.numel()};
+  }
+};
+TORCH_MODULE(Text);
+
+/// Each allocation of a first and of a later step fails in turn: the state is that of before, and
+/// the step can be repeated; or it is that of after.
+template <class... Policies>
+void leaves_a_step(bool sparse, const Policies&... policies) {
+  torch::manual_seed(1);
+  const std::pair batch{at::randint(12, {8}, at::kLong), at::randint(4, {8}, at::kLong)};
+  auto fresh = [&] {
+    torch::manual_seed(7);
+    return Trainer{Text(sparse), policies...};
+  };
+  for (auto warm = fresh(); warm.steps() < 3;) warm.step(batch);  // operators are looked up once
+  auto unharmed = fresh(), trainer = fresh();
+  for (const char* which : {"first", "later"}) {
+    CAPTURE(which);
+    FailingAllocator failing;
+    const StateDict before = trainer.state();
+    unharmed.step(batch);
+    const StateDict after = unharmed.state();
+    trainer.restore(before);  // the random generators
+    int undone = 0;
+    const int allocations = fail_each(
+        [&] {
+          if (trainer.steps() < unharmed.steps()) trainer.step(batch);
+        },
+        [&](const std::exception_ptr& error) {
+          if (error != nullptr) {
+            ++undone;
+            CHECK(same_state(trainer.state(), before));
+            CHECK_THROWS_AS(std::rethrow_exception(error), OutOfMemory);
+          } else {
+            CHECK(same_state(trainer.state(), after));
+          }
+        });
+    CHECK(allocations == undone);
+    CHECK(undone > 100);
+  }
+}
+
+TEST_CASE("allocations: a step that runs out of memory changes nothing, whichever fails") {
+  leaves_a_step(false, AdamW{.groups = {no_decay()}}, Precision<BF16>{}, EMA{});
+  leaves_a_step(false, Adam{.amsgrad = true}, Precision<TF32>{});
+  leaves_a_step(false, SGD{.lr = 0.1, .momentum = 0.9}, Precision<FP16>{}, ClipGradNorm{});
+  leaves_a_step(false, Adagrad{}, Precision<FP8>{});
+  leaves_a_step(false, Lion{}, Precision<BF16True>{});
+  leaves_a_step(false, Muon{.match = matrices_but(named("table.*"))});
+  leaves_a_step(false, Adafactor{}, Precision<FP16>{}, EMA{.use_buffers = true});
+  leaves_a_step(true, SparseAdam{}, Precision<BF16Weights>{});
+  leaves_a_step(false, AdamW8bit{}, Checkpoint<Full>{}, Accumulate<2>{});
 }
 
 }  // namespace test::failing_allocations

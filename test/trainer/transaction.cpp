@@ -67,7 +67,7 @@ void blow_everywhere() {
 }
 
 template <class P>
-constexpr bool safe = ikebana::detail::safe_after_prepare<Mechanism<P>>;
+constexpr bool safe = ikebana::detail::safe_after_update<Mechanism<P>>;
 static_assert(safe<AdamW> && safe<Adam> && safe<SGD> && safe<ClipGradNorm> && safe<Accumulate<2>>);
 static_assert(safe<Precision<FP32>> && safe<Precision<BF16>> && safe<Precision<FP16>>);
 static_assert(safe<Checkpoint<Full>> && safe<Observe<Memory>> && safe<ConstantLR>);

@@ -40,7 +40,10 @@ class Averages {
   void resize(std::size_t n) { averages_.resize(n), values_.resize(n); }
   /// Averages `value` as tensor `i` from now on. A new average starts as a copy of it.
   void add(std::size_t i, const at::Tensor& value) {
-    if (!averages_[i].defined()) averages_[i] = like(value).copy_(value.detach());
+    if (!averages_[i].defined()) {
+      made_.push_back(i);
+      averages_[i] = like(value).copy_(value.detach());
+    }
     if (values_[i].is_same(value)) return;
     values_[i] = value;
     is_sorted_ = false;
@@ -57,8 +60,11 @@ class Averages {
     if (!is_sorted_) sort();
     if (!flags.on_host) prepare_on_device(flags);
   }
+  /// Allocates nothing on a CPU: autograd's layer of the dispatcher, which copies lists, is left
+  /// out.
   void update(const AverageFlags& flags) noexcept {
-    at::NoGradGuard no_grad;
+    at::AutoDispatchBelowAutograd below;
+    made_.clear();
     if (!flags.on_host) return update_on_device();
     if (flags.is_rejected) return;
     for (std::size_t j = 0; j < copied_averages_.size(); ++j)
@@ -70,6 +76,12 @@ class Averages {
     if (!flags.is_first) return at::_foreach_lerp_(lerped_averages_, lerped_values_, flags.weight);
     for (std::size_t j = 0; j < lerped_averages_.size(); ++j)
       lerped_averages_[j].copy_(lerped_values_[j]);
+  }
+  /// Frees the averages that were made since the last update, in a step that failed.
+  void abort() noexcept {
+    for (std::size_t i : made_) averages_[i].reset(), values_[i].reset();
+    if (!made_.empty()) is_sorted_ = false;
+    made_.clear();
   }
   /// Exchanges the elements of averages and values, so that tensors that share memory with a value
   /// see the average. A second call, with `back`, restores both. An FP32 average of a 16-bit value
@@ -199,6 +211,7 @@ class Averages {
   Tensors lerped_averages_, lerped_values_, copied_averages_, copied_values_;
   Tensors wide_averages_, wide_values_, wide_as_fp32_;  // of 16-bit values
   Tensors scratch_, weights_, rejected_;                // on the device, one per average
+  std::vector<std::size_t> made_;                       // since the last update
   bool is_sorted_ = false;
 };
 

@@ -41,7 +41,10 @@ struct Mechanism<Policy> : AverageHooks {
     for (auto* all : {&weights_, &buffers_}) all->update(flags_);
     flags_.count(updates_);
   }
-  void abort() noexcept { flags_ = {}; }
+  void abort() noexcept {
+    flags_ = {};
+    for (auto* all : {&weights_, &buffers_}) all->abort();
+  }
 
   /// Evaluates with the averages in place of the masters; afterwards both have their former bits.
   template <class Parameters, class Next>

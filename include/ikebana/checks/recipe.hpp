@@ -35,17 +35,12 @@ concept well_made =
       { m.values } -> std::same_as<Policy&>;
     };
 template <class M>
-concept safe_after_prepare =
+concept safe_after_update =
     requires(M m, const Masters& masters, const StepGradients& done, Report& report) {
       { m.after_update(masters, done) } noexcept;
       { m.end_step(done, report) } noexcept;
       { m.abort() } noexcept;
     };
-template <class M>
-concept safe_update = !std::derived_from<M, OptimizerHooks> ||
-                      requires(M m, const Masters& masters, StepGradients& gradients) {
-                        { m.update(masters, gradients) } noexcept;
-                      };
 
 template <class Policy>
 concept defined_by_user = requires { typename Policy::axis; };
@@ -71,8 +66,8 @@ consteval auto check_hooks() {
   else if constexpr (std::is_void_v<Of> && declared<Policy> && !defined_by_user<Policy>)
     return refuse::is<refuse::ReplacedMechanism<Policy>>{};
   else if constexpr (!hooks_fit<M>) return refuse::is<refuse::HookTakesOtherArguments<Policy>>{};
-  else if constexpr (!safe_after_prepare<M> || !safe_update<M>)
-    return refuse::is<refuse::MayThrowInUpdate<Policy>>{};
+  else if constexpr (!safe_after_update<M>)
+    return refuse::is<refuse::MayThrowAfterUpdate<Policy>>{};
   else if constexpr (defined_by_user<Policy>) return refuse::is<first_never_asked_t<Policy>>{};
   else return refuse::is<refuse::Nothing>{};
 }

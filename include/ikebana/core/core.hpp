@@ -71,6 +71,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   void abort() noexcept {
     step.roots.clear();
     forget_gradients();
+    step.partly_updated = mechanisms.optimizer.has_updated();
     parameters.abort();
     mechanisms.each([](auto& mechanism) { mechanism.abort(); });
     restore_point.restore();

@@ -96,11 +96,38 @@ template <class StepState, class BatchText>
   std::string where = " (step " + std::to_string(step.attempts) + ", microbatch " +
                       std::to_string(step.microbatch) + " of " + std::to_string(step.microbatches) +
                       "; batch: " + batch() + ")";
+  const std::string state = step.partly_updated ? "." : ". Nothing was updated.";
   if (is_out_of_memory(what))
     throw OutOfMemory(
-        what + where + ". Nothing was updated." + lost +
+        what + where + state + lost +
         " Use more microbatches (Accumulate<N>), Checkpoint<Full>, or a smaller batch.");
-  throw StepFailed(what + where + ". Nothing was updated." + lost + " " + suggestion(what));
+  throw StepFailed(what + where + state + lost + " " + suggestion(what));
+}
+
+/// Within a handler: throws the exception again, one of LibTorch's as this library's.
+template <class StepState, class BatchText>
+[[noreturn]] void rethrow_current(const StepState& step, BatchText&& batch,
+                                  const std::string& lost) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    rethrow(error, lost);
+  } catch (const std::exception& error) {
+    const std::string what = text_of_libtorch(error);
+    if (!what.empty()) rethrow(what, step, batch, lost);
+    warn_of(lost);
+    throw;
+  } catch (...) {
+    warn_of(lost);
+    throw;
+  }
+}
+/// A sentence where the undone step had updated parameters already.
+template <class StepState>
+std::string updated_before(const StepState& step) {
+  if (!step.partly_updated) return {};
+  return " InBackward had updated the parameters whose gradients had arrived: load the last saved "
+         "state.";
 }
 
 }  // namespace ikebana::detail

@@ -9,7 +9,8 @@ struct StepState {
   std::int64_t attempts = 0;                     ///< steps that were begun and not undone
   std::size_t microbatch = 0, microbatches = 0;  ///< the present one, from 1; how many there are
   bool unit_was_run = false;                     ///< by this step's loss
-  Roots roots;                                   ///< where backward of this microbatch starts
+  bool partly_updated = false;  ///< an undone step had updated parameters during backward
+  Roots roots;                  ///< where backward of this microbatch starts
   StepGradients gradients;
   detail::DeferredCheck deferred;  ///< checks whose flags only the device knows
 

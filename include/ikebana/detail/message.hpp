@@ -1,6 +1,7 @@
 #pragma once
 // LibTorch's errors as this library reports them.
 #include <ikebana/detail/torch.hpp>
+#include <new>
 #include <string>
 
 namespace ikebana::detail {
@@ -10,6 +11,17 @@ namespace ikebana::detail {
 inline std::string message_of(const c10::Error& error) {
   std::string what = error.what_without_backtrace();
   return what.substr(0, what.find(" This could be because"));
+}
+/// The text of an error of LibTorch, of the allocator or of oneDNN; empty for any other.
+inline std::string text_of_libtorch(const std::exception& error) {
+  if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) return message_of(*torch);
+  if (dynamic_cast<const std::bad_alloc*>(&error)) return error.what();
+#if __has_include(<oneapi/dnnl/dnnl_common.hpp>)
+  if (const auto* dnnl = dynamic_cast<const dnnl::error*>(&error))
+    return std::string("oneDNN ") + dnnl->message +
+           (dnnl->status == dnnl_out_of_memory ? ": not enough memory" : "");
+#endif
+  return {};
 }
 /// True where the text of an error says that memory could not be allocated.
 inline bool is_out_of_memory(const std::string& what) {

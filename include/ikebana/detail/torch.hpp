@@ -44,6 +44,10 @@
 #include <torch/nn/modules/rnn.h>
 #include <torch/nn/pimpl.h>
 #include <torch/version.h>
+// oneDNN's errors, where the wheel has its headers.
+#if __has_include(<oneapi/dnnl/dnnl_common.hpp>)
+#include <oneapi/dnnl/dnnl_common.hpp>
+#endif
 // LibTorch 2.8 has the statistics of CUDA's allocator nowhere else; see bridge/version.hpp.
 #if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 9 && __has_include(<cuda_runtime_api.h>)
 #include <c10/cuda/CUDACachingAllocator.h>

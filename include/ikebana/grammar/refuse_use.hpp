@@ -58,11 +58,11 @@ struct ReplacedMechanism {
                 "axis`, and specialise ikebana::Mechanism for that.");
 };
 template <class Policy>
-struct MayThrowInUpdate {
-  static_assert(possible<"the Mechanism of " + quoted<Policy> + " may throw after prepare">,
-                "ikebana: a hook of a policy's Mechanism that runs after `prepare` may throw, "
-                "which would leave an update half done. "
-                "Mark its update, after_update, end_step and abort noexcept.");
+struct MayThrowAfterUpdate {
+  static_assert(possible<"the Mechanism of " + quoted<Policy> + " may throw after the update">,
+                "ikebana: a hook of a policy's Mechanism that runs after the optimizer's update "
+                "may throw, which would leave a step half done. "
+                "Mark its after_update, end_step and abort noexcept.");
 };
 
 // Values

@@ -62,10 +62,6 @@ struct StepGradients {
       if (gradient.scalar_type() == at::kDouble) return at::kDouble;
     return at::kFloat;
   }
-  /// Before the update: fused operators read a Float divisor, so a Double one is applied here.
-  void settle_divisor() {
-    if (divisor.defined() && divisor.scalar_type() != at::kFloat) apply_divisor();
-  }
   /// The update is skipped where `flag` (one float) is not 0.
   void reject(const at::Tensor& flag) {
     found_inf = found_inf.defined() ? at::maximum(found_inf, flag) : flag;

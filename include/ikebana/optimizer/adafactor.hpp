@@ -57,7 +57,7 @@ class AdafactorStep {
   }
   /// `Number` is double, or a tensor where the host may not read.
   template <class Number>
-  void update(const Number& lr, const Number& step) noexcept {
+  void update(const Number& lr, const Number& step) {
     if (v_.maximize) g_.neg_();
     auto n = std::sqrt(static_cast<double>(p_.numel()));
     const double eps = v_.eps.first.value_or(epsilon_of(p_.scalar_type()));
@@ -118,6 +118,7 @@ at::Tensor means_of(const at::Tensor& p) {
 template <std::same_as<Adafactor> Policy>
 struct Mechanism<Policy> : detail::PerParameterOptimizer<Adafactor> {
   explicit Mechanism(Adafactor v) : PerParameterOptimizer(std::move(v), state_slots()) {
+    by_operators_ = true;
     check_values();
   }
 
@@ -128,7 +129,7 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Adafactor> {
       return detail::AdafactorStep::scratch(p);
     });
   }
-  void update(const Masters&, StepGradients& gradients) noexcept {
+  void update(const Masters&, StepGradients& gradients) {
     update_each(gradients, [&](const detail::ParameterUpdate& update) {
       update.with_lr_and_step([&](const auto& lr, const auto& step) {
         detail::AdafactorStep(update, values).update(lr, step);

@@ -21,7 +21,7 @@ struct Adagrad {
 
 namespace detail {
 
-inline void adagrad_by_operators(const ParameterUpdate& update, const Adagrad& v) noexcept {
+inline void adagrad_by_operators(const ParameterUpdate& update, const Adagrad& v) {
   const at::Tensor &p = update.parameter(), &sum = update.state(0), &g = update.gradient();
   at::Tensor root_of_sum = update.scratch.like(p);
   if (v.maximize) g.neg_();
@@ -50,7 +50,7 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Adagrad> {
       return !on_device(p) ? 0 : detail::Scratch::bytes(p.numel(), p.scalar_type());
     });
   }
-  void update(const Masters& masters, StepGradients& gradients) noexcept {
+  void update(const Masters& masters, StepGradients& gradients) {
     if (!on_device(masters.values[0])) return update_fused(gradients);
     update_each(gradients, [&](const detail::ParameterUpdate& update) {
       detail::adagrad_by_operators(update, values);

@@ -34,9 +34,9 @@ class AdamFamily : public GroupedOptimizer<Policy> {
   void update_with(const StepGradients& gradients, Operator&& apply) noexcept {
     const Policy& v = this->values;
     this->update_buckets(gradients, [&](Bucket& b, const auto& divisor, const auto& found_inf) {
-      apply(b.parameters, b.gradients, b.state[0], b.state[1], v.amsgrad ? b.state[2] : Tensors{},
-            b.steps, b.lr, v.betas[0], v.betas[1], b.weight_decay, v.eps, v.amsgrad, v.maximize,
-            divisor, found_inf);
+      const at::TensorList largest = v.amsgrad ? at::TensorList(b.state[2]) : at::TensorList();
+      apply(b.parameters, b.gradients, b.state[0], b.state[1], largest, b.steps, b.lr, v.betas[0],
+            v.betas[1], b.weight_decay, v.eps, v.amsgrad, v.maximize, divisor, found_inf);
     });
   }
 

@@ -23,7 +23,7 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<AdamW8bit> {
       return detail::BlockwiseOperators::scratch(p, values);
     });
   }
-  void update(const Masters&, StepGradients& gradients) noexcept {
+  void update(const Masters&, StepGradients& gradients) {
     update_each(gradients, [&](const detail::ParameterUpdate& update) {
       if (update.on_device)
         return update.with_lr_and_step([&](const auto& lr, const auto& step) {

@@ -46,7 +46,7 @@ class BlockwiseOperators {
     inverse_ = update.scratch.allocate({v.blocks(update.parameter()), 1}, at::kFloat);
   }
   template <class Number>
-  void update(const Number& lr, const Number& step) noexcept {
+  void update(const Number& lr, const Number& step) {
     gradient_.copy_(flat(update_.gradient()));
     if (v_.maximize) gradient_.neg_();
     for (std::size_t i = 0; i < 2; ++i) decode(i);

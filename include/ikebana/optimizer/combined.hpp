@@ -23,6 +23,7 @@ struct Combined {
 template <class First, class Rest>
 struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   using carries_out = Combined<First, Rest>;
+  static constexpr bool takes_divisor = true;  // each part is asked as it declares
   Combined<First, Rest> values;
   explicit Mechanism(Combined<First, Rest> v)
       : values(std::move(v)), first_(values.first), rest_(values.rest) {
@@ -56,8 +57,10 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
     first_.prepare(values.first, gradients, rate);
     rest_.prepare(values.rest, gradients, rate);
   }
+  /// An update that cannot fail comes last, since it cannot be undone either.
   void update(const Masters&, StepGradients&) noexcept(noexcept(first_.update(), rest_.update())) {
-    first_.update(), rest_.update();
+    if constexpr (noexcept(first_.update())) rest_.update(), first_.update();
+    else first_.update(), rest_.update();
   }
   void after_update(const Masters&, const StepGradients&) noexcept {
     first_.after_update(), rest_.after_update();

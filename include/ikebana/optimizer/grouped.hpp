@@ -1,22 +1,24 @@
 #pragma once
 // The base of all optimizers: parameters in buckets by group, device and dtype; state made at the
-// first gradient, saved and restored. Everything that may fail is done in `prepare`.
+// first gradient, saved and restored, and put back where a step fails.
+#include <ikebana/detail/update_copies.hpp>
 #include <ikebana/optimizer/bucket.hpp>
 #include <ikebana/optimizer/group.hpp>
 #include <ikebana/optimizer/low_precision_update.hpp>
+#include <ikebana/optimizer/optimizer_values.hpp>
 #include <ikebana/optimizer/step_counts.hpp>
 
 namespace ikebana::detail {
 
 template <class Policy>
-class GroupedOptimizer : public OptimizerHooks {
+class GroupedOptimizer : public OptimizerValues<Policy> {
  public:
   using carries_out = Policy;
-  Policy values;
+  static constexpr bool takes_divisor = true;
+  using OptimizerValues<Policy>::values;
   GroupedOptimizer(Policy v, std::vector<Slot> state_slots)
-      : values(std::move(v)), slots_(std::move(state_slots)) {}
+      : OptimizerValues<Policy>(std::move(v)), slots_(std::move(state_slots)) {}
 
-  double base_lr() const { return values.lr; }
   void begin(const Masters& masters) {
     begin(masters, [](std::size_t) { return true; });
   }
@@ -29,11 +31,23 @@ class GroupedOptimizer : public OptimizerHooks {
     for (std::size_t i = 0; i < masters.values.size(); ++i) is_updated_.push_back(is_updated(i));
     sort_into_groups(masters);
   }
-  void abort() noexcept { forget_gradients(); }
+  /// Puts back what a failed step changed. State that it made is freed.
+  void abort() noexcept {
+    copies_.put_back();
+    steps_.forget(made_);
+    for (std::size_t i : made_)
+      for (Tensors& slot : state_) slot[i].reset();
+    made_.clear(), indices_.clear(), buckets_.clear();
+    is_sorted_ = false;
+  }
+  void end_step(const StepGradients&, Report&) noexcept { copies_.clear(), made_.clear(); }
 
  protected:
+  using OptimizerValues<Policy>::check;
+  using OptimizerValues<Policy>::decays;
+  using OptimizerValues<Policy>::group_decay;
+  using OptimizerValues<Policy>::group_lr;
   LowPrecisionUpdate low_precision_;
-  static constexpr bool decays = requires(Policy v) { v.weight_decay; };
 
   /// Sorts masters into buckets if they changed since the last step, makes missing state of the
   /// first `slots` slots, and sets the buckets' gradients to `convert(gradient, parameter, name)`.
@@ -51,7 +65,7 @@ class GroupedOptimizer : public OptimizerHooks {
     is_sorted_ = true;
     for (auto& bucket : buckets_) {
       set_gradients(bucket, masters, gradients, convert);
-      double lr = rate(group_lr(bucket.group));
+      const double lr = rate(group_lr(bucket.group));
       check(std::isfinite(lr) && lr >= 0, [&] {
         return "the schedule makes the lr " + c10::str(lr) + " of " +
                c10::str(group_lr(bucket.group)) + "; it must be finite and not negative.";
@@ -65,18 +79,20 @@ class GroupedOptimizer : public OptimizerHooks {
                        std::size_t state_slots) {
     prepare_buckets(masters, gradients, rate, state_slots, dense_gradient);
   }
-  /// Counts a step in every bucket, then calls `call(bucket, divisor, found_inf)`. Parameters are
-  /// changed within `call` alone, so that low_precision_ can surround it. With `waits_for_flag` the
-  /// host waits for the device until the first update that is not rejected.
+  /// Counts a step in every bucket, then calls `call(bucket, divisor, found_inf)`. All changes of
+  /// parameters by all optimizers happen within `call`, so that low_precision_ can surround it.
+  /// With `waits_for_flag` the host waits for the device until the first update that is not
+  /// rejected. Autograd's layer of the dispatcher is left out: it copies lists, and an allocation
+  /// that fails between two buckets could not be undone.
   template <class Call>
-  void update_buckets(const StepGradients& gradients, Call&& call,
-                      bool waits_for_flag = false) noexcept {
-    at::NoGradGuard no_grad;
+  void update_buckets(const StepGradients& gradients, Call&& call, bool waits_for_flag = false) {
+    at::AutoDispatchBelowAutograd below;
     auto option = [](const at::Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; };
     auto divisor = option(gradients.divisor), found_inf = option(gradients.found_inf);
     steps_.add_one(found_inf);
-    for (auto& bucket : buckets_) {
+    for (auto& bucket : buckets_)
       low_precision_.update(bucket, [&](Bucket& b) { call(b, divisor, found_inf); });
+    for (auto& bucket : buckets_) {
       if (!bucket.first_step) continue;
       if (found_inf && (waits_for_flag || readable(*found_inf)) && number(*found_inf) != 0)
         continue;
@@ -85,13 +101,25 @@ class GroupedOptimizer : public OptimizerHooks {
     }
     forget_gradients();
   }
+  /// Calls `keep(bucket, copies)`, which copies what will change, for the buckets whose update may
+  /// fail. The copies are kept until the step is committed or undone.
+  template <class MayFail, class Keep>
+  void keep_if(const MayFail& may_fail, const Keep& keep) {
+    for (const Bucket& bucket : buckets_)
+      if (may_fail(bucket)) keep(bucket, copies_);
+    if (copies_.empty()) return;
+    for (const at::Tensor& step : steps_.active()) copies_.keep(step);
+  }
+  UpdateCopies copies_;
   template <class Visit>
   void each_bucket(Visit&& visit) {
     for (auto& bucket : buckets_) visit(bucket);
   }
   void forget_gradients() noexcept {
-    for (auto& bucket : buckets_)
+    for (auto& bucket : buckets_) {
       for (auto& gradient : bucket.gradients) gradient.reset();
+      bucket.rounded.clear();
+    }
   }
   /// Saves or loads lr, weight_decay, groups, step counts and the first `slots` slots.
   void save(Archive& archive, const Masters& masters, std::size_t state_slots) {
@@ -116,49 +144,8 @@ class GroupedOptimizer : public OptimizerHooks {
     }
     if (archive.loading()) steps_.share(), indices_.clear(), buckets_.clear();
   }
-  /// Throws BadValue if `good` is false. `what` is a text, or a function that makes one, since this
-  /// is called in every step.
-  template <class Text>
-  static void check(bool good, const Text& what) {
-    if (good) return;
-    if constexpr (std::is_invocable_v<const Text&>) throw BadValue("optimizer: " + what());
-    else throw BadValue(std::string("optimizer: ") + what);
-  }
-  void check_rate() const {
-    check(std::isfinite(values.lr) && values.lr >= 0,
-          [&] { return "lr is " + c10::str(values.lr) + "; it must be finite and not negative."; });
-    if constexpr (decays)
-      check(values.weight_decay >= 0 && std::isfinite(values.weight_decay), [&] {
-        return "weight_decay is " + c10::str(values.weight_decay) +
-               "; it must be finite and not negative.";
-      });
-    for (const Group& group : values.groups) {
-      check(static_cast<bool>(group.match), "a group has no rule. Give one: named(\"*.bias\").");
-      const double lr = group.lr.value_or(0), decay = group.weight_decay.value_or(0);
-      check(lr >= 0 && decay >= 0 && std::isfinite(lr + decay), [&] {
-        return "a group has lr " + c10::str(group.lr.value_or(values.lr)) + " and weight_decay " +
-               c10::str(decay) + "; they must be finite and not negative.";
-      });
-      check(decays || !group.weight_decay,
-            "a group has a weight_decay, and this optimizer has none. Leave it out.");
-    }
-  }
-  void check_betas() const {
-    for (double beta : values.betas)
-      check(beta >= 0 && beta < 1,
-            [&] { return "one of betas is " + c10::str(beta) + "; it must lie in [0, 1)."; });
-  }
 
  private:
-  double group_lr(std::size_t g) const {
-    return g < values.groups.size() ? values.groups[g].lr.value_or(values.lr) : values.lr;
-  }
-  double group_decay(std::size_t g) const {
-    if constexpr (!decays) return 0;
-    else
-      return g < values.groups.size() ? values.groups[g].weight_decay.value_or(values.weight_decay)
-                                      : values.weight_decay;
-  }
   /// Throws BadValue, and changes nothing, for a group that matches no parameter.
   void sort_into_groups(const Masters& masters) {
     group_ = group_of_each_parameter(values.groups, masters.names, masters.values,
@@ -172,16 +159,19 @@ class GroupedOptimizer : public OptimizerHooks {
           "groups were added or removed after the trainer was made. Change the lr and weight_decay "
           "of a group, or make a new trainer.");
     if (state_.size() >= state_slots) return;
+    const std::size_t n = is_first_step_.size();
+    std::vector<Tensors> all = state_;
+    for (std::size_t k = state_.size(); k < state_slots; ++k) {
+      Tensors& slot = all.emplace_back(n);
+      for (std::size_t i = 0; i < n; ++i)
+        if (steps_[i].defined()) slot[i] = slots_[k](low_precision_.operand(masters.values[i]));
+    }
+    state_ = std::move(all);
     is_sorted_ = false;
     std::fill(is_first_step_.begin(), is_first_step_.end(), true);  // the new slot was never used
-    std::size_t before = state_.size(), n = is_first_step_.size();
-    state_.resize(state_slots, Tensors(n));
-    for (std::size_t k = before; k < state_slots; ++k)
-      for (std::size_t i = 0; i < n; ++i)
-        if (steps_[i].defined())
-          state_[k][i] = slots_[k](low_precision_.operand(masters.values[i]));
   }
   void make_state(const Masters& masters, std::size_t i) {
+    made_.push_back(i);
     for (std::size_t k = 0; k < state_.size(); ++k)
       state_[k][i] = slots_[k](low_precision_.operand(masters.values[i]));
   }
@@ -222,6 +212,7 @@ class GroupedOptimizer : public OptimizerHooks {
                        "` changed its shape, type, device or memory format after its state was "
                        "made. Change the model before the trainer is made.");
       bucket.gradients[j] = low_precision_.prepare(convert(gradients.values[at], p, name), p);
+      low_precision_.prepare_rounded(bucket, j);
     }
   }
   bool state_matches(const Bucket& bucket, std::size_t j) {
@@ -242,6 +233,7 @@ class GroupedOptimizer : public OptimizerHooks {
   std::vector<bool> is_first_step_;  // of each master: no accepted update with all of its state yet
   StepCounts<> steps_;
   std::vector<std::size_t> indices_;  // masters of the present step
+  std::vector<std::size_t> made_;     // those whose state was made in it
   bool is_sorted_ = false;            // false: buckets_ must be made again
   std::vector<Tensors> state_;        // by slot, then by master
   std::vector<Bucket> buckets_;

@@ -4,6 +4,7 @@
 #include <ikebana/bridge/gradients.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/optimizer/group.hpp>
+#include <ikebana/parameters/update.hpp>
 
 namespace ikebana {
 
@@ -22,6 +23,7 @@ struct InBackward {
 template <class Optimizer>
 struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
   using carries_out = InBackward<Optimizer>;
+  static constexpr bool takes_divisor = true;  // there is none where this is allowed
   InBackward<Optimizer> values;
   explicit Mechanism(InBackward<Optimizer> v) : values(std::move(v)) {
     Mechanism<Optimizer>(values.optimizer);  // throws BadValue for invalid values
@@ -62,13 +64,13 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
     for (std::size_t k = 0; k < gradients.indices.size(); ++k)
       prepare(optimizers_[gradients.indices[k]], gradients.values[k], gradients.found_inf, rate);
   }
-  void update(const Masters&, StepGradients& gradients) noexcept {
+  void update(const Masters&, StepGradients& gradients) {
     for (std::size_t i : gradients.indices) optimizers_[i].update();
   }
   void end_step(const StepGradients&, Report&) noexcept { end_backward(); }
   void abort() noexcept {
     end_backward();
-    for (OwnOptimizer& own : optimizers_) own.mechanism.abort();
+    for (OwnOptimizer& own : optimizers_) own.abort();
   }
   std::string describe() const { return Mechanism<Optimizer>(values.optimizer).describe(); }
   void state(Archive& archive, const Masters&) {
@@ -104,14 +106,22 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
     Masters masters;
     Mechanism<Optimizer> mechanism;
     StepGradients gradients;
+    detail::Update<Mechanism<Optimizer>> ask = {};
 
     OwnOptimizer(Optimizer policy, const Masters& all, std::size_t i)
         : index(i),
           masters{{all.names[i]}, {all.values[i]}, all.rounding, all.first + i},
           mechanism(std::move(policy)) {}
-    void update() noexcept {
-      mechanism.update(masters, gradients);
+    void update() {
+      ask(mechanism, masters, gradients);
+      ask.clear();
+      Report none;
+      mechanism.end_step(gradients, none);
       gradients.values.clear();
+    }
+    void abort() noexcept {
+      ask.put_back(mechanism, masters);
+      mechanism.abort();
     }
   };
 

@@ -66,7 +66,7 @@ void lion_on_cpu(const ParameterUpdate& update, const Lion& v) noexcept {
 }
 
 /// Updates one parameter on any device by LibTorch's operators.
-inline void lion_by_operators(const ParameterUpdate& update, const Lion& v) noexcept {
+inline void lion_by_operators(const ParameterUpdate& update, const Lion& v) {
   const at::Tensor &p = update.parameter(), &m = update.state(0), &g = update.gradient();
   at::Tensor direction = update.scratch.like(p);
   if (v.maximize) g.neg_();
@@ -93,7 +93,7 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Lion> {
       return !on_device(p) ? 0 : detail::Scratch::bytes(p.numel(), p.scalar_type());
     });
   }
-  void update(const Masters&, StepGradients& gradients) noexcept {
+  void update(const Masters&, StepGradients& gradients) {
     update_each(gradients, [&](const detail::ParameterUpdate& update) {
       if (update.on_device) return detail::lion_by_operators(update, values);
       detail::dispatch_dtype(update.parameter().scalar_type(),

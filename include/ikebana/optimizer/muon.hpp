@@ -39,6 +39,7 @@ namespace detail {
 template <std::same_as<Muon> Policy>
 struct MuonMatrices : PerParameterOptimizer<Muon> {
   explicit MuonMatrices(Muon v) : PerParameterOptimizer(std::move(v), {{"momentum_buffer"}}) {
+    by_operators_ = true;
     check_values();
   }
 
@@ -62,7 +63,7 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
       return Scratch::bytes(p.numel(), p.scalar_type()) + NewtonSchulz::scratch(p);
     });
   }
-  void update(const Masters&, StepGradients& gradients) noexcept {
+  void update(const Masters&, StepGradients& gradients) {
     update_each(gradients, [&](const ParameterUpdate& update) { update_matrix(update); });
   }
   std::string describe() const {
@@ -86,7 +87,7 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
   }
 
  private:
-  void update_matrix(const ParameterUpdate& update) noexcept {
+  void update_matrix(const ParameterUpdate& update) {
     const at::Tensor &p = update.parameter(), &g = update.gradient(), &buffer = update.state(0);
     buffer.lerp_(g, 1 - values.momentum);
     at::Tensor change = update.scratch.allocate(p.sizes(), p.scalar_type());

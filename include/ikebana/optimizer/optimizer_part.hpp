@@ -2,6 +2,7 @@
 // One of the optimizers of Combined: it sees its own parameters only, as if there were no others.
 #include <ikebana/optimizer/muon.hpp>
 #include <ikebana/optimizer/sparse_adam.hpp>
+#include <ikebana/parameters/update.hpp>
 
 namespace ikebana::detail {
 
@@ -85,6 +86,7 @@ class OptimizerPart : UpdateRounding {
       if (own == none) continue;
       gradients_.indices.push_back(own), gradients_.values.push_back(all.values[k]);
     }
+    settle_divisor(mechanism, gradients_);
     mechanism.prepare(masters_, gradients_, rate);
   }
   /// Throws BadModel for a sparse gradient of one of these parameters.
@@ -94,15 +96,17 @@ class OptimizerPart : UpdateRounding {
         throw BadModel("Combined: the gradient of `" + masters_.names[own] + "` is sparse, and " +
                        type_name<Policy>() + " updates that parameter. " + cure);
   }
-  void update() noexcept(noexcept(mechanism.update(masters_, gradients_))) {
-    mechanism.update(masters_, gradients_);
+  void update() noexcept(noexcept(ask_(mechanism, masters_, gradients_))) {
+    ask_(mechanism, masters_, gradients_);
   }
   void after_update() noexcept { mechanism.after_update(masters_, gradients_); }
   void end_step(Report& report) noexcept {
     mechanism.end_step(gradients_, report);
+    ask_.clear();
     gradients_.values.clear();
   }
   void abort() noexcept {
+    ask_.put_back(mechanism, masters_);
     mechanism.abort();
     gradients_.values.clear();
   }
@@ -125,6 +129,7 @@ class OptimizerPart : UpdateRounding {
     rounding_->write(master, exact, index_[i]);
   }
 
+  Update<typename without_fallback<Policy>::type> ask_;
   Masters masters_;
   StepGradients gradients_;
   std::vector<std::size_t> place_;  // of each of the trainer's masters among these; or none

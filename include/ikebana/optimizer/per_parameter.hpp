@@ -45,39 +45,12 @@ class ParameterUpdate {
     if (on_device) f(bucket_.lr, bucket_.steps[index_]);
     else f(lr(), step());
   }
-  /// Calls `f(tensor)` for every tensor that an update changes.
-  template <class F>
-  void for_each_changed(const F& f) const {
-    f(parameter());
-    for (const Tensors& slot : bucket_.state)
-      if (slot[index_].defined()) f(slot[index_]);
-  }
 
  private:
   Bucket& bucket_;
   std::size_t index_;
   const std::optional<at::Tensor>& divisor_;
   mutable bool divided_ = false;
-};
-
-/// Copies of tensors that an update changes, restored on the device if the step is rejected there;
-/// the host does not know. Costs two passes over a parameter and its state. Not used on a CPU.
-class Backup {
- public:
-  void save(const at::Tensor& t, Scratch& scratch) {
-    all_.emplace_back(t, scratch.like(t));
-    all_.back().second.copy_(t);
-  }
-  void restore_if(const at::Tensor& found_inf) const {
-    at::Tensor rejected = found_inf.ne(0);
-    for (const auto& [changed, before] : all_) {
-      at::Tensor out = changed;
-      at::where_out(out, rejected, before, changed);
-    }
-  }
-
- private:
-  c10::SmallVector<std::pair<at::Tensor, at::Tensor>, 6> all_;
 };
 
 template <class Policy>
@@ -94,6 +67,7 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
   /// True where the update uses LibTorch's operators and reads nothing on the host.
   bool on_device(const at::Tensor& p) const { return as_on_device_ || !p.is_cpu(); }
   bool as_on_device_ = false;  ///< for tests: take the device's implementation on a CPU, too
+  bool by_operators_ = false;  ///< on a CPU, too, the update uses operators, and may fail
 
   /// As `prepare_buckets`. `scratch_bytes(parameter, gradient)` is the scratch of one update.
   template <class Rate, class ScratchBytes, class... Convert>
@@ -112,49 +86,43 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
       for (std::size_t j = 0; j < b.indices.size(); ++j) {
         const at::Tensor p = this->low_precision_.operand(b.parameters[j]);
         const at::Tensor g = this->low_precision_.operand(b.gradients[j], b.parameters[j]);
-        max = std::max(max, scratch_bytes(p, g) + backup_bytes(b, p, j));
+        max = std::max(max, scratch_bytes(p, g));
       }
       scratch_.reserve(max, b.parameters[0].device());
     });
   }
-  /// Calls `apply(update, found_inf)` for each parameter, unless the host knows that the step is
-  /// rejected. If `found_inf` is defined, `apply` must change nothing where it is not 0.
-  template <class Apply>
-  void each_parameter(const StepGradients& gradients, const Apply& apply) noexcept {
+  /// Calls `apply(update)` for each parameter. For buckets that are updated by operators,
+  /// `keep(bucket)` first copies what will change: it is put back where an operator fails, or where
+  /// the device rejects the step.
+  template <class Apply, class Keep>
+  void each_parameter(const StepGradients& gradients, const Apply& apply, const Keep& keep) {
+    this->keep_if([&](const Bucket& b) { return may_fail(b.parameters[0]); }, keep);
     this->update_buckets(gradients, [&](Bucket& b, const auto& divisor, const auto& found_inf) {
       const bool is_on_device = on_device(b.parameters[0]);
       if (!is_on_device && found_inf && number(*found_inf) != 0) return;
       for (std::size_t j = 0; j < b.indices.size(); ++j) {
         scratch_.clear();
-        apply(ParameterUpdate(b, j, scratch_, divisor, is_on_device),
-              is_on_device && found_inf ? *found_inf : at::Tensor());
+        apply(ParameterUpdate(b, j, scratch_, divisor, is_on_device));
       }
     });
+    if (gradients.found_inf.defined()) this->copies_.put_back_if(gradients.found_inf);
     scratch_.release();
   }
-  /// Calls `apply(update)` for each parameter, and restores what it changed if the step is
-  /// rejected.
+  /// The same, for updates that change whole parameters and all of their state.
   template <class Apply>
-  void update_each(const StepGradients& gradients, const Apply& apply) noexcept {
-    each_parameter(gradients, [&](const ParameterUpdate& update, const at::Tensor& found_inf) {
-      if (!found_inf.defined()) return apply(update);
-      Backup backup;
-      update.for_each_changed([&](const at::Tensor& t) { backup.save(t, update.scratch); });
-      apply(update);
-      backup.restore_if(found_inf);
+  void update_each(const StepGradients& gradients, const Apply& apply) {
+    each_parameter(gradients, apply, [](const Bucket& b, UpdateCopies& copies) {
+      for (const at::Tensor& p : b.parameters) copies.keep(p);
+      for (const Tensors& slot : b.state)
+        for (const at::Tensor& state : slot)
+          if (state.defined()) copies.keep(state);
     });
   }
 
  private:
+  bool may_fail(const at::Tensor& p) const { return by_operators_ || on_device(p); }
   static bool is_real(at::ScalarType type) {
     return type == at::kFloat || type == at::kDouble || type == at::kBFloat16 || type == at::kHalf;
-  }
-  std::int64_t backup_bytes(const Bucket& b, const at::Tensor& p, std::size_t j) const {
-    if (!on_device(p) || b.gradients[j].is_sparse()) return 0;
-    std::int64_t bytes = Scratch::bytes(p.numel(), p.scalar_type());
-    for (const Tensors& slot : b.state)
-      if (slot[j].defined()) bytes += Scratch::bytes(slot[j].numel(), slot[j].scalar_type());
-    return bytes;
   }
 
   Scratch scratch_;

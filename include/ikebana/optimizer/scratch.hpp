@@ -5,8 +5,8 @@
 
 namespace ikebana::detail {
 
-/// One buffer on one device, cut into tensors. It is allocated in `prepare`, since nothing may fail
-/// in `update`, and freed when the update ends.
+/// One buffer on one device, cut into tensors. It is allocated in `prepare` and freed when the
+/// update ends.
 class Scratch {
  public:
   /// Bytes that a tensor of so many elements takes: a multiple of a cache line.
@@ -24,7 +24,7 @@ class Scratch {
   /// Makes the whole buffer available again; tensors cut from it before are invalid.
   void clear() noexcept { used_ = 0; }
   /// A contiguous, uninitialized tensor in the buffer.
-  at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType type) noexcept {
+  at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType type) {
     char* begin = static_cast<char*>(buffer_.mutable_data_ptr()) + used_;
     used_ += bytes(c10::multiply_integers(sizes), type);
     return at::for_blob(begin, sizes)
@@ -32,7 +32,7 @@ class Scratch {
         .target_device(buffer_.device())
         .make_tensor();
   }
-  at::Tensor like(const at::Tensor& t) noexcept { return allocate(t.sizes(), t.scalar_type()); }
+  at::Tensor like(const at::Tensor& t) { return allocate(t.sizes(), t.scalar_type()); }
 
  private:
   at::Tensor buffer_;

@@ -28,12 +28,19 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
     check_values();
     prepare_buckets(masters, gradients, rate, state_slots());
   }
-  void update(const Masters&, StepGradients& gradients) noexcept {
+  void update(const Masters&, StepGradients& gradients) {
+    keep_if([](const detail::Bucket& b) { return fused_is_wrong(b.parameters[0]); },
+            [](const detail::Bucket& b, detail::UpdateCopies& copies) {
+              for (const at::Tensor& p : b.parameters) copies.keep(p);
+              for (const Tensors& slot : b.state)
+                for (const at::Tensor& state : slot) copies.keep(state);
+            });
     auto apply = [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
       if (fused_is_wrong(b.parameters[0])) return update_by_operators(b, divisor, found_inf);
-      at::_fused_sgd_(b.parameters, b.gradients, values.momentum == 0 ? Tensors{} : b.state[0],
-                      b.weight_decay, values.momentum, b.lr, values.dampening, values.nesterov,
-                      values.maximize, b.first_step, divisor, found_inf);
+      const at::TensorList momentum = values.momentum == 0 ? at::TensorList() : b.state[0];
+      at::_fused_sgd_(b.parameters, b.gradients, momentum, b.weight_decay, values.momentum, b.lr,
+                      values.dampening, values.nesterov, values.maximize, b.first_step, divisor,
+                      found_inf);
     };
     // Without dampening, the first update of a buffer of zeros is the same as any other.
     update_buckets(gradients, apply, values.momentum != 0 && values.dampening != 0);
@@ -54,7 +61,7 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
     return p.is_cpu() && at::isReducedFloatingType(p.scalar_type());
   }
   void update_by_operators(const detail::Bucket& b, const std::optional<at::Tensor>& divisor,
-                           const std::optional<at::Tensor>& found_inf) const noexcept {
+                           const std::optional<at::Tensor>& found_inf) const {
     if (found_inf && detail::number(*found_inf) != 0) return;
     const double lr = b.lr.item<double>();
     for (std::size_t j = 0; j < b.indices.size(); ++j) {
@@ -66,7 +73,7 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
       p.add_(g, -lr);
     }
   }
-  void add_momentum(const at::Tensor& buffer, const at::Tensor& g, bool first) const noexcept {
+  void add_momentum(const at::Tensor& buffer, const at::Tensor& g, bool first) const {
     if (first) buffer.copy_(g);
     else buffer.mul_(values.momentum).add_(g, 1 - values.dampening);
     if (values.nesterov) g.add_(buffer, values.momentum);

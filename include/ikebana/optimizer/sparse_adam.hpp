@@ -48,15 +48,13 @@ class RowsStep {
     const at::Tensor values = gradient._values();
     return 5 * Scratch::bytes(values.numel(), values.scalar_type());
   }
-  RowsStep(const ParameterUpdate& update, const SparseAdam& values, const at::Tensor& found_inf)
+  RowsStep(const ParameterUpdate& update, const SparseAdam& values)
       : update_(update),
         v_(values),
         rows_(update.gradient()._indices().select(0, 0)),
-        g_(update.gradient()._values()) {
-    if (found_inf.defined()) rejected_ = found_inf.ne(0);
-  }
+        g_(update.gradient()._values()) {}
   template <class Number>
-  void update(const Number& lr, const Number& step) noexcept {
+  void update(const Number& lr, const Number& step) {
     if (g_.numel() == 0) return;
     if (v_.maximize) g_.neg_();
     at::Tensor first = update_moment(0, g_, v_.betas[0]);
@@ -66,7 +64,7 @@ class RowsStep {
     second.sqrt_().add_(v_.eps);
     first.div_(second).mul_(-size);
     at::index_select_out(second, update_.parameter(), 0, rows_);
-    write(update_.parameter(), second, first.add_(second));
+    update_.parameter().index_copy_(0, rows_, first.add_(second));
   }
 
  private:
@@ -75,25 +73,30 @@ class RowsStep {
     at::Tensor before = update_.scratch.like(g_), after = update_.scratch.like(g_);
     at::index_select_out(before, update_.state(slot), 0, rows_);
     at::sub_out(after, target, before).mul_(1 - beta).add_(before);
-    write(update_.state(slot), before, after);
+    update_.state(slot).index_copy_(0, rows_, after);
     return after;
-  }
-  /// If the device rejects the step, the rows are written as they were before.
-  void write(const at::Tensor& to, const at::Tensor& before, at::Tensor& after) {
-    if (rejected_.defined()) at::where_out(after, rejected_, before, after);
-    to.index_copy_(0, rows_, after);
   }
 
   const ParameterUpdate& update_;
   const SparseAdam& v_;
-  at::Tensor rows_, g_, rejected_;
+  at::Tensor rows_, g_;
 };
+
+/// Copies the rows that an update of a bucket changes.
+inline void keep_rows(const Bucket& b, UpdateCopies& copies) {
+  for (std::size_t j = 0; j < b.indices.size(); ++j) {
+    const at::Tensor rows = b.gradients[j]._indices().select(0, 0);
+    copies.keep_rows(b.parameters[j], rows);
+    for (const Tensors& slot : b.state) copies.keep_rows(slot[j], rows);
+  }
+}
 
 /// SparseAdam's update, of parameters with sparse gradients alone.
 template <std::same_as<SparseAdam> Policy>
 struct SparseRows : PerParameterOptimizer<SparseAdam> {
   explicit SparseRows(SparseAdam v)
       : PerParameterOptimizer(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}}) {
+    by_operators_ = true;
     check_values();
   }
 
@@ -105,11 +108,12 @@ struct SparseRows : PerParameterOptimizer<SparseAdam> {
         [](const at::Tensor&, const at::Tensor& g) { return RowsStep::scratch(g); },
         sparse_gradient);
   }
-  void update(const Masters&, StepGradients& gradients) noexcept {
-    each_parameter(gradients, [&](const ParameterUpdate& update, const at::Tensor& found_inf) {
-      RowsStep rows(update, values, found_inf);
+  void update(const Masters&, StepGradients& gradients) {
+    auto update_rows = [&](const ParameterUpdate& update) {
+      RowsStep rows(update, values);
       update.with_lr_and_step([&](const auto& lr, const auto& step) { rows.update(lr, step); });
-    });
+    };
+    each_parameter(gradients, update_rows, keep_rows);
   }
   std::string describe() const {
     return "lr=" + c10::str(values.lr) + ", betas=(" + c10::str(values.betas[0]) + ", " +

@@ -32,12 +32,23 @@ class StepCounts {
     }
     split(indices);
   }
-  void add_one(const std::optional<at::Tensor>& found_inf) noexcept {
+  /// On a CPU it allocates nothing, and is not called for a rejected step.
+  void add_one(const std::optional<at::Tensor>& found_inf) {
     for (auto& step : active_) {
-      if (step.is_cpu()) *step.data_ptr<float>() += 1;
-      else step.add_(1);
-      if (found_inf) step.sub_(*found_inf);
+      if (step.is_cpu()) {
+        *step.data_ptr<float>() += 1;
+      } else {
+        step.add_(1);
+        if (found_inf) step.sub_(*found_inf);
+      }
     }
+  }
+  /// The distinct counts of the present step.
+  const Tensors& active() const { return active_; }
+  /// Forgets the counts of these masters, whose first step was undone, and the selection.
+  void forget(const std::vector<std::size_t>& indices) noexcept {
+    for (std::size_t i : indices) counts_[i].reset();
+    active_.clear();
   }
   /// Shares one tensor among equal counts; called after loading.
   void share() {

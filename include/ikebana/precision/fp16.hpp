@@ -67,6 +67,7 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
   void end_step(const StepGradients& gradients, Report& report) noexcept {
     const at::Tensor& found = gradients.found_inf;
     report.must_be_finite = false;
+    if (detail::readable(scale_)) return adapt_scale(detail::number(found) != 0);
     at::_amp_update_scale_(scale_, growth_, found, values.growth_factor, values.backoff_factor,
                            values.growth_interval);
     scale_.clamp_min_(values.min_scale);
@@ -97,6 +98,23 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
         "; scales and the interval must be positive and finite, growth_factor at least 1, "
         "backoff_factor "
         "between 0 and 1, and max_skips not negative.");
+  }
+  /// What at::_amp_update_scale_ and the operators after it compute, on a CPU and without an
+  /// allocation.
+  void adapt_scale(bool overflowed) noexcept {
+    auto& scale = *scale_.data_ptr<float>();
+    auto& growth = *growth_.data_ptr<int>();
+    auto& skips = *skips_.data_ptr<float>();
+    if (overflowed) {
+      scale = static_cast<float>(scale * values.backoff_factor);
+      growth = 0;
+    } else if (++growth == values.growth_interval) {
+      const auto larger = static_cast<float>(scale * values.growth_factor);
+      if (std::isfinite(larger)) scale = larger;
+      growth = 0;
+    }
+    scale = std::max(scale, static_cast<float>(values.min_scale));
+    skips = overflowed ? skips + 1 : 0;
   }
 
   double init_scale_;

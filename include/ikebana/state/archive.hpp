@@ -22,7 +22,8 @@ using StateDict = std::map<std::string, at::Tensor>;
 /// what loading needs, and changes nothing.
 class Archive {
  public:
-  enum class Mode { Save, Check, Load };
+  /// Undo: loading what the same parts saved in this process, whose tensors have been put back.
+  enum class Mode { Save, Check, Load, Undo };
   static constexpr const char *reserved_prefix = "ikebana.", *parts_prefix = "parts.",
                               *trained_prefix = "ikebana.trained.";
 
@@ -33,6 +34,7 @@ class Archive {
   /// if there is one.
   void tensor(const std::string& name, const at::Tensor& t, const NumberRange* range = nullptr) {
     if (mode_ == Mode::Save) return put(name, t.detach());
+    if (mode_ == Mode::Undo) return;
     const at::Tensor* from = find(stored_name(name), t.sizes(), t.scalar_type());
     if (!from) return;
     if (mode_ == Mode::Load) t.detach().copy_(*from);
@@ -42,15 +44,13 @@ class Archive {
   /// not saved while it is undefined. Returns whether it is saved.
   bool optional(const std::string& name, at::Tensor& t, const at::Tensor& like,
                 const NumberRange* range = nullptr) {
-    if (mode_ == Mode::Save) {
-      if (t.defined()) put(name, t.detach());
-      return t.defined();
-    }
+    if (mode_ == Mode::Save) return t.defined() && (put(name, t.detach()), true);
     if (!has(name)) {
-      if (mode_ == Mode::Load) t = at::Tensor();
+      if (loading()) t = at::Tensor();
       return false;
     }
-    if (mode_ == Mode::Load) t = std::move(checked_copies_[prefix_ + name]);
+    if (mode_ == Mode::Undo) t = dict_.at(prefix_ + name);
+    else if (mode_ == Mode::Load) t = std::move(checked_copies_[prefix_ + name]);
     else if (const at::Tensor* from = find(name, like.sizes(), like.scalar_type())) {
       checked_copies_[prefix_ + name] = at::empty_like(like).copy_(*from);
       if (range) check_range(name, *from, *range);
@@ -82,7 +82,7 @@ class Archive {
       length = found != dict_.end() && found->second.dim() == 1 ? found->second.numel() : 0;
     const at::Tensor* from = find(name, length, at::kDouble);
     if (from && range && mode_ == Mode::Check) check_range(name, *from, *range);
-    if (!from || mode_ != Mode::Load) return;
+    if (!from || !loading()) return;
     const at::Tensor on_cpu = from->cpu().contiguous();
     values.assign(on_cpu.const_data_ptr<double>(),
                   on_cpu.const_data_ptr<double>() + on_cpu.numel());
@@ -97,7 +97,7 @@ class Archive {
     const at::Tensor* from = find(name, {}, saved_dtype<Number>);
     if (!from) return;
     const auto saved = from->item<Saved<Number>>();
-    if (mode_ == Mode::Load) value = static_cast<Number>(saved);
+    if (loading()) value = static_cast<Number>(saved);
     else if (std::is_integral_v<Number> &&
              static_cast<Saved<Number>>(static_cast<Number>(saved)) != saved)
       add_mismatch(name, "is " + c10::str(saved) + ", which the program's type cannot hold");
@@ -117,7 +117,7 @@ class Archive {
   }
 
   bool saving() const { return mode_ == Mode::Save; }
-  bool loading() const { return mode_ == Mode::Load; }
+  bool loading() const { return mode_ == Mode::Load || mode_ == Mode::Undo; }
   bool checking() const { return mode_ == Mode::Check; }
   bool has(const std::string& name) const { return dict_.count(prefix_ + name) != 0; }
   /// The state's names in the present section, without its own.

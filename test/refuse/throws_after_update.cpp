@@ -1,5 +1,5 @@
-// `MayThrowInUpdate<Throwing>` `the Mechanism of Throwing may throw after prepare`
-// `would leave an update half done` `Mark its update` `noexcept`
+// `MayThrowAfterUpdate<Throwing>` `the Mechanism of Throwing may throw after the update`
+// `would leave a step half done` `Mark its after_update` `noexcept`
 #include "net.hpp"
 
 struct Throwing {
@@ -11,14 +11,15 @@ template <>
 struct ikebana::Mechanism<Throwing> : OptimizerHooks {
   Throwing values;
   explicit Mechanism(Throwing v) : values(v) {}
-  void update(const Masters&, StepGradients&) noexcept {}
+  void update(const Masters&, StepGradients&) {}  // may throw: it is undone
+  void end_step(const StepGradients&, Report&) noexcept {}
 };
 #else
 template <>
 struct ikebana::Mechanism<Throwing> : OptimizerHooks {
   Throwing values;
   explicit Mechanism(Throwing v) : values(v) {}
-  void update(const Masters&, StepGradients&) {}
+  void end_step(const StepGradients&, Report&) {}
 };
 #endif
 

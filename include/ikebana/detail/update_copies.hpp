@@ -1,0 +1,76 @@
+#pragma once
+// What an update changes, as it was before: an update that fails is put back, and so is one that
+// the device rejects.
+#include <cstring>
+#include <ikebana/detail/torch.hpp>
+#include <vector>
+
+namespace ikebana::detail {
+
+/// Copies of tensors, kept until an update is committed. Putting back allocates nothing on a CPU.
+class UpdateCopies {
+ public:
+  /// Copies `t` before it is changed in place. May throw; `t` is then not among the copies.
+  void keep(const at::Tensor& t) {
+    const at::Tensor own = t.detach();
+    add({own, {}, own.clone(), is_flat(own)});
+  }
+  /// Copies the rows `index` (a vector of integers) of `t`, before these are changed.
+  void keep_rows(const at::Tensor& t, const at::Tensor& index) {
+    const at::Tensor own = t.detach();
+    const bool flat = own.is_cpu() && own.is_contiguous();
+    add({own, index.contiguous(), own.index_select(0, index).contiguous(), flat});
+  }
+  /// Puts everything back where the flag (one element) is not 0. The host does not read it.
+  void put_back_if(const at::Tensor& flag) const {
+    if (all_.empty()) return;
+    const at::Tensor rejected = flag.ne(0);
+    for (const Copy& copy : all_) {
+      at::Tensor changed = copy.changed;
+      const at::Tensor here = rejected.to(changed.device());
+      if (!copy.rows.defined()) at::where_out(changed, here, copy.before, changed);
+      else
+        changed.index_copy_(0, copy.rows,
+                            at::where(here, copy.before, changed.index_select(0, copy.rows)));
+    }
+  }
+  /// Puts everything back and forgets it.
+  void put_back() noexcept {
+    at::NoGradGuard no_grad;
+    for (const Copy& copy : all_) put_back(copy);
+    all_.clear();
+  }
+  void clear() noexcept { all_.clear(); }
+  bool empty() const { return all_.empty(); }
+
+ private:
+  struct Copy {
+    at::Tensor changed, rows, before;
+    bool flat;  // its memory is read and written as bytes
+  };
+
+  void add(Copy copy) { all_.push_back(std::move(copy)); }
+  static bool is_flat(const at::Tensor& t) {
+    return t.is_cpu() && t.layout() == at::kStrided && t.is_non_overlapping_and_dense();
+  }
+  static void put_back(const Copy& copy) {
+    const at::Tensor changed = copy.changed;
+    if (!copy.flat) {
+      if (!copy.rows.defined()) changed.copy_(copy.before);
+      else changed.index_copy_(0, copy.rows, copy.before);
+      return;
+    }
+    auto* to = static_cast<char*>(changed.mutable_data_ptr());
+    const auto* from = static_cast<const char*>(copy.before.const_data_ptr());
+    if (!copy.rows.defined()) return void(std::memcpy(to, from, changed.nbytes()));
+    const auto rows = static_cast<std::size_t>(copy.rows.numel());
+    const std::size_t bytes = rows == 0 ? 0 : copy.before.nbytes() / rows;
+    const auto* index = static_cast<const std::int64_t*>(copy.rows.const_data_ptr());
+    for (std::size_t i = 0; i < rows; ++i)
+      std::memcpy(to + static_cast<std::size_t>(index[i]) * bytes, from + i * bytes, bytes);
+  }
+
+  std::vector<Copy> all_;
+};
+
+}  // namespace ikebana::detail

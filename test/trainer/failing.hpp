@@ -1,0 +1,72 @@
+#pragma once
+// Allocations that fail on demand: operator new, and the memory of tensors on a CPU.
+#include "test.hpp"
+
+#include <execinfo.h>
+
+#include <cstdint>
+#include <exception>
+
+namespace test {
+
+/// The number of this thread's allocation that fails, counted down; 0: none.
+inline thread_local int countdown = 0;
+
+/// LibTorch frees the nodes of a graph with the help of a list, in a destructor: if that allocation
+/// fails, the process ends, whatever this library does.
+inline bool frees_a_graph() {
+  constexpr std::uintptr_t length = 1024;  // of the function, at most
+  const auto begin = reinterpret_cast<std::uintptr_t>(&torch::autograd::deleteNode);
+  void* frames[10];
+  const int depth = backtrace(frames, 10);
+  return std::any_of(frames, frames + depth, [&](void* frame) {
+    return reinterpret_cast<std::uintptr_t>(frame) - begin < length;
+  });
+}
+/// Counts an allocation. True for the one that is to fail.
+inline bool fails() {
+  if (countdown == 0 || --countdown != 0) return false;
+  if (!frees_a_graph()) return true;
+  countdown = 1;  // the next one fails instead
+  return false;
+}
+
+/// The memory of tensors, in front of LibTorch's allocator.
+class FailingAllocator : public c10::Allocator {
+ public:
+  FailingAllocator() { c10::SetAllocator(c10::kCPU, this, /*priority=*/200); }
+  ~FailingAllocator() override { c10::SetAllocator(c10::kCPU, inner_, /*priority=*/200); }
+  c10::DataPtr allocate(std::size_t n) override {
+    TORCH_CHECK(!fails(), "DefaultCPUAllocator: can't allocate memory: ", n, " bytes");
+    return inner_->allocate(n);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return inner_->raw_deleter(); }
+  void copy_data(void* to, const void* from, std::size_t n) const override {
+    inner_->copy_data(to, from, n);
+  }
+
+ private:
+  c10::Allocator* inner_ = c10::GetAllocator(c10::kCPU);
+};
+
+/// Calls `f` with the first allocation failing, then the second, until none fails. Returns how many
+/// allocations `f` makes. `after(error)` is called after each call; `error` is null for one that
+/// did not throw.
+template <class F, class After>
+int fail_each(const F& f, const After& after) {
+  for (int failing = 1;; ++failing) {
+    std::exception_ptr error;
+    countdown = failing;
+    try {
+      f();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const bool reached = std::exchange(countdown, 0) == 0;
+    CHECK((reached || error == nullptr));
+    after(error);
+    if (!reached) return failing - 1;
+  }
+}
+
+}  // namespace test
