@@ -1,6 +1,7 @@
 #pragma once
 // A trainer whose recipe is chosen at run time. Each recipe is compiled once, in the file that
 // makes an AnyTrainer of it; code that only uses an AnyTrainer compiles no recipe.
+#include <ikebana/grammar/refuse_batch.hpp>
 #include <ikebana/trainer.hpp>
 #include <map>
 #include <typeinfo>

@@ -25,6 +25,11 @@ concept Batches = std::ranges::range<T&> && !Text<T> && !Map<T> && !ListOfTensor
 template <class Batch>
 struct Microbatches : std::vector<Batch> {};
 
+/// LibTorch's holders of values by reference: a copy shares its contents, so they are not cut.
+template <class T>
+using HidesTensors = std::bool_constant<made_from<T, c10::Dict> || made_from<T, c10::List> ||
+                                        std::is_same_v<T, c10::IValue>>;
+
 /// A range of bare tensors that does not say whether it is one batch or several.
 template <class T>
 concept BareTensors = Batches<T> && !made_from<std::remove_cv_t<T>, Microbatches> &&

@@ -2,6 +2,7 @@
 // Checks whether the objective can compute a loss from a model and a batch. The check is made where
 // the type of a batch is first known: an error from inside a step would be hard to read.
 #include <ikebana/core/core.hpp>
+#include <ikebana/grammar/refuse_batch.hpp>
 
 namespace ikebana::detail {
 
@@ -59,6 +60,8 @@ inline constexpr bool is_entry<std::pair<const Name, Value>> = true;
 template <class Core, class Batch, class Microbatch>
 consteval auto batch_diagnosis() {
   if constexpr (BareTensors<Batch>) return refuse::is<refuse::OneBatchOrSeveral<Batch>>{};
+  else if constexpr (any_inside<HidesTensors, Microbatch>())
+    return refuse::is<refuse::TensorsOutOfSight<Microbatch>>{};
   else if constexpr (takes_bare_tensors<Core, Batch>) return refuse::is<refuse::Nothing>{};
   else if constexpr (ListOfTensors<Batch> && !loss_takes<Core, Batch> &&
                      loss_takes<Core, at::Tensor>)

@@ -213,29 +213,6 @@ struct NoInputOrTarget {
       "label, y; or a pair). "
       "Name the fields so, or write the objective as a lambda (run, model, batch) -> Loss.");
 };
-template <class Written>
-struct OneBatchOrSeveral {
-  static_assert(possible<quoted<Written> + " could be one batch or several">,
-                "ikebana: a range of bare tensors does not say whether it is one batch, with the "
-                "tensors as its fields, or several. Write std::vector<at::Tensor> for one batch, "
-                "with Ragged{tensors} as a field for samples of different lengths, and "
-                "std::vector<std::tuple<at::Tensor>> for microbatches.");
-};
-template <class Written>
-struct ListIsOneBatch {
-  static_assert(possible<quoted<Written> + " is one batch, and the loss takes a tensor">,
-                "ikebana: a vector or an array of tensors is one batch, whose fields they are, and "
-                "the loss takes a single tensor. Write std::vector<std::tuple<at::Tensor>> for "
-                "microbatches, Ragged{tensors} for samples of different lengths, or give the loss "
-                "this batch: `loss(Run& run, const std::vector<at::Tensor>& fields)`.");
-};
-template <class Written>
-struct NotALoader {
-  static_assert(possible<quoted<Written> + " is no batch of a loader">,
-                "ikebana: each element of a loader is one batch, and here it is a range of batches "
-                "or an entry of a map. Give `fit` and `evaluate` a range of batches, e.g. a "
-                "std::vector of maps; for updates of several batches write `batches_per_step`.");
-};
 template <class Result>
 struct NotALoss {
   static_assert(possible<"a loss returns " + quoted<Result> + ", which has no count">,
