@@ -22,8 +22,8 @@ struct Hooks {
   void attach(c10::Device, const UnitTable&) {}
   /// After all are attached: the master weights, as they are stored from now on.
   void begin(const Masters&) {}
-  /// Every allocation and every check of the update. `rate(lr)` is the learning rate of this step
-  /// for the base learning rate `lr`.
+  /// Every allocation and every check of the update, whose gradients are `values / divisor`.
+  /// `rate(lr)` is the learning rate of this step for the base learning rate `lr`.
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {}
   void after_update(const Masters&, const StepGradients&) noexcept {}  // 11

@@ -7,7 +7,7 @@ struct Gathers {
   using axis = ikebana::axis::clip;
 };
 template <>
-struct ikebana::Mechanism<Gathers> : ClipHooks {
+struct ikebana::Mechanism<Gathers> final : ClipHooks {
   Gathers values;
   explicit Mechanism(Gathers v) : values(v) {}
 #ifdef COUNTERPART

@@ -34,15 +34,19 @@ struct HookNames {
 };
 template <class M>
 struct HookProbe : M, HookNames {};
+template <class M>
+  requires std::is_final_v<M>
+struct HookProbe<M> : HookNames {};
 
-/// True where `M` has a member function of that name, its own or inherited.
+/// True where `M` has a member function of that name, its own or inherited. Of a class that is
+/// final, templates and overloaded functions are not seen.
 template <class Hook, class M>
 inline constexpr bool has_hook = false;
-#define IKEBANA_HAS_HOOK(name)                                \
-  template <class M>                                          \
-  inline constexpr bool has_hook<hook::name, M> = !requires { \
-    &HookProbe<M>::name;                                      \
-  } && !requires { requires std::is_member_object_pointer_v<decltype(&M::name)>; };
+#define IKEBANA_HAS_HOOK(name)                                                                  \
+  template <class M>                                                                            \
+  inline constexpr bool has_hook<hook::name, M> =                                               \
+      (!requires { &HookProbe<M>::name; } || (std::is_final_v<M> && requires { &M::name; })) && \
+      !requires { requires std::is_member_object_pointer_v<decltype(&M::name)>; };
 IKEBANA_EACH_HOOK(IKEBANA_HAS_HOOK)
 #undef IKEBANA_HAS_HOOK
 /// Precision may have it, and has no default for it.
