@@ -69,14 +69,17 @@ std::string refused(const Told& told, const Words& words, int microbatches) {
 TEST_CASE("count: one that counts no items is an error that names it, wherever it comes from") {
   const std::pair<double, const char*> cases[] = {
       {NAN, "is nan"}, {INFINITY, "is inf"}, {1e300, "is 1e+300"}, {-3, "is -3"}};
-  for (auto [items, text] : cases)
+  for (const auto& impossible : cases) {
+    const double items = impossible.first;
+    const char* text = impossible.second;
+    CAPTURE(items);
     for (const Count& count : {Count(items), Count(at::full({}, items, at::kDouble))}) {
-      CAPTURE(items);
       WELL(refused<BadBatch, Late>({.count = count}, {"term `fit`: its count", text}, 1));
       WELL(refused<BadBatch, Late>({.count = count}, {"term `fit`: its count", text}, 2));
       WELL(refused<BadBatch, Known>({.count = count}, {"term `fit`: its count", text}, 2));
       WELL(refused<BadBatch, Known>({.known = count}, {"count(batch) returns", text + 3}, 2));
     }
+  }
   WELL(refused<BadBatch, Late>({.count = 0}, {"count is 0"}, 2));
   WELL(refused<BadModel, Late>({.count = 1e-300}, {"its count 1e-300", "Float cannot hold"}, 1));
   Late late;
