@@ -17,12 +17,12 @@ STANDARD = r"\w+$"
 SYSTEM = r"(?:dlfcn|fcntl|fnmatch|signal|unistd|sys/\w+)\.h$"
 VECTORS = r"[esw]mmintrin\.h$"
 # Beyond the diagram: what only one folder may include, and what a folder may not although it could.
-ONLY_IN = {TORCH: r"ikebana/detail/torch\.hpp$", r"boost/hana": r"ikebana/grammar/",
+ONLY_IN = {TORCH: r"ikebana/detail/torch(?:_optim)?\.hpp$", r"boost/hana": r"ikebana/grammar/",
            SYSTEM: r"ikebana/posix/", VECTORS: r"ikebana/(?:state|detail)/"}
 AXES = (r"ikebana/(?:bridge/|detail/|error|hooks|run/|parameters/(?:rule|update)\b|state/archive|"
         r"posix/)")
-# Not part of ikebana.hpp: each is usable alone, and no policy needs it.
-ALONE = r"ikebana/(?:modules|bridge)/"
+# Not part of ikebana.hpp: each is usable alone, and no policy of ikebana.hpp needs it.
+ALONE = r"ikebana/(?:(?:modules|bridge)/|optimizer/libtorch_|detail/torch_optim)"
 
 
 def place(header):

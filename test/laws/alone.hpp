@@ -4,8 +4,10 @@
 
 namespace laws {
 
-using Optimizers = Choices<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, SparseAdam, AdamW8bit,
-                           Combined<Muon, Lion>, Combined<SparseAdam, Adagrad>>;
+template <class... More>
+using OptimizersAnd =
+    Choices<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, SparseAdam, AdamW8bit,
+            Combined<Muon, Lion>, Combined<SparseAdam, Adagrad>, More...>;
 template <class Policy>
 constexpr bool is_sparse =
     std::is_same_v<Policy, SparseAdam> || std::is_same_v<Policy, Combined<SparseAdam, Adagrad>>;
@@ -19,6 +21,8 @@ Policy lively() {
     if constexpr (requires { policy.first.otherwise; }) policy.first.otherwise = {};
     policy.match = named("linear_weight");
     return policy;
+  } else if constexpr (requires { policy.options; }) {
+    policy.options.lr(0.05).weight_decay(0.1).momentum(0.5);
   } else {
     policy.lr = 0.05;
   }
@@ -34,6 +38,7 @@ Policy lively() {
 template <class Policy>
 double& lr_of(Policy& policy) {
   if constexpr (requires { policy.first; }) return policy.first.lr;
+  else if constexpr (requires { policy.options; }) return policy.options.lr();
   else return policy.lr;
 }
 
@@ -81,6 +86,8 @@ class Alone {
     }
     mechanism_.prepare(masters, given, [&](double lr) { return lr * factor; });
     mechanism_.update(masters, given);
+    Report report;
+    mechanism_.end_step(given, report);
   }
   /// The gradients of step `s` where `plan` has one, times `scale`.
   Tensors gradients(int s, const Plan& plan = always, double scale = 1) const {

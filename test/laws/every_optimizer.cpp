@@ -2,9 +2,13 @@
 
 #include "test.hpp"
 
+#include <ikebana/optimizer/libtorch_optimizer.hpp>
+
 #include "alone.hpp"
 
 namespace laws::every_optimizer {
+
+using All = OptimizersAnd<LibTorchOptimizer<torch::optim::RMSprop>>;
 
 at::Tensor one_number(double value) { return at::full({}, value, at::kFloat); }
 
@@ -23,7 +27,7 @@ template <class Policy>
 constexpr double near = std::is_same_v<Policy, AdamW8bit> ? 5e-3 : 2e-6;
 
 TEST_CASE("an optimizer that is restored midway continues to the bit") {
-  Optimizers::each([]<class Policy>(const std::string& name) {
+  All::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
     for (bool on_device : {false, true}) {
       Alone<Policy> whole(lively<Policy>()), other(lively<Policy>());
@@ -43,7 +47,7 @@ TEST_CASE("an optimizer that is restored midway continues to the bit") {
 }
 
 TEST_CASE("a rejected step changes no bit of a parameter, a moment or a count") {
-  Optimizers::each([]<class Policy>(const std::string& name) {
+  All::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
     for (bool on_device : {false, true}) {
       CAPTURE(on_device);
@@ -64,7 +68,7 @@ TEST_CASE("a rejected step changes no bit of a parameter, a moment or a count") 
 }
 
 TEST_CASE("a divisor equals a division of all gradients") {
-  Optimizers::each([]<class Policy>(const std::string& name) {
+  All::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
     for (bool on_device : {false, true}) {
       Alone<Policy> plain(lively<Policy>()), divided(lively<Policy>());
@@ -82,7 +86,7 @@ TEST_CASE("a divisor equals a division of all gradients") {
 }
 
 TEST_CASE("the operators of any device update as the CPU's own loops do") {
-  Optimizers::each([]<class Policy>(const std::string& name) {
+  All::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
     for (auto type : {at::kFloat, at::kDouble}) {
       Alone<Policy> here(lively<Policy>(), type), there(lively<Policy>(), type);
@@ -94,7 +98,7 @@ TEST_CASE("the operators of any device update as the CPU's own loops do") {
 }
 
 TEST_CASE("a parameter without a gradient is skipped, and one with a zero gradient is not") {
-  Optimizers::each([]<class Policy>(const std::string& name) {
+  All::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
     Alone<Policy> out(lively<Policy>()), zero(lively<Policy>());
     out.run(0, 3), zero.run(0, 3);
@@ -115,7 +119,7 @@ TEST_CASE("a parameter without a gradient is skipped, and one with a zero gradie
 }
 
 TEST_CASE("half-precision parameters are updated, and gradients of any strides accepted") {
-  Optimizers::each([]<class Policy>(const std::string& name) {
+  All::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
     Alone<Policy> whole(lively<Policy>()), half(lively<Policy>(), at::kBFloat16);
     for (std::size_t i = 0; i < half.masters.values.size(); ++i)
@@ -132,7 +136,7 @@ TEST_CASE("half-precision parameters are updated, and gradients of any strides a
 }
 
 TEST_CASE("a state of another dtype is refused, and so is a parameter that changed") {
-  Optimizers::each([]<class Policy>(const std::string& name) {
+  All::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
     Alone<Policy> other(lively<Policy>(), at::kDouble), alone(lively<Policy>());
     other.run(0, 2), alone.run(0, 2);

@@ -113,6 +113,11 @@ template <class Inner>
 struct choice<InBackward<Inner>> {
   using type = NotInBackward<InBackward<Inner>, Inner>;
 };
+template <class Policy>
+  requires requires { requires Policy::needs_closure; }
+struct choice<Policy> {
+  using type = NeedsSeveralLosses<Policy>;
+};
 /// Whether `Part` can be one of the two optimizers of `Policy`.
 template <class Policy, class Part>
 struct part : is<Nothing> {};

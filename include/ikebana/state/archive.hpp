@@ -142,6 +142,9 @@ class Archive {
   void add_mismatch(const std::string& name, const std::string& why) {
     problems_.push_back("`" + prefix_ + name + "` " + why);
   }
+  /// All that was saved, and how names begin here: for a part that cannot list what it saved.
+  const StateDict& saved() const { return dict_; }
+  const std::string& prefix() const { return prefix_; }
   /// The saved tensor `name`, for a check of its contents; null if it is missing or differs from
   /// `like` in shape or dtype.
   const at::Tensor* find_like(const std::string& name, const at::Tensor& like) const {

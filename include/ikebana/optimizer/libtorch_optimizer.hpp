@@ -1,0 +1,147 @@
+#pragma once
+// LibTorchOptimizer<torch::optim::RMSprop>: any optimizer that derives from
+// torch::optim::Optimizer. Not part of ikebana.hpp, since it includes all of LibTorch's optimizers.
+#include <ikebana/optimizer/group.hpp>
+#include <ikebana/optimizer/libtorch_run.hpp>
+
+namespace ikebana {
+
+/// An optimizer of LibTorch, or your own that derives from torch::optim::Optimizer. It is given the
+/// true gradients, and its `step` is not called where the step is rejected. Each step begins with
+/// these options, with the schedule's lr and the group's. `groups` may set the lr, and the
+/// weight_decay of options that have one. A class of your own names its types, `using Options =
+/// ...; using ParamState = ...;`, and keeps everything that a step changes in `state()`. `make` is
+/// for a constructor that does not take (parameter groups, options). Cost: that of the optimizer,
+/// and a copy of all parameters and their state before each update, by which a step is undone.
+template <class Optimizer>
+struct LibTorchOptimizer {
+  using axis = ikebana::axis::optimizer;
+  static_assert(std::derived_from<Optimizer, torch::optim::Optimizer>,
+                "ikebana: the argument of LibTorchOptimizer must derive from "
+                "torch::optim::Optimizer. Write e.g. LibTorchOptimizer<torch::optim::RMSprop>.");
+  static_assert(detail::has_options<Optimizer>,
+                "ikebana: LibTorchOptimizer must know the options of an optimizer. Write `using "
+                "Options = YourOptions;` in its class, with a type derived from "
+                "torch::optim::OptimizerCloneableOptions<YourOptions>.");
+  static constexpr bool needs_closure = std::derived_from<Optimizer, torch::optim::LBFGS>;
+  static constexpr bool updates_several_at_once = true;
+  using Options = typename detail::options_of<Optimizer>::Options;
+  using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
+
+  Options options;
+  std::vector<Group> groups = {};
+  std::function<std::unique_ptr<Optimizer>(const ParamGroups&, const Options&)> make = {};
+};
+
+template <class Optimizer>
+struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
+  static constexpr bool takes_divisor = true;
+  LibTorchOptimizer<Optimizer> values;
+  explicit Mechanism(LibTorchOptimizer<Optimizer> v) : values(std::move(v)) {
+    check_types();
+    check_values();
+  }
+
+  double base_lr() const { return detail::base_of(values.options).get_lr(); }
+  void begin(const Masters& masters) {
+    group_count_ = values.groups.size();
+    const auto group = detail::group_of_each_parameter(values.groups, masters.names, masters.values,
+                                                       [](std::size_t) { return true; });
+    run_.begin(masters);
+    std::vector<Tensors> members(group_count_ + 1);
+    for (std::size_t i = 0; i < group.size(); ++i) members[group[i]].push_back(run_.operand(i));
+    typename LibTorchOptimizer<Optimizer>::ParamGroups given;
+    for (std::size_t g = 0; g < members.size(); ++g) {
+      if (members[g].empty()) continue;
+      group_of_.push_back(g);
+      given.emplace_back(std::move(members[g]), std::make_unique<Options>(values.options));
+    }
+    run_.take(made(given), given);
+  }
+  template <class Rate>
+  void prepare(const Masters&, StepGradients& gradients, const Rate& rate) {
+    check_values();
+    check(group_count_ == values.groups.size(),
+          "groups were added or removed after the trainer was made. Make a new trainer.");
+    gradients.apply_divisor();
+    for (std::size_t k = 0; k < group_of_.size(); ++k)
+      set(run_.optimizer().param_groups()[k].options(), group_of_[k], rate);
+    set(run_.optimizer().defaults(), group_count_, rate);
+    run_.prepare(gradients);
+  }
+  void update(const Masters&, StepGradients& gradients) { run_.update(gradients); }
+  void end_step(const StepGradients&, Report&) noexcept { run_.end_step(); }
+  void abort() noexcept { run_.abort(); }
+  std::string describe() const { return detail::text_of(values.options); }
+  void state(Archive& archive, const Masters&) {
+    double lr = base_lr();
+    archive.number("lr", lr);
+    detail::base_of(values.options).set_lr(lr);
+    if constexpr (decays) archive.number("weight_decay", values.options.weight_decay());
+    detail::save_groups(archive, values.groups);
+    run_.state(archive);
+  }
+
+ private:
+  using Options = typename LibTorchOptimizer<Optimizer>::Options;
+  static constexpr bool decays = requires(Options o) { o.weight_decay(0.0); };
+
+  std::unique_ptr<Optimizer> made(const typename LibTorchOptimizer<Optimizer>::ParamGroups& given) {
+    try {
+      if (values.make) return values.make(given, values.options);
+      if constexpr (std::constructible_from<Optimizer, decltype(given), Options>)
+        return std::make_unique<Optimizer>(given, values.options);
+    } catch (const c10::Error& error) {
+      throw BadValue("LibTorchOptimizer: " + detail::type_name<Optimizer>() +
+                     " cannot be made: " + detail::message_of(error));
+    }
+    throw BadValue("LibTorchOptimizer: " + detail::type_name<Optimizer>() +
+                   " has no constructor from parameter groups and options. Give `make`.");
+  }
+  /// Sets the options of a group, or those of the optimizer, for this step.
+  template <class Rate>
+  void set(torch::optim::OptimizerOptions& options, std::size_t g, const Rate& rate) const {
+    auto* own = dynamic_cast<Options*>(&options);
+    check(own != nullptr, "the optimizer has options of another type than `options`.");
+    const Group* group = g < values.groups.size() ? &values.groups[g] : nullptr;
+    *own = values.options;
+    const double lr = rate(group ? group->lr.value_or(base_lr()) : base_lr());
+    check(std::isfinite(lr) && lr >= 0,
+          "the schedule makes the lr " + c10::str(lr) + "; it must be finite and not negative.");
+    options.set_lr(lr);
+    if constexpr (decays)
+      if (group && group->weight_decay) own->weight_decay(*group->weight_decay);
+  }
+  /// Throws BadValue where the options or the state lack a function that LibTorch's base declares.
+  void check_types() const {
+    try {
+      auto copy = detail::base_of(values.options).clone();
+      copy->set_lr(copy->get_lr());
+      if constexpr (detail::LibTorchRun<Optimizer>::keeps_state)
+        bridge::values_of(detail::base_of(detail::param_state_t<Optimizer>()));
+    } catch (const c10::Error& error) {
+      throw BadValue("LibTorchOptimizer: the options or the state of " +
+                     detail::type_name<Optimizer>() + ": " + detail::message_of(error));
+    }
+  }
+  static void check(bool good, const std::string& what) {
+    if (!good) throw BadValue("LibTorchOptimizer: " + what);
+  }
+  void check_values() const {
+    check(std::isfinite(base_lr()) && base_lr() >= 0,
+          "lr is " + c10::str(base_lr()) + "; it must be finite and not negative.");
+    for (const Group& group : values.groups) {
+      check(static_cast<bool>(group.match), "a group has no rule. Give one: named(\"*.bias\").");
+      check(group.lr.value_or(0) >= 0 && group.weight_decay.value_or(0) >= 0,
+            "a group has a negative lr or weight_decay.");
+      check(decays || !group.weight_decay,
+            "a group has a weight_decay, and the options have none. Leave it out.");
+    }
+  }
+
+  std::size_t group_count_ = 0;        // when the trainer was made
+  std::vector<std::size_t> group_of_;  // of each parameter group; group_count_: none
+  detail::LibTorchRun<Optimizer> run_;
+};
+
+}  // namespace ikebana
