@@ -1,6 +1,8 @@
 // Compiles and runs the code that README and docs/optimizer.md show beyond the examples.
 #include "test.hpp"
 
+#include <ikebana/optimizer/libtorch_optimizer.hpp>
+
 #include <iostream>
 
 #include "../../examples/gpt.hpp"
@@ -54,4 +56,19 @@ TEST_CASE("optimizer.md: Lion instead of AdamW for what Muon does not update") {
   auto state = trainer.state();
   CHECK(state.count("ikebana.Combined<Muon, Lion>.rest.token.weight.exp_avg") == 1);
   CHECK(state.count("ikebana.Combined<Muon, Lion>.first.block0.qkv.weight.momentum_buffer") == 1);
+}
+
+TEST_CASE("optimizer.md: an optimizer of torch::optim") {
+  torch::nn::Linear model(4, 3);
+
+  using RMSprop = LibTorchOptimizer<torch::optim::RMSprop>;
+  Trainer trainer{
+      model, CrossEntropyLoss{},
+      RMSprop{.options = torch::optim::RMSpropOptions(1e-3).momentum(0.9), .groups = {no_decay()}}};
+
+  trainer.get<RMSprop>().options.lr(1e-4);
+  std::pair<at::Tensor, at::Tensor> batch{torch::randn({6, 4}), torch::randint(3, {6})};
+  CHECK(trainer.step(batch).learning_rate == 1e-4);
+  auto state = trainer.state();
+  CHECK(state.count("ikebana.LibTorchOptimizer<torch::optim::RMSprop>.bias.square_avg") == 1);
 }

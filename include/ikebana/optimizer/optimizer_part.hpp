@@ -78,14 +78,14 @@ class OptimizerPart : UpdateRounding {
   template <class Rate>
   void prepare(const Policy& values, const StepGradients& all, const Rate& rate) {
     mechanism.values = values;
-    gradients_.indices.clear(), gradients_.values.clear();
-    gradients_.divisor = all.divisor, gradients_.found_inf = all.found_inf;
-    gradients_.norm = all.norm, gradients_.loss_is_scaled = all.loss_is_scaled;
+    gradients_ = all;
+    std::size_t n = 0;
     for (std::size_t k = 0; k < all.indices.size(); ++k) {
       const std::size_t own = place_[all.indices[k]];
       if (own == none) continue;
-      gradients_.indices.push_back(own), gradients_.values.push_back(all.values[k]);
+      gradients_.indices[n] = own, gradients_.values[n++] = all.values[k];
     }
+    gradients_.indices.resize(n), gradients_.values.resize(n);
     settle_divisor(mechanism, gradients_);
     mechanism.prepare(masters_, gradients_, rate);
   }
