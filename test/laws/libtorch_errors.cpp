@@ -22,8 +22,9 @@ struct Keeps : optim::Optimizer {
   Keeps(const std::vector<optim::OptimizerParamGroup>& groups, SignumOptions defaults)
       : Optimizer(groups, std::make_unique<SignumOptions>(defaults)) {}
   at::Tensor step(LossClosure = nullptr) override {
-    void* key =
-        odd == Odd::Elsewhere ? this : static_cast<void*>(parameters()[0].unsafeGetTensorImpl());
+    void* key = odd == Odd::Elsewhere
+                    ? this
+                    : static_cast<void*>(param_groups()[0].params()[0].unsafeGetTensorImpl());
     if (odd == Odd::List) state_[key] = std::make_unique<OddState>();
     else state_[key] = std::make_unique<SignumState>();
     return {};
@@ -32,8 +33,9 @@ struct Keeps : optim::Optimizer {
 template <Odd odd>
 std::string told() {
   Trainer trainer{zoo(), policy<Keeps<odd>>(SignumOptions(0.1))};
+  const Rows batch = batches(1)[0];
   const StateDict before = trainer.state();
-  auto text = test::message_of<BadModel>([&] { trainer.step(batches(1)[0]); });
+  auto text = test::message_of<BadModel>([&] { trainer.step(batch); });
   CHECK(same_state(trainer.state(), before));
   return text;
 }

@@ -44,6 +44,7 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
     first_.take(masters, [&](std::size_t i) { return is_first_[i]; });
     rest_.take(masters, [&](std::size_t i) { return !is_first_[i]; });
     check_both_are_used();
+    keep_rule();
     first_.begin(), rest_.begin();
   }
   double base_lr() const { return first_.mechanism.base_lr(); }
@@ -86,13 +87,25 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
     if constexpr (detail::updates_some<First>) return values.first.match(name, p);
     return values.match || std::find(sparse_.begin(), sparse_.end(), name) != sparse_.end();
   }
-  void check_rule(const Masters& masters) const {
+  bool has_other_rule() const {
+    if constexpr (detail::updates_some<First>)
+      if (!values.first.match.is(first_rule_)) return true;
+    return !values.match.is(rule_);
+  }
+  void keep_rule() {
+    if constexpr (detail::updates_some<First>) first_rule_ = values.first.match;
+    rule_ = values.match;
+  }
+  /// Another rule may be assigned, as long as each parameter stays with its optimizer.
+  void check_rule(const Masters& masters) {
+    if (!has_other_rule()) return;
     for (std::size_t i = 0; i < masters.values.size(); ++i)
       if (is_of_first(masters.names[i], masters.values[i]) != is_first_[i])
         throw BadValue(
             "Combined: `match` was changed after the trainer was made, and is no longer " +
             std::string(is_first_[i] ? "true" : "false") + " for `" + masters.names[i] +
             "`. Make a new trainer.");
+    keep_rule();
   }
   void check_both_are_used() const {
     if (first_.size() == 0)
@@ -108,6 +121,7 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
 
   detail::OptimizerPart<First> first_;
   detail::OptimizerPart<Rest> rest_;
+  ParameterRule rule_, first_rule_;  // that `is_first_` was made by
   std::vector<bool> is_first_;       // of each master
   std::vector<std::string> sparse_;  // weights of embeddings with sparse gradients
 };

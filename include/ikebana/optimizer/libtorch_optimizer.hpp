@@ -44,11 +44,11 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
 
   double base_lr() const { return detail::base_of(values.options).get_lr(); }
   void begin(const Masters& masters) {
-    group_count_ = values.groups.size();
+    rules_.keep(values.groups);
     const auto group = detail::group_of_each_parameter(values.groups, masters.names, masters.values,
                                                        [](std::size_t) { return true; });
     run_.begin(masters);
-    std::vector<Tensors> members(group_count_ + 1);
+    std::vector<Tensors> members(rules_.size() + 1);
     for (std::size_t i = 0; i < group.size(); ++i) members[group[i]].push_back(run_.operand(i));
     typename LibTorchOptimizer<Optimizer>::ParamGroups given;
     for (std::size_t g = 0; g < members.size(); ++g) {
@@ -61,12 +61,12 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
   template <class Rate>
   void prepare(const Masters&, StepGradients& gradients, const Rate& rate) {
     check_values();
-    check(group_count_ == values.groups.size(),
-          "groups were added or removed after the trainer was made. Make a new trainer.");
+    detail::check_unchanged(!rules_.changed(values.groups),
+                            "LibTorchOptimizer: the number or a rule of `groups`");
     gradients.apply_divisor();
     for (std::size_t k = 0; k < group_of_.size(); ++k)
       set(run_.optimizer().param_groups()[k].options(), group_of_[k], rate);
-    set(run_.optimizer().defaults(), group_count_, rate);
+    set(run_.optimizer().defaults(), rules_.size(), rate);
     run_.prepare(gradients);
   }
   void update(const Masters&, StepGradients& gradients) { run_.update(gradients); }
@@ -132,15 +132,16 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
           "lr is " + c10::str(base_lr()) + "; it must be finite and not negative.");
     for (const Group& group : values.groups) {
       check(static_cast<bool>(group.match), "a group has no rule. Give one: named(\"*.bias\").");
-      check(group.lr.value_or(0) >= 0 && group.weight_decay.value_or(0) >= 0,
-            "a group has a negative lr or weight_decay.");
+      const double lr = group.lr.value_or(0), decay = group.weight_decay.value_or(0);
+      check(lr >= 0 && decay >= 0 && std::isfinite(lr + decay),
+            "the lr and weight_decay of a group must be finite and not negative.");
       check(decays || !group.weight_decay,
             "a group has a weight_decay, and the options have none. Leave it out.");
     }
   }
 
-  std::size_t group_count_ = 0;        // when the trainer was made
-  std::vector<std::size_t> group_of_;  // of each parameter group; group_count_: none
+  detail::GroupRules rules_;           // when the trainer was made
+  std::vector<std::size_t> group_of_;  // of each parameter group; the number of groups: none
   detail::LibTorchRun<Optimizer> run_;
 };
 

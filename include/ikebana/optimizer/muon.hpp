@@ -119,7 +119,7 @@ struct Mechanism<Policy> : detail::MuonMatrices<Muon> {
   explicit Mechanism(Muon v) : MuonMatrices(std::move(v)), fallback_(values.otherwise) {}
 
   void begin(const Masters& masters) {
-    uses_muon_.clear();
+    uses_muon_.clear(), rule_ = values.match;
     for (std::size_t i = 0; i < masters.values.size(); ++i)
       uses_muon_.push_back(values.match(masters.names[i], masters.values[i]));
     MuonMatrices::begin(masters, [&](std::size_t i) { return uses_muon_[i]; });
@@ -128,11 +128,7 @@ struct Mechanism<Policy> : detail::MuonMatrices<Muon> {
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();  // before AdamW makes its state
-    for (std::size_t i = 0; i < masters.values.size(); ++i)
-      check(values.match(masters.names[i], masters.values[i]) == uses_muon_[i], [&] {
-        return "Muon's `match` was changed after the trainer was made, and gives `" +
-               masters.names[i] + "` to another optimizer. Make a new trainer.";
-      });
+    if (!values.match.is(rule_)) check_rule(masters);
     StepGradients& matrices =
         fallback_.prepare(values.otherwise, masters, gradients, rate,
                           [&](std::size_t i, const at::Tensor&) { return uses_muon_[i]; });
@@ -162,7 +158,18 @@ struct Mechanism<Policy> : detail::MuonMatrices<Muon> {
   }
 
  private:
+  /// Another rule may be assigned, as long as each parameter stays with its optimizer.
+  void check_rule(const Masters& masters) {
+    for (std::size_t i = 0; i < masters.values.size(); ++i)
+      check(values.match(masters.names[i], masters.values[i]) == uses_muon_[i], [&] {
+        return "Muon's `match` was changed after the trainer was made, and gives `" +
+               masters.names[i] + "` to another optimizer. Make a new trainer.";
+      });
+    rule_ = values.match;
+  }
+
   std::vector<bool> uses_muon_;  // of each master
+  ParameterRule rule_;           // that it was made by
   detail::FallbackOptimizer<> fallback_;
 };
 
