@@ -1,9 +1,33 @@
 #pragma once
-// The refusals of a recipe whose policies fit together: a mechanism that cannot carry its policy
-// out, and values that do not fit.
+// The refusals of an optimizer that others hold, of a mechanism that cannot carry its policy out,
+// and of values that do not fit.
 #include <ikebana/grammar/refuse.hpp>
 
 namespace ikebana::refuse {
+
+// Optimizers of optimizers
+
+template <class Policy, class Written>
+struct PartIsNoOptimizer {
+  static_assert(
+      possible<quoted<Policy> + " holds " + quoted<Written> + ", which is not an optimizer">,
+      "ikebana: both arguments of Combined must be optimizers. Write e.g. Combined<Muon, Lion>.");
+};
+template <class Policy, class Written>
+struct NotInBackward {
+  static_assert(
+      possible<quoted<Policy> + " holds " + quoted<Written> +
+               ", and one of them updates in backward">,
+      "ikebana: InBackward updates each parameter alone, as soon as its gradient exists, and this "
+      "optimizer updates several at once. Write it without InBackward.");
+};
+template <class Policy>
+struct NeedsSeveralLosses {
+  static_assert(possible<quoted<Policy> + " computes the loss several times in a step">,
+                "ikebana: a trainer's step computes the loss once, and this optimizer calls a "
+                "closure that computes it again. Write another optimizer, or call this one in a "
+                "loop of your own.");
+};
 
 // What carries a policy out
 

@@ -35,6 +35,7 @@ struct LibTorchOptimizer {
 
 template <class Optimizer>
 struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
+  using carries_out = LibTorchOptimizer<Optimizer>;
   static constexpr bool takes_divisor = true;
   LibTorchOptimizer<Optimizer> values;
   explicit Mechanism(LibTorchOptimizer<Optimizer> v) : values(std::move(v)) {

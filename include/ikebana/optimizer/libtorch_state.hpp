@@ -69,9 +69,9 @@ at::Tensor loaded_tensor(const at::Tensor& saved, const at::Tensor& p) {
 /// What was saved as `name.key`, by the key, which has no dot.
 inline StateDict saved_within(Archive& archive, const std::string& name) {
   StateDict all;
-  const std::string start = archive.prefix() + name + ".";
-  auto i = archive.saved().lower_bound(start);
-  for (; i != archive.saved().end() && i->first.starts_with(start); ++i)
+  const auto [dict, prefix] = archive.saved();
+  const std::string start = prefix + name + ".";
+  for (auto i = dict.lower_bound(start); i != dict.end() && i->first.starts_with(start); ++i)
     if (const std::string key = i->first.substr(start.size()); key.find('.') == key.npos)
       archive.ignore(name + "." + key), all[key] = i->second;
   return all;

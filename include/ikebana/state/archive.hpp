@@ -143,8 +143,7 @@ class Archive {
     problems_.push_back("`" + prefix_ + name + "` " + why);
   }
   /// All that was saved, and how names begin here: for a part that cannot list what it saved.
-  const StateDict& saved() const { return dict_; }
-  const std::string& prefix() const { return prefix_; }
+  std::pair<const StateDict&, std::string> saved() const { return {dict_, prefix_}; }
   /// The saved tensor `name`, for a check of its contents; null if it is missing or differs from
   /// `like` in shape or dtype.
   const at::Tensor* find_like(const std::string& name, const at::Tensor& like) const {
