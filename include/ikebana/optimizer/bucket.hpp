@@ -5,8 +5,6 @@
 
 namespace ikebana::detail {
 
-struct RoundedParameter;
-
 /// Parameters that are updated together: of one group, device and dtype.
 struct Bucket {
   std::size_t group = 0;    ///< index of the group; the number of groups means none
@@ -14,15 +12,12 @@ struct Bucket {
   double weight_decay = 0;
   at::Tensor lr = {};  ///< one element on the parameters' device: a captured step may change it
   Tensors parameters = {}, gradients = {}, steps = {};
-  std::vector<Tensors> state = {};             ///< by slot, then by parameter
-  std::vector<std::size_t> indices = {};       ///< index of each among the masters
-  std::vector<RoundedParameter> rounded = {};  ///< each parameter, where updates are rounded
-};
-
-/// One parameter of a bucket, which is updated in FP32 scratch and then rounded.
-struct RoundedParameter {
-  Bucket in_fp32;                ///< with FP32 scratch as its parameter and gradient
-  at::Tensor parameter, result;  ///< both in memory order, in one dimension
+  std::vector<Tensors> state = {};        ///< by slot, then by parameter
+  std::vector<std::size_t> indices = {};  ///< index of each among the masters
+  /// Where updates are rounded, each parameter as a bucket of its own, in FP32 scratch; and both in
+  /// memory order, in one dimension.
+  std::vector<Bucket> in_fp32 = {};
+  Tensors flat = {}, flat_in_fp32 = {};
 };
 
 // Fused operators read the memory of their lists and compare neither shapes nor strides nor dtypes,

@@ -54,6 +54,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   template <class Rate, class Convert>
   void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
                        std::size_t state_slots, const Convert& convert) {
+    copies_.clear();
     add_slots(masters, state_slots);
     if (rules_.changed(values.groups)) sort_into_groups(masters);
     if (gradients.indices != indices_) {
@@ -64,7 +65,6 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     if (!is_sorted_) sort(masters);
     is_sorted_ = true;
     for (auto& bucket : buckets_) {
-      set_gradients(bucket, masters, gradients, convert);
       const double lr = rate(group_lr(bucket.group));
       check(std::isfinite(lr) && lr >= 0, [&] {
         return "the schedule makes the lr " + c10::str(lr) + " of " +
@@ -72,6 +72,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
       });
       set_lr(bucket.lr, lr);
       bucket.weight_decay = group_decay(bucket.group);
+      set_gradients(bucket, masters, gradients, convert);
     }
   }
   template <class Rate>
@@ -118,7 +119,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   void forget_gradients() noexcept {
     for (auto& bucket : buckets_) {
       for (auto& gradient : bucket.gradients) gradient.reset();
-      bucket.rounded.clear();
+      bucket.in_fp32.clear(), bucket.flat.clear(), bucket.flat_in_fp32.clear();
     }
   }
   /// Saves or loads lr, weight_decay, groups, step counts and the first `slots` slots.

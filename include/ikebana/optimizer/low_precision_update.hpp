@@ -29,13 +29,13 @@ class LowPrecisionUpdate {
     rounding_->prepare_rounding(value_.options(), max_elements_);
     return gradient.is_sparse() ? gradient.to(at::kFloat) : gradient;
   }
-  /// Prepares parameter `j` of a bucket whose gradients are set.
+  /// Prepares parameter `j` of a bucket whose other values are set.
   void prepare_rounded(Bucket& bucket, std::size_t j) {
     const at::Tensor& p = bucket.parameters[j];
     if (!is_rounded(p)) return;
-    bucket.rounded.resize(bucket.indices.size());
-    bucket.rounded[j] = {single_bucket(bucket, j), in_memory_order(p),
-                         value_.narrow(0, 0, p.numel())};
+    bucket.in_fp32.push_back(single_bucket(bucket, j));
+    bucket.flat.push_back(in_memory_order(p));
+    bucket.flat_in_fp32.push_back(value_.narrow(0, 0, p.numel()));
   }
   /// Calls `call(bucket)`; for rounded parameters once with each of them in FP32. A value that a
   /// rejected update leaves unchanged is written back with the same bits.
@@ -43,12 +43,12 @@ class LowPrecisionUpdate {
   void update(Bucket& bucket, Call&& call) {
     if (!is_rounded(bucket.parameters[0])) return call(bucket);
     for (std::size_t j = 0; j < bucket.indices.size(); ++j) {
-      RoundedParameter& rounded = bucket.rounded[j];
+      Bucket& single = bucket.in_fp32[j];
       const at::Tensor& gradient = bucket.gradients[j];
-      rounded.in_fp32.parameters[0].copy_(bucket.parameters[j]);
-      if (!gradient.is_sparse()) rounded.in_fp32.gradients[0].copy_(gradient);
-      call(rounded.in_fp32);
-      rounding_->write(rounded.parameter, rounded.result, first_index_ + bucket.indices[j]);
+      single.parameters[0].copy_(bucket.parameters[j]);
+      if (!gradient.is_sparse()) single.gradients[0].copy_(gradient);
+      call(single);
+      rounding_->write(bucket.flat[j], bucket.flat_in_fp32[j], first_index_ + bucket.indices[j]);
     }
   }
 

@@ -32,11 +32,11 @@ class StepCounts {
     }
     split(indices);
   }
-  /// On a CPU it allocates nothing, and is not called for a rejected step.
+  /// Allocates nothing on a CPU.
   void add_one(const std::optional<at::Tensor>& found_inf) {
     for (auto& step : active_) {
       if (step.is_cpu()) {
-        *step.data_ptr<float>() += 1;
+        if (!found_inf || number(*found_inf) == 0) *step.data_ptr<float>() += 1;
       } else {
         step.add_(1);
         if (found_inf) step.sub_(*found_inf);
