@@ -65,7 +65,7 @@ struct Store : Base {
 
 /// `Record<Base>` where Base derives from `Hooks`, for each of the layers.
 template <class Hooks, template <class> class Record>
-struct Layer {
+struct LayerOf {
   template <class Base>
   using around = std::conditional_t<std::is_base_of_v<Hooks, Base>, Record<Base>, Base>;
 };
@@ -78,20 +78,21 @@ struct layered<Base, First, Layers...> : layered<typename First::template around
 };
 template <class Axis>
 using Recorder = typename layered<
-    RecordCommon<Axis, StandIn<Axis>>, Layer<ikebana::StepWrapperHooks, RecordStepWrapper>,
-    Layer<ikebana::UnitWrapperHooks, RecordUnitWrapper>,
-    Layer<ikebana::UnitBackwardHooks, RecordUnitBackward>,
-    Layer<ikebana::ObserveHooks, RecordObserve>, Layer<ikebana::ShardHooks, RecordShard>,
-    Layer<ikebana::PrecisionHooks, RecordPrecision>,
-    Layer<ikebana::AccumulateHooks, RecordAccumulate>,
-    Layer<ikebana::ObjectiveHooks, RecordObjective>, Layer<ikebana::ClipHooks, RecordClip>,
-    Layer<ikebana::OptimizerHooks, RecordOptimizer>, Layer<ikebana::AverageHooks, RecordAverage>,
-    Layer<ikebana::FreezeHooks, RecordFreeze>, Layer<ikebana::DeviceHooks, RecordDevice>>::type;
+    RecordCommon<Axis, StandIn<Axis>>, LayerOf<ikebana::StepWrapperHooks, RecordStepWrapper>,
+    LayerOf<ikebana::UnitWrapperHooks, RecordUnitWrapper>,
+    LayerOf<ikebana::UnitBackwardHooks, RecordUnitBackward>,
+    LayerOf<ikebana::ObserveHooks, RecordObserve>, LayerOf<ikebana::ShardHooks, RecordShard>,
+    LayerOf<ikebana::PrecisionHooks, RecordPrecision>,
+    LayerOf<ikebana::AccumulateHooks, RecordAccumulate>,
+    LayerOf<ikebana::ObjectiveHooks, RecordObjective>, LayerOf<ikebana::ClipHooks, RecordClip>,
+    LayerOf<ikebana::OptimizerHooks, RecordOptimizer>,
+    LayerOf<ikebana::AverageHooks, RecordAverage>, LayerOf<ikebana::FreezeHooks, RecordFreeze>,
+    LayerOf<ikebana::DeviceHooks, RecordDevice>>::type;
 template <class Axis, bool Moves>
 struct SpyBase : Recorder<Axis> {};
 template <class Axis>
-struct SpyBase<Axis, true> : layered<Recorder<Axis>, Layer<ikebana::GatherHooks, Gather>,
-                                     Layer<ikebana::StorageHooks, Store>>::type {};
+struct SpyBase<Axis, true> : layered<Recorder<Axis>, LayerOf<ikebana::GatherHooks, Gather>,
+                                     LayerOf<ikebana::StorageHooks, Store>>::type {};
 
 }  // namespace test
 

@@ -1,6 +1,6 @@
 #pragma once
 // The values that a number of a saved state may have.
-#include <cstdint>
+#include <cmath>
 #include <limits>
 
 namespace ikebana {
@@ -13,7 +13,7 @@ struct NumberRange {
 
   bool has(double number) const {
     return number >= min && number <= max &&
-           (!is_whole || number == static_cast<std::int64_t>(number));
+           (!is_whole || number == std::floor(number));
   }
 };
 /// Counts of steps and the like.
