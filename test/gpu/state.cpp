@@ -89,10 +89,15 @@ TEST_CASE("weights of the device load on the CPU") {
   const Folder folder;
   auto there = trainer_on(device());
   losses(there, texts());
-  there.save_weights(folder.path / "weights");
   auto here = trainer_on(at::kCPU);
-  here.load_weights(folder.path / "weights");
-  CHECK(test::same_bits(parameters_of(here.model()), parameters_of(there.model())));
+  for (bool averaged : {false, true}) {
+    CAPTURE(averaged);
+    there.save_weights(folder.path / "weights", {.averaged = averaged});
+    here.load_weights(folder.path / "weights");
+    const auto loaded = parameters_of(here.model());
+    const auto seen = [&](auto& model) { CHECK(test::same_bits(loaded, parameters_of(model))); };
+    averaged ? there.with_averaged_weights(seen) : there.with_full_weights(seen);
+  }
 }
 
 }  // namespace gpu

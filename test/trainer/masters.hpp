@@ -138,13 +138,13 @@ class ByHand {
       p.push_back(masters_[i]), g.push_back(std::exchange(gradients_[i], {}));
       m.push_back(m_[i]), v.push_back(v_[i]), steps.push_back(steps_[i]);
     }
-    std::optional<at::Tensor> divisor;
-    if (max_norm) {
-      auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(g, 2)), 2).to(at::kFloat);
-      divisor = ((norm + 1e-6) / *max_norm).clamp_min(1);
+    if (max_norm) {  // in double: a fused operator reads a divisor as a float
+      auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(g, 2)), 2);
+      auto divisor = ((norm + 1e-6) / *max_norm).clamp_min(1);
+      for (auto& gradient : g) gradient.div_(divisor);
     }
     at::_foreach_add_(steps, 1);
-    at::_fused_adamw_(p, g, m, v, {}, steps, 1e-3, 0.9, 0.999, 1e-2, 1e-8, false, false, divisor);
+    at::_fused_adamw_(p, g, m, v, {}, steps, 1e-3, 0.9, 0.999, 1e-2, 1e-8, false, false);
     for (std::size_t i = 0; i < groups_.size(); ++i) refresh_gathered(groups_[i], masters_[i]);
   }
 
