@@ -178,10 +178,12 @@ TEST_CASE("a parameter's blocks follow its memory order, and threads change no b
     Mechanism<Lion> lion(Lion{.lr = 0.1});
     eight.begin(masters), lion.begin(masters);
     for (int s = 0; s < 3; ++s) {
-      StepGradients first{{0}, {at::randn({size})}, {}, {}, false, {}};
+      StepGradients first;
+      first.indices = {0}, first.values = {at::randn({size})};
       eight.prepare(masters, first, [](double lr) { return lr; });
       eight.update(masters, first);
-      StepGradients second{{0}, {at::randn({size})}, {}, {}, false, {}};
+      StepGradients second;
+      second.indices = {0}, second.values = {at::randn({size})};
       lion.prepare(masters, second, [](double lr) { return lr; });
       lion.update(masters, second);
     }

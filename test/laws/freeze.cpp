@@ -120,7 +120,8 @@ TEST_CASE(
   for (const auto& batch : data()) trainer.step(batch);
   std::set<std::string> moments;
   for (const auto& [name, tensor] : trainer.state()) {
-    bool of_state = test::contains(name, "ikebana.AdamW.") || test::contains(name, "ikebana.trained.");
+    const bool of_state =
+        test::contains(name, "ikebana.AdamW.") || test::contains(name, "ikebana.trained.");
     if (of_state && test::contains(name, "linear"))
       moments.insert(name.substr(name.find('.', name.find('.') + 1) + 1));
   }

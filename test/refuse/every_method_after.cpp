@@ -1,10 +1,10 @@
-// `TwoPoliciesSet<axis::clip, ClipGradNorm, ClipByHand>`
-// `ClipGradNorm and ClipByHand both set the clip; a trainer takes one`
+// `TwoPoliciesSet<axis::optimizer, AdamW, StepByHand>`
+// `AdamW and StepByHand both set the optimizer; a trainer takes one`
 // `a trainer takes one policy per axis` `Remove one of the two`
 #include "net.hpp"
 
-struct ClipByHand {
-  using axis = ikebana::axis::clip;
+struct StepByHand {
+  using axis = ikebana::axis::optimizer;
   double strength = 1;
 };
 
@@ -30,7 +30,7 @@ int main() {
 #ifdef COUNTERPART
   Trainer trainer{Net(), ClipGradNorm{}, AdamW{}};
 #else
-  Trainer trainer{Net(), ClipGradNorm{}, AdamW{}, ClipByHand{}};
+  Trainer trainer{Net(), ClipGradNorm{}, AdamW{}, StepByHand{}};
 #endif
   use(trainer, loader);
 }

@@ -108,9 +108,9 @@ constexpr bool all_asked =
     (std::is_same_v<typename Mechanism<Policies>::carries_out, Policies> && ...);
 static_assert(all_asked<Precision<FP32>, Precision<TF32>, Precision<BF16>, Precision<FP16>,
                         Precision<BF16Weights>, Precision<BF16True>, Precision<FP8>>);
-static_assert(all_asked<Checkpoint<Off>, Checkpoint<Full>, Checkpoint<Selective>,
-                        Checkpoint<Every<2>>, Checkpoint<Segments<4>>,
-                        Checkpoint<Only<torch::nn::Linear>>, Checkpoint<Only<>>>);
+static_assert(
+    all_asked<Checkpoint<Off>, Checkpoint<Full>, Checkpoint<Selective>, Checkpoint<Every<2>>,
+              Checkpoint<Segments<4>>, Checkpoint<Only<torch::nn::Linear>>, Checkpoint<Only<>>>);
 static_assert(all_asked<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, SparseAdam, AdamW8bit,
                         InBackward<AdamW>, Combined<SparseAdam, Adagrad>>);
 static_assert(all_asked<ConstantLR, LinearLR, CosineAnnealingLR, StepLR, WarmupStableDecayLR,

@@ -12,8 +12,7 @@ struct NumberRange {
   const char* text;  ///< what the numbers must be, for errors
 
   bool has(double number) const {
-    return number >= min && number <= max &&
-           (!is_whole || number == std::floor(number));
+    return number >= min && number <= max && (!is_whole || number == std::floor(number));
   }
 };
 /// Counts of steps and the like.
