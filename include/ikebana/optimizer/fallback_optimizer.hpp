@@ -63,4 +63,37 @@ class FallbackOptimizer {
   StepGradients primary_, fallback_;
 };
 
+/// An optimizer of part of the parameters, and AdamW for the others, with the values of the
+/// policy's field `otherwise`. What divides the gradients between them is the mechanism's own.
+template <class Part>
+class WithFallback : public Part {
+ public:
+  template <class Policy>
+  explicit WithFallback(Policy v) : Part(std::move(v)), fallback_(this->values.otherwise) {}
+
+  void update(const Masters& masters, StepGradients&) {
+    Part::update(masters, fallback_.primary());
+    fallback_.update(masters);
+  }
+  void end_step(const StepGradients&, Report& report) noexcept {
+    Part::end_step(fallback_.primary(), report);
+    fallback_.end_step(report);
+  }
+  void abort() noexcept {
+    Part::abort();
+    fallback_.abort();
+  }
+  std::string describe() const {
+    return Part::describe() + ", otherwise AdamW {" +
+           Mechanism<AdamW>(this->values.otherwise).describe() + "}";
+  }
+  void state(Archive& archive, const Masters& masters) {
+    Part::state(archive, masters);
+    fallback_.state(archive, this->values.otherwise, masters);
+  }
+
+ protected:
+  FallbackOptimizer<> fallback_;
+};
+
 }  // namespace ikebana::detail

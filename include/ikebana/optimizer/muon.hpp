@@ -115,8 +115,8 @@ struct without_fallback<Muon> {
 }  // namespace detail
 
 template <std::same_as<Muon> Policy>
-struct Mechanism<Policy> : detail::MuonMatrices<Muon> {
-  explicit Mechanism(Muon v) : MuonMatrices(std::move(v)), fallback_(values.otherwise) {}
+struct Mechanism<Policy> : detail::WithFallback<detail::MuonMatrices<Muon>> {
+  explicit Mechanism(Muon v) : WithFallback(std::move(v)) {}
 
   void begin(const Masters& masters) {
     uses_muon_.clear(), rule_ = values.match;
@@ -134,28 +134,6 @@ struct Mechanism<Policy> : detail::MuonMatrices<Muon> {
                           [&](std::size_t i, const at::Tensor&) { return uses_muon_[i]; });
     MuonMatrices::prepare(masters, matrices, rate);
   }
-  void update(const Masters& masters,
-              StepGradients& gradients) noexcept(noexcept(MuonMatrices::update(masters, gradients),
-                                                          fallback_.update(masters))) {
-    MuonMatrices::update(masters, fallback_.primary());
-    fallback_.update(masters);
-  }
-  void end_step(const StepGradients&, Report& report) noexcept {
-    MuonMatrices::end_step(fallback_.primary(), report);
-    fallback_.end_step(report);
-  }
-  void abort() noexcept {
-    MuonMatrices::abort();
-    fallback_.abort();
-  }
-  std::string describe() const {
-    return MuonMatrices::describe() + ", otherwise AdamW {" +
-           Mechanism<AdamW>(values.otherwise).describe() + "}";
-  }
-  void state(Archive& archive, const Masters& masters) {
-    MuonMatrices::state(archive, masters);
-    fallback_.state(archive, values.otherwise, masters);
-  }
 
  private:
   /// Another rule may be assigned, as long as each parameter stays with its optimizer.
@@ -170,7 +148,6 @@ struct Mechanism<Policy> : detail::MuonMatrices<Muon> {
 
   std::vector<bool> uses_muon_;  // of each master
   ParameterRule rule_;           // that it was made by
-  detail::FallbackOptimizer<> fallback_;
 };
 
 }  // namespace ikebana

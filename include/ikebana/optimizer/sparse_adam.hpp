@@ -138,8 +138,8 @@ struct without_fallback<SparseAdam> {
 }  // namespace detail
 
 template <std::same_as<SparseAdam> Policy>
-struct Mechanism<Policy> : detail::SparseRows<SparseAdam> {
-  explicit Mechanism(SparseAdam v) : SparseRows(std::move(v)), fallback_(values.otherwise) {}
+struct Mechanism<Policy> : detail::WithFallback<detail::SparseRows<SparseAdam>> {
+  explicit Mechanism(SparseAdam v) : WithFallback(std::move(v)) {}
 
   void begin(const Masters& masters) {
     SparseRows::begin(masters);
@@ -159,28 +159,6 @@ struct Mechanism<Policy> : detail::SparseRows<SparseAdam> {
         fallback_.prepare(values.otherwise, masters, gradients, rate, is_sparse);
     SparseRows::prepare(masters, sparse, rate);
   }
-  void update(const Masters& masters,
-              StepGradients& gradients) noexcept(noexcept(SparseRows::update(masters, gradients),
-                                                          fallback_.update(masters))) {
-    SparseRows::update(masters, fallback_.primary());
-    fallback_.update(masters);
-  }
-  void end_step(const StepGradients&, Report& report) noexcept {
-    SparseRows::end_step(fallback_.primary(), report);
-    fallback_.end_step(report);
-  }
-  void abort() noexcept {
-    SparseRows::abort();
-    fallback_.abort();
-  }
-  std::string describe() const {
-    return SparseRows::describe() + ", otherwise AdamW {" +
-           Mechanism<AdamW>(values.otherwise).describe() + "}";
-  }
-  void state(Archive& archive, const Masters& masters) {
-    SparseRows::state(archive, masters);
-    fallback_.state(archive, values.otherwise, masters);
-  }
 
  private:
   [[noreturn]] static void throw_sparse_and_dense(const std::string& name) {
@@ -190,7 +168,6 @@ struct Mechanism<Policy> : detail::SparseRows<SparseAdam> {
   }
 
   std::vector<std::optional<bool>> is_sparse_;  // of each master; empty before its first gradient
-  detail::FallbackOptimizer<> fallback_;
 };
 
 }  // namespace ikebana
