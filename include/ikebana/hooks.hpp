@@ -154,7 +154,7 @@ struct OptimizerHooks : Hooks {
   /// it throws, or a device rejects the step, the master weights and what `state` lists are put
   /// back, from copies; an `update` that is noexcept needs none on a CPU. One that declares
   /// `static constexpr bool takes_divisor = true;` does all of this itself: it divides by
-  /// `divisor`, changes nothing where `found_inf` is set, and undoes a failed update in `abort`.
+  /// `divisor`, changes nothing where `found_inf` is set, and undoes its update in `abort`.
   void update(const Masters&, StepGradients&) {}
 };
 struct ScheduleHooks : Hooks {

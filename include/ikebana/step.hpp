@@ -43,7 +43,7 @@ Report step(Core& core, const Batch& batch) {
       m.clip.clip(gradients, m.shard);
       m.precision.accept(gradients, totals.value(), m.shard, state.deferred);  // 10
       m.clip.accept(gradients, totals.value(), m.shard, state.deferred);
-      detail::settle_divisor(m.optimizer, gradients);
+      transaction.begin_update(masters, gradients);
       transaction.check_first_step();
       m.each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
       Report report = transaction.report(totals, outputs, rate(m.optimizer.base_lr()));

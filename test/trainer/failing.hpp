@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <thread>
 
 namespace test {
 
@@ -48,6 +49,14 @@ class FailingAllocator : public c10::Allocator {
  private:
   c10::Allocator* inner_ = c10::GetAllocator(c10::kCPU);
 };
+
+/// Calls `f` on a thread of its own. An exception in autograd's engine leaves the engine in the
+/// middle of a backward pass of that thread; after 60 of them it runs the thread's passes on
+/// others.
+template <class F>
+void on_own_thread(const F& f) {
+  std::thread(f).join();
+}
 
 /// Calls `f` with the first allocation failing, then the second, until none fails. Returns how many
 /// allocations `f` makes. `after(error)` is called after each call; `error` is null for one that

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <ikebana.hpp>
 #include <ikebana/detail/parallel.hpp>
+#include <ikebana/optimizer/libtorch_optimizer.hpp>
 #include <memory>
 #include <new>
 
@@ -201,15 +202,24 @@ void leaves_a_step(bool sparse, const Policies&... policies) {
 }
 
 TEST_CASE("allocations: a step that runs out of memory changes nothing, whichever fails") {
-  leaves_a_step(false, AdamW{.groups = {no_decay()}}, Precision<BF16>{}, EMA{});
-  leaves_a_step(false, Adam{.amsgrad = true}, Precision<TF32>{});
-  leaves_a_step(false, SGD{.lr = 0.1, .momentum = 0.9}, Precision<FP16>{}, ClipGradNorm{});
-  leaves_a_step(false, Adagrad{}, Precision<FP8>{});
-  leaves_a_step(false, Lion{}, Precision<BF16True>{});
-  leaves_a_step(false, Muon{.match = matrices_but(named("table.*"))});
-  leaves_a_step(false, Adafactor{}, Precision<FP16>{}, EMA{.use_buffers = true});
-  leaves_a_step(true, SparseAdam{}, Precision<BF16Weights>{});
-  leaves_a_step(false, AdamW8bit{}, Checkpoint<Full>{}, Accumulate<2>{});
+  on_own_thread([] {
+    leaves_a_step(false, AdamW{.groups = {no_decay()}}, Precision<BF16>{}, EMA{});
+    leaves_a_step(false, Adam{.amsgrad = true}, Precision<TF32>{});
+    leaves_a_step(false, SGD{.lr = 0.1, .momentum = 0.9}, Precision<FP16>{}, ClipGradNorm{});
+    leaves_a_step(false, Adagrad{}, Precision<FP8>{});
+    leaves_a_step(false, Lion{}, Precision<BF16True>{});
+    leaves_a_step(false, Muon{.match = matrices_but(named("table.*"))});
+    leaves_a_step(false, Adafactor{}, Precision<FP16>{}, EMA{.use_buffers = true});
+    leaves_a_step(true, SparseAdam{}, Precision<BF16Weights>{});
+    leaves_a_step(false, AdamW8bit{}, Checkpoint<Full>{}, Accumulate<2>{});
+    const auto not_last = [](const std::string& name, const at::Tensor&) {
+      return !name.starts_with("last.");
+    };
+    using Three = Combined<Adagrad, Combined<AdamW, SGD>>;
+    const Three three{.match = named("table.*"), .rest = {.match = named("norm.*")}};
+    using Four = Combined<Three, LibTorchOptimizer<torch::optim::Adam>>;
+    leaves_a_step(false, Four{.match = not_last, .first = three});
+  });
 }
 
 }  // namespace test::failing_allocations

@@ -5,7 +5,8 @@
 
 namespace test::own_optimizer {
 
-/// SGD with momentum 0.9. Throws after the update of one parameter.
+/// SGD with momentum 0.9. Throws after the update of one parameter. Its buffers are changed in
+/// place, its count is a new tensor at each update.
 struct Momentum {
   using axis = ikebana::axis::optimizer;
   double lr = 0.1;
@@ -19,6 +20,7 @@ struct ikebana::Mechanism<test::own_optimizer::Momentum> : ikebana::OptimizerHoo
   test::own_optimizer::Momentum values;
   double lr = 0;
   std::int64_t count = 0;
+  at::Tensor counted = at::zeros({}, at::kLong);
   Tensors buffers;
 
   explicit Mechanism(test::own_optimizer::Momentum v) : values(v) {}
@@ -31,6 +33,7 @@ struct ikebana::Mechanism<test::own_optimizer::Momentum> : ikebana::OptimizerHoo
   void update(const Masters& masters, StepGradients& gradients) {
     const at::NoGradGuard no_grad;
     ++count;
+    counted = counted + 1;
     for (std::size_t k = 0; k < gradients.indices.size(); ++k) {
       const std::size_t i = gradients.indices[k];
       if (!buffers[i].defined()) buffers[i] = at::zeros_like(masters.values[i]);
@@ -41,6 +44,7 @@ struct ikebana::Mechanism<test::own_optimizer::Momentum> : ikebana::OptimizerHoo
   }
   void state(Archive& archive, const Masters& masters) {
     archive.number("count", count);
+    archive.tensor("counted", counted);
     for (std::size_t i = 0; i < buffers.size(); ++i)
       archive.optional(masters.names[i] + ".buffer", buffers[i], masters.values[i]);
   }
@@ -89,6 +93,23 @@ TEST_CASE("own optimizer: beside another one") {
   const Tensors own = trained(1, both, ClipGradNorm{.max_norm = 0.01}),
                 sgd = trained(1, SGD{.lr = 0.1, .momentum = 0.9}, ClipGradNorm{.max_norm = 0.01});
   CHECK(worst_relative(own, sgd) < 1e-6);
+}
+
+TEST_CASE("own optimizer: where it throws, the other one's update is undone") {
+  using Both = Combined<SGD, Momentum>;
+  const Both both{.match = named("bias"), .first = {.momentum = 0.9, .dampening = 0.5}};
+  Trainer trainer{net(), MSELoss{}, both}, unharmed{net(), MSELoss{}, both};
+  torch::manual_seed(4);
+  for (int i = 0; i < 3; ++i) {
+    const auto batch = rows();
+    const StateDict before = trainer.state();
+    trainer.get<Both>().rest.fails_at = 0;
+    CHECK(message_of([&] { trainer.step(batch); }) == "in the middle");
+    CHECK(same_state(trainer.state(), before));
+    trainer.get<Both>() = both;
+    trainer.step(batch), unharmed.step(batch);
+    CHECK(same_state(trainer.state(), unharmed.state()));
+  }
 }
 
 TEST_CASE("own optimizer: an update that throws is undone, with its state") {

@@ -9,6 +9,7 @@
 #include <ikebana/core/restore_point.hpp>
 #include <ikebana/core/step_state.hpp>
 #include <ikebana/parameters/parameters.hpp>
+#include <ikebana/parameters/update.hpp>
 #include <ikebana/run/run.hpp>
 
 namespace ikebana {
@@ -68,8 +69,13 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     step.gradients.values.clear();
     for (const auto& master : parameters.masters().values) master.mutable_grad().reset();
   }
+  void end_step() noexcept {
+    update.end_step();
+    restore_point.commit();
+  }
   void abort() noexcept {
     step.roots.clear();
+    update.abort(mechanisms.optimizer, parameters.masters());
     forget_gradients();
     step.partly_updated = mechanisms.optimizer.has_updated();
     parameters.abort();
@@ -84,6 +90,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   }
   void state(Archive& archive) {
     check_model();
+    update.settle(mechanisms.optimizer, parameters.masters());
     detail::save_generators(archive, device);
     parameters.state(archive);
     archive.begin_model();
@@ -109,6 +116,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
  public:
   ParametersOf<Mechanisms<RecipeT>> parameters;
   StepState step;
+  [[no_unique_address]] detail::Update<std::decay_t<decltype(mechanisms.optimizer)>> update;
   detail::RestorePoint restore_point{device};
   std::atomic<bool> busy = false;
 

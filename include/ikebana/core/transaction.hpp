@@ -4,7 +4,6 @@
 #include <ikebana/core/core.hpp>
 #include <ikebana/core/placement.hpp>
 #include <ikebana/core/totals.hpp>
-#include <ikebana/parameters/update.hpp>
 
 namespace ikebana::detail {
 
@@ -67,12 +66,8 @@ class Transaction {
     core_.restore_point.begin(*core_.units.units()[0].module);
   }
   ~Transaction() {
-    if (committed_) {
-      core_.restore_point.commit();
-    } else {
-      update_.put_back(core_.mechanisms.optimizer, core_.parameters.masters());
-      core_.abort();
-    }
+    if (committed_) core_.end_step();
+    else core_.abort();
   }
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
@@ -108,12 +103,16 @@ class Transaction {
     report.outputs = outputs.joined();
     return report;
   }
+  /// Before `prepare`: an optimizer that declares nothing is given the true gradients.
+  void begin_update(const Masters& masters, StepGradients& gradients) {
+    core_.update.begin(core_.mechanisms.optimizer, masters, gradients);
+  }
   /// The optimizer's update. If it throws, what it changed is put back. No call where the host
   /// knows that the step is rejected; on a device, the update obeys the flag. Returns whether it
   /// was called.
   bool update(const Masters& masters, StepGradients& gradients) {
     if (rejected(gradients)) return false;
-    update_(core_.mechanisms.optimizer, masters, gradients);
+    core_.update(core_.mechanisms.optimizer, masters, gradients);
     return true;
   }
   void commit() noexcept {
@@ -126,10 +125,8 @@ class Transaction {
 
  private:
   using Clock = std::chrono::steady_clock;
-  using Optimizer = std::decay_t<decltype(std::declval<Core&>().mechanisms.optimizer)>;
   Core& core_;
   Placement placement_;
-  Update<Optimizer> update_;
   Clock::time_point begin_ = Clock::now();
   bool committed_ = false;
 };

@@ -3,7 +3,7 @@
 // flag is copied asynchronously and checked when the next step begins.
 #include <deque>
 #include <functional>
-#include <ikebana/detail/number.hpp>
+#include <ikebana/detail/flag_copy.hpp>
 
 namespace ikebana::detail {
 
@@ -20,33 +20,25 @@ class DeferredCheck {
       if (number(flag) != 0) raise();
       return;
     }
-    auto host = at::empty({}, flag.options().device(at::kCPU).pinned_memory(true));
-    host.copy_(flag, /*non_blocking=*/true);
-    c10::Event arrived(flag.device().type());
-    arrived.recordOnce(c10::impl::VirtualGuardImpl(flag.device().type()).getStream(flag.device()));
-    pending_.push_back({std::move(host), std::move(arrived), std::forward<F>(raise), 0});
+    pending_.push_back({FlagCopy(flag), std::forward<F>(raise)});
   }
 
   /// Called when a step begins. Waits for the step before the last one, never for the last one.
   void check() {
     while (!pending_.empty()) {
       Pending& oldest = pending_.front();
-      if (!oldest.arrived.query()) {
-        if (oldest.age++ == 0) return;
-        oldest.arrived.synchronize();
-      }
+      if (!oldest.flag.has_arrived() && oldest.age++ == 0) return;
       Pending arrived = std::move(oldest);
       pending_.pop_front();
-      if (number(arrived.flag) != 0) arrived.raise();
+      if (arrived.flag.wait()) arrived.raise();
     }
   }
 
  private:
   struct Pending {
-    at::Tensor flag;
-    c10::Event arrived;
+    FlagCopy flag;
     Raise raise;
-    int age;
+    int age = 0;
   };
   std::deque<Pending> pending_;
 };

@@ -21,12 +21,14 @@ class UpdateCopies {
     const bool flat = own.is_cpu() && own.is_contiguous();
     add({own, index.contiguous(), own.index_select(0, index).contiguous(), flat});
   }
-  /// Puts everything back where the flag (one element) is not 0. The host does not read it.
+  /// Puts everything back where the flag (one element) is not 0. The host does not read the flag of
+  /// a device, and tensors of the host are then left out.
   void put_back_if(const at::Tensor& flag) const {
     if (all_.empty()) return;
     const at::Tensor rejected = flag.ne(0);
     for (const Copy& copy : all_) {
       at::Tensor changed = copy.changed;
+      if (changed.is_cpu() && !flag.is_cpu()) continue;
       const at::Tensor here = rejected.to(changed.device());
       if (!copy.rows.defined()) at::where_out(changed, here, copy.before, changed);
       else
@@ -41,6 +43,10 @@ class UpdateCopies {
     all_.clear();
   }
   void clear() noexcept { all_.clear(); }
+  /// Forgets what `put_back_if` has put back, or would have, by a device's flag.
+  void clear_device() noexcept {
+    std::erase_if(all_, [](const Copy& copy) { return !copy.changed.is_cpu(); });
+  }
   bool empty() const { return all_.empty(); }
 
  private:

@@ -78,6 +78,17 @@ struct UpdateRounding {
                      std::size_t index) noexcept = 0;
 };
 
+namespace detail {
+/// Whether the update of the master weight `p` is rounded: only those in BF16 are.
+inline bool is_rounded(const UpdateRounding* rounding, const at::Tensor& p) {
+  return rounding != nullptr && p.scalar_type() == at::kBFloat16;
+}
+/// All elements of a tensor without gaps, in one dimension.
+inline at::Tensor in_memory_order(const at::Tensor& t) {
+  return t.detach().as_strided({t.numel()}, {1});
+}
+}  // namespace detail
+
 /// The master weights, as an update sees them.
 struct Masters {
   std::vector<std::string> names;

@@ -49,6 +49,7 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Adagrad> {
     prepare_each(masters, gradients, rate, 1, [&](const at::Tensor& p, const at::Tensor&) {
       return !on_device(p) ? 0 : detail::Scratch::bytes(p.numel(), p.scalar_type());
     });
+    if (!on_device(masters.values[0])) keep_if_asked();
   }
   void update(const Masters& masters, StepGradients& gradients) {
     if (!on_device(masters.values[0])) return update_fused(gradients);

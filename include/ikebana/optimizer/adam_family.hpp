@@ -16,6 +16,7 @@ class AdamFamily : public GroupedOptimizer<Policy> {
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
     this->prepare_buckets(masters, gradients, rate, state_slots());
+    this->keep_if_asked();
   }
   std::string describe() const {
     const Policy& v = this->values;

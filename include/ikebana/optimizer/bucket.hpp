@@ -1,14 +1,16 @@
 #pragma once
 // Buckets: the parameters that one call of an optimizer's operator updates, with their state.
 #include <functional>
+#include <ikebana/detail/update_copies.hpp>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {
 
 /// Parameters that are updated together: of one group, device and dtype.
 struct Bucket {
-  std::size_t group = 0;    ///< index of the group; the number of groups means none
-  bool first_step = false;  ///< of these parameters, or of a slot of their state
+  std::size_t group = 0;         ///< index of the group; the number of groups means none
+  bool first_step = false;       ///< of these parameters, or of a slot of their state
+  bool ends_first_step = false;  ///< this update, which was accepted, was the first
   double weight_decay = 0;
   at::Tensor lr = {};  ///< one element on the parameters' device: a captured step may change it
   Tensors parameters = {}, gradients = {}, steps = {};
@@ -19,6 +21,18 @@ struct Bucket {
   std::vector<Bucket> in_fp32 = {};
   Tensors flat = {}, flat_in_fp32 = {};
 };
+
+/// Copies everything that an update of the bucket changes.
+inline void keep_whole(const Bucket& bucket, UpdateCopies& copies) {
+  for (const at::Tensor& p : bucket.parameters) copies.keep(p);
+  for (const Tensors& slot : bucket.state)
+    for (const at::Tensor& state : slot)
+      if (state.defined()) copies.keep(state);
+}
+inline void set_lr(at::Tensor& rate, double lr) {
+  if (rate.is_cpu()) *rate.data_ptr<double>() = lr;
+  else rate.fill_(lr);
+}
 
 // Fused operators read the memory of their lists and compare neither shapes nor strides nor dtypes,
 // so these functions do.

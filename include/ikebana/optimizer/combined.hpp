@@ -32,6 +32,7 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
       throw BadValue("Combined: `match` is empty. Give it the rule of the parameters that " +
                      detail::type_name<First>() + " updates: .match = named(\"table.*\").");
     detail::check_fallback_is_unused(values.first, values.rest);
+    if constexpr (!noexcept(first_.update()) && !noexcept(rest_.update())) first_.keep_copies();
   }
 
   void attach(c10::Device device, const UnitTable& units) {
@@ -58,7 +59,7 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
     first_.prepare(values.first, gradients, rate);
     rest_.prepare(values.rest, gradients, rate);
   }
-  /// An update that cannot fail comes last, since it cannot be undone either.
+  /// An update that cannot fail comes last, so that no copies are needed to undo it.
   void update(const Masters&, StepGradients&) noexcept(noexcept(first_.update(), rest_.update())) {
     if constexpr (noexcept(first_.update())) rest_.update(), first_.update();
     else first_.update(), rest_.update();
@@ -72,6 +73,7 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   void end_epoch(const Epoch& epoch) {
     first_.mechanism.end_epoch(epoch), rest_.mechanism.end_epoch(epoch);
   }
+  void keep_copies() noexcept { first_.keep_copies(), rest_.keep_copies(); }
   void abort() noexcept { first_.abort(), rest_.abort(); }
   std::string describe() const {
     return "first " + first_.describe() + ", rest " + rest_.describe();

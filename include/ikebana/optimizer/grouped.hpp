@@ -40,7 +40,16 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     made_.clear(), indices_.clear(), buckets_.clear();
     is_sorted_ = false;
   }
-  void end_step(const StepGradients&, Report&) noexcept { copies_.clear(), made_.clear(); }
+  void end_step(const StepGradients&, Report&) noexcept {
+    copies_.clear(), made_.clear();
+    for (Bucket& bucket : buckets_) {
+      if (!std::exchange(bucket.ends_first_step, false)) continue;
+      for (std::size_t i : bucket.indices) is_first_step_[i] = false;
+      is_sorted_ = false;
+    }
+  }
+  /// From now on `abort` also undoes updates that have ended: others may fail after them.
+  void keep_copies() noexcept { keeps_copies_ = true; }
 
  protected:
   using OptimizerValues<Policy>::check;
@@ -93,13 +102,10 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     steps_.add_one(found_inf);
     for (auto& bucket : buckets_)
       low_precision_.update(bucket, [&](Bucket& b) { call(b, divisor, found_inf); });
-    for (auto& bucket : buckets_) {
-      if (!bucket.first_step) continue;
-      if (found_inf && (waits_for_flag || readable(*found_inf)) && number(*found_inf) != 0)
-        continue;
-      for (std::size_t i : bucket.indices) is_first_step_[i] = false;
-      is_sorted_ = false;
-    }
+    for (auto& bucket : buckets_)
+      bucket.ends_first_step =
+          bucket.first_step &&
+          !(found_inf && (waits_for_flag || readable(*found_inf)) && number(*found_inf) != 0);
     forget_gradients();
   }
   /// Calls `keep(bucket, copies)`, which copies what will change, for the buckets whose update may
@@ -107,9 +113,13 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   template <class MayFail, class Keep>
   void keep_if(const MayFail& may_fail, const Keep& keep) {
     for (const Bucket& bucket : buckets_)
-      if (may_fail(bucket)) keep(bucket, copies_);
+      if (keeps_copies_ || may_fail(bucket)) keep(bucket, copies_);
     if (copies_.empty()) return;
     for (const at::Tensor& step : steps_.active()) copies_.keep(step);
+  }
+  /// The same where no update can fail, in `prepare`.
+  void keep_if_asked() {
+    keep_if([](const Bucket&) { return false; }, keep_whole);
   }
   UpdateCopies copies_;
   template <class Visit>
@@ -222,10 +232,6 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
         return slots_[k].matches(state, low_precision_.operand(bucket.parameters[j]));
     return true;
   }
-  static void set_lr(at::Tensor& rate, double lr) {
-    if (rate.is_cpu()) *rate.data_ptr<double>() = lr;
-    else rate.fill_(lr);
-  }
 
   std::vector<Slot> slots_;
   GroupRules rules_;                 // that `group_` was made by
@@ -235,6 +241,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   StepCounts<> steps_;
   std::vector<std::size_t> indices_;  // masters of the present step
   std::vector<std::size_t> made_;     // those whose state was made in it
+  bool keeps_copies_ = false;         // of all buckets
   bool is_sorted_ = false;            // false: buckets_ must be made again
   std::vector<Tensors> state_;        // by slot, then by master
   std::vector<Bucket> buckets_;

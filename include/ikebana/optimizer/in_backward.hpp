@@ -75,6 +75,7 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
   std::string describe() const { return Mechanism<Optimizer>(values.optimizer).describe(); }
   void state(Archive& archive, const Masters&) {
     for (OwnOptimizer& own : optimizers_) {
+      own.ask.settle(own.mechanism, own.masters);
       own.mechanism.values = own_values(own.index);
       for (Group& group : own.mechanism.values.groups)  // their values are saved once, below
         group.lr.reset(), group.weight_decay.reset();
@@ -114,13 +115,13 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
           mechanism(std::move(policy)) {}
     void update() {
       ask(mechanism, masters, gradients);
-      ask.clear();
+      ask.end_step();
       Report none;
       mechanism.end_step(gradients, none);
       gradients.values.clear();
     }
     void abort() noexcept {
-      ask.put_back(mechanism, masters);
+      ask.abort(mechanism, masters);
       mechanism.abort();
     }
   };
@@ -132,6 +133,7 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
     own.gradients.values = {gradient};
     own.gradients.found_inf = found_inf;
     own.mechanism.values = own_values(own.index);
+    own.ask.begin(own.mechanism, own.masters, own.gradients);
     own.mechanism.prepare(own.masters, own.gradients, rate);
   }
   void update_now(OwnOptimizer& own) {

@@ -1,35 +1,12 @@
 #pragma once
 // Calls an optimizer of torch::optim so that its step can be undone, by the host or by the device.
 #include <algorithm>
-#include <ikebana/detail/number.hpp>
+#include <ikebana/detail/flag_copy.hpp>
 #include <ikebana/detail/update_copies.hpp>
 #include <ikebana/optimizer/libtorch_state.hpp>
 #include <optional>
 
 namespace ikebana::detail {
-
-/// A flag of the device, copied to the host and read when it has arrived there.
-class DeviceFlag {
- public:
-  void copy(const at::Tensor& flag) {
-    host_ = at::empty({}, flag.options().device(at::kCPU).pinned_memory(true));
-    host_.copy_(flag, /*non_blocking=*/true);
-    const auto type = flag.device().type();
-    arrived_.emplace(type).recordOnce(c10::impl::VirtualGuardImpl(type).getStream(flag.device()));
-  }
-  bool is_pending() const { return arrived_.has_value(); }
-  /// Waits until the device has reached the copy.
-  bool take() {
-    arrived_->synchronize();
-    arrived_.reset();
-    return number(host_) != 0;
-  }
-  void forget() noexcept { arrived_.reset(); }
-
- private:
-  at::Tensor host_;
-  std::optional<c10::Event> arrived_;
-};
 
 /// The optimizer, the tensors that it updates, and what undoes an update: copies of the parameters
 /// and of their state, from its begin to the end of the step.
@@ -95,11 +72,12 @@ class LibTorchRun {
                                  masters_.first + i);
     if (!on_device) return;
     copies_.put_back_if(flag);
-    flag_.copy(flag);  // for the numbers of the state
+    rejected_.emplace(flag);  // for the numbers of the state
   }
   void end_step() noexcept {
-    if (!flag_.is_pending()) states_.clear();
-    copies_.clear(), is_kept_ = false;
+    is_kept_ = false;
+    if (rejected_) copies_.clear_device();
+    else copies_.clear(), states_.clear();
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       operands_[i].mutable_grad().reset();
       if (is_rounded(masters_.values[i])) operands_[i].set_data(nothing_);
@@ -107,9 +85,8 @@ class LibTorchRun {
   }
   void abort() noexcept {
     if (is_kept_) {
-      copies_.put_back();
+      rejected_.reset();
       put_back();
-      flag_.forget();
     }
     end_step();
   }
@@ -135,17 +112,12 @@ class LibTorchRun {
     at::TensorOptions options;
   };
 
-  bool is_rounded(const at::Tensor& p) const {
-    return masters_.rounding != nullptr && p.scalar_type() == at::kBFloat16;
-  }
+  bool is_rounded(const at::Tensor& p) const { return detail::is_rounded(masters_.rounding, p); }
   static at::TensorOptions exact_options(const at::Tensor& p) {
     return p.options().dtype(at::kFloat).requires_grad(false);
   }
   static at::Tensor exact(const at::Tensor& p) {
     return at::empty_like(p.detach(), exact_options(p)).copy_(p.detach());
-  }
-  static at::Tensor in_memory_order(const at::Tensor& t) {
-    return t.detach().as_strided({t.numel()}, {1});
   }
   void* key(std::size_t i) const { return operands_[i].unsafeGetTensorImpl(); }
   /// The state of a parameter; null if there is none.
@@ -163,11 +135,11 @@ class LibTorchRun {
     else optimizer_->state().erase(key(i));
   }
   void put_back() {
+    copies_.put_back();
     for (std::size_t i = 0; i < states_.size(); ++i) put(i, std::move(states_[i]));
     states_.clear();
   }
   void keep() {
-    copies_.clear();
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       copies_.keep(masters_.values[i]);
       if constexpr (keeps_state) {
@@ -193,7 +165,8 @@ class LibTorchRun {
       for (std::size_t i = 0; i < operands_.size(); ++i)
         if (const State* state = state_of(i)) {
           ++owned;
-          if (!states_[i]) check_values_of_state<Optimizer>(bridge::values_of(base_of(*state)));
+          if constexpr (!is_libtorch_state<State>)
+            if (!states_[i]) check_values_of_state<Optimizer>(bridge::values_of(base_of(*state)));
         }
     if (owned != optimizer_->state().size())
       throw BadModel("LibTorchOptimizer: " + type_name<Optimizer>() +
@@ -201,10 +174,12 @@ class LibTorchRun {
                           ? " keeps state that belongs to no parameter; it could not be saved."
                           : " keeps state. Write `using ParamState = ...;` in its class."));
   }
-  /// If the device rejected the last update, its numbers and what it created are undone as well.
+  /// If the device rejected the last update, its numbers, its tensors of the host and what it
+  /// created are undone as well.
   void settle() {
-    if (flag_.is_pending() && flag_.take()) put_back();
-    states_.clear();
+    if (rejected_ && rejected_->wait()) put_back();
+    rejected_.reset();
+    copies_.clear(), states_.clear();
   }
 
   Masters masters_;
@@ -217,7 +192,7 @@ class LibTorchRun {
   bool is_kept_ = false;                        // all of that was copied
   std::vector<std::unique_ptr<State>> states_;  // as they were, with the tensors that they had
   std::vector<std::unique_ptr<State>> loaded_;  // made by checking, taken by loading
-  DeviceFlag flag_;                             // of the last update
+  std::optional<FlagCopy> rejected_;            // of the last update, where only the device knows
 };
 
 }  // namespace ikebana::detail

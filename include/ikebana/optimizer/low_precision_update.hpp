@@ -53,12 +53,7 @@ class LowPrecisionUpdate {
   }
 
  private:
-  bool is_rounded(const at::Tensor& p) const {
-    return rounding_ != nullptr && p.scalar_type() == at::kBFloat16;
-  }
-  static at::Tensor in_memory_order(const at::Tensor& t) {
-    return t.detach().as_strided({t.numel()}, {1});
-  }
+  bool is_rounded(const at::Tensor& p) const { return detail::is_rounded(rounding_, p); }
   void make_scratch(const at::Tensor& p) {
     auto options = p.options().dtype(at::kFloat).requires_grad(false);
     for (at::Tensor* scratch : {&value_, &gradient_})

@@ -86,7 +86,7 @@ class OptimizerPart : UpdateRounding {
       gradients_.indices[n] = own, gradients_.values[n++] = all.values[k];
     }
     gradients_.indices.resize(n), gradients_.values.resize(n);
-    settle_divisor(mechanism, gradients_);
+    ask_.begin(mechanism, masters_, gradients_);
     mechanism.prepare(masters_, gradients_, rate);
   }
   /// Throws BadModel for a sparse gradient of one of these parameters.
@@ -99,14 +99,16 @@ class OptimizerPart : UpdateRounding {
   void update() noexcept(noexcept(ask_(mechanism, masters_, gradients_))) {
     ask_(mechanism, masters_, gradients_);
   }
+  /// From now on its update can be undone after it has ended.
+  void keep_copies() noexcept { ask_.keep_copies(mechanism); }
   void after_update() noexcept { mechanism.after_update(masters_, gradients_); }
   void end_step(Report& report) noexcept {
     mechanism.end_step(gradients_, report);
-    ask_.clear();
+    ask_.end_step();
     gradients_.values.clear();
   }
   void abort() noexcept {
-    ask_.put_back(mechanism, masters_);
+    ask_.abort(mechanism, masters_);
     mechanism.abort();
     gradients_.values.clear();
   }
@@ -115,6 +117,7 @@ class OptimizerPart : UpdateRounding {
            (size() == 1 ? " parameter" : " parameters");
   }
   void state(Archive& archive, Policy& values) {
+    ask_.settle(mechanism, masters_);
     mechanism.values = values;
     mechanism.state(archive, masters_);
     values = mechanism.values;

@@ -111,12 +111,7 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
   /// The same, for updates that change whole parameters and all of their state.
   template <class Apply>
   void update_each(const StepGradients& gradients, const Apply& apply) {
-    each_parameter(gradients, apply, [](const Bucket& b, UpdateCopies& copies) {
-      for (const at::Tensor& p : b.parameters) copies.keep(p);
-      for (const Tensors& slot : b.state)
-        for (const at::Tensor& state : slot)
-          if (state.defined()) copies.keep(state);
-    });
+    each_parameter(gradients, apply, keep_whole);
   }
 
  private:

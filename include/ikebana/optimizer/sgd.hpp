@@ -30,11 +30,7 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
   }
   void update(const Masters&, StepGradients& gradients) {
     keep_if([](const detail::Bucket& b) { return fused_is_wrong(b.parameters[0]); },
-            [](const detail::Bucket& b, detail::UpdateCopies& copies) {
-              for (const at::Tensor& p : b.parameters) copies.keep(p);
-              for (const Tensors& slot : b.state)
-                for (const at::Tensor& state : slot) copies.keep(state);
-            });
+            detail::keep_whole);
     auto apply = [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
       if (fused_is_wrong(b.parameters[0])) return update_by_operators(b, divisor, found_inf);
       const at::TensorList momentum = values.momentum == 0 ? at::TensorList() : b.state[0];

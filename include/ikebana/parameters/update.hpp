@@ -1,7 +1,9 @@
 #pragma once
 // How an optimizer is asked for its update, and how the update is undone.
+#include <ikebana/detail/flag_copy.hpp>
 #include <ikebana/detail/update_copies.hpp>
 #include <ikebana/hooks.hpp>
+#include <optional>
 
 namespace ikebana::detail {
 
@@ -14,48 +16,68 @@ template <class Optimizer>
   requires requires { Optimizer::takes_divisor; }
 inline constexpr bool takes_divisor<Optimizer> = Optimizer::takes_divisor;
 
-/// Before the update: optimizers that declare nothing are given true gradients. Fused operators
-/// read a Float divisor, so a Double one is applied here.
-template <class Optimizer>
-void settle_divisor(const Optimizer&, StepGradients& gradients) {
-  if (!gradients.divisor.defined()) return;
-  if (!takes_divisor<Optimizer> || gradients.divisor.scalar_type() != at::kFloat)
-    gradients.apply_divisor();
-}
-
-/// One update by an optimizer that declares nothing. Where its `update` may throw, or only the
+/// The update by an optimizer that declares nothing. Where its `update` may throw, or only the
 /// device knows whether the step is rejected, the master weights and what the optimizer's `state`
-/// lists are copied before, and put back.
+/// lists are copied before, and put back. One for an optimizer, for all steps.
 template <class Optimizer>
 class Update {
  public:
+  /// Before `prepare`: from here on the gradients are the true ones.
+  void begin(Optimizer& optimizer, const Masters& masters, StepGradients& gradients) {
+    settle(optimizer, masters);
+    gradients.apply_divisor();
+  }
   void operator()(Optimizer& optimizer, const Masters& masters, StepGradients& gradients) {
     if (masters.rounding != nullptr) refuse_rounding();
-    const bool rejected_on_device = gradients.found_inf.defined() && !readable(gradients.found_inf);
-    if (!noexcept(optimizer.update(masters, gradients)) || rejected_on_device)
+    const bool on_device = gradients.found_inf.defined() && !readable(gradients.found_inf);
+    if (!noexcept(optimizer.update(masters, gradients)) || on_device || keeps_copies_)
       keep(optimizer, masters);
     optimizer.update(masters, gradients);
-    if (rejected_on_device) copies_.put_back_if(gradients.found_inf);
+    if (!on_device) return;
+    copies_.put_back_if(gradients.found_inf);
+    rejected_.emplace(gradients.found_inf);
   }
-  /// After an exception: undoes what the update changed.
-  void put_back(Optimizer& optimizer, const Masters& masters) noexcept {
-    copies_.put_back();
-    if (!std::exchange(has_kept_, false)) return;
-    Archive archive(kept_, Archive::Mode::Undo);
-    archive.begin_section("undo");
-    optimizer.state(archive, masters);
-    kept_.clear();
+  /// From now on `abort` undoes an update that has ended, too: another one may fail after it.
+  void keep_copies(Optimizer&) noexcept { keeps_copies_ = true; }
+  /// The step is committed.
+  void end_step() noexcept {
+    is_kept_ = false;
+    if (rejected_) return copies_.clear_device();
+    copies_.clear(), kept_.clear();
   }
-  void clear() noexcept { copies_.clear(), kept_.clear(), has_kept_ = false; }
+  /// After an exception: undoes what the update of this step changed.
+  void abort(Optimizer& optimizer, const Masters& masters) noexcept {
+    if (!std::exchange(is_kept_, false)) return;
+    rejected_.reset();
+    undo(optimizer, masters);
+  }
+  /// If the device rejected the last update, it has put back its tensors: now those of the host and
+  /// numbers are put back too, and what the update created is dropped. Called before the
+  /// optimizer's state is used. Waits for that update.
+  void settle(Optimizer& optimizer, const Masters& masters) {
+    if (!rejected_) return;
+    const bool rejected = rejected_->wait();
+    rejected_.reset();
+    if (rejected) undo(optimizer, masters);
+    copies_.clear(), kept_.clear();
+  }
 
  private:
   void keep(Optimizer& optimizer, const Masters& masters) {
+    copies_.clear(), kept_.clear();
     Archive archive(kept_, Archive::Mode::Save);
     archive.begin_section("undo");
     optimizer.state(archive, masters);
     for (const at::Tensor& master : masters.values) copies_.keep(master);
     for (const auto& [name, tensor] : kept_) copies_.keep(tensor);
-    has_kept_ = true;
+    is_kept_ = true;
+  }
+  void undo(Optimizer& optimizer, const Masters& masters) noexcept {
+    copies_.put_back();
+    Archive archive(kept_, Archive::Mode::Undo);
+    archive.begin_section("undo");
+    optimizer.state(archive, masters);
+    kept_.clear();
   }
   [[noreturn]] static void refuse_rounding() {
     throw BadValue(
@@ -66,22 +88,33 @@ class Update {
         "Precision<BF16Weights>.");
   }
 
-  UpdateCopies copies_;
-  StateDict kept_;  // what `state` listed: tensors themselves, and numbers as they were
-  bool has_kept_ = false;
+  UpdateCopies copies_;  // from the update of a step to its end
+  StateDict kept_;       // what `state` listed: tensors themselves, and numbers as they were
+  bool is_kept_ = false, keeps_copies_ = false;
+  std::optional<FlagCopy> rejected_;  // of the last update, where only the device knows
 };
 
+/// One that does all of that itself. Fused operators read a Float divisor, so a Double one is
+/// applied here.
 template <class Optimizer>
   requires takes_divisor<Optimizer>
 class Update<Optimizer> {
  public:
+  void begin(Optimizer&, const Masters&, StepGradients& gradients) {
+    if (gradients.divisor.defined() && gradients.divisor.scalar_type() != at::kFloat)
+      gradients.apply_divisor();
+  }
   void operator()(Optimizer& optimizer, const Masters& masters,
                   StepGradients& gradients) noexcept(noexcept(optimizer.update(masters,
                                                                                gradients))) {
     optimizer.update(masters, gradients);
   }
-  void put_back(Optimizer&, const Masters&) noexcept {}
-  void clear() noexcept {}
+  void keep_copies(Optimizer& optimizer) noexcept {
+    if constexpr (requires { optimizer.keep_copies(); }) optimizer.keep_copies();
+  }
+  void end_step() noexcept {}
+  void abort(Optimizer&, const Masters&) noexcept {}
+  void settle(Optimizer&, const Masters&) {}
 };
 
 }  // namespace ikebana::detail

@@ -1,6 +1,5 @@
 #pragma once
 // The interface by which the parts of a trainer save, check and load what they keep.
-#include <algorithm>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
@@ -34,7 +33,7 @@ class Archive {
   /// if there is one.
   void tensor(const std::string& name, const at::Tensor& t, const NumberRange* range = nullptr) {
     if (mode_ == Mode::Save) return put(name, t.detach());
-    if (mode_ == Mode::Undo) return;
+    if (mode_ == Mode::Undo) return put_back(name, t);
     const at::Tensor* from = find(stored_name(name), t.sizes(), t.scalar_type());
     if (!from) return;
     if (mode_ == Mode::Load) t.detach().copy_(*from);
@@ -188,8 +187,8 @@ class Archive {
     used_.insert(found->first);
     const at::Tensor& t = found->second;
     if (t.sizes() == sizes && t.scalar_type() == dtype) return &t;
-    add_mismatch(
-        name, "is " + text(t.scalar_type(), t.sizes()) + ", the trainer has " + text(dtype, sizes));
+    add_mismatch(name,
+                 c10::str("is ", t.scalar_type(), t.sizes(), ", the trainer has ", dtype, sizes));
     return nullptr;
   }
   /// Where a state has the model's tensor `name` as it was trained.
@@ -199,12 +198,16 @@ class Archive {
   }
   void check_range(const std::string& name, const at::Tensor& saved, const NumberRange& range) {
     const at::Tensor numbers = saved.to(at::kCPU, at::kDouble).contiguous();
-    const auto* first = numbers.const_data_ptr<double>();
-    const auto* last = first + numbers.numel();
-    const auto* wrong = std::find_if_not(first, last, [&](double x) { return range.has(x); });
-    if (wrong != last)
-      add_mismatch(name, (numbers.dim() == 0 ? "is " : "has a ") + c10::str(*wrong) +
-                             ", and must be " + range.text);
+    const auto* x = numbers.const_data_ptr<double>();
+    for (const auto* end = x + numbers.numel(); x != end; ++x)
+      if (!range.has(*x))
+        return add_mismatch(name, (saved.dim() == 0 ? "is " : "has a ") + c10::str(*x) +
+                                      ", and must be " + range.text);
+  }
+  /// Makes `t` the tensor that was saved, if the part has put another one in its place since.
+  void put_back(const std::string& name, const at::Tensor& t) const {
+    auto found = dict_.find(prefix_ + name);
+    if (found != dict_.end() && !t.is_alias_of(found->second)) t.set_data(found->second);
   }
   void add_unused(const std::string& name) {
     if (dict_.count(trained_prefix + name))
@@ -226,9 +229,6 @@ class Archive {
     if (!is_new && !(at->second.options().type_equal(t.options()) && at->second.equal(t)))
       throw BadModel("state: two values have the name `" + prefix_ + name +
                      "`. Give each a name of its own.");
-  }
-  static std::string text(at::ScalarType dtype, at::IntArrayRef sizes) {
-    return c10::toString(dtype) + c10::str(sizes);
   }
   std::string message() const {
     std::string all = "restore: ";
