@@ -45,4 +45,22 @@ TEST_CASE("EMA: 16-bit weights have an FP32 average, which a decay near 1 still 
                        "`ikebana.EMA.0.weight.average` is missing"));
 }
 
+TEST_CASE("EMA: a weight or buffer that changed its shape or dtype is an error that names it") {
+  auto message = [](auto change) {
+    torch::nn::Sequential model(torch::nn::Linear(4, 4), torch::nn::BatchNorm1d(4));
+    Trainer trainer{model, MSELoss{}, SGD{.lr = 0.1}, EMA{.use_buffers = true}};
+    auto rows = [&] { return torch::ones({2, 4}, model->parameters()[0].scalar_type()); };
+    trainer.step(Rows{rows(), rows()});
+    change(*model);
+    auto text = test::message_of<BadModel>([&] { trainer.step(Rows{rows(), rows()}); });
+    CHECK(text ==
+          test::message_of<BadModel>([&] { trainer.evaluate(std::vector{Rows{rows(), rows()}}); }));
+    return text;
+  };
+  auto text = message([](auto& model) { model.to(at::kDouble); });
+  CHECK(test::contains(text, "`0.weight`"));
+  text = message([](auto& model) { model.buffers()[2].set_data(torch::ones({1}, at::kLong)); });
+  CHECK(test::contains(text, "`1.num_batches_tracked`"));
+}
+
 }  // namespace laws::average_wide

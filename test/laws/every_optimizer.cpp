@@ -67,6 +67,37 @@ TEST_CASE("a rejected step changes no bit of a parameter, a moment or a count") 
   });
 }
 
+TEST_CASE("a gradient that is not finite makes its parameter not finite") {  // a later loss tells
+  All::each([]<class Policy>(const std::string& name) {
+    CAPTURE(name);
+    for (bool on_device : {false, true})
+      for (double value : {NAN, -NAN, INFINITY, -INFINITY}) {
+        CAPTURE(on_device);
+        CAPTURE(value);
+        Alone<Policy> alone(lively<Policy>());
+        if (on_device) alone.as_elsewhere();
+        alone.run(0, 2);
+        auto gradients = alone.gradients(2);
+        for (at::Tensor& g : gradients) elements_of(g).mul_(value);
+        alone.step(gradients);
+        for (const at::Tensor& p : alone.masters.values)
+          CHECK_FALSE(p.isfinite().all().item<bool>());
+      }
+  });
+}
+
+TEST_CASE("complex parameters are refused before anything changes") {
+  OptimizersAnd<>::each([]<class Policy>(const std::string& name) {
+    CAPTURE(name);
+    Alone<Policy> alone(lively<Policy>(), at::kComplexFloat);
+    Tensors before;
+    for (const at::Tensor& p : alone.masters.values) before.push_back(p.detach().clone());
+    auto text = test::message_of<BadValue>([&] { alone.run(0, 1); });
+    CHECK(test::contains(text, "dtype ComplexFloat"));
+    CHECK(test::same_bits(alone.masters.values, before));
+  });
+}
+
 TEST_CASE("a divisor equals a division of all gradients") {
   All::each([]<class Policy>(const std::string& name) {
     CAPTURE(name);
@@ -146,6 +177,25 @@ TEST_CASE("a state of another dtype is refused, and so is a parameter that chang
     gradients[1] = at::ones({9, 9});
     if constexpr (!is_sparse<Policy>) CHECK_THROWS_AS(alone.step(gradients), BadModel);
   });
+}
+
+TEST_CASE("values that are not finite are refused") {
+  auto says = [](auto policy, const char* field) {
+    auto text =
+        test::message_of<BadValue>([&] { Mechanism<decltype(policy)> made(std::move(policy)); });
+    return test::contains(text, field) && test::contains(text, "finite");
+  };
+  CHECK(says(SGD{.momentum = INFINITY}, "momentum is inf"));
+  CHECK(says(SGD{.momentum = 0.9, .dampening = NAN}, "dampening nan"));
+  CHECK(says(AdamW{.eps = INFINITY}, "eps is inf"));
+  CHECK(says(AdamW8bit{.eps = INFINITY}, "eps is inf"));
+  CHECK(says(SparseAdam{.eps = INFINITY}, "eps is inf"));
+  CHECK(says(Adagrad{.initial_accumulator_value = INFINITY}, "initial_accumulator_value inf"));
+  CHECK(says(Adafactor{.beta2_decay = -INFINITY}, "beta2_decay is -inf"));
+  CHECK(says(Adafactor{.eps = {NAN, 1e-3}}, "eps"));
+  CHECK(says(Muon{.momentum = INFINITY}, "momentum is inf"));
+  CHECK(says(Muon{.ns_coefficients = {1, 2, NAN}}, "ns_coefficients"));
+  CHECK(says(Muon{.eps = NAN}, "eps"));
 }
 
 }  // namespace laws::every_optimizer

@@ -1,6 +1,7 @@
 // InBackward: the same bits as its optimizer, and each gradient is freed after its update.
 #include "test.hpp"
 
+#include "alone.hpp"
 #include "zoo.hpp"
 
 namespace laws::in_backward {
@@ -69,6 +70,16 @@ TEST_CASE("in backward: the bits of the optimizer alone, whatever else is in the
   same_as_alone(adamw, "BF16Weights", Precision<BF16Weights>{.allow_unused_units = true});
   same_as_alone(adamw, "BF16True", Precision<BF16True>{});
   same_as_alone(adamw, "EMA", EMA{.decay = 0.5});
+}
+
+TEST_CASE("in backward: an average has the bits that it has without InBackward") {
+  auto averages = [](auto optimizer) {
+    Shapes model(at::kFloat);  // one of its parameters has no gradient in the first step
+    Trainer trainer{model, optimizer, Pulls{.plan = in_turn}, EMA{.decay = 0.5}};
+    for (int s = 0; s < 5; ++s) trainer.step(torch::ones({1}));
+    return trainer.with_averaged_weights([](auto& whole) { return parameters_of(whole); });
+  };
+  CHECK(test::same_bits(averages(InBackward<SGD>{{.lr = 0.1}}), averages(SGD{.lr = 0.1})));
 }
 
 TEST_CASE("in backward: a step holds some gradients at a time, not all") {

@@ -175,6 +175,17 @@ TEST_CASE("the loss scale grows, backs off, skips and stops at its floor, also u
   follows_the_scaler(ClipGradNorm{.max_norm = 0.5});
 }
 
+TEST_CASE("the loss scale grows, also where growth_interval becomes less than the steps so far") {
+  Trainer<Net, SGD, Precision<FP16>, Sum> trainer(net(), Precision<FP16>{.init_scale = 4});
+  auto data = batches(6);
+  for (int i = 0; i < 5; ++i) trainer.step(data[i]);
+  auto& scaler = trainer.mechanism<Precision<FP16>>();
+  CHECK(scaler.loss_scale() == 4);
+  scaler.values.growth_interval = 3;
+  trainer.step(data[5]);
+  CHECK(scaler.loss_scale() == 8);
+}
+
 TEST_CASE("too many skips in a row are an error, and fewer are not") {
   Precision<FP16> values{.min_scale = 1, .max_skips = 3};
   Trainer<Net, AdamW, Precision<FP16>, Sum> trainer(net(), values);

@@ -48,6 +48,16 @@ class Averages {
     values_[i] = value;
     is_sorted_ = false;
   }
+  /// Throws BadModel where a tensor has another shape, dtype or device than its average was made
+  /// for.
+  template <class Name>
+  void check(const Name& name) const {
+    for (std::size_t i = 0; i < averages_.size(); ++i)
+      if (averages_[i].defined() && values_[i].defined() && !fits(i))
+        throw BadModel("EMA: `" + name(i) +
+                       "` changed its shape, dtype or device after its average was made. Change "
+                       "the model before the trainer is made.");
+  }
   /// Forgets all averages: until the next update, each tensor is its own average.
   void clear() noexcept {
     for (auto* list : {&averages_, &values_})
@@ -138,6 +148,13 @@ class Averages {
   static bool is_wide(const at::Tensor& value) {
     return at::isReducedFloatingType(value.scalar_type());
   }
+  bool fits(std::size_t i) const {
+    const at::Tensor &value = values_[i], &average = averages_[i];
+    const at::ScalarType type = value.scalar_type();
+    return value.sizes() == average.sizes() && value.device() == average.device() &&
+           average.scalar_type() == (is_wide(value) ? at::kFloat : type) &&
+           (!is_sorted_ || type == types_[i]);
+  }
   static at::Tensor like(const at::Tensor& value) {
     auto type = is_wide(value) ? at::kFloat : value.scalar_type();
     return at::empty_like(value.detach(), value.options().dtype(type).requires_grad(false));
@@ -164,8 +181,10 @@ class Averages {
   /// Floating-point and complex values are averaged; integers, which are counters, are copied.
   void sort() {
     for (auto* list : lists()) list->clear();
+    types_.assign(averages_.size(), at::ScalarType::Undefined);
     for (std::size_t i = 0; i < averages_.size(); ++i) {
       if (!averages_[i].defined() || !values_[i].defined()) continue;
+      types_[i] = values_[i].scalar_type();
       bool is_averaged = averages_[i].is_floating_point() || averages_[i].is_complex();
       bool wide = is_wide(values_[i]);
       (wide          ? wide_averages_
@@ -211,32 +230,9 @@ class Averages {
   Tensors lerped_averages_, lerped_values_, copied_averages_, copied_values_;
   Tensors wide_averages_, wide_values_, wide_as_fp32_;  // of 16-bit values
   Tensors scratch_, weights_, rejected_;                // on the device, one per average
+  std::vector<at::ScalarType> types_;                   // of the values, when they were sorted
   std::vector<std::size_t> made_;                       // since the last update
   bool is_sorted_ = false;
-};
-
-/// Exchanges averages and values for its lifetime. Calls `refresh_gathered` after each exchange.
-template <class Refresh>
-class ExchangeGuard {
- public:
-  ExchangeGuard(std::vector<Averages*> all, Refresh refresh_gathered)
-      : all_(std::move(all)), refresh_gathered_(refresh_gathered) {
-    for (auto* averages : all_) scratch_.push_back(averages->scratch());
-    exchange(/*back=*/false);
-  }
-  ~ExchangeGuard() { exchange(/*back=*/true); }
-  ExchangeGuard(const ExchangeGuard&) = delete;
-  ExchangeGuard& operator=(const ExchangeGuard&) = delete;
-
- private:
-  void exchange(bool back) noexcept {
-    for (std::size_t i = 0; i < all_.size(); ++i) all_[i]->exchange(scratch_[i], back);
-    refresh_gathered_();
-  }
-
-  std::vector<Averages*> all_;
-  Refresh refresh_gathered_;
-  std::vector<Tensors> scratch_;
 };
 
 }  // namespace ikebana::detail

@@ -1,6 +1,6 @@
 #pragma once
 // EMA of the weights.
-#include <ikebana/average/averages.hpp>
+#include <ikebana/average/exchange.hpp>
 
 namespace ikebana {
 
@@ -32,8 +32,12 @@ struct Mechanism<Policy> : AverageHooks {
     check();
     weights_.resize(masters.values.size());
     for (std::size_t i : gradients.indices) weights_.add(i, masters.values[i]);
+    if (gradients.updated_in_backward)  // whose average cannot begin with a weight's former value
+      for (std::size_t i = 0; i < masters.values.size(); ++i)
+        if (masters.values[i].requires_grad()) weights_.add(i, masters.values[i]);
     if (values.use_buffers) add_buffers();
     else if (!buffers_.all().empty()) buffers_ = {};  // the value was changed
+    check_fit(masters);
     flags_ = detail::AverageFlags(gradients.found_inf, updates_, values.decay);
     for (auto* all : {&weights_, &buffers_}) all->prepare(flags_);
   }
@@ -49,6 +53,7 @@ struct Mechanism<Policy> : AverageHooks {
   /// Evaluates with the averages in place of the masters; afterwards both have their former bits.
   template <class Parameters, class Next>
   decltype(auto) around_evaluation(Parameters& parameters, Next&& next) {
+    check_fit(parameters.masters());
     std::vector<detail::Averages*> averages = {&weights_};
     if (values.use_buffers) averages.push_back(&buffers_);
     detail::ExchangeGuard guard(std::move(averages),
@@ -79,6 +84,10 @@ struct Mechanism<Policy> : AverageHooks {
   void check() const {
     if (!(values.decay >= 0 && values.decay <= 1))
       throw BadValue("EMA: decay is " + c10::str(values.decay) + "; it must lie between 0 and 1.");
+  }
+  void check_fit(const Masters& masters) const {
+    weights_.check([&](std::size_t i) { return masters.names[i]; });
+    buffers_.check([&](std::size_t i) { return named_buffers().names[i]; });
   }
   Masters named_buffers() const {
     Masters buffers;

@@ -58,7 +58,8 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   /// The gradients that arrived. Throws BadModel where there is none.
   StepGradients& collect_gradients() {
     step.gradients.collect(parameters.masters().values);
-    if (step.gradients.indices.empty() && !mechanisms.optimizer.has_updated())
+    step.gradients.updated_in_backward = mechanisms.optimizer.has_updated();
+    if (step.gradients.indices.empty() && !step.gradients.updated_in_backward)
       throw BadModel(
           "loss: no parameter that is trained got a gradient from it. Compute it from the model's "
           "output.");

@@ -31,15 +31,16 @@ struct StepGradients {
   Tensors values;                    ///< in the order of `indices`
   at::Tensor divisor;                ///< one float, or double, on the device; undefined: 1
   at::Tensor norm;  ///< of the true gradients before clipping; undefined: not asked for
-  bool norm_is_current = false;  ///< no policy has changed the values since, but by clipping
-  bool loss_is_scaled = false;   ///< the loss scale handles values that are not finite
-  at::Tensor found_inf;          ///< one float, 1: skip the update; undefined: not asked for
+  bool norm_is_current = false;      ///< no policy has changed the values since, but by clipping
+  bool updated_in_backward = false;  ///< some masters have been updated; they may have no gradient
+  bool loss_is_scaled = false;       ///< the loss scale handles values that are not finite
+  at::Tensor found_inf;              ///< one float, 1: skip the update; undefined: not asked for
 
   /// Takes the gradients that the last backward left, and forgets everything else.
   void collect(const Tensors& masters) {
     indices.clear(), values.clear();
     divisor.reset(), norm.reset(), found_inf.reset();
-    norm_is_current = loss_is_scaled = false;
+    norm_is_current = loss_is_scaled = updated_in_backward = false;
     for (std::size_t i = 0; i < masters.size(); ++i) {
       const at::Tensor& gradient = masters[i].grad();
       if (!gradient.defined()) continue;

@@ -154,12 +154,14 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Adafactor> {
   }
   void check_values() const {
     check_rate();
-    check(values.beta2_decay <= 0, [&] {
-      return "beta2_decay is " + c10::str(values.beta2_decay) + "; it must be 0 or negative.";
+    check(values.beta2_decay <= 0 && std::isfinite(values.beta2_decay), [&] {
+      return "beta2_decay is " + c10::str(values.beta2_decay) +
+             "; it must be finite, and 0 or negative.";
     });
     check(values.d >= 1, [&] { return "d is " + c10::str(values.d) + "; it must be 1 or more."; });
-    check(values.eps.first.value_or(0) >= 0 && values.eps.second >= 0,
-          "a value of eps is negative; both must be 0 or more.");
+    const double eps = values.eps.first.value_or(0);
+    check(eps >= 0 && values.eps.second >= 0 && std::isfinite(eps + values.eps.second),
+          "a value of eps is negative or not finite; both must be finite and 0 or more.");
   }
 };
 

@@ -78,11 +78,14 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Adagrad> {
   }
   void check_values() const {
     check_rate();
-    check(values.lr_decay >= 0 && values.eps >= 0 && values.initial_accumulator_value >= 0, [&] {
-      return "lr_decay is " + c10::str(values.lr_decay) + ", eps " + c10::str(values.eps) +
-             ", initial_accumulator_value " + c10::str(values.initial_accumulator_value) +
-             "; they must not be negative.";
-    });
+    const double sum = values.lr_decay + values.eps + values.initial_accumulator_value;
+    check(values.lr_decay >= 0 && values.eps >= 0 && values.initial_accumulator_value >= 0 &&
+              std::isfinite(sum),
+          [&] {
+            return "lr_decay is " + c10::str(values.lr_decay) + ", eps " + c10::str(values.eps) +
+                   ", initial_accumulator_value " + c10::str(values.initial_accumulator_value) +
+                   "; they must be finite and not negative.";
+          });
     detail::check_unchanged(values.initial_accumulator_value == initial_,
                             "Adagrad: initial_accumulator_value");
   }

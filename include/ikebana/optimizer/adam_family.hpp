@@ -46,8 +46,8 @@ class AdamFamily : public GroupedOptimizer<Policy> {
   void check_values() const {
     this->check_rate();
     this->check_betas();
-    this->check(this->values.eps >= 0, [&] {
-      return "eps is " + c10::str(this->values.eps) + "; it must not be negative.";
+    this->check(this->values.eps >= 0 && std::isfinite(this->values.eps), [&] {
+      return "eps is " + c10::str(this->values.eps) + "; it must be finite and not negative.";
     });
   }
 };

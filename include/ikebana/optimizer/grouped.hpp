@@ -182,7 +182,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     std::fill(is_first_step_.begin(), is_first_step_.end(), true);  // the new slot was never used
   }
   void make_state(const Masters& masters, std::size_t i) {
-    made_.push_back(i);
+    this->check_dtype(masters, i), made_.push_back(i);
     for (std::size_t k = 0; k < state_.size(); ++k)
       state_[k][i] = slots_[k](low_precision_.operand(masters.values[i]));
   }

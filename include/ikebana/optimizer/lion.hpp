@@ -44,7 +44,8 @@ struct LionStep {
     for (std::int64_t i = 0; i < n; ++i) {
       const Real gradient = static_cast<Real>(g[i]) / d, moment = static_cast<Real>(m[i]);
       const Real direction = b1 * moment + (1 - b1) * gradient;
-      p[i] = static_cast<T>(factor * static_cast<Real>(p[i]) - with_sign_of(direction, size));
+      const Real change = with_sign_of(direction, size) + 0 * direction;  // NaN if not finite
+      p[i] = static_cast<T>(factor * static_cast<Real>(p[i]) - change);
       m[i] = static_cast<T>(b2 * moment + (1 - b2) * gradient);
     }
   }
@@ -72,6 +73,7 @@ inline void lion_by_operators(const ParameterUpdate& update, const Lion& v) {
   if (v.maximize) g.neg_();
   at::lerp_out(direction, m, g, 1 - v.betas[0]).sign_();
   m.lerp_(g, 1 - v.betas[1]);
+  direction.add_(m, 0);  // NaN where a gradient was not finite, whose sign is 0
   update.with_lr_and_step([&](const auto& lr, const auto&) {
     if (update.weight_decay() != 0) p.mul_(1 - lr * update.weight_decay());
     subtract_scaled(p, direction, lr);

@@ -76,9 +76,15 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
  protected:
   void check_values() const {
     check_rate();
-    check(values.momentum >= 0, [&] {
-      return "momentum is " + c10::str(values.momentum) + "; it must not be negative.";
+    check(values.momentum >= 0 && std::isfinite(values.momentum), [&] {
+      return "momentum is " + c10::str(values.momentum) + "; it must be finite and not negative.";
     });
+    const auto& ns = values.ns_coefficients;
+    check(
+        std::isfinite(ns[0] + ns[1] + ns[2]) && values.eps >= 0 && std::isfinite(values.eps), [&] {
+          return "ns_coefficients are " + c10::str(ns[0], ", ", ns[1], ", ", ns[2]) + " and eps " +
+                 c10::str(values.eps) + "; they must be finite, and eps not negative.";
+        });
     check(values.ns_steps >= 0 && values.ns_steps < 100, [&] {
       return "ns_steps is " + c10::str(values.ns_steps) + "; it must be from 0 to 99.";
     });

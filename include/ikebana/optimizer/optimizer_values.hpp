@@ -55,6 +55,17 @@ class OptimizerValues : public OptimizerHooks {
             "a group has a weight_decay, and this optimizer has none. Leave it out.");
     }
   }
+  /// Of a parameter that gets a gradient: fused operators have no kernels for others.
+  static void check_dtype(const Masters& masters, std::size_t i) {
+    const at::ScalarType type = masters.values[i].scalar_type();
+    const bool has_kernels =
+        type == at::kFloat || type == at::kDouble || type == at::kBFloat16 || type == at::kHalf;
+    check(has_kernels, [&] {
+      return "`" + masters.names[i] + "` has dtype " + c10::toString(type) +
+             "; it must be Float, Double, BFloat16 or Half. Convert it, or freeze it: "
+             "requires_grad_(false).";
+    });
+  }
   void check_betas() const {
     for (double beta : values.betas)
       check(beta >= 0 && beta < 1,

@@ -76,12 +76,6 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
                     const Convert&... convert) {
     this->prepare_buckets(masters, gradients, rate, state_slots, convert...);
     this->each_bucket([&](Bucket& b) {
-      this->check(is_real(b.parameters[0].scalar_type()), [&] {
-        return std::string("a parameter has dtype ") +
-               c10::toString(b.parameters[0].scalar_type()) +
-               "; it must be Float, Double, BFloat16 or Half. Convert it, or freeze it: "
-               "requires_grad_(false).";
-      });
       std::int64_t max = 0;
       for (std::size_t j = 0; j < b.indices.size(); ++j) {
         const at::Tensor p = this->low_precision_.operand(b.parameters[j]);
@@ -116,9 +110,6 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
 
  private:
   bool may_fail(const at::Tensor& p) const { return by_operators_ || on_device(p); }
-  static bool is_real(at::ScalarType type) {
-    return type == at::kFloat || type == at::kDouble || type == at::kBFloat16 || type == at::kHalf;
-  }
 
   Scratch scratch_;
 };

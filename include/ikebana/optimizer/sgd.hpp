@@ -78,8 +78,9 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
   std::size_t state_slots() const { return values.momentum == 0 ? 0 : 1; }
   void check_values() const {
     check_rate();
-    check(values.momentum >= 0, [&] {
-      return "momentum is " + c10::str(values.momentum) + "; it must not be negative.";
+    check(values.momentum >= 0 && std::isfinite(values.momentum + values.dampening), [&] {
+      return "momentum is " + c10::str(values.momentum) + " and dampening " +
+             c10::str(values.dampening) + "; both must be finite, and momentum not negative.";
     });
     check(!values.nesterov || (values.momentum > 0 && values.dampening == 0), [&] {
       return "nesterov is true, momentum " + c10::str(values.momentum) + " and dampening " +

@@ -125,8 +125,8 @@ struct SparseRows : PerParameterOptimizer<SparseAdam> {
  protected:
   void check_values() const {
     check_rate(), check_betas();
-    check(values.eps > 0,
-          [&] { return "eps is " + c10::str(values.eps) + "; it must be positive."; });
+    check(values.eps > 0 && std::isfinite(values.eps),
+          [&] { return "eps is " + c10::str(values.eps) + "; it must be finite and positive."; });
   }
 };
 

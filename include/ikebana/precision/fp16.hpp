@@ -68,6 +68,8 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
     const at::Tensor& found = gradients.found_inf;
     report.must_be_finite = false;
     if (detail::readable(scale_)) return adapt_scale(detail::number(found) != 0);
+    if (std::exchange(compared_interval_, values.growth_interval) != values.growth_interval)
+      growth_.clamp_max_(values.growth_interval - 1);  // the operator compares for equality
     at::_amp_update_scale_(scale_, growth_, found, values.growth_factor, values.backoff_factor,
                            values.growth_interval);
     scale_.clamp_min_(values.min_scale);
@@ -80,6 +82,7 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
     archive.tensor("loss_scale", scale_, &positive_range);
     archive.tensor("growth_tracker", growth_, &count_range);
     archive.tensor("skips", skips_, &count_range);
+    if (archive.loading()) compared_interval_ = 0;
   }
 
  private:
@@ -108,7 +111,7 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
     if (overflowed) {
       scale = static_cast<float>(scale * values.backoff_factor);
       growth = 0;
-    } else if (++growth == values.growth_interval) {
+    } else if (++growth >= values.growth_interval) {
       const auto larger = static_cast<float>(scale * values.growth_factor);
       if (std::isfinite(larger)) scale = larger;
       growth = 0;
@@ -118,6 +121,7 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
   }
 
   double init_scale_;
+  std::int64_t compared_interval_ = 0;  // that growth_ is less than, on a device
   at::Tensor scale_, growth_, skips_;
 };
 

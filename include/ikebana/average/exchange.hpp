@@ -1,0 +1,31 @@
+#pragma once
+// The exchange of averages and weights around an evaluation.
+#include <ikebana/average/averages.hpp>
+
+namespace ikebana::detail {
+
+/// Exchanges averages and values for its lifetime. Calls `refresh_gathered` after each exchange.
+template <class Refresh>
+class ExchangeGuard {
+ public:
+  ExchangeGuard(std::vector<Averages*> all, Refresh refresh_gathered)
+      : all_(std::move(all)), refresh_gathered_(refresh_gathered) {
+    for (auto* averages : all_) scratch_.push_back(averages->scratch());
+    exchange(/*back=*/false);
+  }
+  ~ExchangeGuard() { exchange(/*back=*/true); }
+  ExchangeGuard(const ExchangeGuard&) = delete;
+  ExchangeGuard& operator=(const ExchangeGuard&) = delete;
+
+ private:
+  void exchange(bool back) noexcept {
+    for (std::size_t i = 0; i < all_.size(); ++i) all_[i]->exchange(scratch_[i], back);
+    refresh_gathered_();
+  }
+
+  std::vector<Averages*> all_;
+  Refresh refresh_gathered_;
+  std::vector<Tensors> scratch_;
+};
+
+}  // namespace ikebana::detail
