@@ -52,6 +52,40 @@ TEST_CASE("operators: results and gradients have the same bits in a scope as out
   CHECK(test::same_bits(train(), without));
 }
 
+TEST_CASE("operators: those that draw random numbers can be intercepted alone") {
+  CHECK(bridge::operator_modes_available<bridge::RandomOperators>());
+  const at::Tensor x = leaf(), weights = at::ones({4});
+  auto draw = [&] {
+    torch::manual_seed(1);
+    return std::vector{at::dropout(x.sin(), 0.5, /*train=*/true),
+                       at::alpha_dropout(x, 0.5, true),
+                       torch::randn({3}),
+                       at::empty({3}).normal_(),
+                       at::randint(9, {4}),
+                       at::randperm(5),
+                       at::multinomial(weights, 2),
+                       at::bernoulli(at::rand({4})),
+                       at::dropout(x, 0.5, /*train=*/false)};
+  };
+  const auto without = draw();
+  Counting counting;
+  {
+    bridge::OperatorScope<bridge::RandomOperators> scope(counting);
+    CHECK(test::same_bits(draw(), without));
+  }
+  const Counts seen = counting.seen;
+  CHECK(seen == Counts{{"aten::bernoulli_", 2},
+                       {"aten::randn", 1},
+                       {"aten::normal_", 1},
+                       {"aten::randint", 1},
+                       {"aten::randperm", 1},
+                       {"aten::multinomial", 1},
+                       {"aten::rand", 1},
+                       {"aten::bernoulli", 1}});
+  draw();
+  CHECK(counting.seen == seen);
+}
+
 TEST_CASE("operators: scopes nest, and the outer one sees what the inner one computes") {
   Counting outer;
   ReplaceByArgument inner("aten::sin");

@@ -1,50 +1,7 @@
 #include <ikebana/optimizer/libtorch_optimizer.hpp>
 
 #include "laws.hpp"
-
-namespace gpu::optimizers_parts {
-
-/// An optimizer that declares nothing: SGD with momentum, which counts its updates on the host, by
-/// a number and by a tensor, and makes its buffers in the first.
-struct Momentum {
-  using axis = ikebana::axis::optimizer;
-  double lr = 0.1;
-};
-
-}  // namespace gpu::optimizers_parts
-
-template <>
-struct ikebana::Mechanism<gpu::optimizers_parts::Momentum> : ikebana::OptimizerHooks {
-  gpu::optimizers_parts::Momentum values;
-  double lr = 0;
-  std::int64_t updates = 0;
-  at::Tensor on_host = at::zeros({}, at::kLong);
-  Tensors buffers;
-
-  explicit Mechanism(gpu::optimizers_parts::Momentum v) : values(v) {}
-  double base_lr() const { return values.lr; }
-  void begin(const Masters& masters) { buffers.resize(masters.values.size()); }
-  template <class Rate>
-  void prepare(const Masters&, StepGradients&, const Rate& rate) {
-    lr = rate(values.lr);
-  }
-  void update(const Masters& masters, StepGradients& gradients) {
-    const at::NoGradGuard no_grad;
-    ++updates, on_host.add_(1);
-    for (std::size_t k = 0; k < gradients.indices.size(); ++k) {
-      const std::size_t i = gradients.indices[k];
-      if (!buffers[i].defined()) buffers[i] = at::zeros_like(masters.values[i]);
-      buffers[i].mul_(0.9).add_(gradients.values[k]);
-      masters.values[i].add_(buffers[i], -lr);
-    }
-  }
-  void state(Archive& archive, const Masters& masters) {
-    archive.number("updates", updates);
-    archive.tensor("on_host", on_host);
-    for (std::size_t i = 0; i < buffers.size(); ++i)
-      archive.optional(masters.names[i] + ".buffer", buffers[i], masters.values[i]);
-  }
-};
+#include "own_momentum.hpp"
 
 namespace gpu {
 
@@ -109,16 +66,17 @@ TEST_CASE("AdamW8bit") { law({1e-3, 0.1}, AdamW8bit{.lr = 1e-2, .min_8bit_size =
 TEST_CASE("Lion") { law({1e-3, 0.2}, Lion{.lr = 1e-3}); }
 TEST_CASE("Muon") { law({1e-3, 0.2}, Muon{.lr = 1e-2}); }
 
-TEST_CASE("an optimizer that declares nothing") { law(rounding, Momentum{.lr = 0.1}); }
+TEST_CASE("an optimizer that declares nothing") { law(rounding, test::OwnMomentum{.lr = 0.1}); }
 TEST_CASE("LibTorchOptimizer") {
   law(rounding, LibTorchOptimizer<torch::optim::RMSprop>{
                     torch::optim::RMSpropOptions(1e-3).momentum(0.5).centered(true)});
 }
 TEST_CASE("Combined") {
   using RMSprop = LibTorchOptimizer<torch::optim::RMSprop>;
-  law({1e-3, 0.2}, Combined<Momentum, RMSprop>{.match = named("*norm*"),
-                                               .first = {.lr = 0.1},
-                                               .rest = {torch::optim::RMSpropOptions(1e-3)}});
+  law({1e-3, 0.2},
+      Combined<test::OwnMomentum, RMSprop>{.match = named("*norm*"),
+                                           .first = {.lr = 0.1},
+                                           .rest = {torch::optim::RMSpropOptions(1e-3)}});
 }
 TEST_CASE("SparseAdam") {
   const auto batches = texts();

@@ -59,6 +59,22 @@ int close_operators(void* scope) {
   return owned->products.count;
 }
 
+struct CountsAll : bridge::OperatorMode {
+  void call(bridge::OperatorCall& call) override { ++count, call.compute(); }
+  int count = 0;
+};
+struct RandomScope {
+  bool available = bridge::operator_modes_available<bridge::RandomOperators>();
+  CountsAll all;
+  bridge::OperatorScope<bridge::RandomOperators> scope{all};
+};
+void* open_random() { return new RandomScope; }
+int close_random(void* scope) {
+  const std::unique_ptr<RandomScope> owned(static_cast<RandomScope*>(scope));
+  return owned->available ? owned->all.count : -1;
+}
+void drop() { at::dropout(at::ones({4}).sin(), 0.5, /*train=*/true).mul(2); }
+
 bool train() {
   auto x = at::full({4}, 3.0).requires_grad_();
   (x * x).sum().backward();  // a product saves two tensors
@@ -116,6 +132,9 @@ extern "C" __attribute__((visibility("default"))) const Plugin* ikebana_test_plu
                              close_saved,
                              open_operators,
                              close_operators,
+                             open_random,
+                             close_random,
+                             drop,
                              train,
                              leaf,
                              hook,

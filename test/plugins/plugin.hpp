@@ -15,6 +15,10 @@ struct Plugin {
   /// intercepted.
   void* (*open_operators)();
   int (*close_operators)(void* scope);
+  /// The same for operators that draw random numbers; a dropout.
+  void* (*open_random)();
+  int (*close_random)(void* scope);
+  void (*drop)();
   /// Runs a backward pass; true if the gradients are right.
   bool (*train)();
   /// A leaf; a gradient hook that counts its calls; a backward pass to the leaf.

@@ -154,6 +154,23 @@ TEST_CASE("plugins: operators of one are intercepted by the other, through one f
   });
 }
 
+TEST_CASE("plugins: random operators of one are intercepted by the other") {
+  for_each_pair([](const auto& first, const auto& second, Expectations& expectations) {
+    Library a(first), b(second);
+    auto* outer = a->open_random();
+    b->drop();
+    auto* inner = b->open_random();
+    a->drop();
+    expectations.expect(b->close_random(inner) == 1, "the inner one saw one draw");
+    expectations.expect(a->close_random(outer) == 2, "the outer one saw both");
+    dlclose(a.handle);
+    inner = b->open_random();
+    b->drop();
+    expectations.expect(b->close_random(inner) == 1,
+                        "the second intercepts operators after the first was closed");
+  });
+}
+
 TEST_CASE(
     "plugins: a custom operator is registered once for all, and stays when its library is closed") {
   for_each_pair([](const auto& first, const auto& second, Expectations& expectations) {

@@ -1,54 +1,7 @@
 // An optimizer of one's own that knows nothing of divisors, loss scales and rejected steps.
 #include "test.hpp"
 
-#include <ikebana.hpp>
-
-namespace test::own_optimizer {
-
-/// SGD with momentum 0.9. Throws after the update of one parameter. Its buffers are changed in
-/// place, its count is a new tensor at each update.
-struct Momentum {
-  using axis = ikebana::axis::optimizer;
-  double lr = 0.1;
-  std::size_t fails_at = static_cast<std::size_t>(-1);
-};
-
-}  // namespace test::own_optimizer
-
-template <>
-struct ikebana::Mechanism<test::own_optimizer::Momentum> : ikebana::OptimizerHooks {
-  test::own_optimizer::Momentum values;
-  double lr = 0;
-  std::int64_t count = 0;
-  at::Tensor counted = at::zeros({}, at::kLong);
-  Tensors buffers;
-
-  explicit Mechanism(test::own_optimizer::Momentum v) : values(v) {}
-  double base_lr() const { return values.lr; }
-  void begin(const Masters& masters) { buffers.resize(masters.values.size()); }
-  template <class Rate>
-  void prepare(const Masters&, StepGradients&, const Rate& rate) {
-    lr = rate(values.lr);
-  }
-  void update(const Masters& masters, StepGradients& gradients) {
-    const at::NoGradGuard no_grad;
-    ++count;
-    counted = counted + 1;
-    for (std::size_t k = 0; k < gradients.indices.size(); ++k) {
-      const std::size_t i = gradients.indices[k];
-      if (!buffers[i].defined()) buffers[i] = at::zeros_like(masters.values[i]);
-      buffers[i].mul_(0.9).add_(gradients.values[k]);
-      masters.values[i].add_(buffers[i], -lr);
-      if (k == values.fails_at) throw std::runtime_error("in the middle");
-    }
-  }
-  void state(Archive& archive, const Masters& masters) {
-    archive.number("count", count);
-    archive.tensor("counted", counted);
-    for (std::size_t i = 0; i < buffers.size(); ++i)
-      archive.optional(masters.names[i] + ".buffer", buffers[i], masters.values[i]);
-  }
-};
+#include "own_momentum.hpp"
 
 namespace test::own_optimizer {
 
@@ -75,7 +28,7 @@ Tensors trained(double scale, const Policies&... policies) {
 /// It moves as the library's optimizer does, with the same policies.
 template <class... Policies>
 void moves_as_sgd(double scale, const Policies&... policies) {
-  const Tensors own = trained(scale, Momentum{}, policies...),
+  const Tensors own = trained(scale, OwnMomentum{}, policies...),
                 sgd = trained(scale, SGD{.lr = 0.1, .momentum = 0.9}, policies...);
   CHECK(worst_relative(own, sgd) < 1e-6);
   CHECK(same_bits(own, net()->parameters()) == (scale > 1));
@@ -88,7 +41,7 @@ TEST_CASE("own optimizer: it is given true gradients, and no rejected step") {
 }
 
 TEST_CASE("own optimizer: beside another one") {
-  const Combined<SGD, Momentum> both{
+  const Combined<SGD, OwnMomentum> both{
       .match = named("bias"), .first = {.lr = 0.1, .momentum = 0.9}, .rest = {}};
   const Tensors own = trained(1, both, ClipGradNorm{.max_norm = 0.01}),
                 sgd = trained(1, SGD{.lr = 0.1, .momentum = 0.9}, ClipGradNorm{.max_norm = 0.01});
@@ -96,7 +49,7 @@ TEST_CASE("own optimizer: beside another one") {
 }
 
 TEST_CASE("own optimizer: where it throws, the other one's update is undone") {
-  using Both = Combined<SGD, Momentum>;
+  using Both = Combined<SGD, OwnMomentum>;
   const Both both{.match = named("bias"), .first = {.momentum = 0.9, .dampening = 0.5}};
   Trainer trainer{net(), MSELoss{}, both}, unharmed{net(), MSELoss{}, both};
   torch::manual_seed(4);
@@ -113,24 +66,24 @@ TEST_CASE("own optimizer: where it throws, the other one's update is undone") {
 }
 
 TEST_CASE("own optimizer: an update that throws is undone, with its state") {
-  Trainer trainer{net(), MSELoss{}, Momentum{}};
+  Trainer trainer{net(), MSELoss{}, OwnMomentum{}};
   const auto batch = rows();
   for (std::int64_t steps : {0, 1}) {
     const StateDict before = trainer.state();
     for (std::size_t k : {0, 1}) {
-      trainer.get<Momentum>().fails_at = k;
+      trainer.get<OwnMomentum>().fails_at = k;
       CHECK(message_of([&] { trainer.step(batch); }) == "in the middle");
       CHECK(same_state(trainer.state(), before));
-      CHECK(trainer.mechanism<Momentum>().count == steps);
+      CHECK(trainer.mechanism<OwnMomentum>().count == steps);
     }
-    trainer.get<Momentum>() = {};
+    trainer.get<OwnMomentum>() = {};
     trainer.step(batch);
     CHECK_FALSE(same_state(trainer.state(), before));
   }
 }
 
 TEST_CASE("own optimizer: updates that must be rounded are refused") {
-  Trainer trainer{net(), MSELoss{}, Momentum{}, Precision<BF16True>{.keep_fp32 = named("bias")}};
+  Trainer trainer{net(), MSELoss{}, OwnMomentum{}, Precision<BF16True>{.keep_fp32 = named("bias")}};
   CHECK(contains(message_of<BadValue>([&] { trainer.step(rows()); }), "rounds updates"));
 }
 

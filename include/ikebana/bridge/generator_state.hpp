@@ -17,6 +17,13 @@ struct GeneratorPosition {
   friend bool operator==(const GeneratorPosition&, const GeneratorPosition&) = default;
 };
 
+/// Held where a default generator is set back, and where an operator's draw is compared with
+/// another: between the positions before and after it no thread may set the generator.
+inline std::recursive_mutex& generators_mutex() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
 /// A device's default random number generator and its state at one moment. Making one copies 2.5 kB
 /// for the CPU, 16 bytes for CUDA; capturing again allocates nothing there. Other devices' states
 /// are tensors of the host. No device is waited for.
@@ -40,6 +47,7 @@ class GeneratorState {
     else state_ = generator_.get_state();
   }
   void restore() const {
+    std::lock_guard others(generators_mutex());
     auto generator = generator_;
     std::lock_guard lock(generator.mutex());
     if (cpu_) return cpu_->restore(cpu());

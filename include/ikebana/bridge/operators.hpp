@@ -1,38 +1,54 @@
 #pragma once
-// Intercepts every operator below autograd, which LibTorch offers only to Python (as a
-// TorchDispatchMode). While a dispatch key that LibTorch's C++ side does not use is included, a
-// boxed fallback at that key is called for every operator and forwards to the innermost open scope.
+// Intercepts operators, which LibTorch offers only to Python (as a TorchDispatchMode). While a
+// dispatch key that LibTorch's C++ side does not use is included, a boxed kernel at that key is
+// called and forwards to the innermost open scope.
 
 #include <ikebana/bridge/version.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/posix/library.hpp>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 namespace ikebana::bridge {
 
-/// The open scope that the fallback calls for each operator. Stored in LibTorch's thread-local
-/// debug information, which a graph task propagates to the threads that run its backward. The
-/// fallback may be another library's, so it calls the scope through its virtual function.
+/// Which operators a scope intercepts: all, below autograd; or those that draw random numbers,
+/// above it, but inside composite ones such as `aten::dropout`. Others then cost nothing.
+///
+/// `kind` is that of debug information under which the scope is stored. Newer LibTorch identifies a
+/// kind by an address, which two libraries would not share; so these are two of LibTorch's own,
+/// used only in its tests, and the type of what is found there is checked.
+struct AllOperators {
+  static constexpr auto key = operator_key;
+  static c10::DebugInfoKind kind() { return c10::DebugInfoKind::TEST_INFO; }
+};
+struct RandomOperators {
+  static constexpr auto key = random_operator_key;
+  static c10::DebugInfoKind kind() { return c10::DebugInfoKind::TEST_INFO_2; }
+};
+
+/// The open scope that the kernel of the key calls for each operator. Stored in LibTorch's
+/// thread-local debug information, which a graph task propagates to the threads that run its
+/// backward. The kernel may be another library's, so it calls the scope through its virtual
+/// function.
+template <class Which>
 class OpenOperatorScopeV1 : public c10::DebugInfoBase {
  public:
   virtual void call(const c10::OperatorHandle& op, torch::jit::Stack& stack) = 0;
 
-  /// The kind of debug information under which the scope is stored. Newer LibTorch identifies a
-  /// kind by an address, which two libraries would not share; so this is one of LibTorch's own
-  /// kinds, used only in its tests, and the type of what is found there is checked.
-  static c10::DebugInfoKind kind() { return c10::DebugInfoKind::TEST_INFO; }
   static OpenOperatorScopeV1* innermost() noexcept {
-    return dynamic_cast<OpenOperatorScopeV1*>(c10::ThreadLocalDebugInfo::get(kind()));
+    return dynamic_cast<OpenOperatorScopeV1*>(c10::ThreadLocalDebugInfo::get(Which::kind()));
   }
 };
 
 /// One call of an operator, before it reaches the kernel of its device.
 class OperatorCall {
  public:
-  OperatorCall(const c10::OperatorHandle& op, torch::jit::Stack& stack, OpenOperatorScopeV1* outer)
-      : op_(op), stack_(stack), outer_(outer) {}
+  /// `compute(op, stack)` computes it.
+  using Compute = c10::function_ref<void(const c10::OperatorHandle&, torch::jit::Stack&)>;
+  OperatorCall(const c10::OperatorHandle& op, torch::jit::Stack& stack, Compute compute)
+      : op_(op), stack_(stack), compute_(compute) {}
 
   /// The name, such as `aten::mm`, and the overload, such as `out`. Its address is the same in
   /// every call of the operator.
@@ -43,10 +59,7 @@ class OperatorCall {
   /// Valid until the call is computed or replaced.
   c10::ArrayRef<c10::IValue> arguments() const { return last(schema().arguments().size()); }
   /// Computes the call as without this scope; outer scopes see it.
-  void compute() {
-    if (outer_) outer_->call(op_, stack_);
-    else op_.callBoxed(stack_);
-  }
+  void compute() { compute_(op_, stack_); }
   /// Valid once the call is computed.
   c10::ArrayRef<c10::IValue> results() const { return last(schema().returns().size()); }
   /// Returns `results` to the caller instead of computing the call.
@@ -62,7 +75,7 @@ class OperatorCall {
 
   const c10::OperatorHandle& op_;
   torch::jit::Stack& stack_;
-  OpenOperatorScopeV1* outer_;
+  Compute compute_;
 };
 
 /// What to do with each operator that is called while an OperatorScope is open.
@@ -74,77 +87,121 @@ struct OperatorMode {
 
 namespace detail {
 
-inline void operator_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet,
-                              torch::jit::Stack* stack) {
-  c10::impl::ExcludeDispatchKeyGuard exclude(operator_key);
-  if (auto* scope = OpenOperatorScopeV1::innermost()) scope->call(op, *stack);
+template <class Which>
+void intercept(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  c10::impl::ExcludeDispatchKeyGuard exclude(Which::key);
+  if (auto* scope = OpenOperatorScopeV1<Which>::innermost()) scope->call(op, *stack);
   else op.callBoxed(stack);
 }
 
-class OpenOperatorScope : public OpenOperatorScopeV1 {
+template <class Which>
+class OpenOperatorScope : public OpenOperatorScopeV1<Which> {
  public:
-  explicit OpenOperatorScope(OperatorMode& mode) : mode_(&mode), outer_(innermost()) {}
+  explicit OpenOperatorScope(OperatorMode& mode) : mode_(&mode), outer_(this->innermost()) {}
   void call(const c10::OperatorHandle& op, torch::jit::Stack& stack) override {
-    OperatorCall current(op, stack, outer_);
+    auto compute = [this](const c10::OperatorHandle& inner, torch::jit::Stack& inner_stack) {
+      if (outer_) outer_->call(inner, inner_stack);
+      else inner.callBoxed(inner_stack);
+    };
+    OperatorCall current(op, stack, compute);
     mode_->call(current);
   }
 
  private:
   OperatorMode* mode_;
-  OpenOperatorScopeV1* outer_;
+  OpenOperatorScopeV1<Which>* outer_;
 };
 
-/// True if the fallback that is registered already, possibly by another library, calls our scopes.
-inline bool fallback_calls_scopes() {
+/// True if what is registered already, possibly by another library, calls our scopes.
+template <class Which>
+bool calls_scopes() {
   struct Probe : OperatorMode {
     bool called = false;
     void call(OperatorCall& call) override { called = true, call.compute(); }
   } probe;
-  c10::DebugInfoGuard scope(OpenOperatorScopeV1::kind(),
-                            std::make_shared<OpenOperatorScope>(probe));
-  c10::impl::IncludeDispatchKeyGuard include(operator_key);
-  at::empty({0});
+  c10::DebugInfoGuard scope(Which::kind(), std::make_shared<OpenOperatorScope<Which>>(probe));
+  c10::impl::IncludeDispatchKeyGuard include(Which::key);
+  at::empty({0}, at::kMeta).bernoulli_(0.5);  // draws nothing
   return probe.called;
 }
 
-inline bool register_operator_fallback() {
+/// Keeps a registration, and the library that has made it, until the process ends.
+template <class Which>
+void keep(c10::RegistrationHandleRAII registration) {
+  ikebana::detail::keep_loaded(reinterpret_cast<const void*>(&intercept<Which>));
+  (void)new c10::RegistrationHandleRAII(std::move(registration));
+}
+
+inline bool intercept_all() {
   auto& dispatcher = c10::Dispatcher::singleton();
-  if (dispatcher.hasBackendFallbackForDispatchKey(operator_key)) return fallback_calls_scopes();
-  ikebana::detail::keep_loaded(reinterpret_cast<const void*>(&operator_fallback));
-  static auto& never_unregistered = *new c10::RegistrationHandleRAII(dispatcher.registerFallback(
-      operator_key, c10::KernelFunction::makeFromBoxedFunction<&operator_fallback>(), "ikebana"));
-  (void)never_unregistered;
+  if (dispatcher.hasBackendFallbackForDispatchKey(operator_key))
+    return calls_scopes<AllOperators>();
+  keep<AllOperators>(dispatcher.registerFallback(
+      operator_key, c10::KernelFunction::makeFromBoxedFunction<&intercept<AllOperators>>(),
+      "ikebana"));
   return true;
+}
+
+/// Also those that a library has defined since the last call.
+inline bool intercept_random() {
+  static std::mutex mutex;
+  std::lock_guard lock(mutex);
+  auto& dispatcher = c10::Dispatcher::singleton();
+  static const bool is_ours = !dispatcher.hasBackendFallbackForDispatchKey(random_operator_key);
+  static bool is_first = true;
+  if (is_ours && std::exchange(is_first, false))
+    keep<RandomOperators>(dispatcher.registerFallback(
+        random_operator_key, c10::KernelFunction::makeFallthrough(), "ikebana"));
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findSchema(name);
+    if (!op || !op->hasTag(at::Tag::nondeterministic_seeded) ||
+        op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
+        op->hasKernelForDispatchKey(random_operator_key))
+      continue;
+    keep<RandomOperators>(dispatcher.registerImpl(
+        name, random_operator_key,
+        c10::KernelFunction::makeFromBoxedFunction<&intercept<RandomOperators>>(), std::nullopt,
+        nullptr, "ikebana"));
+  }
+  static const bool works = is_ours || calls_scopes<RandomOperators>();
+  return works;
 }
 
 }  // namespace detail
 
-/// False if another library uses the dispatch key. The first call registers the fallback, which
-/// stays until the process ends; operators reach it only while a scope is open.
-inline bool operator_modes_available() {
-  static const bool available = detail::register_operator_fallback();
-  return available;
+/// False if another library uses the dispatch key. The first call registers what intercepts, which
+/// stays until the process ends; operators reach it only while a scope is open. For random
+/// operators each call takes about a millisecond.
+template <class Which = AllOperators>
+bool operator_modes_available() {
+  if constexpr (std::is_same_v<Which, RandomOperators>) return detail::intercept_random();
+  else {
+    static const bool available = detail::intercept_all();
+    return available;
+  }
 }
 
-/// RAII: `mode` is called for every operator of this thread below autograd, and of the threads that
-/// run a backward started inside the scope. Scopes nest; the innermost is called first. Costs an
-/// allocation, and about a microsecond per operator. Must be destroyed on the thread that made it;
-/// `mode` must outlive it. Throws ikebana::Error if operator_modes_available() is false.
+/// RAII: `mode` is called for every operator of this thread, and of the threads that run a backward
+/// started inside the scope. Scopes nest; the innermost is called first. Costs two allocations, and
+/// about a microsecond per operator that is intercepted. Must be destroyed on the thread that made
+/// it; `mode` must outlive it. Requires operator_modes_available(), which that of all operators
+/// checks: it throws ikebana::Error.
+template <class Which = AllOperators>
 class OperatorScope {
  public:
   explicit OperatorScope(OperatorMode& mode)
-      : scope_(OpenOperatorScopeV1::kind(), open(mode)), include_(operator_key) {}
+      : scope_(Which::kind(), open(mode)), include_(Which::key) {}
   OperatorScope(const OperatorScope&) = delete;
   OperatorScope& operator=(const OperatorScope&) = delete;
 
  private:
   static std::shared_ptr<c10::DebugInfoBase> open(OperatorMode& mode) {
-    if (!operator_modes_available())
+    if (std::is_same_v<Which, AllOperators> && !operator_modes_available<AllOperators>())
       throw Error(
           "OperatorScope: another library of this process uses the dispatch key by which operators "
           "are intercepted. Leave out what needs OperatorScope (Checkpoint<Selective>), or load "
           "only one version of ikebana.");
-    return std::make_shared<detail::OpenOperatorScope>(mode);
+    return std::make_shared<detail::OpenOperatorScope<Which>>(mode);
   }
 
   c10::DebugInfoGuard scope_;

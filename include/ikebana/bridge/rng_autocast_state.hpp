@@ -14,6 +14,7 @@ struct RngSet {
 
   bool any() const { return cpu || device; }
   RngSet operator&(const RngSet& other) const { return {cpu && other.cpu, device && other.device}; }
+  RngSet operator|(const RngSet& other) const { return {cpu || other.cpu, device || other.device}; }
 };
 /// Where both generators are in their sequences.
 struct RngPositions {

@@ -1,101 +1,127 @@
 #pragma once
-// Which random generators a recompute draws from. A unit's random numbers are replayed by setting
-// the default generators back, and these belong to the process: if another thread draws from one
-// while a unit that draws runs, the recompute gets other numbers. That is found by comparing where
-// the generator is in forward and in the recompute whenever a tensor is saved.
+// Whether a recompute draws the random numbers of its forward. They are replayed by setting the
+// default generators back, and these belong to the process: if another thread draws from one while
+// a unit that draws runs, the recompute gets other numbers. That is found by comparing where the
+// generator is at each operator that draws from it.
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/error.hpp>
-#include <optional>
 #include <string>
+#include <vector>
 
 namespace ikebana::detail {
 
-/// Adds the generator of the device that a result of the call is on.
-inline void add_draw(bridge::RngSet& drew, c10::ArrayRef<c10::IValue> results) {
-  for (const c10::IValue& value : results)
-    if (value.isTensor() && value.toTensor().defined())
-      (value.toTensor().is_cpu() ? drew.cpu : drew.device) = true;
+/// One operator that may draw from the default generators, those from which it drew, and where they
+/// were.
+struct Draw {
+  bridge::RngSet from;
+  bridge::RngPositions before, after;
+};
+
+/// Computes the call of an operator that may draw; `from` is empty where it did not, or where it
+/// drew from a generator that it was given. No other unit draws between the two positions.
+inline Draw computed_draw(bridge::OperatorCall& call, const bridge::RngAutocastState& state) {
+  bool is_default = true;
+  for (const c10::IValue& value : call.arguments())
+    if (value.isGenerator() && value.toGenerator().defined())
+      is_default =
+          value.toGenerator() == at::globalContext().defaultGenerator(value.toGenerator().device());
+  std::lock_guard others(bridge::generators_mutex());  // again for each outer frame
+  Draw draw{{false, false}, state.positions_now(), {}};
+  call.compute();
+  draw.after = state.positions_now();
+  if (is_default)
+    for (const c10::IValue& value : call.results())
+      if (value.isTensor() && value.toTensor().defined())
+        (value.toTensor().is_cpu() ? draw.from.cpu : draw.from.device) = true;
+  draw.from = draw.from & draw.before.differ(draw.after);
+  return draw;
 }
 
-/// The operator mode of a recompute that must know which generators its unit draws from. A template
-/// for the same reason as Frame.
+/// The operator mode of a unit's forward. A template for the same reason as Frame, like the others.
 template <class = void>
-struct WatchDraws : bridge::OperatorMode {
-  bridge::RngSet& drew;
-  explicit WatchDraws(bridge::RngSet& d) : drew(d) {}
-  void call(bridge::OperatorCall& call) override {
-    const bool draws = call.draws_random_numbers();
-    call.compute();
-    if (draws) add_draw(drew, call.results());
+class RecordDraws : public bridge::OperatorMode {
+ public:
+  RecordDraws(const bridge::RngAutocastState& state, std::vector<Draw>& draws)
+      : state_(state), draws_(draws) {}
+  void call(bridge::OperatorCall& call) override { draws_.push_back(computed_draw(call, state_)); }
+
+ private:
+  const bridge::RngAutocastState& state_;
+  std::vector<Draw>& draws_;
+};
+
+/// The operator mode of a unit's recompute. Throws where an operator draws other numbers than it
+/// did in forward.
+template <class = void>
+class CompareDraws : public bridge::OperatorMode {
+ public:
+  /// Thrown at first: recompute again. No std::exception, so that a model's handlers do not catch
+  /// it.
+  struct Again {};
+
+  explicit CompareDraws(bool last_attempt) : is_last_(last_attempt) {}
+
+  void begin_unit(const bridge::RngAutocastState& state, const std::vector<Draw>& draws,
+                  const std::string& unit) {
+    state_ = &state, draws_ = &draws, unit_ = &unit;
+    next_ = 0;
   }
+  /// Called where the operator's numbers are kept from forward, and were not drawn.
+  void is_kept() { kept_ = true; }
+
+  void call(bridge::OperatorCall& call) override {
+    kept_ = false;
+    const Draw now = computed_draw(call, *state_);
+    const bool is_new = next_ == draws_->size();
+    const Draw& forward = is_new ? now : (*draws_)[next_++];
+    const bridge::RngSet differ =
+        now.before.differ(forward.before) | now.after.differ(forward.after);
+    if (kept_ || !forward.from.any() || (!is_new && !(forward.from & differ).any())) return;
+    if (!is_last_) throw Again();
+    if (is_new) refuse_new_draw(call);
+    refuse((forward.from & differ).cpu ? "CPU" : "device");
+  }
+
+ private:
+  [[noreturn]] void refuse(const char* device) const {
+    throw BadRecompute(
+        "checkpoint: `" + *unit_ +
+        "` draws random numbers, and another thread drew from the same generator, LibTorch's "
+        "default one of the " +
+        device +
+        ", in between, so a recompute gets other numbers than forward. Let only one thread of the "
+        "process draw from it: give other threads an at::Generator of their own, and run a second "
+        "trainer after this one or in another process.");
+  }
+  [[noreturn]] void refuse_new_draw(const bridge::OperatorCall& call) const {
+    throw BadRecompute("checkpoint: recompute of `" + *unit_ + "` draws random numbers by " +
+                       call.name().name +
+                       " where forward drew none. The unit's forward must do the same each time.");
+  }
+
+  const bridge::RngAutocastState* state_ = nullptr;
+  const std::vector<Draw>* draws_ = nullptr;
+  const std::string* unit_ = nullptr;
+  std::size_t next_ = 0;  // of those of forward
+  bool is_last_, kept_ = false;
 };
 
 /// What a frame keeps of forward besides the inputs: nothing. `KeepOperators` is the other choice.
 struct KeepNothing {
   struct Rule {};
-  /// Where a recompute adds the generators that it draws from; null: it need not.
-  struct Replay {
-    bridge::RngSet* drew = nullptr;
-  };
+  struct Replay {};
   /// Surrounds the forward of a unit, in forward and in a recompute.
-  class Scope {
-   public:
-    explicit Scope(const Replay& replay) {
-      if (!replay.drew) return;
-      if (!bridge::operator_modes_available()) *replay.drew = {};  // not known: all
-      else scope_.emplace(watch_.emplace(*replay.drew));
-    }
-
-   private:
-    std::optional<WatchDraws<>> watch_;
-    std::optional<bridge::OperatorScope> scope_;
+  struct Scope {
+    explicit Scope(const Replay&) {}
   };
   template <class Slots>
   KeepNothing(const Rule&, const Slots&) {}
 
   Scope record() { return Scope({}); }
-  Replay replay(const std::string&, bridge::RngSet& drew, bool watch) const {
-    return {watch ? &drew : nullptr};
-  }
+  Replay replay(const std::string&, CompareDraws<>&) const { return {}; }
   void forward_ended(std::size_t) {}
   void clear() {}
-};
-
-/// Compares where the generators are in a recompute with where they were in forward.
-class CompareRng {
- public:
-  /// Thrown where they differ and it is not known whether the unit draws from them: recompute again
-  /// and watch. No std::exception, so that a model's handlers do not catch it.
-  struct Again {};
-
-  CompareRng(bool watching, bool last_attempt) : watching_(watching), last_(last_attempt) {}
-
-  /// A recompute of a unit begins: only the generators in `moved` were elsewhere after its forward.
-  void begin_unit(bridge::RngSet moved) {
-    moved_ = moved;
-    drew_ = {false, false};
-  }
-  bridge::RngSet& drew() { return drew_; }
-  bool watching() const { return watching_; }
-
-  void check(const bridge::RngPositions& now, const bridge::RngPositions& forward,
-             const std::string& unit) const {
-    const bridge::RngSet differ = now.differ(forward) & moved_;
-    if (!differ.any() || (watching_ && !(differ & drew_).any())) return;
-    if (!last_) throw Again();
-    throw BadRecompute(
-        "checkpoint: `" + unit + "` draws random numbers, and another thread drew from the same " +
-        (differ.cpu ? "generator, LibTorch's default one of the CPU"
-                    : "generator, LibTorch's default one of the device") +
-        ", in between, so a recompute gets other numbers than forward. Let only one thread of the "
-        "process draw from it: give other threads an at::Generator of their own, and run a second "
-        "trainer after this one or in another process.");
-  }
-
- private:
-  bool watching_, last_;
-  bridge::RngSet moved_, drew_{false, false};
 };
 
 }  // namespace ikebana::detail

@@ -51,17 +51,22 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   /// RAII around the unit's forward.
   class ForwardScope {
    public:
-    explicit ForwardScope(Frame& frame) : saved_tensors_(&frame), kept_(frame.kept_.record()) {}
+    explicit ForwardScope(Frame& frame)
+        : saved_tensors_(&frame),
+          draws_(frame.units_.back().rng_autocast, frame.units_.back().draws),
+          random_operators_(draws_),
+          kept_(frame.kept_.record()) {}
 
    private:
     bridge::SavedTensorScope saved_tensors_;
+    RecordDraws<> draws_;
+    bridge::OperatorScope<bridge::RandomOperators> random_operators_;
     typename Kept::Scope kept_;
   };
   /// Call after the unit's forward.
   void end_unit() {
     UnitCall& call = units_.back();
-    call.rng_at_end = call.rng_autocast.positions_now();
-    call.rng_moved = call.rng_at_end.differ(call.rng_autocast.positions());
+    call.rng_moved = call.rng_autocast.positions_now().differ(call.rng_autocast.positions());
     call.state.forward_ended(*call.unit);
     kept_.forward_ended(slots_.size());
   }
@@ -93,8 +98,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     at::Tensor saved_inputs;                    // holder made by SaveInputs
     std::vector<std::size_t> argument_indices;  // into the frame's known tensors
     Recompute recompute;
-    bridge::RngPositions rng_at_end = {};
     bridge::RngSet rng_moved = {};  // not known before the forward ended: both
+    std::vector<Draw> draws = {};
   };
   using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   /// A tensor of forward, recognised by identity, unless it was changed in place since.
@@ -112,9 +117,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     std::size_t slot = std::size_t(-1);
     explicit SlotHooks(std::shared_ptr<Frame> f) : frame(std::move(f)) {}
     ~SlotHooks() override { frame->slots_.release(slot); }
-    void call_pack_hook(const at::Tensor& t) override {
-      slot = frame->slots_.add(t, frame->units_.back().rng_autocast.positions_now());
-    }
+    void call_pack_hook(const at::Tensor& t) override { slot = frame->slots_.add(t); }
     at::Tensor call_unpack_hook() override { return frame->unpack(slot); }
   };
   /// The hooks during a recompute: collects the tensors of the slots, and stops the recompute by an
@@ -128,8 +131,6 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
       void call_pack_hook(const at::Tensor& t) override {
         saved = t.tensor_data();  // shares memory and version, but has no history
         const Frame& owner = *fill->frame;
-        const bridge::RngPositions now = fill->unit->rng_autocast.positions_now();
-        fill->rng.check(now, owner.slots_.rng(fill->tensors.size()), owner.name());
         owner.slots_.fill(fill->tensors, saved, owner.name());
         if (fill->tensors.size() == owner.slots_.size()) throw AllFilled{};
       }
@@ -137,9 +138,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     };
     Frame* frame;
     Tensors tensors;
-    CompareRng rng;
-    const UnitCall* unit = nullptr;  // that is recomputed now
-    FillSlots(Frame* f, CompareRng compare) : frame(f), rng(compare) {
+    CompareDraws<> draws;
+    FillSlots(Frame* f, bool last_attempt) : frame(f), draws(last_attempt) {
       tensors.reserve(f->slots_.size());
     }
     std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
@@ -193,16 +193,14 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
           if (auto frame = weak.lock()) frame->slots_.forget(task);
         });
   }
-  /// Runs the units and returns what autograd saves; nothing if that must be repeated, because the
-  /// random generators were elsewhere than in forward.
+  /// Runs the units and returns what autograd saves; nothing if that must be repeated, because
+  /// other random numbers were drawn than in forward.
   std::optional<Tensors> saved_by_units(const std::vector<Tensors>& inputs, bool last_attempt) {
-    auto watch = [](const UnitCall& call) { return call.unit->watch->load(); };
-    FillSlots fill(this, {std::any_of(units_.begin(), units_.end(), watch), last_attempt});
+    FillSlots fill(this, last_attempt);
     try {
       run_units(inputs, fill);
     } catch (const typename FillSlots::AllFilled&) {
-    } catch (const CompareRng::Again&) {
-      for (const UnitCall& call : units_) call.unit->watch->store(true);
+    } catch (const CompareDraws<>::Again&) {
       return {};
     }
     return std::move(fill.tensors);
@@ -212,7 +210,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     RecomputingScope scope;
     std::deque<RestoreBuffers> buffers;
     for (const UnitCall& call : units_) buffers.emplace_back(*call.unit->module);
-    auto replay = kept_.replay(name(), fill.rng.drew(), fill.rng.watching());
+    auto replay = kept_.replay(name(), fill.draws);
     Tensors known;
     for (std::size_t i = 0; i < units_.size(); ++i) {
       UnitCall& call = units_[i];
@@ -224,12 +222,10 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
                                                     call.rng_moved);
       bridge::AutocastNesting nesting;
       bridge::SavedTensorScope hooks(&fill);
-      fill.unit = &call;
-      fill.rng.begin_unit(call.rng_moved);
+      fill.draws.begin_unit(call.rng_autocast, call.draws, name());
+      bridge::OperatorScope<bridge::RandomOperators> random_operators(fill.draws);
       typename Kept::Scope kept(replay);
       Tensors results = call.recompute(arguments);
-      if (i + 1 < units_.size())
-        fill.rng.check(call.rng_autocast.positions_now(), call.rng_at_end, name());
       known.insert(known.end(), results.begin(), results.end());
     }
   }

@@ -12,15 +12,15 @@ template <class = void>
 class KeepOperators {
  public:
   using Rule = OperatorRule;
-  using Scope = bridge::OperatorScope;
+  using Scope = bridge::OperatorScope<>;
 
   KeepOperators(const Rule& rule, const Slots<>& saved) : record_(calls_, rule, saved) {}
 
   /// Open while a unit's forward runs.
   Scope record() { return Scope(record_); }
   /// Open a scope of it while a unit is recomputed.
-  Replay<> replay(const std::string& unit, bridge::RngSet& drew, bool) const {
-    return Replay<>(calls_, unit, drew);
+  Replay<> replay(const std::string& unit, CompareDraws<>& draws) const {
+    return Replay<>(calls_, unit, draws);
   }
   void forward_ended(std::size_t saved_tensors) { calls_.forward_ended(saved_tensors); }
   void clear() { calls_.clear(); }

@@ -44,6 +44,10 @@ class CheckpointMechanism : public CheckpointHooks {
           "Checkpoint: this process runs another autograd engine (Python's), which does not "
           "support saved-tensor hooks in C++. Leave Checkpoint out, or train in a process without "
           "Python's torch module.");
+    if (!bridge::operator_modes_available<bridge::RandomOperators>())
+      throw Error(
+          "Checkpoint: another library of this process uses the dispatch key by which operators "
+          "that draw random numbers are intercepted. Load only one version of ikebana.");
     device_ = device;
     units_.clear();
     for (const Unit& unit : table.units())

@@ -10,11 +10,10 @@ namespace ikebana::detail {
 template <class = void>
 class Replay : public bridge::OperatorMode {
  public:
-  Replay(const KeptCalls<>& kept, const std::string& unit, bridge::RngSet& drew)
-      : kept_(kept), unit_(unit), drew_(drew) {}
+  Replay(const KeptCalls<>& kept, const std::string& unit, CompareDraws<>& draws)
+      : kept_(kept), unit_(unit), draws_(draws) {}
 
   void call(bridge::OperatorCall& call) override {
-    const bool draws = call.draws_random_numbers();
     if (call.schema().is_mutable()) {
       if (!skip_write(call)) call.compute();
     } else if (const KeptCall* kept = kept_.find({&call.name(), call_counts_[&call.name()]++})) {
@@ -22,7 +21,6 @@ class Replay : public bridge::OperatorMode {
     } else {
       call.compute();
     }
-    if (draws) add_draw(drew_, call.results());  // also where its results were kept
   }
 
  private:
@@ -31,7 +29,9 @@ class Replay : public bridge::OperatorMode {
     std::vector<c10::IValue> results;
     for (const KeptResult& result : kept.results) results.push_back(output(result));
     call.replace(std::move(results));
-    if (kept.generator) kept.generator->restore();
+    if (!kept.generator) return;
+    kept.generator->restore();
+    draws_.is_kept();
   }
   /// A new tensor with the kept memory, so that autograd does not attach its graph to the kept
   /// tensor; a copy if this replay writes into it, because there may be another replay.
@@ -67,7 +67,7 @@ class Replay : public bridge::OperatorMode {
 
   const KeptCalls<>& kept_;
   const std::string& unit_;
-  bridge::RngSet& drew_;
+  CompareDraws<>& draws_;
   ska::flat_hash_map<const c10::OperatorName*, std::size_t> call_counts_;
   ska::flat_hash_map<c10::StorageImpl*, int> writes_to_skip_;
 };

@@ -1,7 +1,6 @@
 #pragma once
 // One slot per tensor that autograd saves inside a checkpointed unit: forward records the tensor's
 // shape, dtype and version, and a recompute fills in the tensor, once per backward.
-#include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/checkpoint/versions.hpp>
 #include <ikebana/error.hpp>
 #include <map>
@@ -14,13 +13,11 @@ namespace ikebana::detail {
 template <class = void>
 class Slots {
  public:
-  /// In forward: adds a slot with the tensor's shape, dtype and version, and where the random
-  /// generators are; does not keep the tensor.
-  std::size_t add(const at::Tensor& t, const bridge::RngPositions& rng) {
-    signatures_.push_back({c10::DimVector(t.sizes()), t.scalar_type(), Version(t), rng});
+  /// In forward: adds a slot with the tensor's shape, dtype and version; does not keep the tensor.
+  std::size_t add(const at::Tensor& t) {
+    signatures_.push_back({c10::DimVector(t.sizes()), t.scalar_type(), Version(t)});
     return signatures_.size() - 1;
   }
-  const bridge::RngPositions& rng(std::size_t slot) const { return signatures_.at(slot).rng; }
   std::size_t size() const { return signatures_.size(); }
 
   /// In recompute: appends the tensor of the next slot. Throws BadRecompute if forward saved a
@@ -89,7 +86,6 @@ class Slots {
     c10::DimVector sizes;
     at::ScalarType dtype;
     Version version;
-    bridge::RngPositions rng;
   };
   struct Value {
     at::Tensor tensor;

@@ -50,9 +50,6 @@ struct RecomputedUnit {
   std::shared_ptr<torch::nn::Module> module;
   std::string cudnn_dropout = {};  ///< a layer in it whose random numbers cannot be drawn again
   std::vector<at::Tensor> parameters = module->parameters();
-  /// Set when a recompute found a generator elsewhere than forward: from then on recomputes look at
-  /// each operator, to know whether the unit draws from it.
-  std::shared_ptr<std::atomic<bool>> watch = std::make_shared<std::atomic<bool>>(false);
 };
 
 /// A unit's state at one forward: the previous values of the buffers that forward changes, and the
