@@ -19,8 +19,8 @@ using NodePointer = std::remove_cvref_t<decltype(std::declval<const at::Tensor&>
 /// uses it, so a C++ program never does.
 inline constexpr auto operator_key = c10::DispatchKey::Fake;
 
-/// The dispatch key above all others' kernels by which operators that draw random numbers are
-/// intercepted. LibTorch has it for tests of its own, none of which is part of it.
+/// The dispatch key above autograd by which operators that draw random numbers are intercepted.
+/// LibTorch has it for tests of its own, none of which is part of it.
 inline constexpr auto random_operator_key = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 
 /// True if LibTorch has getDeviceAllocator with statistics. Found by argument-dependent look-up, so

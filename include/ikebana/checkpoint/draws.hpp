@@ -13,21 +13,21 @@ namespace ikebana::detail {
 
 /// One operator that may draw from the default generators, those from which it drew, and where they
 /// were.
-struct Draw {
+struct RandomCall {
   bridge::RngSet from;
   bridge::RngPositions before, after;
 };
 
 /// Computes the call of an operator that may draw; `from` is empty where it did not, or where it
 /// drew from a generator that it was given. No other unit draws between the two positions.
-inline Draw computed_draw(bridge::OperatorCall& call, const bridge::RngAutocastState& state) {
+inline RandomCall computed_draw(bridge::OperatorCall& call, const bridge::RngAutocastState& state) {
   bool is_default = true;
   for (const c10::IValue& value : call.arguments())
     if (value.isGenerator() && value.toGenerator().defined())
       is_default =
           value.toGenerator() == at::globalContext().defaultGenerator(value.toGenerator().device());
   std::lock_guard others(bridge::generators_mutex());  // again for each outer frame
-  Draw draw{{false, false}, state.positions_now(), {}};
+  RandomCall draw{{false, false}, state.positions_now(), {}};
   call.compute();
   draw.after = state.positions_now();
   if (is_default)
@@ -42,13 +42,13 @@ inline Draw computed_draw(bridge::OperatorCall& call, const bridge::RngAutocastS
 template <class = void>
 class RecordDraws : public bridge::OperatorMode {
  public:
-  RecordDraws(const bridge::RngAutocastState& state, std::vector<Draw>& draws)
+  RecordDraws(const bridge::RngAutocastState& state, std::vector<RandomCall>& draws)
       : state_(state), draws_(draws) {}
   void call(bridge::OperatorCall& call) override { draws_.push_back(computed_draw(call, state_)); }
 
  private:
   const bridge::RngAutocastState& state_;
-  std::vector<Draw>& draws_;
+  std::vector<RandomCall>& draws_;
 };
 
 /// The operator mode of a unit's recompute. Throws where an operator draws other numbers than it
@@ -62,7 +62,7 @@ class CompareDraws : public bridge::OperatorMode {
 
   explicit CompareDraws(bool last_attempt) : is_last_(last_attempt) {}
 
-  void begin_unit(const bridge::RngAutocastState& state, const std::vector<Draw>& draws,
+  void begin_unit(const bridge::RngAutocastState& state, const std::vector<RandomCall>& draws,
                   const std::string& unit) {
     state_ = &state, draws_ = &draws, unit_ = &unit;
     next_ = 0;
@@ -72,9 +72,9 @@ class CompareDraws : public bridge::OperatorMode {
 
   void call(bridge::OperatorCall& call) override {
     kept_ = false;
-    const Draw now = computed_draw(call, *state_);
+    const RandomCall now = computed_draw(call, *state_);
     const bool is_new = next_ == draws_->size();
-    const Draw& forward = is_new ? now : (*draws_)[next_++];
+    const RandomCall& forward = is_new ? now : (*draws_)[next_++];
     const bridge::RngSet differ =
         now.before.differ(forward.before) | now.after.differ(forward.after);
     if (kept_ || !forward.from.any() || (!is_new && !(forward.from & differ).any())) return;
@@ -101,7 +101,7 @@ class CompareDraws : public bridge::OperatorMode {
   }
 
   const bridge::RngAutocastState* state_ = nullptr;
-  const std::vector<Draw>* draws_ = nullptr;
+  const std::vector<RandomCall>* draws_ = nullptr;
   const std::string* unit_ = nullptr;
   std::size_t next_ = 0;  // of those of forward
   bool is_last_, kept_ = false;

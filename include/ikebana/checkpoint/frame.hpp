@@ -99,7 +99,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     std::vector<std::size_t> argument_indices;  // into the frame's known tensors
     Recompute recompute;
     bridge::RngSet rng_moved = {};  // not known before the forward ended: both
-    std::vector<Draw> draws = {};
+    std::vector<RandomCall> draws = {};
   };
   using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   /// A tensor of forward, recognised by identity, unless it was changed in place since.
