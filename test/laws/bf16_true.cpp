@@ -203,6 +203,22 @@ TEST_CASE("parameters are BF16 while the trainer exists, and are restored with t
   CHECK(test::same_bits(parameters_of(net), last));  // construction failed, parameters restored
 }
 
+TEST_CASE("a trainer that cannot be made, or makes no step, leaves all bits of the weights") {
+  Language net = model();
+  const Tensors before = parameters_of(net);
+  CHECK_THROWS_AS(
+      (Trainer<Language, AdamW, True>(net, AdamW{.groups = {{.match = named("nowhere")}}})),
+      BadValue);
+  CHECK(test::same_bits(parameters_of(net), before));
+  Trainer<Language, True>{net}.evaluate(texts(1));
+  CHECK(test::same_bits(parameters_of(net), before));
+  Trainer<Language, True>{net}.with_full_weights([](auto& whole) {
+    torch::NoGradGuard no_grad;
+    for (auto& p : whole->parameters()) p.fill_(0.5);
+  });
+  for (const auto& p : parameters_of(net)) CHECK(p.eq(0.5).all().item<bool>());
+}
+
 TEST_CASE("a keep_fp32 without a rule is an error") {
   CHECK_THROWS_AS((Trainer<Language, True>(model(), True{.keep_fp32 = nullptr})), BadValue);
 }

@@ -16,6 +16,7 @@ template <char Name>
 struct Change {
   using axis = ikebana::axis::clip;
   double scale = 1, add = 0, limit = 1e30;
+  bool rejects = false;
   std::shared_ptr<Log> log = std::make_shared<Log>();
 };
 
@@ -43,6 +44,7 @@ struct ikebana::Mechanism<test::own_policies::Change<Name>> : ikebana::ClipHooks
   }
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue&, Ranks&, detail::DeferredCheck&) {
+    if (values.rejects) gradients.reject(at::ones({}));
     if (!gradients.divisor.defined()) values.log->calls += "accept";
     values.log->calls += Name;
   }
@@ -162,6 +164,20 @@ TEST_CASE("own policies: a clip that makes an overflow finite does not hide it")
   CHECK(same_bits(values_of(model), before));
   CHECK(trainer.mechanism<Precision<FP16>>().loss_scale() < 1e30);
   CHECK(told<NonFinite>([&] { trainer.step(all_positive); }, {"more than 1 steps in a row"}) == "");
+}
+
+TEST_CASE("own policies: the loss scale follows overflows alone") {
+  Scaled trainer{linear(), Change<'a'>{.rejects = true},
+                 Precision<FP16>{.init_scale = 64, .growth_interval = 3, .max_skips = 1}};
+  for (int s = 0; s < 3; ++s) CHECK(trainer.step(rows()).skipped());  // finite gradients
+  CHECK(trainer.mechanism<Precision<FP16>>().loss_scale() == 128);
+  auto& change = trainer.get<Change<'a'>>();
+  change.rejects = false, change.add = INFINITY, change.limit = INFINITY;
+  CHECK(trainer.step(rows()).skipped());
+  CHECK(trainer.mechanism<Precision<FP16>>().loss_scale() == 64);
+
+  Trainer norm{linear(), Squares{}, SGD{}, Precision<FP16>{.init_scale = 64}, GradNorm{}, change};
+  CHECK(norm.step(rows()).skipped());  // the norm is that of the gradients before
 }
 
 TEST_CASE("own policies: a policy on an axis of a user's own is asked after all others") {

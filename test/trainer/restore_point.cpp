@@ -159,6 +159,23 @@ TEST_CASE("a step that throws: a batch with a NaN leaves batch norm and dropout 
   }
 }
 
+TEST_CASE("a step that is skipped: statistics that its batch made NaN are put back") {
+  namespace nn = torch::nn;
+  nn::Sequential model(nn::Linear(3, 4), nn::BatchNorm1d(4), nn::Linear(4, 1));
+  Trainer trainer{model, MSELoss{}, SGD{.lr = 0.1}, Precision<FP16>{.init_scale = 64}};
+  const std::pair good{test::random({6, 3}), test::random({6, 1}, 2)};
+  const std::pair bad{good.first.masked_fill(good.first > 1, std::nan("")), good.second};
+  auto& norm = *model[1]->as<nn::BatchNorm1d>();
+  for (int i = 0; i < 3; ++i) {
+    const auto mean = norm.running_mean.clone(), var = norm.running_var.clone();
+    CHECK(trainer.step(bad).skipped());
+    CHECK(same_bits(norm.running_mean, mean));
+    CHECK(same_bits(norm.running_var, var));
+    CHECK_FALSE(trainer.step(good).skipped());
+    CHECK_FALSE(same_bits(norm.running_mean, mean));
+  }
+}
+
 TEST_CASE("a step that throws: only buffers that change keep a second copy") {
   bridge::MemoryCounter counter(at::kCPU);
   Holder model;

@@ -22,7 +22,11 @@ inline constexpr bool overrides_backward<M> = M::listens_to_backward;
 template <class Gradients>
 void make_true(Gradients& gradients) {
   if (!gradients.divisor.defined()) return;
-  if (gradients.loss_is_scaled) gradients.reject(any_non_finite(gradients.values));
+  if (gradients.loss_is_scaled) {
+    const at::Tensor found = any_non_finite(gradients.values);
+    gradients.overflow =
+        gradients.overflow.defined() ? at::maximum(gradients.overflow, found) : found;
+  }
   gradients.apply_divisor();
 }
 

@@ -71,6 +71,13 @@ class BufferBackup {
     if (!restored) changes_ = true, version_.record_again();
     return restored;
   }
+  /// The host knows that the step makes no update: a value that is not finite is put back.
+  void refuse_non_finite() {
+    if (!copy_.defined() || !buffer_.is_floating_point() || !(version_.changed() || uncounted_))
+      return;
+    const at::Tensor now = buffer_.is_sparse() ? buffer_._values() : buffer_;
+    if (!now.isfinite().all().item<bool>() && restore()) changes_ = true;
+  }
   const std::string& name() const { return name_; }
 
  private:
@@ -151,6 +158,10 @@ class RestorePoint {
   void commit() noexcept {
     const bool first = !std::exchange(committed_, true);
     for (BufferBackup& buffer : buffers_) buffer.commit(first);
+  }
+  /// The step is skipped, and its batch may have made statistics NaN for good: those are put back.
+  void refuse_non_finite() {
+    for (BufferBackup& buffer : buffers_) buffer.refuse_non_finite();
   }
   /// The step threw.
   void restore() noexcept {

@@ -111,7 +111,7 @@ class Transaction {
   /// knows that the step is rejected; on a device, the update obeys the flag. Returns whether it
   /// was called.
   bool update(const Masters& masters, StepGradients& gradients) {
-    if (rejected(gradients)) return false;
+    if (rejected(gradients)) return core_.restore_point.refuse_non_finite(), false;
     core_.update(core_.mechanisms.optimizer, masters, gradients);
     return true;
   }

@@ -34,12 +34,14 @@ struct StepGradients {
   bool norm_is_current = false;      ///< no policy has changed the values since, but by clipping
   bool updated_in_backward = false;  ///< some masters have been updated; they may have no gradient
   bool loss_is_scaled = false;       ///< the loss scale handles values that are not finite
-  at::Tensor found_inf;              ///< one float, 1: skip the update; undefined: not asked for
+  at::Tensor overflow;   ///< one float, 1: under a loss scale, a gradient was not finite before a
+                         ///< policy changed it; undefined: no policy has
+  at::Tensor found_inf;  ///< one float, 1: skip the update; undefined: not asked for
 
   /// Takes the gradients that the last backward left, and forgets everything else.
   void collect(const Tensors& masters) {
     indices.clear(), values.clear();
-    divisor.reset(), norm.reset(), found_inf.reset();
+    divisor.reset(), norm.reset(), overflow.reset(), found_inf.reset();
     norm_is_current = loss_is_scaled = updated_in_backward = false;
     for (std::size_t i = 0; i < masters.size(); ++i) {
       const at::Tensor& gradient = masters[i].grad();

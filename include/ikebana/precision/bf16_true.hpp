@@ -13,7 +13,9 @@ namespace ikebana {
 /// bytes per element, or 16 on an accelerator. Gradients of several microbatches are summed in
 /// BF16. Random bits depend on `seed`, the step, the parameter and the element's index only: no
 /// generator is used, all ranks have the same, and the seed and step are saved. Parameters for
-/// which `keep_fp32` is true stay in FP32. Source: Zamirai et al., arXiv:2010.06192.
+/// which `keep_fp32` is true stay in FP32. The model's own weights are kept until the first step,
+/// so a trainer that makes none changes no bit of them; after it, frozen ones are rounded, too.
+/// Source: Zamirai et al., arXiv:2010.06192.
 template <>
 struct Precision<BF16True> {
   ParameterRule keep_fp32 = one_dimensional;
@@ -26,10 +28,10 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
   Precision<BF16True> values;
   explicit Mechanism(Precision<BF16True> v) : values(std::move(v)) {}
   ~Mechanism() override {
-    for (auto& [parameter, type] : original_dtypes_) try {
-        convert(parameter, type);
+    for (const Converted& converted : converted_) try {
+        restore(converted);
       } catch (const std::exception& error) {
-        TORCH_WARN("ikebana: a parameter of shape ", parameter.sizes(),
+        TORCH_WARN("ikebana: a parameter of shape ", converted.parameter.sizes(),
                    " stays BFloat16: ", error.what());
       }
   }
@@ -43,9 +45,14 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
       for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
         const at::Tensor& p = unit.parameters[i];
         if (!is_low(unit, i, unit.parameters.size()) || p.scalar_type() == at::kBFloat16) continue;
-        original_dtypes_.emplace_back(p, p.scalar_type());
+        converted_.push_back({p, p.detach(), p.scalar_type()});
         convert(p, at::kBFloat16);
       }
+  }
+  template <class Next>
+  decltype(auto) around_step(Next&& next) {
+    for (Converted& converted : converted_) converted.before.reset();
+    return next();
   }
   UpdateRounding* rounding() { return this; }
 
@@ -81,11 +88,23 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
   }
 
  private:
+  /// A parameter that was converted. Its former values are kept until the first step, so that a
+  /// trainer that makes none, such as one that cannot be made, changes no bit of the model.
+  struct Converted {
+    at::Tensor parameter, before;
+    at::ScalarType type;
+  };
+  static void restore(const Converted& c) {
+    at::Tensor parameter = c.parameter;
+    if (c.before.defined() && parameter.detach().equal(c.before.to(at::kBFloat16)))
+      parameter.set_data(c.before);
+    else convert(parameter, c.type);
+  }
   static void convert(at::Tensor parameter, at::ScalarType type) {
     parameter.set_data(parameter.detach().to(type));
   }
 
-  std::vector<std::pair<at::Tensor, at::ScalarType>> original_dtypes_;
+  std::vector<Converted> converted_;
   std::int64_t round_ = 0;             // number of steps that were not undone
   at::Tensor key_, hash_, temporary_;  // scratch on a device other than the CPU
 };

@@ -42,18 +42,18 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
     gradients.loss_is_scaled = true;
   }
 
-  /// Rejects the step if a gradient of any rank is not finite. If ClipGradNorm has computed a norm
-  /// of all gradients, its value tells. `found_inf` has what was found before a policy changed
-  /// gradients.
+  /// Rejects the step if a gradient of any rank is not finite, or was not before a policy changed
+  /// it. Where a norm of all gradients is known, its value tells. A step that only another policy
+  /// rejects says nothing about the scale.
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue&, Ranks& ranks,
               detail::DeferredCheck& deferred) {
-    const bool norm_tells = gradients.norm.defined() && !gradients.found_inf.defined();
-    at::Tensor found = gradients.norm.defined()
-                           ? gradients.norm.isfinite().logical_not().to(at::kFloat)
-                           : detail::any_non_finite(gradients.values);
-    if (gradients.found_inf.defined()) found = at::maximum(found, gradients.found_inf);
-    if (!norm_tells) found = ranks.sum(found).clamp_max(1);
+    const bool norm_tells = gradients.norm.defined() && gradients.norm_is_current;
+    at::Tensor found = norm_tells ? gradients.norm.isfinite().logical_not().to(at::kFloat)
+                                  : detail::any_non_finite(gradients.values);
+    if (gradients.overflow.defined()) found = at::maximum(found, gradients.overflow);
+    if (!norm_tells || gradients.overflow.defined()) found = ranks.sum(found).clamp_max(1);
+    found_ = found;
     gradients.reject(found);
     deferred.expect_zero(
         (skips_ + found).gt(values.max_skips).to(at::kFloat), [max = values.max_skips] {
@@ -64,16 +64,15 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
               "FP16's range.");
         });
   }
-  void end_step(const StepGradients& gradients, Report& report) noexcept {
-    const at::Tensor& found = gradients.found_inf;
+  void end_step(const StepGradients&, Report& report) noexcept {
     report.must_be_finite = false;
-    if (detail::readable(scale_)) return adapt_scale(detail::number(found) != 0);
+    if (detail::readable(scale_)) return adapt_scale(detail::number(found_) != 0);
     if (std::exchange(compared_interval_, values.growth_interval) != values.growth_interval)
       growth_.clamp_max_(values.growth_interval - 1);  // the operator compares for equality
-    at::_amp_update_scale_(scale_, growth_, found, values.growth_factor, values.backoff_factor,
+    at::_amp_update_scale_(scale_, growth_, found_, values.growth_factor, values.backoff_factor,
                            values.growth_interval);
     scale_.clamp_min_(values.min_scale);
-    skips_.add_(1).mul_(found);
+    skips_.add_(1).mul_(found_);
   }
   /// The current loss scale. Waits for the device.
   double loss_scale() const { return detail::number(scale_); }
@@ -122,7 +121,7 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
 
   double init_scale_;
   std::int64_t compared_interval_ = 0;  // that growth_ is less than, on a device
-  at::Tensor scale_, growth_, skips_;
+  at::Tensor scale_, growth_, skips_, found_;
 };
 
 }  // namespace ikebana
