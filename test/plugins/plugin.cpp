@@ -51,7 +51,7 @@ struct Products : bridge::OperatorMode {
 };
 struct OperatorsScope {
   Products products;
-  bridge::OperatorScope scope{products};
+  bridge::OperatorScope<> scope{products};
 };
 void* open_operators() { return new OperatorsScope; }
 int close_operators(void* scope) {
