@@ -40,6 +40,14 @@ const Disturbed reported[] = {
        return drop(x);
      },
      true},
+    {"after the draw in forward, and as much before it in every recompute",
+     [](auto& w, auto x) {
+       if (w.begun > 1) draw_elsewhere(1);
+       const at::Tensor mask = at::empty_like(x).bernoulli_(0.5);
+       if (w.begun == 1) draw_elsewhere(1);
+       return at::tanh(x * w.weight * mask);
+     },
+     true},
 };
 const Disturbed harmless[] = {
     {"in the first recompute, which is repeated",
