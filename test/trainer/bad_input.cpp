@@ -187,6 +187,22 @@ TEST_CASE("out of memory: a clear error, and nothing was updated") {
                              {"Nothing was updated", "Accumulate<N>", "Checkpoint<Full>"}));
 }
 
+#if __has_include(<oneapi/dnnl/dnnl_common.hpp>)
+TEST_CASE("out of memory: oneDNN's errors, which are none of LibTorch's") {
+  auto throws = [](dnnl_status_t status) {
+    return [status](auto&, Net&, const Rows&) -> Loss {
+      throw dnnl::error(status, "could not create a primitive");
+    };
+  };
+  auto message = [&]<class E>(std::type_identity<E>, dnnl_status_t status) {
+    Trainer trainer{Net(), throws(status)};
+    return test::message_of<E>([&] { trainer.step(some()); });
+  };
+  CHECK(contains(message(std::type_identity<OutOfMemory>(), dnnl_out_of_memory), "oneDNN could"));
+  CHECK(contains(message(std::type_identity<StepFailed>(), dnnl_runtime_error), "oneDNN could"));
+}
+#endif
+
 TEST_CASE("bad value: at construction") {
   Net net;
   auto makes = [&](auto... values) { return [=] { Trainer{net, CrossEntropyLoss{}, values...}; }; };
