@@ -26,7 +26,9 @@ struct Hooks {
   /// `rate(lr)` is the learning rate of this step for the base learning rate `lr`.
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {}
-  void after_update(const Masters&, const StepGradients&) noexcept {}  // 11
+  /// 11. On a CPU not after a step that is rejected; a device's `found_inf` says whether it is.
+  /// What the update has left of the gradients' values depends on the optimizer: some divide them.
+  void after_update(const Masters&, const StepGradients&) noexcept {}
   /// Also after an update that was skipped.
   void end_step(const StepGradients&, Report&) noexcept {}  // 13
   /// After an exception: undo what this step did.
@@ -52,7 +54,7 @@ struct UnitWrapperHooks {
   /// True for a mechanism that works in `around_unit`: a step that runs no unit is then an error.
   static constexpr bool per_unit = false;
   /// `next(args...)` computes the unit. `next.owned()` is a copy of it that may be called later,
-  /// with other tensors.
+  /// with other tensors; Observe, of which there may be several, has none.
   template <class Next, class... Args>
   decltype(auto) around_unit(const Unit&, Next&& next, Args&&... args) {
     return next(std::forward<Args>(args)...);
@@ -103,6 +105,19 @@ struct CheckpointHooks : Hooks, UnitWrapperHooks {
     return next(std::forward<Args>(args)...);
   }
 };
+namespace detail {
+/// Rejects the update if the loss is not finite: calls `raise`, on a CPU at once, on a device when
+/// a later step begins.
+template <class Ranks, class Raise>
+void accept_finite_loss(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
+                        DeferredCheck& deferred, const Raise& raise) {
+  if (loss.readable() && ranks.ranks() == 1) return loss.is_finite() ? void() : raise();
+  at::Tensor flag = ranks.sum(loss.non_finite()).clamp_max(1);
+  gradients.reject(flag);
+  deferred.expect_zero(flag, raise);
+}
+}  // namespace detail
+
 struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks {
   template <class Next>
   decltype(auto) around_forward(Next&& next) {
@@ -118,9 +133,17 @@ struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks 
   /// 7. The gradient that backward starts with.
   at::Tensor scale(const at::Tensor& seed) { return seed; }
   void unscale(StepGradients&) {}  // 9
-  /// 10. Rejects an update that must not be made (`StepGradients::reject`), or throws.
+  /// 10. Rejects an update that must not be made (`StepGradients::reject`), or throws. The default:
+  /// where the loss is not finite.
   template <class Ranks>
-  void accept(StepGradients&, const LossValue&, Ranks&, detail::DeferredCheck&) {}
+  void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
+              detail::DeferredCheck& deferred) {
+    detail::accept_finite_loss(gradients, loss, ranks, deferred, [] {
+      throw NonFinite(
+          "step: the loss is not finite; nothing was updated. Lower the learning rate, "
+          "or look for an invalid value in the batch.");
+    });
+  }
 };
 struct PruneHooks : Hooks, GatherHooks {};
 struct QuantizeHooks : Hooks, UnitWrapperHooks, GatherHooks {};
@@ -167,7 +190,8 @@ struct AverageHooks : Hooks {
   decltype(auto) around_evaluation(Parameters&, Next&& next) {
     return next();
   }
-  /// The weights were replaced, as by `load_weights`: the average starts anew from them.
+  /// The weights were replaced, as by `load_weights`: the average starts anew from them. An average
+  /// that does not override it refuses such a call.
   void restart() noexcept {}
 };
 struct FreezeHooks : Hooks {

@@ -10,6 +10,15 @@
 
 namespace ikebana {
 
+namespace detail {
+/// True for an average of a user's own that does not override `restart`.
+template <class M>
+inline constexpr bool keeps_old_average = requires {
+  requires own_policy<decltype(M::values)>;
+  requires std::is_same_v<decltype(&M::restart), void (AverageHooks::*)() noexcept>;
+};
+}  // namespace detail
+
 /// A training strategy: a model and the policies that it is trained with, in any order. A policy
 /// that is left out costs nothing. Belongs to one thread at a time; can be moved; leaves plain
 /// parameters when it is destroyed. How it is saved and loaded is in state/save_and_load.hpp.
@@ -146,8 +155,15 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   template <class F>
   void replace_weights(F&& f) {
     detail::BusyGuard busy(core().busy);
+    auto& average = core().mechanisms.average;
+    if (detail::keeps_old_average<std::decay_t<decltype(average)>>)
+      throw BadModel(
+          "load_weights: the mechanism of the recipe's `" +
+          detail::type_name<std::decay_t<decltype(average.values)>>() +
+          "` has no `void restart() noexcept`, which starts the average anew: "
+          "evaluation would use the former weights. Write one; empty, if it keeps none.");
     with_full_weights(f);
-    core().mechanisms.average.restart();
+    average.restart();
   }
 
   /// The whole recipe, defaults included, in wrapping order.
@@ -183,9 +199,11 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
       else return detail::tensors_text(batch);
     };
     core().step.partly_updated = false;
+    const std::int64_t before = core().step.attempts;
     try {
       return f();
     } catch (...) {
+      core().step.was_made = core().step.attempts != before;
       detail::rethrow_current(core().step, batch_text, lost());
     }
   }

@@ -1,5 +1,6 @@
-// `HookTakesOtherArguments<Halves>` `the Mechanism of Halves has a hook with other parameters`
-// `whose parameters are not those` `Write it as ikebana/hooks.hpp does`
+// `HookTakesOtherArguments<Halves, hook::clip>`
+// `the Mechanism of Halves has the hook clip with other parameters`
+// `whose parameters, result or const are not those` `Write it as ikebana/hooks.hpp does`
 #include "net.hpp"
 
 struct Halves {

@@ -1,5 +1,6 @@
-// `HookTakesOtherArguments<Misfit>` `the Mechanism of Misfit has a hook with other parameters`
-// `whose parameters are not those` `Write it as ikebana/hooks.hpp does`
+// `HookTakesOtherArguments<Misfit, hook::update>`
+// `the Mechanism of Misfit has the hook update with other parameters`
+// `whose parameters, result or const are not those` `Write it as ikebana/hooks.hpp does`
 #include "net.hpp"
 
 struct Misfit {

@@ -10,8 +10,8 @@
 #define IKEBANA_EACH_HOOK(F)                                                                    \
   F(around_step) F(around_phase) F(around_unit) F(before_unit_backward) F(after_unit_backward)  \
   F(around_gathered_unit) F(around_forward) F(gather) F(reduce) F(to_masters) F(restore_dtype)  \
-  F(rounding) F(scale) F(unscale) F(ranks) F(sum) F(set_requires_gradient_sync) F(split)        \
-  F(clip) F(accept) F(base_lr) F(before_backward) F(has_updated) F(update) F(rate)              \
+  F(refresh) F(rounding) F(scale) F(unscale) F(ranks) F(sum) F(set_requires_gradient_sync)      \
+  F(split) F(clip) F(accept) F(base_lr) F(before_backward) F(has_updated) F(update) F(rate)     \
   F(around_evaluation) F(restart) F(freeze) F(place)
 // clang-format on
 
@@ -49,9 +49,11 @@ inline constexpr bool has_hook = false;
       !requires { requires std::is_member_object_pointer_v<decltype(&M::name)>; };
 IKEBANA_EACH_HOOK(IKEBANA_HAS_HOOK)
 #undef IKEBANA_HAS_HOOK
-/// Precision may have it, and has no default for it.
+// Precision may have them, and has no default for them.
 template <>
 inline constexpr bool has_hook<hook::restore_dtype, PrecisionHooks> = true;
+template <>
+inline constexpr bool has_hook<hook::refresh, PrecisionHooks> = true;
 
 template <class Hook>
 struct asked_of {

@@ -30,9 +30,9 @@ struct not_a_unit<Units<Module, Others...>>
 
 template <class Policy>
 concept well_made =
-    std::is_base_of_v<HooksOf<axis_of_t<Policy>>, Mechanism<Policy>> &&
-    std::is_constructible_v<Mechanism<Policy>, Policy> && requires(Mechanism<Policy> m) {
-      { m.values } -> std::same_as<Policy&>;
+    std::derived_from<Mechanism<Policy>, HooksOf<axis_of_t<Policy>>> &&
+    std::is_constructible_v<Mechanism<Policy>, Policy> && requires {  // of its own: no reference
+      { &Mechanism<Policy>::values } -> std::convertible_to<Policy Mechanism<Policy>::*>;
     };
 template <class M>
 concept safe_after_update =
@@ -40,10 +40,10 @@ concept safe_after_update =
       { m.after_update(masters, done) } noexcept;
       { m.end_step(done, report) } noexcept;
       { m.abort() } noexcept;
-    };
+    } && (!std::derived_from<M, AverageHooks> || requires(M m) {
+      { m.restart() } noexcept;
+    });
 
-template <class Policy>
-concept defined_by_user = requires { typename Policy::axis; };
 /// Mechanisms of this library declare it, with the policy whose values they hold. One that derives
 /// from the mechanism of another policy, and has `values` of its own, has inherited it.
 template <class M>
@@ -63,12 +63,13 @@ consteval auto check_hooks() {
   using Of = typename carried_out<M>::type;
   if constexpr (!std::is_void_v<Of> && !std::is_same_v<Of, Policy>)
     return refuse::is<refuse::TwoCopiesOfValues<Policy, Of>>{};
-  else if constexpr (std::is_void_v<Of> && declared<Policy> && !defined_by_user<Policy>)
+  else if constexpr (std::is_void_v<Of> && declared<Policy> && !own_policy<Policy>)
     return refuse::is<refuse::ReplacedMechanism<Policy>>{};
-  else if constexpr (!hooks_fit<M>) return refuse::is<refuse::HookTakesOtherArguments<Policy>>{};
+  else if constexpr (!refuse::passed<first_unfit_t<Policy>>)
+    return refuse::is<first_unfit_t<Policy>>{};
   else if constexpr (!safe_after_update<M>)
     return refuse::is<refuse::MayThrowAfterUpdate<Policy>>{};
-  else if constexpr (defined_by_user<Policy>) return refuse::is<first_never_asked_t<Policy>>{};
+  else if constexpr (own_policy<Policy>) return refuse::is<first_never_asked_t<Policy>>{};
   else return refuse::is<refuse::Nothing>{};
 }
 

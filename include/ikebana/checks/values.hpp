@@ -31,10 +31,11 @@ class Values {
  public:
   explicit Values(Given... given) : given_(std::move(given)...) {}
 
-  /// The value given for a policy, or its default.
+  /// The value given for a policy, or its default. Called once for each.
   template <class Policy>
   Policy take() {
-    if constexpr ((std::is_same_v<Policy, Given> || ...)) return std::get<Policy>(given_);
+    if constexpr ((std::is_same_v<Policy, Given> || ...))
+      return std::move(std::get<Policy>(given_));
     else return Policy{};
   }
 

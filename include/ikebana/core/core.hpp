@@ -59,6 +59,8 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   StepGradients& collect_gradients() {
     step.gradients.collect(parameters.masters().values);
     step.gradients.updated_in_backward = mechanisms.optimizer.has_updated();
+    if (step.microbatches == 0)
+      throw BadBatch("step: the recipe's accumulate policy made no microbatch of the batch.");
     if (step.gradients.indices.empty() && !step.gradients.updated_in_backward)
       throw BadModel(
           "loss: no parameter that is trained got a gradient from it. Compute it from the model's "

@@ -73,7 +73,7 @@ inline void move(torch::nn::Module& module, c10::Device device) {
 
 /// Warns of what a step that threw could not put back: `lost` is a sentence on it, or empty.
 inline void warn_of(const std::string& lost) {
-  if (!lost.empty()) TORCH_WARN("step: an exception ended it, and it was undone.", lost);
+  if (!lost.empty()) TORCH_WARN("step: an exception ended it.", lost);
 }
 template <class... Classes>
 void rethrow_as(const Error& error, const std::string& lost) {
@@ -96,7 +96,7 @@ template <class StepState, class BatchText>
   std::string where = " (step " + std::to_string(step.attempts) + ", microbatch " +
                       std::to_string(step.microbatch) + " of " + std::to_string(step.microbatches) +
                       "; batch: " + batch() + ")";
-  const std::string state = step.partly_updated ? "." : ". Nothing was updated.";
+  const std::string state = step.partly_updated || step.was_made ? "." : ". Nothing was updated.";
   if (is_out_of_memory(what))
     throw OutOfMemory(
         what + where + state + lost +
@@ -122,9 +122,10 @@ template <class StepState, class BatchText>
     throw;
   }
 }
-/// A sentence where the undone step had updated parameters already.
+/// A sentence where parameters were updated before the exception.
 template <class StepState>
 std::string updated_before(const StepState& step) {
+  if (step.was_made) return " The update was made before, and the step counts.";
   if (!step.partly_updated) return {};
   return " InBackward had updated the parameters whose gradients had arrived: load the last saved "
          "state.";

@@ -1,6 +1,8 @@
 #pragma once
 // The mechanism of an axis that takes several policies, and how a mechanism is built.
 #include <ikebana/core/off.hpp>
+#include <ikebana/detail/text.hpp>
+#include <ikebana/error.hpp>
 #include <ikebana/grammar/compose.hpp>
 #include <ikebana/hooks/non_finite.hpp>
 #include <tuple>
@@ -10,38 +12,44 @@ namespace ikebana {
 namespace detail {
 /// True where a mechanism overrides a hook of a unit's backward.
 template <class M>
-inline constexpr bool overrides_backward =
-    !std::is_same_v<decltype(&M::before_unit_backward), void (UnitBackwardHooks::*)(const Unit&)> ||
-    !std::is_same_v<decltype(&M::after_unit_backward), void (UnitBackwardHooks::*)(const Unit&)>;
+inline constexpr bool overrides_backward = !requires {  // one may be a template
+  requires std::is_same_v<decltype(&M::before_unit_backward),
+                          void (UnitBackwardHooks::*)(const Unit&)>;
+  requires std::is_same_v<decltype(&M::after_unit_backward),
+                          void (UnitBackwardHooks::*)(const Unit&)>;
+};
 template <class M>
   requires requires { M::listens_to_backward; }
 inline constexpr bool overrides_backward<M> = M::listens_to_backward;
 
-/// Divides the gradients by their divisor. Under a loss scale an overflow is found before, since a
-/// policy that sees these gradients could make it finite.
+/// One of several mechanisms, which need not be movable.
+template <class Policy>
+struct Held {
+  Mechanism<Policy> held;
+};
+
+/// Under a loss scale an overflow is found before the first policy that sees the gradients, since
+/// that could make it finite.
 template <class Gradients>
-void make_true(Gradients& gradients) {
-  if (!gradients.divisor.defined()) return;
-  if (gradients.loss_is_scaled) {
-    const at::Tensor found = any_non_finite(gradients.values);
-    gradients.overflow =
-        gradients.overflow.defined() ? at::maximum(gradients.overflow, found) : found;
-  }
-  gradients.apply_divisor();
+void find_overflow(Gradients& gradients) {
+  if (!gradients.loss_is_scaled || gradients.overflow.defined()) return;
+  gradients.overflow = any_non_finite(gradients.values);
+  gradients.reject(gradients.overflow);
 }
 
 }  // namespace detail
 
 /// Several policies of one axis. Each is asked; the first written is the outermost.
 template <class... Policies>
-struct Mechanism<Many<Policies...>> {
+struct Mechanism<Many<Policies...>> : private detail::Held<Policies>... {
   using null_mechanism = std::conditional_t<sizeof...(Policies) == 0, Mechanism, void>;
   static constexpr bool listens_to_backward =
       (detail::overrides_backward<Mechanism<Policies>> || ...);
+  static constexpr bool per_unit = (Mechanism<Policies>::per_unit || ...);
 
   template <class Values>
   explicit Mechanism(Values& values)
-      : all_{Mechanism<Policies>(values.template take<Policies>())...} {}
+      : detail::Held<Policies>{Mechanism<Policies>(values.template take<Policies>())}... {}
 
   template <class Next>
   decltype(auto) around_step(Next&& next) {
@@ -70,22 +78,16 @@ struct Mechanism<Many<Policies...>> {
     each([&](auto& mechanism) { mechanism.after_unit_backward(unit); });
   }
 
-  /// A policy that does not declare `takes_divisor` sees the true gradients.
+  /// A policy of a user's own that does not declare `takes_divisor` sees the true gradients.
   template <class Ranks>
   void clip(StepGradients& gradients, Ranks& ranks) {
-    each([&]<class M>(M& mechanism) {
-      if constexpr (!M::takes_divisor) detail::make_true(gradients);
-      mechanism.clip(gradients, ranks);
-      if constexpr (!M::takes_divisor) gradients.norm_is_current = false;
-    });
+    ask_each(gradients, [&](auto& mechanism) { mechanism.clip(gradients, ranks); });
   }
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
               detail::DeferredCheck& deferred) {
-    each([&]<class M>(M& mechanism) {
-      if constexpr (!M::takes_divisor) detail::make_true(gradients);
-      mechanism.accept(gradients, loss, ranks, deferred);
-    });
+    ask_each(gradients,
+             [&](auto& mechanism) { mechanism.accept(gradients, loss, ranks, deferred); });
   }
 
   template <class F>
@@ -94,15 +96,36 @@ struct Mechanism<Many<Policies...>> {
   }
   template <class Policy>
   Mechanism<Policy>& get() {
-    return std::get<Mechanism<Policy>>(all_);
+    return detail::Held<Policy>::held;
   }
 
  private:
+  /// Asks each to change gradients, after what a policy of a user's own relies on.
+  template <class F>
+  void ask_each(StepGradients& gradients, const F& f) {
+    (ask_one<Policies>(gradients, f), ...);
+  }
+  template <class Policy, class F>
+  void ask_one(StepGradients& gradients, const F& f) {
+    if constexpr (!own_policy<Policy>) {
+      f(get<Policy>());
+    } else {
+      const at::NoGradGuard no_grad;
+      detail::find_overflow(gradients);
+      if constexpr (!Mechanism<Policy>::takes_divisor) gradients.apply_divisor();
+      f(get<Policy>());
+      gradients.norm_is_current = false;
+      if (gradients.values.size() == gradients.indices.size()) return;
+      throw BadModel(detail::type_name<Policy>() + ": it left " +
+                     std::to_string(gradients.values.size()) + " gradients for " +
+                     std::to_string(gradients.indices.size()) +
+                     " parameters. Erase the index of a gradient together with its value.");
+    }
+  }
   template <std::size_t I, class Ask, class Next>
   decltype(auto) around(Ask ask, Next&& next) {
     if constexpr (I == sizeof...(Policies)) return next();
-    else
-      return ask(std::get<I>(all_), [&]() -> decltype(auto) { return around<I + 1>(ask, next); });
+    else return ask(nth<I>(), [&]() -> decltype(auto) { return around<I + 1>(ask, next); });
   }
   template <std::size_t I, class Next, class... Args>
   decltype(auto) around_unit_from(const Unit& unit, Next&& next, Args&&... args) {
@@ -111,11 +134,13 @@ struct Mechanism<Many<Policies...>> {
       auto inner = [&](auto&&... a) -> decltype(auto) {
         return around_unit_from<I + 1>(unit, next, std::forward<decltype(a)>(a)...);
       };
-      return std::get<I>(all_).around_unit(unit, inner, std::forward<Args>(args)...);
+      return nth<I>().around_unit(unit, inner, std::forward<Args>(args)...);
     }
   }
-
-  std::tuple<Mechanism<Policies>...> all_;
+  template <std::size_t I>
+  auto& nth() {
+    return get<std::tuple_element_t<I, std::tuple<Policies...>>>();
+  }
 };
 
 namespace detail {

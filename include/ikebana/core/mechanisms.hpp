@@ -41,8 +41,9 @@ IKEBANA_MECHANISM_OF(shard);
 /// True where a mechanism overrides `gather`: then a unit computes with other tensors than the
 /// master weights.
 template <class M>
-inline constexpr bool overrides_gather =
-    !std::is_same_v<decltype(&M::gather), Tensors (GatherHooks::*)(const Unit&, Tensors)>;
+inline constexpr bool overrides_gather = !requires {
+  requires std::is_same_v<decltype(&M::gather), Tensors (GatherHooks::*)(const Unit&, Tensors)>;
+};
 
 }  // namespace detail
 
@@ -118,8 +119,9 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
           : type_on<axis::precision>::keeps_gathered;
   /// True where a policy works unit by unit.
   static constexpr bool per_unit =
-      type_on<axis::shard>::per_unit || type_on<axis::offload>::per_unit ||
-      type_on<axis::checkpoint>::per_unit || type_on<axis::precision>::per_unit;
+      type_on<axis::observe>::per_unit || type_on<axis::shard>::per_unit ||
+      type_on<axis::offload>::per_unit || type_on<axis::checkpoint>::per_unit ||
+      type_on<axis::precision>::per_unit || type_on<axis::quantize>::per_unit;
 
  private:
   template <class Axis>

@@ -10,6 +10,7 @@ struct StepState {
   std::size_t microbatch = 0, microbatches = 0;  ///< the present one, from 1; how many there are
   bool unit_was_run = false;                     ///< by this step's loss
   bool partly_updated = false;  ///< an undone step had updated parameters during backward
+  bool was_made = false;        ///< what threw had been committed, as a policy around it that fails
   Roots roots;                  ///< where backward of this microbatch starts
   StepGradients gradients;
   detail::DeferredCheck deferred;  ///< checks whose flags only the device knows

@@ -45,13 +45,6 @@ class Outputs {
   std::vector<at::Tensor> all_;
 };
 
-/// True where the host knows already that the update is skipped. On a device the update itself
-/// reads the flag.
-inline bool rejected(const StepGradients& gradients) {
-  return gradients.found_inf.defined() && readable(gradients.found_inf) &&
-         number(gradients.found_inf) != 0;
-}
-
 /// Undoes a step that was begun and not committed: no gradient stays behind, no unit stays
 /// gathered, no counter changes; buffers and random generators are as they were.
 template <class Core>
@@ -98,6 +91,7 @@ class Transaction {
     report.step = state.attempts;
     report.microbatches = static_cast<std::int64_t>(state.microbatches);
     report.learning_rate = lr;
+    check_rate(lr);
     report.norm = state.gradients.norm;
     report.found_inf = state.gradients.found_inf;
     report.outputs = outputs.joined();
@@ -125,6 +119,15 @@ class Transaction {
 
  private:
   using Clock = std::chrono::steady_clock;
+  using Optimizer = std::decay_t<decltype(std::declval<Core&>().mechanisms.optimizer)>;
+  /// The library's optimizers check what they use.
+  static void check_rate(double lr) {
+    if constexpr (!takes_divisor<Optimizer>)
+      if (!std::isfinite(lr))
+        throw BadValue("optimizer: the schedule makes the lr " + c10::str(lr) +
+                       "; it must be finite.");
+  }
+
   Core& core_;
   Placement placement_;
   Clock::time_point begin_ = Clock::now();

@@ -2,6 +2,7 @@
 // Names of types, and texts, as error messages show them.
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ikebana::detail {
 
@@ -22,6 +23,13 @@ inline std::string escaped(std::string_view text) {
     if (const auto byte = static_cast<unsigned char>(c); byte >= 0x20 && byte != 0x7f) out += c;
     else out.append("\\x").append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
   return out;
+}
+
+/// Texts with semicolons between them.
+inline std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const auto& text : texts) all += (all.empty() ? "" : "; ") + text;
+  return all;
 }
 
 /// A type's name without `ikebana::`: `Precision<BF16>`.

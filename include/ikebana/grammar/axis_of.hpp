@@ -41,6 +41,10 @@ struct axis_of<Result (*)(Args...)> {
 template <class Policy>
 using axis_of_t = typename axis_of<Policy>::type;
 
+/// True for a policy that a user has defined: it names its axis.
+template <class Policy>
+concept own_policy = requires { typename Policy::axis; };
+
 /// True for a policy that works unit by unit and has no effect on a model that declares no units;
 /// the policy states it by `static constexpr bool needs_units = true`.
 template <class Policy>

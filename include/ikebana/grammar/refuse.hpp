@@ -75,9 +75,12 @@ struct TwoPoliciesSet {
 
 template <class Written, class... Choices>
 struct UnknownChoice {
-  static_assert(possible<quoted<Written> + " does not exist; there is " + list_of<Choices...>>,
-                "ikebana: a policy of this recipe has an argument that this version does not "
-                "know. Write one of the choices that exist, or leave the policy out.");
+  static_assert(
+      possible<quoted<Written> + " does not exist; there is " + list_of<Choices...>>,
+      "ikebana: a policy of this recipe has an argument that this version does not "
+      "know. Write one of the choices that exist, or leave the policy out; a choice of your "
+      "own needs an axis: `using axis = ikebana::axis::precision;` in its "
+      "specialisation.");
 };
 template <std::int64_t N>
 struct EmptyAccumulate {

@@ -44,16 +44,17 @@ struct BadMechanism {
   static_assert(
       possible<"the Mechanism of " + quoted<Policy> + " lacks " + quoted<Base> + " or values">,
       "ikebana: the Mechanism of a policy must derive from the hooks of the policy's "
-      "axis (ikebana/hooks.hpp), be built from the policy's value, and hold it. "
+      "axis (ikebana/hooks.hpp), publicly, be built from the policy's value, and hold it. "
       "Write `YourPolicy values; explicit Mechanism(YourPolicy v) : values(v) {}`.");
 };
-template <class Policy>
+template <class Policy, class Hook>
 struct HookTakesOtherArguments {
-  static_assert(
-      possible<"the Mechanism of " + quoted<Policy> + " has a hook with other parameters">,
-      "ikebana: the Mechanism of a policy has a hook whose parameters are not those of "
-      "the hook of that name in the base that it derives from, so no step could call it. "
-      "Write it as ikebana/hooks.hpp does.");
+  static_assert(possible<"the Mechanism of " + quoted<Policy> + " has the hook " + name<Hook> +
+                         " with other parameters">,
+                "ikebana: the Mechanism of a policy has a hook whose parameters, result or const "
+                "are not those of the hook of that name in the base that it derives from, so no "
+                "step could call it, or its changes would be lost. Write it as ikebana/hooks.hpp "
+                "does: what a hook changes is passed by reference.");
 };
 template <class Policy, class Axis, class Hook, class... Asked>
 struct HookNeverAsked {
@@ -86,7 +87,7 @@ struct MayThrowAfterUpdate {
   static_assert(possible<"the Mechanism of " + quoted<Policy> + " may throw after the update">,
                 "ikebana: a hook of a policy's Mechanism that runs after the optimizer's update "
                 "may throw, which would leave a step half done. "
-                "Mark its after_update, end_step and abort noexcept.");
+                "Mark its after_update, end_step and abort noexcept, and an average's restart.");
 };
 
 // Values

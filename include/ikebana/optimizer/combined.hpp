@@ -50,6 +50,14 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   }
   double base_lr() const { return first_.mechanism.base_lr(); }
   template <class Rate>
+  void before_backward(const LossValue& loss, std::size_t microbatches, const Rate& rate) {
+    first_.mechanism.before_backward(loss, microbatches, rate);
+    rest_.mechanism.before_backward(loss, microbatches, rate);
+  }
+  bool has_updated() const {
+    return first_.mechanism.has_updated() || rest_.mechanism.has_updated();
+  }
+  template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_rule(masters);
     if constexpr (std::is_same_v<First, SparseAdam>)

@@ -29,13 +29,18 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
     Mechanism<Optimizer>(values.optimizer);  // throws BadValue for invalid values
   }
 
-  double base_lr() const { return values.optimizer.lr; }
+  void attach(c10::Device device, const UnitTable& units) { device_ = device, units_ = &units; }
+  double base_lr() const {
+    if constexpr (requires { values.optimizer.lr; }) return values.optimizer.lr;
+    else return Mechanism<Optimizer>(values.optimizer).base_lr();
+  }
   void begin(const Masters& masters) {
     group_ = groups_of(masters);
-    rules_.keep(values.optimizer.groups);
+    if constexpr (has_groups) rules_.keep(values.optimizer.groups);
     masters_ = &masters;
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       OwnOptimizer& own = optimizers_.emplace_back(own_values(i), masters, i);
+      own.mechanism.attach(device_, *units_);
       own.mechanism.begin(own.masters);
       const at::Tensor& master = masters.values[i];
       if (master.requires_grad())
@@ -50,6 +55,7 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
           " microbatches, and gradients are freed after the first. Give each step one batch, or "
           "write the optimizer without InBackward.");
     check_groups();
+    for (OwnOptimizer& own : optimizers_) own.mechanism.before_backward(loss, microbatches, rate);
     if (!loss.readable()) found_inf_ = loss.non_finite();
     else if (!loss.is_finite()) return;  // Precision throws, and nothing is updated
     rate_ = rate;
@@ -61,6 +67,11 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
   template <class Rate>
   void prepare(const Masters&, StepGradients& gradients, const Rate& rate) {
     in_backward_ = false;
+    if (has_updated_ && (gradients.divisor.defined() || detail::rejected(gradients)))
+      throw BadModel(
+          "InBackward: a policy of the recipe scales or rejects gradients, or the count of the "
+          "loss was known only after backward, and the parameters were updated before. Write the "
+          "optimizer without InBackward.");
     for (std::size_t k = 0; k < gradients.indices.size(); ++k)
       prepare(optimizers_[gradients.indices[k]], gradients.values[k], gradients.found_inf, rate);
   }
@@ -72,34 +83,45 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
     end_backward();
     for (OwnOptimizer& own : optimizers_) own.abort();
   }
+  void end_epoch(const Epoch& epoch) {
+    for (OwnOptimizer& own : optimizers_) own.mechanism.end_epoch(epoch);
+  }
   std::string describe() const { return Mechanism<Optimizer>(values.optimizer).describe(); }
   void state(Archive& archive, const Masters&) {
     for (OwnOptimizer& own : optimizers_) {
       own.ask.settle(own.mechanism, own.masters);
       own.mechanism.values = own_values(own.index);
-      for (Group& group : own.mechanism.values.groups)  // their values are saved once, below
-        group.lr.reset(), group.weight_decay.reset();
+      if constexpr (has_groups)
+        for (Group& group : own.mechanism.values.groups)  // their values are saved once, below
+          group.lr.reset(), group.weight_decay.reset();
       own.mechanism.state(archive, own.masters);
     }
-    detail::save_groups(archive, values.optimizer.groups);
+    if constexpr (has_groups) detail::save_groups(archive, values.optimizer.groups);
     if (!archive.loading() || optimizers_.empty()) return;
-    auto groups = std::move(values.optimizer.groups);
-    values.optimizer = optimizers_[0].mechanism.values;
-    values.optimizer.groups = std::move(groups);
+    Optimizer former = std::exchange(values.optimizer, optimizers_[0].mechanism.values);
+    if constexpr (has_groups) values.optimizer.groups = std::move(former.groups);
   }
 
  private:
+  /// The library's optimizers have groups; a user's own may have none.
+  static constexpr bool has_groups =
+      requires(Optimizer policy) { static_cast<std::vector<Group>&>(policy.groups); };
+
   std::vector<std::size_t> groups_of(const Masters& masters) const {
-    return detail::group_of_each_parameter(values.optimizer.groups, masters.names, masters.values,
-                                           [](std::size_t) { return true; });
+    if constexpr (!has_groups) return {};
+    else
+      return detail::group_of_each_parameter(values.optimizer.groups, masters.names, masters.values,
+                                             [](std::size_t) { return true; });
   }
   /// Other rules may be assigned, as long as each parameter stays in its group.
   void check_groups() {
-    const auto& groups = values.optimizer.groups;
-    if (!rules_.changed(groups)) return;
-    detail::check_unchanged(rules_.size() == groups.size() && groups_of(*masters_) == group_,
-                            "InBackward: the group of a parameter");
-    rules_.keep(groups);
+    if constexpr (has_groups) {
+      const auto& groups = values.optimizer.groups;
+      if (!rules_.changed(groups)) return;
+      detail::check_unchanged(rules_.size() == groups.size() && groups_of(*masters_) == group_,
+                              "InBackward: the group of a parameter");
+      rules_.keep(groups);
+    }
   }
   /// The optimizer of one parameter.
   struct OwnOptimizer {
@@ -116,6 +138,7 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
     void update() {
       ask(mechanism, masters, gradients);
       ask.end_step();
+      mechanism.after_update(masters, gradients);
       Report none;
       mechanism.end_step(gradients, none);
       gradients.values.clear();
@@ -151,16 +174,20 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
   /// The policy's values, with the parameter's own group only.
   Optimizer own_values(std::size_t i) const {
     Optimizer policy = values.optimizer;
-    if (policy.groups.empty()) return policy;
-    policy.groups.clear();
-    if (group_[i] < values.optimizer.groups.size())
-      policy.groups.push_back(values.optimizer.groups[group_[i]]);
+    if constexpr (has_groups) {
+      if (policy.groups.empty()) return policy;
+      policy.groups.clear();
+      if (group_[i] < values.optimizer.groups.size())
+        policy.groups.push_back(values.optimizer.groups[group_[i]]);
+    }
     return policy;
   }
 
   std::vector<std::size_t> group_;  // of each master; the number of groups: none
   detail::GroupRules rules_;        // that `group_` was made by
   const Masters* masters_ = nullptr;
+  const UnitTable* units_ = nullptr;
+  c10::Device device_{c10::kCPU};
   std::deque<OwnOptimizer> optimizers_;
   std::deque<bridge::PostAccumulateHook> hooks_;
   std::function<double(double)> rate_;

@@ -1,11 +1,19 @@
 #pragma once
 // How an optimizer is asked for its update, and how the update is undone.
 #include <ikebana/detail/flag_copy.hpp>
+#include <ikebana/detail/text.hpp>
 #include <ikebana/detail/update_copies.hpp>
 #include <ikebana/hooks.hpp>
 #include <optional>
 
 namespace ikebana::detail {
+
+/// True where the host knows already that the update is skipped. On a device the update itself
+/// reads the flag.
+inline bool rejected(const StepGradients& gradients) {
+  return gradients.found_inf.defined() && readable(gradients.found_inf) &&
+         number(gradients.found_inf) != 0;
+}
 
 /// True for an optimizer that divides by `StepGradients::divisor` itself, changes nothing where
 /// `found_inf` is set, and puts back in `abort` what a failed update changed. The library's
@@ -30,6 +38,7 @@ class Update {
   void operator()(Optimizer& optimizer, const Masters& masters, StepGradients& gradients) {
     if (masters.rounding != nullptr) refuse_rounding();
     const bool on_device = gradients.found_inf.defined() && !readable(gradients.found_inf);
+    const at::NoGradGuard no_grad;
     if (!noexcept(optimizer.update(masters, gradients)) || on_device || keeps_copies_)
       keep(optimizer, masters);
     optimizer.update(masters, gradients);
@@ -52,14 +61,21 @@ class Update {
     undo(optimizer, masters);
   }
   /// If the device rejected the last update, it has put back its tensors: now those of the host and
-  /// numbers are put back too, and what the update created is dropped. Called before the
-  /// optimizer's state is used. Waits for that update.
+  /// numbers are put back too, and what the update created is dropped; the policy's values stay,
+  /// which a user may have changed since. Called before the optimizer's state is used. Waits for
+  /// that update. Throws BadModel where a state could not be put back.
   void settle(Optimizer& optimizer, const Masters& masters) {
-    if (!rejected_) return;
-    const bool rejected = rejected_->wait();
-    rejected_.reset();
-    if (rejected) undo(optimizer, masters);
-    copies_.clear(), kept_.clear();
+    if (rejected_) {
+      const bool rejected = rejected_->wait();
+      rejected_.reset();
+      if (rejected) undo_all_but_values(optimizer, masters);
+      copies_.clear(), kept_.clear();
+    }
+    if (!lost_.empty())
+      throw BadModel(policy_name() + ": an update was undone, and its state was not: " + lost_ +
+                     ". Let state(Archive&) list the same names before an update and after it, "
+                     "with `optional` for a tensor that an update makes. Load the last saved "
+                     "state into a new trainer.");
   }
 
  private:
@@ -77,13 +93,26 @@ class Update {
     Archive archive(kept_, Archive::Mode::Undo);
     archive.begin_section("undo");
     optimizer.state(archive, masters);
+    lost_ = archive.finish_undo();
     kept_.clear();
+  }
+  void undo_all_but_values(Optimizer& optimizer, const Masters& masters) {
+    if constexpr (std::is_copy_constructible_v<decltype(Optimizer::values)>) {
+      auto values = optimizer.values;
+      undo(optimizer, masters);
+      optimizer.values = std::move(values);
+    } else {
+      undo(optimizer, masters);
+    }
+  }
+  static std::string policy_name() {
+    return type_name<std::decay_t<decltype(std::declval<Optimizer&>().values)>>();
   }
   [[noreturn]] static void refuse_rounding() {
     throw BadValue(
         "Precision<BF16True>: it rounds updates stochastically that an optimizer computes in FP32, "
         "and `" +
-        type_name<std::decay_t<decltype(std::declval<Optimizer&>().values)>>() +
+        policy_name() +
         "` updates the BF16 weights by itself. Write one of the library's optimizers, or "
         "Precision<BF16Weights>.");
   }
@@ -91,6 +120,7 @@ class Update {
   UpdateCopies copies_;  // from the update of a step to its end
   StateDict kept_;       // what `state` listed: tensors themselves, and numbers as they were
   bool is_kept_ = false, keeps_copies_ = false;
+  std::string lost_;                  // what an undone update left in the state
   std::optional<FlagCopy> rejected_;  // of the last update, where only the device knows
 };
 

@@ -12,13 +12,7 @@ struct FiniteLoss : PrecisionHooks {
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
               DeferredCheck& deferred) {
-    if (loss.readable() && ranks.ranks() == 1) {
-      if (!loss.is_finite()) raise(masters_);
-      return;
-    }
-    at::Tensor flag = ranks.sum(loss.non_finite()).clamp_max(1);
-    gradients.reject(flag);
-    deferred.expect_zero(flag, [masters = masters_] { raise(masters); });
+    accept_finite_loss(gradients, loss, ranks, deferred, [masters = masters_] { raise(masters); });
   }
 
  private:

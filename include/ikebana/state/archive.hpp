@@ -35,20 +35,16 @@ class Archive {
     if (mode_ == Mode::Save) return put(name, t.detach());
     if (mode_ == Mode::Undo) return put_back(name, t);
     const at::Tensor* from = find(stored_name(name), t.sizes(), t.scalar_type());
-    if (!from) return;
-    if (mode_ == Mode::Load) t.detach().copy_(*from);
-    else if (range) check_range(name, *from, *range);
+    if (from && mode_ == Mode::Load) t.detach().copy_(*from);
+    else if (from && range) check_range(name, *from, *range);
   }
   /// A tensor that is created on first use, with shape, dtype and memory layout of `like`; it is
   /// not saved while it is undefined. Returns whether it is saved.
   bool optional(const std::string& name, at::Tensor& t, const at::Tensor& like,
                 const NumberRange* range = nullptr) {
     if (mode_ == Mode::Save) return t.defined() && (put(name, t.detach()), true);
-    if (!has(name)) {
-      if (loading()) t = at::Tensor();
-      return false;
-    }
-    if (mode_ == Mode::Undo) t = dict_.at(prefix_ + name);
+    if (!has(name)) return loading() && (t.reset(), false);
+    if (mode_ == Mode::Undo) ignore(name), t = dict_.at(prefix_ + name);
     else if (mode_ == Mode::Load) t = std::move(checked_copies_[prefix_ + name]);
     else if (const at::Tensor* from = find(name, like.sizes(), like.scalar_type())) {
       checked_copies_[prefix_ + name] = at::empty_like(like).copy_(*from);
@@ -61,10 +57,8 @@ class Archive {
   /// one is `ikebana.trained.<name>`. Otherwise as `optional`. Called after the model's tensors.
   bool evaluated(const std::string& name, at::Tensor& t, const at::Tensor& like) {
     const std::string trained = trained_prefix + name;
-    if (mode_ != Mode::Save && !dict_.count(trained)) {
-      if (mode_ == Mode::Load) t = at::Tensor();
-      return false;
-    }
+    if (mode_ != Mode::Save && !dict_.count(trained))
+      return mode_ == Mode::Load && (t.reset(), false);
     if (mode_ == Mode::Save && t.defined()) dict_[trained] = dict_.extract(name).mapped();
     const std::string before = std::exchange(prefix_, {});
     const bool saved = optional(name, t, like);
@@ -83,8 +77,8 @@ class Archive {
     if (from && range && mode_ == Mode::Check) check_range(name, *from, *range);
     if (!from || !loading()) return;
     const at::Tensor on_cpu = from->cpu().contiguous();
-    values.assign(on_cpu.const_data_ptr<double>(),
-                  on_cpu.const_data_ptr<double>() + on_cpu.numel());
+    const auto* x = on_cpu.const_data_ptr<double>();
+    values.assign(x, x + on_cpu.numel());
   }
   /// A number of any type, saved as Long or Double. A saved number that `Number` cannot hold, or
   /// that is not in `range` if there is one, does not fit.
@@ -107,6 +101,7 @@ class Archive {
   template <class Number>
     requires std::is_arithmetic_v<Number>
   void constant(const std::string& name, Number value) {
+    if (mode_ == Mode::Undo) ignore(name);
     if (mode_ != Mode::Check) return mode_ == Mode::Save ? number(name, value) : void();
     const at::Tensor* from = find(name, {}, saved_dtype<Number>);
     const auto present = static_cast<Saved<Number>>(value);
@@ -166,12 +161,21 @@ class Archive {
   }
   /// Saved parts that the caller does not load are then no error.
   void ignore_parts() { ignores_parts_ = true; }
+  /// Ends undoing. Returns what was listed then or now only, as a text.
+  std::string finish_undo() {
+    for (const auto& [name, tensor] : dict_)
+      if (!used_.count(name)) problems_.push_back("`" + name + "` is not listed any more");
+    return detail::joined(problems_);
+  }
   /// Ends checking; loading follows. Throws BadState with every recorded problem and every saved
   /// name that no part has asked for.
   void finish_check() {
     for (const auto& [name, tensor] : dict_)
       if (!used_.count(name)) add_unused(name);
-    if (!problems_.empty()) throw BadState(message());
+    if (!problems_.empty())
+      throw BadState(detail::escaped("restore: " + detail::joined(problems_)) +
+                     ". Nothing was changed. Restore into the recipe and model that the state was "
+                     "saved from.");
     mode_ = Mode::Load;
   }
 
@@ -199,22 +203,25 @@ class Archive {
   void check_range(const std::string& name, const at::Tensor& saved, const NumberRange& range) {
     const at::Tensor numbers = saved.to(at::kCPU, at::kDouble).contiguous();
     const auto* x = numbers.const_data_ptr<double>();
-    for (const auto* end = x + numbers.numel(); x != end; ++x)
-      if (!range.has(*x))
-        return add_mismatch(name, (saved.dim() == 0 ? "is " : "has a ") + c10::str(*x) +
-                                      ", and must be " + range.text);
+    if (const auto *end = x + numbers.numel(), *bad = range.first_outside(x, end); bad != end)
+      add_mismatch(name, (saved.dim() == 0 ? "is " : "has a ") + c10::str(*bad) + ", and must be " +
+                             range.text);
   }
   /// Makes `t` the tensor that was saved, if the part has put another one in its place since.
-  void put_back(const std::string& name, const at::Tensor& t) const {
+  void put_back(const std::string& name, const at::Tensor& t) {
     auto found = dict_.find(prefix_ + name);
-    if (found != dict_.end() && !t.is_alias_of(found->second)) t.set_data(found->second);
+    if (found == dict_.end()) return add_missing(name);
+    ignore(name);
+    if (const at::Tensor& former = found->second;
+        !t.is_alias_of(former) || t.sizes() != former.sizes())
+      t.set_data(former);
   }
   void add_unused(const std::string& name) {
     if (dict_.count(trained_prefix + name))
       return problems_.push_back("`" + name +
                                  "` is an average of weights, and this recipe has none");
-    const bool is_part = name.starts_with(std::string(reserved_prefix) + parts_prefix);
-    if (!is_part) return problems_.push_back("`" + name + "` belongs to no part of this trainer");
+    if (!name.starts_with(std::string(reserved_prefix) + parts_prefix))
+      return problems_.push_back("`" + name + "` belongs to no part of this trainer");
     if (ignores_parts_) return;
     problems_.push_back("`" + name +
                         "` was saved beside the trainer, and no part here takes it (pass the part, "
@@ -229,13 +236,6 @@ class Archive {
     if (!is_new && !(at->second.options().type_equal(t.options()) && at->second.equal(t)))
       throw BadModel("state: two values have the name `" + prefix_ + name +
                      "`. Give each a name of its own.");
-  }
-  std::string message() const {
-    std::string all = "restore: ";
-    for (const auto& problem : problems_) all += (all.size() > 9 ? "; " : "") + problem;
-    return detail::escaped(all) +
-           ". Nothing was changed. Restore into the recipe and model that the state was saved "
-           "from.";
   }
 
   StateDict& dict_;

@@ -14,6 +14,10 @@ struct NumberRange {
   bool has(double number) const {
     return number >= min && number <= max && (!is_whole || number == std::floor(number));
   }
+  const double* first_outside(const double* x, const double* end) const {
+    while (x != end && has(*x)) ++x;
+    return x;
+  }
 };
 /// Counts of steps and the like.
 inline constexpr NumberRange count_range{0, 0x1p53, true, "a whole number that is not negative"};
