@@ -45,6 +45,7 @@ struct ikebana::Mechanism<test::OwnMomentum> : ikebana::OptimizerHooks {
     }
   }
   void state(Archive& archive, const Masters& masters) {
+    archive.number("lr", values.lr);
     archive.number("count", count);
     archive.tensor("replaced", replaced);
     archive.tensor("in_place", in_place);

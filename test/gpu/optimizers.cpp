@@ -78,6 +78,16 @@ TEST_CASE("Combined") {
                                            .first = {.lr = 0.1},
                                            .rest = {torch::optim::RMSpropOptions(1e-3)}});
 }
+TEST_CASE("an optimizer that declares nothing keeps a value changed after a rejected step") {
+  Net model = net();
+  model->to(device());
+  Trainer trainer{model, test::OwnMomentum{}, Precision<FP16>{.init_scale = 1e30}};
+  const auto batches = texts(2);
+  CHECK(trainer.step(batches[0]).skipped());
+  trainer.get<test::OwnMomentum>().lr = 0.25;
+  trainer.step(batches[1]);
+  CHECK(trainer.mechanism<test::OwnMomentum>().lr == 0.25);
+}
 TEST_CASE("SparseAdam") {
   const auto batches = texts();
   const SparseAdam adam{.lr = 1e-2};
