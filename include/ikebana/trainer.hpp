@@ -126,7 +126,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     Archive archive(copy, Archive::Mode::Check);
     core().state(archive), parts.state(archive);
     archive.finish_check();
-    core().state(archive), parts.state(archive);
+    parts.state(archive), core().state(archive);  // a part of the user's may throw
   }
 
   /// Calls `f(model)` while all parameters are whole and on the model's device: the weights that

@@ -140,6 +140,10 @@ TEST_CASE("errors: options out of range and unsuitable datasets") {
   DataLoader plain(Structs(), {.batch_size = 4});
   CHECK(same(epoch(one), epoch(plain)));
   CHECK_THROWS_AS(TensorDataset(at::ones({3}), at::ones({4})), BadBatch);
+  CHECK(contains(refused(std::shared_ptr<Structs>(), {}), "the pointer to its dataset is null"));
+  SampleRng rng(1);
+  CHECK(contains(message_of<BadValue>([&] { rng.randint(0); }), "randint(0) has nothing"));
+  CHECK(rng.randint(1) == 0);
 }
 
 }  // namespace test::data::errors

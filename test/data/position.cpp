@@ -229,6 +229,11 @@ TEST_CASE("position: fit and evaluate take a loader, and a trainer's state inclu
   third.fit(rest, {.epochs = 2});
   CHECK(third.steps() == 12);
   CHECK(same_bits(third_model->weight, model->weight));
+
+  auto ended = make(0);  // left at the end of an epoch: fit begins the next
+  ended.seek({0, ended.size()});
+  CHECK(third.fit(ended).back().steps == 6);
+  CHECK(ended.position() == LoaderPosition{2, 0});
 }
 
 }  // namespace test::data::position

@@ -180,6 +180,10 @@ TEST_CASE("fit: contradicting options are errors before the first step") {
   refused({.save_to = empty.path, .keep = 0}, "keep is 0; it must be 1 or more");
   refused({.save_to = empty.path, .keep_best = KeepBest{}}, "Give validate");
   refused({.validate = valid, .save_to = empty.path, .keep_best = KeepBest{.metric = "f1"}},
+          "not which of its values is the best");
+  refused({.validate = valid,
+           .save_to = empty.path,
+           .keep_best = KeepBest{.metric = "f1", .mode = KeepBest::max}},
           "not among metrics");
   refused({.save_to = folder.path}, "Set resume to continue it");
   CHECK(trainer.steps() == 0);

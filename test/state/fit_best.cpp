@@ -113,7 +113,7 @@ TEST_CASE("fit: the best of the states that could be saved is kept") {
     double now = values[0];
     Options o = options(folder.path, valid);
     o.files = &disk, o.save_async = async, o.save_every = 0;
-    o.metrics = {SetByTest{.now = &now}}, o.keep_best = KeepBest{"value"};
+    o.metrics = {SetByTest{.now = &now}}, o.keep_best = KeepBest{"value", KeepBest::min};
     o.on_epoch = [&](const Epoch& e) {
       if (e.epoch < 2) now = values[static_cast<std::size_t>(e.epoch + 1)];
     };

@@ -33,6 +33,26 @@ TEST_CASE("fit: it keeps the newest states and the best, and nothing else") {
   }
 }
 
+TEST_CASE("fit: a state that the training went back to is the newest, however many steps it has") {
+  auto data = batches(6), valid = batches(2);
+  const Folder folder;
+  Options o = options(folder.path, valid);
+  o.epochs = 1;
+  auto trainer = made();
+  trainer.fit(data, o);  // 6 steps
+  const StateDict early = load_tensors(folder.path / step(3)).tensors;
+  o.epochs = 2, o.keep = 1;
+  o.on_epoch = [&](const Epoch&) { trainer.restore(early, ignore_parts); };
+  trainer.fit(data, o);
+  CHECK(trainer.steps() == 3);
+  CHECK(names(folder.path) == std::set<std::string>{step(3)});
+  o.epochs = 3, o.on_epoch = {};
+  std::vector<std::int64_t> seen;
+  o.on_step = [&](const Report& report) { seen.push_back(report.step); };
+  made().fit(data, o);
+  CHECK(seen == std::vector<std::int64_t>{3, 4, 5, 6, 7, 8});
+}
+
 TEST_CASE("fit: it resumes from the newest intact state, and warns of those that it skips") {
   auto data = batches(6), valid = batches(2);
   const Folder folder;

@@ -77,6 +77,22 @@ TEST_CASE("a weight with two names needs one of them, and both may not differ") 
   CHECK(contains(refused(model, folder / "apart"), "differs from the tensor under the other name"));
 }
 
+TEST_CASE(
+    "weights of which none has a name of the model are an error, also where names may differ") {
+  const Folder folder;
+  Pair model(false);
+  const StateDict before = all_of(model);
+  StateDict other;
+  for (const auto& [name, t] : before) other["module." + name] = t;
+  save_tensors(folder / "other", other);
+  const WeightOptions loose{.strict = false};
+  CHECK(contains(message_of<BadState>([&] { load_weights(model, folder / "other", loose); }),
+                 "nor is any other weight of the model"));
+  other["first.weight"] = before.at("first.weight");
+  save_tensors(folder / "one", other);
+  CHECK(load_weights(model, folder / "one", loose).unexpected.size() == before.size());
+}
+
 TEST_CASE("weights that do not fit are named in one error, and nothing is changed") {
   const Folder folder;
   Pair model(false);

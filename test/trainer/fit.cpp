@@ -86,6 +86,38 @@ TEST_CASE("fit: several batches per step, the last group shorter, each divided b
   CHECK(test::same_bits(values_of(model), values_of(by_hand)));
 }
 
+TEST_CASE("fit: a loader that writes to a batch before the step that uses it is an error") {
+  struct Reuses {
+    Rows batch = data(1)[0];
+    int passes = 0;
+    bool owns = false;
+    struct Iterator {
+      Reuses* from;
+      int i;
+      Rows operator*() const {
+        Rows& b = from->batch;
+        if (from->owns) b.input = b.input.clone();
+        b.input.fill_(i);
+        return b;
+      }
+      void operator++() { ++i; }
+      bool operator!=(const Iterator& o) const { return i != o.i; }
+    };
+    Iterator begin() { return {this, 0}; }
+    Iterator end() { return {this, 2}; }
+  } loader;
+  Classifier trainer(net());
+  CHECK(contains(message_of<BadBatch>([&] { trainer.fit(loader, {.batches_per_step = 2}); }),
+                 "wrote to the memory of a batch"));
+  CHECK(trainer.steps() == 0);
+  trainer.fit(loader, {});
+  loader.owns = true;
+  trainer.fit(loader, {.batches_per_step = 2});
+  CHECK(trainer.steps() == 3);
+  const auto one = data(1)[0];
+  trainer.fit(std::vector{one, one}, {.batches_per_step = 2});  // may be given twice
+}
+
 TEST_CASE("fit: it stops after the step at which a stop is requested") {
   Classifier trainer(net());
   History history =

@@ -132,9 +132,34 @@ TEST_CASE("metric: Accuracy finds classes in dimension 1 or last, and skips igno
   for (std::int64_t last : {2, -1}) CHECK(accuracy(square, turned, -100, last) == 1);
   CHECK(accuracy(square.transpose(1, 2), turned, -100, 1) == 1);
   CHECK(accuracy(square, turned, -100, 1) < 1);
+  told = message_of<BadBatch>([&] { accuracy(at::ones({4, 1}), at::zeros({4})); });
+  CHECK(contains(told, "[4, 1] have one class, which is always the largest"));
   for (std::int64_t none : {1, 3, -4})
     CHECK(
         contains(message_of<BadBatch>([&] { accuracy(more, target, -100, none); }), "do not fit"));
+}
+
+TEST_CASE("objective: CrossEntropyLoss compares targets of Byte with ignore_index as numbers") {
+  namespace nn = torch::nn;
+  nn::Sequential model(nn::Linear(3, 256));
+  const at::Tensor x = at::linspace(-1, 1, 15).view({5, 3}),
+                   target = at::tensor({156, 156, 3, 156, 0}, at::kByte);
+  const at::Tensor weight = at::linspace(1, 2, 256);
+  const std::vector pairs{std::pair(x, target)};
+  for (std::int64_t ignore : {-100, 156})
+    for (const at::Tensor& w : {at::Tensor(), weight}) {
+      CAPTURE(ignore);
+      Trainer trainer{model, CrossEntropyLoss{.ignore_index = ignore, .weight = w}};
+      const double mean =
+          at::cross_entropy_loss(model->forward(x), target, w, 1, ignore).item<double>();
+      const Evaluation found = trainer.evaluate(pairs, Accuracy{.ignore_index = ignore});
+      CHECK(found.loss == doctest::Approx(mean).epsilon(1e-5));
+      const at::Tensor kept = target.to(at::kLong) != ignore;
+      const at::Tensor right = (model->forward(x).argmax(1) == target) & kept;
+      CHECK(found["accuracy"] == right.sum().item<double>() / kept.sum().item<double>());
+    }
+  const auto none = std::pair(x, at::ones({5, 0}));  // probabilities of no classes
+  CHECK_THROWS_AS((Trainer{model, CrossEntropyLoss{}}.step(none)), BadBatch);
 }
 
 }  // namespace test::report

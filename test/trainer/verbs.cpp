@@ -64,6 +64,47 @@ TEST_CASE("evaluate: no gradients, evaluation mode, each module's mode restored,
   CHECK(mine.largest == -1e9);
 }
 
+/// Metrics that write to their tensors in place: one of plain fields, which are copied, and one
+/// whose copies share them.
+struct Added {
+  std::string name = "added";
+  at::Tensor rows = at::zeros({}, at::kLong);
+  std::vector<at::Tensor> more = {at::zeros({}, at::kLong)};
+  void update(const Rows&, const at::Tensor& outputs) {
+    rows += outputs.size(0), more[0] += outputs.size(0);
+  }
+  double value() const { return (rows + more[0]).item<double>() / 2; }
+};
+class Shared {
+ public:
+  std::string name = "shared";
+  void update(const Rows&, const at::Tensor& outputs) { rows_ += outputs.size(0); }
+  double value() const { return rows_.item<double>(); }
+  void reset() { rows_.zero_(); }
+
+ private:
+  at::Tensor rows_ = at::zeros({}, at::kLong);
+};
+struct Derived : Added {  // whose fields are not seen
+  int calls[2] = {};
+  void reset() { rows = at::zeros({}, at::kLong), more = {rows.clone()}; }
+};
+
+TEST_CASE("evaluate: each evaluation begins from a metric as it was given, tensors included") {
+  Classifier trainer(net());
+  Added added, third{.name = "third"};
+  Shared shared;
+  Derived derived;
+  derived.name = "derived";
+  third.rows += 100;
+  for (int again = 0; again < 2; ++again) {
+    const Evaluation found = trainer.evaluate(data(), added, shared, derived, third);
+    for (const char* name : {"added", "shared", "derived"}) CHECK(found[name] == 48);
+    CHECK(found["third"] == 98);
+  }
+  CHECK(added.value() == 0);
+}
+
 TEST_CASE("describe: the whole recipe in wrapping order, defaults and their values included") {
   Trainer<test::OpenNet, Accumulate<4>, Checkpoint<Full>, ClipGradNorm> trainer(test::OpenNet{});
   trainer.get<AdamW>().lr = 0.25;

@@ -85,10 +85,21 @@ decltype(auto) target_of(const Batch& batch) {
   else if constexpr (requires { batch.labels; }) return (batch.labels);
   else if constexpr (HasElement<Batch, 1>) return std::get<1>(batch);
 }
+/// Class indices as Long: a narrower dtype, such as Byte, would be compared with an `ignore_index`
+/// of -100 as with 156, and would choose from weights as a mask.
+inline at::Tensor as_classes(const at::Tensor& target) {
+  return at::isIntegralType(target.scalar_type(), /*includeBool=*/true) ? target.to(at::kLong)
+                                                                        : target;
+}
+
 template <class Batch>
 inline constexpr bool has_input_and_target = requires(const Batch& batch) {
   requires !std::is_void_v<decltype(input_of(batch))>;
   requires std::is_convertible_v<decltype(target_of(batch)), const at::Tensor&>;
 };
+
+/// A tuple or an array of more than two elements, of which the third and later would be ignored.
+template <class Batch>
+inline constexpr bool holds_more = HasElement<Batch, 2>;
 
 }  // namespace ikebana::detail

@@ -30,6 +30,26 @@ template <class T>
 using HidesTensors = std::bool_constant<made_from<T, c10::Dict> || made_from<T, c10::List> ||
                                         std::is_same_v<T, c10::IValue>>;
 
+template <class T>
+inline constexpr bool has_reference_to_tensors = false;
+template <class... Each>
+inline constexpr bool has_reference_to_tensors<std::tuple<Each...>> =
+    ((std::is_reference_v<Each> && may_hold_tensors<std::remove_cvref_t<Each>>) || ...);
+template <class A, class B>
+inline constexpr bool has_reference_to_tensors<std::pair<A, B>> =
+    has_reference_to_tensors<std::tuple<A, B>>;
+
+/// Spans, views and c10::ArrayRef: const or not, they give access to elements of the same type.
+template <class T>
+concept SharesElements =
+    Range<T> && Range<const T> &&
+    std::is_same_v<std::ranges::range_reference_t<T&>, std::ranges::range_reference_t<const T&>>;
+
+/// References to tensors that a value does not own: what is done to a copy is done to them.
+template <class T>
+struct RefersToTensors : std::bool_constant<has_reference_to_tensors<T> ||
+                                            (SharesElements<T> && may_hold_tensors<T>)> {};
+
 /// A range of bare tensors that does not say whether it is one batch or several.
 template <class T>
 concept BareTensors = Batches<T> && !made_from<std::remove_cv_t<T>, Microbatches> &&

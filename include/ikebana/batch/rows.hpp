@@ -2,6 +2,7 @@
 // The rows of a batch, through all its fields: how they are counted, cut and selected.
 #include <ikebana/batch/kinds.hpp>
 #include <ikebana/batch/ragged.hpp>
+#include <ikebana/grammar/refuse_batch.hpp>
 
 namespace ikebana {
 
@@ -160,6 +161,12 @@ class SelectRows {
   std::int64_t rows_;
   at::Tensor index_;
 };
+
+/// Refuses a batch whose copies would not be its own.
+template <class Batch>
+constexpr void check_owner() {
+  if constexpr (any_inside<RefersToTensors, Batch>()) (void)sizeof(refuse::TensorsOfOthers<Batch>);
+}
 
 /// Rows [begin, begin + length) of a batch of `rows`, which exist.
 template <class Batch>

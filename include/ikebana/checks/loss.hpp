@@ -62,6 +62,8 @@ consteval auto batch_diagnosis() {
   if constexpr (BareTensors<Batch>) return refuse::is<refuse::OneBatchOrSeveral<Batch>>{};
   else if constexpr (any_inside<HidesTensors, Microbatch>())
     return refuse::is<refuse::TensorsOutOfSight<Microbatch>>{};
+  else if constexpr (any_inside<RefersToTensors, Microbatch>())
+    return refuse::is<refuse::TensorsOfOthers<Microbatch>>{};
   else if constexpr (takes_bare_tensors<Core, Batch>) return refuse::is<refuse::Nothing>{};
   else if constexpr (ListOfTensors<Batch> && !loss_takes<Core, Batch> &&
                      loss_takes<Core, at::Tensor>)

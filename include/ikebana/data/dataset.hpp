@@ -75,8 +75,13 @@ inline constexpr bool reads_samples = AnyDataset<D> && !BatchDataset<adapted_t<D
 /// The dataset itself, or the one that a pointer to a dataset refers to.
 template <class Given>
 auto& dataset_of(Given& given) {
-  if constexpr (!AnyDataset<Given> && requires { *given; }) return *given;
-  else return given;
+  if constexpr (!AnyDataset<Given> && requires { *given; }) {
+    if constexpr (requires { given == nullptr; })
+      if (given == nullptr) throw BadValue("DataLoader: the pointer to its dataset is null.");
+    return *given;
+  } else {
+    return given;
+  }
 }
 template <class Given>
 using dataset_of_t = std::remove_reference_t<decltype(dataset_of(std::declval<Given&>()))>;

@@ -25,8 +25,12 @@ class SampleRng {
   }
   /// A number in [0, 1) with 53 random bits. Takes some nanoseconds.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-  /// An integer in [0, high), where `high` is 1 or more. Takes some nanoseconds.
+  /// An integer in [0, high), where `high` is 1 or more, else BadValue is thrown. Takes
+  /// some nanoseconds.
   std::int64_t randint(std::int64_t high) {
+    if (high < 1)
+      throw BadValue("SampleRng: randint(" + std::to_string(high) +
+                     ") has nothing to choose from. Give it 1 or more.");
     return static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(high));
   }
 

@@ -87,6 +87,33 @@ constexpr decltype(auto) with_fields(T& t, F&& f) {
   }
 }
 
+// Converts to the base classes of T alone.
+template <class T>
+struct AnyBase {
+  template <class Base>
+    requires(std::is_base_of_v<Base, T> && !std::is_same_v<Base, T>)
+  operator Base() const;
+};
+
+/// True where braces are one of the N values that initialise a T, at any position: then none of its
+/// fields is an array, of which braces are several.
+template <class T, std::size_t N, std::size_t Before = 0>
+constexpr bool takes_braces() {
+  if constexpr (Before == N) return true;
+  else
+    return []<std::size_t... I, std::size_t... J>(std::index_sequence<I...>,
+                                                  std::index_sequence<J...>) {
+      return requires { T{anything<I>{}..., {}, anything<J>{}...}; };
+    }(std::make_index_sequence<Before>(), std::make_index_sequence<N - 1 - Before>()) &&
+           takes_braces<T, N, Before + 1>();
+}
+
+/// An aggregate whose fields `with_fields` is known to take: no base class, no array, at most
+/// twelve.
+template <class T>
+concept ShowsFields = Fields<T> && !requires { T{AnyBase<T>{}}; } && field_count<T>() >= 1 &&
+                      field_count<T>() <= 12 && takes_braces<T, field_count<T>()>();
+
 #if (defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11) || \
     (defined(__clang_major__) && __clang_major__ >= 18)
 #define IKEBANA_FIELD_NAMES 1

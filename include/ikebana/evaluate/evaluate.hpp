@@ -29,10 +29,16 @@ class EvaluationMode {
 class LossSums {
  public:
   void add(const Loss& loss) {
-    if (sums_.empty()) check_term_names(loss);
+    const std::size_t before = sums_.size();
+    if (before == 0) check_term_names(loss);
     std::size_t i = 0;
     each_term(loss, [&](const std::string& name, const at::Tensor& sum, const Count& count,
                         double scale) { add(i++, name, sum, count, scale); });
+    if (before != 0 && i != before)
+      throw BadModel("evaluate: the loss has " + std::to_string(i) + " terms and had " +
+                     std::to_string(before) +
+                     " in the batch before. Return the same terms for all batches, also those "
+                     "without items.");
   }
   /// Waits for the device. Throws BadBatch for a term whose count is 0.
   double mean() const {

@@ -2,25 +2,51 @@
 // Metrics: what an evaluation measures besides the loss.
 #include <functional>
 #include <ikebana/batch.hpp>
+#include <ikebana/grammar/refuse.hpp>
 #include <memory>
 #include <optional>
 
 namespace ikebana {
 
-/// Any metric, with its type erased: a class with `name`, `update(batch, outputs)` and `value()`.
-/// An evaluation works on a copy, so that each evaluation begins from the metric as it was given.
+namespace detail {
+
+/// A copy of a metric that shares no tensor with it where its fields can be seen; else it is reset,
+/// if it has `reset()`.
+template <class M>
+M own_copy(const M& metric) {
+  M copy = metric;
+  if constexpr (ShowsFields<M>)
+    with_fields(copy, [](auto&... fields) {
+      auto clone = [](auto& field) {
+        using Field = std::remove_reference_t<decltype(field)>;
+        if constexpr (std::is_same_v<Field, at::Tensor> || ListOfTensors<Field> ||
+                      MapOfTensors<Field> || std::is_same_v<Field, std::optional<at::Tensor>>)
+          for_each_tensor(field, [](at::Tensor& t) { t = t.defined() ? t.clone() : t; });
+      };
+      (clone(fields), ...);
+    });
+  if constexpr (requires { copy.reset(); }) copy.reset();
+  return copy;
+}
+
+}  // namespace detail
+
+/// Any metric, with its type erased: a class with `name`, `update(batch, outputs)` and `value()`,
+/// and `reset()` where it has one. An evaluation works on a copy, so that each evaluation begins
+/// from the metric as it was given. The tensors among the fields of a plain struct are copied, too;
+/// a class whose copies share what `update` writes to needs `reset()`, which each evaluation calls.
 template <class Batch>
 class Metric {
  public:
   template <class M>
     requires(!std::is_same_v<std::decay_t<M>, Metric>)
   Metric(M metric) : name_(metric.name) {
-    auto shared = std::make_shared<M>(std::move(metric));
+    auto shared = std::make_shared<M>(detail::own_copy(metric));
     update_ = [shared](const Batch& batch, const at::Tensor& outputs) {
       shared->update(batch, outputs);
     };
     value_ = [shared] { return static_cast<double>(shared->value()); };
-    initial_ = [initial = *shared] { return Metric(initial); };
+    initial_ = [initial = detail::own_copy(metric)] { return Metric(initial); };
   }
   const std::string& name() const { return name_; }
   /// Throws Error if the loss gave no outputs.
@@ -64,9 +90,15 @@ struct Accuracy {
 
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
+    if constexpr (detail::holds_more<Batch>) (void)sizeof(refuse::MoreThanInputAndTarget<Batch>);
     const at::Tensor& target = detail::target_of(batch);
-    at::Tensor predicted = outputs.argmax(class_dim(outputs, target));
-    at::Tensor counted = target != ignore_index;
+    const std::int64_t classes = class_dim(outputs, target);
+    if (outputs.size(classes) == 1)
+      throw BadBatch("Accuracy: outputs of shape " + c10::str(outputs.sizes()) +
+                     " have one class, which is always the largest. Give one output per class; for "
+                     "a single logit write a metric of your own.");
+    at::Tensor predicted = outputs.argmax(classes);
+    at::Tensor counted = detail::as_classes(target) != ignore_index;
     at::Tensor batch_correct = ((predicted == target) & counted).sum(), batch_total = counted.sum();
     correct = correct.defined() ? correct + batch_correct : batch_correct;
     total = total.defined() ? total + batch_total : batch_total;

@@ -1,5 +1,6 @@
 #pragma once
 // The loop around `step`: epochs, validation, callbacks, a progress bar, saved states.
+#include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/fit/progress.hpp>
 #include <ikebana/fit/state_keeper.hpp>
 #include <ikebana/posix/sigterm.hpp>
@@ -21,6 +22,37 @@ bool each_remaining_batch(Range& loader, FitState& state, F&& f) {
   return true;
 }
 
+/// The batches of one update, which their loader must not write to before the step.
+template <class Batch>
+class BatchGroup {
+ public:
+  std::int64_t size() const { return std::ssize(batches_); }
+  /// Throws BadBatch where an earlier batch was overwritten to make this one.
+  void add(const Batch& batch) {
+    for_each_tensor(batch, [&](const at::Tensor& t) {
+      if (!t.defined() || t.layout() != at::kStrided) return;
+      for (const auto& [memory, version] : tensors_)
+        if (memory == t.const_data_ptr() && version.changed()) refuse();
+      tensors_.emplace_back(t.const_data_ptr(), Version(t));
+    });
+    batches_.push_back(batch);
+  }
+  Microbatches<Batch> take() {
+    tensors_.clear();
+    return std::exchange(batches_, {});
+  }
+
+ private:
+  [[noreturn]] static void refuse() {
+    throw BadBatch(
+        "fit: the loader wrote to the memory of a batch before the step that uses it, which takes "
+        "several batches. Give each batch tensors of its own, e.g. by clone(), or leave "
+        "batches_per_step at 1.");
+  }
+  Microbatches<Batch> batches_;
+  std::vector<std::pair<const void*, Version>> tensors_;
+};
+
 /// Notes in `history` whether `options.stop` or SIGTERM asks to stop, and returns it.
 template <class Batch>
 bool check_stop(const FitOptions<Batch>& options, const SigtermRequest& sigterm, History& history) {
@@ -33,7 +65,7 @@ bool check_stop(const FitOptions<Batch>& options, const SigtermRequest& sigterm,
 template <class Trainer, class Range, class Batch, class StateKeeper>
 void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options, FitState& state,
                StateKeeper& keeper, const SigtermRequest& sigterm, Progress& progress) {
-  Microbatches<Batch> group;
+  BatchGroup<Batch> group;
   auto update = [&](const auto& batch) {
     Report report = trainer.step(batch);
     state.add(report);
@@ -44,12 +76,12 @@ void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options
   };
   auto add_to_group = [&](auto&& batch) {
     if (options.batches_per_step == 1) return update(batch);
-    group.push_back(batch);
-    if (std::ssize(group) < options.batches_per_step) return true;
-    return update(std::exchange(group, {}));
+    group.add(batch);
+    if (group.size() < options.batches_per_step) return true;
+    return update(group.take());
   };
   // The last group may hold fewer batches; the loss is divided by the count of what it holds.
-  if (each_remaining_batch(loader, state, add_to_group) && !group.empty()) update(group);
+  if (each_remaining_batch(loader, state, add_to_group) && group.size() > 0) update(group.take());
   if (state.history.stopped) keeper.after_stop();
 }
 
@@ -76,6 +108,9 @@ History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
     auto begin = std::chrono::steady_clock::now();
     state.current_epoch();
     detail::fit_epoch(trainer, loader, options, state, keeper, sigterm, progress);
+    if constexpr (KeepsState<Range>)  // it was at the end of an epoch: this is its next
+      if (state.batch == 0)
+        detail::fit_epoch(trainer, loader, options, state, keeper, sigterm, progress);
     Epoch& epoch = state.current_epoch();
     epoch.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (epoch.steps == 0)

@@ -100,8 +100,8 @@ struct StopWhen : std::function<bool()> {
 /// Which state is the best: that of the epoch with the smallest or the largest value in validation.
 struct KeepBest {
   enum Mode { min, max };
-  std::string metric = {};  ///< empty: the loss
-  Mode mode = min;
+  std::string metric = {};        ///< empty: the loss
+  std::optional<Mode> mode = {};  ///< which of a metric's values is the best; of the loss: min
 };
 
 /// Options of `Trainer::fit`.

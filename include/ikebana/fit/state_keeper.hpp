@@ -31,7 +31,7 @@ class StateKeeper {
       fit_state_.batches = static_cast<std::int64_t>(std::ranges::size(loader));
     for (const auto& metric : options.metrics) fit_state_.metrics.push_back(metric.name());
     if (const auto& best = options.keep_best)
-      fit_state_.best_rule = (best->mode == KeepBest::min ? "min." : "max.") +
+      fit_state_.best_rule = (keeps_smallest(*best) ? "min." : "max.") +
                              (best->metric.empty() ? std::string("loss") : best->metric);
   }
 
@@ -93,11 +93,16 @@ class StateKeeper {
     refuse_if(options_.keep_best && !options_.validate,
               "keep_best chooses by validation, and there is none. Give validate, or leave "
               "keep_best out.");
-    if (options_.keep_best && !options_.keep_best->metric.empty())
+    if (options_.keep_best && !options_.keep_best->metric.empty()) {
+      refuse_if(!options_.keep_best->mode,
+                "keep_best names the metric `" + options_.keep_best->metric +
+                    "`, and not which of its values is the best. Give it .mode = KeepBest::max, or "
+                    "KeepBest::min.");
       refuse_if(std::none_of(options_.metrics.begin(), options_.metrics.end(),
                              [&](const auto& m) { return m.name() == options_.keep_best->metric; }),
                 "keep_best names the metric `" + options_.keep_best->metric +
                     "`, which is not among metrics. Add it to metrics.");
+    }
     refuse_if(options_.save_every > 0 && !resumes_within_epoch,
               "save_every is set, and this loader cannot resume within an epoch. Use "
               "ikebana::DataLoader, or leave save_every out: each epoch ends with a save.");
@@ -107,13 +112,14 @@ class StateKeeper {
     if constexpr (KeepsState<Range>) parts.add(loader_);
     return parts;
   }
+  static bool keeps_smallest(const KeepBest& rule) { return rule.mode != KeepBest::max; }
   bool is_best(const Epoch& epoch) {
     if (!options_.keep_best) return false;
     const KeepBest& rule = *options_.keep_best;
     const double value =
         rule.metric.empty() ? epoch.validation->loss : (*epoch.validation)[rule.metric];
     double& best = fit_state_.best;
-    const bool better = rule.mode == KeepBest::min ? value < best : value > best;
+    const bool better = keeps_smallest(rule) ? value < best : value > best;
     if (std::isnan(value) || (!better && !std::isnan(best))) return false;
     previous_best_ = std::exchange(best, value);
     return true;

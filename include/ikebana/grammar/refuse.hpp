@@ -202,6 +202,14 @@ struct NoInputOrTarget {
       "label, y; or a pair). "
       "Name the fields so, or write the objective as a lambda (run, model, batch) -> Loss.");
 };
+template <class Batch>
+struct MoreThanInputAndTarget {
+  static_assert(possible<quoted<Batch> + " holds more than an input and a target">,
+                "ikebana: of a tuple or an array a built-in objective and Accuracy take the first "
+                "element as the input and the second as the target, and would ignore the others. "
+                "Write a struct with fields `input` and `target`, or the objective as a lambda "
+                "(run, model, batch) -> Loss, and the metric as a struct of your own.");
+};
 template <class Result>
 struct NotALoss {
   static_assert(possible<"a loss returns " + quoted<Result> + ", which has no count">,

@@ -28,6 +28,14 @@ struct TensorsOutOfSight {
       "those in a c10::Dict, c10::List or IValue are not. Write std::map<std::string, "
       "at::Tensor>, std::vector<at::Tensor>, or a struct of tensors.");
 };
+template <class Batch>
+struct TensorsOfOthers {
+  static_assert(possible<quoted<Batch> + " refers to tensors that it does not own">,
+                "ikebana: a batch is moved to the device and cut as a copy, and a copy of "
+                "references, spans and views would change the tensors that they refer to. Write "
+                "std::tuple{x, y} instead of std::tie(x, y), and std::vector<at::Tensor> instead "
+                "of a span; copies of tensors share their memory, so this costs nothing.");
+};
 template <class Written>
 struct NotALoader {
   static_assert(possible<quoted<Written> + " is no batch of a loader">,

@@ -44,13 +44,16 @@ struct Mechanism<Policy> : ObjectiveHooks {
   Count count(Model&, const Batch& batch) {
     const at::Tensor& target = detail::target_of(batch);
     if (target.is_floating_point())
-      return target.dim() ? target.numel() / target.size(1 % target.dim()) : 1;
-    if (!values.weight.defined() && target.is_cpu() && target.scalar_type() == at::kLong)
-      return count_on_host(target);
-    at::Tensor kept = target != values.ignore_index;
+      return target.dim()
+                 ? target.numel() / std::max<std::int64_t>(target.size(1 % target.dim()), 1)
+                 : 1;
+    const at::Tensor classes = detail::as_classes(target);
+    if (!values.weight.defined() && classes.is_cpu() && classes.scalar_type() == at::kLong)
+      return count_on_host(classes);
+    at::Tensor kept = classes != values.ignore_index;
     if (!values.weight.defined()) return kept.sum();
     const at::Tensor& weight = weight_(values.weight, target.device());
-    at::Tensor known = target.masked_fill(kept.logical_not(), 0);  // ignore_index is not a class
+    at::Tensor known = classes.masked_fill(kept.logical_not(), 0);  // ignore_index is not a class
     return (weight.index({known}) * kept).sum();
   }
   std::string describe() const {

@@ -10,6 +10,7 @@ template <class Run, class Model, class Batch>
 consteval auto forward_refusal() {
   using Units = units_of_t<Model>;
   if constexpr (!has_input_and_target<Batch>) return refuse::is<refuse::NoInputOrTarget<Batch>>{};
+  else if constexpr (holds_more<Batch>) return refuse::is<refuse::MoreThanInputAndTarget<Batch>>{};
   else {
     using Input = std::decay_t<decltype(input_of(std::declval<const Batch&>()))>;
     constexpr bool takes_input =
@@ -32,7 +33,9 @@ template <class T, class Batch>
 consteval auto other_count_refusal() {
   if constexpr (requires { &T::count; }) {
     using Member = decltype(&T::count);
-    if constexpr (std::is_member_function_pointer_v<Member> && !std::is_invocable_v<Member, T&>)
+    constexpr bool is_function = std::is_function_v<std::remove_pointer_t<Member>>;  // a static one
+    if constexpr ((std::is_member_function_pointer_v<Member> && !std::is_invocable_v<Member, T&>) ||
+                  (is_function && !std::is_invocable_v<Member>))
       return refuse::is<refuse::CountTakesOtherArguments<T, Batch>>{};
     else return refuse::is<refuse::Nothing>{};
   } else {

@@ -60,7 +60,8 @@ class StateFolder {
                   folder_.string() + "` is intact. Remove them to start a new training.");
   }
   /// Writes the state of a step, then removes all but the newest `keep`. States that `newest`
-  /// skipped do not count as kept, even if they are newer.
+  /// skipped do not count as kept, even if they are of later steps. Other states of later steps are
+  /// removed: the training went back, as by loading an earlier state, and they are older.
   void save(std::int64_t step, const StateDict& state, const Metadata& metadata, bool is_best) {
     // The best first: a training that is killed in between resumes from an earlier step and saves
     // the best again.
@@ -69,7 +70,7 @@ class StateFolder {
     skipped_steps_.erase(step);
     std::int64_t kept = 0;
     for (const std::int64_t found : steps())
-      if (kept == keep_) remove(found);
+      if (kept == keep_ || (found > step && !skipped_steps_.count(found))) remove(found);
       else if (!skipped_steps_.count(found)) ++kept;
   }
 

@@ -89,6 +89,9 @@ class WeightLoader {
     for (const auto& [name, t] : file_)
       if (!used_.count(name) && !name.starts_with(Archive::reserved_prefix))
         unmatched_.unexpected.push_back(name);
+    if (!options_.strict && matched_.empty() && problems_.empty())
+      add_problem(name_in_file(weights_.empty() ? "" : weights_[0].first),
+                  "is not in it, nor is any other weight of the model");
     if (options_.strict) {
       for (const auto& name : unmatched_.missing) add_problem(name_in_file(name), "is missing");
       for (const auto& name : unmatched_.unexpected)
