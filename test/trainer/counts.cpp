@@ -144,4 +144,23 @@ TEST_CASE("count: count(batch) returns one number per term, or one for all") {
   WELL(told<BadModel>([&] { trainer.step(two); }, {"returns 3 counts", "another number of terms"}));
 }
 
+TEST_CASE("terms: another number of them than in the microbatch or batch before is an error") {
+  int first = 2, calls = 0;
+  auto varying = [&](auto& run, Net& model, const Rows& batch) {
+    at::Tensor y = model->forward(run, batch.input);
+    Loss loss{.terms = {{"a", y.sum(), 4}}};
+    if ((calls++ % 2 == 0) == (first == 2)) loss.terms.push_back({"b", y.abs().sum(), 4});
+    return loss;
+  };
+  Trainer trainer{Net(), varying};
+  const std::vector two = {some(), some()};
+  auto step = [&] { trainer.step(two); };
+  WELL(told<BadModel>(step, {"it has 1 terms and had 2", "the same terms"}));
+  WELL(
+      told<BadModel>([&] { trainer.evaluate(two); }, {"has 1 terms", "had 2 in the batch before"}));
+  first = 1;
+  WELL(told<BadModel>(step, {"it has 2 terms and had 1", "the same terms"}));
+  CHECK(trainer.steps() == 0);
+}
+
 }  // namespace test::counts
