@@ -63,4 +63,26 @@ TEST_CASE("EMA: a weight or buffer that changed its shape or dtype is an error t
   CHECK(test::contains(text, "`1.num_batches_tracked`"));
 }
 
+TEST_CASE("EMA: with use_buffers, sparse and expanded buffers are the model's own") {
+  auto model = net();
+  at::Tensor graph = model->register_buffer("graph", torch::eye(3).to_sparse());
+  at::Tensor ones = model->register_buffer("ones", torch::ones({1}).expand({4}));
+  at::Tensor mean = model->register_buffer("mean", torch::zeros({}));
+  Trainer trainer{model, MSELoss{}, SGD{.lr = 0.1}, EMA{.decay = 0.5, .use_buffers = true}};
+  for (int i = 0; i < 3; ++i) {
+    graph.mul_(2), mean.add_(1);
+    trainer.step(Rows{torch::ones({2, 4}), torch::ones({2, 8})});
+  }
+  auto state = trainer.state();
+  trainer.with_averaged_weights([&](auto&) {
+    CHECK(test::same_bits(graph.to_dense(), torch::eye(3) * 8));
+    CHECK(test::same_bits(ones, torch::ones({4})));
+    CHECK(mean.item<double>() == 2.25);
+  });
+  graph.zero_(), mean.zero_();
+  trainer.restore(state);
+  CHECK(trainer.state().at("mean").item<double>() == 2.25);
+  CHECK(test::same_bits(graph.to_dense(), state.at("graph").to_dense()));
+}
+
 }  // namespace laws::average_wide

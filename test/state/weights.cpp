@@ -60,6 +60,21 @@ TEST_CASE("saved weights are loaded bit for bit, also by a trainer") {
   for (const auto& [name, t] : all_of(model)) CHECK_MESSAGE(same_bits(t, found.at(name)), name);
 }
 
+TEST_CASE("an expanded buffer is saved and loaded") {
+  const Folder folder;
+  auto with = [](double value) {
+    nn::Linear model(4, 1);
+    model->register_buffer("ones", at::full({1}, value).expand({2, 3}));
+    return model;
+  };
+  nn::Linear model = with(1), other = with(2), third = with(3);
+  save_weights(model, folder / "weights");
+  load_weights(other, folder / "weights");
+  CHECK(same_bits(other->buffers(), model->buffers()));
+  Trainer{third, MSELoss{}}.restore(Trainer{other, MSELoss{}}.state());
+  CHECK(same_bits(third->buffers(), model->buffers()));
+}
+
 TEST_CASE("a weight with two names needs one of them, and both may not differ") {
   const Folder folder;
   Pair model(true);

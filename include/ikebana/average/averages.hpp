@@ -38,6 +38,10 @@ class Averages {
  public:
   const Tensors& all() const { return averages_; }
   void resize(std::size_t n) { averages_.resize(n), values_.resize(n); }
+  /// False for a sparse tensor, and one whose elements share memory, as an expanded one.
+  static bool can_average(const at::Tensor& value) {
+    return value.layout() == at::kStrided && at::has_internal_overlap(value) != at::MemOverlap::Yes;
+  }
   /// Averages `value` as tensor `i` from now on. A new average starts as a copy of it.
   void add(std::size_t i, const at::Tensor& value) {
     if (!averages_[i].defined()) {

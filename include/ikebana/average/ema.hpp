@@ -9,9 +9,10 @@ namespace ikebana {
 /// `load_weights` starts it anew, `save_weights` and saved states export it as the weights. It
 /// averages master weights on the device that stores them, 16-bit ones in FP32. With `use_buffers`
 /// it averages floating-point buffers, too, and copies integer ones; otherwise evaluation uses the
-/// model's own. Cost: a copy of all trained weights, one pass over it per step, and three before
-/// and three after an evaluation. Parameters that never get a gradient have no average. Source:
-/// torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn; Polyak and Juditsky, 1992.
+/// model's own, as of sparse and expanded ones. Cost: a copy of all trained weights, one pass over
+/// it per step, and three before and three after an evaluation. Parameters that never get a
+/// gradient have no average. Source: torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn;
+/// Polyak and Juditsky, 1992.
 struct EMA {
   double decay = 0.999;
   bool use_buffers = false;
@@ -98,7 +99,8 @@ struct Mechanism<Policy> : AverageHooks {
   void add_buffers() {
     Tensors now = model_->buffers();
     buffers_.resize(now.size());
-    for (std::size_t i = 0; i < now.size(); ++i) buffers_.add(i, now[i]);
+    for (std::size_t i = 0; i < now.size(); ++i)
+      if (detail::Averages::can_average(now[i])) buffers_.add(i, now[i]);
   }
 
   std::shared_ptr<torch::nn::Module> model_;

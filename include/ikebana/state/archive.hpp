@@ -4,6 +4,7 @@
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/state/number_range.hpp>
+#include <ikebana/state/write_elements.hpp>
 #include <map>
 #include <set>
 #include <string>
@@ -35,7 +36,7 @@ class Archive {
     if (mode_ == Mode::Save) return put(name, t.detach());
     if (mode_ == Mode::Undo) return put_back(name, t);
     const at::Tensor* from = find(stored_name(name), t.sizes(), t.scalar_type());
-    if (from && mode_ == Mode::Load) t.detach().copy_(*from);
+    if (from && mode_ == Mode::Load) detail::write_elements(t, *from);
     else if (from && range) check_range(name, *from, *range);
   }
   /// A tensor that is created on first use, with shape, dtype and memory layout of `like`; it is
@@ -167,8 +168,7 @@ class Archive {
       if (!used_.count(name)) problems_.push_back("`" + name + "` is not listed any more");
     return detail::joined(problems_);
   }
-  /// Ends checking; loading follows. Throws BadState with every recorded problem and every saved
-  /// name that no part has asked for.
+  /// Ends checking; loading follows. Throws BadState with all problems, unused names among them.
   void finish_check() {
     for (const auto& [name, tensor] : dict_)
       if (!used_.count(name)) add_unused(name);

@@ -101,7 +101,7 @@ class WeightLoader {
       throw BadState("load_weights: `" + path + "` does not fit the model: " + problems_ +
                      ". Nothing was changed. Set rename, strict = false or cast = true.");
     at::NoGradGuard no_grad;
-    for (const auto& [impl, pair] : matched_) pair.first.detach().copy_(pair.second);
+    for (const auto& [impl, pair] : matched_) write_elements(pair.first, pair.second);
     return unmatched_;
   }
 
