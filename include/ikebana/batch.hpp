@@ -23,7 +23,7 @@ std::int64_t rows(const Batch& batch) {
 /// lists. A negative `begin` counts from the end. Throws BadBatch for rows that do not exist.
 template <class Batch>
 Batch narrow(const Batch& batch, std::int64_t begin, std::int64_t length) {
-  detail::check_owner<Batch>();
+  if constexpr (detail::refers_to_tensors<Batch>) (void)sizeof(refuse::TensorsOfOthers<Batch>);
   const std::int64_t all = rows(batch);
   if (begin < 0) begin += all;
   if (begin < 0 || length < 0 || begin > all - length)
@@ -37,7 +37,7 @@ Batch narrow(const Batch& batch, std::int64_t begin, std::int64_t length) {
 /// at::randperm(n).narrow(...))`. Throws BadBatch for another index, such as a mask.
 template <class Batch>
 Batch index_select(const Batch& batch, const at::Tensor& index) {
-  detail::check_owner<Batch>();
+  if constexpr (detail::refers_to_tensors<Batch>) (void)sizeof(refuse::TensorsOfOthers<Batch>);
   detail::check_index(index);
   detail::SelectRows select{rows(batch), index};
   Batch part = batch;
@@ -49,7 +49,7 @@ Batch index_select(const Batch& batch, const at::Tensor& index) {
 /// fewer rows. Order is kept. Specialise it for a batch that is cut otherwise.
 template <class Batch>
 std::vector<Batch> split(const Batch& batch, std::int64_t n) {
-  detail::check_owner<Batch>();
+  if constexpr (detail::refers_to_tensors<Batch>) (void)sizeof(refuse::TensorsOfOthers<Batch>);
   const std::int64_t all = rows(batch), parts = std::min(n, all);
   std::vector<Batch> microbatches;
   microbatches.reserve(static_cast<std::size_t>(parts));

@@ -88,8 +88,9 @@ decltype(auto) target_of(const Batch& batch) {
 /// Class indices as Long: a narrower dtype, such as Byte, would be compared with an `ignore_index`
 /// of -100 as with 156, and would choose from weights as a mask.
 inline at::Tensor as_classes(const at::Tensor& target) {
-  return at::isIntegralType(target.scalar_type(), /*includeBool=*/true) ? target.to(at::kLong)
-                                                                        : target;
+  const auto type = target.scalar_type();
+  if (type == at::kLong || !at::isIntegralType(type, /*includeBool=*/true)) return target;
+  return target.to(at::kLong);
 }
 
 template <class Batch>

@@ -162,11 +162,9 @@ class SelectRows {
   at::Tensor index_;
 };
 
-/// Refuses a batch whose copies would not be its own.
+/// Whether copies of a batch would not be its own.
 template <class Batch>
-constexpr void check_owner() {
-  if constexpr (any_inside<RefersToTensors, Batch>()) (void)sizeof(refuse::TensorsOfOthers<Batch>);
-}
+inline constexpr bool refers_to_tensors = any_inside<RefersToTensors, Batch>();
 
 /// Rows [begin, begin + length) of a batch of `rows`, which exist.
 template <class Batch>
