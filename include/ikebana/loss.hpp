@@ -183,6 +183,14 @@ inline void check_term_names(const Loss& loss) {
                      "`. Give each a name of its own: reports find a term by its name.");
   }
 }
+/// Throws BadModel where a loss has another number of terms than the one before, of a microbatch or
+/// a batch (`what`); 0 before: there was none.
+inline void check_term_count(std::size_t before, std::size_t now, const char* what) {
+  if (before == 0 || now == before) return;
+  throw BadModel("loss: it has " + std::to_string(now) + " terms and had " +
+                 std::to_string(before) + " in the " + what +
+                 " before. Return the same terms in each, also those without items.");
+}
 }  // namespace detail
 
 }  // namespace ikebana

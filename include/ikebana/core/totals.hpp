@@ -48,7 +48,7 @@ class Totals {
       }
       remember(i++, name, sum.variable_data(), count, scale);  // detached, and quicker
     });
-    if (terms_before != 0 && i != terms_before) refuse_changed_number(i, terms_before);
+    detail::check_term_count(terms_before, i, "microbatch");
     if (roots.sums.empty())
       throw BadModel(
           "loss: it depends on no parameter that is trained. Compute it from the model's "
@@ -154,12 +154,6 @@ class Totals {
   [[noreturn]] static void refuse_changed_name(const std::string& name, const std::string& before) {
     throw BadModel("loss: term `" + name + "` takes the place of term `" + before +
                    "` of the microbatch before. Return the same terms in the same order.");
-  }
-  [[noreturn]] static void refuse_changed_number(std::size_t now, std::size_t before) {
-    throw BadModel("loss: it has " + std::to_string(now) + " terms and had " +
-                   std::to_string(before) +
-                   " in the microbatch before. Return the same terms in each, also those "
-                   "without items.");
   }
   [[noreturn]] static void refuse_changed_scale(const std::string& name, double before,
                                                 double now) {

@@ -91,14 +91,15 @@ class Transaction {
     report.step = state.attempts;
     report.microbatches = static_cast<std::int64_t>(state.microbatches);
     report.learning_rate = lr;
-    check_rate(lr);
     report.norm = state.gradients.norm;
     report.found_inf = state.gradients.found_inf;
     report.outputs = outputs.joined();
     return report;
   }
-  /// Before `prepare`: an optimizer that declares nothing is given the true gradients.
+  /// Before `prepare`: an optimizer that declares nothing is given the true gradients, and a finite
+  /// learning rate.
   void begin_update(const Masters& masters, StepGradients& gradients) {
+    check_rate();
     core_.update.begin(core_.mechanisms.optimizer, masters, gradients);
   }
   /// The optimizer's update. If it throws, what it changed is put back. No call where the host
@@ -121,9 +122,11 @@ class Transaction {
   using Clock = std::chrono::steady_clock;
   using Optimizer = std::decay_t<decltype(std::declval<Core&>().mechanisms.optimizer)>;
   /// The library's optimizers check what they use.
-  static void check_rate(double lr) {
+  void check_rate() const {
     if constexpr (!takes_divisor<Optimizer>)
-      if (!std::isfinite(lr))
+      if (const double lr = core_.mechanisms.schedule.rate(core_.mechanisms.optimizer.base_lr(),
+                                                           core_.step.attempts);
+          !std::isfinite(lr))
         throw BadValue("optimizer: the schedule makes the lr " + c10::str(lr) +
                        "; it must be finite.");
   }

@@ -34,11 +34,7 @@ class LossSums {
     std::size_t i = 0;
     each_term(loss, [&](const std::string& name, const at::Tensor& sum, const Count& count,
                         double scale) { add(i++, name, sum, count, scale); });
-    if (before != 0 && i != before)
-      throw BadModel("evaluate: the loss has " + std::to_string(i) + " terms and had " +
-                     std::to_string(before) +
-                     " in the batch before. Return the same terms for all batches, also those "
-                     "without items.");
+    check_term_count(before, i, "batch");
   }
   /// Waits for the device. Throws BadBatch for a term whose count is 0.
   double mean() const {
