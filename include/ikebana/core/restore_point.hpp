@@ -72,7 +72,7 @@ class BufferBackup {
     return restored;
   }
   /// The host knows that the step makes no update: a value that is not finite is put back.
-  void refuse_non_finite() {
+  void put_back_non_finite() {
     if (!copy_.defined() || !buffer_.is_floating_point() || !(version_.changed() || uncounted_))
       return;
     const at::Tensor now = buffer_.is_sparse() ? buffer_._values() : buffer_;
@@ -160,8 +160,8 @@ class RestorePoint {
     for (BufferBackup& buffer : buffers_) buffer.commit(first);
   }
   /// The step is skipped, and its batch may have made statistics NaN for good: those are put back.
-  void refuse_non_finite() {
-    for (BufferBackup& buffer : buffers_) buffer.refuse_non_finite();
+  void put_back_non_finite() {
+    for (BufferBackup& buffer : buffers_) buffer.put_back_non_finite();
   }
   /// The step threw.
   void restore() noexcept {

@@ -106,7 +106,7 @@ class Transaction {
   /// knows that the step is rejected; on a device, the update obeys the flag. Returns whether it
   /// was called.
   bool update(const Masters& masters, StepGradients& gradients) {
-    if (rejected(gradients)) return core_.restore_point.refuse_non_finite(), false;
+    if (rejected(gradients)) return core_.restore_point.put_back_non_finite(), false;
     core_.update(core_.mechanisms.optimizer, masters, gradients);
     return true;
   }
