@@ -103,6 +103,20 @@ TEST_CASE("a state that does not fit is one error with every mismatch, and chang
   CHECK(counter.batches == 5);
 }
 
+TEST_CASE("a part that throws while it loads leaves the trainer as it was") {
+  struct Failing {
+    void state(Archive& archive) {
+      if (archive.loading()) throw std::runtime_error("not loaded");
+    }
+  } failing;
+  Trainer saved{model(), CrossEntropyLoss{}, SGD{.momentum = 0.9}};
+  Trainer other{model(), CrossEntropyLoss{}, SGD{.momentum = 0.9}};
+  saved.step(batch(0)), other.step(batch(1));
+  const StateDict before = other.state();
+  CHECK(message_of([&] { other.restore(saved.state(), failing); }) == "not loaded");
+  CHECK(same_state(other.state(), before));
+}
+
 TEST_CASE("reserved names, and tensors that a file cannot hold, are errors") {
   const Folder folder;
   struct NetImpl : nn::Module {

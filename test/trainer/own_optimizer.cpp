@@ -9,7 +9,7 @@ namespace test::own_optimizer {
 struct Plain {
   using axis = ikebana::axis::optimizer;
   double step = 0.1;
-  bool grows = false, fails = false, resizes = false;
+  bool grows = false, fails = false, resizes = false, early = false;
   std::shared_ptr<std::string> asked = std::make_shared<std::string>();
 };
 
@@ -24,6 +24,7 @@ struct ikebana::Mechanism<test::own_optimizer::Plain> : ikebana::OptimizerHooks 
 
   explicit Mechanism(test::own_optimizer::Plain v) : values(std::move(v)) {}
   double base_lr() const { return values.step; }
+  bool has_updated() const { return values.early; }
   void attach(c10::Device, const UnitTable&) { *values.asked += "a"; }
   template <class Rate>
   void before_backward(const LossValue&, std::size_t, const Rate&) {
@@ -148,6 +149,16 @@ TEST_CASE("own optimizer: it is asked the same hooks alone, in Combined and InBa
   CHECK(in_backward.first == "aabbuuee");  // once for each parameter
   CHECK(worst_relative(part.second, alone.second) < 1e-6);
   CHECK(same_bits(in_backward.second, alone.second));
+}
+
+TEST_CASE("own optimizer: one of two tells that it has updated in backward") {
+  for (bool early : {false, true}) {
+    const Plain plain{.early = early};
+    Trainer first{net(), MSELoss{}, Combined<Plain, SGD>{named("bias"), plain, {}}};
+    Trainer rest{net(), MSELoss{}, Combined<SGD, Plain>{named("bias"), {}, plain}};
+    CHECK(first.mechanism<Combined<Plain, SGD>>().has_updated() == early);
+    CHECK(rest.mechanism<Combined<SGD, Plain>>().has_updated() == early);
+  }
 }
 
 TEST_CASE("own optimizer: state of other names after an update than before it cannot be undone") {
