@@ -2,10 +2,12 @@
 // Allocations that fail on demand: operator new, and the memory of tensors on a CPU.
 #include "test.hpp"
 
+#include <dlfcn.h>
 #include <execinfo.h>
 
 #include <cstdint>
 #include <exception>
+#include <stdexcept>
 #include <thread>
 
 namespace test {
@@ -14,10 +16,16 @@ namespace test {
 inline thread_local int countdown = 0;
 
 /// LibTorch frees the nodes of a graph with the help of a list, in a destructor: if that allocation
-/// fails, the process ends, whatever this library does.
+/// fails, the process ends, whatever this library does. In newer versions of
+/// LibTorch it is another function.
 inline bool frees_a_graph() {
   constexpr std::uintptr_t length = 1024;  // of the function, at most
-  const auto begin = reinterpret_cast<std::uintptr_t>(&torch::autograd::deleteNode);
+  static const auto begin = [] {
+    void* function = dlsym(RTLD_DEFAULT, "_ZN5torch8autograd10deleteNodeEPNS0_4NodeE");
+    if (!function) function = dlsym(RTLD_DEFAULT, "_ZN5torch8autograd4Node17release_resourcesEv");
+    if (!function) throw std::logic_error("LibTorch has no function that frees graphs");
+    return reinterpret_cast<std::uintptr_t>(function);
+  }();
   void* frames[10];
   const int depth = backtrace(frames, 10);
   return std::any_of(frames, frames + depth, [&](void* frame) {
