@@ -5,9 +5,8 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 
-#include <cstdint>
 #include <exception>
-#include <stdexcept>
+#include <string>
 #include <thread>
 
 namespace test {
@@ -16,20 +15,16 @@ namespace test {
 inline thread_local int countdown = 0;
 
 /// LibTorch frees the nodes of a graph with the help of a list, in a destructor: if that allocation
-/// fails, the process ends, whatever this library does. In newer versions of
-/// LibTorch it is another function.
+/// fails, the process ends, whatever this library does. Which function does it depends on LibTorch.
 inline bool frees_a_graph() {
-  constexpr std::uintptr_t length = 1024;  // of the function, at most
-  static const auto begin = [] {
-    void* function = dlsym(RTLD_DEFAULT, "_ZN5torch8autograd10deleteNodeEPNS0_4NodeE");
-    if (!function) function = dlsym(RTLD_DEFAULT, "_ZN5torch8autograd4Node17release_resourcesEv");
-    if (!function) throw std::logic_error("LibTorch has no function that frees graphs");
-    return reinterpret_cast<std::uintptr_t>(function);
-  }();
-  void* frames[10];
-  const int depth = backtrace(frames, 10);
-  return std::any_of(frames, frames + depth, [&](void* frame) {
-    return reinterpret_cast<std::uintptr_t>(frame) - begin < length;
+  void* frames[24];
+  const int depth = backtrace(frames, 24);
+  return std::any_of(frames, frames + depth, [](void* frame) {
+    Dl_info info;
+    if (dladdr(frame, &info) == 0 || info.dli_sname == nullptr) return false;
+    const std::string name = info.dli_sname;
+    return contains(name, "autograd10deleteNode") || contains(name, "Node17release_resources") ||
+           contains(name, "10TensorImplD");
   });
 }
 /// Counts an allocation. True for the one that is to fail.
