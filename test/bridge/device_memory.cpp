@@ -1,5 +1,5 @@
-// Memory statistics of accelerators. LibTorch has one interface to them from 2.9 on. The simulated
-// accelerator derives from it, so older versions, which count CUDA's alone, have a test of their own.
+// Memory statistics of accelerators. LibTorch has one interface to them from 2.9 on, from which the
+// simulated accelerator derives. Older versions, which count CUDA's alone, have their own test.
 #include "test.hpp"
 
 #include <ikebana/bridge/memory.hpp>
