@@ -50,6 +50,10 @@ struct FileFailed : Error {
 struct OutOfMemory : Error {
   using Error::Error;
 };
+/// Another rank threw, or takes no part any more; the text has its rank and its error.
+struct RankFailed : Error {
+  using Error::Error;
+};
 /// LibTorch or the model threw during the step; the text contains theirs.
 struct StepFailed : Error {
   using Error::Error;

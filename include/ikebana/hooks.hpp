@@ -1,83 +1,14 @@
 #pragma once
 // The hooks: every point of a step at which mechanisms are asked, with a default that does nothing.
 // A Mechanism derives from the base of its policy's axis, such as `ClipHooks`, and hides the hooks
-// that it implements; nothing is virtual. Every mechanism is asked those of `Hooks`, and the axis's
-// own where step.hpp, whose numbers are given here, calls them.
-#include <ikebana/batch.hpp>
-#include <ikebana/detail/deferred_check.hpp>
-#include <ikebana/grammar/axis_of.hpp>
-#include <ikebana/hooks/arguments.hpp>
-#include <ikebana/loss.hpp>
-#include <ikebana/model.hpp>
-#include <ikebana/report.hpp>
-#include <ikebana/state/archive.hpp>
+// that it implements; nothing is virtual. Every mechanism is asked those of `Hooks`
+// (hooks/common.hpp), and the axis's own where step.hpp, whose numbers are given here, calls them.
+#include <exception>
+#include <ikebana/hooks/common.hpp>
+#include <ikebana/ranks/step_calls.hpp>
 #include <span>
 
 namespace ikebana {
-
-/// The hooks that every mechanism is asked. Up to `prepare` and an optimizer's `update` a hook may
-/// throw, and the step is then undone. After it none may, and each is noexcept.
-struct Hooks {
-  /// Once, when the trainer is made: the device it computes on, and the model's units.
-  void attach(c10::Device, const UnitTable&) {}
-  /// After all are attached: the master weights, as they are stored from now on.
-  void begin(const Masters&) {}
-  /// Every allocation and every check of the update, whose gradients are `values / divisor`.
-  /// `rate(lr)` is the learning rate of this step for the base learning rate `lr`.
-  template <class Rate>
-  void prepare(const Masters&, StepGradients&, const Rate&) {}
-  /// 11. On a CPU not after a step that is rejected; a device's `found_inf` says whether it is.
-  /// What the update has left of the gradients' values depends on the optimizer: some divide them.
-  void after_update(const Masters&, const StepGradients&) noexcept {}
-  /// Also after an update that was skipped.
-  void end_step(const StepGradients&, Report&) noexcept {}  // 13
-  /// After an exception: undo what this step did.
-  void abort() noexcept {}
-  /// Called by `fit` after each epoch and its validation. May throw.
-  void end_epoch(const Epoch&) {}
-  /// The values of the policy as a user would write them; empty: none.
-  std::string describe() const { return {}; }
-  /// What is saved and loaded.
-  void state(Archive&, const Masters&) {}
-};
-
-// Hooks that several axes are asked. A wrapper calls `next` exactly once, or once more to do it
-// again.
-
-struct StepWrapperHooks {
-  template <class Next>
-  decltype(auto) around_step(Next&& next) {
-    return next();
-  }
-};
-struct UnitWrapperHooks {
-  /// True for a mechanism that works in `around_unit`: a step that runs no unit is then an error.
-  static constexpr bool per_unit = false;
-  /// `next(args...)` computes the unit. `next.owned()` is a copy of it that may be called later,
-  /// with other tensors; Observe, of which there may be several, has none.
-  template <class Next, class... Args>
-  decltype(auto) around_unit(const Unit&, Next&& next, Args&&... args) {
-    return next(std::forward<Args>(args)...);
-  }
-};
-struct UnitBackwardHooks {
-  void before_unit_backward(const Unit&) {}
-  void after_unit_backward(const Unit&) {}
-};
-/// 4, 8, 12. What a unit computes with (parameters/): `gather` turns master weights into gathered
-/// parameters, `reduce` the gradients of gathered parameters into those of master weights. A
-/// mechanism that overrides `gather` moves parameters. Every unit must then be run by `run` in each
-/// step, unless its policy has a field `allow_unused_units` that is true.
-struct GatherHooks {
-  /// True for one that overrides `gather` and whose gathered parameters stay between steps.
-  static constexpr bool keeps_gathered = false;
-  Tensors gather(const Unit&, Tensors masters) { return masters; }
-  Tensors reduce(const Unit&, Tensors gradients) { return gradients; }
-};
-/// 4. And what is stored: `to_masters` turns full parameters into master weights.
-struct StorageHooks : GatherHooks {
-  Tensors to_masters(const Unit&, Tensors full) { return full; }
-};
 
 // The base of each axis, outermost first.
 
@@ -87,18 +18,40 @@ struct ObserveHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, UnitBackwardHoo
     return next();
   }
 };
-struct CaptureHooks : Hooks, StepWrapperHooks {};
+struct CaptureHooks : Hooks, StepWrapperHooks {
+  /// `next()` is all of a step that the device computes, from the first forward to the update, and
+  /// returns its report.
+  template <class Next>
+  Report around_body(Next&& next) {
+    return next();
+  }
+};
+/// One rank. A mechanism for several returns `Ranks` from `ranks`; what ranks tell each other in a
+/// step is then exchanged by these, in this order: when the step opens, when its gradients are
+/// there, and before the commit.
 struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
-  // 2, 9, 10. Sums over ranks. With one rank they are the values themselves.
-  std::int64_t ranks() const { return 1; }
-  Count sum(const Count& count) { return count; }
-  at::Tensor sum(const at::Tensor& t) { return t; }
+  /// The ranks that train this model.
+  OneRank ranks() const { return {}; }
+  /// Before the first exchange of a step or an evaluation: after a failure the ranks meet again.
+  void open_step() {}
   // 3. Whether the gradients of this microbatch are reduced over ranks. Decided before its forward,
   // since what is attached to the graph depends on it.
   void set_requires_gradient_sync(bool /*is_last*/) {}
+  /// 8. The rows of a parameter that this rank stores, of `count`.
+  RowRange stored_rows(const Unit&, std::size_t /*parameter*/, std::int64_t count) const {
+    return {0, count};
+  }
+  /// 8. `dtypes`: in which dtype each gradient is summed over ranks, as Precision promises.
+  Tensors reduce(const Unit&, Tensors gradients, const DTypes& /*dtypes*/) { return gradients; }
+  /// 9. After the last backward: waits for reductions that are on their way, so that the gradients
+  /// of all master weights are there.
+  void finish_reductions(const Masters&) {}
+  /// An exception of this rank, which ends its step or evaluation: tells the other ranks, whose
+  /// calls throw from then on until all have opened again. May be called twice.
+  void offer_exception(const std::exception_ptr&) noexcept {}
 };
 struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {};
-struct CheckpointHooks : Hooks, UnitWrapperHooks {
+struct CheckpointHooks : Hooks, StepWrapperHooks, UnitWrapperHooks {
   /// As `around_unit`, around the gathering of the unit's parameters as well.
   template <class Next, class... Args>
   decltype(auto) around_gathered_unit(const Unit&, Next&& next, Args&&... args) {
@@ -108,11 +61,11 @@ struct CheckpointHooks : Hooks, UnitWrapperHooks {
 namespace detail {
 /// Rejects the update if the loss is not finite: calls `raise`, on a CPU at once, on a device when
 /// a later step begins.
-template <class Ranks, class Raise>
-void accept_finite_loss(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
-                        DeferredCheck& deferred, const Raise& raise) {
-  if (loss.readable() && ranks.ranks() == 1) return loss.is_finite() ? void() : raise();
-  at::Tensor flag = ranks.sum(loss.non_finite()).clamp_max(1);
+template <class Raise>
+void accept_finite_loss(StepGradients& gradients, const LossValue& loss, DeferredCheck& deferred,
+                        const Raise& raise) {
+  if (loss.readable()) return loss.is_finite() ? void() : raise();
+  at::Tensor flag = loss.non_finite();
   gradients.reject(flag);
   deferred.expect_zero(flag, raise);
 }
@@ -128,6 +81,8 @@ struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks 
   // refresh(const Unit&, const Tensors& masters)`: writes new values to the memory of the last
   // gather, without an allocation; otherwise `gather` is asked after each update.
 
+  /// 8. The dtype in which the gradient of a parameter of this dtype is summed over ranks.
+  at::ScalarType reduce_dtype(at::ScalarType parameter) const { return parameter; }
   /// How updates are written. Asked once, after `attach`.
   UpdateRounding* rounding() { return nullptr; }
   /// 7. The gradient that backward starts with.
@@ -136,9 +91,9 @@ struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks 
   /// 10. Rejects an update that must not be made (`StepGradients::reject`), or throws. The default:
   /// where the loss is not finite.
   template <class Ranks>
-  void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
+  void accept(StepGradients& gradients, const LossValue& loss, Ranks&,
               detail::DeferredCheck& deferred) {
-    detail::accept_finite_loss(gradients, loss, ranks, deferred, [] {
+    detail::accept_finite_loss(gradients, loss, deferred, [] {
       throw NonFinite(
           "step: the loss is not finite; nothing was updated. Lower the learning rate, "
           "or look for an invalid value in the batch.");
@@ -147,7 +102,7 @@ struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks 
 };
 struct PruneHooks : Hooks, GatherHooks {};
 struct QuantizeHooks : Hooks, UnitWrapperHooks, GatherHooks {};
-struct AccumulateHooks : Hooks {
+struct AccumulateHooks : Hooks, StepWrapperHooks {
   template <class Batch>
   auto split(const Batch& batch) {  // 1
     return std::span<const Batch>(&batch, 1);
@@ -159,6 +114,9 @@ struct ClipHooks : Hooks {
   /// False: before each of its hooks the gradients are divided by `divisor`, in one more pass, so
   /// that `values` are the true gradients. True for a mechanism that reads `divisor` itself.
   static constexpr bool takes_divisor = false;
+  /// 9. With several ranks, before `clip`: computes what `gradients` sums over them.
+  template <class Ranks>
+  void close_step(StepGradients&, Ranks&) {}
   /// 9. Changes `gradients.values`, or what they are divided by (`StepGradients::divide`).
   template <class Ranks>
   void clip(StepGradients&, Ranks&) {}
@@ -167,6 +125,11 @@ struct ClipHooks : Hooks {
   void accept(StepGradients&, const LossValue&, Ranks&, detail::DeferredCheck&) {}
 };
 struct OptimizerHooks : Hooks {
+  /// Declared true by an optimizer whose update of an element depends on no other element: it may
+  /// be given slices of parameters.
+  static constexpr bool by_elements = false;
+  /// Declared true by one that updates parameters as their gradients arrive.
+  static constexpr bool updates_in_backward = false;
   double base_lr() const { return 0; }
   /// 7. Called before gradients arrive.
   template <class Rate>
@@ -185,7 +148,7 @@ struct ScheduleHooks : Hooks {
 };
 struct AverageHooks : Hooks {
   /// Which weights are evaluated. `next()` computes with the master weights as they are then. A
-  /// mechanism that changes them calls `parameters.refresh_gathered()`, and restores them.
+  /// mechanism that changes them calls `parameters.mark_stale()`, and restores them.
   template <class Parameters, class Next>
   decltype(auto) around_evaluation(Parameters&, Next&& next) {
     return next();

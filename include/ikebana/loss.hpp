@@ -51,6 +51,10 @@ class Count {
     if (readable() && !like.is_cpu()) return detail::scalar(value(), type, like.device());
     return tensor_.to(like.options().dtype(type).requires_grad(false)).reshape({});
   }
+  /// As a one-element tensor where it is: on the host, if it is a number.
+  at::Tensor on_its_device() const {
+    return on_device() ? tensor_.reshape({}) : at::scalar_tensor(items_, at::kDouble);
+  }
   Count& operator+=(const Count& other) {
     if (!on_device() && !other.on_device()) items_ += other.items_;
     else if (on_device() && other.on_device()) tensor_ = tensor_ + other.tensor_;

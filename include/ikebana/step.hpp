@@ -6,59 +6,70 @@
 namespace ikebana {
 
 /// One update of the parameters from `batch`: one batch, which is cut into microbatches, or a range
-/// of batches, each of which is one. An exception before the commit undoes the step.
+/// of batches, each of which is one. An exception before the commit undoes the step, on all ranks.
 template <class Core, class Batch>
 Report step(Core& core, const Batch& batch) {
   auto& m = core.mechanisms;
-  return detail::around_step(m, [&] {
+  return detail::around_step(core, batch, [&] {
+    // Host prologue
     detail::Transaction transaction(core);
     StepState& state = core.step;
+    const Masters& masters = core.parameters.masters();
     auto here =
         m.observe.around_phase(Phase::Data, [&] { return transaction.place(m.device, batch); });
     auto microbatches = detail::cut(m.accumulate, here);                            // 1
-    Totals totals(m.objective, core.model, microbatches, m.shard, state.attempts);  // 2
+    auto ranks = m.shard.ranks();
+    Totals totals(m.objective, core.model, microbatches, ranks, state.attempts);  // 2
+    transaction.open(totals, std::size(microbatches));
     detail::Outputs outputs;
     auto rate = [&](double base_lr) { return m.schedule.rate(base_lr, state.attempts); };
     Run run(core, /*evaluating=*/false);
 
-    for (const auto& microbatch : microbatches) {
-      state.next_microbatch(std::size(microbatches));
-      m.shard.set_requires_gradient_sync(state.is_last_microbatch());  // 3
-      m.observe.around_phase(Phase::Forward, [&] {
-        Loss loss = core.loss(run, microbatch);  // 4, 5
-        outputs.add(loss);
-        totals.add(loss, state.roots);  // 6
-      });
-      m.observe.around_phase(Phase::Backward, [&] {
-        m.optimizer.before_backward(totals.value(), state.microbatches, rate);
-        core.backward();  // 7, 8
-      });
-    }
-
-    return m.observe.around_phase(Phase::Optimizer, [&] {
-      StepGradients& gradients = core.collect_gradients();
-      const Masters& masters = core.parameters.masters();
-      totals.finish(gradients, m.shard, state.deferred);
-      m.precision.unscale(gradients);  // 9
-      m.clip.clip(gradients, m.shard);
-      m.precision.accept(gradients, totals.value(), m.shard, state.deferred);  // 10
-      m.clip.accept(gradients, totals.value(), m.shard, state.deferred);
-      transaction.begin_update(masters, gradients);
-      transaction.check_first_step();
-      m.each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
-      Report report = transaction.report(totals, outputs, rate(m.optimizer.base_lr()));
-
-      const bool updated = transaction.update(masters, gradients);  // 11
-      transaction.commit();  // from here on nothing may throw
-      if (updated) {
-        m.each([&](auto& mechanism) { mechanism.after_update(masters, gradients); });
-        core.parameters.refresh_gathered();  // 12
+    // Device body
+    Report report = m.capture.around_body([&] {
+      for (const auto& microbatch : microbatches) {
+        state.next_microbatch(std::size(microbatches));
+        m.shard.set_requires_gradient_sync(state.is_last_microbatch());  // 3
+        m.observe.around_phase(Phase::Forward, [&] {
+          Loss loss = core.loss(run, microbatch);  // 4, 5
+          outputs.add(loss);
+          totals.add(loss, state.roots);  // 6
+        });
+        m.observe.around_phase(Phase::Backward, [&] {
+          m.optimizer.before_backward(totals.value(), state.microbatches, rate);
+          core.backward();  // 7, 8
+        });
       }
-      core.forget_gradients();
-      m.each([&](auto& mechanism) { mechanism.end_step(gradients, report); });  // 13
-      transaction.stop_clock(report);
-      return report;
+
+      return m.observe.around_phase(Phase::Optimizer, [&] {
+        m.shard.finish_reductions(masters);
+        StepGradients& gradients = core.collect_gradients();
+        transaction.close(totals, gradients);
+        totals.finish(gradients, state.deferred);
+        m.precision.unscale(gradients);  // 9
+        m.clip.clip(gradients, ranks);
+        m.precision.accept(gradients, totals.value(), ranks, state.deferred);  // 10
+        m.clip.accept(gradients, totals.value(), ranks, state.deferred);
+        transaction.begin_update(masters, gradients);
+        transaction.check_first_step();
+        m.each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
+        Report made = transaction.report(totals, outputs, rate(m.optimizer.base_lr()));
+
+        const bool updated = transaction.update(masters, gradients);  // 11
+        transaction.commit();  // from here on nothing may throw
+        if (updated) {
+          m.each([&](auto& mechanism) { mechanism.after_update(masters, gradients); });
+          core.parameters.mark_stale();  // 12
+        }
+        core.forget_gradients();
+        m.each([&](auto& mechanism) { mechanism.end_step(gradients, made); });  // 13
+        return made;
+      });
     });
+
+    // Host epilogue
+    transaction.stop_clock(report);
+    return report;
   });
 }
 

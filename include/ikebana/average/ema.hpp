@@ -58,7 +58,7 @@ struct Mechanism<Policy> : AverageHooks {
     std::vector<detail::Averages*> averages = {&weights_};
     if (values.use_buffers) averages.push_back(&buffers_);
     detail::ExchangeGuard guard(std::move(averages),
-                                [&]() noexcept { parameters.refresh_gathered(); });
+                                [&]() noexcept { parameters.mark_stale(); });
     return next();
   }
   void restart() noexcept {

@@ -4,12 +4,12 @@
 
 namespace ikebana::detail {
 
-/// Exchanges averages and values for its lifetime. Calls `refresh_gathered` after each exchange.
+/// Exchanges averages and values for its lifetime. Calls `mark_stale` after each exchange.
 template <class Refresh>
 class ExchangeGuard {
  public:
-  ExchangeGuard(std::vector<Averages*> all, Refresh refresh_gathered)
-      : all_(std::move(all)), refresh_gathered_(refresh_gathered) {
+  ExchangeGuard(std::vector<Averages*> all, Refresh mark_stale)
+      : all_(std::move(all)), mark_stale_(mark_stale) {
     for (auto* averages : all_) scratch_.push_back(averages->scratch());
     exchange(/*back=*/false);
   }
@@ -20,11 +20,11 @@ class ExchangeGuard {
  private:
   void exchange(bool back) noexcept {
     for (std::size_t i = 0; i < all_.size(); ++i) all_[i]->exchange(scratch_[i], back);
-    refresh_gathered_();
+    mark_stale_();
   }
 
   std::vector<Averages*> all_;
-  Refresh refresh_gathered_;
+  Refresh mark_stale_;
   std::vector<Tensors> scratch_;
 };
 

@@ -153,6 +153,8 @@ template <>
 inline constexpr bool needs_all_gradients<Precision<FP16>> = true;
 template <std::int64_t N>
 inline constexpr bool needs_all_gradients<Accumulate<N>> = N != 1;
+template <class How>
+inline constexpr bool needs_all_gradients<Shard<How>> = !std::is_same_v<How, Off>;
 template <class Policy, class Other>
 struct in_backward : is<Nothing> {};
 template <class O, class Other>

@@ -1,5 +1,6 @@
 #pragma once
 // Checks a whole recipe: its policies, the model, and last the mechanisms, which need definitions.
+#include <ikebana/checks/declared.hpp>
 #include <ikebana/checks/hooks_fit.hpp>
 #include <ikebana/checks/never_asked.hpp>
 #include <ikebana/checks/policies.hpp>
@@ -69,6 +70,8 @@ consteval auto check_hooks() {
     return refuse::is<first_unfit_t<Policy>>{};
   else if constexpr (!safe_after_update<M>)
     return refuse::is<refuse::MayThrowAfterUpdate<Policy>>{};
+  else if constexpr (!refuse::passed<first_undeclared_t<Policy>>)
+    return refuse::is<first_undeclared_t<Policy>>{};
   else if constexpr (own_policy<Policy>) return refuse::is<first_never_asked_t<Policy>>{};
   else return refuse::is<refuse::Nothing>{};
 }

@@ -17,6 +17,12 @@ class TotalNorm : public ClipHooks {
   TotalNorm(Policy v, const char* name) : values(std::move(v)), name_(name) {}
 
   void begin(const Masters& masters) { masters_ = &masters; }
+  /// Where parameters are cut, the norm is that of all slices.
+  template <class Ranks>
+  void close_step(StepGradients& gradients, Ranks& ranks) {
+    if (ranks.slices().size() == 1 || gradients.squared_norm.defined()) return;
+    gradients.squared_norm = squared_of_slices(gradients.values);
+  }
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue&, Ranks&, DeferredCheck& deferred) {
     if (!gradients.norm.defined() || gradients.loss_is_scaled) return;
@@ -38,9 +44,10 @@ class TotalNorm : public ClipHooks {
   template <class Ranks>
   const at::Tensor& compute_norm(StepGradients& gradients, Ranks& ranks) const {
     if (gradients.norm.defined() && gradients.norm_is_current) return gradients.norm;
-    at::Tensor norm = any_sparse(gradients.values)
-                          ? norm_of(elements_of_all(gradients.values), ranks)
-                          : norm_of(gradients.values, ranks);
+    at::Tensor norm;
+    if (ranks.slices().size() == 1) norm = norm_of_all(gradients.values);
+    else if (gradients.squared_norm.defined()) norm = gradients.squared_norm.sqrt();
+    else norm = ranks.slices().sum(squared_of_slices(gradients.values)).sqrt();
     if (norm.defined() && gradients.divisor.defined()) norm = norm / gradients.divisor;
     gradients.norm = std::move(norm);
     gradients.norm_is_current = true;
@@ -65,13 +72,23 @@ class TotalNorm : public ClipHooks {
     }
     return all;
   }
+  at::Tensor norm_of_all(const Tensors& gradients) const {
+    return any_sparse(gradients) ? norm_of(elements_of_all(gradients)) : norm_of(gradients);
+  }
+  /// Of the slices of this rank, which may have no gradient: the dtype is that of the masters.
+  at::Tensor squared_of_slices(const Tensors& gradients) const {
+    const at::Tensor norm = norm_of_all(gradients);
+    bool wide = false;
+    for (const at::Tensor& master : masters_->values) wide |= master.scalar_type() == at::kDouble;
+    const at::ScalarType type = wide ? at::kDouble : at::kFloat;
+    if (norm.defined()) return norm.square().to(type);
+    return at::zeros({}, masters_->values[0].options().dtype(type).requires_grad(false));
+  }
   /// Computed in the gradients' dtype, as PyTorch does. Returned as Double where a gradient is
   /// Double, else as Float, since a divisor is made from it.
-  template <class Ranks>
-  static at::Tensor norm_of(const Tensors& gradients, Ranks& ranks) {
+  static at::Tensor norm_of(const Tensors& gradients) {
     if (gradients.empty()) return {};
     at::Tensor norm = at::linalg_vector_norm(stacked(at::_foreach_norm(gradients, 2)), 2);
-    if (ranks.ranks() > 1) norm = ranks.sum(norm * norm).sqrt();
     const bool wide = norm.scalar_type() == at::kFloat || norm.scalar_type() == at::kDouble;
     return wide ? norm : norm.to(at::kFloat);
   }

@@ -19,6 +19,12 @@ template <class ModelT, class RecipeT>
 class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
  public:
   using Model = ModelT;
+  /// True for a recipe that runs on one rank: what ranks tell each other is not compiled then.
+  static constexpr bool one_rank =
+      is_one_rank<decltype(std::declval<Mechanisms<RecipeT>&>().shard.ranks())>;
+  using Optimizer = std::decay_t<decltype(std::declval<Mechanisms<RecipeT>&>().optimizer)>;
+  static constexpr bool update_may_throw = !noexcept(std::declval<detail::Update<Optimizer>&>()(
+      std::declval<Optimizer&>(), std::declval<const Masters&>(), std::declval<StepGradients&>()));
 
   template <class Values>
   Core(detail::handle_of_t<Model> m, Values values)
@@ -29,8 +35,12 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
         registered_(*units.units()[0].module),
         claim_((mechanisms.freeze.freeze(units), trained_parameters())),
         parameters((attach(), mechanisms), units) {
+    check_optimizer();
     mechanisms.each([&](auto& mechanism) { mechanism.begin(parameters.masters()); });
+    if constexpr (!one_rank && update_may_throw) update.keep_copies(mechanisms.optimizer);
   }
+
+  auto ranks() { return mechanisms.shard.ranks(); }
 
   /// The loss of one microbatch, in training and in evaluation.
   template <class Run, class Batch>
@@ -91,6 +101,20 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     registered_.check(*units.units()[0].module);
     parameters.check();
   }
+  /// A number of the recipe, the values of its policies, and the names and shapes of what is
+  /// trained. Ranks with different ones do not train one model.
+  std::uint64_t signature() {
+    std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+    auto add = [&](std::string_view text) {
+      for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    };
+    add(detail::spelled_type<RecipeT>());
+    mechanisms.all([&](auto& mechanism) { add(mechanism.describe()); });
+    const Masters& masters = parameters.masters();
+    for (std::size_t i = 0; i < masters.names.size(); ++i)
+      add(masters.names[i]), add(c10::str(masters.slices[i].sizes, masters.values[i].dtype()));
+    return hash;
+  }
   void state(Archive& archive) {
     check_model();
     update.settle(mechanisms.optimizer, parameters.masters());
@@ -119,7 +143,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
  public:
   ParametersOf<Mechanisms<RecipeT>> parameters;
   StepState step;
-  [[no_unique_address]] detail::Update<std::decay_t<decltype(mechanisms.optimizer)>> update;
+  [[no_unique_address]] detail::Update<Optimizer> update;
   detail::RestorePoint restore_point{device};
   std::atomic<bool> busy = false;
 
@@ -138,6 +162,19 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       for (const auto& p : unit.parameters)
         if (p.requires_grad()) all.push_back(p);
     return all;
+  }
+  /// Throws BadValue for an optimizer that cannot be right with the recipe's ranks. The library's
+  /// check by themselves whether they may be given slices.
+  void check_optimizer() const {
+    const Masters& masters = parameters.masters();
+    using Policy = std::decay_t<decltype(mechanisms.optimizer.values)>;
+    if constexpr (!one_rank && Optimizer::updates_in_backward)
+      throw BadValue(detail::type_name<Policy>() +
+                     ": it updates parameters before their gradients are added up over ranks. "
+                     "Write the optimizer without InBackward.");
+    if constexpr (!detail::takes_divisor<Optimizer> && !Optimizer::by_elements)
+      for (std::size_t i = 0; i < masters.names.size(); ++i)
+        detail::refuse_slice<Policy>(masters, i);
   }
   void attach() {
     mechanisms.each([&](auto& mechanism) { mechanism.attach(device, units); });

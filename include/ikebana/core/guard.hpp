@@ -82,8 +82,8 @@ void rethrow_as(const Error& error, const std::string& lost) {
 /// Within a handler of `error`: throws it again, with `lost` added to its text.
 [[noreturn]] inline void rethrow(const Error& error, const std::string& lost) {
   if (!lost.empty())
-    rethrow_as<BadBatch, BadModel, BadValue, NonFinite, BadRecompute, OutOfMemory, StepFailed,
-               Error>(error, lost);
+    rethrow_as<BadBatch, BadModel, BadValue, NonFinite, BadRecompute, OutOfMemory, RankFailed,
+               StepFailed, Error>(error, lost);
   warn_of(lost);  // a class that cannot be made from a text
   throw;
 }

@@ -10,17 +10,14 @@
 namespace ikebana {
 
 namespace detail {
-/// True where a mechanism overrides a hook of a unit's backward.
-template <class M>
-inline constexpr bool overrides_backward = !requires {  // one may be a template
-  requires std::is_same_v<decltype(&M::before_unit_backward),
-                          void (UnitBackwardHooks::*)(const Unit&)>;
-  requires std::is_same_v<decltype(&M::after_unit_backward),
-                          void (UnitBackwardHooks::*)(const Unit&)>;
-};
-template <class M>
-  requires requires { M::listens_to_backward; }
-inline constexpr bool overrides_backward<M> = M::listens_to_backward;
+/// `around_step` of a mechanism, also of one that was written for `around_step(next)`, as it was
+/// before version 0.2.
+template <class M, class Core, class Batch, class Next>
+decltype(auto) ask_around_step(M& mechanism, Core& core, const Batch& batch, Next&& next) {
+  if constexpr (requires { mechanism.around_step(core, batch, next); })
+    return mechanism.around_step(core, batch, next);
+  else return mechanism.around_step(next);
+}
 
 /// One of several mechanisms, which need not be movable.
 template <class Policy>
@@ -43,19 +40,20 @@ void find_overflow(Gradients& gradients) {
 template <class... Policies>
 struct Mechanism<Many<Policies...>> : private detail::Held<Policies>... {
   using null_mechanism = std::conditional_t<sizeof...(Policies) == 0, Mechanism, void>;
-  static constexpr bool listens_to_backward =
-      (detail::overrides_backward<Mechanism<Policies>> || ...);
+  static constexpr bool listens_to_backward = (Mechanism<Policies>::listens_to_backward || ...);
   static constexpr bool per_unit = (Mechanism<Policies>::per_unit || ...);
 
   template <class Values>
   explicit Mechanism(Values& values)
       : detail::Held<Policies>{Mechanism<Policies>(values.template take<Policies>())}... {}
 
-  template <class Next>
-  decltype(auto) around_step(Next&& next) {
-    return around<0>([](auto& mechanism,
-                        auto&& inner) -> decltype(auto) { return mechanism.around_step(inner); },
-                     next);
+  template <class Core, class Batch, class Next>
+  decltype(auto) around_step(Core& core, const Batch& batch, Next&& next) {
+    return around<0>(
+        [&](auto& mechanism, auto&& inner) -> decltype(auto) {
+          return detail::ask_around_step(mechanism, core, batch, inner);
+        },
+        next);
   }
   template <class Next>
   decltype(auto) around_phase(Phase phase, Next&& next) {
@@ -78,6 +76,10 @@ struct Mechanism<Many<Policies...>> : private detail::Held<Policies>... {
     each([&](auto& mechanism) { mechanism.after_unit_backward(unit); });
   }
 
+  template <class Ranks>
+  void close_step(StepGradients& gradients, Ranks& ranks) {
+    each([&](auto& mechanism) { mechanism.close_step(gradients, ranks); });
+  }
   /// A policy of a user's own that does not declare `takes_divisor` sees the true gradients.
   template <class Ranks>
   void clip(StepGradients& gradients, Ranks& ranks) {
@@ -114,7 +116,7 @@ struct Mechanism<Many<Policies...>> : private detail::Held<Policies>... {
       detail::find_overflow(gradients);
       if constexpr (!Mechanism<Policy>::takes_divisor) gradients.apply_divisor();
       f(get<Policy>());
-      gradients.norm_is_current = false;
+      gradients.norm_is_current = false, gradients.squared_norm.reset();
       if (gradients.values.size() == gradients.indices.size()) return;
       throw BadModel(detail::type_name<Policy>() + ": it left " +
                      std::to_string(gradients.values.size()) + " gradients for " +

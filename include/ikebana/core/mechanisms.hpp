@@ -38,13 +38,6 @@ IKEBANA_MECHANISM_OF(schedule);
 IKEBANA_MECHANISM_OF(shard);
 #undef IKEBANA_MECHANISM_OF
 
-/// True where a mechanism overrides `gather`: then a unit computes with other tensors than the
-/// master weights.
-template <class M>
-inline constexpr bool overrides_gather = !requires {
-  requires std::is_same_v<decltype(&M::gather), Tensors (GatherHooks::*)(const Unit&, Tensors)>;
-};
-
 }  // namespace detail
 
 template <class Recipe, class Order = typename detail::order_in<Recipe>::type>
@@ -95,16 +88,16 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
   using type_on = decltype(declared<Axis>(std::declval<Mechanisms&>()));
   template <class... Some>
   static constexpr bool hears_backward(AxisList<Some...>) {
-    return (detail::overrides_backward<type_on<Some>> || ...);
+    return (type_on<Some>::listens_to_backward || ...);
   }
   template <class... Some>
   static constexpr bool gathers(AxisList<Some...>) {
-    return (detail::overrides_gather<type_on<Some>> || ...);
+    return (type_on<Some>::moves_parameters || ...);
   }
   static constexpr bool shards_or_offloads = gathers(AxisList<axis::shard, axis::offload>());
 
  public:
-  /// True where a mechanism implements a hook of backward; autograd hooks are registered only then.
+  /// True where a mechanism listens to backward; autograd hooks are registered only then.
   static constexpr bool listens_to_backward = hears_backward(BackwardListeners());
   /// True where a unit does not compute with the master weights themselves.
   static constexpr bool moves_parameters = gathers(GatherOrder());
@@ -117,6 +110,17 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
       shards_or_offloads
           ? type_on<axis::shard>::keeps_gathered || type_on<axis::offload>::keeps_gathered
           : type_on<axis::precision>::keeps_gathered;
+  /// Which of these is the last that can begin to gather ahead; -1: none.
+  template <class... Some>
+  static constexpr int last_ahead(AxisList<Some...>) {
+    int stage = 0, last = -1;
+    ((type_on<Some>::gathers_ahead ? last = stage : 0, ++stage), ...);
+    return last;
+  }
+  /// True where parameters are cut among ranks, so that gathering them is a call of all ranks.
+  static constexpr bool gathers_from_ranks =
+      type_on<axis::shard>::moves_parameters &&
+      !is_one_rank<decltype(std::declval<type_on<axis::shard>&>().ranks())>;
   /// True where a policy works unit by unit.
   static constexpr bool per_unit =
       type_on<axis::observe>::per_unit || type_on<axis::shard>::per_unit ||

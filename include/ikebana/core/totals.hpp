@@ -1,6 +1,7 @@
 #pragma once
 // The divisor of a loss: its count over all microbatches and ranks. No other code divides.
 #include <ikebana/hooks.hpp>
+#include <span>
 
 namespace ikebana {
 
@@ -12,19 +13,22 @@ namespace ikebana {
 class Totals {
  public:
   template <class Objective, class Model, class Microbatches, class Ranks>
-  Totals(Objective& objective, Model& model, const Microbatches& microbatches, Ranks& ranks,
+  Totals(Objective& objective, Model& model, const Microbatches& microbatches, const Ranks& ranks,
          std::int64_t steps_before)
       : sampled_(steps_before % 100 == 0),
-        alone_(ranks.ranks() == 1),
+        alone_(ranks.data().size() == 1),
         single_(std::size(microbatches) == 1 && alone_) {
     if constexpr (requires { objective.count(model, *std::begin(microbatches)); }) {
       if (single_ && steps_before != 0) return;  // the loss itself has the count
       for (const auto& microbatch : microbatches) expect(objective.count(model, microbatch));
-      for (Count& count : known_) {
-        count = ranks.sum(count);
-        refuse_zero(count);
-      }
     }
+  }
+  /// The counts that are known before backward. With several ranks they are to be added up over
+  /// them before the first `add`.
+  std::span<Count> counts() { return {known_.data(), known_.size()}; }
+  /// Throws BadBatch where nothing is counted on any rank.
+  void check_counts() const {
+    for (const Count& count : known_) refuse_zero(count);
   }
 
   /// Adds a microbatch's sums. `roots` are then those that backward starts from; their gradients
@@ -55,21 +59,34 @@ class Totals {
           "output, with gradients enabled.");
   }
 
+  /// With several ranks: adds to `sums` this rank's sums, and the counts that are not known yet or
+  /// are compared in this step. Then takes those of all ranks.
+  void add_to(std::vector<at::Tensor>& sums) const {
+    for (const auto& part : value_.parts) {
+      sums.push_back(part.sum);
+      if (late() || compares()) sums.push_back(part.count.on_its_device());
+    }
+  }
+  void take(const std::vector<at::Tensor>& sums) {
+    std::size_t at = 0;
+    for (auto& part : value_.parts) {
+      part.sum = sums[at++];
+      if (!late() && !compares()) continue;
+      const at::Tensor& count = sums[at++];
+      part.count = detail::readable(count) ? Count(detail::number(count)) : Count(count);
+    }
+  }
   /// After the last backward: divides the gradients by what is not divided yet, and compares
   /// `count(batch)` with the counts of the losses.
-  template <class Ranks>
-  void finish(StepGradients& gradients, Ranks& ranks, detail::DeferredCheck& deferred) {
-    const bool compares = !known_.empty() && (alone_ || sampled_);
-    if (!alone_ && (late() || compares))
-      for (auto& part : value_.parts) part.count = ranks.sum(part.count);
+  void finish(StepGradients& gradients, detail::DeferredCheck& deferred) {
     if (late()) {
       const LossValue::Part& part = value_.parts[0];
       refuse_zero(part.count);
       gradients.divide(part.count.tensor(part.sum, gradients.divisor_dtype()));
     }
-    if (compares) check_number_of_counts(value_.parts.size());
+    if (compares()) check_number_of_counts(value_.parts.size());
     for (std::size_t i = 0; i < value_.parts.size(); ++i) {
-      if (compares) check_known(i, deferred);
+      if (compares()) check_known(i, deferred);
       if (!known_.empty()) value_.parts[i].count = known(i);
       if (sampled_) check_on_device(value_.parts[i], deferred);
     }
@@ -123,6 +140,8 @@ class Totals {
   }
 
   bool late() const { return known_.empty() && !single_; }
+  /// Whether `count(batch)` is compared with the counts of the losses.
+  bool compares() const { return !known_.empty() && (alone_ || sampled_); }
   /// `count(batch)` may return one number for all terms, or one per term.
   const Count& known(std::size_t i) const { return known_.size() == 1 ? known_[0] : known_.at(i); }
   const Count& divisor(std::size_t i, const Count& own) const {

@@ -1,28 +1,11 @@
 #pragma once
 // What keeps step.hpp short: a step that is undone unless it is committed, and how batches are cut.
 #include <chrono>
-#include <ikebana/core/core.hpp>
+#include <ikebana/core/around_step.hpp>
 #include <ikebana/core/placement.hpp>
 #include <ikebana/core/totals.hpp>
 
 namespace ikebana::detail {
-
-/// The wrappers of a whole step: observe sees all of it, capture may replay it, precision may set
-/// what is global.
-template <class Mechanisms, class Next>
-Report around_step(AxisList<>, Mechanisms&, Next&& next) {
-  return next();
-}
-template <class Mechanisms, class Next, class Axis, class... Inner>
-Report around_step(AxisList<Axis, Inner...>, Mechanisms& m, Next&& next) {
-  return m.on(std::type_identity<Axis>()).around_step([&] {
-    return around_step(AxisList<Inner...>(), m, next);
-  });
-}
-template <class Mechanisms, class Next>
-Report around_step(Mechanisms& m, Next&& next) {
-  return around_step(typename Mechanisms::template active<StepWrappers>(), m, next);
-}
 
 /// The microbatches: a range of batches is one already.
 template <class Accumulate, class Batch>
@@ -51,7 +34,7 @@ template <class Core>
 class Transaction {
  public:
   explicit Transaction(Core& core) : core_(core), placement_(core.device) {
-    core_.step.deferred.check();
+    core_.step.deferred.check(Core::one_rank);
     if (core_.step.is_first()) core_.check_model();
     core_.forget_gradients();
     core_.parameters.begin_step();
@@ -75,6 +58,37 @@ class Transaction {
       return placed;
     } else {
       return placement_.place(mechanism, batch);
+    }
+  }
+  /// Before the first forward: all ranks meet, compare what they are about to do, and add up the
+  /// counts that are known. Then throws BadBatch where nothing is counted.
+  void open(Totals& totals, std::size_t microbatches) {
+    if constexpr (!Core::one_rank) {
+      StepState& state = core_.step;
+      core_.mechanisms.shard.open_step();
+      StepOpening opening{.step = state.attempts,
+                          .microbatches = static_cast<std::int64_t>(microbatches),
+                          .recipe = state.is_first() ? core_.signature() : 0,
+                          .order = core_.parameters.order_of_units(),
+                          .stop = state.wants_stop,
+                          .counts = totals.counts()};
+      exchange_opening(core_.ranks().data(), opening);
+      state.all_stop = opening.stop;
+    }
+    totals.check_counts();
+  }
+  /// All gradients are there: adds up over ranks what the update depends on, the terms of the loss
+  /// and the norm of slices, in one exchange for each group.
+  void close(Totals& totals, StepGradients& gradients) {
+    if constexpr (!Core::one_rank) {
+      auto ranks = core_.ranks();
+      core_.mechanisms.clip.close_step(gradients, ranks);
+      StepSums sums;
+      if (gradients.squared_norm.defined()) sums.slices.push_back(gradients.squared_norm);
+      totals.add_to(sums.data);
+      sum_over(ranks, sums);
+      if (gradients.squared_norm.defined()) gradients.squared_norm = sums.slices[0];
+      totals.take(sums.data);
     }
   }
   void check_first_step() const {
@@ -106,9 +120,12 @@ class Transaction {
   /// knows that the step is rejected; on a device, the update obeys the flag. Returns whether it
   /// was called.
   bool update(const Masters& masters, StepGradients& gradients) {
-    if (rejected(gradients)) return core_.restore_point.put_back_non_finite(), false;
-    core_.update(core_.mechanisms.optimizer, masters, gradients);
-    return true;
+    const bool rejects = rejected(gradients);
+    if constexpr (!update_may_throw) agree(rejects);
+    if (rejects) core_.restore_point.put_back_non_finite();
+    else core_.update(core_.mechanisms.optimizer, masters, gradients);
+    if constexpr (update_may_throw) agree(rejects);  // it can still be undone
+    return !rejects;
   }
   void commit() noexcept {
     committed_ = true;
@@ -121,6 +138,12 @@ class Transaction {
  private:
   using Clock = std::chrono::steady_clock;
   using Optimizer = std::decay_t<decltype(std::declval<Core&>().mechanisms.optimizer)>;
+  static constexpr bool update_may_throw = Core::update_may_throw;
+
+  /// All ranks make the update, or none. Between the last `prepare` and the commit.
+  void agree(bool rejects) {
+    if constexpr (!Core::one_rank) detail::agree(core_.ranks().data(), rejects);
+  }
   /// The library's optimizers check what they use.
   void check_rate() const {
     if constexpr (!takes_divisor<Optimizer>)

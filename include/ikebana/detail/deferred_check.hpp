@@ -24,10 +24,11 @@ class DeferredCheck {
   }
 
   /// Called when a step begins. Waits for the step before the last one, never for the last one.
-  void check() {
+  /// Unless `alone`, no flag is read earlier than that, so that all ranks read it in the same step.
+  void check(bool alone = true) {
     while (!pending_.empty()) {
       Pending& oldest = pending_.front();
-      if (!oldest.flag.has_arrived() && oldest.age++ == 0) return;
+      if (!(alone && oldest.flag.has_arrived()) && oldest.age++ == 0) return;
       Pending arrived = std::move(oldest);
       pending_.pop_front();
       if (arrived.flag.wait()) arrived.raise();

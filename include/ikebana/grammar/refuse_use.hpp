@@ -65,6 +65,15 @@ struct HookNeverAsked {
       "asked, so it would never be called. Write a policy for each axis whose hooks you "
       "need (ikebana/hooks.hpp); a member that is no hook needs another name.");
 };
+template <class Policy, class Hook, class Declaration>
+struct UndeclaredHook {
+  static_assert(possible<"the Mechanism of " + quoted<Policy> + " has the hook " + name<Hook> +
+                         " and does not declare " + name<Declaration>>,
+                "ikebana: the Mechanism of a policy has a hook that is called only where it is "
+                "declared. Add `static constexpr bool moves_parameters = true;` for gather, "
+                "`gathers_ahead` for begin_gather, `listens_to_backward` for the hooks of a "
+                "unit's backward.");
+};
 template <class Policy, class Other>
 struct TwoCopiesOfValues {
   static_assert(possible<"the Mechanism of " + quoted<Policy> + " derives from that of " +

@@ -9,6 +9,7 @@ namespace ikebana {
 /// Where the time of a step goes.
 enum class Phase { Data, Forward, Backward, Optimizer };
 using Tensors = std::vector<at::Tensor>;
+using DTypes = std::vector<at::ScalarType>;
 
 /// Where the backward pass of one microbatch starts.
 struct Roots {
@@ -31,6 +32,7 @@ struct StepGradients {
   Tensors values;                    ///< in the order of `indices`
   at::Tensor divisor;                ///< one float, or double, on the device; undefined: 1
   at::Tensor norm;  ///< of the true gradients before clipping; undefined: not asked for
+  at::Tensor squared_norm;  ///< of the values, over all slices; undefined: not summed over ranks
   bool norm_is_current = false;      ///< no policy has changed the values since, but by clipping
   bool updated_in_backward = false;  ///< some masters have been updated; they may have no gradient
   bool loss_is_scaled = false;       ///< the loss scale handles values that are not finite
@@ -41,7 +43,7 @@ struct StepGradients {
   /// Takes the gradients that the last backward left, and forgets everything else.
   void collect(const Tensors& masters) {
     indices.clear(), values.clear();
-    divisor.reset(), norm.reset(), overflow.reset(), found_inf.reset();
+    divisor.reset(), norm.reset(), squared_norm.reset(), overflow.reset(), found_inf.reset();
     norm_is_current = loss_is_scaled = updated_in_backward = false;
     for (std::size_t i = 0; i < masters.size(); ++i) {
       const at::Tensor& gradient = masters[i].grad();
@@ -92,12 +94,52 @@ inline at::Tensor in_memory_order(const at::Tensor& t) {
 }
 }  // namespace detail
 
+/// Rows `first` to `first + count` of a parameter, in its first dimension.
+struct RowRange {
+  std::int64_t first = 0, count = 0;
+};
+
+/// Which part of its parameter a master weight is.
+struct Slice {
+  std::vector<std::int64_t> sizes;  ///< of the whole parameter
+  RowRange rows;                    ///< that the master has; a parameter without dimensions has 1
+  std::size_t unit = 0;             ///< index of the unit that owns the parameter
+
+  bool is_whole() const { return rows.count == (sizes.empty() ? 1 : sizes[0]); }
+};
+
 /// The master weights, as an update sees them.
 struct Masters {
   std::vector<std::string> names;
   Tensors values;                      ///< leaves; the optimizer updates them in place
   UpdateRounding* rounding = nullptr;  ///< null: updates are computed and written in their dtype
   std::size_t first = 0;               ///< index of the first of these among the trainer's
+  std::vector<Slice> slices = {};      ///< of each; empty: all are whole
+
+  void add(std::string name, at::Tensor value, Slice slice) {
+    names.push_back(std::move(name)), values.push_back(std::move(value));
+    slices.push_back(std::move(slice));
+  }
+  /// Adds master `i` of others.
+  void add(const Masters& others, std::size_t i) {
+    names.push_back(others.names[i]), values.push_back(others.values[i]);
+    if (!others.slices.empty()) slices.push_back(others.slices[i]);
+  }
+  bool is_whole(std::size_t i) const { return slices.empty() || slices[i].is_whole(); }
+  /// What a rule is asked about: the master itself, or where it is a slice, a tensor of the whole
+  /// parameter's shape and dtype that has no values; reading one is an error.
+  at::Tensor whole(std::size_t i) const {
+    if (is_whole(i)) return values[i];
+    return at::empty(slices[i].sizes, values[i].options().device(at::kMeta))
+        .set_requires_grad(values[i].requires_grad());
+  }
 };
+
+namespace detail {
+/// The slice that a whole parameter is.
+inline Slice whole_slice(const at::Tensor& parameter, std::size_t unit) {
+  return {parameter.sizes().vec(), {0, parameter.dim() == 0 ? 1 : parameter.size(0)}, unit};
+}
+}  // namespace detail
 
 }  // namespace ikebana

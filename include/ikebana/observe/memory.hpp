@@ -25,8 +25,8 @@ struct Mechanism<Policy> : ObserveHooks {
     }
     for (const auto& t : table.units()[0].module->buffers()) add_uncounted(t);
   }
-  template <class Next>
-  decltype(auto) around_step(Next&& next) {
+  template <class Core, class Batch, class Next>
+  decltype(auto) around_step(Core&, const Batch&, Next&& next) {
     counter_->reset_peak();
     return next();
   }

@@ -118,7 +118,7 @@ at::Tensor means_of(const at::Tensor& p) {
 template <std::same_as<Adafactor> Policy>
 struct Mechanism<Policy> : detail::PerParameterOptimizer<Adafactor> {
   explicit Mechanism(Adafactor v) : PerParameterOptimizer(std::move(v), state_slots()) {
-    by_operators_ = true;
+    by_operators_ = needs_whole_ = true;
     check_values();
   }
 

@@ -11,6 +11,7 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<AdamW8bit> {
       : PerParameterOptimizer(v, state_slots(v)),
         block_size_(v.block_size),
         min_8bit_size_(v.min_8bit_size) {
+    needs_whole_ = true;  // a block may begin in one slice and end in the next
     check_values();
   }
 

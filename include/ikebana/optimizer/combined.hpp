@@ -41,7 +41,7 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   }
   void begin(const Masters& masters) {
     for (std::size_t i = 0; i < masters.values.size(); ++i)
-      is_first_.push_back(is_of_first(masters.names[i], masters.values[i]));
+      is_first_.push_back(is_of_first(masters.names[i], masters.whole(i)));
     first_.take(masters, [&](std::size_t i) { return is_first_[i]; });
     rest_.take(masters, [&](std::size_t i) { return !is_first_[i]; });
     check_both_are_used();
@@ -110,7 +110,7 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   void check_rule(const Masters& masters) {
     if (!has_other_rule()) return;
     for (std::size_t i = 0; i < masters.values.size(); ++i)
-      if (is_of_first(masters.names[i], masters.values[i]) != is_first_[i])
+      if (is_of_first(masters.names[i], masters.whole(i)) != is_first_[i])
         throw BadValue(
             "Combined: `match` was changed after the trainer was made, and is no longer " +
             std::string(is_first_[i] ? "true" : "false") + " for `" + masters.names[i] +

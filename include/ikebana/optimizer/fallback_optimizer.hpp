@@ -83,6 +83,7 @@ class WithFallback : public Part {
     Part::abort();
     fallback_.abort();
   }
+  void keep_copies() noexcept { Part::keep_copies(), fallback_.mechanism.keep_copies(); }
   std::string describe() const {
     return Part::describe() + ", otherwise AdamW {" +
            Mechanism<AdamW>(this->values.otherwise).describe() + "}";

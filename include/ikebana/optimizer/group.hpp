@@ -1,6 +1,7 @@
 #pragma once
 // Parameter groups: rules by name or shape that give some parameters other values.
 #include <ikebana/error.hpp>
+#include <ikebana/hooks/arguments.hpp>
 #include <ikebana/parameters/rule.hpp>
 #include <ikebana/state/archive.hpp>
 #include <optional>
@@ -27,14 +28,14 @@ namespace detail {
 /// number of groups if none does. Throws BadValue for a group that matches none of them.
 template <class IsUpdated>
 std::vector<std::size_t> group_of_each_parameter(const std::vector<Group>& groups,
-                                                 const std::vector<std::string>& names,
-                                                 const std::vector<at::Tensor>& parameters,
+                                                 const Masters& masters,
                                                  const IsUpdated& is_updated) {
   std::vector<bool> used(groups.size());
-  std::vector<std::size_t> group(parameters.size(), groups.size());
+  std::vector<std::size_t> group(masters.values.size(), groups.size());
   for (std::size_t i = 0; i < group.size(); ++i)
     for (std::size_t g = 0; g < groups.size() && group[i] == groups.size(); ++g)
-      if (is_updated(i) && groups[g].match(names[i], parameters[i])) group[i] = g, used[g] = true;
+      if (is_updated(i) && groups[g].match(masters.names[i], masters.whole(i)))
+        group[i] = g, used[g] = true;
   for (std::size_t g = 0; g < groups.size(); ++g)
     if (!used[g])
       throw BadValue("optimizer: group " + std::to_string(g) +

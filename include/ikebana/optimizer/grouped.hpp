@@ -29,6 +29,8 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     steps_.resize(masters.values.size()), is_updated_.clear();
     is_first_step_.assign(masters.values.size(), true);
     for (std::size_t i = 0; i < masters.values.size(); ++i) is_updated_.push_back(is_updated(i));
+    for (std::size_t i = 0; needs_whole_ && i < masters.values.size(); ++i)
+      if (is_updated(i)) refuse_slice<Policy>(masters, i);
     sort_into_groups(masters);
   }
   /// Puts back what a failed step changed. State that it made is freed.
@@ -57,6 +59,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   using OptimizerValues<Policy>::group_decay;
   using OptimizerValues<Policy>::group_lr;
   LowPrecisionUpdate low_precision_;
+  bool needs_whole_ = false;  // its update of an element depends on other elements
 
   /// Sorts masters into buckets if they changed since the last step, makes missing state of the
   /// first `slots` slots, and sets the buckets' gradients to `convert(gradient, parameter, name)`.
@@ -159,7 +162,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
  private:
   /// Throws BadValue, and changes nothing, for a group that matches no parameter.
   void sort_into_groups(const Masters& masters) {
-    group_ = group_of_each_parameter(values.groups, masters.names, masters.values,
+    group_ = group_of_each_parameter(values.groups, masters,
                                      [&](std::size_t i) { return is_updated_[i]; });
     rules_.keep(values.groups);
     is_sorted_ = false;

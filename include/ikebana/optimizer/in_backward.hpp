@@ -24,6 +24,7 @@ template <class Optimizer>
 struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
   using carries_out = InBackward<Optimizer>;
   static constexpr bool takes_divisor = true;  // there is none where this is allowed
+  static constexpr bool updates_in_backward = true;
   InBackward<Optimizer> values;
   explicit Mechanism(InBackward<Optimizer> v) : values(std::move(v)) {
     Mechanism<Optimizer>(values.optimizer);  // throws BadValue for invalid values
@@ -110,7 +111,7 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
   std::vector<std::size_t> groups_of(const Masters& masters) const {
     if constexpr (!has_groups) return {};
     else
-      return detail::group_of_each_parameter(values.optimizer.groups, masters.names, masters.values,
+      return detail::group_of_each_parameter(values.optimizer.groups, masters,
                                              [](std::size_t) { return true; });
   }
   /// Other rules may be assigned, as long as each parameter stays in its group.
@@ -133,8 +134,10 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
 
     OwnOptimizer(Optimizer policy, const Masters& all, std::size_t i)
         : index(i),
-          masters{{all.names[i]}, {all.values[i]}, all.rounding, all.first + i},
-          mechanism(std::move(policy)) {}
+          masters{.rounding = all.rounding, .first = all.first + i},
+          mechanism(std::move(policy)) {
+      masters.add(all, i);
+    }
     void update() {
       ask(mechanism, masters, gradients);
       ask.end_step();

@@ -12,6 +12,11 @@ class LowPrecisionUpdate {
  public:
   void begin(const Masters& masters) {
     rounding_ = masters.rounding, first_index_ = masters.first;
+    for (std::size_t i = 0; rounding_ != nullptr && i < masters.values.size(); ++i)
+      if (!masters.is_whole(i))
+        throw BadValue("Precision<BF16True>: `" + masters.names[i] +
+                       "` is cut into slices, and the bits that round its updates are counted over "
+                       "whole parameters. Write Precision<BF16Weights>.");
     for (const auto& p : masters.values)
       if (is_rounded(p)) max_elements_ = std::max(max_elements_, p.numel());
   }

@@ -39,7 +39,7 @@ namespace detail {
 template <std::same_as<Muon> Policy>
 struct MuonMatrices : PerParameterOptimizer<Muon> {
   explicit MuonMatrices(Muon v) : PerParameterOptimizer(std::move(v), {{"momentum_buffer"}}) {
-    by_operators_ = true;
+    by_operators_ = needs_whole_ = true;
     check_values();
   }
 
@@ -127,7 +127,7 @@ struct Mechanism<Policy> : detail::WithFallback<detail::MuonMatrices<Muon>> {
   void begin(const Masters& masters) {
     uses_muon_.clear(), rule_ = values.match;
     for (std::size_t i = 0; i < masters.values.size(); ++i)
-      uses_muon_.push_back(values.match(masters.names[i], masters.values[i]));
+      uses_muon_.push_back(values.match(masters.names[i], masters.whole(i)));
     MuonMatrices::begin(masters, [&](std::size_t i) { return uses_muon_[i]; });
     fallback_.mechanism.begin(masters, [&](std::size_t i) { return !uses_muon_[i]; });
   }
@@ -145,7 +145,7 @@ struct Mechanism<Policy> : detail::WithFallback<detail::MuonMatrices<Muon>> {
   /// Another rule may be assigned, as long as each parameter stays with its optimizer.
   void check_rule(const Masters& masters) {
     for (std::size_t i = 0; i < masters.values.size(); ++i)
-      check(values.match(masters.names[i], masters.values[i]) == uses_muon_[i], [&] {
+      check(values.match(masters.names[i], masters.whole(i)) == uses_muon_[i], [&] {
         return "Muon's `match` was changed after the trainer was made, and gives `" +
                masters.names[i] + "` to another optimizer. Make a new trainer.";
       });

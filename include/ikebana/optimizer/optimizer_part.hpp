@@ -60,14 +60,14 @@ class OptimizerPart : UpdateRounding {
       place_.push_back(is_own(i) ? size() : none);
       if (!is_own(i)) continue;
       index_.push_back(all.first + i);
-      masters_.names.push_back(all.names[i]), masters_.values.push_back(all.values[i]);
+      masters_.add(all, i);
     }
   }
   std::size_t size() const { return index_.size(); }
   void begin() {
     if constexpr (updates_some<Policy>)
       for (std::size_t i = 0; i < size(); ++i)
-        if (!mechanism.values.match(masters_.names[i], masters_.values[i]))
+        if (!mechanism.values.match(masters_.names[i], masters_.whole(i)))
           throw BadValue("Combined: no optimizer is for `" + masters_.names[i] + "` of shape " +
                          c10::str(masters_.values[i].sizes()) + ": " + type_name<Policy>() +
                          " is `rest`, and its own `match` is not true for it. Make " +

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <ikebana/hooks.hpp>
 #include <ikebana/optimizer/group.hpp>
+#include <ikebana/parameters/update.hpp>
 #include <string>
 
 namespace ikebana::detail {

@@ -3,6 +3,7 @@
 // asked of all of them, in order.
 #include <ikebana/detail/text.hpp>
 #include <ikebana/grammar/wrapping_order.hpp>
+#include <ikebana/parameters/unit_order.hpp>
 #include <ikebana/parameters/unit_parameters.hpp>
 
 namespace ikebana {
@@ -14,23 +15,41 @@ class GatherChain {
   /// True where parameters are shown in the dtypes that they had when the trainer was made.
   static constexpr bool restores_dtype =
       requires(Mechanisms m, const Unit& u, Tensors t) { m.precision.restore_dtype(u, t); };
+  /// True where a mechanism can begin to gather a unit before it is needed.
+  static constexpr bool gathers_ahead = Mechanisms::last_ahead(GatherOrder()) >= 0;
 
   explicit GatherChain(Mechanisms& mechanisms) : mechanisms_(mechanisms) {}
 
   Tensors to_masters(const Unit& unit, Tensors t) {
-    mechanisms_.each(detail::reversed_t<StorageOrder>(),
-                     [&](auto& m) { t = m.to_masters(unit, std::move(t)); });
+    stages(detail::reversed_t<StorageOrder>(),
+           [&](auto& m, int) { t = m.to_masters(unit, std::move(t)); });
     return t;
   }
-  Tensors gather(const UnitParameters& stored) {
+  /// Begins to gather a unit that is away. Of several mechanisms that can begin, all but the last
+  /// finish here: on a device their waits are the stream's, not the host's.
+  void begin(UnitParameters& stored) {
     at::NoGradGuard no_grad;
     Tensors t = stored.values;
+    stages(GatherOrder(), [&](auto& m, int stage) {
+      if (stage > last_ahead) return;
+      if (stage < last_ahead) t = m.gather(*stored.unit, std::move(t));
+      else m.begin_gather(*stored.unit, t);
+    });
+    stored.arriving = std::move(t);
+  }
+  /// Finishes what was begun, or does all of it.
+  Tensors gather(UnitParameters& stored) {
+    at::NoGradGuard no_grad;
+    const int first = stored.is_arriving() ? last_ahead : 0;
+    Tensors t = stored.is_arriving() ? std::exchange(stored.arriving, {}) : stored.values;
     if (t.empty()) return t;
-    mechanisms_.each(GatherOrder(), [&](auto& m) { t = m.gather(*stored.unit, std::move(t)); });
-    return stored.without_aliases(std::move(t));
+    stages(GatherOrder(), [&](auto& m, int stage) {
+      if (stage >= first) t = m.gather(*stored.unit, std::move(t));
+    });
+    return t;
   }
   /// Writes the present master weights to the memory that is gathered already. False where that
-  /// needs a `gather`, which allocates.
+  /// needs a `gather`, which may allocate, and throw.
   bool refresh(const UnitParameters& stored) {
     if constexpr (refreshes) mechanisms_.precision.refresh(*stored.unit, stored.values);
     return refreshes;
@@ -38,7 +57,7 @@ class GatherChain {
   /// Parameters of the dtypes that they had when the trainer was made, with the present values.
   /// They may be the master weights themselves. Precision restores instead of casting, and nothing
   /// is quantized.
-  Tensors full(const UnitParameters& stored) {
+  Tensors full(UnitParameters& stored) {
     if constexpr (!restores_dtype) {
       return gather(stored);
     } else {
@@ -46,18 +65,24 @@ class GatherChain {
       const Unit& unit = *stored.unit;
       Tensors t = stored.values;
       if (t.empty()) return t;
-      mechanisms_.each(StorageOrder(), [&](auto& m) {
+      stages(StorageOrder(), [&](auto& m, int) {
         if constexpr (requires { m.restore_dtype(unit, t); })
           t = m.restore_dtype(unit, std::move(t));
         else t = m.gather(unit, std::move(t));
       });
-      return mechanisms_.prune.gather(unit, std::move(t));
+      stages(AxisList<axis::prune>(), [&](auto& m, int) { t = m.gather(unit, std::move(t)); });
+      return t;
     }
   }
+  /// Gradients of gathered parameters to those of master weights. Shard is told in which dtypes
+  /// Precision promises to sum them.
   Tensors reduce(const Unit& unit, Tensors t) {
     at::NoGradGuard no_grad;
-    mechanisms_.each(detail::reversed_t<GatherOrder>(),
-                     [&](auto& m) { t = m.reduce(unit, std::move(t)); });
+    stages(detail::reversed_t<GatherOrder>(), [&](auto& m, int) {
+      if constexpr (requires(DTypes types) { m.reduce(unit, t, types); })
+        t = m.reduce(unit, std::move(t), reduce_dtypes(unit));
+      else t = m.reduce(unit, std::move(t));
+    });
     return t;
   }
 
@@ -86,6 +111,24 @@ class GatherChain {
   static constexpr bool refreshes =
       Mechanisms::only_precision_gathers &&
       requires(Mechanisms m, const Unit& u, const Tensors& t) { m.precision.refresh(u, t); };
+  static constexpr int last_ahead = Mechanisms::last_ahead(GatherOrder());
+
+  /// Calls `f(mechanism, stage)` for each that moves parameters.
+  template <class... Axes, class F>
+  void stages(AxisList<Axes...>, F&& f) {
+    int stage = 0;
+    auto ask = [&](auto& mechanism) {
+      if constexpr (std::decay_t<decltype(mechanism)>::moves_parameters) f(mechanism, stage);
+      ++stage;
+    };
+    (ask(mechanisms_.on(std::type_identity<Axes>())), ...);
+  }
+  DTypes reduce_dtypes(const Unit& unit) {
+    DTypes types;
+    for (const at::Tensor& p : unit.parameters)
+      types.push_back(mechanisms_.precision.reduce_dtype(p.scalar_type()));
+    return types;
+  }
 
   Mechanisms& mechanisms_;
 };

@@ -6,17 +6,18 @@
 
 namespace ikebana {
 
-/// The parameters of a recipe in which no mechanism overrides `gather`. Costs a walk over the model
+/// The parameters of a recipe in which no mechanism moves parameters. Costs a walk over the model
 /// when the trainer is made, and nothing afterwards.
 template <class Mechanisms>
 class InPlaceParameters {
  public:
   InPlaceParameters(Mechanisms& mechanisms, const UnitTable& table) {
     if constexpr (Mechanisms::listens_to_backward)
-      mechanisms_ = std::make_shared<Mechanisms*>(&mechanisms);
+      calls_ = std::make_shared<BackwardCalls<Mechanisms>>(mechanisms);
     for (const Unit& unit : table.units()) {
-      masters_.names.insert(masters_.names.end(), unit.names.begin(), unit.names.end());
-      masters_.values.insert(masters_.values.end(), unit.parameters.begin(), unit.parameters.end());
+      for (std::size_t i = 0; i < unit.names.size(); ++i)
+        masters_.add(unit.names[i], unit.parameters[i],
+                     detail::whole_slice(unit.parameters[i], unit.index));
     }
     masters_.rounding = mechanisms.precision.rounding();
     leaves_.set_masters(masters_.values);
@@ -27,7 +28,7 @@ class InPlaceParameters {
   /// Called only where a mechanism listens to backward.
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, Next&& next, Args&&... args) {
-    return around_unit_backward<Mechanisms>(mechanisms_, unit, next, std::forward<Args>(args)...);
+    return around_unit_backward(calls_, unit, next, std::forward<Args>(args)...);
   }
   template <class Next>
   decltype(auto) around_model(const Unit&, Next&& next) {
@@ -39,8 +40,12 @@ class InPlaceParameters {
   void backward(const Roots& roots) {
     leaves_.backward(roots, [](const at::Tensor&) { return false; });
   }
-  void refresh_gathered() noexcept {}
-  void abort() noexcept {}
+  void mark_stale() noexcept {}
+  std::uint64_t order_of_units() const { return 0; }
+  void abort() noexcept {
+    if (calls_) calls_->open.clear();
+  }
+  [[deprecated("use mark_stale")]] void refresh_gathered() noexcept { mark_stale(); }
   template <class F>
   decltype(auto) with_full_weights(F&& f) {
     return f();
@@ -52,7 +57,7 @@ class InPlaceParameters {
   }
 
  private:
-  std::shared_ptr<Mechanisms*> mechanisms_;  // graphs hold it weakly
+  std::shared_ptr<BackwardCalls<Mechanisms>> calls_;  // graphs hold it weakly
   Masters masters_;
   Leaves leaves_;
 };

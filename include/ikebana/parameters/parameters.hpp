@@ -3,13 +3,26 @@
 // and quantize, because each of them decides a part of it.
 #include <ikebana/parameters/gathered_parameters.hpp>
 #include <ikebana/parameters/in_place_parameters.hpp>
+#include <ikebana/parameters/kept_parameters.hpp>
 
 namespace ikebana {
 
-/// `InPlaceParameters` where no mechanism overrides `gather`, else `GatheredParameters`.
+namespace detail {
 template <class Mechanisms>
-using ParametersOf =
-    std::conditional_t<Mechanisms::moves_parameters, GatheredParameters<Mechanisms>,
-                       InPlaceParameters<Mechanisms>>;
+struct parameters_of {
+  using type = InPlaceParameters<Mechanisms>;
+};
+template <class Mechanisms>
+  requires(Mechanisms::moves_parameters)
+struct parameters_of<Mechanisms> {
+  using type = std::conditional_t<Mechanisms::keeps_gathered, KeptParameters<Mechanisms>,
+                                  GatheredParameters<Mechanisms>>;
+};
+}  // namespace detail
+
+/// `InPlaceParameters` where no mechanism moves parameters; otherwise `KeptParameters` where what
+/// is gathered stays between steps, and `GatheredParameters` where it is released.
+template <class Mechanisms>
+using ParametersOf = typename detail::parameters_of<Mechanisms>::type;
 
 }  // namespace ikebana

@@ -1,6 +1,7 @@
 #pragma once
 // When a unit's backward begins and ends, by gradient hooks on its results and arguments. They are
 // registered only where some mechanism needs to know.
+#include <algorithm>
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/grammar/wrapping_order.hpp>
 #include <ikebana/hooks.hpp>
@@ -16,21 +17,24 @@ class UnitBackward {
   UnitBackward(std::function<void()> before, std::function<void()> after)
       : before_(std::move(before)), after_(std::move(after)) {}
 
+  /// Returns whether a result has a backward.
   template <class Value>
-  static void watch_results(Pointer call, Value& results) {
+  static bool watch_results(const Pointer& call, Value& results) {
+    bool any = false;
     detail::for_each_tensor(results, [&](const at::Tensor& t) {
-      if (t.defined() && t.requires_grad() && !t.is_leaf())
-        t.register_hook([call](const at::Tensor&) { begin(call); });
+      if (!t.defined() || !t.requires_grad() || t.is_leaf()) return;
+      any = true;
+      t.register_hook([call](const at::Tensor&) { begin(call); });
     });
+    return any;
   }
   template <class Value>
-  static void watch_arguments(Pointer call, Value& arguments) {
+  static void watch_arguments(const Pointer& call, Value& arguments) {
     detail::for_each_tensor(arguments, [&](const at::Tensor& t) {
       if (!t.defined() || !t.requires_grad()) return;
       ++call->missing_;
-      t.register_hook([call](const at::Tensor&) {
-        if (--call->missing_ == 0) call->end();
-      });
+      if (t.is_leaf()) t.register_hook([call](const at::Tensor&) { call->argument_has_gradient(); });
+      else insert_first(t, call);
     });
   }
   static void begin(const Pointer& call) {
@@ -43,6 +47,24 @@ class UnitBackward {
   }
 
  private:
+  /// On an argument that is the result of another unit: its end is heard before the other's begin.
+  struct EndHook : torch::autograd::FunctionPreHook {
+    Pointer call;
+    explicit EndHook(Pointer c) : call(std::move(c)) {}
+    torch::autograd::variable_list operator()(
+        const torch::autograd::variable_list& gradients) override {
+      call->argument_has_gradient();
+      return gradients;
+    }
+  };
+  static void insert_first(const at::Tensor& t, const Pointer& call) {
+    auto& hooks = t.grad_fn()->tensor_pre_hooks();
+    hooks.insert(hooks.begin(), std::make_unique<EndHook>(call));
+  }
+  void argument_has_gradient() {
+    if (--missing_ == 0) end();
+  }
+
   std::function<void()> before_, after_;
   int missing_ = 0;  // gradients of arguments
   bool is_open_ = false;
@@ -60,22 +82,54 @@ void after_unit_backward(Mechanisms& m, const Unit& unit) {
          [&](auto& mechanism) { mechanism.after_unit_backward(unit); });
 }
 
+/// The mechanisms that listen to backward, and the calls of units whose backward has begun.
+template <class Mechanisms>
+struct BackwardCalls {
+  /// When a call began and ended in forward. Backward passes what was computed later earlier.
+  struct Place {
+    std::uint64_t entered = 0, left = 0;
+    std::weak_ptr<UnitBackward> call = {};
+  };
+
+  Mechanisms& mechanisms;
+  std::uint64_t clock = 0;
+  std::vector<std::shared_ptr<Place>> open = {};
+
+  explicit BackwardCalls(Mechanisms& m) : mechanisms(m) {}
+  /// Ends the calls that came after this one, although one of their arguments may have no gradient
+  /// yet, since other calls share it.
+  void begin(const std::shared_ptr<Place>& place, const Unit& unit) {
+    for (const auto& other : std::vector(open))
+      if (other->entered > place->left)
+        if (auto call = other->call.lock()) call->end();
+    open.push_back(place);
+    before_unit_backward(mechanisms, unit);
+  }
+  void end(const std::shared_ptr<Place>& place, const Unit& unit) {
+    open.erase(std::remove(open.begin(), open.end(), place), open.end());
+    after_unit_backward(mechanisms, unit);
+  }
+};
+
 /// `next(args...)`, whose backward calls these hooks as long as the mechanisms exist.
 template <class Mechanisms, class Next, class... Args>
-auto around_unit_backward(std::weak_ptr<Mechanisms*> mechanisms, const Unit& unit, Next&& next,
-                          Args&&... args) {
+auto around_unit_backward(const std::shared_ptr<BackwardCalls<Mechanisms>>& calls, const Unit& unit,
+                          Next&& next, Args&&... args) {
   if (!at::GradMode::is_enabled() || detail::recomputing())
     return next(std::forward<Args>(args)...);
+  auto place = std::make_shared<typename BackwardCalls<Mechanisms>::Place>();
   auto call = std::make_shared<UnitBackward>(
-      [mechanisms, &unit] {
-        if (auto m = mechanisms.lock()) before_unit_backward(**m, unit);
+      [weak = std::weak_ptr(calls), place, &unit] {
+        if (auto all = weak.lock()) all->begin(place, unit);
       },
-      [mechanisms, &unit] {
-        if (auto m = mechanisms.lock()) after_unit_backward(**m, unit);
+      [weak = std::weak_ptr(calls), place, &unit] {
+        if (auto all = weak.lock()) all->end(place, unit);
       });
+  place->call = call, place->entered = ++calls->clock;
   auto arguments = std::tie(args...);
   UnitBackward::watch_arguments(call, arguments);
   auto results = next(std::forward<Args>(args)...);
+  place->left = ++calls->clock;
   UnitBackward::watch_results(call, results);
   return results;
 }

@@ -1,64 +1,30 @@
 #pragma once
-// One unit's parameters: the master weights, the gathered parameters, and the autograd node between
+// One unit's parameters: the master weights, the gathered parameters, and the autograd nodes between
 // them.
 #include <deque>
-#include <functional>
 #include <ikebana/hooks.hpp>
+#include <ikebana/parameters/gather_node.hpp>
 #include <ikebana/parameters/gradient_hooks.hpp>
+#include <set>
 
 namespace ikebana {
 
-/// Reduces the gradients of a unit's gathered parameters: takes one per parameter, undefined where
-/// it got none, and returns one per master.
-using ReduceGradients = std::function<Tensors(Tensors)>;
-
-namespace detail {
-
-struct ReduceGradientsHolder : torch::CustomClassHolder {
-  ReduceGradients reduce;
-  explicit ReduceGradientsHolder(ReduceGradients r) : reduce(std::move(r)) {}
-};
-
-/// Forward: master weights in, gathered parameters out. Backward: gradients of gathered parameters
-/// in, of master weights out. The engine itself counts when all gradients of a unit have arrived.
-struct Gather : torch::autograd::Function<Gather> {
-  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
-                                                at::TensorList masters, const Tensors* gathered,
-                                                ReduceGradients reduce) {
-    context->set_materialize_grads(false);
-    context->saved_data["reduce"] =
-        c10::IValue::make_capsule(c10::make_intrusive<ReduceGradientsHolder>(std::move(reduce)));
-    context->saved_data["masters"] = static_cast<std::int64_t>(masters.size());
-    torch::autograd::variable_list views;
-    for (const auto& t : *gathered) views.push_back(t.detach());
-    return views;
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list gradients) {
-    auto capsule = context->saved_data["reduce"].toCapsule();
-    auto& holder = static_cast<ReduceGradientsHolder&>(*capsule);
-    Tensors reduced = holder.reduce(std::move(gradients));
-    // One for each argument of forward: the last two are no tensors.
-    reduced.resize(static_cast<std::size_t>(context->saved_data["masters"].toInt()) + 2);
-    return reduced;
-  }
-};
-
-}  // namespace detail
-
 /// A unit's parameters while a trainer stores them. A gathered parameter keeps one storage for its
 /// lifetime, so that what autograd saved of it is valid again after the next gather: gathering
-/// moves memory into the storage, releasing takes it out.
+/// moves memory into the storage, releasing takes it out. A unit is away, or arriving, or here.
 struct UnitParameters {
   const Unit* unit;
   Tensors masters;
+  std::vector<Slice> slices;   ///< which part of its parameter each master is
   Tensors values;              ///< the masters without gradients: they share their memory
-  int users = 0;               ///< how many need the gathered parameters now
+  Tensors arriving;            ///< what is being gathered, and not needed yet
+  int users = 0;               ///< how many need the gathered parameters now; 0: they are not here
   std::size_t generation = 0;  ///< grows when a step is undone, which voids older users
   bool was_run = false;        ///< by this step's loss
-  bool is_stale = false;       ///< masters have new values that are not gathered yet
+  bool is_stale = false;       ///< masters have new values; what is gathered has the former ones
 
   explicit UnitParameters(const Unit& u) : unit(&u) {}
+  bool is_arriving() const { return !arriving.empty(); }
 
   static Tensors detached(const Tensors& tensors) {
     Tensors values;
@@ -73,13 +39,23 @@ struct UnitParameters {
         if (t.is_alias_of(master)) t = t.clone();
     return gathered;
   }
-  /// Takes the master weights: one per parameter, or one for all. Parameters keep their values.
-  void set_masters(const Tensors& given) {
+  /// Takes the master weights as they are, one per parameter, of the rows `rows(i, count)`.
+  /// Parameters keep their values. Throws BadModel for one of another shape.
+  template <class Rows>
+  void set_masters(const Tensors& given, const Rows& rows) {
+    if (given.size() != unit->parameters.size())
+      throw BadModel("trainer: a policy made " + std::to_string(given.size()) +
+                     " master weights of the " + std::to_string(unit->parameters.size()) +
+                     " parameters of unit `" + unit->name +
+                     "`. Let `to_masters` return one for each; a part of one is some of its rows.");
     empty_ = empties_like(unit->parameters);
-    bool one_per_parameter = given.size() == unit->parameters.size();
     for (std::size_t i = 0; i < given.size(); ++i) {
-      bool trained = one_per_parameter ? unit->parameters[i].requires_grad() : requires_grad();
-      masters.push_back(given[i].detach().clone().set_requires_grad(trained));
+      const at::Tensor& p = parameter(i);
+      Slice slice = detail::whole_slice(p, unit->index);
+      slice.rows = rows(i, slice.rows.count);
+      check_shape(i, given[i], slice);
+      slices.push_back(std::move(slice));
+      masters.push_back(given[i].variable_data().set_requires_grad(p.requires_grad()));
     }
     values = detached(masters);
     for (const auto& p : unit->parameters) {
@@ -87,10 +63,6 @@ struct UnitParameters {
       detail::make_hook_list(p);
     }
     check_hooks();
-  }
-  std::string master_name(std::size_t i) const {
-    if (masters.size() == unit->parameters.size()) return unit->names[i];
-    return (unit->name.empty() ? std::string("root") : unit->name) + "#" + std::to_string(i);
   }
   bool requires_grad() const {
     for (const auto& p : unit->parameters)
@@ -101,6 +73,7 @@ struct UnitParameters {
   /// Makes `fresh` the gathered parameters: the first time as they are, later by moving their
   /// memory in, or not at all where a mechanism wrote into the memory that is there.
   void set_gathered(Tensors fresh) {
+    fresh = without_aliases(std::move(fresh));
     if (gathered_.empty()) {
       empty_ = empties_like(fresh);
       gathered_ = std::move(fresh);
@@ -133,7 +106,10 @@ struct UnitParameters {
     is_exposed_ = true;
     set_data(full);
   }
+  /// Lets the model see nothing of gathered parameters, which stay in memory.
+  void hide() noexcept { set_data(empty_); }
   void release() noexcept {
+    is_stale = is_exposed_ = false;
     for (auto& t : gathered_) {
       auto* storage = t.storage().unsafeGetStorageImpl();
       storage->set_data_ptr_noswap(at::DataPtr(nullptr, storage->device()));
@@ -141,16 +117,16 @@ struct UnitParameters {
     }
     set_data(empty_);
   }
-  /// Connects the parameters to the master weights in the graph, by a node of this forward.
-  template <class Reduce>
-  void attach_to_graph(Reduce&& reduce) {
-    namespace ag = torch::autograd;
-    auto views = detail::Gather::apply(at::TensorList(masters), &gathered_,
-                                       ReduceGradients(std::forward<Reduce>(reduce)));
-    for (std::size_t i = 0; i < views.size(); ++i)
+  /// Connects the parameters to the master weights in the graph, by the node of these edges.
+  void attach_to_graph(const std::vector<torch::autograd::Edge>& edges) {
+    for (std::size_t i = 0; i < edges.size(); ++i)
       if (parameter(i).requires_grad())
-        ag::impl::set_gradient_edge(parameter(i), ag::impl::gradient_edge(views[i]));
+        torch::autograd::impl::set_gradient_edge(parameter(i), edges[i]);
     is_attached_ = true;
+  }
+  /// A node of this forward, from the gathered parameters to the master weights.
+  std::vector<torch::autograd::Edge> new_node(ReduceGradients reduce) const {
+    return detail::gather_node(masters, gathered_, std::move(reduce));
   }
   /// Makes the parameters leaves again: what uses them outside of a forward is then no part of the
   /// graph of an earlier one.
@@ -158,10 +134,21 @@ struct UnitParameters {
     if (!std::exchange(is_attached_, false)) return;
     for (const auto& p : unit->parameters) torch::autograd::impl::set_gradient_edge(p, {});
   }
-  /// Makes the parameters plain leaves with these values.
+  /// Makes the parameters plain leaves with these values; of none, with what they show.
   void restore(const Tensors& full) noexcept {
-    expose(full);
+    if (!full.empty()) expose(full);
     masters.clear(), values.clear();
+  }
+  /// True where the model wrote to what it was shown since `note_versions`, or replaced it.
+  bool was_written() const {
+    for (std::size_t i = 0; i < seen_.size(); ++i)
+      if (version(parameter(i)) != seen_[i].version || parameter(i).storage().data() != seen_[i].memory)
+        return true;
+    return false;
+  }
+  void note_versions() {
+    for (std::size_t i = 0; i < seen_.size(); ++i)
+      seen_[i].version = version(parameter(i)), seen_[i].memory = parameter(i).storage().data();
   }
 
   /// Throws BadModel where something was done to a parameter that its master weight does not see.
@@ -197,6 +184,7 @@ struct UnitParameters {
     std::uint32_t version;
     std::vector<std::int64_t> sizes;
     bool forwards_hooks = false;
+    const void* memory = nullptr;  // while the model may write to it
   };
 
   static std::uint32_t version(const at::Tensor& t) {
@@ -207,9 +195,18 @@ struct UnitParameters {
     throw BadModel("trainer: `" + unit->names[i] + "` " + what +
                    ", under a policy that stores master weights apart. " + cure);
   }
+  /// A master has the parameter's shape, with the rows of its slice.
+  void check_shape(std::size_t i, const at::Tensor& master, const Slice& slice) const {
+    std::vector<std::int64_t> expected = slice.sizes;
+    if (!expected.empty()) expected[0] = slice.rows.count;
+    if (master.sizes() == expected) return;
+    throw BadModel("trainer: a policy made a master weight of shape " + c10::str(master.sizes()) +
+                   " of `" + unit->names[i] + "`; it must have the shape " + c10::str(expected) +
+                   ", since parameters are cut by rows alone.");
+  }
   void forward_hooks(std::size_t i) {
-    if (masters.size() != unit->parameters.size() || masters[i].sizes() != seen_[i].sizes)
-      refuse(i, "has a gradient hook, and its master weight has another shape", "Remove the hook.");
+    if (!slices[i].is_whole())
+      refuse(i, "has a gradient hook, and its master weight is a slice", "Remove the hook.");
     detail::forward_gradient_hooks(parameter(i), masters[i]);
     seen_[i].forwards_hooks = true;
   }

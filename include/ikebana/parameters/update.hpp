@@ -24,6 +24,17 @@ template <class Optimizer>
   requires requires { Optimizer::takes_divisor; }
 inline constexpr bool takes_divisor<Optimizer> = Optimizer::takes_divisor;
 
+/// For an optimizer whose update of an element depends on other elements of its parameter.
+template <class Policy>
+void refuse_slice(const Masters& masters, std::size_t i) {
+  if (!masters.is_whole(i))
+    throw BadValue(type_name<Policy>() + ": `" + masters.names[i] + "` of shape " +
+                   c10::str(masters.slices[i].sizes) +
+                   " is cut into slices, and its update needs whole parameters. Write an optimizer "
+                   "that updates by elements, such as AdamW, or, if yours does, declare `static "
+                   "constexpr bool by_elements = true;` in its mechanism.");
+}
+
 /// The update by an optimizer that declares nothing. Where its `update` may throw, or only the
 /// device knows whether the step is rejected, the master weights and what the optimizer's `state`
 /// lists are copied before, and put back. One for an optimizer, for all steps.

@@ -49,8 +49,8 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
         convert(p, at::kBFloat16);
       }
   }
-  template <class Next>
-  decltype(auto) around_step(Next&& next) {
+  template <class Core, class Batch, class Next>
+  decltype(auto) around_step(Core&, const Batch&, Next&& next) {
     for (Converted& converted : converted_) converted.before.reset();
     return next();
   }

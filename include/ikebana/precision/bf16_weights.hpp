@@ -19,7 +19,7 @@ struct Precision<BF16Weights> {
 
 template <std::same_as<Precision<BF16Weights>> Policy>
 struct Mechanism<Policy> : detail::LowPrecisionWeights {
-  static constexpr bool keeps_gathered = true;
+  static constexpr bool moves_parameters = true, keeps_gathered = true;
   using carries_out = Precision<BF16Weights>;
   Precision<BF16Weights> values;
   explicit Mechanism(Precision<BF16Weights> v) : values(std::move(v)) {}
@@ -44,6 +44,9 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights {
   }
   /// Writes to the memory of the last gather. Allocates nothing on a CPU.
   void refresh(const Unit& unit, const Tensors& masters) { copy(masters, gathered_[unit.index]); }
+  at::ScalarType reduce_dtype(at::ScalarType parameter) const {
+    return is_float(parameter) ? at::kFloat : parameter;
+  }
   Tensors restore_dtype(const Unit& unit, Tensors masters) {
     for (std::size_t i = 0; i < masters.size(); ++i)
       masters[i] = masters[i].to(original_dtype(unit, i, masters.size()));

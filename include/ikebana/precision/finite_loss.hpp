@@ -10,9 +10,8 @@ namespace ikebana::detail {
 struct FiniteLoss : PrecisionHooks {
   void begin(const Masters& masters) { masters_ = &masters; }
   template <class Ranks>
-  void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
-              DeferredCheck& deferred) {
-    accept_finite_loss(gradients, loss, ranks, deferred, [masters = masters_] { raise(masters); });
+  void accept(StepGradients& gradients, const LossValue& loss, Ranks&, DeferredCheck& deferred) {
+    accept_finite_loss(gradients, loss, deferred, [masters = masters_] { raise(masters); });
   }
 
  private:

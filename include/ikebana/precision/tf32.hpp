@@ -38,8 +38,8 @@ struct Mechanism<Policy> : detail::FiniteLoss {
   };
 
   void attach(c10::Device device, const UnitTable&) { effective = device.is_cuda(); }
-  template <class Next>
-  decltype(auto) around_step(Next&& next) {
+  template <class Core, class Batch, class Next>
+  decltype(auto) around_step(Core&, const Batch&, Next&& next) {
     Permission permission(effective);
     return next();
   }

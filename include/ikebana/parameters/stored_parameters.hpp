@@ -1,0 +1,170 @@
+#pragma once
+// What is common to parameters whose master weights are stored apart: the units with their masters,
+// and what is done with all of them.
+#include <ikebana/parameters/gather_chain.hpp>
+#include <ikebana/parameters/leaves.hpp>
+#include <ikebana/parameters/unit_use.hpp>
+
+namespace ikebana {
+
+/// The base of `KeptParameters` and `GatheredParameters`. Parameters keep their identity.
+template <class Mechanisms>
+class StoredParameters {
+ public:
+  StoredParameters(const StoredParameters&) = delete;
+  StoredParameters& operator=(const StoredParameters&) = delete;
+
+  const Masters& masters() const { return masters_; }
+  void begin_step() noexcept {
+    for (auto& stored : units_) stored.was_run = false;
+  }
+  /// Throws BadModel for a unit that is to be trained and that no microbatch has run.
+  void check_all_were_run() {
+    for (const auto& stored : units_)
+      if (!stored.was_run && !stored.unit->is_root() && stored.requires_grad() &&
+          !chain_.allows_unused_units())
+        detail::refuse_unused(*stored.unit, chain_.how_to_allow_unused_units());
+  }
+  /// Throws BadModel for what was done to a parameter that its master weight does not see.
+  void check() {
+    for (auto& stored : units_) stored.check();
+  }
+  /// A number of the order in which the last forward ran the units.
+  std::uint64_t order_of_units() const { return order_.signature(); }
+
+ protected:
+  /// Makes the master weights, and releases the parameters, unit by unit.
+  StoredParameters(Mechanisms& mechanisms, const UnitTable& table)
+      : self_(std::make_shared<StoredParameters*>(this)),
+        mechanisms_(mechanisms),
+        chain_(mechanisms) {
+    at::NoGradGuard no_grad;
+    try {
+      for (const Unit& unit : table.units()) add(unit);
+    } catch (...) {
+      restore_all();
+      throw;
+    }
+    masters_.rounding = mechanisms.precision.rounding();
+    leaves_.set_masters(masters_.values);
+  }
+  ~StoredParameters() { restore_all(); }
+
+  /// Runs autograd. A leaf of the graph that is one of the parameters was used outside of `run`.
+  void run_backward(const Roots& roots) {
+    check();
+    leaves_.backward(roots, [&](const at::Tensor& leaf) {
+      for (const auto& stored : units_) detail::refuse_use_outside_run(*stored.unit, leaf);
+      return true;
+    });
+  }
+  void detach_from_graph() noexcept {
+    for (auto& stored : units_) stored.detach_from_graph();
+  }
+  void archive_masters(Archive& archive) {
+    archive.begin_model();
+    for (auto& stored : units_)
+      for (std::size_t i = 0; i < stored.masters.size(); ++i)
+        archive.tensor(stored.unit->names[i], stored.masters[i]);
+    if constexpr (Mechanisms::gathers_from_ranks) archive_slices(archive);
+  }
+  /// Calls `f` while every unit is here and in the dtypes of before the trainer. What `f` writes to
+  /// a parameter is stored in its master weight.
+  template <class F>
+  decltype(auto) with_full(F&& f) {
+    if constexpr (GatherChain<Mechanisms>::restores_dtype)
+      for (auto& stored : units_) stored.expose(chain_.full(stored));
+    for (auto& stored : units_) stored.note_versions();
+    if constexpr (std::is_void_v<decltype(f())>) {
+      f();
+      store_written();
+    } else {
+      decltype(auto) result = f();
+      store_written();
+      return result;
+    }
+  }
+  static StoredParameters& lock(const std::weak_ptr<StoredParameters*>& weak) {
+    if (auto self = weak.lock()) return **self;
+    throw BadModel(
+        "backward: it ran after the trainer was destroyed, and the trainer stores the parameters "
+        "it needs. Keep the trainer at least as long as the graph.");
+  }
+
+  std::shared_ptr<StoredParameters*> self_;  // graphs hold it weakly
+  Mechanisms& mechanisms_;
+  GatherChain<Mechanisms> chain_;
+  std::deque<UnitParameters> units_;
+  Masters masters_;
+  Leaves leaves_;
+  UnitOrder order_;
+
+ private:
+  void add(const Unit& unit) {
+    auto& stored = units_.emplace_back(unit);
+    if (unit.parameters.empty()) return;
+    for (std::size_t i = 0; Mechanisms::gathers_from_ranks && i < unit.names.size(); ++i)
+      if (unit.parameters[i].dim() == 0)
+        throw BadModel("trainer: `" + unit.names[i] +
+                       "` has no dimension, so that it cannot be cut into rows for several ranks. "
+                       "Give it the shape {1}.");
+    stored.set_masters(chain_.to_masters(unit, UnitParameters::detached(unit.parameters)),
+                       [&](std::size_t i, std::int64_t count) {
+                         return mechanisms_.shard.stored_rows(unit, i, count);
+                       });
+    for (std::size_t i = 0; i < stored.masters.size(); ++i)
+      if (stored.masters[i].requires_grad())
+        masters_.add(unit.names[i], stored.masters[i], stored.slices[i]);
+    stored.release();
+  }
+  void store_written() {
+    at::NoGradGuard no_grad;
+    for (auto& stored : units_) {
+      if (!stored.was_written()) continue;
+      const Tensors now =
+          chain_.to_masters(*stored.unit, UnitParameters::detached(stored.unit->parameters));
+      for (std::size_t i = 0; i < now.size(); ++i)
+        if (!now[i].is_alias_of(stored.values[i])) stored.values[i].copy_(now[i]);
+      stored.note_versions();
+    }
+  }
+  /// A state of one rank fits no other.
+  void archive_slices(Archive& archive) {
+    archive.begin_section("slices");
+    for (auto& stored : units_)
+      for (std::size_t i = 0; i < stored.masters.size(); ++i)
+        archive.within(stored.unit->names[i], [&] {
+          const Slice& slice = stored.slices[i];
+          archive.constant("first_row", slice.rows.first);
+          archive.constant("rows", slice.rows.count);
+          archive.constant("all_rows", slice.sizes.empty() ? 1 : slice.sizes[0]);
+        });
+  }
+  /// Makes all parameters plain leaves again with their present values, as before the trainer.
+  /// Parameters that are cut among ranks stay empty, unless they are here: to gather them is a call
+  /// of all ranks, which a destructor must not make.
+  void restore_all() noexcept {
+    self_.reset();
+    for (auto& stored : units_) {
+      stored.detach_from_graph();
+      const bool is_shown = stored.users > 0 && !stored.is_stale;
+      try {
+        if (Mechanisms::gathers_from_ranks) stored.restore({});
+        else if (is_shown && !GatherChain<Mechanisms>::restores_dtype) stored.restore({});
+        else stored.restore(chain_.full(stored));
+      } catch (...) {
+        warn_not_restored(*stored.unit);
+      }
+    }
+  }
+  static void warn_not_restored(const Unit& unit) noexcept {
+    try {
+      TORCH_WARN("ikebana: the parameters of `", unit.name, "` could not be restored, since ",
+                 "memory ended: they are ",
+                 Mechanisms::keeps_gathered ? "in a lower precision." : "empty.");
+    } catch (...) {  // there is no memory for the text either
+    }
+  }
+};
+
+}  // namespace ikebana

@@ -1,0 +1,127 @@
+#pragma once
+// What ranks tell each other in a step: when it opens, and when its gradients are there.
+#include <algorithm>
+#include <cstring>
+#include <ikebana/ranks/rank_group.hpp>
+#include <span>
+
+namespace ikebana {
+
+/// What every rank knows before the first forward of a step. Ranks that differ in one of the numbers
+/// would wait for each other, or train different models.
+struct StepOpening {
+  std::int64_t step = 0;          ///< steps before this one
+  std::int64_t microbatches = 0;  ///< of this rank's batch
+  std::uint64_t recipe = 0;       ///< of the recipe and the shapes of the model; at the first step
+  std::uint64_t order = 0;        ///< in which the last microbatch ran the units
+  bool stop = false;              ///< this rank wants to end training; then: any rank does
+  std::span<Count> counts;        ///< known before backward; then: over all ranks
+};
+
+/// What is summed over ranks when all gradients are there, in one exchange for each group.
+struct StepSums {
+  std::vector<at::Tensor> data;    ///< over all ranks
+  std::vector<at::Tensor> slices;  ///< over the ranks among which parameters are cut
+};
+
+namespace detail {
+
+/// The bytes of a rank's numbers, and back.
+struct OpeningNumbers {
+  std::int64_t step, microbatches, counts;
+  std::uint64_t recipe, order;
+  std::int64_t stop, on_device;
+};
+
+/// The first difference between two ranks, as an error of every rank.
+inline void check_equal(std::size_t rank, const OpeningNumbers& a, const OpeningNumbers& b) {
+  auto differ = [rank](const char* what, auto first, auto other, const char* cure) {
+    return "step: rank 0 has " + std::string(what) + " " + std::to_string(first) + ", and rank " +
+           std::to_string(rank) + " has " + std::to_string(other) + ". " + cure;
+  };
+  if (a.recipe != b.recipe)
+    throw BadModel("step: rank " + std::to_string(rank) +
+                   " has another recipe, or another model, than rank 0. Make the same trainer on "
+                   "every rank, with the same values of its policies.");
+  if (a.step != b.step)
+    throw BadModel(differ("made steps:", a.step, b.step,
+                          "Load the same state on every rank, and call step equally often."));
+  if (a.microbatches != b.microbatches)
+    throw BadBatch(differ("microbatches:", a.microbatches, b.microbatches,
+                          "Give every rank the same number of microbatches."));
+  if (a.counts != b.counts || a.on_device != b.on_device)
+    throw BadModel(differ("counts of its loss:", a.counts, b.counts,
+                          "count(batch) must return the same kind of numbers on every rank."));
+  if (a.order != b.order)
+    throw BadModel("step: rank " + std::to_string(rank) +
+                   " ran the units of the model in another order than rank 0 in the step before. "
+                   "Run the same units in the same order on every rank.");
+}
+
+/// Opens a step: compares what the ranks know, and adds up the counts and the wish to stop. One
+/// exchange; another one where a count is on a device.
+inline void exchange_opening(RankGroup& group, StepOpening& own) {
+  const bool on_device = std::any_of(own.counts.begin(), own.counts.end(),
+                                     [](const Count& count) { return !count.readable(); });
+  const OpeningNumbers numbers{own.step,   own.microbatches, std::ssize(own.counts),
+                               own.recipe, own.order,        own.stop,
+                               on_device};
+  std::string text(sizeof numbers, '\0');
+  std::memcpy(text.data(), &numbers, sizeof numbers);
+  if (!on_device)
+    for (const Count& count : own.counts) {
+      const double value = count.value();
+      text.append(reinterpret_cast<const char*>(&value), sizeof value);
+    }
+  const std::vector<std::string> all = group.exchange(text);
+  own.stop = false;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    OpeningNumbers first, other;
+    std::memcpy(&first, all[0].data(), sizeof first);
+    std::memcpy(&other, all[rank].data(), sizeof other);
+    check_equal(rank, first, other);
+    own.stop = own.stop || other.stop != 0;
+  }
+  for (std::size_t i = 0; i < own.counts.size(); ++i) {
+    if (on_device) {
+      own.counts[i] = group.sum(own.counts[i]);
+      continue;
+    }
+    double sum = 0;
+    for (const std::string& one : all) {
+      double value;
+      std::memcpy(&value, one.data() + sizeof numbers + i * sizeof value, sizeof value);
+      sum += value;
+    }
+    own.counts[i] = sum;
+  }
+}
+
+/// Adds up the sums over the ranks of each group; where both groups are one, in one exchange.
+inline void sum_over(const Ranks& ranks, StepSums& sums) {
+  if (&ranks.slices() != &ranks.data()) {
+    ranks.data().sum(sums.data);
+    if (ranks.slices().size() > 1 && !sums.slices.empty()) ranks.slices().sum(sums.slices);
+    return;
+  }
+  const auto slices = std::ssize(sums.slices);
+  std::vector<at::Tensor> all = std::move(sums.slices);
+  all.insert(all.end(), sums.data.begin(), sums.data.end());
+  ranks.data().sum(all);
+  sums.slices.assign(all.begin(), all.begin() + slices);
+  sums.data.assign(all.begin() + slices, all.end());
+}
+
+/// The last call before an update: every rank takes part, or none makes it. Throws BadModel where
+/// only some ranks reject the update.
+inline void agree(RankGroup& group, bool rejects) {
+  const std::vector<std::string> all = group.exchange(rejects ? "1" : "0");
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (all[rank] != all[0])
+      throw BadModel("step: rank " + std::to_string(rank) + (all[rank] == "1" ? " rejects" : " makes") +
+                     " the update, and rank 0 does not. A policy that decides by numbers of its "
+                     "rank must add them up first: ranks.data().sum(...).");
+}
+
+}  // namespace detail
+}  // namespace ikebana
