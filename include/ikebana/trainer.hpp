@@ -108,6 +108,23 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     }
   }
   Handle& model() { return core().model; }
+  /// The ranks that train this model: `ranks().data().rank()`. `OneRank` without a policy on shard.
+  auto ranks() { return core().ranks(); }
+  /// How many ranks train this model.
+  std::int64_t world_size() const { return core().ranks().data().size(); }
+  /// For a loop over steps on several ranks, all of which must end after the same step: the next
+  /// step tells the others what this rank wants, at no cost. Returns what all ranks know since the
+  /// last step; with one rank, the wish itself.
+  StopWish agree_to_stop(StopWish wish) {
+    if (Core::one_rank) return wish;
+    core().step.wants_stop = wish;
+    return core().step.all_stop;
+  }
+  /// The same at once, which every rank calls, e.g. between two epochs.
+  StopWish agree_to_stop_now(StopWish wish) {
+    if constexpr (Core::one_rank) return wish;
+    else return core().step.all_stop = detail::max_of(ranks().data(), wish);
+  }
   /// Steps so far. A skipped step counts, one that threw does not.
   std::int64_t steps() const { return core().step.attempts; }
 

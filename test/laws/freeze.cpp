@@ -110,7 +110,6 @@ TEST_CASE("Freeze: with master weights in another place: the same bits as frozen
   };
   CHECK(same_bits(run(test::mixed::Away{}, Freeze<Tail>{}), run(test::mixed::Away{})));
   CHECK(same_bits(run(test::mixed::AwayKept{}, Freeze<Tail>{}), run(test::mixed::AwayKept{})));
-  CHECK(same_bits(run(test::mixed::AwayFlat{}, Freeze<Tail>{}), run(test::mixed::AwayFlat{})));
 }
 
 TEST_CASE(

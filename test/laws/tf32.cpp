@@ -29,11 +29,12 @@ Mechanism<Precision<TF32>> on_gpu() {
 TEST_CASE("TF32 sets both flags for the time of a step or a forward, and restores them") {
   Former former;
   auto mechanism = on_gpu();
+  int nothing = 0;  // in place of the core
   for (auto before : {Permissions{false, false}, {false, true}, {true, false}, {true, true}}) {
     permit(before);
     int seen = 0;
     auto look = [&] { seen += permissions() == Permissions{true, true}; };
-    mechanism.around_step([&] {
+    mechanism.around_step(nothing, 0, [&] {
       mechanism.around_forward(look);
       look();
     });
@@ -42,7 +43,7 @@ TEST_CASE("TF32 sets both flags for the time of a step or a forward, and restore
     mechanism.around_forward(look);
     CHECK((permissions() == before));
     auto fails = [] { throw std::runtime_error("out of memory"); };
-    CHECK_THROWS(mechanism.around_step([&] { mechanism.around_forward(fails); }));
+    CHECK_THROWS(mechanism.around_step(nothing, 0, [&] { mechanism.around_forward(fails); }));
     CHECK((permissions() == before));
   }
 }

@@ -14,7 +14,7 @@ enum class Kind { DDP, ZeRO2, FSDP };
 template <Kind K>
 struct Double {
   using axis = ikebana::axis::shard;
-  std::shared_ptr<Wire> wire;
+  std::shared_ptr<Wire> wire = {};
   bool ahead = true, delay = false;
   bool allow_unused_units = false;
 };

@@ -6,7 +6,7 @@
 namespace test {
 
 /// Master weights in double precision. `Keeps`: gathered parameters stay between steps. `Flat`: one
-/// master for all trained parameters of a unit and one for the frozen ones, as shards would be.
+/// master for all parameters of a unit, which no rule could tell apart.
 template <bool Keeps = false, bool Flat = false>
 struct Masters64 {
   using axis = ikebana::axis::offload;
@@ -40,63 +40,27 @@ inline Depot depot;
 
 template <bool Keeps, bool Flat>
 struct ikebana::Mechanism<test::Masters64<Keeps, Flat>> : ikebana::OffloadHooks {
-  static constexpr bool keeps_gathered = Keeps;
+  static constexpr bool moves_parameters = true, keeps_gathered = Keeps;
   test::Masters64<Keeps, Flat> values;
-  std::map<std::size_t, Tensors> shapes;  // of a unit's parameters, before they were flattened
 
   explicit Mechanism(test::Masters64<Keeps, Flat> v) : values(v) {}
 
-  static Tensors chosen(const Unit& unit, const Tensors& all, bool trained) {
-    Tensors some;
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if (unit.parameters[i].requires_grad() == trained) some.push_back(all[i]);
-    return some;
-  }
-  static Tensors flat_views(Tensors all) {
-    for (auto& t : all) t = t.reshape(-1);
-    return all;
-  }
-  static Tensors joined(const Unit& unit, const Tensors& all) {
-    Tensors flat;
-    for (bool trained : {true, false})
-      if (auto some = chosen(unit, all, trained); !some.empty())
-        flat.push_back(at::cat(flat_views(some)));
-    return flat;
-  }
-  Tensors to_masters(const Unit& unit, Tensors full) {
-    for (const auto& t : full) shapes[unit.index].push_back(at::empty(t.sizes(), at::kMeta));
+  Tensors to_masters(const Unit&, Tensors full) {
     for (auto& t : full) t = t.to(at::kDouble);
-    return Flat ? joined(unit, full) : full;
+    if (!Flat) return full;
+    for (auto& t : full) t = t.reshape(-1);
+    return {at::cat(full)};
   }
-  Tensors gather(const Unit& unit, Tensors masters) {
+  Tensors gather(const Unit&, Tensors masters) {
     test::depot.expect("gather", test::depot.gathers, test::depot.failing_gather);
-    if (!Flat) {
-      for (auto& t : masters) t = test::depot.copy(t);
-      return masters;
-    }
-    at::Tensor whole = test::depot.copy(at::cat(masters));
-    Tensors working(unit.parameters.size());
-    std::int64_t begin = 0;
-    for (bool trained : {true, false})
-      for (std::size_t i = 0; i < working.size(); ++i) {
-        if (unit.parameters[i].requires_grad() != trained) continue;
-        const at::Tensor& shape = shapes[unit.index][i];
-        working[i] = whole.narrow(0, begin, shape.numel()).view(shape.sizes());
-        begin += shape.numel();
-      }
-    return working;
+    for (auto& t : masters) t = test::depot.copy(t);
+    return masters;
   }
-  Tensors reduce(const Unit& unit, Tensors gradients) {
+  Tensors reduce(const Unit&, Tensors gradients) {
     test::depot.expect("reduce", test::depot.reduces, test::depot.failing_reduce);
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
-      at::Tensor& g = gradients[i];
+    for (at::Tensor& g : gradients)
       if (g.defined()) g = g.to(at::kDouble);
-      else if (Flat) g = at::zeros(shapes[unit.index][i].sizes(), at::kDouble);
-    }
-    if (!Flat) return gradients;
-    Tensors home = joined(unit, gradients);
-    if (home.size() == 2) home[1].reset();
-    return home;
+    return gradients;
   }
 };
 

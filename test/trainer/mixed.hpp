@@ -119,7 +119,7 @@ inline std::vector<Sample> samples() {
 
 using Away = test::Masters64<>;
 using AwayKept = test::Masters64<true>;
-using AwayFlat = test::Masters64<false, true>;
+using AwayFlat = test::Masters64<false, true>;  // refused
 
 template <class Policies>
 struct trainer_with;

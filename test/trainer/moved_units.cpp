@@ -189,11 +189,15 @@ TEST_CASE(
   slot.reset();
   CHECK_NOTHROW(Moved(model).step(sample(1)));
 
+}
+
+TEST_CASE("parameters: master weights that are no rows of their parameters are an error") {
   mixed::Net net = mixed::net();
-  Trainer<mixed::Net, mixed::AwayFlat> flat(net);
-  net->last->w->weight.register_hook([](const at::Tensor&) {});
-  CHECK(told<BadModel>([&] { flat.step(sample(1)); },
-                       {"`last.w.weight` has a gradient hook", "another shape"}) == "");
+  const Tensors before = values_of(net);
+  using Flat = Trainer<mixed::Net, mixed::AwayFlat>;
+  CHECK(told<BadModel>([&] { Flat trainer(net); },
+                       {"made 1 master weights of the 3 parameters", "one for each"}) == "");
+  CHECK(same_bits(values_of(net), before));
 }
 
 }  // namespace test::moved_units

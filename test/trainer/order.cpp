@@ -102,15 +102,16 @@ std::string backward(bool moves) {
 /// One step of two microbatches, in the order of step.hpp.
 std::string whole_step(bool moves) {
   std::string text =
-      "observe.around_step{ capture.around_step{ precision.around_step{"
-      " observe.data{ device.place } accumulate.split objective.count objective.count shard.sum";
+      "observe.around_step{ capture.around_step{ checkpoint.around_step{ accumulate.around_step{"
+      " precision.around_step{ observe.data{ device.place } accumulate.split objective.count"
+      " objective.count capture.around_body{";
   for (const char* travel :
        {" shard.set_requires_gradient_sync()", " shard.set_requires_gradient_sync(last)"})
     text += std::string(travel) + " observe.forward{ " + forward(moves) + " } observe.backward{" +
             " precision.scale " + backward(moves) + " }";
-  return text + " observe.optimizer{ precision.unscale clip.clip precision.accept clip.accept" +
+  return text + " observe.optimizer{ shard.finish_reductions precision.unscale clip.clip precision.accept clip.accept" +
          each(wrapping, "prepare") + " optimizer.update" + each(wrapping, "after_update") +
-         each(wrapping, "end_step") + " } } } }";
+         each(wrapping, "end_step") + " } } } } } } }";
 }
 
 template <bool Moves>

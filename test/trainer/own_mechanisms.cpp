@@ -72,7 +72,7 @@ struct ikebana::Mechanism<test::own_mechanisms::FailsLate> : ikebana::ObserveHoo
 };
 template <>
 struct ikebana::Mechanism<test::own_mechanisms::PerUnit> : ikebana::ObserveHooks {
-  static constexpr bool per_unit = true;
+  static constexpr bool per_unit = true, listens_to_backward = true;
   test::own_mechanisms::PerUnit values;
   int heard = 0;
   explicit Mechanism(test::own_mechanisms::PerUnit v) : values(v) {}

@@ -11,8 +11,8 @@ namespace test::mixed {
 template <class T, class... Ps>
 constexpr bool among = (std::is_same_v<T, Ps> || ...);
 
-/// The groups that share one master: each parameter alone, or all trained parameters of a unit.
-std::vector<std::vector<at::Tensor>> groups(Net& model, bool flat) {
+/// The parameters of each master.
+std::vector<std::vector<at::Tensor>> groups(Net& model) {
   const auto& o = *model->outer;
   const auto& i = *o.inner;
   const auto& l = *model->last;
@@ -21,7 +21,6 @@ std::vector<std::vector<at::Tensor>> groups(Net& model, bool flat) {
   auto [ow, ob] = wb(o.w);
   auto [iw, ib] = wb(i.w);
   auto [lw, lb] = wb(l.w);
-  if (flat) return {{model->scale, fw, fb}, {o.lost, ow, ob}, {iw, ib}, {lw, lb}};
   return {{model->scale}, {fw}, {fb}, {o.lost}, {ow}, {ob}, {iw}, {ib}, {lw}, {lb}};
 }
 
@@ -29,10 +28,8 @@ std::vector<std::vector<at::Tensor>> groups(Net& model, bool flat) {
 template <class... Ps>
 std::vector<at::Tensor> by_hand(Net model, const std::vector<Sample>& data) {
   constexpr bool bf16 = among<Precision<BF16>, Ps...>;
-  constexpr bool flat =
-      among<test::Masters64<false, true>, Ps...> || among<test::Masters64<true, true>, Ps...>;
   std::int64_t parts = among<Accumulate<2>, Ps...> ? 2 : 1;
-  test::ByHand hand(groups(model, flat));
+  test::ByHand hand(groups(model));
   auto run = [](auto& unit, const at::Tensor& x) {
     auto inner = [](auto& nested, const at::Tensor& z) { return nested->forward(z); };
     if constexpr (requires { unit->forward(inner, x); }) return unit->forward(inner, x);
@@ -101,6 +98,7 @@ struct Borrows {
 
 template <>
 struct ikebana::Mechanism<test::mixed::Borrows> : PruneHooks {
+  static constexpr bool moves_parameters = true;
   test::mixed::Borrows values;
   explicit Mechanism(test::mixed::Borrows v) : values(v) {}
   Tensors gather(const Unit&, Tensors masters) { return masters; }
@@ -114,11 +112,10 @@ TEST_CASE_TEMPLATE("parameters: moved parameters train as the loop written by ha
                    Recipe<Away, Precision<BF16>, Checkpoint<Full>, Accumulate<2>, ClipGradNorm>,
                    Recipe<Away, Precision<BF16>, Checkpoint<Selective>>,
                    Recipe<Away, Checkpoint<Segments<1>>>, Recipe<Away, Checkpoint<Segments<2>>>,
-                   Recipe<AwayKept>, Recipe<AwayFlat, Checkpoint<Segments<1>>, Accumulate<2>>,
+                   Recipe<AwayKept>, Recipe<Away, Checkpoint<Segments<1>>, Accumulate<2>>,
                    Recipe<AwayKept, Precision<BF16>, Checkpoint<Segments<1>>, ClipGradNorm>,
-                   Recipe<AwayKept, Precision<BF16>, Checkpoint<Full>, Accumulate<2>, ClipGradNorm>,
-                   Recipe<AwayFlat>,
-                   Recipe<AwayFlat, Checkpoint<Full>, Accumulate<2>, ClipGradNorm>) {
+                   Recipe<AwayKept, Precision<BF16>, Checkpoint<Full>, Accumulate<2>,
+                          ClipGradNorm>) {
   for (std::size_t steps = 1; steps <= samples().size(); ++steps) {
     CAPTURE(steps);
     auto data = samples();
@@ -158,7 +155,7 @@ TEST_CASE("parameters: a unit used twice sums the gradients of its uses in the m
 }
 
 TEST_CASE_TEMPLATE("parameters: at most one unit and the root are gathered at a time", Policies,
-                   std::tuple<Away>, std::tuple<Away, Checkpoint<Full>>, std::tuple<AwayFlat>) {
+                   std::tuple<Away>, std::tuple<Away, Checkpoint<Full>>) {
   Net model = net();
   std::vector<std::int64_t> bytes;
   const UnitTable table = UnitTable::of(model);
@@ -190,8 +187,8 @@ TEST_CASE("parameters: a frozen unit is released as soon as backward has passed 
   Trainer<Chain, Away> trainer{Chain()};
   depot.peak = 0;
   trainer.step(sample(1));
-  // The root, and two neighbours, of which one is gathered before the other is released.
-  CHECK(depot.peak == 3 * (6 * 6 + 6) * std::int64_t(sizeof(float)));
+  // The root, and one unit: its neighbour is released before it is gathered.
+  CHECK(depot.peak == 2 * (6 * 6 + 6) * std::int64_t(sizeof(float)));
   CHECK(depot.live == 0);
 }
 

@@ -88,9 +88,11 @@ class RecordCommon : public Base {
 
 template <class Base>
 struct RecordStepWrapper : Base {
-  template <class Next>
-  decltype(auto) around_step(Next&& next) {
-    return this->around("around_step", [&]() -> decltype(auto) { return Base::around_step(next); });
+  template <class Core, class Batch, class Next>
+  decltype(auto) around_step(Core& core, const Batch& batch, Next&& next) {
+    return this->around("around_step", [&]() -> decltype(auto) {
+      return Base::around_step(core, batch, next);
+    });
   }
 };
 template <class Base>
@@ -104,6 +106,7 @@ struct RecordUnitWrapper : Base {
 };
 template <class Base>
 struct RecordUnitBackward : Base {
+  static constexpr bool listens_to_backward = true;
   void before_unit_backward(const ikebana::Unit& unit) {
     this->ask("before(" + unit.name);
     Base::before_unit_backward(unit);
@@ -123,9 +126,18 @@ struct RecordObserve : Base {
   }
 };
 template <class Base>
+struct RecordCapture : Base {
+  template <class Next>
+  ikebana::Report around_body(Next&& next) {
+    return this->around("around_body", [&] { return Base::around_body(next); });
+  }
+};
+template <class Base>
 struct RecordShard : Base {
-  ikebana::Count sum(const ikebana::Count& count) { return this->ask("sum"), Base::sum(count); }
-  at::Tensor sum(const at::Tensor& t) { return this->ask("sum"), Base::sum(t); }
+  void finish_reductions(const ikebana::Masters& masters) {
+    this->ask("finish_reductions");
+    Base::finish_reductions(masters);
+  }
   void set_requires_gradient_sync(bool last) {
     this->ask(last ? "set_requires_gradient_sync(last" : "set_requires_gradient_sync(");
     Base::set_requires_gradient_sync(last);

@@ -46,6 +46,7 @@ struct StandIn : ikebana::Mechanism<typename stand_in<Axis>::policy> {
 };
 template <class Base>
 struct Gather : Base {
+  static constexpr bool moves_parameters = true;
   ikebana::Tensors gather(const ikebana::Unit& unit, ikebana::Tensors masters) {
     this->ask("gather(" + unit.name);
     if constexpr (std::is_base_of_v<ikebana::OffloadHooks, Base>)
@@ -81,7 +82,8 @@ using Recorder = typename layered<
     RecordCommon<Axis, StandIn<Axis>>, LayerOf<ikebana::StepWrapperHooks, RecordStepWrapper>,
     LayerOf<ikebana::UnitWrapperHooks, RecordUnitWrapper>,
     LayerOf<ikebana::UnitBackwardHooks, RecordUnitBackward>,
-    LayerOf<ikebana::ObserveHooks, RecordObserve>, LayerOf<ikebana::ShardHooks, RecordShard>,
+    LayerOf<ikebana::ObserveHooks, RecordObserve>, LayerOf<ikebana::CaptureHooks, RecordCapture>,
+    LayerOf<ikebana::ShardHooks, RecordShard>,
     LayerOf<ikebana::PrecisionHooks, RecordPrecision>,
     LayerOf<ikebana::AccumulateHooks, RecordAccumulate>,
     LayerOf<ikebana::ObjectiveHooks, RecordObjective>, LayerOf<ikebana::ClipHooks, RecordClip>,

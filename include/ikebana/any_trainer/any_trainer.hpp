@@ -86,6 +86,9 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   }
   std::string describe() { return methods().describe(); }
   std::int64_t steps() const { return methods().steps(); }
+  std::int64_t world_size() const { return methods().world_size(); }
+  StopWish agree_to_stop(StopWish wish) { return methods().agree_to_stop(wish); }
+  StopWish agree_to_stop_now(StopWish wish) { return methods().agree_to_stop_now(wish); }
   Handle model() { return methods().model(); }
   void with_full_weights(const UseModel& use) { methods().with_full_weights(use); }
   void with_averaged_weights(const UseModel& use) { methods().with_averaged_weights(use); }
@@ -108,6 +111,9 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     virtual void restore(const StateDict&, const StateParts&) = 0;
     virtual std::string describe() = 0;
     virtual std::int64_t steps() const = 0;
+    virtual std::int64_t world_size() const = 0;
+    virtual StopWish agree_to_stop(StopWish) = 0;
+    virtual StopWish agree_to_stop_now(StopWish) = 0;
     virtual Handle model() = 0;
     virtual void with_full_weights(const UseModel&) = 0;
     virtual void with_averaged_weights(const UseModel&) = 0;
@@ -144,6 +150,9 @@ struct AnyTrainer<Batch>::Implementation final : Methods {
   }
   std::string describe() override { return trainer.describe(); }
   std::int64_t steps() const override { return trainer.steps(); }
+  std::int64_t world_size() const override { return trainer.world_size(); }
+  StopWish agree_to_stop(StopWish wish) override { return trainer.agree_to_stop(wish); }
+  StopWish agree_to_stop_now(StopWish wish) override { return trainer.agree_to_stop_now(wish); }
   Handle model() override { return detail::module_of(trainer.model()); }
   void with_full_weights(const UseModel& use) override {
     trainer.with_full_weights([&](auto& m) { use(detail::module_of(m)); });

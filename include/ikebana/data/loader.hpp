@@ -104,6 +104,7 @@ class DataLoader {
     archive.constant("shuffle", options().shuffle);
     archive.constant("seed", options().seed);
     archive.constant("drop_last", options().drop_last);
+    if (options().num_replicas > 1) archive.constant("num_replicas", options().num_replicas);
     if (archive.checking()) check_position(archive);
     if (archive.loading()) seek(at);
   }

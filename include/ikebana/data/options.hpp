@@ -15,6 +15,12 @@ struct DataLoaderOptions {
   std::int64_t prefetch_factor = 2;  ///< batches that each worker prefetches
   bool drop_last = false;            ///< skip a last batch of fewer samples
   bool pin_memory = false;           ///< tensors in pinned memory, from which devices copy faster
+  // Of several ranks each reads its own part of the same order, every sample once: as many batches
+  // as the others, of batch_size samples. The last samples are divided evenly; fewer than one for
+  // each rank join the batches before them. As of torch.utils.data.DistributedSampler, which
+  // repeats samples instead.
+  std::int64_t num_replicas = 1;  ///< how many ranks; the other options are the same on all
+  std::int64_t rank = 0;          ///< which of them this is
 };
 
 /// A loader's position: `batch` batches of `epoch` were delivered, so `batch` is the index of the
@@ -45,6 +51,11 @@ inline void check(const DataLoaderOptions& options) {
   check_min("batch_size", options.batch_size, 1);
   check_min("num_workers", options.num_workers, 0);
   check_min("prefetch_factor", options.prefetch_factor, 1);
+  check_min("num_replicas", options.num_replicas, 1);
+  check_min("rank", options.rank, 0);
+  if (options.rank >= options.num_replicas)
+    throw BadValue("DataLoader: rank is " + std::to_string(options.rank) + " of num_replicas " +
+                   std::to_string(options.num_replicas) + "; ranks count from 0.");
 }
 
 }  // namespace detail

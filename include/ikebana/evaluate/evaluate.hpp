@@ -1,8 +1,9 @@
 #pragma once
 // Evaluates a model: its loss and metrics over a data set.
-#include <ikebana/core/core.hpp>
+#include <ikebana/core/around_step.hpp>
 #include <ikebana/core/placement.hpp>
 #include <ikebana/evaluate/metric.hpp>
+#include <ikebana/evaluate/over_ranks.hpp>
 
 namespace ikebana {
 
@@ -36,6 +37,15 @@ class LossSums {
                         double scale) { add(i++, name, sum, count, scale); });
     check_term_count(before, i, "batch");
   }
+  /// The sums and counts of all ranks.
+  void sum_over(RankGroup& ranks) {
+    std::vector<at::Tensor> all;
+    for (const Sum& s : sums_) all.push_back(s.sum), all.push_back(s.count.on_its_device());
+    ranks.sum(all);
+    for (std::size_t i = 0; i < sums_.size(); ++i)
+      sums_[i].sum = all[2 * i], sums_[i].count = all[2 * i + 1];
+  }
+  void sum_over(const OneRankGroup&) {}
   /// Waits for the device. Throws BadBatch for a term whose count is 0.
   double mean() const {
     double mean = 0;
@@ -82,36 +92,56 @@ void check_metric_names(const Metrics& metrics) {
 
 }  // namespace detail
 
-/// Evaluates each batch that `visit` passes to its argument, without cutting it into microbatches,
-/// and with averaged weights if the recipe averages them. Waits for the device at the end. Throws
-/// BadBatch if there is nothing to count.
+namespace detail {
+
 template <class Core, class Visit, class Metrics>
-Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
+Evaluation evaluate_all(Core& core, const Visit& visit, const Metrics& metrics) {
   core.check_model();
-  detail::check_metric_names(metrics);
+  check_metric_names(metrics);
   at::NoGradGuard no_grad;
   auto& m = core.mechanisms;
-  detail::EvaluationMode mode(*detail::module_of(core.model));
+  m.shard.open_step();
+  auto ranks = m.shard.ranks();
+  EvaluationMode mode(*module_of(core.model));
   Run run(core, /*evaluating=*/true);
-  detail::LossSums sums;
+  LossSums sums;
   Metrics evaluated;
   for (const auto& metric : metrics) evaluated.push_back(metric.initial());
+  BatchTurns turns(ranks);
   auto one_batch = [&](const auto& batch) {
-    detail::Placement placement(core.device);
+    turns.begin();
+    Placement placement(core.device);
     auto on_device = placement.place(m.device, batch);
     rows(on_device);  // throws for an empty batch
     Loss loss = core.loss(run, on_device);
     sums.add(loss);
     for (const auto& metric : evaluated) metric.update(on_device, loss.outputs);
   };
-  m.average.around_evaluation(core.parameters, [&] { visit(one_batch); });
+  m.average.around_evaluation(core.parameters, [&] {
+    visit(one_batch);
+    turns.end();
+  });
+  sums.sum_over(ranks.data());
   if (!(sums.count() > 0))
     throw BadBatch(
         "evaluate: the loader gave nothing to count. Give it at least one batch with a target.");
   Evaluation evaluation{sums.mean(), sums.count(), {}};
-  for (const auto& metric : evaluated)
+  for (const auto& metric : evaluated) {
+    metric.reduce(ranks.data());
     evaluation.metrics.emplace_back(metric.name(), metric.value());
+  }
   return evaluation;
+}
+
+}  // namespace detail
+
+/// Evaluates each batch that `visit` passes to its argument, without cutting it into microbatches,
+/// and with averaged weights if the recipe averages them. Waits for the device at the end. Throws
+/// BadBatch if there is nothing to count. Several ranks evaluate their own batches, and each returns
+/// the figures of all.
+template <class Core, class Visit, class Metrics>
+Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
+  return detail::told_to_ranks(core, [&] { return detail::evaluate_all(core, visit, metrics); });
 }
 
 }  // namespace ikebana

@@ -3,6 +3,7 @@
 #include <functional>
 #include <ikebana/batch.hpp>
 #include <ikebana/grammar/refuse.hpp>
+#include <ikebana/ranks/rank_group.hpp>
 #include <memory>
 #include <optional>
 
@@ -32,7 +33,8 @@ M own_copy(const M& metric) {
 }  // namespace detail
 
 /// Any metric, with its type erased: a class with `name`, `update(batch, outputs)` and `value()`,
-/// and `reset()` where it has one. An evaluation works on a copy, so that each evaluation begins
+/// and `reset()` where it has one. On several ranks it needs `reduce(RankGroup&)` as well, called
+/// before `value()`, which adds up over ranks what `update` has summed. An evaluation works on a copy, so that each evaluation begins
 /// from the metric as it was given. The tensors among the fields of a plain struct are copied, too;
 /// a class whose copies share what `update` writes to needs `reset()`, which each evaluation calls.
 template <class Batch>
@@ -45,6 +47,8 @@ class Metric {
     update_ = [shared](const Batch& batch, const at::Tensor& outputs) {
       shared->update(batch, outputs);
     };
+    if constexpr (requires(RankGroup& ranks) { shared->reduce(ranks); })
+      reduce_ = [shared](RankGroup& ranks) { shared->reduce(ranks); };
     value_ = [shared] { return static_cast<double>(shared->value()); };
     initial_ = [initial = detail::own_copy(metric)] { return Metric(initial); };
   }
@@ -58,12 +62,22 @@ class Metric {
     update_(batch, outputs);
   }
   double value() const { return value_(); }
+  /// From here on the value is that of all ranks. Throws Error for a metric that cannot be.
+  void reduce(RankGroup& ranks) const {
+    if (!reduce_)
+      throw Error("evaluate: metric `" + name_ +
+                  "` has no `reduce(RankGroup&)`, so each rank would report a figure of its own. "
+                  "Give it one that adds up what it has summed: total = ranks.sum(total).");
+    reduce_(ranks);
+  }
+  void reduce(const OneRankGroup&) const {}
   /// A copy of the metric as it was given, before any update.
   Metric initial() const { return initial_(); }
 
  private:
   std::string name_;
   std::function<void(const Batch&, const at::Tensor&)> update_;
+  std::function<void(RankGroup&)> reduce_;
   std::function<double()> value_;
   std::function<Metric()> initial_;
 };
@@ -103,6 +117,7 @@ struct Accuracy {
     correct = correct.defined() ? correct + batch_correct : batch_correct;
     total = total.defined() ? total + batch_total : batch_total;
   }
+  void reduce(RankGroup& ranks) { correct = ranks.sum(correct), total = ranks.sum(total); }
   /// Waits for the device. Throws Error without targets.
   double value() const {
     if (!total.defined() || total.item<double>() == 0)

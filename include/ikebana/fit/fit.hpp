@@ -53,14 +53,18 @@ class BatchGroup {
   std::vector<std::pair<const void*, Version>> tensors_;
 };
 
-/// Notes in `history` whether `options.stop` or SIGTERM asks to stop, and returns it.
+/// Whether this rank wants to stop.
 template <class Batch>
-bool check_stop(const FitOptions<Batch>& options, const SigtermRequest& sigterm, History& history) {
-  history.terminated = sigterm.received();
-  history.stopped = history.terminated || (options.stop && options.stop());
+StopWish stop_wish(const FitOptions<Batch>& options, const SigtermRequest& sigterm) {
+  if (sigterm.received()) return StopWish::Terminated;
+  return options.stop && options.stop() ? StopWish::Asked : StopWish::None;
+}
+/// Notes it in `history`. Returns whether training stops.
+inline bool note_stop(StopWish wish, History& history) {
+  history.terminated = wish == StopWish::Terminated;
+  history.stopped = wish != StopWish::None;
   return history.stopped;
 }
-
 /// The steps of one epoch, or those that a resumed training still has to make of it.
 template <class Trainer, class Range, class Batch, class StateKeeper>
 void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options, FitState& state,
@@ -72,7 +76,7 @@ void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options
     progress.draw(state.epoch, report);
     if (options.on_step) options.on_step(report);
     keeper.after_step();
-    return !check_stop(options, sigterm, state.history);
+    return !note_stop(trainer.agree_to_stop(stop_wish(options, sigterm)), state.history);
   };
   auto add_to_group = [&](auto&& batch) {
     if (options.batches_per_step == 1) return update(batch);
@@ -87,6 +91,7 @@ void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options
 
 }  // namespace detail
 
+/// On several ranks all stop after the same step, at most one later than where a rank wants to.
 /// Trains for `options.epochs` epochs and calls `end_epoch(epoch)` after each one. Waits for the
 /// device where it reads losses: at the end of an epoch, for a saved state and for the progress
 /// bar. Throws BadValue for options that contradict each other.
@@ -98,6 +103,10 @@ History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
   if (options.batches_per_step < 1)
     throw BadValue("fit: batches_per_step is " + std::to_string(options.batches_per_step) +
                    "; it must be 1 or more.");
+  if (trainer.world_size() > 1 && !options.save_to.empty())
+    throw BadValue(
+        "fit: save_to is set, and each of several ranks has a state of its own. Save by "
+        "trainer.save, to a file for each rank, e.g. in on_epoch.");
   detail::FitState state;
   detail::StateKeeper keeper(trainer, loader, options, state);
   keeper.begin();
@@ -124,7 +133,8 @@ History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
     if (state.history.stopped) break;
     state.begin_next_epoch();
     keeper.after_epoch(epoch);
-    detail::check_stop(options, sigterm, state.history);
+    detail::note_stop(trainer.agree_to_stop_now(detail::stop_wish(options, sigterm)),
+                      state.history);
   }
   keeper.end();
   return std::move(state.history);

@@ -125,6 +125,12 @@ struct Masters {
     names.push_back(others.names[i]), values.push_back(others.values[i]);
     if (!others.slices.empty()) slices.push_back(others.slices[i]);
   }
+  /// Master `i` alone.
+  Masters only(std::size_t i) const {
+    Masters one;
+    one.rounding = rounding, one.first = first + i;
+    return one.add(*this, i), one;
+  }
   bool is_whole(std::size_t i) const { return slices.empty() || slices[i].is_whole(); }
   /// What a rule is asked about: the master itself, or where it is a slice, a tensor of the whole
   /// parameter's shape and dtype that has no values; reading one is an error.

@@ -134,10 +134,8 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
 
     OwnOptimizer(Optimizer policy, const Masters& all, std::size_t i)
         : index(i),
-          masters{.rounding = all.rounding, .first = all.first + i},
-          mechanism(std::move(policy)) {
-      masters.add(all, i);
-    }
+          masters(all.only(i)),
+          mechanism(std::move(policy)) {}
     void update() {
       ask(mechanism, masters, gradients);
       ask.end_step();

@@ -201,7 +201,8 @@ struct UnitParameters {
     if (!expected.empty()) expected[0] = slice.rows.count;
     if (master.sizes() == expected) return;
     throw BadModel("trainer: a policy made a master weight of shape " + c10::str(master.sizes()) +
-                   " of `" + unit->names[i] + "`; it must have the shape " + c10::str(expected) +
+                   " of `" + unit->names[i] + "`; it must have the shape " +
+                   c10::str(at::IntArrayRef(expected)) +
                    ", since parameters are cut by rows alone.");
   }
   void forward_hooks(std::size_t i) {

@@ -29,7 +29,7 @@ template <class Policy>
 void refuse_slice(const Masters& masters, std::size_t i) {
   if (!masters.is_whole(i))
     throw BadValue(type_name<Policy>() + ": `" + masters.names[i] + "` of shape " +
-                   c10::str(masters.slices[i].sizes) +
+                   c10::str(at::IntArrayRef(masters.slices[i].sizes)) +
                    " is cut into slices, and its update needs whole parameters. Write an optimizer "
                    "that updates by elements, such as AdamW, or, if yours does, declare `static "
                    "constexpr bool by_elements = true;` in its mechanism.");

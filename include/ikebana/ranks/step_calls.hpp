@@ -7,6 +7,9 @@
 
 namespace ikebana {
 
+/// Whether a rank wants training to end, and why: the larger one counts.
+enum class StopWish : std::int64_t { None, Asked, Terminated };
+
 /// What every rank knows before the first forward of a step. Ranks that differ in one of the numbers
 /// would wait for each other, or train different models.
 struct StepOpening {
@@ -14,7 +17,7 @@ struct StepOpening {
   std::int64_t microbatches = 0;  ///< of this rank's batch
   std::uint64_t recipe = 0;       ///< of the recipe and the shapes of the model; at the first step
   std::uint64_t order = 0;        ///< in which the last microbatch ran the units
-  bool stop = false;              ///< this rank wants to end training; then: any rank does
+  StopWish stop = StopWish::None; ///< of this rank; then: of all
   std::span<Count> counts;        ///< known before backward; then: over all ranks
 };
 
@@ -39,13 +42,13 @@ inline void check_equal(std::size_t rank, const OpeningNumbers& a, const Opening
     return "step: rank 0 has " + std::string(what) + " " + std::to_string(first) + ", and rank " +
            std::to_string(rank) + " has " + std::to_string(other) + ". " + cure;
   };
+  if (a.step != b.step)
+    throw BadModel(differ("made steps:", a.step, b.step,
+                          "Load the same state on every rank, and call step equally often."));
   if (a.recipe != b.recipe)
     throw BadModel("step: rank " + std::to_string(rank) +
                    " has another recipe, or another model, than rank 0. Make the same trainer on "
                    "every rank, with the same values of its policies.");
-  if (a.step != b.step)
-    throw BadModel(differ("made steps:", a.step, b.step,
-                          "Load the same state on every rank, and call step equally often."));
   if (a.microbatches != b.microbatches)
     throw BadBatch(differ("microbatches:", a.microbatches, b.microbatches,
                           "Give every rank the same number of microbatches."));
@@ -64,7 +67,7 @@ inline void exchange_opening(RankGroup& group, StepOpening& own) {
   const bool on_device = std::any_of(own.counts.begin(), own.counts.end(),
                                      [](const Count& count) { return !count.readable(); });
   const OpeningNumbers numbers{own.step,   own.microbatches, std::ssize(own.counts),
-                               own.recipe, own.order,        own.stop,
+                               own.recipe, own.order,        static_cast<std::int64_t>(own.stop),
                                on_device};
   std::string text(sizeof numbers, '\0');
   std::memcpy(text.data(), &numbers, sizeof numbers);
@@ -74,13 +77,12 @@ inline void exchange_opening(RankGroup& group, StepOpening& own) {
       text.append(reinterpret_cast<const char*>(&value), sizeof value);
     }
   const std::vector<std::string> all = group.exchange(text);
-  own.stop = false;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     OpeningNumbers first, other;
     std::memcpy(&first, all[0].data(), sizeof first);
     std::memcpy(&other, all[rank].data(), sizeof other);
     check_equal(rank, first, other);
-    own.stop = own.stop || other.stop != 0;
+    own.stop = std::max(own.stop, static_cast<StopWish>(other.stop));
   }
   for (std::size_t i = 0; i < own.counts.size(); ++i) {
     if (on_device) {
@@ -110,6 +112,13 @@ inline void sum_over(const Ranks& ranks, StepSums& sums) {
   ranks.data().sum(all);
   sums.slices.assign(all.begin(), all.begin() + slices);
   sums.data.assign(all.begin() + slices, all.end());
+}
+
+/// The largest wish of all ranks.
+inline StopWish max_of(RankGroup& group, StopWish own) {
+  for (const std::string& text : group.exchange(std::to_string(static_cast<std::int64_t>(own))))
+    own = std::max(own, static_cast<StopWish>(std::stoll(text)));
+  return own;
 }
 
 /// The last call before an update: every rank takes part, or none makes it. Throws BadModel where

@@ -1,0 +1,199 @@
+// A step that fails on one rank is undone on all, with one error each, and can be repeated.
+#include "test.hpp"
+
+#include "nets.hpp"
+#include "own_momentum.hpp"
+
+using namespace ikebana;
+
+namespace test::ranks {
+
+/// Rejects the update where its rank says so.
+struct RejectsAlone {
+  using axis = ikebana::axis::clip;
+  bool rejects = false;
+};
+
+}  // namespace test::ranks
+
+template <>
+struct ikebana::Mechanism<test::ranks::RejectsAlone> : ikebana::ClipHooks {
+  static constexpr bool takes_divisor = true;
+  test::ranks::RejectsAlone values;
+  explicit Mechanism(test::ranks::RejectsAlone v) : values(v) {}
+  template <class Ranks>
+  void accept(StepGradients& gradients, const LossValue&, Ranks&, detail::DeferredCheck&) {
+    if (values.rejects) gradients.reject(at::ones({}));
+  }
+};
+
+namespace test::ranks {
+
+template <Kind K>
+using Trained = Trainer<Counted, AdamW, ClipGradNorm, RejectsAlone, Double<K>>;
+
+/// What each rank was told, and what a training with a step that failed left.
+struct Outcome {
+  std::vector<std::string> texts;
+  std::vector<std::vector<at::Tensor>> weights;
+};
+/// Three steps on two ranks. `harm(trainer, batch)` prepares the second one on rank 1 to fail;
+/// `heal` makes it good again, and it is repeated. A null `harm`: nothing fails.
+template <class T, class Make, class Harm, class Heal>
+Outcome outcome(const Make& make_trainer, const Harm& harm, const Heal& heal) {
+  Outcome out{std::vector<std::string>(2), std::vector<std::vector<at::Tensor>>(2)};
+  std::vector<Counted> models{make<Counted>(), make<Counted>()};
+  const auto all = batches(3, 4);
+  on_threads(2, [&](std::shared_ptr<Wire> wire) {
+    const auto r = static_cast<std::size_t>(wire->rank());
+    T trainer = make_trainer(models[r], wire);
+    trainer.step(part(all[0], wire->rank(), 2));
+    Rows batch = part(all[1], wire->rank(), 2);
+    if constexpr (!std::is_same_v<Harm, std::nullptr_t>) {
+      Rows harmed = batch;
+      if (r == 1) harm(trainer, harmed);
+      const StateDict before = trainer.state();
+      out.texts[r] = message_of([&] { trainer.step(harmed); });
+      CHECK(same_state(trainer.state(), before));
+      CHECK(trainer.steps() == 1);
+      if (r == 1) heal(trainer);
+    }
+    trainer.step(batch);
+    trainer.step(part(all[2], wire->rank(), 2));
+    trainer.with_full_weights([&](Counted& model) {
+      for (const auto& p : model->parameters()) out.weights[r].push_back(p.detach().clone());
+    });
+  });
+  return out;
+}
+template <Kind K>
+auto usual() {
+  return [](Counted model, std::shared_ptr<Wire> wire) {
+    return Trained<K>(model, AdamW{.lr = 1e-2}, Double<K>{.wire = wire});
+  };
+}
+void check(const Outcome& got, const Outcome& whole, const char* own, const char* other) {
+  CHECK_MESSAGE(contains(got.texts[1], own), got.texts[1]);
+  CHECK_MESSAGE(contains(got.texts[0], other), got.texts[0]);
+  for (std::size_t r : {0, 1}) CHECK(same_bits(got.weights[r], whole.weights[r]));
+}
+
+template <Kind K>
+void fails_everywhere() {
+  CAPTURE(K);
+  using T = Trained<K>;
+  auto nothing = [](T&) {};
+  const Outcome whole = outcome<T>(usual<K>(), nullptr, nothing);
+  CHECK(same_bits(whole.weights[0], whole.weights[1]));
+  auto fails = [&](auto harm, auto heal, const char* own, const char* other) {
+    check(outcome<T>(usual<K>(), harm, heal), whole, own, other);
+  };
+  fails([](T& t, Rows&) { t.template get<AdamW>().lr = -1; },
+        [](T& t) { t.template get<AdamW>().lr = 1e-2; }, "lr is -1", "rank 1: optimizer: lr is -1");
+  auto forward = [](T& t, Rows&) {
+    t.model()->during_forward = [] { throw std::runtime_error("no forward"); };
+  };
+  fails(forward, [](T& t) { t.model()->during_forward = {}; }, "no forward", "rank 1: no forward");
+  fails([](T&, Rows& rows) { rows.target = rows.target + 7; }, nothing, "out of bounds",
+        "out of bounds");
+  fails([](T&, Rows& rows) { rows.input = rows.input / 0.0f; }, nothing, "not finite",
+        "not finite");
+  fails([](T&, Rows& rows) { rows.input = rows.input.narrow(0, 0, 0); }, nothing, "same number of",
+        "rank 1: batch: ");
+  fails([](T& t, Rows&) { t.template get<RejectsAlone>().rejects = true; },
+        [](T& t) { t.template get<RejectsAlone>().rejects = false; }, "rank 1 rejects the update",
+        "rank 1 rejects the update");
+}
+TEST_CASE("ranks: an exception on one rank undoes the step on all") {
+  fails_everywhere<Kind::DDP>();
+  fails_everywhere<Kind::ZeRO2>();
+  fails_everywhere<Kind::FSDP>();
+}
+
+TEST_CASE("ranks: an update that fails on one rank is undone where it has ended") {
+  using T = Trainer<Counted, OwnMomentum, Double<Kind::DDP>>;
+  auto made = [](Counted model, std::shared_ptr<Wire> wire) {
+    return T(model, OwnMomentum{.lr = 0.01}, Double<Kind::DDP>{.wire = wire});
+  };
+  const Outcome whole = outcome<T>(made, nullptr, nullptr);
+  const Outcome failed =
+      outcome<T>(made, [](T& t, Rows&) { t.get<OwnMomentum>().fails_at = 2; },
+                 [](T& t) { t.get<OwnMomentum>().fails_at = static_cast<std::size_t>(-1); });
+  check(failed, whole, "in the middle", "rank 1: in the middle");
+}
+
+/// The errors of two ranks of which rank 1 does something else.
+template <Kind K, class F>
+std::vector<std::string> differ(const F& f) {
+  std::vector<std::string> texts(2);
+  std::vector<Counted> models{make<Counted>(), make<Counted>()};
+  const auto all = batches(3, 4);
+  on_threads(2, [&](std::shared_ptr<Wire> wire) {
+    const auto r = static_cast<std::size_t>(wire->rank());
+    texts[r] = message_of([&] { f(wire, models[r], all); });
+  });
+  return texts;
+}
+TEST_CASE("ranks: ranks that differ are told in what, before they wait for each other") {
+  using T = Trained<Kind::FSDP>;
+  auto trainer = [](auto& wire, Counted& model, double lr) {
+    return T(model, AdamW{.lr = lr}, Double<Kind::FSDP>{.wire = wire});
+  };
+  auto said = [](const std::vector<std::string>& texts, const char* words) {
+    for (const std::string& text : texts) CHECK_MESSAGE(contains(text, words), text);
+  };
+  said(differ<Kind::FSDP>([&](auto& wire, Counted& model, auto& all) {
+         auto t = trainer(wire, model, wire->rank() == 1 ? 0.1 : 0.01);
+         t.step(part(all[0], wire->rank(), 2));
+       }),
+       "rank 1 has another recipe");
+  said(differ<Kind::FSDP>([&](auto& wire, Counted& model, auto& all) {
+         auto t = trainer(wire, model, 0.01);
+         std::vector<Rows> rows(wire->rank() == 1 ? 2 : 1, part(all[0], wire->rank(), 2));
+         t.step(rows);
+       }),
+       "rank 0 has microbatches: 1, and rank 1 has 2");
+  said(differ<Kind::FSDP>([&](auto& wire, Counted& model, auto& all) {
+         auto t = trainer(wire, model, 0.01);
+         const StateDict before = t.state();
+         t.step(part(all[0], wire->rank(), 2));
+         if (wire->rank() == 1) t.restore(before);
+         t.step(part(all[1], wire->rank(), 2));
+       }),
+       "made steps: 1, and rank 1 has 0");
+  said(differ<Kind::FSDP>([&](auto& wire, Counted& model, auto&) {
+         const Rows one = batches(1, 1)[0];
+         auto t = trainer(wire, model, 0.01);
+         t.evaluate(std::vector<Rows>(wire->rank() == 1 ? 2 : 3, one));
+       }),
+       "the same number of batches");
+  said(differ<Kind::FSDP>([&](auto& wire, Counted& model, auto& all) {
+         auto t = trainer(wire, model, 0.01);
+         t.step(part(all[0], wire->rank(), 2));
+         StateDict other;  // of the other rank
+         for (auto& [name, tensor] : t.state()) other[name] = tensor;
+         const std::string own = "ikebana.slices.head.weight.first_row";
+         REQUIRE(other.count(own) == 1);
+         other[own] = other[own] + 1;
+         t.restore(other);
+       }),
+       "`ikebana.slices.head.weight.first_row` is");
+}
+
+TEST_CASE("ranks: optimizers that need whole parameters, or no other ranks, are refused") {
+  auto wire = std::make_shared<Wire>(c10::make_intrusive<c10d::HashStore>(), 0, 2);
+  auto refused = [&](auto optimizer, const char* words) {
+    Counted model = make<Counted>();
+    const std::string text =
+        message_of([&] { Trainer trainer{model, optimizer, Double<Kind::FSDP>{.wire = wire}}; });
+    CHECK_MESSAGE(contains(text, words), text);
+  };
+  refused(Muon{}, "Muon: `embed.weight` of shape [48, 5] is cut into slices");
+  refused(Adafactor{}, "Adafactor: `embed.weight`");
+  refused(AdamW8bit{}, "AdamW8bit: `embed.weight`");
+  refused(OwnMomentum{}, "by_elements = true");
+  refused(Precision<BF16True>{}, "Precision<BF16True>: `embed.weight` is cut into slices");
+  refused(InBackward<AdamW>{}, "InBackward<AdamW>: it updates parameters before");
+}
+
+}  // namespace test::ranks
