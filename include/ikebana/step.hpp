@@ -53,7 +53,7 @@ Report step(Core& core, const Batch& batch) {
         transaction.begin_update(masters, gradients);
         transaction.check_first_step();
         m.each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
-        Report made = transaction.report(totals, outputs, rate(m.optimizer.base_lr()));
+        Report result = transaction.report(totals, outputs, rate(m.optimizer.base_lr()));
 
         const bool updated = transaction.update(masters, gradients);  // 11
         transaction.commit();  // from here on nothing may throw
@@ -62,8 +62,8 @@ Report step(Core& core, const Batch& batch) {
           core.parameters.mark_stale();  // 12
         }
         core.forget_gradients();
-        m.each([&](auto& mechanism) { mechanism.end_step(gradients, made); });  // 13
-        return made;
+        m.each([&](auto& mechanism) { mechanism.end_step(gradients, result); });  // 13
+        return result;
       });
     });
 

@@ -122,8 +122,12 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   }
   /// The same at once, which every rank calls, e.g. between two epochs.
   StopWish agree_to_stop_now(StopWish wish) {
-    if constexpr (Core::one_rank) return wish;
-    else return core().step.all_stop = detail::max_of(ranks().data(), wish);
+    if constexpr (Core::one_rank) {
+      return wish;
+    } else {
+      core().step.wants_stop = {};
+      return core().step.all_stop = detail::max_of(ranks().data(), wish);
+    }
   }
   /// Steps so far. A skipped step counts, one that threw does not.
   std::int64_t steps() const { return core().step.attempts; }

@@ -26,7 +26,7 @@ static_assert(active_are<With<>, WrappingOrder, axis::precision, axis::accumulat
 static_assert(active_are<With<>, UnitWrappers, axis::precision>);
 static_assert(active_are<With<Checkpoint<Full>>, UnitWrappers, wrapper::frames, axis::checkpoint,
                          axis::precision>);
-static_assert(active_are<With<OwnPrecision<Off>>, StepWrappers>);
+static_assert(active_are<With<OwnPrecision<Off>>, StepWrappers, axis::accumulate>);
 // The mechanism of a spy derives from the null one, and is called.
 static_assert(active_are<With<Spy<axis::shard>>, UnitWrappers, wrapper::gather, axis::shard,
                          axis::precision>);

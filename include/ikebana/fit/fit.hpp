@@ -107,6 +107,7 @@ History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
     throw BadValue(
         "fit: save_to is set, and each of several ranks has a state of its own. Save by "
         "trainer.save, to a file for each rank, e.g. in on_epoch.");
+  trainer.agree_to_stop_now(StopWish::None);  // what an earlier one wanted is over
   detail::FitState state;
   detail::StateKeeper keeper(trainer, loader, options, state);
   keeper.begin();

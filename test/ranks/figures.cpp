@@ -1,0 +1,173 @@
+// What several ranks report is one figure: of evaluations, metrics and fit, over data of which each
+// reads its part.
+#include "test.hpp"
+
+#include <set>
+
+#include "nets.hpp"
+
+using namespace ikebana;
+
+namespace test::ranks {
+
+/// One that cannot be added up.
+struct Last {
+  std::string name = "last";
+  double seen = 0;
+  void update(const Rows&, const at::Tensor& outputs) { seen = outputs[0][0].item<double>(); }
+  double value() const { return seen; }
+};
+
+template <Kind K>
+using Own = Trainer<Counted, AdamW, GradNorm, Double<K>>;
+template <Kind K, class F>
+void on_two(const F& f) {
+  std::vector<Counted> models{make<Counted>(), make<Counted>()};
+  on_threads(2, [&](std::shared_ptr<Wire> wire) {
+    Own<K> trainer(models[static_cast<std::size_t>(wire->rank())], AdamW{.lr = 1e-2},
+                   Double<K>{.wire = wire});
+    f(trainer, wire);
+  });
+}
+
+template <Kind K>
+void evaluates_as_one() {
+  CAPTURE(K);
+  std::vector<Rows> all = batches(4, 3);
+  all[1].target[0] = -100, all[2].input = all[2].input.narrow(0, 0, 1);  // of unequal weight
+  all[2].target = all[2].target.narrow(0, 0, 1);
+  Trainer alone{make<Counted>()};
+  const Evaluation expected = alone.evaluate(all, Accuracy{});
+  on_two<K>([&](auto& trainer, auto& wire) {
+    const auto first = static_cast<std::size_t>(wire->rank()) * 2;
+    const std::vector<Rows> mine{all[first], all[first + 1]};
+    const Evaluation got = trainer.evaluate(mine, Accuracy{});
+    CHECK(got.loss == doctest::Approx(expected.loss).epsilon(1e-12));
+    CHECK(got.count == expected.count);
+    CHECK(got["accuracy"] == expected["accuracy"]);
+    CHECK(contains(message_of([&] { trainer.evaluate(mine, Last{}); }), "`last` has no `reduce("));
+    trainer.step(mine[0]);  // the ranks meet again
+  });
+}
+TEST_CASE("ranks: an evaluation and its metrics are those of all ranks' batches") {
+  evaluates_as_one<Kind::DDP>();
+  evaluates_as_one<Kind::ZeRO2>();
+  evaluates_as_one<Kind::FSDP>();
+}
+TEST_CASE("ranks: whole parameters are evaluated with another number of batches on each rank") {
+  const auto all = batches(3, 2);
+  Trainer alone{make<Counted>()};
+  const double expected = alone.evaluate(all).loss;
+  on_two<Kind::DDP>([&](auto& trainer, auto& wire) {
+    const std::vector<Rows> mine(all.begin() + (wire->rank() == 0 ? 0 : 2),
+                                 wire->rank() == 0 ? all.begin() + 2 : all.end());
+    CHECK(trainer.evaluate(mine).loss == doctest::Approx(expected).epsilon(1e-12));
+    CHECK(contains(message_of([&] { trainer.evaluate(wire->rank() == 0 ? mine : std::vector<Rows>()); }),
+                   "a rank has no batch"));
+  });
+}
+
+/// Rank 1 wants to stop after its second step: all stop after the third.
+template <Kind K>
+void stops_together() {
+  CAPTURE(K);
+  std::vector<std::int64_t> steps(2), at_end(2);
+  on_two<K>([&](auto& trainer, auto& wire) {
+    const auto r = static_cast<std::size_t>(wire->rank());
+    std::vector<Rows> mine;
+    for (const Rows& batch : batches(6, 4)) mine.push_back(part(batch, wire->rank(), 2));
+    FitOptions<Rows> options{.epochs = 2, .progress = false};
+    options.stop = [&] { return r == 1 && trainer.steps() >= 2; };
+    History history = trainer.fit(mine, options);
+    steps[r] = trainer.steps();
+    CHECK(history.stopped);
+    CHECK_FALSE(history.terminated);
+    CHECK(contains(message_of<BadValue>([&] { trainer.fit(mine, {.save_to = "/nowhere"}); }),
+                   "each of several ranks has a state of its own"));
+    // Asked for at the last step of an epoch, it is heard before the next one.
+    options = {.epochs = 3, .progress = false};
+    options.stop = [&] { return r == 1 && trainer.steps() >= 3 + 6; };
+    trainer.fit(mine, options);
+    at_end[r] = trainer.steps();
+  });
+  CHECK(steps == std::vector<std::int64_t>{3, 3});
+  CHECK(at_end == std::vector<std::int64_t>{9, 9});
+}
+TEST_CASE("ranks: fit ends after the same step on all") {
+  stops_together<Kind::DDP>();
+  stops_together<Kind::FSDP>();
+}
+
+struct Numbers {
+  std::int64_t samples;
+  std::int64_t size() const { return samples; }
+  at::Tensor get(std::int64_t i) const { return at::scalar_tensor(i, at::kLong); }
+};
+TEST_CASE("ranks: each reads its part of the loader's order, every sample once") {
+  for (std::int64_t ranks : {1, 2, 3, 5})
+    for (std::int64_t samples : {5, 6, 7, 10, 23, 24, 31})
+      for (std::int64_t batch_size : {1, 2, 4})
+        for (bool shuffle : {false, true})
+          for (bool drop_last : {false, true}) {
+            if (drop_last && samples < ranks * batch_size) continue;
+            CAPTURE(ranks);
+            CAPTURE(samples);
+            CAPTURE(batch_size);
+            std::multiset<std::int64_t> read;
+            std::set<std::int64_t> sizes;
+            for (std::int64_t rank = 0; rank < ranks; ++rank) {
+              DataLoader loader{Numbers{samples},
+                                {.batch_size = batch_size, .shuffle = shuffle, .seed = 3,
+                                 .drop_last = drop_last, .num_replicas = ranks, .rank = rank}};
+              sizes.insert(loader.size());
+              std::int64_t count = 0;
+              for (auto& batch : loader) {
+                ++count;
+                CHECK(batch.numel() >= 1);
+                CHECK(batch.numel() <= batch_size + (ranks > 1 ? 1 : 0));
+                for (std::int64_t i = 0; i < batch.numel(); ++i)
+                  read.insert(batch[i].template item<std::int64_t>());
+              }
+              CHECK(count == loader.size());
+            }
+            CHECK(sizes.size() == 1);
+            const auto dropped = drop_last ? samples % (ranks * batch_size) : 0;
+            CHECK(std::ssize(read) == samples - dropped);
+            CHECK(std::ssize(std::set<std::int64_t>(read.begin(), read.end())) == std::ssize(read));
+          }
+  auto refused = [](std::int64_t samples, std::int64_t ranks, std::int64_t rank) {
+    return message_of<BadValue>([&] {
+      DataLoader loader{Numbers{samples}, {.num_replicas = ranks, .rank = rank}};
+    });
+  };
+  CHECK(contains(refused(2, 3, 0), "2 samples are fewer than the 3 ranks"));
+  CHECK(contains(refused(9, 3, 3), "ranks count from 0"));
+  CHECK(contains(refused(9, 0, 0), "num_replicas is 0"));
+}
+
+TEST_CASE("ranks: whole weights are read and written by all ranks together") {
+  const Counted other = [] {
+    torch::manual_seed(9);
+    return Counted();
+  }();
+  auto check = [&]<Kind K>(std::integral_constant<Kind, K>) {
+    on_two<K>([&](auto& trainer, auto& wire) {
+      trainer.step(part(batches(1, 4)[0], wire->rank(), 2));
+      const at::NoGradGuard no_grad;
+      trainer.with_full_weights([&](Counted& model) {
+        for (std::size_t i = 0; i < model->parameters().size(); ++i)
+          model->parameters()[i].copy_(other->parameters()[i]);
+      });
+      trainer.with_full_weights([&](Counted& model) {
+        CHECK(same_bits(model->parameters(), other->parameters()));
+      });
+      const at::AutoGradMode grad(true);
+      trainer.step(part(batches(1, 4)[0], wire->rank(), 2));
+    });
+  };
+  check(std::integral_constant<Kind, Kind::DDP>());
+  check(std::integral_constant<Kind, Kind::ZeRO2>());
+  check(std::integral_constant<Kind, Kind::FSDP>());
+}
+
+}  // namespace test::ranks
