@@ -109,7 +109,7 @@ class ByHand {
     }
     at::_foreach_add_(steps, 1);
     at::_fused_adamw_(p, g, m, v, {}, steps, 1e-3, 0.9, 0.999, 1e-2, 1e-8, false, false);
-    for (std::size_t i = 0; i < groups_.size(); ++i) refresh_gathered(groups_[i], masters_[i]);
+    for (std::size_t i = 0; i < groups_.size(); ++i) copy_to_parameters(groups_[i], masters_[i]);
   }
 
  private:
@@ -117,7 +117,7 @@ class ByHand {
     for (auto& t : all) t = t.detach().reshape(-1);
     return at::cat(all);
   }
-  static void refresh_gathered(std::vector<at::Tensor>& group, const at::Tensor& master) {
+  static void copy_to_parameters(std::vector<at::Tensor>& group, const at::Tensor& master) {
     std::int64_t begin = 0;
     for (auto& p : group) {
       p.copy_(master.narrow(0, begin, p.numel()).view(p.sizes()));

@@ -19,8 +19,8 @@ template <class Policy>
 struct Watcher : ObserveHooks {
   Policy values;
   explicit Watcher(Policy v) : values(v) {}
-  template <class Next>
-  decltype(auto) around_step(Next&& next) {
+  template <class Core, class Batch, class Next>
+  decltype(auto) around_step(Core&, const Batch&, Next&& next) {
     journal.note(ikebana::detail::type_name<Policy>());
     return next();
   }

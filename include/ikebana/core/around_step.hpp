@@ -29,7 +29,7 @@ Report around_step(AxisList<>, Core& core, const Batch&, Next&& next) {
 template <class Core, class Batch, class Next, class Axis, class... Inner>
 Report around_step(AxisList<Axis, Inner...>, Core& core, const Batch& batch, Next&& next) {
   auto inner = [&] { return around_step(AxisList<Inner...>(), core, batch, next); };
-  return ask_around_step(core.mechanisms.on(std::type_identity<Axis>()), core, batch, inner);
+  return core.mechanisms.on(std::type_identity<Axis>()).around_step(core, batch, inner);
 }
 template <class Core, class Batch, class Next>
 Report around_step(Core& core, const Batch& batch, Next&& next) {

@@ -10,15 +10,6 @@
 namespace ikebana {
 
 namespace detail {
-/// `around_step` of a mechanism, also of one that was written for `around_step(next)`, as it was
-/// before version 0.2.
-template <class M, class Core, class Batch, class Next>
-decltype(auto) ask_around_step(M& mechanism, Core& core, const Batch& batch, Next&& next) {
-  if constexpr (requires { mechanism.around_step(core, batch, next); })
-    return mechanism.around_step(core, batch, next);
-  else return mechanism.around_step(next);
-}
-
 /// One of several mechanisms, which need not be movable.
 template <class Policy>
 struct Held {
@@ -51,7 +42,7 @@ struct Mechanism<Many<Policies...>> : private detail::Held<Policies>... {
   decltype(auto) around_step(Core& core, const Batch& batch, Next&& next) {
     return around<0>(
         [&](auto& mechanism, auto&& inner) -> decltype(auto) {
-          return detail::ask_around_step(mechanism, core, batch, inner);
+          return mechanism.around_step(core, batch, inner);
         },
         next);
   }

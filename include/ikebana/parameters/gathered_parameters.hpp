@@ -70,7 +70,6 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
       if (std::exchange(stored.users, 0) > 0) stored.release();
     }
   }
-  [[deprecated("use mark_stale")]] void refresh_gathered() noexcept { mark_stale(); }
   template <class F>
   decltype(auto) with_full_weights(F&& f) {
     std::deque<GatherGuard> all;

@@ -45,7 +45,6 @@ class InPlaceParameters {
   void abort() noexcept {
     if (calls_) calls_->open.clear();
   }
-  [[deprecated("use mark_stale")]] void refresh_gathered() noexcept { mark_stale(); }
   template <class F>
   decltype(auto) with_full_weights(F&& f) {
     return f();

@@ -66,7 +66,6 @@ class KeptParameters : public StoredParameters<Mechanisms> {
     order_.forget();
     this->detach_from_graph();
   }
-  [[deprecated("use mark_stale")]] void refresh_gathered() noexcept { mark_stale(); }
   template <class F>
   decltype(auto) with_full_weights(F&& f) {
     for (auto& stored : units_) refresh(stored);
