@@ -97,7 +97,10 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   // since what is attached to the graph depends on it.
   void set_requires_gradient_sync(bool /*is_last*/) {}
 };
-struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {};
+struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
+  /// Where the state of optimizers is stored. Asked once, after `attach`.
+  StateStorage* state_storage() { return nullptr; }
+};
 struct CheckpointHooks : Hooks, UnitWrapperHooks {
   /// As `around_unit`, around the gathering of the unit's parameters as well.
   template <class Next, class... Args>

@@ -100,6 +100,7 @@ IKEBANA_FITS(to_masters, StorageHooks, Tensors, m.to_masters(given.unit, given.t
 IKEBANA_FITS(ranks, ShardHooks, std::int64_t, same.ranks());
 IKEBANA_FITS(sum, ShardHooks, at::Tensor, (Count(m.sum(given.count)), m.sum(given.tensor)));
 IKEBANA_FITS(set_requires_gradient_sync, ShardHooks, void, m.set_requires_gradient_sync(true));
+IKEBANA_FITS(state_storage, OffloadHooks, StateStorage*, m.state_storage());
 IKEBANA_FITS(rounding, PrecisionHooks, UpdateRounding*, m.rounding());
 IKEBANA_FITS(scale, PrecisionHooks, at::Tensor, m.scale(given.tensor));
 IKEBANA_FITS(unscale, PrecisionHooks, void, m.unscale(given.gradients));
@@ -165,8 +166,9 @@ using first_unfit_t = typename first_unfit_of<
     Policy, hook::attach, hook::begin, hook::prepare, hook::after_update, hook::end_step,
     hook::abort, hook::end_epoch, hook::describe, hook::state, hook::before_unit_backward,
     hook::after_unit_backward, hook::gather, hook::reduce, hook::to_masters, hook::ranks, hook::sum,
-    hook::set_requires_gradient_sync, hook::rounding, hook::scale, hook::unscale, hook::base_lr,
-    hook::has_updated, hook::before_backward, hook::update, hook::clip, hook::accept, hook::rate,
-    hook::restart, hook::freeze, hook::restore_dtype, hook::refresh>::type;
+    hook::set_requires_gradient_sync, hook::state_storage, hook::rounding, hook::scale,
+    hook::unscale, hook::base_lr, hook::has_updated, hook::before_backward, hook::update,
+    hook::clip, hook::accept, hook::rate, hook::restart, hook::freeze, hook::restore_dtype,
+    hook::refresh>::type;
 
 }  // namespace ikebana::detail

@@ -12,7 +12,7 @@
   F(around_gathered_unit) F(around_forward) F(gather) F(reduce) F(to_masters) F(restore_dtype)  \
   F(refresh) F(rounding) F(scale) F(unscale) F(ranks) F(sum) F(set_requires_gradient_sync)      \
   F(split) F(clip) F(accept) F(base_lr) F(before_backward) F(has_updated) F(update) F(rate)     \
-  F(around_evaluation) F(restart) F(freeze) F(place)
+  F(around_evaluation) F(restart) F(freeze) F(place) F(state_storage)
 // clang-format on
 
 namespace ikebana {

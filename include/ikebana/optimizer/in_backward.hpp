@@ -133,7 +133,7 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
 
     OwnOptimizer(Optimizer policy, const Masters& all, std::size_t i)
         : index(i),
-          masters{{all.names[i]}, {all.values[i]}, all.rounding, all.first + i},
+          masters{{all.names[i]}, {all.values[i]}, all.rounding, all.first + i, all.storage},
           mechanism(std::move(policy)) {}
     void update() {
       ask(mechanism, masters, gradients);

@@ -22,6 +22,7 @@ class GatheredParameters {
     at::NoGradGuard no_grad;
     for (const Unit& unit : table.units()) add(unit);
     masters_.rounding = mechanisms.precision.rounding();
+    masters_.storage = mechanisms.offload.state_storage();
     leaves_.set_masters(masters_.values);
     try {  // all master weights are made: only now are parameters emptied
       for (auto& stored : units_) {

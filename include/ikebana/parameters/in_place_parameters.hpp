@@ -19,6 +19,7 @@ class InPlaceParameters {
       masters_.values.insert(masters_.values.end(), unit.parameters.begin(), unit.parameters.end());
     }
     masters_.rounding = mechanisms.precision.rounding();
+    masters_.storage = mechanisms.offload.state_storage();
     leaves_.set_masters(masters_.values);
   }
 
