@@ -16,12 +16,12 @@ class Apart : public ikebana::StateStorage {
  public:
   using Address = const void*;
   std::int64_t window = 0;
-  int fails_at = 0;                           ///< `place` throws at this call; 0: never
+  int fails_at = 0;                           ///< `place_state` throws at this call; 0: never
   int misuses = 0;                            ///< memory that was used in another way
   std::vector<std::vector<Address>> windows;  ///< the tensors of each, if `records`
   bool records = true;
 
-  at::Tensor place(const at::Tensor& state) override {
+  at::Tensor place_state(const at::Tensor& state) override {
     if (fails_at > 0 && --fails_at == 0) throw std::runtime_error("no place");
     auto block = std::make_shared<Block>(state.nbytes());
     at::Tensor placed = at::from_blob(

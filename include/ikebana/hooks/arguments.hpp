@@ -88,7 +88,7 @@ struct StateStorage {
   /// Memory for a new tensor of state: returns a tensor with the values, shape, strides, dtype and
   /// device of `state`, which may outlive this storage. Called before an update, and while a state
   /// that is to be loaded is checked. May throw.
-  virtual at::Tensor place(const at::Tensor& state) = 0;
+  virtual at::Tensor place_state(const at::Tensor& state) = 0;
   /// How many bytes of state an update may use at once; 0: all, without windows. Asked before each
   /// update. Windows are of consecutive parameters, and a parameter is never cut: one that has more
   /// state is alone in its window.

@@ -99,7 +99,7 @@ class OptimizerState {
 
  private:
   at::Tensor placed(at::Tensor state) const {
-    return storage_ == nullptr || !state.defined() ? state : storage_->place(state);
+    return storage_ == nullptr || !state.defined() ? state : storage_->place_state(state);
   }
 
   std::vector<Slot> slots_;
