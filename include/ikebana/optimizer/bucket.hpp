@@ -3,6 +3,7 @@
 #include <functional>
 #include <ikebana/detail/update_copies.hpp>
 #include <ikebana/hooks.hpp>
+#include <optional>
 
 namespace ikebana::detail {
 
@@ -20,10 +21,10 @@ struct Bucket {
   /// memory order, in one dimension.
   std::vector<Bucket> in_fp32 = {};
   Tensors flat = {}, flat_in_fp32 = {};
-  /// All of its state where an update goes through state in windows: each is that of a bucket.
+  /// All of its state, where an update uses state in windows: one for each bucket.
   Tensors window = {};
   std::int64_t state_bytes = 0;
-  UpdateCopies copies = {};  ///< taken at the begin of an update that may have to be undone
+  UpdateCopies copies = {};  ///< of what its update changes, where that may have to be undone
 };
 
 /// Whether a parameter of that group belongs to the bucket.

@@ -90,16 +90,16 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
                        std::size_t state_slots) {
     prepare_buckets(masters, gradients, rate, state_slots, dense_gradient);
   }
-  static void leave(const UpdateCopies&) noexcept {}
+  static void keep_update(const UpdateCopies&) noexcept {}
   /// Counts a step in every bucket, then calls `call(bucket, divisor, found_inf)`, within the
   /// bucket's window if it has one. All changes of parameters by all optimizers happen within
   /// `call`, so that low_precision_ can surround it; `end(copies)` follows with those of the
   /// bucket. With `waits_for_flag` the host waits for the device until the first update that is not
   /// rejected. Autograd's layer of the dispatcher is left out: it copies lists, and an allocation
   /// that fails between two buckets could not be undone.
-  template <class Call, class End = decltype((leave))>
+  template <class Call, class End = decltype((keep_update))>
   void update_buckets(const StepGradients& gradients, Call&& call, bool waits_for_flag = false,
-                      const End& end = leave) {
+                      const End& end = keep_update) {
     at::AutoDispatchBelowAutograd below;
     auto option = [](const at::Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; };
     auto divisor = option(gradients.divisor), found_inf = option(gradients.found_inf);

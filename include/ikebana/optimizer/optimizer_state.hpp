@@ -1,12 +1,13 @@
 #pragma once
 // The tensors of an optimizer's state: made at the first gradient, stored where a policy places
 // them, saved and loaded; and the windows in which an update uses them.
+#include <algorithm>
 #include <ikebana/optimizer/bucket.hpp>
 #include <utility>
 
 namespace ikebana::detail {
 
-/// Opens a bucket's window; nothing where the bucket has none.
+/// While it exists, the window of a bucket is open, if the bucket has one.
 class StateWindow {
  public:
   StateWindow(StateStorage* storage, const Bucket& bucket) noexcept
@@ -31,8 +32,8 @@ inline void undo(Bucket& bucket, StateStorage* storage) noexcept {
   bucket.copies.put_back();
 }
 
-/// State by slot and master. An `operand` is what an update computes with, after which state is
-/// made.
+/// State by slot and master. An `operand` is what the update of a master computes with: its state
+/// is made like it.
 /// A template, so that only files whose recipe has an optimizer compile it.
 template <class = void>
 class OptimizerState {
@@ -66,10 +67,10 @@ class OptimizerState {
     for (Tensors& slot : tensors_) slot[master].reset();
   }
   std::int64_t bytes(std::size_t master) const {
-    std::size_t bytes = 0;
+    std::size_t sum = 0;
     for (const Tensors& slot : tensors_)
-      if (slot[master].defined()) bytes += slot[master].nbytes();
-    return static_cast<std::int64_t>(bytes);
+      if (slot[master].defined()) sum += slot[master].nbytes();
+    return static_cast<std::int64_t>(sum);
   }
   /// Appends the tensors of a master to those of its bucket, and to its window if there are any.
   void add_to(Bucket& bucket, std::size_t master, bool has_windows) const {
