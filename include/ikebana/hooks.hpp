@@ -50,7 +50,10 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   /// calls throw from then on until all have opened again. May be called twice.
   void offer_exception(const std::exception_ptr&) noexcept {}
 };
-struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {};
+struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
+  /// Where the state of optimizers is stored. Asked once, after `attach`.
+  StateStorage* state_storage() { return nullptr; }
+};
 struct CheckpointHooks : Hooks, StepWrapperHooks, UnitWrapperHooks {
   /// As `around_unit`, around the gathering of the unit's parameters as well.
   template <class Next, class... Args>

@@ -4,6 +4,42 @@
 #include "own_momentum.hpp"
 
 namespace gpu {
+/// The state of optimizers holds NaN where no update uses it, and an update uses that of one
+/// parameter at a time.
+struct HiddenState {
+  using axis = ikebana::axis::offload;
+};
+}  // namespace gpu
+
+template <>
+struct ikebana::Mechanism<gpu::HiddenState> : ikebana::OffloadHooks, ikebana::StateStorage {
+  gpu::HiddenState values;
+  std::vector<std::pair<at::Tensor, at::Tensor>> hidden;  // each, and its values
+  explicit Mechanism(gpu::HiddenState v) : values(v) {}
+
+  ikebana::StateStorage* state_storage() { return this; }
+  std::int64_t window_bytes() const override { return 1; }
+  at::Tensor place_state(const at::Tensor& state) override {
+    hidden.emplace_back(at::full_like(state, NAN), state);
+    return hidden.back().first;
+  }
+  void begin_window(const Tensors& state) noexcept override {
+    for (auto& [tensor, value] : in(state)) tensor.copy_(value);
+  }
+  void end_window(const Tensors& state) noexcept override {
+    for (auto& [tensor, value] : in(state)) value.copy_(tensor), tensor.fill_(NAN);
+  }
+  std::vector<std::pair<at::Tensor, at::Tensor>> in(const Tensors& state) const {
+    auto all = hidden;
+    std::erase_if(all, [&](const auto& one) {
+      return std::ranges::none_of(state, [&](const auto& t) { return t.is_same(one.first); });
+    });
+    CHECK(all.size() == state.size());
+    return all;
+  }
+};
+
+namespace gpu {
 
 namespace optimizers_parts {
 
@@ -48,6 +84,32 @@ void law(Apart limit, Optimizer optimizer) {
     CHECK_FALSE(keeps(before, kept_state(trainer)));
   }
 }
+/// The parameters after steps of which the device rejects every second one, beginning with the
+/// first.
+template <class... Words>
+Tensors after_rejected_steps(const Words&... words) {
+  bool broken = false;
+  const Changed objective{[&](Loss& loss) {
+    if (broken) loss.sum = loss.sum * std::nan("");
+  }};
+  Net model = net();
+  model->to(device());
+  Trainer trainer{model, objective, words...};
+  for (const auto& batch : texts()) {
+    auto step = [&] { return test::message_of<NonFinite>([&] { trainer.step(batch); }); };
+    broken = true;
+    step();
+    broken = false;
+    while (!step().empty()) continue;  // the error of the broken one
+  }
+  return parameters_of(model);
+}
+template <class Optimizer>
+void same_with_hidden_state(Optimizer optimizer) {
+  const Deterministic deterministic;
+  CHECK(test::same_bits(after_rejected_steps(optimizer, HiddenState{}),
+                        after_rejected_steps(optimizer)));
+}
 
 }  // namespace optimizers_parts
 using namespace optimizers_parts;
@@ -87,6 +149,12 @@ TEST_CASE("an optimizer that declares nothing keeps a value changed after a reje
   trainer.get<test::OwnMomentum>().lr = 0.25;
   trainer.step(batches[1]);
   CHECK(trainer.mechanism<test::OwnMomentum>().lr == 0.25);
+}
+TEST_CASE("state that is stored apart is used in windows, also where an update is rejected") {
+  same_with_hidden_state(AdamW{.lr = 1e-2, .groups = {no_decay()}});
+  same_with_hidden_state(Lion{.lr = 1e-3});
+  same_with_hidden_state(Adafactor{});
+  same_with_hidden_state(Combined<Muon, SGD>{.rest = {.lr = 0.1, .momentum = 0.9}});
 }
 TEST_CASE("SparseAdam") {
   const auto batches = texts();

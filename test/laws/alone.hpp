@@ -65,8 +65,10 @@ class Alone {
   Shapes model;
   Masters masters;
 
-  explicit Alone(Policy policy, at::ScalarType type = at::kFloat, bool mixed = false)
+  explicit Alone(Policy policy, at::ScalarType type = at::kFloat, bool mixed = false,
+                 StateStorage* storage = nullptr)
       : model(type, mixed), mechanism_(policy) {
+    masters.storage = storage;
     for (auto& item : model->named_parameters()) {
       masters.names.push_back(item.key());
       masters.values.push_back(item.value());
@@ -100,11 +102,18 @@ class Alone {
   void run(int from, int to, const Plan& plan = always) {
     for (int s = from; s < to; ++s) step(gradients(s, plan));
   }
-  /// The parameters and the state of the optimizer.
-  StateDict state() {
+  /// Undoes a step that threw.
+  void abort() { mechanism_.abort(); }
+  /// The parameters and the state of the optimizer: the tensors themselves.
+  StateDict state_view() {
     StateDict dict;
     Archive archive(dict, Archive::Mode::Save);
     exchange(archive);
+    return dict;
+  }
+  /// The same, copied.
+  StateDict state() {
+    StateDict dict = state_view();
     for (auto& [name, tensor] : dict) tensor = tensor.clone();
     return dict;
   }

@@ -80,6 +80,10 @@ struct FailsAfterUpdate {
   using axis = ikebana::axis::average;
   int failing = 0;
 };
+/// State is in memory of its own, and used in windows of one parameter.
+struct InWindows {
+  using axis = ikebana::axis::offload;
+};
 /// Gathers copies, which it allocates.
 struct Copies {
   using axis = ikebana::axis::offload;
@@ -109,6 +113,19 @@ struct ikebana::Mechanism<test::failing_allocations::Copies> : ikebana::OffloadH
     for (auto& t : masters) t = t.clone();
     return masters;
   }
+};
+
+template <>
+struct ikebana::Mechanism<test::failing_allocations::InWindows> : ikebana::OffloadHooks,
+                                                                  ikebana::StateStorage {
+  test::failing_allocations::InWindows values;
+  bool is_open = false;
+  explicit Mechanism(test::failing_allocations::InWindows v) : values(v) {}
+  ikebana::StateStorage* state_storage() { return this; }
+  at::Tensor place_state(const at::Tensor& state) override { return state.clone(); }
+  std::int64_t window_bytes() const override { return 1; }
+  void begin_window(const Tensors&) noexcept override { CHECK(!std::exchange(is_open, true)); }
+  void end_window(const Tensors&) noexcept override { CHECK(std::exchange(is_open, false)); }
 };
 
 namespace test::failing_allocations {
@@ -219,6 +236,8 @@ TEST_CASE("allocations: a step that runs out of memory changes nothing, whicheve
     const Three three{.match = named("table.*"), .rest = {.match = named("norm.*")}};
     using Four = Combined<Three, LibTorchOptimizer<torch::optim::Adam>>;
     leaves_a_step(false, Four{.match = not_last, .first = three});
+    leaves_a_step(false, three, InWindows{});
+    leaves_a_step(true, SparseAdam{}, Precision<BF16True>{}, InWindows{});
   });
 }
 

@@ -109,6 +109,7 @@ IKEBANA_FITS(offer_exception, ShardHooks, void, m.offer_exception(std::exception
 IKEBANA_FITS(reduce_dtype, PrecisionHooks, at::ScalarType, m.reduce_dtype(at::kFloat));
 IKEBANA_FITS(close_step, ClipHooks, void, m.close_step(given.gradients, given.ranks));
 IKEBANA_FITS(set_requires_gradient_sync, ShardHooks, void, m.set_requires_gradient_sync(true));
+IKEBANA_FITS(state_storage, OffloadHooks, StateStorage*, m.state_storage());
 IKEBANA_FITS(rounding, PrecisionHooks, UpdateRounding*, m.rounding());
 IKEBANA_FITS(scale, PrecisionHooks, at::Tensor, m.scale(given.tensor));
 IKEBANA_FITS(unscale, PrecisionHooks, void, m.unscale(given.gradients));
@@ -182,9 +183,10 @@ using first_unfit_t = typename first_unfit_of<
     hook::abort, hook::end_epoch, hook::describe, hook::state, hook::before_unit_backward,
     hook::after_unit_backward, hook::gather, hook::begin_gather, hook::reduce, hook::to_masters,
     hook::ranks, hook::stored_rows, hook::open_step, hook::finish_reductions,
-    hook::offer_exception,
-    hook::set_requires_gradient_sync, hook::reduce_dtype, hook::close_step, hook::rounding, hook::scale, hook::unscale, hook::base_lr,
-    hook::has_updated, hook::before_backward, hook::update, hook::clip, hook::accept, hook::rate,
-    hook::restart, hook::freeze, hook::restore_dtype, hook::refresh>::type;
+    hook::offer_exception, hook::set_requires_gradient_sync, hook::state_storage,
+    hook::reduce_dtype, hook::close_step, hook::rounding, hook::scale, hook::unscale,
+    hook::base_lr, hook::has_updated, hook::before_backward, hook::update, hook::clip,
+    hook::accept, hook::rate, hook::restart, hook::freeze, hook::restore_dtype,
+    hook::refresh>::type;
 
 }  // namespace ikebana::detail

@@ -12,8 +12,9 @@
   F(around_gathered_unit) F(around_body) F(around_forward) F(gather) F(begin_gather) F(reduce)  \
   F(to_masters) F(restore_dtype) F(refresh) F(rounding) F(reduce_dtype) F(scale) F(unscale)     \
   F(ranks) F(stored_rows) F(open_step) F(finish_reductions) F(offer_exception) F(close_step)    \
-  F(set_requires_gradient_sync) F(split) F(clip) F(accept) F(base_lr) F(before_backward) F(has_updated) F(update) F(rate)     \
-  F(around_evaluation) F(restart) F(freeze) F(place)
+  F(set_requires_gradient_sync) F(split) F(clip) F(accept) F(base_lr) F(before_backward)        \
+  F(has_updated) F(update) F(rate) F(around_evaluation) F(restart) F(freeze) F(place)           \
+  F(state_storage)
 // clang-format on
 
 namespace ikebana {

@@ -1,6 +1,7 @@
 #pragma once
 // What an update changes, as it was before: an update that fails is put back, and so is one that
 // the device rejects.
+#include <algorithm>
 #include <cstring>
 #include <ikebana/detail/torch.hpp>
 #include <vector>
@@ -13,13 +14,32 @@ class UpdateCopies {
   /// Copies `t` before it is changed in place. May throw; `t` is then not among the copies.
   void keep(const at::Tensor& t) {
     const at::Tensor own = t.detach();
-    add({own, {}, own.clone(), is_flat(own)});
+    add({own, {}, own.clone(), is_flat(own), true});
   }
-  /// Copies the rows `index` (a vector of integers) of `t`, before these are changed.
-  void keep_rows(const at::Tensor& t, const at::Tensor& index) {
+  /// Allocates the copy of `t` that `take` makes. Does not read `t`.
+  void reserve(const at::Tensor& t) {
     const at::Tensor own = t.detach();
+    add({own, {}, at::empty_like(own), is_flat(own)});
+  }
+  /// The same for the rows `index` (a vector of integers) of `t`.
+  void reserve_rows(const at::Tensor& t, const at::Tensor& index) {
+    const at::Tensor own = t.detach();
+    at::DimVector sizes(own.sizes());
+    sizes[0] = index.numel();
     const bool flat = own.is_cpu() && own.is_contiguous();
-    add({own, index.contiguous(), own.index_select(0, index).contiguous(), flat});
+    add({own, index.contiguous(), at::empty(sizes, own.options()), flat});
+  }
+  /// Copies what was reserved, before it is changed. Allocates nothing on a CPU but for rows.
+  void take() {
+    for (Copy& copy : all_) {
+      if (copy.is_taken) continue;
+      if (!copy.rows.defined()) copy.before.copy_(copy.changed);
+      else at::index_select_out(copy.before, copy.changed, 0, copy.rows);
+      copy.is_taken = true;
+    }
+  }
+  bool any_taken() const {
+    return std::ranges::any_of(all_, [](const Copy& copy) { return copy.is_taken; });
   }
   /// Puts everything back where the flag (one element) is not 0. The host does not read the flag of
   /// a device, and tensors of the host are then left out.
@@ -36,10 +56,11 @@ class UpdateCopies {
                             at::where(here, copy.before, changed.index_select(0, copy.rows)));
     }
   }
-  /// Puts everything back and forgets it.
+  /// Puts everything back that was copied, and forgets it.
   void put_back() noexcept {
     at::NoGradGuard no_grad;
-    for (const Copy& copy : all_) put_back(copy);
+    for (const Copy& copy : all_)
+      if (copy.is_taken) put_back(copy);
     all_.clear();
   }
   void clear() noexcept { all_.clear(); }
@@ -53,6 +74,7 @@ class UpdateCopies {
   struct Copy {
     at::Tensor changed, rows, before;
     bool flat;  // its memory is read and written as bytes
+    bool is_taken = false;
   };
 
   void add(Copy copy) { all_.push_back(std::move(copy)); }

@@ -83,6 +83,25 @@ struct UpdateRounding {
                      std::size_t index) noexcept = 0;
 };
 
+/// Where the state of optimizers is stored. Step counts, which are single numbers, stay where their
+/// master is.
+struct StateStorage {
+  virtual ~StateStorage() = default;
+  /// Memory for a new tensor of state: returns a tensor with the values, shape, strides, dtype and
+  /// device of `state`, which may outlive this storage. Called before an update, and while a state
+  /// that is to be loaded is checked. May throw.
+  virtual at::Tensor place_state(const at::Tensor& state) = 0;
+  /// How many bytes of state an update may use at once; 0: all, without windows. Asked before each
+  /// update. Windows are of consecutive parameters, and a parameter is never cut: one that has more
+  /// state is alone in its window.
+  virtual std::int64_t window_bytes() const { return 0; }
+  /// Around the use of these tensors by an update that is not known to be rejected, once for each;
+  /// and once more where that update is undone. Outside of windows, memory must be readable, since
+  /// saving a state reads it.
+  virtual void begin_window(const Tensors& /*state*/) noexcept {}
+  virtual void end_window(const Tensors& /*state*/) noexcept {}
+};
+
 namespace detail {
 /// Whether the update of the master weight `p` is rounded: only those in BF16 are.
 inline bool is_rounded(const UpdateRounding* rounding, const at::Tensor& p) {
@@ -114,6 +133,7 @@ struct Masters {
   Tensors values;                      ///< leaves; the optimizer updates them in place
   UpdateRounding* rounding = nullptr;  ///< null: updates are computed and written in their dtype
   std::size_t first = 0;               ///< index of the first of these among the trainer's
+  StateStorage* storage = nullptr;     ///< null: optimizers make state where its master is
   std::vector<Slice> slices = {};      ///< of each; empty: all are whole
 
   void add(std::string name, at::Tensor value, Slice slice) {
@@ -128,7 +148,7 @@ struct Masters {
   /// Master `i` alone.
   Masters only(std::size_t i) const {
     Masters one;
-    one.rounding = rounding, one.first = first + i;
+    one.rounding = rounding, one.storage = storage, one.first = first + i;
     return one.add(*this, i), one;
   }
   bool is_whole(std::size_t i) const { return slices.empty() || slices[i].is_whole(); }

@@ -3,6 +3,7 @@
 #include <functional>
 #include <ikebana/detail/update_copies.hpp>
 #include <ikebana/hooks.hpp>
+#include <optional>
 
 namespace ikebana::detail {
 
@@ -20,14 +21,27 @@ struct Bucket {
   /// memory order, in one dimension.
   std::vector<Bucket> in_fp32 = {};
   Tensors flat = {}, flat_in_fp32 = {};
+  /// All of its state, where an update uses state in windows: one for each bucket.
+  Tensors window = {};
+  std::int64_t state_bytes = 0;
+  UpdateCopies copies = {};  ///< of what its update changes, where that may have to be undone
 };
 
-/// Copies everything that an update of the bucket changes.
-inline void keep_whole(const Bucket& bucket, UpdateCopies& copies) {
-  for (const at::Tensor& p : bucket.parameters) copies.keep(p);
+/// Whether a parameter of that group belongs to the bucket.
+inline bool may_hold(const Bucket& b, std::size_t group, bool first_step, const at::Tensor& p) {
+  return b.group == group && b.first_step == first_step && b.parameters[0].device() == p.device() &&
+         b.parameters[0].scalar_type() == p.scalar_type();
+}
+/// Whether an update is rejected, as far as the host knows, or after it has waited for the device.
+inline bool is_rejected(const std::optional<at::Tensor>& found_inf, bool waits) {
+  return found_inf && (waits || readable(*found_inf)) && number(*found_inf) != 0;
+}
+/// Makes room for copies of everything that an update of the bucket changes.
+inline void keep_whole(Bucket& bucket) {
+  for (const at::Tensor& p : bucket.parameters) bucket.copies.reserve(p);
   for (const Tensors& slot : bucket.state)
     for (const at::Tensor& state : slot)
-      if (state.defined()) copies.keep(state);
+      if (state.defined()) bucket.copies.reserve(state);
 }
 inline void set_lr(at::Tensor& rate, double lr) {
   if (rate.is_cpu()) *rate.data_ptr<double>() = lr;

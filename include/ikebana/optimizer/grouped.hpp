@@ -5,6 +5,7 @@
 #include <ikebana/optimizer/bucket.hpp>
 #include <ikebana/optimizer/group.hpp>
 #include <ikebana/optimizer/low_precision_update.hpp>
+#include <ikebana/optimizer/optimizer_state.hpp>
 #include <ikebana/optimizer/optimizer_values.hpp>
 #include <ikebana/optimizer/step_counts.hpp>
 
@@ -17,7 +18,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   static constexpr bool takes_divisor = true;
   using OptimizerValues<Policy>::values;
   GroupedOptimizer(Policy v, std::vector<Slot> state_slots)
-      : OptimizerValues<Policy>(std::move(v)), slots_(std::move(state_slots)) {}
+      : OptimizerValues<Policy>(std::move(v)), state_(std::move(state_slots)) {}
 
   void begin(const Masters& masters) {
     begin(masters, [](std::size_t) { return true; });
@@ -25,7 +26,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   /// `is_updated(i)`: true if this optimizer updates master `i`, false if another one does.
   template <class IsUpdated>
   void begin(const Masters& masters, const IsUpdated& is_updated) {
-    low_precision_.begin(masters);
+    low_precision_.begin(masters), state_.begin(masters);
     steps_.resize(masters.values.size()), is_updated_.clear();
     is_first_step_.assign(masters.values.size(), true);
     for (std::size_t i = 0; i < masters.values.size(); ++i) is_updated_.push_back(is_updated(i));
@@ -35,15 +36,15 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   }
   /// Puts back what a failed step changed. State that it made is freed.
   void abort() noexcept {
+    for (Bucket& bucket : buckets_) undo(bucket, state_.storage());
     copies_.put_back();
     steps_.forget(made_);
-    for (std::size_t i : made_)
-      for (Tensors& slot : state_) slot[i].reset();
+    for (std::size_t i : made_) state_.forget(i);
     made_.clear(), indices_.clear(), buckets_.clear();
     is_sorted_ = false;
   }
   void end_step(const StepGradients&, Report&) noexcept {
-    copies_.clear(), made_.clear();
+    forget_copies(), made_.clear();
     for (Bucket& bucket : buckets_) {
       if (!std::exchange(bucket.ends_first_step, false)) continue;
       for (std::size_t i : bucket.indices) is_first_step_[i] = false;
@@ -66,8 +67,9 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   template <class Rate, class Convert>
   void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
                        std::size_t state_slots, const Convert& convert) {
-    copies_.clear();
+    forget_copies();
     add_slots(masters, state_slots);
+    if (window_bytes_ != state_.window_bytes()) is_sorted_ = false;
     if (rules_.changed(values.groups)) sort_into_groups(masters);
     if (gradients.indices != indices_) {
       is_sorted_ = false;
@@ -75,7 +77,6 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
       indices_ = gradients.indices;
     }
     if (!is_sorted_) sort(masters);
-    is_sorted_ = true;
     for (auto& bucket : buckets_) {
       const double lr = rate(group_lr(bucket.group));
       check(std::isfinite(lr) && lr >= 0, [&] {
@@ -92,39 +93,46 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
                        std::size_t state_slots) {
     prepare_buckets(masters, gradients, rate, state_slots, dense_gradient);
   }
-  /// Counts a step in every bucket, then calls `call(bucket, divisor, found_inf)`. All changes of
-  /// parameters by all optimizers happen within `call`, so that low_precision_ can surround it.
-  /// With `waits_for_flag` the host waits for the device until the first update that is not
+  static void keep_update(const UpdateCopies&) noexcept {}
+  /// Counts a step in every bucket, then calls `call(bucket, divisor, found_inf)`, within the
+  /// bucket's window if it has one. All changes of parameters by all optimizers happen within
+  /// `call`, so that low_precision_ can surround it; `end(copies)` follows with those of the
+  /// bucket. With `waits_for_flag` the host waits for the device until the first update that is not
   /// rejected. Autograd's layer of the dispatcher is left out: it copies lists, and an allocation
   /// that fails between two buckets could not be undone.
-  template <class Call>
-  void update_buckets(const StepGradients& gradients, Call&& call, bool waits_for_flag = false) {
+  template <class Call, class End = decltype((keep_update))>
+  void update_buckets(const StepGradients& gradients, Call&& call, bool waits_for_flag = false,
+                      const End& end = keep_update) {
     at::AutoDispatchBelowAutograd below;
     auto option = [](const at::Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; };
     auto divisor = option(gradients.divisor), found_inf = option(gradients.found_inf);
+    if (window_bytes_ > 0 && is_rejected(found_inf, false)) return forget_gradients();
     steps_.add_one(found_inf);
-    for (auto& bucket : buckets_)
+    for (auto& bucket : buckets_) {
+      const StateWindow window(state_.storage(), bucket);
+      bucket.copies.take();
       low_precision_.update(bucket, [&](Bucket& b) { call(b, divisor, found_inf); });
+      end(bucket.copies);
+    }
     for (auto& bucket : buckets_)
-      bucket.ends_first_step =
-          bucket.first_step &&
-          !(found_inf && (waits_for_flag || readable(*found_inf)) && number(*found_inf) != 0);
+      bucket.ends_first_step = bucket.first_step && !is_rejected(found_inf, waits_for_flag);
     forget_gradients();
   }
-  /// Calls `keep(bucket, copies)`, which copies what will change, for the buckets whose update may
-  /// fail. The copies are kept until the step is committed or undone.
+  /// Calls `keep(bucket)`, which makes room for copies of what will change, for the buckets whose
+  /// update may fail. The copies are kept until the step is committed or undone.
   template <class MayFail, class Keep>
   void keep_if(const MayFail& may_fail, const Keep& keep) {
-    for (const Bucket& bucket : buckets_)
-      if (keeps_copies_ || may_fail(bucket)) keep(bucket, copies_);
-    if (copies_.empty()) return;
+    bool any = false;
+    for (Bucket& bucket : buckets_)
+      if (keeps_copies_ || may_fail(bucket)) keep(bucket), any = true;
+    if (!any) return;
     for (const at::Tensor& step : steps_.active()) copies_.keep(step);
   }
   /// The same where no update can fail, in `prepare`.
   void keep_if_asked() {
     keep_if([](const Bucket&) { return false; }, keep_whole);
   }
-  UpdateCopies copies_;
+  UpdateCopies copies_;  // of step counts; those of a bucket are its own
   template <class Visit>
   void each_bucket(Visit&& visit) {
     for (auto& bucket : buckets_) visit(bucket);
@@ -146,14 +154,8 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
       const std::string& name = masters.names[i];
       bool has_steps =
           archive.optional(name + ".step", steps_[i], StepCounts<>::zero(p), &count_range);
-      for (std::size_t k = 0; k < state_slots; ++k) {
-        const at::Tensor operand = low_precision_.operand(p);
-        at::Tensor like = slots_[k].make ? slots_[k](operand) : operand;
-        if (!like.defined()) continue;
-        std::string slot = name + "." + slots_[k].name;
-        if (archive.optional(slot, state_[k][i], like) != has_steps)
-          archive.add_missing(has_steps ? slot : name + ".step");
-      }
+      for (std::size_t k = 0; k < state_slots; ++k)
+        state_.save(archive, name, k, i, low_precision_.operand(p), has_steps);
       if (archive.loading()) is_first_step_[i] = !steps_[i].defined() || number(steps_[i]) == 0;
     }
     if (archive.loading()) steps_.share(), indices_.clear(), buckets_.clear();
@@ -172,46 +174,43 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     check(rules_.size() == values.groups.size(),
           "groups were added or removed after the trainer was made. Change the lr and weight_decay "
           "of a group, or make a new trainer.");
-    if (state_.size() >= state_slots) return;
-    const std::size_t n = is_first_step_.size();
-    std::vector<Tensors> all = state_;
-    for (std::size_t k = state_.size(); k < state_slots; ++k) {
-      Tensors& slot = all.emplace_back(n);
-      for (std::size_t i = 0; i < n; ++i)
-        if (steps_[i].defined()) slot[i] = slots_[k](low_precision_.operand(masters.values[i]));
-    }
-    state_ = std::move(all);
+    if (state_.slots() >= state_slots) return;
+    state_.add_slots(
+        state_slots, [&](std::size_t i) { return steps_[i].defined(); },
+        [&](std::size_t i) { return low_precision_.operand(masters.values[i]); });
     is_sorted_ = false;
     std::fill(is_first_step_.begin(), is_first_step_.end(), true);  // the new slot was never used
   }
   void make_state(const Masters& masters, std::size_t i) {
     this->check_dtype(masters, i), made_.push_back(i);
-    for (std::size_t k = 0; k < state_.size(); ++k)
-      state_[k][i] = slots_[k](low_precision_.operand(masters.values[i]));
+    state_.make(i, low_precision_.operand(masters.values[i]));
   }
   void sort(const Masters& masters) {
-    buckets_.clear();
+    buckets_.clear(), window_bytes_ = state_.window_bytes();
     for (std::size_t i : indices_) add(bucket_of(i, masters.values[i]), i, masters.values[i]);
     for (auto& bucket : buckets_) bucket.gradients.resize(bucket.indices.size());
+    is_sorted_ = true;
   }
+  /// The last bucket of such parameters, or a new one where its window has no room.
   Bucket& bucket_of(std::size_t i, const at::Tensor& p) {
-    for (auto& b : buckets_)
-      if (b.group == group_[i] && b.first_step == is_first_step_[i] &&
-          b.parameters[0].device() == p.device() &&
-          b.parameters[0].scalar_type() == p.scalar_type())
-        return b;
+    auto found = std::find_if(buckets_.rbegin(), buckets_.rend(), [&](const Bucket& b) {
+      return may_hold(b, group_[i], is_first_step_[i], p);
+    });
+    if (found != buckets_.rend() &&
+        (window_bytes_ == 0 || found->state_bytes + state_.bytes(i) <= window_bytes_))
+      return *found;
     auto type = p.is_cpu() ? at::kDouble : at::kFloat;
     buckets_.push_back({.group = group_[i],
                         .first_step = is_first_step_[i],
                         .lr = at::zeros({}, p.options().dtype(type).requires_grad(false))});
-    buckets_.back().state.resize(state_.size());
+    buckets_.back().state.resize(state_.slots());
     return buckets_.back();
   }
   void add(Bucket& bucket, std::size_t i, const at::Tensor& p) {
     bucket.indices.push_back(i);
     bucket.parameters.push_back(p);
     bucket.steps.push_back(steps_[i]);
-    for (std::size_t k = 0; k < state_.size(); ++k) bucket.state[k].push_back(state_[k][i]);
+    state_.add_to(bucket, i, window_bytes_ > 0);
   }
   template <class Convert>
   void set_gradients(Bucket& bucket, const Masters& masters, const StepGradients& gradients,
@@ -221,7 +220,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
       while (gradients.indices[at] != bucket.indices[j]) ++at;
       const at::Tensor& p = bucket.parameters[j];
       const std::string& name = masters.names[bucket.indices[j]];
-      if (!state_matches(bucket, j))
+      if (!state_.matches(bucket, j, low_precision_.operand(p)))
         throw BadModel("optimizer: `" + name +
                        "` changed its shape, type, device or memory format after its state was "
                        "made. Change the model before the trainer is made.");
@@ -229,14 +228,11 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
       low_precision_.prepare_rounded(bucket, j);
     }
   }
-  bool state_matches(const Bucket& bucket, std::size_t j) {
-    for (std::size_t k = 0; k < bucket.state.size(); ++k)
-      if (const at::Tensor& state = bucket.state[k][j]; state.defined())
-        return slots_[k].matches(state, low_precision_.operand(bucket.parameters[j]));
-    return true;
+  void forget_copies() noexcept {
+    copies_.clear();
+    for (Bucket& bucket : buckets_) bucket.copies.clear();
   }
 
-  std::vector<Slot> slots_;
   GroupRules rules_;                 // that `group_` was made by
   std::vector<std::size_t> group_;   // of each master; the number of groups: none
   std::vector<bool> is_updated_;     // of each master: by this optimizer
@@ -246,7 +242,8 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   std::vector<std::size_t> made_;     // those whose state was made in it
   bool keeps_copies_ = false;         // of all buckets
   bool is_sorted_ = false;            // false: buckets_ must be made again
-  std::vector<Tensors> state_;        // by slot, then by master
+  std::int64_t window_bytes_ = 0;     // that buckets_ were made for; 0: no windows
+  OptimizerState<> state_;
   std::vector<Bucket> buckets_;
 };
 

@@ -20,6 +20,12 @@ class LibTorchRun {
   /// update is rounded FP32 tensors, which have memory during an update only.
   void begin(const Masters& masters) {
     masters_ = masters;
+    if (masters.storage != nullptr)
+      throw BadValue(
+          "LibTorchOptimizer: a policy of the recipe stores the state of optimizers apart, and " +
+          type_name<Optimizer>() +
+          " makes its own in `step`. Write one of the library's optimizers, or leave that policy "
+          "out.");
     if (!masters.values.empty()) nothing_ = at::empty({0}, exact_options(masters.values[0]));
     for (const at::Tensor& p : masters.values) {
       operands_.push_back(is_rounded(p) ? exact(p).requires_grad_() : p);

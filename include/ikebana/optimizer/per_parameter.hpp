@@ -86,20 +86,24 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
     });
   }
   /// Calls `apply(update)` for each parameter. For buckets that are updated by operators,
-  /// `keep(bucket)` first copies what will change: it is put back where an operator fails, or where
-  /// the device rejects the step.
+  /// `keep(bucket)` first makes room for copies of what will change: it is put back where an
+  /// operator fails, or where the device rejects the step.
   template <class Apply, class Keep>
   void each_parameter(const StepGradients& gradients, const Apply& apply, const Keep& keep) {
     this->keep_if([&](const Bucket& b) { return may_fail(b.parameters[0]); }, keep);
-    this->update_buckets(gradients, [&](Bucket& b, const auto& divisor, const auto& found_inf) {
+    auto update = [&](Bucket& b, const auto& divisor, const auto& found_inf) {
       const bool is_on_device = on_device(b.parameters[0]);
       if (!is_on_device && found_inf && number(*found_inf) != 0) return;
       for (std::size_t j = 0; j < b.indices.size(); ++j) {
         scratch_.clear();
         apply(ParameterUpdate(b, j, scratch_, divisor, is_on_device));
       }
-    });
-    if (gradients.found_inf.defined()) this->copies_.put_back_if(gradients.found_inf);
+    };
+    auto put_back = [&](const UpdateCopies& copies) {
+      if (gradients.found_inf.defined()) copies.put_back_if(gradients.found_inf);
+    };
+    this->update_buckets(gradients, update, /*waits_for_flag=*/false, put_back);
+    put_back(this->copies_);
     scratch_.release();
   }
   /// The same, for updates that change whole parameters and all of their state.

@@ -82,12 +82,12 @@ class RowsStep {
   at::Tensor rows_, g_;
 };
 
-/// Copies the rows that an update of a bucket changes.
-inline void keep_rows(const Bucket& b, UpdateCopies& copies) {
+/// Makes room for copies of the rows that an update of a bucket changes.
+inline void keep_rows(Bucket& b) {
   for (std::size_t j = 0; j < b.indices.size(); ++j) {
     const at::Tensor rows = b.gradients[j]._indices().select(0, 0);
-    copies.keep_rows(b.parameters[j], rows);
-    for (const Tensors& slot : b.state) copies.keep_rows(slot[j], rows);
+    b.copies.reserve_rows(b.parameters[j], rows);
+    for (const Tensors& slot : b.state) b.copies.reserve_rows(slot[j], rows);
   }
 }
 

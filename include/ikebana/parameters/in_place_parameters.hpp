@@ -20,6 +20,7 @@ class InPlaceParameters {
                      detail::whole_slice(unit.parameters[i], unit.index));
     }
     masters_.rounding = mechanisms.precision.rounding();
+    masters_.storage = mechanisms.offload.state_storage();
     leaves_.set_masters(masters_.values);
   }
 

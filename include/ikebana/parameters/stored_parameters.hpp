@@ -46,6 +46,7 @@ class StoredParameters {
       throw;
     }
     masters_.rounding = mechanisms.precision.rounding();
+    masters_.storage = mechanisms.offload.state_storage();
     leaves_.set_masters(masters_.values);
   }
   ~StoredParameters() { restore_all(); }

@@ -48,6 +48,7 @@ class Update {
   }
   void operator()(Optimizer& optimizer, const Masters& masters, StepGradients& gradients) {
     if (masters.rounding != nullptr) refuse_rounding();
+    if (masters.storage != nullptr) refuse_storage();
     const bool on_device = gradients.found_inf.defined() && !readable(gradients.found_inf);
     const at::NoGradGuard no_grad;
     if (!noexcept(optimizer.update(masters, gradients)) || on_device || keeps_copies_)
@@ -126,6 +127,12 @@ class Update {
         policy_name() +
         "` updates the BF16 weights by itself. Write one of the library's optimizers, or "
         "Precision<BF16Weights>.");
+  }
+  [[noreturn]] static void refuse_storage() {
+    throw BadValue(
+        "optimizer: a policy of the recipe stores the state of optimizers apart, and `" +
+        policy_name() +
+        "` keeps its own. Write one of the library's optimizers, or leave that policy out.");
   }
 
   UpdateCopies copies_;  // from the update of a step to its end

@@ -53,6 +53,10 @@ class Archive {
     }
     return true;
   }
+  /// What checking made of an optional tensor and loading takes, for one that stores it elsewhere.
+  at::Tensor* checked_copy(const std::string& name) {
+    return checked_copies_.count(prefix_ + name) ? &checked_copies_[prefix_ + name] : nullptr;
+  }
   /// The model's tensor `name` as it is evaluated, where that is not the trained one. In a state it
   /// has the model's name, so that all readers of weights find what was evaluated, and the trained
   /// one is `ikebana.trained.<name>`. Otherwise as `optional`. Called after the model's tensors.
@@ -142,10 +146,9 @@ class Archive {
   /// The saved tensor `name`, for a check of its contents; null if it is missing or differs from
   /// `like` in shape or dtype.
   const at::Tensor* find_like(const std::string& name, const at::Tensor& like) const {
-    auto found = dict_.find(prefix_ + name);
-    bool fits = found != dict_.end() && found->second.sizes() == like.sizes() &&
-                found->second.scalar_type() == like.scalar_type();
-    return fits ? &found->second : nullptr;
+    const at::Tensor* t = has(name) ? &dict_.at(prefix_ + name) : nullptr;
+    const bool fits = t && t->sizes() == like.sizes() && t->scalar_type() == like.scalar_type();
+    return fits ? t : nullptr;
   }
 
   /// Names from here on are the model's own.
@@ -155,8 +158,7 @@ class Archive {
   /// Within `f`, names also begin with `<name>.`: a part of a part.
   template <class F>
   void within(const std::string& name, F&& f) {
-    std::string before = prefix_;
-    prefix_ += name + ".";
+    const std::string before = std::exchange(prefix_, prefix_ + name + ".");
     f();
     prefix_ = before;
   }
@@ -186,10 +188,9 @@ class Archive {
   static constexpr at::ScalarType saved_dtype = c10::CppTypeToScalarType<Saved<Number>>::value;
 
   const at::Tensor* find(const std::string& name, at::IntArrayRef sizes, at::ScalarType dtype) {
-    auto found = dict_.find(prefix_ + name);
-    if (found == dict_.end()) return add_missing(name), nullptr;
-    used_.insert(found->first);
-    const at::Tensor& t = found->second;
+    if (!has(name)) return add_missing(name), nullptr;
+    ignore(name);
+    const at::Tensor& t = dict_.at(prefix_ + name);
     if (t.sizes() == sizes && t.scalar_type() == dtype) return &t;
     add_mismatch(name,
                  c10::str("is ", t.scalar_type(), t.sizes(), ", the trainer has ", dtype, sizes));
@@ -209,23 +210,22 @@ class Archive {
   }
   /// Makes `t` the tensor that was saved, if the part has put another one in its place since.
   void put_back(const std::string& name, const at::Tensor& t) {
-    auto found = dict_.find(prefix_ + name);
-    if (found == dict_.end()) return add_missing(name);
+    if (!has(name)) return add_missing(name);
     ignore(name);
-    if (const at::Tensor& former = found->second;
+    if (const at::Tensor& former = dict_.at(prefix_ + name);
         !t.is_alias_of(former) || t.sizes() != former.sizes())
       t.set_data(former);
   }
   void add_unused(const std::string& name) {
+    const std::string quoted = "`" + name + "` ";
     if (dict_.count(trained_prefix + name))
-      return problems_.push_back("`" + name +
-                                 "` is an average of weights, and this recipe has none");
+      return problems_.push_back(quoted + "is an average of weights, and this recipe has none");
     if (!name.starts_with(std::string(reserved_prefix) + parts_prefix))
-      return problems_.push_back("`" + name + "` belongs to no part of this trainer");
+      return problems_.push_back(quoted + "belongs to no part of this trainer");
     if (ignores_parts_) return;
-    problems_.push_back("`" + name +
-                        "` was saved beside the trainer, and no part here takes it (pass the part, "
-                        "or ignore_parts)");
+    problems_.push_back(
+        quoted +
+        "was saved beside the trainer, and no part here takes it (pass the part, or ignore_parts)");
   }
   void put(const std::string& name, at::Tensor t) {
     if (prefix_.empty() && name.starts_with(reserved_prefix))

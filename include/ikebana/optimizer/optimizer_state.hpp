@@ -1,0 +1,112 @@
+#pragma once
+// The tensors of an optimizer's state: made at the first gradient, stored where a policy places
+// them, saved and loaded; and the windows in which an update uses them.
+#include <algorithm>
+#include <ikebana/optimizer/bucket.hpp>
+#include <utility>
+
+namespace ikebana::detail {
+
+/// While it exists, the window of a bucket is open, if the bucket has one.
+class StateWindow {
+ public:
+  StateWindow(StateStorage* storage, const Bucket& bucket) noexcept
+      : storage_(bucket.window.empty() ? nullptr : storage), state_(bucket.window) {
+    if (storage_ != nullptr) storage_->begin_window(state_);
+  }
+  ~StateWindow() {
+    if (storage_ != nullptr) storage_->end_window(state_);
+  }
+  StateWindow(const StateWindow&) = delete;
+  StateWindow& operator=(const StateWindow&) = delete;
+
+ private:
+  StateStorage* storage_;
+  const Tensors& state_;
+};
+
+/// Puts back what an update of the bucket changed, if that was copied.
+inline void undo(Bucket& bucket, StateStorage* storage) noexcept {
+  if (!bucket.copies.any_taken()) return;
+  const StateWindow window(storage, bucket);
+  bucket.copies.put_back();
+}
+
+/// State by slot and master. An `operand` is what the update of a master computes with: its state
+/// is made like it.
+/// A template, so that only files whose recipe has an optimizer compile it.
+template <class = void>
+class OptimizerState {
+ public:
+  explicit OptimizerState(std::vector<Slot> slots) : slots_(std::move(slots)) {}
+
+  void begin(const Masters& masters) { storage_ = masters.storage, size_ = masters.values.size(); }
+  StateStorage* storage() const { return storage_; }
+  /// As `StateStorage::window_bytes`.
+  std::int64_t window_bytes() const {
+    return storage_ == nullptr ? 0 : std::max(storage_->window_bytes(), std::int64_t{0});
+  }
+  /// How many slots are used.
+  std::size_t slots() const { return tensors_.size(); }
+  /// Uses slots up to `count`. Masters for which `has_state(i)` is true get their tensors.
+  template <class HasState, class Operand>
+  void add_slots(std::size_t count, const HasState& has_state, const Operand& operand) {
+    std::vector<Tensors> all = tensors_;
+    for (std::size_t k = all.size(); k < count; ++k) {
+      Tensors& slot = all.emplace_back(size_);
+      for (std::size_t i = 0; i < size_; ++i)
+        if (has_state(i)) slot[i] = placed(slots_[k](operand(i)));
+    }
+    tensors_ = std::move(all);
+  }
+  /// Makes the tensors of a master.
+  void make(std::size_t master, const at::Tensor& operand) {
+    for (std::size_t k = 0; k < slots(); ++k) tensors_[k][master] = placed(slots_[k](operand));
+  }
+  void forget(std::size_t master) noexcept {
+    for (Tensors& slot : tensors_) slot[master].reset();
+  }
+  std::int64_t bytes(std::size_t master) const {
+    std::size_t sum = 0;
+    for (const Tensors& slot : tensors_)
+      if (slot[master].defined()) sum += slot[master].nbytes();
+    return static_cast<std::int64_t>(sum);
+  }
+  /// Appends the tensors of a master to those of its bucket, and to its window if there are any.
+  void add_to(Bucket& bucket, std::size_t master, bool has_windows) const {
+    for (std::size_t k = 0; k < slots(); ++k) {
+      const at::Tensor& state = bucket.state[k].emplace_back(tensors_[k][master]);
+      if (state.defined() && has_windows) bucket.window.push_back(state);
+    }
+    bucket.state_bytes += bytes(master);
+  }
+  /// Whether the state of parameter `j` of a bucket fits its operand.
+  bool matches(const Bucket& bucket, std::size_t j, const at::Tensor& operand) const {
+    for (std::size_t k = 0; k < slots(); ++k)
+      if (const at::Tensor& state = bucket.state[k][j]; state.defined())
+        return slots_[k].matches(state, operand);
+    return true;
+  }
+  /// Saves or loads slot `k` of a master as `name.slot`, which exists if its count of steps does.
+  void save(Archive& archive, const std::string& name, std::size_t k, std::size_t master,
+            const at::Tensor& operand, bool has_steps) {
+    const at::Tensor like = slots_[k].make ? slots_[k](operand) : operand;
+    if (!like.defined()) return;
+    const std::string slot = name + "." + slots_[k].name;
+    if (archive.optional(slot, tensors_[k][master], like) != has_steps)
+      archive.add_missing(has_steps ? slot : name + ".step");
+    if (at::Tensor* loaded = archive.checked_copy(slot)) *loaded = placed(std::move(*loaded));
+  }
+
+ private:
+  at::Tensor placed(at::Tensor state) const {
+    return storage_ == nullptr || !state.defined() ? state : storage_->place_state(state);
+  }
+
+  std::vector<Slot> slots_;
+  StateStorage* storage_ = nullptr;
+  std::size_t size_ = 0;          // the number of masters
+  std::vector<Tensors> tensors_;  // by slot, then by master
+};
+
+}  // namespace ikebana::detail
