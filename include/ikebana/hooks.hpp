@@ -7,6 +7,7 @@
 #include <ikebana/detail/deferred_check.hpp>
 #include <ikebana/grammar/axis_of.hpp>
 #include <ikebana/hooks/arguments.hpp>
+#include <ikebana/hooks/numbers.hpp>
 #include <ikebana/loss.hpp>
 #include <ikebana/model.hpp>
 #include <ikebana/report.hpp>

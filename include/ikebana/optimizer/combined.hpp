@@ -83,6 +83,16 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   }
   void keep_copies() noexcept { first_.keep_copies(), rest_.keep_copies(); }
   void abort() noexcept { first_.abort(), rest_.abort(); }
+  template <class Visit>
+    requires(detail::lists_numbers<typename detail::without_fallback<First>::type> &&
+             detail::lists_numbers<typename detail::without_fallback<Rest>::type>)
+  void each_number(const Visit& visit) {
+    first_.mechanism.each_number(visit), rest_.mechanism.each_number(visit);
+  }
+  template <class Rate>
+  void before_replay(const Rate& rate) {
+    detail::before_replay(first_.mechanism, rate), detail::before_replay(rest_.mechanism, rate);
+  }
   std::string describe() const {
     return "first " + first_.describe() + ", rest " + rest_.describe();
   }

@@ -83,6 +83,17 @@ class WithFallback : public Part {
     Part::abort();
     fallback_.abort();
   }
+  template <class Visit>
+    requires lists_numbers<Part>
+  void each_number(const Visit& visit) {
+    Part::each_number(visit);
+    fallback_.mechanism.each_number(visit);
+  }
+  template <class Rate>
+  void before_replay(const Rate& rate) {
+    Part::before_replay(rate);
+    fallback_.mechanism.before_replay(rate);
+  }
   std::string describe() const {
     return Part::describe() + ", otherwise AdamW {" +
            Mechanism<AdamW>(this->values.otherwise).describe() + "}";

@@ -50,6 +50,14 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   }
   /// From now on `abort` also undoes updates that have ended: others may fail after them.
   void keep_copies() noexcept { keeps_copies_ = true; }
+  template <class Visit>
+  void each_number(const Visit& visit) const {
+    for (const Bucket& bucket : buckets_) visit(bucket.lr);
+  }
+  template <class Rate>
+  void before_replay(const Rate& rate) {
+    for (Bucket& bucket : buckets_) set_lr(bucket.lr, this->checked_rate(bucket.group, rate));
+  }
 
  protected:
   using OptimizerValues<Policy>::check;
@@ -60,9 +68,9 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
 
   /// Sorts masters into buckets if they changed since the last step, makes missing state of the
   /// first `slots` slots, and sets the buckets' gradients to `convert(gradient, parameter, name)`.
-  template <class Rate, class Convert>
+  template <class Rate, class Convert = decltype(dense_gradient)>
   void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
-                       std::size_t state_slots, const Convert& convert) {
+                       std::size_t state_slots, const Convert& convert = dense_gradient) {
     copies_.clear();
     add_slots(masters, state_slots);
     if (rules_.changed(values.groups)) sort_into_groups(masters);
@@ -74,20 +82,11 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     if (!is_sorted_) sort(masters);
     is_sorted_ = true;
     for (auto& bucket : buckets_) {
-      const double lr = rate(group_lr(bucket.group));
-      check(std::isfinite(lr) && lr >= 0, [&] {
-        return "the schedule makes the lr " + c10::str(lr) + " of " +
-               c10::str(group_lr(bucket.group)) + "; it must be finite and not negative.";
-      });
-      set_lr(bucket.lr, lr);
+      if (bucket.first_step && recording()) this->refuse_recording();
+      set_lr(bucket.lr, this->checked_rate(bucket.group, rate));
       bucket.weight_decay = group_decay(bucket.group);
       set_gradients(bucket, masters, gradients, convert);
     }
-  }
-  template <class Rate>
-  void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
-                       std::size_t state_slots) {
-    prepare_buckets(masters, gradients, rate, state_slots, dense_gradient);
   }
   /// Counts a step in every bucket, then calls `call(bucket, divisor, found_inf)`. All changes of
   /// parameters by all optimizers happen within `call`, so that low_precision_ can surround it.
@@ -187,6 +186,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
       state_[k][i] = slots_[k](low_precision_.operand(masters.values[i]));
   }
   void sort(const Masters& masters) {
+    if (recording()) this->refuse_recording();
     buckets_.clear();
     for (std::size_t i : indices_) add(bucket_of(i, masters.values[i]), i, masters.values[i]);
     for (auto& bucket : buckets_) bucket.gradients.resize(bucket.indices.size());

@@ -1,0 +1,42 @@
+#pragma once
+// The numbers that a step reads from tensors and the host changes between steps, such as the
+// learning rate: what records a step lists them, and sets them before each replay.
+#include <ikebana/detail/recording.hpp>
+#include <ikebana/detail/text.hpp>
+#include <ikebana/detail/torch.hpp>
+#include <ikebana/error.hpp>
+
+namespace ikebana::detail {
+
+/// Two member templates that a mechanism may have besides its hooks. `each_number(visit)` calls
+/// `visit(tensor)` for every tensor that a step reads and that is neither a master weight, nor a
+/// buffer of the model, nor listed by `state`. `before_replay(rate)` does what the host does
+/// between two steps: it sets those that change. An optimizer without `each_number` cannot be
+/// recorded.
+struct NumberVisitor {
+  void operator()(const at::Tensor&) const {}
+};
+template <class Mechanism>
+concept lists_numbers = requires(Mechanism m) { m.each_number(NumberVisitor()); };
+
+template <class Mechanism, class Visit>
+void each_number(Mechanism& m, const Visit& visit) {
+  if constexpr (lists_numbers<Mechanism>) m.each_number(visit);
+}
+template <class Mechanism, class Rate>
+void before_replay(Mechanism& m, const Rate& rate) {
+  if constexpr (requires { m.before_replay(rate); }) m.before_replay(rate);
+}
+
+/// Throws BadValue where a step is recorded whose optimizer works on the host.
+template <class Optimizer>
+void check_recordable(const Optimizer& optimizer) {
+  if constexpr (!lists_numbers<Optimizer>)
+    if (recording())
+      throw BadValue("`" + type_name<std::decay_t<decltype(optimizer.values)>>() +
+                     "`: a step with it cannot be recorded, because its update reads numbers or "
+                     "computes on the host, which a replay would not do again. Write one of the "
+                     "library's optimizers other than SparseAdam and InBackward.");
+}
+
+}  // namespace ikebana::detail
