@@ -8,11 +8,11 @@
 
 namespace ikebana::detail {
 
-/// Two member templates that a mechanism may have besides its hooks. `each_number(visit)` calls
-/// `visit(tensor)` for every tensor that a step reads and that is neither a master weight, nor a
-/// buffer of the model, nor listed by `state`. `before_replay(rate)` does what the host does
-/// between two steps: it sets those that change. An optimizer without `each_number` cannot be
-/// recorded.
+/// What a mechanism may have besides its hooks. `each_number(visit)` calls `visit(tensor)` for
+/// every tensor that a step reads and that is neither a master weight, nor a buffer of the model,
+/// nor listed by `state`. `set_numbers(rate)`, before a step that is replayed, sets those that the
+/// host changes from step to step. `end_replay()` does what else the host does in a step, unless a
+/// check of that step raised. An optimizer without `each_number` cannot be recorded.
 struct NumberVisitor {
   void operator()(const at::Tensor&) const {}
 };
@@ -24,8 +24,12 @@ void each_number(Mechanism& m, const Visit& visit) {
   if constexpr (lists_numbers<Mechanism>) m.each_number(visit);
 }
 template <class Mechanism, class Rate>
-void before_replay(Mechanism& m, const Rate& rate) {
-  if constexpr (requires { m.before_replay(rate); }) m.before_replay(rate);
+void set_numbers(Mechanism& m, const Rate& rate) {
+  if constexpr (requires { m.set_numbers(rate); }) m.set_numbers(rate);
+}
+template <class Mechanism>
+void end_replay(Mechanism& m) noexcept {
+  if constexpr (requires { m.end_replay(); }) m.end_replay();
 }
 
 /// Throws BadValue where a step is recorded whose optimizer works on the host.

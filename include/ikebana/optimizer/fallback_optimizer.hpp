@@ -90,9 +90,10 @@ class WithFallback : public Part {
     fallback_.mechanism.each_number(visit);
   }
   template <class Rate>
-  void before_replay(const Rate& rate) {
-    Part::before_replay(rate);
-    fallback_.mechanism.before_replay(rate);
+  void set_numbers(const Rate& rate) {
+    Part::set_numbers(rate);
+    fallback_.mechanism.values = this->values.otherwise;
+    fallback_.mechanism.set_numbers(rate);
   }
   std::string describe() const {
     return Part::describe() + ", otherwise AdamW {" +

@@ -55,7 +55,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     for (const Bucket& bucket : buckets_) visit(bucket.lr);
   }
   template <class Rate>
-  void before_replay(const Rate& rate) {
+  void set_numbers(const Rate& rate) {
     for (Bucket& bucket : buckets_) set_lr(bucket.lr, this->checked_rate(bucket.group, rate));
   }
 

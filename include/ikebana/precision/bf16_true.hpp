@@ -79,9 +79,10 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
     visit(key_);
   }
   template <class Rate>
-  void before_replay(const Rate&) {
-    set_key(), ++round_;
+  void set_numbers(const Rate&) {
+    set_key();
   }
+  void end_replay() noexcept { ++round_; }
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {
     check_rule(values.keep_fp32);
