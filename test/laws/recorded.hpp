@@ -105,14 +105,11 @@ class Stepped {
       ikebana::detail::each_number(mechanism, [&](const at::Tensor& t) { tape.allow(t); });
     });
   }
-  void before_replay(int i) {
-    torch::manual_seed(static_cast<std::uint64_t>(i));
+  void set_numbers() {
     auto rate = [&](double base) {
       return core->mechanisms.schedule.rate(base, core->step.attempts);
     };
-    core->mechanisms.each(
-        [&](auto& mechanism) { ikebana::detail::before_replay(mechanism, rate); });
-    ++core->step.attempts;
+    core->mechanisms.each([&](auto& mechanism) { ikebana::detail::set_numbers(mechanism, rate); });
   }
 
   std::shared_ptr<Core> core;
@@ -133,15 +130,16 @@ class Replayed : public Stepped<Model, Policies...> {
     this->allow_all(tape);
     checks = this->core->step.deferred.take_recorded();
   }
+  /// Raises the error of the replayed step, if there is one.
   void replay(int i, const Rows& batch) {
     batch_.input.copy_(batch.input), batch_.target.copy_(batch.target);
-    this->before_replay(i);
+    torch::manual_seed(static_cast<std::uint64_t>(i));
+    this->set_numbers();
     tape.replay();
-  }
-  /// Raises the error of the last replay, if there is one.
-  void check() {
     for (auto& check : checks)
       if (tape.replayed(check.flag).item<float>() != 0) check.raise();
+    this->core->mechanisms.each([](auto& mechanism) { ikebana::detail::end_replay(mechanism); });
+    ++this->core->step.attempts;
   }
 
   Tape tape;
@@ -171,7 +169,6 @@ void check_recording(const std::string& name, double bound, const Policies&... p
   for (int i = 3; i < 6; ++i) {
     const at::Tensor sum = dispatched.recorded_step(i).value.parts[0].sum;
     recorded.replay(i, recorded_batch(i)), ordinary.step(i);
-    recorded.check();
     CHECK(test::same_bits(recorded.tape.replayed(recorded.report.value.parts[0].sum), sum));
     CHECK(test::same_state(recorded.state(), dispatched.state()));
   }
