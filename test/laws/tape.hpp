@@ -63,8 +63,6 @@ class Tape : public bridge::OperatorMode, public bridge::GeneratorObserver {
   void call(bridge::OperatorCall& call) override {
     Call recorded;
     recorded.op = c10::Dispatcher::singleton().findSchema(call.name());
-    if (call.name().name == "aten::_local_scalar_dense")
-      problems_.push_back({none, "the host reads a number"});
     for (std::size_t i = 0; i < call.arguments().size(); ++i) {
       const c10::IValue& value = call.arguments()[i];
       recorded.arguments.push_back({value, {}});
@@ -75,6 +73,7 @@ class Tape : public bridge::OperatorMode, public bridge::GeneratorObserver {
       if (!recorded.arguments.back().values.empty()) recorded.arguments.back().plain = {};
     }
     call.compute();
+    if (reads_on_host(call)) problems_.push_back({none, "the host reads a number"});
     for (const c10::IValue& value : call.results())
       each_tensor(value, [&](const at::Tensor& t) { recorded.results.push_back(value_of(t)); });
     recorded.is_view = !call.schema().is_mutable() && shares_memory(recorded);
@@ -132,6 +131,13 @@ class Tape : public bridge::OperatorMode, public bridge::GeneratorObserver {
         std::any_of(list.begin(), list.end(), [](const c10::IValue& v) { return v.isTensor(); });
     for (const c10::IValue& element : list)
       if (holds) f(element.isTensor() ? element.toTensor() : at::Tensor());
+  }
+  /// True for `item` (or what it consists of), `equal` and others that give the host a number.
+  static bool reads_on_host(const bridge::OperatorCall& call) {
+    const auto results = call.results();
+    return !results.empty() && std::none_of(results.begin(), results.end(), [](const auto& value) {
+      return value.isTensor() || value.isList();
+    });
   }
   std::size_t slot_of(const at::Tensor& t) {
     auto* storage = t.storage().unsafeGetStorageImpl();
