@@ -5,6 +5,7 @@
 // (hooks/common.hpp), and the axis's own where step.hpp, whose numbers are given here, calls them.
 #include <exception>
 #include <ikebana/hooks/common.hpp>
+#include <ikebana/hooks/numbers.hpp>
 #include <ikebana/ranks/step_calls.hpp>
 #include <span>
 

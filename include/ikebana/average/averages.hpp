@@ -45,6 +45,7 @@ class Averages {
   /// Averages `value` as tensor `i` from now on. A new average starts as a copy of it.
   void add(std::size_t i, const at::Tensor& value) {
     if (!averages_[i].defined()) {
+      if (recording()) refuse_recording();
       made_.push_back(i);
       averages_[i] = like(value).copy_(value.detach());
     }
@@ -148,6 +149,11 @@ class Averages {
   }
 
  private:
+  [[noreturn]] static void refuse_recording() {
+    throw BadValue(
+        "EMA: this step is the first that averages one of the tensors, and it is recorded: each "
+        "replay would begin the average anew. Make an ordinary step first.");
+  }
   /// True for 16-bit values, whose average is FP32: in 16 bits a small weight would round away.
   static bool is_wide(const at::Tensor& value) {
     return at::isReducedFloatingType(value.scalar_type());

@@ -1,5 +1,6 @@
 #pragma once
 // Ragged: samples of different lengths, as a batch or as a field of one.
+#include <ikebana/detail/recording.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <string>
@@ -45,6 +46,7 @@ class Ragged {
   /// BadBatch for offsets that do not fit.
   Ragged(at::Tensor values, const at::Tensor& offsets) : values_(std::move(values)) {
     check(values_, offsets);
+    if (detail::recording()) throw_recorded();
     const at::Tensor host = offsets.to(at::kCPU, at::kLong).contiguous();
     const auto* first = host.const_data_ptr<std::int64_t>();
     host_.assign(first, first + host.numel());
@@ -112,7 +114,16 @@ class Ragged {
   }
 
  private:
-  std::int64_t position(std::int64_t i) const { return host_[static_cast<std::size_t>(i)]; }
+  std::int64_t position(std::int64_t i) const {
+    if (detail::recording()) throw_recorded();
+    return host_[static_cast<std::size_t>(i)];
+  }
+  [[noreturn]] static void throw_recorded() {
+    throw BadBatch(
+        "Ragged: the step is recorded, and the lengths of samples are read on the host: each "
+        "replay would use those of the recorded batch. Use values() and offsets(), which are "
+        "tensors, and do not cut the batch.");
+  }
 
   static std::string text(const at::Tensor& t) {
     if (!t.defined()) return "undefined";

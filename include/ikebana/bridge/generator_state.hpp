@@ -24,6 +24,18 @@ inline std::recursive_mutex& generators_mutex() {
   return mutex;
 }
 
+/// Hears, on one thread, of generators that are set back, which no operator does: for what records
+/// operators and repeats them. Called with the generator's mutex held.
+struct GeneratorObserver {
+  virtual ~GeneratorObserver() = default;
+  /// The state of now was captured. Returns a number by which `restored` names it, not 0.
+  virtual std::uint64_t captured(const at::Generator& generator) = 0;
+  /// The generator was set to a captured state; 0: one that was captured unheard.
+  virtual void restored(const at::Generator& generator, std::uint64_t state) = 0;
+};
+/// The observer of this thread, or null.
+inline constinit thread_local GeneratorObserver* generator_observer = nullptr;
+
 /// A device's default random number generator and its state at one moment. Making one copies 2.5 kB
 /// for the CPU, 16 bytes for CUDA; capturing again allocates nothing there. Other devices' states
 /// are tensors of the host. No device is waited for.
@@ -34,6 +46,7 @@ class GeneratorState {
     if (generator_.device().is_cpu()) {
       std::lock_guard lock(generator_.mutex());
       cpu_ = std::make_unique<Mersenne>(cpu());
+      tell_captured();
     } else {
       capture();
     }
@@ -45,15 +58,21 @@ class GeneratorState {
     if (cpu_) cpu_->capture(cpu());
     else if (is_philox()) philox_ = {generator_.current_seed(), generator_.get_offset()};
     else state_ = generator_.get_state();
+    tell_captured();
   }
   void restore() const {
     std::lock_guard others(generators_mutex());
     auto generator = generator_;
     std::lock_guard lock(generator.mutex());
-    if (cpu_) return cpu_->restore(cpu());
-    if (!is_philox()) return generator.set_state(state_);
-    generator.set_current_seed(philox_.sequence);
-    generator.set_offset(philox_.index);
+    if (cpu_) {
+      cpu_->restore(cpu());
+    } else if (is_philox()) {
+      generator.set_current_seed(philox_.sequence);
+      generator.set_offset(philox_.index);
+    } else {
+      generator.set_state(state_);
+    }
+    if (generator_observer) generator_observer->restored(generator, observed_);
   }
   /// The position at the time of the capture.
   GeneratorPosition position() const {
@@ -110,6 +129,9 @@ class GeneratorState {
     std::optional<double> double_normal_;
   };
 
+  void tell_captured() {
+    observed_ = generator_observer ? generator_observer->captured(generator_) : 0;
+  }
   at::CPUGeneratorImpl& cpu() const { return *generator_.get<at::CPUGeneratorImpl>(); }
   /// CUDA's: a seed and an offset.
   bool is_philox() const { return generator_.device().is_cuda(); }
@@ -120,8 +142,9 @@ class GeneratorState {
 
   at::Generator generator_;
   std::unique_ptr<Mersenne> cpu_;
-  GeneratorPosition philox_;  // seed and offset
-  at::Tensor state_;          // of other devices
+  GeneratorPosition philox_;    // seed and offset
+  at::Tensor state_;            // of other devices
+  std::uint64_t observed_ = 0;  // the observer's number of this state
 };
 
 }  // namespace ikebana::bridge

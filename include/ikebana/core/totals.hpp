@@ -15,7 +15,7 @@ class Totals {
   template <class Objective, class Model, class Microbatches, class Ranks>
   Totals(Objective& objective, Model& model, const Microbatches& microbatches, const Ranks& ranks,
          std::int64_t steps_before)
-      : sampled_(steps_before % 100 == 0),
+      : sampled_(steps_before % 100 == 0 || detail::recording()),
         alone_(ranks.data().size() == 1),
         single_(std::size(microbatches) == 1 && alone_) {
     if constexpr (requires { objective.count(model, *std::begin(microbatches)); }) {

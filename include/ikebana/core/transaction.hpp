@@ -34,6 +34,7 @@ template <class Core>
 class Transaction {
  public:
   explicit Transaction(Core& core) : core_(core), placement_(core.device) {
+    check_recordable(core_.mechanisms.optimizer);
     core_.step.deferred.check(Core::one_rank);
     if (core_.step.is_first()) core_.check_model();
     core_.forget_gradients();

@@ -1,9 +1,12 @@
 #pragma once
 // Conditions that only the device knows. On the CPU they are checked at once; from a device the
-// flag is copied asynchronously and checked when the next step begins.
+// flag is copied asynchronously and checked when the next step begins; those of a step that is
+// recorded are kept for what replays it.
 #include <deque>
 #include <functional>
 #include <ikebana/detail/flag_copy.hpp>
+#include <utility>
+#include <vector>
 
 namespace ikebana::detail {
 
@@ -12,20 +15,31 @@ namespace ikebana::detail {
 class DeferredCheck {
  public:
   using Raise = std::function<void()>;
+  /// A check of a recorded step. After that step, and after each replay of it, `raise()` is to be
+  /// called where `flag` is not 0.
+  struct Recorded {
+    at::Tensor flag;
+    Raise raise;
+  };
 
   /// `raise` throws; it is called when `flag` (one element) is not 0.
   template <class F>
   void expect_zero(const at::Tensor& flag, F&& raise) {
     if (readable(flag)) {
-      if (number(flag) != 0) raise();
+      if (number_on_host(flag) != 0) raise();
       return;
     }
+    if (recording()) return void(recorded_.push_back({flag, std::forward<F>(raise)}));
     pending_.push_back({FlagCopy(flag), std::forward<F>(raise)});
   }
+
+  /// The checks of the last step, if it was recorded.
+  std::vector<Recorded> take_recorded() { return std::exchange(recorded_, {}); }
 
   /// Called when a step begins. Waits for the step before the last one, never for the last one.
   /// Unless `alone`, no flag is read earlier than that, so that all ranks read it in the same step.
   void check(bool alone = true) {
+    recorded_.clear();
     while (!pending_.empty()) {
       Pending& oldest = pending_.front();
       if (!(alone && oldest.flag.has_arrived()) && oldest.age++ == 0) return;
@@ -42,6 +56,7 @@ class DeferredCheck {
     int age = 0;
   };
   std::deque<Pending> pending_;
+  std::vector<Recorded> recorded_;
 };
 
 }  // namespace ikebana::detail

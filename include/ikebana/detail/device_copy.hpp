@@ -18,6 +18,13 @@ class DeviceCopy {
     return copy_ = copied_.to(device, /*non_blocking=*/true);
   }
 
+  /// Calls `visit` with `t` or its copy, whichever a step reads.
+  template <class Visit>
+  void each_number(const at::Tensor& t, const Visit& visit) const {
+    for (const at::Tensor* read : {&t, &copy_})
+      if (read->defined()) visit(*read);
+  }
+
  private:
   bool is_copied(const at::Tensor& t) const {
     if (!copied_.defined() || t.sizes() != copied_.sizes() || t.dtype() != copied_.dtype())

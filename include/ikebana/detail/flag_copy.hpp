@@ -18,7 +18,7 @@ class FlagCopy {
   /// Waits until the device has reached the copy. True if the flag is not 0.
   bool wait() {
     arrived_.synchronize();
-    return number(host_) != 0;
+    return number_on_host(host_) != 0;
   }
 
  private:

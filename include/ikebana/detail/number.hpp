@@ -1,26 +1,31 @@
 #pragma once
 // One-element tensors as numbers.
 #include <cmath>
+#include <ikebana/detail/recording.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <limits>
 
 namespace ikebana::detail {
 
-/// True where the elements of a tensor can be read without waiting for a device.
-inline bool readable(const at::Tensor& t) { return t.device().is_cpu(); }
+/// True where the host may read and write the elements of a tensor: without waiting for a device,
+/// and not while a step is recorded.
+inline bool readable(const at::Tensor& t) { return t.device().is_cpu() && !recording(); }
 
-/// The value of a one-element tensor. Waits for its device; dispatches no operator for a Float,
-/// Long or Double on the CPU.
-inline double number(const at::Tensor& t) {
+/// The value of a one-element tensor on the CPU. Dispatches no operator for a Float, Long or
+/// Double.
+inline double number_on_host(const at::Tensor& t) {
   // By the untyped pointer: from clang 18 on, the typed function has another symbol than in the
   // wheel, which g++ compiled.
-  if (readable(t)) {
-    if (t.scalar_type() == at::kFloat) return *static_cast<const float*>(t.const_data_ptr());
-    if (t.scalar_type() == at::kDouble) return *static_cast<const double*>(t.const_data_ptr());
-    if (t.scalar_type() == at::kLong)
-      return static_cast<double>(*static_cast<const std::int64_t*>(t.const_data_ptr()));
-  }
+  if (t.scalar_type() == at::kFloat) return *static_cast<const float*>(t.const_data_ptr());
+  if (t.scalar_type() == at::kDouble) return *static_cast<const double*>(t.const_data_ptr());
+  if (t.scalar_type() == at::kLong)
+    return static_cast<double>(*static_cast<const std::int64_t*>(t.const_data_ptr()));
   return t.item<double>();
+}
+/// The value of a one-element tensor. Waits for its device. While a step is recorded the read is an
+/// operator, so that a recording sees it.
+inline double number(const at::Tensor& t) {
+  return readable(t) ? number_on_host(t) : t.item<double>();
 }
 
 /// True where a number is neither infinite nor, unless it is, 0 in a dtype.
@@ -33,9 +38,11 @@ inline bool fits(double number, at::ScalarType type) {
   return size == 0 || (size >= smallest && size <= largest);
 }
 
-/// A number as a tensor without dimensions. Dispatches no operator on the CPU.
+/// A number as a tensor without dimensions. Dispatches no operator on the CPU, except while a step
+/// is recorded.
 inline at::Tensor scalar(double number, at::ScalarType type, c10::Device device) {
-  if (device.is_cpu()) return at::detail::scalar_tensor_static(number, type, device);
+  if (device.is_cpu() && !recording())
+    return at::detail::scalar_tensor_static(number, type, device);
   return at::scalar_tensor(number, at::dtype(type).device(device));
 }
 

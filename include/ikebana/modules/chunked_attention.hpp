@@ -6,6 +6,7 @@
 #include <optional>
 
 #include <ikebana/bridge/custom_operator.hpp>
+#include <ikebana/detail/recording.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 
@@ -119,6 +120,10 @@ struct ChunkedAttention : torch::autograd::Function<ChunkedAttention> {
                             const at::Tensor& value, const std::optional<at::Tensor>& mask,
                             bool is_causal, double scale, double dropout_p) {
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    if (dropout_p > 0 && recording())
+      throw Error(
+          "attention: the step is recorded, and AttentionForm::Chunked reads the seed of its "
+          "dropout on the host; set .form = AttentionForm::Composed, or no dropout");
     const auto seed = dropout_p > 0 ? at::empty({}, at::kLong).random_().item<std::int64_t>() : 0;
     auto out = bridge::call_as_operator<&products>(
         "ikebana::chunked_attention(Tensor query, Tensor key, Tensor value, Tensor? mask, bool "

@@ -39,7 +39,7 @@ class LinearCrossEntropyCall {
     check_options();
     target_ = target_.reshape({-1});
     hidden_ = hidden_.reshape({target_.numel(), hidden_.size(-1)});
-    on_cpu_ = target_.is_cpu();
+    on_cpu_ = readable(target_);
     kept_ = target_.ne(options_.ignore_index);
     count_ = on_cpu_ ? Count(kept_.sum().item<std::int64_t>()) : Count(kept_.sum());
     if (on_cpu_) check_targets();
@@ -138,7 +138,7 @@ class LinearCrossEntropyCall {
   at::Tensor hidden_, weight_, target_, kept_;
   modules::LinearCrossEntropyOptions options_;
   Count count_;
-  bool on_cpu_ = false;
+  bool on_cpu_ = false;  // where the host may read
 };
 
 }  // namespace ikebana::detail

@@ -41,6 +41,10 @@ struct Mechanism<Policy> : ObjectiveHooks {
   Count count(Model&, const Batch& batch) {
     return detail::target_of(batch).numel();
   }
+  template <class Visit>
+  void each_number(const Visit& visit) {
+    weight_.each_number(values.weight, visit), pos_weight_.each_number(values.pos_weight, visit);
+  }
   std::string describe() const {
     return std::string(values.weight.defined() ? "weight" : "") +
            (values.weight.defined() && values.pos_weight.defined() ? ", " : "") +

@@ -48,13 +48,17 @@ struct Mechanism<Policy> : ObjectiveHooks {
                  ? target.numel() / std::max<std::int64_t>(target.size(1 % target.dim()), 1)
                  : 1;
     const at::Tensor classes = detail::as_classes(target);
-    if (!values.weight.defined() && classes.is_cpu() && classes.scalar_type() == at::kLong)
+    if (!values.weight.defined() && detail::readable(classes) && classes.scalar_type() == at::kLong)
       return count_on_host(classes);
     at::Tensor kept = classes != values.ignore_index;
     if (!values.weight.defined()) return kept.sum();
     const at::Tensor& weight = weight_(values.weight, target.device());
     at::Tensor known = classes.masked_fill(kept.logical_not(), 0);  // ignore_index is not a class
     return (weight.index({known}) * kept).sum();
+  }
+  template <class Visit>
+  void each_number(const Visit& visit) {
+    weight_.each_number(values.weight, visit);
   }
   std::string describe() const {
     return "ignore_index=" + std::to_string(values.ignore_index) +

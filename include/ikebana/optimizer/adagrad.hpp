@@ -47,12 +47,12 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Adagrad> {
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
     prepare_each(masters, gradients, rate, 1, [&](const at::Tensor& p, const at::Tensor&) {
-      return !on_device(p) ? 0 : detail::Scratch::bytes(p.numel(), p.scalar_type());
+      return is_fused(p) ? 0 : detail::Scratch::bytes(p.numel(), p.scalar_type());
     });
-    if (!on_device(masters.values[0])) keep_if_asked();
+    if (is_fused(masters.values[0])) keep_if_asked();
   }
   void update(const Masters& masters, StepGradients& gradients) {
-    if (!on_device(masters.values[0])) return update_fused(gradients);
+    if (is_fused(masters.values[0])) return update_fused(gradients);
     update_each(gradients, [&](const detail::ParameterUpdate& update) {
       detail::adagrad_by_operators(update, values);
     });
@@ -65,6 +65,8 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Adagrad> {
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 1); }
 
  private:
+  /// Also while a step is recorded: the operator itself reads the rate and the flag.
+  bool is_fused(const at::Tensor& p) const { return p.is_cpu() && !as_on_device_; }
   static detail::Slot sum_slot(const Adagrad& v) {
     return {"sum", [first = v.initial_accumulator_value](const at::Tensor& p) {
               return at::full_like(p, first);

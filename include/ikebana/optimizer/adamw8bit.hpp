@@ -42,6 +42,11 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<AdamW8bit> {
            ", block_size=" + c10::str(values.block_size) + (values.maximize ? ", maximize" : "");
   }
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 4); }
+  template <class Visit>
+  void each_number(const Visit& visit) const {
+    PerParameterOptimizer::each_number(visit);
+    maps_.each_number(visit);
+  }
 
  private:
   /// Two moments, and for those in 8 bits the largest magnitude of each block.

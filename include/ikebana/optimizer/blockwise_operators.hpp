@@ -14,16 +14,28 @@ class DeviceMaps {
     if (maps_[0].values.defined() && maps_[0].values.device() == device) return;
     for (bool is_signed : {true, false}) {
       const DynamicMap& map = dynamic_map(is_signed);
-      at::ArrayRef<float> bounds(map.bounds().data(), DynamicMap::size - 1);
-      maps_[is_signed ? 0 : 1] = {
-          at::tensor(at::ArrayRef<float>(map.values())).to(device, /*non_blocking=*/true),
-          at::tensor(bounds).to(device, /*non_blocking=*/true)};
+      maps_[is_signed ? 0 : 1] = {on_device(map.values(), DynamicMap::size, device),
+                                  on_device(map.bounds(), DynamicMap::size - 1, device)};
     }
+  }
+  template <class Visit>
+  void each_number(const Visit& visit) const {
+    for (const Map& map : maps_)
+      if (map.values.defined()) visit(map.values), visit(map.bounds);
   }
   /// The map of the first moment (0) or the second (1).
   const Map& operator[](std::size_t moment) const { return maps_[moment]; }
 
  private:
+  /// On a CPU the map's own memory, without an operator, since a recorded step may be the first
+  /// that needs it.
+  static at::Tensor on_device(const std::array<float, DynamicMap::size>& all, std::int64_t n,
+                              c10::Device device) {
+    if (device.is_cpu()) return at::from_blob(const_cast<float*>(all.data()), {n}, at::kFloat);
+    return at::tensor(at::ArrayRef<float>(all.data(), static_cast<std::size_t>(n)))
+        .to(device, /*non_blocking=*/true);
+  }
+
   std::array<Map, 2> maps_;
 };
 

@@ -43,9 +43,10 @@ inline void keep_whole(Bucket& bucket) {
     for (const at::Tensor& state : slot)
       if (state.defined()) bucket.copies.reserve(state);
 }
+/// Not a part of what is recorded: each replay has another rate, which is set before it.
 inline void set_lr(at::Tensor& rate, double lr) {
   if (rate.is_cpu()) *rate.data_ptr<double>() = lr;
-  else rate.fill_(lr);
+  else if (!recording()) rate.fill_(lr);
 }
 
 // Fused operators read the memory of their lists and compare neither shapes nor strides nor dtypes,

@@ -83,6 +83,20 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   }
   void keep_copies() noexcept { first_.keep_copies(), rest_.keep_copies(); }
   void abort() noexcept { first_.abort(), rest_.abort(); }
+  template <class Visit>
+    requires(detail::lists_numbers<typename detail::without_fallback<First>::type> &&
+             detail::lists_numbers<typename detail::without_fallback<Rest>::type>)
+  void each_number(const Visit& visit) {
+    first_.mechanism.each_number(visit), rest_.mechanism.each_number(visit);
+  }
+  template <class Rate>
+  void set_numbers(const Rate& rate) {
+    first_.mechanism.values = values.first, rest_.mechanism.values = values.rest;
+    detail::set_numbers(first_.mechanism, rate), detail::set_numbers(rest_.mechanism, rate);
+  }
+  void end_replay() noexcept {
+    detail::end_replay(first_.mechanism), detail::end_replay(rest_.mechanism);
+  }
   std::string describe() const {
     return "first " + first_.describe() + ", rest " + rest_.describe();
   }

@@ -84,6 +84,18 @@ class WithFallback : public Part {
     fallback_.abort();
   }
   void keep_copies() noexcept { Part::keep_copies(), fallback_.mechanism.keep_copies(); }
+  template <class Visit>
+    requires lists_numbers<Part>
+  void each_number(const Visit& visit) {
+    Part::each_number(visit);
+    fallback_.mechanism.each_number(visit);
+  }
+  template <class Rate>
+  void set_numbers(const Rate& rate) {
+    Part::set_numbers(rate);
+    fallback_.mechanism.values = this->values.otherwise;
+    fallback_.mechanism.set_numbers(rate);
+  }
   std::string describe() const {
     return Part::describe() + ", otherwise AdamW {" +
            Mechanism<AdamW>(this->values.otherwise).describe() + "}";

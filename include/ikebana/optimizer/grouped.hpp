@@ -53,6 +53,14 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   }
   /// From now on `abort` also undoes updates that have ended: others may fail after them.
   void keep_copies() noexcept { keeps_copies_ = true; }
+  template <class Visit>
+  void each_number(const Visit& visit) const {
+    for (const Bucket& bucket : buckets_) visit(bucket.lr);
+  }
+  template <class Rate>
+  void set_numbers(const Rate& rate) {
+    for (Bucket& bucket : buckets_) set_lr(bucket.lr, this->checked_rate(bucket.group, rate));
+  }
 
  protected:
   using OptimizerValues<Policy>::check;
@@ -64,9 +72,9 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
 
   /// Sorts masters into buckets if they changed since the last step, makes missing state of the
   /// first `slots` slots, and sets the buckets' gradients to `convert(gradient, parameter, name)`.
-  template <class Rate, class Convert>
+  template <class Rate, class Convert = decltype(dense_gradient)>
   void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
-                       std::size_t state_slots, const Convert& convert) {
+                       std::size_t state_slots, const Convert& convert = dense_gradient) {
     forget_copies();
     add_slots(masters, state_slots);
     if (window_bytes_ != state_.window_bytes()) is_sorted_ = false;
@@ -78,20 +86,11 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     }
     if (!is_sorted_) sort(masters);
     for (auto& bucket : buckets_) {
-      const double lr = rate(group_lr(bucket.group));
-      check(std::isfinite(lr) && lr >= 0, [&] {
-        return "the schedule makes the lr " + c10::str(lr) + " of " +
-               c10::str(group_lr(bucket.group)) + "; it must be finite and not negative.";
-      });
-      set_lr(bucket.lr, lr);
+      if (bucket.first_step && recording()) this->refuse_recording();
+      set_lr(bucket.lr, this->checked_rate(bucket.group, rate));
       bucket.weight_decay = group_decay(bucket.group);
       set_gradients(bucket, masters, gradients, convert);
     }
-  }
-  template <class Rate>
-  void prepare_buckets(const Masters& masters, const StepGradients& gradients, const Rate& rate,
-                       std::size_t state_slots) {
-    prepare_buckets(masters, gradients, rate, state_slots, dense_gradient);
   }
   static void keep_update(const UpdateCopies&) noexcept {}
   /// Counts a step in every bucket, then calls `call(bucket, divisor, found_inf)`, within the
@@ -186,6 +185,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     state_.make(i, low_precision_.operand(masters.values[i]));
   }
   void sort(const Masters& masters) {
+    if (recording()) this->refuse_recording();
     buckets_.clear(), window_bytes_ = state_.window_bytes();
     for (std::size_t i : indices_) add(bucket_of(i, masters.values[i]), i, masters.values[i]);
     for (auto& bucket : buckets_) bucket.gradients.resize(bucket.indices.size());

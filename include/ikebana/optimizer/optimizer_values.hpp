@@ -56,6 +56,24 @@ class OptimizerValues : public OptimizerHooks {
             "a group has a weight_decay, and this optimizer has none. Leave it out.");
     }
   }
+  /// The learning rate of a group in this step.
+  template <class Rate>
+  double checked_rate(std::size_t g, const Rate& rate) const {
+    const double lr = rate(group_lr(g));
+    check(std::isfinite(lr) && lr >= 0, [&] {
+      return "the schedule makes the lr " + c10::str(lr) + " of " + c10::str(group_lr(g)) +
+             "; it must be finite and not negative.";
+    });
+    return lr;
+  }
+  /// What is made in a recorded step would be made anew by each replay, and the operators of a
+  /// first update are others than those of later ones.
+  [[noreturn]] static void refuse_recording() {
+    throw BadValue(
+        "optimizer: this step is recorded, and the optimizer makes or sorts its state in it, as in "
+        "the first two steps, after an error, and where other parameters get gradients. Make "
+        "ordinary steps before.");
+  }
   /// Of a parameter that gets a gradient: fused operators have no kernels for others.
   static void check_dtype(const Masters& masters, std::size_t i) {
     const at::ScalarType type = masters.values[i].scalar_type();

@@ -65,7 +65,7 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
 
  protected:
   /// True where the update uses LibTorch's operators and reads nothing on the host.
-  bool on_device(const at::Tensor& p) const { return as_on_device_ || !p.is_cpu(); }
+  bool on_device(const at::Tensor& p) const { return as_on_device_ || !readable(p); }
   bool as_on_device_ = false;  ///< for tests: take the device's implementation on a CPU, too
   bool by_operators_ = false;  ///< on a CPU, too, the update uses operators, and may fail
 

@@ -23,8 +23,10 @@ class Scratch {
   void release() noexcept { buffer_.reset(); }
   /// Makes the whole buffer available again; tensors cut from it before are invalid.
   void clear() noexcept { used_ = 0; }
-  /// A contiguous, uninitialized tensor in the buffer.
+  /// A contiguous, uninitialized tensor in the buffer; while a step is recorded one of its own,
+  /// whose memory a recording can keep.
   at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType type) {
+    if (recording()) return at::empty(sizes, buffer_.options().dtype(type));
     char* begin = static_cast<char*>(buffer_.mutable_data_ptr()) + used_;
     used_ += bytes(c10::multiply_integers(sizes), type);
     return at::for_blob(begin, sizes)

@@ -40,6 +40,8 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
     };
     // Without dampening, the first update of a buffer of zeros is the same as any other.
     update_buckets(gradients, apply, values.momentum != 0 && values.dampening != 0);
+    if (detail::recording() && gradients.found_inf.defined())
+      copies_.put_back_if(gradients.found_inf);
   }
   std::string describe() const {
     return "lr=" + c10::str(values.lr) + ", momentum=" + c10::str(values.momentum) +
@@ -58,15 +60,17 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
   }
   void update_by_operators(const detail::Bucket& b, const std::optional<at::Tensor>& divisor,
                            const std::optional<at::Tensor>& found_inf) const {
-    if (found_inf && detail::number(*found_inf) != 0) return;
-    const double lr = b.lr.item<double>();
+    const bool reads = !detail::recording();
+    if (reads && found_inf && detail::number(*found_inf) != 0) return;
+    const double lr = reads ? detail::number(b.lr) : 0;
     for (std::size_t j = 0; j < b.indices.size(); ++j) {
       const at::Tensor &p = b.parameters[j], &g = b.gradients[j];
       if (divisor) g.div_(*divisor);
       if (values.maximize) g.neg_();
       if (b.weight_decay != 0) g.add_(p, b.weight_decay);
       if (values.momentum != 0) add_momentum(b.state[0][j], g, b.first_step);
-      p.add_(g, -lr);
+      if (reads) p.add_(g, -lr);
+      else p.copy_(p.to(at::kFloat).sub_(g.to(at::kFloat).mul_(b.lr)));
     }
   }
   void add_momentum(const at::Tensor& buffer, const at::Tensor& g, bool first) const {

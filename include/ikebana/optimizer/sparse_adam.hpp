@@ -121,6 +121,9 @@ struct SparseRows : PerParameterOptimizer<SparseAdam> {
            (values.maximize ? ", maximize" : "");
   }
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
+  /// None: which rows it updates is known to the host, so that its step cannot be recorded.
+  template <class Visit>
+  void each_number(const Visit&) const = delete;
 
  protected:
   void check_values() const {

@@ -32,10 +32,10 @@ class StepCounts {
     }
     split(indices);
   }
-  /// Allocates nothing on a CPU.
+  /// Allocates nothing on a CPU, except while a step is recorded.
   void add_one(const std::optional<at::Tensor>& found_inf) {
     for (auto& step : active_) {
-      if (step.is_cpu()) {
+      if (readable(step)) {
         if (!found_inf || number(*found_inf) == 0) *step.data_ptr<float>() += 1;
       } else {
         step.add_(1);

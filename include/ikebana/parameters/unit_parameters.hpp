@@ -83,6 +83,10 @@ struct UnitParameters {
         auto* to = gathered_[i].storage().unsafeGetStorageImpl();
         auto* from = fresh[i].storage().unsafeGetStorageImpl();
         if (from == to || !moved.insert(to).second) continue;
+        if (detail::recording())
+          throw BadValue("`" + unit->name +
+                         "`: its gathered parameters move to other memory, which a recorded step "
+                         "cannot repeat. Record a recipe whose policies keep them in place.");
         to->set_nbytes(from->nbytes());
         to->set_data_ptr_noswap(from->set_data_ptr(at::DataPtr(nullptr, from->device())));
         from->set_nbytes(0);

@@ -56,7 +56,7 @@ class Update {
     optimizer.update(masters, gradients);
     if (!on_device) return;
     copies_.put_back_if(gradients.found_inf);
-    rejected_.emplace(gradients.found_inf);
+    if (!recording()) rejected_.emplace(gradients.found_inf);
   }
   /// From now on `abort` undoes an update that has ended, too: another one may fail after it.
   void keep_copies(Optimizer&) noexcept { keeps_copies_ = true; }

@@ -1,5 +1,6 @@
 #pragma once
 // The policy Precision<BF16True> and its mechanism.
+#include <algorithm>
 #include <ikebana/precision/low_precision_weights.hpp>
 #include <ikebana/precision/stochastic_rounding.hpp>
 
@@ -41,6 +42,7 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
   void attach(c10::Device where, const UnitTable& table) {
     LowPrecisionWeights::attach(where, table);
     choose(table, values.keep_fp32);
+    key_ = at::empty({2}, at::dtype(at::kInt).device(where));
     for (const Unit& unit : table.units())
       for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
         const at::Tensor& p = unit.parameters[i];
@@ -57,24 +59,30 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
   UpdateRounding* rounding() { return this; }
 
   void prepare_rounding(const at::TensorOptions& options, std::int64_t max_elements) override {
-    if (options.device().is_cpu()) return;
-    if (!key_.defined()) key_ = at::empty({2}, options.dtype(at::kInt));
+    if (detail::readable(key_)) return;
     for (at::Tensor* scratch : {&hash_, &temporary_})
       if (!scratch->defined() || scratch->numel() < max_elements)
         *scratch = at::empty({max_elements}, options.dtype(at::kInt));
-    auto key = detail::RoundingKey::of(values.seed, round_, 0);
-    key_[0].fill_(detail::RoundByOperators::as_int(key.first));
-    key_[1].fill_(detail::RoundByOperators::as_int(key.second));
+    set_key();
   }
   void write(const at::Tensor& parameter, const at::Tensor& exact,
              std::size_t index) noexcept override {
     auto key = detail::RoundingKey::of(values.seed, round_, index);
-    if (parameter.is_cpu()) return detail::round_on_cpu(parameter, exact, key);
+    if (detail::readable(parameter)) return detail::round_on_cpu(parameter, exact, key);
     std::int64_t n = exact.numel();
     detail::RoundByOperators round(hash_.narrow(0, 0, n), temporary_.narrow(0, 0, n));
     round(parameter, exact, key_, key.tensor);
   }
   void end_step(const StepGradients&, Report&) noexcept { ++round_; }
+  template <class Visit>
+  void each_number(const Visit& visit) {
+    visit(key_);
+  }
+  template <class Rate>
+  void set_numbers(const Rate&) {
+    set_key();
+  }
+  void end_replay() noexcept { ++round_; }
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {
     check_rule(values.keep_fp32);
@@ -94,6 +102,14 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
     at::Tensor parameter, before;
     at::ScalarType type;
   };
+  /// Not a part of what is recorded: each replay has another key, which is set before it.
+  void set_key() {
+    const auto key = detail::RoundingKey::of(values.seed, round_, 0);
+    const std::int32_t bits[] = {detail::RoundByOperators::as_int(key.first),
+                                 detail::RoundByOperators::as_int(key.second)};
+    if (key_.is_cpu()) std::copy_n(bits, 2, key_.data_ptr<std::int32_t>());
+    else if (!detail::recording()) key_[0].fill_(bits[0]), key_[1].fill_(bits[1]);
+  }
   static void restore(const Converted& c) {
     at::Tensor parameter = c.parameter;
     if (c.before.defined() && parameter.detach().equal(c.before.to(at::kBFloat16)))
@@ -105,8 +121,9 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
   }
 
   std::vector<Converted> converted_;
-  std::int64_t round_ = 0;             // number of steps that were not undone
-  at::Tensor key_, hash_, temporary_;  // scratch on a device other than the CPU
+  std::int64_t round_ = 0;       // number of steps that were not undone
+  at::Tensor key_;               // of the present round, for rounding by operators
+  at::Tensor hash_, temporary_;  // scratch of that
 };
 
 }  // namespace ikebana

@@ -68,7 +68,8 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
   void end_step(const StepGradients&, Report& report) noexcept {
     report.must_be_finite = false;
     if (detail::readable(scale_)) return adapt_scale(detail::number(found_) != 0);
-    if (std::exchange(compared_interval_, values.growth_interval) != values.growth_interval)
+    const auto compared = std::exchange(compared_interval_, values.growth_interval);
+    if (compared != values.growth_interval || detail::recording())
       growth_.clamp_max_(values.growth_interval - 1);  // the operator compares for equality
     at::_amp_update_scale_(scale_, growth_, found_, values.growth_factor, values.backoff_factor,
                            values.growth_interval);

@@ -52,6 +52,10 @@ struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
            ", the rest autocast to BFloat16";
   }
   void state(Archive& archive, const Masters&) { layers_->scales->state(archive); }
+  template <class Visit>
+  void each_number(const Visit& visit) const {
+    layers_->scales->each_number(visit);
+  }
 
  private:
   void check() const {

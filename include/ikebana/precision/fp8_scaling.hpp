@@ -59,6 +59,7 @@ class FP8Scales {
     amax_ = at::zeros({layers, 3}, options), scale_ = at::zeros({layers, 3}, options);
     double factor = std::exp2(-delayed->margin);
     max_ = at::tensor({448 * factor, 448 * factor, 57344 * factor}, options);
+    position_ = at::zeros({}, options.dtype(at::kLong));
   }
 
   /// `x` (FP32) in FP8. With `record`, later scales take its magnitude into account.
@@ -75,8 +76,8 @@ class FP8Scales {
   /// that was recorded twice, as in a recompute, counts once.
   void end_step() noexcept {
     if (!delayed()) return;
-    history_[position_].copy_(latest_.nan_to_num_(0, 0, 0));
-    position_ = (position_ + 1) % history_.size(0);
+    history_.index_copy_(0, position_, latest_.nan_to_num_(0, 0, 0).unsqueeze(0));
+    position_.add_(1).remainder_(history_.size(0));
     latest_.zero_();
     make_scales();
   }
@@ -88,8 +89,13 @@ class FP8Scales {
     const NumberRange index{0, static_cast<double>(history_.size(0) - 1), true,
                             "an index of amax_history"};
     archive.tensor("amax_history", history_, &factor_range);
-    archive.number("position", position_, &index);
+    archive.tensor("position", position_, &index);
     if (archive.loading()) make_scales();
+  }
+  template <class Visit>
+  void each_number(const Visit& visit) const {
+    if (delayed())
+      for (const auto* t : {&latest_, &amax_, &scale_, &max_}) visit(*t);
   }
 
  private:
@@ -102,7 +108,7 @@ class FP8Scales {
 
   at::Tensor history_, latest_;    // largest magnitudes: of past steps, and of the present one
   at::Tensor amax_, scale_, max_;  // by layer and role
-  std::int64_t position_ = 0;      // of the oldest step in history_
+  at::Tensor position_;            // of the oldest step in history_; the host need not know it
 };
 
 }  // namespace detail
