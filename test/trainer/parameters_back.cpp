@@ -65,6 +65,8 @@ TEST_CASE("parameters: a unit whose parameters are released cannot be run by han
     Trainer<Net, AwayKept> trainer(model);
     CHECK(message(model->last) == "");
     trainer.step(sample(1));
+    CHECK(contains(message(model->frozen), "with_full_weights"));  // of before the update
+    trainer.evaluate(std::vector{sample(1)});
     CHECK(message(model->frozen) == "");
   }
   CHECK(message(model->last) == "");

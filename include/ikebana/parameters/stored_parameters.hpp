@@ -41,13 +41,13 @@ class StoredParameters {
     at::NoGradGuard no_grad;
     try {
       for (const Unit& unit : table.units()) add(unit);
+      masters_.rounding = mechanisms.precision.rounding();
+      masters_.storage = mechanisms.offload.state_storage();
+      leaves_.set_masters(masters_.values);
     } catch (...) {
       restore_all();
       throw;
     }
-    masters_.rounding = mechanisms.precision.rounding();
-    masters_.storage = mechanisms.offload.state_storage();
-    leaves_.set_masters(masters_.values);
   }
   ~StoredParameters() { restore_all(); }
 
