@@ -17,7 +17,7 @@ Report step(Core& core, const Batch& batch) {
     const Masters& masters = core.parameters.masters();
     auto here =
         m.observe.around_phase(Phase::Data, [&] { return transaction.place(m.device, batch); });
-    auto microbatches = detail::cut(m.accumulate, here);                            // 1
+    auto microbatches = detail::cut(m.accumulate, here);  // 1
     auto ranks = m.shard.ranks();
     Totals totals(m.objective, core.model, microbatches, ranks, state.attempts);  // 2
     transaction.open(totals, std::size(microbatches));

@@ -126,6 +126,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
       return wish;
     } else {
       core().step.wants_stop = {};
+      core().mechanisms.shard.open_step();
       return core().step.all_stop = detail::max_of(ranks().data(), wish);
     }
   }

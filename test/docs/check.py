@@ -99,7 +99,7 @@ def walk():
         if there != here:
             yield f"docs/step.md: step.hpp continues with `{there}`, the page with `{here}`"
             break
-    hooks = (include / "hooks.hpp").read_text()
+    hooks = (include / "hooks/common.hpp").read_text() + (include / "hooks.hpp").read_text()
     of_all, of_axes = hooks[hooks.index("struct Hooks {") :].split("// Hooks that several axes")
     find = re.compile(r"^  [\w:() ]+?[ )](\w+)\(.*\{", re.M)
     checked = (include / "checks/never_asked.hpp").read_text()

@@ -93,9 +93,7 @@ struct ikebana::Mechanism<test::ranks::Double<K>> : ikebana::ShardHooks {
     RankGroup& all = *values.wire;
     return {all, moves_parameters ? all : *alone_};
   }
-  void open_step() {
-    values.wire->open();
-  }
+  void open_step() { values.wire->open(); }
   void offer_exception(const std::exception_ptr& exception) noexcept {
     begun_.clear();
     try {
@@ -138,8 +136,9 @@ struct ikebana::Mechanism<test::ranks::Double<K>> : ikebana::ShardHooks {
     Tensors sums;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       gathered->reduce_dtypes.push_back(c10::toString(dtypes[i]));
-      at::Tensor whole = sum_of_ranks(gradients[i].defined() ? gradients[i].to(dtypes[i]) : at::Tensor(),
-                                      at::empty(cut.sizes(i), dtypes[i]));
+      at::Tensor whole =
+          sum_of_ranks(gradients[i].defined() ? gradients[i].to(dtypes[i]) : at::Tensor(),
+                       at::empty(cut.sizes(i), dtypes[i]));
       sums.push_back(whole.defined() ? cut.slice(whole, i, values.wire->rank()).clone() : whole);
     }
     return sums;
@@ -175,9 +174,8 @@ struct ikebana::Mechanism<test::ranks::Double<K>> : ikebana::ShardHooks {
     std::vector<std::size_t> read(begun.bytes.size());
     for (std::size_t i = 0; i < masters.size(); ++i) {
       const std::int64_t length = bytes(unit, masters, i);
-      full.push_back(begun.memory.narrow(0, place, length)
-                         .view(masters[i].scalar_type())
-                         .view(cut.sizes(i)));
+      full.push_back(
+          begun.memory.narrow(0, place, length).view(masters[i].scalar_type()).view(cut.sizes(i)));
       place += padded(length);
       for (std::size_t r = 0; r < begun.bytes.size(); ++r) {
         at::Tensor to = cut.slice(full[i], i, static_cast<std::int64_t>(r));

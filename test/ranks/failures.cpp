@@ -116,9 +116,9 @@ TEST_CASE("ranks: an update that fails on one rank is undone where it has ended"
     return T(model, OwnMomentum{.lr = 0.01}, Double<Kind::DDP>{.wire = wire});
   };
   const Outcome whole = outcome<T>(made, nullptr, nullptr);
-  const Outcome failed =
-      outcome<T>(made, [](T& t, Rows&) { t.get<OwnMomentum>().fails_at = 2; },
-                 [](T& t) { t.get<OwnMomentum>().fails_at = static_cast<std::size_t>(-1); });
+  const Outcome failed = outcome<T>(
+      made, [](T& t, Rows&) { t.get<OwnMomentum>().fails_at = 2; },
+      [](T& t) { t.get<OwnMomentum>().fails_at = static_cast<std::size_t>(-1); });
   check(failed, whole, "in the middle", "rank 1: in the middle");
 }
 
@@ -134,50 +134,48 @@ std::vector<std::string> differ(const F& f) {
   });
   return texts;
 }
-TEST_CASE("ranks: ranks that differ are told in what, before they wait for each other") {
-  using T = Trained<Kind::FSDP>;
-  auto trainer = [](auto& wire, Counted& model, double lr) {
-    return T(model, AdamW{.lr = lr}, Double<Kind::FSDP>{.wire = wire});
-  };
-  auto said = [](const std::vector<std::string>& texts, const char* words) {
-    for (const std::string& text : texts) CHECK_MESSAGE(contains(text, words), text);
-  };
-  said(differ<Kind::FSDP>([&](auto& wire, Counted& model, auto& all) {
-         auto t = trainer(wire, model, wire->rank() == 1 ? 0.1 : 0.01);
-         t.step(part(all[0], wire->rank(), 2));
-       }),
-       "rank 1 has another recipe");
-  said(differ<Kind::FSDP>([&](auto& wire, Counted& model, auto& all) {
-         auto t = trainer(wire, model, 0.01);
-         std::vector<Rows> rows(wire->rank() == 1 ? 2 : 1, part(all[0], wire->rank(), 2));
-         t.step(rows);
-       }),
-       "rank 0 has microbatches: 1, and rank 1 has 2");
-  said(differ<Kind::FSDP>([&](auto& wire, Counted& model, auto& all) {
-         auto t = trainer(wire, model, 0.01);
-         const StateDict before = t.state();
-         t.step(part(all[0], wire->rank(), 2));
-         if (wire->rank() == 1) t.restore(before);
-         t.step(part(all[1], wire->rank(), 2));
-       }),
-       "made steps: 1, and rank 1 has 0");
-  said(differ<Kind::FSDP>([&](auto& wire, Counted& model, auto&) {
-         const Rows one = batches(1, 1)[0];
-         auto t = trainer(wire, model, 0.01);
-         t.evaluate(std::vector<Rows>(wire->rank() == 1 ? 2 : 3, one));
-       }),
-       "the same number of batches");
-  said(differ<Kind::FSDP>([&](auto& wire, Counted& model, auto& all) {
-         auto t = trainer(wire, model, 0.01);
-         t.step(part(all[0], wire->rank(), 2));
-         StateDict other;  // of the other rank
-         for (auto& [name, tensor] : t.state()) other[name] = tensor;
-         const std::string own = "ikebana.slices.head.weight.first_row";
-         REQUIRE(other.count(own) == 1);
-         other[own] = other[own] + 1;
-         t.restore(other);
-       }),
-       "`ikebana.slices.head.weight.first_row` is");
+using Cut = Trained<Kind::FSDP>;
+Cut cut_trainer(std::shared_ptr<Wire> wire, Counted& model, double lr = 0.01) {
+  return Cut(model, AdamW{.lr = lr}, Double<Kind::FSDP>{.wire = wire});
+}
+template <class F>
+void all_say(const char* words, const F& f) {
+  for (const std::string& text : differ<Kind::FSDP>(f)) CHECK_MESSAGE(contains(text, words), text);
+}
+TEST_CASE("ranks: ranks that differ get an error that says in what, before they wait") {
+  all_say("rank 1 has another recipe", [](auto& wire, Counted& model, auto& all) {
+    auto t = cut_trainer(wire, model, wire->rank() == 1 ? 0.1 : 0.01);
+    t.step(part(all[0], wire->rank(), 2));
+  });
+  all_say("rank 0 has microbatches: 1, and rank 1 has 2",
+          [](auto& wire, Counted& model, auto& all) {
+            auto t = cut_trainer(wire, model);
+            const auto count = static_cast<std::size_t>(wire->rank() + 1);
+            t.step(std::vector<Rows>(count, part(all[0], wire->rank(), 2)));
+          });
+  all_say("made steps: 1, and rank 1 has 0", [](auto& wire, Counted& model, auto& all) {
+    auto t = cut_trainer(wire, model);
+    const StateDict before = t.state();
+    t.step(part(all[0], wire->rank(), 2));
+    if (wire->rank() == 1) t.restore(before);
+    t.step(part(all[1], wire->rank(), 2));
+  });
+  all_say("the same number of batches", [](auto& wire, Counted& model, auto& all) {
+    auto t = cut_trainer(wire, model);
+    t.evaluate(std::vector<Rows>(wire->rank() == 1 ? 2 : 3, all[0]));
+  });
+}
+
+TEST_CASE("ranks: a state of one rank does not fit another") {
+  all_say("`ikebana.slices.head.weight.first_row` is", [](auto& wire, Counted& model, auto& all) {
+    auto t = cut_trainer(wire, model);
+    t.step(part(all[0], wire->rank(), 2));
+    StateDict other = t.state();
+    const std::string own = "ikebana.slices.head.weight.first_row";
+    REQUIRE(other.count(own) == 1);
+    other[own] = other[own] + 1;
+    t.restore(other);
+  });
 }
 
 TEST_CASE("ranks: optimizers that need whole parameters, or no other ranks, are refused") {

@@ -62,8 +62,9 @@ TEST_CASE("ranks: whole parameters are evaluated with another number of batches 
     const std::vector<Rows> mine(all.begin() + (wire->rank() == 0 ? 0 : 2),
                                  wire->rank() == 0 ? all.begin() + 2 : all.end());
     CHECK(trainer.evaluate(mine).loss == doctest::Approx(expected).epsilon(1e-12));
-    CHECK(contains(message_of([&] { trainer.evaluate(wire->rank() == 0 ? mine : std::vector<Rows>()); }),
-                   "a rank has no batch"));
+    CHECK(contains(
+        message_of([&] { trainer.evaluate(wire->rank() == 0 ? mine : std::vector<Rows>()); }),
+        "a rank has no batch"));
   });
 }
 
@@ -103,42 +104,48 @@ struct Numbers {
   std::int64_t size() const { return samples; }
   at::Tensor get(std::int64_t i) const { return at::scalar_tensor(i, at::kLong); }
 };
+/// Every sample is read once, by ranks with equally many batches of one size, or one more.
+void check_loader(std::int64_t samples, const DataLoaderOptions& options) {
+  CAPTURE(samples);
+  CAPTURE(options.num_replicas);
+  CAPTURE(options.batch_size);
+  const std::int64_t together = options.num_replicas * options.batch_size;
+  std::multiset<std::int64_t> read;
+  std::set<std::int64_t> sizes;
+  for (std::int64_t rank = 0; rank < options.num_replicas; ++rank) {
+    DataLoaderOptions own = options;
+    own.rank = rank;
+    DataLoader loader{Numbers{samples}, own};
+    sizes.insert(loader.size());
+    std::int64_t count = 0;
+    for (auto& batch : loader) {
+      ++count;
+      CHECK(batch.numel() >= 1);
+      CHECK(batch.numel() <= options.batch_size + (options.num_replicas > 1 ? 1 : 0));
+      for (std::int64_t i = 0; i < batch.numel(); ++i)
+        read.insert(batch[i].template item<std::int64_t>());
+    }
+    CHECK(count == loader.size());
+  }
+  CHECK(sizes.size() == 1);
+  CHECK(std::ssize(read) == samples - (options.drop_last ? samples % together : 0));
+  CHECK(std::ssize(std::set<std::int64_t>(read.begin(), read.end())) == std::ssize(read));
+}
 TEST_CASE("ranks: each reads its part of the loader's order, every sample once") {
   for (std::int64_t ranks : {1, 2, 3, 5})
     for (std::int64_t samples : {5, 6, 7, 10, 23, 24, 31})
       for (std::int64_t batch_size : {1, 2, 4})
         for (bool shuffle : {false, true})
-          for (bool drop_last : {false, true}) {
-            if (drop_last && samples < ranks * batch_size) continue;
-            CAPTURE(ranks);
-            CAPTURE(samples);
-            CAPTURE(batch_size);
-            std::multiset<std::int64_t> read;
-            std::set<std::int64_t> sizes;
-            for (std::int64_t rank = 0; rank < ranks; ++rank) {
-              DataLoader loader{Numbers{samples},
-                                {.batch_size = batch_size, .shuffle = shuffle, .seed = 3,
-                                 .drop_last = drop_last, .num_replicas = ranks, .rank = rank}};
-              sizes.insert(loader.size());
-              std::int64_t count = 0;
-              for (auto& batch : loader) {
-                ++count;
-                CHECK(batch.numel() >= 1);
-                CHECK(batch.numel() <= batch_size + (ranks > 1 ? 1 : 0));
-                for (std::int64_t i = 0; i < batch.numel(); ++i)
-                  read.insert(batch[i].template item<std::int64_t>());
-              }
-              CHECK(count == loader.size());
-            }
-            CHECK(sizes.size() == 1);
-            const auto dropped = drop_last ? samples % (ranks * batch_size) : 0;
-            CHECK(std::ssize(read) == samples - dropped);
-            CHECK(std::ssize(std::set<std::int64_t>(read.begin(), read.end())) == std::ssize(read));
-          }
+          for (bool drop_last : {false, true})
+            if (!drop_last || samples >= ranks * batch_size)
+              check_loader(samples, {.batch_size = batch_size,
+                                     .shuffle = shuffle,
+                                     .seed = 3,
+                                     .drop_last = drop_last,
+                                     .num_replicas = ranks});
   auto refused = [](std::int64_t samples, std::int64_t ranks, std::int64_t rank) {
-    return message_of<BadValue>([&] {
-      DataLoader loader{Numbers{samples}, {.num_replicas = ranks, .rank = rank}};
-    });
+    return message_of<BadValue>(
+        [&] { DataLoader loader{Numbers{samples}, {.num_replicas = ranks, .rank = rank}}; });
   };
   CHECK(contains(refused(2, 3, 0), "2 samples are fewer than the 3 ranks"));
   CHECK(contains(refused(9, 3, 3), "ranks count from 0"));
@@ -158,9 +165,8 @@ TEST_CASE("ranks: whole weights are read and written by all ranks together") {
         for (std::size_t i = 0; i < model->parameters().size(); ++i)
           model->parameters()[i].copy_(other->parameters()[i]);
       });
-      trainer.with_full_weights([&](Counted& model) {
-        CHECK(same_bits(model->parameters(), other->parameters()));
-      });
+      trainer.with_full_weights(
+          [&](Counted& model) { CHECK(same_bits(model->parameters(), other->parameters())); });
       const at::AutoGradMode grad(true);
       trainer.step(part(batches(1, 4)[0], wire->rank(), 2));
     });

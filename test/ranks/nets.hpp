@@ -1,6 +1,6 @@
 #pragma once
-// The models of the tests of several ranks: units in units, odd sizes, a first dimension of 1, fewer
-// rows than ranks, tied and frozen weights, a parameter that the loss does not use.
+// The models of the tests of several ranks: units in units, odd sizes, a first dimension of 1,
+// fewer rows than ranks, tied and frozen weights, a parameter that the loss does not use.
 #include "doubles.hpp"
 
 namespace test::ranks {
@@ -21,7 +21,8 @@ struct InnerImpl : torch::nn::Module {
 };
 TORCH_MODULE(Inner);
 struct OuterImpl : torch::nn::Module {
-  torch::nn::LayerNorm norm = register_module("norm", torch::nn::LayerNorm(std::vector<std::int64_t>{width}));
+  torch::nn::LayerNorm norm =
+      register_module("norm", torch::nn::LayerNorm(std::vector<std::int64_t>{width}));
   Inner inner = register_module("inner", Inner());
   torch::nn::Linear out = register_module("out", torch::nn::Linear(width, width));
   template <class Run>

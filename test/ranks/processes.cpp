@@ -26,7 +26,8 @@ class GlooWire : public Wire {
   std::vector<std::string> all_gather(const std::string& own) override {
     if (group_ == nullptr || made_ != generation_) make();
     try {
-      const auto length = gathered(at::scalar_tensor(static_cast<std::int64_t>(own.size()), at::kLong).reshape({1}));
+      const auto length = gathered(
+          at::scalar_tensor(static_cast<std::int64_t>(own.size()), at::kLong).reshape({1}));
       std::int64_t most = 1;
       for (const at::Tensor& one : length) most = std::max(most, one.item<std::int64_t>());
       at::Tensor bytes = at::zeros({most}, at::kByte);
@@ -89,7 +90,8 @@ void trains(std::int64_t rank, const std::string& folder) {
   if (rank == 1) bad.target = bad.target + 7;
   const std::string text = message_of([&] { trainer.step(bad); });
   CHECK_MESSAGE(contains(text, "out of bounds"), text);
-  CHECK(same_bits(trained(trainer, [&](const Rows& batch) { return part(batch, rank, 2); }), expected));
+  CHECK(same_bits(trained(trainer, [&](const Rows& batch) { return part(batch, rank, 2); }),
+                  expected));
   CHECK(wire->rejoined == 1);
   wire->exchange("");  // the first rank to end would close the others' connections
 }
@@ -102,8 +104,8 @@ TEST_CASE("ranks: one of two processes" * doctest::skip()) {
 }
 
 TEST_CASE("ranks: two processes over Gloo train as one, also after a step that one of them fails") {
-  const auto folder = std::filesystem::temp_directory_path() /
-                      ("ikebana_ranks_" + std::to_string(getpid()));
+  const auto folder =
+      std::filesystem::temp_directory_path() / ("ikebana_ranks_" + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
   std::vector<pid_t> children;
   for (int rank : {0, 1}) {

@@ -111,9 +111,7 @@ TEST_CASE("units: gathered parameters that stay cost no node in a step") {
   auto looks = std::make_shared<Looks>();
   Counted model = make<Counted>();
   Trainer trainer{model, Precision<BF16Weights>{}, Accumulate<2>{}};
-  model->during_forward = [&] {
-    looks->nodes.push_back(model->first->up->weight.grad_fn().get());
-  };
+  model->during_forward = [&] { looks->nodes.push_back(model->first->up->weight.grad_fn().get()); };
   for (const Rows& batch : batches(3, 4)) trainer.step(batch);
   REQUIRE(looks->nodes.size() == 6);
   for (const void* node : looks->nodes) {

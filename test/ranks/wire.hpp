@@ -12,8 +12,8 @@
 
 namespace test::ranks {
 
-/// A group of ranks by one function that gathers the bytes of all. A rank that fails writes why, and
-/// takes part again, under another name, once all have failed.
+/// A group of ranks by one function that gathers the bytes of all. A rank that fails writes why,
+/// and takes part again, under another name, once all have failed.
 class Wire : public ikebana::RankGroup {
  public:
   using RankGroup::sum;
@@ -73,8 +73,10 @@ class Wire : public ikebana::RankGroup {
     const std::string round = std::to_string(count_++);
     set(key(round + "/" + std::to_string(rank_)), own);
     std::vector<std::string> all;
-    for (std::int64_t r = 0; r < size_; ++r) all.push_back(get(key(round + "/" + std::to_string(r))));
-    if (count_ > 1) store_->deleteKey(key(std::to_string(count_ - 2) + "/" + std::to_string(rank_)));
+    for (std::int64_t r = 0; r < size_; ++r)
+      all.push_back(get(key(round + "/" + std::to_string(r))));
+    if (count_ > 1)
+      store_->deleteKey(key(std::to_string(count_ - 2) + "/" + std::to_string(rank_)));
     return all;
   }
   virtual void drop() {}

@@ -188,7 +188,6 @@ TEST_CASE(
   CHECK(told<BadModel>([&] { Moved trainer(model); }, words) == "");
   slot.reset();
   CHECK_NOTHROW(Moved(model).step(sample(1)));
-
 }
 
 TEST_CASE("parameters: master weights that are no rows of their parameters are an error") {

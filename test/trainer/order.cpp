@@ -109,7 +109,9 @@ std::string whole_step(bool moves) {
        {" shard.set_requires_gradient_sync()", " shard.set_requires_gradient_sync(last)"})
     text += std::string(travel) + " observe.forward{ " + forward(moves) + " } observe.backward{" +
             " precision.scale " + backward(moves) + " }";
-  return text + " observe.optimizer{ shard.finish_reductions precision.unscale clip.clip precision.accept clip.accept" +
+  return text +
+         " observe.optimizer{ shard.finish_reductions precision.unscale clip.clip"
+         " precision.accept clip.accept" +
          each(wrapping, "prepare") + " optimizer.update" + each(wrapping, "after_update") +
          each(wrapping, "end_step") + " } } } } } } }";
 }

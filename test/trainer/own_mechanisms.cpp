@@ -30,16 +30,6 @@ struct PerUnit {
 struct NoMicrobatch {
   using axis = axis::accumulate;
 };
-/// Doubles the microbatches where the step throws, and makes it again.
-struct Splits {
-  using axis = axis::accumulate;
-  std::int64_t microbatches = 1;
-};
-/// Counts what it sees.
-struct Counts {
-  using axis = axis::observe;
-  int steps = 0;
-};
 /// A precision with a loss scale.
 struct Scales {
   using axis = axis::precision;
@@ -98,36 +88,6 @@ struct ikebana::Mechanism<test::own_mechanisms::NoMicrobatch> : ikebana::Accumul
   }
 };
 template <>
-struct ikebana::Mechanism<test::own_mechanisms::Splits> : ikebana::AccumulateHooks {
-  test::own_mechanisms::Splits values;
-  int attempts = 0;
-  std::int64_t rows_seen = 0;
-  explicit Mechanism(test::own_mechanisms::Splits v) : values(v) {}
-  template <class Core, class Batch, class Next>
-  Report around_step(Core&, const Batch& batch, Next&& next) {
-    for (rows_seen = rows(batch);; values.microbatches *= 2) try {
-        ++attempts;
-        return next();
-      } catch (const std::exception&) {
-        if (values.microbatches * 2 > rows_seen) throw;
-      }
-  }
-  template <class Batch>
-  auto split(const Batch& batch) {
-    return ikebana::split(batch, values.microbatches);
-  }
-};
-template <>
-struct ikebana::Mechanism<test::own_mechanisms::Counts> : ikebana::ObserveHooks {
-  test::own_mechanisms::Counts values;
-  explicit Mechanism(test::own_mechanisms::Counts v) : values(v) {}
-  template <class Core, class Batch, class Next>
-  decltype(auto) around_step(Core&, const Batch&, Next&& next) {
-    ++values.steps;
-    return next();
-  }
-};
-template <>
 struct ikebana::Mechanism<test::own_mechanisms::Scales> : ikebana::PrecisionHooks {
   test::own_mechanisms::Scales values;
   explicit Mechanism(test::own_mechanisms::Scales v) : values(v) {}
@@ -180,44 +140,6 @@ TEST_CASE("own mechanisms: gradients erased without their indices are an error")
   };
   auto wrong = told<BadModel>(erase, {"Clamps: it left 1 gradients for 2 parameters"});
   CHECK(wrong == "");
-}
-
-/// Has memory for so many rows; batch norm and dropout.
-struct NarrowImpl : torch::nn::Module {
-  torch::nn::Linear in = register_module("in", torch::nn::Linear(3, 5));
-  Noise noise = register_module("noise", Noise(5));
-  std::int64_t limit = 1000;
-  at::Tensor forward(const at::Tensor& x) {
-    const at::Tensor y = noise(in(x));
-    if (x.size(0) > limit) throw std::runtime_error("not enough memory");
-    return y;
-  }
-};
-TORCH_MODULE(Narrow);
-
-TEST_CASE("own mechanisms: accumulate may make a step again, from the state before it") {
-  auto trained = [](std::int64_t limit, auto... policies) {
-    torch::manual_seed(0);
-    Narrow model;
-    model->limit = limit;
-    Trainer trainer{model, MSELoss{}, AdamW{}, policies...};
-    torch::manual_seed(5);
-    for (int i = 0; i < 3; ++i)
-      trainer.step(Rows{random({8, 3}, i), random({8, 5}, i + 9)});
-    return std::pair(values_of(model), std::move(trainer));
-  };
-  auto [fitted, trainer] = trained(2, Splits{}, Counts{});
-  auto [split, reference] = trained(2, Accumulate<4>{});
-  CHECK(same_bits(fitted, split));
-  CHECK(trainer.steps() == 3);
-  CHECK(trainer.get<Counts>().steps == 3);
-  CHECK(trainer.mechanism<Splits>().attempts == 5);  // with 1, 2, and 4 microbatches
-  auto too_large = [&] {
-    trainer.model()->limit = 0;
-    trainer.step(Rows{random({8, 3}, 1), random({8, 5}, 1)});
-  };
-  CHECK(contains(message_of(too_large), "not enough memory"));
-  CHECK(trainer.steps() == 3);
 }
 
 TEST_CASE("own mechanisms: one that throws after the update is told that it was made") {

@@ -106,16 +106,16 @@ struct ikebana::Mechanism<test::mixed::Borrows> : PruneHooks {
 
 namespace test::mixed {
 
-TEST_CASE_TEMPLATE("parameters: moved parameters train as the loop written by hand", R,
-                   Recipe<Away>, Recipe<Away, Checkpoint<Full>>, Recipe<Away, Precision<BF16>>,
-                   Recipe<Away, Accumulate<2>, ClipGradNorm>,
-                   Recipe<Away, Precision<BF16>, Checkpoint<Full>, Accumulate<2>, ClipGradNorm>,
-                   Recipe<Away, Precision<BF16>, Checkpoint<Selective>>,
-                   Recipe<Away, Checkpoint<Segments<1>>>, Recipe<Away, Checkpoint<Segments<2>>>,
-                   Recipe<AwayKept>, Recipe<Away, Checkpoint<Segments<1>>, Accumulate<2>>,
-                   Recipe<AwayKept, Precision<BF16>, Checkpoint<Segments<1>>, ClipGradNorm>,
-                   Recipe<AwayKept, Precision<BF16>, Checkpoint<Full>, Accumulate<2>,
-                          ClipGradNorm>) {
+TEST_CASE_TEMPLATE(
+    "parameters: moved parameters train as the loop written by hand", R, Recipe<Away>,
+    Recipe<Away, Checkpoint<Full>>, Recipe<Away, Precision<BF16>>,
+    Recipe<Away, Accumulate<2>, ClipGradNorm>,
+    Recipe<Away, Precision<BF16>, Checkpoint<Full>, Accumulate<2>, ClipGradNorm>,
+    Recipe<Away, Precision<BF16>, Checkpoint<Selective>>, Recipe<Away, Checkpoint<Segments<1>>>,
+    Recipe<Away, Checkpoint<Segments<2>>>, Recipe<AwayKept>,
+    Recipe<Away, Checkpoint<Segments<1>>, Accumulate<2>>,
+    Recipe<AwayKept, Precision<BF16>, Checkpoint<Segments<1>>, ClipGradNorm>,
+    Recipe<AwayKept, Precision<BF16>, Checkpoint<Full>, Accumulate<2>, ClipGradNorm>) {
   for (std::size_t steps = 1; steps <= samples().size(); ++steps) {
     CAPTURE(steps);
     auto data = samples();

@@ -90,9 +90,8 @@ template <class Base>
 struct RecordStepWrapper : Base {
   template <class Core, class Batch, class Next>
   decltype(auto) around_step(Core& core, const Batch& batch, Next&& next) {
-    return this->around("around_step", [&]() -> decltype(auto) {
-      return Base::around_step(core, batch, next);
-    });
+    return this->around("around_step",
+                        [&]() -> decltype(auto) { return Base::around_step(core, batch, next); });
   }
 };
 template <class Base>

@@ -57,8 +57,7 @@ struct Mechanism<Policy> : AverageHooks {
     check_fit(parameters.masters());
     std::vector<detail::Averages*> averages = {&weights_};
     if (values.use_buffers) averages.push_back(&buffers_);
-    detail::ExchangeGuard guard(std::move(averages),
-                                [&]() noexcept { parameters.mark_stale(); });
+    detail::ExchangeGuard guard(std::move(averages), [&]() noexcept { parameters.mark_stale(); });
     return next();
   }
   void restart() noexcept {

@@ -15,18 +15,18 @@ struct listens_to_backward;
 namespace detail {
 
 /// True where `&M::name` is the default of `Base`. Of a hook that is a template, it is not.
-#define IKEBANA_IS_DEFAULT(name, Base)                                  \
-  template <class M>                                                    \
-  inline constexpr bool has_default_##name = requires {                 \
-    requires std::is_same_v<decltype(&M::name), decltype(&Base::name)>; \
-  }
+#define IKEBANA_IS_DEFAULT(name, Base)       \
+  template <class M>                         \
+  inline constexpr bool has_default_##name = \
+      requires { requires std::is_same_v<decltype(&M::name), decltype(&Base::name)>; }
 IKEBANA_IS_DEFAULT(gather, GatherHooks);
 IKEBANA_IS_DEFAULT(begin_gather, GatherHooks);
 IKEBANA_IS_DEFAULT(before_unit_backward, UnitBackwardHooks);
 IKEBANA_IS_DEFAULT(after_unit_backward, UnitBackwardHooks);
 #undef IKEBANA_IS_DEFAULT
 
-/// True where a mechanism has the hook and says nothing of it, not even that it is not to be called.
+/// True where a mechanism has the hook and says nothing of it, not even that it is not to be
+/// called.
 template <class M>
 inline constexpr bool forgets_to_gather = false;
 template <std::derived_from<GatherHooks> M>
@@ -41,7 +41,7 @@ template <class M>
 inline constexpr bool forgets_to_listen = false;
 template <std::derived_from<UnitBackwardHooks> M>
 inline constexpr bool forgets_to_listen<M> =
-    !(has_default_before_unit_backward<M> && has_default_after_unit_backward<M>)&&  //
+    !(has_default_before_unit_backward<M> && has_default_after_unit_backward<M>) &&  //
     &M::listens_to_backward == &UnitBackwardHooks::listens_to_backward;
 
 template <class Policy>

@@ -1,13 +1,14 @@
 #pragma once
-// What surrounds the transaction of a step: the wrappers of whole steps, and what other ranks are
-// told of an exception.
+// What surrounds the transaction of a step: the wrappers of whole steps, and the report of an
+// exception to the other ranks.
 #include <ikebana/core/core.hpp>
 
 namespace ikebana::detail {
 
-/// Calls `f`. Where it throws, the other ranks are told, so that none waits for this one.
+/// Calls `f`. Where it throws, that is reported to the other ranks, so that none waits for this
+/// one.
 template <class Core, class F>
-auto told_to_ranks(Core& core, F&& f) {
+auto reported_to_ranks(Core& core, F&& f) {
   if constexpr (Core::one_rank) {
     return f();
   } else {
@@ -24,7 +25,7 @@ auto told_to_ranks(Core& core, F&& f) {
 /// may plan, accumulate may repeat it, precision may set what is global.
 template <class Core, class Batch, class Next>
 Report around_step(AxisList<>, Core& core, const Batch&, Next&& next) {
-  return told_to_ranks(core, next);
+  return reported_to_ranks(core, next);
 }
 template <class Core, class Batch, class Next, class Axis, class... Inner>
 Report around_step(AxisList<Axis, Inner...>, Core& core, const Batch& batch, Next&& next) {

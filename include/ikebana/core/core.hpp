@@ -112,7 +112,8 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     mechanisms.all([&](auto& mechanism) { add(mechanism.describe()); });
     const Masters& masters = parameters.masters();
     for (std::size_t i = 0; i < masters.names.size(); ++i)
-      add(masters.names[i]), add(c10::str(at::IntArrayRef(masters.slices[i].sizes), masters.values[i].dtype()));
+      add(masters.names[i]),
+          add(c10::str(at::IntArrayRef(masters.slices[i].sizes), masters.values[i].dtype()));
     return hash;
   }
   void state(Archive& archive) {

@@ -11,8 +11,8 @@ struct StepState {
   bool unit_was_run = false;                     ///< by this step's loss
   bool partly_updated = false;  ///< an undone step had updated parameters during backward
   bool was_made = false;        ///< what threw had been committed, as a policy around it that fails
-  StopWish wants_stop = {};  ///< of this rank; the next step tells the others
-  StopWish all_stop = {};    ///< of all ranks, as they knew it when the last step opened
+  StopWish wants_stop = {};     ///< of this rank; the next step tells the others
+  StopWish all_stop = {};       ///< of all ranks, as they knew it when the last step opened
   Roots roots;                  ///< where backward of this microbatch starts
   StepGradients gradients;
   detail::DeferredCheck deferred;  ///< checks whose flags only the device knows

@@ -93,7 +93,8 @@ class BatchFetcher {
   template <class Dataset>
   auto read_at_once(Dataset& dataset, const at::Tensor& indices, LoaderPosition at) const {
     try {
-      return read_batch(dataset, indices, key(seed_, at.epoch, RngStream::Batch, order_.batch_of_all(at)));
+      return read_batch(dataset, indices,
+                        key(seed_, at.epoch, RngStream::Batch, order_.batch_of_all(at)));
     } catch (...) {
       throw_bad_sample("get_batch(" + first_indices(indices) + ")", at);
     }

@@ -43,8 +43,7 @@ class SampleOrder {
     const std::int64_t first = at.batch * together();
     const std::int64_t all = ends ? samples_ - first : together();
     const std::int64_t begin = first + all * options_.rank / options_.num_replicas;
-    const std::int64_t count =
-        first + all * (options_.rank + 1) / options_.num_replicas - begin;
+    const std::int64_t count = first + all * (options_.rank + 1) / options_.num_replicas - begin;
     at::Tensor indices = at::empty({count}, at::kLong);
     auto* index = indices.mutable_data_ptr<std::int64_t>();
     if (options_.shuffle) {

@@ -34,9 +34,10 @@ M own_copy(const M& metric) {
 
 /// Any metric, with its type erased: a class with `name`, `update(batch, outputs)` and `value()`,
 /// and `reset()` where it has one. On several ranks it needs `reduce(RankGroup&)` as well, called
-/// before `value()`, which adds up over ranks what `update` has summed. An evaluation works on a copy, so that each evaluation begins
-/// from the metric as it was given. The tensors among the fields of a plain struct are copied, too;
-/// a class whose copies share what `update` writes to needs `reset()`, which each evaluation calls.
+/// before `value()`, which adds up over ranks what `update` has summed. An evaluation works on a
+/// copy, so that each evaluation begins from the metric as it was given. The tensors among the
+/// fields of a plain struct are copied, too; a class whose copies share what `update` writes to
+/// needs `reset()`, which each evaluation calls.
 template <class Batch>
 class Metric {
  public:

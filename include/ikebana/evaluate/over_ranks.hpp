@@ -4,7 +4,8 @@
 
 namespace ikebana::detail {
 
-/// Keeps ranks at the same batch where a forward is a call of all of them, since parameters are cut.
+/// Keeps ranks at the same batch where a forward is a call of all of them, since parameters are
+/// cut.
 template <class Ranks>
 class BatchTurns {
  public:

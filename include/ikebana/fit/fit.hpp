@@ -53,6 +53,20 @@ class BatchGroup {
   std::vector<std::pair<const void*, Version>> tensors_;
 };
 
+/// Throws BadValue for options that no training can have.
+template <class Batch>
+void check_options(const FitOptions<Batch>& options, std::int64_t ranks) {
+  if (options.epochs < 0)
+    throw BadValue("fit: epochs is " + std::to_string(options.epochs) + "; it must be 0 or more.");
+  if (options.batches_per_step < 1)
+    throw BadValue("fit: batches_per_step is " + std::to_string(options.batches_per_step) +
+                   "; it must be 1 or more.");
+  if (ranks > 1 && !options.save_to.empty())
+    throw BadValue(
+        "fit: save_to is set, and each of several ranks has a state of its own. Save by "
+        "trainer.save, to a file for each rank, e.g. in on_epoch.");
+}
+
 /// Whether this rank wants to stop.
 template <class Batch>
 StopWish stop_wish(const FitOptions<Batch>& options, const SigtermRequest& sigterm) {
@@ -98,15 +112,7 @@ void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options
 template <class Trainer, class Range, class Batch, class EndEpoch>
 History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
             EndEpoch&& end_epoch) {
-  if (options.epochs < 0)
-    throw BadValue("fit: epochs is " + std::to_string(options.epochs) + "; it must be 0 or more.");
-  if (options.batches_per_step < 1)
-    throw BadValue("fit: batches_per_step is " + std::to_string(options.batches_per_step) +
-                   "; it must be 1 or more.");
-  if (trainer.world_size() > 1 && !options.save_to.empty())
-    throw BadValue(
-        "fit: save_to is set, and each of several ranks has a state of its own. Save by "
-        "trainer.save, to a file for each rank, e.g. in on_epoch.");
+  detail::check_options(options, trainer.world_size());
   trainer.agree_to_stop_now(StopWish::None);  // what an earlier one wanted is over
   detail::FitState state;
   detail::StateKeeper keeper(trainer, loader, options, state);

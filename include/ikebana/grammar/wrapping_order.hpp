@@ -34,9 +34,10 @@ concept own_axis = std::is_class_v<Axis> && requires { sizeof(Axis); } &&
 
 /// The axes that are asked `around_step`. All are outside of the transaction of a step, so that one
 /// of them may make it again after an exception: accumulate, with other microbatches, within what
-/// observe sees as one step. Checkpoint may first plan what it keeps; precision sets what is global.
-using StepWrappers = AxisList<axis::observe, axis::capture, axis::checkpoint, axis::accumulate,
-                              axis::precision>;
+/// observe sees as one step. Checkpoint may first plan what it keeps; precision sets what is
+/// global.
+using StepWrappers =
+    AxisList<axis::observe, axis::capture, axis::checkpoint, axis::accumulate, axis::precision>;
 
 /// Two wrappers of a unit that are no axes of their own.
 namespace wrapper {

@@ -31,7 +31,7 @@ struct StepGradients {
   std::vector<std::size_t> indices;  ///< of each among the trainer's master weights
   Tensors values;                    ///< in the order of `indices`
   at::Tensor divisor;                ///< one float, or double, on the device; undefined: 1
-  at::Tensor norm;  ///< of the true gradients before clipping; undefined: not asked for
+  at::Tensor norm;          ///< of the true gradients before clipping; undefined: not asked for
   at::Tensor squared_norm;  ///< of the values, over all slices; undefined: not summed over ranks
   bool norm_is_current = false;      ///< no policy has changed the values since, but by clipping
   bool updated_in_backward = false;  ///< some masters have been updated; they may have no gradient

@@ -133,9 +133,7 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
     detail::Update<Mechanism<Optimizer>> ask = {};
 
     OwnOptimizer(Optimizer policy, const Masters& all, std::size_t i)
-        : index(i),
-          masters(all.only(i)),
-          mechanism(std::move(policy)) {}
+        : index(i), masters(all.only(i)), mechanism(std::move(policy)) {}
     void update() {
       ask(mechanism, masters, gradients);
       ask.end_step();

@@ -46,8 +46,8 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
   double base_lr() const { return detail::base_of(values.options).get_lr(); }
   void begin(const Masters& masters) {
     rules_.keep(values.groups);
-    const auto group = detail::group_of_each_parameter(values.groups, masters,
-                                                       [](std::size_t) { return true; });
+    const auto group =
+        detail::group_of_each_parameter(values.groups, masters, [](std::size_t) { return true; });
     run_.begin(masters);
     std::vector<Tensors> members(rules_.size() + 1);
     for (std::size_t i = 0; i < group.size(); ++i) members[group[i]].push_back(run_.operand(i));

@@ -74,8 +74,8 @@ class GatherChain {
       return t;
     }
   }
-  /// Gradients of gathered parameters to those of master weights. Shard is told in which dtypes
-  /// Precision promises to sum them.
+  /// Gradients of gathered parameters to those of master weights. Shard is given the dtypes in
+  /// which Precision promises to sum them.
   Tensors reduce(const Unit& unit, Tensors t) {
     at::NoGradGuard no_grad;
     stages(detail::reversed_t<GatherOrder>(), [&](auto& m, int) {

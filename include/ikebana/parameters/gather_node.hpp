@@ -17,8 +17,9 @@ struct ReduceGradientsHolder : torch::CustomClassHolder {
   explicit ReduceGradientsHolder(ReduceGradients r) : reduce(std::move(r)) {}
 };
 
-/// The edges of a node. Forward: master weights in, gathered parameters out. Backward: gradients of gathered parameters
-/// in, of master weights out. The engine itself counts when all gradients of a unit have arrived.
+/// The edges of a node. Forward: master weights in, gathered parameters out. Backward: gradients of
+/// gathered parameters in, of master weights out. The engine itself counts when all gradients of a
+/// unit have arrived.
 struct Gather : torch::autograd::Function<Gather> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
                                                 at::TensorList masters, const Tensors* gathered,

@@ -1,6 +1,6 @@
 #pragma once
-// Gathered parameters that stay between steps beside their master weights. A unit costs no guard, no
-// closure and no node in a step: the nodes between both are made once.
+// Gathered parameters that stay between steps beside their master weights. A unit costs no guard,
+// no closure and no node in a step: the nodes between both are made once.
 #include <ikebana/parameters/stored_parameters.hpp>
 #include <ikebana/parameters/unit_backward.hpp>
 

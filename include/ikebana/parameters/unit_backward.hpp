@@ -33,7 +33,8 @@ class UnitBackward {
     detail::for_each_tensor(arguments, [&](const at::Tensor& t) {
       if (!t.defined() || !t.requires_grad()) return;
       ++call->missing_;
-      if (t.is_leaf()) t.register_hook([call](const at::Tensor&) { call->argument_has_gradient(); });
+      if (t.is_leaf())
+        t.register_hook([call](const at::Tensor&) { call->argument_has_gradient(); });
       else insert_first(t, call);
     });
   }

@@ -1,6 +1,6 @@
 #pragma once
-// One unit's parameters: the master weights, the gathered parameters, and the autograd nodes between
-// them.
+// One unit's parameters: the master weights, the gathered parameters, and the autograd nodes
+// between them.
 #include <deque>
 #include <ikebana/hooks.hpp>
 #include <ikebana/parameters/gather_node.hpp>
@@ -146,7 +146,8 @@ struct UnitParameters {
   /// True where the model wrote to what it was shown since `note_versions`, or replaced it.
   bool was_written() const {
     for (std::size_t i = 0; i < seen_.size(); ++i)
-      if (version(parameter(i)) != seen_[i].version || parameter(i).storage().data() != seen_[i].memory)
+      if (version(parameter(i)) != seen_[i].version ||
+          parameter(i).storage().data() != seen_[i].memory)
         return true;
     return false;
   }

@@ -52,8 +52,7 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
     at::Tensor found = norm_tells ? gradients.norm.isfinite().logical_not().to(at::kFloat)
                                   : detail::any_non_finite(gradients.values);
     if (gradients.overflow.defined()) found = at::maximum(found, gradients.overflow);
-    if (!norm_tells || gradients.overflow.defined())
-      found = ranks.slices().sum(found).clamp_max(1);
+    if (!norm_tells || gradients.overflow.defined()) found = ranks.slices().sum(found).clamp_max(1);
     found_ = found;
     gradients.reject(found);
     deferred.expect_zero(

@@ -1,19 +1,19 @@
 #pragma once
-// Which ranks train one model, and what they tell each other. A rank is a process, or a thread, that
-// trains on its own part of the data.
+// Which ranks train one model, and what they tell each other. A rank is a process, or a thread,
+// that trains on its own part of the data.
 #include <ikebana/loss.hpp>
 
 namespace ikebana {
 
-/// Some of the ranks that train one model. Every call is made by all ranks of the group, in the same
-/// order; it throws where a rank does not take part any more.
+/// Some of the ranks that train one model. Every call is made by all ranks of the group, in the
+/// same order; it throws where a rank does not take part any more.
 class RankGroup {
  public:
   virtual ~RankGroup() = default;
   virtual std::int64_t rank() const = 0;
   virtual std::int64_t size() const = 0;
-  /// Replaces each tensor by its sum over the ranks, in one exchange. The tensors may have different
-  /// shapes and dtypes, the same on all ranks.
+  /// Replaces each tensor by its sum over the ranks, in one exchange. The tensors may have
+  /// different shapes and dtypes, the same on all ranks.
   virtual void sum(std::vector<at::Tensor>& values) = 0;
   /// The texts of all ranks, in the order of ranks. They may have different lengths.
   virtual std::vector<std::string> exchange(const std::string& own) = 0;

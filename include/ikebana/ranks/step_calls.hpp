@@ -10,15 +10,15 @@ namespace ikebana {
 /// Whether a rank wants training to end, and why: the larger one counts.
 enum class StopWish : std::int64_t { None, Asked, Terminated };
 
-/// What every rank knows before the first forward of a step. Ranks that differ in one of the numbers
-/// would wait for each other, or train different models.
+/// What every rank knows before the first forward of a step. Ranks that differ in one of the
+/// numbers would wait for each other, or train different models.
 struct StepOpening {
-  std::int64_t step = 0;          ///< steps before this one
-  std::int64_t microbatches = 0;  ///< of this rank's batch
-  std::uint64_t recipe = 0;       ///< of the recipe and the shapes of the model; at the first step
-  std::uint64_t order = 0;        ///< in which the last microbatch ran the units
-  StopWish stop = StopWish::None; ///< of this rank; then: of all
-  std::span<Count> counts;        ///< known before backward; then: over all ranks
+  std::int64_t step = 0;           ///< steps before this one
+  std::int64_t microbatches = 0;   ///< of this rank's batch
+  std::uint64_t recipe = 0;        ///< of the recipe and the shapes of the model; at the first step
+  std::uint64_t order = 0;         ///< in which the last microbatch ran the units
+  StopWish stop = StopWish::None;  ///< of this rank; then: of all
+  std::span<Count> counts;         ///< known before backward; then: over all ranks
 };
 
 /// What is summed over ranks when all gradients are there, in one exchange for each group.
@@ -127,7 +127,8 @@ inline void agree(RankGroup& group, bool rejects) {
   const std::vector<std::string> all = group.exchange(rejects ? "1" : "0");
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (all[rank] != all[0])
-      throw BadModel("step: rank " + std::to_string(rank) + (all[rank] == "1" ? " rejects" : " makes") +
+      throw BadModel("step: rank " + std::to_string(rank) +
+                     (all[rank] == "1" ? " rejects" : " makes") +
                      " the update, and rank 0 does not. A policy that decides by numbers of its "
                      "rank must add them up first: ranks.data().sum(...).");
 }
