@@ -1,8 +1,9 @@
 #pragma once
 // Test doubles of the policies that train on several ranks: parameters that every rank has (DDP),
 // gradients and masters in slices beside whole parameters (ZeRO2), everything in slices (FSDP).
+#include <deque>
 #include <map>
-#include <random>
+#include <mutex>
 
 #include "wire.hpp"
 
@@ -35,11 +36,17 @@ struct Gathered {
   }
 };
 
-/// Memory for a unit's gathered parameters. What is freed is NaN for whoever still reads it: the
-/// bytes of a test are never used again.
+/// Memory that is never used again, also after it was freed.
+inline float* memory_of_its_own(std::int64_t bytes) {
+  static std::mutex mutex;
+  static std::deque<std::vector<float>> all;
+  std::lock_guard lock(mutex);
+  return all.emplace_back(static_cast<std::size_t>(bytes / 4 + 1)).data();
+}
+/// Memory for a unit's gathered parameters. What is freed is NaN for whatever still reads it.
 inline at::Tensor unit_memory(std::int64_t bytes, std::size_t unit,
                               std::shared_ptr<Gathered> gathered) {
-  auto* memory = new float[static_cast<std::size_t>(bytes / 4 + 1)];
+  float* memory = memory_of_its_own(bytes);
   auto poison = [memory, bytes] {
     std::memset(memory, 0xff, static_cast<std::size_t>(bytes));  // NaN in every floating dtype
   };

@@ -8,6 +8,10 @@ using namespace ikebana;
 
 namespace test::ranks {
 
+static_assert(std::is_empty_v<OneRank> && std::is_empty_v<OneRankGroup>);
+using Alone = Mechanisms<compose_t<AdamW>>;
+static_assert(is_one_rank<decltype(std::declval<Alone&>().shard.ranks())>);
+
 /// What a training leaves: losses and norms of its steps, and its weights.
 struct Trace {
   std::vector<at::Tensor> losses, weights, averaged;
