@@ -75,6 +75,20 @@ TEST_CASE("a flag that the device has not written yet is waited for, not read") 
   }
   set_false_queries(1);
 }
+TEST_CASE("of several ranks each reads a flag in the same step, however early it arrives") {
+  NOT_RUN_UNLESS(on_simulated(), "only the simulated device is late on demand");
+  set_false_queries(0);
+  for (bool alone : {true, false}) {
+    ikebana::detail::DeferredCheck deferred;
+    int raised = 0;
+    deferred.expect_zero(at::ones({}, device()), [&] { ++raised; });
+    deferred.check(alone);
+    CHECK(raised == (alone ? 1 : 0));
+    deferred.check(alone);
+    CHECK(raised == 1);
+  }
+  set_false_queries(1);
+}
 TEST_CASE("a count before forward that is not the loss's is an error") {
   Trainer trainer{there(), adamw, Changed{.more_items = 1}};
   const auto batches = texts();
