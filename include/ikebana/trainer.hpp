@@ -110,8 +110,9 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   Handle& model() { return core().model; }
   /// The ranks that train this model: `ranks().data().rank()`. `OneRank` without a policy on shard.
   auto ranks() { return core().ranks(); }
-  /// How many ranks train this model.
+  /// How many ranks train this model, and which of them this is.
   std::int64_t world_size() const { return core().ranks().data().size(); }
+  std::int64_t rank() const { return core().ranks().data().rank(); }
   /// For a loop over steps on several ranks, all of which must end after the same step: the next
   /// step tells the others what this rank wants, at no cost. Returns what all ranks know since the
   /// last step; with one rank, the wish itself.
@@ -126,8 +127,8 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
       return wish;
     } else {
       core().step.wants_stop = {};
-      core().mechanisms.shard.open_step();
-      return core().step.all_stop = detail::max_of(ranks().data(), wish);
+      return core().step.all_stop =
+                 with_ranks([&] { return detail::max_of(ranks().data(), wish); });
     }
   }
   /// Steps so far. A skipped step counts, one that threw does not.
@@ -152,11 +153,15 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   }
 
   /// Calls `f(model)` while all parameters are whole and on the model's device: the weights that
-  /// are trained, also where the recipe averages them.
+  /// are trained, also where the recipe averages them. What `f` writes to them is trained from then
+  /// on. Of several ranks all call it.
   template <class F>
   decltype(auto) with_full_weights(F&& f) {
     core().check_model();
-    return core().parameters.with_full_weights([&]() -> decltype(auto) { return f(core().model); });
+    return with_ranks([&]() -> decltype(auto) {
+      return core().parameters.with_full_weights(
+          [&]() -> decltype(auto) { return f(core().model); });
+    });
   }
   /// The same with the weights that `evaluate` uses: their average, where the recipe has one. For
   /// exporting a model. Afterwards the trained weights are restored, to the bit.
@@ -167,8 +172,10 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
       return with_full_weights(f);
     } else {
       detail::BusyGuard busy(core().busy);
-      return average.around_evaluation(core().parameters,
-                                       [&]() -> decltype(auto) { return with_full_weights(f); });
+      return with_ranks([&]() -> decltype(auto) {
+        return average.around_evaluation(core().parameters,
+                                         [&]() -> decltype(auto) { return with_full_weights(f); });
+      });
     }
   }
 
@@ -207,6 +214,12 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   Core& core() const {
     if (!core_) throw Error("trainer: it was moved from. Use the one it was moved to.");
     return *core_;
+  }
+  /// A call of all ranks outside of a step, such as one that gathers parameters.
+  template <class F>
+  decltype(auto) with_ranks(F&& f) {
+    core().mechanisms.shard.open_step();
+    return detail::reported_to_ranks(core(), f);
   }
   /// One call at a time, with the trainer's device as the thread's current one, so that `kCUDA` in
   /// a model means that device. Errors of LibTorch become this library's, with the step and the

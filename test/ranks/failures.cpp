@@ -56,6 +56,9 @@ Outcome outcome(const Make& make_trainer, const Harm& harm, const Heal& heal) {
       out.texts[r] = message_of([&] { trainer.step(harmed); });
       CHECK(same_state(trainer.state(), before));
       CHECK(trainer.steps() == 1);
+      trainer.with_full_weights([](Counted& model) {  // the ranks meet for it
+        for (const auto& p : model->parameters()) CHECK(p.isfinite().all().item<bool>());
+      });
       if (r == 1) heal(trainer);
     }
     trainer.step(batch);

@@ -2,6 +2,9 @@
 // reads its part.
 #include "test.hpp"
 
+#include <unistd.h>
+
+#include <filesystem>
 #include <set>
 
 #include "nets.hpp"
@@ -73,10 +76,11 @@ template <Kind K>
 void stops_together() {
   CAPTURE(K);
   std::vector<std::int64_t> steps(2), at_end(2);
+  const std::vector<Rows> all = batches(6, 4);
   on_two<K>([&](auto& trainer, auto& wire) {
     const auto r = static_cast<std::size_t>(wire->rank());
     std::vector<Rows> mine;
-    for (const Rows& batch : batches(6, 4)) mine.push_back(part(batch, wire->rank(), 2));
+    for (const Rows& batch : all) mine.push_back(part(batch, wire->rank(), 2));
     FitOptions<Rows> options{.epochs = 2, .progress = false};
     options.stop = [&] { return r == 1 && trainer.steps() >= 2; };
     History history = trainer.fit(mine, options);
@@ -157,9 +161,10 @@ TEST_CASE("ranks: whole weights are read and written by all ranks together") {
     torch::manual_seed(9);
     return Counted();
   }();
+  const Rows first = batches(1, 4)[0];
   auto check = [&]<Kind K>(std::integral_constant<Kind, K>) {
     on_two<K>([&](auto& trainer, auto& wire) {
-      trainer.step(part(batches(1, 4)[0], wire->rank(), 2));
+      trainer.step(part(first, wire->rank(), 2));
       const at::NoGradGuard no_grad;
       trainer.with_full_weights([&](Counted& model) {
         for (std::size_t i = 0; i < model->parameters().size(); ++i)
@@ -168,7 +173,17 @@ TEST_CASE("ranks: whole weights are read and written by all ranks together") {
       trainer.with_full_weights(
           [&](Counted& model) { CHECK(same_bits(model->parameters(), other->parameters())); });
       const at::AutoGradMode grad(true);
-      trainer.step(part(batches(1, 4)[0], wire->rank(), 2));
+      trainer.step(part(first, wire->rank(), 2));
+      const auto file = std::filesystem::temp_directory_path() /
+                        ("ikebana_" + std::to_string(getpid()) + ".safetensors");
+      trainer.save_weights(file);
+      wire->exchange("written");
+      Counted read;
+      load_weights(read, file);
+      trainer.with_full_weights(
+          [&](Counted& model) { CHECK(same_bits(model->parameters(), read->parameters())); });
+      wire->exchange("read");
+      if (wire->rank() == 0) std::filesystem::remove(file);
     });
   };
   check(std::integral_constant<Kind, Kind::DDP>());

@@ -31,6 +31,8 @@ class Wire : public ikebana::RankGroup {
     std::string own;
     for (const at::Tensor& t : values) own += bytes_of(t);
     const std::vector<std::string> all = exchange(own);
+    for (const std::string& one : all)
+      if (one.size() != own.size()) throw ikebana::RankFailed("ranks add up different numbers");
     std::size_t begin = 0;
     for (at::Tensor& t : values) {
       at::Tensor total = tensor_of(all[0], begin, t);

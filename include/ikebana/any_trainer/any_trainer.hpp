@@ -87,6 +87,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   std::string describe() { return methods().describe(); }
   std::int64_t steps() const { return methods().steps(); }
   std::int64_t world_size() const { return methods().world_size(); }
+  std::int64_t rank() const { return methods().rank(); }
   StopWish agree_to_stop(StopWish wish) { return methods().agree_to_stop(wish); }
   StopWish agree_to_stop_now(StopWish wish) { return methods().agree_to_stop_now(wish); }
   Handle model() { return methods().model(); }
@@ -112,6 +113,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     virtual std::string describe() = 0;
     virtual std::int64_t steps() const = 0;
     virtual std::int64_t world_size() const = 0;
+    virtual std::int64_t rank() const = 0;
     virtual StopWish agree_to_stop(StopWish) = 0;
     virtual StopWish agree_to_stop_now(StopWish) = 0;
     virtual Handle model() = 0;
@@ -151,6 +153,7 @@ struct AnyTrainer<Batch>::Implementation final : Methods {
   std::string describe() override { return trainer.describe(); }
   std::int64_t steps() const override { return trainer.steps(); }
   std::int64_t world_size() const override { return trainer.world_size(); }
+  std::int64_t rank() const override { return trainer.rank(); }
   StopWish agree_to_stop(StopWish wish) override { return trainer.agree_to_stop(wish); }
   StopWish agree_to_stop_now(StopWish wish) override { return trainer.agree_to_stop_now(wish); }
   Handle model() override { return detail::module_of(trainer.model()); }

@@ -8,7 +8,7 @@ namespace ikebana::detail {
 /// Calls `f`. Where it throws, that is reported to the other ranks, so that none waits for this
 /// one.
 template <class Core, class F>
-auto reported_to_ranks(Core& core, F&& f) {
+decltype(auto) reported_to_ranks(Core& core, F&& f) {
   if constexpr (Core::one_rank) {
     return f();
   } else {

@@ -13,7 +13,7 @@ class RankGroup {
   virtual std::int64_t rank() const = 0;
   virtual std::int64_t size() const = 0;
   /// Replaces each tensor by its sum over the ranks, in one exchange. The tensors may have
-  /// different shapes and dtypes, the same on all ranks.
+  /// different shapes and dtypes, the same on all ranks; where they are not, every rank throws.
   virtual void sum(std::vector<at::Tensor>& values) = 0;
   /// The texts of all ranks, in the order of ranks. They may have different lengths.
   virtual std::vector<std::string> exchange(const std::string& own) = 0;

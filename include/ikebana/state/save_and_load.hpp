@@ -61,9 +61,12 @@ class SaveAndLoad {
     return unmatched;
   }
   /// Writes the model's weights alone: those that `evaluate` uses, which are the average where the
-  /// recipe has one, or with `.averaged = false` those that are trained.
+  /// recipe has one, or with `.averaged = false` those that are trained. Of several ranks all call
+  /// it, and the first writes the file.
   void save_weights(const std::filesystem::path& path, const WeightOptions& options = {}) {
-    auto save = [&](auto& model) { ikebana::save_weights(model, path, options); };
+    auto save = [&](auto& model) {
+      if (self().rank() == 0) ikebana::save_weights(model, path, options);
+    };
     if (options.averaged) self().with_averaged_weights(save);
     else self().with_full_weights(save);
   }
