@@ -137,9 +137,9 @@ std::vector<std::string> differ(const F& f) {
   });
   return texts;
 }
-using Cut = Trained<Kind::FSDP>;
-Cut cut_trainer(std::shared_ptr<Wire> wire, Counted& model, double lr = 0.01) {
-  return Cut(model, AdamW{.lr = lr}, Double<Kind::FSDP>{.wire = wire});
+using Sliced = Trained<Kind::FSDP>;
+Sliced sliced_trainer(std::shared_ptr<Wire> wire, Counted& model, double lr = 0.01) {
+  return Sliced(model, AdamW{.lr = lr}, Double<Kind::FSDP>{.wire = wire});
 }
 template <class F>
 void all_say(const char* words, const F& f) {
@@ -147,31 +147,31 @@ void all_say(const char* words, const F& f) {
 }
 TEST_CASE("ranks: ranks that differ get an error that says in what, before they wait") {
   all_say("rank 1 has another recipe", [](auto& wire, Counted& model, auto& all) {
-    auto t = cut_trainer(wire, model, wire->rank() == 1 ? 0.1 : 0.01);
+    auto t = sliced_trainer(wire, model, wire->rank() == 1 ? 0.1 : 0.01);
     t.step(part(all[0], wire->rank(), 2));
   });
   all_say("rank 0 has microbatches: 1, and rank 1 has 2",
           [](auto& wire, Counted& model, auto& all) {
-            auto t = cut_trainer(wire, model);
+            auto t = sliced_trainer(wire, model);
             const auto count = static_cast<std::size_t>(wire->rank() + 1);
             t.step(std::vector<Rows>(count, part(all[0], wire->rank(), 2)));
           });
   all_say("made steps: 1, and rank 1 has 0", [](auto& wire, Counted& model, auto& all) {
-    auto t = cut_trainer(wire, model);
+    auto t = sliced_trainer(wire, model);
     const StateDict before = t.state();
     t.step(part(all[0], wire->rank(), 2));
     if (wire->rank() == 1) t.restore(before);
     t.step(part(all[1], wire->rank(), 2));
   });
   all_say("the same number of batches", [](auto& wire, Counted& model, auto& all) {
-    auto t = cut_trainer(wire, model);
+    auto t = sliced_trainer(wire, model);
     t.evaluate(std::vector<Rows>(wire->rank() == 1 ? 2 : 3, all[0]));
   });
 }
 
 TEST_CASE("ranks: a state of one rank does not fit another") {
   all_say("`ikebana.slices.head.weight.first_row` is", [](auto& wire, Counted& model, auto& all) {
-    auto t = cut_trainer(wire, model);
+    auto t = sliced_trainer(wire, model);
     t.step(part(all[0], wire->rank(), 2));
     StateDict other = t.state();
     const std::string own = "ikebana.slices.head.weight.first_row";

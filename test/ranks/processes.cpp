@@ -81,10 +81,10 @@ void trains(std::int64_t rank, const std::string& folder) {
     });
     return all;
   };
-  const AdamW adamw{.lr = 1e-2};
-  Trainer alone{make<Counted>(), adamw, Accumulate<2>{}};
+  const AdamW optimizer{.lr = 1e-2};
+  Trainer alone{make<Counted>(), optimizer, Accumulate<2>{}};
   const auto expected = trained(alone, [](const Rows& batch) { return batch; });
-  Trainer trainer{make<Counted>(), adamw, Double<K>{.wire = wire}};
+  Trainer trainer{make<Counted>(), optimizer, Double<K>{.wire = wire}};
   const Rows good = part(batches(1, 4)[0], rank, 2);
   Rows bad = good;
   if (rank == 1) bad.target = bad.target + 7;
