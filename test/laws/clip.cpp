@@ -11,7 +11,7 @@ namespace laws::clip {
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
 void check(const Tensors& gradients, double max_norm) {
-  Mechanism<Shard<Off>> alone{Shard<Off>{}};
+  const OneRank alone;
   Mechanism<ClipGradNorm> mechanism{ClipGradNorm{.max_norm = max_norm}};
   StepGradients step;
   step.values = gradients;
