@@ -83,7 +83,7 @@ struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks 
   // May also have `Tensors restore_dtype(const Unit&, Tensors masters)`: master weights in the
   // dtype that the parameters had before, for when the trainer releases them. And `void
   // refresh(const Unit&, const Tensors& masters)`: writes new values to the memory of the last
-  // gather, without an allocation; otherwise `gather` is asked after each update.
+  // gather, without an allocation; otherwise `gather` is asked at the next use.
 
   /// 8. The dtype in which the gradient of a parameter of this dtype is summed over ranks.
   at::ScalarType reduce_dtype(at::ScalarType parameter) const { return parameter; }

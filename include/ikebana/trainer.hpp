@@ -122,14 +122,11 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     return core().step.all_stop;
   }
   /// The same at once, which every rank calls, e.g. between two epochs.
-  StopWish agree_to_stop_now(StopWish wish) {
-    if constexpr (Core::one_rank) {
-      return wish;
-    } else {
-      core().step.wants_stop = {};
-      return core().step.all_stop =
-                 with_ranks([&] { return detail::max_of(ranks().data(), wish); });
-    }
+  StopWish agree_to_stop_now(StopWish wish) { return detail::agree_to_stop_now(core(), wish); }
+  /// The present exception ends a loop on this rank: reports it to the other ranks, so that none
+  /// waits for this one. `fit`, a step and an evaluation report theirs.
+  void report_exception() noexcept {
+    core().mechanisms.shard.offer_exception(std::current_exception());
   }
   /// Steps so far. A skipped step counts, one that threw does not.
   std::int64_t steps() const { return core().step.attempts; }
@@ -150,6 +147,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     core().state(archive), parts.state(archive);
     archive.finish_check();
     parts.state(archive), core().state(archive);  // a part of the user's may throw
+    core().step.is_compared = false;
   }
 
   /// Calls `f(model)` while all parameters are whole and on the model's device: the weights that
@@ -157,8 +155,8 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   /// on. Of several ranks all call it.
   template <class F>
   decltype(auto) with_full_weights(F&& f) {
-    core().check_model();
-    return with_ranks([&]() -> decltype(auto) {
+    return detail::together(core(), [&]() -> decltype(auto) {
+      core().check_model();
       return core().parameters.with_full_weights(
           [&]() -> decltype(auto) { return f(core().model); });
     });
@@ -172,7 +170,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
       return with_full_weights(f);
     } else {
       detail::BusyGuard busy(core().busy);
-      return with_ranks([&]() -> decltype(auto) {
+      return detail::together(core(), [&]() -> decltype(auto) {
         return average.around_evaluation(core().parameters,
                                          [&]() -> decltype(auto) { return with_full_weights(f); });
       });
@@ -214,12 +212,6 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   Core& core() const {
     if (!core_) throw Error("trainer: it was moved from. Use the one it was moved to.");
     return *core_;
-  }
-  /// A call of all ranks outside of a step, such as one that gathers parameters.
-  template <class F>
-  decltype(auto) with_ranks(F&& f) {
-    core().mechanisms.shard.open_step();
-    return detail::reported_to_ranks(core(), f);
   }
   /// One call at a time, with the trainer's device as the thread's current one, so that `kCUDA` in
   /// a model means that device. Errors of LibTorch become this library's, with the step and the

@@ -32,7 +32,7 @@ namespace test::ranks {
 template <Kind K>
 using Trained = Trainer<Counted, AdamW, ClipGradNorm, RejectsAlone, Double<K>>;
 
-/// What each rank was told, and what a training with a step that failed left.
+/// The error of each rank, and what a training with a step that failed left.
 struct Outcome {
   std::vector<std::string> texts;
   std::vector<std::vector<at::Tensor>> weights;
@@ -168,6 +168,49 @@ TEST_CASE("ranks: ranks that differ get an error that says in what, before they 
     t.evaluate(std::vector<Rows>(wire->rank() == 1 ? 2 : 3, all[0]));
   });
 }
+TEST_CASE("ranks: a rank that makes another call, or none, ends the others' call") {
+  all_say("ranks: this rank is at", [](auto& wire, Counted& model, auto& all) {
+    auto t = sliced_trainer(wire, model);
+    if (wire->rank() == 1) t.step(all[0]);
+    else t.evaluate(std::vector{all[0]});
+  });
+  all_say("no file to load", [](auto& wire, Counted& model, auto& all) {
+    auto t = sliced_trainer(wire, model);
+    t.with_full_weights([&](Counted&) {
+      if (wire->rank() == 1) throw std::runtime_error("no file to load");
+    });
+    t.step(all[0]);
+  });
+  all_say("no such file", [](auto& wire, Counted& model, auto& all) {
+    auto t = sliced_trainer(wire, model);
+    FitOptions<Rows> options{.progress = false};
+    options.on_step = [&](const Report&) {
+      if (wire->rank() == 1) throw std::runtime_error("no such file");
+    };
+    t.fit(std::vector<Rows>{all[0], all[0]}, options);
+  });
+}
+
+TEST_CASE("ranks: a failed evaluation is forgotten, and a resumed recipe is compared again") {
+  all_say("rank 1 has another recipe", [](auto& wire, Counted& model, auto& all) {
+    auto t = sliced_trainer(wire, model);
+    const Rows mine = part(all[0], wire->rank(), 2);
+    t.step(mine);
+    Rows bad = mine;
+    if (wire->rank() == 1) bad.target = bad.target + 7;
+    CHECK(contains(message_of([&] { t.evaluate(std::vector{mine, bad}); }), "out of bounds"));
+    CHECK_NOTHROW(t.step(mine));
+    const StateDict state = t.state();
+    if (wire->rank() == 1) t.template get<AdamW>().lr = 0.5;
+    CHECK_NOTHROW(t.step(mine));  // a value that differs on purpose
+    StateDict other = state;
+    const std::string lr = "ikebana.AdamW.lr";
+    REQUIRE(other.count(lr) == 1);
+    if (wire->rank() == 1) other[lr] = other[lr] * 2;
+    t.restore(other);
+    t.step(mine);
+  });
+}
 
 TEST_CASE("ranks: a state of one rank does not fit another") {
   all_say("`ikebana.slices.head.weight.first_row` is", [](auto& wire, Counted& model, auto& all) {
@@ -179,22 +222,6 @@ TEST_CASE("ranks: a state of one rank does not fit another") {
     other[own] = other[own] + 1;
     t.restore(other);
   });
-}
-
-TEST_CASE("ranks: optimizers that need whole parameters, or no other ranks, are refused") {
-  auto wire = std::make_shared<Wire>(c10::make_intrusive<c10d::HashStore>(), 0, 2);
-  auto refused = [&](auto optimizer, const char* words) {
-    Counted model = make<Counted>();
-    const std::string text =
-        message_of([&] { Trainer trainer{model, optimizer, Double<Kind::FSDP>{.wire = wire}}; });
-    CHECK_MESSAGE(contains(text, words), text);
-  };
-  refused(Muon{}, "Muon: `embed.weight` of shape [48, 5] is cut into slices");
-  refused(Adafactor{}, "Adafactor: `embed.weight`");
-  refused(AdamW8bit{}, "AdamW8bit: `embed.weight`");
-  refused(OwnMomentum{}, "by_elements = true");
-  refused(Precision<BF16True>{}, "Precision<BF16True>: `embed.weight` is cut into slices");
-  refused(InBackward<AdamW>{}, "InBackward<AdamW>: it updates parameters before");
 }
 
 }  // namespace test::ranks

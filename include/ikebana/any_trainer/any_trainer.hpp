@@ -88,6 +88,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   std::int64_t steps() const { return methods().steps(); }
   std::int64_t world_size() const { return methods().world_size(); }
   std::int64_t rank() const { return methods().rank(); }
+  void report_exception() noexcept { methods().report_exception(); }
   StopWish agree_to_stop(StopWish wish) { return methods().agree_to_stop(wish); }
   StopWish agree_to_stop_now(StopWish wish) { return methods().agree_to_stop_now(wish); }
   Handle model() { return methods().model(); }
@@ -114,6 +115,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     virtual std::int64_t steps() const = 0;
     virtual std::int64_t world_size() const = 0;
     virtual std::int64_t rank() const = 0;
+    virtual void report_exception() noexcept = 0;
     virtual StopWish agree_to_stop(StopWish) = 0;
     virtual StopWish agree_to_stop_now(StopWish) = 0;
     virtual Handle model() = 0;
@@ -154,6 +156,7 @@ struct AnyTrainer<Batch>::Implementation final : Methods {
   std::int64_t steps() const override { return trainer.steps(); }
   std::int64_t world_size() const override { return trainer.world_size(); }
   std::int64_t rank() const override { return trainer.rank(); }
+  void report_exception() noexcept override { trainer.report_exception(); }
   StopWish agree_to_stop(StopWish wish) override { return trainer.agree_to_stop(wish); }
   StopWish agree_to_stop_now(StopWish wish) override { return trainer.agree_to_stop_now(wish); }
   Handle model() override { return detail::module_of(trainer.model()); }

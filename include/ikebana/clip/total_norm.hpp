@@ -109,6 +109,8 @@ class TotalNorm : public ClipHooks {
       return masters_ ? ", nor is the gradient of `" + masters_->names[gradients.indices[k]] + "`"
                       : "";
     }
+    if (gradients.squared_norm.defined())  // of all ranks
+      return ", although each gradient of this rank is: another rank's is not, or it overflows";
     return ", although every gradient is: it overflows";
   }
 

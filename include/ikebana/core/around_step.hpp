@@ -15,9 +15,44 @@ decltype(auto) reported_to_ranks(Core& core, F&& f) {
     try {
       return f();
     } catch (...) {
+      core.parameters.abort();
       core.mechanisms.shard.offer_exception(std::current_exception());
       throw;
     }
+  }
+}
+
+/// Calls `f` on all ranks, outside of a step. It succeeds on all of them, or throws on all.
+template <class Core, class F>
+decltype(auto) together(Core& core, F&& f) {
+  if constexpr (Core::one_rank) {
+    return f();
+  } else {
+    return reported_to_ranks(core, [&]() -> decltype(auto) {
+      core.mechanisms.shard.open_step();
+      auto end = [&] { meet(core.ranks().data(), "the end of a call of all ranks"); };
+      if constexpr (std::is_void_v<decltype(f())>) {
+        f();
+        end();
+      } else {
+        decltype(auto) result = f();
+        end();
+        return result;
+      }
+    });
+  }
+}
+
+/// What all ranks want, those that asked since the last step included.
+template <class Core>
+StopWish agree_to_stop_now(Core& core, StopWish wish) {
+  if constexpr (Core::one_rank) {
+    return wish;
+  } else {
+    StepState& step = core.step;
+    wish = std::max(wish, std::exchange(step.wants_stop, StopWish::No));
+    step.all_stop = together(core, [&] { return max_of(core.ranks().data(), wish); });
+    return step.all_stop;
   }
 }
 
@@ -35,7 +70,7 @@ Report around_step(AxisList<Axis, Inner...>, Core& core, const Batch& batch, Nex
 template <class Core, class Batch, class Next>
 Report around_step(Core& core, const Batch& batch, Next&& next) {
   using Wrappers = typename std::decay_t<decltype(core.mechanisms)>::template active<StepWrappers>;
-  return around_step(Wrappers(), core, batch, next);
+  return reported_to_ranks(core, [&] { return around_step(Wrappers(), core, batch, next); });
 }
 
 }  // namespace ikebana::detail

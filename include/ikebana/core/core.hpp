@@ -38,6 +38,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     check_optimizer();
     mechanisms.each([&](auto& mechanism) { mechanism.begin(parameters.masters()); });
     if constexpr (!one_rank && update_may_throw) update.keep_copies(mechanisms.optimizer);
+    parameters.forget_originals();
   }
 
   auto ranks() { return mechanisms.shard.ranks(); }
@@ -87,7 +88,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     restore_point.commit();
   }
   void abort() noexcept {
-    step.roots.clear();
+    step.roots.clear(), step.deferred.undo();
     update.abort(mechanisms.optimizer, parameters.masters());
     forget_gradients();
     step.partly_updated = mechanisms.optimizer.has_updated();
@@ -109,7 +110,10 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
     };
     add(detail::spelled_type<RecipeT>());
-    mechanisms.all([&](auto& mechanism) { add(mechanism.describe()); });
+    mechanisms.all([&](auto& mechanism) {
+      using Policy = std::decay_t<decltype(mechanism.values)>;
+      if constexpr (!std::is_same_v<axis_of_t<Policy>, axis::device>) add(mechanism.describe());
+    });
     const Masters& masters = parameters.masters();
     for (std::size_t i = 0; i < masters.names.size(); ++i)
       add(masters.names[i]),

@@ -11,6 +11,7 @@ struct StepState {
   bool unit_was_run = false;                     ///< by this step's loss
   bool partly_updated = false;  ///< an undone step had updated parameters during backward
   bool was_made = false;        ///< what threw had been committed, as a policy around it that fails
+  bool is_compared = false;     ///< the recipe, with those of the other ranks
   StopWish wants_stop = {};     ///< of this rank; the next step tells the others
   StopWish all_stop = {};       ///< of all ranks, as they knew it when the last step opened
   Roots roots;                  ///< where backward of this microbatch starts

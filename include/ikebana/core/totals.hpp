@@ -64,7 +64,7 @@ class Totals {
   void add_to(std::vector<at::Tensor>& sums) const {
     for (const auto& part : value_.parts) {
       sums.push_back(part.sum);
-      if (late() || compares()) sums.push_back(part.count.on_its_device());
+      if (late() || compares()) sums.push_back(part.count.tensor(part.sum, at::kDouble));
     }
   }
   void take(const std::vector<at::Tensor>& sums) {

@@ -69,11 +69,12 @@ class Transaction {
       core_.mechanisms.shard.open_step();
       StepOpening opening{.step = state.attempts,
                           .microbatches = static_cast<std::int64_t>(microbatches),
-                          .recipe = state.is_first() ? core_.signature() : 0,
-                          .order = core_.parameters.order_of_units(),
+                          .recipe = state.is_compared ? 0 : core_.signature(),
                           .stop = state.wants_stop,
                           .counts = totals.counts()};
-      exchange_opening(core_.ranks().data(), opening);
+      auto ranks = core_.ranks();
+      exchange_opening(ranks.data(), opening, /*in_step=*/ranks.slices().size() > 1);
+      state.is_compared = true;
       state.all_stop = opening.stop;
     }
     totals.check_counts();
@@ -122,9 +123,9 @@ class Transaction {
   /// was called.
   bool update(const Masters& masters, StepGradients& gradients) {
     const bool rejects = rejected(gradients);
-    if constexpr (!update_may_throw) agree(rejects);
     if (rejects) core_.restore_point.put_back_non_finite();
-    else core_.update(core_.mechanisms.optimizer, masters, gradients);
+    if constexpr (!update_may_throw) agree(rejects);
+    if (!rejects) core_.update(core_.mechanisms.optimizer, masters, gradients);
     if constexpr (update_may_throw) agree(rejects);  // it can still be undone
     return !rejects;
   }
@@ -143,7 +144,8 @@ class Transaction {
 
   /// All ranks make the update, or none. Between the last `prepare` and the commit.
   void agree(bool rejects) {
-    if constexpr (!Core::one_rank) detail::agree(core_.ranks().data(), rejects);
+    if constexpr (!Core::one_rank)
+      detail::agree(core_.ranks().data(), rejects, core_.parameters.order_of_units());
   }
   /// The library's optimizers check what they use.
   void check_rate() const {

@@ -30,7 +30,7 @@ class DeferredCheck {
       return;
     }
     if (recording()) return void(recorded_.push_back({flag, std::forward<F>(raise)}));
-    pending_.push_back({FlagCopy(flag), std::forward<F>(raise)});
+    pending_.push_back({FlagCopy(flag), std::forward<F>(raise), checks_});
   }
 
   /// The checks of the last step, if it was recorded.
@@ -39,22 +39,28 @@ class DeferredCheck {
   /// Called when a step begins. Waits for the step before the last one, never for the last one.
   /// Unless `alone`, no flag is read earlier than that, so that all ranks read it in the same step.
   void check(bool alone = true) {
-    recorded_.clear();
+    recorded_.clear(), ++checks_;
     while (!pending_.empty()) {
       Pending& oldest = pending_.front();
-      if (!(alone && oldest.flag.has_arrived()) && oldest.age++ == 0) return;
+      const bool is_of_last_step = oldest.after_check + 1 == checks_;
+      if (is_of_last_step && !(alone && oldest.flag.has_arrived())) return;
       Pending arrived = std::move(oldest);
       pending_.pop_front();
       if (arrived.flag.wait()) arrived.raise();
     }
+  }
+  /// The step is undone: its flags say nothing of what is there now.
+  void undo() noexcept {
+    while (!pending_.empty() && pending_.back().after_check == checks_) pending_.pop_back();
   }
 
  private:
   struct Pending {
     FlagCopy flag;
     Raise raise;
-    int age = 0;
+    std::int64_t after_check;  // how many there were before it
   };
+  std::int64_t checks_ = 0;
   std::deque<Pending> pending_;
   std::vector<Recorded> recorded_;
 };

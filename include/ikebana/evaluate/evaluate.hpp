@@ -40,7 +40,8 @@ class LossSums {
   /// The sums and counts of all ranks.
   void sum_over(RankGroup& ranks) {
     std::vector<at::Tensor> all;
-    for (const Sum& s : sums_) all.push_back(s.sum), all.push_back(s.count.on_its_device());
+    for (const Sum& s : sums_)
+      all.push_back(s.sum), all.push_back(s.count.tensor(s.sum, at::kDouble));
     ranks.sum(all);
     for (std::size_t i = 0; i < sums_.size(); ++i)
       sums_[i].sum = all[2 * i], sums_[i].count = all[2 * i + 1];

@@ -1,6 +1,6 @@
 #pragma once
 // An evaluation on several ranks: each evaluates its own batches, and the result is that of all.
-#include <ikebana/ranks/rank_group.hpp>
+#include <ikebana/ranks/step_calls.hpp>
 
 namespace ikebana::detail {
 
@@ -16,20 +16,20 @@ class BatchTurns {
   }
   /// There is no further batch.
   void end() {
-    if (ranks_.slices().size() > 1) check("the end");
-    else if (ranks_.data().any(batches_ == 0))
-      throw BadBatch("evaluate: a rank has no batch. Give each at least one.");
+    const bool is_whole = ranks_.slices().size() == 1;
+    check(is_whole && batches_ == 0 ? "the end without a batch" : "the end");
   }
 
  private:
   void check(const std::string& own) {
-    const std::vector<std::string> all = ranks_.data().exchange(own);
+    const std::vector<std::string> all = exchange_in(ranks_.data(), "an evaluation", own);
     for (std::size_t rank = 0; rank < all.size(); ++rank)
       if (all[rank] != all[0])
-        throw BadBatch("evaluate: rank " + std::to_string(rank) + " is at " + all[rank] +
-                       ", and rank 0 at " + all[0] +
-                       ". Give every rank the same number of batches: their parameters are cut, so "
-                       "that they compute together.");
+        throw BadBatch(
+            "evaluate: rank " + std::to_string(rank) + " is at " + all[rank] + ", and rank 0 at " +
+            all[0] +
+            ". Give every rank at least one batch, and where parameters are cut, so that "
+            "ranks compute together, the same number of batches.");
   }
 
   Ranks ranks_;

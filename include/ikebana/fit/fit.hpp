@@ -71,12 +71,12 @@ void check_options(const FitOptions<Batch>& options, std::int64_t ranks) {
 template <class Batch>
 StopWish stop_wish(const FitOptions<Batch>& options, const SigtermRequest& sigterm) {
   if (sigterm.received()) return StopWish::Terminated;
-  return options.stop && options.stop() ? StopWish::Asked : StopWish::None;
+  return options.stop && options.stop() ? StopWish::Asked : StopWish::No;
 }
 /// Notes it in `history`. Returns whether training stops.
 inline bool note_stop(StopWish wish, History& history) {
   history.terminated = wish == StopWish::Terminated;
-  history.stopped = wish != StopWish::None;
+  history.stopped = wish != StopWish::No;
   return history.stopped;
 }
 /// The steps of one epoch, or those that a resumed training still has to make of it.
@@ -103,30 +103,24 @@ void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options
   if (state.history.stopped) keeper.after_stop();
 }
 
-}  // namespace detail
-
-/// On several ranks all stop after the same step, at most one later than where a rank wants to.
-/// Trains for `options.epochs` epochs and calls `end_epoch(epoch)` after each one. Waits for the
-/// device where it reads losses: at the end of an epoch, for a saved state and for the progress
-/// bar. Throws BadValue for options that contradict each other.
 template <class Trainer, class Range, class Batch, class EndEpoch>
-History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
-            EndEpoch&& end_epoch) {
-  detail::check_options(options, trainer.world_size());
-  trainer.agree_to_stop_now(StopWish::None);  // what an earlier one wanted is over
-  detail::FitState state;
-  detail::StateKeeper keeper(trainer, loader, options, state);
+History fit_epochs(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
+                   EndEpoch&& end_epoch) {
+  check_options(options, trainer.world_size());
+  trainer.agree_to_stop(StopWish::No);  // what an earlier one wanted is over
+  trainer.agree_to_stop_now(StopWish::No);
+  FitState state;
+  StateKeeper keeper(trainer, loader, options, state);
   keeper.begin();
-  detail::SigtermRequest sigterm(options.save_on_sigterm);
+  SigtermRequest sigterm(options.save_on_sigterm);
   Progress progress(options.progress, options.epochs, loader, options.batches_per_step);
   progress.begin_at(state.epoch, state.steps);
   while (state.epoch < options.epochs && !state.history.stopped) {
     auto begin = std::chrono::steady_clock::now();
     state.current_epoch();
-    detail::fit_epoch(trainer, loader, options, state, keeper, sigterm, progress);
+    fit_epoch(trainer, loader, options, state, keeper, sigterm, progress);
     if constexpr (KeepsState<Range>)  // it was at the end of an epoch: this is its next
-      if (state.batch == 0)
-        detail::fit_epoch(trainer, loader, options, state, keeper, sigterm, progress);
+      if (state.batch == 0) fit_epoch(trainer, loader, options, state, keeper, sigterm, progress);
     Epoch& epoch = state.current_epoch();
     epoch.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (epoch.steps == 0)
@@ -140,11 +134,27 @@ History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
     if (state.history.stopped) break;
     state.begin_next_epoch();
     keeper.after_epoch(epoch);
-    detail::note_stop(trainer.agree_to_stop_now(detail::stop_wish(options, sigterm)),
-                      state.history);
+    note_stop(trainer.agree_to_stop_now(stop_wish(options, sigterm)), state.history);
   }
   keeper.end();
   return std::move(state.history);
+}
+
+}  // namespace detail
+
+/// Trains for `options.epochs` epochs and calls `end_epoch(epoch)` after each one. Waits for the
+/// device where it reads losses: at the end of an epoch, for a saved state and for the progress
+/// bar. Throws BadValue for options that contradict each other. On several ranks all stop after the
+/// same step, at most one later than where a rank wants to, and where one throws, all do.
+template <class Trainer, class Range, class Batch, class EndEpoch>
+History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
+            EndEpoch&& end_epoch) {
+  try {
+    return detail::fit_epochs(trainer, loader, options, end_epoch);
+  } catch (...) {
+    trainer.report_exception();
+    throw;
+  }
 }
 
 }  // namespace ikebana

@@ -23,7 +23,7 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
     stored.was_run = true;
     GatherGuard during_forward(*this, stored);
     if (detail::recomputing()) return next(std::forward<Args>(args)...);
-    begin_gather(order_.after(order_.enter(unit.index)));
+    begin_gather(order_.after(order_.enter(unit.index, at::GradMode::is_enabled())));
     if (!at::GradMode::is_enabled()) return next(std::forward<Args>(args)...);
     auto place = std::make_shared<std::size_t>(0);
     auto call = attach(stored, place);

@@ -29,7 +29,7 @@ class KeptParameters : public StoredParameters<Mechanisms> {
     refresh(stored);
     if (!at::GradMode::is_enabled() || detail::recomputing())
       return next(std::forward<Args>(args)...);
-    order_.enter(unit.index);
+    order_.enter(unit.index, /*trains=*/true);
     attach(stored);
     if constexpr (Mechanisms::listens_to_backward)
       return around_unit_backward(calls_, unit, next, std::forward<Args>(args)...);
@@ -61,10 +61,11 @@ class KeptParameters : public StoredParameters<Mechanisms> {
       stored.hide();
     }
   }
+  /// Ranks may have gathered different units: all gather them again.
   void abort() noexcept {
     if (calls_) calls_->open.clear();
-    order_.forget();
     this->detach_from_graph();
+    if constexpr (Mechanisms::gathers_from_ranks) mark_stale();
   }
   template <class F>
   decltype(auto) with_full_weights(F&& f) {

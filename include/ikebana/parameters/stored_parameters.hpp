@@ -16,6 +16,7 @@ class StoredParameters {
 
   const Masters& masters() const { return masters_; }
   void begin_step() noexcept {
+    order_.begin_step();
     for (auto& stored : units_) stored.was_run = false;
   }
   /// Throws BadModel for a unit that is to be trained and that no microbatch has run.
@@ -29,8 +30,12 @@ class StoredParameters {
   void check() {
     for (auto& stored : units_) stored.check();
   }
-  /// A number of the order in which the last forward ran the units.
-  std::uint64_t order_of_units() const { return order_.signature(); }
+  /// The trainer is made: from here on slices are all that this rank has.
+  void forget_originals() noexcept { originals_.clear(); }
+  /// A number of the order in which this step ran the units; 0 where ranks may differ in it.
+  std::uint64_t order_of_units() const {
+    return Mechanisms::gathers_from_ranks ? order_.of_step() : 0;
+  }
 
  protected:
   /// Makes the master weights, and releases the parameters, unit by unit.
@@ -78,10 +83,10 @@ class StoredParameters {
     for (auto& stored : units_) stored.note_versions();
     if constexpr (std::is_void_v<decltype(f())>) {
       f();
-      store_written();
+      meet(), store_written();
     } else {
       decltype(auto) result = f();
-      store_written();
+      meet(), store_written();
       return result;
     }
   }
@@ -101,8 +106,12 @@ class StoredParameters {
   UnitOrder order_;
 
  private:
+  std::vector<Tensors> originals_;  // of each unit, where parameters are cut among ranks
+
   void add(const Unit& unit) {
     auto& stored = units_.emplace_back(unit);
+    if constexpr (Mechanisms::gathers_from_ranks)
+      originals_.push_back(UnitParameters::detached(unit.parameters));
     if (unit.parameters.empty()) return;
     for (std::size_t i = 0; Mechanisms::gathers_from_ranks && i < unit.names.size(); ++i)
       if (unit.parameters[i].dim() == 0)
@@ -118,6 +127,11 @@ class StoredParameters {
         masters_.add(unit.names[i], stored.masters[i], stored.slices[i]);
     stored.release();
   }
+  /// Slices are written on all ranks, or on none.
+  void meet() {
+    if constexpr (Mechanisms::gathers_from_ranks)
+      detail::meet(mechanisms_.shard.ranks().data(), "the end of with_full_weights");
+  }
   void store_written() {
     at::NoGradGuard no_grad;
     for (auto& stored : units_) {
@@ -125,7 +139,8 @@ class StoredParameters {
       const Tensors now =
           chain_.to_masters(*stored.unit, UnitParameters::detached(stored.unit->parameters));
       for (std::size_t i = 0; i < now.size(); ++i)
-        if (!now[i].is_alias_of(stored.values[i])) stored.values[i].copy_(now[i]);
+        if (stored.was_written(i) && !now[i].is_alias_of(stored.values[i]))
+          stored.values[i].copy_(now[i]);
       stored.note_versions();
     }
   }
@@ -150,7 +165,8 @@ class StoredParameters {
       stored.detach_from_graph();
       const bool is_shown = stored.users > 0 && !stored.is_stale;
       try {
-        if (Mechanisms::gathers_from_ranks) stored.restore({});
+        if (Mechanisms::gathers_from_ranks)
+          stored.restore(originals_.empty() ? Tensors() : originals_[stored.unit->index]);
         else if (is_shown && !GatherChain<Mechanisms>::restores_dtype) stored.restore({});
         else stored.restore(chain_.full(stored));
       } catch (...) {

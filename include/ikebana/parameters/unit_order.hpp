@@ -17,9 +17,11 @@ class UnitOrder {
   }
   /// After an exception: of what was run then, nothing is expected again.
   void forget() noexcept { last_.clear(), entered_.clear(), left_.clear(); }
+  void begin_step() noexcept { of_step_ = first_hash; }
   /// A unit is run. Returns its place in this forward.
-  std::size_t enter(std::size_t unit) {
+  std::size_t enter(std::size_t unit, bool trains) {
     entered_.push_back(unit);
+    if (trains) of_step_ = (of_step_ ^ (unit + 1)) * 0x100000001b3;
     return entered_.size() - 1;
   }
   /// The unit that follows, if the forward before ran the same one at this place.
@@ -37,15 +39,13 @@ class UnitOrder {
     if (place == 0 || place > left_.size()) return {};
     return left_[place - 1];
   }
-  /// The same number for the same order.
-  std::uint64_t signature() const {
-    std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-    for (const std::size_t unit : entered_) hash = (hash ^ unit) * 0x100000001b3;
-    return hash;
-  }
+  /// A number of the order in which the step's microbatches ran the units.
+  std::uint64_t of_step() const { return of_step_; }
 
  private:
+  static constexpr std::uint64_t first_hash = 0xcbf29ce484222325;  // FNV-1a
   std::vector<std::size_t> last_, entered_, left_;
+  std::uint64_t of_step_ = first_hash;
 };
 
 }  // namespace ikebana

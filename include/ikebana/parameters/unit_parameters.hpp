@@ -144,11 +144,13 @@ struct UnitParameters {
     masters.clear(), values.clear();
   }
   /// True where the model wrote to what it was shown since `note_versions`, or replaced it.
+  bool was_written(std::size_t i) const {
+    return version(parameter(i)) != seen_[i].version ||
+           parameter(i).storage().data() != seen_[i].memory;
+  }
   bool was_written() const {
     for (std::size_t i = 0; i < seen_.size(); ++i)
-      if (version(parameter(i)) != seen_[i].version ||
-          parameter(i).storage().data() != seen_[i].memory)
-        return true;
+      if (was_written(i)) return true;
     return false;
   }
   void note_versions() {

@@ -13,7 +13,8 @@ class RankGroup {
   virtual std::int64_t rank() const = 0;
   virtual std::int64_t size() const = 0;
   /// Replaces each tensor by its sum over the ranks, in one exchange. The tensors may have
-  /// different shapes and dtypes, the same on all ranks; where they are not, every rank throws.
+  /// different shapes and dtypes, the same on all ranks; on the
+  /// same device; where they are not, every rank throws.
   virtual void sum(std::vector<at::Tensor>& values) = 0;
   /// The texts of all ranks, in the order of ranks. They may have different lengths.
   virtual std::vector<std::string> exchange(const std::string& own) = 0;
@@ -26,12 +27,6 @@ class RankGroup {
   Count sum(const Count& count) {
     if (!count.readable()) return sum(count.on_its_device());
     return detail::number(sum(at::scalar_tensor(count.value(), at::kDouble)));
-  }
-  /// Whether it is true on any rank.
-  bool any(bool own) {
-    for (const std::string& text : exchange(own ? "1" : "0"))
-      if (text == "1") return true;
-    return false;
   }
 };
 
@@ -53,7 +48,6 @@ struct OneRankGroup {
   static constexpr const Value& sum(const Value& value) {
     return value;
   }
-  static constexpr bool any(bool own) { return own; }
 };
 
 /// The ranks of a recipe that runs on one.

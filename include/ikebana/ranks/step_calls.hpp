@@ -8,7 +8,7 @@
 namespace ikebana {
 
 /// Whether a rank wants training to end, and why: the larger one counts.
-enum class StopWish : std::int64_t { None, Asked, Terminated };
+enum class StopWish : std::int64_t { No, Asked, Terminated };
 
 /// What every rank knows before the first forward of a step. Ranks that differ in one of the
 /// numbers would wait for each other, or train different models.
@@ -16,8 +16,7 @@ struct StepOpening {
   std::int64_t step = 0;           ///< steps before this one
   std::int64_t microbatches = 0;   ///< of this rank's batch
   std::uint64_t recipe = 0;        ///< of the recipe and the shapes of the model; at the first step
-  std::uint64_t order = 0;         ///< in which the last microbatch ran the units
-  StopWish stop = StopWish::None;  ///< of this rank; then: of all
+  StopWish stop = StopWish::No;  ///< of this rank; then: of all
   std::span<Count> counts;         ///< known before backward; then: over all ranks
 };
 
@@ -29,15 +28,33 @@ struct StepSums {
 
 namespace detail {
 
+/// Every rank's text of a call that all make. Throws BadModel where a rank makes another one.
+inline std::vector<std::string> exchange_in(RankGroup& group, const std::string& call,
+                                            const std::string& own) {
+  std::vector<std::string> all = group.exchange(call + '\n' + own);
+  for (std::string& text : all) {
+    const std::string other = text.substr(0, text.find('\n'));
+    if (other != call)
+      throw BadModel("ranks: this rank is at " + call + ", and rank " +
+                     std::to_string(&text - all.data()) + " at " + other +
+                     ". Let every rank make the same calls in the same order.");
+    text.erase(0, call.size() + 1);
+  }
+  return all;
+}
+/// Returns when all ranks are at this call.
+inline void meet(RankGroup& group, const std::string& call) { exchange_in(group, call, {}); }
+
 /// The bytes of a rank's numbers, and back.
 struct OpeningNumbers {
   std::int64_t step, microbatches, counts;
-  std::uint64_t recipe, order;
+  std::uint64_t recipe;
   std::int64_t stop, on_device;
 };
 
 /// The first difference between two ranks, as an error of every rank.
-inline void check_equal(std::size_t rank, const OpeningNumbers& a, const OpeningNumbers& b) {
+inline void check_equal(std::size_t rank, const OpeningNumbers& a, const OpeningNumbers& b,
+                        bool in_step) {
   auto differ = [rank](const char* what, auto first, auto other, const char* cure) {
     return "step: rank 0 has " + std::string(what) + " " + std::to_string(first) + ", and rank " +
            std::to_string(rank) + " has " + std::to_string(other) + ". " + cure;
@@ -45,29 +62,31 @@ inline void check_equal(std::size_t rank, const OpeningNumbers& a, const Opening
   if (a.step != b.step)
     throw BadModel(differ("made steps:", a.step, b.step,
                           "Load the same state on every rank, and call step equally often."));
-  if (a.recipe != b.recipe)
+  if (a.recipe != 0 && b.recipe != 0 && a.recipe != b.recipe)
     throw BadModel("step: rank " + std::to_string(rank) +
                    " has another recipe, or another model, than rank 0. Make the same trainer on "
                    "every rank, with the same values of its policies.");
-  if (a.microbatches != b.microbatches)
-    throw BadBatch(differ("microbatches:", a.microbatches, b.microbatches,
-                          "Give every rank the same number of microbatches."));
+  if (in_step && a.microbatches != b.microbatches)
+    throw BadBatch(
+        differ("microbatches:", a.microbatches, b.microbatches,
+               "Their parameters are cut, so that they compute together: give every rank "
+               "the same number of microbatches, and set drop_last in the loader."));
   if (a.counts != b.counts || a.on_device != b.on_device)
     throw BadModel(differ("counts of its loss:", a.counts, b.counts,
                           "count(batch) must return the same kind of numbers on every rank."));
-  if (a.order != b.order)
-    throw BadModel("step: rank " + std::to_string(rank) +
-                   " ran the units of the model in another order than rank 0 in the step before. "
-                   "Run the same units in the same order on every rank.");
 }
 
 /// Opens a step: compares what the ranks know, and adds up the counts and the wish to stop. One
-/// exchange; another one where a count is on a device.
-inline void exchange_opening(RankGroup& group, StepOpening& own) {
+/// exchange; another one where a count is on a device. `in_step`: parameters are cut, so that ranks
+/// compute every microbatch together.
+inline void exchange_opening(RankGroup& group, StepOpening& own, bool in_step) {
   const bool on_device = std::any_of(own.counts.begin(), own.counts.end(),
                                      [](const Count& count) { return !count.readable(); });
-  const OpeningNumbers numbers{own.step,   own.microbatches, std::ssize(own.counts),
-                               own.recipe, own.order,        static_cast<std::int64_t>(own.stop),
+  const OpeningNumbers numbers{own.step,
+                               own.microbatches,
+                               std::ssize(own.counts),
+                               own.recipe,
+                               static_cast<std::int64_t>(own.stop),
                                on_device};
   std::string text(sizeof numbers, '\0');
   std::memcpy(text.data(), &numbers, sizeof numbers);
@@ -76,12 +95,12 @@ inline void exchange_opening(RankGroup& group, StepOpening& own) {
       const double value = count.value();
       text.append(reinterpret_cast<const char*>(&value), sizeof value);
     }
-  const std::vector<std::string> all = group.exchange(text);
+  const std::vector<std::string> all = exchange_in(group, "the opening of a step", text);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     OpeningNumbers first, other;
     std::memcpy(&first, all[0].data(), sizeof first);
     std::memcpy(&other, all[rank].data(), sizeof other);
-    check_equal(rank, first, other);
+    check_equal(rank, first, other, in_step);
     own.stop = std::max(own.stop, static_cast<StopWish>(other.stop));
   }
   for (std::size_t i = 0; i < own.counts.size(); ++i) {
@@ -116,21 +135,29 @@ inline void sum_over(const Ranks& ranks, StepSums& sums) {
 
 /// The largest wish of all ranks.
 inline StopWish max_of(RankGroup& group, StopWish own) {
-  for (const std::string& text : group.exchange(std::to_string(static_cast<std::int64_t>(own))))
-    own = std::max(own, static_cast<StopWish>(std::stoll(text)));
+  const std::string text = std::to_string(static_cast<std::int64_t>(own));
+  for (const std::string& wish : exchange_in(group, "an agreement to stop", text))
+    own = std::max(own, static_cast<StopWish>(std::stoll(wish)));
   return own;
 }
 
 /// The last call before an update: every rank takes part, or none makes it. Throws BadModel where
-/// only some ranks reject the update.
-inline void agree(RankGroup& group, bool rejects) {
-  const std::vector<std::string> all = group.exchange(rejects ? "1" : "0");
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    if (all[rank] != all[0])
+/// only some ranks reject the update, or parameters are cut and ranks ran units in another order.
+inline void agree(RankGroup& group, bool rejects, std::uint64_t order) {
+  const std::string own = (rejects ? "1 " : "0 ") + std::to_string(order);
+  const auto all = exchange_in(group, "the end of a step", own);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank][0] != all[0][0])
       throw BadModel("step: rank " + std::to_string(rank) +
-                     (all[rank] == "1" ? " rejects" : " makes") +
+                     (all[rank][0] == '1' ? " rejects" : " makes") +
                      " the update, and rank 0 does not. A policy that decides by numbers of its "
                      "rank must add them up first: ranks.data().sum(...).");
+    if (all[rank] != all[0])
+      throw BadModel("step: rank " + std::to_string(rank) +
+                     " ran the units of the model in another order than rank 0. Their parameters "
+                     "are cut, so that they compute together: run the same units in the same order "
+                     "on every rank.");
+  }
 }
 
 }  // namespace detail

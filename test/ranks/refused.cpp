@@ -1,0 +1,42 @@
+// What cannot train on several ranks is refused when the trainer is made, and the model stays
+// whole.
+#include "test.hpp"
+
+#include "nets.hpp"
+#include "own_momentum.hpp"
+
+using namespace ikebana;
+
+namespace test::ranks {
+
+Tensors copies_of(Counted& model) {
+  Tensors all;
+  for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
+  return all;
+}
+
+TEST_CASE("ranks: optimizers that need whole parameters, or no other ranks, are refused") {
+  auto wire = std::make_shared<Wire>(c10::make_intrusive<c10d::HashStore>(), 0, 2);
+  auto refused = [&](auto optimizer, const char* words) {
+    Counted model = make<Counted>();
+    const std::string text =
+        message_of([&] { Trainer trainer{model, optimizer, Double<Kind::FSDP>{.wire = wire}}; });
+    CHECK_MESSAGE(contains(text, words), text);
+  };
+  refused(Muon{}, "Muon: `embed.weight` of shape [48, 5] is cut into slices");
+  refused(Adafactor{}, "Adafactor: `embed.weight`");
+  refused(AdamW8bit{}, "AdamW8bit: `embed.weight`");
+  refused(OwnMomentum{}, "by_elements = true");
+  refused(Precision<BF16True>{}, "Precision<BF16True>: `embed.weight` is cut into slices");
+  refused(InBackward<AdamW>{}, "InBackward<AdamW>: it updates parameters before");
+}
+
+TEST_CASE("ranks: a trainer that is refused leaves the model whole") {
+  auto wire = std::make_shared<Wire>(c10::make_intrusive<c10d::HashStore>(), 0, 2);
+  Counted model = make<Counted>();
+  const Tensors before = copies_of(model);
+  CHECK_THROWS_AS((Trainer{model, Adafactor{}, Double<Kind::FSDP>{.wire = wire}}), BadValue);
+  CHECK(same_bits(copies_of(model), before));
+}
+
+}  // namespace test::ranks
