@@ -80,12 +80,17 @@ TEST_CASE("of several ranks each reads a flag in the same step, however early it
   set_false_queries(0);
   for (bool alone : {true, false}) {
     ikebana::detail::DeferredCheck deferred;
-    int raised = 0;
-    deferred.expect_zero(at::ones({}, device()), [&] { ++raised; });
-    deferred.check(alone);
-    CHECK(raised == (alone ? 1 : 0));
-    deferred.check(alone);
-    CHECK(raised == 1);
+    std::vector<int> raised;
+    for (int step = 0; step < 4; ++step) {  // two flags in each, the last of a step that is undone
+      deferred.check(alone);
+      for (int flags = 0; flags < 2; ++flags)
+        deferred.expect_zero(at::ones({}, device()), [&raised, step] { raised.push_back(step); });
+      if (step == 3) deferred.undo();
+      const int read = alone ? step : std::max(step - 1, 0);  // all flags of so many steps
+      CHECK(std::ssize(raised) == 2 * read);
+    }
+    for (int i = 0; i < 3; ++i) deferred.check(alone);
+    CHECK(raised == std::vector<int>{0, 0, 1, 1, 2, 2});
   }
   set_false_queries(1);
 }

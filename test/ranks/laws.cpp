@@ -130,4 +130,24 @@ TEST_CASE("ranks: clipping, and several microbatches on each rank") {
       .check_all();
 }
 
+TEST_CASE("ranks: whole parameters are trained with another number of microbatches on each rank") {
+  const auto all = batches(3, 6);
+  AdamW slow = adamw;
+  slow.lr = 1e-3;
+  Trainer alone{make<Counted>(), slow};
+  for (const Rows& batch : all) alone.step(batch);
+  const auto expected = copies(alone.model());
+  std::vector<Counted> models{make<Counted>(), make<Counted>()};
+  on_threads(2, [&](std::shared_ptr<Wire> wire) {
+    const auto r = static_cast<std::size_t>(wire->rank());
+    Trainer trainer{models[r], slow, Double<Kind::DDP>{.wire = wire}};
+    for (const Rows& batch : all) {
+      std::vector<Rows> mine{part(batch, 0, 3)};  // rank 1 has the other two thirds
+      if (r == 1) mine = {part(batch, 1, 3), part(batch, 2, 3)};
+      trainer.step(mine);
+    }
+    CHECK(worst_relative(copies(models[r]), expected) < 1e-6);
+  });
+}
+
 }  // namespace test::ranks
