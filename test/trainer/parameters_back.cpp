@@ -86,6 +86,27 @@ TEST_CASE_TEMPLATE("parameters: master weights are what is saved, and restored t
   CHECK(same(trainer.state(), resumed.state()));
 }
 
+TEST_CASE_TEMPLATE("parameters: within with_full_weights a step is a step, and a write is trained",
+                   Policies, std::tuple<>, std::tuple<Precision<BF16Weights>>, std::tuple<Away>,
+                   std::tuple<AwayKept>) {
+  Net model = net(), other = net();
+  trainer_of<Policies> trainer(model), plainly(other);
+  for (int i = 0; i < 3; ++i) {
+    trainer.with_full_weights([&](Net&) { trainer.step(sample(i)); });
+    plainly.step(sample(i));
+    CHECK(same(trainer.state(), plainly.state()));
+  }
+  const at::Tensor before = trainer.state().at("last.w.bias");
+  trainer.with_full_weights([&](Net& whole) {
+    const at::NoGradGuard no_grad;
+    whole->last->w->bias.add_(0.125);
+  });
+  const StateDict after = trainer.state();
+  CHECK(at::allclose(after.at("last.w.bias"), before + 0.125));
+  CHECK(same_bits(after.at("last.w.weight"), plainly.state().at("last.w.weight")));
+  CHECK_NOTHROW(trainer.step(sample(4)));
+}
+
 TEST_CASE("parameters: backward after the trainer was destroyed is a clear error") {
   Net model = net();
   model->between = [&](at::Tensor x) { return model->kept = x; };

@@ -154,8 +154,7 @@ struct UnitParameters {
     return false;
   }
   void note_versions() {
-    for (std::size_t i = 0; i < seen_.size(); ++i)
-      seen_[i].version = version(parameter(i)), seen_[i].memory = parameter(i).storage().data();
+    for (std::size_t i = 0; i < seen_.size(); ++i) seen_[i].version = version(parameter(i));
   }
 
   /// Throws BadModel where something was done to a parameter that its master weight does not see.
@@ -191,7 +190,7 @@ struct UnitParameters {
     std::uint32_t version;
     std::vector<std::int64_t> sizes;
     bool forwards_hooks = false;
-    const void* memory = nullptr;  // while the model may write to it
+    const void* memory = nullptr;  // that the trainer gave to it last
   };
 
   static std::uint32_t version(const at::Tensor& t) {
@@ -219,8 +218,11 @@ struct UnitParameters {
     seen_[i].forwards_hooks = true;
   }
   const at::Tensor& parameter(std::size_t i) const { return unit->parameters[i]; }
-  void set_data(const Tensors& given) const {
-    for (std::size_t i = 0; i < given.size(); ++i) parameter(i).set_data(given[i]);
+  void set_data(const Tensors& given) {
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      parameter(i).set_data(given[i]);
+      if (i < seen_.size()) seen_[i].memory = parameter(i).storage().data();
+    }
   }
   static Tensors empties_like(const Tensors& tensors) {
     Tensors empties;
