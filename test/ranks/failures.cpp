@@ -106,6 +106,10 @@ void fails_everywhere() {
   fails([](T& t, Rows&) { t.template get<RejectsAlone>().rejects = true; },
         [](T& t) { t.template get<RejectsAlone>().rejects = false; }, "rank 1 rejects the update",
         "rank 1 rejects the update");
+  if (K == Kind::DDP) return;  // each rank may run units in its own order
+  const char* order = "rank 1 ran the units of the model in another order";
+  fails([](T& t, Rows&) { t.model()->other_order = true; },
+        [](T& t) { t.model()->other_order = false; }, order, order);
 }
 TEST_CASE("ranks: an exception on one rank undoes the step on all") {
   fails_everywhere<Kind::DDP>();
@@ -123,6 +127,18 @@ TEST_CASE("ranks: an update that fails on one rank is undone where it has ended"
       made, [](T& t, Rows&) { t.get<OwnMomentum>().fails_at = 2; },
       [](T& t) { t.get<OwnMomentum>().fails_at = static_cast<std::size_t>(-1); });
   check(failed, whole, "in the middle", "rank 1: in the middle");
+}
+
+TEST_CASE("ranks: an update by operators is undone where another rank fails before its own") {
+  using T = Trainer<Counted, Muon, Double<Kind::DDP>>;
+  auto made = [](Counted model, std::shared_ptr<Wire> wire) {
+    return T(model, Muon{.lr = 0.01}, Double<Kind::DDP>{.wire = wire});
+  };
+  const Outcome whole = outcome<T>(made, nullptr, nullptr);
+  const Outcome failed = outcome<T>(
+      made, [](T& t, Rows&) { t.get<Muon>().otherwise.lr = -1; },
+      [](T& t) { t.get<Muon>().otherwise.lr = Muon().otherwise.lr; });
+  check(failed, whole, "lr is -1", "rank 1: optimizer: lr is -1");
 }
 
 /// The errors of two ranks of which rank 1 does something else.

@@ -38,12 +38,13 @@ struct NetImpl : torch::nn::Module {
   Inner first = register_module("first", Inner()), second = register_module("second", Inner());
   torch::nn::Linear head = register_module("head", torch::nn::Linear(width, 3));
   std::function<void()> during_forward = {};
+  bool other_order = false;
 
   template <class Run>
   ikebana::Loss loss(Run& run, const Rows& batch) {
-    at::Tensor x = run(first, run(outer, embed(batch.input)));
+    at::Tensor x = run(other_order ? second : first, run(outer, embed(batch.input)));
     if (during_forward) during_forward();
-    const at::Tensor logits = head(run(second, x));
+    const at::Tensor logits = head(run(other_order ? first : second, x));
     return {.sum = at::cross_entropy_loss(logits, batch.target, {}, at::Reduction::Sum),
             .count = batch.target.numel(),
             .outputs = logits};

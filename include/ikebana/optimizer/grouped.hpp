@@ -173,7 +173,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     check(rules_.size() == values.groups.size(),
           "groups were added or removed after the trainer was made. Change the lr and weight_decay "
           "of a group, or make a new trainer.");
-    if (state_.slots() >= state_slots) return;
+    if (state_.slots_in_use() >= state_slots) return;
     state_.add_slots(
         state_slots, [&](std::size_t i) { return steps_[i].defined(); },
         [&](std::size_t i) { return low_precision_.operand(masters.values[i]); });
@@ -203,7 +203,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     buckets_.push_back({.group = group_[i],
                         .first_step = is_first_step_[i],
                         .lr = at::zeros({}, p.options().dtype(type).requires_grad(false))});
-    buckets_.back().state.resize(state_.slots());
+    buckets_.back().state.resize(state_.slots_in_use());
     return buckets_.back();
   }
   void add(Bucket& bucket, std::size_t i, const at::Tensor& p) {

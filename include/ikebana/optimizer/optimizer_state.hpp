@@ -38,7 +38,7 @@ inline void undo(Bucket& bucket, StateStorage* storage) noexcept {
 template <class = void>
 class OptimizerState {
  public:
-  explicit OptimizerState(std::vector<Slot> slots) : slots_(std::move(slots)) {}
+  explicit OptimizerState(std::vector<Slot> all) : slots_(std::move(all)) {}
 
   void begin(const Masters& masters) { storage_ = masters.storage, size_ = masters.values.size(); }
   StateStorage* storage() const { return storage_; }
@@ -47,7 +47,7 @@ class OptimizerState {
     return storage_ == nullptr ? 0 : std::max(storage_->window_bytes(), std::int64_t{0});
   }
   /// How many slots are used.
-  std::size_t slots() const { return tensors_.size(); }
+  std::size_t slots_in_use() const { return tensors_.size(); }
   /// Uses slots up to `count`. Masters for which `has_state(i)` is true get their tensors.
   template <class HasState, class Operand>
   void add_slots(std::size_t count, const HasState& has_state, const Operand& operand) {
@@ -61,7 +61,8 @@ class OptimizerState {
   }
   /// Makes the tensors of a master.
   void make(std::size_t master, const at::Tensor& operand) {
-    for (std::size_t k = 0; k < slots(); ++k) tensors_[k][master] = placed(slots_[k](operand));
+    for (std::size_t k = 0; k < slots_in_use(); ++k)
+      tensors_[k][master] = placed(slots_[k](operand));
   }
   void forget(std::size_t master) noexcept {
     for (Tensors& slot : tensors_) slot[master].reset();
@@ -74,7 +75,7 @@ class OptimizerState {
   }
   /// Appends the tensors of a master to those of its bucket, and to its window if there are any.
   void add_to(Bucket& bucket, std::size_t master, bool has_windows) const {
-    for (std::size_t k = 0; k < slots(); ++k) {
+    for (std::size_t k = 0; k < slots_in_use(); ++k) {
       const at::Tensor& state = bucket.state[k].emplace_back(tensors_[k][master]);
       if (state.defined() && has_windows) bucket.window.push_back(state);
     }
@@ -82,7 +83,7 @@ class OptimizerState {
   }
   /// Whether the state of parameter `j` of a bucket fits its operand.
   bool matches(const Bucket& bucket, std::size_t j, const at::Tensor& operand) const {
-    for (std::size_t k = 0; k < slots(); ++k)
+    for (std::size_t k = 0; k < slots_in_use(); ++k)
       if (const at::Tensor& state = bucket.state[k][j]; state.defined())
         return slots_[k].matches(state, operand);
     return true;
