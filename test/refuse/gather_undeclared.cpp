@@ -1,18 +1,18 @@
-// `UndeclaredHook<Halves, hook::gather, declaration::moves_parameters>`
-// `the Mechanism of Halves has the hook gather and does not declare moves_parameters`
+// `UndeclaredHook<HalvesWeights, hook::gather, declaration::moves_parameters>`
+// `the Mechanism of HalvesWeights has the hook gather and does not declare moves_parameters`
 // `called only where it is declared` `static constexpr bool moves_parameters = true;`
 #include "net.hpp"
 
-struct Halves {
+struct HalvesWeights {
   using axis = ikebana::axis::prune;
 };
 template <>
-struct ikebana::Mechanism<Halves> : PruneHooks {
+struct ikebana::Mechanism<HalvesWeights> : PruneHooks {
 #ifdef COUNTERPART
   static constexpr bool moves_parameters = true;
 #endif
-  Halves values;
-  explicit Mechanism(Halves v) : values(v) {}
+  HalvesWeights values;
+  explicit Mechanism(HalvesWeights v) : values(v) {}
   Tensors gather(const Unit&, Tensors masters) {
     for (at::Tensor& t : masters) t = t * 0.5;
     return masters;
@@ -20,6 +20,6 @@ struct ikebana::Mechanism<Halves> : PruneHooks {
 };
 
 int main() {
-  Trainer<Net, Halves> trainer{Net()};
+  Trainer<Net, HalvesWeights> trainer{Net()};
   trainer.step(Batch{});
 }

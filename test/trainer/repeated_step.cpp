@@ -87,7 +87,7 @@ TEST_CASE("repeated step: accumulate may make a step again, from the state befor
     trainer.model()->limit = 0;
     trainer.step(Rows{random({8, 3}, 1), random({8, 5}, 1)});
   };
-  CHECK(contains(message_of(too_large), "not enough memory"));
+  CHECK_THROWS(too_large());
   CHECK(trainer.steps() == 3);
 }
 

@@ -13,11 +13,11 @@ enum class StopWish : std::int64_t { No, Asked, Terminated };
 /// What every rank knows before the first forward of a step. Ranks that differ in one of the
 /// numbers would wait for each other, or train different models.
 struct StepOpening {
-  std::int64_t step = 0;           ///< steps before this one
-  std::int64_t microbatches = 0;   ///< of this rank's batch
-  std::uint64_t recipe = 0;        ///< of the recipe and the shapes of the model; at the first step
-  StopWish stop = StopWish::No;  ///< of this rank; then: of all
-  std::span<Count> counts;         ///< known before backward; then: over all ranks
+  std::int64_t step = 0;          ///< steps before this one
+  std::int64_t microbatches = 0;  ///< of this rank's batch
+  std::uint64_t recipe = 0;       ///< of the recipe and the shapes of the model; at the first step
+  StopWish stop = StopWish::No;   ///< of this rank; then: of all
+  std::span<Count> counts;        ///< known before backward; then: over all ranks
 };
 
 /// What is summed over ranks when all gradients are there, in one exchange for each group.
