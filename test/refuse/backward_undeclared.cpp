@@ -1,4 +1,4 @@
-// `UndeclaredHook<HearsEnds, hook::after_unit_backward, declaration::listens_to_backward>`
+// `UndeclaredHook<HearsEnds, hook::after_unit_backward, hook::listens_to_backward>`
 // `the Mechanism of HearsEnds has the hook after_unit_backward and does not declare`
 // `called only where it is declared` `listens_to_backward`
 #include "net.hpp"

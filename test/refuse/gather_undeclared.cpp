@@ -1,4 +1,4 @@
-// `UndeclaredHook<HalvesWeights, hook::gather, declaration::moves_parameters>`
+// `UndeclaredHook<HalvesWeights, hook::gather, hook::moves_parameters>`
 // `the Mechanism of HalvesWeights has the hook gather and does not declare moves_parameters`
 // `called only where it is declared` `static constexpr bool moves_parameters = true;`
 #include "net.hpp"

@@ -6,11 +6,11 @@
 namespace ikebana {
 
 /// The names of what a mechanism declares, for the texts of refusals.
-namespace declaration {
+namespace hook {
 struct moves_parameters;
 struct gathers_ahead;
 struct listens_to_backward;
-}  // namespace declaration
+}  // namespace hook
 
 namespace detail {
 
@@ -47,18 +47,17 @@ inline constexpr bool forgets_to_listen<M> =
 template <class Policy>
 consteval auto undeclared_hook() {
   using M = Mechanism<Policy>;
-  using namespace declaration;
   if constexpr (forgets_to_gather<M>)
-    return refuse::is<refuse::UndeclaredHook<Policy, hook::gather, moves_parameters>>{};
+    return refuse::is<refuse::UndeclaredHook<Policy, hook::gather, hook::moves_parameters>>{};
   else if constexpr (forgets_to_begin<M>)
-    return refuse::is<refuse::UndeclaredHook<Policy, hook::begin_gather, gathers_ahead>>{};
+    return refuse::is<refuse::UndeclaredHook<Policy, hook::begin_gather, hook::gathers_ahead>>{};
   else if constexpr (!forgets_to_listen<M>) return refuse::is<refuse::Nothing>{};
   else if constexpr (!has_default_before_unit_backward<M>)
     return refuse::is<
-        refuse::UndeclaredHook<Policy, hook::before_unit_backward, listens_to_backward>>{};
+        refuse::UndeclaredHook<Policy, hook::before_unit_backward, hook::listens_to_backward>>{};
   else
     return refuse::is<
-        refuse::UndeclaredHook<Policy, hook::after_unit_backward, listens_to_backward>>{};
+        refuse::UndeclaredHook<Policy, hook::after_unit_backward, hook::listens_to_backward>>{};
 }
 /// The first hook that the policy's mechanism has and does not declare, as a refusal.
 template <class Policy>
