@@ -157,8 +157,8 @@ class StoredParameters {
         });
   }
   /// Makes all parameters plain leaves again with their present values, as before the trainer.
-  /// Parameters that are cut among ranks stay empty, unless they are here: to gather them is a call
-  /// of all ranks, which a destructor must not make.
+  /// Parameters that are cut among ranks keep what they show, which is nothing where they are away:
+  /// to gather them is a call of all ranks, which a destructor must not make.
   void restore_all() noexcept {
     self_.reset();
     for (auto& stored : units_) {

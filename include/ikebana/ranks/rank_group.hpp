@@ -12,9 +12,9 @@ class RankGroup {
   virtual ~RankGroup() = default;
   virtual std::int64_t rank() const = 0;
   virtual std::int64_t size() const = 0;
-  /// Replaces each tensor by its sum over the ranks, in one exchange. The tensors may have
-  /// different shapes and dtypes, the same on all ranks; on the
-  /// same device; where they are not, every rank throws.
+  /// Replaces each tensor by its sum over the ranks, in one exchange. The tensors are on
+  /// one device and may have different shapes and dtypes, the same on all ranks; where these
+  /// differ, every rank throws.
   virtual void sum(std::vector<at::Tensor>& values) = 0;
   /// The texts of all ranks, in the order of ranks. They may have different lengths.
   virtual std::vector<std::string> exchange(const std::string& own) = 0;

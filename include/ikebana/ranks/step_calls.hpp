@@ -15,7 +15,7 @@ enum class StopWish : std::int64_t { No, Asked, Terminated };
 struct StepOpening {
   std::int64_t step = 0;          ///< steps before this one
   std::int64_t microbatches = 0;  ///< of this rank's batch
-  std::uint64_t recipe = 0;       ///< of the recipe and the shapes of the model; at the first step
+  std::uint64_t recipe = 0;       ///< of the recipe and the model's shapes; 0: compared before
   StopWish stop = StopWish::No;   ///< of this rank; then: of all
   std::span<Count> counts;        ///< known before backward; then: over all ranks
 };
