@@ -7,6 +7,7 @@
 #include <ikebana/hooks/common.hpp>
 #include <ikebana/hooks/numbers.hpp>
 #include <ikebana/ranks/step_calls.hpp>
+#include <optional>
 #include <span>
 
 namespace ikebana {
@@ -42,8 +43,20 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   RowRange stored_rows(const Unit&, std::size_t /*parameter*/, std::int64_t count) const {
     return {0, count};
   }
-  /// 8. `dtypes`: in which dtype each gradient is summed over ranks, as Precision promises.
-  Tensors reduce(const Unit&, Tensors gradients, const DTypes& /*dtypes*/) { return gradients; }
+  /// Once, when the trainer is made: in which dtype the gradient of each of the unit's parameters
+  /// is summed over ranks, as Precision promises.
+  void set_reduce_dtypes(const Unit&, const DTypes&) {}
+  /// Called instead of `to_masters` where gathered parameters are kept and no other mechanism moves
+  /// parameters: the master weights may be rows of `full`, which `gather` then completes.
+  Tensors to_masters_in_place(const Unit& unit, Tensors full) {
+    return to_masters(unit, std::move(full));
+  }
+  /// Whether a unit is released after its forward, and gathered again for its backward; no value:
+  /// all units but the last, whose backward comes first.
+  std::optional<bool> reshard_after_forward() const { return true; }
+  /// Whether the unit that follows in forward, or in backward, is gathered ahead.
+  bool forward_prefetch() const { return true; }
+  bool backward_prefetch() const { return true; }
   /// 9. After the last backward: waits for reductions that are on their way, so that the gradients
   /// of all master weights are there.
   void finish_reductions(const Masters&) {}

@@ -137,8 +137,10 @@ struct ikebana::Mechanism<test::ranks::Double<K>> : ikebana::ShardHooks {
     begun_.erase(found);
     return finish(unit, masters, std::move(begun));
   }
-  Tensors reduce(const Unit& unit, Tensors gradients, const DTypes& dtypes) {
+  void set_reduce_dtypes(const Unit& unit, const DTypes& dtypes) { dtypes_[unit.index] = dtypes; }
+  Tensors reduce(const Unit& unit, Tensors gradients) {
     ++gathered->reduces;
+    const DTypes& dtypes = dtypes_.at(unit.index);
     const auto& cut = cuts_.at(unit.index);
     Tensors sums;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -207,4 +209,5 @@ struct ikebana::Mechanism<test::ranks::Double<K>> : ikebana::ShardHooks {
   std::shared_ptr<SingleRank> alone_ = std::make_shared<SingleRank>();
   std::map<std::size_t, test::ranks::Cut> cuts_;
   std::map<std::size_t, Begun> begun_;
+  std::map<std::size_t, DTypes> dtypes_;
 };

@@ -98,11 +98,18 @@ IKEBANA_FITS(state, Hooks, void, m.state(given.archive, given.masters));
 IKEBANA_FITS(before_unit_backward, UnitBackwardHooks, void, m.before_unit_backward(given.unit));
 IKEBANA_FITS(after_unit_backward, UnitBackwardHooks, void, m.after_unit_backward(given.unit));
 IKEBANA_FITS(gather, GatherHooks, Tensors, m.gather(given.unit, given.tensors()));
+IKEBANA_FITS(reduce, GatherHooks, Tensors, m.reduce(given.unit, given.tensors()));
 IKEBANA_FITS(to_masters, StorageHooks, Tensors, m.to_masters(given.unit, given.tensors()));
 IKEBANA_FITS(begin_gather, GatherHooks, void, m.begin_gather(given.unit, given.tensors()));
 IKEBANA_FITS(ranks, ShardHooks, Ranks, some_ranks(m.ranks()));
 IKEBANA_FITS(stored_rows, ShardHooks, RowRange,
              same.stored_rows(given.unit, std::size_t{0}, std::int64_t{1}));
+IKEBANA_FITS(to_masters_in_place, ShardHooks, Tensors,
+             m.to_masters_in_place(given.unit, given.tensors()));
+IKEBANA_FITS(set_reduce_dtypes, ShardHooks, void, m.set_reduce_dtypes(given.unit, DTypes()));
+IKEBANA_FITS(reshard_after_forward, ShardHooks, std::optional<bool>, same.reshard_after_forward());
+IKEBANA_FITS(forward_prefetch, ShardHooks, bool, same.forward_prefetch());
+IKEBANA_FITS(backward_prefetch, ShardHooks, bool, same.backward_prefetch());
 IKEBANA_FITS(open_step, ShardHooks, void, m.open_step());
 IKEBANA_FITS(finish_reductions, ShardHooks, void, m.finish_reductions(given.masters));
 IKEBANA_FITS(offer_exception, ShardHooks, void, m.offer_exception(std::exception_ptr()));
@@ -128,13 +135,6 @@ inline constexpr bool hook_fits<hook::accept, M> =
     (!std::derived_from<M, ClipHooks> && !std::derived_from<M, PrecisionHooks>) ||
     requires(M m, HookArguments given) {
       m.accept(given.gradients, given.loss, given.ranks, given.deferred);
-    };
-template <class M>
-inline constexpr bool hook_fits<hook::reduce, M> =
-    !std::derived_from<M, GatherHooks> || requires(M m, HookArguments given) {
-      { m.reduce(given.unit, given.tensors()) } -> gives<Tensors>;
-    } || requires(M m, HookArguments given, const DTypes& dtypes) {
-      { m.reduce(given.unit, given.tensors(), dtypes) } -> gives<Tensors>;
     };
 // Two that Precision may have, without a default.
 template <class M>
@@ -182,10 +182,12 @@ using first_unfit_t = typename first_unfit_of<
     Policy, hook::attach, hook::begin, hook::prepare, hook::after_update, hook::end_step,
     hook::abort, hook::end_epoch, hook::describe, hook::state, hook::before_unit_backward,
     hook::after_unit_backward, hook::gather, hook::begin_gather, hook::reduce, hook::to_masters,
-    hook::ranks, hook::stored_rows, hook::open_step, hook::finish_reductions, hook::offer_exception,
-    hook::set_requires_gradient_sync, hook::state_storage, hook::reduce_dtype, hook::close_step,
-    hook::rounding, hook::scale, hook::unscale, hook::base_lr, hook::has_updated,
-    hook::before_backward, hook::update, hook::clip, hook::accept, hook::rate, hook::restart,
-    hook::freeze, hook::restore_dtype, hook::refresh>::type;
+    hook::ranks, hook::stored_rows, hook::to_masters_in_place, hook::set_reduce_dtypes,
+    hook::reshard_after_forward, hook::forward_prefetch, hook::backward_prefetch, hook::open_step,
+    hook::finish_reductions, hook::offer_exception, hook::set_requires_gradient_sync,
+    hook::state_storage, hook::reduce_dtype, hook::close_step, hook::rounding, hook::scale,
+    hook::unscale, hook::base_lr, hook::has_updated, hook::before_backward, hook::update,
+    hook::clip, hook::accept, hook::rate, hook::restart, hook::freeze, hook::restore_dtype,
+    hook::refresh>::type;
 
 }  // namespace ikebana::detail

@@ -104,6 +104,9 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
   /// True where what Precision gathers is what a unit computes with.
   static constexpr bool only_precision_gathers =
       !gathers(AxisList<axis::shard, axis::offload, axis::prune, axis::quantize>());
+  /// True where what Shard gathers is what a unit computes with.
+  static constexpr bool only_shard_gathers =
+      !gathers(AxisList<axis::precision, axis::offload, axis::prune, axis::quantize>());
   /// True where gathered parameters stay between steps and are refreshed after each update. Shard
   /// and Offload decide where one of them gathers, otherwise Precision.
   static constexpr bool keeps_gathered =

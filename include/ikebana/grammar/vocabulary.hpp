@@ -47,11 +47,17 @@ struct Accumulate;
 template <class... Units>
 struct Freeze;
 
-// offload, shard, capture, quantize, prune: their null choices
-template <class Where, class... What>
-struct Offload;
+// shard: what each of several ranks stores; in <ikebana/shard.hpp>
+struct DDP;
+struct ZeRO1;
+struct ZeRO2;
+struct FSDP;
 template <class How>
 struct Shard;
+
+// offload, capture, quantize, prune: their null choices
+template <class Where, class... What>
+struct Offload;
 template <class What>
 struct Capture;
 template <class How, class... What>
@@ -209,7 +215,8 @@ template <class W> struct declared_axis<Observe<W>>
     : policy_template<axis::observe, Observe, Memory> {};
 template <class... W> struct declared_axis<Offload<W...>>
     : policy_template<axis::offload, Offload, Off> {};
-template <class H> struct declared_axis<Shard<H>> : policy_template<axis::shard, Shard, Off> {};
+template <class H> struct declared_axis<Shard<H>>
+    : policy_template<axis::shard, Shard, Off, DDP, ZeRO1, ZeRO2, FSDP> {};
 template <class W> struct declared_axis<Capture<W>>
     : policy_template<axis::capture, Capture, Off> {};
 template <class... W> struct declared_axis<Quantize<W...>>

@@ -18,9 +18,16 @@ class GatherChain {
   /// True where a mechanism can begin to gather a unit before it is needed.
   static constexpr bool gathers_ahead = Mechanisms::last_ahead(GatherOrder()) >= 0;
 
+  /// True where master weights may be rows of the gathered parameters.
+  static constexpr bool masters_in_place = Mechanisms::gathers_from_ranks &&
+                                           Mechanisms::only_shard_gathers &&
+                                           Mechanisms::keeps_gathered;
+
   explicit GatherChain(Mechanisms& mechanisms) : mechanisms_(mechanisms) {}
 
   Tensors to_masters(const Unit& unit, Tensors t) {
+    if constexpr (masters_in_place)
+      return mechanisms_.shard.to_masters_in_place(unit, std::move(t));
     stages(detail::reversed_t<StorageOrder>(),
            [&](auto& m, int) { t = m.to_masters(unit, std::move(t)); });
     return t;
@@ -74,16 +81,20 @@ class GatherChain {
       return t;
     }
   }
-  /// Gradients of gathered parameters to those of master weights. Shard is given the dtypes in
-  /// which Precision promises to sum them.
+  /// Gradients of gathered parameters to those of master weights.
   Tensors reduce(const Unit& unit, Tensors t) {
     at::NoGradGuard no_grad;
-    stages(detail::reversed_t<GatherOrder>(), [&](auto& m, int) {
-      if constexpr (requires(DTypes types) { m.reduce(unit, t, types); })
-        t = m.reduce(unit, std::move(t), reduce_dtypes(unit));
-      else t = m.reduce(unit, std::move(t));
-    });
+    stages(detail::reversed_t<GatherOrder>(),
+           [&](auto& m, int) { t = m.reduce(unit, std::move(t)); });
     return t;
+  }
+
+  /// Tells Shard in which dtypes Precision promises to sum gradients.
+  void set_reduce_dtypes(const Unit& unit) {
+    DTypes types;
+    for (const at::Tensor& p : unit.parameters)
+      types.push_back(mechanisms_.precision.reduce_dtype(p.scalar_type()));
+    mechanisms_.shard.set_reduce_dtypes(unit, types);
   }
 
   /// Whether a policy that moves parameters has `allow_unused_units` set.
@@ -123,13 +134,6 @@ class GatherChain {
     };
     (ask(mechanisms_.on(std::type_identity<Axes>())), ...);
   }
-  DTypes reduce_dtypes(const Unit& unit) {
-    DTypes types;
-    for (const at::Tensor& p : unit.parameters)
-      types.push_back(mechanisms_.precision.reduce_dtype(p.scalar_type()));
-    return types;
-  }
-
   Mechanisms& mechanisms_;
 };
 

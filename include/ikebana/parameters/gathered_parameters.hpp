@@ -14,17 +14,21 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
   using Stored = StoredParameters<Mechanisms>;
 
  public:
-  GatheredParameters(Mechanisms& mechanisms, const UnitTable& table) : Stored(mechanisms, table) {}
+  GatheredParameters(Mechanisms& mechanisms, const UnitTable& table)
+      : Stored(mechanisms, table), unit_guards_(table.units().size()) {}
   ~GatheredParameters() { abort(); }
 
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, Next&& next, Args&&... args) {
     UnitParameters& stored = units_[unit.index];
     stored.was_run = true;
-    GatherGuard during_forward(*this, stored);
-    if (detail::recomputing()) return next(std::forward<Args>(args)...);
-    begin_gather(order_.after(order_.enter(unit.index, at::GradMode::is_enabled())));
-    if (!at::GradMode::is_enabled()) return next(std::forward<Args>(args)...);
+    if (detail::recomputing() || !at::GradMode::is_enabled()) {
+      GatherGuard during_forward(*this, stored);
+      if (!detail::recomputing()) expect_after(unit, /*trains=*/false);
+      return next(std::forward<Args>(args)...);
+    }
+    KeepAfterForward during_forward{*this, next_guard(stored)};
+    expect_after(unit, /*trains=*/true);
     auto place = std::make_shared<std::size_t>(0);
     auto call = attach(stored, place);
     auto arguments = std::tie(args...);
@@ -48,8 +52,7 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
   }
   void backward(const Roots& roots) {
     this->run_backward(roots);
-    root_guard_.reset();
-    create_graph_guards_.clear();
+    release_all();
     this->detach_from_graph();
     for (auto& stored : units_)  // that were expected, and not used
       if (stored.is_arriving()) chain_.gather(stored);
@@ -61,8 +64,7 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
   }
   void abort() noexcept {
     order_.forget();
-    root_guard_.reset();
-    create_graph_guards_.clear();
+    release_all();
     for (auto& stored : units_) {
       ++stored.generation;
       stored.detach_from_graph();
@@ -98,6 +100,7 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
       if (exists_.lock() && generation_ == stored_->generation && --stored_->users == 0)
         stored_->release();
     }
+    std::size_t unit() const { return stored_->unit->index; }
     GatherGuard(const GatherGuard&) = delete;
     GatherGuard& operator=(const GatherGuard&) = delete;
 
@@ -106,6 +109,34 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
     UnitParameters* stored_;
     std::size_t generation_ = 0;
   };
+
+  /// A unit stays here after its forward until the next one is run, or until its backward.
+  struct KeepAfterForward {
+    GatheredParameters& all;
+    std::unique_ptr<GatherGuard> guard;
+    ~KeepAfterForward() {
+      const auto reshards = all.mechanisms_.shard.reshard_after_forward();
+      if (!reshards) all.last_guard_ = std::move(guard);
+      else if (!*reshards) all.unit_guards_[guard->unit()] = std::move(guard);
+    }
+  };
+  /// Of a unit whose forward begins: it has the place of the one that was run last.
+  std::unique_ptr<GatherGuard> next_guard(UnitParameters& stored) {
+    if (!last_guard_ || last_guard_->unit() != stored.unit->index) last_guard_.reset();
+    auto guard = std::make_unique<GatherGuard>(*this, stored);
+    last_guard_.reset();
+    return guard;
+  }
+  void release_all() noexcept {
+    root_guard_.reset();
+    last_guard_.reset();
+    for (auto& guard : unit_guards_) guard.reset();
+    create_graph_guards_.clear();
+  }
+  void expect_after(const Unit& unit, bool trains) {
+    const auto next = order_.after(order_.enter(unit.index, trains));
+    if (this->mechanisms_.shard.forward_prefetch()) begin_gather(next);
+  }
 
   void acquire(UnitParameters& stored) {
     if (stored.is_stale && stored.is_arriving()) chain_.gather(stored);  // former values
@@ -117,7 +148,10 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
     }
     ++stored.users;
   }
-  void heard_end(const Unit& unit) { after_unit_backward(this->mechanisms_, unit); }
+  void heard_end(const Unit& unit) {
+    unit_guards_[unit.index].reset();
+    after_unit_backward(this->mechanisms_, unit);
+  }
   /// The unit is needed soon.
   void begin_gather(std::optional<std::size_t> unit) {
     if constexpr (GatherChain<Mechanisms>::gathers_ahead) {
@@ -138,7 +172,9 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
           auto& self = static_cast<GatheredParameters&>(Stored::lock(weak));
           before_unit_backward(self.mechanisms_, *stored.unit);
           *guard = std::make_unique<GatherGuard>(self, stored);
-          self.begin_gather(self.order_.before(*place));
+          self.last_guard_.reset();
+          if (self.mechanisms_.shard.backward_prefetch())
+            self.begin_gather(self.order_.before(*place));
           if (at::GradMode::is_enabled()) self.create_graph_guards_.emplace_back(self, stored);
         },
         [weak, guard, &stored] {
@@ -157,6 +193,8 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
   }
 
   std::optional<GatherGuard> root_guard_;
+  std::unique_ptr<GatherGuard> last_guard_;                // of the last unit of a forward
+  std::vector<std::unique_ptr<GatherGuard>> unit_guards_;  // of those that wait for their backward
   std::deque<GatherGuard> create_graph_guards_;  // a backward inside the loss needs them again
 };
 

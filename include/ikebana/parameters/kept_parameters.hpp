@@ -36,9 +36,14 @@ class KeptParameters : public StoredParameters<Mechanisms> {
     else return next(std::forward<Args>(args)...);
   }
   template <class Next>
-  decltype(auto) around_model(const Unit& root, Next&& next) {
+  auto around_model(const Unit& root, Next&& next) {
+    begin_gathers();
     refresh(units_[root.index]);
-    if (!at::GradMode::is_enabled()) return next();
+    if (!at::GradMode::is_enabled()) {
+      auto result = next();
+      finish_gathers();
+      return result;
+    }
     order_.begin();
     for (Nodes& nodes : nodes_) nodes.used = 0;
     attach(units_[root.index]);
@@ -47,6 +52,7 @@ class KeptParameters : public StoredParameters<Mechanisms> {
   void backward(const Roots& roots) {
     this->run_backward(roots);
     this->detach_from_graph();
+    finish_gathers();
   }
   /// Master weights have new values. Where Precision alone gathers, they are copied at once, by a
   /// copy that allocates nothing. Otherwise the parameters show nothing until their unit is used,
@@ -65,6 +71,7 @@ class KeptParameters : public StoredParameters<Mechanisms> {
   void abort() noexcept {
     if (calls_) calls_->open.clear();
     this->detach_from_graph();
+    for (auto& stored : units_) stored.arriving.clear();
     if constexpr (Mechanisms::gathers_from_ranks) mark_stale();
   }
   template <class F>
@@ -94,6 +101,17 @@ class KeptParameters : public StoredParameters<Mechanisms> {
     ~MarkStale() { all.mark_stale(); }
   };
 
+  /// All units that have new values begin to arrive, those that this rank does not run as well.
+  void begin_gathers() {
+    if constexpr (GatherChain<Mechanisms>::gathers_ahead)
+      for (auto& stored : units_)
+        if (stored.is_stale && !stored.is_arriving() && !stored.masters.empty())
+          chain_.begin(stored);
+  }
+  void finish_gathers() {
+    for (auto& stored : units_)
+      if (stored.is_arriving()) refresh(stored);
+  }
   Tensors gathered(UnitParameters& stored) {
     at::NoGradGuard no_grad;
     return chain_.gather(stored);

@@ -110,6 +110,7 @@ class StoredParameters {
 
   void add(const Unit& unit) {
     auto& stored = units_.emplace_back(unit);
+    stored.masters_in_place = GatherChain<Mechanisms>::masters_in_place;
     if constexpr (Mechanisms::gathers_from_ranks)
       originals_.push_back(UnitParameters::detached(unit.parameters));
     if (unit.parameters.empty()) return;
@@ -118,6 +119,7 @@ class StoredParameters {
         throw BadModel("trainer: `" + unit.names[i] +
                        "` has no dimension, so that it cannot be cut into rows for several ranks. "
                        "Give it the shape {1}.");
+    chain_.set_reduce_dtypes(unit);
     stored.set_masters(chain_.to_masters(unit, UnitParameters::detached(unit.parameters)),
                        [&](std::size_t i, std::int64_t count) {
                          return mechanisms_.shard.stored_rows(unit, i, count);

@@ -22,6 +22,7 @@ struct UnitParameters {
   std::size_t generation = 0;  ///< grows when a step is undone, which voids older users
   bool was_run = false;        ///< by this step's loss
   bool is_stale = false;       ///< masters have new values; what is gathered has the former ones
+  bool masters_in_place = false;  ///< masters may be rows of what is gathered
 
   explicit UnitParameters(const Unit& u) : unit(&u) {}
   bool is_arriving() const { return !arriving.empty(); }
@@ -34,6 +35,7 @@ struct UnitParameters {
   /// Gathered parameters that share no memory with the master weights: what no mechanism copied is
   /// copied here.
   Tensors without_aliases(Tensors gathered) const {
+    if (masters_in_place) return gathered;
     for (auto& t : gathered)
       for (const auto& master : masters)
         if (t.is_alias_of(master)) t = t.clone();

@@ -1,0 +1,85 @@
+#pragma once
+// What the mechanisms of all policies on shard share: the connection with the other ranks.
+#include <ikebana/hooks.hpp>
+#include <ikebana/shard/connection.hpp>
+#include <sstream>
+
+namespace ikebana::detail {
+
+/// Throws BadModel where another rank has another model.
+inline void compare_models(Connection& connection, const UnitTable& units) {
+  std::string own;
+  auto add = [&](const std::string& name, const at::Tensor& t) {
+    own += "`" + name + "` " +
+           c10::str(t.sizes(), " ", t.scalar_type(), t.requires_grad() ? "" : ", frozen") + "\n";
+  };
+  for (const Unit& unit : units.units())
+    for (std::size_t i = 0; i < unit.names.size(); ++i) add(unit.names[i], unit.parameters[i]);
+  for (const auto& item : units.units()[0].module->named_buffers()) add(item.key(), item.value());
+  const auto all = exchange_in(connection, "the making of a trainer", own);
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    if (all[r] == all[0]) continue;
+    std::istringstream first(all[0]), other(all[r]);
+    std::string a, b;
+    do {
+      if (!std::getline(first, a)) a = "none";
+      if (!std::getline(other, b)) b = "none";
+    } while (a == b);
+    throw BadModel("trainer: rank 0 has the parameter " + a + ", and rank " + std::to_string(r) +
+                   " has " + b + ". Make the same model on every rank.");
+  }
+}
+
+/// The base of the mechanisms on shard. The first call of all ranks is made when the trainer is
+/// made: models are compared, and rank 0's weights and buffers are those of all.
+template <class Policy>
+class AllRanks : public ShardHooks {
+ public:
+  Policy values;
+  explicit AllRanks(Policy v)
+      : values(std::move(v)),
+        connection_(values.process_group ? *values.process_group : ProcessGroup::of_environment()) {
+  }
+
+  void attach(c10::Device device, const UnitTable& units) {
+    device_ = device, units_ = &units;
+    reporting([&] {
+      connection_.open(device_);
+      compare_models(connection_, units);
+      std::vector<at::Tensor> all;
+      for (const Unit& unit : units.units())
+        for (const at::Tensor& p : unit.parameters) all.push_back(p.detach());
+      for (const at::Tensor& buffer : units.units()[0].module->buffers())
+        if (buffer.layout() == at::kStrided) all.push_back(buffer.detach());
+      connection_.broadcast(all);
+    });
+  }
+  void open_step() { connection_.open(device_); }
+  void offer_exception(const std::exception_ptr& exception) noexcept {
+    try {
+      std::rethrow_exception(exception);
+    } catch (const std::exception& error) {
+      connection_.fail(error.what());
+    } catch (...) {
+      connection_.fail("it threw something that is no std::exception");
+    }
+  }
+
+ protected:
+  /// Calls `f`, and tells the other ranks where it throws.
+  template <class F>
+  void reporting(F&& f) {
+    try {
+      f();
+    } catch (...) {
+      offer_exception(std::current_exception());
+      throw;
+    }
+  }
+
+  Connection connection_;
+  c10::Device device_ = at::kCPU;
+  const UnitTable* units_ = nullptr;
+};
+
+}  // namespace ikebana::detail

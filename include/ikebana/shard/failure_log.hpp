@@ -1,0 +1,91 @@
+#pragma once
+// Why a process group failed, as its ranks tell each other through the store.
+#include <chrono>
+#include <future>
+#include <ikebana/detail/torch_c10d.hpp>
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace ikebana::detail {
+
+/// The reports of ranks whose process group failed. A store that does not answer is given up: its
+/// process may be stopped, and c10d's clients then wait for ever.
+class FailureLog {
+ public:
+  FailureLog(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank, std::int64_t size)
+      : shared_(std::make_shared<Shared>(Shared{std::move(store), rank, size})) {}
+
+  /// True where a call of the store has not returned.
+  bool is_stuck() const { return stuck_; }
+  /// This rank is the first to fail, or another one was before.
+  void report(const std::string& prefix, const std::string& why) noexcept {
+    within(std::chrono::seconds(2), [prefix, why](Shared& s) {
+      s.store->compareSet(prefix + "failed", {},
+                          bytes("rank " + std::to_string(s.rank) + ": " + why));
+      return std::string();
+    });
+  }
+  /// What another rank reported; or which ranks give no sign of life; or `error`.
+  std::string reason(const std::string& prefix, const std::string& error) {
+    const auto text =
+        within(std::chrono::seconds(2), [prefix](Shared& s) { return asked(s, prefix); });
+    if (!text)
+      return "rank 0, whose process holds the store of the ranks, does not answer any more (" +
+             error + ")";
+    return text->empty() ? error : *text + (text->rfind("rank ", 0) == 0 ? "" : " (" + error + ")");
+  }
+
+ private:
+  struct Shared {
+    c10::intrusive_ptr<c10d::Store> store;
+    std::int64_t rank, size;
+  };
+  static std::vector<std::uint8_t> bytes(const std::string& text) {
+    return {text.begin(), text.end()};
+  }
+  /// Waits until a rank has reported, or all have seen the failure, at most a second and a half.
+  static std::string asked(Shared& s, const std::string& prefix) {
+    s.store->set(prefix + "seen/" + std::to_string(s.rank), bytes("1"));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
+    for (;;) {
+      if (s.store->check({prefix + "failed"})) {
+        const auto text = s.store->get(prefix + "failed");
+        return {text.begin(), text.end()};
+      }
+      std::string missing;
+      for (std::int64_t r = 0; r < s.size; ++r)
+        if (!s.store->check({prefix + "seen/" + std::to_string(r)}))
+          missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(r);
+      if (missing.empty()) return {};
+      if (std::chrono::steady_clock::now() > end)
+        return missing + " ended, or did not answer in time";
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+  /// The result of `f`, or nothing where it does not return in time, or throws.
+  template <class F>
+  std::optional<std::string> within(std::chrono::milliseconds limit, F f) noexcept {
+    try {
+      if (stuck_) return {};
+      std::promise<std::optional<std::string>> promise;
+      auto result = promise.get_future();
+      std::thread([shared = shared_, f, promise = std::move(promise)]() mutable {
+        try {
+          promise.set_value(f(*shared));
+        } catch (...) {
+          promise.set_value({});
+        }
+      }).detach();
+      stuck_ = result.wait_for(limit) != std::future_status::ready;
+      return stuck_ ? std::nullopt : result.get();
+    } catch (...) {  // no thread, or no memory
+      return {};
+    }
+  }
+
+  std::shared_ptr<Shared> shared_;
+  bool stuck_ = false;
+};
+
+}  // namespace ikebana::detail

@@ -1,0 +1,93 @@
+#pragma once
+// Messages between ranks: tensors in place, and short texts.
+#include <algorithm>
+#include <cstring>
+#include <ikebana/shard/transfer.hpp>
+#include <string>
+
+namespace ikebana::detail {
+
+/// What a message is: of the control calls, or of one unit or bucket. Only messages of one kind
+/// meet, so that ranks that disagree wait for each other, until the time limit, instead of
+/// computing with each other's bytes.
+struct MessageTag {
+  static constexpr int control = 0, control_rest = 1, sums = 2;
+  static int gather(std::size_t unit) { return static_cast<int>(4 + 4 * unit); }
+  /// And the next one.
+  static int reduce(std::size_t unit) { return static_cast<int>(5 + 4 * unit); }
+  static int spread(std::size_t unit) { return static_cast<int>(7 + 4 * unit); }
+};
+
+/// For each rank the tensors that are sent to it, or received from it; none for this rank.
+using TensorsOfRanks = std::vector<std::vector<at::Tensor>>;
+
+/// Begins to send the tensors of `to[r]` to rank r, and to receive those of `from[r]` in place. All
+/// are contiguous; what has no elements is left out. Messages between devices are one group.
+inline Transfer begin_swap(c10d::Backend& backend, int tag, const TensorsOfRanks& to,
+                           const TensorsOfRanks& from) {
+  Transfer transfer;
+  std::vector<at::Tensor> kept;
+  const bool grouped = backend.supportsCoalescing();
+  if (grouped) backend.startCoalescing();
+  auto begin = [&](const at::Tensor& t, auto&& call) {
+    if (t.numel() == 0) return;
+    std::vector<at::Tensor> list{t};
+    auto work = call(list);
+    if (grouped) kept.push_back(t);
+    else transfer.add(std::move(work), t);
+  };
+  for (std::size_t r = 0; r < from.size(); ++r)
+    for (const at::Tensor& t : from[r])
+      begin(t, [&](auto& list) { return backend.recv(list, static_cast<int>(r), tag); });
+  for (std::size_t r = 0; r < to.size(); ++r)
+    for (const at::Tensor& t : to[r])
+      begin(t, [&](auto& list) { return backend.send(list, static_cast<int>(r), tag); });
+  if (grouped) transfer.add(backend.endCoalescing(), std::move(kept));
+  return transfer;
+}
+
+/// Sends one tensor of bytes to all other ranks, and returns theirs, of these lengths, and its own.
+inline std::vector<at::Tensor> swap_bytes(c10d::Backend& backend, int tag, const at::Tensor& own,
+                                          const std::vector<std::int64_t>& lengths) {
+  const auto rank = static_cast<std::size_t>(backend.getRank());
+  TensorsOfRanks to(lengths.size()), from(lengths.size());
+  std::vector<at::Tensor> all;
+  for (std::size_t r = 0; r < lengths.size(); ++r) {
+    all.push_back(r == rank ? own : at::empty({lengths[r]}, own.options()));
+    if (r != rank) to[r] = {own}, from[r] = {all[r]};
+  }
+  begin_swap(backend, tag, to, from).wait();
+  return all;
+}
+
+/// The texts of all ranks, in the order of ranks. The first bytes travel with the length; what a
+/// longer text has beyond them follows in a message of its own.
+inline std::vector<std::string> swap_texts(c10d::Backend& backend, const std::string& own) {
+  constexpr std::size_t frame = 256, head = frame - sizeof(std::int64_t);
+  const auto length = static_cast<std::int64_t>(own.size());
+  at::Tensor first = at::zeros({frame}, at::kByte);
+  auto* bytes = static_cast<char*>(first.mutable_data_ptr());
+  std::memcpy(bytes, &length, sizeof length);
+  std::memcpy(bytes + sizeof length, own.data(), std::min(own.size(), head));
+  const std::vector<std::int64_t> frames(static_cast<std::size_t>(backend.getSize()), frame);
+  std::vector<std::string> texts;
+  std::vector<std::int64_t> rests;
+  for (const at::Tensor& t : swap_bytes(backend, MessageTag::control, first, frames)) {
+    const auto* from = static_cast<const char*>(t.const_data_ptr());
+    std::int64_t all;
+    std::memcpy(&all, from, sizeof all);
+    const auto size = static_cast<std::size_t>(all);
+    texts.emplace_back(from + sizeof all, std::min(size, head));
+    rests.push_back(static_cast<std::int64_t>(size - texts.back().size()));
+  }
+  if (*std::max_element(rests.begin(), rests.end()) == 0) return texts;
+  const std::string rest = own.size() > head ? own.substr(head) : std::string();
+  at::Tensor more = at::empty({static_cast<std::int64_t>(rest.size())}, at::kByte);
+  if (!rest.empty()) std::memcpy(more.mutable_data_ptr(), rest.data(), rest.size());
+  const auto all = swap_bytes(backend, MessageTag::control_rest, more, rests);
+  for (std::size_t r = 0; r < all.size(); ++r)
+    texts[r].append(static_cast<const char*>(all[r].const_data_ptr()), all[r].nbytes());
+  return texts;
+}
+
+}  // namespace ikebana::detail

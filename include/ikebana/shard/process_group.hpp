@@ -1,0 +1,82 @@
+#pragma once
+// The processes that train together, and how they reach each other.
+#include <chrono>
+#include <ikebana/error.hpp>
+#include <ikebana/shard/backends.hpp>
+#include <ikebana/shard/store.hpp>
+#include <ikebana/shard/world.hpp>
+#include <memory>
+#include <optional>
+
+namespace ikebana {
+
+namespace detail {
+
+/// What the connections of one process group share.
+struct GroupMembers {
+  std::int64_t rank = 0, size = 1;
+  bool all_local = true;  ///< all ranks on this machine
+  c10::intrusive_ptr<c10d::Store> store = {};
+  std::chrono::milliseconds timeout = {};
+  c10::intrusive_ptr<c10d::Backend> backend = {};  ///< a user's own; null: made when needed
+  std::int64_t connections = 0;  ///< that were made, in the same order on all ranks
+};
+
+}  // namespace detail
+
+struct ProcessGroupOptions {
+  /// How long a rank waits for another one before it fails. PyTorch's default for Gloo.
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+};
+
+/// The ranks that train together. Copies are the same group. Each trainer that is given one makes
+/// connections of its own, so that several trainers of a process do not disturb each other; all
+/// ranks must make their trainers in the same order. Of LibTorch's process groups (c10d): Gloo, and
+/// for models on a CUDA device NCCL beside it.
+class ProcessGroup {
+ public:
+  using Options = ProcessGroupOptions;
+
+  /// The group of this process: of the ranks that torchrun, mpirun, srun or `launch` started, or
+  /// alone. Made at the first use, which all ranks make: a policy without `process_group` does.
+  static ProcessGroup of_environment() {
+    static const ProcessGroup group(World::from_environment());
+    return group;
+  }
+  /// Meets the other ranks of `world`. Throws RankFailed where they do not come in time.
+  explicit ProcessGroup(const World& world, const Options& options = Options())
+      : ProcessGroup(world.size == 1 ? nullptr : detail::make_store(world, options.timeout),
+                     world.rank, world.size, options) {
+    members_->all_local = world.local_size == world.size;
+  }
+  /// Meets the other ranks by a store of c10d, of which each has a client.
+  ProcessGroup(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank, std::int64_t size,
+               const Options& options = Options())
+      : members_(std::make_shared<detail::GroupMembers>()) {
+    if (size < 1 || rank < 0 || rank >= size)
+      throw BadValue("ProcessGroup: rank is " + std::to_string(rank) + " of " +
+                     std::to_string(size) + "; ranks count from 0.");
+    if (options.timeout.count() < 1)
+      throw BadValue("ProcessGroup: timeout is " + std::to_string(options.timeout.count()) +
+                     " ms; it must be 1 or more.");
+    members_->rank = rank, members_->size = size, members_->timeout = options.timeout;
+    members_->store = std::move(store), members_->all_local = false;
+  }
+  /// A process group of the user's own, which one trainer may use. After a failure it cannot be
+  /// made anew: that trainer is then at its end.
+  explicit ProcessGroup(c10::intrusive_ptr<c10d::Backend> backend)
+      : members_(std::make_shared<detail::GroupMembers>()) {
+    if (backend == nullptr) throw BadValue("ProcessGroup: the backend is null.");
+    members_->rank = backend->getRank(), members_->size = backend->getSize();
+    members_->backend = std::move(backend);
+  }
+
+  std::int64_t rank() const { return members_->rank; }
+  std::int64_t size() const { return members_->size; }
+  const std::shared_ptr<detail::GroupMembers>& members() const { return members_; }
+
+ private:
+  std::shared_ptr<detail::GroupMembers> members_;
+};
+
+}  // namespace ikebana

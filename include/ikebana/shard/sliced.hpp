@@ -1,0 +1,224 @@
+#pragma once
+// What ZeRO and FSDP share: master weights are slices, gradients are reduced unit by unit.
+#include <deque>
+#include <ikebana/detail/recomputing.hpp>
+#include <ikebana/shard/all_ranks.hpp>
+#include <ikebana/shard/unit_gather.hpp>
+#include <ikebana/shard/unit_reduction.hpp>
+#include <optional>
+
+namespace ikebana::detail {
+
+/// The values of a policy that differ from its defaults.
+template <class Policy>
+std::string describe_slices(const Policy& values) {
+  std::string text;
+  auto add = [&](const char* name, const std::string& value) {
+    text += (text.empty() ? "" : ", ") + std::string(name) + "=" + value;
+  };
+  if (values.param_dtype) add("param_dtype", c10::toString(*values.param_dtype));
+  if (values.reduce_dtype) add("reduce_dtype", c10::toString(*values.reduce_dtype));
+  if (values.allow_unused_units) add("allow_unused_units", "true");
+  if constexpr (requires { values.reduce_each_microbatch; })
+    if (!values.reduce_each_microbatch) add("reduce_each_microbatch", "false");
+  if constexpr (requires { values.reshard_after_forward; })
+    if (values.reshard_after_forward)
+      add("reshard_after_forward", *values.reshard_after_forward ? "true" : "false");
+  return text;
+}
+
+/// Each rank has some rows of each master weight. A unit's gradients are reduced once in a backward
+/// pass, when those of all its uses are there, and arrive while other units are computed.
+template <class Policy>
+class Sliced : public AllRanks<Policy> {
+ public:
+  static constexpr bool moves_parameters = true, gathers_ahead = true;
+  using AllRanks<Policy>::AllRanks;
+
+  Ranks ranks() { return {connection_, connection_}; }
+  void attach(c10::Device device, const UnitTable& units) {
+    AllRanks<Policy>::attach(device, units);
+    all_.resize(units.units().size());
+  }
+  void begin(const Masters& masters) {
+    for (std::size_t k = 0; k < masters.values.size(); ++k) {
+      const Unit& unit = this->units_->units()[masters.slices[k].unit];
+      const auto name = std::find(unit.names.begin(), unit.names.end(), masters.names[k]);
+      auto& indices = all_[unit.index].masters;
+      indices.resize(unit.names.size(), -1);
+      indices[static_cast<std::size_t>(name - unit.names.begin())] = static_cast<std::int64_t>(k);
+    }
+    masters_ = masters.values;
+  }
+  void abort() noexcept {
+    for (OfUnit& u : all_) u.forget();
+    pending_.clear();
+    is_in_microbatch_ = false;
+  }
+  void offer_exception(const std::exception_ptr& exception) noexcept {
+    abort();
+    AllRanks<Policy>::offer_exception(exception);
+  }
+  RowRange stored_rows(const Unit&, std::size_t, std::int64_t count) const {
+    return UnitCut::rows_of(count, connection_.rank(), connection_.size());
+  }
+
+  Tensors to_masters(const Unit& unit, const Tensors& full) {
+    const UnitCut& cut = cut_of(unit, full);
+    Tensors slices;
+    for (std::size_t i = 0; i < full.size(); ++i)
+      slices.push_back(cut.new_slice(i, connection_.rank(), full[i].options())
+                           .copy_(cut.slice(full[i], i, connection_.rank())));
+    return slices;
+  }
+  Tensors to_masters_in_place(const Unit& unit, const Tensors& full) {
+    if (this->values.param_dtype) return to_masters(unit, full);
+    const UnitCut& cut = cut_of(unit, full);
+    OfUnit& u = all_[unit.index];
+    Tensors slices, whole;
+    for (std::size_t i = 0; i < full.size(); ++i) {
+      whole.push_back(cut.in_rows(full[i], i));
+      slices.push_back(cut.slice(whole[i], i, connection_.rank()));
+    }
+    if (u.whole.empty()) u.whole = whole, u.is_complete = true;
+    return slices;
+  }
+  void begin_gather(const Unit& unit, const Tensors& masters) {
+    OfUnit& u = all_[unit.index];
+    Tensors own = masters;
+    if (this->values.param_dtype)
+      for (at::Tensor& t : own)
+        if (t.is_floating_point()) t = t.to(*this->values.param_dtype);
+    u.gather.emplace(connection_, MessageTag::gather(unit.index), *u.cut, own, u.whole);
+  }
+  Tensors gather(const Unit& unit, const Tensors& masters) {
+    OfUnit& u = all_[unit.index];
+    if (std::exchange(u.is_complete, false)) return u.whole;
+    if (!u.gather) begin_gather(unit, masters);
+    Tensors whole = u.gather->finish(connection_);
+    u.gather.reset();
+    return whole;
+  }
+
+  /// A microbatch begins.
+  void set_requires_gradient_sync(bool is_last) {
+    end_microbatch();
+    is_in_microbatch_ = true;
+    syncs_ = is_last || reduces_each_microbatch();
+    for (OfUnit& u : all_) u.uses = u.calls = 0, u.is_reduced = false;
+    all_[0].uses = 1;  // the root is used by the loss
+  }
+  template <class Next, class... Args>
+  decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
+    if (at::GradMode::is_enabled() && !recomputing()) ++all_[unit.index].uses;
+    return next(std::forward<Args>(args)...);
+  }
+  void set_reduce_dtypes(const Unit& unit, const DTypes& dtypes) {
+    all_[unit.index].dtypes = dtypes;
+    if (this->values.reduce_dtype)
+      for (at::ScalarType& dtype : all_[unit.index].dtypes) dtype = *this->values.reduce_dtype;
+  }
+  /// The sums arrive in `finish_reductions`, or before.
+  Tensors reduce(const Unit& unit, const Tensors& gradients) {
+    OfUnit& u = all_[unit.index];
+    if (u.is_reduced) refuse_late(unit);
+    add(u.local, gradients);
+    if (++u.calls == u.uses && syncs_) launch(unit.index);
+    return Tensors(gradients.size());
+  }
+  void finish_reductions(const Masters&) {
+    const at::NoGradGuard no_grad;
+    end_microbatch();
+    while (!pending_.empty()) finish_oldest();
+  }
+
+ protected:
+  using AllRanks<Policy>::connection_;
+
+  /// What is known of a unit, and under way.
+  struct OfUnit {
+    std::optional<UnitCut> cut;
+    std::vector<std::int64_t> masters;  // index of each parameter's master; -1: frozen
+    Tensors whole;                      // memory for gathered parameters that are kept
+    bool is_complete = false;           // `whole` has the present values
+    std::optional<UnitGather> gather;
+    std::int64_t uses = 0, calls = 0;  // in this microbatch: forwards, and gradients that came
+    bool is_reduced = false;           // in this microbatch
+    Tensors local;                     // gradients that are not reduced yet
+    DTypes dtypes;                     // in which they are
+
+    bool is_trained() const { return !masters.empty(); }
+    void forget() noexcept {
+      gather.reset();
+      local.clear();
+    }
+  };
+  const UnitCut& cut_of(const Unit& unit, const Tensors& full) {
+    auto& cut = all_[unit.index].cut;
+    if (!cut) cut.emplace(full, connection_.size());
+    return *cut;
+  }
+
+  std::vector<OfUnit> all_;  // by unit
+
+ private:
+  struct Pending {
+    std::size_t unit;
+    UnitReduction reduction;
+  };
+  static constexpr std::size_t most_pending = 2;  // each has memory for what it receives
+
+  bool reduces_each_microbatch() const {
+    if constexpr (requires { this->values.reduce_each_microbatch; })
+      return this->values.reduce_each_microbatch;
+    else return false;
+  }
+  static void add(Tensors& to, const Tensors& gradients) {
+    if (to.empty()) return void(to = gradients);
+    for (std::size_t i = 0; i < to.size(); ++i)
+      if (gradients[i].defined()) to[i] = to[i].defined() ? to[i] + gradients[i] : gradients[i];
+  }
+  /// Every trained unit is reduced once in a microbatch that is reduced, also where this rank has
+  /// no gradient of it: others may have one.
+  void end_microbatch() {
+    if (!std::exchange(is_in_microbatch_, false) || !syncs_) return;
+    for (std::size_t unit = 0; unit < all_.size(); ++unit)
+      if (all_[unit].is_trained() && !all_[unit].is_reduced) launch(unit);
+  }
+  void launch(std::size_t unit) {
+    OfUnit& u = all_[unit];
+    while (pending_.size() >= most_pending) finish_oldest();
+    Tensors gradients = std::exchange(u.local, {});
+    gradients.resize(u.cut->count());
+    u.is_reduced = true;
+    pending_.push_back({unit, UnitReduction(connection_, MessageTag::reduce(unit), *u.cut,
+                                            std::move(gradients), u.dtypes, this->device_)});
+  }
+  void finish_oldest() {
+    Pending pending = std::move(pending_.front());
+    pending_.pop_front();
+    const auto& masters = all_[pending.unit].masters;
+    const Tensors sums = pending.reduction.finish(connection_);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      if (masters[i] < 0 || !sums[i].defined()) continue;
+      const at::Tensor& master = masters_[static_cast<std::size_t>(masters[i])];
+      at::Tensor& gradient = master.mutable_grad();
+      const at::Tensor sum = sums[i].to(master.scalar_type());
+      if (gradient.defined()) gradient.add_(sum);
+      else gradient = sum;
+    }
+  }
+  [[noreturn]] static void refuse_late(const Unit& unit) {
+    throw BadModel(
+        "step: unit `" + unit.name +
+        "` got gradients after those of all its uses had been summed over ranks, as by a "
+        "backward pass within the loss. Let the loss compute gradients of its inputs "
+        "alone: torch::autograd::grad.");
+  }
+
+  Tensors masters_;
+  std::deque<Pending> pending_;
+  bool syncs_ = true, is_in_microbatch_ = false;
+};
+
+}  // namespace ikebana::detail

@@ -1,0 +1,85 @@
+#pragma once
+// The whole parameters of a unit, received from the ranks that have their slices.
+#include <ikebana/shard/connection.hpp>
+#include <ikebana/shard/unit_cut.hpp>
+
+namespace ikebana::detail {
+
+/// A unit's parameters on their way. Large slices arrive in place; small ones of a rank in one
+/// message, and are copied. Holds the unit's memory once, and that of the small slices.
+class UnitGather {
+ public:
+  /// `own` are the slices of this rank. `whole` is memory for the parameters, or empty; where `own`
+  /// are rows of it, nothing is copied. Throws RankFailed.
+  UnitGather(Connection& connection, int tag, const UnitCut& cut, const Tensors& own,
+             Tensors whole = {})
+      : cut_(cut), whole_(std::move(whole)) {
+    const auto rank = connection.rank();
+    const auto ranks = static_cast<std::size_t>(connection.size());
+    for (const at::Tensor& t : own) dtypes_.push_back(t.scalar_type());
+    if (whole_.empty())
+      for (std::size_t i = 0; i < own.size(); ++i)
+        whole_.push_back(cut.new_whole(i, own[i].options().requires_grad(false)));
+    TensorsOfRanks to(ranks), from(ranks);
+    const std::vector<at::Tensor> sent = to_send(rank, own);
+    for (std::size_t r = 0; r < ranks; ++r) {
+      received_.emplace_back();
+      if (static_cast<std::int64_t>(r) == rank) continue;
+      to[r] = sent;
+      from[r] = to_receive(static_cast<std::int64_t>(r), own);
+    }
+    copy_own(rank, own);
+    transfer_ = connection.swap(tag, to, from, own[0].device());
+  }
+  /// Waits. Throws RankFailed.
+  Tensors finish(Connection& connection) {
+    connection.wait(transfer_);
+    for (std::size_t r = 0; r < received_.size(); ++r) {
+      if (!received_[r].defined()) continue;
+      const auto rank = static_cast<std::int64_t>(r);
+      const SmallSlices small(cut_, rank, dtypes_);
+      for (std::size_t i = 0; i < cut_.count(); ++i)
+        if (cut_.is_small(i) && cut_.rows(i, rank).count > 0)
+          cut_.slice(whole_[i], i, rank).copy_(small.slice(received_[r], i));
+    }
+    return std::move(whole_);
+  }
+
+ private:
+  std::vector<at::Tensor> to_send(std::int64_t rank, const Tensors& own) const {
+    const SmallSlices small(cut_, rank, dtypes_);
+    std::vector<at::Tensor> all;
+    if (small.bytes() > 0) all.push_back(at::empty({small.bytes()}, bytes_like(own[0])));
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      if (own[i].numel() == 0) continue;
+      if (cut_.is_small(i)) small.slice(all[0], i).copy_(own[i]);
+      else all.push_back(elements_in_memory(cut_.in_rows(own[i], i)));
+    }
+    return all;
+  }
+  std::vector<at::Tensor> to_receive(std::int64_t rank, const Tensors& own) {
+    const SmallSlices small(cut_, rank, dtypes_);
+    std::vector<at::Tensor> all;
+    if (small.bytes() > 0) all.push_back(at::empty({small.bytes()}, bytes_like(own[0])));
+    if (small.bytes() > 0) received_.back() = all[0];
+    for (std::size_t i = 0; i < cut_.count(); ++i)
+      if (!cut_.is_small(i)) all.push_back(elements_in_memory(cut_.slice(whole_[i], i, rank)));
+    return all;
+  }
+  void copy_own(std::int64_t rank, const Tensors& own) {
+    for (std::size_t i = 0; i < own.size(); ++i)
+      if (own[i].numel() > 0 && !own[i].is_alias_of(whole_[i]))
+        cut_.slice(whole_[i], i, rank).copy_(own[i]);
+  }
+  static at::TensorOptions bytes_like(const at::Tensor& t) {
+    return t.options().dtype(at::kByte).requires_grad(false);
+  }
+
+  const UnitCut& cut_;
+  DTypes dtypes_;
+  Tensors whole_;
+  std::vector<at::Tensor> received_;  // the small slices of each rank; undefined: none
+  Transfer transfer_;
+};
+
+}  // namespace ikebana::detail

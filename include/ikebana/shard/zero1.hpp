@@ -1,0 +1,27 @@
+#pragma once
+// Sharded optimizer state.
+#include <ikebana/shard/sliced.hpp>
+
+namespace ikebana {
+
+/// Each rank has whole parameters and gradients, and the optimizer state of its rows of each. Sends
+/// as many bytes as DDP. Source: ZeRO stage 1 (Rajbhandari et al. 2020, arXiv 1910.02054).
+template <>
+struct Shard<ZeRO1> {
+  std::optional<ProcessGroup> process_group = {};   ///< left out: that of the environment
+  std::optional<at::ScalarType> param_dtype = {};   ///< of gathered parameters; by Precision
+  std::optional<at::ScalarType> reduce_dtype = {};  ///< in which gradients are summed; by Precision
+  bool allow_unused_units = false;                  ///< steps may leave units out, on all ranks
+};
+
+template <std::same_as<Shard<ZeRO1>> Policy>
+struct Mechanism<Policy> : detail::Sliced<Policy> {
+  using carries_out = Shard<ZeRO1>;
+  using detail::Sliced<Policy>::Sliced;
+
+  static constexpr bool keeps_gathered = true;
+
+  std::string describe() const { return detail::describe_slices(this->values); }
+};
+
+}  // namespace ikebana

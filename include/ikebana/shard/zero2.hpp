@@ -1,0 +1,29 @@
+#pragma once
+// Sharded optimizer state and gradients.
+#include <ikebana/shard/sliced.hpp>
+
+namespace ikebana {
+
+/// Each rank has whole parameters, and gradients and optimizer state of its rows of each. Sends as
+/// many bytes as DDP, and with `reduce_each_microbatch` those of gradients in each microbatch.
+/// Source: ZeRO stage 2 (Rajbhandari et al. 2020, arXiv 1910.02054).
+template <>
+struct Shard<ZeRO2> {
+  std::optional<ProcessGroup> process_group = {};   ///< left out: that of the environment
+  std::optional<at::ScalarType> param_dtype = {};   ///< of gathered parameters; by Precision
+  std::optional<at::ScalarType> reduce_dtype = {};  ///< in which gradients are summed; by Precision
+  bool allow_unused_units = false;                  ///< steps may leave units out, on all ranks
+  bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last one
+};
+
+template <std::same_as<Shard<ZeRO2>> Policy>
+struct Mechanism<Policy> : detail::Sliced<Policy> {
+  using carries_out = Shard<ZeRO2>;
+  using detail::Sliced<Policy>::Sliced;
+
+  static constexpr bool keeps_gathered = true;
+
+  std::string describe() const { return detail::describe_slices(this->values); }
+};
+
+}  // namespace ikebana
