@@ -38,8 +38,8 @@ TEST_CASE("shard: BF16Weights, Checkpoint<Segments>") {
   equals_one_rank<ZeRO1, ZeRO2, FSDP>(row);
 }
 TEST_CASE("shard: FP16, Lion, a schedule") {
-  const auto row = recipe<Counted>({}, 1, Lion{.lr = 1e-3}, Precision<FP16>{},
-                                   CosineAnnealingLR{.T_max = 10});
+  const auto row =
+      recipe<Counted>({}, 1, Lion{.lr = 1e-3}, Precision<FP16>{}, CosineAnnealingLR{.T_max = 10});
   equals_one_rank<ZeRO1, FSDP>(row);
 }
 TEST_CASE("shard: Adam, Checkpoint<Every>, a clip that is not active") {
