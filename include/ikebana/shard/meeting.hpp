@@ -144,8 +144,8 @@ inline StorePtr connect(const World& world, const Deadline& deadline) {
 /// How the ranks of one start find each other at a server that may also have keys of ranks that
 /// died (torchrun starts ranks anew with the same server) or of another training. Rank 0 names the
 /// start by a random token. Each other rank asks for it with a random number, which rank 0
-/// answers, and takes its seat; rank 0 goes on when all seats are taken. Restarts that torchrun
-/// counts would not do: each host counts its own.
+/// answers, and takes its seat; when all seats are taken, rank 0 opens the world to all at once.
+/// Restarts that torchrun counts would not do: each host counts its own.
 class Meeting {
  public:
   Meeting(c10d::Store& server, const World& world, const Deadline& deadline)
@@ -155,9 +155,10 @@ class Meeting {
   std::string token() {
     const std::string own = random_name();
     try {
-      if (world_.rank != 0) return ask(own);
-      for (std::int64_t rank = 1; rank < world_.size; ++rank) seat(rank, own);
-      return own;
+      if (world_.rank == 0) return seat_all(own), own;
+      const std::string token = ask(own);
+      wait_for_all(token);
+      return token;
     } catch (const c10::Error& error) {
       throw RankFailed("make_store: " + rank_text(world_) + " lost its connection to " +
                        address_of(world_) + " while the ranks met: another rank ended. (" +
@@ -193,6 +194,26 @@ class Meeting {
     server_.set(seat_key(token, world_.rank), refusal);
     if (!refusal.empty()) throw BadValue("make_store: " + refusal);
     return token;
+  }
+
+  void wait_for_all(const std::string& token) const {
+    if (!deadline_.wait(server_, "open/" + token))
+      throw RankFailed("make_store: " + rank_text(world_) + " is at " + address_of(world_) +
+                       ", but within " + deadline_.text() +
+                       " not all other ranks have come. Were they started?");
+    if (const std::string refusal = get("open/" + token); !refusal.empty())
+      throw RankFailed(refusal);
+  }
+
+  /// A rank that fails to come is an error of all.
+  void seat_all(const std::string& token) const {
+    try {
+      for (std::int64_t rank = 1; rank < world_.size; ++rank) seat(rank, token);
+      server_.set("open/" + token, std::string());
+    } catch (const Error& error) {
+      server_.set("open/" + token, std::string(error.what()));
+      throw;
+    }
   }
 
   /// Answers a rank, also when it asks anew, until it has taken its seat.
