@@ -3,5 +3,6 @@
 // ikebana.hpp, since it includes LibTorch's process groups.
 #include <ikebana.hpp>
 #include <ikebana/shard/fsdp.hpp>
+#include <ikebana/shard/launch.hpp>
 #include <ikebana/shard/zero1.hpp>
 #include <ikebana/shard/zero2.hpp>
