@@ -44,6 +44,7 @@ class InPlaceParameters {
   void mark_stale() noexcept {}
   std::uint64_t order_of_units() const { return 0; }
   void forget_originals() noexcept {}
+  void keep_full() noexcept {}
   void abort() noexcept {
     if (calls_) calls_->open.clear();
   }

@@ -31,7 +31,12 @@ namespace detail {
 /// Every rank's text of a call that all make. Throws BadModel where a rank makes another one.
 inline std::vector<std::string> exchange_in(RankGroup& group, const std::string& call,
                                             const std::string& own) {
-  std::vector<std::string> all = group.exchange(call + '\n' + own);
+  std::vector<std::string> all;
+  try {
+    all = group.exchange(call + '\n' + own);
+  } catch (const RankFailed& error) {
+    throw RankFailed("ranks: at " + call + ": " + error.what());
+  }
   for (std::string& text : all) {
     const std::string other = text.substr(0, text.find('\n'));
     if (other != call)
