@@ -137,13 +137,20 @@ TEST_CASE("world: slurm's numbers of tasks on nodes are expanded") {
     CHECK_MESSAGE(!tasks_per_node(bad), bad);
 }
 
-TEST_CASE("world: variables that are missing, no numbers or out of range are named") {
-  struct Row {
-    Variables variables;
-    const char* error;
-  };
+struct Wrong {
+  Variables variables;
+  const char* error;
+};
+void check_errors(const std::vector<Wrong>& rows) {
+  for (const Wrong& row : rows) {
+    const std::string text = error_of(row.variables);
+    CHECK_MESSAGE((text.starts_with("World: ") && contains(text, row.error)), text, row.error);
+  }
+}
+
+TEST_CASE("world: torchrun's variables that are missing, no numbers or out of range are named") {
   const Variables& torchrun = torchrun_3_of_4;
-  const Row rows[] = {
+  check_errors({
       {{{"RANK", "1"}}, "RANK is \"1\" in the environment, but WORLD_SIZE is not set"},
       {{{"WORLD_SIZE", "2"}}, "WORLD_SIZE is \"2\" in the environment, but RANK is not set"},
       {{{"LOCAL_RANK", "0"}}, "LOCAL_RANK is \"0\" in the environment, but RANK is not set"},
@@ -166,12 +173,17 @@ TEST_CASE("world: variables that are missing, no numbers or out of range are nam
       {with(torchrun, {{"MASTER_PORT", "65536"}}), "MASTER_PORT is \"65536\""},
       {with(torchrun, {{"TORCHELASTIC_RESTART_COUNT", "x"}}),
        "TORCHELASTIC_RESTART_COUNT is \"x\""},
+  });
+}
+
+TEST_CASE("world: variables of mpirun and srun that are missing or out of range are named") {
+  check_errors({
       {with(mpi_1_of_2, {{"OMPI_COMM_WORLD_SIZE", "-"}}), "but OMPI_COMM_WORLD_SIZE is not set"},
       {with(mpi_1_of_2, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "-"}}),
        "OMPI_COMM_WORLD_LOCAL_SIZE is not"},
       {with(mpi_1_of_2, {{"OMPI_COMM_WORLD_RANK", "2"}}), "OMPI_COMM_WORLD_RANK is \"2\""},
       {with(mpi_1_of_2, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}),
-       "there are 2 ranks (mpirun), and MASTER_ADDR is not set in the environment. Set MASTER_ADDR"},
+       "there are 2 ranks (mpirun), and MASTER_ADDR is not set in the environment. Set"},
       {with(hydra_1_of_2, {{"PMI_SIZE", "-"}}), "but PMI_SIZE is not set"},
       {with(srun_2_of_3, {{"MASTER_ADDR", "-"}}),
        "there are 3 ranks (srun), and MASTER_ADDR is not"},
@@ -183,11 +195,7 @@ TEST_CASE("world: variables that are missing, no numbers or out of range are nam
       {with(srun_2_of_3, {{"SLURM_NODEID", "2"}}), "SLURM_NODEID is \"2\""},
       {with(srun_2_of_3, {{"SLURM_STEP_TASKS_PER_NODE", "2;1"}}), "TASKS_PER_NODE is \"2;1\""},
       {with(srun_2_of_3, {{"SLURM_STEP_TASKS_PER_NODE", "-"}}), "TASKS_PER_NODE is not set"},
-  };
-  for (const Row& row : rows) {
-    const std::string text = error_of(row.variables);
-    CHECK_MESSAGE((text.starts_with("World: ") && contains(text, row.error)), text, row.error);
-  }
+  });
 }
 
 TEST_CASE("world: variables that contradict each other are an error") {
