@@ -3,6 +3,7 @@
 #include <ikebana/checks/loss.hpp>
 #include <ikebana/checks/refused_trainer.hpp>
 #include <ikebana/checks/values.hpp>
+#include <ikebana/core/rank_methods.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/fit/fit.hpp>
 #include <ikebana/state/save_and_load.hpp>
@@ -21,9 +22,11 @@ inline constexpr bool keeps_old_average = requires {
 
 /// A training strategy: a model and the policies that it is trained with, in any order. A policy
 /// that is left out costs nothing. Belongs to one thread at a time; can be moved; leaves plain
-/// parameters when it is destroyed. How it is saved and loaded is in state/save_and_load.hpp.
+/// parameters when it is destroyed. How it is saved and loaded is in state/save_and_load.hpp; its
+/// methods for several ranks are in core/rank_methods.hpp.
 template <class ModelT, class... Policies>
-class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
+class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
+                public RankMethods<Trainer<ModelT, Policies...>> {
  public:
   using Model = ModelT;
   using Recipe = compose_t<Policies...>;
@@ -108,26 +111,6 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     }
   }
   Handle& model() { return core().model; }
-  /// The ranks that train this model: `ranks().data().rank()`. `OneRank` without a policy on shard.
-  auto ranks() { return core().ranks(); }
-  /// How many ranks train this model, and which of them this is.
-  std::int64_t world_size() const { return core().ranks().data().size(); }
-  std::int64_t rank() const { return core().ranks().data().rank(); }
-  /// For a loop over steps on several ranks, all of which must end after the same step: the next
-  /// step tells the others what this rank wants, at no cost. Returns what all ranks know since the
-  /// last step; with one rank, the wish itself.
-  StopWish agree_to_stop(StopWish wish) {
-    if (Core::one_rank) return wish;
-    core().step.wants_stop = wish;
-    return core().step.all_stop;
-  }
-  /// The same at once, which every rank calls, e.g. between two epochs.
-  StopWish agree_to_stop_now(StopWish wish) { return detail::agree_to_stop_now(core(), wish); }
-  /// The present exception ends a loop on this rank: reports it to the other ranks, so that none
-  /// waits for this one. `fit`, a step and an evaluation report theirs.
-  void report_exception() noexcept {
-    core().mechanisms.shard.offer_exception(std::current_exception());
-  }
   /// Steps so far. A skipped step counts, one that threw does not.
   std::int64_t steps() const { return core().step.attempts; }
 
@@ -207,6 +190,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   }
 
  private:
+  friend class RankMethods<Trainer>;
   using Core = ikebana::Core<Model, Recipe>;
 
   Core& core() const {

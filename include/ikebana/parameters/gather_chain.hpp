@@ -78,12 +78,21 @@ class GatherChain {
   /// which Precision promises to sum them.
   Tensors reduce(const Unit& unit, Tensors t) {
     at::NoGradGuard no_grad;
+    if constexpr (!Mechanisms::one_rank)
+      if (drops_gradients_) t.assign(t.size(), at::Tensor());
     stages(detail::reversed_t<GatherOrder>(), [&](auto& m, int) {
       if constexpr (requires(DTypes types) { m.reduce(unit, t, types); })
         t = m.reduce(unit, std::move(t), reduce_dtypes(unit));
       else t = m.reduce(unit, std::move(t));
     });
     return t;
+  }
+
+  /// While the result exists, `reduce` is given undefined gradients in place of those that arrive.
+  auto without_gradients() {
+    drops_gradients_ = true;
+    auto take_again = [](bool* drops) { *drops = false; };
+    return std::unique_ptr<bool, decltype(take_again)>(&drops_gradients_, take_again);
   }
 
   /// Whether a policy that moves parameters has `allow_unused_units` set.
@@ -131,6 +140,7 @@ class GatherChain {
   }
 
   Mechanisms& mechanisms_;
+  bool drops_gradients_ = false;  // of a dummy
 };
 
 }  // namespace ikebana
