@@ -1,6 +1,7 @@
 #pragma once
 // Makes any batch of any epoch from its position alone.
 #include <atomic>
+#include <ikebana/batch/empty.hpp>
 #include <ikebana/bridge/one_thread.hpp>
 #include <ikebana/data/collate.hpp>
 #include <ikebana/data/dataset.hpp>
