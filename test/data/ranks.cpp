@@ -56,7 +56,8 @@ TEST_CASE("ranks: Raggeds, maps and texts have no rows then, and a collate funct
   for (auto& batch : rows) CHECK((batch.sizes() == at::IntArrayRef{0, 2}));
 }
 
-TEST_CASE("ranks: a collate function whose batch shows no rows is an error with the batch's place") {
+TEST_CASE(
+    "ranks: a collate function whose batch shows no rows is an error with the batch's place") {
   auto refused = [](auto collate) {
     DataLoader loader(Structs(), part(0, 5), collate);
     loader.seek({2, 3});
@@ -67,10 +68,9 @@ TEST_CASE("ranks: a collate function whose batch shows no rows is an error with 
     CHECK_NOTHROW(other.begin());
     return text;
   };
-  CHECK(contains(refused([](const std::vector<Pair>& samples) {
-                   return std::make_shared<Pair>(samples[0]);
-                 }),
-                 "shows no field with rows"));
+  CHECK(contains(
+      refused([](const std::vector<Pair>& samples) { return std::make_shared<Pair>(samples[0]); }),
+      "shows no field with rows"));
   CHECK(contains(refused([](const std::vector<Pair>& samples) {
                    return Pair{samples[0].input, at::ones({3})};
                  }),

@@ -61,16 +61,16 @@ TEST_CASE("ranks: whole parameters are evaluated with another number of batches 
   const auto all = batches(3, 2);
   Trainer alone{make<Counted>()};
   const double expected = alone.evaluate(all).loss;
+  const double two = alone.evaluate(std::vector(all.begin(), all.begin() + 2)).loss;
   on_two<Kind::DDP>([&](auto& trainer, auto& wire) {
     const std::vector<Rows> mine(all.begin() + (wire->rank() == 0 ? 0 : 2),
                                  wire->rank() == 0 ? all.begin() + 2 : all.end());
     CHECK(trainer.evaluate(mine).loss == doctest::Approx(expected).epsilon(1e-12));
-    const double two = alone.evaluate(std::vector(all.begin(), all.begin() + 2)).loss;
     const Evaluation got =
         trainer.evaluate(wire->rank() == 0 ? mine : std::vector<Rows>(), Accuracy{});
     CHECK(got.loss == doctest::Approx(two).epsilon(1e-12));
     CHECK(got.count == 4);
-    CHECK(contains(message_of<BadBatch>([&] { trainer.evaluate(std::vector<Rows>()); }),
+    CHECK(contains(message_of([&] { trainer.evaluate(std::vector<Rows>()); }),
                    "the loader gave nothing to count"));
   });
 }
@@ -122,8 +122,8 @@ Order read_by(std::int64_t ranks, std::int64_t samples, DataLoaderOptions option
     all.resize(static_cast<std::size_t>(loader.size()));
     std::size_t k = 0;
     for (auto& batch : loader) {
-      const std::int64_t n = std::min(options.batch_size,
-                                      samples - static_cast<std::int64_t>(k) * options.batch_size);
+      const std::int64_t n =
+          std::min(options.batch_size, samples - static_cast<std::int64_t>(k) * options.batch_size);
       CHECK((batch.scalar_type() == at::kLong));
       CHECK(batch.dim() == 1);
       CHECK(batch.numel() == n * (options.rank + 1) / ranks - n * options.rank / ranks);

@@ -10,14 +10,14 @@ struct StepState {
   std::size_t microbatch = 0, microbatches = 0;  ///< the present one, from 1; how many there are
   std::size_t own_microbatches = 0;  ///< of this rank's batch; those that follow are dummies
   bool is_dummy = false;             ///< the present one weighs nothing; in evaluation as well
-  bool has_ended = false;            ///< this rank's loader; it takes part in the others' step
-  bool unit_was_run = false;         ///< by this step's loss
-  bool partly_updated = false;       ///< an undone step had updated parameters during backward
-  bool was_made = false;     ///< what threw had been committed, as a policy around it that fails
-  bool is_compared = false;  ///< the recipe, with those of the other ranks
-  StopWish wants_stop = {};  ///< of this rank; the next step tells the others
-  StopWish all_stop = {};    ///< of all ranks, as they knew it when the last step opened
-  Roots roots;               ///< where backward of this microbatch starts
+  bool has_ended = false;       ///< this rank's loader; it takes part in the steps of other ranks
+  bool unit_was_run = false;    ///< by this step's loss
+  bool partly_updated = false;  ///< an undone step had updated parameters during backward
+  bool was_made = false;        ///< what threw had been committed, as a policy around it that fails
+  bool is_compared = false;     ///< the recipe, with those of the other ranks
+  StopWish wants_stop = {};     ///< of this rank; the next step tells the others
+  StopWish all_stop = {};       ///< of all ranks, as they knew it when the last step opened
+  Roots roots;                  ///< where backward of this microbatch starts
   StepGradients gradients;
   detail::DeferredCheck deferred;  ///< checks whose flags only the device knows
 
