@@ -87,14 +87,11 @@ class Connection final : public RankGroup {
   /// Replaces each tensor by that of rank 0; all ranks have the same shapes and dtypes.
   void broadcast(const std::vector<at::Tensor>& tensors) {
     if (size() == 1) return;
-    calling([&](c10d::Backend&) {
-      for (const at::Tensor& t : tensors) {
-        at::Tensor dense = t.detach().contiguous();
-        std::vector<at::Tensor> list{dense};
-        if (t.numel() != 0) of(t.device()).broadcast(list)->wait();
-        if (!dense.is_alias_of(t)) t.detach().copy_(dense);
-      }
-    });
+    for (const at::Tensor& t : tensors) {
+      at::Tensor dense = t.detach().contiguous();
+      calling([&](c10d::Backend&) { pass_on(of(t.device()), MessageTag::weights, dense); });
+      if (!dense.is_alias_of(t)) t.detach().copy_(dense);
+    }
   }
 
  private:

@@ -11,7 +11,7 @@ namespace ikebana::detail {
 /// meet, so that ranks that disagree wait for each other, until the time limit, instead of
 /// computing with each other's bytes.
 struct MessageTag {
-  static constexpr int control = 0, control_rest = 1, sums = 2;
+  static constexpr int control = 0, control_rest = 1, sums = 2, weights = 3;
   static int gather(std::size_t unit) { return static_cast<int>(4 + 4 * unit); }
   /// And the next one.
   static int reduce(std::size_t unit) { return static_cast<int>(5 + 4 * unit); }
@@ -44,6 +44,24 @@ inline Transfer begin_swap(c10d::Backend& backend, int tag, const TensorsOfRanks
       begin(t, [&](auto& list) { return backend.send(list, static_cast<int>(r), tag); });
   if (grouped) transfer.add(backend.endCoalescing(), std::move(kept));
   return transfer;
+}
+
+/// Receives the tensor of rank 0 and passes it on, along a tree in which rank r has the ranks above
+/// it that differ from it in a bit below its lowest one. log2(N) messages after each other.
+inline void pass_on(c10d::Backend& backend, int tag, const at::Tensor& t) {
+  const std::int64_t rank = backend.getRank(), size = backend.getSize();
+  TensorsOfRanks to(static_cast<std::size_t>(size)), from = to;
+  std::int64_t lowest = rank & -rank;
+  if (rank != 0) {
+    from[static_cast<std::size_t>(rank - lowest)] = {t};
+    begin_swap(backend, tag, to, from).wait();
+    from.assign(from.size(), {});
+  } else {
+    for (lowest = 1; lowest < size;) lowest *= 2;
+  }
+  for (std::int64_t bit = lowest / 2; bit > 0; bit /= 2)
+    if (rank + bit < size) to[static_cast<std::size_t>(rank + bit)] = {t};
+  begin_swap(backend, tag, to, from).wait();
 }
 
 /// Sends one tensor of bytes to all other ranks, and returns theirs, of these lengths, and its own.

@@ -1,0 +1,30 @@
+#pragma once
+// Ranks of a test as threads that Gloo connects.
+#include <ikebana/shard.hpp>
+
+#include "recipes.hpp"
+
+namespace test::ranks {
+
+/// Calls `f(group)` for each of n ranks, in a thread of its own. Throws the first error that is not
+/// of another rank, else the first of all.
+template <class F>
+void on_groups(std::int64_t n, F&& f, std::chrono::milliseconds timeout = std::chrono::minutes(1)) {
+  auto store = c10::make_intrusive<c10d::HashStore>();
+  on_threads(n, [&](std::shared_ptr<Wire> wire) {
+    f(ProcessGroup(store, wire->rank(), n, {.timeout = timeout}));
+  });
+}
+/// As `f` of `Recipe::check`.
+template <class How>
+auto shards(Shard<How> policy = {}) {
+  return [policy](std::int64_t n, const auto& f) {
+    on_groups(n, [&](const ProcessGroup& group) {
+      Shard<How> own = policy;
+      own.process_group = group;
+      f(group.rank(), own);
+    });
+  };
+}
+
+}  // namespace test::ranks
