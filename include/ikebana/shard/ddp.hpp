@@ -92,7 +92,9 @@ class Mechanism<Policy> : public detail::AllRanks<Policy> {
   }
 
   std::string describe() const {
-    std::string text = c10::str("bucket_cap_mb=", limits().others / mib);
+    const auto [first, others] = limits();
+    std::string text = c10::str("bucket_cap_mb=", others / mib);
+    if (first != others) text += c10::str(" (", first / mib, " in the first bucket)");
     if (!made_.broadcast_buffers) text += ", broadcast_buffers=false";
     if (made_.reduce_dtype) text += c10::str(", reduce_dtype=", *made_.reduce_dtype);
     return text + ", ordered=" + (is_ordered() ? "true" : "false");
@@ -167,7 +169,7 @@ class Mechanism<Policy> : public detail::AllRanks<Policy> {
   void agree() {
     std::string own = describe() + '\n';
     for (std::size_t k = 0; k < masters_.values.size(); ++k) own += sparse_.count(k) ? '1' : '0';
-    const auto all = detail::exchange_in(connection_, "the first step", own);
+    const auto all = detail::exchange_in(connection_, "the opening of buckets", own);
     std::set<std::size_t> sparse;
     for (std::size_t r = 0; r < all.size(); ++r) {
       const std::size_t end = all[r].find('\n');
