@@ -11,6 +11,7 @@ class BufferBroadcast {
  public:
   /// The buffers that the model has now.
   static void run(Connection& connection, const torch::nn::Module& model) {
+    if (connection.size() == 1) return;
     const at::NoGradGuard no_grad;
     std::map<std::string, std::vector<at::Tensor>> all;  // by device
     for (const at::Tensor& buffer : model.buffers())

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <ikebana/bridge/gradients.hpp>
 #include <ikebana/shard/all_ranks.hpp>
-#include <ikebana/shard/buffer_broadcast.hpp>
 #include <ikebana/shard/sparse_gradients.hpp>
 #include <set>
 

@@ -1,14 +1,14 @@
 #pragma once
-// Sparse gradients of several ranks: their entries are put together.
+// Sparse gradients of several ranks: their entries are put together on all of them.
 #include <ikebana/shard/gradient_buckets.hpp>
 #include <sstream>
 
 namespace ikebana::detail {
 
 /// Exchanges the gradients of those masters of which some rank has, or had before, a sparse one.
-/// Each master then has the entries of all ranks, in the order of ranks, coalesced, or none where
-/// no rank has a gradient. One that is dense on all ranks is added up in the order of ranks. Sends
-/// this rank's gradients to all others, after a text with their sizes.
+/// Each master then has the sum, in the order of ranks, coalesced, or none where no rank has a
+/// gradient. Those that are dense on all ranks are added up as well. Sends this rank's gradients to
+/// all others, after a text with their sizes.
 class SparseGradients {
  public:
   SparseGradients(const Masters& masters, std::vector<std::size_t> indices)
@@ -116,24 +116,24 @@ class SparseGradients {
     return {at::empty({size.sparse_dim, size.entries}, options.dtype(at::kLong)),
             at::empty(shape, options)};
   }
-  /// Returns whether the gradient is dense.
+  /// Adds up as autograd does for several microbatches: how LibTorch adds uncoalesced tensors
+  /// decides which of their entries are added first. Returns whether the gradient is dense.
   bool join(const std::vector<std::vector<Entries>>& all, std::size_t i) const {
-    std::vector<at::Tensor> indices, values;
+    at::Tensor sum;
+    bool is_dense = false;
     for (const auto& of_rank : all) {
-      if (of_rank[i].indices.defined()) indices.push_back(of_rank[i].indices);
-      if (of_rank[i].values.defined()) values.push_back(of_rank[i].values);
+      const Entries& e = of_rank[i];
+      if (!e.values.defined()) continue;
+      is_dense = !e.indices.defined();
+      const at::Tensor one =
+          is_dense ? e.values
+                   : at::_sparse_coo_tensor_unsafe(e.indices, e.values, master(i).sizes(),
+                                                   e.values.options().layout(at::kSparse));
+      if (sum.defined()) sum.add_(one);
+      else sum = is_dense ? at::empty_like(master(i)).copy_(one) : one;
     }
-    at::Tensor& gradient = master(i).mutable_grad();
-    if (values.empty()) return false;
-    if (!indices.empty()) {
-      gradient = at::_sparse_coo_tensor_unsafe(at::cat(indices, 1), at::cat(values, 0),
-                                               master(i).sizes(), values[0].options())
-                     .coalesce();
-      return false;
-    }
-    gradient = at::empty_like(master(i)).copy_(values[0]);
-    for (std::size_t v = 1; v < values.size(); ++v) gradient.add_(values[v]);
-    return true;
+    if (sum.defined()) master(i).mutable_grad() = is_dense ? sum : sum.coalesce();
+    return is_dense;
   }
 
   const Masters& masters_;
