@@ -1,5 +1,4 @@
-// Shard<DDP>: gradients in buckets, in the order of ranks, while backward runs; sparse ones;
-// buffers.
+// Shard<DDP>: training on several ranks equals training on one; what cannot work is an error.
 #include "test.hpp"
 
 #include "groups.hpp"
@@ -102,7 +101,7 @@ TEST_CASE("ddp: gradients of a backward pass within the loss are added where the
 TEST_CASE("ddp: sums are rounded to a reduce_dtype") {
   const auto all = batches(1, 4);
   std::vector<at::Tensor> gradients(2), summed(2);
-  for (std::size_t precise : {0, 1}) {
+  for (std::size_t precise : {0u, 1u}) {
     std::vector<Counted> models{make<Counted>(), make<Counted>()};
     on_groups(2, [&](const ProcessGroup& group) {
       const auto r = static_cast<std::size_t>(group.rank());
@@ -167,7 +166,7 @@ TEST_CASE("ddp: values that differ, or change, are an error on all ranks") {
   });
 }
 TEST_CASE("ddp: gradients that are written after they were handed over are an error on all ranks") {
-  for (std::size_t layer : {11, 10})  // before its bucket begins, and after
+  for (std::size_t layer : {11u, 10u})  // before its bucket begins, and after
     all_say("was written after it had been handed over", [&](auto& group, Row& model, auto& all) {
       Trainer t{model, Shard<DDP>{.process_group = group, .bucket_cap_mb = two_layers}};
       bridge::PostAccumulateHook hook(model->layers[layer]->weight, [](const at::Tensor& p) {

@@ -144,10 +144,10 @@ TEST_CASE("ddp: steps and evaluations begin with rank 0's buffers; an undone ste
       trainer.evaluate(std::vector{mine(0)});
       CHECK(model->norm->running_mean.const_data_ptr() == memory);
     });
-    for (std::size_t r : {1, 2}) {
+    for (std::size_t r : {1u, 2u}) {
       CHECK(!same_bits(after[r], after[0]));
       REQUIRE(models[r]->seen.size() == 6);  // the second microbatch of a step has this rank's
-      for (std::size_t i : {0, 1, 4, 5}) {
+      for (std::size_t i : {0u, 1u, 4u, 5u}) {
         CAPTURE(i);
         const bool is_same = same_bits(models[r]->seen[i], models[0]->seen[i]);
         CHECK(is_same == (broadcast || i == 0));

@@ -76,7 +76,7 @@ TEST_CASE("ddp: 2 (N - 1) / N of the gradients' bytes are sent, and the first bu
       using Tag = ikebana::detail::MessageTag;
       const auto first_layer = sent.place("first layer"), end = std::ssize(sent.log);
       CHECK(first_layer < end);
-      for (std::size_t bucket : {0, 1, 2, 3}) {
+      for (std::size_t bucket : {0u, 1u, 2u, 3u}) {
         CHECK(sent.place(Tag::reduce(bucket)) < sent.place(Tag::spread(bucket)));
         CHECK(sent.place(Tag::spread(bucket)) < first_layer);
       }
@@ -146,12 +146,12 @@ TEST_CASE("ddp: a failure in the middle of backward undoes the step on all ranks
       trainer.step(mine(1)), trainer.step(mine(2));
       weights[static_cast<std::size_t>(group.rank())] = copies(model);
     });
-    for (std::size_t r : {1, 2}) CHECK(same_bits(weights[r], weights[0]));
+    for (std::size_t r : {1u, 2u}) CHECK(same_bits(weights[r], weights[0]));
     return weights[0];
   };
   const auto expected = train(-1, 0);
   for (std::int64_t failing : {0, 1, 2})
-    for (std::size_t layer : {0, 6, 11}) CHECK(same_bits(train(failing, layer), expected));
+    for (std::size_t layer : {0u, 6u, 11u}) CHECK(same_bits(train(failing, layer), expected));
 }
 
 TEST_CASE("ddp: gradients outside of a step are left alone, also after the trainer's end") {

@@ -80,9 +80,12 @@ struct Mechanism<Policy> : detail::AllRanks<Policy> {
     const auto found = buckets_->finish();
     std::set<std::size_t> sparse = sparse_;
     sparse.insert(found.begin(), found.end());
-    if (sparse.empty()) return;
     detail::SparseGradients gradients(masters_, {sparse.begin(), sparse.end()});
-    for (std::size_t dense : gradients.exchange(connection_, this->device_)) sparse.erase(dense);
+    if (!sparse.empty())
+      for (std::size_t dense : gradients.exchange(connection_, this->device_)) sparse.erase(dense);
+    // A rank that is here has received all, so that no wait for what was sent to it can be in vain.
+    detail::meet(connection_, "the end of backward");
+    buckets_->end(), gradients.end(connection_);
     if (sparse != sparse_) make_buckets(sparse);
   }
   void abort() noexcept {
