@@ -28,6 +28,8 @@ class Connection final : public RankGroup {
   std::int64_t rank() const override { return members_->rank; }
   std::int64_t size() const override { return members_->size; }
 
+  /// False before the first `open`, and after a failure.
+  bool is_open() const { return size() == 1 || host_ != nullptr; }
   /// Meets the other ranks, the first time and after a failure. Throws RankFailed where one does
   /// not come within the time limit.
   void open(c10::Device device) {
@@ -72,13 +74,17 @@ class Connection final : public RankGroup {
   void wait(Transfer& transfer) {
     if (transfer.is_begun()) calling([&](c10d::Backend&) { transfer.wait(); });
   }
+  /// Waits for what is received alone.
+  void wait_received(Transfer& transfer) {
+    if (transfer.is_begun()) calling([&](c10d::Backend&) { transfer.wait_received(); });
+  }
   /// Begins the sum over ranks by the backend, in an order of its own.
   Transfer all_reduce(const at::Tensor& values) {
     if (size() == 1) return {};
     return calling([&](c10d::Backend&) {
       std::vector<at::Tensor> list{values};
       Transfer transfer;
-      transfer.add(of(values.device()).allreduce(list), values);
+      transfer.add(of(values.device()).allreduce(list), list);
       return transfer;
     });
   }
@@ -133,6 +139,7 @@ class Connection final : public RankGroup {
       throw RankFailed(
           "ranks: this rank takes no part any more, since it failed before. The next "
           "step, which all ranks call, lets them meet again.");
+    const SigpipeBlock block;  // Gloo writes with this thread, too, where it can at once
     try {
       return f(*host_);
     } catch (const std::exception& error) {

@@ -29,20 +29,24 @@ inline Transfer begin_swap(c10d::Backend& backend, int tag, const TensorsOfRanks
   std::vector<at::Tensor> kept;
   const bool grouped = backend.supportsCoalescing();
   if (grouped) backend.startCoalescing();
-  auto begin = [&](const at::Tensor& t, auto&& call) {
-    if (t.numel() == 0) return;
-    std::vector<at::Tensor> list{t};
-    auto work = call(list);
-    if (grouped) kept.push_back(t);
-    else transfer.add(std::move(work), t);
+  auto each = [&](const TensorsOfRanks& all, auto&& begin) {
+    for (std::size_t r = 0; r < all.size(); ++r)
+      for (const at::Tensor& t : all[r]) {
+        if (t.numel() == 0) continue;
+        std::vector<at::Tensor> list{t};
+        begin(list, static_cast<int>(r));
+        if (grouped) kept.push_back(t);
+      }
   };
-  for (std::size_t r = 0; r < from.size(); ++r)
-    for (const at::Tensor& t : from[r])
-      begin(t, [&](auto& list) { return backend.recv(list, static_cast<int>(r), tag); });
-  for (std::size_t r = 0; r < to.size(); ++r)
-    for (const at::Tensor& t : to[r])
-      begin(t, [&](auto& list) { return backend.send(list, static_cast<int>(r), tag); });
-  if (grouped) transfer.add(backend.endCoalescing(), std::move(kept));
+  each(from, [&](std::vector<at::Tensor>& list, int r) {
+    auto work = backend.recv(list, r, tag);
+    if (!grouped) transfer.add_reception(std::move(work), list[0]);
+  });
+  each(to, [&](std::vector<at::Tensor>& list, int r) {
+    auto work = backend.send(list, r, tag);
+    if (!grouped) transfer.add_sending(std::move(work), list[0]);
+  });
+  if (grouped) transfer.add(backend.endCoalescing(), kept);
   return transfer;
 }
 

@@ -13,27 +13,39 @@ class Transfer {
   Transfer(Transfer&&) = default;
   Transfer& operator=(Transfer&&) = default;
 
-  bool is_begun() const { return !works_.empty(); }
-  void add(c10::intrusive_ptr<c10d::Work> work, at::Tensor memory) {
+  bool is_begun() const { return !received_.empty() || !sent_.empty(); }
+  void add_reception(c10::intrusive_ptr<c10d::Work> work, at::Tensor memory) {
     if (work == nullptr) return;
-    works_.push_back(std::move(work));
+    received_.push_back(std::move(work));
     memory_.push_back(std::move(memory));
   }
-  /// One work for several tensors.
+  void add_sending(c10::intrusive_ptr<c10d::Work> work, at::Tensor memory) {
+    if (work == nullptr) return;
+    sent_.push_back(std::move(work));
+    memory_.push_back(std::move(memory));
+  }
+  /// One work for several tensors, both sent and received.
   void add(c10::intrusive_ptr<c10d::Work> work, const std::vector<at::Tensor>& memory) {
     if (work == nullptr) return;
-    works_.push_back(std::move(work));
+    received_.push_back(std::move(work));
     memory_.insert(memory_.end(), memory.begin(), memory.end());
   }
-  /// Returns when all has arrived and all was sent; of a device: when its stream will have. Throws
-  /// what the backend throws.
+  /// Returns when all has arrived; of a device: when its stream will have. Throws what the backend
+  /// throws. What is sent may still be on its way: Gloo tells the wait for a message of which a
+  /// part was written nothing when its rank ends, so that this wait lasts until the time limit.
+  void wait_received() {
+    for (const auto& work : received_) work->wait();
+    received_.clear();
+  }
+  /// Returns when all was sent, too.
   void wait() {
-    for (const auto& work : works_) work->wait();
-    works_.clear(), memory_.clear();
+    wait_received();
+    for (const auto& work : sent_) work->wait();
+    sent_.clear(), memory_.clear();
   }
 
  private:
-  std::vector<c10::intrusive_ptr<c10d::Work>> works_;
+  std::vector<c10::intrusive_ptr<c10d::Work>> received_, sent_;
   std::vector<at::Tensor> memory_;
 };
 
