@@ -1,4 +1,4 @@
-// The contestants `fsdp`, `fsdp_plain`, `zero1`, `zero2`: the GPT with a policy on shard.
+// The contestants that train the GPT with a policy on shard.
 #include <gpt.hpp>
 #include <ikebana/shard.hpp>
 
@@ -28,12 +28,14 @@ Step contestant(const Setting& setting, const Place& place) {
   const std::string name = setting.text("contestant");
   if (name == "fsdp") return trained<FSDP>(setting, place, {});
   if (name == "fsdp_plain")
-    return trained<FSDP>(setting, place,
-                         {.reshard_after_forward = true,
-                          .forward_prefetch = false,
-                          .backward_prefetch = false});
+    return trained<FSDP>(
+        setting, place,
+        {.reshard_after_forward = true, .forward_prefetch = false, .backward_prefetch = false});
   if (name == "zero1") return trained<ZeRO1>(setting, place, {});
   if (name == "zero2") return trained<ZeRO2>(setting, place, {});
+  if (name == "ddp") return trained<DDP>(setting, place, {});
+  if (name == "ddp_unordered") return trained<DDP>(setting, place, {.ordered = false});
+  if (name == "ddp_late") return trained<DDP>(setting, place, {.bucket_cap_mb = 1e6});
   throw std::runtime_error("shard_ikebana: there is no contestant `" + name + "`");
 }
 

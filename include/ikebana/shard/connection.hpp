@@ -79,9 +79,9 @@ class Connection final : public RankGroup {
     if (size() == 1) return {};
     return calling([&](c10d::Backend&) {
       std::vector<at::Tensor> list{values};
-      Transfer transfer;
-      transfer.add(of(values.device()).allreduce(list), values);
-      return transfer;
+      MessageWorks works;
+      works.add(of(values.device()).allreduce(list), values);
+      return Transfer(std::move(works));
     });
   }
   /// Replaces each tensor by that of rank 0; all ranks have the same shapes and dtypes.
