@@ -6,7 +6,7 @@
 
 using namespace ikebana;
 
-namespace test::ranks {
+namespace test::ranks::ddp {
 
 /// Against one rank with as many microbatches.
 template <class R>
@@ -205,4 +205,4 @@ TEST_CASE("ddp: parameters that are frozen later get no gradient, and delay none
   for (const Row& model : models) CHECK(same_bits(copies(model), copies(alone)));
 }
 
-}  // namespace test::ranks
+}  // namespace test::ranks::ddp

@@ -7,7 +7,7 @@
 
 using namespace ikebana;
 
-namespace test::ranks {
+namespace test::ranks::ddp_sparse {
 
 using Plain = LibTorchOptimizer<torch::optim::SGD>;  // takes sparse and dense gradients
 
@@ -157,4 +157,4 @@ TEST_CASE("ddp: steps and evaluations begin with rank 0's buffers; an undone ste
   }
 }
 
-}  // namespace test::ranks
+}  // namespace test::ranks::ddp_sparse

@@ -8,7 +8,7 @@
 
 using namespace ikebana;
 
-namespace test::ranks {
+namespace test::ranks::ddp_wire {
 
 /// A process group of a user's own, which counts what is sent. `events` are of one rank.
 class Counting : public c10d::Backend {
@@ -175,4 +175,4 @@ TEST_CASE("ddp: gradients outside of a step are left alone, also after the train
   });
 }
 
-}  // namespace test::ranks
+}  // namespace test::ranks::ddp_wire

@@ -115,7 +115,7 @@ TEST_CASE("ranks: one of several processes" * doctest::skip()) {
   auto killed = [](CountedImpl& model) { model.during_forward = [] { raise(SIGKILL); }; };
   auto stopped = [](CountedImpl& model) { model.during_forward = [] { raise(SIGSTOP); }; };
   if (name == "trains") {
-    trains<ZeRO1>(role), trains<ZeRO2>(role), trains<FSDP>(role);
+    trains<DDP>(role), trains<ZeRO1>(role), trains<ZeRO2>(role), trains<FSDP>(role);
   } else if (name == "draws") {
     draws(role);
   } else if (name == "killed") {

@@ -24,9 +24,9 @@ void equals_one_rank(const R& recipe) {
 const AdamW adamw{.lr = 1e-2, .weight_decay = 0.1, .groups = {no_decay()}};
 
 TEST_CASE("shard: groups, frozen weights, a late count, Checkpoint<Full>, the norm") {
-  equals_one_rank<ZeRO1, FSDP>(recipe<Late>({.norms = 1e-6}, 1, adamw, GradNorm{},
-                                            Checkpoint<Full>{},
-                                            Freeze<>{.match = named("*.still.weight")}));
+  equals_one_rank<DDP, ZeRO1, FSDP>(recipe<Late>({.norms = 1e-6}, 1, adamw, GradNorm{},
+                                                 Checkpoint<Full>{},
+                                                 Freeze<>{.match = named("*.still.weight")}));
 }
 TEST_CASE("shard: BF16, Checkpoint<Selective>, EMA") {
   equals_one_rank<ZeRO2, FSDP>(
@@ -35,17 +35,17 @@ TEST_CASE("shard: BF16, Checkpoint<Selective>, EMA") {
 TEST_CASE("shard: BF16Weights, Checkpoint<Segments>") {
   const auto row = recipe<Counted>({}, 1, SGD{.lr = 1e-2, .momentum = 0.9},
                                    Precision<BF16Weights>{}, Checkpoint<Segments<2>>{});
-  equals_one_rank<ZeRO1, ZeRO2, FSDP>(row);
+  equals_one_rank<DDP, ZeRO1, ZeRO2, FSDP>(row);
 }
 TEST_CASE("shard: FP16, Lion, a schedule") {
   const auto row =
       recipe<Counted>({}, 1, Lion{.lr = 1e-3}, Precision<FP16>{}, CosineAnnealingLR{.T_max = 10});
-  equals_one_rank<ZeRO1, FSDP>(row);
+  equals_one_rank<DDP, ZeRO1, FSDP>(row);
 }
 TEST_CASE("shard: Adam, Checkpoint<Every>, a clip that is not active") {
   const auto row = recipe<Late>({.norms = 1e-6}, 1, Adam{.lr = 1e-2, .amsgrad = true},
                                 Checkpoint<Every<2>>{}, ClipGradNorm{.max_norm = 1e6});
-  equals_one_rank<ZeRO2, FSDP>(row);
+  equals_one_rank<DDP, ZeRO2, FSDP>(row);
 }
 TEST_CASE("shard: clipping, and several microbatches on each rank") {
   AdamW gentle = adamw;

@@ -13,7 +13,7 @@ class MessageWorks {
   MessageWorks(MessageWorks&&) = default;
   MessageWorks& operator=(MessageWorks&& other) noexcept {
     received_ = std::move(other.received_), sent_ = std::move(other.sent_);
-    memory_ = std::move(other.memory_);
+    memory_ = std::move(other.memory_), sent_memory_ = std::move(other.sent_memory_);
     return *this;
   }
 
@@ -26,7 +26,7 @@ class MessageWorks {
   void add_sending(c10::intrusive_ptr<c10d::Work> work, at::Tensor memory) {
     if (work == nullptr) return;
     sent_.push_back(std::move(work));
-    memory_.push_back(std::move(memory));
+    sent_memory_.push_back(std::move(memory));
   }
   /// One work for several tensors, both sent and received.
   void add(c10::intrusive_ptr<c10d::Work> work, const std::vector<at::Tensor>& memory) {
@@ -36,16 +36,16 @@ class MessageWorks {
   }
   void wait_received() {
     for (const auto& work : received_) work->wait();
-    received_.clear();
+    received_.clear(), memory_.clear();
   }
   void wait() {
     wait_received();
     for (const auto& work : sent_) work->wait();
-    sent_.clear(), memory_.clear();
+    sent_.clear(), sent_memory_.clear();
   }
 
  private:
-  std::vector<at::Tensor> memory_;
+  std::vector<at::Tensor> memory_, sent_memory_;  // of what is received, and of what is sent
   std::vector<c10::intrusive_ptr<c10d::Work>> received_, sent_;  // destroyed first
 };
 
