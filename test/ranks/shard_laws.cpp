@@ -53,6 +53,53 @@ TEST_CASE("shard: clipping, and several microbatches on each rank") {
   equals_one_rank<ZeRO1, ZeRO2, FSDP>(
       recipe<Counted>({.bits = false, .norms = 1e-6}, 2, gentle, ClipGradNorm{.max_norm = 0.05}));
 }
+TEST_CASE("shard: two optimizers") {
+  const auto row = recipe<Counted>(
+      {}, 1,
+      Combined<SGD, AdamW>{.match = named("*.weight"), .first = {.lr = 1e-2}, .rest = adamw});
+  equals_one_rank<ZeRO1, FSDP>(row);
+}
+TEST_CASE("shard: Muon, on whole parameters") {
+  equals_one_rank<DDP>(recipe<Counted>({}, 1, Muon{.lr = 1e-2}));
+}
+/// Two trainers of a process, which take turns, as a generator and its critic do.
+template <class How>
+void check_two() {
+  CAPTURE(ikebana::detail::type_name<Shard<How>>());
+  const auto all = batches(4, 4);
+  auto take_turns = [&](auto& first, auto& second, auto&& cut) {
+    for (const Rows& batch : all) first.step(cut(batch)), second.step(cut(batch));
+    std::vector<at::Tensor> weights;
+    for (auto* one : {&first, &second})
+      one->with_full_weights([&](Counted& model) {
+        for (const auto& p : model->parameters()) weights.push_back(p.detach().clone());
+      });
+    return weights;
+  };
+  Trainer one{make<Counted>(), adamw, Accumulate<2>{}},
+      other{make<Counted>(), adamw, Accumulate<2>{}};
+  other.step(all[3]);
+  const auto expected = take_turns(one, other, [](const Rows& batch) { return batch; });
+  on_groups(2, [&](const ProcessGroup& group) {
+    auto mine = [&](const Rows& batch) { return part(batch, group.rank(), 2); };
+    const Shard<How> policy{.process_group = group};
+    Trainer a{make<Counted>(), adamw, policy}, b{make<Counted>(), adamw, policy};
+    b.step(mine(all[3]));
+    CHECK(same_bits(take_turns(a, b, mine), expected));
+  });
+}
+TEST_CASE("shard: two trainers of a process take turns") {
+  check_two<DDP>(), check_two<ZeRO1>(), check_two<ZeRO2>(), check_two<FSDP>();
+}
+TEST_CASE("shard: a param_dtype that is not Precision's is refused") {
+  on_groups(2, [&](const ProcessGroup& group) {
+    Trainer trainer{make<Counted>(), adamw,
+                    Shard<FSDP>{.process_group = group, .param_dtype = at::kBFloat16}};
+    const std::string text =
+        message_of([&] { trainer.step(part(batches(1, 4)[0], group.rank(), 2)); });
+    CHECK_MESSAGE(contains(text, "param_dtype is BFloat16"), text);
+  });
+}
 TEST_CASE("shard: units that stay gathered, no prefetch, one reduction a step") {
   const auto row = recipe<Counted>({}, 1, Adagrad{.lr = 1e-2});
   check<FSDP>(row, {.reshard_after_forward = false, .forward_prefetch = false});
