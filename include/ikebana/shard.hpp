@@ -4,5 +4,6 @@
 #include <ikebana.hpp>
 #include <ikebana/shard/ddp.hpp>
 #include <ikebana/shard/fsdp.hpp>
+#include <ikebana/shard/launch.hpp>
 #include <ikebana/shard/zero1.hpp>
 #include <ikebana/shard/zero2.hpp>

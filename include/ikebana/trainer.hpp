@@ -3,6 +3,7 @@
 #include <ikebana/checks/loss.hpp>
 #include <ikebana/checks/refused_trainer.hpp>
 #include <ikebana/checks/values.hpp>
+#include <ikebana/core/rank_methods.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/fit/fit.hpp>
 #include <ikebana/state/save_and_load.hpp>
@@ -21,9 +22,11 @@ inline constexpr bool keeps_old_average = requires {
 
 /// A training strategy: a model and the policies that it is trained with, in any order. A policy
 /// that is left out costs nothing. Belongs to one thread at a time; can be moved; leaves plain
-/// parameters when it is destroyed. How it is saved and loaded is in state/save_and_load.hpp.
+/// parameters when it is destroyed. How it is saved and loaded is in state/save_and_load.hpp; its
+/// methods for several ranks are in core/rank_methods.hpp.
 template <class ModelT, class... Policies>
-class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
+class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
+                public RankMethods<Trainer<ModelT, Policies...>> {
  public:
   using Model = ModelT;
   using Recipe = compose_t<Policies...>;
@@ -108,26 +111,6 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     }
   }
   Handle& model() { return core().model; }
-  /// The ranks that train this model: `ranks().data().rank()`. `OneRank` without a policy on shard.
-  auto ranks() { return core().ranks(); }
-  /// How many ranks train this model, and which of them this is.
-  std::int64_t world_size() const { return core().ranks().data().size(); }
-  std::int64_t rank() const { return core().ranks().data().rank(); }
-  /// For a loop over steps on several ranks, all of which must end after the same step: the next
-  /// step tells the others what this rank wants, at no cost. Returns what all ranks know since the
-  /// last step; with one rank, the wish itself.
-  StopWish agree_to_stop(StopWish wish) {
-    if (Core::one_rank) return wish;
-    core().step.wants_stop = wish;
-    return core().step.all_stop;
-  }
-  /// The same at once, which every rank calls, e.g. between two epochs.
-  StopWish agree_to_stop_now(StopWish wish) { return detail::agree_to_stop_now(core(), wish); }
-  /// The present exception ends a loop on this rank: reports it to the other ranks, so that none
-  /// waits for this one. `fit`, a step and an evaluation report theirs.
-  void report_exception() noexcept {
-    core().mechanisms.shard.offer_exception(std::current_exception());
-  }
   /// Steps so far. A skipped step counts, one that threw does not.
   std::int64_t steps() const { return core().step.attempts; }
 
@@ -155,7 +138,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   /// on. Of several ranks all call it.
   template <class F>
   decltype(auto) with_full_weights(F&& f) {
-    return detail::together(core(), [&]() -> decltype(auto) {
+    return detail::together(core(), "with_full_weights", [&]() -> decltype(auto) {
       core().check_model();
       return core().parameters.with_full_weights(
           [&]() -> decltype(auto) { return f(core().model); });
@@ -170,7 +153,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
       return with_full_weights(f);
     } else {
       detail::BusyGuard busy(core().busy);
-      return detail::together(core(), [&]() -> decltype(auto) {
+      return detail::together(core(), "with_averaged_weights", [&]() -> decltype(auto) {
         return average.around_evaluation(core().parameters,
                                          [&]() -> decltype(auto) { return with_full_weights(f); });
       });
@@ -193,6 +176,16 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
     average.restart();
   }
 
+  /// Ends the trainer, and returns its model with plain, whole parameters on every rank, which all
+  /// call. A destructor alone, which must not wait for other ranks, leaves parameters empty that
+  /// are cut among them.
+  Handle restore_model() {
+    detail::together(core(), "restore_model", [&] { core().parameters.keep_full(); });
+    Handle model = core().model;
+    core_.reset();
+    return model;
+  }
+
   /// The whole recipe, defaults included, in wrapping order.
   std::string describe() {
     std::string text = "Trainer of " + detail::module_name<detail::impl_of_t<Model>>() + ", " +
@@ -207,10 +200,14 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>> {
   }
 
  private:
+  friend class RankMethods<Trainer>;
   using Core = ikebana::Core<Model, Recipe>;
 
   Core& core() const {
-    if (!core_) throw Error("trainer: it was moved from. Use the one it was moved to.");
+    if (!core_)
+      throw Error(
+          "trainer: it was moved from, or restore_model ended it. Use the one it was moved to, or "
+          "make another one.");
     return *core_;
   }
   /// One call at a time, with the trainer's device as the thread's current one, so that `kCUDA` in

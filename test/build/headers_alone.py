@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 GATE = "ikebana/detail/torch.hpp"
-GATE_OF_OPTIM = "ikebana/detail/torch_optim.hpp"
+OTHER_GATES = ("ikebana/detail/torch_optim.hpp", "ikebana/detail/torch_c10d.hpp")
 # Each includes the next; HeadersAlone.cmake precompiles them, or the last alone, in FOLDER.
 PRECOMPILED = {"ikebana.hpp": "all.hpp", "ikebana/hooks.hpp": "hooks.hpp", GATE: "torch.hpp"}
 OWN = re.compile(r'^#include [<"](ikebana[^>"]*)', re.M)
@@ -111,7 +111,7 @@ class Headers:
     def check_gate(self, *chain):
         for name in chain:
             found = FORBIDDEN.search((self.include / name).read_text())
-            if found and name not in (GATE, GATE_OF_OPTIM):
+            if found and name not in (GATE, *OTHER_GATES):
                 sys.exit(f"{name} includes LibTorch by itself ({found[0]}): include <{GATE}>, "
                          "which keeps X11's and Qt's macros away")
 

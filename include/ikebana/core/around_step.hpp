@@ -14,6 +14,8 @@ decltype(auto) reported_to_ranks(Core& core, F&& f) {
   } else {
     try {
       return f();
+    } catch (const AllRanksEnded&) {
+      throw;
     } catch (...) {
       core.parameters.abort();
       core.mechanisms.shard.offer_exception(std::current_exception());
@@ -22,15 +24,17 @@ decltype(auto) reported_to_ranks(Core& core, F&& f) {
   }
 }
 
-/// Calls `f` on all ranks, outside of a step. It succeeds on all of them, or throws on all.
+/// Calls `f` on all ranks, outside of a step: in the call of this name, which no rank makes alone.
+/// It succeeds on all of them, or throws on all.
 template <class Core, class F>
-decltype(auto) together(Core& core, F&& f) {
+decltype(auto) together(Core& core, [[maybe_unused]] const char* call, F&& f) {
   if constexpr (Core::one_rank) {
     return f();
   } else {
     return reported_to_ranks(core, [&]() -> decltype(auto) {
       core.mechanisms.shard.open_step();
-      auto end = [&] { meet(core.ranks().data(), "the end of a call of all ranks"); };
+      meet(core.ranks().data(), call);
+      auto end = [&] { meet(core.ranks().data(), std::string("the end of ") + call); };
       if constexpr (std::is_void_v<decltype(f())>) {
         f();
         end();
@@ -51,7 +55,8 @@ StopWish agree_to_stop_now(Core& core, StopWish wish) {
   } else {
     StepState& step = core.step;
     wish = std::max(wish, std::exchange(step.wants_stop, StopWish::No));
-    step.all_stop = together(core, [&] { return max_of(core.ranks().data(), wish); });
+    step.all_stop =
+        together(core, "an agreement to stop", [&] { return max_of(core.ranks().data(), wish); });
     return step.all_stop;
   }
 }

@@ -110,6 +110,8 @@ template <class StepState, class BatchText>
                                   const std::string& lost) {
   try {
     throw;
+  } catch (const RankFailed& error) {
+    rethrow(error, " (step " + std::to_string(step.attempts) + ")" + lost);
   } catch (const Error& error) {
     rethrow(error, lost);
   } catch (const std::exception& error) {

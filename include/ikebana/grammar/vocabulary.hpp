@@ -42,19 +42,16 @@ struct Checkpoint;
 // accumulate: how many microbatches make one update
 template <std::int64_t N = Dynamic>
 struct Accumulate;
-
 // freeze: which parameters are not trained
 template <class... Units>
 struct Freeze;
-
-// shard: what each of several ranks stores; in <ikebana/shard.hpp>
+// shard: what each of several ranks stores (ikebana/shard.hpp)
 struct DDP;
 struct ZeRO1;
 struct ZeRO2;
 struct FSDP;
 template <class How>
 struct Shard;
-
 // offload, capture, quantize, prune: their null choices
 template <class Where, class... What>
 struct Offload;
@@ -64,7 +61,6 @@ template <class How, class... What>
 struct Quantize;
 template <class How, class... What>
 struct Prune;
-
 // optimizer
 struct AdamW;
 struct Adam;
@@ -79,7 +75,6 @@ template <class Optimizer>
 struct InBackward;
 template <class First, class Rest>
 struct Combined;
-
 // schedule: the learning rate of each step
 struct ConstantLR;
 struct LinearLR;
@@ -88,26 +83,21 @@ struct StepLR;
 struct WarmupStableDecayLR;
 struct LambdaLR;
 struct ReduceLROnPlateau;
-
 // objective: what is minimised; by default the model's own `loss`. Any callable
 // (run, model, batch) -> Loss is an objective too.
 struct CrossEntropyLoss;
 struct MSELoss;
 struct BCEWithLogitsLoss;
 struct KLDivLoss;
-
 // clip: what is done to all gradients before the update
 struct ClipGradNorm;
 struct GradNorm;
-
 // average: the weights that are evaluated
 struct EMA;
-
 // observe: what a report contains besides the loss
 struct Memory;
 template <class What>
 struct Observe;
-
 // device: where the model computes
 struct On;
 

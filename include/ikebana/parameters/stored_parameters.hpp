@@ -32,6 +32,15 @@ class StoredParameters {
   }
   /// The trainer is made: from here on slices are all that this rank has.
   void forget_originals() noexcept { originals_.clear(); }
+  /// The trainer ends: gathers for good what is cut among ranks. A call of all of them.
+  void keep_full() {
+    if constexpr (Mechanisms::gathers_from_ranks) {
+      std::vector<Tensors> whole;
+      for (auto& stored : units_)
+        whole.push_back(stored.without_aliases(UnitParameters::detached(chain_.full(stored))));
+      originals_ = std::move(whole);
+    }
+  }
   /// A number of the order in which this step ran the units; 0 where ranks may differ in it.
   std::uint64_t order_of_units() const {
     return Mechanisms::gathers_from_ranks ? order_.of_step() : 0;
@@ -163,6 +172,7 @@ class StoredParameters {
   /// to gather them is a call of all ranks, which a destructor must not make.
   void restore_all() noexcept {
     self_.reset();
+    if (Mechanisms::gathers_from_ranks && originals_.empty()) warn_of_empty();
     for (auto& stored : units_) {
       stored.detach_from_graph();
       const bool is_shown = stored.users > 0 && !stored.is_stale;
@@ -174,6 +184,17 @@ class StoredParameters {
       } catch (...) {
         warn_not_restored(*stored.unit);
       }
+    }
+  }
+  /// Where other code has the model, too.
+  void warn_of_empty() const noexcept {
+    if (units_.empty() || std::uncaught_exceptions() > 0) return;
+    if (units_[0].unit->module->weak_from_this().use_count() < 3) return;  // ours
+    try {
+      TORCH_WARN_ONCE(
+          "ikebana: a trainer whose parameters are cut among ranks has ended, and those "
+          "of its model are empty now. Call trainer.restore_model() on all ranks before.");
+    } catch (...) {  // there is no memory for the text
     }
   }
   static void warn_not_restored(const Unit& unit) noexcept {

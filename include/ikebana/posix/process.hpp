@@ -1,6 +1,8 @@
 #pragma once
-// The process that runs, to recognise objects whose threads a fork left behind.
+// The process that runs: to recognise objects whose threads a fork left behind, and who started it.
 #include <unistd.h>
+
+#include <cstdint>
 
 namespace ikebana::detail {
 
@@ -13,5 +15,9 @@ class OwnProcess {
  private:
   pid_t id_ = ::getpid();
 };
+
+inline std::int64_t process_id() { return ::getpid(); }
+/// The id of the process that started this one.
+inline std::int64_t parent_process() { return ::getppid(); }
 
 }  // namespace ikebana::detail

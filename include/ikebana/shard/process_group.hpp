@@ -45,8 +45,8 @@ class ProcessGroup {
   }
   /// Meets the other ranks of `world`. Throws RankFailed where they do not come in time.
   explicit ProcessGroup(const World& world, const Options& options = Options())
-      : ProcessGroup(world.size == 1 ? nullptr : detail::make_store(world, options.timeout),
-                     world.rank, world.size, options) {
+      : ProcessGroup(world.size == 1 ? nullptr : make_store(world, options.timeout), world.rank,
+                     world.size, options) {
     members_->all_local = world.local_size == world.size;
   }
   /// Meets the other ranks by a store of c10d, of which each has a client.

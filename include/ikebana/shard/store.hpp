@@ -1,8 +1,50 @@
 #pragma once
-#include <ikebana/detail/torch_c10d.hpp>
-#include <ikebana/shard/world.hpp>
-namespace ikebana::detail {
-inline c10::intrusive_ptr<c10d::Store> make_store(const World&, std::chrono::milliseconds) {
-  return nullptr;
+// The store at which the ranks of a world meet.
+#include <ikebana/shard/meeting.hpp>
+
+namespace ikebana {
+
+/// The store of the world, with keys of its own: all ranks call this, in the same order, and get
+/// the same store. Rank 0 is its server, under torchrun its agent; of one rank the store is local.
+/// It returns when all ranks have come, and its calls have the same time limit. Call
+/// `finish_store` before the process ends.
+///
+/// Throws BadValue where the port is in use or two ranks contradict each other, and RankFailed
+/// where a rank does not come in time.
+inline c10::intrusive_ptr<c10d::Store> make_store(const World& world,
+                                                  std::chrono::milliseconds timeout) {
+  world.check();
+  if (timeout.count() <= 0)
+    throw BadValue("make_store: the timeout is " + std::to_string(timeout.count()) +
+                   " ms; it must be more than 0.");
+  if (world.size == 1) return c10::make_intrusive<c10d::HashStore>();
+  const detail::Deadline deadline(timeout);
+  auto server = detail::connect(world, deadline);
+  server->setTimeout(timeout);
+  const std::string job = "ikebana/" + world.job;
+  c10d::PrefixStore keys(job, server);
+  const std::string token = detail::Meeting(keys, world, deadline).token();
+  return c10::make_intrusive<c10d::PrefixStore>(job + "/" + token, std::move(server));
 }
-}  // namespace ikebana::detail
+
+/// The last use of a store that `make_store` made, once by each rank. Rank 0, which serves it,
+/// returns when all others have called this, and then may end: before, it would cut off their
+/// calls. Throws RankFailed where a rank does not call it within the time.
+inline void finish_store(c10d::Store& store, const World& world,
+                         std::chrono::milliseconds timeout) {
+  if (world.size == 1 || world.agent_store) return;
+  const detail::Deadline deadline(timeout);
+  const std::string where =
+      "finish_store: " + detail::rank_text(world) + " at " + detail::address_of(world);
+  try {
+    if (world.rank != 0 && store.add("finished", 1) == world.size - 1) store.set("all", "1");
+    if (world.rank != 0 || deadline.wait(store, "all")) return;
+  } catch (const c10::Error& error) {
+    throw RankFailed(where + ": rank 0 has ended before. (" + detail::message_of(error) + ")");
+  }
+  throw RankFailed(where + " waited " + deadline.text() + " for the other ranks, of which " +
+                   std::to_string(store.add("finished", 0)) +
+                   " have finished. Another rank failed, or still trains.");
+}
+
+}  // namespace ikebana

@@ -24,6 +24,7 @@ class SaveAndLoad {
   /// own names, the rest under `ikebana.`. An existing file is kept until the new one is durable.
   /// Throws FileFailed for an error of the system.
   void save(const std::filesystem::path& path, const StateParts& parts = {}) {
+    refuse_ranks("save");
     if (saver_) saver_->finish();  // an asynchronous save may be writing the same file
     save_tensors(path, self().state_view(parts), metadata());
   }
@@ -31,6 +32,7 @@ class SaveAndLoad {
   /// kept for the next save. Call `wait()` of the result to wait until the file is durable. If no
   /// code waits, the next save throws the error of this one.
   PendingSave save_async(const std::filesystem::path& path, const StateParts& parts = {}) {
+    refuse_ranks("save_async");
     if (!saver_) saver_ = std::make_unique<AsyncSaver>();
     auto write = [path, metadata = metadata()](const StateDict& copy) {
       save_tensors(path, copy, metadata);
@@ -40,6 +42,7 @@ class SaveAndLoad {
   /// Loads what `save` wrote, bit for bit. Throws BadFile for a damaged file, and BadState with
   /// every mismatch for one that does not fit; then nothing is changed.
   void load(const std::filesystem::path& path, const StateParts& parts = {}) {
+    refuse_ranks("load");
     if (saver_) saver_->finish();  // so that it finds the last save
     self().restore(detail::load_state(system_files(), path).tensors, parts);
   }
@@ -73,6 +76,15 @@ class SaveAndLoad {
 
  private:
   Self& self() { return static_cast<Self&>(*this); }
+  /// One file has the state of one rank, and there are several.
+  void refuse_ranks(const char* call) {
+    if (self().world_size() > 1)
+      throw BadValue(
+          std::string(call) + ": " + std::to_string(self().world_size()) +
+          " ranks train this model, and each has a state of its own, which no file holds "
+          "yet. Save the weights by save_weights, which all ranks call, and keep "
+          "state() and restore() within the process.");
+  }
 
   std::unique_ptr<AsyncSaver> saver_;  // created by the first asynchronous save
 };

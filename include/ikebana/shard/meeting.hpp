@@ -1,0 +1,245 @@
+#pragma once
+// How the ranks of a world find each other at a server of c10d, within a time limit.
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <ikebana/detail/message.hpp>
+#include <ikebana/detail/torch_c10d.hpp>
+#include <ikebana/posix/listener.hpp>
+#include <ikebana/posix/reach.hpp>
+#include <ikebana/shard/world.hpp>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+
+namespace ikebana::detail {
+
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+
+/// A time limit, and what is left of it.
+class Deadline {
+ public:
+  using Milliseconds = std::chrono::milliseconds;
+  explicit Deadline(Milliseconds limit) : limit_(limit), end_(Clock::now() + limit) {}
+
+  Milliseconds left() const {
+    return std::max(std::chrono::duration_cast<Milliseconds>(end_ - Clock::now()), Milliseconds(0));
+  }
+  bool is_over() const { return left().count() == 0; }
+  std::string text() const {
+    return std::to_string(limit_.count() / 1000) + "." +
+           std::to_string(limit_.count() % 1000 / 100) + " s";
+  }
+  /// Asks again and again, after pauses that grow, until `f` is true or the time is over.
+  template <class F>
+  bool wait(F&& f) const {
+    for (Milliseconds pause(1); !f(); pause = std::min(2 * pause, Milliseconds(100))) {
+      if (is_over()) return false;
+      std::this_thread::sleep_for(std::min(pause, left()));
+    }
+    return true;
+  }
+  /// Store::wait would write warnings to stderr when it ends.
+  bool wait(c10d::Store& store, const std::string& key) const {
+    return wait([&] { return store.check({key}); });
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Milliseconds limit_;
+  Clock::time_point end_;
+};
+
+inline std::string address_of(const World& world) {
+  return world.master_addr + ":" + std::to_string(world.master_port);
+}
+inline std::string rank_text(const World& world) {
+  return "rank " + std::to_string(world.rank) + " of " + std::to_string(world.size);
+}
+inline std::string text_of(const std::exception& error) {
+  const auto* torch = dynamic_cast<const c10::Error*>(&error);
+  return torch != nullptr ? message_of(*torch) : error.what();
+}
+
+inline c10d::TCPStoreOptions store_options(const World& world, const Deadline& deadline) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(world.master_port);
+  options.isServer = world.rank == 0 && !world.agent_store;
+  options.waitWorkers = false;  // Meeting names the ranks that do not come
+  options.timeout = std::max(deadline.left(), Deadline::Milliseconds(1));
+  options.multiTenant = true;  // several stores of one process share the server
+  if (options.isServer && listening_port(world.listen_fd) == world.master_port)
+    options.masterListenFd = world.listen_fd;
+  return options;
+}
+
+[[noreturn]] inline void throw_unreachable(const World& world, const Deadline& deadline,
+                                           const std::string& reason) {
+  throw RankFailed(
+      "make_store: " + rank_text(world) + " cannot reach rank 0 at " + address_of(world) +
+      " within " + deadline.text() + ": " + reason +
+      ". Is rank 0 running, on the host that MASTER_ADDR names, is MASTER_PORT its port "
+      "and no other program's, and do firewalls let it through?");
+}
+[[noreturn]] inline void throw_cannot_listen(const World& world, const std::string& reason) {
+  throw BadValue(
+      "make_store: " + rank_text(world) + " cannot listen at port " +
+      std::to_string(world.master_port) + ": " + reason +
+      ". Set MASTER_PORT to a port that no other program uses at the host of rank 0, the "
+      "same for all ranks.");
+}
+
+/// A connection of c10d, made on a thread of its own: it waits for ever for the answer of a server
+/// that is none of c10d's. That thread is left behind then.
+inline StorePtr connected(const World& world, const Deadline& deadline) {
+  const auto options = store_options(world, deadline);
+  std::packaged_task<StorePtr()> connect([options, host = world.master_addr]() -> StorePtr {
+    return c10::make_intrusive<c10d::TCPStore>(host, options);
+  });
+  auto result = connect.get_future();
+  std::thread(std::move(connect)).detach();
+  if (result.wait_for(options.timeout) != std::future_status::ready)
+    throw_unreachable(world, deadline, "what listens there does not answer as a store of c10d");
+  try {
+    return result.get();
+  } catch (const std::exception& error) {
+    const std::string text = text_of(error);
+    if (text.find("EADDRINUSE") != text.npos) throw_cannot_listen(world, "another program uses it");
+    if (text.find("failed to listen") != text.npos) throw_cannot_listen(world, text);
+    throw_unreachable(world, deadline, text);
+  }
+}
+
+/// The servers of this process, until it ends: another rank may be about to connect to one when
+/// this one has just freed its store.
+struct __attribute__((visibility("default"))) OwnServers {
+  std::mutex mutex;
+  std::map<std::int64_t, StorePtr> by_port;
+
+  static OwnServers& get() {
+    static OwnServers servers;
+    return servers;
+  }
+};
+
+/// A connection to the world's server, which rank 0 is itself, except under torchrun.
+inline StorePtr connect(const World& world, const Deadline& deadline) {
+  if (world.rank == 0 && !world.agent_store) {
+    StorePtr store = connected(world, deadline);
+    std::lock_guard lock(OwnServers::get().mutex);
+    OwnServers::get().by_port.emplace(world.master_port, store);
+    return store;
+  }
+  std::string reason;
+  const std::string port = std::to_string(world.master_port);
+  const bool reached = deadline.wait([&] {
+    reason = reach(world.master_addr, port, static_cast<int>(deadline.left().count()));
+    return reason.empty();
+  });
+  if (!reached) throw_unreachable(world, deadline, reason);
+  return connected(world, deadline);
+}
+
+/// How the ranks of one start find each other at a server that may also have keys of ranks that
+/// died (torchrun starts ranks anew with the same server) or of another training. Rank 0 names the
+/// start by a random token. Each other rank asks for it with a random number, which rank 0
+/// answers, and takes its seat; when all seats are taken, rank 0 opens the world to all at once.
+/// Restarts that torchrun counts would not do: each host counts its own.
+class Meeting {
+ public:
+  Meeting(c10d::Store& server, const World& world, const Deadline& deadline)
+      : server_(server), world_(world), deadline_(deadline) {}
+
+  /// The token, the same at all ranks and at no other start.
+  std::string token() {
+    const std::string own = random_name();
+    try {
+      if (world_.rank == 0) return seat_all(own), own;
+      const std::string token = ask(own);
+      wait_for_all(token);
+      return token;
+    } catch (const c10::Error& error) {
+      throw RankFailed("make_store: " + rank_text(world_) + " lost its connection to " +
+                       address_of(world_) + " while the ranks met: another rank ended. (" +
+                       message_of(error) + ")");
+    }
+  }
+
+ private:
+  static std::string random_name() {
+    std::random_device device;
+    return std::to_string(device()) + "-" + std::to_string(device());
+  }
+  static std::string seat_key(const std::string& token, std::int64_t rank) {
+    return "seat/" + token + "/" + std::to_string(rank);
+  }
+  std::string get(const std::string& key) const { return server_.get_to_str(key); }
+
+  std::string ask(const std::string& own) const {
+    server_.set("request/" + std::to_string(world_.rank), own);
+    if (!deadline_.wait(server_, "reply/" + own))
+      throw RankFailed("make_store: " + rank_text(world_) + " reached " + address_of(world_) +
+                       ", but rank 0 did not answer there within " + deadline_.text() +
+                       ". Is it running, is no other training at that port, and has each process "
+                       "its own RANK?");
+    const std::string reply = get("reply/" + own), token = reply.substr(0, reply.find(' '));
+    const std::string size = reply.substr(token.size() + 1), rank = std::to_string(world_.rank);
+    std::string refusal;
+    if (size != std::to_string(world_.size))
+      refusal = "rank " + rank + " was started as one of " + std::to_string(world_.size) +
+                ", and rank 0 as one of " + size + ". Give all ranks the same WORLD_SIZE.";
+    else if (server_.add("count/" + seat_key(token, world_.rank), 1) != 1)
+      refusal = "two processes are rank " + rank + ". Give each its own RANK.";
+    server_.set(seat_key(token, world_.rank), refusal);
+    if (!refusal.empty()) throw BadValue("make_store: " + refusal);
+    return token;
+  }
+
+  void wait_for_all(const std::string& token) const {
+    if (!deadline_.wait(server_, "open/" + token))
+      throw RankFailed("make_store: " + rank_text(world_) + " is at " + address_of(world_) +
+                       ", but within " + deadline_.text() +
+                       " not all other ranks have come. Were they started?");
+    if (const std::string refusal = get("open/" + token); !refusal.empty())
+      throw RankFailed(refusal);
+  }
+
+  /// A rank that fails to come is an error of all.
+  void seat_all(const std::string& token) const {
+    try {
+      for (std::int64_t rank = 1; rank < world_.size; ++rank) seat(rank, token);
+      server_.set("open/" + token, std::string());
+    } catch (const Error& error) {
+      server_.set("open/" + token, std::string(error.what()));
+      throw;
+    }
+  }
+
+  /// Answers a rank, also when it asks anew, until it has taken its seat.
+  void seat(std::int64_t rank, const std::string& token) const {
+    const std::string request = "request/" + std::to_string(rank), key = seat_key(token, rank);
+    std::string answered;
+    const bool came = deadline_.wait([&] {
+      if (!server_.check({request})) return false;
+      const std::string asked = get(request);
+      if (asked != answered)
+        server_.set("reply/" + asked, token + " " + std::to_string(world_.size));
+      answered = asked;
+      return server_.check({key});
+    });
+    if (!came)
+      throw RankFailed("make_store: rank " + std::to_string(rank) + " of " +
+                       std::to_string(world_.size) + " has not come to " + address_of(world_) +
+                       " within " + deadline_.text() +
+                       ". Was it started, with the same MASTER_ADDR and MASTER_PORT?");
+    if (const std::string refusal = get(key); !refusal.empty())
+      throw BadValue("make_store: " + refusal);
+  }
+
+  c10d::Store& server_;
+  const World& world_;
+  const Deadline& deadline_;
+};
+
+}  // namespace ikebana::detail

@@ -1,0 +1,92 @@
+// A trainer over slices ends: its model is whole again where all ranks ask for it, and empty with a
+// warning where none does.
+#include "test.hpp"
+
+#include "groups.hpp"
+
+using namespace ikebana;
+
+namespace test::ranks::restore_model {
+
+template <class How>
+void ends_whole() {
+  CAPTURE(ikebana::detail::type_name<Shard<How>>());
+  const auto all = batches(2, 4);
+  std::vector<Counted> models{make<Counted>(), make<Counted>()};
+  std::vector<std::vector<at::Tensor>> trained(2);
+  on_groups(2, [&](const ProcessGroup& group) {
+    const auto r = static_cast<std::size_t>(group.rank());
+    Trainer trainer{models[r], AdamW{.lr = 1e-2}, Shard<How>{.process_group = group}};
+    for (const Rows& batch : all) trainer.step(part(batch, group.rank(), 2));
+    trainer.with_full_weights([&](Counted& model) { trained[r] = copies(model); });
+    Counted model = trainer.restore_model();
+    CHECK(model.get() == models[r].get());
+    CHECK(contains(message_of([&] { trainer.step(all[0]); }), "restore_model ended it"));
+  });
+  for (std::size_t r : {0, 1}) {
+    CHECK(same_bits(copies(models[r]), trained[r]));
+    CHECK(same_bits(trained[r], trained[0]));
+    for (const auto& p : models[r]->parameters()) CHECK(p.is_leaf());
+    Trainer again{models[r], AdamW{.lr = 1e-2}};
+    CHECK_NOTHROW(again.step(all[0]));
+  }
+}
+TEST_CASE("shard: restore_model makes the model whole for good") {
+  ends_whole<ZeRO1>();
+  ends_whole<ZeRO2>();
+  ends_whole<FSDP>();
+}
+
+/// Hears what LibTorch warns of.
+struct Warnings : c10::WarningHandler {
+  std::string text;
+  void process(const c10::Warning& warning) override { text += warning.msg(); }
+};
+TEST_CASE("shard: a trainer that ends leaves what is cut empty, and says so") {
+  Counted kept = make<Counted>();
+  Warnings warnings;
+  std::vector<std::string> heard(2);
+  on_groups(2, [&](const ProcessGroup& group) {
+    const auto r = static_cast<std::size_t>(group.rank());
+    Warnings own;
+    c10::WarningUtils::WarningHandlerGuard guard(&own);
+    {
+      Trainer trainer{r == 0 ? kept : make<Counted>(), AdamW{.lr = 1e-2},
+                      Shard<FSDP>{.process_group = group}};
+      trainer.step(part(batches(1, 4)[0], group.rank(), 2));
+    }
+    heard[r] = own.text;
+  });
+  CHECK_MESSAGE(contains(heard[0], "restore_model"), heard[0]);
+  CHECK(heard[1] == "");  // nobody else has that model
+  for (const auto& p : kept->parameters()) CHECK(p.numel() == 0);
+}
+
+/// A call that one rank makes alone is an error on every rank, which names it.
+TEST_CASE("shard: a call of one rank alone ends on all with its name") {
+  std::vector<std::vector<std::string>> texts(2);
+  on_groups(2, [&](const ProcessGroup& group) {
+    Counted model = make<Counted>();
+    Trainer trainer{model, AdamW{.lr = 1e-2}, Shard<FSDP>{.process_group = group}};
+    const Rows mine = part(batches(1, 4)[0], group.rank(), 2);
+    auto& own = texts[static_cast<std::size_t>(group.rank())];
+    auto alone = [&](auto call) {
+      own.push_back(message_of([&] {
+        if (group.rank() == 0) call();
+        trainer.step(mine);
+      }));
+    };
+    alone([&] { trainer.evaluate(std::vector{mine}); });
+    alone([&] { trainer.with_full_weights([](Counted&) {}); });
+    alone([&] { trainer.agree_to_stop_now(StopWish::No); });
+    CHECK_NOTHROW(trainer.step(mine));
+    CHECK(contains(message_of<BadValue>([&] { trainer.save("/nowhere"); }), "save: 2 ranks"));
+    CHECK(contains(message_of<BadValue>([&] { trainer.load("/nowhere"); }), "load: 2 ranks"));
+  });
+  const char* names[] = {"an evaluation", "with_full_weights", "an agreement to stop"};
+  for (std::size_t r : {0, 1})
+    for (std::size_t i = 0; i < 3; ++i)
+      CHECK_MESSAGE(contains(texts[r].at(i), names[i]), texts[r].at(i));
+}
+
+}  // namespace test::ranks::restore_model

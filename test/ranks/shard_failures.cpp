@@ -1,0 +1,81 @@
+// The policies on shard: a step that fails on one rank is undone on all, and repeated to the bit.
+#include "test.hpp"
+
+#include "../trainer/spy.hpp"
+#include "groups.hpp"
+
+using namespace ikebana;
+
+namespace test::ranks::shard_failures {
+
+constexpr std::size_t never = std::size_t(-1);
+
+template <class How>
+using SpiedOn = Trainer<Counted, Spy<axis::observe>, Spy<axis::checkpoint>, Spy<axis::precision>,
+                        Spy<axis::accumulate>, Spy<axis::objective>, Spy<axis::clip>,
+                        Spy<axis::optimizer>, Spy<axis::schedule>, Shard<How>>;
+
+/// How many calls a step makes before it updates.
+template <class T>
+std::size_t calls_before_update(T& trainer, const Rows& batch) {
+  journal = {};
+  trainer.step(batch);
+  const auto& lines = journal.lines;
+  return static_cast<std::size_t>(std::find(lines.begin(), lines.end(), "optimizer.update") -
+                                  lines.begin());
+}
+/// One step in which the call `fuse` of rank `failing` throws: it changes nothing on any rank.
+template <class T>
+void fails(T& trainer, const Rows& batch, std::int64_t failing, std::size_t fuse) {
+  const bool is_own = trainer.rank() == failing;
+  const StateDict before = trainer.state();
+  journal = {{}, is_own ? fuse : never};
+  const std::string text = message_of([&] { trainer.step(batch); });
+  const std::string line = is_own && fuse < journal.lines.size() ? journal.lines[fuse] : "";
+  journal.fuse = never;
+  CAPTURE(line);
+  CHECK_MESSAGE(
+      (is_own ? contains(text, line) : contains(text, "rank " + std::to_string(failing) + ": ")),
+      text);
+  CHECK(same_state(trainer.state(), before));
+  trainer.with_full_weights([](Counted&) {});  // the ranks meet for it
+}
+/// Each call of a step fails on one rank; `stride` 1: on each of two.
+template <class How>
+void fails_at_hooks(std::size_t stride) {
+  CAPTURE(ikebana::detail::type_name<Shard<How>>());
+  const auto all = batches(3, 4);
+  std::vector<std::vector<at::Tensor>> weights(3);
+  auto train = [&](std::int64_t failing, std::vector<at::Tensor>& left) {
+    std::vector<Counted> models{make<Counted>(), make<Counted>()};
+    on_groups(2, [&](const ProcessGroup& group) {
+      auto& model = models[static_cast<std::size_t>(group.rank())];
+      SpiedOn<How> trainer(model, Shard<How>{.process_group = group});
+      auto mine = [&](std::size_t i) { return part(all[i], group.rank(), 2); };
+      trainer.step(mine(0));  // the first one makes some calls more
+      const std::size_t calls = calls_before_update(trainer, mine(0));
+      REQUIRE(calls > 40);
+      for (auto fuse = static_cast<std::size_t>(failing); failing >= 0 && fuse < calls;
+           fuse += stride)
+        fails(trainer, mine(1), failing, fuse);
+      trainer.step(mine(1)), trainer.step(mine(2));
+      trainer.with_full_weights([&](Counted& whole) {
+        if (group.rank() == 0) left = copies(whole);
+      });
+    });
+  };
+  train(-1, weights[0]), train(0, weights[1]), train(1, weights[2]);
+  CHECK(same_bits(weights[1], weights[0]));
+  CHECK(same_bits(weights[2], weights[0]));
+}
+TEST_CASE("shard: a throw at a hook of one rank undoes the step on all") {
+  fails_at_hooks<ZeRO1>(6);
+  fails_at_hooks<FSDP>(2);
+}
+TEST_CASE("shard: a throw at every hook of every rank" * doctest::skip()) {
+  fails_at_hooks<ZeRO1>(1);
+  fails_at_hooks<ZeRO2>(1);
+  fails_at_hooks<FSDP>(1);
+}
+
+}  // namespace test::ranks::shard_failures
