@@ -1,5 +1,6 @@
 #pragma once
-// The thread that begins messages of Gloo.
+// The thread that begins messages of Gloo, and the signal that they may raise.
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,6 +12,28 @@
 #include <thread>
 
 namespace ikebana::detail {
+
+/// While it exists, SIGPIPE is blocked in this thread, and in those that it starts for good. Gloo
+/// writes to connections that another rank may have closed, which then ends in an error instead of
+/// the end of the process.
+class BlockedSigpipe {
+ public:
+  BlockedSigpipe() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~BlockedSigpipe() {
+    const timespec no_time{};
+    if (sigismember(&before_, SIGPIPE) == 0) sigtimedwait(&pipe_, nullptr, &no_time);  // drops it
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  BlockedSigpipe(const BlockedSigpipe&) = delete;
+  BlockedSigpipe& operator=(const BlockedSigpipe&) = delete;
+
+ private:
+  sigset_t pipe_, before_;
+};
 
 /// Does what it is given, in this order, in one thread of the process. Gloo locks a connection
 /// while it writes. If the writer is preempted there, Gloo's own thread polls for the lock without
@@ -46,6 +69,7 @@ class MessageThread {
  private:
   MessageThread() = default;
   void start() {
+    const BlockedSigpipe blocked;
     std::thread([this] {
       for (;;) next()();
     }).detach();

@@ -50,7 +50,8 @@ inline MessageWorks begin_messages(c10d::Backend& backend, int tag, const Tensor
 /// The same; those of Gloo are begun in the order of calls by a thread of their own.
 inline Transfer begin_swap(c10d::Backend& backend, int tag, TensorsOfRanks to,
                            TensorsOfRanks from) {
-  if (backend.getBackendName() != "gloo") return begin_messages(backend, tag, to, from);
+  if (dynamic_cast<c10d::ProcessGroupGloo*>(&backend) == nullptr)
+    return begin_messages(backend, tag, to, from);
   auto held = c10::intrusive_ptr<c10d::Backend>::reclaim_copy(&backend);
   return MessageThread::of_process().run(
       [held = std::move(held), tag, to = std::move(to), from = std::move(from)] {
