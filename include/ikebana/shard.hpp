@@ -2,6 +2,7 @@
 // Training on several ranks: the policies on shard, and how ranks are started. Apart from
 // ikebana.hpp, since it includes LibTorch's process groups.
 #include <ikebana.hpp>
+#include <ikebana/shard/ddp.hpp>
 #include <ikebana/shard/fsdp.hpp>
 #include <ikebana/shard/launch.hpp>
 #include <ikebana/shard/zero1.hpp>

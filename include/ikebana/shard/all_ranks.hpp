@@ -1,7 +1,7 @@
 #pragma once
 // What the mechanisms of all policies on shard share: the connection with the other ranks.
 #include <ikebana/hooks.hpp>
-#include <ikebana/shard/connection.hpp>
+#include <ikebana/shard/buffer_broadcast.hpp>
 #include <sstream>
 
 namespace ikebana::detail {
@@ -49,9 +49,8 @@ class AllRanks : public ShardHooks {
       std::vector<at::Tensor> all;
       for (const Unit& unit : units.units())
         for (const at::Tensor& p : unit.parameters) all.push_back(p.detach());
-      for (const at::Tensor& buffer : units.units()[0].module->buffers())
-        if (buffer.layout() == at::kStrided) all.push_back(buffer.detach());
       connection_.broadcast(all);
+      BufferBroadcast::run(connection_, *units.units()[0].module);
     });
   }
   void open_step() { connection_.open(device_); }

@@ -28,6 +28,8 @@ class Connection final : public RankGroup {
   std::int64_t rank() const override { return members_->rank; }
   std::int64_t size() const override { return members_->size; }
 
+  /// False before the first `open`, and after a failure.
+  bool is_open() const { return size() == 1 || host_ != nullptr; }
   /// Meets the other ranks, the first time and after a failure. Throws RankFailed where one does
   /// not come within the time limit.
   void open(c10::Device device) {

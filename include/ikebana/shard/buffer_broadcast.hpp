@@ -1,0 +1,53 @@
+#pragma once
+// Rank 0's buffers for all ranks.
+#include <ikebana/shard/connection.hpp>
+#include <map>
+
+namespace ikebana::detail {
+
+/// The buffers of a model, which all ranks receive from rank 0 in one message for each device. Not
+/// those that are sparse, or whose elements share memory. Costs a copy of them.
+class BufferBroadcast {
+ public:
+  /// The buffers that the model has now.
+  static void run(Connection& connection, const torch::nn::Module& model) {
+    if (connection.size() == 1) return;
+    const at::NoGradGuard no_grad;
+    std::map<std::string, std::vector<at::Tensor>> all;  // by device
+    for (const at::Tensor& buffer : model.buffers())
+      if (buffer.layout() == at::kStrided && buffer.numel() > 0 &&
+          at::has_internal_overlap(buffer) != at::MemOverlap::Yes)
+        all[buffer.device().str()].push_back(buffer.detach());
+    for (const auto& [device, buffers] : all) run(connection, buffers);
+  }
+
+ private:
+  static void run(Connection& connection, const std::vector<at::Tensor>& buffers) {
+    std::vector<std::int64_t> begins;
+    std::int64_t bytes = 0;
+    for (const at::Tensor& t : buffers) {
+      begins.push_back(bytes);
+      bytes += (static_cast<std::int64_t>(t.nbytes()) + 15) / 16 * 16;
+    }
+    const at::Tensor memory =
+        at::zeros({bytes}, buffers[0].options().dtype(at::kByte).requires_grad(false));
+    std::vector<at::Tensor> places;
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+      places.push_back(memory.narrow(0, begins[i], static_cast<std::int64_t>(buffers[i].nbytes()))
+                           .view(buffers[i].scalar_type())
+                           .view(buffers[i].sizes()));
+    if (connection.rank() == 0) at::_foreach_copy_(places, buffers);
+    connection.broadcast({memory});
+    if (connection.rank() == 0) return;
+    if (!memory.is_cpu()) return at::_foreach_copy_(buffers, places);
+    for (std::size_t i = 0; i < buffers.size(); ++i)
+      if (!has_same_bytes(buffers[i], places[i])) buffers[i].copy_(places[i]);
+  }
+  /// A buffer that has the values already is not written: a step keeps a copy of those that are.
+  static bool has_same_bytes(const at::Tensor& a, const at::Tensor& b) {
+    return a.is_contiguous() && !a.is_neg() && !a.is_conj() &&
+           std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
+  }
+};
+
+}  // namespace ikebana::detail
