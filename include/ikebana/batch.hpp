@@ -3,6 +3,7 @@
 // tensors, a torch::data::Example, a Ragged, a tensor. All its tensors have the same size along the
 // batch dimension. Lists of other values that are as long are cut like tensors; scalars and all
 // else belong to every microbatch.
+#include <ikebana/batch/empty.hpp>
 #include <ikebana/batch/input_and_target.hpp>
 #include <ikebana/batch/rows.hpp>
 #include <ikebana/bridge/copy_stream.hpp>

@@ -51,6 +51,8 @@ class Count {
     if (readable() && !like.is_cpu()) return detail::scalar(value(), type, like.device());
     return tensor_.to(like.options().dtype(type).requires_grad(false)).reshape({});
   }
+  /// None, of the same kind.
+  Count zero() const { return on_device() ? Count(at::zeros_like(tensor_)) : Count(0); }
   /// As a one-element tensor where it is: on the host, if it is a number.
   at::Tensor on_its_device() const {
     return on_device() ? tensor_.reshape({}) : at::scalar_tensor(items_, at::kDouble);

@@ -17,10 +17,10 @@ Report step(Core& core, const Batch& batch) {
     const Masters& masters = core.parameters.masters();
     auto here =
         m.observe.around_phase(Phase::Data, [&] { return transaction.place(m.device, batch); });
-    auto microbatches = detail::cut(m.accumulate, here);  // 1
+    auto microbatches = detail::cut(core, here);  // 1
     auto ranks = m.shard.ranks();
     Totals totals(m.objective, core.model, microbatches, ranks, state.attempts);  // 2
-    transaction.open(totals, std::size(microbatches));
+    transaction.open(totals, microbatches);
     detail::Outputs outputs;
     auto rate = [&](double base_lr) { return m.schedule.rate(base_lr, state.attempts); };
     Run run(core, /*evaluating=*/false);
@@ -30,6 +30,7 @@ Report step(Core& core, const Batch& batch) {
       for (const auto& microbatch : microbatches) {
         state.next_microbatch(std::size(microbatches));
         m.shard.set_requires_gradient_sync(state.is_last_microbatch());  // 3
+        const detail::DummyScope scope(core, run, state.is_after_own());
         m.observe.around_phase(Phase::Forward, [&] {
           Loss loss = core.loss(run, microbatch);  // 4, 5
           outputs.add(loss);

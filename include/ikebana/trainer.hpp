@@ -3,7 +3,7 @@
 #include <ikebana/checks/loss.hpp>
 #include <ikebana/checks/refused_trainer.hpp>
 #include <ikebana/checks/values.hpp>
-#include <ikebana/core/on_ranks.hpp>
+#include <ikebana/core/rank_methods.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/fit/fit.hpp>
 #include <ikebana/state/save_and_load.hpp>
@@ -22,11 +22,11 @@ inline constexpr bool keeps_old_average = requires {
 
 /// A training strategy: a model and the policies that it is trained with, in any order. A policy
 /// that is left out costs nothing. Belongs to one thread at a time; can be moved; leaves plain
-/// parameters when it is destroyed. How it is saved and loaded is in state/save_and_load.hpp, what
-/// several ranks ask in core/on_ranks.hpp.
+/// parameters when it is destroyed. How it is saved and loaded is in state/save_and_load.hpp; its
+/// methods for several ranks are in core/rank_methods.hpp.
 template <class ModelT, class... Policies>
 class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
-                public OnRanks<Trainer<ModelT, Policies...>> {
+                public RankMethods<Trainer<ModelT, Policies...>> {
  public:
   using Model = ModelT;
   using Recipe = compose_t<Policies...>;
@@ -200,8 +200,8 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   }
 
  private:
+  friend class RankMethods<Trainer>;
   using Core = ikebana::Core<Model, Recipe>;
-  friend OnRanks<Trainer>;
 
   Core& core() const {
     if (!core_)

@@ -26,6 +26,7 @@ struct Gathered {
   std::size_t most_here = 0;                 ///< at a time
   int gathers = 0, begun = 0, reduces = 0;
   std::vector<std::string> reduce_dtypes;
+  std::vector<bool> syncs;  ///< of each microbatch: whether its gradients are reduced
 
   void add(std::size_t unit) {
     ++here[unit], ++gathers;
@@ -101,6 +102,7 @@ struct ikebana::Mechanism<test::ranks::Double<K>> : ikebana::ShardHooks {
     return {all, moves_parameters ? all : *alone_};
   }
   void open_step() { values.wire->open(); }
+  void set_requires_gradient_sync(bool is_last) { gathered->syncs.push_back(is_last); }
   void offer_exception(const std::exception_ptr& exception) noexcept {
     begun_.clear();
     try {

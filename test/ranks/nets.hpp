@@ -57,6 +57,22 @@ struct CountedImpl : NetImpl {
 };
 TORCH_MODULE(Counted);
 
+/// Two terms with counts of their own.
+struct TermsImpl : NetImpl {
+  std::string name = "large";
+  template <class Run>
+  ikebana::Loss loss(Run& run, const Rows& batch) {
+    ikebana::Loss loss = NetImpl::loss(run, batch);
+    const at::Tensor large = loss.outputs.square().sum();
+    loss.terms = {{name, large, loss.outputs.numel(), 0.5}};
+    return loss;
+  }
+  std::vector<ikebana::Count> count(const Rows& batch) const {
+    return {batch.target.numel(), batch.target.numel() * 3};
+  }
+};
+TORCH_MODULE(Terms);
+
 template <class Model>
 Model make() {
   torch::manual_seed(1);
@@ -69,9 +85,12 @@ inline std::vector<Rows> batches(std::int64_t steps, std::int64_t rows) {
     all.push_back({at::randn({rows, 5}), at::randint(3, {rows}, at::kLong)});
   return all;
 }
+inline Rows rows_of(const Rows& all, std::int64_t first, std::int64_t count) {
+  return {all.input.narrow(0, first, count), all.target.narrow(0, first, count)};
+}
 inline Rows part(const Rows& all, std::int64_t rank, std::int64_t ranks) {
   const std::int64_t rows = all.input.size(0) / ranks;
-  return {all.input.narrow(0, rank * rows, rows), all.target.narrow(0, rank * rows, rows)};
+  return rows_of(all, rank * rows, rows);
 }
 
 }  // namespace test::ranks

@@ -1,4 +1,5 @@
-// Two ranks as processes, over Gloo: the program runs itself twice.
+// Ranks as processes, over a store of TCP and Gloo: the program runs itself. They train as one rank
+// does, and where one of them ends, stops or goes another way, the others end with an error.
 #include "test.hpp"
 
 #include <sys/wait.h>
@@ -6,125 +7,192 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <torch/csrc/distributed/c10d/FileStore.hpp>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <fstream>
+#include <ikebana/posix/listener.hpp>
+#include <sstream>
 
-#include "nets.hpp"
+#include "groups.hpp"
 
 using namespace ikebana;
+using namespace std::chrono_literals;
 
 namespace test::ranks {
 
-/// Bytes go through a process group of Gloo. A rank that fails drops it, which the others hear of.
-class GlooWire : public Wire {
- public:
-  GlooWire(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank, std::int64_t size)
-      : Wire(std::move(store), rank, size) {}
+/// One of several processes: what it is to do, and where it writes what it has seen.
+struct Role {
+  std::string name, folder;
+  ProcessGroup group;
 
- protected:
-  std::vector<std::string> all_gather(const std::string& own) override {
-    if (group_ == nullptr || made_ != generation_) make();
-    try {
-      const auto length = gathered(
-          at::scalar_tensor(static_cast<std::int64_t>(own.size()), at::kLong).reshape({1}));
-      std::int64_t most = 1;
-      for (const at::Tensor& one : length) most = std::max(most, one.item<std::int64_t>());
-      at::Tensor bytes = at::zeros({most}, at::kByte);
-      std::memcpy(bytes.mutable_data_ptr(), own.data(), own.size());
-      std::vector<std::string> all;
-      const auto texts = gathered(bytes);
-      for (std::size_t r = 0; r < texts.size(); ++r)
-        all.emplace_back(static_cast<const char*>(texts[r].const_data_ptr()),
-                         static_cast<std::size_t>(length[r].item<std::int64_t>()));
-      return all;
-    } catch (const std::exception&) {
-      if (has_failed()) throw_failed();
-      throw;
-    }
+  static Role of_environment(std::chrono::milliseconds timeout) {
+    return {std::getenv("IKEBANA_TEST_ROLE"), std::getenv("IKEBANA_TEST_FOLDER"),
+            ProcessGroup(World::from_environment(), {.timeout = timeout})};
   }
-  void drop() override { group_.reset(); }
-
- private:
-  void make() {
-    auto options = c10d::ProcessGroupGloo::Options::create(std::chrono::seconds(60));
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1"));
-    options->threads = 1;
-    auto store = c10::make_intrusive<c10d::PrefixStore>("gloo" + key(""), store_);
-    group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store, static_cast<int>(rank_),
-                                                         static_cast<int>(size_), options);
-    made_ = generation_;
-  }
-  std::vector<at::Tensor> gathered(at::Tensor own) {
-    std::vector<at::Tensor> in{std::move(own)};
-    std::vector<std::vector<at::Tensor>> out(1);
-    for (std::int64_t r = 0; r < size_; ++r) out[0].push_back(at::empty_like(in[0]));
-    group_->allgather(out, in)->wait();
-    return out[0];
-  }
-
-  c10::intrusive_ptr<c10d::Backend> group_;
-  std::int64_t made_ = -1;
+  std::ofstream file() const { return std::ofstream(folder + "/" + std::to_string(group.rank())); }
 };
 
-/// Trains and fails once, and compares with one rank.
-template <Kind K>
-void trains(std::int64_t rank, const std::string& folder) {
-  CAPTURE(K);
-  auto store = c10::make_intrusive<c10d::FileStore>(folder + "/store" + std::to_string(int(K)), 2);
-  auto wire = std::make_shared<GlooWire>(store, rank, 2);
+/// Trains, with a step that fails on rank 1, as one rank does.
+template <class How>
+void trains(const Role& role) {
+  CAPTURE(ikebana::detail::type_name<Shard<How>>());
+  const std::int64_t rank = role.group.rank(), size = role.group.size();
   auto trained = [](auto& trainer, auto&& cut) {
     std::vector<at::Tensor> all;
-    for (const Rows& batch : batches(4, 4)) all.push_back(trainer.step(cut(batch)).mean());
+    for (const Rows& batch : batches(4, 6)) all.push_back(trainer.step(cut(batch)).mean());
     trainer.with_full_weights([&](Counted& model) {
       for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
     });
     return all;
   };
   const AdamW optimizer{.lr = 1e-2};
-  Trainer alone{make<Counted>(), optimizer, Accumulate<2>{}};
+  Trainer alone{make<Counted>(), optimizer, Accumulate<>{.microbatches = size}};
   const auto expected = trained(alone, [](const Rows& batch) { return batch; });
-  Trainer trainer{make<Counted>(), optimizer, Double<K>{.wire = wire}};
-  const Rows good = part(batches(1, 4)[0], rank, 2);
+  torch::manual_seed(rank);  // rank 0's weights are those of all
+  Counted model = rank == 0 ? make<Counted>() : Counted();
+  Trainer trainer{model, optimizer, Shard<How>{.process_group = role.group}};
+  const Rows good = part(batches(1, 6)[0], rank, size);
   Rows bad = good;
   if (rank == 1) bad.target = bad.target + 7;
   const std::string text = message_of([&] { trainer.step(bad); });
   CHECK_MESSAGE(contains(text, "out of bounds"), text);
-  CHECK(same_bits(trained(trainer, [&](const Rows& batch) { return part(batch, rank, 2); }),
+  CHECK(same_bits(trained(trainer, [&](const Rows& batch) { return part(batch, rank, size); }),
                   expected));
-  CHECK(wire->rejoined == 1);
-  wire->exchange("");  // the first rank to end would close the others' connections
 }
 
-TEST_CASE("ranks: one of two processes" * doctest::skip()) {
-  const std::int64_t rank = std::atoi(std::getenv("IKEBANA_TEST_RANK"));
-  const std::string folder = std::getenv("IKEBANA_TEST_FOLDER");
-  trains<Kind::DDP>(rank, folder);
-  trains<Kind::FSDP>(rank, folder);
+/// Rank `harmed` does `what` in its third step; the others write their errors.
+void is_lost(const Role& role, std::int64_t harmed, const std::function<void(CountedImpl&)>& what) {
+  Counted model = make<Counted>();
+  Trainer trainer{model, AdamW{.lr = 1e-2}, Shard<FSDP>{.process_group = role.group}};
+  const auto all = batches(4, 6);
+  auto mine = [&](std::size_t i) { return part(all[i], role.group.rank(), role.group.size()); };
+  trainer.step(mine(0)), trainer.step(mine(1));
+  if (role.group.rank() == harmed) what(*model);
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string text = message_of<RankFailed>([&] { trainer.step(mine(2)); });
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  role.file() << seconds.count() << ' ' << text;
+  std::quick_exit(0);  // a stopped store would be waited for
+}
+constexpr auto limit = 3s;
+
+TEST_CASE("ranks: one of several processes" * doctest::skip()) {
+  const std::string name = std::getenv("IKEBANA_TEST_ROLE");
+  const Role role = Role::of_environment(name == "trains" ? 60000ms : limit);
+  auto killed = [](CountedImpl& model) { model.during_forward = [] { raise(SIGKILL); }; };
+  auto stopped = [](CountedImpl& model) { model.during_forward = [] { raise(SIGSTOP); }; };
+  if (name == "trains") {
+    trains<ZeRO1>(role), trains<ZeRO2>(role), trains<FSDP>(role);
+  } else if (name == "killed") {
+    is_lost(role, 1, killed);
+  } else if (name == "first killed") {
+    is_lost(role, 0, killed);
+  } else if (name == "stopped") {
+    is_lost(role, 1, stopped);
+  } else if (name == "first stopped") {
+    is_lost(role, 0, stopped);
+  } else {
+    is_lost(role, 1, [](CountedImpl& model) { model.other_order = true; });
+  }
 }
 
-TEST_CASE("ranks: two processes over Gloo train as one, also after a step that one of them fails") {
-  const auto folder =
-      std::filesystem::temp_directory_path() / ("ikebana_ranks_" + std::to_string(getpid()));
-  std::filesystem::create_directory(folder);
-  std::vector<pid_t> children;
-  for (int rank : {0, 1}) {
-    const pid_t child = fork();
-    if (child == 0) {
-      setenv("IKEBANA_TEST_RANK", std::to_string(rank).c_str(), 1);
-      setenv("IKEBANA_TEST_FOLDER", folder.c_str(), 1);
-      execl("/proc/self/exe", "test_ranks", "-tc=ranks: one of two processes", "--no-skip",
-            static_cast<char*>(nullptr));
-      _exit(127);
+/// Runs the case above in `size` processes. Those in `lost` do not end by themselves.
+class Processes {
+ public:
+  Processes(const std::string& name, std::int64_t size) {
+    folder_ = std::filesystem::temp_directory_path() /
+              ("ikebana_ranks_" + std::to_string(getpid()) + "_" + name);
+    std::filesystem::create_directory(folder_);
+    const std::string port = std::to_string(ikebana::detail::Listener().port());
+    for (std::int64_t rank = 0; rank < size; ++rank) {
+      const pid_t child = fork();
+      if (child == 0) run(name, rank, size, port);
+      REQUIRE(child > 0);
+      children_.push_back(child);
     }
-    children.push_back(child);
   }
-  for (const pid_t child : children) {
+  ~Processes() {
+    for (const pid_t child : children_)
+      if (child > 0) kill(child, SIGKILL), waitpid(child, nullptr, 0);
+    std::filesystem::remove_all(folder_);
+  }
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  /// The exit code of a rank, or -1 where a signal ended it.
+  int ended(std::size_t rank) {
     int status = -1;
-    REQUIRE(waitpid(child, &status, 0) == child);
-    CHECK(status == 0);
+    const bool waited = waitpid(children_[rank], &status, 0) == children_[rank];
+    children_[rank] = 0;
+    return waited && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
-  std::filesystem::remove_all(folder);
+  std::string written(std::size_t rank) const {
+    std::ostringstream text;
+    text << std::ifstream(folder_ / std::to_string(rank)).rdbuf();
+    return text.str();
+  }
+
+ private:
+  [[noreturn]] void run(const std::string& name, std::int64_t rank, std::int64_t size,
+                        const std::string& port) const {
+    auto set = [](const char* variable, const std::string& value) {
+      setenv(variable, value.c_str(), 1);
+    };
+    set("RANK", std::to_string(rank)), set("WORLD_SIZE", std::to_string(size));
+    set("MASTER_ADDR", "127.0.0.1"), set("MASTER_PORT", port), set("OMP_NUM_THREADS", "1");
+    set("IKEBANA_TEST_ROLE", name), set("IKEBANA_TEST_FOLDER", folder_.string());
+    execl("/proc/self/exe", "test_ranks", "-tc=ranks: one of several processes", "--no-skip",
+          static_cast<char*>(nullptr));
+    _exit(127);
+  }
+
+  std::filesystem::path folder_;
+  std::vector<pid_t> children_;  // 0: has ended
+};
+
+TEST_CASE("ranks: processes train as one rank does - also after a step that one of them fails") {
+  for (std::int64_t size : {2, 3}) {
+    CAPTURE(size);
+    Processes all("trains", size);
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(size); ++rank)
+      CHECK(all.ended(rank) == 0);
+  }
+}
+
+/// The other two of three ranks end in time with these words.
+void others_say(const std::string& name, std::size_t harmed, const std::string& words,
+                double seconds) {
+  CAPTURE(name);
+  Processes all(name, 3);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    if (rank == harmed) continue;
+    CHECK(all.ended(rank) == 0);
+    std::istringstream written(all.written(rank));
+    double took = 1e9;
+    std::string text;
+    written >> took;
+    std::getline(written, text, '\0');
+    CHECK_MESSAGE(took < seconds, took);
+    CHECK_MESSAGE(contains(text, words), text);
+    CHECK_MESSAGE(contains(text, "(step 2)"), text);
+  }
+}
+TEST_CASE("ranks: a process that is killed ends the others with an error that names it") {
+  others_say("killed", 1, "rank 1 ended", 5);
+  others_say("first killed", 0, "rank 0", 5);
+}
+TEST_CASE("ranks: a process that stops ends the others within the time limit") {
+  const double most = std::chrono::duration<double>(limit).count() + 2;
+  others_say("stopped", 1, "rank 1 ended, or did not answer", most);
+  others_say("first stopped", 0, "rank 0", most);
+}
+TEST_CASE("ranks: a process that runs units in another order ends the others") {
+  const double most = std::chrono::duration<double>(limit).count() + 2;
+  Processes all("other order", 3);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    CHECK(all.ended(rank) == 0);
+    double took = 1e9;
+    std::istringstream(all.written(rank)) >> took;
+    CHECK_MESSAGE(took < most, took);
+  }
 }
 
 }  // namespace test::ranks

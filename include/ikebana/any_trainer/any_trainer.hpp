@@ -65,6 +65,16 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     return (void)sizeof(refuse::ListIsOneBatch<std::vector<Batch>>), (void)batches, Report();
   }
 
+  /// Where this rank has no batch any more and others may have some, as Trainer::join_step.
+  std::optional<Report> join_step(const Batch& like) {
+    detail::Microbatches<Batch> one;
+    one.push_back(like);
+    return join_step(one);
+  }
+  std::optional<Report> join_step(const detail::Microbatches<Batch>& like) {
+    return methods().join_step(like);
+  }
+
   /// The mean loss and the metrics over all batches of a loader, as Trainer::evaluate.
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&& loader, Metrics... metrics) {
@@ -107,6 +117,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     virtual ~Methods() = default;
     virtual Report step(const Batch&) = 0;
     virtual Report step(const detail::Microbatches<Batch>&) = 0;
+    virtual std::optional<Report> join_step(const detail::Microbatches<Batch>&) = 0;
     virtual Evaluation evaluate(const BatchSource<Batch>&, const std::vector<Metric<Batch>>&) = 0;
     virtual void end_epoch(const Epoch&) = 0;
     virtual StateDict state_view(const StateParts&) = 0;
@@ -143,6 +154,9 @@ struct AnyTrainer<Batch>::Implementation final : Methods {
 
   Report step(const Batch& batch) override { return trainer.step(batch); }
   Report step(const detail::Microbatches<Batch>& batches) override { return trainer.step(batches); }
+  std::optional<Report> join_step(const detail::Microbatches<Batch>& like) override {
+    return trainer.join_step(like);
+  }
   Evaluation evaluate(const BatchSource<Batch>& source,
                       const std::vector<Metric<Batch>>& metrics) override {
     return trainer.evaluate(source, metrics);

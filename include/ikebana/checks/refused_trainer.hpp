@@ -32,6 +32,8 @@ class Trainer<ModelT, Policies...> : detail::recipe_diagnosis_t<ModelT, Policies
   explicit Trainer(Any&&...) {}
   template <class Batch>
   Report step(const Batch&);
+  template <class Batch>
+  std::optional<Report> join_step(const Batch&);
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&&, Metrics...);
   template <class Loader>

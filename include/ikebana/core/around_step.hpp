@@ -14,6 +14,8 @@ decltype(auto) reported_to_ranks(Core& core, F&& f) {
   } else {
     try {
       return f();
+    } catch (const AllRanksEnded&) {
+      throw;
     } catch (...) {
       core.parameters.abort();
       core.mechanisms.shard.offer_exception(std::current_exception());

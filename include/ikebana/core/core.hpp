@@ -2,6 +2,7 @@
 // What a trainer holds, in one heap block to which graphs and hooks hold weak pointers.
 #include <atomic>
 #include <ikebana/core/claim.hpp>
+#include <ikebana/core/dummy.hpp>
 #include <ikebana/core/generators.hpp>
 #include <ikebana/core/guard.hpp>
 #include <ikebana/core/mechanisms.hpp>
@@ -46,10 +47,17 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   /// The loss of one microbatch, in training and in evaluation.
   template <class Run, class Batch>
   Loss loss(Run& run, const Batch& microbatch) {
-    return parameters.around_model(units.units()[0], [&] {
+    auto forward = [&] {
       return mechanisms.precision.around_forward(
           [&] { return mechanisms.objective.loss(run, model, microbatch); });
-    });
+    };
+    if constexpr (!one_rank) {
+      Loss loss = parameters.around_model(units.units()[0], forward);
+      if (step.is_dummy) detail::weigh_nothing(loss, ranks().slices().size() == 1);
+      return loss;
+    } else {
+      return parameters.around_model(units.units()[0], forward);
+    }
   }
   /// One unit's forward inside all wrappers (run/unit_call.hpp).
   template <class Forward, class... Args>
@@ -63,15 +71,19 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   void backward() {
     if (step.is_last_microbatch()) parameters.check_all_were_run();
     for (at::Tensor& seed : step.roots.seeds) seed = mechanisms.precision.scale(seed);  // 7
-    parameters.backward(step.roots);                                                    // 8
+    if constexpr (!one_rank) {
+      if (step.is_dummy) parameters.backward_of_dummy(step.roots);
+      else parameters.backward(step.roots);
+    } else {
+      parameters.backward(step.roots);  // 8
+    }
     step.roots.clear();
   }
   /// The gradients that arrived. Throws BadModel where there is none.
   StepGradients& collect_gradients() {
     step.gradients.collect(parameters.masters().values);
     step.gradients.updated_in_backward = mechanisms.optimizer.has_updated();
-    if (step.microbatches == 0)
-      throw BadBatch("step: the recipe's accumulate policy made no microbatch of the batch.");
+    if (step.microbatches == 0) detail::refuse_no_microbatch();
     if (step.gradients.indices.empty() && !step.gradients.updated_in_backward)
       throw BadModel(
           "loss: no parameter that is trained got a gradient from it. Compute it from the model's "

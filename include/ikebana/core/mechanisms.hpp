@@ -120,10 +120,11 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
     ((type_on<Some>::gathers_ahead ? last = stage : 0, ++stage), ...);
     return last;
   }
+  /// True for a recipe that runs on one rank.
+  static constexpr bool one_rank =
+      is_one_rank<decltype(std::declval<type_on<axis::shard>&>().ranks())>;
   /// True where parameters are cut among ranks, so that gathering them is a call of all ranks.
-  static constexpr bool gathers_from_ranks =
-      type_on<axis::shard>::moves_parameters &&
-      !is_one_rank<decltype(std::declval<type_on<axis::shard>&>().ranks())>;
+  static constexpr bool gathers_from_ranks = type_on<axis::shard>::moves_parameters && !one_rank;
   /// True where a policy works unit by unit.
   static constexpr bool per_unit =
       type_on<axis::observe>::per_unit || type_on<axis::shard>::per_unit ||

@@ -8,7 +8,10 @@ namespace ikebana {
 struct StepState {
   std::int64_t attempts = 0;                     ///< steps that were begun and not undone
   std::size_t microbatch = 0, microbatches = 0;  ///< the present one, from 1; how many there are
-  bool unit_was_run = false;                     ///< by this step's loss
+  std::size_t own_microbatches = 0;  ///< of this rank's batch; those that follow are dummies
+  bool is_dummy = false;             ///< the present one weighs nothing; in evaluation as well
+  bool has_ended = false;       ///< this rank's loader; it takes part in the steps of other ranks
+  bool unit_was_run = false;    ///< by this step's loss
   bool partly_updated = false;  ///< an undone step had updated parameters during backward
   bool was_made = false;        ///< what threw had been committed, as a policy around it that fails
   bool is_compared = false;     ///< the recipe, with those of the other ranks
@@ -20,6 +23,7 @@ struct StepState {
 
   bool is_first() const { return attempts == 0; }
   bool is_last_microbatch() const { return microbatch == microbatches; }
+  bool is_after_own() const { return microbatch > own_microbatches; }
   void begin() {
     unit_was_run = false;
     microbatch = microbatches = 0;

@@ -21,6 +21,9 @@ class Totals {
     if constexpr (requires { objective.count(model, *std::begin(microbatches)); }) {
       if (single_ && steps_before != 0) return;  // the loss itself has the count
       for (const auto& microbatch : microbatches) expect(objective.count(model, microbatch));
+      if constexpr (requires { microbatches.has_own(); })
+        for (Count& count : known_)
+          if (!microbatches.has_own()) count = count.zero();  // of a dummy
     }
   }
   /// The counts that are known before backward. With several ranks they are to be added up over

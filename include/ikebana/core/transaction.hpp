@@ -8,10 +8,11 @@
 namespace ikebana::detail {
 
 /// The microbatches: a range of batches is one already.
-template <class Accumulate, class Batch>
-decltype(auto) cut(Accumulate& mechanism, const Batch& placed) {
-  if constexpr (Batches<const Batch>) return (placed);
-  else return mechanism.split(placed);
+template <class Core, class Batch>
+decltype(auto) cut(Core& core, const Batch& placed) {
+  if constexpr (!Core::one_rank) return rank_microbatches(core, placed);
+  else if constexpr (Batches<const Batch>) return (placed);
+  else return core.mechanisms.accumulate.split(placed);
 }
 
 /// Loss::outputs of all microbatches, detached, in row order.
@@ -54,28 +55,39 @@ class Transaction {
   auto place(Device& mechanism, const Batch& batch) {
     if constexpr (Batches<const Batch>) {
       Microbatches<std::ranges::range_value_t<const Batch>> placed;
-      for (const auto& one : batch) placed.push_back((rows(one), placement_.place(mechanism, one)));
-      if (placed.empty()) throw BadBatch("step: the range holds no batch. Give it at least one.");
+      for (const auto& one : batch)
+        placed.push_back((check_rows(one), placement_.place(mechanism, one)));
+      if (placed.empty() && (Core::one_rank || !core_.step.has_ended))
+        throw BadBatch("step: the range holds no batch. Give it at least one.");
       return placed;
     } else {
       return placement_.place(mechanism, batch);
     }
   }
   /// Before the first forward: all ranks meet, compare what they are about to do, and add up the
-  /// counts that are known. Then throws BadBatch where nothing is counted.
-  void open(Totals& totals, std::size_t microbatches) {
+  /// counts that are known. Where parameters are cut, ranks with fewer microbatches then get
+  /// dummies. Then throws BadBatch where nothing is counted, and AllRanksEnded where all have.
+  template <class Microbatches>
+  void open(Totals& totals, [[maybe_unused]] Microbatches& microbatches) {
     if constexpr (!Core::one_rank) {
       StepState& state = core_.step;
       core_.mechanisms.shard.open_step();
       StepOpening opening{.step = state.attempts,
-                          .microbatches = static_cast<std::int64_t>(microbatches),
+                          .microbatches = static_cast<std::int64_t>(microbatches.own),
                           .recipe = state.is_compared ? 0 : core_.signature(),
                           .stop = state.wants_stop,
+                          .batch = !state.has_ended       ? HasBatch::Yes
+                                   : microbatches.empty() ? HasBatch::Never
+                                                          : HasBatch::Ended,
                           .counts = totals.counts()};
       auto ranks = core_.ranks();
-      exchange_opening(ranks.data(), opening, /*in_step=*/ranks.slices().size() > 1);
+      exchange_opening(ranks.data(), opening);
       state.is_compared = true;
       state.all_stop = opening.stop;
+      if (opening.microbatches == 0) throw AllRanksEnded();
+      state.own_microbatches = microbatches.own;
+      if (ranks.slices().size() > 1)
+        microbatches.fill(static_cast<std::size_t>(opening.microbatches));
     }
     totals.check_counts();
   }
@@ -142,6 +154,11 @@ class Transaction {
   using Optimizer = std::decay_t<decltype(std::declval<Core&>().mechanisms.optimizer)>;
   static constexpr bool update_may_throw = Core::update_may_throw;
 
+  /// Throws BadBatch for a batch without rows, where other ranks can have none.
+  template <class Batch>
+  void check_rows(const Batch& batch) const {
+    if (!may_have_no_rows(core_) || !has_no_rows(batch)) rows(batch);
+  }
   /// All ranks make the update, or none. Between the last `prepare` and the commit.
   void agree(bool rejects) {
     if constexpr (!Core::one_rank)

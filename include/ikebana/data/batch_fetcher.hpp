@@ -1,6 +1,7 @@
 #pragma once
 // Makes any batch of any epoch from its position alone.
 #include <atomic>
+#include <ikebana/batch/empty.hpp>
 #include <ikebana/bridge/one_thread.hpp>
 #include <ikebana/data/collate.hpp>
 #include <ikebana/data/dataset.hpp>
@@ -60,7 +61,18 @@ class BatchFetcher {
   template <class Dataset>
   auto batch(Dataset& dataset, LoaderPosition at, const std::atomic<bool>& stop) const {
     PlainMode plain;
-    at::Tensor indices = order_.indices(at);
+    const at::Tensor indices = order_.indices(at);
+    if (indices.numel() != 0) return read(dataset, indices, at, stop);
+    auto none = read(dataset, order_.first_index(at), at, stop);  // for the shapes and dtypes
+    remove_rows(none, "DataLoader: this rank reads no sample of " + text(at) +
+                          ", and no batch without rows can be made of the first one: ");
+    return none;
+  }
+
+ private:
+  template <class Dataset>
+  auto read(Dataset& dataset, const at::Tensor& indices, LoaderPosition at,
+            const std::atomic<bool>& stop) const {
     if constexpr (reads_samples<Dataset>) {
       return collate(read_samples(dataset, indices, at, stop), indices, at);
     } else {
@@ -69,8 +81,6 @@ class BatchFetcher {
       else return batch;
     }
   }
-
- private:
   template <class Dataset>
   auto read_samples(Dataset& dataset, const at::Tensor& indices, LoaderPosition at,
                     const std::atomic<bool>& stop) const {
@@ -94,7 +104,7 @@ class BatchFetcher {
   auto read_at_once(Dataset& dataset, const at::Tensor& indices, LoaderPosition at) const {
     try {
       return read_batch(dataset, indices,
-                        key(seed_, at.epoch, RngStream::Batch, order_.batch_of_all(at)));
+                        key(seed_, at.epoch, RngStream::Batch, order_.number_of_part(at)));
     } catch (...) {
       throw_bad_sample("get_batch(" + first_indices(indices) + ")", at);
     }

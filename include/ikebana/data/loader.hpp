@@ -37,7 +37,7 @@ class DataLoader {
   explicit DataLoader(Dataset dataset, const DataLoaderOptions& options = {}, Collate collate = {})
       : core_(std::make_unique<LoaderCore>(std::move(dataset), options, std::move(collate))) {}
 
-  /// Batches per epoch.
+  /// Batches per epoch, on each of several ranks.
   std::int64_t size() const { return core_->order().batches(); }
   const DataLoaderOptions& options() const { return core_->options(); }
   const auto& dataset() const { return std::as_const(core_->dataset()); }
@@ -93,7 +93,7 @@ class DataLoader {
   bool varies() const { return options().shuffle || LoaderCore::draws; }
 
   /// Saves and loads the position. Checks what it depends on: the dataset's size, batch_size,
-  /// shuffle, seed and drop_last. The number of workers may differ.
+  /// shuffle, seed and drop_last. The numbers of workers and of ranks may differ.
   void state(Archive& archive) {
     const auto& order = core_->order();
     Position at = position();
@@ -104,7 +104,6 @@ class DataLoader {
     archive.constant("shuffle", options().shuffle);
     archive.constant("seed", options().seed);
     archive.constant("drop_last", options().drop_last);
-    if (options().num_replicas > 1) archive.constant("num_replicas", options().num_replicas);
     if (archive.checking()) check_position(archive);
     if (archive.loading()) seek(at);
   }

@@ -15,10 +15,10 @@ struct DataLoaderOptions {
   std::int64_t prefetch_factor = 2;  ///< batches that each worker prefetches
   bool drop_last = false;            ///< skip a last batch of fewer samples
   bool pin_memory = false;           ///< tensors in pinned memory, from which devices copy faster
-  // Of several ranks each reads its own part of the same order, every sample once: as many batches
-  // as the others, of batch_size samples. The last samples are divided evenly; fewer than one for
-  // each rank join the batches before them. As of torch.utils.data.DistributedSampler, which
-  // repeats samples instead.
+  // Several ranks read the same batches, whose samples are divided among them: rank r of N reads
+  // those from n * r / N to n * (r + 1) / N of a batch of n, in its order. So batch_size is the
+  // size of a batch of all ranks together, every sample is read once, and all ranks have as many
+  // batches. A rank whose part is empty is given a batch without rows.
   std::int64_t num_replicas = 1;  ///< how many ranks; the other options are the same on all
   std::int64_t rank = 0;          ///< which of them this is
 };

@@ -15,35 +15,38 @@ class SampleOrder {
     if (samples < 1)
       throw BadValue("DataLoader: the dataset has " + std::to_string(samples) +
                      " samples; it must have 1 or more.");
-    if (samples < options.num_replicas)
-      throw BadValue("DataLoader: " + std::to_string(samples) + " samples are fewer than the " +
-                     std::to_string(options.num_replicas) + " ranks, and each needs one.");
     if (batches() == 0)
       throw BadValue("DataLoader: " + std::to_string(samples) + " samples make no batch of " +
-                     std::to_string(together()) +
+                     std::to_string(options.batch_size) +
                      ", and drop_last skips a smaller batch. Choose a smaller batch_size.");
   }
 
   std::int64_t samples() const { return samples_; }
-  /// Batches per epoch.
+  /// Batches per epoch, the same on every rank.
   std::int64_t batches() const {
-    const std::int64_t whole = samples_ / together(), rest = samples_ % together();
-    const bool is_batch = rest >= options_.num_replicas || whole == 0;
-    return whole + (!options_.drop_last && rest != 0 && is_batch ? 1 : 0);
+    const bool has_rest = !options_.drop_last && samples_ % options_.batch_size != 0;
+    return samples_ / options_.batch_size + (has_rest ? 1 : 0);
   }
 
-  /// A number of its own for each batch of each rank.
-  std::int64_t batch_of_all(LoaderPosition at) const {
+  /// A number of its own for each rank's part of each batch.
+  std::int64_t number_of_part(LoaderPosition at) const {
     return at.batch * options_.num_replicas + options_.rank;
   }
-  /// The indices of one batch's samples, a Long tensor: this rank's part of the samples that all
-  /// ranks read together.
+  /// The indices of the samples that this rank reads of a batch, a Long tensor. May be empty.
   at::Tensor indices(LoaderPosition at) const {
-    const bool ends = !options_.drop_last && at.batch + 1 == batches();
-    const std::int64_t first = at.batch * together();
-    const std::int64_t all = ends ? samples_ - first : together();
-    const std::int64_t begin = first + all * options_.rank / options_.num_replicas;
-    const std::int64_t count = first + all * (options_.rank + 1) / options_.num_replicas - begin;
+    const std::int64_t first = at.batch * options_.batch_size;
+    const std::int64_t all = std::min(options_.batch_size, samples_ - first);
+    const std::int64_t begin = all * options_.rank / options_.num_replicas;
+    const std::int64_t end = all * (options_.rank + 1) / options_.num_replicas;
+    return indices(at, first + begin, end - begin);
+  }
+  /// The index of a batch's first sample, which some rank reads.
+  at::Tensor first_index(LoaderPosition at) const {
+    return indices(at, at.batch * options_.batch_size, 1);
+  }
+
+ private:
+  at::Tensor indices(LoaderPosition at, std::int64_t begin, std::int64_t count) const {
     at::Tensor indices = at::empty({count}, at::kLong);
     auto* index = indices.mutable_data_ptr<std::int64_t>();
     if (options_.shuffle) {
@@ -54,10 +57,6 @@ class SampleOrder {
     }
     return indices;
   }
-
- private:
-  /// Samples of one batch of each rank.
-  std::int64_t together() const { return options_.batch_size * options_.num_replicas; }
 
   std::int64_t samples_;
   DataLoaderOptions options_;

@@ -9,8 +9,9 @@ namespace ikebana {
 
 /// The random generator that a dataset receives: `get(index, SampleRng&)`. Its numbers are a
 /// function of the loader's seed, the epoch and the sample's index (for `get_batch(indices,
-/// SampleRng&)`, the batch's number). So they do not depend on the worker, the time or the batch
-/// size. Costs nothing until it is used.
+/// SampleRng&)`, the batch's number, and which of how many ranks reads it). So those of a sample
+/// depend on neither the worker, the time, the batch size nor the number of ranks. Costs nothing
+/// until it is used.
 class SampleRng {
  public:
   explicit SampleRng(std::uint64_t key) : key_(key) {}

@@ -34,7 +34,8 @@ M own_copy(const M& metric) {
 
 /// Any metric, with its type erased: a class with `name`, `update(batch, outputs)` and `value()`,
 /// and `reset()` where it has one. On several ranks it needs `reduce(RankGroup&)` as well, called
-/// before `value()`, which adds up over ranks what `update` has summed. An evaluation works on a
+/// before `value()`, which adds up over ranks what `update` has summed, also on a rank that had no
+/// batch, so that a sum needs a value from the beginning. An evaluation works on a
 /// copy, so that each evaluation begins from the metric as it was given. The tensors among the
 /// fields of a plain struct are copied, too; a class whose copies share what `update` writes to
 /// needs `reset()`, which each evaluation calls.
@@ -118,7 +119,15 @@ struct Accuracy {
     correct = correct.defined() ? correct + batch_correct : batch_correct;
     total = total.defined() ? total + batch_total : batch_total;
   }
-  void reduce(RankGroup& ranks) { correct = ranks.sum(correct), total = ranks.sum(total); }
+  /// On the host, since a rank without a batch knows of no device.
+  void reduce(RankGroup& ranks) {
+    auto on_host = [](const at::Tensor& t) {
+      return t.defined() ? t.to(at::kCPU) : at::zeros({}, at::kLong);
+    };
+    std::vector<at::Tensor> both{on_host(correct), on_host(total)};
+    ranks.sum(both);
+    correct = both[0], total = both[1];
+  }
   /// Waits for the device. Throws Error without targets.
   double value() const {
     if (!total.defined() || total.item<double>() == 0)

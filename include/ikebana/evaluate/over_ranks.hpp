@@ -1,46 +1,60 @@
 #pragma once
 // An evaluation on several ranks: each evaluates its own batches, and the result is that of all.
+#include <ikebana/evaluate/loss_sums.hpp>
 #include <ikebana/ranks/step_calls.hpp>
 
 namespace ikebana::detail {
 
-/// Keeps ranks at the same batch where a forward is a call of all of them, since parameters are
-/// cut.
+/// Where parameters are cut, a forward is a call of all ranks: keeps them at the same batch, those
+/// without one at a dummy. Otherwise ranks meet once, at the end.
 template <class Ranks>
 class BatchTurns {
  public:
   explicit BatchTurns(const Ranks& ranks) : ranks_(ranks) {}
+  /// True where a rank that has no batch left computes dummies.
+  bool needs_dummies() const { return ranks_.slices().size() > 1; }
+  /// Before a batch of this rank.
   void begin() {
-    ++batches_;
-    if (ranks_.slices().size() > 1) check("a batch");
+    if (needs_dummies()) turn(batch_);
   }
-  /// There is no further batch.
-  void end() {
-    const bool is_whole = ranks_.slices().size() == 1;
-    check(is_whole && batches_ == 0 ? "the end without a batch" : "the end");
+  /// This rank has no batch left: calls `dummy()` while another one has. Then all sums have the
+  /// same terms, also those of a rank that had no batch.
+  template <class Dummy>
+  void end(LossSums& sums, c10::Device device, Dummy&& dummy) {
+    const std::string own = end_ + sums.terms();
+    while (needs_dummies() && !turn(own)) dummy();
+    if (!needs_dummies()) turn(own);
+    for (const std::string& one : all_)
+      if (one != end_) return sums.take_terms(one.substr(end_.size()), device);
   }
 
  private:
-  void check(const std::string& own) {
-    const std::vector<std::string> all = exchange_in(ranks_.data(), "an evaluation", own);
-    for (std::size_t rank = 0; rank < all.size(); ++rank)
-      if (all[rank] != all[0])
-        throw BadBatch(
-            "evaluate: rank " + std::to_string(rank) + " is at " + all[rank] + ", and rank 0 at " +
-            all[0] +
-            ". Give every rank at least one batch, and where parameters are cut, so that "
-            "ranks compute together, the same number of batches.");
+  /// What a rank tells the others: that it has a batch, or the terms of its loss so far.
+  static inline const std::string batch_ = "b", end_ = "e";
+
+  /// Returns whether all ranks are at their end.
+  bool turn(const std::string& own) {
+    all_ = exchange_in(ranks_.data(), "an evaluation", own);
+    const bool all_ended =
+        std::none_of(all_.begin(), all_.end(), [](const auto& one) { return one == batch_; });
+    if (all_ended) return true;
+    for (const std::string& one : all_)
+      if (one == end_)
+        throw BadBatch("evaluate: rank " + std::to_string(&one - all_.data()) +
+                       " has no batch, and other ranks have one. Their parameters are cut, so that "
+                       "they compute together: give every rank at least one batch, if only one "
+                       "without rows.");
+    return false;
   }
 
   Ranks ranks_;
-  std::int64_t batches_ = 0;
+  std::vector<std::string> all_;
 };
 template <>
 class BatchTurns<OneRank> {
  public:
   explicit BatchTurns(OneRank) {}
   void begin() {}
-  void end() {}
 };
 
 }  // namespace ikebana::detail

@@ -79,27 +79,62 @@ inline bool note_stop(StopWish wish, History& history) {
   history.stopped = wish != StopWish::No;
   return history.stopped;
 }
+/// The shapes of this rank's batches, of which it makes one of weight zero after the end of its
+/// loader, while other ranks have batches.
+template <class Batch>
+class BatchShape {
+ public:
+  explicit BatchShape(bool is_needed) : is_needed_(is_needed) {}
+  void take(const Batch& batch) {
+    if (is_needed_ && none_.empty()) none_.push_back(without_rows(batch));
+  }
+  /// Calls `f(report)` for each step of the other ranks, until it returns false or none has a
+  /// batch.
+  template <class Trainer, class F>
+  void join(Trainer& trainer, F&& f) const {
+    if (!is_needed_) return;
+    std::optional<Report> report;
+    do report = trainer.join_step(none_);
+    while (report && f(*report));
+  }
+
+ private:
+  bool is_needed_;
+  Microbatches<Batch> none_;
+};
+
+/// Known when it is compiled; a trainer whose type is erased may run on several.
+template <class Trainer>
+inline constexpr bool runs_on_one_rank = [] {
+  if constexpr (requires { Trainer::one_rank(); }) return Trainer::one_rank();
+  else return false;
+}();
+
 /// The steps of one epoch, or those that a resumed training still has to make of it.
 template <class Trainer, class Range, class Batch, class StateKeeper>
 void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options, FitState& state,
-               StateKeeper& keeper, const SigtermRequest& sigterm, Progress& progress) {
+               StateKeeper& keeper, BatchShape<Batch>& shape, const SigtermRequest& sigterm,
+               Progress& progress) {
   BatchGroup<Batch> group;
-  auto update = [&](const auto& batch) {
-    Report report = trainer.step(batch);
+  auto after_step = [&](const Report& report) {
     state.add(report);
     progress.draw(state.epoch, report);
     if (options.on_step) options.on_step(report);
     keeper.after_step();
     return !note_stop(trainer.agree_to_stop(stop_wish(options, sigterm)), state.history);
   };
+  auto update = [&](const auto& batch) { return after_step(trainer.step(batch)); };
   auto add_to_group = [&](auto&& batch) {
+    if constexpr (!runs_on_one_rank<Trainer>) shape.take(batch);
     if (options.batches_per_step == 1) return update(batch);
     group.add(batch);
     if (group.size() < options.batches_per_step) return true;
     return update(group.take());
   };
   // The last group may hold fewer batches; the loss is divided by the count of what it holds.
-  if (each_remaining_batch(loader, state, add_to_group) && group.size() > 0) update(group.take());
+  if (each_remaining_batch(loader, state, add_to_group) &&
+      (group.size() == 0 || update(group.take())))
+    shape.join(trainer, after_step);
   if (state.history.stopped) keeper.after_stop();
 }
 
@@ -115,12 +150,16 @@ History fit_epochs(Trainer& trainer, Range& loader, const FitOptions<Batch>& opt
   SigtermRequest sigterm(options.save_on_sigterm);
   Progress progress(options.progress, options.epochs, loader, options.batches_per_step);
   progress.begin_at(state.epoch, state.steps);
+  BatchShape<Batch> shape(trainer.world_size() > 1);
+  auto make_steps = [&] {
+    fit_epoch(trainer, loader, options, state, keeper, shape, sigterm, progress);
+  };
   while (state.epoch < options.epochs && !state.history.stopped) {
     auto begin = std::chrono::steady_clock::now();
     state.current_epoch();
-    fit_epoch(trainer, loader, options, state, keeper, sigterm, progress);
+    make_steps();
     if constexpr (KeepsState<Range>)  // it was at the end of an epoch: this is its next
-      if (state.batch == 0) fit_epoch(trainer, loader, options, state, keeper, sigterm, progress);
+      if (state.batch == 0 && state.steps == 0) make_steps();
     Epoch& epoch = state.current_epoch();
     epoch.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (epoch.steps == 0)
@@ -145,7 +184,8 @@ History fit_epochs(Trainer& trainer, Range& loader, const FitOptions<Batch>& opt
 /// Trains for `options.epochs` epochs and calls `end_epoch(epoch)` after each one. Waits for the
 /// device where it reads losses: at the end of an epoch, for a saved state and for the progress
 /// bar. Throws BadValue for options that contradict each other. On several ranks all stop after the
-/// same step, at most one later than where a rank wants to, and where one throws, all do.
+/// same step, at most one later than where a rank wants to, and where one throws, all do. A rank
+/// whose loader gives fewer batches takes part in the remaining steps with batches of weight zero.
 template <class Trainer, class Range, class Batch, class EndEpoch>
 History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
             EndEpoch&& end_epoch) {

@@ -84,9 +84,17 @@ class GatherChain {
   /// Gradients of gathered parameters to those of master weights.
   Tensors reduce(const Unit& unit, Tensors t) {
     at::NoGradGuard no_grad;
+    if constexpr (!Mechanisms::one_rank)
+      if (drops_gradients_) t.assign(t.size(), at::Tensor());
     stages(detail::reversed_t<GatherOrder>(),
            [&](auto& m, int) { t = m.reduce(unit, std::move(t)); });
     return t;
+  }
+  /// While the result exists, `reduce` is given undefined gradients in place of those that arrive.
+  auto without_gradients() {
+    drops_gradients_ = true;
+    auto take_again = [](bool* drops) { *drops = false; };
+    return std::unique_ptr<bool, decltype(take_again)>(&drops_gradients_, take_again);
   }
 
   /// Tells Shard in which dtypes Precision promises to sum gradients.
@@ -135,6 +143,7 @@ class GatherChain {
     (ask(mechanisms_.on(std::type_identity<Axes>())), ...);
   }
   Mechanisms& mechanisms_;
+  bool drops_gradients_ = false;  // of a dummy
 };
 
 }  // namespace ikebana

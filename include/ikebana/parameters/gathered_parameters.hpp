@@ -57,6 +57,11 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
     for (auto& stored : units_)  // that were expected, and not used
       if (stored.is_arriving()) chain_.gather(stored);
   }
+  /// Reduces gradients that are undefined: this rank's part of a call of all ranks.
+  void backward_of_dummy(const Roots& roots) {
+    const auto none = chain_.without_gradients();
+    backward(roots);
+  }
   /// Master weights have new values: what is gathered has the former ones, and is gathered again at
   /// its next use, which may throw.
   void mark_stale() noexcept {

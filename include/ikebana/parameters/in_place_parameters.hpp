@@ -41,6 +41,7 @@ class InPlaceParameters {
   void backward(const Roots& roots) {
     leaves_.backward(roots, [](const at::Tensor&) { return false; });
   }
+  void backward_of_dummy(const Roots& roots) { leaves_.backward_of_dummy(roots); }
   void mark_stale() noexcept {}
   std::uint64_t order_of_units() const { return 0; }
   void forget_originals() noexcept {}

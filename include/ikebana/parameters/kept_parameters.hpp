@@ -54,6 +54,11 @@ class KeptParameters : public StoredParameters<Mechanisms> {
     this->detach_from_graph();
     finish_gathers();
   }
+  /// Reduces gradients that are undefined: this rank's part of a call of all ranks.
+  void backward_of_dummy(const Roots& roots) {
+    const auto none = chain_.without_gradients();
+    backward(roots);
+  }
   /// Master weights have new values. Where Precision alone gathers, they are copied at once, by a
   /// copy that allocates nothing. Otherwise the parameters show nothing until their unit is used,
   /// which gathers them and may throw.

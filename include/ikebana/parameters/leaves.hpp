@@ -29,6 +29,16 @@ class Leaves {
     if (!leaves.empty()) torch::autograd::backward(roots.sums, roots.seeds, {}, false, leaves);
   }
 
+  /// Runs all of a backward pass, and writes no gradient.
+  void backward_of_dummy(const Roots& roots) {
+    std::vector<at::Tensor> leaves;
+    for (const auto& t : masters_)
+      if (t.requires_grad()) leaves.push_back(t);
+    if (leaves.empty()) return;
+    torch::autograd::grad(roots.sums, leaves, roots.seeds, /*retain_graph=*/std::nullopt,
+                          /*create_graph=*/false, /*allow_unused=*/true);
+  }
+
  private:
   using Node = torch::autograd::Node;
   using AccumulateGrad = torch::autograd::AccumulateGrad;

@@ -186,7 +186,7 @@ class StoredParameters {
       }
     }
   }
-  /// Where somebody else has the model, too.
+  /// Where other code has the model, too.
   void warn_of_empty() const noexcept {
     if (units_.empty() || std::uncaught_exceptions() > 0) return;
     if (units_[0].unit->module->weak_from_this().use_count() < 3) return;  // ours

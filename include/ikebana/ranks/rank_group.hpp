@@ -20,6 +20,10 @@ class RankGroup {
   virtual std::vector<std::string> exchange(const std::string& own) = 0;
 
   at::Tensor sum(const at::Tensor& value) {
+    if (!value.defined())
+      throw Error(
+          "ranks: this rank adds up a tensor that is undefined. It may have had no batch: give "
+          "each sum a value from the beginning, such as at::zeros({}).");
     std::vector<at::Tensor> values{value};
     return sum(values), values[0];
   }

@@ -10,14 +10,19 @@ namespace ikebana {
 /// Whether a rank wants training to end, and why: the larger one counts.
 enum class StopWish : std::int64_t { No, Asked, Terminated };
 
+/// Whether a rank has a batch for a step. After the end of its loader it computes with one of zeros
+/// in the shapes of an earlier batch, unless it never had one.
+enum class HasBatch : std::int64_t { Yes, Ended, Never };
+
 /// What every rank knows before the first forward of a step. Ranks that differ in one of the
 /// numbers would wait for each other, or train different models.
 struct StepOpening {
   std::int64_t step = 0;          ///< steps before this one
-  std::int64_t microbatches = 0;  ///< of this rank's batch
+  std::int64_t microbatches = 0;  ///< of this rank's batch; then: the most of a rank
   std::uint64_t recipe = 0;       ///< of the recipe and the model's shapes; 0: compared before
   StopWish stop = StopWish::No;   ///< of this rank; then: of all
-  std::span<Count> counts;        ///< known before backward; then: over all ranks
+  HasBatch batch = HasBatch::Yes;
+  std::span<Count> counts;  ///< known before backward; then: over all ranks
 };
 
 /// What is summed over ranks when all gradients are there, in one exchange for each group.
@@ -54,12 +59,13 @@ inline void meet(RankGroup& group, const std::string& call) { exchange_in(group,
 struct OpeningNumbers {
   std::int64_t step, microbatches, counts;
   std::uint64_t recipe;
-  std::int64_t stop, on_device;
+  std::int64_t stop, batch, on_device;
+
+  bool has(HasBatch other) const { return batch == static_cast<std::int64_t>(other); }
 };
 
 /// The first difference between two ranks, as an error of every rank.
-inline void check_equal(std::size_t rank, const OpeningNumbers& a, const OpeningNumbers& b,
-                        bool in_step) {
+inline void check_equal(std::size_t rank, const OpeningNumbers& a, const OpeningNumbers& b) {
   auto differ = [rank](const char* what, auto first, auto other, const char* cure) {
     return "step: rank 0 has " + std::string(what) + " " + std::to_string(first) + ", and rank " +
            std::to_string(rank) + " has " + std::to_string(other) + ". " + cure;
@@ -71,20 +77,46 @@ inline void check_equal(std::size_t rank, const OpeningNumbers& a, const Opening
     throw BadModel("step: rank " + std::to_string(rank) +
                    " has another recipe, or another model, than rank 0. Make the same trainer on "
                    "every rank, with the same values of its policies.");
-  if (in_step && a.microbatches != b.microbatches)
-    throw BadBatch(
-        differ("microbatches:", a.microbatches, b.microbatches,
-               "Their parameters are cut, so that they compute together: give every rank "
-               "the same number of microbatches, and set drop_last in the loader."));
+  if (a.has(HasBatch::Never) || b.has(HasBatch::Never)) return;
   if (a.counts != b.counts || a.on_device != b.on_device)
     throw BadModel(differ("counts of its loss:", a.counts, b.counts,
                           "count(batch) must return the same kind of numbers on every rank."));
 }
 
+/// Adds up the counts that follow the numbers in every rank's text.
+inline void sum_counts(const std::vector<std::string>& all, std::span<Count> counts) {
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    double sum = 0;
+    for (const std::string& one : all) {
+      double value;
+      std::memcpy(&value, one.data() + sizeof(OpeningNumbers) + i * sizeof value, sizeof value);
+      sum += value;
+    }
+    counts[i] = sum;
+  }
+}
+
+/// Throws BadBatch on every rank where none of them has a row, or one of them no shape of a batch.
+/// All may be at the end of their loaders, which is no error.
+inline void check_batches(const std::vector<OpeningNumbers>& ranks, std::int64_t microbatches) {
+  const bool all_ended = std::none_of(ranks.begin(), ranks.end(),
+                                      [](const auto& one) { return one.has(HasBatch::Yes); });
+  if (all_ended) return;
+  if (microbatches == 0)
+    throw BadBatch(
+        "step: the batches of all ranks have no rows. Give at least one rank a row, or leave "
+        "the step out on all of them.");
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    if (ranks[rank].has(HasBatch::Never))
+      throw BadBatch(
+          "step: rank " + std::to_string(rank) +
+          " has no batch, and had none before whose shapes it could use, and other "
+          "ranks have one. Give its loader at least one batch, if only one without rows.");
+}
+
 /// Opens a step: compares what the ranks know, and adds up the counts and the wish to stop. One
-/// exchange; another one where a count is on a device. `in_step`: parameters are cut, so that ranks
-/// compute every microbatch together.
-inline void exchange_opening(RankGroup& group, StepOpening& own, bool in_step) {
+/// exchange; another one where a count is on a device. If no rank has a batch, no count is added.
+inline void exchange_opening(RankGroup& group, StepOpening& own) {
   const bool on_device = std::any_of(own.counts.begin(), own.counts.end(),
                                      [](const Count& count) { return !count.readable(); });
   const OpeningNumbers numbers{own.step,
@@ -92,6 +124,7 @@ inline void exchange_opening(RankGroup& group, StepOpening& own, bool in_step) {
                                std::ssize(own.counts),
                                own.recipe,
                                static_cast<std::int64_t>(own.stop),
+                               static_cast<std::int64_t>(own.batch),
                                on_device};
   std::string text(sizeof numbers, '\0');
   std::memcpy(text.data(), &numbers, sizeof numbers);
@@ -101,26 +134,17 @@ inline void exchange_opening(RankGroup& group, StepOpening& own, bool in_step) {
       text.append(reinterpret_cast<const char*>(&value), sizeof value);
     }
   const std::vector<std::string> all = exchange_in(group, "the opening of a step", text);
+  std::vector<OpeningNumbers> ranks(all.size());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    OpeningNumbers first, other;
-    std::memcpy(&first, all[0].data(), sizeof first);
-    std::memcpy(&other, all[rank].data(), sizeof other);
-    check_equal(rank, first, other, in_step);
-    own.stop = std::max(own.stop, static_cast<StopWish>(other.stop));
+    std::memcpy(&ranks[rank], all[rank].data(), sizeof numbers);
+    check_equal(rank, ranks[0], ranks[rank]);
+    own.stop = std::max(own.stop, static_cast<StopWish>(ranks[rank].stop));
+    own.microbatches = std::max(own.microbatches, ranks[rank].microbatches);
   }
-  for (std::size_t i = 0; i < own.counts.size(); ++i) {
-    if (on_device) {
-      own.counts[i] = group.sum(own.counts[i]);
-      continue;
-    }
-    double sum = 0;
-    for (const std::string& one : all) {
-      double value;
-      std::memcpy(&value, one.data() + sizeof numbers + i * sizeof value, sizeof value);
-      sum += value;
-    }
-    own.counts[i] = sum;
-  }
+  check_batches(ranks, own.microbatches);
+  if (own.microbatches == 0) return;
+  if (!on_device) return sum_counts(all, own.counts);
+  for (Count& count : own.counts) count = group.sum(count);
 }
 
 /// Adds up the sums over the ranks of each group; where both groups are one, in one exchange.

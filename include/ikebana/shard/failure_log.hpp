@@ -20,7 +20,7 @@ class FailureLog {
   bool is_stuck() const { return stuck_; }
   /// This rank is the first to fail, or another one was before.
   void report(const std::string& prefix, const std::string& why) noexcept {
-    within(std::chrono::seconds(2), [prefix, why](Shared& s) {
+    within(std::chrono::milliseconds(1500), [prefix, why](Shared& s) {
       s.store->compareSet(prefix + "failed", {},
                           bytes("rank " + std::to_string(s.rank) + ": " + why));
       return std::string();
@@ -29,7 +29,7 @@ class FailureLog {
   /// What another rank reported; or which ranks give no sign of life; or `error`.
   std::string reason(const std::string& prefix, const std::string& error) {
     const auto text =
-        within(std::chrono::seconds(2), [prefix](Shared& s) { return asked(s, prefix); });
+        within(std::chrono::milliseconds(1500), [prefix](Shared& s) { return asked(s, prefix); });
     if (!text)
       return "rank 0, whose process holds the store of the ranks, does not answer any more (" +
              error + ")";
@@ -44,10 +44,10 @@ class FailureLog {
   static std::vector<std::uint8_t> bytes(const std::string& text) {
     return {text.begin(), text.end()};
   }
-  /// Waits until a rank has reported, or all have seen the failure, at most a second and a half.
+  /// Waits until a rank has reported, or all have seen the failure, at most a second.
   static std::string asked(Shared& s, const std::string& prefix) {
     s.store->set(prefix + "seen/" + std::to_string(s.rank), bytes("1"));
-    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1000);
     for (;;) {
       if (s.store->check({prefix + "failed"})) {
         const auto text = s.store->get(prefix + "failed");

@@ -1,0 +1,164 @@
+#pragma once
+// Dummies: microbatches of weight zero, which a rank computes where others have more than it has,
+// since a forward may be a call of all ranks. Only recipes for several ranks compile them.
+#include <ikebana/bridge/generator_state.hpp>
+#include <ikebana/core/evaluation_mode.hpp>
+#include <ikebana/core/step_state.hpp>
+#include <ikebana/detail/tensor_version.hpp>
+#include <ikebana/run/run.hpp>
+
+namespace ikebana::detail {
+
+/// Ends a step before its first forward, on all ranks: none has a batch any more. No error.
+struct AllRanksEnded {};
+
+[[noreturn]] inline void refuse_no_microbatch() {
+  throw BadBatch("step: the recipe's accumulate policy made no microbatch of the batch.");
+}
+
+/// Makes the sums and counts of a dummy's loss zero, whatever they are, and drops its outputs.
+/// `may_be_constant`: no other rank waits for its backward, so that it need have none.
+template <class = void>
+void weigh_nothing(Loss& loss, bool may_be_constant) {
+  auto clear = [&](at::Tensor& sum, Count& count) {
+    if (!sum.defined()) return;
+    const at::Tensor no = at::zeros_like(sum, sum.options().dtype(at::kBool));
+    sum = at::where(no, sum, at::zeros_like(sum));
+    if (may_be_constant && at::GradMode::is_enabled() && !sum.requires_grad())
+      sum.set_requires_grad(true);
+    count = count.zero();
+  };
+  loss.outputs.reset();
+  clear(loss.sum, loss.count);
+  for (Term& term : loss.terms) clear(term.sum, term.count);
+}
+
+/// The microbatches of a rank: its own, and after them dummies.
+template <class Batch>
+struct RankMicrobatches : std::vector<Batch> {
+  std::size_t own = 0;
+
+  bool has_own() const { return own > 0; }
+  /// Appends dummies of the last one's shape, up to `n` microbatches.
+  void fill(std::size_t n) {
+    if (this->size() < n)
+      this->resize(n, own < this->size() ? this->back() : zero_row(this->back()));
+  }
+};
+
+/// What a rank steps with that has no batch any more: the shapes of `like`, in a range.
+template <class Like>
+auto without_batch(const Like& like) {
+  if constexpr (Batches<const Like>) {
+    Microbatches<std::ranges::range_value_t<const Like>> none;
+    if (!std::ranges::empty(like)) none.push_back(without_rows(*std::ranges::begin(like)));
+    return none;
+  } else {
+    Microbatches<Like> none;
+    none.push_back(without_rows(like));
+    return none;
+  }
+}
+/// RAII: a flag has another value for now.
+class SetForNow {
+ public:
+  SetForNow(bool& flag, bool value) : flag_(flag), before_(std::exchange(flag, value)) {}
+  ~SetForNow() { flag_ = before_; }
+  SetForNow(const SetForNow&) = delete;
+  SetForNow& operator=(const SetForNow&) = delete;
+
+ private:
+  bool& flag_;
+  bool before_;
+};
+
+/// True where a batch may have no rows, since other ranks have some.
+template <class Core>
+bool may_have_no_rows(Core& core) {
+  if constexpr (Core::one_rank) return false;
+  else return core.ranks().data().size() > 1;
+}
+
+/// The microbatches of a batch, or of a range of batches; a dummy where it has no row.
+template <class Core, class Batch>
+auto rank_microbatches(Core& core, const Batch& placed) {
+  const bool may_be_empty = may_have_no_rows(core);
+  if constexpr (Batches<const Batch>) {
+    RankMicrobatches<std::ranges::range_value_t<const Batch>> all;
+    for (const auto& one : placed)
+      if (!may_be_empty || !has_no_rows(one)) all.push_back(one);
+    all.own = all.size();
+    if (!all.has_own() && !std::ranges::empty(placed))
+      all.push_back(zero_row(*std::ranges::begin(placed)));
+    return all;
+  } else {
+    auto& accumulate = core.mechanisms.accumulate;
+    RankMicrobatches<std::ranges::range_value_t<decltype(accumulate.split(placed))>> all;
+    if (may_be_empty && has_no_rows(placed)) return all.push_back(zero_row(placed)), all;
+    for (const auto& one : accumulate.split(placed)) all.push_back(one);
+    all.own = all.size();
+    if (!all.has_own()) refuse_no_microbatch();
+    return all;
+  }
+}
+
+/// RAII, around forward and backward of a microbatch. Those of a dummy compute in evaluation mode,
+/// and leave buffers and random generators as they are.
+template <class Core, bool = Core::one_rank>
+class DummyScope {
+ public:
+  DummyScope(Core& core, Run<Core>& run, bool is_dummy) : core_(core), run_(run) {
+    if (is_dummy) begin();
+  }
+  ~DummyScope() {
+    if (!mode_) return;
+    core_.step.is_dummy = false;
+    run_.evaluating = was_evaluating_;
+    try {
+      put_back();
+    } catch (const std::exception&) {  // of a device that cannot be used any more
+    }
+  }
+  DummyScope(const DummyScope&) = delete;
+  DummyScope& operator=(const DummyScope&) = delete;
+
+ private:
+  struct Buffer {
+    at::Tensor buffer, copy;
+    Version version;
+    explicit Buffer(const at::Tensor& b) : buffer(b), copy(b.detach().clone()), version(b) {}
+  };
+
+  void begin() {
+    torch::nn::Module& root = *core_.units.units()[0].module;
+    for (const at::Tensor& buffer : root.buffers())
+      if (buffer.defined()) buffers_.emplace_back(buffer);
+    generators_.emplace_back(c10::Device(c10::kCPU));
+    if (at::isAccelerator(core_.device.type())) generators_.emplace_back(core_.device);
+    mode_.emplace(root);
+    core_.step.is_dummy = true;
+    was_evaluating_ = std::exchange(run_.evaluating, true);
+  }
+  /// Only what has changed: another thread may draw numbers meanwhile.
+  void put_back() {
+    const at::NoGradGuard no_grad;
+    for (Buffer& one : buffers_)
+      if (one.version.changed()) one.buffer.variable_data().copy_(one.copy);
+    for (const bridge::GeneratorState& generator : generators_)
+      if (generator.position_now() != generator.position()) generator.restore();
+  }
+
+  Core& core_;
+  Run<Core>& run_;
+  std::optional<EvaluationMode> mode_;
+  std::vector<Buffer> buffers_;
+  std::deque<bridge::GeneratorState> generators_;
+  bool was_evaluating_ = false;
+};
+template <class Core>
+class [[maybe_unused]] DummyScope<Core, true> {
+ public:
+  DummyScope(Core&, Run<Core>&, bool) {}
+};
+
+}  // namespace ikebana::detail
