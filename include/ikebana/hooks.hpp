@@ -46,11 +46,10 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   /// Once, when the trainer is made: in which dtype the gradient of each of the unit's parameters
   /// is summed over ranks, as Precision promises.
   void set_reduce_dtypes(const Unit&, const DTypes&) {}
-  /// Called instead of `to_masters` where gathered parameters are kept and no other mechanism moves
-  /// parameters: the master weights may be rows of `full`, which `gather` then completes.
-  Tensors to_masters_in_place(const Unit& unit, Tensors full) {
-    return to_masters(unit, std::move(full));
-  }
+  // May also have `Tensors to_masters_in_place(const Unit&, Tensors full)`: called instead of
+  // `to_masters` where gathered parameters are kept and no other mechanism moves parameters. The
+  // master weights may then be rows of `full`, which `gather` completes.
+
   /// Whether a unit is released after its forward, and gathered again for its backward; no value:
   /// all units but the last, whose backward comes first.
   std::optional<bool> reshard_after_forward() const { return true; }

@@ -16,7 +16,7 @@
 using namespace ikebana;
 using namespace std::chrono_literals;
 
-namespace test::ranks {
+namespace test::ranks::processes {
 
 /// One of several processes: what it is to do, and where it writes what it has seen.
 struct Role {
@@ -195,4 +195,4 @@ TEST_CASE("ranks: a process that runs units in another order ends the others") {
   }
 }
 
-}  // namespace test::ranks
+}  // namespace test::ranks::processes

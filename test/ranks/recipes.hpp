@@ -1,6 +1,7 @@
 #pragma once
 // Training on several ranks equals training on one with as many microbatches: recipes, and what
 // their training leaves.
+#include "lists.hpp"
 #include "nets.hpp"
 
 namespace test::ranks {
@@ -12,12 +13,6 @@ struct Trace {
   std::vector<at::Tensor> losses, weights, averaged;
   std::vector<double> norms;
 };
-template <class T>
-std::vector<at::Tensor> copies(T& model) {
-  std::vector<at::Tensor> all;
-  for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
-  return all;
-}
 template <class T, class Batches>
 Trace trained(T& trainer, const Batches& batches) {
   Trace trace;

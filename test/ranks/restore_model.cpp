@@ -6,7 +6,7 @@
 
 using namespace ikebana;
 
-namespace test::ranks {
+namespace test::ranks::restore_model {
 
 template <class How>
 void ends_whole() {
@@ -89,4 +89,4 @@ TEST_CASE("shard: a call of one rank alone ends on all with its name") {
       CHECK_MESSAGE(contains(texts[r].at(i), names[i]), texts[r].at(i));
 }
 
-}  // namespace test::ranks
+}  // namespace test::ranks::restore_model

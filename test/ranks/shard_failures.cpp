@@ -6,7 +6,7 @@
 
 using namespace ikebana;
 
-namespace test::ranks {
+namespace test::ranks::shard_failures {
 
 constexpr std::size_t never = std::size_t(-1);
 
@@ -78,4 +78,4 @@ TEST_CASE("shard: a throw at every hook of every rank" * doctest::skip()) {
   fails_at_hooks<FSDP>(1);
 }
 
-}  // namespace test::ranks
+}  // namespace test::ranks::shard_failures

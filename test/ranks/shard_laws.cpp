@@ -6,7 +6,7 @@
 
 using namespace ikebana;
 
-namespace test::ranks {
+namespace test::ranks::shard_laws {
 
 template <class How, class R>
 void check(const R& recipe, Shard<How> policy = {}) {
@@ -48,10 +48,10 @@ TEST_CASE("shard: Adam, Checkpoint<Every>, a clip that is not active") {
   equals_one_rank<ZeRO2, FSDP>(row);
 }
 TEST_CASE("shard: clipping, and several microbatches on each rank") {
-  AdamW slow = adamw;
-  slow.lr = 1e-3;
+  AdamW gentle = adamw;
+  gentle.lr = 1e-3;
   equals_one_rank<ZeRO1, ZeRO2, FSDP>(
-      recipe<Counted>({.bits = false, .norms = 1e-6}, 2, slow, ClipGradNorm{.max_norm = 0.05}));
+      recipe<Counted>({.bits = false, .norms = 1e-6}, 2, gentle, ClipGradNorm{.max_norm = 0.05}));
 }
 TEST_CASE("shard: units that stay gathered, no prefetch, one reduction a step") {
   const auto row = recipe<Counted>({}, 1, Adagrad{.lr = 1e-2});
@@ -61,4 +61,4 @@ TEST_CASE("shard: units that stay gathered, no prefetch, one reduction a step") 
   check<ZeRO2>(row, {.reduce_each_microbatch = false});
 }
 
-}  // namespace test::ranks
+}  // namespace test::ranks::shard_laws

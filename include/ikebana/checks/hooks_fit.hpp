@@ -104,8 +104,6 @@ IKEBANA_FITS(begin_gather, GatherHooks, void, m.begin_gather(given.unit, given.t
 IKEBANA_FITS(ranks, ShardHooks, Ranks, some_ranks(m.ranks()));
 IKEBANA_FITS(stored_rows, ShardHooks, RowRange,
              same.stored_rows(given.unit, std::size_t{0}, std::int64_t{1}));
-IKEBANA_FITS(to_masters_in_place, ShardHooks, Tensors,
-             m.to_masters_in_place(given.unit, given.tensors()));
 IKEBANA_FITS(set_reduce_dtypes, ShardHooks, void, m.set_reduce_dtypes(given.unit, DTypes()));
 IKEBANA_FITS(reshard_after_forward, ShardHooks, std::optional<bool>, same.reshard_after_forward());
 IKEBANA_FITS(forward_prefetch, ShardHooks, bool, same.forward_prefetch());
@@ -136,7 +134,13 @@ inline constexpr bool hook_fits<hook::accept, M> =
     requires(M m, HookArguments given) {
       m.accept(given.gradients, given.loss, given.ranks, given.deferred);
     };
-// Two that Precision may have, without a default.
+// Those that Precision and Shard may have, without a default.
+template <class M>
+inline constexpr bool hook_fits<hook::to_masters_in_place, M> =
+    !std::derived_from<M, ShardHooks> || !has_hook<hook::to_masters_in_place, M> ||
+    requires(M m, HookArguments given) {
+      { m.to_masters_in_place(given.unit, given.tensors()) } -> gives<Tensors>;
+    };
 template <class M>
 inline constexpr bool hook_fits<hook::restore_dtype, M> =
     !std::derived_from<M, PrecisionHooks> || !has_hook<hook::restore_dtype, M> ||

@@ -52,11 +52,13 @@ inline constexpr bool has_hook = false;
       !requires { requires std::is_member_object_pointer_v<decltype(&M::name)>; };
 IKEBANA_EACH_HOOK(IKEBANA_HAS_HOOK)
 #undef IKEBANA_HAS_HOOK
-// Precision may have them, and has no default for them.
+// Precision and Shard may have them, and have no default for them.
 template <>
 inline constexpr bool has_hook<hook::restore_dtype, PrecisionHooks> = true;
 template <>
 inline constexpr bool has_hook<hook::refresh, PrecisionHooks> = true;
+template <>
+inline constexpr bool has_hook<hook::to_masters_in_place, ShardHooks> = true;
 
 template <class Hook>
 struct asked_of {

@@ -19,9 +19,10 @@ class GatherChain {
   static constexpr bool gathers_ahead = Mechanisms::last_ahead(GatherOrder()) >= 0;
 
   /// True where master weights may be rows of the gathered parameters.
-  static constexpr bool masters_in_place = Mechanisms::gathers_from_ranks &&
-                                           Mechanisms::only_shard_gathers &&
-                                           Mechanisms::keeps_gathered;
+  static constexpr bool masters_in_place =
+      Mechanisms::gathers_from_ranks && Mechanisms::only_shard_gathers &&
+      Mechanisms::keeps_gathered &&
+      requires(Mechanisms m, const Unit& u, Tensors t) { m.shard.to_masters_in_place(u, t); };
 
   explicit GatherChain(Mechanisms& mechanisms) : mechanisms_(mechanisms) {}
 
