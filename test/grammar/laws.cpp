@@ -187,14 +187,6 @@ static_assert(same<diagnosis<AdamW, Precision<Full>, SGD>, UnknownPrecision<Full
 static_assert(same<diagnosis<Adam, SGD>, refuse::TwoPoliciesSet<axis::optimizer, Adam, SGD>>);
 static_assert(same<diagnosis<Adam, Adam, SGD>, refuse::PolicyTwice<Adam>>);
 static_assert(same<diagnosis<Shard<Off>, Freeze<Off>, Offload<Off>>, refuse::Nothing>);
-static_assert(same<diagnosis<Shard<FSDP>, AdamW, ClipGradNorm, Accumulate<4>>, refuse::Nothing>);
-static_assert(same<diagnosis<Shard<FSDP>, Shard<DDP>>,
-                   refuse::TwoPoliciesSet<axis::shard, Shard<FSDP>, Shard<DDP>>>);
-template <class How>
-using in_backward_on = diagnosis<Shard<How>, InBackward<AdamW>>;
-static_assert(
-    same<in_backward_on<ZeRO2>, refuse::UpdatesBeforeSum<InBackward<AdamW>, Shard<ZeRO2>>> &&
-    same<in_backward_on<Off>, refuse::Nothing>);
 static_assert(same<diagnosis<Freeze<Model>>, refuse::Nothing>);  // the model is checked later
 static_assert(
     same<diagnosis<Offload<Off, Full>>, refuse::UnknownChoice<Offload<Off, Full>, Offload<Off>>>);
@@ -223,8 +215,6 @@ template <class Written, class Meant>
 constexpr bool meant = same<diagnosis<Written>, refuse::MeantAnotherPolicy<Written, Meant>>;
 static_assert(meant<FP32, Precision<FP32>> && meant<FP16, Precision<FP16>>);
 static_assert(meant<Full, Checkpoint<Full>> && meant<Memory, Observe<Memory>>);
-static_assert(meant<DDP, Shard<DDP>> && meant<ZeRO1, Shard<ZeRO1>> && meant<ZeRO2, Shard<ZeRO2>>);
-static_assert(meant<FSDP, Shard<FSDP>> && meant<const FSDP, Shard<FSDP>>);
 static_assert(same<diagnosis<Off>, refuse::NotAPolicy<Off>>);
 
 // A user-defined choice exists if it declares its axis.

@@ -55,7 +55,7 @@ def self_test():
     text = "world size 2\n" + "".join(f"step {i}  loss {5 - i / 10}\n" for i in range(LEAST + 1))
     good = losses(text, 2)
     assert not differences(good, good) and len(good) == LEAST + 1
-    assert differences(good, [*good[:7], good[7] * 1.0002, *good[8:]]) == ["loss 7: 4.3 and 4.30086"]
+    assert differences(good, [*good[:7], good[7] * 1.0002, *good[8:]])[0].startswith("loss 7: ")
     assert differences(good, [*good[:-1], float("nan")]) and differences(good, good[1:])
     assert differences([], [])
 
