@@ -1,12 +1,12 @@
-// Shard<DDP>: gradients in buckets, in the order of ranks, while backward runs; sparse ones;
-// buffers.
+// Shard<DDP>: training on several ranks equals training on one; what cannot work is an error.
 #include "test.hpp"
 
 #include "groups.hpp"
+#include "row_net.hpp"
 
 using namespace ikebana;
 
-namespace test::ranks {
+namespace test::ranks::ddp {
 
 /// Against one rank with as many microbatches.
 template <class R>
@@ -101,7 +101,7 @@ TEST_CASE("ddp: gradients of a backward pass within the loss are added where the
 TEST_CASE("ddp: sums are rounded to a reduce_dtype") {
   const auto all = batches(1, 4);
   std::vector<at::Tensor> gradients(2), summed(2);
-  for (std::size_t precise : {0, 1}) {
+  for (std::size_t precise : {0u, 1u}) {
     std::vector<Counted> models{make<Counted>(), make<Counted>()};
     on_groups(2, [&](const ProcessGroup& group) {
       const auto r = static_cast<std::size_t>(group.rank());
@@ -133,4 +133,76 @@ TEST_CASE("ddp: values that cannot work") {
                  "reduce_dtype is Int"));
 }
 
-}  // namespace test::ranks
+/// Two ranks call `f`, and both have an error with these words.
+template <class F>
+void all_say(const char* words, const F& f) {
+  const auto all = long_rows(2, 4);
+  std::vector<Row> models{make<Row>(), make<Row>()};
+  std::vector<std::string> texts(2);
+  on_groups(2, [&](const ProcessGroup& group) {
+    const auto r = static_cast<std::size_t>(group.rank());
+    texts[r] = message_of([&] { f(group, models[r], all); });
+  });
+  for (const std::string& text : texts) CHECK_MESSAGE(contains(text, words), text);
+}
+TEST_CASE("ddp: values that differ, or change, are an error on all ranks") {
+  all_say("rank 0 has bucket_cap_mb=1,", [](auto& group, Row& model, auto& all) {
+    const double cap = 1 + static_cast<double>(group.rank());
+    Trainer t{model, Shard<DDP>{.process_group = group, .bucket_cap_mb = cap}};
+    t.step(all[0]);
+  });
+  all_say("Shard<DDP>: a value was changed", [](auto& group, Row& model, auto& all) {
+    Trainer t{model, Shard<DDP>{.process_group = group}};
+    t.step(all[0]);
+    t.template get<Shard<DDP>>().broadcast_buffers = false;
+    t.step(all[0]);
+  });
+  all_say("`3.weight` was frozen when", [](auto& group, Row& model, auto& all) {
+    model->layers[3]->weight.set_requires_grad(false);
+    Trainer t{model, Shard<DDP>{.process_group = group}};
+    t.step(all[0]);
+    model->layers[3]->weight.set_requires_grad(true);
+    t.step(all[0]);
+  });
+}
+TEST_CASE("ddp: gradients that are written after they were handed over are an error on all ranks") {
+  for (std::size_t layer : {11u, 10u})  // before its bucket begins, and after
+    all_say("was written after it had been handed over", [&](auto& group, Row& model, auto& all) {
+      Trainer t{model, Shard<DDP>{.process_group = group, .bucket_cap_mb = two_layers}};
+      bridge::PostAccumulateHook hook(model->layers[layer]->weight, [](const at::Tensor& p) {
+        p.mutable_grad() = at::ones_like(p);
+      });
+      t.step(all[0]);
+    });
+  all_say("got a gradient after its gradient had been", [](auto& group, Row& model, auto& all) {
+    Trainer t{model, Shard<DDP>{.process_group = group, .bucket_cap_mb = two_layers}};
+    model->during_backward = [&] {
+      const at::AutoGradMode enabled(true);
+      model->layers[11]->weight.sum().backward();
+    };
+    t.step(part(all[0], group.rank(), 2));
+  });
+}
+TEST_CASE("ddp: parameters that are frozen later get no gradient, and delay none") {
+  const auto all = long_rows(3, 4);
+  std::vector<Row> models{make<Row>(), make<Row>()};
+  Row alone = make<Row>();
+  auto train = [&](Row& model, auto& trainer, const auto& mine) {
+    trainer.step(mine(0));
+    for (const auto& p : model->layers[11]->parameters()) p.set_requires_grad(false);
+    trainer.step(mine(1));
+    model->layers[2]->bias.set_requires_grad(false);
+    trainer.step(mine(2));
+  };
+  Trainer one{alone, AdamW{}, Accumulate<2>{}};
+  train(alone, one, [&](std::size_t i) { return all[i]; });
+  on_groups(2, [&](const ProcessGroup& group) {
+    Row& model = models[static_cast<std::size_t>(group.rank())];
+    Trainer trainer{model, AdamW{},
+                    Shard<DDP>{.process_group = group, .bucket_cap_mb = two_layers}};
+    train(model, trainer, [&](std::size_t i) { return part(all[i], group.rank(), 2); });
+  });
+  for (const Row& model : models) CHECK(same_bits(copies(model), copies(alone)));
+}
+
+}  // namespace test::ranks::ddp

@@ -1,13 +1,14 @@
-// Shard<DDP>: what is sent, and when; memory; sparse gradients; buffers; failures in backward.
+// Shard<DDP>: what is sent, and when; memory; failures in backward; gradients outside of steps.
 #include "test.hpp"
 
 #include <ikebana/bridge/memory.hpp>
 
 #include "groups.hpp"
+#include "row_net.hpp"
 
 using namespace ikebana;
 
-namespace test::ranks {
+namespace test::ranks::ddp_wire {
 
 /// A process group of a user's own, which counts what is sent. `events` are of one rank.
 class Counting : public c10d::Backend {
@@ -33,75 +34,55 @@ class Counting : public c10d::Backend {
   std::vector<std::string>* log_;
 };
 
-/// Layers of one size in a row. A gradient that reaches layer `watched` calls `during_backward`.
-struct RowImpl : torch::nn::Module {
-  std::vector<torch::nn::Linear> layers;
-  std::size_t watched = 0;
-  std::function<void()> during_backward = {};
-  RowImpl() {
-    for (int i = 0; i < 12; ++i)
-      layers.push_back(register_module(std::to_string(i), torch::nn::Linear(256, 256)));
-  }
-  template <class Run>
-  Loss loss(Run&, const Rows& batch) {
-    at::Tensor x = batch.input;
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      x = at::tanh(layers[i](x));
-      if (i == watched && during_backward && x.requires_grad())
-        x.register_hook([this](const at::Tensor&) { during_backward(); });
-    }
-    return {at::mse_loss(x, batch.target, at::Reduction::Sum), batch.target.numel()};
-  }
-  Count count(const Rows& batch) const { return batch.target.numel(); }
-};
-TORCH_MODULE(Row);
-std::vector<Rows> long_rows(std::int64_t steps, std::int64_t rows) {
-  torch::manual_seed(3);
-  std::vector<Rows> all;
-  for (std::int64_t i = 0; i < steps; ++i)
-    all.push_back({at::randn({rows, 256}), at::rand({rows, 256})});
-  return all;
-}
+/// What each rank sends in a step, and when: `log` has the tags of messages, and "first layer" when
+/// backward is there.
+struct Sent {
+  std::int64_t bytes = 0;
+  std::vector<std::string> log;
 
-TEST_CASE("ddp: 2 (N - 1) / N of the gradients' bytes are sent, and the first bucket in backward") {
+  std::ptrdiff_t place(const std::string& event) const {
+    return std::find(log.begin(), log.end(), event) - log.begin();
+  }
+  std::ptrdiff_t place(int tag) const { return place("send " + std::to_string(tag)); }
+};
+std::vector<Sent> sent_by(std::int64_t ranks) {
   const auto all = long_rows(1, 6);
-  for (std::int64_t n : {2, 3}) {
-    auto store = c10::make_intrusive<c10d::HashStore>();
-    const auto ranks = static_cast<std::size_t>(n);
-    std::vector<std::int64_t> bytes(ranks);
-    std::vector<std::vector<std::string>> logs(ranks);
-    std::vector<Row> models;
-    for (std::size_t r = 0; r < ranks; ++r) models.push_back(make<Row>());
-    on_threads(n, [&](std::shared_ptr<Wire> wire) {
-      const auto r = static_cast<std::size_t>(wire->rank());
-      const auto limit = std::chrono::minutes(1);
-      auto counting = c10::make_intrusive<Counting>(
-          ikebana::detail::make_gloo(store, wire->rank(), n, limit, true), &logs[r]);
-      models[r]->during_backward = [&] { logs[r].push_back("first layer"); };
-      Trainer trainer{models[r], SGD{},
-                      Shard<DDP>{.process_group = ProcessGroup(counting), .bucket_cap_mb = 0.55}};
-      counting->bytes = 0;
-      trainer.step(part(all[0], wire->rank(), n));
-      bytes[r] = counting->bytes;
-    });
-    const double gradients = 12 * (256 * 256 + 256) * 4, expected = 2 * gradients * (n - 1) / n;
-    for (std::size_t r = 0; r < ranks; ++r) {
-      CHECK(static_cast<double>(bytes[r]) > 0.95 * expected);
-      CHECK(static_cast<double>(bytes[r]) < 1.05 * expected);
-      auto place = [&](const std::string& event) {
-        return std::find(logs[r].begin(), logs[r].end(), event) - logs[r].begin();
-      };
+  auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<Sent> sent(static_cast<std::size_t>(ranks));
+  std::vector<Row> models;
+  for (std::int64_t r = 0; r < ranks; ++r) models.push_back(make<Row>());
+  on_threads(ranks, [&](std::shared_ptr<Wire> wire) {
+    const auto r = static_cast<std::size_t>(wire->rank());
+    const auto limit = std::chrono::minutes(1);
+    auto counting = c10::make_intrusive<Counting>(
+        ikebana::detail::make_gloo(store, wire->rank(), ranks, limit, true), &sent[r].log);
+    models[r]->during_backward = [&] { sent[r].log.push_back("first layer"); };
+    Trainer trainer{
+        models[r], SGD{},
+        Shard<DDP>{.process_group = ProcessGroup(counting), .bucket_cap_mb = two_layers}};
+    counting->bytes = 0;
+    trainer.step(part(all[0], wire->rank(), ranks));
+    sent[r].bytes = counting->bytes;
+  });
+  return sent;
+}
+TEST_CASE("ddp: 2 (N - 1) / N of the gradients' bytes are sent, and the first bucket in backward") {
+  for (std::int64_t ranks : {2, 3}) {
+    const double n = static_cast<double>(ranks), gradients = 12 * (256 * 256 + 256) * 4;
+    const double expected = 2 * gradients * (n - 1) / n;
+    for (const Sent& sent : sent_by(ranks)) {
+      CHECK(static_cast<double>(sent.bytes) > 0.95 * expected);
+      CHECK(static_cast<double>(sent.bytes) < 1.05 * expected);
       using Tag = ikebana::detail::MessageTag;
-      auto sent = [&](int tag) { return place("send " + std::to_string(tag)); };
-      const auto end = std::ssize(logs[r]);
-      CHECK(place("first layer") < end);
-      for (std::size_t bucket : {0, 1, 2, 3}) {
-        CHECK(sent(Tag::reduce(bucket)) < sent(Tag::spread(bucket)));
-        CHECK(sent(Tag::spread(bucket)) < place("first layer"));
+      const auto first_layer = sent.place("first layer"), end = std::ssize(sent.log);
+      CHECK(first_layer < end);
+      for (std::size_t bucket : {0u, 1u, 2u, 3u}) {
+        CHECK(sent.place(Tag::reduce(bucket)) < sent.place(Tag::spread(bucket)));
+        CHECK(sent.place(Tag::spread(bucket)) < first_layer);
       }
-      CHECK(sent(Tag::reduce(5)) > place("first layer"));
-      CHECK(sent(Tag::reduce(5)) < end);
-      CHECK(sent(Tag::reduce(6)) == end);
+      CHECK(sent.place(Tag::reduce(5)) > first_layer);
+      CHECK(sent.place(Tag::reduce(5)) < end);
+      CHECK(sent.place(Tag::reduce(6)) == end);
     }
   }
 }
@@ -120,7 +101,8 @@ TEST_CASE("ddp: a step has memory for one bucket beside the gradients") {
   std::int64_t of_two = 0;
   on_groups(2, [&](const ProcessGroup& group) {
     const auto r = static_cast<std::size_t>(group.rank());
-    Trainer trainer{models[r], AdamW{}, Shard<DDP>{.process_group = group, .bucket_cap_mb = 0.55}};
+    Trainer trainer{models[r], AdamW{},
+                    Shard<DDP>{.process_group = group, .bucket_cap_mb = two_layers}};
     trainer.step(part(all[0], group.rank(), 2));
     trainer.with_full_weights([](Row&) {});
     if (r == 0) before = counter.now(), counter.reset_peak();
@@ -143,7 +125,8 @@ TEST_CASE("ddp: a failure in the middle of backward undoes the step on all ranks
     std::vector<std::vector<at::Tensor>> weights(3);
     on_groups(3, [&](const ProcessGroup& group) {
       Row& model = models[static_cast<std::size_t>(group.rank())];
-      Trainer trainer{model, AdamW{}, Shard<DDP>{.process_group = group, .bucket_cap_mb = 0.55}};
+      Trainer trainer{model, AdamW{},
+                      Shard<DDP>{.process_group = group, .bucket_cap_mb = two_layers}};
       auto mine = [&](std::size_t i) { return part(all[i], group.rank(), 3); };
       trainer.step(mine(0));
       if (failing >= 0) {
@@ -163,12 +146,12 @@ TEST_CASE("ddp: a failure in the middle of backward undoes the step on all ranks
       trainer.step(mine(1)), trainer.step(mine(2));
       weights[static_cast<std::size_t>(group.rank())] = copies(model);
     });
-    for (std::size_t r : {1, 2}) CHECK(same_bits(weights[r], weights[0]));
+    for (std::size_t r : {1u, 2u}) CHECK(same_bits(weights[r], weights[0]));
     return weights[0];
   };
   const auto expected = train(-1, 0);
   for (std::int64_t failing : {0, 1, 2})
-    for (std::size_t layer : {0, 6, 11}) CHECK(same_bits(train(failing, layer), expected));
+    for (std::size_t layer : {0u, 6u, 11u}) CHECK(same_bits(train(failing, layer), expected));
 }
 
 TEST_CASE("ddp: gradients outside of a step are left alone, also after the trainer's end") {
@@ -192,54 +175,4 @@ TEST_CASE("ddp: gradients outside of a step are left alone, also after the train
   });
 }
 
-TEST_CASE("ddp: what ranks cannot train together is an error on all") {
-  auto all_say = [&](const char* words, auto f) {
-    const auto all = long_rows(2, 4);
-    std::vector<Row> models{make<Row>(), make<Row>()};
-    std::vector<std::string> texts(2);
-    on_groups(2, [&](const ProcessGroup& group) {
-      const auto r = static_cast<std::size_t>(group.rank());
-      texts[r] = message_of([&] { f(group, models[r], all); });
-    });
-    for (const std::string& text : texts) CHECK_MESSAGE(contains(text, words), text);
-  };
-  all_say("rank 0 has bucket_cap_mb=1,", [](auto& group, Row& model, auto& all) {
-    Trainer t{model, Shard<DDP>{.process_group = group, .bucket_cap_mb = 1.0 + group.rank()}};
-    t.step(all[0]);
-  });
-  all_say("Shard<DDP>: a value was changed", [](auto& group, Row& model, auto& all) {
-    Trainer t{model, Shard<DDP>{.process_group = group}};
-    t.step(all[0]);
-    t.template get<Shard<DDP>>().broadcast_buffers = false;
-    t.step(all[0]);
-  });
-  all_say("`3.weight` was frozen when", [](auto& group, Row& model, auto& all) {
-    model->layers[3]->weight.set_requires_grad(false);
-    Trainer t{model, Shard<DDP>{.process_group = group}};
-    t.step(all[0]);
-    model->layers[3]->weight.set_requires_grad(true);
-    t.step(all[0]);
-  });
-  for (std::size_t layer : {11, 10})  // before and after its bucket has begun
-    all_say("was written after it had been handed over", [&](auto& group, Row& model, auto& all) {
-      Trainer t{model, Shard<DDP>{.process_group = group, .bucket_cap_mb = 0.55}};
-      bridge::PostAccumulateHook hook(model->layers[layer]->weight, [](const at::Tensor& p) {
-        p.mutable_grad() = at::ones_like(p);
-      });
-      t.step(all[0]);
-    });
-  all_say("got a gradient after its gradient had been", [](auto& group, Row& model, auto& all) {
-    Trainer t{model, Shard<DDP>{.process_group = group, .bucket_cap_mb = 0.55}};
-    Rows batch = part(all[0], group.rank(), 2);
-    model->during_backward = [&] {
-      const at::AutoGradMode enabled(true);
-      at::Tensor sum = at::zeros({});
-      for (std::size_t i : {10, 11})
-        sum = sum + model->layers[i]->weight.sum() + model->layers[i]->bias.sum();
-      sum.backward();
-    };
-    t.step(batch);
-  });
-}
-
-}  // namespace test::ranks
+}  // namespace test::ranks::ddp_wire

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <ikebana/posix/listener.hpp>
+#include <set>
 #include <sstream>
 
 #include "groups.hpp"
@@ -58,6 +59,39 @@ void trains(const Role& role) {
                   expected));
 }
 
+/// A model that draws, seeded alike on all ranks, draws other numbers on each; one that does not
+/// leaves the generator as it was.
+struct DrawsImpl : NetImpl {
+  bool draws = true;
+  std::vector<double> drawn;
+  ikebana::Count count(const Rows& batch) const { return batch.target.numel(); }
+  template <class Run>
+  Loss loss(Run& run, const Rows& batch) {
+    if (draws) drawn.push_back(at::rand({1}).item<double>());
+    return NetImpl::loss(run, batch);
+  }
+};
+TORCH_MODULE(Draws);
+void draws(const Role& role) {
+  Draws model = make<Draws>();
+  Trainer trainer{model, AdamW{.lr = 1e-2}, Shard<FSDP>{.process_group = role.group}};
+  const auto all = batches(4, 6);
+  auto step = [&](std::size_t i) {
+    trainer.step(part(all[i], role.group.rank(), role.group.size()));
+  };
+  model->draws = false;
+  torch::manual_seed(7);
+  step(0);
+  const double before = at::rand({1}).item<double>();
+  torch::manual_seed(7);
+  CHECK(at::rand({1}).item<double>() == before);
+  torch::manual_seed(7);
+  model->draws = true;
+  step(1), step(2);
+  CHECK(model->drawn[0] != model->drawn[1]);
+  role.file() << model->drawn[0] << ' ' << model->drawn[1] << ' ' << before;
+}
+
 /// Rank `harmed` does `what` in its third step; the others write their errors.
 void is_lost(const Role& role, std::int64_t harmed, const std::function<void(CountedImpl&)>& what) {
   Counted model = make<Counted>();
@@ -76,11 +110,14 @@ constexpr auto limit = 3s;
 
 TEST_CASE("ranks: one of several processes" * doctest::skip()) {
   const std::string name = std::getenv("IKEBANA_TEST_ROLE");
-  const Role role = Role::of_environment(name == "trains" ? 60000ms : limit);
+  const bool is_harmed = name != "trains" && name != "draws";
+  const Role role = Role::of_environment(is_harmed ? limit : 60000ms);
   auto killed = [](CountedImpl& model) { model.during_forward = [] { raise(SIGKILL); }; };
   auto stopped = [](CountedImpl& model) { model.during_forward = [] { raise(SIGSTOP); }; };
   if (name == "trains") {
-    trains<ZeRO1>(role), trains<ZeRO2>(role), trains<FSDP>(role);
+    trains<DDP>(role), trains<ZeRO1>(role), trains<ZeRO2>(role), trains<FSDP>(role);
+  } else if (name == "draws") {
+    draws(role);
   } else if (name == "killed") {
     is_lost(role, 1, killed);
   } else if (name == "first killed") {
@@ -155,6 +192,20 @@ TEST_CASE("ranks: processes train as one rank does - also after a step that one 
     for (std::size_t rank = 0; rank < static_cast<std::size_t>(size); ++rank)
       CHECK(all.ended(rank) == 0);
   }
+}
+
+TEST_CASE("ranks: processes with one seed draw numbers of their own") {
+  Processes all("draws", 3);
+  std::set<std::string> drawn;
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    CHECK(all.ended(rank) == 0);
+    std::istringstream written(all.written(rank));
+    std::string first, second, before;
+    written >> first >> second >> before;
+    drawn.insert({first, second});
+    if (rank == 0) CHECK(first == before);  // the first rank's are those of its seed
+  }
+  CHECK(drawn.size() == 6);
 }
 
 /// The other two of three ranks end in time with these words.

@@ -24,9 +24,9 @@ void equals_one_rank(const R& recipe) {
 const AdamW adamw{.lr = 1e-2, .weight_decay = 0.1, .groups = {no_decay()}};
 
 TEST_CASE("shard: groups, frozen weights, a late count, Checkpoint<Full>, the norm") {
-  equals_one_rank<ZeRO1, FSDP>(recipe<Late>({.norms = 1e-6}, 1, adamw, GradNorm{},
-                                            Checkpoint<Full>{},
-                                            Freeze<>{.match = named("*.still.weight")}));
+  equals_one_rank<DDP, ZeRO1, FSDP>(recipe<Late>({.norms = 1e-6}, 1, adamw, GradNorm{},
+                                                 Checkpoint<Full>{},
+                                                 Freeze<>{.match = named("*.still.weight")}));
 }
 TEST_CASE("shard: BF16, Checkpoint<Selective>, EMA") {
   equals_one_rank<ZeRO2, FSDP>(
@@ -35,23 +35,70 @@ TEST_CASE("shard: BF16, Checkpoint<Selective>, EMA") {
 TEST_CASE("shard: BF16Weights, Checkpoint<Segments>") {
   const auto row = recipe<Counted>({}, 1, SGD{.lr = 1e-2, .momentum = 0.9},
                                    Precision<BF16Weights>{}, Checkpoint<Segments<2>>{});
-  equals_one_rank<ZeRO1, ZeRO2, FSDP>(row);
+  equals_one_rank<DDP, ZeRO1, ZeRO2, FSDP>(row);
 }
 TEST_CASE("shard: FP16, Lion, a schedule") {
   const auto row =
       recipe<Counted>({}, 1, Lion{.lr = 1e-3}, Precision<FP16>{}, CosineAnnealingLR{.T_max = 10});
-  equals_one_rank<ZeRO1, FSDP>(row);
+  equals_one_rank<DDP, ZeRO1, FSDP>(row);
 }
 TEST_CASE("shard: Adam, Checkpoint<Every>, a clip that is not active") {
   const auto row = recipe<Late>({.norms = 1e-6}, 1, Adam{.lr = 1e-2, .amsgrad = true},
                                 Checkpoint<Every<2>>{}, ClipGradNorm{.max_norm = 1e6});
-  equals_one_rank<ZeRO2, FSDP>(row);
+  equals_one_rank<DDP, ZeRO2, FSDP>(row);
 }
 TEST_CASE("shard: clipping, and several microbatches on each rank") {
   AdamW gentle = adamw;
   gentle.lr = 1e-3;
   equals_one_rank<ZeRO1, ZeRO2, FSDP>(
       recipe<Counted>({.bits = false, .norms = 1e-6}, 2, gentle, ClipGradNorm{.max_norm = 0.05}));
+}
+TEST_CASE("shard: two optimizers") {
+  const auto row = recipe<Counted>(
+      {}, 1,
+      Combined<SGD, AdamW>{.match = named("*.weight"), .first = {.lr = 1e-2}, .rest = adamw});
+  equals_one_rank<ZeRO1, FSDP>(row);
+}
+TEST_CASE("shard: Muon, on whole parameters") {
+  equals_one_rank<DDP>(recipe<Counted>({}, 1, Muon{.lr = 1e-2}));
+}
+/// Two trainers of a process, which take turns, as a generator and its critic do.
+template <class How>
+void check_two() {
+  CAPTURE(ikebana::detail::type_name<Shard<How>>());
+  const auto all = batches(4, 4);
+  auto take_turns = [&](auto& first, auto& second, auto&& cut) {
+    for (const Rows& batch : all) first.step(cut(batch)), second.step(cut(batch));
+    std::vector<at::Tensor> weights;
+    for (auto* one : {&first, &second})
+      one->with_full_weights([&](Counted& model) {
+        for (const auto& p : model->parameters()) weights.push_back(p.detach().clone());
+      });
+    return weights;
+  };
+  Trainer one{make<Counted>(), adamw, Accumulate<2>{}},
+      other{make<Counted>(), adamw, Accumulate<2>{}};
+  other.step(all[3]);
+  const auto expected = take_turns(one, other, [](const Rows& batch) { return batch; });
+  on_groups(2, [&](const ProcessGroup& group) {
+    auto mine = [&](const Rows& batch) { return part(batch, group.rank(), 2); };
+    const Shard<How> policy{.process_group = group};
+    Trainer a{make<Counted>(), adamw, policy}, b{make<Counted>(), adamw, policy};
+    b.step(mine(all[3]));
+    CHECK(same_bits(take_turns(a, b, mine), expected));
+  });
+}
+TEST_CASE("shard: two trainers of a process take turns") {
+  check_two<DDP>(), check_two<ZeRO1>(), check_two<ZeRO2>(), check_two<FSDP>();
+}
+TEST_CASE("shard: a param_dtype that is not Precision's is refused") {
+  on_groups(2, [&](const ProcessGroup& group) {
+    Trainer trainer{make<Counted>(), adamw,
+                    Shard<FSDP>{.process_group = group, .param_dtype = at::kBFloat16}};
+    const std::string text =
+        message_of([&] { trainer.step(part(batches(1, 4)[0], group.rank(), 2)); });
+    CHECK_MESSAGE(contains(text, "param_dtype is BFloat16"), text);
+  });
 }
 TEST_CASE("shard: units that stay gathered, no prefetch, one reduction a step") {
   const auto row = recipe<Counted>({}, 1, Adagrad{.lr = 1e-2});

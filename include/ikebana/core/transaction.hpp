@@ -3,7 +3,9 @@
 #include <chrono>
 #include <ikebana/core/around_step.hpp>
 #include <ikebana/core/placement.hpp>
+#include <ikebana/core/rank_generators.hpp>
 #include <ikebana/core/totals.hpp>
+#include <optional>
 
 namespace ikebana::detail {
 
@@ -79,12 +81,15 @@ class Transaction {
                           .batch = !state.has_ended       ? HasBatch::Yes
                                    : microbatches.empty() ? HasBatch::Never
                                                           : HasBatch::Ended,
+                          .generators = generators_.emplace(core_.device).position(),
+                          .process = RankGenerators::process(),
                           .counts = totals.counts()};
       auto ranks = core_.ranks();
       exchange_opening(ranks.data(), opening);
       state.is_compared = true;
       state.all_stop = opening.stop;
       if (opening.microbatches == 0) throw AllRanksEnded();
+      if (opening.same_generators) generators_->derive(ranks.data().rank());
       state.own_microbatches = microbatches.own;
       if (ranks.slices().size() > 1)
         microbatches.fill(static_cast<std::size_t>(opening.microbatches));
@@ -144,6 +149,7 @@ class Transaction {
   void commit() noexcept {
     committed_ = true;
     ++core_.step.attempts;
+    if (generators_) generators_->finish();
   }
   void stop_clock(Report& report) const noexcept {
     report.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
@@ -175,6 +181,7 @@ class Transaction {
   }
 
   Core& core_;
+  std::optional<RankGenerators> generators_;  // of several ranks
   Placement placement_;
   Clock::time_point begin_ = Clock::now();
   bool committed_ = false;

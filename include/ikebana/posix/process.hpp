@@ -16,6 +16,7 @@ class OwnProcess {
   pid_t id_ = ::getpid();
 };
 
+inline std::int64_t process_id() { return ::getpid(); }
 /// The id of the process that started this one.
 inline std::int64_t parent_process() { return ::getppid(); }
 

@@ -22,7 +22,10 @@ struct StepOpening {
   std::uint64_t recipe = 0;       ///< of the recipe and the model's shapes; 0: compared before
   StopWish stop = StopWish::No;   ///< of this rank; then: of all
   HasBatch batch = HasBatch::Yes;
-  std::span<Count> counts;  ///< known before backward; then: over all ranks
+  /// Of this rank's random generators, and of its process.
+  std::uint64_t generators = 0, process = 0;
+  bool same_generators = false;  ///< then: of all ranks, which are processes of their own
+  std::span<Count> counts;       ///< known before backward; then: over all ranks
 };
 
 /// What is summed over ranks when all gradients are there, in one exchange for each group.
@@ -60,6 +63,7 @@ struct OpeningNumbers {
   std::int64_t step, microbatches, counts;
   std::uint64_t recipe;
   std::int64_t stop, batch, on_device;
+  std::uint64_t generators, process;
 
   bool has(HasBatch other) const { return batch == static_cast<std::int64_t>(other); }
 };
@@ -114,6 +118,16 @@ inline void check_batches(const std::vector<OpeningNumbers>& ranks, std::int64_t
           "ranks have one. Give its loader at least one batch, if only one without rows.");
 }
 
+/// Whether all would draw the same numbers. Ranks that are threads of one process share generators.
+inline bool have_same_generators(const std::vector<OpeningNumbers>& ranks) {
+  for (std::size_t r = 1; r < ranks.size(); ++r) {
+    if (ranks[r].generators != ranks[0].generators) return false;
+    for (std::size_t other = 0; other < r; ++other)
+      if (ranks[r].process == ranks[other].process) return false;
+  }
+  return ranks.size() > 1;
+}
+
 /// Opens a step: compares what the ranks know, and adds up the counts and the wish to stop. One
 /// exchange; another one where a count is on a device. If no rank has a batch, no count is added.
 inline void exchange_opening(RankGroup& group, StepOpening& own) {
@@ -125,7 +139,9 @@ inline void exchange_opening(RankGroup& group, StepOpening& own) {
                                own.recipe,
                                static_cast<std::int64_t>(own.stop),
                                static_cast<std::int64_t>(own.batch),
-                               on_device};
+                               on_device,
+                               own.generators,
+                               own.process};
   std::string text(sizeof numbers, '\0');
   std::memcpy(text.data(), &numbers, sizeof numbers);
   if (!on_device)
@@ -141,6 +157,7 @@ inline void exchange_opening(RankGroup& group, StepOpening& own) {
     own.stop = std::max(own.stop, static_cast<StopWish>(ranks[rank].stop));
     own.microbatches = std::max(own.microbatches, ranks[rank].microbatches);
   }
+  own.same_generators = have_same_generators(ranks);
   check_batches(ranks, own.microbatches);
   if (own.microbatches == 0) return;
   if (!on_device) return sum_counts(all, own.counts);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <ikebana/detail/torch_c10d.hpp>
 #include <ikebana/error.hpp>
+#include <ikebana/posix/sigpipe.hpp>
 #include <string>
 
 namespace ikebana::detail {
@@ -15,6 +16,7 @@ inline c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d
                                                    std::chrono::milliseconds timeout,
                                                    bool all_local) {
   using Gloo = c10d::ProcessGroupGloo;
+  const SigpipeBlock of_its_threads;  // which write to ranks that may have ended
   auto options = Gloo::Options::create(timeout);
   options->threads = 1;
   const char* interface = std::getenv("GLOO_SOCKET_IFNAME");

@@ -27,13 +27,14 @@ class BucketReduction {
     begin_kinds(connection, kinds);
     if (ordered_) begin_parts(connection);
     else if (plan_.elements > 0)
-      transfer_ = connection.all_reduce(flat_.is_complex() ? at::view_as_real(flat_) : flat_);
+      sums_ = connection.all_reduce(flat_.is_complex() ? at::view_as_real(flat_) : flat_);
   }
-  /// Waits for this rank's part of all ranks, adds up, and begins to send the sums.
+  /// Waits for this rank's part of all ranks, adds up, and begins to send the sums. They replace
+  /// what is sent to add it up, since a rank sends its sums when it has received that.
   void spread(Connection& connection) {
     if (!ordered_) return;
-    connection.wait(kinds_transfer_);
-    connection.wait(transfer_);
+    connection.wait_received(kinds_sent_);
+    connection.wait_received(parts_);
     add_up();
     received_.clear();
     TensorsOfRanks to = of_ranks(), from = of_ranks();
@@ -42,13 +43,17 @@ class BucketReduction {
       to[index_of(r)] = {part(rank_)};
       from[index_of(r)] = {part(r)};
     }
-    transfer_ = connection.swap(MessageTag::spread(index_), to, from, flat_.device());
+    sums_ = connection.swap(MessageTag::spread(index_), to, from, flat_.device());
   }
   /// Waits for the sums of the whole bucket, which `spread` must precede.
   const at::Tensor& finish(Connection& connection) {
-    connection.wait(kinds_transfer_);
-    connection.wait(transfer_);
+    connection.wait_received(kinds_sent_);
+    connection.wait_received(sums_);
     return flat_;
+  }
+  /// All ranks have finished: the bucket's memory is no longer read.
+  void end(Connection& connection) {
+    for (Transfer* transfer : {&kinds_sent_, &parts_, &sums_}) connection.wait(*transfer);
   }
   /// Whether any rank has such a gradient in that slot. Known after `spread` or `finish`.
   bool any_has(GradientKind kind, std::size_t slot) const {
@@ -83,7 +88,7 @@ class BucketReduction {
     std::memcpy(own.mutable_data_ptr(), kinds.data(), kinds.size());
     for (std::size_t r = 0; r < kinds_.size(); ++r)
       if (r != index_of(rank_)) to[r] = {own}, from[r] = {kinds_[r]};
-    kinds_transfer_ = connection.swap(MessageTag::reduce(index_) + 1, to, from, at::kCPU);
+    kinds_sent_ = connection.swap(MessageTag::reduce(index_) + 1, to, from, at::kCPU);
   }
   void begin_parts(Connection& connection) {
     TensorsOfRanks to = of_ranks(), from = of_ranks();
@@ -94,7 +99,7 @@ class BucketReduction {
       to[index_of(r)] = {part(r)};
       from[index_of(r)] = {received_[index_of(r)] = at::empty({own}, flat_.options())};
     }
-    transfer_ = connection.swap(MessageTag::reduce(index_), to, from, flat_.device());
+    parts_ = connection.swap(MessageTag::reduce(index_), to, from, flat_.device());
   }
   /// Slots that follow each other, and of which the same ranks have a gradient, are added up in one
   /// pass.
@@ -139,7 +144,7 @@ class BucketReduction {
   bool ordered_;
   std::vector<at::Tensor> kinds_;     // of each rank: one byte for each slot
   std::vector<at::Tensor> received_;  // of each rank: this rank's part
-  Transfer kinds_transfer_, transfer_;
+  Transfer kinds_sent_, parts_, sums_;
 };
 
 }  // namespace ikebana::detail

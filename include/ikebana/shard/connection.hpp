@@ -1,5 +1,6 @@
 #pragma once
 // The connection of one trainer with the trainers of the other ranks.
+#include <deque>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/ranks/step_calls.hpp>
 #include <ikebana/shard/failure_log.hpp>
@@ -71,6 +72,22 @@ class Connection final : public RankGroup {
     if (size() == 1) return {};
     return calling([&](c10d::Backend&) { return begin_swap(of(device), tag, to, from); });
   }
+  /// Waits for what is received alone.
+  void wait_received(Transfer& transfer) {
+    if (transfer.is_begun()) calling([&](c10d::Backend&) { transfer.wait_received(); });
+  }
+  /// The same, and keeps what is still being sent. Some messages later the others have received it,
+  /// since each receives in the order in which it sends: then it is waited for.
+  void receive(Transfer transfer) {
+    wait_received(transfer);
+    if (!transfer.is_begun()) return;
+    sent_.push_back(std::move(transfer));
+    if (sent_.size() > most_sent) end_oldest();
+  }
+  /// All ranks have received what was sent before: waits for it.
+  void settle() {
+    while (!sent_.empty()) end_oldest();
+  }
   void wait(Transfer& transfer) {
     if (transfer.is_begun()) calling([&](c10d::Backend&) { transfer.wait(); });
   }
@@ -79,9 +96,9 @@ class Connection final : public RankGroup {
     if (size() == 1) return {};
     return calling([&](c10d::Backend&) {
       std::vector<at::Tensor> list{values};
-      Transfer transfer;
-      transfer.add(of(values.device()).allreduce(list), values);
-      return transfer;
+      MessageWorks works;
+      works.add(of(values.device()).allreduce(list), list);
+      return Transfer(std::move(works));
     });
   }
   /// Replaces each tensor by that of rank 0; all ranks have the same shapes and dtypes.
@@ -119,7 +136,13 @@ class Connection final : public RankGroup {
     host_ = make_gloo(store, rank(), size(), limit, members_->all_local);
     if (device_.is_cuda()) on_device_ = make_nccl(store, rank(), size(), limit);
   }
+  void end_oldest() {
+    Transfer oldest = std::move(sent_.front());
+    sent_.pop_front();
+    wait(oldest);
+  }
   void drop() noexcept {
+    sent_.clear();
     try {
       if (is_users_own() && host_ != nullptr) host_->abort();
       if (on_device_ != nullptr) on_device_->abort();
@@ -135,6 +158,7 @@ class Connection final : public RankGroup {
       throw RankFailed(
           "ranks: this rank takes no part any more, since it failed before. The next "
           "step, which all ranks call, lets them meet again.");
+    const SigpipeBlock block;  // Gloo writes with this thread, too, where it can at once
     try {
       return f(*host_);
     } catch (const std::exception& error) {
@@ -174,6 +198,8 @@ class Connection final : public RankGroup {
                      " on another rank. Let every rank add up the same shapes and dtypes.");
   }
 
+  static constexpr std::size_t most_sent = 6;  // of about three units
+
   std::shared_ptr<GroupMembers> members_;
   std::string name_;                   // of its keys in the store
   std::optional<FailureLog> log_;      // without a store there is none
@@ -181,6 +207,7 @@ class Connection final : public RankGroup {
   std::vector<std::string> compared_;  // layouts of sums on devices
   c10::Device device_ = at::kCPU;
   c10::intrusive_ptr<c10d::Backend> host_, on_device_;
+  std::deque<Transfer> sent_;  // destroyed before the backends
 };
 
 }  // namespace ikebana::detail

@@ -1,9 +1,11 @@
 #pragma once
 // Whole parameters on every rank, and gradients summed over ranks while backward runs.
+#include <algorithm>
 #include <cmath>
 #include <ikebana/bridge/gradients.hpp>
 #include <ikebana/shard/all_ranks.hpp>
 #include <ikebana/shard/sparse_gradients.hpp>
+#include <map>
 #include <set>
 
 namespace ikebana {
@@ -18,7 +20,8 @@ namespace ikebana {
 template <>
 struct Shard<DDP> {
   std::optional<ProcessGroup> process_group = {};  ///< left out: that of the environment
-  /// MiB of gradients in a bucket. Left out: 2 on a CPU; elsewhere 25, and 1 in the first bucket.
+  /// MiB of gradients in a bucket, unless one alone has more. Left out: on a CPU an eighth of all,
+  /// but at least 1 and at most 4; elsewhere 25, and 1 in the first bucket.
   std::optional<double> bucket_cap_mb = {};
   bool broadcast_buffers = true;  ///< rank 0's, before each step and each evaluation
   std::optional<at::ScalarType> reduce_dtype = {};  ///< of dense sums; left out: the gradient's
@@ -30,8 +33,7 @@ struct Shard<DDP> {
 /// Throws BadValue for a `bucket_cap_mb` that is not positive and finite, and a `reduce_dtype` that
 /// is not a floating-point one.
 template <std::same_as<Shard<DDP>> Policy>
-class Mechanism<Policy> : public detail::AllRanks<Policy> {
- public:
+struct Mechanism<Policy> : detail::AllRanks<Policy> {
   using carries_out = Shard<DDP>;
   explicit Mechanism(Policy v) : detail::AllRanks<Policy>(std::move(v)), made_(this->values) {
     if (made_.bucket_cap_mb && !(*made_.bucket_cap_mb > 0 && std::isfinite(*made_.bucket_cap_mb)))
@@ -44,6 +46,8 @@ class Mechanism<Policy> : public detail::AllRanks<Policy> {
 
   Ranks ranks() { return {connection_, alone_}; }
   void begin(const Masters& masters) {
+    for (const at::Tensor& t : masters.values)
+      if (t.requires_grad()) gradient_bytes_ += static_cast<double>(t.nbytes());
     if (connection_.size() == 1) return;
     masters_ = masters;
     find_sparse_embeddings();
@@ -76,9 +80,12 @@ class Mechanism<Policy> : public detail::AllRanks<Policy> {
     const auto found = buckets_->finish();
     std::set<std::size_t> sparse = sparse_;
     sparse.insert(found.begin(), found.end());
-    if (sparse.empty()) return;
     detail::SparseGradients gradients(masters_, {sparse.begin(), sparse.end()});
-    for (std::size_t dense : gradients.exchange(connection_, this->device_)) sparse.erase(dense);
+    if (!sparse.empty())
+      for (std::size_t dense : gradients.exchange(connection_, this->device_)) sparse.erase(dense);
+    // A rank that is here has received all, so that no wait for what was sent to it can be in vain.
+    detail::meet(connection_, "the end of backward");
+    buckets_->end(), gradients.end(connection_);
     if (sparse != sparse_) make_buckets(sparse);
   }
   void abort() noexcept {
@@ -106,7 +113,8 @@ class Mechanism<Policy> : public detail::AllRanks<Policy> {
   bool is_ordered() const { return made_.ordered.value_or(this->device_.is_cpu()); }
   detail::BucketLimits limits() const {
     if (made_.bucket_cap_mb) return {*made_.bucket_cap_mb * mib, *made_.bucket_cap_mb * mib};
-    if (this->device_.is_cpu()) return {2 * mib, 2 * mib};
+    const double on_cpu = std::clamp(gradient_bytes_ / 8, mib, 4 * mib);
+    if (this->device_.is_cpu()) return {on_cpu, on_cpu};
     return {mib, 25 * mib};
   }
   void check_unchanged() const {
@@ -194,6 +202,7 @@ class Mechanism<Policy> : public detail::AllRanks<Policy> {
   const Policy made_;  // the values that are in use
   SingleRank alone_;   // no parameter is cut
   Masters masters_;
+  double gradient_bytes_ = 0;
   std::vector<std::size_t> trained_;  // in the order in which buckets are filled
   std::vector<bool> is_trained_;
   std::set<std::size_t> sparse_;  // masters whose gradients are exchanged apart from buckets

@@ -13,7 +13,7 @@ template <>
 struct Shard<FSDP> {
   static constexpr bool needs_units = true;
   std::optional<ProcessGroup> process_group = {};   ///< left out: that of the environment
-  std::optional<at::ScalarType> param_dtype = {};   ///< of gathered parameters; by Precision
+  std::optional<at::ScalarType> param_dtype = {};   ///< in which Precision gathers; else an error
   std::optional<at::ScalarType> reduce_dtype = {};  ///< in which gradients are summed; by Precision
   bool allow_unused_units = false;                  ///< steps may leave units out, on all ranks
   bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last one

@@ -60,6 +60,10 @@ class GradientBucket {
       if (is_written(i, master)) refuse_written(masters.names[k]);
       if (dense < connection.size()) master.mutable_grad() = plan_.view(flat, i, master);
     }
+  }
+  /// All ranks have finished: their gradients may be written.
+  void end(Connection& connection) {
+    reduction_->end(connection);
     reduction_.reset();
   }
   void forget() noexcept {
@@ -152,6 +156,10 @@ class GradientBuckets {
     std::vector<std::size_t> sparse;
     for (GradientBucket& bucket : buckets_) bucket.finish(connection_, masters_, sparse);
     return sparse;
+  }
+  /// All ranks have finished.
+  void end() {
+    for (GradientBucket& bucket : buckets_) bucket.end(connection_);
   }
   void forget() noexcept {
     for (GradientBucket& bucket : buckets_) bucket.forget();

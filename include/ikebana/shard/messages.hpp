@@ -2,6 +2,7 @@
 // Messages between ranks: tensors in place, and short texts.
 #include <algorithm>
 #include <cstring>
+#include <ikebana/shard/message_thread.hpp>
 #include <ikebana/shard/transfer.hpp>
 #include <string>
 
@@ -23,27 +24,43 @@ using TensorsOfRanks = std::vector<std::vector<at::Tensor>>;
 
 /// Begins to send the tensors of `to[r]` to rank r, and to receive those of `from[r]` in place. All
 /// are contiguous; what has no elements is left out. Messages between devices are one group.
-inline Transfer begin_swap(c10d::Backend& backend, int tag, const TensorsOfRanks& to,
-                           const TensorsOfRanks& from) {
-  Transfer transfer;
+inline MessageWorks begin_messages(c10d::Backend& backend, int tag, const TensorsOfRanks& to,
+                                   const TensorsOfRanks& from) {
+  MessageWorks works;
   std::vector<at::Tensor> kept;
   const bool grouped = backend.supportsCoalescing();
   if (grouped) backend.startCoalescing();
-  auto begin = [&](const at::Tensor& t, auto&& call) {
-    if (t.numel() == 0) return;
-    std::vector<at::Tensor> list{t};
-    auto work = call(list);
-    if (grouped) kept.push_back(t);
-    else transfer.add(std::move(work), t);
+  auto each = [&](const TensorsOfRanks& all, auto&& begin) {
+    for (std::size_t r = 0; r < all.size(); ++r)
+      for (const at::Tensor& t : all[r]) {
+        if (t.numel() == 0) continue;
+        std::vector<at::Tensor> list{t};
+        begin(list, static_cast<int>(r));
+        if (grouped) kept.push_back(t);
+      }
   };
-  for (std::size_t r = 0; r < from.size(); ++r)
-    for (const at::Tensor& t : from[r])
-      begin(t, [&](auto& list) { return backend.recv(list, static_cast<int>(r), tag); });
-  for (std::size_t r = 0; r < to.size(); ++r)
-    for (const at::Tensor& t : to[r])
-      begin(t, [&](auto& list) { return backend.send(list, static_cast<int>(r), tag); });
-  if (grouped) transfer.add(backend.endCoalescing(), std::move(kept));
-  return transfer;
+  each(from, [&](std::vector<at::Tensor>& list, int r) {
+    auto work = backend.recv(list, r, tag);
+    if (!grouped) works.add_reception(std::move(work), list[0]);
+  });
+  each(to, [&](std::vector<at::Tensor>& list, int r) {
+    auto work = backend.send(list, r, tag);
+    if (!grouped) works.add_sending(std::move(work), list[0]);
+  });
+  if (grouped) works.add(backend.endCoalescing(), kept);
+  return works;
+}
+
+/// The same; those of Gloo are begun in the order of calls by a thread of their own.
+inline Transfer begin_swap(c10d::Backend& backend, int tag, TensorsOfRanks to,
+                           TensorsOfRanks from) {
+  if (dynamic_cast<c10d::ProcessGroupGloo*>(&backend) == nullptr)
+    return begin_messages(backend, tag, to, from);
+  auto held = c10::intrusive_ptr<c10d::Backend>::reclaim_copy(&backend);
+  return MessageThread::of_process().run(
+      [held = std::move(held), tag, to = std::move(to), from = std::move(from)] {
+        return begin_messages(*held, tag, to, from);
+      });
 }
 
 /// Receives the tensor of rank 0 and passes it on, along a tree in which rank r has the ranks above

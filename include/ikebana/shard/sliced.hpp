@@ -72,7 +72,6 @@ class Sliced : public AllRanks<Policy> {
     return slices;
   }
   Tensors to_masters_in_place(const Unit& unit, const Tensors& full) {
-    if (this->values.param_dtype) return to_masters(unit, full);
     const UnitCut& cut = cut_of(unit, full);
     OfUnit& u = all_[unit.index];
     Tensors slices, whole;
@@ -85,11 +84,11 @@ class Sliced : public AllRanks<Policy> {
   }
   void begin_gather(const Unit& unit, const Tensors& masters) {
     OfUnit& u = all_[unit.index];
-    Tensors own = masters;
-    if (this->values.param_dtype)
-      for (at::Tensor& t : own)
-        if (t.is_floating_point()) t = t.to(*this->values.param_dtype);
-    u.gather.emplace(connection_, MessageTag::gather(unit.index), *u.cut, own, u.whole);
+    if (const auto& dtype = this->values.param_dtype)
+      for (std::size_t i = 0; i < masters.size(); ++i)
+        if (masters[i].is_floating_point() && masters[i].scalar_type() != *dtype)
+          refuse_param_dtype(unit.names[i], masters[i].scalar_type());
+    u.gather.emplace(connection_, MessageTag::gather(unit.index), *u.cut, masters, u.whole);
   }
   Tensors gather(const Unit& unit, const Tensors& masters) {
     OfUnit& u = all_[unit.index];
@@ -130,6 +129,12 @@ class Sliced : public AllRanks<Policy> {
     const at::NoGradGuard no_grad;
     end_microbatch();
     while (!pending_.empty()) finish_oldest();
+  }
+
+  /// The ranks have met since the last message: nothing of the master weights is still being sent.
+  template <class Rate>
+  void prepare(const Masters&, StepGradients&, const Rate&) {
+    connection_.settle();
   }
 
  protected:
@@ -207,6 +212,13 @@ class Sliced : public AllRanks<Policy> {
       if (gradient.defined()) gradient.add_(sum);
       else gradient = sum;
     }
+  }
+  /// Weights that are read or exported while they are gathered must have their own values.
+  [[noreturn]] void refuse_param_dtype(const std::string& name, at::ScalarType dtype) const {
+    throw BadValue(c10::str(type_name<Policy>(), ": param_dtype is ", *this->values.param_dtype,
+                            ", and the recipe's precision gathers `", name, "` in ", dtype,
+                            ". Leave param_dtype out, and choose a precision that gathers in it, "
+                            "such as Precision<BF16Weights>."));
   }
   [[noreturn]] static void refuse_late(const Unit& unit) {
     throw BadModel(

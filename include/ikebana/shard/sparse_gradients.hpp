@@ -34,13 +34,15 @@ class SparseGradients {
       for (const Entries& e : all[rank]) e.add_to(to[r]);
       for (const Entries& e : all[r]) e.add_to(from[r]);
     }
-    Transfer transfer = connection.swap(MessageTag::gather(0), to, from, device);
-    connection.wait(transfer);
+    transfer_ = connection.swap(MessageTag::gather(0), to, from, device);
+    connection.wait_received(transfer_);
     std::vector<std::size_t> dense;
     for (std::size_t i = 0; i < indices_.size(); ++i)
       if (join(all, i)) dense.push_back(indices_[i]);
     return dense;
   }
+  /// All ranks have exchanged them.
+  void end(Connection& connection) { connection.wait(transfer_); }
 
  private:
   /// What a rank has of one gradient.
@@ -138,6 +140,7 @@ class SparseGradients {
 
   const Masters& masters_;
   std::vector<std::size_t> indices_;
+  Transfer transfer_;
 };
 
 }  // namespace ikebana::detail

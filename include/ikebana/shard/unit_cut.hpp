@@ -61,7 +61,7 @@ class UnitCut {
   }
 
  private:
-  static constexpr std::int64_t small = 32 << 10;  // bytes
+  static constexpr std::int64_t small = 64 << 10;  // bytes
 
   struct Parameter {
     std::vector<std::int64_t> sizes, strides;

@@ -33,7 +33,7 @@ class UnitGather {
   }
   /// Waits. Throws RankFailed.
   Tensors finish(Connection& connection) {
-    connection.wait(transfer_);
+    connection.receive(std::move(transfer_));
     for (std::size_t r = 0; r < received_.size(); ++r) {
       if (!received_[r].defined()) continue;
       const auto rank = static_cast<std::int64_t>(r);

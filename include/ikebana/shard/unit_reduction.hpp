@@ -11,10 +11,15 @@ namespace ikebana::detail {
 class UnitReduction {
  public:
   /// `gradients`: one for each parameter, undefined where this rank has none. They are sent and
-  /// summed in `dtypes`. `tag` has the gradients, `tag + 1` which of them there are.
+  /// summed in `dtypes`. `tag` has the gradients; among devices `tag + 1` has which of them there
+  /// are, among hosts the message of the small slices.
   UnitReduction(Connection& connection, int tag, const UnitCut& cut, Tensors gradients,
                 const DTypes& dtypes, c10::Device device)
-      : cut_(cut), dtypes_(dtypes), gradients_(std::move(gradients)), rank_(connection.rank()) {
+      : cut_(cut),
+        dtypes_(dtypes),
+        gradients_(std::move(gradients)),
+        rank_(connection.rank()),
+        head_(device.is_cpu() ? std::ssize(gradients_) : 0) {
     for (std::size_t i = 0; i < gradients_.size(); ++i)
       if (at::Tensor& g = gradients_[i]; g.defined()) g = cut.in_rows(g.to(dtypes_[i]), i);
     const auto ranks = static_cast<std::size_t>(connection.size());
@@ -25,17 +30,22 @@ class UnitReduction {
       if (static_cast<std::int64_t>(r) == rank_) continue;
       to[r] = to_send(static_cast<std::int64_t>(r), device);
       from[r] = to_receive(received_[r], device);
-      flags_to[r] = {flags}, flags_from[r] = {received_[r].flags = at::empty_like(flags)};
+      if (head_ > 0) {
+        to[r][0].narrow(0, 0, head_).copy_(flags);
+        received_[r].flags = from[r][0];
+      } else {
+        flags_to[r] = {flags}, flags_from[r] = {received_[r].flags = at::empty_like(flags)};
+      }
     }
     received_[static_cast<std::size_t>(rank_)].flags = flags;
-    flags_ = connection.swap(tag + 1, flags_to, flags_from, at::kCPU);
+    if (head_ == 0) flags_ = connection.swap(tag + 1, flags_to, flags_from, at::kCPU);
     transfer_ = connection.swap(tag, to, from, device);
   }
   /// Waits, and adds up. Throws RankFailed.
   Tensors finish(Connection& connection) {
-    connection.wait(flags_);
-    connection.wait(transfer_);
-    const SmallSlices small(cut_, rank_, dtypes_);
+    connection.receive(std::move(flags_));
+    connection.receive(std::move(transfer_));
+    const SmallSlices small(cut_, rank_, dtypes_, head_);
     Tensors sums;
     for (std::size_t i = 0; i < cut_.count(); ++i) sums.push_back(sum(i, small));
     gradients_.clear(), received_.clear();
@@ -56,7 +66,7 @@ class UnitReduction {
     return flags;
   }
   std::vector<at::Tensor> to_send(std::int64_t rank, c10::Device device) const {
-    const SmallSlices layout(cut_, rank, dtypes_);
+    const SmallSlices layout(cut_, rank, dtypes_, head_);
     std::vector<at::Tensor> all;
     if (layout.bytes() > 0) all.push_back(at::zeros({layout.bytes()}, bytes_on(device)));
     for (std::size_t i = 0; i < cut_.count(); ++i) {
@@ -74,7 +84,7 @@ class UnitReduction {
     return all;
   }
   std::vector<at::Tensor> to_receive(Received& received, c10::Device device) const {
-    const SmallSlices layout(cut_, rank_, dtypes_);
+    const SmallSlices layout(cut_, rank_, dtypes_, head_);
     std::vector<at::Tensor> all;
     if (layout.bytes() > 0)
       all.push_back(received.small = at::empty({layout.bytes()}, bytes_on(device)));
@@ -111,7 +121,7 @@ class UnitReduction {
   const UnitCut& cut_;
   DTypes dtypes_;
   Tensors gradients_;
-  std::int64_t rank_;
+  std::int64_t rank_, head_;        // bytes of flags in the message of small slices
   std::vector<Received> received_;  // of each rank
   Transfer flags_, transfer_;
 };

@@ -1,0 +1,35 @@
+// The contestants `hand_fsdp` and `hand_ddp`: the same work in loops written by hand. Of ikebana
+// they use only the model of examples/gpt.hpp.
+#include "hand_ddp.hpp"
+#include "hand_fsdp.hpp"
+
+namespace {
+
+using bench::Place, bench::Setting, bench::Step;
+
+template <class Loop>
+Step loop(const GPT& model, const Place& place) {
+  auto shared = std::make_shared<Loop>(model, bench::make_gloo(place));
+  return [shared](const bench::Batch& batch) { return shared->step(batch); };
+}
+
+Step contestant(const Setting& setting, const Place& place) {
+  GPT model(GPTConfig{.layers = setting.number("layers"),
+                      .width = setting.number("width"),
+                      .heads = setting.number("heads"),
+                      .context = setting.number("context")});
+  bench::read_weights(setting, *model);
+  return setting.text("contestant") == "hand_ddp" ? loop<bench::HandDDP>(model, place)
+                                                  : loop<bench::HandFSDP>(model, place);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return bench::guarded([&] {
+    const Setting setting(argc, argv);
+    if (setting.number("environment")) return std::puts(bench::compiler()), 0;
+    const Place place(setting);
+    return bench::serve(setting, place, contestant(setting, place));
+  });
+}
