@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The grammar, compiled without LibTorch in the include path.
 
-    grammar.py laws COMPILER FLAGS    laws.cpp compiles; no header of LibTorch is among the includes
+    grammar.py laws COMPILER FLAGS    the laws compile; no header of LibTorch is among the includes
     grammar.py time COMPILER FLAGS    three recipes against Boost.Hana alone, in processor time
 """
 import pathlib
@@ -15,6 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE.parents[1] / "include" / "ikebana" / "grammar"
 MOST_TIMES = 4  # times the time of boost/hana.hpp alone
 ROUNDS = 5
+LAWS = "laws.cpp", "ranks.cpp"
 
 
 def compile_with(compiler, flags, *arguments):
@@ -32,8 +33,9 @@ def laws(compiler, flags):
         if of_torch:
             sys.exit(f"{header.name} includes LibTorch: {' '.join(of_torch[:3])}")
         print(f"{header.name}: no header of LibTorch among {len(includes.split())} includes")
-    compile_with(compiler, flags, "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror",
-                 "-fsyntax-only", HERE / "laws.cpp")
+    for file in LAWS:
+        compile_with(compiler, flags, "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror",
+                     "-fsyntax-only", HERE / file)
     print("all laws hold")
 
 

@@ -1,4 +1,5 @@
-// `UnknownChoice<Shard<Full>, Shard<Off>>` `Shard<Full> does not exist; there is Shard<Off>`
+// `UnknownChoice<Shard<Full>, Shard<Off>, Shard<DDP>, Shard<ZeRO1>, Shard<ZeRO2>, Shard<FSDP>>`
+// `Shard<Full> does not exist; there is Shard<Off>, Shard<DDP>, Shard<ZeRO1>, Shard<ZeRO2>, Shard`
 // `an argument that this version does not know` `Write one of the choices that exist`
 #include "net.hpp"
 

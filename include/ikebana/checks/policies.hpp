@@ -49,6 +49,8 @@ template <class W> requires(listed<Checkpoint<W>> && !std::is_same_v<W, Off>)
 struct nearest<W> { using type = Checkpoint<W>; };
 template <class W> requires listed<Observe<W>>
 struct nearest<W> { using type = Observe<W>; };
+template <class W> requires(listed<Shard<W>> && !std::is_same_v<W, Off>)
+struct nearest<W> { using type = Shard<W>; };
 template <> struct nearest<torch::optim::AdamW> { using type = AdamW; };
 template <> struct nearest<torch::optim::Adam> { using type = Adam; };
 template <> struct nearest<torch::optim::SGD> { using type = SGD; };
@@ -153,13 +155,14 @@ template <>
 inline constexpr bool needs_all_gradients<Precision<FP16>> = true;
 template <std::int64_t N>
 inline constexpr bool needs_all_gradients<Accumulate<N>> = N != 1;
-template <class How>
-inline constexpr bool needs_all_gradients<Shard<How>> = !std::is_same_v<How, Off>;
 template <class Policy, class Other>
 struct in_backward : is<Nothing> {};
 template <class O, class Other>
   requires needs_all_gradients<Other>
 struct in_backward<InBackward<O>, Other> : is<NeedsAllGradients<InBackward<O>, Other>> {};
+template <class O, class How>
+  requires(!std::is_same_v<How, Off>)
+struct in_backward<InBackward<O>, Shard<How>> : is<UpdatesBeforeSum<InBackward<O>, Shard<How>>> {};
 
 /// Stage 3: why a recipe cannot hold both `Policy` and `Later`.
 template <class Policy, class Later>

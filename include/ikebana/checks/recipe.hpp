@@ -80,7 +80,10 @@ consteval auto check_hooks() {
 template <class Policy>
 consteval auto mechanism() {
   using M = Mechanism<Policy>;
-  if constexpr (!refuse::complete<M>) return refuse::is<refuse::NoMechanism<Policy>>{};
+  constexpr bool on_ranks =
+      refuse::listed<Policy> && std::is_same_v<axis_of_t<Policy>, axis::shard>;
+  if constexpr (!refuse::complete<M> && on_ranks) return refuse::is<refuse::NotIncluded<Policy>>{};
+  else if constexpr (!refuse::complete<M>) return refuse::is<refuse::NoMechanism<Policy>>{};
   else if constexpr (!well_made<Policy>)
     return refuse::is<refuse::BadMechanism<Policy, HooksOf<axis_of_t<Policy>>>>{};
   else return check_hooks<Policy>();

@@ -110,6 +110,15 @@ struct NeedsAllGradients {
                 "another policy of this recipe must see all gradients first. Remove that policy, "
                 "or write the optimizer without InBackward.");
 };
+template <class InBackwardPolicy, class OnRanks>
+struct UpdatesBeforeSum {
+  static_assert(possible<quoted<InBackwardPolicy> + " updates each parameter in backward, before " +
+                         quoted<OnRanks> + " has its gradient of all ranks">,
+                "ikebana: InBackward updates each parameter as soon as its gradient exists, and on "
+                "several ranks gradients must be summed over them first. Write the optimizer "
+                "without InBackward; to keep fewer gradients in memory, which is what InBackward "
+                "is for, write Shard<ZeRO2> or Shard<FSDP>: each rank keeps its rows of them.");
+};
 
 // The model and its loss
 

@@ -39,6 +39,14 @@ struct NoMechanism {
                 "ikebana::Mechanism<YourPolicy>`, derived from the hooks of its axis: "
                 "ikebana::ClipHooks for `clip`.");
 };
+template <class Policy>
+struct NotIncluded {
+  static_assert(
+      possible<quoted<Policy> + " trains on several ranks: #include <ikebana/shard.hpp>">,
+      "ikebana: a policy of this recipe trains on several ranks, which ikebana.hpp does not "
+      "include, since that needs LibTorch's process groups. Write #include <ikebana/shard.hpp> "
+      "where the trainer is made.");
+};
 template <class Policy, class Base>
 struct BadMechanism {
   static_assert(

@@ -45,13 +45,13 @@ struct Accumulate;
 // freeze: which parameters are not trained
 template <class... Units>
 struct Freeze;
-// shard: what each of several ranks stores (ikebana/shard.hpp)
+// shard: what each of several ranks stores
 struct DDP;
 struct ZeRO1;
 struct ZeRO2;
 struct FSDP;
 template <class How>
-struct Shard;
+struct Shard;  // for several ranks: #include <ikebana/shard.hpp>
 // offload, capture, quantize, prune: their null choices
 template <class Where, class... What>
 struct Offload;
