@@ -23,12 +23,18 @@ Step contestant(const Setting& setting, const Place& place) {
                                                   : loop<bench::HandFSDP>(model, place);
 }
 
+int print_environment() {
+  std::printf("%s (%s), %s, LibTorch %s\n", bench::processor().c_str(),
+              at::get_cpu_capability().c_str(), bench::compiler(), TORCH_VERSION);
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   return bench::guarded([&] {
     const Setting setting(argc, argv);
-    if (setting.number("environment")) return std::puts(bench::compiler()), 0;
+    if (setting.number("environment")) return print_environment();
     const Place place(setting);
     return bench::serve(setting, place, contestant(setting, place));
   });

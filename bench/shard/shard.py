@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import dataclasses
 import os
+import platform
 import random
 import statistics
 import subprocess
@@ -186,6 +187,14 @@ def slow_link(shape, args):
     return []
 
 
+def environment(programs):
+    import torch  # slow to load
+    own = subprocess.run([programs / "shard_hand", "--environment", "1"], text=True, check=True,
+                         stdout=subprocess.PIPE).stdout.strip()
+    return (f"{own}, Python {platform.python_version()} with torch {torch.__version__}, "
+            f"{RANKS} ranks with 1 thread each on {os.cpu_count()} processors")
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=Path, help="the folder of shard_ikebana and the others")
@@ -199,6 +208,7 @@ def main():
     args.programs = args.programs.resolve()
     if os.environ.get("IKEBANA_SLOW_LINK") == "1":
         return slow_link(SHAPES[-1], args)
+    print(environment(args.programs))
     lines = []
     for shape in SHAPES:
         if args.only in shape.name:
