@@ -63,8 +63,9 @@ void check_options(const FitOptions<Batch>& options, std::int64_t ranks) {
                    "; it must be 1 or more.");
   if (ranks > 1 && !options.save_to.empty())
     throw BadValue(
-        "fit: save_to is set, and each of several ranks has a state of its own. Save by "
-        "trainer.save, to a file for each rank, e.g. in on_epoch.");
+        "fit: save_to is set, and each of several ranks has a state of its own, which no file "
+        "holds yet. Leave it out; save the weights by save_weights, which all ranks call, e.g. in "
+        "on_epoch.");
 }
 
 /// Whether this rank wants to stop.

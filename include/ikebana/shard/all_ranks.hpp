@@ -1,5 +1,6 @@
 #pragma once
 // What the mechanisms of all policies on shard share: the connection with the other ranks.
+#include <ikebana/detail/message.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/shard/buffer_broadcast.hpp>
 #include <sstream>
@@ -58,7 +59,8 @@ class AllRanks : public ShardHooks {
     try {
       std::rethrow_exception(exception);
     } catch (const std::exception& error) {
-      connection_.fail(error.what());
+      const std::string text = text_of_libtorch(error);  // without its list of frames
+      connection_.fail(text.empty() ? error.what() : text);
     } catch (...) {
       connection_.fail("it threw something that is no std::exception");
     }

@@ -121,6 +121,9 @@ class Sliced : public AllRanks<Policy> {
   Tensors reduce(const Unit& unit, const Tensors& gradients) {
     OfUnit& u = all_[unit.index];
     if (u.is_reduced) refuse_late(unit);
+    for (std::size_t i = 0; i < gradients.size(); ++i)
+      if (gradients[i].defined() && gradients[i].layout() != at::kStrided)
+        refuse_sparse(unit.names[i]);
     add(u.local, gradients);
     if (++u.calls == u.uses && syncs_) launch(unit.index);
     return Tensors(gradients.size());
@@ -219,6 +222,11 @@ class Sliced : public AllRanks<Policy> {
                             ", and the recipe's precision gathers `", name, "` in ", dtype,
                             ". Leave param_dtype out, and choose a precision that gathers in it, "
                             "such as Precision<BF16Weights>."));
+  }
+  [[noreturn]] static void refuse_sparse(const std::string& name) {
+    throw BadModel("step: the gradient of `" + name + "` is sparse, and " + type_name<Policy>() +
+                   " cuts dense ones alone. Make the embedding with sparse(false), or write "
+                   "Shard<DDP>.");
   }
   [[noreturn]] static void refuse_late(const Unit& unit) {
     throw BadModel(
