@@ -80,10 +80,12 @@ void check_two() {
       other{make<Counted>(), adamw, Accumulate<2>{}};
   other.step(all[3]);
   const auto expected = take_turns(one, other, [](const Rows& batch) { return batch; });
+  std::vector<Counted> models{make<Counted>(), make<Counted>(), make<Counted>(), make<Counted>()};
   on_groups(2, [&](const ProcessGroup& group) {
+    const auto r = static_cast<std::size_t>(group.rank());
     auto mine = [&](const Rows& batch) { return part(batch, group.rank(), 2); };
     const Shard<How> policy{.process_group = group};
-    Trainer a{make<Counted>(), adamw, policy}, b{make<Counted>(), adamw, policy};
+    Trainer a{models[r], adamw, policy}, b{models[r + 2], adamw, policy};
     b.step(mine(all[3]));
     CHECK(same_bits(take_turns(a, b, mine), expected));
   });
