@@ -9,10 +9,17 @@
 #include "ranks/groups.hpp"
 
 using namespace ikebana;
+
+namespace test::docs::ranks {
+
 using test::ranks::batches, test::ranks::Counted, test::ranks::make, test::ranks::on_groups;
 using test::ranks::part, test::ranks::Rows;
 
-namespace test::docs::ranks {
+/// Made once: ranks are threads here, and share the random generator.
+const std::vector<Rows>& data() {
+  static const std::vector<Rows> all = batches(4, 8);
+  return all;
+}
 
 /// Trains on what can be trained on. Where one rank throws, all do, in the same step.
 template <class T>
@@ -46,8 +53,8 @@ TEST_CASE("shard.md: a batch that one rank cannot train on is skipped by all") {
   std::vector<std::vector<at::Tensor>> weights(2);
   on_groups(2, [&](const ProcessGroup& group) {
     std::vector<Rows> mine;
-    for (const Rows& batch : batches(4, 4)) mine.push_back(part(batch, group.rank(), 2));
-    if (group.rank() == 1) mine[2].target[0] = 7;  // there are 3 classes
+    for (const Rows& batch : data()) mine.push_back(part(batch, group.rank(), 2));
+    if (group.rank() == 1) mine[2].target = mine[2].target + 7;  // there are 3 classes
     Trainer trainer{make<Counted>(), AdamW{.lr = 1e-2}, Shard<FSDP>{.process_group = group}};
     std::ostringstream log;
     CHECK(train(trainer, mine, log) == 1);
@@ -65,7 +72,7 @@ TEST_CASE("shard.md: a batch that one rank cannot train on is skipped by all") {
 TEST_CASE("shard.md: the model is whole when the trainer has ended") {
   on_groups(2, [&](const ProcessGroup& group) {
     Trainer trainer{make<Counted>(), AdamW{}, Shard<FSDP>{.process_group = group}};
-    trainer.step(part(batches(1, 4)[0], group.rank(), 2));
+    trainer.step(part(data()[0], group.rank(), 2));
     CHECK(trainer.model()->head->weight.numel() == 0);
     Counted model = trainer.restore_model();
     CHECK(model->head->weight.sizes() == at::IntArrayRef{3, test::ranks::width});
@@ -77,7 +84,7 @@ TEST_CASE("shard.md: the time limit of a process group") {
   const World world;
   ProcessGroup group(world, {.timeout = std::chrono::minutes(5)});
   Trainer trainer{make<Counted>(), AdamW{}, Shard<FSDP>{.process_group = group}};
-  trainer.step(batches(1, 4)[0]);
+  trainer.step(data()[0]);
   CHECK(trainer.world_size() == 1);
 }
 
@@ -87,7 +94,7 @@ TEST_CASE("shard.md: fit saves the weights after each epoch") {
   on_groups(2, [&](const ProcessGroup& group) {
     Trainer trainer{make<Counted>(), AdamW{}, Shard<FSDP>{.process_group = group}};
     std::vector<Rows> loader;
-    for (const Rows& batch : batches(3, 4)) loader.push_back(part(batch, group.rank(), 2));
+    for (const Rows& batch : data()) loader.push_back(part(batch, group.rank(), 2));
     auto save = [&](const Epoch&) { trainer.save_weights(file); };  // on all ranks
     trainer.fit(loader, {.epochs = 2, .on_epoch = save, .progress = false});
     if (group.rank() != 0) return;
@@ -99,7 +106,7 @@ TEST_CASE("shard.md: fit saves the weights after each epoch") {
 
 TEST_CASE("shard.md: what ranks say that differ") {
   using Trained = Trainer<Counted, AdamW, Shard<FSDP>>;
-  const Rows batch = part(batches(1, 4)[0], 0, 2);
+  const Rows batch = part(data()[0], 0, 2);
   all_say(heard([&](const ProcessGroup& group) {
             Counted model = make<Counted>();
             if (group.rank() == 1) model->head->bias.requires_grad_(false);
@@ -139,7 +146,7 @@ TORCH_MODULE(Sparse);
 TEST_CASE("shard.md: sparse gradients are not cut") {
   all_say(heard([&](const ProcessGroup& group) {
             Trainer trainer{Sparse(), SGD{}, Shard<ZeRO2>{.process_group = group}};
-            trainer.step(part(batches(1, 4)[0], group.rank(), 2));
+            trainer.step(part(data()[0], group.rank(), 2));
           }),
           "the gradient of `words.weight` is sparse");
 }
@@ -156,7 +163,7 @@ std::vector<at::Tensor> means() {
   std::vector<at::Tensor> all(2);
   on_groups(2, [&](const ProcessGroup& group) {
     Trainer trainer{make<Normed>(), CrossEntropyLoss{}, Shard<How>{.process_group = group}};
-    const Rows mine = part(batches(1, 8)[0], group.rank(), 2);
+    const Rows mine = part(data()[0], group.rank(), 2);
     trainer.step(mine);
     trainer.evaluate(std::vector{mine});
     all[static_cast<std::size_t>(group.rank())] = trainer.model()->norm->running_mean.clone();
