@@ -59,7 +59,7 @@ class MessageThread {
     return task;
   }
 
-  const OwnProcess process_;
+  const OwnProcess process_{};
   std::mutex mutex_;
   std::condition_variable has_tasks_;
   std::deque<std::function<void()>> tasks_;
