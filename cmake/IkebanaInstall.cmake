@@ -5,6 +5,8 @@ set(package ${CMAKE_INSTALL_DATADIR}/cmake/ikebana)
 set(version_file ${CMAKE_CURRENT_BINARY_DIR}/ikebanaConfigVersion.cmake)
 write_basic_package_version_file(${version_file} COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 
+target_include_directories(ikebana INTERFACE
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/ikebana/shard/gloo>)
 install(TARGETS ikebana ikebana_pch EXPORT ikebanaTargets FILE_SET HEADERS)
 install(EXPORT ikebanaTargets NAMESPACE ikebana:: DESTINATION ${package})
 install(FILES ${version_file} cmake/ikebanaConfig.cmake cmake/LibTorch.cmake
