@@ -18,7 +18,8 @@ function(write_flags file target)
     "${flags}\n$<$<BOOL:${folders}>:-isystem\n\"$<JOIN:${folders},\"\n-isystem\n\">\"\n>")
 endfunction()
 write_flags(flags ikebana::boost -x c++ -std=gnu++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-            -Wsign-conversion -Werror \"-I${include}\")
+            -Wsign-conversion -Werror \"-I${include}\"
+            -isystem \"${include}/ikebana/shard/gloo\")  # LibTorch has no headers of Gloo
 write_flags(torch_flags ikebana::libtorch)
 
 # Precompiles a header as ${folder}/<name>.gch, which both compilers take for ${folder}/<name>.
