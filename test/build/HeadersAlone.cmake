@@ -19,7 +19,7 @@ function(write_flags file target)
 endfunction()
 write_flags(flags ikebana::boost -x c++ -std=gnu++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion
             -Wsign-conversion -Werror \"-I${include}\")
-write_flags(torch_flags ikebana::libtorch)
+write_flags(torch_flags ikebana::libtorch -isystem \"${include}/ikebana/shard/gloo\")
 
 # Precompiles a header as ${folder}/<name>.gch, which both compilers take for ${folder}/<name>.
 set(precompiled)
