@@ -11,7 +11,7 @@ namespace test::ranks::ddp {
 /// Against one rank with as many microbatches.
 template <class R>
 void check_ddp(const R& recipe, Shard<DDP> policy = {}) {
-  for (std::int64_t ranks : {1, 2, 3}) {
+  for (std::int64_t ranks : {1, 2, 3, 4}) {
     Bounds bounds = recipe.bounds;
     if (ranks == 1) bounds = {.bits = true, .norms = recipe.bounds.norms};
     recipe.check(ranks, shards(policy), recipe.alone(ranks), bounds);

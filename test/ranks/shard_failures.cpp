@@ -71,6 +71,7 @@ void fails_at_hooks(std::size_t stride) {
 TEST_CASE("shard: a throw at a hook of one rank undoes the step on all") {
   fails_at_hooks<ZeRO1>(6);
   fails_at_hooks<FSDP>(2);
+  fails_at_hooks<DDP>(2);
 }
 TEST_CASE("shard: a throw at every hook of every rank" * doctest::skip()) {
   fails_at_hooks<DDP>(1);

@@ -35,8 +35,9 @@ std::vector<Rows> wide_rows() {
   return all;
 }
 template <class T, class Cut>
-std::vector<at::Tensor> weights_after(T& trainer, const Cut& cut) {
-  for (const Rows& batch : wide_rows()) trainer.step(cut(batch));
+std::vector<at::Tensor> weights_after(T& trainer, const std::vector<Rows>& batches,
+                                      const Cut& cut) {
+  for (const Rows& batch : batches) trainer.step(cut(batch));
   std::vector<at::Tensor> all;
   trainer.with_full_weights([&](Wide& model) {
     for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
@@ -46,18 +47,19 @@ std::vector<at::Tensor> weights_after(T& trainer, const Cut& cut) {
 template <class How>
 void check() {
   CAPTURE(ikebana::detail::type_name<Shard<How>>());
+  const std::vector<Rows> batches = wide_rows();
   for (std::int64_t ranks : {2, 3}) {
     Trainer alone{make<Wide>(), AdamW{.lr = 1e-3}, Accumulate<>{.microbatches = ranks}};
-    const auto expected = weights_after(alone, [](const Rows& batch) { return batch; });
+    const auto expected = weights_after(alone, batches, [](const Rows& batch) { return batch; });
     std::vector<Wide> models{make<Wide>(), make<Wide>(), make<Wide>()};
     on_groups(ranks, [&](const ProcessGroup& group) {
       Trainer trainer{models[static_cast<std::size_t>(group.rank())], AdamW{.lr = 1e-3},
                       Shard<How>{.process_group = group}};
       auto cut = [&](const Rows& batch) { return part(batch, group.rank(), ranks); };
-      Rows bad = cut(wide_rows()[0]);
+      Rows bad = cut(batches[0]);
       if (group.rank() == 1) bad.target = bad.target.narrow(1, 0, 7);
       CHECK(message_of([&] { trainer.step(bad); }) != "");  // in the middle of messages
-      CHECK(same_bits(weights_after(trainer, cut), expected));
+      CHECK(same_bits(weights_after(trainer, batches, cut), expected));
     });
   }
 }
