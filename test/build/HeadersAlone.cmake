@@ -17,10 +17,9 @@ function(write_flags file target)
   file(GENERATE OUTPUT ${folder}/${file} CONTENT
     "${flags}\n$<$<BOOL:${folders}>:-isystem\n\"$<JOIN:${folders},\"\n-isystem\n\">\"\n>")
 endfunction()
-write_flags(flags ikebana::boost -x c++ -std=gnu++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-            -Wsign-conversion -Werror \"-I${include}\"
-            -isystem \"${include}/ikebana/shard/gloo\")  # LibTorch has no headers of Gloo
-write_flags(torch_flags ikebana::libtorch)
+write_flags(flags ikebana::boost -std=gnu++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+            -Wsign-conversion -Werror \"-I${include}\")
+write_flags(torch_flags ikebana::libtorch -isystem \"${include}/ikebana/shard/gloo\")
 
 # Precompiles a header as ${folder}/<name>.gch, which both compilers take for ${folder}/<name>.
 set(precompiled)

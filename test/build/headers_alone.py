@@ -92,7 +92,8 @@ class Headers:
                 command += [f"@{folder}/torch_flags", "-include", precompiled]
             for name in part:
                 command += ["-include", str(self.include / name)]
-            command += ["-fsyntax-only", "/dev/null", "-MMD", "-MF", f"{output}.d", "-MT", output]
+            command += ["-fsyntax-only", "-x", "c++", "/dev/null",
+                        "-MMD", "-MF", f"{output}.d", "-MT", output]
             if subprocess.run(command).returncode:
                 sys.exit(f"one of {', '.join(part)} does not compile alone, without warnings: "
                          "it must include what it uses")
