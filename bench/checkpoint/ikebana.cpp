@@ -1,6 +1,5 @@
 // The GPT under one choice of `Checkpoint`, as a contestant of checkpoint.py.
-#include <gpt.hpp>
-
+#include "gpt_of.hpp"
 #include "worker.hpp"
 
 namespace {
@@ -40,11 +39,7 @@ namespace {
 
 template <class P, class Word>
 Contestant recipe(const Setting& setting) {
-  GPT model(GPTConfig{.layers = setting.number("layers"),
-                      .width = setting.number("width"),
-                      .heads = setting.number("heads"),
-                      .context = setting.number("context")});
-  bench::read_weights(setting, *model);
+  GPT model = bench::gpt_of(setting);
   Watch watch;
   auto trainer = std::make_shared<Trainer<GPT, AdamW, ClipGradNorm, Watch, P, Word>>(model, watch);
   auto report = std::make_shared<Report>();

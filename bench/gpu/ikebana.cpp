@@ -75,22 +75,10 @@ class Saving {
   std::size_t bytes_ = 0;
 };
 
-GPT make_gpt(const Setting& setting) {
-  GPT model(GPTConfig{.layers = setting.number("layers"),
-                      .width = setting.number("width"),
-                      .heads = setting.number("heads"),
-                      .context = setting.number("context")});
-  if (setting.symbols() != 256)  // that of bytes
-    model->token =
-        model->replace_module("token", nn::Embedding(setting.symbols(), setting.number("width")));
-  bench::read_weights(setting, *model);
-  return model;
-}
-
 template <class Choice>
 auto gpt_trainer(const Setting& setting) {
   using T = Trainer<GPT, AdamW, ClipGradNorm, Precision<BF16>, Accumulate<>, Checkpoint<Choice>>;
-  return std::make_shared<T>(make_gpt(setting), Accumulate<>{setting.number("accumulate")});
+  return std::make_shared<T>(bench::gpt_of(setting), Accumulate<>{setting.number("accumulate")});
 }
 
 Contestant gpt(const Setting& setting) {

@@ -1,5 +1,7 @@
 // The contestants `hand_fsdp` and `hand_ddp`: the same work in loops written by hand. Of ikebana
 // they use only the model of examples/gpt.hpp.
+#include <gpt_of.hpp>
+
 #include "hand_ddp.hpp"
 #include "hand_fsdp.hpp"
 
@@ -14,11 +16,7 @@ Step loop(const GPT& model, const Place& place) {
 }
 
 Step contestant(const Setting& setting, const Place& place) {
-  GPT model(GPTConfig{.layers = setting.number("layers"),
-                      .width = setting.number("width"),
-                      .heads = setting.number("heads"),
-                      .context = setting.number("context")});
-  bench::read_weights(setting, *model);
+  const GPT model = bench::gpt_of(setting);
   return setting.text("contestant") == "hand_ddp" ? loop<bench::HandDDP>(model, place)
                                                   : loop<bench::HandFSDP>(model, place);
 }

@@ -1,5 +1,5 @@
 // The contestants that train the GPT with a policy on shard.
-#include <gpt.hpp>
+#include <gpt_of.hpp>
 #include <ikebana/shard.hpp>
 
 #include "rank.hpp"
@@ -12,13 +12,8 @@ using bench::Place, bench::Setting, bench::Step;
 template <class How>
 Step trained(const Setting& setting, const Place& place, Shard<How> policy) {
   policy.process_group = ProcessGroup(place.store, place.rank, place.size);
-  GPT model(GPTConfig{.layers = setting.number("layers"),
-                      .width = setting.number("width"),
-                      .heads = setting.number("heads"),
-                      .context = setting.number("context")});
-  bench::read_weights(setting, *model);
-  auto trainer =
-      std::make_shared<Trainer<GPT, AdamW, Shard<How>>>(model, AdamW{.lr = 1e-3}, policy);
+  auto trainer = std::make_shared<Trainer<GPT, AdamW, Shard<How>>>(bench::gpt_of(setting),
+                                                                   AdamW{.lr = 1e-3}, policy);
   return [trainer](const bench::Batch& batch) {
     return trainer->step(Tokens{batch.first, batch.second}).loss();
   };

@@ -1,7 +1,7 @@
 // Bytes that a rank holds under each policy on shard, counted by LibTorch's allocator: prints those
 // between steps, of gradients between two microbatches and at the update, and of gathered units at
 // the peak of a step.
-#include <gpt.hpp>
+#include <gpt_of.hpp>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/shard.hpp>
 
@@ -71,22 +71,16 @@ void measure(const Setting& setting, const Place& place, Shard<How> policy) {
   const std::int64_t before = counter.now();
   Watch watch;
   const AdamW adamw{.lr = 1e-3};
-  auto model = [&] {
-    GPT made(GPTConfig{.layers = setting.number("layers"),
-                       .width = setting.number("width"),
-                       .heads = setting.number("heads"),
-                       .context = setting.number("context")});
-    bench::read_weights(setting, *made);
-    return made;
-  };
   if (setting.number("frozen")) {
     const Freeze<> freeze{.match = [](const std::string& name, const at::Tensor&) {
       return name != "position.weight";
     }};
-    Trainer<GPT, AdamW, Freeze<>, Watch, Shard<How>> trainer(model(), adamw, freeze, watch, policy);
+    Trainer<GPT, AdamW, Freeze<>, Watch, Shard<How>> trainer(bench::gpt_of(setting), adamw, freeze,
+                                                             watch, policy);
     train(trainer, setting, place);
   } else {
-    Trainer<GPT, AdamW, Accumulate<2>, Watch, Shard<How>> trainer(model(), adamw, watch, policy);
+    Trainer<GPT, AdamW, Accumulate<2>, Watch, Shard<How>> trainer(bench::gpt_of(setting), adamw,
+                                                                  watch, policy);
     train(trainer, setting, place);
   }
   const Held& held = *watch.held;

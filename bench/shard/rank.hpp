@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <guarded.hpp>
 #include <iostream>
 #include <setting.hpp>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
@@ -88,20 +89,6 @@ inline int serve(const Setting& setting, const Place& place, const Step& step) {
     std::fflush(stdout);
   }
   return 0;
-}
-
-/// Prints errors to stderr, where the driver reads them. Ends without LibTorch's destructors.
-template <class Main>
-int guarded(Main&& body) {
-  at::set_num_threads(1);
-  try {
-    const int result = body();
-    std::fflush(nullptr);
-    std::_Exit(result);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
 }
 
 }  // namespace bench

@@ -29,12 +29,7 @@ TORCH_MODULE(MLP);
 template <class... Policies>
 Contestant recipe(const Setting& setting) {
   if (setting.is_gpt()) {
-    GPT model(GPTConfig{.layers = setting.number("layers"),
-                        .width = setting.number("width"),
-                        .heads = setting.number("heads"),
-                        .context = setting.number("context")});
-    bench::read_weights(setting, *model);
-    return train(std::make_shared<Trainer<GPT, AdamW, Policies...>>(model));
+    return train(std::make_shared<Trainer<GPT, AdamW, Policies...>>(bench::gpt_of(setting)));
   }
   MLP model(setting.number("width"));
   bench::read_weights(setting, *model);

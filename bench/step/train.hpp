@@ -1,7 +1,6 @@
 #pragma once
 // A trainer as a contestant.
-#include <gpt.hpp>
-
+#include "gpt_of.hpp"
 #include "worker.hpp"
 
 namespace bench {

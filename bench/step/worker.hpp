@@ -16,6 +16,7 @@
 #include <map>
 
 #include "../conditions.hpp"
+#include "guarded.hpp"
 #include "setting.hpp"
 
 /// Heap allocations so far, if a library that counts them was preloaded.
@@ -144,22 +145,6 @@ inline int print_environment() {
   std::printf("%s, LibTorch %s (%s)\n", compiler(), TORCH_VERSION,
               at::get_cpu_capability().c_str());
   return 0;
-}
-
-/// Prints errors to stderr, where the driver reads them. Ends without LibTorch's destructors, which
-/// take seconds under a profiler.
-template <class Main>
-int guarded(Main&& body) {
-  at::set_num_threads(1);
-  at::globalContext().setBenchmarkCuDNN(true);  // as contestants.py
-  try {
-    const int status = body();
-    std::fflush(nullptr);
-    std::_Exit(status);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
-  }
 }
 
 }  // namespace bench

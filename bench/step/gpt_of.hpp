@@ -1,0 +1,21 @@
+#pragma once
+// The GPT of examples/gpt.hpp as a setting has it, with the weights of all contestants.
+#include <gpt.hpp>
+
+#include "setting.hpp"
+
+namespace bench {
+
+inline GPT gpt_of(const Setting& setting) {
+  GPT model(GPTConfig{.layers = setting.number("layers"),
+                      .width = setting.number("width"),
+                      .heads = setting.number("heads"),
+                      .context = setting.number("context")});
+  if (setting.symbols() != 256)  // that of bytes
+    model->token = model->replace_module(
+        "token", torch::nn::Embedding(setting.symbols(), setting.number("width")));
+  read_weights(setting, *model);
+  return model;
+}
+
+}  // namespace bench
