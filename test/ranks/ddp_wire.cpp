@@ -3,36 +3,12 @@
 
 #include <ikebana/bridge/memory.hpp>
 
-#include "groups.hpp"
+#include "counting_group.hpp"
 #include "row_net.hpp"
 
 using namespace ikebana;
 
 namespace test::ranks::ddp_wire {
-
-/// A process group of a user's own, which counts what is sent. `events` are of one rank.
-class Counting : public c10d::Backend {
- public:
-  Counting(c10::intrusive_ptr<c10d::Backend> inner, std::vector<std::string>* log)
-      : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), log_(log) {}
-  c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& list, int to, int tag) override {
-    for (const at::Tensor& t : list) bytes += static_cast<std::int64_t>(t.nbytes());
-    if (log_ != nullptr) log_->push_back("send " + std::to_string(tag));
-    return inner_->send(list, to, tag);
-  }
-  c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>& list, int from, int tag) override {
-    return inner_->recv(list, from, tag);
-  }
-  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& list,
-                                           const c10d::AllreduceOptions& options) override {
-    return inner_->allreduce(list, options);
-  }
-  std::int64_t bytes = 0;
-
- private:
-  c10::intrusive_ptr<c10d::Backend> inner_;
-  std::vector<std::string>* log_;
-};
 
 /// What each rank sends in a step, and when: `log` has the tags of messages, and "first layer" when
 /// backward is there.

@@ -63,9 +63,7 @@ Outcome outcome(const Make& make_trainer, const Harm& harm, const Heal& heal) {
     }
     trainer.step(batch);
     trainer.step(part(all[2], wire->rank(), 2));
-    trainer.with_full_weights([&](Counted& model) {
-      for (const auto& p : model->parameters()) out.weights[r].push_back(p.detach().clone());
-    });
+    out.weights[r] = whole(trainer);
   });
   return out;
 }

@@ -4,12 +4,6 @@
 
 namespace test::ranks {
 
-template <class Model>
-std::vector<at::Tensor> copies(Model& model) {
-  std::vector<at::Tensor> all;
-  for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
-  return all;
-}
 /// Calls `f(trainer, rank)` on each of the ranks, which then have the same weights; returns these.
 template <Kind K, class Model = Counted, class F>
 std::vector<at::Tensor> on_ranks(std::int64_t ranks, const F& f) {
@@ -21,7 +15,7 @@ std::vector<at::Tensor> on_ranks(std::int64_t ranks, const F& f) {
     const auto r = static_cast<std::size_t>(wire->rank());
     ikebana::Trainer trainer{models[r], ikebana::AdamW{.lr = 1e-3}, Double<K>{.wire = wire}};
     f(trainer, wire->rank());
-    trainer.with_full_weights([&](Model& model) { weights[r] = copies(model); });
+    weights[r] = whole(trainer);
   });
   for (const auto& one : weights) CHECK(same_bits(one, weights[0]));
   return weights[0];

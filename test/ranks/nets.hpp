@@ -78,6 +78,18 @@ Model make() {
   torch::manual_seed(1);
   return Model();
 }
+/// The model's parameters now, as they are shown.
+template <class Model>
+std::vector<at::Tensor> copies(Model& model) {
+  std::vector<at::Tensor> all;
+  for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
+  return all;
+}
+/// Those that a trainer trains, which is a call of all ranks.
+template <class Trainer>
+std::vector<at::Tensor> whole(Trainer& trainer) {
+  return trainer.with_full_weights([](auto& model) { return copies(model); });
+}
 inline std::vector<Rows> batches(std::int64_t steps, std::int64_t rows) {
   torch::manual_seed(2);
   std::vector<Rows> all;

@@ -4,14 +4,6 @@
 
 namespace test::ranks {
 
-template <class T>
-std::vector<at::Tensor> whole(T& trainer) {
-  std::vector<at::Tensor> all;
-  trainer.with_full_weights([&](auto& model) {
-    for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
-  });
-  return all;
-}
 /// Losses of all steps, then the weights.
 struct Result {
   std::vector<at::Tensor> losses, weights;

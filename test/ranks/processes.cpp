@@ -39,9 +39,8 @@ void trains(const Role& role) {
   auto trained = [](auto& trainer, auto&& cut) {
     std::vector<at::Tensor> all;
     for (const Rows& batch : batches(4, 6)) all.push_back(trainer.step(cut(batch)).mean());
-    trainer.with_full_weights([&](Counted& model) {
-      for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
-    });
+    const auto weights = whole(trainer);
+    all.insert(all.end(), weights.begin(), weights.end());
     return all;
   };
   const AdamW optimizer{.lr = 1e-2};

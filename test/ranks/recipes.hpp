@@ -1,7 +1,6 @@
 #pragma once
 // Training on several ranks equals training on one with as many microbatches: recipes, and what
 // their training leaves.
-#include "lists.hpp"
 #include "nets.hpp"
 
 namespace test::ranks {
@@ -21,7 +20,7 @@ Trace trained(T& trainer, const Batches& batches) {
     trace.losses.push_back(report.mean());
     if (auto norm = report.grad_norm()) trace.norms.push_back(*norm);
   }
-  trainer.with_full_weights([&](auto& model) { trace.weights = copies(model); });
+  trace.weights = whole(trainer);
   trainer.with_averaged_weights([&](auto& model) { trace.averaged = copies(model); });
   return trace;
 }

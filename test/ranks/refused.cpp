@@ -9,12 +9,6 @@ using namespace ikebana;
 
 namespace test::ranks {
 
-Tensors copies_of(Counted& model) {
-  Tensors all;
-  for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
-  return all;
-}
-
 TEST_CASE("ranks: optimizers that need whole parameters, or no other ranks, are refused") {
   auto wire = std::make_shared<Wire>(c10::make_intrusive<c10d::HashStore>(), 0, 2);
   auto refused = [&](auto optimizer, const char* words) {
@@ -34,9 +28,9 @@ TEST_CASE("ranks: optimizers that need whole parameters, or no other ranks, are 
 TEST_CASE("ranks: a trainer that is refused leaves the model whole") {
   auto wire = std::make_shared<Wire>(c10::make_intrusive<c10d::HashStore>(), 0, 2);
   Counted model = make<Counted>();
-  const Tensors before = copies_of(model);
+  const Tensors before = copies(model);
   CHECK_THROWS_AS((Trainer{model, Adafactor{}, Double<Kind::FSDP>{.wire = wire}}), BadValue);
-  CHECK(same_bits(copies_of(model), before));
+  CHECK(same_bits(copies(model), before));
 }
 
 }  // namespace test::ranks

@@ -18,7 +18,7 @@ void ends_whole() {
     const auto r = static_cast<std::size_t>(group.rank());
     Trainer trainer{models[r], AdamW{.lr = 1e-2}, Shard<How>{.process_group = group}};
     for (const Rows& batch : all) trainer.step(part(batch, group.rank(), 2));
-    trainer.with_full_weights([&](Counted& model) { trained[r] = copies(model); });
+    trained[r] = whole(trainer);
     Counted model = trainer.restore_model();
     CHECK(model.get() == models[r].get());
     CHECK(contains(message_of([&] { trainer.step(all[0]); }), "restore_model ended it"));

@@ -59,9 +59,8 @@ void fails_at_hooks(std::size_t stride) {
            fuse += stride)
         fails(trainer, mine(1), failing, fuse);
       trainer.step(mine(1)), trainer.step(mine(2));
-      trainer.with_full_weights([&](Counted& whole) {
-        if (group.rank() == 0) left = copies(whole);
-      });
+      const auto trained = whole(trainer);
+      if (group.rank() == 0) left = trained;
     });
   };
   train(-1, weights[0]), train(0, weights[1]), train(1, weights[2]);

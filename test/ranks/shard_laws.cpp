@@ -69,11 +69,8 @@ void check_two() {
   const auto all = batches(4, 4);
   auto take_turns = [&](auto& first, auto& second, auto&& cut) {
     for (const Rows& batch : all) first.step(cut(batch)), second.step(cut(batch));
-    std::vector<at::Tensor> weights;
-    for (auto* one : {&first, &second})
-      one->with_full_weights([&](Counted& model) {
-        for (const auto& p : model->parameters()) weights.push_back(p.detach().clone());
-      });
+    std::vector<at::Tensor> weights = whole(first);
+    for (at::Tensor& p : whole(second)) weights.push_back(std::move(p));
     return weights;
   };
   Trainer one{make<Counted>(), adamw, Accumulate<2>{}},

@@ -53,9 +53,7 @@ Seen seen(Double<Kind::FSDP> policy, int runs, Ps... policies) {
     trainer.evaluate(std::vector{part(all[0], wire->rank(), 2)});
     for (const auto& p : models[r]->parameters()) CHECK(p.numel() == 0);  // away
     out.gathered[r] = *gathered;
-    trainer.with_full_weights([&](Chain& model) {
-      for (const auto& p : model->parameters()) out.weights[r].push_back(p.detach().clone());
-    });
+    out.weights[r] = whole(trainer);
   });
   CHECK(same_bits(out.weights[0], out.weights[1]));
   return out;
@@ -66,11 +64,7 @@ void check_chain(std::size_t here, std::size_t here_ahead, int gathers_of_a_step
   Chain model = make<Chain>();
   Trainer alone{model, AdamW{.lr = 1e-2}, policies..., Accumulate<2>{}};
   for (const Rows& batch : batches(3, 4)) alone.step(batch);
-  const Tensors expected = alone.with_full_weights([](Chain& whole) {
-    Tensors all;
-    for (const auto& p : whole->parameters()) all.push_back(p.detach().clone());
-    return all;
-  });
+  const Tensors expected = whole(alone);
   for (bool ahead : {false, true})
     for (bool delay : {false, true}) {
       CAPTURE(ahead);

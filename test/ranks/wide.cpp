@@ -1,7 +1,7 @@
 // Slices that are sent by themselves, and received in place: those of wide layers.
 #include "test.hpp"
 
-#include "groups.hpp"
+#include "counting_group.hpp"
 
 using namespace ikebana;
 
@@ -38,11 +38,7 @@ template <class T, class Cut>
 std::vector<at::Tensor> weights_after(T& trainer, const std::vector<Rows>& batches,
                                       const Cut& cut) {
   for (const Rows& batch : batches) trainer.step(cut(batch));
-  std::vector<at::Tensor> all;
-  trainer.with_full_weights([&](Wide& model) {
-    for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
-  });
-  return all;
+  return whole(trainer);
 }
 template <class How>
 void check() {
@@ -65,6 +61,55 @@ void check() {
 }
 TEST_CASE("wide: large slices arrive in place, and the bits are those of one rank") {
   check<ZeRO1>(), check<ZeRO2>(), check<FSDP>();
+}
+
+/// What each rank sends in a step, as a multiple of (N - 1) / N of the parameters' bytes.
+template <class How>
+double sent(std::int64_t ranks, std::int64_t microbatches, Shard<How> policy) {
+  const std::vector<Rows> batches = wide_rows();
+  std::vector<Wide> models{make<Wide>(), make<Wide>(), make<Wide>()};
+  std::size_t parameters = 0;
+  for (const auto& p : models[0]->parameters()) parameters += p.nbytes();
+  auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<std::int64_t> bytes(static_cast<std::size_t>(ranks));
+  on_threads(ranks, [&](std::shared_ptr<Wire> wire) {
+    const auto r = static_cast<std::size_t>(wire->rank());
+    auto counting = c10::make_intrusive<Counting>(
+        ikebana::detail::make_gloo(store, wire->rank(), ranks, std::chrono::minutes(1), true));
+    Shard<How> own = policy;
+    own.process_group = ProcessGroup(counting);
+    Trainer trainer{models[r], AdamW{.lr = 1e-3}, Accumulate<>{.microbatches = microbatches}, own};
+    const Rows mine = part(batches[0], wire->rank(), ranks);
+    trainer.step(mine), trainer.step(mine);  // in the first one nothing is stale, or expected
+    counting->bytes = 0;
+    trainer.step(mine);
+    bytes[r] = counting->bytes;
+  });
+  CHECK(*std::max_element(bytes.begin(), bytes.end()) <
+        *std::min_element(bytes.begin(), bytes.end()) + 1000);
+  return static_cast<double>(bytes[0] * ranks) /
+         static_cast<double>(static_cast<std::int64_t>(parameters) * (ranks - 1));
+}
+template <class How>
+void sends(double multiple, std::int64_t microbatches, Shard<How> policy) {
+  for (std::int64_t ranks : {2, 3}) {
+    CAPTURE(ranks);
+    CHECK(sent(ranks, microbatches, policy) == doctest::Approx(multiple).epsilon(0.05));
+  }
+}
+/// Nothing is gathered or reduced twice: the bits would be the same.
+TEST_CASE("wide: a step sends the bytes of its gathers and of one reduction") {
+  sends<ZeRO1>(2, 1, {});
+  sends<ZeRO1>(2, 2, {});  // reduced after the last microbatch
+  sends<ZeRO2>(2, 1, {});
+  sends<ZeRO2>(3, 2, {});
+  sends<ZeRO2>(2, 2, {.reduce_each_microbatch = false});
+  sends<FSDP>(2.5, 1, {});  // of two units, the last stays for its backward
+  sends<FSDP>(5, 2, {});
+  sends<FSDP>(4, 2, {.reduce_each_microbatch = false});
+  sends<FSDP>(3, 1, {.reshard_after_forward = true});
+  sends<FSDP>(2, 1, {.reshard_after_forward = false});
+  sends<FSDP>(2.5, 1, {.forward_prefetch = false, .backward_prefetch = false});
 }
 
 }  // namespace test::ranks::wide

@@ -21,8 +21,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
  public:
   using Model = ModelT;
   /// True for a recipe that runs on one rank: what ranks tell each other is not compiled then.
-  static constexpr bool one_rank =
-      is_one_rank<decltype(std::declval<Mechanisms<RecipeT>&>().shard.ranks())>;
+  static constexpr bool one_rank = Mechanisms<RecipeT>::one_rank;
   using Optimizer = std::decay_t<decltype(std::declval<Mechanisms<RecipeT>&>().optimizer)>;
   static constexpr bool update_may_throw = !noexcept(std::declval<detail::Update<Optimizer>&>()(
       std::declval<Optimizer&>(), std::declval<const Masters&>(), std::declval<StepGradients&>()));

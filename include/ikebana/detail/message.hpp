@@ -23,6 +23,11 @@ inline std::string text_of_libtorch(const std::exception& error) {
 #endif
   return {};
 }
+/// The text of any error, LibTorch's without its list of frames.
+inline std::string text_of(const std::exception& error) {
+  const std::string text = text_of_libtorch(error);
+  return text.empty() ? error.what() : text;
+}
 /// True where the text of an error says that memory could not be allocated.
 inline bool is_out_of_memory(const std::string& what) {
   for (const char* phrase : {"out of memory", "not enough memory", "allocate memory", "bad_alloc"})

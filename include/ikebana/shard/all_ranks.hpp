@@ -59,8 +59,7 @@ class AllRanks : public ShardHooks {
     try {
       std::rethrow_exception(exception);
     } catch (const std::exception& error) {
-      const std::string text = text_of_libtorch(error);  // without its list of frames
-      connection_.fail(text.empty() ? error.what() : text);
+      connection_.fail(text_of(error));
     } catch (...) {
       connection_.fail("it threw something that is no std::exception");
     }

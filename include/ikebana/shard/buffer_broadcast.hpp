@@ -23,19 +23,9 @@ class BufferBroadcast {
 
  private:
   static void run(Connection& connection, const std::vector<at::Tensor>& buffers) {
-    std::vector<std::int64_t> begins;
-    std::int64_t bytes = 0;
-    for (const at::Tensor& t : buffers) {
-      begins.push_back(bytes);
-      bytes += (static_cast<std::int64_t>(t.nbytes()) + 15) / 16 * 16;
-    }
-    const at::Tensor memory =
-        at::zeros({bytes}, buffers[0].options().dtype(at::kByte).requires_grad(false));
-    std::vector<at::Tensor> places;
-    for (std::size_t i = 0; i < buffers.size(); ++i)
-      places.push_back(memory.narrow(0, begins[i], static_cast<std::int64_t>(buffers[i].nbytes()))
-                           .view(buffers[i].scalar_type())
-                           .view(buffers[i].sizes()));
+    const PackedTensors layout(buffers);
+    const at::Tensor memory = layout.new_memory();
+    const std::vector<at::Tensor> places = layout.places(memory);
     if (connection.rank() == 0) at::_foreach_copy_(places, buffers);
     connection.broadcast({memory});
     if (connection.rank() == 0) return;

@@ -5,8 +5,8 @@
 #include <ikebana/ranks/step_calls.hpp>
 #include <ikebana/shard/failure_log.hpp>
 #include <ikebana/shard/messages.hpp>
+#include <ikebana/shard/packed_tensors.hpp>
 #include <ikebana/shard/process_group.hpp>
-#include <ikebana/shard/summed_values.hpp>
 
 namespace ikebana::detail {
 
@@ -61,10 +61,18 @@ class Connection final : public RankGroup {
   /// for, but for the first of each layout.
   void sum(std::vector<at::Tensor>& values) override {
     if (size() == 1 || values.empty()) return;
-    const SummedValues layout(values);
-    const at::Tensor own = layout.packed(values);
-    layout.add_up(own.is_cpu() ? on_hosts(own, layout.text()) : on_devices(own, layout.text()),
-                  values);
+    const at::NoGradGuard no_grad;
+    const PackedTensors layout(values);
+    const at::Tensor own = layout.new_memory();
+    const std::vector<at::Tensor> places = layout.places(own);
+    for (std::size_t i = 0; i < values.size(); ++i) places[i].copy_(values[i]);
+    const auto all = own.is_cpu() ? on_hosts(own, layout.text()) : on_devices(own, layout.text());
+    values = layout.places(all[0]);
+    for (at::Tensor& value : values) value = value.clone();
+    for (std::size_t r = 1; r < all.size(); ++r) {
+      const std::vector<at::Tensor> others = layout.places(all[r]);
+      for (std::size_t i = 0; i < values.size(); ++i) values[i].add_(others[i]);
+    }
   }
 
   /// As `begin_swap`. Tensors on the model's device, or on the host.
@@ -112,10 +120,6 @@ class Connection final : public RankGroup {
   }
 
  private:
-  static std::string text_of(const std::exception& error) {
-    const std::string text = text_of_libtorch(error);
-    return text.empty() ? error.what() : text;
-  }
   bool is_users_own() const { return members_->backend != nullptr; }
   std::string prefix() const { return name_ + std::to_string(generation_) + "/"; }
   c10d::Backend& of(c10::Device device) {

@@ -57,10 +57,6 @@ inline std::string address_of(const World& world) {
 inline std::string rank_text(const World& world) {
   return "rank " + std::to_string(world.rank) + " of " + std::to_string(world.size);
 }
-inline std::string text_of(const std::exception& error) {
-  const auto* torch = dynamic_cast<const c10::Error*>(&error);
-  return torch != nullptr ? message_of(*torch) : error.what();
-}
 
 inline c10d::TCPStoreOptions store_options(const World& world, const Deadline& deadline) {
   c10d::TCPStoreOptions options;

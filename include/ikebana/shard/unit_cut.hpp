@@ -22,7 +22,6 @@ class UnitCut {
     return {first, std::min(each, all - first)};
   }
   std::size_t count() const { return parameters_.size(); }
-  std::int64_t ranks() const { return ranks_; }
   RowRange rows(std::size_t i, std::int64_t rank) const {
     return rows_of(parameters_[i].sizes[0], rank, ranks_);
   }

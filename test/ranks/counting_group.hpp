@@ -1,0 +1,33 @@
+#pragma once
+// What a rank of a test sends.
+#include "groups.hpp"
+
+namespace test::ranks {
+
+/// A process group of a user's own, which counts the bytes that are sent, and lists the tags of
+/// messages in `log`.
+class Counting : public c10d::Backend {
+ public:
+  explicit Counting(c10::intrusive_ptr<c10d::Backend> inner,
+                    std::vector<std::string>* log = nullptr)
+      : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), log_(log) {}
+  c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& list, int to, int tag) override {
+    for (const at::Tensor& t : list) bytes += static_cast<std::int64_t>(t.nbytes());
+    if (log_ != nullptr) log_->push_back("send " + std::to_string(tag));
+    return inner_->send(list, to, tag);
+  }
+  c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>& list, int from, int tag) override {
+    return inner_->recv(list, from, tag);
+  }
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& list,
+                                           const c10d::AllreduceOptions& options) override {
+    return inner_->allreduce(list, options);
+  }
+  std::int64_t bytes = 0;
+
+ private:
+  c10::intrusive_ptr<c10d::Backend> inner_;
+  std::vector<std::string>* log_;
+};
+
+}  // namespace test::ranks
