@@ -37,21 +37,22 @@ struct StepSums {
 namespace detail {
 
 /// Every rank's text of a call that all make. Throws BadModel where a rank makes another one.
+/// Allocates nothing after the exchange, in which the others have heard that this rank goes on.
 inline std::vector<std::string> exchange_in(RankGroup& group, const std::string& call,
                                             const std::string& own) {
+  const std::string begin = call + '\n', text_of_this = begin + own;
   std::vector<std::string> all;
   try {
-    all = group.exchange(call + '\n' + own);
+    all = group.exchange(text_of_this);
   } catch (const RankFailed& error) {
     throw RankFailed("ranks: at " + call + ": " + error.what());
   }
   for (std::string& text : all) {
-    const std::string other = text.substr(0, text.find('\n'));
-    if (other != call)
+    if (text.compare(0, begin.size(), begin) != 0)
       throw BadModel("ranks: this rank is at " + call + ", and rank " +
-                     std::to_string(&text - all.data()) + " at " + other +
+                     std::to_string(&text - all.data()) + " at " + text.substr(0, text.find('\n')) +
                      ". Let every rank make the same calls in the same order.");
-    text.erase(0, call.size() + 1);
+    text.erase(0, begin.size());
   }
   return all;
 }

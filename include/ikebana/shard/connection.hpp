@@ -167,6 +167,10 @@ class Connection final : public RankGroup {
       return f(*host_);
     } catch (const std::exception& error) {
       const std::string what = text_of(error);
+      if (is_out_of_memory(what)) {  // of this rank: the others have nothing to report
+        fail(what);
+        throw;
+      }
       const std::string where = prefix();
       drop();
       throw RankFailed(log_ ? log_->reason(where, what) : what);

@@ -96,7 +96,8 @@ inline std::vector<at::Tensor> swap_bytes(c10d::Backend& backend, int tag, const
 }
 
 /// The texts of all ranks, in the order of ranks. The first bytes travel with the length; what a
-/// longer text has beyond them follows in a message of its own.
+/// longer text has beyond them follows in a message of its own. Of shorter ones nothing is
+/// allocated here after it was sent, since the others may act on it then.
 inline std::vector<std::string> swap_texts(c10d::Backend& backend, const std::string& own) {
   constexpr std::size_t frame = 256, head = frame - sizeof(std::int64_t);
   const auto length = static_cast<std::int64_t>(own.size());
@@ -104,16 +105,19 @@ inline std::vector<std::string> swap_texts(c10d::Backend& backend, const std::st
   auto* bytes = static_cast<char*>(first.mutable_data_ptr());
   std::memcpy(bytes, &length, sizeof length);
   std::memcpy(bytes + sizeof length, own.data(), std::min(own.size(), head));
-  const std::vector<std::int64_t> frames(static_cast<std::size_t>(backend.getSize()), frame);
-  std::vector<std::string> texts;
-  std::vector<std::int64_t> rests;
-  for (const at::Tensor& t : swap_bytes(backend, MessageTag::control, first, frames)) {
-    const auto* from = static_cast<const char*>(t.const_data_ptr());
+  const auto ranks = static_cast<std::size_t>(backend.getSize());
+  const std::vector<std::int64_t> frames(ranks, frame);
+  std::vector<std::string> texts(ranks);
+  std::vector<std::int64_t> rests(ranks);
+  for (std::string& text : texts) text.reserve(head);
+  const auto received = swap_bytes(backend, MessageTag::control, first, frames);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const auto* from = static_cast<const char*>(received[r].const_data_ptr());
     std::int64_t all;
     std::memcpy(&all, from, sizeof all);
     const auto size = static_cast<std::size_t>(all);
-    texts.emplace_back(from + sizeof all, std::min(size, head));
-    rests.push_back(static_cast<std::int64_t>(size - texts.back().size()));
+    texts[r].assign(from + sizeof all, std::min(size, head));
+    rests[r] = static_cast<std::int64_t>(size - texts[r].size());
   }
   if (*std::max_element(rests.begin(), rests.end()) == 0) return texts;
   const std::string rest = own.size() > head ? own.substr(head) : std::string();
