@@ -62,6 +62,22 @@ TEST_CASE("shard: a trainer that ends leaves what is cut empty, and says so") {
   for (const auto& p : kept->parameters()) CHECK(p.numel() == 0);
 }
 
+TEST_CASE("shard: a parameter that is replaced while it is away is an error with its name") {
+  std::vector<Counted> models{make<Counted>(), make<Counted>()};
+  std::vector<std::string> texts(2);
+  on_groups(2, [&](const ProcessGroup& group) {
+    const auto r = static_cast<std::size_t>(group.rank());
+    Trainer trainer{models[r], AdamW{.lr = 1e-2}, Shard<FSDP>{.process_group = group}};
+    const Rows mine = part(batches(1, 4)[0], group.rank(), 2);
+    trainer.step(mine);
+    if (r == 1) models[r]->second->up->weight.set_data(at::zeros({width, width}));
+    texts[r] = message_of([&] { trainer.step(mine); });
+    CHECK(trainer.steps() == 1);
+  });
+  for (const std::string& text : texts)
+    CHECK_MESSAGE(contains(text, "`second.up.weight` was changed"), text);
+}
+
 /// A call that one rank makes alone is an error on every rank, which names it.
 TEST_CASE("shard: a call of one rank alone ends on all with its name") {
   std::vector<std::vector<std::string>> texts(2);

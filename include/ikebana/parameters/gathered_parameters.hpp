@@ -145,6 +145,7 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
 
   void acquire(UnitParameters& stored) {
     if (stored.is_stale && stored.is_arriving()) chain_.gather(stored);  // former values
+    if (stored.users == 0) stored.check();  // what was written to it while it was away is lost now
     if (stored.is_stale || stored.users == 0) {
       const bool again = stored.users > 0;
       stored.set_gathered(chain_.gather(stored));
