@@ -73,21 +73,13 @@ inline void set_device(On& policy, c10::Device device) { policy.device = device;
 template <class Policy>
 void set_device(Policy&, c10::Device) {}
 
-/// Trains, and writes what the Python reference needs to do the same and the results to compare.
-/// Weights and batches were made on the CPU, and are the same for every device.
-template <class Model, class... Policies>
-void train(Work<Model> work, Metadata metadata, const std::string& path, c10::Device device,
-           Policies... policies) {
-  StateDict file;
-  append(file, "initial.", *work.model);
-  append(file, work.batches);
-  if (!device.is_cpu()) work.model->to(device);
-  (set_device(policies, device), ...);
-  Trainer trainer{work.model, policies...};
-  torch::manual_seed(11);
+/// Trains by `step(trainer, batches of a step)`, and puts what is to be compared into `file`.
+template <class... Policies, class Trainer, class Step>
+void record(StateDict& file, Trainer& trainer, const std::vector<std::vector<Batch>>& batches,
+            Step&& step) {
   std::vector<double> losses, rates, norms, skips;
-  for (const auto& parts : work.batches) {
-    Report report = parts.size() == 1 ? trainer.step(parts[0]) : trainer.step(parts);
+  for (const auto& parts : batches) {
+    Report report = step(trainer, parts);
     losses.push_back(report.loss());
     rates.push_back(report.learning_rate);
     skips.push_back(report.skipped());
@@ -100,27 +92,54 @@ void train(Work<Model> work, Metadata metadata, const std::string& path, c10::De
   file["rates"] = torch::tensor(rates, at::kDouble);
   file["norms"] = torch::tensor(norms, at::kDouble);
   file["skips"] = torch::tensor(skips, at::kDouble);
+}
+
+/// Trains, and writes what the Python reference needs to do the same and the results to compare.
+/// Weights and batches were made on the CPU, and are the same for every device.
+template <class Model, class... Policies>
+void train(Work<Model> work, const Metadata& metadata, const std::string& path, c10::Device device,
+           Policies... policies) {
+  StateDict file;
+  append(file, "initial.", *work.model);
+  append(file, work.batches);
+  if (!device.is_cpu()) work.model->to(device);
+  (set_device(policies, device), ...);
+  Trainer trainer{work.model, policies...};
+  torch::manual_seed(11);
+  record<Policies...>(file, trainer, work.batches, [](auto& t, const std::vector<Batch>& parts) {
+    return parts.size() == 1 ? t.step(parts[0]) : t.step(parts);
+  });
   save_tensors(path, file, metadata);
+}
+
+template <class... Policies>
+Metadata metadata_of(const std::string& name, const std::string& net, const Agreement& agreement,
+                     const Policies&... policies) {
+  return {{"torch", TORCH_VERSION},
+          {"row", name},
+          {"net", net},
+          {"recipe", recipe_json(policies...)},
+          {"losses", json(agreement.losses)},
+          {"weights", json(agreement.weights)},
+          {"reason", agreement.reason},
+          {"twin", agreement.twin}};
+}
+template <class... Policies>
+std::string recipe_words() {
+  std::string words;
+  ((words += (words.empty() ? "" : ", ") + ikebana::detail::type_name<Policies>()), ...);
+  return words;
 }
 
 template <class Make, class... Policies>
 Row row(std::string name, Agreement agreement, Make make, Policies... policies) {
-  std::string words;
-  ((words += (words.empty() ? "" : ", ") + ikebana::detail::type_name<Policies>()), ...);
   auto train_row = [=](const std::string& path, c10::Device device) {
     torch::manual_seed(3);
     auto work = make();
-    Metadata metadata = {{"torch", TORCH_VERSION},
-                         {"row", name},
-                         {"net", work.net},
-                         {"recipe", recipe_json(policies...)},
-                         {"losses", json(agreement.losses)},
-                         {"weights", json(agreement.weights)},
-                         {"reason", agreement.reason},
-                         {"twin", agreement.twin}};
+    const Metadata metadata = metadata_of(name, work.net, agreement, policies...);
     train(std::move(work), metadata, path, device, policies...);
   };
-  return {name, words, agreement, train_row};
+  return {name, recipe_words<Policies...>(), agreement, train_row};
 }
 
 }  // namespace parity
