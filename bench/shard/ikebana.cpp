@@ -30,6 +30,8 @@ Step contestant(const Setting& setting, const Place& place) {
   if (name == "zero2") return trained<ZeRO2>(setting, place, {});
   if (name == "ddp") return trained<DDP>(setting, place, {});
   if (name == "ddp_unordered") return trained<DDP>(setting, place, {.ordered = false});
+  if (name.starts_with("ddp_of_"))
+    return trained<DDP>(setting, place, {.bucket_cap_mb = std::stod(name.substr(7))});
   if (name == "ddp_late") return trained<DDP>(setting, place, {.bucket_cap_mb = 1e6});
   throw std::runtime_error("shard_ikebana: there is no contestant `" + name + "`");
 }

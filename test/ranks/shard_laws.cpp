@@ -2,25 +2,12 @@
 // microbatches. The rows cover each pair of a policy and a choice on another axis.
 #include "test.hpp"
 
-#include "groups.hpp"
+#include "equals_one_rank.hpp"
 
 using namespace ikebana;
 
 namespace test::ranks::shard_laws {
 
-template <class How, class R>
-void check(const R& recipe, Shard<How> policy = {}) {
-  CAPTURE(ikebana::detail::type_name<Shard<How>>());
-  for (std::int64_t ranks : {1, 2, 3}) {
-    Bounds bounds = recipe.bounds;
-    if (ranks == 1) bounds = {.bits = true, .norms = recipe.bounds.norms};
-    recipe.check(ranks, shards(policy), recipe.alone(ranks), bounds);
-  }
-}
-template <class... Hows, class R>
-void equals_one_rank(const R& recipe) {
-  (check<Hows>(recipe), ...);
-}
 const AdamW adamw{.lr = 1e-2, .weight_decay = 0.1, .groups = {no_decay()}};
 
 TEST_CASE("shard: groups, frozen weights, a late count, Checkpoint<Full>, the norm") {

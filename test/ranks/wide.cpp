@@ -1,9 +1,53 @@
 // Slices that are sent by themselves, and received in place: those of wide layers.
 #include "test.hpp"
 
+#include <ikebana/bridge/memory.hpp>
+
 #include "counting_group.hpp"
 
 using namespace ikebana;
+
+namespace test::ranks::wide {
+
+/// Bytes that the process holds, once when all of its ranks begin a step, and once when all are at
+/// the update.
+struct Bytes {
+  std::int64_t ranks;
+  c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::HashStore>();
+  bridge::MemoryCounter counter{at::kCPU};
+
+  /// The same on all ranks, none of which goes on before it is known.
+  std::int64_t now() {
+    const std::int64_t calls = store->add("calls", 1);
+    const std::string key = "bytes" + std::to_string((calls - 1) / ranks);
+    if (calls % ranks == 0) store->set(key, std::to_string(counter.now()));
+    const auto text = store->get(key);
+    return std::stoll(std::string(text.begin(), text.end()));
+  }
+};
+struct Watch {
+  using axis = axis::observe;
+  std::shared_ptr<Bytes> bytes;
+  std::int64_t *rest, *update;  // before the step, and more than that at the update
+};
+
+}  // namespace test::ranks::wide
+
+template <>
+struct ikebana::Mechanism<test::ranks::wide::Watch> : ikebana::ObserveHooks {
+  test::ranks::wide::Watch values;
+  explicit Mechanism(test::ranks::wide::Watch v) : values(std::move(v)) {}
+
+  template <class Core, class Batch, class Next>
+  decltype(auto) around_step(Core&, const Batch&, Next&& next) {
+    *values.rest = values.bytes->now();
+    return next();
+  }
+  template <class Rate>
+  void prepare(const Masters&, StepGradients&, const Rate&) {
+    *values.update = values.bytes->now() - *values.rest;
+  }
+};
 
 namespace test::ranks::wide {
 
@@ -110,6 +154,45 @@ TEST_CASE("wide: a step sends the bytes of its gathers and of one reduction") {
   sends<FSDP>(3, 1, {.reshard_after_forward = true});
   sends<FSDP>(2, 1, {.reshard_after_forward = false});
   sends<FSDP>(2.5, 1, {.forward_prefetch = false, .backward_prefetch = false});
+}
+
+/// Of two thirds of the parameters there are gradients, and so moments: the loss does not use the
+/// others. What all ranks hold, over the bytes of the parameters.
+struct Holding {
+  double rest, update;
+};
+template <class How>
+void hold(std::int64_t ranks, const Holding& expected) {
+  CAPTURE(ranks);
+  CAPTURE(ikebana::detail::type_name<Shard<How>>());
+  const std::vector<Rows> batches = wide_rows();
+  auto bytes = std::make_shared<Bytes>(ranks);
+  const std::int64_t before = bytes->counter.now();
+  std::vector<Wide> models;
+  for (std::int64_t r = 0; r < ranks; ++r) models.push_back(make<Wide>());
+  double parameters = 0;
+  for (const auto& p : models[0]->parameters()) parameters += static_cast<double>(p.nbytes());
+  on_groups(ranks, [&](const ProcessGroup& group) {
+    std::int64_t rest = 0, update = 0;
+    Trainer trainer{models[static_cast<std::size_t>(group.rank())], AdamW{.lr = 1e-3},
+                    Watch{bytes, &rest, &update}, Shard<How>{.process_group = group}};
+    const Rows mine = part(batches[0], group.rank(), ranks);
+    for (int i = 0; i < 3; ++i) trainer.step(mine);
+    auto is = [&](std::int64_t measured, double times) {
+      CHECK(static_cast<double>(measured) / parameters == doctest::Approx(times).epsilon(0.05));
+    };
+    is(rest - before, expected.rest), is(update, expected.update);
+  });
+}
+/// Nothing that was sent, received or gathered is held any more, at the update and between steps.
+TEST_CASE("wide: ranks hold what the policy says, and nothing else") {
+  for (std::int64_t ranks : {2, 3}) {
+    const auto n = static_cast<double>(ranks);
+    hold<DDP>(ranks, {n * 7 / 3, n});  // buckets have memory for all
+    hold<ZeRO1>(ranks, {n + 4. / 3, 2. / 3});
+    hold<ZeRO2>(ranks, {n + 4. / 3, 2. / 3});
+    hold<FSDP>(ranks, {7. / 3, 2. / 3});
+  }
 }
 
 }  // namespace test::ranks::wide

@@ -55,7 +55,9 @@ class Connection final : public RankGroup {
 
   std::vector<std::string> exchange(const std::string& own) override {
     if (size() == 1) return {own};
-    return calling([&](c10d::Backend& host) { return swap_texts(host, own); });
+    auto all = calling([&](c10d::Backend& host) { return swap_texts(host, own); });
+    settle();
+    return all;
   }
   /// In the order of ranks. Among hosts one exchange, among devices one that the host does not wait
   /// for, but for the first of each layout.
@@ -67,6 +69,7 @@ class Connection final : public RankGroup {
     const std::vector<at::Tensor> places = layout.places(own);
     for (std::size_t i = 0; i < values.size(); ++i) places[i].copy_(values[i]);
     const auto all = own.is_cpu() ? on_hosts(own, layout.text()) : on_devices(own, layout.text());
+    settle();
     values = layout.places(all[0]);
     for (at::Tensor& value : values) value = value.clone();
     for (std::size_t r = 1; r < all.size(); ++r) {
@@ -84,17 +87,14 @@ class Connection final : public RankGroup {
   void wait_received(Transfer& transfer) {
     if (transfer.is_begun()) calling([&](c10d::Backend&) { transfer.wait_received(); });
   }
-  /// The same, and keeps what is still being sent. Some messages later the others have received it,
-  /// since each receives in the order in which it sends: then it is waited for.
+  /// The same, and keeps what is still being sent. It is waited for some messages later, or when
+  /// ranks have met in `exchange` or `sum`: the others have received it then, since each receives
+  /// in the order in which it sends.
   void receive(Transfer transfer) {
     wait_received(transfer);
     if (!transfer.is_begun()) return;
     sent_.push_back(std::move(transfer));
     if (sent_.size() > most_sent) end_oldest();
-  }
-  /// All ranks have received what was sent before: waits for it.
-  void settle() {
-    while (!sent_.empty()) end_oldest();
   }
   void wait(Transfer& transfer) {
     if (transfer.is_begun()) calling([&](c10d::Backend&) { transfer.wait(); });
@@ -139,6 +139,9 @@ class Connection final : public RankGroup {
     const auto limit = members_->timeout;
     host_ = make_gloo(store, rank(), size(), limit, members_->all_local);
     if (device_.is_cuda()) on_device_ = make_nccl(store, rank(), size(), limit);
+  }
+  void settle() {
+    while (!sent_.empty()) end_oldest();
   }
   void end_oldest() {
     Transfer oldest = std::move(sent_.front());

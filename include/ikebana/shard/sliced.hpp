@@ -134,12 +134,6 @@ class Sliced : public AllRanks<Policy> {
     while (!pending_.empty()) finish_oldest();
   }
 
-  /// The ranks have met since the last message: nothing of the master weights is still being sent.
-  template <class Rate>
-  void prepare(const Masters&, StepGradients&, const Rate&) {
-    connection_.settle();
-  }
-
  protected:
   using AllRanks<Policy>::connection_;
 

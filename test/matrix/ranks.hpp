@@ -1,0 +1,12 @@
+#pragma once
+// What the recipes of ranks.py are made of, besides policies.
+#include "test.hpp"
+
+#include "ranks/equals_one_rank.hpp"
+
+namespace test::ranks::pairs {
+
+inline const Combined<SGD, AdamW> both{
+    .match = named("*.weight"), .first = {.lr = 1e-2}, .rest = {.lr = 1e-2}};
+
+}  // namespace test::ranks::pairs
