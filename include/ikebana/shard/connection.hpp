@@ -39,7 +39,8 @@ class Connection final : public RankGroup {
     try {
       connect();
     } catch (const std::exception& error) {
-      host_.reset(), on_device_.reset();
+      if (log_) log_->abandon(prefix());
+      drop();
       throw RankFailed("ranks: rank " + std::to_string(rank()) +
                        " could not meet the other ranks: " + text_of(error) +
                        ". Let every rank make the same calls, within the time limit of their "
@@ -134,6 +135,7 @@ class Connection final : public RankGroup {
       host_ = members_->backend;
       return;
     }
+    while (log_->is_abandoned(prefix())) ++generation_;  // another rank did not wait any longer
     if (log_->is_stuck()) throw RankFailed("the process of rank 0 does not answer");
     const auto store = c10::make_intrusive<c10d::PrefixStore>(prefix(), members_->store);
     const auto limit = members_->timeout;

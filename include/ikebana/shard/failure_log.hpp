@@ -35,6 +35,20 @@ class FailureLog {
              error + ")";
     return text->empty() ? error : *text + (text->rfind("rank ", 0) == 0 ? "" : " (" + error + ")");
   }
+  /// Ranks did not meet under this prefix in time: what they left there is of no use to a later
+  /// try.
+  void abandon(const std::string& prefix) noexcept {
+    within(std::chrono::milliseconds(1500), [prefix](Shared& s) {
+      s.store->set(prefix + "abandoned", bytes("1"));
+      return std::string();
+    });
+  }
+  bool is_abandoned(const std::string& prefix) {
+    const auto text = within(std::chrono::milliseconds(1500), [prefix](Shared& s) {
+      return std::string(s.store->check({prefix + "abandoned"}) ? "1" : "");
+    });
+    return text && !text->empty();
+  }
 
  private:
   struct Shared {
