@@ -177,8 +177,8 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   }
 
   /// Ends the trainer, and returns its model with plain, whole parameters on every rank, which all
-  /// call. A destructor alone, which must not wait for other ranks, leaves parameters empty that
-  /// are cut among them.
+  /// call. A destructor alone must not wait for other ranks: parameters that are cut among them
+  /// have no values then.
   Handle restore_model() {
     detail::together(core(), "restore_model", [&] { core().parameters.keep_full(); });
     Handle model = core().model;

@@ -42,7 +42,7 @@ struct Warnings : c10::WarningHandler {
   std::string text;
   void process(const c10::Warning& warning) override { text += warning.msg(); }
 };
-TEST_CASE("shard: a trainer that ends leaves what is cut empty, and says so") {
+TEST_CASE("shard: a trainer that ends leaves what is cut without values, and says so") {
   Counted kept = make<Counted>();
   Warnings warnings;
   std::vector<std::string> heard(2);
@@ -59,7 +59,39 @@ TEST_CASE("shard: a trainer that ends leaves what is cut empty, and says so") {
   });
   CHECK_MESSAGE(contains(heard[0], "restore_model"), heard[0]);
   CHECK(heard[1] == "");  // nobody else has that model
-  for (const auto& p : kept->parameters()) CHECK(p.numel() == 0);
+  for (const auto& item : kept->named_parameters()) {
+    CHECK(ikebana::detail::is_away(item.value()));
+    const std::string text = message_of([&] { item.value().sum(); });
+    CHECK_MESSAGE(contains(text, "`" + item.key() + "` is not here"), text);
+  }
+}
+
+TEST_CASE("shard: a parameter that the loss uses outside of its unit is an error with its name") {
+  std::vector<Counted> models{make<Counted>(), make<Counted>()};
+  const auto all = batches(2, 4);
+  on_groups(2, [&](const ProcessGroup& group) {
+    Counted model = models[static_cast<std::size_t>(group.rank())];
+    Trainer trainer{model, AdamW{.lr = 1e-2}, Shard<FSDP>{.process_group = group}};
+    const Rows mine = part(all[0], group.rank(), 2);
+    auto throws = [&](const at::Tensor& p, auto&& use, auto&& call) {
+      model->during_forward = [&] { use(p); };
+      const std::string text = message_of(call);
+      CHECK_MESSAGE(contains(text, "` is not here: its trainer stores the values"), text);
+      model->during_forward = {};
+    };
+    auto sum = [](const at::Tensor& p) { return p.pow(2).sum(); };
+    auto write = [](const at::Tensor& p) { p.detach().zero_(); };
+    auto step = [&] { trainer.step(mine); };
+    auto evaluate = [&] { trainer.evaluate(std::vector{mine}); };
+    trainer.step(mine);
+    for (const at::Tensor& p : {model->second->up->weight, model->second->scale}) {
+      throws(p, sum, step), throws(p, sum, evaluate);
+      throws(p, write, evaluate);
+      throws(p, [](const at::Tensor& t) { return at::matmul(t, t.t()); }, evaluate);
+    }
+    const double loss = trainer.step(mine).loss();  // and the trainer goes on
+    CHECK(std::isfinite(loss));
+  });
 }
 
 TEST_CASE("shard: a parameter that is replaced while it is away is an error with its name") {

@@ -6,7 +6,7 @@
 #include <ikebana/bridge/counting_allocator.hpp>
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/bridge/version.hpp>
-#include <ikebana/detail/torch.hpp>
+#include <ikebana/detail/away.hpp>
 #include <ikebana/error.hpp>
 #include <memory>
 #include <mutex>
@@ -109,7 +109,9 @@ class MemoryCounter {
 /// memory allocated before the first counter or not by LibTorch (`from_blob`), and for tensors
 /// without bytes. Costs a look-up.
 inline bool counted(const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor.has_storage() || tensor.storage().nbytes() == 0) return false;
+  if (!tensor.defined() || !tensor.has_storage() || ikebana::detail::is_away(tensor) ||
+      tensor.storage().nbytes() == 0)
+    return false;
   if (!tensor.device().is_cpu()) return !tensor.is_meta();
   const auto* present = CountingAllocatorV1::installed();
   return present != nullptr && tensor.storage().data_ptr().get_deleter() == present->raw_deleter();

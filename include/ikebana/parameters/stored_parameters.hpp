@@ -193,7 +193,7 @@ class StoredParameters {
     try {
       TORCH_WARN_ONCE(
           "ikebana: a trainer whose parameters are cut among ranks has ended, and those "
-          "of its model are empty now. Call trainer.restore_model() on all ranks before.");
+          "of its model have no values now. Call trainer.restore_model() on all ranks before.");
     } catch (...) {  // there is no memory for the text
     }
   }
@@ -201,7 +201,7 @@ class StoredParameters {
     try {
       TORCH_WARN("ikebana: the parameters of `", unit.name, "` could not be restored, since ",
                  "memory ended: they are ",
-                 Mechanisms::keeps_gathered ? "in a lower precision." : "empty.");
+                 Mechanisms::keeps_gathered ? "in a lower precision." : "without values.");
     } catch (...) {  // there is no memory for the text either
     }
   }

@@ -2,6 +2,7 @@
 // One unit's parameters: the master weights, the gathered parameters, and the autograd nodes
 // between them.
 #include <deque>
+#include <ikebana/detail/away.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/parameters/gather_node.hpp>
 #include <ikebana/parameters/gradient_hooks.hpp>
@@ -50,7 +51,7 @@ struct UnitParameters {
                      " master weights of the " + std::to_string(unit->parameters.size()) +
                      " parameters of unit `" + unit->name +
                      "`. Let `to_masters` return one for each; a part of one is some of its rows.");
-    empty_ = empties_like(unit->parameters);
+    away_ = away_like(unit->parameters);
     for (std::size_t i = 0; i < given.size(); ++i) {
       const at::Tensor& p = parameter(i);
       Slice slice = detail::whole_slice(p, unit->index);
@@ -77,7 +78,7 @@ struct UnitParameters {
   void set_gathered(Tensors fresh) {
     fresh = without_aliases(std::move(fresh));
     if (gathered_.empty()) {
-      empty_ = empties_like(fresh);
+      away_ = away_like(fresh);
       gathered_ = std::move(fresh);
     } else {
       std::set<const void*> moved;
@@ -113,7 +114,7 @@ struct UnitParameters {
     set_data(full);
   }
   /// Lets the model see nothing of gathered parameters, which stay in memory.
-  void hide() noexcept { set_data(empty_); }
+  void hide() noexcept { set_data(away_); }
   void release() noexcept {
     is_stale = is_exposed_ = false;
     for (auto& t : gathered_) {
@@ -121,7 +122,7 @@ struct UnitParameters {
       storage->set_data_ptr_noswap(at::DataPtr(nullptr, storage->device()));
       storage->set_nbytes(0);
     }
-    set_data(empty_);
+    set_data(away_);
   }
   /// Connects the parameters to the master weights in the graph, by the node of these edges.
   void attach_to_graph(const std::vector<torch::autograd::Edge>& edges) {
@@ -147,8 +148,7 @@ struct UnitParameters {
   }
   /// True where the model wrote to what it was shown since `note_versions`, or replaced it.
   bool was_written(std::size_t i) const {
-    return version(parameter(i)) != seen_[i].version ||
-           parameter(i).storage().data() != seen_[i].memory;
+    return version(parameter(i)) != seen_[i].version || memory(parameter(i)) != seen_[i].memory;
   }
   bool was_written() const {
     for (std::size_t i = 0; i < seen_.size(); ++i)
@@ -162,9 +162,9 @@ struct UnitParameters {
   /// Throws BadModel where something was done to a parameter that its master weight does not see.
   void check() {
     if (is_stale || is_exposed_) return;  // the parameters are about to be written by the trainer
-    const Tensors& shown = users > 0 ? gathered_ : empty_;
+    const Tensors& shown = users > 0 ? gathered_ : away_;
     for (std::size_t i = 0; i < seen_.size(); ++i)
-      if (version(parameter(i)) != seen_[i].version || !parameter(i).is_alias_of(shown[i]))
+      if (version(parameter(i)) != seen_[i].version || !shares_storage(parameter(i), shown[i]))
         refuse(i, "was changed, and its master weight was not, so the next update discards that",
                "Change it within Trainer::with_full_weights, or before the trainer is made.");
     check_hooks();
@@ -223,20 +223,28 @@ struct UnitParameters {
   void set_data(const Tensors& given) {
     for (std::size_t i = 0; i < given.size(); ++i) {
       parameter(i).set_data(given[i]);
-      if (i < seen_.size()) seen_[i].memory = parameter(i).storage().data();
+      if (i < seen_.size()) seen_[i].memory = memory(parameter(i));
     }
   }
-  static Tensors empties_like(const Tensors& tensors) {
-    Tensors empties;
-    for (const auto& t : tensors)
-      empties.push_back(at::empty({0}, t.options().requires_grad(false)));
-    return empties;
+  /// Of what is away there is none: its storage, then.
+  static const void* memory(const at::Tensor& t) {
+    if (detail::is_away(t)) return t.storage().unsafeGetStorageImpl();
+    return t.storage().data();
+  }
+  static bool shares_storage(const at::Tensor& a, const at::Tensor& b) {
+    return a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
+  }
+  Tensors away_like(const Tensors& tensors) const {
+    Tensors away;
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      away.push_back(detail::away_tensor(tensors[i], unit->names[i]));
+    return away;
   }
 
   std::vector<Seen> seen_;  // of each parameter
   bool is_attached_ = false, is_exposed_ = false;
   Tensors gathered_;
-  Tensors empty_;  // what released parameters are; made before, since releasing must not allocate
+  Tensors away_;  // what released parameters are; made before, since releasing must not allocate
 };
 
 }  // namespace ikebana

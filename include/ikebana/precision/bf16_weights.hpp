@@ -1,5 +1,6 @@
 #pragma once
 // The policy Precision<BF16Weights> and its mechanism.
+#include <ikebana/detail/away.hpp>
 #include <ikebana/precision/low_precision_weights.hpp>
 
 namespace ikebana {
@@ -97,7 +98,7 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights {
   }
   static bool is_freed(const Tensors& tensors) {
     for (const auto& t : tensors)
-      if (t.numel() > 0 && t.storage().nbytes() == 0) return true;
+      if (detail::is_away(t)) return true;
     return false;
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 // `Run` with its type erased, and `plain`, which runs a unit without a trainer.
 #include <functional>
+#include <ikebana/detail/away.hpp>
 #include <ikebana/run/run.hpp>
 
 namespace ikebana {
@@ -83,7 +84,7 @@ struct Plain {
   template <class Holder, class... Args>
   auto operator()(Holder& holder, Args&&... args) const {
     for (const auto& p : detail::module_of(holder)->parameters())
-      if (p.dim() == 1 && p.numel() == 0)  // what a released parameter looks like
+      if (detail::is_away(p))
         throw BadModel("plain: the parameters of this " + detail::module_of(holder)->name() +
                        " are stored by its trainer. Use Trainer::with_full_weights.");
     return detail::call_forward(holder, *this, std::forward<Args>(args)...);
