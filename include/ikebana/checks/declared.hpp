@@ -25,24 +25,27 @@ IKEBANA_IS_DEFAULT(before_unit_backward, UnitBackwardHooks);
 IKEBANA_IS_DEFAULT(after_unit_backward, UnitBackwardHooks);
 #undef IKEBANA_IS_DEFAULT
 
+template <class T>
+inline constexpr bool is_undeclared = std::is_same_v<std::remove_cv_t<T>, Undeclared>;
+
 /// True where a mechanism has the hook and says nothing of it, not even that it is not to be
 /// called.
 template <class M>
 inline constexpr bool forgets_to_gather = false;
 template <std::derived_from<GatherHooks> M>
 inline constexpr bool forgets_to_gather<M> =
-    !has_default_gather<M> && &M::moves_parameters == &GatherHooks::moves_parameters;
+    !has_default_gather<M> && is_undeclared<decltype(M::moves_parameters)>;
 template <class M>
 inline constexpr bool forgets_to_begin = false;
 template <std::derived_from<GatherHooks> M>
 inline constexpr bool forgets_to_begin<M> =
-    !has_default_begin_gather<M> && &M::gathers_ahead == &GatherHooks::gathers_ahead;
+    !has_default_begin_gather<M> && is_undeclared<decltype(M::gathers_ahead)>;
 template <class M>
 inline constexpr bool forgets_to_listen = false;
 template <std::derived_from<UnitBackwardHooks> M>
 inline constexpr bool forgets_to_listen<M> =
     !(has_default_before_unit_backward<M> && has_default_after_unit_backward<M>) &&  //
-    &M::listens_to_backward == &UnitBackwardHooks::listens_to_backward;
+    is_undeclared<decltype(M::listens_to_backward)>;
 
 template <class Policy>
 consteval auto undeclared_hook() {

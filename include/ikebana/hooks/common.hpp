@@ -47,6 +47,14 @@ struct StepWrapperHooks {
     return next();
   }
 };
+namespace detail {
+/// The default of a declaration that a mechanism with the hook must make: false. A type of its own
+/// tells it from a false that a mechanism declares.
+struct Undeclared {
+  constexpr operator bool() const { return false; }
+};
+}  // namespace detail
+
 struct UnitWrapperHooks {
   /// True for a mechanism that works in `around_unit`: a step that runs no unit is then an error.
   static constexpr bool per_unit = false;
@@ -59,7 +67,7 @@ struct UnitWrapperHooks {
 };
 struct UnitBackwardHooks {
   /// Declared true by a mechanism that has the two hooks: they are called for no other.
-  static constexpr bool listens_to_backward = false;
+  static constexpr detail::Undeclared listens_to_backward = {};
   /// The first gradient of a result of the unit is there.
   void before_unit_backward(const Unit&) {}
   /// All that the unit computes in backward is done; before the next unit's backward begins.
@@ -72,11 +80,11 @@ struct UnitBackwardHooks {
 struct GatherHooks {
   /// Declared true by a mechanism that has these hooks; they are called of no other. A unit then
   /// computes with what `gather` returns.
-  static constexpr bool moves_parameters = false;
+  static constexpr detail::Undeclared moves_parameters = {};
   /// Declared true by one whose gathered parameters stay between steps.
   static constexpr bool keeps_gathered = false;
   /// Declared true by one that has `begin_gather`.
-  static constexpr bool gathers_ahead = false;
+  static constexpr detail::Undeclared gathers_ahead = {};
   /// The unit will be needed next, and `gather` is called with these tensors then: begins to copy
   /// or to receive, and does not wait for it. Not called for a unit that is not needed after all.
   void begin_gather(const Unit&, const Tensors& /*masters*/) {}
