@@ -8,6 +8,7 @@
 #include <ikebana/model.hpp>
 #include <ikebana/report.hpp>
 #include <ikebana/state/archive.hpp>
+#include <type_traits>
 
 namespace ikebana {
 
@@ -50,9 +51,7 @@ struct StepWrapperHooks {
 namespace detail {
 /// The default of a declaration that a mechanism with the hook must make: false. A type of its own
 /// tells it from a false that a mechanism declares.
-struct Undeclared {
-  constexpr operator bool() const { return false; }
-};
+struct Undeclared : std::false_type {};
 }  // namespace detail
 
 struct UnitWrapperHooks {
