@@ -63,19 +63,26 @@ class FailureLog {
   static std::string asked(Shared& s, const std::string& prefix) {
     s.store->set(prefix + "seen/" + std::to_string(s.rank), bytes("1"));
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
-    for (;;) {
-      if (s.store->check({prefix + "failed"})) {
-        const auto text = s.store->get(prefix + "failed");
-        return {text.begin(), text.end()};
+    std::string missing;
+    auto silent = [&] { return missing + " ended, or did not answer in time"; };
+    try {
+      for (;;) {
+        if (s.store->check({prefix + "failed"})) {
+          const auto text = s.store->get(prefix + "failed");
+          return {text.begin(), text.end()};
+        }
+        std::string now;
+        for (std::int64_t r = 0; r < s.size; ++r)
+          if (!s.store->check({prefix + "seen/" + std::to_string(r)}))
+            now += (now.empty() ? "rank " : ", rank ") + std::to_string(r);
+        missing = now;
+        if (missing.empty()) return {};
+        if (std::chrono::steady_clock::now() > end) return silent();
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
       }
-      std::string missing;
-      for (std::int64_t r = 0; r < s.size; ++r)
-        if (!s.store->check({prefix + "seen/" + std::to_string(r)}))
-          missing += (missing.empty() ? "rank " : ", rank ") + std::to_string(r);
-      if (missing.empty()) return {};
-      if (std::chrono::steady_clock::now() > end)
-        return missing + " ended, or did not answer in time";
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    } catch (const std::exception&) {  // rank 0 has waited as long, and has ended with the store
+      if (missing.empty()) throw;
+      return silent();
     }
   }
   /// The result of `f`, or nothing where it does not return in time, or throws.
