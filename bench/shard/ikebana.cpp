@@ -30,7 +30,7 @@ Step contestant(const Setting& setting, const Place& place) {
   if (name == "zero2") return trained<ZeRO2>(setting, place, {});
   if (name == "ddp") return trained<DDP>(setting, place, {});
   if (name == "ddp_unordered") return trained<DDP>(setting, place, {.ordered = false});
-  if (name.starts_with("ddp_of_"))
+  if (name.starts_with("ddp_of_"))  // MiB of a bucket, to choose the default
     return trained<DDP>(setting, place, {.bucket_cap_mb = std::stod(name.substr(7))});
   if (name == "ddp_late") return trained<DDP>(setting, place, {.bucket_cap_mb = 1e6});
   throw std::runtime_error("shard_ikebana: there is no contestant `" + name + "`");

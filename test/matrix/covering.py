@@ -5,7 +5,9 @@ each of which begins with a combination that is still missing.
 """
 
 import itertools
+import pathlib
 import random
+import sys
 
 
 class Table:
@@ -79,3 +81,13 @@ def write(folder, cases, per_file, head, namespace):
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
         print(path)
+
+
+def main(table, strength, case, head, namespace, folder=None, per_file=8):
+    """Writes the recipes, each as `case` writes it, or checks that nothing is left out."""
+    if folder:
+        cases = [case(recipe) for recipe in table.covering(strength)]
+        return write(pathlib.Path(folder), cases, int(per_file), head, namespace)
+    line, is_right = table.check(strength)
+    print(line)
+    sys.exit(0 if is_right else 1)

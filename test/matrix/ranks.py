@@ -4,7 +4,6 @@ Usage: ranks.py FOLDER PER_FILE  writes FOLDER/recipes_<i>.cpp, and prints their
        ranks.py                  counts recipes, and checks that nothing is left out
 """
 
-import pathlib
 import sys
 
 import covering
@@ -46,15 +45,5 @@ def case(recipe):
             f"      {{.norms = 1e-6}}, 1{values}));\n}}\n")
 
 
-def main(folder=None, per_file=8):
-    if folder:
-        cases = [case(recipe) for recipe in TABLE.covering(2)]
-        return covering.write(pathlib.Path(folder), cases, int(per_file),
-                              '#include "ranks.hpp"\n', "test::ranks::pairs")
-    line, is_right = TABLE.check(2)
-    print(line)
-    sys.exit(0 if is_right else 1)
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    covering.main(TABLE, 2, case, '#include "ranks.hpp"\n', "test::ranks::pairs", *sys.argv[1:])

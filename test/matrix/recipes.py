@@ -4,7 +4,6 @@ Usage: recipes.py STRENGTH FOLDER PER_FILE  writes FOLDER/recipes_<i>.cpp, and p
        recipes.py STRENGTH                  counts recipes, and checks that nothing is left out
 """
 
-import pathlib
 import sys
 
 import covering
@@ -49,16 +48,5 @@ def case(recipe):
     return f"TEST_CASE(\"matrix: {name}\") {{\n  laws_hold(\n{one},\n{other});\n}}\n"
 
 
-def main(strength, folder=None, per_file=8):
-    strength = int(strength)
-    if folder:
-        cases = [case(recipe) for recipe in TABLE.covering(strength)]
-        return covering.write(pathlib.Path(folder), cases, int(per_file),
-                              '#include "matrix.hpp"\n', "matrix")
-    line, is_right = TABLE.check(strength)
-    print(line)
-    sys.exit(0 if is_right else 1)
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    covering.main(TABLE, int(sys.argv[1]), case, '#include "matrix.hpp"\n', "matrix", *sys.argv[2:])

@@ -10,14 +10,6 @@ namespace test::ranks::tree {
 constexpr std::int64_t steps = 3;
 const SGD sgd{.lr = 0.125};  // as a float, too
 
-/// Units as they are, without a trainer.
-struct Plain {
-  template <class Module>
-  at::Tensor operator()(Module& module, const at::Tensor& x) {
-    if constexpr (requires { module->forward(*this, x); }) return module->forward(*this, x);
-    else return module->forward(x);
-  }
-};
 using Gradients = std::vector<at::Tensor>;
 
 void add(Gradients& to, const Gradients& more) {
@@ -27,9 +19,8 @@ void add(Gradients& to, const Gradients& more) {
 }
 /// Of this part of the mean over `count` items.
 Gradients gradients_of(Counted& model, const Rows& rows, std::int64_t count) {
-  Plain run;
   model->zero_grad();
-  (model->loss(run, rows).sum / count).backward();
+  (model->loss(plain, rows).sum / count).backward();
   Gradients all;
   for (const at::Tensor& p : model->parameters()) all.push_back(p.grad());
   return all;

@@ -51,7 +51,7 @@ Seen seen(Double<Kind::FSDP> policy, int runs, Ps... policies) {
       CHECK(gathered->here.empty());
     }
     trainer.evaluate(std::vector{part(all[0], wire->rank(), 2)});
-    for (const auto& p : models[r]->parameters()) CHECK(ikebana::detail::is_away(p));  // away
+    for (const auto& p : models[r]->parameters()) CHECK(ikebana::detail::is_away(p));
     out.gathered[r] = *gathered;
     out.weights[r] = whole(trainer);
   });

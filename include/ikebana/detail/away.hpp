@@ -16,7 +16,7 @@ inline at::Tensor away_tensor(const at::Tensor& like, const std::string& name) {
       "`" + name +
       "` is not here: its trainer stores the values elsewhere, and gathers them while `run(unit, "
       "...)` computes. Use it inside of its unit, or within Trainer::with_full_weights. "
-      "Trainer::restore_model puts all values back.");
+      "Trainer::restore_model ends a trainer and puts all values back.");
   t.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides());
   return t;
 }

@@ -58,8 +58,8 @@ class FailureLog {
   static std::vector<std::uint8_t> bytes(const std::string& text) {
     return {text.begin(), text.end()};
   }
-  /// Waits until a rank has reported, or all have seen the failure, at most 0.7 s: less than is
-  /// left to the store for its answers.
+  /// Waits until a rank has reported, or all have seen the failure, at most 0.7 s. The rest of the
+  /// limit of `within` is for the answers of a slow store.
   static std::string asked(Shared& s, const std::string& prefix) {
     s.store->set(prefix + "seen/" + std::to_string(s.rank), bytes("1"));
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
