@@ -4,6 +4,7 @@
 #include <ikebana/checks/refused_trainer.hpp>
 #include <ikebana/checks/values.hpp>
 #include <ikebana/core/rank_methods.hpp>
+#include <ikebana/core/state_methods.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/fit/fit.hpp>
 #include <ikebana/state/save_and_load.hpp>
@@ -26,6 +27,7 @@ inline constexpr bool keeps_old_average = requires {
 /// methods for several ranks are in core/rank_methods.hpp.
 template <class ModelT, class... Policies>
 class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
+                public StateMethods<Trainer<ModelT, Policies...>>,
                 public RankMethods<Trainer<ModelT, Policies...>> {
  public:
   using Model = ModelT;
@@ -114,25 +116,6 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   /// Steps so far. A skipped step counts, one that threw does not.
   std::int64_t steps() const { return core().step.attempts; }
 
-  /// The tensors that `state` copies, uncopied: valid until the next step.
-  StateDict state_view(const StateParts& parts = {}) {
-    detail::BusyGuard busy(core().busy);
-    StateDict dict;
-    Archive archive(dict, Archive::Mode::Save);
-    core().state(archive), parts.state(archive);
-    return dict;
-  }
-  /// Restores a state, to the bit. Throws BadState, and changes nothing, where it does not fit.
-  void restore(const StateDict& state, const StateParts& parts = {}) {
-    detail::BusyGuard busy(core().busy);
-    StateDict copy = state;
-    Archive archive(copy, Archive::Mode::Check);
-    core().state(archive), parts.state(archive);
-    archive.finish_check();
-    parts.state(archive), core().state(archive);  // a part of the user's may throw
-    core().step.is_compared = false;
-  }
-
   /// Calls `f(model)` while all parameters are whole and on the model's device: the weights that
   /// are trained, also where the recipe averages them. What `f` writes to them is trained from then
   /// on. Of several ranks all call it.
@@ -201,6 +184,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
 
  private:
   friend class RankMethods<Trainer>;
+  friend class StateMethods<Trainer>;
   using Core = ikebana::Core<Model, Recipe>;
 
   Core& core() const {

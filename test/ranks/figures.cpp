@@ -91,8 +91,6 @@ void stops_together() {
     steps[r] = trainer.steps();
     CHECK(history.stopped);
     CHECK_FALSE(history.terminated);
-    CHECK(contains(message_of<BadValue>([&] { trainer.fit(mine, {.save_to = "/nowhere"}); }),
-                   "each of several ranks has a state of its own"));
     // Asked for at the last step of an epoch, it is heard before the next one.
     options = {.epochs = 3, .progress = false};
     options.stop = [&] { return r == 1 && trainer.steps() >= 3 + 6; };

@@ -94,6 +94,16 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   void restore(const StateDict& state, const StateParts& parts = {}) {
     methods().restore(state, parts);
   }
+  // What saving and loading on several ranks asks, as of Trainer.
+  RankState rank_state(const StateParts& parts = {}) { return methods().rank_state(parts); }
+  StateRows rows_to_load(const StateDict& names) { return methods().rows_to_load(names); }
+  void restore_rows(RankState state, const StateParts& parts = {}) {
+    methods().restore_rows(std::move(state), parts);
+  }
+  std::optional<Ranks> several_ranks() { return methods().several_ranks(); }
+  void together_or_not(const char* call, const std::function<void()>& f) {
+    methods().together_or_not(call, f);
+  }
   std::string describe() { return methods().describe(); }
   std::int64_t steps() const { return methods().steps(); }
   std::int64_t world_size() const { return methods().world_size(); }
@@ -122,6 +132,11 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     virtual void end_epoch(const Epoch&) = 0;
     virtual StateDict state_view(const StateParts&) = 0;
     virtual void restore(const StateDict&, const StateParts&) = 0;
+    virtual RankState rank_state(const StateParts&) = 0;
+    virtual StateRows rows_to_load(const StateDict&) = 0;
+    virtual void restore_rows(RankState, const StateParts&) = 0;
+    virtual std::optional<Ranks> several_ranks() = 0;
+    virtual void together_or_not(const char*, const std::function<void()>&) = 0;
     virtual std::string describe() = 0;
     virtual std::int64_t steps() const = 0;
     virtual std::int64_t world_size() const = 0;
@@ -165,6 +180,15 @@ struct AnyTrainer<Batch>::Implementation final : Methods {
   StateDict state_view(const StateParts& parts) override { return trainer.state_view(parts); }
   void restore(const StateDict& state, const StateParts& parts) override {
     trainer.restore(state, parts);
+  }
+  RankState rank_state(const StateParts& parts) override { return trainer.rank_state(parts); }
+  StateRows rows_to_load(const StateDict& names) override { return trainer.rows_to_load(names); }
+  void restore_rows(RankState state, const StateParts& parts) override {
+    trainer.restore_rows(std::move(state), parts);
+  }
+  std::optional<Ranks> several_ranks() override { return trainer.several_ranks(); }
+  void together_or_not(const char* call, const std::function<void()>& f) override {
+    trainer.together_or_not(call, f);
   }
   std::string describe() override { return trainer.describe(); }
   std::int64_t steps() const override { return trainer.steps(); }

@@ -126,29 +126,31 @@ class Averages {
 
   /// In a state, averages have the names of the model's tensors (`Archive::evaluated`), 16-bit ones
   /// rounded as in an evaluation. States of former versions have them under names of their own.
-  void state(Archive& archive, const std::vector<std::string>& names, const Tensors& values) {
-    resize(names.size());
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      const std::string own_name = names[i] + ".average";
-      bool is_saved = false;
-      if (is_wide(values[i])) {
-        at::Tensor rounded = averages_[i].defined() && archive.saving()
-                                 ? averages_[i].to(values[i].scalar_type())
-                                 : at::Tensor();
-        const bool is_evaluated = archive.evaluated(names[i], rounded, values[i].detach());
-        is_saved = archive.optional(own_name, averages_[i], like(values[i]));
-        if (is_evaluated && !is_saved) archive.add_missing(own_name);
-      } else {
-        is_saved = archive.evaluated(names[i], averages_[i], like(values[i]));
-        if (!is_saved && !archive.saving())
-          is_saved = archive.optional(own_name, averages_[i], like(values[i]));
-      }
-      if (is_saved && archive.loading()) values_[i] = values[i];
-    }
+  void state(Archive& archive, const Masters& all) {
+    resize(all.names.size());
+    for (std::size_t i = 0; i < all.names.size(); ++i)
+      archive.rows_of(all.slices, i, [&] { state_of(archive, i, all.names[i], all.values[i]); });
     is_sorted_ = false;
   }
 
  private:
+  void state_of(Archive& archive, std::size_t i, const std::string& name, const at::Tensor& value) {
+    const std::string own_name = name + ".average";
+    bool is_saved = false;
+    if (is_wide(value)) {
+      at::Tensor rounded;
+      if (averages_[i].defined() && archive.saving()) rounded = averages_[i].to(value.dtype());
+      const bool is_evaluated = archive.evaluated(name, rounded, value.detach());
+      is_saved = archive.optional(own_name, averages_[i], like(value));
+      if (is_evaluated && !is_saved) archive.add_missing(own_name);
+    } else {
+      is_saved = archive.evaluated(name, averages_[i], like(value));
+      if (!is_saved && !archive.saving())
+        is_saved = archive.optional(own_name, averages_[i], like(value));
+    }
+    if (is_saved && archive.loading()) values_[i] = value;
+  }
+
   [[noreturn]] static void refuse_recording() {
     throw BadValue(
         "EMA: this step is the first that averages one of the tensors, and it is recorded: each "

@@ -74,10 +74,9 @@ struct Mechanism<Policy> : AverageHooks {
   }
   void state(Archive& archive, const Masters& masters) {
     archive.tensor("n_averaged", updates_, &count_range);
-    weights_.state(archive, masters.names, masters.values);
+    weights_.state(archive, masters);
     if (!values.use_buffers) return;
-    Masters buffers = named_buffers();
-    buffers_.state(archive, buffers.names, buffers.values);
+    buffers_.state(archive, named_buffers());
   }
 
  private:

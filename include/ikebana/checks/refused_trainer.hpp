@@ -49,6 +49,7 @@ class Trainer<ModelT, Policies...> : detail::recipe_diagnosis_t<ModelT, Policies
   void restore(const StateDict&, const StateParts& = {});
   void save(const std::filesystem::path&, const StateParts& = {});
   PendingSave save_async(const std::filesystem::path&, const StateParts& = {});
+  void save_full(const std::filesystem::path&, const StateParts& = {});
   void load(const std::filesystem::path&, const StateParts& = {});
   Metadata metadata();
   UnmatchedWeights load_weights(const std::filesystem::path&, const WeightOptions& = {});

@@ -2,6 +2,7 @@
 // What surrounds the transaction of a step: the wrappers of whole steps, and the report of an
 // exception to the other ranks.
 #include <ikebana/core/core.hpp>
+#include <ikebana/ranks/all_or_none.hpp>
 
 namespace ikebana::detail {
 
@@ -45,6 +46,20 @@ decltype(auto) together(Core& core, [[maybe_unused]] const char* call, F&& f) {
       }
     });
   }
+}
+
+/// The same for an `f` that ends in `all_or_none`: where that throws, no rank drops out.
+template <class Core, class F>
+void together_or_not(Core& core, const char* call, F&& f) {
+  std::exception_ptr agreed;
+  together(core, call, [&] {
+    try {
+      f();
+    } catch (const AgreedError& error) {
+      agreed = error.error;
+    }
+  });
+  if (agreed) std::rethrow_exception(agreed);
 }
 
 /// What all ranks want, those that asked since the last step included.

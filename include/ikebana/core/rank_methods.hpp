@@ -49,6 +49,16 @@ class RankMethods {
       }
     }
   }
+  /// The ranks where there are several.
+  std::optional<Ranks> several_ranks() {
+    if constexpr (one_rank()) return std::nullopt;
+    else return world_size() > 1 ? std::optional<Ranks>(ranks()) : std::nullopt;
+  }
+  /// Calls `f`, which ends in detail::all_or_none, in a call of all ranks.
+  template <class F>
+  void together_or_not(const char* call, F&& f) {
+    detail::together_or_not(core(), call, f);
+  }
   /// True for a recipe that runs on one rank.
   static constexpr bool one_rank() {
     return std::decay_t<decltype(std::declval<RankMethods&>().core())>::one_rank;

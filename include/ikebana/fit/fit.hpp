@@ -55,17 +55,12 @@ class BatchGroup {
 
 /// Throws BadValue for options that no training can have.
 template <class Batch>
-void check_options(const FitOptions<Batch>& options, std::int64_t ranks) {
+void check_options(const FitOptions<Batch>& options) {
   if (options.epochs < 0)
     throw BadValue("fit: epochs is " + std::to_string(options.epochs) + "; it must be 0 or more.");
   if (options.batches_per_step < 1)
     throw BadValue("fit: batches_per_step is " + std::to_string(options.batches_per_step) +
                    "; it must be 1 or more.");
-  if (ranks > 1 && !options.save_to.empty())
-    throw BadValue(
-        "fit: save_to is set, and each of several ranks has a state of its own, which no file "
-        "holds yet. Leave it out; save the weights by save_weights, which all ranks call, e.g. in "
-        "on_epoch.");
 }
 
 /// Whether this rank wants to stop.
@@ -142,7 +137,7 @@ void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options
 template <class Trainer, class Range, class Batch, class EndEpoch>
 History fit_epochs(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
                    EndEpoch&& end_epoch) {
-  check_options(options, trainer.world_size());
+  check_options(options);
   trainer.agree_to_stop(StopWish::No);  // what an earlier one wanted is over
   trainer.agree_to_stop_now(StopWish::No);
   FitState state;

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <ikebana/fit/fit_state.hpp>
 #include <ikebana/fit/options.hpp>
-#include <ikebana/state/async_save.hpp>
+#include <ikebana/state/save_on_ranks.hpp>
 #include <ikebana/state/state_folder.hpp>
 #include <iterator>
 
@@ -38,14 +38,11 @@ class StateKeeper {
   /// Opens the folder, and with `resume` restores its newest state.
   void begin() {
     if (!saves()) return;
+    if (trainer_.several_ranks()) return begin_on_ranks();
     folder_.open();
-    if (options_.resume) {
-      if (auto newest = folder_.newest()) trainer_.restore(newest->tensors, parts());
-    } else if (!folder_.steps().empty()) {
-      throw BadValue("fit: `" + options_.save_to.string() +
-                     "` holds states of another training. Set resume to continue it, or name "
-                     "another folder.");
-    }
+    if (!options_.resume) return refuse_other_states(folder_.steps().empty());
+    if (auto newest = folder_.newest())
+      trainer_.restore_rows({std::move(newest->tensors), {}}, parts());
   }
   void after_step() {
     step_is_saved_ = false;
@@ -107,6 +104,46 @@ class StateKeeper {
               "save_every is set, and this loader cannot resume within an epoch. Use "
               "ikebana::DataLoader, or leave save_every out: each epoch ends with a save.");
   }
+  void refuse_other_states(bool is_empty) const {
+    if (!is_empty)
+      throw BadValue("fit: `" + options_.save_to.string() +
+                     "` holds states of another training. Set resume to continue it, or name "
+                     "another folder.");
+  }
+  /// The first rank has the folder, and tells the others which states there are.
+  void begin_on_ranks() {
+    trainer_.together_or_not("the beginning of fit", [&] {
+      RankGroup& group = trainer_.several_ranks()->data();
+      const auto all = all_or_none<RankFailed>(group, "the folder of fit", [&] {
+        std::string steps;
+        if (group.rank() != 0) return steps;
+        folder_.open();
+        for (const std::int64_t step : folder_.steps()) steps += std::to_string(step) + "\n";
+        if (!options_.resume) refuse_other_states(steps.empty());
+        return steps;
+      });
+      if (!all[0].empty()) resume_on_ranks(group, lines_of(all[0]));
+    });
+  }
+  void resume_on_ranks(RankGroup& group, const std::vector<std::string>& steps) {
+    StatePaths places;
+    std::map<Files::Path, std::int64_t> last_places;
+    for (const std::string& step : steps) {
+      for (const auto& place : places_of(folder_.path_of(std::stoll(step))))
+        places.push_back(place);
+      last_places[places.back()] = std::stoll(step);
+    }
+    std::string reason;  // why the state at the first place of a step cannot be read
+    auto skip = [&](const Files::Path& place, const std::string& why) {
+      const auto last = last_places.find(place);
+      if (last == last_places.end()) reason = why;
+      else folder_.skip(last->second, std::exchange(reason, {}));
+    };
+    auto plan = [&](StateDict names) { return trainer_.rows_to_load(std::move(names)); };
+    auto newest = read_on_ranks(group, *options_.files, places, plan, skip);
+    if (!reason.empty()) TORCH_WARN(reason, " Loaded the state before it.");
+    trainer_.restore_rows(std::move(newest.state), parts());
+  }
   StateParts parts() {
     StateParts parts(fit_state_, options_.validate);
     if constexpr (KeepsState<Range>) parts.add(loader_);
@@ -127,17 +164,28 @@ class StateKeeper {
   void save(bool is_best) {
     wait_for_disk();
     const std::int64_t step = trainer_.steps();
-    auto write = [this, step, is_best, metadata = trainer_.metadata()](const StateDict& state) {
-      folder_.save(step, state, metadata, is_best);
-    };
     last_step_ = step, last_is_best_ = is_best;
     warn_if_it_fails([&] {
       error_ = nullptr;
-      const StateDict state = trainer_.state_view(parts());
-      if (options_.save_async) saver_.save(state, write);
-      else write(state);
+      if (trainer_.several_ranks()) save_on_ranks(step, is_best);
+      else save_alone(step, is_best);
       step_is_saved_ = true;
     });
+  }
+  void save_alone(std::int64_t step, bool is_best) {
+    auto write = [this, step, is_best, metadata = trainer_.metadata()](const StateDict& state) {
+      folder_.save(step, state, metadata, is_best);
+    };
+    RankState state = trainer_.rank_state(parts());
+    if (options_.save_async) saver_.save(state.tensors, write);
+    else write(state.tensors);
+  }
+  void save_on_ranks(std::int64_t step, bool is_best) {
+    const StatePaths paths = folder_.paths_of(step, is_best);
+    const Clean clean = [this, step] { folder_.clean(step); };
+    if (options_.save_async)
+      save_async_on_ranks(trainer_, saver_, parts(), paths, *options_.files, clean);
+    else detail::save_on_ranks(trainer_, parts(), paths, *options_.files, clean);
   }
   void wait_for_disk() {
     if (saver_.is_busy() && !std::exchange(has_warned_of_slow_disk_, true))

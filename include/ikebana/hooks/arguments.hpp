@@ -1,6 +1,6 @@
 #pragma once
 // What hooks are given: gradients, master weights, the part of a step.
-#include <ikebana/detail/torch.hpp>
+#include <ikebana/detail/slice.hpp>
 #include <string>
 #include <vector>
 
@@ -113,20 +113,6 @@ inline at::Tensor in_memory_order(const at::Tensor& t) {
 }
 }  // namespace detail
 
-/// Rows `first` to `first + count` of a parameter, in its first dimension.
-struct RowRange {
-  std::int64_t first = 0, count = 0;
-};
-
-/// Which part of its parameter a master weight is.
-struct Slice {
-  std::vector<std::int64_t> sizes;  ///< of the whole parameter
-  RowRange rows;                    ///< that the master has; a parameter without dimensions has 1
-  std::size_t unit = 0;             ///< index of the unit that owns the parameter
-
-  bool is_whole() const { return rows.count == (sizes.empty() ? 1 : sizes[0]); }
-};
-
 /// The master weights, as an update sees them.
 struct Masters {
   std::vector<std::string> names;
@@ -160,12 +146,5 @@ struct Masters {
         .set_requires_grad(values[i].requires_grad());
   }
 };
-
-namespace detail {
-/// The slice that a whole parameter is.
-inline Slice whole_slice(const at::Tensor& parameter, std::size_t unit) {
-  return {parameter.sizes().vec(), {0, parameter.dim() == 0 ? 1 : parameter.size(0)}, unit};
-}
-}  // namespace detail
 
 }  // namespace ikebana

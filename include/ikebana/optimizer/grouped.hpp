@@ -149,12 +149,12 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     save_groups(archive, values.groups);
     add_slots(masters, state_slots);
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
-      const at::Tensor& p = masters.values[i];
-      const std::string& name = masters.names[i];
-      bool has_steps =
-          archive.optional(name + ".step", steps_[i], StepCounts<>::zero(p), &count_range);
-      for (std::size_t k = 0; k < state_slots; ++k)
-        state_.save(archive, name, k, i, low_precision_.operand(p), has_steps);
+      const bool has_steps = archive.optional(masters.names[i] + ".step", steps_[i],
+                                              StepCounts<>::zero(masters.values[i]), &count_range);
+      archive.rows_of(masters.slices, i, [&] {
+        const at::Tensor operand = low_precision_.operand(masters.values[i]);
+        state_.save(archive, masters.names[i], state_slots, i, operand, has_steps);
+      });
       if (archive.loading()) is_first_step_[i] = !steps_[i].defined() || number(steps_[i]) == 0;
     }
     if (archive.loading()) steps_.share(), indices_.clear(), buckets_.clear();

@@ -88,15 +88,18 @@ class OptimizerState {
         return slots_[k].matches(state, operand);
     return true;
   }
-  /// Saves or loads slot `k` of a master as `name.slot`, which exists if its count of steps does.
-  void save(Archive& archive, const std::string& name, std::size_t k, std::size_t master,
+  /// Saves or loads the first `slots` slots of a master as `name.slot`, which exist if its count of
+  /// steps does.
+  void save(Archive& archive, const std::string& name, std::size_t slots, std::size_t master,
             const at::Tensor& operand, bool has_steps) {
-    const at::Tensor like = slots_[k].make ? slots_[k](operand) : operand;
-    if (!like.defined()) return;
-    const std::string slot = name + "." + slots_[k].name;
-    if (archive.optional(slot, tensors_[k][master], like) != has_steps)
-      archive.add_missing(has_steps ? slot : name + ".step");
-    if (at::Tensor* loaded = archive.checked_copy(slot)) *loaded = placed(std::move(*loaded));
+    for (std::size_t k = 0; k < slots; ++k) {
+      const at::Tensor like = slots_[k].make ? slots_[k](operand) : operand;
+      if (!like.defined()) continue;
+      const std::string slot = name + "." + slots_[k].name;
+      if (archive.optional(slot, tensors_[k][master], like) != has_steps)
+        archive.add_missing(has_steps ? slot : name + ".step");
+      if (at::Tensor* loaded = archive.checked_copy(slot)) *loaded = placed(std::move(*loaded));
+    }
   }
 
  private:

@@ -56,7 +56,8 @@ class InPlaceParameters {
   void state(Archive& archive) {
     archive.begin_model();
     for (std::size_t i = 0; i < masters_.values.size(); ++i)
-      archive.tensor(masters_.names[i], masters_.values[i]);
+      archive.rows_of(masters_.slices[i],
+                      [&] { archive.tensor(masters_.names[i], masters_.values[i]); });
   }
 
  private:

@@ -80,8 +80,10 @@ class StoredParameters {
     archive.begin_model();
     for (auto& stored : units_)
       for (std::size_t i = 0; i < stored.masters.size(); ++i)
-        archive.tensor(stored.unit->names[i], stored.masters[i]);
-    if constexpr (Mechanisms::gathers_from_ranks) archive_slices(archive);
+        archive.rows_of(stored.slices[i],
+                        [&] { archive.tensor(stored.unit->names[i], stored.masters[i]); });
+    if constexpr (Mechanisms::gathers_from_ranks)
+      if (!archive.notes_rows()) archive_slices(archive);
   }
   /// Calls `f` while every unit is here and in the dtypes of before the trainer. What `f` writes to
   /// a parameter is stored in its master weight.
@@ -155,7 +157,7 @@ class StoredParameters {
       stored.note_versions();
     }
   }
-  /// A state of one rank fits no other.
+  /// A state in memory fits the rank that it comes from.
   void archive_slices(Archive& archive) {
     archive.begin_section("slices");
     for (auto& stored : units_)

@@ -41,6 +41,8 @@ class Files {
   /// Creates a file that will hold `size` bytes. Replaces `path`; other hard links to the old file
   /// stay valid. Throws FileFailed if another process is writing to `path`.
   virtual std::unique_ptr<OutputFile> create(const Path& path, std::uint64_t size) = 0;
+  /// Opens a file that another process has created and is writing, to write parts of it.
+  virtual std::unique_ptr<OutputFile> open_to_write(const Path& path) = 0;
   virtual std::unique_ptr<InputFile> open(const Path& path) = 0;
   virtual bool exists(const Path& path) = 0;
   /// Replaces `to` atomically.
@@ -97,22 +99,12 @@ inline void keep_former(Files& files, const Files::Path& path, const Files::Path
   }
 }
 
-/// Replaces `path` by a file of `size` bytes, which `write(file)` writes. At every instant, `path`
-/// or the former file (the path with `former_suffix`) is intact, also if the process is killed or
-/// the power fails: the bytes go to a new file (`new_suffix`), which is synced; the present file is
-/// kept as the former one; the new one is renamed to `path`. Each step is durable before the next
-/// one begins. An exception before the rename leaves `path` as it was. If an earlier save was
-/// interrupted and both `path` and the former file exist, `is_intact(path)` decides which of the
-/// two is kept.
-template <class Write, class IsIntact>
-void write_durably(Files& files, const Files::Path& path, std::uint64_t size, Write&& write,
-                   IsIntact&& is_intact) {
+/// The last part of `write_durably`: the new file is written and synced.
+template <class IsIntact>
+void put_in_place(Files& files, const Files::Path& path, IsIntact&& is_intact) {
   const auto new_path = with_suffix(path, new_suffix), former = with_suffix(path, former_suffix);
   const auto folder = folder_of(path);
-  const std::unique_ptr<OutputFile> file = files.create(new_path, size);  // holds the lock
   try {
-    write(*file);
-    file->sync();
     const bool was_interrupted = files.exists(former);
     if (was_interrupted) files.sync_folder(folder);  // its rename may not be durable yet
     if (files.exists(path) && (!was_interrupted || is_intact(path)))
@@ -125,6 +117,28 @@ void write_durably(Files& files, const Files::Path& path, std::uint64_t size, Wr
   }
   files.sync_folder(folder);
   files.remove(former);
+}
+
+/// Replaces `path` by a file of `size` bytes, which `write(file)` writes. At every instant, `path`
+/// or the former file (the path with `former_suffix`) is intact, also if the process is killed or
+/// the power fails: the bytes go to a new file (`new_suffix`), which is synced; the present file is
+/// kept as the former one; the new one is renamed to `path`. Each step is durable before the next
+/// one begins. An exception before the rename leaves `path` as it was. If an earlier save was
+/// interrupted and both `path` and the former file exist, `is_intact(path)` decides which of the
+/// two is kept.
+template <class Write, class IsIntact>
+void write_durably(Files& files, const Files::Path& path, std::uint64_t size, Write&& write,
+                   IsIntact&& is_intact) {
+  const auto new_path = with_suffix(path, new_suffix);
+  const std::unique_ptr<OutputFile> file = files.create(new_path, size);  // holds the lock
+  try {
+    write(*file);
+    file->sync();
+  } catch (...) {
+    remove_quietly(files, new_path);
+    throw;
+  }
+  put_in_place(files, path, is_intact);
 }
 
 }  // namespace detail

@@ -70,6 +70,10 @@ class Descriptor {
 
 class PosixOutputFile : public OutputFile {
  public:
+  /// Of another process, which has the lock.
+  explicit PosixOutputFile(Files::Path path)
+      : path_(std::move(path)),
+        fd_(std::make_unique<Descriptor>("write", path_, O_WRONLY | O_NOFOLLOW | O_NONBLOCK)) {}
   PosixOutputFile(Files::Path path, std::uint64_t size)
       : path_(std::move(path)), fd_(std::make_unique<Descriptor>("create", path_, flags)) {
     while (!lock()) fd_ = std::make_unique<Descriptor>("create", path_, flags);
@@ -168,6 +172,9 @@ class PosixFiles : public Files {
  public:
   std::unique_ptr<OutputFile> create(const Path& path, std::uint64_t size) override {
     return std::make_unique<detail::PosixOutputFile>(path, size);
+  }
+  std::unique_ptr<OutputFile> open_to_write(const Path& path) override {
+    return std::make_unique<detail::PosixOutputFile>(path);
   }
   std::unique_ptr<InputFile> open(const Path& path) override {
     return std::make_unique<detail::PosixInputFile>(path);

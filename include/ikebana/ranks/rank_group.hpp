@@ -1,9 +1,23 @@
 #pragma once
 // Which ranks train one model, and what they tell each other. A rank is a process, or a thread,
 // that trains on its own part of the data.
+#include <chrono>
 #include <ikebana/loss.hpp>
+#include <memory>
+#include <optional>
 
 namespace ikebana {
+
+/// Short texts that ranks leave for each other, also while they train: any thread may use it.
+class RankBoard {
+ public:
+  virtual ~RankBoard() = default;
+  virtual void post(const std::string& key, const std::string& text) = 0;
+  /// What was posted; nothing so far.
+  virtual std::optional<std::string> look(const std::string& key) = 0;
+  /// How long ranks wait for each other.
+  virtual std::chrono::milliseconds time_limit() const = 0;
+};
 
 /// Some of the ranks that train one model. Every call is made by all ranks of the group, in the
 /// same order; it throws where a rank does not take part any more.
@@ -18,6 +32,8 @@ class RankGroup {
   virtual void sum(std::vector<at::Tensor>& values) = 0;
   /// The texts of all ranks, in the order of ranks. They may have different lengths.
   virtual std::vector<std::string> exchange(const std::string& own) = 0;
+  /// Null for ranks that have none.
+  virtual std::shared_ptr<RankBoard> board() { return nullptr; }
 
   at::Tensor sum(const at::Tensor& value) {
     if (!value.defined())

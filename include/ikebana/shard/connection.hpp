@@ -7,6 +7,7 @@
 #include <ikebana/shard/messages.hpp>
 #include <ikebana/shard/packed_tensors.hpp>
 #include <ikebana/shard/process_group.hpp>
+#include <ikebana/shard/store_board.hpp>
 
 namespace ikebana::detail {
 
@@ -28,6 +29,12 @@ class Connection final : public RankGroup {
 
   std::int64_t rank() const override { return members_->rank; }
   std::int64_t size() const override { return members_->size; }
+
+  std::shared_ptr<RankBoard> board() override {
+    if (members_->store == nullptr) return nullptr;
+    const auto keys = c10::make_intrusive<c10d::PrefixStore>(name_, members_->store);
+    return std::make_shared<StoreBoard>(keys, members_->timeout);
+  }
 
   /// False before the first `open`, and after a failure.
   bool is_open() const { return size() == 1 || host_ != nullptr; }

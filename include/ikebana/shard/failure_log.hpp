@@ -1,28 +1,22 @@
 #pragma once
 // Why a process group failed, as its ranks tell each other through the store.
-#include <chrono>
-#include <future>
-#include <ikebana/detail/torch_c10d.hpp>
-#include <memory>
-#include <string>
-#include <thread>
+#include <ikebana/shard/store_calls.hpp>
 
 namespace ikebana::detail {
 
-/// The reports of ranks whose process group failed. A store that does not answer is given up: its
-/// process may be stopped, and c10d's clients then wait for ever.
+/// The reports of ranks whose process group failed.
 class FailureLog {
  public:
   FailureLog(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank, std::int64_t size)
-      : shared_(std::make_shared<Shared>(Shared{std::move(store), rank, size})) {}
+      : shared_(std::make_shared<Shared>(Shared{store, rank, size})), calls_(std::move(store)) {}
 
   /// True where a call of the store has not returned.
-  bool is_stuck() const { return stuck_; }
+  bool is_stuck() const { return calls_.is_stuck(); }
   /// This rank is the first to fail, or another one was before.
   void report(const std::string& prefix, const std::string& why) noexcept {
     within(std::chrono::milliseconds(1500), [prefix, why](Shared& s) {
       s.store->compareSet(prefix + "failed", {},
-                          bytes("rank " + std::to_string(s.rank) + ": " + why));
+                          bytes_of("rank " + std::to_string(s.rank) + ": " + why));
       return std::string();
     });
   }
@@ -39,7 +33,7 @@ class FailureLog {
   /// try.
   void abandon(const std::string& prefix) noexcept {
     within(std::chrono::milliseconds(1500), [prefix](Shared& s) {
-      s.store->set(prefix + "abandoned", bytes("1"));
+      s.store->set(prefix + "abandoned", bytes_of("1"));
       return std::string();
     });
   }
@@ -55,13 +49,10 @@ class FailureLog {
     c10::intrusive_ptr<c10d::Store> store;
     std::int64_t rank, size;
   };
-  static std::vector<std::uint8_t> bytes(const std::string& text) {
-    return {text.begin(), text.end()};
-  }
   /// Waits until a rank has reported, or all have seen the failure, at most 0.7 s. The rest of the
   /// limit of `within` is for the answers of a slow store.
   static std::string asked(Shared& s, const std::string& prefix) {
-    s.store->set(prefix + "seen/" + std::to_string(s.rank), bytes("1"));
+    s.store->set(prefix + "seen/" + std::to_string(s.rank), bytes_of("1"));
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
     std::string missing;
     auto silent = [&] { return missing + " ended, or did not answer in time"; };
@@ -85,29 +76,13 @@ class FailureLog {
       return silent();
     }
   }
-  /// The result of `f`, or nothing where it does not return in time, or throws.
   template <class F>
   std::optional<std::string> within(std::chrono::milliseconds limit, F f) noexcept {
-    try {
-      if (stuck_) return {};
-      std::promise<std::optional<std::string>> promise;
-      auto result = promise.get_future();
-      std::thread([shared = shared_, f, promise = std::move(promise)]() mutable {
-        try {
-          promise.set_value(f(*shared));
-        } catch (...) {
-          promise.set_value({});
-        }
-      }).detach();
-      stuck_ = result.wait_for(limit) != std::future_status::ready;
-      return stuck_ ? std::nullopt : result.get();
-    } catch (...) {  // no thread, or no memory
-      return {};
-    }
+    return calls_.within(limit, [shared = shared_, f](c10d::Store&) { return f(*shared); });
   }
 
   std::shared_ptr<Shared> shared_;
-  bool stuck_ = false;
+  StoreCalls calls_;
 };
 
 }  // namespace ikebana::detail

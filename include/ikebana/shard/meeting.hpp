@@ -7,6 +7,7 @@
 #include <ikebana/detail/torch_c10d.hpp>
 #include <ikebana/posix/listener.hpp>
 #include <ikebana/posix/reach.hpp>
+#include <ikebana/shard/store_calls.hpp>
 #include <ikebana/shard/world.hpp>
 #include <map>
 #include <mutex>
@@ -14,8 +15,6 @@
 #include <thread>
 
 namespace ikebana::detail {
-
-using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
 /// A time limit, and what is left of it.
 class Deadline {

@@ -3,6 +3,7 @@
 #include <ikebana/detail/text.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
+#include <ikebana/state/archive_scope.hpp>
 #include <ikebana/state/number_range.hpp>
 #include <ikebana/state/write_elements.hpp>
 #include <map>
@@ -20,21 +21,23 @@ using StateDict = std::map<std::string, at::Tensor>;
 /// Saves, checks or loads what a part keeps. A part lists its tensors and numbers once, in
 /// `state(Archive&)`, for all three modes. Checking records everything that does not fit, allocates
 /// what loading needs, and changes nothing.
-class Archive {
+class Archive : public ArchiveScope {
  public:
   /// Undo: loading what the same parts saved in this process, whose tensors have been put back.
-  enum class Mode { Save, Check, Load, Undo };
-  static constexpr const char *reserved_prefix = "ikebana.", *parts_prefix = "parts.",
-                              *trained_prefix = "ikebana.trained.";
+  /// Plan: notes the rows of tensors that loading will need; the dictionary has names alone.
+  enum class Mode { Save, Plan, Check, Load, Undo };
 
-  /// Saving makes no copies: the dictionary then holds the tensors themselves.
-  Archive(StateDict& dict, Mode mode) : dict_(dict), mode_(mode) {}
+  /// Saving makes no copies: the dictionary then holds the tensors themselves. `rows`: of a state
+  /// in files, where it notes the rows.
+  Archive(StateDict& dict, Mode mode, StateRows* rows = nullptr)
+      : ArchiveScope(rows), dict_(dict), mode_(mode) {}
 
   /// A tensor that always exists. Shape and dtype must agree, and each element must be in `range`
   /// if there is one.
   void tensor(const std::string& name, const at::Tensor& t, const NumberRange* range = nullptr) {
     if (mode_ == Mode::Save) return put(name, t.detach());
     if (mode_ == Mode::Undo) return put_back(name, t);
+    if (mode_ == Mode::Plan) return note_rows(prefix_ + stored_name(name));
     const at::Tensor* from = find(stored_name(name), t.sizes(), t.scalar_type());
     if (from && mode_ == Mode::Load) detail::write_elements(t, *from);
     else if (from && range) check_range(name, *from, *range);
@@ -45,6 +48,7 @@ class Archive {
                 const NumberRange* range = nullptr) {
     if (mode_ == Mode::Save) return t.defined() && (put(name, t.detach()), true);
     if (!has(name)) return loading() && (t.reset(), false);
+    if (mode_ == Mode::Plan) return note_rows(prefix_ + name), true;
     if (mode_ == Mode::Undo) ignore(name), t = dict_.at(prefix_ + name);
     else if (mode_ == Mode::Load) t = std::move(checked_copies_[prefix_ + name]);
     else if (const at::Tensor* from = find(name, like.sizes(), like.scalar_type())) {
@@ -64,7 +68,8 @@ class Archive {
     const std::string trained = trained_prefix + name;
     if (mode_ != Mode::Save && !dict_.count(trained))
       return mode_ == Mode::Load && (t.reset(), false);
-    if (mode_ == Mode::Save && t.defined()) dict_[trained] = dict_.extract(name).mapped();
+    if (mode_ == Mode::Save && t.defined())
+      dict_[trained] = dict_.extract(name).mapped(), move_rows(name, trained);
     const std::string before = std::exchange(prefix_, {});
     const bool saved = optional(name, t, like);
     if (mode_ == Mode::Check && !saved) add_missing(name);
@@ -75,6 +80,7 @@ class Archive {
   void list(const std::string& name, std::vector<double>& values, std::int64_t length = -1,
             const NumberRange* range = nullptr) {
     if (mode_ == Mode::Save) return put(name, at::tensor(values, at::kDouble));
+    if (mode_ == Mode::Plan) return;
     auto found = dict_.find(prefix_ + name);
     if (length < 0)
       length = found != dict_.end() && found->second.dim() == 1 ? found->second.numel() : 0;
@@ -92,7 +98,7 @@ class Archive {
   void number(const std::string& name, Number& value, const NumberRange* range = nullptr) {
     if (mode_ == Mode::Save)
       return put(name, at::scalar_tensor(static_cast<Saved<Number>>(value), saved_dtype<Number>));
-    const at::Tensor* from = find(name, {}, saved_dtype<Number>);
+    const at::Tensor* from = mode_ == Mode::Plan ? nullptr : find(name, {}, saved_dtype<Number>);
     if (!from) return;
     const auto saved = from->item<Saved<Number>>();
     if (loading()) value = static_cast<Number>(saved);
@@ -142,26 +148,18 @@ class Archive {
     problems_.push_back("`" + prefix_ + name + "` " + why);
   }
   /// All that was saved, and how names begin here: for a part that cannot list what it saved.
-  std::pair<const StateDict&, std::string> saved() const { return {dict_, prefix_}; }
+  std::pair<const StateDict&, std::string> saved() const {
+    static const StateDict none;
+    return {mode_ == Mode::Plan ? none : dict_, prefix_};
+  }
   /// The saved tensor `name`, for a check of its contents; null if it is missing or differs from
   /// `like` in shape or dtype.
   const at::Tensor* find_like(const std::string& name, const at::Tensor& like) const {
-    const at::Tensor* t = has(name) ? &dict_.at(prefix_ + name) : nullptr;
+    const at::Tensor* t = has(name) && mode_ != Mode::Plan ? &dict_.at(prefix_ + name) : nullptr;
     const bool fits = t && t->sizes() == like.sizes() && t->scalar_type() == like.scalar_type();
     return fits ? t : nullptr;
   }
 
-  /// Names from here on are the model's own.
-  void begin_model() { prefix_.clear(); }
-  /// Names from here on begin with `ikebana.<section>.`.
-  void begin_section(const std::string& section) { prefix_ = reserved_prefix + section + "."; }
-  /// Within `f`, names also begin with `<name>.`: a part of a part.
-  template <class F>
-  void within(const std::string& name, F&& f) {
-    const std::string before = std::exchange(prefix_, prefix_ + name + ".");
-    f();
-    prefix_ = before;
-  }
   /// Saved parts that the caller does not load are then no error.
   void ignore_parts() { ignores_parts_ = true; }
   /// Ends undoing. Returns what was listed then or now only, as a text.
@@ -191,9 +189,9 @@ class Archive {
     if (!has(name)) return add_missing(name), nullptr;
     ignore(name);
     const at::Tensor& t = dict_.at(prefix_ + name);
-    if (t.sizes() == sizes && t.scalar_type() == dtype) return &t;
-    add_mismatch(name,
-                 c10::str("is ", t.scalar_type(), t.sizes(), ", the trainer has ", dtype, sizes));
+    const at::IntArrayRef read = read_sizes(prefix_ + name, t.sizes()), own = whole_sizes(sizes);
+    if (read == own && t.sizes() == sizes && t.scalar_type() == dtype) return &t;
+    add_mismatch(name, c10::str("is ", t.scalar_type(), read, ", the trainer has ", dtype, own));
     return nullptr;
   }
   /// Where a state has the model's tensor `name` as it was trained.
@@ -232,6 +230,7 @@ class Archive {
       throw BadModel("state: the model's `" + name + "` begins with `" + reserved_prefix +
                      "`, which is reserved for what is not the model's. Register it under another "
                      "name.");
+    note_rows(prefix_ + name);
     const auto [at, is_new] = dict_.try_emplace(prefix_ + name, t);
     if (!is_new && !(at->second.options().type_equal(t.options()) && at->second.equal(t)))
       throw BadModel("state: two values have the name `" + prefix_ + name +
@@ -240,7 +239,6 @@ class Archive {
 
   StateDict& dict_;
   Mode mode_;
-  std::string prefix_;
   std::set<std::string> used_;
   std::vector<std::string> problems_;
   StateDict checked_copies_;  // of optional tensors, made by checking and taken by loading

@@ -1,5 +1,7 @@
 #pragma once
 // Asynchronous saves: training waits for a copy in memory, and a thread writes the copy.
+#include <atomic>
+#include <exception>
 #include <future>
 #include <ikebana/posix/process.hpp>
 #include <ikebana/state/copy.hpp>
@@ -41,7 +43,9 @@ class PendingSave {
 class AsyncSaver {
  public:
   AsyncSaver() = default;
+  /// While an exception passes, a save waits no longer than a second for other ranks.
   ~AsyncSaver() {
+    if (std::uncaught_exceptions() > 0) *hurries_ = true;
     try {
       finish();
     } catch (const std::exception& error) {
@@ -63,6 +67,8 @@ class AsyncSaver {
     save.shared_->result = std::async(std::launch::async, std::move(job)).share();
     return pending_ = save;
   }
+  /// Becomes true when the save should end soon.
+  std::shared_ptr<const std::atomic<bool>> hurries() const { return hurries_; }
   bool is_busy() const { return !pending_.ready(); }
   /// Returns when no save is being written. Throws its error if no code has waited for it. In a
   /// forked child a save of the other process is left to that one.
@@ -104,6 +110,7 @@ class AsyncSaver {
   }
 
   StateDict copy_;
+  std::shared_ptr<std::atomic<bool>> hurries_ = std::make_shared<std::atomic<bool>>(false);
   PendingSave pending_;
 };
 

@@ -37,11 +37,12 @@ static_assert(std::endian::native == std::endian::little,
 inline constexpr const char* crc_key = "ikebana.crc32";             // the header's checksum
 inline constexpr std::string_view crc_prefix = "ikebana.crc32.";    // followed by a tensor's name
 inline constexpr std::string_view dtype_prefix = "ikebana.dtype.";  // followed by a tensor's name
+inline constexpr std::string_view rows_prefix = "ikebana.rows.";    // followed by a tensor's name
 inline constexpr std::uint64_t max_header_bytes = 100'000'000;      // the limit of other readers
 
 /// The tensor that a key of the metadata refers to, if any.
 inline std::optional<std::string> tensor_of_key(std::string_view key) {
-  for (const std::string_view prefix : {crc_prefix, dtype_prefix})
+  for (const std::string_view prefix : {crc_prefix, dtype_prefix, rows_prefix})
     if (key.starts_with(prefix)) return std::string(key.substr(prefix.size()));
   return {};
 }

@@ -1,7 +1,6 @@
 #pragma once
 // The methods that save and load, shared by Trainer and AnyTrainer.
-#include <ikebana/state/async_save.hpp>
-#include <ikebana/state/state_parts.hpp>
+#include <ikebana/state/full_state.hpp>
 #include <ikebana/state/weights.hpp>
 
 namespace ikebana {
@@ -22,29 +21,46 @@ class SaveAndLoad {
 
   /// Writes the state to a safetensors file, which Python can read: the model's tensors under their
   /// own names, the rest under `ikebana.`. An existing file is kept until the new one is durable.
-  /// Throws FileFailed for an error of the system.
+  /// Of several ranks all call it: each writes a file of its own beside `path`, in a folder that
+  /// all share, and the file at `path` then names them. Throws FileFailed for an error of the
+  /// system.
   void save(const std::filesystem::path& path, const StateParts& parts = {}) {
-    refuse_ranks("save");
     if (saver_) saver_->finish();  // an asynchronous save may be writing the same file
-    save_tensors(path, self().state_view(parts), metadata());
+    if (!self().several_ranks())
+      return save_tensors(path, self().rank_state(parts).tensors, metadata());
+    detail::save_on_ranks(self(), parts, {path}, system_files(), cleaning(path));
   }
   /// Returns when the state is copied in memory; a thread writes the copy. The copy's memory is
-  /// kept for the next save. Call `wait()` of the result to wait until the file is durable. If no
-  /// code waits, the next save throws the error of this one.
+  /// kept for the next save. Call `wait()` of the result to wait until the file is durable, on
+  /// several ranks those of all. If no code waits, the next save throws the error of this one.
   PendingSave save_async(const std::filesystem::path& path, const StateParts& parts = {}) {
-    refuse_ranks("save_async");
     if (!saver_) saver_ = std::make_unique<AsyncSaver>();
+    if (self().several_ranks())
+      return detail::save_async_on_ranks(self(), *saver_, parts, {path}, system_files(),
+                                         cleaning(path));
     auto write = [path, metadata = metadata()](const StateDict& copy) {
       save_tensors(path, copy, metadata);
     };
-    return saver_->save(self().state_view(parts), std::move(write));
+    return saver_->save(self().rank_state(parts).tensors, std::move(write));
   }
-  /// Loads what `save` wrote, bit for bit. Throws BadFile for a damaged file, and BadState with
-  /// every mismatch for one that does not fit; then nothing is changed.
+  /// Writes one file as of one rank, also on several ranks, which all call it: each writes its rows
+  /// to the places where they belong, and none has more in memory. Loading it is as loading a
+  /// state that one rank saved. The folder must be one that all ranks share.
+  void save_full(const std::filesystem::path& path, const StateParts& parts = {}) {
+    if (!self().several_ranks()) return save(path, parts);
+    if (saver_) saver_->finish();
+    detail::save_full_on_ranks(self(), parts, path, system_files());
+  }
+  /// Loads what `save` wrote, bit for bit, on any number of ranks, which all call it. Throws
+  /// BadFile for a damaged file, and BadState with every mismatch for one that does not fit; then
+  /// nothing is changed.
   void load(const std::filesystem::path& path, const StateParts& parts = {}) {
-    refuse_ranks("load");
     if (saver_) saver_->finish();  // so that it finds the last save
-    self().restore(detail::load_state(system_files(), path).tensors, parts);
+    if (!self().several_ranks()) {
+      RankState state{detail::load_state(system_files(), path).tensors, {}};
+      return self().restore_rows(std::move(state), parts);
+    }
+    detail::load_on_ranks(self(), parts, path, system_files());
   }
   /// The metadata of a saved state.
   Metadata metadata() {
@@ -76,14 +92,8 @@ class SaveAndLoad {
 
  private:
   Self& self() { return static_cast<Self&>(*this); }
-  /// One file has the state of one rank, and there are several.
-  void refuse_ranks(const char* call) {
-    if (self().world_size() > 1)
-      throw BadValue(
-          std::string(call) + ": " + std::to_string(self().world_size()) +
-          " ranks train this model, and each has a state of its own, which no file holds "
-          "yet. Save the weights by save_weights, which all ranks call, and keep "
-          "state() and restore() within the process.");
+  static detail::Clean cleaning(const std::filesystem::path& path) {
+    return [path] { detail::remove_unnamed(system_files(), path); };
   }
 
   std::unique_ptr<AsyncSaver> saver_;  // created by the first asynchronous save

@@ -2,21 +2,19 @@
 // Writes all tensors of a state to a file, and reads them back.
 #include <exception>
 #include <ikebana/posix/posix_files.hpp>
-#include <ikebana/state/tensor_reader.hpp>
+#include <ikebana/state/rank_states.hpp>
 
 namespace ikebana {
 
 namespace detail {
 
-/// True if every checksum of a file agrees. Reads all of it, one tensor at a time.
-inline bool is_intact(Files& files, const Files::Path& path) {
-  try {
-    TensorFileReader(files, path).each(/*require_checksums=*/false, [](const auto&, const auto&) {
-    });
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
+/// Writes one file, as `save_tensors`.
+inline void save_one_file(Files& files, const Files::Path& path, const StateDict& tensors,
+                          const Metadata& metadata) {
+  TensorFileWriter writer(tensors, metadata);
+  write_durably(
+      files, path, writer.size(), [&](OutputFile& file) { writer.write(file); },
+      [&](const auto& present) { return is_intact(files, present); });
 }
 
 }  // namespace detail
@@ -27,10 +25,9 @@ inline bool is_intact(Files& files, const Files::Path& path) {
 /// BadModel for a tensor that a file cannot hold; an existing file is then unchanged.
 inline void save_tensors(const std::filesystem::path& path, const StateDict& tensors,
                          const Metadata& metadata = {}, Files& files = system_files()) {
-  detail::TensorFileWriter writer(tensors, metadata);
-  detail::write_durably(
-      files, path, writer.size(), [&](OutputFile& file) { writer.write(file); },
-      [&](const auto& present) { return detail::is_intact(files, present); });
+  const bool had_files_of_ranks = !detail::named_files(files, path).empty();
+  detail::save_one_file(files, path, tensors, metadata);
+  if (had_files_of_ranks) detail::remove_unnamed(files, path);
 }
 
 /// Reads any safetensors file into tensors on the CPU, and compares the checksums that it has.
@@ -41,15 +38,20 @@ inline TensorFile load_tensors(const std::filesystem::path& path, Files& files =
 
 namespace detail {
 
-/// Reads the state at `path`. If that is damaged or missing, reads the former one, which exists if
-/// a save was interrupted, and warns. If neither is intact, throws the error of `path`.
+/// Where a state is looked for: at its path; and where the former one is, which exists if a save
+/// was interrupted.
+inline std::vector<Files::Path> places_of(const Files::Path& path) {
+  return {path, with_suffix(path, former_suffix)};
+}
+/// Reads the state at `path`, of one rank or of several. If that is damaged or missing, reads the
+/// former one, and warns. If neither is intact, throws the error of `path`.
 inline TensorFile load_state(Files& files, const Files::Path& path) {
   std::exception_ptr error_of_path;
   std::string message;
-  for (const auto& name : {path, with_suffix(path, former_suffix)}) try {
-      TensorFile file = TensorFileReader(files, name).all(/*require_checksums=*/true);
+  for (const auto& name : places_of(path)) try {
+      LoadedState loaded = read_state(files, name, 0, 1, [](StateDict) { return StateRows(); });
       if (error_of_path) TORCH_WARN(message, " Loaded the state before it, `", name.string(), "`.");
-      return file;
+      return {std::move(loaded.header), std::move(loaded.state.tensors)};
     } catch (const Error& error) {
       if (!error_of_path) error_of_path = std::current_exception(), message = error.what();
     }

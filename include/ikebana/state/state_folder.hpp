@@ -6,8 +6,9 @@
 
 namespace ikebana {
 
-/// Holds one file per state, such as `step-000000000123.safetensors`. None is removed before a
-/// newer one is durable. May be used by one thread at a time.
+/// Holds one file per state, such as `step-000000000123.safetensors`; of several ranks also one for
+/// each. None is removed before a newer one is durable. Of several ranks, the first one opens it,
+/// asks for its steps and cleans it. May be used by one thread at a time.
 class StateFolder {
  public:
   /// Keeps the newest `keep` states.
@@ -30,6 +31,7 @@ class StateFolder {
     for (const std::string& name : files_.list(folder_))
       if (step_of(name, suffix) || name == best_path().filename().string() + detail::new_suffix)
         files_.remove(folder_ / name);
+    remove_unnamed();
   }
   std::filesystem::path path_of(std::int64_t step) const {
     std::string digits = std::to_string(step);
@@ -52,12 +54,10 @@ class StateFolder {
     for (const std::int64_t step : all) try {
         return detail::load_state(files_, path_of(step));
       } catch (const Error& error) {
-        TORCH_WARN("resume: skipped a state: ", error.what());
-        skipped_steps_.insert(step);
+        skip(step, error.what());
       }
     if (all.empty()) return std::nullopt;
-    throw BadFile("resume: none of the " + std::to_string(all.size()) + " states in `" +
-                  folder_.string() + "` is intact. Remove them to start a new training.");
+    throw BadFile(none_is_intact());
   }
   /// Writes the state of a step, then removes all but the newest `keep`. States that `newest`
   /// skipped do not count as kept, even if they are of later steps. Other states of later steps are
@@ -67,11 +67,30 @@ class StateFolder {
     // the best again.
     if (is_best) save_tensors(best_path(), state, metadata, files_);
     if (!is_best || !link_best(step)) save_tensors(path_of(step), state, metadata, files_);
+    clean(step);
+  }
+  /// Where several ranks save the state of a step.
+  detail::StatePaths paths_of(std::int64_t step, bool is_best) const {
+    if (is_best) return {best_path(), path_of(step)};
+    return {path_of(step)};
+  }
+  /// The state of a step is durable.
+  void clean(std::int64_t step) {
     skipped_steps_.erase(step);
     std::int64_t kept = 0;
     for (const std::int64_t found : steps())
       if (kept == keep_ || (found > step && !skipped_steps_.count(found))) remove(found);
       else if (!skipped_steps_.count(found)) ++kept;
+    remove_unnamed();
+  }
+  /// It cannot be loaded, with a warning.
+  void skip(std::int64_t step, const std::string& reason) {
+    TORCH_WARN("resume: skipped a state: ", reason);
+    skipped_steps_.insert(step);
+  }
+  std::string none_is_intact() const {
+    return "resume: none of the states in `" + folder_.string() +
+           "` is intact. Remove them to start a new training.";
   }
 
  private:
@@ -85,6 +104,11 @@ class StateFolder {
         name.find_first_not_of("0123456789") != std::string_view::npos)
       return std::nullopt;
     return std::stoll(std::string(name));
+  }
+  void remove_unnamed() {
+    detail::remove_unnamed(files_, folder_, [this](const std::string& name) {
+      return step_of(name, extension) || name == best_path().filename().string();
+    });
   }
   void remove(std::int64_t step) {
     files_.remove(path_of(step));

@@ -76,16 +76,34 @@ inline void check_storable(const std::string& name, const at::Tensor& t) {
   if (c10::isQIntType(t.scalar_type())) refuse("is quantized");
 }
 
+/// Writes the elements of a tensor from `offset` on. Returns their CRC-32.
+inline std::uint32_t write_elements(OutputFile& file, std::uint64_t offset, const at::Tensor& t) {
+  const at::Tensor bytes = dense(t);
+  auto from = static_cast<const char*>(bytes.const_data_ptr());
+  std::uint32_t crc = 0;
+  for (std::size_t at = 0; at < bytes.nbytes(); at += chunk_size) {
+    const std::size_t n = std::min(chunk_size, bytes.nbytes() - at);
+    crc = crc32(crc, from + at, n);
+    file.write(offset + at, from + at, n);
+  }
+  return crc;
+}
+
 /// Lays out and writes a file. Tensors with wide elements come first, so that each is aligned.
 class TensorFileWriter {
  public:
-  TensorFileWriter(const StateDict& dict, Metadata metadata) : metadata_(std::move(metadata)) {
+  /// `rows`: of which rows of whole tensors it has; the metadata says so.
+  TensorFileWriter(const StateDict& dict, Metadata metadata, const StateRows& rows = {})
+      : metadata_(std::move(metadata)) {
     // Keys that refer to the tensors of a file that was loaded do not apply to the new file.
     std::erase_if(metadata_,
                   [](const auto& item) { return tensor_of_key(item.first).has_value(); });
     metadata_.emplace("format", "pt");
     metadata_[crc_key] = hex8(0);
     for (const auto& [name, t] : dict) add(name, t);
+    for (const auto& [name, slice] : rows)
+      if (dict.count(name) && !slice.is_whole())
+        metadata_[std::string(rows_prefix) + name] = text(slice);
     std::stable_sort(items_.begin(), items_.end(), [](const Item& a, const Item& b) {
       return a.tensor->element_size() > b.tensor->element_size();
     });
@@ -103,23 +121,33 @@ class TensorFileWriter {
   /// Bytes of the whole file.
   std::uint64_t size() const { return 8 + header_size_ + end_; }
 
-  void write(OutputFile& file) {
-    for (const Item& item : items_) {
-      const at::Tensor bytes = dense(*item.tensor);
-      auto from = static_cast<const char*>(bytes.const_data_ptr());
-      std::uint32_t crc = 0;
-      for (std::size_t at = 0; at < bytes.nbytes(); at += chunk_size) {
-        const std::size_t n = std::min(chunk_size, bytes.nbytes() - at);
-        crc = crc32(crc, from + at, n);
-        file.write(8 + header_size_ + item.begin + at, from + at, n);
-      }
-      metadata_[std::string(crc_prefix) + *item.name] = hex8(crc);
-    }
+  /// Returns the header's checksum, which is one of all others.
+  std::uint32_t write(OutputFile& file) {
+    for (const Item& item : items_)
+      set_checksum(*item.name, write_elements(file, 8 + header_size_ + item.begin, *item.tensor));
+    return write_header(file);
+  }
+
+  // In parts, by several writers of one file; its tensors may then be without values.
+
+  /// Where the elements of a tensor begin in the file.
+  std::uint64_t offset_of(const std::string& name) const {
+    const auto found = std::find_if(items_.begin(), items_.end(),
+                                    [&](const Item& item) { return *item.name == name; });
+    return 8 + header_size_ + found->begin;
+  }
+  void set_checksum(const std::string& name, std::uint32_t crc) {
+    metadata_[std::string(crc_prefix) + name] = hex8(crc);
+  }
+  /// The last part.
+  std::uint32_t write_header(OutputFile& file) {
     std::string text = header();
-    text.replace(digits_, 8, hex8(HeaderReader::checksum(text, digits_)));
-    std::uint64_t length = text.size();
+    const std::uint32_t crc = HeaderReader::checksum(text, digits_);
+    text.replace(digits_, 8, hex8(crc));
+    const std::uint64_t length = text.size();
     text.insert(0, reinterpret_cast<const char*>(&length), 8);
     file.write(0, text.data(), text.size());
+    return crc;
   }
 
  private:
@@ -129,6 +157,11 @@ class TensorFileWriter {
     std::uint64_t begin = 0;
   };
 
+  /// The first row, the one after the last, and how many the whole tensor has.
+  static std::string text(const Slice& slice) {
+    return c10::str(slice.rows.first, " ", slice.rows.first + slice.rows.count, " ",
+                    slice.sizes[0]);
+  }
   void add(const std::string& name, const at::Tensor& t) {
     check_storable(name, t);
     if (!name_of_type(t.scalar_type()))

@@ -1,5 +1,7 @@
 #pragma once
 // Reads named tensors from untrusted files; every field is checked.
+#include <cstring>
+#include <ikebana/detail/slice.hpp>
 #include <ikebana/state/tensor_file.hpp>
 
 namespace ikebana {
@@ -30,31 +32,37 @@ class TensorFileReader {
               8);
     return header;
   }
+  /// Dtype, shape and checksum of one tensor, which may be stored as bytes.
+  at::ScalarType type(const FileHeader& header, const std::string& name) const {
+    return layout(header, name).type;
+  }
+  std::vector<std::int64_t> sizes(const FileHeader& header, const std::string& name) const {
+    return layout(header, name).sizes;
+  }
   /// Reads one tensor of the file and compares its checksum if there is one.
   at::Tensor tensor(const FileHeader& header, const std::string& name) {
-    const FileTensor& entry = header.tensors.at(name);
-    const std::uint64_t begin = header.data + entry.begin;
-    std::vector<std::int64_t> sizes = entry.shape;
-    at::ScalarType type = type_of_name(entry.dtype);
-    if (auto found = header.metadata.find(std::string(dtype_prefix) + name);
-        found != header.metadata.end()) {
-      type = type_of_metadata(found->second);
-      if (type == at::ScalarType::Undefined || c10::isQIntType(type) || entry.dtype != "U8" ||
-          sizes.empty() || sizes.back() != static_cast<std::int64_t>(c10::elementSize(type)))
-        damaged("`__metadata__." + Json::excerpt(found->first) + "` does not fit its tensor", 8);
-      sizes.pop_back();
-    }
-    at::Tensor t = allocate(sizes, type, name);
-    const std::uint32_t crc = read(name, t, begin);
-    auto expected = header.metadata.find(std::string(crc_prefix) + name);
-    const bool has_checksum = expected != header.metadata.end();
-    if (has_checksum ? expected->second != hex8(crc) : header.metadata.count(crc_key) != 0)
-      damaged("`" + Json::excerpt(name) + "`: " +
-                  (has_checksum ? "the checksum of its bytes does not match: they were changed "
-                                  "since they were written"
-                                : "has no checksum"),
-              begin);
+    const Layout item = layout(header, name);
+    at::Tensor t = allocate(path_, item.sizes, item.type, name);
+    auto to = static_cast<unsigned char*>(t.mutable_data_ptr());
+    read(header, name, t.nbytes(), [to](std::size_t at, std::size_t) { return to + at; });
     return t;
+  }
+  /// Reads `rows` of it to `to`, which is contiguous. All of its bytes pass through one chunk of
+  /// memory, since the checksum is of all of them.
+  void rows(const FileHeader& header, const std::string& name, RowRange rows,
+            const at::Tensor& to) {
+    if (rows.count == 0) return;
+    const std::size_t row = to.nbytes() / static_cast<std::size_t>(rows.count);
+    const std::size_t first = static_cast<std::size_t>(rows.first) * row, end = first + to.nbytes();
+    const FileTensor& entry = header.tensors.at(name);
+    auto out = static_cast<unsigned char*>(to.mutable_data_ptr());
+    std::vector<unsigned char> chunk(std::min<std::size_t>(chunk_size, entry.end - entry.begin));
+    auto place = [&](std::size_t, std::size_t) { return chunk.data(); };
+    read(header, name, entry.end - entry.begin, place, [&](std::size_t at, std::size_t n) {
+      const std::size_t from = std::max(at, first), to_end = std::min(at + n, end);
+      if (from < to_end)
+        std::memcpy(out + (from - first), chunk.data() + (from - at), to_end - from);
+    });
   }
   /// Calls `f(name, tensor)` for each tensor.
   template <class F>
@@ -69,6 +77,17 @@ class TensorFileReader {
     FileHeader header = each(require_checksums, keep);
     return {std::move(header), std::move(tensors)};
   }
+
+  static at::Tensor allocate(const Files::Path& path, at::IntArrayRef sizes, at::ScalarType type,
+                             const std::string& name) {
+    try {
+      return at::empty(sizes, type);
+    } catch (const c10::Error& error) {
+      throw OutOfMemory("load: `" + path.string() + "`, `" + Json::excerpt(name) +
+                        "`: " + error.what_without_backtrace() + ". Free memory on the machine.");
+    }
+  }
+  const Files::Path& path() const { return path_; }
 
  private:
   FileHeader read_header() {
@@ -88,30 +107,56 @@ class TensorFileReader {
       damaged(error.what, error.offset);
     }
   }
-  at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType type, const std::string& name) const {
-    try {
-      return at::empty(sizes, type);
-    } catch (const c10::Error& error) {
-      throw OutOfMemory("load: `" + path_.string() + "`, `" + Json::excerpt(name) +
-                        "`: " + error.what_without_backtrace() + ". Free memory on the machine.");
-    }
+  struct Layout {
+    at::ScalarType type;
+    std::vector<std::int64_t> sizes;
+  };
+  Layout layout(const FileHeader& header, const std::string& name) const {
+    const FileTensor& entry = header.tensors.at(name);
+    Layout item{type_of_name(entry.dtype), entry.shape};
+    const auto found = header.metadata.find(std::string(dtype_prefix) + name);
+    if (found == header.metadata.end()) return item;
+    item.type = type_of_metadata(found->second);
+    if (item.type == at::ScalarType::Undefined || c10::isQIntType(item.type) ||
+        entry.dtype != "U8" || item.sizes.empty() ||
+        item.sizes.back() != static_cast<std::int64_t>(c10::elementSize(item.type)))
+      damaged("`__metadata__." + Json::excerpt(found->first) + "` does not fit its tensor", 8);
+    item.sizes.pop_back();
+    return item;
   }
-  /// Reads the bytes of `t` and returns their CRC-32.
-  std::uint32_t read(const std::string& name, const at::Tensor& t, std::uint64_t begin) {
-    auto to = static_cast<unsigned char*>(t.mutable_data_ptr());
-    const std::size_t size = t.nbytes();
+  static void nothing(std::size_t, std::size_t) {}
+  /// Reads the bytes of a tensor, chunk by chunk: those from `at` on, `n` of them, to `place(at,
+  /// n)`, then calls `take(at, n)`. Compares the checksum.
+  template <class Place, class Take = decltype(nothing)>
+  void read(const FileHeader& header, const std::string& name, std::size_t size, Place&& place,
+            Take&& take = nothing) {
+    const FileTensor& entry = header.tensors.at(name);
+    const std::uint64_t begin = header.data + entry.begin;
+    const bool is_bool = layout(header, name).type == at::kBool;
     std::uint32_t crc = 0;
     for (std::size_t at = 0; at < size; at += chunk_size) {
       const std::size_t n = std::min(chunk_size, size - at);
-      file_->read(begin + at, to + at, n);
-      crc = crc32(crc, to + at, n);
-      if (t.scalar_type() != at::kBool) continue;
-      const auto* invalid = std::find_if(to + at, to + at + n, [](auto c) { return c > 1; });
-      if (invalid != to + at + n)
-        damaged("`" + Json::excerpt(name) + "`: a byte of BOOL is neither 0 nor 1",
-                begin + static_cast<std::uint64_t>(invalid - to));
+      unsigned char* to = place(at, n);
+      file_->read(begin + at, to, n);
+      crc = crc32(crc, to, n);
+      if (is_bool) check_bool(name, to, n, begin + at);
+      take(at, n);
     }
-    return crc;
+    const auto expected = header.metadata.find(std::string(crc_prefix) + name);
+    const bool has_checksum = expected != header.metadata.end();
+    if (has_checksum ? expected->second != hex8(crc) : header.metadata.count(crc_key) != 0)
+      damaged("`" + Json::excerpt(name) + "`: " +
+                  (has_checksum ? "the checksum of its bytes does not match: they were changed "
+                                  "since they were written"
+                                : "has no checksum"),
+              begin);
+  }
+  void check_bool(const std::string& name, const unsigned char* bytes, std::size_t n,
+                  std::uint64_t offset) const {
+    const auto* invalid = std::find_if(bytes, bytes + n, [](auto c) { return c > 1; });
+    if (invalid != bytes + n)
+      damaged("`" + Json::excerpt(name) + "`: a byte of BOOL is neither 0 nor 1",
+              offset + static_cast<std::uint64_t>(invalid - bytes));
   }
   [[noreturn]] void damaged(const std::string& what, std::uint64_t offset) const {
     throw BadFile("load: `" + path_.string() + "` is damaged or not a safetensors file, at byte " +

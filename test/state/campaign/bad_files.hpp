@@ -18,6 +18,7 @@ class MemoryFiles : public ikebana::Files {
   std::unique_ptr<ikebana::InputFile> open(const Path& path) override;
   bool exists(const Path& path) override { return files.count(path) != 0; }
   std::unique_ptr<ikebana::OutputFile> create(const Path&, std::uint64_t) override { refuse(); }
+  std::unique_ptr<ikebana::OutputFile> open_to_write(const Path&) override { refuse(); }
   void rename(const Path&, const Path&) override { refuse(); }
   bool link(const Path&, const Path&) override { refuse(); }
   void remove(const Path&) override { refuse(); }

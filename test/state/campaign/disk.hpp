@@ -3,6 +3,7 @@
 #include <deque>
 #include <ikebana/posix/files.hpp>
 #include <map>
+#include <stdexcept>
 
 #include "state/campaign/choices.hpp"
 
@@ -43,6 +44,9 @@ class Disk : public ikebana::Files {
   FileSystem kind() const { return kind_; }
 
   std::unique_ptr<ikebana::OutputFile> create(const Path& path, std::uint64_t size) override;
+  std::unique_ptr<ikebana::OutputFile> open_to_write(const Path&) override {
+    throw std::logic_error("this disk is of one rank");
+  }
   std::unique_ptr<ikebana::InputFile> open(const Path& path) override;
   bool exists(const Path& path) override { return now_.count(path) != 0; }
   void rename(const Path& from, const Path& to) override;

@@ -1,0 +1,39 @@
+#pragma once
+// Work that every rank does by itself, and that counts only if it succeeded on all.
+#include <ikebana/detail/message.hpp>
+#include <ikebana/ranks/step_calls.hpp>
+
+namespace ikebana::detail {
+
+/// What `all_or_none` throws, on all ranks: the error of this rank, or what another one said.
+struct AgreedError {
+  std::exception_ptr error;
+};
+
+/// Calls `f()`, which returns a text, on every rank. Returns the texts of all ranks. Where it threw
+/// on one, it throws on all: there its exception, on the others an `Other` with its text. No rank
+/// drops out, so that they can go on together.
+template <class Other, class F>
+std::vector<std::string> all_or_none(RankGroup& group, const std::string& call, F&& f) {
+  std::exception_ptr own;
+  std::string text;
+  try {
+    text = "+" + f();
+  } catch (const RankFailed&) {
+    throw;
+  } catch (const std::exception& error) {
+    own = std::current_exception();
+    text = "-" + text_of(error);
+  }
+  std::vector<std::string> all = exchange_in(group, call, text);
+  if (own) throw AgreedError{own};
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank][0] == '-')
+      throw AgreedError{std::make_exception_ptr(
+          Other("rank " + std::to_string(rank) + ": " + all[rank].substr(1)))};
+    all[rank].erase(0, 1);
+  }
+  return all;
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,201 @@
+#pragma once
+// What all ranks do together to save a state, at once or by a thread, and to load one.
+#include <atomic>
+#include <ikebana/state/async_save.hpp>
+#include <ikebana/state/saved_state.hpp>
+#include <ikebana/state/state_parts.hpp>
+
+namespace ikebana::detail {
+
+using Clean = std::function<void()>;
+
+/// A save that all ranks have begun: what this one writes, and how.
+struct BegunSave {
+  RankSave save;
+  StateDict tensors;  ///< of the trainer, uncopied
+  StateRows rows;
+};
+
+/// Begins a save at `paths`. A call of all ranks.
+template <class Trainer>
+BegunSave begin_save(Trainer& trainer, const Ranks& ranks, const StateParts& parts,
+                     StatePaths paths, Files& files) {
+  RankState state = trainer.rank_state(parts);
+  std::string token = divide(ranks.data(), ranks.slices().rank(), state);
+  RankSave save(std::move(paths), std::move(token), ranks.data().rank(), ranks.data().size(),
+                trainer.metadata(), files);
+  return {std::move(save), std::move(state.tensors), std::move(state.rows)};
+}
+
+/// Saves the state of all ranks. Rank 0 calls `clean` when it is durable. Throws on all ranks or on
+/// none, FileFailed for what another rank could not do; the former state stays then.
+template <class Trainer>
+void save_on_ranks(Trainer& trainer, const StateParts& parts, const StatePaths& paths, Files& files,
+                   const Clean& clean) {
+  trainer.together_or_not("a save", [&] {
+    const Ranks ranks = *trainer.several_ranks();
+    const BegunSave begun = begin_save(trainer, ranks, parts, paths, files);
+    std::vector<std::string> sums;
+    try {
+      sums = all_or_none<FileFailed>(ranks.data(), "the files of a save",
+                                     [&] { return begun.save.write(begun.tensors, begun.rows); });
+    } catch (const AgreedError&) {  // else rank 0 may be writing a manifest that names it
+      begun.save.discard();
+      throw;
+    }
+    all_or_none<FileFailed>(ranks.data(), "the manifest of a save", [&] {
+      if (ranks.data().rank() == 0) begun.save.commit(sums), clean();
+      return std::string();
+    });
+  });
+}
+
+/// Ends a save in a thread of each rank, which hear of each other by their board. `write()` writes
+/// this rank's file and returns its checksum. When `hurries` becomes true, the other ranks have one
+/// more second. Throws on all ranks or on none.
+class SaveByBoard {
+ public:
+  SaveByBoard(std::shared_ptr<RankBoard> board, RankSave save, Clean clean)
+      : board_(std::move(board)), save_(std::move(save)), clean_(std::move(clean)) {}
+
+  template <class Write>
+  void run(const Write& write, const std::atomic<bool>& hurries) const {
+    std::exception_ptr own;
+    try {
+      post(save_.name_of(save_.rank()), write);
+    } catch (...) {
+      own = std::current_exception();
+      save_.discard();
+    }
+    if (save_.rank() == 0)
+      post(save_.name_of_end(), [&] {
+        if (own) std::rethrow_exception(own);
+        return commit(hurries);
+      });
+    if (own) std::rethrow_exception(own);
+    result(save_.name_of_end(), 0, hurries);
+  }
+  /// This rank will not write its file.
+  void give_up(const std::string& why) const noexcept {
+    try {
+      board_->post(save_.name_of(save_.rank()), "-" + why);
+    } catch (const std::exception&) {  // the others wait until their time limit
+    }
+  }
+
+ private:
+  /// Posts what `f` returns, or why it threw.
+  template <class F>
+  void post(const std::string& name, const F& f) const {
+    try {
+      board_->post(name, "+" + f());
+    } catch (const std::exception& error) {
+      board_->post(name, "-" + text_of(error));
+      throw;
+    }
+  }
+  std::string commit(const std::atomic<bool>& hurries) const {
+    std::vector<std::string> sums;
+    for (std::int64_t r = 0; r < save_.ranks(); ++r)
+      sums.push_back(result(save_.name_of(r), r, hurries));
+    save_.commit(sums), clean_();
+    return {};
+  }
+  /// Waits for what another rank posts.
+  std::string result(const std::string& name, std::int64_t rank,
+                     const std::atomic<bool>& hurries) const {
+    using Clock = std::chrono::steady_clock;
+    auto end = Clock::now() + board_->time_limit();
+    for (bool hurried = false;;) {
+      if (const auto text = board_->look(name)) {
+        if ((*text)[0] == '+') return text->substr(1);
+        const std::string why = text->substr(1);
+        throw FileFailed(why.starts_with("rank ") ? why
+                                                  : "rank " + std::to_string(rank) + ": " + why);
+      }
+      if (hurries && !std::exchange(hurried, true))
+        end = std::min(end, Clock::now() + std::chrono::seconds(1));
+      if (Clock::now() > end)
+        throw FileFailed("save: rank " + std::to_string(rank) +
+                         " did not end its part of a save that was begun. It may have been killed; "
+                         "the state before is intact.");
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+
+  std::shared_ptr<RankBoard> board_;
+  RankSave save_;
+  Clean clean_;
+};
+
+/// As `save_on_ranks`, by a thread of each rank: returns when the state is copied.
+template <class Trainer>
+PendingSave save_async_on_ranks(Trainer& trainer, AsyncSaver& saver, const StateParts& parts,
+                                const StatePaths& paths, Files& files, const Clean& clean) {
+  const Ranks ranks = *trainer.several_ranks();
+  const std::shared_ptr<RankBoard> board = ranks.data().board();
+  if (board == nullptr)
+    throw BadValue(
+        "save_async: the ranks have a process group of your own and no store, by which their "
+        "threads could hear of each other. Call save, or give the policy a ProcessGroup of a "
+        "store.");
+  saver.finish();
+  std::optional<BegunSave> begun;
+  trainer.together_or_not("the beginning of a save",
+                          [&] { begun.emplace(begin_save(trainer, ranks, parts, paths, files)); });
+  const SaveByBoard by_board(board, begun->save, clean);
+  auto write = [by_board, save = begun->save, rows = begun->rows,
+                hurries = saver.hurries()](const StateDict& copy) {
+    by_board.run([&] { return save.write(copy, rows); }, *hurries);
+  };
+  try {
+    return saver.save(begun->tensors, std::move(write));
+  } catch (const std::exception& error) {
+    by_board.give_up(text_of(error));
+    throw;
+  }
+}
+
+/// Reads the first of `paths` that all ranks can read. A call of all ranks. Calls `skip(path,
+/// reason)` for those before it. Throws BadFile where there is none.
+inline LoadedState read_on_ranks(
+    RankGroup& group, Files& files, const StatePaths& paths,
+    const std::function<StateRows(StateDict)>& plan,
+    const std::function<void(const Files::Path&, const std::string&)>& skip) {
+  std::exception_ptr first;
+  for (const Files::Path& path : paths) {
+    LoadedState loaded;
+    try {
+      all_or_none<BadFile>(group, "the reading of a state", [&] {
+        loaded = read_state(files, path, group.rank(), group.size(), plan);
+        return std::string();
+      });
+      return loaded;
+    } catch (const AgreedError& error) {
+      if (!first) first = error.error;
+      try {
+        std::rethrow_exception(error.error);
+      } catch (const std::exception& reason) {
+        skip(path, reason.what());
+      }
+    }
+  }
+  throw AgreedError{first};
+}
+
+/// Loads the state at `path` on all ranks, or on none.
+template <class Trainer>
+void load_on_ranks(Trainer& trainer, const StateParts& parts, const Files::Path& path,
+                   Files& files) {
+  trainer.together_or_not("the load of a state", [&] {
+    auto skip = [&](const Files::Path& place, const std::string& reason) {
+      if (place == path) TORCH_WARN(reason, " Looks for the state before it.");
+    };
+    auto plan = [&](StateDict names) { return trainer.rows_to_load(std::move(names)); };
+    RankGroup& group = trainer.several_ranks()->data();
+    LoadedState loaded = read_on_ranks(group, files, places_of(path), plan, skip);
+    trainer.restore_rows(std::move(loaded.state), parts);
+  });
+}
+
+}  // namespace ikebana::detail
