@@ -190,8 +190,7 @@ inline StopWish max_of(RankGroup& group, StopWish own) {
 }
 
 /// The last call before an update: every rank takes part, or none makes it. Throws BadModel where
-/// only some ranks reject the update, or ranks ran units that they gather or reduce in another
-/// order.
+/// only some ranks reject the update, or parameters are cut and ranks ran units in another order.
 inline void agree(RankGroup& group, bool rejects, std::uint64_t order) {
   const std::string own = (rejects ? "1 " : "0 ") + std::to_string(order);
   const auto all = exchange_in(group, "the end of a step", own);
@@ -203,9 +202,9 @@ inline void agree(RankGroup& group, bool rejects, std::uint64_t order) {
                      "rank must add them up first: ranks.data().sum(...).");
     if (all[rank] != all[0])
       throw BadModel("step: rank " + std::to_string(rank) +
-                     " ran the units of the model in another order than rank 0. Ranks gather their "
-                     "parameters or sum their gradients together: run the same units in the same "
-                     "order on every rank.");
+                     " ran the units of the model in another order than rank 0. Their parameters "
+                     "are cut, so that they compute together: run the same units in the same order "
+                     "on every rank.");
   }
 }
 

@@ -69,7 +69,7 @@ class Connection final : public RankGroup {
   /// As `begin_swap`. Tensors on the model's device, or on the host.
   Transfer swap(int tag, TensorsOfRanks to, TensorsOfRanks from, c10::Device device) {
     if (size() == 1) return {};
-    return calling([&](c10d::Backend&) {
+    return begin([&](c10d::Backend&) {
       return begin_swap(of(device), tag, std::move(to), std::move(from));
     });
   }
@@ -98,11 +98,13 @@ class Connection final : public RankGroup {
   /// Begins the sum over ranks by the backend, in an order of its own.
   Transfer all_reduce(const at::Tensor& values) {
     if (size() == 1) return {};
-    return calling([&](c10d::Backend&) {
+    return begin([&](c10d::Backend&) {
       std::vector<at::Tensor> list{values};
+      Transfer transfer = Transfer::prepared();
       MessageWorks works;
       works.add(of(values.device()).allreduce(list), list);
-      return Transfer(std::move(works));
+      transfer.hold(std::move(works));
+      return transfer;
     });
   }
   /// Replaces each tensor by that of rank 0; all ranks have the same shapes and dtypes.
@@ -137,6 +139,15 @@ class Connection final : public RankGroup {
     host_ = make_gloo(store, rank(), size(), limit, members_->all_local);
     if (device_.is_cuda()) on_device_ = make_nccl(store, rank(), size(), limit);
   }
+  /// Messages that `f` begins. Allocates nothing afterwards.
+  template <class F>
+  Transfer begin(F&& f) {
+    std::erase_if(begun_, [](const Transfer::Watch& one) { return one.has_ended(); });
+    begun_.reserve(begun_.size() + 1);
+    Transfer transfer = calling(f);
+    begun_.emplace_back(transfer);
+    return transfer;
+  }
   void settle() {
     for (auto& [group, sent] : sent_)
       while (!sent.empty()) end_oldest(sent);
@@ -146,8 +157,11 @@ class Connection final : public RankGroup {
     sent.pop_front();
     wait(oldest);
   }
+  /// At once: while a message exists, so does the connection, and the others wait.
   void drop() noexcept {
     sent_.clear();
+    for (const Transfer::Watch& one : begun_) one.give_up();
+    begun_.clear();
     try {
       if (is_users_own() && host_ != nullptr) host_->abort();
       if (on_device_ != nullptr) on_device_->abort();
@@ -188,6 +202,7 @@ class Connection final : public RankGroup {
   c10::Device device_ = at::kCPU;
   c10::intrusive_ptr<c10d::Backend> host_, on_device_;
   std::map<const RankGroup*, std::deque<Transfer>> sent_;  // destroyed before the backends
+  std::vector<Transfer::Watch> begun_;                     // whoever holds them
 };
 
 }  // namespace ikebana::detail

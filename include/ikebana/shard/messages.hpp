@@ -54,13 +54,17 @@ inline MessageWorks begin_messages(c10d::Backend& backend, int tag, const Tensor
 /// The same; those of Gloo are begun in the order of calls by a thread of their own.
 inline Transfer begin_swap(c10d::Backend& backend, int tag, TensorsOfRanks to,
                            TensorsOfRanks from) {
-  if (dynamic_cast<c10d::ProcessGroupGloo*>(&backend) == nullptr)
-    return begin_messages(backend, tag, to, from);
+  Transfer transfer = Transfer::prepared();
+  if (dynamic_cast<c10d::ProcessGroupGloo*>(&backend) == nullptr) {
+    transfer.hold(begin_messages(backend, tag, to, from));
+    return transfer;
+  }
   auto held = c10::intrusive_ptr<c10d::Backend>::reclaim_copy(&backend);
-  return MessageThread::of_process().run(
+  transfer.hold(MessageThread::of_process().run(
       [held = std::move(held), tag, to = std::move(to), from = std::move(from)] {
         return begin_messages(*held, tag, to, from);
-      });
+      }));
+  return transfer;
 }
 
 /// Receives the tensor of rank 0 and passes it on, along a tree in which rank r has the ranks above
