@@ -202,7 +202,7 @@ class Connection final : public RankGroup {
   c10::Device device_ = at::kCPU;
   c10::intrusive_ptr<c10d::Backend> host_, on_device_;
   std::map<const RankGroup*, std::deque<Transfer>> sent_;  // destroyed before the backends
-  std::vector<Transfer::Watch> begun_;                     // whoever holds them
+  std::vector<Transfer::Watch> begun_;                     // some of them held elsewhere
 };
 
 }  // namespace ikebana::detail

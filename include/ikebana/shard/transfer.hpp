@@ -92,7 +92,7 @@ class Transfer {
   }
 
   /// Gives the messages up from elsewhere, as when their connection ends, which lasts as long as
-  /// any of them: whoever waits for them then gets an error.
+  /// any of them: a wait for them is an error then.
   class Watch {
    public:
     explicit Watch(const Transfer& transfer) noexcept : state_(transfer.state_) {}
