@@ -1,7 +1,6 @@
-// `UnknownChoice<Shard<Full>, Shard<Off>, Shard<DDP>, Shard<ZeRO1>, Shard<ZeRO2>, Shard<FSDP>,
-// Shard<HSDP<8>>>` `Shard<Full> does not exist; there is Shard<Off>, Shard<DDP>, Shard<ZeRO1>,
-// Shard<ZeRO2>, Shard` `an argument that this version does not know` `Write one of the choices that
-// exist`
+// `UnknownChoice<Shard<Full>, Shard<Off>, Shard<DDP>, Shard<ZeRO1>, Shard<ZeRO2>, Shard<FSDP>`
+// `Shard<Full> does not exist; there is Shard<Off>, Shard<DDP>, Shard<ZeRO1>, Shard<ZeRO2>, Shard`
+// `an argument that this version does not know` `Write one of the choices that exist`
 #include "net.hpp"
 
 int main() {
