@@ -4,6 +4,7 @@
 #include <ikebana.hpp>
 #include <ikebana/shard/ddp.hpp>
 #include <ikebana/shard/fsdp.hpp>
+#include <ikebana/shard/hsdp.hpp>
 #include <ikebana/shard/launch.hpp>
 #include <ikebana/shard/zero1.hpp>
 #include <ikebana/shard/zero2.hpp>

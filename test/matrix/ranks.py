@@ -11,7 +11,7 @@ import covering
 ADAMW = "AdamW{.lr = 1e-2, .weight_decay = 0.1, .groups = {no_decay()}}"
 # As in recipes.py. What needs whole parameters is refused with slices.
 AXES = {
-    "shard": ["DDP", "ZeRO1", "ZeRO2", "FSDP"],
+    "shard": ["DDP", "ZeRO1", "ZeRO2", "FSDP", "HSDP<2>"],
     "model": ["Counted", "Late"],
     "optimizer": [ADAMW, "Adam{.lr = 1e-2, .amsgrad = true}",
                   "SGD{.lr = 1e-2, .momentum = 0.9, .nesterov = true}", "Adagrad{}",

@@ -4,15 +4,21 @@
 
 namespace test::ranks {
 
-/// A process group of a user's own, which counts the bytes that are sent, and lists the tags of
-/// messages in `log`.
+/// A process group of a user's own, which counts the bytes that are sent, in all and to each rank,
+/// and lists the tags of messages in `log`.
 class Counting : public c10d::Backend {
  public:
   explicit Counting(c10::intrusive_ptr<c10d::Backend> inner,
                     std::vector<std::string>* log = nullptr)
-      : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), log_(log) {}
+      : Backend(inner->getRank(), inner->getSize()),
+        bytes_to(static_cast<std::size_t>(inner->getSize())),
+        inner_(std::move(inner)),
+        log_(log) {}
   c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& list, int to, int tag) override {
-    for (const at::Tensor& t : list) bytes += static_cast<std::int64_t>(t.nbytes());
+    for (const at::Tensor& t : list) {
+      bytes += static_cast<std::int64_t>(t.nbytes());
+      bytes_to[static_cast<std::size_t>(to)] += static_cast<std::int64_t>(t.nbytes());
+    }
     if (log_ != nullptr) log_->push_back("send " + std::to_string(tag));
     return inner_->send(list, to, tag);
   }
@@ -24,6 +30,7 @@ class Counting : public c10d::Backend {
     return inner_->allreduce(list, options);
   }
   std::int64_t bytes = 0;
+  std::vector<std::int64_t> bytes_to;  // by rank
 
  private:
   c10::intrusive_ptr<c10d::Backend> inner_;

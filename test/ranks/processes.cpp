@@ -92,25 +92,25 @@ void draws(const Role& role) {
 }
 
 /// Rank `harmed` does `what` in its third step; the others write their errors.
+template <class How>
 void is_lost(const Role& role, std::int64_t harmed, const std::function<void(CountedImpl&)>& what) {
   Counted model = make<Counted>();
-  Trainer trainer{model, AdamW{.lr = 1e-2}, Shard<FSDP>{.process_group = role.group}};
-  const auto all = batches(4, 6);
+  Trainer trainer{model, AdamW{.lr = 1e-2}, Shard<How>{.process_group = role.group}};
+  const auto all = batches(4, 12);
   auto mine = [&](std::size_t i) { return part(all[i], role.group.rank(), role.group.size()); };
   trainer.step(mine(0)), trainer.step(mine(1));
   if (role.group.rank() == harmed) what(*model);
   const auto begin = std::chrono::steady_clock::now();
   const std::string text = message_of<RankFailed>([&] { trainer.step(mine(2)); });
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  role.file() << seconds.count() << ' ' << text;
+  role.file() << std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()
+              << ' ' << text;
   std::quick_exit(0);  // a stopped store would be waited for
 }
 constexpr auto limit = 3s;
 
 TEST_CASE("ranks: one of several processes" * doctest::skip()) {
   const std::string name = std::getenv("IKEBANA_TEST_ROLE");
-  const bool is_harmed = name != "trains" && name != "draws";
-  const Role role = Role::of_environment(is_harmed ? limit : 60000ms);
+  const Role role = Role::of_environment(name == "trains" || name == "draws" ? 60000ms : limit);
   auto killed = [](CountedImpl& model) { model.during_forward = [] { raise(SIGKILL); }; };
   auto stopped = [](CountedImpl& model) { model.during_forward = [] { raise(SIGSTOP); }; };
   if (name == "trains") {
@@ -118,15 +118,17 @@ TEST_CASE("ranks: one of several processes" * doctest::skip()) {
   } else if (name == "draws") {
     draws(role);
   } else if (name == "killed") {
-    is_lost(role, 1, killed);
+    is_lost<FSDP>(role, 1, killed);
+  } else if (name == "killed in a copy") {
+    is_lost<HSDP<2>>(role, 3, killed);
   } else if (name == "first killed") {
-    is_lost(role, 0, killed);
+    is_lost<FSDP>(role, 0, killed);
   } else if (name == "stopped") {
-    is_lost(role, 1, stopped);
+    is_lost<FSDP>(role, 1, stopped);
   } else if (name == "first stopped") {
-    is_lost(role, 0, stopped);
+    is_lost<FSDP>(role, 0, stopped);
   } else {
-    is_lost(role, 1, [](CountedImpl& model) { model.other_order = true; });
+    is_lost<FSDP>(role, 1, [](CountedImpl& model) { model.other_order = true; });
   }
 }
 
@@ -207,19 +209,18 @@ TEST_CASE("ranks: processes with one seed draw numbers of their own") {
   CHECK(drawn.size() == 6);
 }
 
-/// The other two of three ranks end in time with these words.
+/// The other ranks end in time with these words.
 void others_say(const std::string& name, std::size_t harmed, const std::string& words,
-                double seconds) {
+                double seconds, std::int64_t ranks = 3) {
   CAPTURE(name);
-  Processes all(name, 3);
-  for (std::size_t rank = 0; rank < 3; ++rank) {
+  Processes all(name, ranks);
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
     if (rank == harmed) continue;
     CHECK(all.ended(rank) == 0);
     std::istringstream written(all.written(rank));
     double took = 1e9;
     std::string text;
-    written >> took;
-    std::getline(written, text, '\0');
+    std::getline(written >> took, text, '\0');
     CHECK_MESSAGE(took < seconds, took);
     CHECK_MESSAGE(contains(text, words), text);
     CHECK_MESSAGE(contains(text, "(step 2)"), text);
@@ -228,6 +229,7 @@ void others_say(const std::string& name, std::size_t harmed, const std::string& 
 TEST_CASE("ranks: a process that is killed ends the others with an error that names it") {
   others_say("killed", 1, "rank 1 ended", 5);
   others_say("first killed", 0, "rank 0", 5);
+  others_say("killed in a copy", 3, "rank 3 ended", 5, 6);
 }
 TEST_CASE("ranks: a process that stops ends the others within the time limit") {
   const double most = std::chrono::duration<double>(limit).count() + 2;

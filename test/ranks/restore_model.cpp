@@ -9,21 +9,22 @@ using namespace ikebana;
 namespace test::ranks::restore_model {
 
 template <class How>
-void ends_whole() {
+void ends_whole(std::int64_t ranks = 2) {
   CAPTURE(ikebana::detail::type_name<Shard<How>>());
   const auto all = batches(2, 4);
-  std::vector<Counted> models{make<Counted>(), make<Counted>()};
-  std::vector<std::vector<at::Tensor>> trained(2);
-  on_groups(2, [&](const ProcessGroup& group) {
+  std::vector<Counted> models;
+  for (std::int64_t r = 0; r < ranks; ++r) models.push_back(make<Counted>());
+  std::vector<std::vector<at::Tensor>> trained(models.size());
+  on_groups(ranks, [&](const ProcessGroup& group) {
     const auto r = static_cast<std::size_t>(group.rank());
     Trainer trainer{models[r], AdamW{.lr = 1e-2}, Shard<How>{.process_group = group}};
-    for (const Rows& batch : all) trainer.step(part(batch, group.rank(), 2));
+    for (const Rows& batch : all) trainer.step(part(batch, group.rank(), ranks));
     trained[r] = whole(trainer);
     Counted model = trainer.restore_model();
     CHECK(model.get() == models[r].get());
     CHECK(contains(message_of([&] { trainer.step(all[0]); }), "restore_model ended it"));
   });
-  for (std::size_t r : {0, 1}) {
+  for (std::size_t r = 0; r < models.size(); ++r) {
     CHECK(same_bits(copies(models[r]), trained[r]));
     CHECK(same_bits(trained[r], trained[0]));
     for (const auto& p : models[r]->parameters()) CHECK(p.is_leaf());
@@ -35,6 +36,7 @@ TEST_CASE("shard: restore_model makes the model whole for good") {
   ends_whole<ZeRO1>();
   ends_whole<ZeRO2>();
   ends_whole<FSDP>();
+  ends_whole<HSDP<2>>(4);
 }
 
 /// Hears what LibTorch warns of.

@@ -40,18 +40,19 @@ void fails(T& trainer, const Rows& batch, std::int64_t failing, std::size_t fuse
   CHECK(same_state(trainer.state(), before));
   trainer.with_full_weights([](Counted&) {});  // the ranks meet for it
 }
-/// Each call of a step fails on one rank, and then on the other.
+/// Each call of a step fails on one rank, and then on another.
 template <class How>
-void fails_at_hooks() {
+void fails_at_hooks(std::int64_t ranks = 2) {
   CAPTURE(ikebana::detail::type_name<Shard<How>>());
   const auto all = batches(3, 4);
   std::vector<std::vector<at::Tensor>> weights(3);
   auto train = [&](std::int64_t failing, std::vector<at::Tensor>& left) {
-    std::vector<Counted> models{make<Counted>(), make<Counted>()};
-    on_groups(2, [&](const ProcessGroup& group) {
+    std::vector<Counted> models;
+    for (std::int64_t r = 0; r < ranks; ++r) models.push_back(make<Counted>());
+    on_groups(ranks, [&](const ProcessGroup& group) {
       auto& model = models[static_cast<std::size_t>(group.rank())];
       SpiedOn<How> trainer(model, Shard<How>{.process_group = group});
-      auto mine = [&](std::size_t i) { return part(all[i], group.rank(), 2); };
+      auto mine = [&](std::size_t i) { return part(all[i], group.rank(), ranks); };
       trainer.step(mine(0));  // the first one makes some calls more
       const std::size_t calls = calls_before_update(trainer, mine(0));
       REQUIRE(calls > 40);
@@ -62,7 +63,7 @@ void fails_at_hooks() {
       if (group.rank() == 0) left = trained;
     });
   };
-  train(-1, weights[0]), train(0, weights[1]), train(1, weights[2]);
+  train(-1, weights[0]), train(0, weights[1]), train(ranks - 1, weights[2]);
   CHECK(same_bits(weights[1], weights[0]));
   CHECK(same_bits(weights[2], weights[0]));
 }
@@ -71,6 +72,7 @@ TEST_CASE("shard: a throw at any hook of one rank undoes the step on all") {
   fails_at_hooks<ZeRO1>();
   fails_at_hooks<ZeRO2>();
   fails_at_hooks<FSDP>();
+  fails_at_hooks<HSDP<2>>(4);
 }
 
 /// Its rank's steps until one succeeds; how many failed.

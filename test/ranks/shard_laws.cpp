@@ -11,28 +11,28 @@ namespace test::ranks::shard_laws {
 const AdamW adamw{.lr = 1e-2, .weight_decay = 0.1, .groups = {no_decay()}};
 
 TEST_CASE("shard: groups, frozen weights, a late count, Checkpoint<Full>, the norm") {
-  equals_one_rank<DDP, ZeRO1, FSDP>(recipe<Late>({.norms = 1e-6}, 1, adamw, GradNorm{},
-                                                 Checkpoint<Full>{},
-                                                 Freeze<>{.match = named("*.still.weight")}));
+  equals_one_rank<DDP, ZeRO1, FSDP, HSDP<2>>(
+      recipe<Late>({.norms = 1e-6}, 1, adamw, GradNorm{}, Checkpoint<Full>{},
+                   Freeze<>{.match = named("*.still.weight")}));
 }
 TEST_CASE("shard: BF16, Checkpoint<Selective>, EMA") {
-  equals_one_rank<ZeRO2, FSDP>(
+  equals_one_rank<ZeRO2, FSDP, HSDP<2>>(
       recipe<Counted>({}, 1, adamw, Precision<BF16>{}, Checkpoint<Selective>{}, EMA{.decay = 0.5}));
 }
 TEST_CASE("shard: BF16Weights, Checkpoint<Segments>") {
   const auto row = recipe<Counted>({}, 1, SGD{.lr = 1e-2, .momentum = 0.9},
                                    Precision<BF16Weights>{}, Checkpoint<Segments<2>>{});
-  equals_one_rank<DDP, ZeRO1, ZeRO2, FSDP>(row);
+  equals_one_rank<DDP, ZeRO1, ZeRO2, FSDP, HSDP<2>>(row);
 }
 TEST_CASE("shard: FP16, Lion, a schedule") {
   const auto row =
       recipe<Counted>({}, 1, Lion{.lr = 1e-3}, Precision<FP16>{}, CosineAnnealingLR{.T_max = 10});
-  equals_one_rank<DDP, ZeRO1, FSDP>(row);
+  equals_one_rank<DDP, ZeRO1, FSDP, HSDP<2>>(row);
 }
 TEST_CASE("shard: Adam, Checkpoint<Every>, a clip that is not active") {
   const auto row = recipe<Late>({.norms = 1e-6}, 1, Adam{.lr = 1e-2, .amsgrad = true},
                                 Checkpoint<Every<2>>{}, ClipGradNorm{.max_norm = 1e6});
-  equals_one_rank<DDP, ZeRO2, FSDP>(row);
+  equals_one_rank<DDP, ZeRO2, FSDP, HSDP<2>>(row);
 }
 TEST_CASE("shard: clipping, and several microbatches on each rank") {
   AdamW gentle = adamw;
@@ -44,10 +44,10 @@ TEST_CASE("shard: two optimizers") {
   const auto row = recipe<Counted>(
       {}, 1,
       Combined<SGD, AdamW>{.match = named("*.weight"), .first = {.lr = 1e-2}, .rest = adamw});
-  equals_one_rank<ZeRO1, FSDP>(row);
+  equals_one_rank<ZeRO1, FSDP, HSDP<3>>(row);
 }
 TEST_CASE("shard: Muon, on whole parameters") {
-  equals_one_rank<DDP>(recipe<Counted>({}, 1, Muon{.lr = 1e-2}));
+  equals_one_rank<DDP, HSDP<1>>(recipe<Counted>({}, 1, Muon{.lr = 1e-2}));
 }
 /// Two trainers of a process, which take turns, as a generator and its critic do.
 template <class How>
@@ -92,6 +92,8 @@ TEST_CASE("shard: units that stay gathered, no prefetch, one reduction a step") 
   check<FSDP>(row, {.reshard_after_forward = true, .backward_prefetch = false});
   check<FSDP>(row, {.reduce_each_microbatch = false});
   check<ZeRO2>(row, {.reduce_each_microbatch = false});
+  check<HSDP<2>>(row, {.reshard_after_forward = false, .forward_prefetch = false});
+  check<HSDP<2>>(row, {.reduce_each_microbatch = false, .backward_prefetch = false});
 }
 
 }  // namespace test::ranks::shard_laws

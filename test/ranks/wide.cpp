@@ -85,13 +85,14 @@ std::vector<at::Tensor> weights_after(T& trainer, const std::vector<Rows>& batch
   return whole(trainer);
 }
 template <class How>
-void check() {
+void check(const std::vector<std::int64_t>& worlds = {2, 3}) {
   CAPTURE(ikebana::detail::type_name<Shard<How>>());
   const std::vector<Rows> batches = wide_rows();
-  for (std::int64_t ranks : {2, 3}) {
+  for (const std::int64_t ranks : worlds) {
     Trainer alone{make<Wide>(), AdamW{.lr = 1e-3}, Accumulate<>{.microbatches = ranks}};
     const auto expected = weights_after(alone, batches, [](const Rows& batch) { return batch; });
-    std::vector<Wide> models{make<Wide>(), make<Wide>(), make<Wide>()};
+    std::vector<Wide> models;
+    for (std::int64_t r = 0; r < ranks; ++r) models.push_back(make<Wide>());
     on_groups(ranks, [&](const ProcessGroup& group) {
       Trainer trainer{models[static_cast<std::size_t>(group.rank())], AdamW{.lr = 1e-3},
                       Shard<How>{.process_group = group}};
@@ -104,7 +105,7 @@ void check() {
   }
 }
 TEST_CASE("wide: large slices arrive in place, and the bits are those of one rank") {
-  check<ZeRO1>(), check<ZeRO2>(), check<FSDP>();
+  check<ZeRO1>(), check<ZeRO2>(), check<FSDP>(), check<HSDP<2>>({6}), check<HSDP<1>>({3});
 }
 
 /// What each rank sends in a step, as a multiple of (N - 1) / N of the parameters' bytes.
@@ -156,13 +157,60 @@ TEST_CASE("wide: a step sends the bytes of its gathers and of one reduction") {
   sends<FSDP>(2.5, 1, {.forward_prefetch = false, .backward_prefetch = false});
 }
 
+/// What each rank sends within its copy, of two, and to others, over the bytes of the parameters.
+struct SentBytes {
+  std::vector<double> inside, across;  // by rank
+};
+SentBytes sent_by_copies(std::int64_t ranks, std::int64_t microbatches, Shard<HSDP<2>> policy) {
+  const std::vector<Rows> batches = wide_rows();
+  std::vector<Wide> models;
+  for (std::int64_t r = 0; r < ranks; ++r) models.push_back(make<Wide>());
+  double parameters = 0;
+  for (const auto& p : models[0]->parameters()) parameters += static_cast<double>(p.nbytes());
+  auto store = c10::make_intrusive<c10d::HashStore>();
+  SentBytes sent{std::vector<double>(models.size()), std::vector<double>(models.size())};
+  on_threads(ranks, [&](std::shared_ptr<Wire> wire) {
+    const auto r = static_cast<std::size_t>(wire->rank());
+    auto counting = c10::make_intrusive<Counting>(
+        ikebana::detail::make_gloo(store, wire->rank(), ranks, std::chrono::minutes(1), true));
+    Shard<HSDP<2>> own = policy;
+    own.process_group = ProcessGroup(counting);
+    Trainer trainer{models[r], AdamW{.lr = 1e-3}, Accumulate<>{.microbatches = microbatches}, own};
+    const Rows mine = rows_of(batches[0], 0, 2);
+    trainer.step(mine), trainer.step(mine);
+    counting->bytes_to.assign(counting->bytes_to.size(), 0);
+    trainer.step(mine);
+    for (std::size_t to = 0; to < models.size(); ++to)
+      (to / 2 == r / 2 ? sent.inside : sent.across)[r] +=
+          static_cast<double>(counting->bytes_to[to]) / parameters;
+  });
+  return sent;
+}
+void sends_by_copies(double inside, const std::vector<double>& across, std::int64_t microbatches,
+                     const Shard<HSDP<2>>& policy) {
+  const SentBytes sent = sent_by_copies(2 * std::ssize(across), microbatches, policy);
+  for (std::size_t r = 0; r < sent.inside.size(); ++r) {
+    CAPTURE(r);
+    CHECK(sent.inside[r] == doctest::Approx(inside).epsilon(0.05));
+    CHECK(sent.across[r] == doctest::Approx(across[r / 2]).epsilon(0.05));
+  }
+}
+/// No gather crosses the border of a copy, and of gradients slices do, which are halves.
+TEST_CASE("wide: between copies no more goes than slices of gradients") {
+  sends_by_copies(2.5 / 2, {0.5, 0.5}, 1, {});
+  sends_by_copies(2.5 / 2, {1, 0.5, 0.5}, 1, {});
+  sends_by_copies(2.5 / 2, {2. / 3, 2. / 3, 2. / 3}, 1, {.ordered = false});
+  sends_by_copies(5. / 2, {1, 1}, 2, {});
+  sends_by_copies(4. / 2, {0.5, 0.5}, 2, {.reduce_each_microbatch = false});
+}
+
 /// Of two thirds of the parameters there are gradients, and so moments: the loss does not use the
 /// others. What all ranks hold, over the bytes of the parameters.
 struct Holding {
   double rest, update;
 };
 template <class How>
-void hold(std::int64_t ranks, const Holding& expected) {
+void hold(std::int64_t ranks, const Holding& expected, Shard<How> policy = {}) {
   CAPTURE(ranks);
   CAPTURE(ikebana::detail::type_name<Shard<How>>());
   const std::vector<Rows> batches = wide_rows();
@@ -174,8 +222,10 @@ void hold(std::int64_t ranks, const Holding& expected) {
   for (const auto& p : models[0]->parameters()) parameters += static_cast<double>(p.nbytes());
   on_groups(ranks, [&](const ProcessGroup& group) {
     std::int64_t rest = 0, update = 0;
+    Shard<How> own = policy;
+    own.process_group = group;
     Trainer trainer{models[static_cast<std::size_t>(group.rank())], AdamW{.lr = 1e-3},
-                    Watch{bytes, &rest, &update}, Shard<How>{.process_group = group}};
+                    Watch{bytes, &rest, &update}, own};
     const Rows mine = part(batches[0], group.rank(), ranks);
     for (int i = 0; i < 3; ++i) trainer.step(mine);
     auto is = [&](std::int64_t measured, double times) {
@@ -193,6 +243,8 @@ TEST_CASE("wide: ranks hold what the policy says, and nothing else") {
     hold<ZeRO2>(ranks, {n + 4. / 3, 2. / 3});
     hold<FSDP>(ranks, {7. / 3, 2. / 3});
   }
+  for (const bool ordered : {true, false})
+    hold<HSDP<2>>(6, {3 * 7. / 3, 3 * 2. / 3}, {.ordered = ordered});
 }
 
 }  // namespace test::ranks::wide

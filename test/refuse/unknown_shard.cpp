@@ -1,4 +1,4 @@
-// `UnknownChoice<Shard<Full>, Shard<Off>, Shard<DDP>, Shard<ZeRO1>, Shard<ZeRO2>, Shard<FSDP>>`
+// `UnknownChoice<Shard<Full>, Shard<Off>, Shard<DDP>, Shard<ZeRO1>, Shard<ZeRO2>, Shard<FSDP>`
 // `Shard<Full> does not exist; there is Shard<Off>, Shard<DDP>, Shard<ZeRO1>, Shard<ZeRO2>, Shard`
 // `an argument that this version does not know` `Write one of the choices that exist`
 #include "net.hpp"

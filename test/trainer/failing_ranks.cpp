@@ -90,6 +90,7 @@ TEST_CASE("allocations: one that fails on one of two ranks undoes the step on bo
   const FailingAllocator tensors;
   fails_everywhere<DDP>();
   fails_everywhere<FSDP>();
+  fails_everywhere<HSDP<1>>();  // two copies
 }
 
 }  // namespace test::failing_ranks

@@ -101,6 +101,11 @@ template <std::int64_t N>
 struct choice<Checkpoint<Segments<N>>> {
   using type = CountBelowOne<Checkpoint<Segments<N>>>;
 };
+template <std::int64_t N>
+  requires(N < 1)
+struct choice<Shard<HSDP<N>>> {
+  using type = NoRanksInCopy<Shard<HSDP<N>>>;
+};
 template <class Inner>
   requires(!std::is_same_v<axis_of_t<Inner>, axis::optimizer>)
 struct choice<InBackward<Inner>> {

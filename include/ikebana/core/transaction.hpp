@@ -165,10 +165,14 @@ class Transaction {
   void check_rows(const Batch& batch) const {
     if (!may_have_no_rows(core_) || !has_no_rows(batch)) rows(batch);
   }
-  /// All ranks make the update, or none. Between the last `prepare` and the commit.
+  /// All ranks make the update, or none. Between the last `prepare` and the commit. Ranks that have
+  /// whole parameters may have other numbers of microbatches, in which units are run.
   void agree(bool rejects) {
-    if constexpr (!Core::one_rank)
-      detail::agree(core_.ranks().data(), rejects, core_.parameters.order_of_units());
+    if constexpr (!Core::one_rank) {
+      auto ranks = core_.ranks();
+      const bool are_cut = ranks.slices().size() > 1;
+      detail::agree(ranks.data(), rejects, are_cut ? core_.parameters.order_of_units() : 0);
+    }
   }
   /// The library's optimizers check what they use.
   void check_rate() const {

@@ -5,8 +5,8 @@
 
 namespace ikebana::detail {
 
-/// Where parameters are cut, a forward is a call of all ranks: keeps them at the same batch, those
-/// without one at a dummy. Otherwise ranks meet once, at the end.
+/// Where parameters are cut, a forward is a call of the ranks that share them: keeps these at the
+/// same batch, those without one at a dummy. All ranks meet at the end.
 template <class Ranks>
 class BatchTurns {
  public:
@@ -17,13 +17,14 @@ class BatchTurns {
   void begin() {
     if (needs_dummies()) turn(batch_);
   }
-  /// This rank has no batch left: calls `dummy()` while another one has. Then all sums have the
-  /// same terms, also those of a rank that had no batch.
+  /// This rank has no batch left: calls `dummy()` while another one of its group has. Then all sums
+  /// have the same terms, also those of a rank that had no batch.
   template <class Dummy>
   void end(LossSums& sums, c10::Device device, Dummy&& dummy) {
     const std::string own = end_ + sums.terms();
     while (needs_dummies() && !turn(own)) dummy();
-    if (!needs_dummies()) turn(own);
+    if (&ranks_.slices() != &ranks_.data())
+      all_ = exchange_in(ranks_.data(), "the end of an evaluation", own);
     for (const std::string& one : all_)
       if (one != end_) return sums.take_terms(one.substr(end_.size()), device);
   }
@@ -32,15 +33,16 @@ class BatchTurns {
   /// What a rank tells the others: that it has a batch, or the terms of its loss so far.
   static inline const std::string batch_ = "b", end_ = "e";
 
-  /// Returns whether all ranks are at their end.
+  /// Returns whether all ranks of the group are at their end.
   bool turn(const std::string& own) {
-    all_ = exchange_in(ranks_.data(), "an evaluation", own);
+    all_ = exchange_in(ranks_.slices(), "an evaluation", own);
     const bool all_ended =
         std::none_of(all_.begin(), all_.end(), [](const auto& one) { return one == batch_; });
     if (all_ended) return true;
     for (const std::string& one : all_)
       if (one == end_)
-        throw BadBatch("evaluate: rank " + std::to_string(&one - all_.data()) +
+        throw BadBatch("evaluate: rank " +
+                       std::to_string(ranks_.slices().rank_in_world(&one - all_.data())) +
                        " has no batch, and other ranks have one. Their parameters are cut, so that "
                        "they compute together: give every rank at least one batch, if only one "
                        "without rows.");

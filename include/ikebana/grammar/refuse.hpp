@@ -95,6 +95,12 @@ struct CountBelowOne {
                 "Checkpoint<Every<2>>, or leave it open and give it as a value: "
                 "Checkpoint<Every<>>{.every = n}, Checkpoint<Segments<>>{.segments = n}.");
 };
+template <class Policy>
+struct NoRanksInCopy {
+  static_assert(possible<quoted<Policy> + " has a number of ranks below 1">,
+                "ikebana: the number of HSDP is that of the ranks that share one copy of the "
+                "model. Write Shard<HSDP<N>> with N >= 1, such as the ranks of one host.");
+};
 template <class Written>
 struct NotAnOptimizer {
   static_assert(

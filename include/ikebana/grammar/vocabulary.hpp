@@ -50,6 +50,8 @@ struct DDP;
 struct ZeRO1;
 struct ZeRO2;
 struct FSDP;
+template <std::int64_t N>
+struct HSDP;
 template <class How>
 struct Shard;  // for several ranks: #include <ikebana/shard.hpp>
 // offload, capture, quantize, prune: their null choices
@@ -83,8 +85,7 @@ struct StepLR;
 struct WarmupStableDecayLR;
 struct LambdaLR;
 struct ReduceLROnPlateau;
-// objective: what is minimised; by default the model's own `loss`. Any callable
-// (run, model, batch) -> Loss is an objective too.
+// objective: what is minimised; by default the model's own `loss`. Any callable is one, too.
 struct CrossEntropyLoss;
 struct MSELoss;
 struct BCEWithLogitsLoss;
@@ -206,7 +207,9 @@ template <class W> struct declared_axis<Observe<W>>
 template <class... W> struct declared_axis<Offload<W...>>
     : policy_template<axis::offload, Offload, Off> {};
 template <class H> struct declared_axis<Shard<H>>
-    : policy_template<axis::shard, Shard, Off, DDP, ZeRO1, ZeRO2, FSDP> {};
+    : policy_template<axis::shard, Shard, Off, DDP, ZeRO1, ZeRO2, FSDP, HSDP<8>> {};
+template <std::int64_t N> struct declared_axis<Shard<HSDP<N>>>
+    : any_argument_on_axis_of<Shard<Off>> {};
 template <class W> struct declared_axis<Capture<W>>
     : policy_template<axis::capture, Capture, Off> {};
 template <class... W> struct declared_axis<Quantize<W...>>

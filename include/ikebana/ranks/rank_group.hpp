@@ -26,6 +26,8 @@ class RankGroup {
   virtual ~RankGroup() = default;
   virtual std::int64_t rank() const = 0;
   virtual std::int64_t size() const = 0;
+  /// Which of all ranks this member is, for messages.
+  virtual std::int64_t rank_in_world(std::int64_t member) const { return member; }
   /// Replaces each tensor by its sum over the ranks, in one exchange. The tensors are on
   /// one device and may have different shapes and dtypes, the same on all ranks; where these
   /// differ, every rank throws.

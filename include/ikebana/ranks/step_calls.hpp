@@ -50,7 +50,8 @@ inline std::vector<std::string> exchange_in(RankGroup& group, const std::string&
   for (std::string& text : all) {
     if (text.compare(0, begin.size(), begin) != 0)
       throw BadModel("ranks: this rank is at " + call + ", and rank " +
-                     std::to_string(&text - all.data()) + " at " + text.substr(0, text.find('\n')) +
+                     std::to_string(group.rank_in_world(&text - all.data())) + " at " +
+                     text.substr(0, text.find('\n')) +
                      ". Let every rank make the same calls in the same order.");
     text.erase(0, begin.size());
   }

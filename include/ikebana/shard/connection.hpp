@@ -4,10 +4,10 @@
 #include <ikebana/detail/message.hpp>
 #include <ikebana/ranks/step_calls.hpp>
 #include <ikebana/shard/failure_log.hpp>
-#include <ikebana/shard/messages.hpp>
-#include <ikebana/shard/packed_tensors.hpp>
+#include <ikebana/shard/group_sum.hpp>
 #include <ikebana/shard/process_group.hpp>
 #include <ikebana/shard/store_board.hpp>
+#include <map>
 
 namespace ikebana::detail {
 
@@ -63,46 +63,41 @@ class Connection final : public RankGroup {
 
   std::vector<std::string> exchange(const std::string& own) override {
     if (size() == 1) return {own};
-    auto all = calling([&](c10d::Backend& host) { return swap_texts(host, own); });
+    auto all = swap_texts(*this, own);
     settle();
     return all;
   }
-  /// In the order of ranks. Among hosts one exchange, among devices one that the host does not wait
-  /// for, but for the first of each layout.
   void sum(std::vector<at::Tensor>& values) override {
     if (size() == 1 || values.empty()) return;
-    const at::NoGradGuard no_grad;
-    const PackedTensors layout(values);
-    const at::Tensor own = layout.new_memory();
-    const std::vector<at::Tensor> places = layout.places(own);
-    for (std::size_t i = 0; i < values.size(); ++i) places[i].copy_(values[i]);
-    const auto all = own.is_cpu() ? on_hosts(own, layout.text()) : on_devices(own, layout.text());
+    sum_.over(*this, values);
     settle();
-    values = layout.places(all[0]);
-    for (at::Tensor& value : values) value = value.clone();
-    for (std::size_t r = 1; r < all.size(); ++r) {
-      const std::vector<at::Tensor> others = layout.places(all[r]);
-      for (std::size_t i = 0; i < values.size(); ++i) values[i].add_(others[i]);
-    }
   }
 
   /// As `begin_swap`. Tensors on the model's device, or on the host.
-  Transfer swap(int tag, const TensorsOfRanks& to, const TensorsOfRanks& from, c10::Device device) {
+  Transfer swap(int tag, TensorsOfRanks to, TensorsOfRanks from, c10::Device device) {
     if (size() == 1) return {};
-    return calling([&](c10d::Backend&) { return begin_swap(of(device), tag, to, from); });
+    return begin([&](c10d::Backend&) {
+      return begin_swap(of(device), tag, std::move(to), std::move(from));
+    });
   }
   /// Waits for what is received alone.
   void wait_received(Transfer& transfer) {
     if (transfer.is_begun()) calling([&](c10d::Backend&) { transfer.wait_received(); });
   }
-  /// The same, and keeps what is still being sent. It is waited for some messages later, or when
-  /// ranks have met in `exchange` or `sum`: the others have received it then, since each receives
-  /// in the order in which it sends.
-  void receive(Transfer transfer) {
+  void receive(Transfer transfer) { receive(std::move(transfer), *this); }
+  /// The same, and keeps what is still being sent. It is waited for some messages of the group
+  /// later, or when all ranks have met in `exchange` or `sum`: the others have received it then,
+  /// since each receives in the order in which it sends.
+  void receive(Transfer transfer, const RankGroup& group) {
     wait_received(transfer);
     if (!transfer.is_begun()) return;
-    sent_.push_back(std::move(transfer));
-    if (sent_.size() > most_sent) end_oldest();
+    std::deque<Transfer>& sent = sent_[&group];
+    sent.push_back(std::move(transfer));
+    if (sent.size() > most_sent) end_oldest(sent);
+  }
+  /// Keeps what is being sent until all ranks have met.
+  void keep(Transfer transfer) {
+    if (transfer.is_begun()) sent_[nullptr].push_back(std::move(transfer));
   }
   void wait(Transfer& transfer) {
     if (transfer.is_begun()) calling([&](c10d::Backend&) { transfer.wait(); });
@@ -110,11 +105,13 @@ class Connection final : public RankGroup {
   /// Begins the sum over ranks by the backend, in an order of its own.
   Transfer all_reduce(const at::Tensor& values) {
     if (size() == 1) return {};
-    return calling([&](c10d::Backend&) {
+    return begin([&](c10d::Backend&) {
       std::vector<at::Tensor> list{values};
+      Transfer transfer = Transfer::prepared();
       MessageWorks works;
       works.add(of(values.device()).allreduce(list), list);
-      return Transfer(std::move(works));
+      transfer.hold(std::move(works));
+      return transfer;
     });
   }
   /// Replaces each tensor by that of rank 0; all ranks have the same shapes and dtypes.
@@ -149,16 +146,29 @@ class Connection final : public RankGroup {
     host_ = make_gloo(store, rank(), size(), limit, members_->all_local);
     if (device_.is_cuda()) on_device_ = make_nccl(store, rank(), size(), limit);
   }
-  void settle() {
-    while (!sent_.empty()) end_oldest();
+  /// Messages that `f` begins. Allocates nothing afterwards.
+  template <class F>
+  Transfer begin(F&& f) {
+    std::erase_if(begun_, [](const Transfer::Watch& one) { return one.has_ended(); });
+    begun_.reserve(begun_.size() + 1);
+    Transfer transfer = calling(f);
+    begun_.emplace_back(transfer);
+    return transfer;
   }
-  void end_oldest() {
-    Transfer oldest = std::move(sent_.front());
-    sent_.pop_front();
+  void settle() {
+    for (auto& [group, sent] : sent_)
+      while (!sent.empty()) end_oldest(sent);
+  }
+  void end_oldest(std::deque<Transfer>& sent) {
+    Transfer oldest = std::move(sent.front());
+    sent.pop_front();
     wait(oldest);
   }
+  /// At once: while a message exists, so does the connection, and the others wait.
   void drop() noexcept {
     sent_.clear();
+    for (const Transfer::Watch& one : begun_) one.give_up();
+    begun_.clear();
     try {
       if (is_users_own() && host_ != nullptr) host_->abort();
       if (on_device_ != nullptr) on_device_->abort();
@@ -189,45 +199,17 @@ class Connection final : public RankGroup {
     }
   }
 
-  /// The bytes of all ranks.
-  std::vector<at::Tensor> on_hosts(const at::Tensor& own, const std::string& layout) {
-    std::string text = layout + '\n';
-    text.append(static_cast<const char*>(own.const_data_ptr()), own.nbytes());
-    std::vector<at::Tensor> all;
-    for (const std::string& other : exchange_in(*this, "a sum", text)) {
-      check_layout(layout, other.substr(0, other.find('\n')));
-      all.push_back(at::empty_like(own));
-      std::memcpy(all.back().mutable_data_ptr(), other.data() + layout.size() + 1, own.nbytes());
-    }
-    return all;
-  }
-  std::vector<at::Tensor> on_devices(const at::Tensor& own, const std::string& layout) {
-    if (std::find(compared_.begin(), compared_.end(), layout) == compared_.end()) {
-      for (const std::string& other : exchange_in(*this, "a sum on devices", layout))
-        check_layout(layout, other);
-      compared_.push_back(layout);
-    }
-    const std::vector<std::int64_t> lengths(static_cast<std::size_t>(size()), own.numel());
-    return calling([&](c10d::Backend&) {
-      return swap_bytes(of(own.device()), MessageTag::sums, own, lengths);
-    });
-  }
-  static void check_layout(const std::string& own, const std::string& other) {
-    if (own != other)
-      throw BadModel("ranks: they add up different numbers: " + own + " here, and " + other +
-                     " on another rank. Let every rank add up the same shapes and dtypes.");
-  }
-
   static constexpr std::size_t most_sent = 6;  // of about three units
 
   std::shared_ptr<GroupMembers> members_;
-  std::string name_;                   // of its keys in the store
-  std::optional<FailureLog> log_;      // without a store there is none
-  std::int64_t generation_ = 0;        // grows with each failure
-  std::vector<std::string> compared_;  // layouts of sums on devices
+  std::string name_;               // of its keys in the store
+  std::optional<FailureLog> log_;  // without a store there is none
+  std::int64_t generation_ = 0;    // grows with each failure
+  GroupSum sum_;
   c10::Device device_ = at::kCPU;
   c10::intrusive_ptr<c10d::Backend> host_, on_device_;
-  std::deque<Transfer> sent_;  // destroyed before the backends
+  std::map<const RankGroup*, std::deque<Transfer>> sent_;  // destroyed before the backends
+  std::vector<Transfer::Watch> begun_;                     // some of them held elsewhere
 };
 
 }  // namespace ikebana::detail

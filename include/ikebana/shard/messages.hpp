@@ -54,13 +54,17 @@ inline MessageWorks begin_messages(c10d::Backend& backend, int tag, const Tensor
 /// The same; those of Gloo are begun in the order of calls by a thread of their own.
 inline Transfer begin_swap(c10d::Backend& backend, int tag, TensorsOfRanks to,
                            TensorsOfRanks from) {
-  if (dynamic_cast<c10d::ProcessGroupGloo*>(&backend) == nullptr)
-    return begin_messages(backend, tag, to, from);
+  Transfer transfer = Transfer::prepared();
+  if (dynamic_cast<c10d::ProcessGroupGloo*>(&backend) == nullptr) {
+    transfer.hold(begin_messages(backend, tag, to, from));
+    return transfer;
+  }
   auto held = c10::intrusive_ptr<c10d::Backend>::reclaim_copy(&backend);
-  return MessageThread::of_process().run(
+  transfer.hold(MessageThread::of_process().run(
       [held = std::move(held), tag, to = std::move(to), from = std::move(from)] {
         return begin_messages(*held, tag, to, from);
-      });
+      }));
+  return transfer;
 }
 
 /// Receives the tensor of rank 0 and passes it on, along a tree in which rank r has the ranks above
@@ -81,36 +85,40 @@ inline void pass_on(c10d::Backend& backend, int tag, const at::Tensor& t) {
   begin_swap(backend, tag, to, from).wait();
 }
 
-/// Sends one tensor of bytes to all other ranks, and returns theirs, of these lengths, and its own.
-inline std::vector<at::Tensor> swap_bytes(c10d::Backend& backend, int tag, const at::Tensor& own,
-                                          const std::vector<std::int64_t>& lengths) {
-  const auto rank = static_cast<std::size_t>(backend.getRank());
+/// Sends one tensor of bytes to all other ranks of the group, a Connection or a Subgroup, and
+/// returns theirs, of these lengths, and its own.
+template <class Group>
+std::vector<at::Tensor> swap_bytes(Group& group, int tag, const at::Tensor& own,
+                                   const std::vector<std::int64_t>& lengths) {
+  const auto rank = static_cast<std::size_t>(group.rank());
   TensorsOfRanks to(lengths.size()), from(lengths.size());
   std::vector<at::Tensor> all;
   for (std::size_t r = 0; r < lengths.size(); ++r) {
     all.push_back(r == rank ? own : at::empty({lengths[r]}, own.options()));
     if (r != rank) to[r] = {own}, from[r] = {all[r]};
   }
-  begin_swap(backend, tag, to, from).wait();
+  Transfer transfer = group.swap(tag, std::move(to), std::move(from), own.device());
+  group.wait(transfer);
   return all;
 }
 
-/// The texts of all ranks, in the order of ranks. The first bytes travel with the length; what a
-/// longer text has beyond them follows in a message of its own. Of shorter ones nothing is
+/// The texts of all ranks of the group, in their order. The first bytes travel with the length;
+/// what a longer text has beyond them follows in a message of its own. Of shorter ones nothing is
 /// allocated here after it was sent, since the others may act on it then.
-inline std::vector<std::string> swap_texts(c10d::Backend& backend, const std::string& own) {
+template <class Group>
+std::vector<std::string> swap_texts(Group& group, const std::string& own) {
   constexpr std::size_t frame = 256, head = frame - sizeof(std::int64_t);
   const auto length = static_cast<std::int64_t>(own.size());
   at::Tensor first = at::zeros({frame}, at::kByte);
   auto* bytes = static_cast<char*>(first.mutable_data_ptr());
   std::memcpy(bytes, &length, sizeof length);
   std::memcpy(bytes + sizeof length, own.data(), std::min(own.size(), head));
-  const auto ranks = static_cast<std::size_t>(backend.getSize());
+  const auto ranks = static_cast<std::size_t>(group.size());
   const std::vector<std::int64_t> frames(ranks, frame);
   std::vector<std::string> texts(ranks);
   std::vector<std::int64_t> rests(ranks);
   for (std::string& text : texts) text.reserve(head);
-  const auto received = swap_bytes(backend, MessageTag::control, first, frames);
+  const auto received = swap_bytes(group, MessageTag::control, first, frames);
   for (std::size_t r = 0; r < ranks; ++r) {
     const auto* from = static_cast<const char*>(received[r].const_data_ptr());
     std::int64_t all;
@@ -123,7 +131,7 @@ inline std::vector<std::string> swap_texts(c10d::Backend& backend, const std::st
   const std::string rest = own.size() > head ? own.substr(head) : std::string();
   at::Tensor more = at::empty({static_cast<std::int64_t>(rest.size())}, at::kByte);
   if (!rest.empty()) std::memcpy(more.mutable_data_ptr(), rest.data(), rest.size());
-  const auto all = swap_bytes(backend, MessageTag::control_rest, more, rests);
+  const auto all = swap_bytes(group, MessageTag::control_rest, more, rests);
   for (std::size_t r = 0; r < all.size(); ++r)
     texts[r].append(static_cast<const char*>(all[r].const_data_ptr()), all[r].nbytes());
   return texts;

@@ -1,41 +1,27 @@
 #pragma once
-// What ZeRO and FSDP share: master weights are slices, gradients are reduced unit by unit.
-#include <deque>
+// What ZeRO, FSDP and HSDP share: master weights are slices, gradients are reduced unit by unit.
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/shard/all_ranks.hpp>
-#include <ikebana/shard/unit_gather.hpp>
-#include <ikebana/shard/unit_reduction.hpp>
+#include <ikebana/shard/describe_slices.hpp>
+#include <ikebana/shard/unit_sum.hpp>
 #include <optional>
 
 namespace ikebana::detail {
 
-/// The values of a policy that differ from its defaults.
-template <class Policy>
-std::string describe_slices(const Policy& values) {
-  std::string text;
-  auto add = [&](const char* name, const std::string& value) {
-    text += (text.empty() ? "" : ", ") + std::string(name) + "=" + value;
-  };
-  if (values.param_dtype) add("param_dtype", c10::toString(*values.param_dtype));
-  if (values.reduce_dtype) add("reduce_dtype", c10::toString(*values.reduce_dtype));
-  if (values.allow_unused_units) add("allow_unused_units", "true");
-  if constexpr (requires { values.reduce_each_microbatch; })
-    if (!values.reduce_each_microbatch) add("reduce_each_microbatch", "false");
-  if constexpr (requires { values.reshard_after_forward; })
-    if (values.reshard_after_forward)
-      add("reshard_after_forward", *values.reshard_after_forward ? "true" : "false");
-  return text;
-}
-
-/// Each rank has some rows of each master weight. A unit's gradients are reduced once in a backward
+/// Each rank has some rows of each master weight. A policy with `ranks_per_copy` cuts them among so
+/// many consecutive ranks, others among all. A unit's gradients are reduced once in a backward
 /// pass, when those of all its uses are there, and arrive while other units are computed.
 template <class Policy>
 class Sliced : public AllRanks<Policy> {
  public:
   static constexpr bool moves_parameters = true, gathers_ahead = true;
-  using AllRanks<Policy>::AllRanks;
+  explicit Sliced(Policy v)
+      : AllRanks<Policy>(std::move(v)), groups_(connection_, ranks_per_copy(connection_.size())) {}
 
-  Ranks ranks() { return {connection_, connection_}; }
+  Ranks ranks() {
+    if (groups_.has_copies()) return {connection_, groups_.slices};
+    return {connection_, connection_};
+  }
   void attach(c10::Device device, const UnitTable& units) {
     AllRanks<Policy>::attach(device, units);
     all_.resize(units.units().size());
@@ -60,15 +46,15 @@ class Sliced : public AllRanks<Policy> {
     AllRanks<Policy>::offer_exception(exception);
   }
   RowRange stored_rows(const Unit&, std::size_t, std::int64_t count) const {
-    return UnitCut::rows_of(count, connection_.rank(), connection_.size());
+    return UnitCut::rows_of(count, groups_.slices.rank(), groups_.slices.size());
   }
 
   Tensors to_masters(const Unit& unit, const Tensors& full) {
     const UnitCut& cut = cut_of(unit, full);
     Tensors slices;
     for (std::size_t i = 0; i < full.size(); ++i)
-      slices.push_back(cut.new_slice(i, connection_.rank(), full[i].options())
-                           .copy_(cut.slice(full[i], i, connection_.rank())));
+      slices.push_back(cut.new_slice(i, groups_.slices.rank(), full[i].options())
+                           .copy_(cut.slice(full[i], i, groups_.slices.rank())));
     return slices;
   }
   Tensors to_masters_in_place(const Unit& unit, const Tensors& full) {
@@ -77,7 +63,7 @@ class Sliced : public AllRanks<Policy> {
     Tensors slices, whole;
     for (std::size_t i = 0; i < full.size(); ++i) {
       whole.push_back(cut.in_rows(full[i], i));
-      slices.push_back(cut.slice(whole[i], i, connection_.rank()));
+      slices.push_back(cut.slice(whole[i], i, groups_.slices.rank()));
     }
     if (u.whole.empty()) u.whole = whole, u.is_complete = true;
     return slices;
@@ -88,13 +74,14 @@ class Sliced : public AllRanks<Policy> {
       for (std::size_t i = 0; i < masters.size(); ++i)
         if (masters[i].is_floating_point() && masters[i].scalar_type() != *dtype)
           refuse_param_dtype(unit.names[i], masters[i].scalar_type());
-    u.gather.emplace(connection_, MessageTag::gather(unit.index), *u.cut, masters, u.whole);
+    u.gather.emplace(groups_.slices, MessageTag::gather(unit.index), u.layout->cut, masters,
+                     u.whole);
   }
   Tensors gather(const Unit& unit, const Tensors& masters) {
     OfUnit& u = all_[unit.index];
     if (std::exchange(u.is_complete, false)) return u.whole;
     if (!u.gather) begin_gather(unit, masters);
-    Tensors whole = u.gather->finish(connection_);
+    Tensors whole = u.gather->finish(groups_.slices);
     u.gather.reset();
     return whole;
   }
@@ -131,7 +118,8 @@ class Sliced : public AllRanks<Policy> {
   void finish_reductions(const Masters&) {
     const at::NoGradGuard no_grad;
     end_microbatch();
-    while (!pending_.empty()) finish_oldest();
+    while (!pending_.are_empty()) finish_oldest();
+    for (OfUnit& u : all_) u.sent.keep(groups_.slices);
   }
 
  protected:
@@ -139,7 +127,7 @@ class Sliced : public AllRanks<Policy> {
 
   /// What is known of a unit, and under way.
   struct OfUnit {
-    std::optional<UnitCut> cut;
+    std::optional<UnitLayout> layout;
     std::vector<std::int64_t> masters;  // index of each parameter's master; -1: frozen
     Tensors whole;                      // memory for gathered parameters that are kept
     bool is_complete = false;           // `whole` has the present values
@@ -148,29 +136,37 @@ class Sliced : public AllRanks<Policy> {
     bool is_reduced = false;           // in this microbatch
     Tensors local;                     // gradients that are not reduced yet
     DTypes dtypes;                     // in which they are
+    SliceTransfer sent;                // sums that copies hand on, and masters have
 
     bool is_trained() const { return !masters.empty(); }
     void forget() noexcept {
       gather.reset();
       local.clear();
+      sent = {};
     }
   };
   const UnitCut& cut_of(const Unit& unit, const Tensors& full) {
-    auto& cut = all_[unit.index].cut;
-    if (!cut) cut.emplace(full, connection_.size());
-    return *cut;
+    OfUnit& u = all_[unit.index];
+    if (!u.layout) u.layout.emplace(full, groups_, u.dtypes);
+    return u.layout->cut;
   }
 
+  ShardGroups groups_;
   std::vector<OfUnit> all_;  // by unit
 
  private:
-  struct Pending {
-    std::size_t unit;
-    UnitReduction reduction;
-  };
-  static constexpr std::size_t most_pending = 2;  // each has memory for what it receives
-
+  static std::int64_t ranks_per_copy(std::int64_t all) {
+    if constexpr (requires { Policy::ranks_per_copy; }) return Policy::ranks_per_copy;
+    else return all;
+  }
+  bool is_ordered() const {
+    if constexpr (requires { this->values.ordered; })
+      return this->values.ordered.value_or(this->device_.is_cpu());
+    else return true;
+  }
+  /// Gradients of a rank that has whole ones are kept anyway.
   bool reduces_each_microbatch() const {
+    if (groups_.has_copies() && groups_.slices.size() == 1) return false;
     if constexpr (requires { this->values.reduce_each_microbatch; })
       return this->values.reduce_each_microbatch;
     else return false;
@@ -189,18 +185,19 @@ class Sliced : public AllRanks<Policy> {
   }
   void launch(std::size_t unit) {
     OfUnit& u = all_[unit];
-    while (pending_.size() >= most_pending) finish_oldest();
+    while (!pending_.may_begin(unit, groups_)) finish_oldest();
     Tensors gradients = std::exchange(u.local, {});
-    gradients.resize(u.cut->count());
+    gradients.resize(u.layout->cut.count());
     u.is_reduced = true;
-    pending_.push_back({unit, UnitReduction(connection_, MessageTag::reduce(unit), *u.cut,
-                                            std::move(gradients), u.dtypes, this->device_)});
+    pending_.begin(
+        groups_, unit,
+        UnitSum(groups_, unit, *u.layout, std::move(gradients), this->device_, is_ordered()));
   }
   void finish_oldest() {
-    Pending pending = std::move(pending_.front());
-    pending_.pop_front();
-    const auto& masters = all_[pending.unit].masters;
-    const Tensors sums = pending.reduction.finish(connection_);
+    auto [unit, sums, sent] = pending_.end_oldest(groups_);
+    OfUnit& u = all_[unit];
+    const auto& masters = u.masters;
+    u.sent.wait(groups_.copies);  // of an earlier microbatch: others have it, since they have this
     for (std::size_t i = 0; i < sums.size(); ++i) {
       if (masters[i] < 0 || !sums[i].defined()) continue;
       const at::Tensor& master = masters_[static_cast<std::size_t>(masters[i])];
@@ -209,6 +206,7 @@ class Sliced : public AllRanks<Policy> {
       if (gradient.defined()) gradient.add_(sum);
       else gradient = sum;
     }
+    u.sent = std::move(sent);
   }
   /// Weights that are read or exported while they are gathered must have their own values.
   [[noreturn]] void refuse_param_dtype(const std::string& name, at::ScalarType dtype) const {
@@ -231,7 +229,7 @@ class Sliced : public AllRanks<Policy> {
   }
 
   Tensors masters_;
-  std::deque<Pending> pending_;
+  UnitSums pending_;
   bool syncs_ = true, is_in_microbatch_ = false;
 };
 

@@ -2,6 +2,8 @@
 // Memory on its way between ranks.
 #include <future>
 #include <ikebana/detail/torch_c10d.hpp>
+#include <memory>
+#include <stdexcept>
 #include <vector>
 
 namespace ikebana::detail {
@@ -52,33 +54,67 @@ class MessageWorks {
 /// Messages that were begun, or that another thread begins. It holds their tensors until they have
 /// ended, or until this is destroyed, which gives them up. Move only.
 class Transfer {
+  struct State {
+    MessageWorks works;
+    std::future<MessageWorks> later;
+    bool is_given_up = false;
+  };
+
  public:
   Transfer() = default;
-  Transfer(MessageWorks works) : works_(std::move(works)) {}
-  Transfer(std::future<MessageWorks> later) : later_(std::move(later)) {}
+  /// Allocates, and holds nothing yet: what `hold` is given afterwards may have been sent.
+  static Transfer prepared() {
+    Transfer transfer;
+    transfer.state_ = std::make_shared<State>();
+    return transfer;
+  }
+  Transfer(Transfer&&) = default;
+  Transfer& operator=(Transfer&&) = default;
 
-  bool is_begun() const { return later_.valid() || !works_.is_empty(); }
+  void hold(MessageWorks works) noexcept { state_->works = std::move(works); }
+  void hold(std::future<MessageWorks> later) noexcept { state_->later = std::move(later); }
+  bool is_begun() const {
+    return state_ != nullptr &&
+           (state_->is_given_up || state_->later.valid() || !state_->works.is_empty());
+  }
   /// Returns when all has arrived; of a device: when its stream will have. Throws what the backend
   /// throws, also when it begins in another thread. What is sent may still be on its way: Gloo does
   /// not end the wait for a message of which a part was written when its rank ends, so that this
   /// wait would last until the time limit.
   void wait_received() {
     begin();
-    works_.wait_received();
+    state_->works.wait_received();
   }
   /// Returns when all was sent, too.
   void wait() {
     begin();
-    works_.wait();
+    state_->works.wait();
   }
+
+  /// Gives the messages up from elsewhere, as when their connection ends, which lasts as long as
+  /// any of them: a wait for them is an error then.
+  class Watch {
+   public:
+    explicit Watch(const Transfer& transfer) noexcept : state_(transfer.state_) {}
+    bool has_ended() const noexcept { return state_.expired(); }
+    void give_up() const noexcept {
+      const auto state = state_.lock();
+      if (state == nullptr) return;
+      state->works = {}, state->later = {};
+      state->is_given_up = true;
+    }
+
+   private:
+    std::weak_ptr<State> state_;
+  };
 
  private:
   void begin() {
-    if (later_.valid()) works_ = later_.get();
+    if (state_->is_given_up) throw std::runtime_error("the messages were given up");
+    if (state_->later.valid()) state_->works = state_->later.get();
   }
 
-  MessageWorks works_;
-  std::future<MessageWorks> later_;
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace ikebana::detail

@@ -1,6 +1,6 @@
 #pragma once
 // The whole parameters of a unit, received from the ranks that have their slices.
-#include <ikebana/shard/connection.hpp>
+#include <ikebana/shard/subgroup.hpp>
 #include <ikebana/shard/unit_cut.hpp>
 
 namespace ikebana::detail {
@@ -11,11 +11,10 @@ class UnitGather {
  public:
   /// `own` are the slices of this rank. `whole` is memory for the parameters, or empty; where `own`
   /// are rows of it, nothing is copied. Throws RankFailed.
-  UnitGather(Connection& connection, int tag, const UnitCut& cut, const Tensors& own,
-             Tensors whole = {})
+  UnitGather(Subgroup& group, int tag, const UnitCut& cut, const Tensors& own, Tensors whole = {})
       : cut_(cut), whole_(std::move(whole)) {
-    const auto rank = connection.rank();
-    const auto ranks = static_cast<std::size_t>(connection.size());
+    const auto rank = group.rank();
+    const auto ranks = static_cast<std::size_t>(group.size());
     for (const at::Tensor& t : own) dtypes_.push_back(t.scalar_type());
     if (whole_.empty())
       for (std::size_t i = 0; i < own.size(); ++i)
@@ -29,11 +28,11 @@ class UnitGather {
       from[r] = to_receive(static_cast<std::int64_t>(r), own);
     }
     copy_own(rank, own);
-    transfer_ = connection.swap(tag, to, from, own[0].device());
+    transfer_ = group.swap(tag, std::move(to), std::move(from), own[0].device());
   }
   /// Waits. Throws RankFailed.
-  Tensors finish(Connection& connection) {
-    connection.receive(std::move(transfer_));
+  Tensors finish(Subgroup& group) {
+    group.receive(std::move(transfer_));
     for (std::size_t r = 0; r < received_.size(); ++r) {
       if (!received_[r].defined()) continue;
       const auto rank = static_cast<std::int64_t>(r);

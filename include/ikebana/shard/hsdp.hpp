@@ -1,0 +1,68 @@
+#pragma once
+// Sharded parameters, gradients and optimizer state, in several copies.
+#include <ikebana/shard/sliced.hpp>
+
+namespace ikebana {
+
+/// Hybrid sharding: N consecutive ranks have one copy of the model, each its rows of each parameter
+/// as under FSDP, and other groups of N have further copies. Units are gathered within a group, so
+/// that with groups of one host no more than gradients goes between hosts: a unit's gradients are
+/// summed in the group, and each rank's slices over the copies, 2 (C - 1) / C of them sent by each
+/// of C copies on average. Memory: that of FSDP on N ranks. Fields and names are those of FSDP;
+/// `ordered` is that of DDP. With N = 1 parameters and gradients are whole, and are summed after a
+/// step's last microbatch, whatever `reduce_each_microbatch` says: write Shard<DDP>. Source:
+/// PyTorch's fully_shard on a mesh of two dimensions; HYBRID_SHARD in Zhao et al. 2023, arXiv
+/// 2304.11277.
+template <std::int64_t N>
+struct Shard<HSDP<N>> {
+  static constexpr bool needs_units = true;
+  static constexpr std::int64_t ranks_per_copy = N;
+  std::optional<ProcessGroup> process_group = {};   ///< left out: that of the environment
+  std::optional<at::ScalarType> param_dtype = {};   ///< in which Precision gathers; else an error
+  std::optional<at::ScalarType> reduce_dtype = {};  ///< in which gradients are summed; by Precision
+  bool allow_unused_units = false;                  ///< steps may leave units out, on all ranks
+  bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last one
+  /// Release a unit after its forward; no value: all but the last, whose backward comes first.
+  std::optional<bool> reshard_after_forward = {};
+  bool forward_prefetch = true, backward_prefetch = true;  ///< gather the next unit ahead
+  /// True: gradients are added up in the order of ranks, and ranks make the bits of one with as
+  /// many microbatches. False: each group's sum, and then those of the groups. Left out: true on a
+  /// CPU.
+  std::optional<bool> ordered = {};
+};
+
+/// Throws BadValue where the number of ranks is no multiple of N, and in a step for an `ordered`
+/// that has changed.
+template <std::int64_t N>
+struct Mechanism<Shard<HSDP<N>>> : detail::Sliced<Shard<HSDP<N>>> {
+  using Policy = Shard<HSDP<N>>;
+  using carries_out = Policy;
+  explicit Mechanism(Policy v) : detail::Sliced<Policy>(checked(std::move(v))) {}
+
+  static constexpr bool per_unit = true;
+  std::optional<bool> reshard_after_forward() const { return this->values.reshard_after_forward; }
+  bool forward_prefetch() const { return this->values.forward_prefetch; }
+  bool backward_prefetch() const { return this->values.backward_prefetch; }
+  void open_step() {
+    detail::check_unchanged(this->values.ordered == ordered_, "Shard<HSDP>: ordered");
+    detail::Sliced<Policy>::open_step();
+  }
+
+  std::string describe() const { return detail::describe_slices(this->values); }
+
+ private:
+  static Policy checked(Policy policy) {
+    const std::int64_t ranks =
+        (policy.process_group ? *policy.process_group : ProcessGroup::of_environment()).size();
+    if (ranks % N != 0)
+      throw BadValue(detail::type_name<Policy>() + ": " + std::to_string(ranks) +
+                     " ranks train this model, which is no multiple of the " + std::to_string(N) +
+                     " that share a copy. Start a multiple of " + std::to_string(N) +
+                     " ranks, or write Shard<HSDP<N>> with an N that divides their number.");
+    return policy;
+  }
+
+  const std::optional<bool> ordered_ = this->values.ordered;  // the one in use
+};
+
+}  // namespace ikebana
