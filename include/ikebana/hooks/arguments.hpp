@@ -1,10 +1,13 @@
 #pragma once
 // What hooks are given: gradients, master weights, the part of a step.
+#include <algorithm>
 #include <ikebana/detail/torch.hpp>
 #include <string>
 #include <vector>
 
 namespace ikebana {
+
+class RankGroup;  // ranks/rank_group.hpp
 
 /// Where the time of a step goes.
 enum class Phase { Data, Forward, Backward, Optimizer };
@@ -118,13 +121,27 @@ struct RowRange {
   std::int64_t first = 0, count = 0;
 };
 
-/// Which part of its parameter a master weight is.
+/// The rows that a rank has of a parameter with `all` rows: every rank has as many as the others,
+/// but for the last ones, which may have fewer, or none. As of PyTorch's DTensor.
+inline RowRange rows_of_rank(std::int64_t all, std::int64_t rank, std::int64_t ranks) {
+  const std::int64_t each = (all + ranks - 1) / ranks, first = std::min(rank * each, all);
+  return {first, std::min(each, all - first)};
+}
+
+/// Which part of a whole tensor a rank's tensor is: of its parameter, or of a tensor of its state.
 struct Slice {
-  std::vector<std::int64_t> sizes;  ///< of the whole parameter
-  RowRange rows;                    ///< that the master has; a parameter without dimensions has 1
+  std::vector<std::int64_t> sizes;  ///< of the whole tensor
+  RowRange rows;                    ///< that the rank has; a tensor without dimensions has 1
   std::size_t unit = 0;             ///< index of the unit that owns the parameter
 
-  bool is_whole() const { return rows.count == (sizes.empty() ? 1 : sizes[0]); }
+  bool is_whole() const { return rows.count == all_rows(); }
+  std::int64_t all_rows() const { return sizes.empty() ? 1 : sizes[0]; }
+  /// Of the whole tensor.
+  std::int64_t numel() const { return c10::multiply_integers(sizes); }
+  /// The place of the slice's first element among those of the whole tensor, row by row.
+  std::int64_t first_element() const {
+    return all_rows() == 0 ? 0 : rows.first * (numel() / all_rows());
+  }
 };
 
 /// The master weights, as an update sees them.
@@ -135,6 +152,7 @@ struct Masters {
   std::size_t first = 0;               ///< index of the first of these among the trainer's
   StateStorage* storage = nullptr;     ///< null: optimizers make state where its master is
   std::vector<Slice> slices = {};      ///< of each; empty: all are whole
+  RankGroup* ranks = nullptr;          ///< among which they are cut; null: all are whole
 
   void add(std::string name, at::Tensor value, Slice slice) {
     names.push_back(std::move(name)), values.push_back(std::move(value));
@@ -148,7 +166,7 @@ struct Masters {
   /// Master `i` alone.
   Masters only(std::size_t i) const {
     Masters one;
-    one.rounding = rounding, one.storage = storage, one.first = first + i;
+    one.rounding = rounding, one.storage = storage, one.first = first + i, one.ranks = ranks;
     return one.add(*this, i), one;
   }
   bool is_whole(std::size_t i) const { return slices.empty() || slices[i].is_whole(); }

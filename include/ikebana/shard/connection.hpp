@@ -79,10 +79,20 @@ class Connection final : public RankGroup {
     }
   }
 
-  /// As `begin_swap`. Tensors on the model's device, or on the host.
+  void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from) override {
+    swaps_.push_back(swap(MessageTag::update, to, from, device_of(to, from)));
+  }
+  void finish_swap() override {
+    if (swaps_.empty()) throw Error("ranks: finish_swap without begin_swap");
+    Transfer oldest = std::move(swaps_.front());
+    swaps_.pop_front();
+    receive(std::move(oldest));
+  }
+
+  /// As `detail::begin_swap`. Tensors on the model's device, or on the host.
   Transfer swap(int tag, const TensorsOfRanks& to, const TensorsOfRanks& from, c10::Device device) {
     if (size() == 1) return {};
-    return calling([&](c10d::Backend&) { return begin_swap(of(device), tag, to, from); });
+    return calling([&](c10d::Backend&) { return detail::begin_swap(of(device), tag, to, from); });
   }
   /// Waits for what is received alone.
   void wait_received(Transfer& transfer) {
@@ -142,6 +152,12 @@ class Connection final : public RankGroup {
     host_ = make_gloo(store, rank(), size(), limit, members_->all_local);
     if (device_.is_cuda()) on_device_ = make_nccl(store, rank(), size(), limit);
   }
+  static c10::Device device_of(const TensorsOfRanks& to, const TensorsOfRanks& from) {
+    for (const TensorsOfRanks* all : {&to, &from})
+      for (const auto& list : *all)
+        if (!list.empty()) return list[0].device();
+    return at::kCPU;
+  }
   void settle() {
     while (!sent_.empty()) end_oldest();
   }
@@ -151,7 +167,7 @@ class Connection final : public RankGroup {
     wait(oldest);
   }
   void drop() noexcept {
-    sent_.clear();
+    sent_.clear(), swaps_.clear();
     try {
       if (is_users_own() && host_ != nullptr) host_->abort();
       if (on_device_ != nullptr) on_device_->abort();
@@ -220,7 +236,7 @@ class Connection final : public RankGroup {
   std::vector<std::string> compared_;  // layouts of sums on devices
   c10::Device device_ = at::kCPU;
   c10::intrusive_ptr<c10d::Backend> host_, on_device_;
-  std::deque<Transfer> sent_;  // destroyed before the backends
+  std::deque<Transfer> sent_, swaps_;  // destroyed before the backends
 };
 
 }  // namespace ikebana::detail
