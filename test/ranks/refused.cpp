@@ -24,6 +24,8 @@ TEST_CASE("ranks: optimizers that need whole parameters, or no other ranks, are 
   refused(OwnMomentum{}, "OwnMomentum: `embed.weight` of shape [48, 5] is cut into slices");
   refused(OwnMomentum{}, "by_elements = true");
   refused(Adagrads{}, "LibTorchOptimizer<torch::optim::Adagrad>: `embed.weight`");
+  const Combined<OwnMomentum, AdamW> both{.match = named("embed.*")};
+  refused(both, "OwnMomentum: `embed.weight`");
   refused(InBackward<AdamW>{}, "InBackward<AdamW>: it updates parameters before");
 }
 

@@ -73,6 +73,7 @@ class OptimizerPart : UpdateRounding {
                          c10::str(masters_.values[i].sizes()) + ": " + type_name<Policy>() +
                          " is `rest`, and its own `match` is not true for it. Make " +
                          type_name<Policy>() + " `first`.");
+    refuse_slices<std::decay_t<decltype(mechanism)>>(masters_);
     mechanism.begin(masters_);
   }
   /// `values` are the policy's; the caller may have changed them since the last step.
