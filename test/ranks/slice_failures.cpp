@@ -156,8 +156,12 @@ void fails_at_exchanges(const O& optimizer) {
         wire->fuse = -1;
         CHECK(same_state(trainer.state(), before));
       }
+      const StateDict saved = trainer.state();
       trainer.step(mine(1)), trainer.step(mine(2));
       weights[static_cast<std::size_t>(rank)] = whole(trainer);
+      trainer.restore(saved);
+      trainer.step(mine(1)), trainer.step(mine(2));
+      CHECK(same_bits(whole(trainer), weights[static_cast<std::size_t>(rank)]));
     });
     CHECK(same_bits(weights[0], weights[1]));
     return weights[0];

@@ -57,7 +57,8 @@ class ParameterUpdate {
 
 /// A parameter that is cut among ranks. An update visits it several times, and exchanges numbers
 /// with the other ranks in between. State may change in each visit, the parameter in `write` alone,
-/// and the gradient in none. A rank may have no rows of it, and visits it all the same.
+/// and the gradient, which the first visit divides, in none. A rank may have no rows of it, and
+/// visits it all the same.
 class CutParameter {
  public:
   CutParameter(Bucket& bucket, std::size_t index, Slice slice, LowPrecisionUpdate& low_precision,

@@ -86,6 +86,10 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
   /// Whatever fails is put back from copies. One exchange, before anything changes.
   template <class Apply>
   void update_cut(const StepGradients& gradients, const Apply& apply) {
+    if (recording())
+      throw BadValue(type_name<Policy>() +
+                     ": this step is recorded, and the update of slices makes calls of all ranks, "
+                     "which a replay would leave out. Leave out the policy that records steps.");
     this->each_bucket([](const Bucket& b) { refuse_window(b); });
     this->keep_if([](const Bucket&) { return true; }, keep_whole);
     meet_others(gradients);
@@ -110,8 +114,10 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
   /// Throws BadModel where another rank has gradients of other parameters: they would exchange
   /// numbers of different ones.
   void meet_others(const StepGradients& gradients) {
-    const std::string own = c10::str(at::ArrayRef<std::size_t>(gradients.indices));
-    const auto all = exchange_in(*ranks_, "the update of " + type_name<Policy>(), own);
+    std::size_t own = gradients.indices.size();
+    for (const std::size_t i : gradients.indices) own = own * 0x9E3779B97F4A7C15 + i;
+    const auto all =
+        exchange_in(*ranks_, "the update of " + type_name<Policy>(), std::to_string(own));
     for (std::size_t r = 0; r < all.size(); ++r)
       if (all[r] != all[0])
         throw BadModel("step: rank " + std::to_string(r) +

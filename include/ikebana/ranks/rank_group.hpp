@@ -74,9 +74,13 @@ inline std::string_view bytes_for(std::string_view text, std::int64_t rank) {
   return {};
 }
 inline void read_tensors(std::string_view bytes, const std::vector<at::Tensor>& to) {
+  std::size_t expected = 0;
+  for (const at::Tensor& t : to) expected += t.nbytes();
+  if (bytes.size() != expected)
+    throw BadModel("ranks: another rank sends " + std::to_string(bytes.size()) +
+                   " bytes, and this one receives tensors of " + std::to_string(expected) +
+                   ". Let the shapes and dtypes of what is sent and received be the same.");
   for (const at::Tensor& t : to) {
-    if (bytes.size() < t.nbytes())
-      throw BadModel("ranks: another rank sends other tensors than this one receives.");
     const at::Tensor here = at::empty(t.sizes(), t.options().device(at::kCPU));
     if (t.nbytes() > 0) std::memcpy(here.mutable_data_ptr(), bytes.data(), t.nbytes());
     t.copy_(here);
