@@ -30,9 +30,9 @@ TABLE = covering.Table(AXES, lambda word: True)
 
 
 def bounds(how, words):
-    """Of slices Adafactor adds up squares in another order. Then some weights are rounded to another
-    BF16 number; a wrong sum would change them by more than this. The norm of BF16 gradients is a
-    BF16 number."""
+    """Of slices Adafactor adds up squares in another order. Then some weights are rounded to
+    another BF16 number; a wrong sum would change them by more than this. The norm of BF16 gradients
+    is a BF16 number."""
     if how == "DDP" or not any(word.startswith("Adafactor") for word in words):
         in_bf16 = how != "DDP" and any("BF16True" in word for word in words)
         return "{.norms = 8e-3}" if in_bf16 else "{.norms = 1e-6}"
