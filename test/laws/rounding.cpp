@@ -8,18 +8,20 @@ namespace laws::rounding {
 using bf16::cut, bf16::unit;
 using ikebana::detail::RoundingKey;
 
-at::Tensor rounded(const at::Tensor& exact, std::int64_t round, std::size_t tensor = 0) {
+at::Tensor rounded(const at::Tensor& exact, std::int64_t round, std::size_t tensor = 0,
+                   std::int64_t first = 0) {
   at::Tensor to = at::empty(exact.sizes(), at::kBFloat16);
-  ikebana::detail::round_on_cpu(to, exact, RoundingKey::of(7, round, tensor));
+  ikebana::detail::round_on_cpu(to, exact, RoundingKey::of(7, round, tensor), first);
   return to;
 }
-at::Tensor by_operators(const at::Tensor& exact, std::int64_t round, std::size_t tensor = 0) {
+at::Tensor by_operators(const at::Tensor& exact, std::int64_t round, std::size_t tensor = 0,
+                        std::int64_t first = 0) {
   auto key = RoundingKey::of(7, round, tensor);
   auto numbers = at::tensor(
       {static_cast<std::int32_t>(key.first), static_cast<std::int32_t>(key.second)}, at::kInt);
   at::Tensor to = at::empty(exact.sizes(), at::kBFloat16);
   auto scratch = [&] { return at::empty(exact.sizes(), at::kInt); };
-  ikebana::detail::RoundByOperators(scratch(), scratch())(to, exact, numbers, key.tensor);
+  ikebana::detail::RoundByOperators(scratch(), scratch())(to, exact, numbers, key.tensor, first);
   return to;
 }
 /// Every BF16 value, including infinities and NaN.
@@ -52,6 +54,19 @@ TEST_CASE("draws of different steps, tensors and positions are independent") {
        {std::tuple{1, 0, 0}, {0, 1, 0}, {2, 3, 0}, {0, 0, 1}, {0, 0, 2}, {0, 0, 64}, {1, 0, 1}})
     CHECK(std::abs((base * up(round, std::size_t(tensor), shift)).mean().item<double>()) <
           5 / std::sqrt(4096.0));
+}
+
+TEST_CASE("stochastic rounding of a slice is that of the whole tensor") {
+  const at::Tensor exact = numbers(5000), whole = rounded(exact, 3, 1);
+  for (std::int64_t first : {0, 1, 64, 1001, 4999}) {
+    CAPTURE(first);
+    const at::Tensor slice = exact.narrow(0, first, 5000 - first).clone();
+    CHECK(rounded(slice, 3, 1, first).equal(whole.narrow(0, first, 5000 - first)));
+    CHECK(by_operators(slice, 3, 1, first).equal(whole.narrow(0, first, 5000 - first)));
+  }
+  // Beyond the largest index of 32 bits, as in an embedding of 2^17 rows and 2^15 columns.
+  const std::int64_t large = (std::int64_t{1} << 32) - 7;
+  CHECK(rounded(exact, 3, 1, large).equal(by_operators(exact, 3, 1, large)));
 }
 
 TEST_CASE("stochastic rounding changes no BF16 value, no infinity and no NaN") {

@@ -179,18 +179,14 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
         if (p.requires_grad()) all.push_back(p);
     return all;
   }
-  /// Throws BadValue for an optimizer that cannot be right with the recipe's ranks. The library's
-  /// check by themselves whether they may be given slices.
+  /// Throws BadValue for an optimizer that cannot be right with the recipe's ranks.
   void check_optimizer() const {
-    const Masters& masters = parameters.masters();
     using Policy = std::decay_t<decltype(mechanisms.optimizer.values)>;
     if constexpr (!one_rank && Optimizer::updates_in_backward)
       throw BadValue(detail::type_name<Policy>() +
                      ": it updates parameters before their gradients are added up over ranks. "
                      "Write the optimizer without InBackward.");
-    if constexpr (!detail::takes_divisor<Optimizer> && !Optimizer::by_elements)
-      for (std::size_t i = 0; i < masters.names.size(); ++i)
-        detail::refuse_slice<Policy>(masters, i);
+    detail::refuse_slices<Optimizer>(parameters.masters());
   }
   void attach() {
     mechanisms.each([&](auto& mechanism) { mechanism.attach(device, units); });

@@ -1,5 +1,6 @@
 #pragma once
 // Which rows of a whole tensor another one is.
+#include <algorithm>
 #include <ikebana/detail/torch.hpp>
 #include <vector>
 
@@ -10,14 +11,27 @@ struct RowRange {
   std::int64_t first = 0, count = 0;
 };
 
-/// Which part of its parameter a master weight is, or a tensor of the optimizer's state of what it
-/// would be for the whole parameter.
+/// The rows that a rank has of a parameter with `all` rows: every rank has as many as the others,
+/// but for the last ones, which may have fewer, or none. As of PyTorch's DTensor.
+inline RowRange rows_of_rank(std::int64_t all, std::int64_t rank, std::int64_t ranks) {
+  const std::int64_t each = (all + ranks - 1) / ranks, first = std::min(rank * each, all);
+  return {first, std::min(each, all - first)};
+}
+
+/// Which part of a whole tensor a rank's tensor is: of its parameter, or of a tensor of its state.
 struct Slice {
-  std::vector<std::int64_t> sizes;  ///< of the whole
-  RowRange rows;                    ///< that it has; a tensor without dimensions has 1
+  std::vector<std::int64_t> sizes;  ///< of the whole tensor
+  RowRange rows;                    ///< that the rank has; a tensor without dimensions has 1
   std::size_t unit = 0;             ///< index of the unit that owns the parameter
 
-  bool is_whole() const { return rows.count == (sizes.empty() ? 1 : sizes[0]); }
+  bool is_whole() const { return rows.count == all_rows(); }
+  std::int64_t all_rows() const { return sizes.empty() ? 1 : sizes[0]; }
+  /// Of the whole tensor.
+  std::int64_t numel() const { return c10::multiply_integers(sizes); }
+  /// The place of the slice's first element among those of the whole tensor, row by row.
+  std::int64_t first_element() const {
+    return all_rows() == 0 ? 0 : rows.first * (numel() / all_rows());
+  }
 };
 
 namespace detail {

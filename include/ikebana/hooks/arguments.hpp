@@ -6,6 +6,8 @@
 
 namespace ikebana {
 
+class RankGroup;  // ranks/rank_group.hpp
+
 /// Where the time of a step goes.
 enum class Phase { Data, Forward, Backward, Optimizer };
 using Tensors = std::vector<at::Tensor>;
@@ -121,6 +123,7 @@ struct Masters {
   std::size_t first = 0;               ///< index of the first of these among the trainer's
   StateStorage* storage = nullptr;     ///< null: optimizers make state where its master is
   std::vector<Slice> slices = {};      ///< of each; empty: all are whole
+  RankGroup* ranks = nullptr;          ///< among which they are cut; null: all are whole
 
   void add(std::string name, at::Tensor value, Slice slice) {
     names.push_back(std::move(name)), values.push_back(std::move(value));
@@ -134,7 +137,7 @@ struct Masters {
   /// Master `i` alone.
   Masters only(std::size_t i) const {
     Masters one;
-    one.rounding = rounding, one.storage = storage, one.first = first + i;
+    one.rounding = rounding, one.storage = storage, one.first = first + i, one.ranks = ranks;
     return one.add(*this, i), one;
   }
   bool is_whole(std::size_t i) const { return slices.empty() || slices[i].is_whole(); }

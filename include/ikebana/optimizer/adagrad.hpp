@@ -68,7 +68,7 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Adagrad> {
   /// Also while a step is recorded: the operator itself reads the rate and the flag.
   bool is_fused(const at::Tensor& p) const { return p.is_cpu() && !as_on_device_; }
   static detail::Slot sum_slot(const Adagrad& v) {
-    return {"sum", [first = v.initial_accumulator_value](const at::Tensor& p) {
+    return {"sum", [first = v.initial_accumulator_value](const at::Tensor& p, const Slice&) {
               return at::full_like(p, first);
             }};
   }

@@ -1,7 +1,6 @@
 #pragma once
 // The mechanism of AdamW8bit: one pass over memory on a CPU, operators elsewhere.
-#include <ikebana/optimizer/blockwise.hpp>
-#include <ikebana/optimizer/blockwise_operators.hpp>
+#include <ikebana/optimizer/shared_blocks.hpp>
 
 namespace ikebana {
 
@@ -11,7 +10,7 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<AdamW8bit> {
       : PerParameterOptimizer(v, state_slots(v)),
         block_size_(v.block_size),
         min_8bit_size_(v.min_8bit_size) {
-    needs_whole_ = true;  // a block may begin in one slice and end in the next
+    needs_whole_ = updates_cut_ = true;  // a block may begin in one slice and end in the next
     check_values();
   }
 
@@ -25,14 +24,15 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<AdamW8bit> {
     });
   }
   void update(const Masters&, StepGradients& gradients) {
-    update_each(gradients, [&](const detail::ParameterUpdate& update) {
-      if (update.on_device)
-        return update.with_lr_and_step([&](const auto& lr, const auto& step) {
-          detail::BlockwiseOperators(update, values, maps_).update(lr, step);
+    using namespace detail;
+    if (ranks_ != nullptr)
+      return update_cut(gradients, [&](std::vector<CutParameter>& all) {
+        SharedBlocks(all, values, maps_, *ranks_).update([&](const auto&... one) {
+          update_blocks(one...);
         });
-      detail::dispatch_dtype(update.parameter().scalar_type(), [&]<class T>(T) {
-        detail::BlockwisePass<T>(update, values).update();
       });
+    update_each(gradients, [&](const ParameterUpdate& update) {
+      update_blocks(update, BlockRange::of_whole(update.parameter().numel(), values.block_size));
     });
   }
   std::string describe() const {
@@ -49,31 +49,54 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<AdamW8bit> {
   }
 
  private:
+  template <class... Edges>
+  void update_blocks(const detail::ParameterUpdate& update, const detail::BlockRange& blocks,
+                     const Edges&... edges) const {
+    if (update.on_device)
+      return update.with_lr_and_step([&](const auto& lr, const auto& step) {
+        detail::BlockwiseOperators(update, values, maps_, blocks, edges...).update(lr, step);
+      });
+    detail::dispatch_dtype(update.parameter().scalar_type(), [&]<class T>(T) noexcept {
+      detail::BlockwisePass<T>(update, values, blocks, edges...).update();
+    });
+  }
   /// Two moments, and for those in 8 bits the largest magnitude of each block.
   static std::vector<detail::Slot> state_slots(const AdamW8bit& v) {
     auto moment = [v](bool is_signed) {
-      return [v, is_signed](const at::Tensor& p) {
-        if (!v.in_8_bits(p)) return at::zeros_like(p, p.options().dtype(at::kFloat));
+      return [v, is_signed](const at::Tensor& p, const Slice& of) {
+        if (!v.in_8_bits(of.numel())) return at::zeros_like(p, p.options().dtype(at::kFloat));
         return at::full_like(p, detail::dynamic_map(is_signed).zero(),
                              p.options().dtype(at::kByte));
       };
     };
-    auto largest = [v](const at::Tensor& p) {
-      if (!v.in_8_bits(p)) return at::Tensor();
+    auto largest = [v](const at::Tensor& p, const Slice& of) {
+      if (!v.in_8_bits(of.numel())) return at::Tensor();
+      const auto options = p.options().dtype(at::kFloat);
+      if (!of.is_whole())
+        return at::zeros({detail::BlockRange::of(of, v.block_size).count}, options);
       // Blocks follow the parameter's memory order. The shape differs between contiguous and other
       // parameters, so that a saved state of one does not load into the other.
-      at::DimVector sizes = {v.blocks(p)};
+      at::DimVector sizes = {detail::BlockRange::of_whole(p.numel(), v.block_size).count};
       if (!p.is_contiguous()) sizes.insert(sizes.begin(), 1);
-      return at::zeros(sizes, p.options().dtype(at::kFloat));
+      return at::zeros(sizes, options);
     };
     auto matches = [](const at::Tensor& state, const at::Tensor& p) {
       return state.sizes() == p.sizes() && state.strides() == p.strides() &&
              state.device() == p.device();
     };
-    return {{"exp_avg", moment(true), matches},
-            {"exp_avg_sq", moment(false), matches},
-            {"exp_avg_largest", largest},
-            {"exp_avg_sq_largest", largest}};
+    return {
+        {"exp_avg", moment(true), matches},
+        {"exp_avg_sq", moment(false), matches},
+        {"exp_avg_largest", largest, &detail::same_layout_and_dtype, cut_of_blocks, v.block_size},
+        {"exp_avg_sq_largest", largest, &detail::same_layout_and_dtype, cut_of_blocks,
+         v.block_size}};
+  }
+  static Slice cut_of_blocks(const at::Tensor& state, const Slice& of_master, std::int64_t size) {
+    if (of_master.is_whole()) return detail::whole_slice(state, of_master.unit);
+    const auto blocks = detail::BlockRange::of(of_master, size);
+    return {{detail::BlockRange::of_whole(of_master.numel(), size).count},
+            {blocks.first, blocks.count},
+            of_master.unit};
   }
   void check_values() const {
     check_rate(), check_betas();

@@ -27,24 +27,83 @@ struct AdamW8bit {
   std::vector<Group> groups = {};
 
   static constexpr std::int64_t max_block_size = 4096;
-  bool in_8_bits(const at::Tensor& p) const { return p.numel() >= min_8bit_size; }
-  std::int64_t blocks(const at::Tensor& p) const {
-    return (p.numel() + block_size - 1) / block_size;
-  }
+  /// Of a whole parameter of so many elements.
+  bool in_8_bits(std::int64_t elements) const { return elements >= min_8bit_size; }
 };
 
 namespace detail {
+
+/// The blocks of a slice. They are counted from the first element of the whole parameter, so the
+/// first and the last one may have elements in the slices of other ranks.
+struct BlockRange {
+  std::int64_t first = 0, count = 0;  ///< among those of the whole parameter
+  std::int64_t shift = 0;             ///< elements of the first block before the slice
+  std::int64_t elements = 0;          ///< of the slice
+  bool shares_first = false, shares_last = false;
+
+  static BlockRange of(const Slice& slice, std::int64_t block_size) {
+    const std::int64_t row = slice.all_rows() == 0 ? 0 : slice.numel() / slice.all_rows();
+    const std::int64_t begin = slice.first_element(), n = slice.rows.count * row, end = begin + n;
+    const std::int64_t first = begin / block_size;
+    if (n == 0) return {.first = first};
+    return {.first = first,
+            .count = (end - 1) / block_size - first + 1,
+            .shift = begin % block_size,
+            .elements = n,
+            .shares_first = begin % block_size != 0,
+            .shares_last = end % block_size != 0 && end != slice.numel()};
+  }
+  /// The block's first element within the slice, and how many it has there.
+  std::pair<std::int64_t, std::int64_t> elements_of(std::int64_t block,
+                                                    std::int64_t block_size) const {
+    const std::int64_t begin = std::max<std::int64_t>(0, block * block_size - shift);
+    return {begin, std::min(elements, (block + 1) * block_size - shift) - begin};
+  }
+  /// The same of elements that are all here.
+  static BlockRange of_whole(std::int64_t elements, std::int64_t block_size) {
+    return {.count = (elements + block_size - 1) / block_size, .elements = elements};
+  }
+  /// 0 for a first block that is shared, 1 for a last one, -1 for others.
+  int edge(std::int64_t block) const {
+    if (block == 0 && shares_first) return 0;
+    return block == count - 1 && shares_last ? 1 : -1;
+  }
+  /// The block that is that edge; -1: no block is.
+  std::int64_t block_at(int e) const {
+    const std::int64_t block = e == 0 ? 0 : count - 1;
+    return count > 0 && edge(block) == e ? block : -1;
+  }
+};
+
+/// A block whose largest magnitude is not above this has no finite reciprocal and becomes zero.
+inline constexpr float min_scale = std::numeric_limits<float>::min();
+
+/// The codes of a block's moments, which share the scale `largest`.
+inline void encode_block(bool is_first_moment, const float* from, std::int64_t n, float largest,
+                         std::uint8_t* codes) noexcept {
+  const DynamicMap& map = dynamic_map(is_first_moment);
+  const float inverse = largest > min_scale ? 1 / largest : 0;
+  if (is_first_moment)
+    for (std::int64_t k = 0; k < n; ++k) codes[k] = map.code(from[k] * inverse);
+  else
+    for (std::int64_t k = 0; k < n; ++k)
+      codes[k] = std::max<std::uint8_t>(map.code(from[k] * inverse), from[k] > 0);
+}
 
 /// Updates one parameter block by block: moments are decoded, updated, used and encoded while a
 /// block is in the cache.
 template <class T>
 class BlockwisePass {
  public:
-  BlockwisePass(const ParameterUpdate& update, const AdamW8bit& v) noexcept
+  /// `edges` (2, 2, block_size), of the first and the last block: what the moments of a shared one
+  /// are before they are encoded; undefined: no block is shared.
+  BlockwisePass(const ParameterUpdate& update, const AdamW8bit& v, const BlockRange& blocks,
+                const at::Tensor& edges = {}) noexcept
       : update_(update),
-        n_(update.parameter().numel()),
+        blocks_(blocks),
+        edges_(edges.defined() ? data_of<float>(edges) : nullptr),
         block_size_(v.block_size),
-        in_8_bits_(v.in_8_bits(update.parameter())),
+        in_8_bits_(update.state(2).defined()),
         divisor_(static_cast<float>(v.maximize ? -update.divisor() : update.divisor())),
         beta_{static_cast<float>(v.betas[0]), static_cast<float>(v.betas[1])},
         one_minus_beta_{static_cast<float>(1 - v.betas[0]), static_cast<float>(1 - v.betas[1])},
@@ -56,12 +115,11 @@ class BlockwisePass {
 
   void update() const noexcept {
     const std::int64_t blocks = std::max<std::int64_t>(1, (1 << 14) / block_size_);
-    in_parallel(data_of<T>(update_.parameter()), n_, blocks * block_size_,
-                [this](std::int64_t begin, std::int64_t end) noexcept {
+    in_parallel(data_of<T>(update_.parameter()), blocks_.count, blocks,
+                [this](std::int64_t i, std::int64_t end) noexcept {
                   alignas(64) float first[AdamW8bit::max_block_size];
                   alignas(64) float second[AdamW8bit::max_block_size];
-                  for (; begin < end; begin += block_size_)
-                    update_block(begin / block_size_, first, second);
+                  for (; i < end; ++i) update_block(i, first, second);
                 });
   }
 
@@ -69,35 +127,32 @@ class BlockwisePass {
   using Real = opmath_t<T>;
 
   void update_block(std::int64_t i, float* first, float* second) const noexcept {
-    const std::int64_t begin = i * block_size_, n = std::min(block_size_, n_ - begin);
+    const auto [begin, n] = blocks_.elements_of(i, block_size_);
     if (!in_8_bits_) {
       step(begin, n, data_of<float>(update_.state(0)) + begin,
            data_of<float>(update_.state(1)) + begin);
       return;
     }
-    decode(dynamic_map(true), 0, i, n, first);
-    decode(dynamic_map(false), 1, i, n, second);
+    decode(dynamic_map(true), 0, i, begin, n, first);
+    decode(dynamic_map(false), 1, i, begin, n, second);
     step(begin, n, first, second);
-    encode(dynamic_map(true), 0, i, n, first);
-    encode(dynamic_map(false), 1, i, n, second);
+    encode(0, i, begin, n, first);
+    encode(1, i, begin, n, second);
   }
-  void decode(const DynamicMap& map, std::size_t slot, std::int64_t i, std::int64_t n,
-              float* out) const noexcept {
-    const auto* codes = data_of<std::uint8_t>(update_.state(slot)) + i * block_size_;
+  void decode(const DynamicMap& map, std::size_t slot, std::int64_t i, std::int64_t begin,
+              std::int64_t n, float* out) const noexcept {
+    const auto* codes = data_of<std::uint8_t>(update_.state(slot)) + begin;
     const float largest = data_of<float>(update_.state(slot + 2))[i];
     for (std::int64_t k = 0; k < n; ++k) out[k] = map[codes[k]] * largest;
   }
-  void encode(const DynamicMap& map, std::size_t slot, std::int64_t i, std::int64_t n,
+  void encode(std::size_t slot, std::int64_t i, std::int64_t begin, std::int64_t n,
               const float* from) const noexcept {
-    auto* codes = data_of<std::uint8_t>(update_.state(slot)) + i * block_size_;
     const float largest = largest_of(from, n);
     data_of<float>(update_.state(slot + 2))[i] = largest;
-    const float inverse = largest > min_scale ? 1 / largest : 0;
-    if (slot == 0)
-      for (std::int64_t k = 0; k < n; ++k) codes[k] = map.code(from[k] * inverse);
-    else
-      for (std::int64_t k = 0; k < n; ++k)
-        codes[k] = std::max<std::uint8_t>(map.code(from[k] * inverse), from[k] > 0);
+    encode_block(slot == 0, from, n, largest, data_of<std::uint8_t>(update_.state(slot)) + begin);
+    if (edges_ == nullptr || blocks_.edge(i) < 0) return;
+    const auto place = 2 * blocks_.edge(i) + static_cast<std::int64_t>(slot);
+    std::copy_n(from, n, edges_ + place * block_size_);
   }
   /// In eight independent lanes, since a single running maximum would be a chain of dependencies.
   static float largest_of(const float* from, std::int64_t n) noexcept {
@@ -140,13 +195,10 @@ class BlockwisePass {
                             size * first[k] / (roots[k] * correction + eps));
   }
 
- public:
-  /// A block whose largest magnitude is not above this has no finite reciprocal and becomes zero.
-  static constexpr float min_scale = std::numeric_limits<float>::min();
-
- private:
   const ParameterUpdate& update_;
-  std::int64_t n_, block_size_;
+  BlockRange blocks_;
+  float* edges_;
+  std::int64_t block_size_;
   bool in_8_bits_;
   float divisor_, beta_[2], one_minus_beta_[2];
   Real weight_factor_;

@@ -43,19 +43,28 @@ class DeviceMaps {
 /// scratch.
 class BlockwiseOperators {
  public:
+  /// Of any slice of so many elements.
   static std::int64_t scratch(const at::Tensor& p, const AdamW8bit& v) {
-    std::int64_t padded = v.blocks(p) * v.block_size;
-    return 3 * Scratch::bytes(padded, at::kFloat) + Scratch::bytes(p.numel(), at::kFloat) +
-           Scratch::bytes(p.numel(), at::kInt) + Scratch::bytes(v.blocks(p), at::kFloat);
+    std::int64_t blocks = BlockRange::of_whole(p.numel(), v.block_size).count + 1;
+    return 3 * Scratch::bytes(blocks * v.block_size, at::kFloat) +
+           Scratch::bytes(p.numel(), at::kFloat) + Scratch::bytes(p.numel(), at::kInt) +
+           Scratch::bytes(blocks, at::kFloat);
   }
-  BlockwiseOperators(const ParameterUpdate& update, const AdamW8bit& v, const DeviceMaps& maps)
-      : update_(update), v_(v), maps_(maps), n_(update.parameter().numel()) {
-    std::int64_t padded = v.blocks(update.parameter()) * v.block_size;
+  /// `blocks` and `edges` as of BlockwisePass.
+  BlockwiseOperators(const ParameterUpdate& update, const AdamW8bit& v, const DeviceMaps& maps,
+                     const BlockRange& blocks, at::Tensor edges = {})
+      : update_(update),
+        v_(v),
+        maps_(maps),
+        blocks_(blocks),
+        edges_(std::move(edges)),
+        n_(blocks.elements) {
+    std::int64_t padded = blocks.count * v.block_size;
     for (at::Tensor* t : {&moments_[0], &moments_[1], &work_})
       *t = update.scratch.allocate({padded}, at::kFloat).zero_();
     gradient_ = update.scratch.allocate({n_}, at::kFloat);
     codes_ = update.scratch.allocate({n_}, at::kInt);
-    inverse_ = update.scratch.allocate({v.blocks(update.parameter()), 1}, at::kFloat);
+    inverse_ = update.scratch.allocate({blocks.count, 1}, at::kFloat);
   }
   template <class Number>
   void update(const Number& lr, const Number& step) {
@@ -78,10 +87,10 @@ class BlockwiseOperators {
  private:
   static at::Tensor flat(const at::Tensor& t) { return t.detach().as_strided({t.numel()}, {1}); }
   /// The elements of a tensor that is padded to whole blocks.
-  at::Tensor unpadded(const at::Tensor& t) const { return t.narrow(0, 0, n_); }
+  at::Tensor unpadded(const at::Tensor& t) const { return t.narrow(0, blocks_.shift, n_); }
   at::Tensor by_block(const at::Tensor& padded) const { return padded.view({-1, v_.block_size}); }
   at::Tensor largest(std::size_t i) const { return update_.state(i + 2).view({-1, 1}); }
-  bool in_8_bits() const { return v_.in_8_bits(update_.parameter()); }
+  bool in_8_bits() const { return update_.state(2).defined(); }
 
   void decode(std::size_t i) {
     at::Tensor out = unpadded(moments_[i]);
@@ -96,12 +105,20 @@ class BlockwiseOperators {
     at::Tensor scale = largest(i);
     at::abs_out(work_, moments_[i]);
     at::amax_out(scale, by_block(work_), 1, /*keepdim=*/true);
+    keep_edges(i, moment);
     at::reciprocal_out(inverse_, scale);
-    inverse_.mul_(scale.gt(BlockwisePass<float>::min_scale)).nan_to_num_(0, 0, 0);
+    inverse_.mul_(scale.gt(min_scale)).nan_to_num_(0, 0, 0);
     by_block(moments_[i]).mul_(inverse_);
     at::bucketize_out(codes_, moment, maps_[i].bounds, /*out_int32=*/true, /*right=*/false);
     if (i == 1) keep_from_zero(moment);
     flat(update_.state(i)).copy_(codes_);
+  }
+  void keep_edges(std::size_t i, const at::Tensor& moment) {
+    for (int edge = 0; edges_.defined() && edge < 2; ++edge) {
+      if (blocks_.block_at(edge) < 0) continue;
+      const auto [begin, n] = blocks_.elements_of(blocks_.block_at(edge), v_.block_size);
+      edges_[edge][static_cast<std::int64_t>(i)].narrow(0, 0, n).copy_(moment.narrow(0, begin, n));
+    }
   }
   /// Raises the code of what is not zero to at least 1.
   void keep_from_zero(const at::Tensor& moment) {
@@ -114,6 +131,8 @@ class BlockwiseOperators {
   const ParameterUpdate& update_;
   const AdamW8bit& v_;
   const DeviceMaps& maps_;
+  BlockRange blocks_;
+  at::Tensor edges_;
   std::int64_t n_;
   std::array<at::Tensor, 2> moments_;
   at::Tensor work_, gradient_, codes_, inverse_;

@@ -62,19 +62,44 @@ inline bool same_layout_and_dtype(const at::Tensor& a, const at::Tensor& b) {
   return a.dtype() == b.dtype() && same_layout(a, b);
 }
 
+/// Which part of its whole a rank's tensor of state is: the rows that its master has, or all.
+inline Slice same_rows(const at::Tensor& state, const Slice& of_master, std::int64_t = 0) {
+  Slice slice = whole_slice(state, of_master.unit);
+  if (slice.sizes.empty()) return slice;
+  slice.sizes[0] = of_master.all_rows(), slice.rows = of_master.rows;
+  return slice;
+}
+inline Slice all_rows(const at::Tensor& state, const Slice& of_master, std::int64_t = 0) {
+  return whole_slice(state, of_master.unit);
+}
+
 /// One tensor of a parameter's state, such as a moment. It is made when the parameter's first
 /// gradient arrives.
 struct Slot {
-  using Make = std::function<at::Tensor(const at::Tensor& parameter)>;
+  using Make = std::function<at::Tensor(const at::Tensor& parameter, const Slice& of_master)>;
   using Matches = bool (*)(const at::Tensor& state, const at::Tensor& parameter);
+  using Cut = Slice (*)(const at::Tensor& state, const Slice& of_master, std::int64_t block_size);
 
   const char* name;
   Make make = {};  ///< empty: zeros like the parameter. An undefined result: no such state.
   Matches matches = &same_layout_and_dtype;  ///< false if the parameter changed after `make`
+  Cut cut = &same_rows;         ///< which part of the whole parameter's state a rank's tensor is
+  std::int64_t block_size = 0;  ///< of state that has one element for a block of elements
 
-  at::Tensor operator()(const at::Tensor& p) const {
-    return make ? make(p.detach()) : at::zeros_like(p.detach());
+  at::Tensor operator()(const at::Tensor& p, const Slice& of_master) const {
+    return make ? make(p.detach(), of_master) : at::zeros_like(p.detach());
   }
+};
+
+/// Of a parameter that its state does not fit any more.
+[[noreturn]] inline void refuse_changed(const std::string& name) {
+  throw BadModel("optimizer: `" + name +
+                 "` changed its shape, type, device or memory format after its state was made. "
+                 "Change the model before the trainer is made.");
+}
+/// An optimizer that updates all masters.
+struct EveryMaster {
+  bool operator()(std::size_t) const { return true; }
 };
 
 /// The gradient in the memory order and dtype of its parameter. Throws BadModel if it is sparse.

@@ -20,18 +20,13 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   GroupedOptimizer(Policy v, std::vector<Slot> state_slots)
       : OptimizerValues<Policy>(std::move(v)), state_(std::move(state_slots)) {}
 
-  void begin(const Masters& masters) {
-    begin(masters, [](std::size_t) { return true; });
-  }
   /// `is_updated(i)`: true if this optimizer updates master `i`, false if another one does.
-  template <class IsUpdated>
-  void begin(const Masters& masters, const IsUpdated& is_updated) {
+  template <class IsUpdated = EveryMaster>
+  void begin(const Masters& masters, const IsUpdated& is_updated = {}) {
     low_precision_.begin(masters), state_.begin(masters);
     steps_.resize(masters.values.size()), is_updated_.clear();
     is_first_step_.assign(masters.values.size(), true);
     for (std::size_t i = 0; i < masters.values.size(); ++i) is_updated_.push_back(is_updated(i));
-    for (std::size_t i = 0; needs_whole_ && i < masters.values.size(); ++i)
-      if (is_updated(i)) refuse_slice<Policy>(masters, i);
     sort_into_groups(masters);
   }
   /// Puts back what a failed step changed. State that it made is freed.
@@ -68,7 +63,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   using OptimizerValues<Policy>::group_decay;
   using OptimizerValues<Policy>::group_lr;
   LowPrecisionUpdate low_precision_;
-  bool needs_whole_ = false;  // its update of an element depends on other elements
+  OptimizerState<> state_;
 
   /// Sorts masters into buckets if they changed since the last step, makes missing state of the
   /// first `slots` slots, and sets the buckets' gradients to `convert(gradient, parameter, name)`.
@@ -94,25 +89,33 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   }
   static void keep_update(const UpdateCopies&) noexcept {}
   /// Counts a step in every bucket, then calls `call(bucket, divisor, found_inf)`, within the
-  /// bucket's window if it has one. All changes of parameters by all optimizers happen within
-  /// `call`, so that low_precision_ can surround it; `end(copies)` follows with those of the
-  /// bucket. With `waits_for_flag` the host waits for the device until the first update that is not
-  /// rejected. Autograd's layer of the dispatcher is left out: it copies lists, and an allocation
-  /// that fails between two buckets could not be undone.
+  /// bucket's window if it has one, and `end(copies)` with those of the bucket. With
+  /// `waits_for_flag` the host waits for the device until the first update that is not rejected.
   template <class Call, class End = decltype((keep_update))>
   void update_buckets(const StepGradients& gradients, Call&& call, bool waits_for_flag = false,
                       const End& end = keep_update) {
+    auto update = [&](const auto& divisor, const auto& found_inf) {
+      for (auto& bucket : buckets_) {
+        const StateWindow window(state_.storage(), bucket);
+        bucket.copies.take();
+        low_precision_.update(bucket, [&](Bucket& b) { call(b, divisor, found_inf); });
+        end(bucket.copies);
+      }
+    };
+    count_and_update(gradients, update, waits_for_flag);
+  }
+  /// The same without windows: `update(divisor, found_inf)` updates all buckets, by low_precision_.
+  /// Autograd's layer of the dispatcher is left out: it copies lists, and an allocation that fails
+  /// between two buckets could not be undone.
+  template <class Apply>
+  void count_and_update(const StepGradients& gradients, const Apply& update,
+                        bool waits_for_flag = false) {
     at::AutoDispatchBelowAutograd below;
     auto option = [](const at::Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; };
     auto divisor = option(gradients.divisor), found_inf = option(gradients.found_inf);
     if (window_bytes_ > 0 && is_rejected(found_inf, false)) return forget_gradients();
     steps_.add_one(found_inf);
-    for (auto& bucket : buckets_) {
-      const StateWindow window(state_.storage(), bucket);
-      bucket.copies.take();
-      low_precision_.update(bucket, [&](Bucket& b) { call(b, divisor, found_inf); });
-      end(bucket.copies);
-    }
+    update(divisor, found_inf);
     for (auto& bucket : buckets_)
       bucket.ends_first_step = bucket.first_step && !is_rejected(found_inf, waits_for_flag);
     forget_gradients();
@@ -151,10 +154,8 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       const bool has_steps = archive.optional(masters.names[i] + ".step", steps_[i],
                                               StepCounts<>::zero(masters.values[i]), &count_range);
-      archive.rows_of(masters.slices, i, [&] {
-        const at::Tensor operand = low_precision_.operand(masters.values[i]);
-        state_.save(archive, masters.names[i], state_slots, i, operand, has_steps);
-      });
+      state_.save(archive, masters.names[i], state_slots, i,
+                  low_precision_.operand(masters.values[i]), has_steps);
       if (archive.loading()) is_first_step_[i] = !steps_[i].defined() || number(steps_[i]) == 0;
     }
     if (archive.loading()) steps_.share(), indices_.clear(), buckets_.clear();
@@ -220,10 +221,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
       while (gradients.indices[at] != bucket.indices[j]) ++at;
       const at::Tensor& p = bucket.parameters[j];
       const std::string& name = masters.names[bucket.indices[j]];
-      if (!state_.matches(bucket, j, low_precision_.operand(p)))
-        throw BadModel("optimizer: `" + name +
-                       "` changed its shape, type, device or memory format after its state was "
-                       "made. Change the model before the trainer is made.");
+      if (!state_.matches(bucket, j, low_precision_.operand(p))) refuse_changed(name);
       bucket.gradients[j] = low_precision_.prepare(convert(gradients.values[at], p, name), p);
       low_precision_.prepare_rounded(bucket, j);
     }
@@ -243,7 +241,6 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   bool keeps_copies_ = false;         // of all buckets
   bool is_sorted_ = false;            // false: buckets_ must be made again
   std::int64_t window_bytes_ = 0;     // that buckets_ were made for; 0: no windows
-  OptimizerState<> state_;
   std::vector<Bucket> buckets_;
 };
 

@@ -3,6 +3,7 @@
 // torch::optim::Optimizer. Not part of ikebana.hpp, since it includes all of LibTorch's optimizers.
 #include <ikebana/optimizer/group.hpp>
 #include <ikebana/optimizer/libtorch_run.hpp>
+#include <ikebana/parameters/update.hpp>
 
 namespace ikebana {
 
@@ -45,6 +46,8 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
 
   double base_lr() const { return detail::base_of(values.options).get_lr(); }
   void begin(const Masters& masters) {
+    for (std::size_t i = 0; i < masters.values.size(); ++i)
+      detail::refuse_slice<LibTorchOptimizer<Optimizer>>(masters, i);
     rules_.keep(values.groups);
     const auto group =
         detail::group_of_each_parameter(values.groups, masters, [](std::size_t) { return true; });

@@ -12,11 +12,6 @@ class LowPrecisionUpdate {
  public:
   void begin(const Masters& masters) {
     rounding_ = masters.rounding, first_index_ = masters.first;
-    for (std::size_t i = 0; rounding_ != nullptr && i < masters.values.size(); ++i)
-      if (!masters.is_whole(i))
-        throw BadValue("Precision<BF16True>: `" + masters.names[i] +
-                       "` is cut into slices, and the bits that round its updates are counted over "
-                       "whole parameters. Write Precision<BF16Weights>.");
     for (const auto& p : masters.values)
       if (is_rounded(p)) max_elements_ = std::max(max_elements_, p.numel());
   }
@@ -47,18 +42,25 @@ class LowPrecisionUpdate {
   template <class Call>
   void update(Bucket& bucket, Call&& call) {
     if (!is_rounded(bucket.parameters[0])) return call(bucket);
-    for (std::size_t j = 0; j < bucket.indices.size(); ++j) {
-      Bucket& single = bucket.in_fp32[j];
-      const at::Tensor& gradient = bucket.gradients[j];
-      single.parameters[0].copy_(bucket.parameters[j]);
-      if (!gradient.is_sparse()) single.gradients[0].copy_(gradient);
-      call(single);
-      rounding_->write(bucket.flat[j], bucket.flat_in_fp32[j], first_index_ + bucket.indices[j]);
-    }
+    for (std::size_t j = 0; j < bucket.indices.size(); ++j)
+      update_one(bucket, j, /*writes=*/true, [&](Bucket& single, std::size_t) { call(single); });
   }
+  /// Calls `call(bucket, j)` for one parameter of a bucket: for a rounded one with its bucket in
+  /// FP32, in which its gradient is the one that was prepared. `writes`: the parameter changes.
+  template <class Call>
+  void update_one(Bucket& bucket, std::size_t j, bool writes, Call&& call) {
+    if (!is_rounded(bucket.parameters[j])) return call(bucket, j);
+    Bucket& single = bucket.in_fp32[j];
+    const at::Tensor& gradient = bucket.gradients[j];
+    single.parameters[0].copy_(bucket.parameters[j]);
+    if (!gradient.is_sparse()) single.gradients[0].copy_(gradient);
+    call(single, std::size_t{0});
+    if (writes)
+      rounding_->write(bucket.flat[j], bucket.flat_in_fp32[j], first_index_ + bucket.indices[j]);
+  }
+  bool is_rounded(const at::Tensor& p) const { return detail::is_rounded(rounding_, p); }
 
  private:
-  bool is_rounded(const at::Tensor& p) const { return detail::is_rounded(rounding_, p); }
   void make_scratch(const at::Tensor& p) {
     auto options = p.options().dtype(at::kFloat).requires_grad(false);
     for (at::Tensor* scratch : {&value_, &gradient_})

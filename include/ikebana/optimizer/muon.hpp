@@ -1,6 +1,7 @@
 #pragma once
 // The policy Muon and its mechanism.
 #include <ikebana/optimizer/fallback_optimizer.hpp>
+#include <ikebana/optimizer/matrix_rounds.hpp>
 #include <ikebana/optimizer/newton_schulz.hpp>
 #include <ikebana/optimizer/per_parameter.hpp>
 
@@ -39,15 +40,12 @@ namespace detail {
 template <std::same_as<Muon> Policy>
 struct MuonMatrices : PerParameterOptimizer<Muon> {
   explicit MuonMatrices(Muon v) : PerParameterOptimizer(std::move(v), {{"momentum_buffer"}}) {
-    by_operators_ = needs_whole_ = true;
+    by_operators_ = needs_whole_ = updates_cut_ = true;
     check_values();
   }
 
-  void begin(const Masters& masters) {
-    begin(masters, [](std::size_t) { return true; });
-  }
-  template <class IsUpdated>
-  void begin(const Masters& masters, const IsUpdated& is_updated) {
+  template <class IsUpdated = EveryMaster>
+  void begin(const Masters& masters, const IsUpdated& is_updated = {}) {
     for (std::size_t i = 0; i < masters.values.size(); ++i)
       check(!is_updated(i) || masters.values[i].dim() == 2, [&] {
         return "Muon updates matrices, and `match` is true for `" + masters.names[i] +
@@ -60,10 +58,11 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
     prepare_each(masters, gradients, rate, 1, [](const at::Tensor& p, const at::Tensor&) {
-      return Scratch::bytes(p.numel(), p.scalar_type()) + NewtonSchulz::scratch(p);
+      return Scratch::bytes(p.numel(), p.scalar_type()) + NewtonSchulz::scratch(p.sizes());
     });
   }
   void update(const Masters&, StepGradients& gradients) {
+    if (ranks_ != nullptr) return update_slices(gradients);
     update_each(gradients, [&](const ParameterUpdate& update) { update_matrix(update); });
   }
   std::string describe() const {
@@ -94,20 +93,51 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
 
  private:
   void update_matrix(const ParameterUpdate& update) {
-    const at::Tensor &p = update.parameter(), &g = update.gradient(), &buffer = update.state(0);
-    buffer.lerp_(g, 1 - values.momentum);
-    at::Tensor change = update.scratch.allocate(p.sizes(), p.scalar_type());
-    if (values.nesterov) at::lerp_out(change, g, buffer, values.momentum);
-    NewtonSchulz orthogonal(p, update.scratch);
-    change.copy_(orthogonal(values.nesterov ? change : buffer, values.ns_coefficients,
-                            values.ns_steps, values.eps));
-    update.with_lr_and_step([&](const auto& lr, const auto&) {
-      p.mul_(1 - lr * update.weight_decay());
-      subtract_scaled(p, change, lr * lr_factor(p));
+    const at::Tensor& p = update.parameter();
+    at::Tensor change = update.scratch.like(p);
+    const at::Tensor direction = next_direction(update, change);
+    NewtonSchulz orthogonal(p.sizes(), update.scratch);
+    change.copy_(orthogonal(direction, values.ns_coefficients, values.ns_steps, values.eps));
+    apply(update, change, p.sizes());
+  }
+  /// Elements, and lr by the whole matrix's shape; only the iteration needs the matrix itself.
+  void update_slices(const StepGradients& gradients) {
+    auto take = [&](CutParameter& parameter, const at::Tensor& rows) {
+      parameter.read([&](const ParameterUpdate& update) {
+        rows.copy_(next_direction(update, update.scratch.like(update.parameter())));
+      });
+    };
+    auto compute = [&](const at::Tensor& matrix) {
+      Scratch memory;
+      memory.reserve(NewtonSchulz::scratch(matrix.sizes()), matrix.device());
+      NewtonSchulz orthogonal(matrix.sizes(), memory);
+      matrix.copy_(orthogonal(matrix, values.ns_coefficients, values.ns_steps, values.eps));
+    };
+    auto write = [&](CutParameter& parameter, const at::Tensor& rows) {
+      parameter.write([&](const ParameterUpdate& update) {
+        const at::Tensor change = update.scratch.like(update.parameter()).copy_(rows);
+        apply(update, change, parameter.slice().sizes);
+      });
+    };
+    update_cut(gradients, [&](std::vector<CutParameter>& all) {
+      MatrixRounds(all, *ranks_).run(take, compute, write);
     });
   }
-  double lr_factor(const at::Tensor& p) const {
-    auto rows = static_cast<double>(p.size(0)), columns = static_cast<double>(p.size(1));
+  /// Updates the momentum. `memory` is used for what is returned, if anything is.
+  at::Tensor next_direction(const ParameterUpdate& update, at::Tensor memory) const {
+    const at::Tensor &g = update.gradient(), &buffer = update.state(0);
+    buffer.lerp_(g, 1 - values.momentum);
+    return values.nesterov ? at::lerp_out(memory, g, buffer, values.momentum) : buffer;
+  }
+  void apply(const ParameterUpdate& update, const at::Tensor& change, at::IntArrayRef sizes) const {
+    const at::Tensor& p = update.parameter();
+    update.with_lr_and_step([&](const auto& lr, const auto&) {
+      p.mul_(1 - lr * update.weight_decay());
+      subtract_scaled(p, change, lr * lr_factor(sizes));
+    });
+  }
+  double lr_factor(at::IntArrayRef sizes) const {
+    auto rows = static_cast<double>(sizes[0]), columns = static_cast<double>(sizes[1]);
     if (values.adjust_lr_fn == AdjustLR::Original) return std::sqrt(std::max(1.0, rows / columns));
     return 0.2 * std::sqrt(std::max(rows, columns));
   }

@@ -11,15 +11,16 @@ namespace ikebana::detail {
 /// same bits. Works in scratch memory. Source: Jordan et al., kellerjordan.github.io/posts/muon.
 class NewtonSchulz {
  public:
-  static std::int64_t scratch(const at::Tensor& p) {
-    std::int64_t small = std::min(p.size(0), p.size(1));
-    return 3 * Scratch::bytes(p.numel(), at::kBFloat16) +
+  /// Bytes for a matrix of these sizes.
+  static std::int64_t scratch(at::IntArrayRef sizes) {
+    std::int64_t small = std::min(sizes[0], sizes[1]);
+    return 3 * Scratch::bytes(sizes[0] * sizes[1], at::kBFloat16) +
            2 * Scratch::bytes(small * small, at::kBFloat16) + Scratch::bytes(1, at::kBFloat16);
   }
 
-  NewtonSchulz(const at::Tensor& p, Scratch& scratch)
-      : transposed_(p.size(0) > p.size(1)), start_(scratch.allocate(p.sizes(), at::kBFloat16)) {
-    std::int64_t small = std::min(p.size(0), p.size(1)), large = std::max(p.size(0), p.size(1));
+  NewtonSchulz(at::IntArrayRef sizes, Scratch& scratch)
+      : transposed_(sizes[0] > sizes[1]), start_(scratch.allocate(sizes, at::kBFloat16)) {
+    std::int64_t small = std::min(sizes[0], sizes[1]), large = std::max(sizes[0], sizes[1]);
     for (at::Tensor* t : {&current_, &next_}) *t = scratch.allocate({small, large}, at::kBFloat16);
     for (at::Tensor* t : {&gram_, &polynomial_})
       *t = scratch.allocate({small, small}, at::kBFloat16);

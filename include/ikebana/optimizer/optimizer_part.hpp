@@ -56,7 +56,7 @@ class OptimizerPart : UpdateRounding {
   void take(const Masters& all, const IsOwn& is_own) {
     rounding_ = all.rounding;
     masters_.rounding = rounding_ ? this : nullptr;
-    masters_.storage = all.storage;
+    masters_.storage = all.storage, masters_.ranks = all.ranks;
     for (std::size_t i = 0; i < all.values.size(); ++i) {
       place_.push_back(is_own(i) ? size() : none);
       if (!is_own(i)) continue;
@@ -73,6 +73,7 @@ class OptimizerPart : UpdateRounding {
                          c10::str(masters_.values[i].sizes()) + ": " + type_name<Policy>() +
                          " is `rest`, and its own `match` is not true for it. Make " +
                          type_name<Policy>() + " `first`.");
+    refuse_slices<std::decay_t<decltype(mechanism)>>(masters_);
     mechanism.begin(masters_);
   }
   /// `values` are the policy's; the caller may have changed them since the last step.

@@ -40,7 +40,9 @@ class OptimizerState {
  public:
   explicit OptimizerState(std::vector<Slot> all) : slots_(std::move(all)) {}
 
-  void begin(const Masters& masters) { storage_ = masters.storage, size_ = masters.values.size(); }
+  void begin(const Masters& masters) {
+    storage_ = masters.storage, size_ = masters.values.size(), slices_ = masters.slices;
+  }
   StateStorage* storage() const { return storage_; }
   /// As `StateStorage::window_bytes`.
   std::int64_t window_bytes() const {
@@ -55,14 +57,13 @@ class OptimizerState {
     for (std::size_t k = all.size(); k < count; ++k) {
       Tensors& slot = all.emplace_back(size_);
       for (std::size_t i = 0; i < size_; ++i)
-        if (has_state(i)) slot[i] = placed(slots_[k](operand(i)));
+        if (has_state(i)) slot[i] = made(k, i, operand(i));
     }
     tensors_ = std::move(all);
   }
   /// Makes the tensors of a master.
   void make(std::size_t master, const at::Tensor& operand) {
-    for (std::size_t k = 0; k < slots_in_use(); ++k)
-      tensors_[k][master] = placed(slots_[k](operand));
+    for (std::size_t k = 0; k < slots_in_use(); ++k) tensors_[k][master] = made(k, master, operand);
   }
   void forget(std::size_t master) noexcept {
     for (Tensors& slot : tensors_) slot[master].reset();
@@ -88,21 +89,39 @@ class OptimizerState {
         return slots_[k].matches(state, operand);
     return true;
   }
+  /// The slice that a master is.
+  Slice slice(std::size_t master, const at::Tensor& operand) const {
+    return slices_.empty() ? whole_slice(operand, 0) : slices_[master];
+  }
+  /// Which part of the whole parameter's state `state` is, the tensor of a slot of the master that
+  /// is `of_master`. Ranks have the rows of their masters; all rows, with equal values
+  /// (Adafactor's means over columns); or a range of blocks of which the first and the last may be
+  /// the neighbours' as well, with equal values (AdamW8bit's scales).
+  Slice slice_of(std::size_t slot, const Slice& of_master, const at::Tensor& state) const {
+    return slots_[slot].cut(state, of_master, slots_[slot].block_size);
+  }
   /// Saves or loads the first `slots` slots of a master as `name.slot`, which exist if its count of
-  /// steps does.
+  /// steps does. They are rows of whole ones.
   void save(Archive& archive, const std::string& name, std::size_t slots, std::size_t master,
             const at::Tensor& operand, bool has_steps) {
+    const Slice of_master = slice(master, operand);
     for (std::size_t k = 0; k < slots; ++k) {
-      const at::Tensor like = slots_[k].make ? slots_[k](operand) : operand;
+      const at::Tensor like = slots_[k].make ? slots_[k](operand, of_master) : operand;
       if (!like.defined()) continue;
+      const Slice rows = slice_of(k, of_master, like);
       const std::string slot = name + "." + slots_[k].name;
-      if (archive.optional(slot, tensors_[k][master], like) != has_steps)
-        archive.add_missing(has_steps ? slot : name + ".step");
+      archive.rows_of(rows, [&] {
+        if (archive.optional(slot, tensors_[k][master], like) != has_steps)
+          archive.add_missing(has_steps ? slot : name + ".step");
+      });
       if (at::Tensor* loaded = archive.checked_copy(slot)) *loaded = placed(std::move(*loaded));
     }
   }
 
  private:
+  at::Tensor made(std::size_t slot, std::size_t master, const at::Tensor& operand) const {
+    return placed(slots_[slot](operand, slice(master, operand)));
+  }
   at::Tensor placed(at::Tensor state) const {
     return storage_ == nullptr || !state.defined() ? state : storage_->place_state(state);
   }
@@ -110,6 +129,7 @@ class OptimizerState {
   std::vector<Slot> slots_;
   StateStorage* storage_ = nullptr;
   std::size_t size_ = 0;          // the number of masters
+  std::vector<Slice> slices_;     // of each; empty: all are whole
   std::vector<Tensors> tensors_;  // by slot, then by master
 };
 

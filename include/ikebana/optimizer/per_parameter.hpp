@@ -2,62 +2,28 @@
 // The base of optimizers for which LibTorch has no fused operator. They update one parameter after
 // the other, and do what fused operators do inside: divide the gradient, and change nothing if the
 // step is rejected.
+#include <ikebana/optimizer/cut_parameter.hpp>
 #include <ikebana/optimizer/grouped.hpp>
-#include <ikebana/optimizer/scratch.hpp>
+#include <ikebana/ranks/step_calls.hpp>
 
 namespace ikebana::detail {
-
-/// The update of one parameter of a bucket.
-class ParameterUpdate {
- public:
-  Scratch& scratch;
-  const bool on_device;  ///< true: LibTorch's operators do the work, and the host reads nothing
-
-  ParameterUpdate(Bucket& bucket, std::size_t index, Scratch& memory,
-                  const std::optional<at::Tensor>& divisor, bool is_on_device)
-      : scratch(memory),
-        on_device(is_on_device),
-        bucket_(bucket),
-        index_(index),
-        divisor_(divisor) {}
-
-  const at::Tensor& parameter() const { return bucket_.parameters[index_]; }
-  const at::Tensor& state(std::size_t slot) const { return bucket_.state[slot][index_]; }
-  double weight_decay() const { return bucket_.weight_decay; }
-
-  /// The gradient, divided in place by the first call, as fused operators do. The caller may
-  /// overwrite it.
-  const at::Tensor& gradient() const {
-    const at::Tensor& gradient = undivided();
-    if (divisor_ && !divided_) elements_of(gradient).div_(*divisor_);
-    divided_ = true;
-    return gradient;
-  }
-  /// The gradient for loops that divide each element by `divisor()` themselves.
-  const at::Tensor& undivided() const { return bucket_.gradients[index_]; }
-  double divisor() const { return divisor_ ? number(*divisor_) : 1; }
-
-  double lr() const { return as_number(bucket_.lr, 0.0); }
-  double step() const { return as_number(bucket_.steps[index_], 0.0); }
-  /// Calls `f(lr, step)` with doubles where the host may read them, else with tensors.
-  template <class F>
-  void with_lr_and_step(const F& f) const {
-    if (on_device) f(bucket_.lr, bucket_.steps[index_]);
-    else f(lr(), step());
-  }
-
- private:
-  Bucket& bucket_;
-  std::size_t index_;
-  const std::optional<at::Tensor>& divisor_;
-  mutable bool divided_ = false;
-};
 
 template <class Policy>
 class PerParameterOptimizer : public GroupedOptimizer<Policy> {
  public:
   using GroupedOptimizer<Policy>::GroupedOptimizer;
 
+  /// Throws BadValue for a slice that this optimizer cannot update.
+  template <class IsUpdated = EveryMaster>
+  void begin(const Masters& masters, const IsUpdated& is_updated = {}) {
+    ranks_ = masters.ranks;
+    for (std::size_t i = 0; i < masters.values.size(); ++i) {
+      if (!is_updated(i) || !needs_whole_) continue;
+      if (ranks_ != nullptr && updates_cut_) check_cut(masters, i);
+      else refuse_slice<Policy>(masters, i);
+    }
+    GroupedOptimizer<Policy>::begin(masters, is_updated);
+  }
   void abort() noexcept {
     GroupedOptimizer<Policy>::abort();
     scratch_.release();
@@ -68,6 +34,10 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
   bool on_device(const at::Tensor& p) const { return as_on_device_ || !readable(p); }
   bool as_on_device_ = false;  ///< for tests: take the device's implementation on a CPU, too
   bool by_operators_ = false;  ///< on a CPU, too, the update uses operators, and may fail
+  /// An element's update depends on other elements: it is given no slices, unless `updates_cut_`
+  /// says that it calls `update_cut` where `ranks_` is not null.
+  bool needs_whole_ = false, updates_cut_ = false;
+  RankGroup* ranks_ = nullptr;  ///< among which parameters are cut; null: all are whole
 
   /// As `prepare_buckets`. `scratch_bytes(parameter, gradient)` is the scratch of one update.
   template <class Rate, class ScratchBytes, class... Convert>
@@ -111,8 +81,66 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
   void update_each(const StepGradients& gradients, const Apply& apply) {
     each_parameter(gradients, apply, keep_whole);
   }
+  /// For parameters that are cut: calls `apply(parameters)` once, with all that have a gradient, in
+  /// the order of masters, so that each of the ranks exchanges the same numbers (CutParameter).
+  /// Whatever fails is put back from copies. One exchange, before anything changes.
+  template <class Apply>
+  void update_cut(const StepGradients& gradients, const Apply& apply) {
+    if (recording())
+      throw BadValue(type_name<Policy>() +
+                     ": this step is recorded, and the update of slices makes calls of all ranks, "
+                     "which a replay would leave out. Leave out the policy that records steps.");
+    this->each_bucket([](const Bucket& b) { refuse_window(b); });
+    this->keep_if([](const Bucket&) { return true; }, keep_whole);
+    meet_others(gradients);
+    this->count_and_update(gradients, [&](const auto& divisor, const auto& found_inf) {
+      if (is_rejected(found_inf, false)) return;
+      std::vector<CutParameter> all;
+      this->each_bucket([&](Bucket& b) {
+        b.copies.take();
+        for (std::size_t j = 0; j < b.indices.size(); ++j)
+          all.emplace_back(b, j, this->state_.slice(b.indices[j], {}), this->low_precision_,
+                           scratch_, divisor, on_device(b.parameters[j]));
+      });
+      std::ranges::sort(all, {}, &CutParameter::index);
+      apply(all);
+      if (found_inf) this->each_bucket([&](Bucket& b) { b.copies.put_back_if(*found_inf); });
+    });
+    if (gradients.found_inf.defined()) this->copies_.put_back_if(gradients.found_inf);
+    scratch_.release();
+  }
 
  private:
+  /// Throws BadModel where another rank has gradients of other parameters: they would exchange
+  /// numbers of different ones.
+  void meet_others(const StepGradients& gradients) {
+    std::size_t own = gradients.indices.size();
+    for (const std::size_t i : gradients.indices) own = own * 0x9E3779B97F4A7C15 + i;
+    const auto all =
+        exchange_in(*ranks_, "the update of " + type_name<Policy>(), std::to_string(own));
+    for (std::size_t r = 0; r < all.size(); ++r)
+      if (all[r] != all[0])
+        throw BadModel("step: rank " + std::to_string(r) +
+                       " updates other parameters than rank 0, and their slices are updated "
+                       "together. A policy that takes gradients out must do so on every rank.");
+  }
+  static void refuse_window(const Bucket& bucket) {
+    if (!bucket.window.empty())
+      throw BadValue(
+          type_name<Policy>() +
+          ": its update of slices uses the state of several parameters at once, and a "
+          "policy of the recipe lets an update use it in windows. Leave that policy out, "
+          "or let its `window_bytes` be 0.");
+  }
+  void check_cut(const Masters& masters, std::size_t i) const {
+    const Slice& slice = masters.slices[i];
+    const RowRange rows = rows_of_rank(slice.all_rows(), ranks_->rank(), ranks_->size());
+    if (slice.rows.first != rows.first || slice.rows.count != rows.count)
+      throw BadValue(
+          type_name<Policy>() + ": `" + masters.names[i] +
+          "` is cut in another way than by `rows_of_rank`, by which it finds the rows of "
+          "the other ranks. Let `stored_rows` return those.");
+  }
   bool may_fail(const at::Tensor& p) const { return by_operators_ || on_device(p); }
 
   Scratch scratch_;

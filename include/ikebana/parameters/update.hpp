@@ -35,6 +35,15 @@ void refuse_slice(const Masters& masters, std::size_t i) {
                    "constexpr bool by_elements = true;` in its mechanism.");
 }
 
+/// For an optimizer of a user's own: unless it declares that it updates by elements. The library's
+/// check by themselves what they may be given.
+template <class Optimizer>
+void refuse_slices(const Masters& masters) {
+  using Policy = std::decay_t<decltype(std::declval<Optimizer&>().values)>;
+  if constexpr (!takes_divisor<Optimizer> && !Optimizer::by_elements)
+    for (std::size_t i = 0; i < masters.names.size(); ++i) refuse_slice<Policy>(masters, i);
+}
+
 /// The update by an optimizer that declares nothing. Where its `update` may throw, or only the
 /// device knows whether the step is rejected, the master weights and what the optimizer's `state`
 /// lists are copied before, and put back. One for an optimizer, for all steps.

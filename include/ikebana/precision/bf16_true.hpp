@@ -1,6 +1,7 @@
 #pragma once
 // The policy Precision<BF16True> and its mechanism.
 #include <algorithm>
+#include <ikebana/detail/away.hpp>
 #include <ikebana/precision/low_precision_weights.hpp>
 #include <ikebana/precision/stochastic_rounding.hpp>
 
@@ -57,6 +58,10 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
     return next();
   }
   UpdateRounding* rounding() { return this; }
+  void begin(const Masters& masters) {
+    first_elements_.clear();
+    for (const Slice& slice : masters.slices) first_elements_.push_back(slice.first_element());
+  }
 
   void prepare_rounding(const at::TensorOptions& options, std::int64_t max_elements) override {
     if (detail::readable(key_)) return;
@@ -68,10 +73,11 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
   void write(const at::Tensor& parameter, const at::Tensor& exact,
              std::size_t index) noexcept override {
     auto key = detail::RoundingKey::of(values.seed, round_, index);
-    if (detail::readable(parameter)) return detail::round_on_cpu(parameter, exact, key);
+    const std::int64_t first = first_elements_.empty() ? 0 : first_elements_[index];
+    if (detail::readable(parameter)) return detail::round_on_cpu(parameter, exact, key, first);
     std::int64_t n = exact.numel();
     detail::RoundByOperators round(hash_.narrow(0, 0, n), temporary_.narrow(0, 0, n));
-    round(parameter, exact, key_, key.tensor);
+    round(parameter, exact, key_, key.tensor, first);
   }
   void end_step(const StepGradients&, Report&) noexcept { ++round_; }
   template <class Visit>
@@ -111,6 +117,7 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
     else if (!detail::recording()) key_[0].fill_(bits[0]), key_[1].fill_(bits[1]);
   }
   static void restore(const Converted& c) {
+    if (detail::is_away(c.parameter)) return;  // a slice: its trainer has ended with its values
     at::Tensor parameter = c.parameter;
     if (c.before.defined() && parameter.detach().equal(c.before.to(at::kBFloat16)))
       parameter.set_data(c.before);
@@ -121,9 +128,10 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
   }
 
   std::vector<Converted> converted_;
-  std::int64_t round_ = 0;       // number of steps that were not undone
-  at::Tensor key_;               // of the present round, for rounding by operators
-  at::Tensor hash_, temporary_;  // scratch of that
+  std::vector<std::int64_t> first_elements_;  // of each master in its parameter; empty: 0
+  std::int64_t round_ = 0;                    // number of steps that were not undone
+  at::Tensor key_;                            // of the present round, for rounding by operators
+  at::Tensor hash_, temporary_;               // scratch of that
 };
 
 }  // namespace ikebana

@@ -40,13 +40,15 @@ inline std::uint16_t rounded_bits(std::uint32_t bits, std::uint32_t noise) {
   return static_cast<std::uint16_t>((bits + finite * (noise & 0xFFFFu)) >> 16);
 }
 
-/// Rounds `exact` (FP32, contiguous, on the CPU) into `to` (BF16, contiguous) in one pass.
-inline void round_on_cpu(const at::Tensor& to, const at::Tensor& exact, RoundingKey key) noexcept {
+/// Rounds `exact` (FP32, contiguous, on the CPU) into `to` (BF16, contiguous) in one pass. `first`:
+/// the index of the first element, which is not 0 in a slice.
+inline void round_on_cpu(const at::Tensor& to, const at::Tensor& exact, RoundingKey key,
+                         std::int64_t first = 0) noexcept {
   auto* out = static_cast<std::uint16_t*>(to.mutable_data_ptr());
   const auto* in = static_cast<const std::uint32_t*>(exact.const_data_ptr());
   in_parallel(out, exact.numel(), 1 << 15, [=](std::int64_t begin, std::int64_t end) noexcept {
     for (std::int64_t i = begin; i < end; ++i)
-      out[i] = rounded_bits(in[i], RoundingHash::of(static_cast<std::uint32_t>(i), key));
+      out[i] = rounded_bits(in[i], RoundingHash::of(static_cast<std::uint32_t>(first + i), key));
   });
 }
 
@@ -59,9 +61,10 @@ class RoundByOperators {
       : hash_(std::move(hash)), temporary_(std::move(temporary)) {}
 
   void operator()(const at::Tensor& to, const at::Tensor& exact, const at::Tensor& key,
-                  std::uint32_t tensor) {
+                  std::uint32_t tensor, std::int64_t first = 0) {
     at::Tensor bits = exact.view(at::kInt);
     at::arange_out(hash_, exact.numel());
+    if (first != 0) hash_.add_(as_int(static_cast<std::uint32_t>(first)));
     hash_.bitwise_xor_(key[0]).bitwise_xor_(as_int(tensor));
     mix_round(0), hash_.add_(key[1]), mix_round(1), mix_round(2);
     hash_.bitwise_and_(0xFFFF);

@@ -2,11 +2,16 @@
 // Which ranks train one model, and what they tell each other. A rank is a process, or a thread,
 // that trains on its own part of the data.
 #include <chrono>
+#include <cstring>
 #include <ikebana/loss.hpp>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 namespace ikebana {
+
+/// For each rank the tensors that are sent to it, or received from it; none for this rank.
+using TensorsOfRanks = std::vector<std::vector<at::Tensor>>;
 
 /// Short texts that ranks leave for each other, also while they train: any thread may use it.
 class RankBoard {
@@ -34,6 +39,14 @@ class RankGroup {
   virtual void sum(std::vector<at::Tensor>& values) = 0;
   /// The texts of all ranks, in the order of ranks. They may have different lengths.
   virtual std::vector<std::string> exchange(const std::string& own) = 0;
+  /// Begins to send the tensors of `to[r]` to rank r, and to receive those of `from[r]` in place.
+  /// All are contiguous, on one device; what a rank sends has the shapes and dtypes that the other
+  /// one receives. They must not be written, or read, before `finish_swap`. Several may be under
+  /// way. Without an implementation of its own a group sends everything to every rank, by
+  /// `exchange`.
+  virtual void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from);
+  /// Returns when the oldest swap that was begun has ended; of a device, when its stream knows it.
+  virtual void finish_swap() {}
   /// Null for ranks that have none.
   virtual std::shared_ptr<RankBoard> board() { return nullptr; }
 
@@ -51,6 +64,55 @@ class RankGroup {
     return detail::number(sum(at::scalar_tensor(count.value(), at::kDouble)));
   }
 };
+
+namespace detail {
+
+/// For each rank the bytes of its tensors, behind their number.
+inline std::string bytes_for_ranks(const TensorsOfRanks& to) {
+  std::string text;
+  for (const auto& list : to) {
+    std::string bytes;
+    for (const at::Tensor& t : list) {
+      const at::Tensor here = t.detach().cpu().contiguous();
+      bytes.append(static_cast<const char*>(here.const_data_ptr()), here.nbytes());
+    }
+    const std::size_t length = bytes.size();
+    text.append(reinterpret_cast<const char*>(&length), sizeof length).append(bytes);
+  }
+  return text;
+}
+/// Those of the text of one rank that are for `rank`.
+inline std::string_view bytes_for(std::string_view text, std::int64_t rank) {
+  for (std::size_t length; text.size() >= sizeof length; --rank) {
+    std::memcpy(&length, text.data(), sizeof length);
+    text.remove_prefix(sizeof length);
+    if (rank == 0) return text.substr(0, length);
+    text.remove_prefix(std::min(length, text.size()));
+  }
+  return {};
+}
+inline void read_tensors(std::string_view bytes, const std::vector<at::Tensor>& to) {
+  std::size_t expected = 0;
+  for (const at::Tensor& t : to) expected += t.nbytes();
+  if (bytes.size() != expected)
+    throw BadModel("ranks: another rank sends " + std::to_string(bytes.size()) +
+                   " bytes, and this one receives tensors of " + std::to_string(expected) +
+                   ". Let the shapes and dtypes of what is sent and received be the same.");
+  for (const at::Tensor& t : to) {
+    const at::Tensor here = at::empty(t.sizes(), t.options().device(at::kCPU));
+    if (t.nbytes() > 0) std::memcpy(here.mutable_data_ptr(), bytes.data(), t.nbytes());
+    t.copy_(here);
+    bytes.remove_prefix(t.nbytes());
+  }
+}
+
+}  // namespace detail
+
+inline void RankGroup::begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from) {
+  const std::vector<std::string> all = exchange(detail::bytes_for_ranks(to));
+  for (std::size_t r = 0; r < from.size(); ++r)
+    detail::read_tensors(detail::bytes_for(all[r], rank()), from[r]);
+}
 
 /// A group of one of several ranks, as `Ranks::slices` where no parameter is cut.
 class SingleRank final : public RankGroup {

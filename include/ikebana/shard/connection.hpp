@@ -73,11 +73,27 @@ class Connection final : public RankGroup {
     settle();
   }
 
-  /// As `begin_swap`. Tensors on the model's device, or on the host.
+  void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from) override {
+    add_swap(swap(MessageTag::update, to, from, device_of(to, from)), *this);
+  }
+  void finish_swap() override { finish_swap(*this); }
+  /// The same of a group of some ranks.
+  void add_swap(Transfer transfer, const RankGroup& group) {
+    swaps_[&group].push_back(std::move(transfer));
+  }
+  void finish_swap(const RankGroup& group) {
+    std::deque<Transfer>& swaps = swaps_[&group];
+    if (swaps.empty()) throw Error("ranks: finish_swap without begin_swap");
+    Transfer oldest = std::move(swaps.front());
+    swaps.pop_front();
+    receive(std::move(oldest), group);
+  }
+
+  /// As `detail::begin_swap`. Tensors on the model's device, or on the host.
   Transfer swap(int tag, TensorsOfRanks to, TensorsOfRanks from, c10::Device device) {
     if (size() == 1) return {};
     return begin([&](c10d::Backend&) {
-      return begin_swap(of(device), tag, std::move(to), std::move(from));
+      return detail::begin_swap(of(device), tag, std::move(to), std::move(from));
     });
   }
   /// Waits for what is received alone.
@@ -166,7 +182,7 @@ class Connection final : public RankGroup {
   }
   /// At once: while a message exists, so does the connection, and the others wait.
   void drop() noexcept {
-    sent_.clear();
+    sent_.clear(), swaps_.clear();
     for (const Transfer::Watch& one : begun_) one.give_up();
     begun_.clear();
     try {
@@ -208,8 +224,8 @@ class Connection final : public RankGroup {
   GroupSum sum_;
   c10::Device device_ = at::kCPU;
   c10::intrusive_ptr<c10d::Backend> host_, on_device_;
-  std::map<const RankGroup*, std::deque<Transfer>> sent_;  // destroyed before the backends
-  std::vector<Transfer::Watch> begun_;                     // some of them held elsewhere
+  std::map<const RankGroup*, std::deque<Transfer>> sent_, swaps_;  // destroyed before backends
+  std::vector<Transfer::Watch> begun_;                             // some of them held elsewhere
 };
 
 }  // namespace ikebana::detail

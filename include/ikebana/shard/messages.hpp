@@ -2,6 +2,7 @@
 // Messages between ranks: tensors in place, and short texts.
 #include <algorithm>
 #include <cstring>
+#include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/shard/message_thread.hpp>
 #include <ikebana/shard/transfer.hpp>
 #include <string>
@@ -12,15 +13,12 @@ namespace ikebana::detail {
 /// meet, so that ranks that disagree wait for each other, until the time limit, instead of
 /// computing with each other's bytes.
 struct MessageTag {
-  static constexpr int control = 0, control_rest = 1, sums = 2, weights = 3;
-  static int gather(std::size_t unit) { return static_cast<int>(4 + 4 * unit); }
+  static constexpr int control = 0, control_rest = 1, sums = 2, weights = 3, update = 4;
+  static int gather(std::size_t unit) { return static_cast<int>(5 + 4 * unit); }
   /// And the next one.
-  static int reduce(std::size_t unit) { return static_cast<int>(5 + 4 * unit); }
-  static int spread(std::size_t unit) { return static_cast<int>(7 + 4 * unit); }
+  static int reduce(std::size_t unit) { return static_cast<int>(6 + 4 * unit); }
+  static int spread(std::size_t unit) { return static_cast<int>(8 + 4 * unit); }
 };
-
-/// For each rank the tensors that are sent to it, or received from it; none for this rank.
-using TensorsOfRanks = std::vector<std::vector<at::Tensor>>;
 
 /// Begins to send the tensors of `to[r]` to rank r, and to receive those of `from[r]` in place. All
 /// are contiguous; what has no elements is left out. Messages between devices are one group.
@@ -49,6 +47,14 @@ inline MessageWorks begin_messages(c10d::Backend& backend, int tag, const Tensor
   });
   if (grouped) works.add(backend.endCoalescing(), kept);
   return works;
+}
+
+/// The device of what is sent and received.
+inline c10::Device device_of(const TensorsOfRanks& to, const TensorsOfRanks& from) {
+  for (const TensorsOfRanks* all : {&to, &from})
+    for (const auto& list : *all)
+      if (!list.empty()) return list[0].device();
+  return at::kCPU;
 }
 
 /// The same; those of Gloo are begun in the order of calls by a thread of their own.

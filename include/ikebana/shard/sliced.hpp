@@ -46,7 +46,7 @@ class Sliced : public AllRanks<Policy> {
     AllRanks<Policy>::offer_exception(exception);
   }
   RowRange stored_rows(const Unit&, std::size_t, std::int64_t count) const {
-    return UnitCut::rows_of(count, groups_.slices.rank(), groups_.slices.size());
+    return rows_of_rank(count, groups_.slices.rank(), groups_.slices.size());
   }
 
   Tensors to_masters(const Unit& unit, const Tensors& full) {

@@ -33,6 +33,11 @@ class Subgroup final : public RankGroup {
   }
   void sum(std::vector<at::Tensor>& values) override { sum_.over(*this, values); }
 
+  void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from) override {
+    connection_.add_swap(swap(MessageTag::update, to, from, device_of(to, from)), *this);
+  }
+  void finish_swap() override { connection_.finish_swap(*this); }
+
   /// As those of the connection.
   Transfer swap(int tag, TensorsOfRanks to, TensorsOfRanks from, c10::Device device) {
     if (size() == 1) return {};

@@ -5,8 +5,7 @@
 
 namespace ikebana::detail {
 
-/// The cut of each parameter of a unit: every rank has as many rows as the others, but for the
-/// last, which may have fewer, or none. As of PyTorch's DTensor.
+/// The cut of each parameter of a unit, by `rows_of_rank`.
 class UnitCut {
  public:
   UnitCut(const Tensors& whole, std::int64_t ranks) : ranks_(ranks) {
@@ -17,13 +16,9 @@ class UnitCut {
     }
   }
 
-  static RowRange rows_of(std::int64_t all, std::int64_t rank, std::int64_t ranks) {
-    const std::int64_t each = (all + ranks - 1) / ranks, first = std::min(rank * each, all);
-    return {first, std::min(each, all - first)};
-  }
   std::size_t count() const { return parameters_.size(); }
   RowRange rows(std::size_t i, std::int64_t rank) const {
-    return rows_of(parameters_[i].sizes[0], rank, ranks_);
+    return rows_of_rank(parameters_[i].sizes[0], rank, ranks_);
   }
   /// True of a parameter whose slices travel with others in one message: copying them costs less
   /// than a message does.
