@@ -9,8 +9,8 @@
 namespace test::ranks {
 
 enum class How { Alone, DDP, ZeRO1, ZeRO2, FSDP, HSDP };
-inline constexpr How all_hows[] = {How::Alone, How::DDP, How::ZeRO1, How::ZeRO2, How::FSDP,
-                                  How::HSDP};
+inline constexpr How all_hows[] = {How::Alone, How::DDP,  How::ZeRO1,
+                                   How::ZeRO2, How::FSDP, How::HSDP};
 using Any = AnyTrainer<Rows>;
 
 /// Optimizer state in groups, an average, a schedule with a state of its own.
@@ -34,10 +34,8 @@ inline Any any_of(How how, Counted model, const ProcessGroup& group,
       return any(model, microbatches, Shard<ZeRO2>{.process_group = group});
     case How::FSDP:
       return any(model, microbatches, Shard<FSDP>{.process_group = group});
-    case How::HSDP:  // copies of two ranks, or of one where their number is odd
-      if (group.size() % 2 == 0)
-        return any(model, microbatches, Shard<HSDP<2>>{.process_group = group});
-      return any(model, microbatches, Shard<HSDP<1>>{.process_group = group});
+    case How::HSDP:
+      return any(model, microbatches, Shard<HSDP<2>>{.process_group = group});
     default:
       return any(model, microbatches);
   }
