@@ -1,6 +1,7 @@
 // Prints the contents of a safetensors file and checks it, or compares two files.
 //   ikebana-inspect FILE          a table of its tensors, its metadata, and whether it is intact
 //   ikebana-inspect FILE OTHER    whether both hold the same bits, and what differs
+// A state that several ranks saved is a file that names the others, which are read as well.
 // Exit status: 0 if the file is intact or both are the same bit for bit, 1 if not, 2 if a file
 // cannot be read.
 #include <torch/torch.h>
@@ -10,11 +11,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <ikebana/posix/posix_files.hpp>
-#include <ikebana/state/tensor_reader.hpp>
+#include <ikebana/state/state_reader.hpp>
 #include <set>
 #include <sstream>
 using namespace ikebana;
 using ikebana::detail::escaped;
+namespace detail = ikebana::detail;
 
 using Path = std::filesystem::path;
 const std::string checksum = "ikebana.crc32", type_key = "ikebana.dtype.";
@@ -24,7 +26,6 @@ struct OpenFile {
   explicit OpenFile(const Path& path) : reader(system_files(), path), header(reader.header()) {}
 
   at::Tensor tensor(const std::string& name) { return reader.tensor(header, name); }
-  bool has(const std::string& name) const { return header.tensors.count(name) != 0; }
   bool has_checksums() const { return header.metadata.count(checksum) != 0; }
   /// The dtype and shape of a tensor. A dtype that the format does not know is named in the
   /// metadata, and its elements are bytes in one more dimension.
@@ -72,6 +73,7 @@ int print_tensors(OpenFile& file) {
   return damaged;
 }
 
+/// And, of a state of several ranks, each of its files.
 int inspect(const Path& path) {
   OpenFile file(path);
   const int damaged = print_tensors(file);
@@ -83,7 +85,14 @@ int inspect(const Path& path) {
   if (damaged > 0) std::printf("%d tensors are damaged\n", damaged);
   else if (file.has_checksums()) std::printf("intact: all checksums agree\n");
   else std::printf("well-formed; it has no checksums to compare\n");
-  return damaged > 0;
+  int status = damaged > 0;
+  if (const auto files = detail::files_of(file.header, path))
+    for (const detail::RankFile& of_rank : *files) {
+      const Path beside = detail::folder_of(path) / of_rank.name;
+      std::printf("\n%s\n", escaped(beside.string()).c_str());
+      status |= inspect(beside);
+    }
+  return status;
 }
 
 /// A mask of the elements whose bits differ.
@@ -105,14 +114,17 @@ std::string largest_difference(const at::Tensor& a, const at::Tensor& b,
   return "";
 }
 
-/// How a tensor differs between two files; empty if both are the same bit for bit.
-std::string difference(OpenFile& a, OpenFile& b, const std::string& name) {
-  if (!a.has(name) || !b.has(name))
-    return std::string("only in the ") + (a.has(name) ? "first: " : "second: ") +
-           (a.has(name) ? a : b).dtype_and_shape(name);
-  if (a.dtype_and_shape(name) != b.dtype_and_shape(name))
-    return a.dtype_and_shape(name) + " and " + b.dtype_and_shape(name);
-  const at::Tensor x = a.tensor(name), y = b.tensor(name);
+/// `F32 [3, 5]`
+std::string text_of(const detail::StateReader::Layout& t) {
+  const char* name = detail::name_of_type(t.type);
+  return (name != nullptr ? name : c10::toString(t.type)) + std::string(" [") +
+         c10::Join(", ", t.sizes) + "]";
+}
+/// How a tensor that two states have differs; empty if both are the same bit for bit.
+std::string difference(detail::StateReader& a, detail::StateReader& b, const std::string& name) {
+  const std::string in_a = text_of(a.layout(name)), in_b = text_of(b.layout(name));
+  if (in_a != in_b) return in_a + " and " + in_b;
+  const at::Tensor x = a.read(name, 0, 1), y = b.read(name, 0, 1);
   if (x.numel() == 0) return "";
   const at::Tensor different = elements_differ(x, y);
   const auto count = different.sum().item<std::int64_t>();
@@ -121,14 +133,19 @@ std::string difference(OpenFile& a, OpenFile& b, const std::string& name) {
                           largest_difference(x, y, different);
 }
 
+/// Whole tensors, also where each of several ranks has saved some rows.
 int compare(const Path& one, const Path& other) {
-  OpenFile a(one), b(other);
-  std::set<std::string> names;
-  for (const auto* header : {&a.header, &b.header})
-    for (const auto& [name, t] : header->tensors) names.insert(name);
+  detail::StateReader a(system_files(), one, /*require_checksums=*/false);
+  detail::StateReader b(system_files(), other, /*require_checksums=*/false);
+  const std::set<std::string> in_a = a.names(0, 1), in_b = b.names(0, 1);
+  std::set<std::string> names = in_a;
+  names.insert(in_b.begin(), in_b.end());
   std::size_t different = 0;
   for (const auto& name : names) {
-    const std::string text = difference(a, b, name);
+    std::string text;
+    if (!in_b.count(name)) text = "only in the first: " + text_of(a.layout(name));
+    else if (!in_a.count(name)) text = "only in the second: " + text_of(b.layout(name));
+    else text = difference(a, b, name);
     if (!text.empty()) ++different, std::printf("%s: %s\n", escaped(name).c_str(), text.c_str());
   }
   if (different == 0) std::printf("%zu tensors, the same bits\n", names.size());

@@ -152,6 +152,14 @@ inline std::string divide(RankGroup& group, std::int64_t slice_rank, RankState& 
   return first[1];
 }
 
+/// All tensors of a state, as a whole.
+inline TensorFile read_whole(Files& files, const Files::Path& path, bool require_checksums) {
+  StateReader reader(files, path, require_checksums);
+  TensorFile file{reader.header(), {}};
+  for (const std::string& name : reader.names(0, 1)) file.tensors[name] = reader.read(name, 0, 1);
+  return file;
+}
+
 /// What a rank has read.
 struct LoadedState {
   FileHeader header;

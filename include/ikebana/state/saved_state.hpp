@@ -30,10 +30,11 @@ inline void save_tensors(const std::filesystem::path& path, const StateDict& ten
   if (had_files_of_ranks) detail::remove_unnamed(files, path);
 }
 
-/// Reads any safetensors file into tensors on the CPU, and compares the checksums that it has.
-/// Throws FileFailed for an error of the system, and BadFile for a damaged file.
+/// Reads any safetensors file into tensors on the CPU, and compares the checksums that it has. Of a
+/// state that several ranks saved, whole tensors, and what rank 0 had of its own. Throws FileFailed
+/// for an error of the system, and BadFile for a damaged file.
 inline TensorFile load_tensors(const std::filesystem::path& path, Files& files = system_files()) {
-  return detail::TensorFileReader(files, path).all(/*require_checksums=*/false);
+  return detail::read_whole(files, path, /*require_checksums=*/false);
 }
 
 namespace detail {
@@ -49,9 +50,9 @@ inline TensorFile load_state(Files& files, const Files::Path& path) {
   std::exception_ptr error_of_path;
   std::string message;
   for (const auto& name : places_of(path)) try {
-      LoadedState loaded = read_state(files, name, 0, 1, [](StateDict) { return StateRows(); });
+      TensorFile file = read_whole(files, name, /*require_checksums=*/true);
       if (error_of_path) TORCH_WARN(message, " Loaded the state before it, `", name.string(), "`.");
-      return {std::move(loaded.header), std::move(loaded.state.tensors)};
+      return file;
     } catch (const Error& error) {
       if (!error_of_path) error_of_path = std::current_exception(), message = error.what();
     }

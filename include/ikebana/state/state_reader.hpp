@@ -35,6 +35,15 @@ class StateReader {
       for (const auto& [name, tensor] : parts_[part].header.tensors) all.insert(name);
     return all;
   }
+  /// What a tensor is as a whole, for rank 0.
+  struct Layout {
+    at::ScalarType type;
+    std::vector<std::int64_t> sizes;
+  };
+  Layout layout(const std::string& name) const {
+    const Pieces pieces = pieces_of(name, 0, 1);
+    return {pieces.type, pieces.sizes};
+  }
   /// A tensor as a whole, on the CPU.
   at::Tensor read(const std::string& name, std::int64_t rank, std::int64_t ranks) {
     return read(pieces_of(name, rank, ranks), name, nullptr);

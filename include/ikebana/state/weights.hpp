@@ -173,7 +173,7 @@ UnmatchedWeights load_weights(Model& model, const std::filesystem::path& path,
                               const WeightOptions& options = {}, Files& files = system_files()) {
   StateDict all;
   for (const auto& file : detail::weight_files(files, path)) {
-    StateDict part = detail::TensorFileReader(files, file).all(/*require_checksums=*/false).tensors;
+    StateDict part = detail::read_whole(files, file, /*require_checksums=*/false).tensors;
     all.merge(part);
     if (!part.empty())
       throw BadFile("load_weights: `" + detail::escaped(part.begin()->first) +
