@@ -60,16 +60,18 @@ class Connection final : public RankGroup {
     settle();
     return all;
   }
+  void sum(std::vector<at::Tensor>& values) override { sum_in("a sum", values); }
   /// In the order of ranks. Among hosts one exchange, among devices one that the host does not wait
-  /// for, but for the first of each layout.
-  void sum(std::vector<at::Tensor>& values) override {
+  /// for, but for the first of each call and layout.
+  void sum_in(const std::string& call, std::vector<at::Tensor>& values) override {
     if (size() == 1 || values.empty()) return;
     const at::NoGradGuard no_grad;
     const PackedTensors layout(values);
     const at::Tensor own = layout.new_memory();
     const std::vector<at::Tensor> places = layout.places(own);
     for (std::size_t i = 0; i < values.size(); ++i) places[i].copy_(values[i]);
-    const auto all = own.is_cpu() ? on_hosts(own, layout.text()) : on_devices(own, layout.text());
+    const auto all =
+        own.is_cpu() ? on_hosts(call, own, layout.text()) : on_devices(call, own, layout.text());
     settle();
     values = layout.places(all[0]);
     for (at::Tensor& value : values) value = value.clone();
@@ -183,22 +185,25 @@ class Connection final : public RankGroup {
   }
 
   /// The bytes of all ranks.
-  std::vector<at::Tensor> on_hosts(const at::Tensor& own, const std::string& layout) {
+  std::vector<at::Tensor> on_hosts(const std::string& call, const at::Tensor& own,
+                                   const std::string& layout) {
     std::string text = layout + '\n';
     text.append(static_cast<const char*>(own.const_data_ptr()), own.nbytes());
     std::vector<at::Tensor> all;
-    for (const std::string& other : exchange_in(*this, "a sum", text)) {
+    for (const std::string& other : exchange_in(*this, call, text)) {
       check_layout(layout, other.substr(0, other.find('\n')));
       all.push_back(at::empty_like(own));
       std::memcpy(all.back().mutable_data_ptr(), other.data() + layout.size() + 1, own.nbytes());
     }
     return all;
   }
-  std::vector<at::Tensor> on_devices(const at::Tensor& own, const std::string& layout) {
-    if (std::find(compared_.begin(), compared_.end(), layout) == compared_.end()) {
-      for (const std::string& other : exchange_in(*this, "a sum on devices", layout))
+  std::vector<at::Tensor> on_devices(const std::string& call, const at::Tensor& own,
+                                     const std::string& layout) {
+    const std::string key = call + ' ' + layout;
+    if (std::find(compared_.begin(), compared_.end(), key) == compared_.end()) {
+      for (const std::string& other : exchange_in(*this, call + " on devices", layout))
         check_layout(layout, other);
-      compared_.push_back(layout);
+      compared_.push_back(key);
     }
     const std::vector<std::int64_t> lengths(static_cast<std::size_t>(size()), own.numel());
     return calling([&](c10d::Backend&) {
@@ -217,7 +222,7 @@ class Connection final : public RankGroup {
   std::string name_;                   // of its keys in the store
   std::optional<FailureLog> log_;      // without a store there is none
   std::int64_t generation_ = 0;        // grows with each failure
-  std::vector<std::string> compared_;  // layouts of sums on devices
+  std::vector<std::string> compared_;  // sums on devices: their calls and layouts
   c10::Device device_ = at::kCPU;
   c10::intrusive_ptr<c10d::Backend> host_, on_device_;
   std::deque<Transfer> sent_;  // destroyed before the backends
