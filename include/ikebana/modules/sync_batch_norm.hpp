@@ -70,10 +70,11 @@ struct NormalizeOverRanks : torch::autograd::Function<NormalizeOverRanks> {
     const Kept kept{in(mean, saved[0]), in(mean, saved[1]), mean, saved[3],
                     values["eps"].toDouble()};
     const bool weighs = values["weighs"].toBool();
-    Tensors sums = weighs ? local_sums(g, kept) : Tensors(2, at::zeros_like(mean));
+    Tensors sums =
+        weighs ? local_sums(g, kept) : Tensors{at::zeros_like(mean), at::zeros_like(mean)};
     Tensors all(7);
-    for (std::size_t i : {0, 1})
-      if (saved[1].defined()) all[1 + i] = sums[i].to(saved[1].scalar_type());
+    for (std::size_t i = 0; i < 2 && saved[1].defined(); ++i)
+      all[1 + i] = sums[i].to(saved[1].scalar_type());
     if (!context->needs_input_grad(0)) return all;
     static_cast<RankCalls&>(*values["ranks"].toCapsule())
         .sum("the backward of `" + name + "`", sums);
