@@ -3,7 +3,9 @@
 
 #include "sync_nets.hpp"
 
-namespace test::ranks::sync_batch_norm {
+namespace test::ranks::sync_failures {
+
+using namespace sync_nets;
 
 /// Steps of two ranks that fail, of which each tells what it threw; the next step succeeds.
 template <class Prepare>
@@ -115,4 +117,4 @@ TEST_CASE("SyncBatchNorm: in with_full_weights it computes with all ranks; a gra
   });
 }
 
-}  // namespace test::ranks::sync_batch_norm
+}  // namespace test::ranks::sync_failures

@@ -4,7 +4,7 @@
 
 #include "groups.hpp"
 
-namespace test::ranks::sync_batch_norm {
+namespace test::ranks::sync_nets {
 
 using namespace ikebana;
 using modules::SyncBatchNorm;
@@ -53,4 +53,4 @@ NormNet<Norm> new_net(at::ScalarType dtype = at::kDouble) {
 }
 inline const AdamW optimizer{.lr = 1e-2, .eps = 1e-3};
 
-}  // namespace test::ranks::sync_batch_norm
+}  // namespace test::ranks::sync_nets

@@ -3,7 +3,9 @@
 
 #include "sync_nets.hpp"
 
-namespace test::ranks::sync_batch_norm {
+namespace test::ranks::sync_training {
+
+using namespace sync_nets;
 
 /// Steps of several microbatches; of each the rows of every rank.
 using Steps = std::vector<std::vector<std::vector<Rows>>>;
@@ -121,4 +123,4 @@ TEST_CASE("SyncBatchNorm: under autocast its statistics are in FP32") {
   check_close(got, on_one_rank(2), 0.05);
 }
 
-}  // namespace test::ranks::sync_batch_norm
+}  // namespace test::ranks::sync_training
