@@ -63,7 +63,8 @@ class Training:
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 line = pathlib.Path("/proc", pid, "cmdline").read_bytes().split(b"\0")
-                parent = int(pathlib.Path("/proc", pid, "stat").read_text().rsplit(")")[1].split()[1])
+                stat = pathlib.Path("/proc", pid, "stat").read_text()
+                parent = int(stat.rsplit(")")[1].split()[1])
             except OSError:
                 continue
             if line[0].decode() == str(self.program) and parent == self.process.pid:

@@ -34,6 +34,7 @@ decltype(auto) together(Core& core, [[maybe_unused]] const char* call, F&& f) {
   } else {
     return reported_to_ranks(core, [&]() -> decltype(auto) {
       core.mechanisms.shard.open_step();
+      const auto scope = core.rank_calls.scope(/*is_dummy=*/false);
       meet(core.ranks().data(), call);
       auto end = [&] { meet(core.ranks().data(), std::string("the end of ") + call); };
       if constexpr (std::is_void_v<decltype(f())>) {

@@ -11,6 +11,7 @@
 #include <ikebana/core/step_state.hpp>
 #include <ikebana/parameters/parameters.hpp>
 #include <ikebana/parameters/update.hpp>
+#include <ikebana/ranks/rank_calls.hpp>
 #include <ikebana/run/run.hpp>
 
 namespace ikebana {
@@ -51,7 +52,9 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
           [&] { return mechanisms.objective.loss(run, model, microbatch); });
     };
     if constexpr (!one_rank) {
+      const auto scope = rank_calls.scope(step.is_dummy);
       Loss loss = parameters.around_model(units.units()[0], forward);
+      rank_calls->compare("the end of a forward");
       if (step.is_dummy) detail::weigh_nothing(loss, ranks().slices().size() == 1);
       return loss;
     } else {
@@ -73,6 +76,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     if constexpr (!one_rank) {
       if (step.is_dummy) parameters.backward_of_dummy(step.roots);
       else parameters.backward(step.roots);
+      rank_calls->compare("the end of a backward");
     } else {
       parameters.backward(step.roots);  // 8
     }
@@ -159,6 +163,8 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
  public:
   ParametersOf<Mechanisms<RecipeT>> parameters;
   StepState step;
+  [[no_unique_address]] detail::ModelRankCalls<one_rank> rank_calls{*units.units()[0].module,
+                                                                    mechanisms.shard.ranks()};
   [[no_unique_address]] detail::Update<Optimizer> update;
   detail::RestorePoint restore_point{device};
   std::atomic<bool> busy = false;

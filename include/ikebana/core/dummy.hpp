@@ -6,6 +6,7 @@
 #include <ikebana/core/step_state.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/run/run.hpp>
+#include <set>
 
 namespace ikebana::detail {
 
@@ -103,7 +104,8 @@ auto rank_microbatches(Core& core, const Batch& placed) {
 }
 
 /// RAII, around forward and backward of a microbatch. Those of a dummy compute in evaluation mode,
-/// and leave buffers and random generators as they are.
+/// and leave buffers and random generators as they are. Modules that compute with all ranks stay in
+/// training mode, and their buffers get the values of the other ranks.
 template <class Core, bool = Core::one_rank>
 class DummyScope {
  public:
@@ -131,11 +133,19 @@ class DummyScope {
 
   void begin() {
     torch::nn::Module& root = *core_.units.units()[0].module;
+    std::set<const c10::TensorImpl*> kept;  // of modules that compute with all ranks here
+    std::vector<torch::nn::Module*> in_training;
+    core_.rank_calls->each([&](torch::nn::Module& module) {
+      for (const at::Tensor& buffer : module.buffers()) kept.insert(buffer.unsafeGetTensorImpl());
+      if (module.is_training()) in_training.push_back(&module);
+    });
     for (const at::Tensor& buffer : root.buffers())
-      if (buffer.defined()) buffers_.emplace_back(buffer);
+      if (buffer.defined() && kept.count(buffer.unsafeGetTensorImpl()) == 0)
+        buffers_.emplace_back(buffer);
     generators_.emplace_back(c10::Device(c10::kCPU));
     if (at::isAccelerator(core_.device.type())) generators_.emplace_back(core_.device);
     mode_.emplace(root);
+    for (torch::nn::Module* module : in_training) module->train();
     core_.step.is_dummy = true;
     was_evaluating_ = std::exchange(run_.evaluating, true);
   }

@@ -67,8 +67,9 @@ class Transaction {
     }
   }
   /// Before the first forward: all ranks meet, compare what they are about to do, and add up the
-  /// counts that are known. Where parameters are cut, ranks with fewer microbatches then get
-  /// dummies. Then throws BadBatch where nothing is counted, and AllRanksEnded where all have.
+  /// counts that are known. Where a forward is a call of all ranks, those with fewer microbatches
+  /// then get dummies. Then throws BadBatch where nothing is counted, and AllRanksEnded where all
+  /// have.
   template <class Microbatches>
   void open(Totals& totals, [[maybe_unused]] Microbatches& microbatches) {
     if constexpr (!Core::one_rank) {
@@ -83,6 +84,7 @@ class Transaction {
                                                           : HasBatch::Ended,
                           .generators = generators_.emplace(core_.device).position(),
                           .process = RankGenerators::process(),
+                          .calls = core_.rank_calls->count(),
                           .counts = totals.counts()};
       auto ranks = core_.ranks();
       exchange_opening(ranks.data(), opening);
@@ -91,7 +93,7 @@ class Transaction {
       if (opening.microbatches == 0) throw AllRanksEnded();
       if (opening.same_generators) generators_->derive(ranks.data().rank());
       state.own_microbatches = microbatches.own;
-      if (ranks.slices().size() > 1)
+      if (ranks.slices().size() > 1 || opening.calls > 0)
         microbatches.fill(static_cast<std::size_t>(opening.microbatches));
     }
     totals.check_counts();

@@ -37,6 +37,9 @@ class RankGroup {
   /// one device and may have different shapes and dtypes, the same on all ranks; where these
   /// differ, every rank throws.
   virtual void sum(std::vector<at::Tensor>& values) = 0;
+  /// The same in a call that has a name: where ranks are at different calls, every rank throws.
+  /// Unless a group does both at once, the names are compared in an exchange of their own.
+  virtual void sum_in(const std::string& call, std::vector<at::Tensor>& values);
   /// The texts of all ranks, in the order of ranks. They may have different lengths.
   virtual std::vector<std::string> exchange(const std::string& own) = 0;
   /// Begins to send the tensors of `to[r]` to rank r, and to receive those of `from[r]` in place.
@@ -106,12 +109,40 @@ inline void read_tensors(std::string_view bytes, const std::vector<at::Tensor>& 
   }
 }
 
+/// Every rank's text of a call that all make. Throws BadModel where a rank makes another one.
+/// Allocates nothing after the exchange, in which the others have heard that this rank goes on.
+inline std::vector<std::string> exchange_in(RankGroup& group, const std::string& call,
+                                            const std::string& own) {
+  const std::string begin = call + '\n', text_of_this = begin + own;
+  std::vector<std::string> all;
+  try {
+    all = group.exchange(text_of_this);
+  } catch (const RankFailed& error) {
+    throw RankFailed("ranks: at " + call + ": " + error.what());
+  }
+  for (std::string& text : all) {
+    if (text.compare(0, begin.size(), begin) != 0)
+      throw BadModel("ranks: this rank is at " + call + ", and rank " +
+                     std::to_string(group.rank_in_world(&text - all.data())) + " at " +
+                     text.substr(0, text.find('\n')) +
+                     ". Let every rank make the same calls in the same order.");
+    text.erase(0, begin.size());
+  }
+  return all;
+}
+/// Returns when all ranks are at this call.
+inline void meet(RankGroup& group, const std::string& call) { exchange_in(group, call, {}); }
+
 }  // namespace detail
 
 inline void RankGroup::begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from) {
   const std::vector<std::string> all = exchange(detail::bytes_for_ranks(to));
   for (std::size_t r = 0; r < from.size(); ++r)
     detail::read_tensors(detail::bytes_for(all[r], rank()), from[r]);
+}
+inline void RankGroup::sum_in(const std::string& call, std::vector<at::Tensor>& values) {
+  detail::meet(*this, call);
+  sum(values);
 }
 
 /// A group of one of several ranks, as `Ranks::slices` where no parameter is cut.

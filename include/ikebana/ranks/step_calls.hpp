@@ -25,6 +25,7 @@ struct StepOpening {
   /// Of this rank's random generators, and of its process.
   std::uint64_t generators = 0, process = 0;
   bool same_generators = false;  ///< then: of all ranks, which are processes of their own
+  std::int64_t calls = 0;        ///< modules in training mode whose forward is a call of all ranks
   std::span<Count> counts;       ///< known before backward; then: over all ranks
 };
 
@@ -36,36 +37,13 @@ struct StepSums {
 
 namespace detail {
 
-/// Every rank's text of a call that all make. Throws BadModel where a rank makes another one.
-/// Allocates nothing after the exchange, in which the others have heard that this rank goes on.
-inline std::vector<std::string> exchange_in(RankGroup& group, const std::string& call,
-                                            const std::string& own) {
-  const std::string begin = call + '\n', text_of_this = begin + own;
-  std::vector<std::string> all;
-  try {
-    all = group.exchange(text_of_this);
-  } catch (const RankFailed& error) {
-    throw RankFailed("ranks: at " + call + ": " + error.what());
-  }
-  for (std::string& text : all) {
-    if (text.compare(0, begin.size(), begin) != 0)
-      throw BadModel("ranks: this rank is at " + call + ", and rank " +
-                     std::to_string(group.rank_in_world(&text - all.data())) + " at " +
-                     text.substr(0, text.find('\n')) +
-                     ". Let every rank make the same calls in the same order.");
-    text.erase(0, begin.size());
-  }
-  return all;
-}
-/// Returns when all ranks are at this call.
-inline void meet(RankGroup& group, const std::string& call) { exchange_in(group, call, {}); }
-
 /// The bytes of a rank's numbers, and back.
 struct OpeningNumbers {
   std::int64_t step, microbatches, counts;
   std::uint64_t recipe;
   std::int64_t stop, batch, on_device;
   std::uint64_t generators, process;
+  std::int64_t calls;
 
   bool has(HasBatch other) const { return batch == static_cast<std::int64_t>(other); }
 };
@@ -83,6 +61,9 @@ inline void check_equal(std::size_t rank, const OpeningNumbers& a, const Opening
     throw BadModel("step: rank " + std::to_string(rank) +
                    " has another recipe, or another model, than rank 0. Make the same trainer on "
                    "every rank, with the same values of its policies.");
+  if (a.calls != b.calls)
+    throw BadModel(differ("layers in training mode that compute with all ranks, as SyncBatchNorm:",
+                          a.calls, b.calls, "Call train() and eval() alike on every rank."));
   if (a.has(HasBatch::Never) || b.has(HasBatch::Never)) return;
   if (a.counts != b.counts || a.on_device != b.on_device)
     throw BadModel(differ("counts of its loss:", a.counts, b.counts,
@@ -143,7 +124,8 @@ inline void exchange_opening(RankGroup& group, StepOpening& own) {
                                static_cast<std::int64_t>(own.batch),
                                on_device,
                                own.generators,
-                               own.process};
+                               own.process,
+                               own.calls};
   std::string text(sizeof numbers, '\0');
   std::memcpy(text.data(), &numbers, sizeof numbers);
   if (!on_device)

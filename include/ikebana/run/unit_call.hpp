@@ -52,7 +52,12 @@ struct UnitCall {
   template <class... Args>
   auto operator()(Args&&... args) const {
     if constexpr (std::is_same_v<Wrappers, AxisList<>>) {
-      return forward(*core, std::forward<Args>(args)...);
+      if constexpr (Core::one_rank) {
+        return forward(*core, std::forward<Args>(args)...);
+      } else {  // here as well as around the loss: a recompute may run on another thread
+        const auto scope = core->rank_calls.scope(core->step.is_dummy);
+        return forward(*core, std::forward<Args>(args)...);
+      }
     } else {
       using Wrapper = typename Wrappers::first;
       const UnitCall<Core, Forward, typename Wrappers::rest> next{core, unit, forward};

@@ -67,9 +67,10 @@ class Connection final : public RankGroup {
     settle();
     return all;
   }
-  void sum(std::vector<at::Tensor>& values) override {
+  void sum(std::vector<at::Tensor>& values) override { sum_in("a sum", values); }
+  void sum_in(const std::string& call, std::vector<at::Tensor>& values) override {
     if (size() == 1 || values.empty()) return;
-    sum_.over(*this, values);
+    sum_.over(*this, call, values);
     settle();
   }
 

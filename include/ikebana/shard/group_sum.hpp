@@ -7,20 +7,21 @@
 namespace ikebana::detail {
 
 /// The sums of one group, a Connection or a Subgroup. Among hosts one exchange, among devices one
-/// that the host does not wait for, but for the first of each layout.
+/// that the host does not wait for, but for the first of each call and layout.
 class GroupSum {
  public:
-  /// Replaces each tensor by its sum. Throws BadModel where ranks add up other shapes or dtypes.
+  /// Replaces each tensor by its sum, in the call of this name. Throws BadModel where ranks make
+  /// other calls, or add up other shapes or dtypes.
   template <class Group>
-  void over(Group& group, std::vector<at::Tensor>& values) {
+  void over(Group& group, const std::string& call, std::vector<at::Tensor>& values) {
     if (group.size() == 1 || values.empty()) return;
     const at::NoGradGuard no_grad;
     const PackedTensors layout(values);
     const at::Tensor own = layout.new_memory();
     const std::vector<at::Tensor> places = layout.places(own);
     for (std::size_t i = 0; i < values.size(); ++i) places[i].copy_(values[i]);
-    const auto all =
-        own.is_cpu() ? on_hosts(group, own, layout.text()) : on_devices(group, own, layout.text());
+    const auto all = own.is_cpu() ? on_hosts(group, call, own, layout.text())
+                                  : on_devices(group, call, own, layout.text());
     values = layout.places(all[0]);
     for (at::Tensor& value : values) value = value.clone();
     for (std::size_t r = 1; r < all.size(); ++r) {
@@ -32,12 +33,12 @@ class GroupSum {
  private:
   /// The bytes of all ranks.
   template <class Group>
-  static std::vector<at::Tensor> on_hosts(Group& group, const at::Tensor& own,
-                                          const std::string& layout) {
+  static std::vector<at::Tensor> on_hosts(Group& group, const std::string& call,
+                                          const at::Tensor& own, const std::string& layout) {
     std::string text = layout + '\n';
     text.append(static_cast<const char*>(own.const_data_ptr()), own.nbytes());
     std::vector<at::Tensor> all;
-    for (const std::string& other : exchange_in(group, "a sum", text)) {
+    for (const std::string& other : exchange_in(group, call, text)) {
       check_layout(layout, other.substr(0, other.find('\n')));
       all.push_back(at::empty_like(own));
       std::memcpy(all.back().mutable_data_ptr(), other.data() + layout.size() + 1, own.nbytes());
@@ -45,12 +46,13 @@ class GroupSum {
     return all;
   }
   template <class Group>
-  std::vector<at::Tensor> on_devices(Group& group, const at::Tensor& own,
+  std::vector<at::Tensor> on_devices(Group& group, const std::string& call, const at::Tensor& own,
                                      const std::string& layout) {
-    if (std::find(compared_.begin(), compared_.end(), layout) == compared_.end()) {
-      for (const std::string& other : exchange_in(group, "a sum on devices", layout))
+    const std::string key = call + ' ' + layout;
+    if (std::find(compared_.begin(), compared_.end(), key) == compared_.end()) {
+      for (const std::string& other : exchange_in(group, call + " on devices", layout))
         check_layout(layout, other);
-      compared_.push_back(layout);
+      compared_.push_back(key);
     }
     const std::vector<std::int64_t> lengths(static_cast<std::size_t>(group.size()), own.numel());
     return swap_bytes(group, MessageTag::sums, own, lengths);
@@ -61,7 +63,7 @@ class GroupSum {
                      " on another rank. Let every rank add up the same shapes and dtypes.");
   }
 
-  std::vector<std::string> compared_;  // layouts of sums on devices
+  std::vector<std::string> compared_;  // sums on devices: their calls and layouts
 };
 
 }  // namespace ikebana::detail

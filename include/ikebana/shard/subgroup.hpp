@@ -31,7 +31,10 @@ class Subgroup final : public RankGroup {
     if (size() == 1) return {own};
     return swap_texts(*this, own);
   }
-  void sum(std::vector<at::Tensor>& values) override { sum_.over(*this, values); }
+  void sum(std::vector<at::Tensor>& values) override { sum_in("a sum", values); }
+  void sum_in(const std::string& call, std::vector<at::Tensor>& values) override {
+    sum_.over(*this, call, values);
+  }
 
   void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from) override {
     connection_.add_swap(swap(MessageTag::update, to, from, device_of(to, from)), *this);

@@ -1,0 +1,131 @@
+#pragma once
+// Modules whose forward is a call of all ranks, as a batch norm over the batches of all of them,
+// and how they find the ranks.
+#include <algorithm>
+#include <ikebana/ranks/rank_group.hpp>
+#include <utility>
+
+namespace ikebana::detail {
+
+/// The base of a module whose forward, in training mode, is a call of all ranks that train a model.
+/// Dummies leave it in training mode: it takes part there with nothing, and keeps its buffers.
+class CallsAllRanks {
+ public:
+  virtual ~CallsAllRanks() = default;
+};
+
+/// What such modules of one model tell its ranks. Autograd nodes share it; after the end of their
+/// trainer it throws.
+class RankCalls : public torch::CustomClassHolder {
+ public:
+  using Pointer = c10::intrusive_ptr<RankCalls>;
+
+  RankCalls(const torch::nn::Module& model, RankGroup& group) : group_(&group) {
+    for (const auto& item : model.named_modules("", /*include_self=*/true))
+      if (const auto* one = dynamic_cast<const CallsAllRanks*>(item.value().get()))
+        modules_.push_back({one, item.value().get(), item.key()});
+  }
+
+  std::int64_t size() const { return group_ == nullptr ? 1 : group_->size(); }
+  /// How many modules are in training mode.
+  std::int64_t count() const {
+    return std::count_if(modules_.begin(), modules_.end(),
+                         [](const auto& one) { return one.module->is_training(); });
+  }
+  /// Calls `f(module)` for each.
+  template <class F>
+  void each(F&& f) const {
+    for (const auto& one : modules_) f(*one.module);
+  }
+  /// The module's name in the model. Throws BadModel for one that is no part of it: ranks with
+  /// fewer microbatches than others would not know that they have to take part.
+  const std::string& name_of(const CallsAllRanks& module, const char* type) const {
+    for (const auto& one : modules_)
+      if (one.calls == &module) return one.name;
+    throw BadModel(std::string(type) +
+                   ": it computes with all ranks, and is no module of the model of this trainer. "
+                   "Register it there by register_module before the trainer is made, or call "
+                   "eval().");
+  }
+  /// Replaces each tensor by its sum over the ranks, in the call of this name.
+  void sum(const std::string& call, std::vector<at::Tensor>& values) {
+    if (group_ == nullptr)
+      throw BadModel("ranks: " + call +
+                     " ran after its trainer was destroyed, and needs the other ranks. Keep the "
+                     "trainer at least as long as the graph.");
+    group_->sum_in(call, values);
+    for (const char c : call) order_ = (order_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  /// All ranks have made the same calls, where there are any. On a device the host compares names
+  /// only when a call is made for the first time; here it compares the order of all.
+  void compare(const std::string& call) {
+    if (count() == 0 || size() == 1) return;
+    const auto all = exchange_in(*group_, call, std::to_string(order_));
+    for (std::size_t r = 0; r < all.size(); ++r)
+      if (all[r] != all[0])
+        throw BadModel("step: rank " + std::to_string(r) +
+                       " ran the layers that compute with all ranks, as SyncBatchNorm, in another "
+                       "order than rank 0. Run the same ones in the same order on every rank.");
+  }
+  /// The trainer ends.
+  void end() noexcept { group_ = nullptr; }
+
+ private:
+  struct Of {
+    const CallsAllRanks* calls;
+    torch::nn::Module* module;
+    std::string name;
+  };
+  std::vector<Of> modules_;
+  RankGroup* group_;
+  std::uint64_t order_ = 0xcbf29ce484222325;  // FNV-1a of all calls
+};
+
+/// RAII: the loss that this thread computes is that of a trainer on several ranks.
+class RankScope {
+ public:
+  RankScope(RankCalls::Pointer calls, bool is_dummy)
+      : calls_(std::move(calls)), is_dummy_(is_dummy), outer_(std::exchange(here(), this)) {}
+  ~RankScope() { here() = outer_; }
+  RankScope(const RankScope&) = delete;
+  RankScope& operator=(const RankScope&) = delete;
+
+  /// Null outside of any trainer, and where the recipe has one rank.
+  static const RankScope*& here() {
+    static thread_local const RankScope* scope = nullptr;
+    return scope;
+  }
+  const RankCalls::Pointer& calls() const { return calls_; }
+  bool is_dummy() const { return is_dummy_; }
+
+ private:
+  RankCalls::Pointer calls_;
+  bool is_dummy_;  // the microbatch weighs nothing
+  const RankScope* outer_;
+};
+
+/// What a trainer holds of these; nothing where its recipe has one rank.
+template <bool one_rank>
+class ModelRankCalls {
+ public:
+  template <class RanksT>
+  ModelRankCalls(const torch::nn::Module& model, const RanksT& ranks)
+      : calls_(c10::make_intrusive<RankCalls>(model, ranks.data())) {}
+  ~ModelRankCalls() { calls_->end(); }
+  ModelRankCalls(const ModelRankCalls&) = delete;
+  ModelRankCalls& operator=(const ModelRankCalls&) = delete;
+
+  RankCalls* operator->() const { return calls_.get(); }
+  RankScope scope(bool is_dummy) const { return {calls_, is_dummy}; }
+
+ private:
+  RankCalls::Pointer calls_;
+};
+template <>
+class ModelRankCalls<true> {
+ public:
+  template <class RanksT>
+  ModelRankCalls(const torch::nn::Module&, const RanksT&) {}
+};
+
+}  // namespace ikebana::detail
