@@ -27,6 +27,9 @@ class Connection final : public RankGroup {
     if (members_->store != nullptr) log_.emplace(members_->store, rank(), size());
   }
 
+  Connection(const Connection&) = delete;  // subgroups refer to it
+  Connection& operator=(const Connection&) = delete;
+
   std::int64_t rank() const override { return members_->rank; }
   std::int64_t size() const override { return members_->size; }
 
