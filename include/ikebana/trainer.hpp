@@ -36,14 +36,20 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   /// for a model that cannot be trained and BadValue for a policy's value that cannot be used.
   template <class... Values>
   explicit Trainer(Handle model, Values... values) {
-    using Diagnosis = detail::values_diagnosis_t<Recipe, Values...>;
-    (void)sizeof(Diagnosis);
-    if constexpr (refuse::passed<Diagnosis>)
-      core_ =
-          std::make_shared<Core>(std::move(model), detail::Values<Values...>(std::move(values)...));
+    construct(model, std::move(values)...);
+  }
+  /// The same with a maker, a callable that returns the model: `Trainer{[&] { return GPT(config);
+  /// }, AdamW{}}`. It is called once, on every rank. Under Shard<FSDP> its operators are recorded,
+  /// and weights are made unit by unit, with the bits and the random numbers of a model that was
+  /// made whole; what reads a weight's value in it throws BadModel (docs/shard.md). In every other
+  /// recipe a rank holds the whole model, and the maker is just called.
+  template <class Maker, class... Values>
+    requires detail::maker_of<Maker, Handle>
+  explicit Trainer(Maker&& maker, Values... values) {
+    construct(maker, std::move(values)...);
   }
   template <class Given, class... Values>
-    requires(!std::is_convertible_v<Given, Handle> &&
+    requires(!std::is_convertible_v<Given, Handle> && !detail::maker_of<Given, Handle> &&
              !std::is_same_v<std::remove_cvref_t<Given>, Trainer>)
   explicit Trainer(Given&&, Values&&...) {
     (void)sizeof(refuse::NotTheModel<std::remove_cvref_t<Given>, Model>);
@@ -203,6 +209,14 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   friend class RankMethods<Trainer>;
   using Core = ikebana::Core<Model, Recipe>;
 
+  template <class Given, class... Values>
+  void construct(Given& given, Values... values) {
+    using Diagnosis = detail::values_diagnosis_t<Recipe, Values...>;
+    (void)sizeof(Diagnosis);
+    if constexpr (refuse::passed<Diagnosis>)
+      core_ = std::make_shared<Core>(given, detail::Values<Values...>(std::move(values)...));
+  }
+
   Core& core() const {
     if (!core_)
       throw Error(
@@ -242,5 +256,8 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
 
 template <class Model, class... Values>
 Trainer(Model, Values...) -> Trainer<Model, Values...>;
+template <class Maker, class... Values>
+  requires detail::maker<Maker>
+Trainer(Maker, Values...) -> Trainer<std::decay_t<std::invoke_result_t<Maker&>>, Values...>;
 
 }  // namespace ikebana

@@ -5,6 +5,15 @@
 
 namespace ikebana::detail {
 
+/// A callable that returns a model, and is none.
+template <class F>
+concept maker = !refuse::module_type<std::remove_cvref_t<F>> && std::is_invocable_v<F&> &&
+                !std::is_void_v<std::invoke_result_t<F&>>;
+/// One that returns a model that a trainer keeps by this handle.
+template <class F, class Handle>
+concept maker_of = !std::is_convertible_v<F, Handle> && maker<F> &&
+                   std::is_convertible_v<std::invoke_result_t<F&>, Handle>;
+
 template <class Policy, class Recipe>
 inline constexpr bool in_recipe = false;
 template <class Policy, class... Policies>
