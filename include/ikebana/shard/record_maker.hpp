@@ -1,7 +1,7 @@
 #pragma once
 // Records what a maker does: its operators are put on a tape instead of being computed.
 #include <ikebana/detail/message.hpp>
-#include <ikebana/shard/meta_call.hpp>
+#include <ikebana/shard/twin_call.hpp>
 
 namespace ikebana::detail {
 
@@ -29,13 +29,10 @@ class RecordMaker : public bridge::OperatorMode {
     visit_all(call.arguments(), [&](const at::Tensor& t) { any = any || tape_.find(t); });
     return any;
   }
-  /// LibTorch's operators that write to nothing and return tensors alone. `torch::tensor` writes
-  /// host values to what `empty` returns, and calls it without autograd's keys.
+  /// LibTorch's operators that write to nothing and return tensors alone.
   static bool may_be_recorded(const bridge::OperatorCall& call) {
     if (call.schema().is_mutable() || !call.name().name.starts_with("aten::")) return false;
-    if (call.name().name == "aten::empty" &&
-        c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradCPU))
-      return false;
+    if (call.name().name == "aten::empty" && is_for_host_values()) return false;
     for (const c10::IValue& value : call.arguments())
       if (value.isDevice() && value.toDevice().is_meta()) return false;
     bool plain = true;
@@ -43,6 +40,12 @@ class RecordMaker : public bridge::OperatorMode {
       plain = plain && is_plain(t) && !t.is_meta();
     });
     return plain && returns_tensors(call.schema());
+  }
+  /// True within `torch::tensor`, which alone calls `empty` under this guard, and writes to the
+  /// memory itself.
+  static bool is_for_host_values() {
+    return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradFunctionality) &&
+           !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
   }
   static bool returns_tensors(const c10::FunctionSchema& schema) {
     return std::all_of(schema.returns().begin(), schema.returns().end(), [](const auto& r) {
@@ -52,7 +55,7 @@ class RecordMaker : public bridge::OperatorMode {
   }
   bool makes_more_than_small(const bridge::OperatorCall& call) {
     try {
-      return MetaCall<>(tape_, call).new_bytes() > small;
+      return TwinCall<>(tape_, call).new_bytes() > small;
     } catch (const c10::Error&) {
       return false;  // the operator itself says what is wrong, or has no meta kernel
     }
@@ -61,41 +64,78 @@ class RecordMaker : public bridge::OperatorMode {
   void record(bridge::OperatorCall& call) {
     check(call);
     TapeCall made{call.op(), {}};
+    note_arguments(call, made);
+    std::unique_lock lock(bridge::generators_mutex(), std::defer_lock);
+    if (call.draws_random_numbers()) lock.lock(), note_generators(call, made);
+    const TwinCall<> twin = called(call, made);
+    std::vector<c10::IValue> results;
+    for (const c10::IValue& value : twin.results())
+      results.push_back(
+          with_tensors(value, [&](const at::Tensor& t) { return shown(call, twin, t, made); }));
+    for (const c10::IValue& value : results)
+      made.results.push_back(with_tensors(value, [&](const at::Tensor& t) { return kept(t); }));
+    fix_dtype(call, made);
+    if (!twin.pass_layouts()) refuse(call, "gives a tensor other memory");
+    if (!made.writes.empty()) tape_.add(std::move(made));
+    call.replace(std::move(results));
+  }
+  void note_arguments(const bridge::OperatorCall& call, TapeCall& made) {
     note_writes(call, made);
-    const MetaCall<> meta = on_meta(call);
     for (const c10::IValue& value : call.arguments())
       made.arguments.push_back(with_tensors(value, [&](const at::Tensor& t) { return kept(t); }));
     visit_all(made.arguments, [&](const at::Tensor& t) {
       if (tape_.find(t)) made.reads.insert(key_of(t));
     });
-    std::vector<c10::IValue> results;
-    for (const c10::IValue& value : meta.results())
-      results.push_back(with_tensors(value, [&](const at::Tensor& t) {
-        return shown(call, meta, t, made);
-      }));
-    for (const c10::IValue& value : results)
-      made.results.push_back(with_tensors(value, [&](const at::Tensor& t) { return kept(t); }));
     made.overwrites = overwrites(call, made);
-    fix_dtype(call, made);
-    if (call.draws_random_numbers()) draw(call, made);
-    if (!meta.pass_layouts()) refuse(call, "gives a tensor other memory");
-    if (!made.writes.empty()) tape_.add(std::move(made));
-    call.replace(std::move(results));
+  }
+  static void note_generators(const bridge::OperatorCall& call, TapeCall& made) {
+    bool own = false;
+    for (c10::IValue& value : made.arguments)
+      if (value.isGenerator()) own = true, value = value.toGenerator().clone();
+    if (!own) made.generator.emplace(GeneratorBefore{device_of(call)});
+  }
+  /// Without values where the operator has a meta kernel and draws nothing. Of one that draws, its
+  /// values count unless it overwrites them.
+  TwinCall<> called(const bridge::OperatorCall& call, const TapeCall& made) {
+    std::optional<TwinCall<>> meta = on_meta(call);
+    if (meta && !call.draws_random_numbers()) return std::move(*meta);
+    if (!meta && depends_on_values(call)) refuse(call, "needs the values");
+    const bool reads = !(meta && (writes_all(call) || call.name().name.ends_with("_like")));
+    auto real = reads ? tape_.replay(made.reads) : tape_.any_values(made.reads);
+    TwinCall<> twin(tape_, call, real);
+    return meta ? std::move(*meta) : std::move(twin);
+  }
+  std::optional<TwinCall<>> on_meta(const bridge::OperatorCall& call) {
+    try {
+      return TwinCall<>(tape_, call);
+    } catch (const c10::Error&) {  // there is no kernel, or the operator itself says what is wrong
+      return std::nullopt;
+    }
+  }
+  static bool depends_on_values(const bridge::OperatorCall& call) {
+    return call.op().hasTag(at::Tag::data_dependent_output) ||
+           call.op().hasTag(at::Tag::dynamic_output_shape) || !returns_tensors(call.schema());
   }
 
   /// A tensor as the tape keeps it: without values, or a copy of those that exist.
   at::Tensor kept(const at::Tensor& t) {
     if (tape_.find(t)) return tensor_over(t.storage(), t);
-    return t.is_meta() ? t : tensor_over(t.clone().storage(), t.clone());
+    if (t.is_meta()) return t;
+    at::Tensor copy = t.clone();
+    if (t.unsafeGetTensorImpl()->is_wrapped_number())
+      copy.unsafeGetTensorImpl()->set_wrapped_number(true);
+    return copy;
   }
   /// A result as the caller sees it.
-  at::Tensor shown(const bridge::OperatorCall& call, const MetaCall<>& meta, const at::Tensor& t,
+  at::Tensor shown(const bridge::OperatorCall& call, const TwinCall<>& twin, const at::Tensor& t,
                    TapeCall& made) {
-    if (at::Tensor given = meta.argument_of(t); given.defined()) return given;
+    if (at::Tensor given = twin.argument_of(t); given.defined()) return given;
     if (!is_plain(t)) refuse(call, "returns a tensor that is not strided, or a conjugate view");
-    if (const c10::Storage storage = meta.storage_of(t)) return tensor_over(storage, t);
+    if (const c10::Storage storage = twin.storage_of(t)) return tensor_over(storage, t);
+    const std::size_t bytes = t.storage().nbytes();
     TapeStorage& storage = tape_.add(
-        {storage_without_memory(device_of(call), t.storage().nbytes()), t.storage(), {},
+        {storage_without_memory(t.is_meta() ? device_of(call) : t.device(), bytes),
+         storage_without_memory(at::kMeta, bytes), {},
          "a tensor " + c10::str(t.sizes()) + " that `" + name_of(call.op()) + "` made"});
     set_error(storage.shown, no_values(storage));
     made.writes.insert(storage.shown.unsafeGetStorageImpl());
@@ -150,7 +190,7 @@ class RecordMaker : public bridge::OperatorMode {
   }
   static bool overwrites(const bridge::OperatorCall& call, const TapeCall& made) {
     if (!writes_all(call) || made.writes.size() != 1) return false;
-    const at::Tensor& t = call.arguments()[0].toTensor();
+    const at::Tensor t = call.arguments()[0].toTensor();
     std::size_t uses = 0;
     visit_all(call.arguments(), [&](const at::Tensor& a) { uses += key_of(a) == key_of(t); });
     return uses == 1 && t.is_non_overlapping_and_dense() && t.nbytes() == t.storage().nbytes();
@@ -163,34 +203,10 @@ class RecordMaker : public bridge::OperatorMode {
       if (arguments[i].name() == "dtype" && made.arguments[i].isNone())
         made.arguments[i] = made.results[0].toTensor().scalar_type();
   }
-  /// Draws what the operator draws.
-  void draw(const bridge::OperatorCall& call, TapeCall& made) {
-    std::lock_guard lock(bridge::generators_mutex());
-    std::vector<c10::IValue> before = made.arguments;
-    bool own = false;
-    for (c10::IValue& value : before)
-      if (value.isGenerator()) own = true, value = value.toGenerator().clone();
-    if (!own) made.generator.emplace(GeneratorBefore{device_of(call)});
-    const bool reads = !writes_all(call) && !call.name().name.ends_with("_like");
-    auto real = reads ? tape_.replay(made.reads) : typename Tape<>::Storages();
-    tape_.call_now(made, real);
-    made.arguments = std::move(before);
-  }
-
   void check(const bridge::OperatorCall& call) {
     visit_all(call.arguments(), [&](const at::Tensor& t) {
       if (!is_plain(t)) refuse(call, "takes a tensor that is not strided, or a conjugate view");
     });
-  }
-  MetaCall<> on_meta(const bridge::OperatorCall& call) {
-    try {
-      return MetaCall<>(tape_, call);
-    } catch (const c10::NotImplementedError&) {
-      refuse(call, "needs the values");
-    } catch (const c10::Error& error) {
-      if (message_of(error).find("meta") != std::string::npos) refuse(call, "needs the values");
-      throw;  // of the operator's arguments
-    }
   }
   [[noreturn]] void refuse(const bridge::OperatorCall& call, const std::string& why) {
     std::string what;

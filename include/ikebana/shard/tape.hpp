@@ -77,10 +77,15 @@ class Tape {
     for (StorageKey key : wanted) memory_of(key, real);
     return real;
   }
-  /// Calls the operator on memory, which `real` has or is given, with the generators as they are.
-  void call_now(const TapeCall& call, Storages& real) const { call_on(call.arguments, call, real); }
+  /// Memory for these storages, with any values.
+  Storages any_values(const std::set<StorageKey>& wanted) const {
+    Storages real;
+    for (StorageKey key : wanted) real[key] = new_memory(key).storage();
+    return real;
+  }
 
  private:
+  /// Calls the operator on memory, which `real` has or is given, with the generators as they are.
   void call_on(const std::vector<c10::IValue>& arguments, const TapeCall& call,
                Storages& real) const {
     torch::jit::Stack stack;
@@ -132,13 +137,15 @@ class Tape {
   const c10::Storage& memory_of(StorageKey key, Storages& real) const {
     auto [found, is_new] = real.try_emplace(key);
     if (!is_new) return found->second;
-    const TapeStorage& storage = storages_.at(key);
-    const auto bytes = static_cast<std::int64_t>(storage.shown.nbytes());
-    const auto options = at::TensorOptions(at::kByte).device(storage.shown.device());
-    at::Tensor memory = at::empty({bytes}, options);
-    if (storage.initial)
-      memory.copy_(tensor_over(storage.initial, memory));
+    const at::Tensor memory = new_memory(key);
+    if (const c10::Storage& initial = storages_.at(key).initial)
+      memory.copy_(tensor_over(initial, memory));
     return found->second = memory.storage();
+  }
+  at::Tensor new_memory(StorageKey key) const {
+    const c10::Storage& shown = storages_.at(key).shown;
+    return at::empty({static_cast<std::int64_t>(shown.nbytes())},
+                     at::TensorOptions(at::kByte).device(shown.device()));
   }
   /// New memory among the results is that of the storages that the results of then had. Where a
   /// kernel chose other strides than its meta kernel, which the model was shown, it is copied.
