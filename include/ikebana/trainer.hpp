@@ -11,15 +11,6 @@
 
 namespace ikebana {
 
-namespace detail {
-/// True for an average of a user's own that does not override `restart`.
-template <class M>
-inline constexpr bool keeps_old_average = requires {
-  requires own_policy<decltype(M::values)>;
-  requires std::is_same_v<decltype(&M::restart), void (AverageHooks::*)() noexcept>;
-};
-}  // namespace detail
-
 /// A training strategy: a model and the policies that it is trained with, in any order. A policy
 /// that is left out costs nothing. Belongs to one thread at a time; can be moved; leaves plain
 /// parameters when it is destroyed. How it is saved and loaded is in state/save_and_load.hpp; its
@@ -32,24 +23,24 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   using Recipe = compose_t<Policies...>;
   using Handle = detail::handle_of_t<Model>;
 
-  /// Takes values for any of the policies, by type; the others get their defaults. Throws BadModel
-  /// for a model that cannot be trained and BadValue for a policy's value that cannot be used.
-  template <class... Values>
-  explicit Trainer(Handle model, Values... values) {
-    construct(model, std::move(values)...);
-  }
-  /// The same with a maker, a callable that returns the model: `Trainer{[&] { return GPT(config);
-  /// }, AdamW{}}`. It is called once, on every rank. Under Shard<FSDP> its operators are recorded,
-  /// and weights are made unit by unit, with the bits and the random numbers of a model that was
-  /// made whole; what reads a weight's value in it throws BadModel (docs/shard.md). In every other
-  /// recipe a rank holds the whole model, and the maker is just called.
-  template <class Maker, class... Values>
-    requires detail::maker_of<Maker, Handle>
-  explicit Trainer(Maker&& maker, Values... values) {
-    construct(maker, std::move(values)...);
+  /// Takes the model, or a maker: a callable that returns it, `Trainer{[&] { return GPT(config); },
+  /// AdamW{}}`. Then values for any of the policies, by type; the others get their defaults. A
+  /// maker is called once, on every rank. Under Shard<FSDP> its operators are recorded, and weights
+  /// made unit by unit, with the bits of a model that was made whole (docs/shard.md); in other
+  /// recipes a rank holds whole parameters, and it is just called. Throws BadModel for a model that
+  /// cannot be trained, or a recorded maker that reads a value, and BadValue for a policy's value
+  /// that cannot be used.
+  template <class Given, class... Values>
+    requires detail::gives_model<Given, Handle>
+  explicit Trainer(Given&& given, Values... values) {
+    using Diagnosis = detail::values_diagnosis_t<Recipe, Values...>;
+    (void)sizeof(Diagnosis);
+    if constexpr (refuse::passed<Diagnosis>)
+      core_ = std::make_shared<Core>(std::forward<Given>(given),
+                                     detail::Values<Values...>(std::move(values)...));
   }
   template <class Given, class... Values>
-    requires(!std::is_convertible_v<Given, Handle> && !detail::maker_of<Given, Handle> &&
+    requires(!detail::gives_model<Given, Handle> &&
              !std::is_same_v<std::remove_cvref_t<Given>, Trainer>)
   explicit Trainer(Given&&, Values&&...) {
     (void)sizeof(refuse::NotTheModel<std::remove_cvref_t<Given>, Model>);
@@ -208,14 +199,6 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
  private:
   friend class RankMethods<Trainer>;
   using Core = ikebana::Core<Model, Recipe>;
-
-  template <class Given, class... Values>
-  void construct(Given& given, Values... values) {
-    using Diagnosis = detail::values_diagnosis_t<Recipe, Values...>;
-    (void)sizeof(Diagnosis);
-    if constexpr (refuse::passed<Diagnosis>)
-      core_ = std::make_shared<Core>(given, detail::Values<Values...>(std::move(values)...));
-  }
 
   Core& core() const {
     if (!core_)

@@ -1,5 +1,5 @@
-// Models that a maker makes: under Shard<FSDP> their weights are made unit by unit, and are those of
-// a model that was made whole.
+// Models that a maker makes: under Shard<FSDP> their weights are made unit by unit, and are those
+// of a model that was made whole.
 #include "test.hpp"
 
 #include "makers.hpp"
@@ -85,24 +85,25 @@ std::string refused(const Build& build) {
     const at::NoGradGuard no_grad;
     build(model);
   };
-  return message_of<BadModel>([&] {
-    Trainer trainer{[&] { return Whole(with_weight); }, SGD{}, Shard<FSDP>{}};
-  });
+  return message_of<BadModel>(
+      [&] { Trainer trainer{[&] { return Whole(with_weight); }, SGD{}, Shard<FSDP>{}}; });
 }
 at::Tensor large(WholeImpl& model) { return model.named_parameters()["part.w"]; }
 
+void is_refused(const std::string& words, const Build& build) {
+  const std::string text = refused(build);
+  CHECK_MESSAGE(contains(text, words), text);
+  CHECK_MESSAGE(contains(text, "while the maker ran"), text);
+  CHECK_MESSAGE(contains(text, "Initialise by operators that write"), text);
+}
+const std::string of_weight = " of a tensor [60, 50] that `aten::randn` made";
+
 TEST_CASE("ranks: what reads a value in a maker is refused by name") {
-  const std::string of_weight = " of a tensor [60, 50] that `aten::randn` made";
-  auto is_refused = [](const std::string& words, const Build& build) {
-    const std::string text = refused(build);
-    CHECK_MESSAGE(contains(text, words), text);
-    CHECK_MESSAGE(contains(text, "while the maker ran"), text);
-    CHECK_MESSAGE(contains(text, "Initialise by operators that write"), text);
-  };
   is_refused("`aten::_local_scalar_dense` was called, which needs the values" + of_weight,
              [](WholeImpl& model) { large(model)[0][0].item<float>(); });
-  is_refused("`aten::_local_scalar_dense` was called",
-             [](WholeImpl& model) { if ((large(model) > 0).all().item<bool>()) return; });
+  is_refused("`aten::_local_scalar_dense` was called", [](WholeImpl& model) {
+    if ((large(model) > 0).all().item<bool>()) return;
+  });
   is_refused("`aten::equal` was called, which needs the values" + of_weight,
              [](WholeImpl& model) { (void)large(model).equal(at::zeros({60, 50})); });
   is_refused("`aten::nonzero` was called, which needs the values" + of_weight,
@@ -111,15 +112,16 @@ TEST_CASE("ranks: what reads a value in a maker is refused by name") {
              [](WholeImpl& model) { large(model).masked_select(large(model) > 0); });
   is_refused("`aten::index.Tensor` was called",
              [](WholeImpl& model) { large(model).index({large(model) > 0}); });
+}
+TEST_CASE("ranks: what reads or replaces memory in a maker is refused by name") {
   is_refused("the values were used" + of_weight,
              [](WholeImpl& model) { large(model).data_ptr<float>()[0] = 1; });
   is_refused("the values were used" + of_weight,
              [](WholeImpl& model) { std::memset(large(model).data_ptr(), 0, 4); });
-  is_refused("the values were used",
-             [](WholeImpl& model) {
-               const at::Tensor w = large(model);
-               w.accessor<float, 2>()[0][0] = 1;
-             });
+  is_refused("the values were used", [](WholeImpl& model) {
+    const at::Tensor w = large(model);
+    w.accessor<float, 2>()[0][0] = 1;
+  });
   is_refused("the values were used",
              [](WholeImpl& model) { std::ostringstream() << large(model); });
   is_refused("was called, which gives a tensor other memory",
@@ -133,9 +135,9 @@ TEST_CASE("ranks: what reads a value in a maker is refused by name") {
         }) == "");
 }
 TEST_CASE("ranks: what a maker leaves that is not a model as it should be is an error by name") {
-  CHECK(contains(message_of<BadModel>([] {
-                   Trainer trainer{[] { return Whole(nullptr); }, SGD{}, Shard<FSDP>{}};
-                 }), "the model is empty"));
+  CHECK(contains(message_of<BadModel>(
+                     [] { Trainer trainer{[] { return Whole(nullptr); }, SGD{}, Shard<FSDP>{}}; }),
+                 "the model is empty"));
   Trainer trainer{[] {
                     Whole model(linear_layers);
                     model->table = at::arange(2000.0);
@@ -145,8 +147,9 @@ TEST_CASE("ranks: what a maker leaves that is not a model as it should be is an 
   const std::string text = message_of([&] { trainer.step(at::ones({2, 2000})); });
   CHECK_MESSAGE(contains(text, "a tensor [2000] that `aten::arange"), text);
   CHECK_MESSAGE(contains(text, "is neither a parameter nor a buffer of the model"), text);
-  CHECK_MESSAGE(contains(message_of([&] { at::sum(trainer.model()->parameters()[0]); }),
-                         "is not here"), "a use between steps");
+  CHECK_MESSAGE(
+      contains(message_of([&] { at::sum(trainer.model()->parameters()[0]); }), "is not here"),
+      "a use between steps");
   std::vector<std::string> texts(2);
   bridge::MemoryCounter counter(at::kCPU);
   on_groups(2, [&](const ProcessGroup& group) {
@@ -162,8 +165,10 @@ TEST_CASE("ranks: what a maker leaves that is not a model as it should be is an 
     });
   });
   for (const std::string& one : texts)
-    CHECK_MESSAGE(contains(one, "rank 0 has the parameter `part.w` [2000, 2000] Float, and rank 1 "
-                                "has `part.w` [2001, 2000] Float"), one);
+    CHECK_MESSAGE(contains(one,
+                           "rank 0 has the parameter `part.w` [2000, 2000] Float, and rank 1 "
+                           "has `part.w` [2001, 2000] Float"),
+                  one);
   CHECK(counter.peak() - counter.now() < 2000 * 2000);  // nothing was made
 }
 TEST_CASE("ranks: where ranks hold whole parameters a maker is called, and its model trained") {

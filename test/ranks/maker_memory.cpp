@@ -80,11 +80,13 @@ TEST_CASE("ranks: while a maker's model is made, a rank holds its slices and at 
   bridge::MemoryCounter counter(at::kCPU);
   const std::int64_t before = counter.now();
   std::int64_t in_maker = 0;
-  Recipe trainer([&] {
-    const Deep model = seeded();
-    in_maker = counter.peak() - before;
-    return model;
-  }, Accumulate<>{.microbatches = 1});
+  Recipe trainer(
+      [&] {
+        const Deep model = seeded();
+        in_maker = counter.peak() - before;
+        return model;
+      },
+      Accumulate<>{.microbatches = 1});
   CHECK(in_maker >= unit_bytes);  // its random numbers are drawn
   CHECK(in_maker <= unit_bytes + small_bytes);
 }
@@ -114,7 +116,8 @@ std::vector<std::string> run_limited(std::int64_t ranks) {
   }
   return written;
 }
-TEST_CASE("ranks: a model beyond the limit of a process trains on four, and on one it is an error") {
+TEST_CASE(
+    "ranks: a model beyond the limit of a process trains on four, and on one it is an error") {
   Recipe trainer(seeded, Accumulate<>{.microbatches = 4});
   std::ostringstream expected;
   for (const at::Tensor& loss : losses(trainer, 0, 1))
@@ -148,9 +151,15 @@ std::vector<std::vector<at::Tensor>> trained_with_all(const Given& given) {
   const auto rows = batches(3, 4);
   on_groups(2, [&](const ProcessGroup& group) {
     const auto r = static_cast<std::size_t>(group.rank());
-    Trainer trainer{given(r), AdamW{.lr = 1e-2, .groups = {no_decay()}}, Precision<BF16Weights>{},
-                    EMA{}, Freeze<>{.match = named("*.still.weight")}, Checkpoint<Full>{},
-                    ClipGradNorm{}, Observe<Memory>{}, Shard<FSDP>{.process_group = group}};
+    Trainer trainer{given(r),
+                    AdamW{.lr = 1e-2, .groups = {no_decay()}},
+                    Precision<BF16Weights>{},
+                    EMA{},
+                    Freeze<>{.match = named("*.still.weight")},
+                    Checkpoint<Full>{},
+                    ClipGradNorm{},
+                    Observe<Memory>{},
+                    Shard<FSDP>{.process_group = group}};
     for (const Rows& batch : rows) trainer.step(part(batch, group.rank(), 2));
     all[r] = whole(trainer);
     trainer.with_averaged_weights([&](auto& model) {

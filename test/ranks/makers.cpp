@@ -116,7 +116,8 @@ void host_values(WholeImpl& model) {
 void written_by_weights(WholeImpl& model) {
   Part first = model.part("first"), second = model.part("second");
   const at::NoGradGuard no_grad;
-  at::Tensor w = weight(first, "w", at::randn({60, 40})), bias = weight(second, "bias", at::ones(60));
+  at::Tensor w = weight(first, "w", at::randn({60, 40})),
+             bias = weight(second, "bias", at::ones(60));
   const at::Tensor view = bias.narrow(0, 3, 4);
   bias.add_(w.sum(1));
   weight(second, "after", at::ones({40, 60})).mul_(bias);

@@ -68,11 +68,11 @@ class MemorySource {
   PeakTracker* first_ = nullptr;
 };
 
-/// Counts the bytes that are requested, refuses those beyond a limit, and forwards to the allocator that was installed before. A
-/// header of 64 bytes in front of each block records how to free it; 64 bytes preserve the block's
-/// alignment. Never destroyed, because blocks may be freed at any time until the process ends. Not
-/// final: otherwise the compiler would devirtualize calls, and call this library's functions on an
-/// allocator that another library installed.
+/// Counts the bytes that are requested, refuses those beyond a limit, and forwards to the allocator
+/// that was installed before. A header of 64 bytes in front of each block records how to free it;
+/// 64 bytes preserve the block's alignment. Never destroyed, because blocks may be freed at any
+/// time until the process ends. Not final: otherwise the compiler would devirtualize calls, and
+/// call this library's functions on an allocator that another library installed.
 class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
  public:
   explicit CountingAllocatorV1(c10::Allocator& underlying) : underlying_(underlying) {}

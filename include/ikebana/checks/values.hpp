@@ -9,10 +9,10 @@ namespace ikebana::detail {
 template <class F>
 concept maker = !refuse::module_type<std::remove_cvref_t<F>> && std::is_invocable_v<F&> &&
                 !std::is_void_v<std::invoke_result_t<F&>>;
-/// One that returns a model that a trainer keeps by this handle.
-template <class F, class Handle>
-concept maker_of = !std::is_convertible_v<F, Handle> && maker<F> &&
-                   std::is_convertible_v<std::invoke_result_t<F&>, Handle>;
+/// A model that a trainer keeps by this handle, or a callable that returns one.
+template <class Given, class Handle>
+concept gives_model = std::is_convertible_v<Given, Handle> ||
+                      (maker<Given> && std::is_convertible_v<std::invoke_result_t<Given&>, Handle>);
 
 template <class Policy, class Recipe>
 inline constexpr bool in_recipe = false;

@@ -31,7 +31,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   template <class Given, class Values>
   Core(Given&& given, Values values)
       : mechanisms(std::move(values)),
-        model(made(given)),
+        model(made(std::forward<Given>(given))),
         units(prepared_units()),
         device(units.units()[0].module->parameters()[0].device()),
         registered_(*units.units()[0].module),
@@ -168,8 +168,8 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
  private:
   /// The model on the recipe's device.
   template <class Given>
-  Handle made(Given& given) {
-    if constexpr (std::is_convertible_v<Given, Handle>) return moved(std::move(given));
+  Handle made(Given&& given) {
+    if constexpr (std::is_convertible_v<Given, Handle>) return moved(std::forward<Given>(given));
     else return mechanisms.shard.make_model([&] { return moved(given()); });
   }
   Handle moved(Handle given) {

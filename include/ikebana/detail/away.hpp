@@ -8,9 +8,10 @@ namespace ikebana::detail {
 /// What an operator says that would read or write a parameter of this name.
 inline std::string away_error(const std::string& name) {
   return "`" + name +
-         "` is not here: its trainer stores the values elsewhere, and gathers them while `run(unit, "
-         "...)` computes. Use it inside of its unit, or within Trainer::with_full_weights. "
-         "Trainer::restore_model ends a trainer and puts all values back.";
+         "` is not here: its trainer stores the values elsewhere, and gathers them while "
+         "`run(unit, ...)` computes. Use it inside of its unit, or within "
+         "Trainer::with_full_weights. Trainer::restore_model ends a trainer and puts all values "
+         "back.";
 }
 /// A tensor with the sizes, dtype and device of `like` that has no memory: an operator that would
 /// read or write it, or a view of it, throws an error that names the parameter.

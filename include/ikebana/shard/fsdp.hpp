@@ -9,8 +9,8 @@ namespace ikebana {
 /// Gathered in forward and in backward, so that half as many bytes again are sent as under DDP.
 /// Fields, names and defaults are those of PyTorch's fully_shard, but for prefetching in forward,
 /// which follows the order of units in the microbatch before. Of a model that the trainer is given
-/// as a maker no rank holds more than a unit and what its values depend on (Trainer). Source: Zhao et al. 2023, arXiv
-/// 2304.11277.
+/// as a maker no rank holds more than a unit and what its values depend on (Trainer). Source: Zhao
+/// et al. 2023, arXiv 2304.11277.
 template <>
 struct Shard<FSDP> {
   static constexpr bool needs_units = true;

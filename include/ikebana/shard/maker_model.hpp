@@ -1,7 +1,7 @@
 #pragma once
 // A model that a maker made and that no rank holds whole: its parameters are made unit by unit.
 #include <ikebana/detail/away.hpp>
-#include <ikebana/model.hpp>
+#include <ikebana/hooks.hpp>
 #include <ikebana/shard/record_maker.hpp>
 
 namespace ikebana::detail {

@@ -1,7 +1,7 @@
 #pragma once
 // Records what a maker does: its operators are put on a tape instead of being computed.
 #include <ikebana/detail/message.hpp>
-#include <ikebana/shard/twin_call.hpp>
+#include <ikebana/shard/counterpart_call.hpp>
 
 namespace ikebana::detail {
 
@@ -36,9 +36,8 @@ class RecordMaker : public bridge::OperatorMode {
     for (const c10::IValue& value : call.arguments())
       if (value.isDevice() && value.toDevice().is_meta()) return false;
     bool plain = true;
-    visit_all(call.arguments(), [&](const at::Tensor& t) {
-      plain = plain && is_plain(t) && !t.is_meta();
-    });
+    visit_all(call.arguments(),
+              [&](const at::Tensor& t) { plain = plain && is_plain(t) && !t.is_meta(); });
     return plain && returns_tensors(call.schema());
   }
   /// True within `torch::tensor`, which alone calls `empty` under this guard, and writes to the
@@ -55,7 +54,7 @@ class RecordMaker : public bridge::OperatorMode {
   }
   bool makes_more_than_small(const bridge::OperatorCall& call) {
     try {
-      return TwinCall<>(tape_, call).new_bytes() > small;
+      return CounterpartCall<>(tape_, call).new_bytes() > small;
     } catch (const c10::Error&) {
       return false;  // the operator itself says what is wrong, or has no meta kernel
     }
@@ -67,15 +66,15 @@ class RecordMaker : public bridge::OperatorMode {
     note_arguments(call, made);
     std::unique_lock lock(bridge::generators_mutex(), std::defer_lock);
     if (call.draws_random_numbers()) lock.lock(), note_generators(call, made);
-    const TwinCall<> twin = called(call, made);
+    const CounterpartCall<> counterpart = called(call, made);
     std::vector<c10::IValue> results;
-    for (const c10::IValue& value : twin.results())
-      results.push_back(
-          with_tensors(value, [&](const at::Tensor& t) { return shown(call, twin, t, made); }));
+    for (const c10::IValue& value : counterpart.results())
+      results.push_back(with_tensors(
+          value, [&](const at::Tensor& t) { return shown(call, counterpart, t, made); }));
     for (const c10::IValue& value : results)
       made.results.push_back(with_tensors(value, [&](const at::Tensor& t) { return kept(t); }));
     fix_dtype(call, made);
-    if (!twin.pass_layouts()) refuse(call, "gives a tensor other memory");
+    if (!counterpart.pass_layouts()) refuse(call, "gives a tensor other memory");
     if (!made.writes.empty()) tape_.add(std::move(made));
     call.replace(std::move(results));
   }
@@ -96,18 +95,18 @@ class RecordMaker : public bridge::OperatorMode {
   }
   /// Without values where the operator has a meta kernel and draws nothing. Of one that draws, its
   /// values count unless it overwrites them.
-  TwinCall<> called(const bridge::OperatorCall& call, const TapeCall& made) {
-    std::optional<TwinCall<>> meta = on_meta(call);
+  CounterpartCall<> called(const bridge::OperatorCall& call, const TapeCall& made) {
+    std::optional<CounterpartCall<>> meta = on_meta(call);
     if (meta && !call.draws_random_numbers()) return std::move(*meta);
     if (!meta && depends_on_values(call)) refuse(call, "needs the values");
     const bool reads = !(meta && (writes_all(call) || call.name().name.ends_with("_like")));
     auto real = reads ? tape_.replay(made.reads) : tape_.any_values(made.reads);
-    TwinCall<> twin(tape_, call, real);
-    return meta ? std::move(*meta) : std::move(twin);
+    CounterpartCall<> counterpart(tape_, call, real);
+    return meta ? std::move(*meta) : std::move(counterpart);
   }
-  std::optional<TwinCall<>> on_meta(const bridge::OperatorCall& call) {
+  std::optional<CounterpartCall<>> on_meta(const bridge::OperatorCall& call) {
     try {
-      return TwinCall<>(tape_, call);
+      return CounterpartCall<>(tape_, call);
     } catch (const c10::Error&) {  // there is no kernel, or the operator itself says what is wrong
       return std::nullopt;
     }
@@ -127,16 +126,17 @@ class RecordMaker : public bridge::OperatorMode {
     return copy;
   }
   /// A result as the caller sees it.
-  at::Tensor shown(const bridge::OperatorCall& call, const TwinCall<>& twin, const at::Tensor& t,
-                   TapeCall& made) {
-    if (at::Tensor given = twin.argument_of(t); given.defined()) return given;
+  at::Tensor shown(const bridge::OperatorCall& call, const CounterpartCall<>& counterpart,
+                   const at::Tensor& t, TapeCall& made) {
+    if (at::Tensor given = counterpart.argument_of(t); given.defined()) return given;
     if (!is_plain(t)) refuse(call, "returns a tensor that is not strided, or a conjugate view");
-    if (const c10::Storage storage = twin.storage_of(t)) return tensor_over(storage, t);
+    if (const c10::Storage storage = counterpart.storage_of(t)) return tensor_over(storage, t);
     const std::size_t bytes = t.storage().nbytes();
-    TapeStorage& storage = tape_.add(
-        {storage_without_memory(t.is_meta() ? device_of(call) : t.device(), bytes),
-         storage_without_memory(at::kMeta, bytes), {},
-         "a tensor " + c10::str(t.sizes()) + " that `" + name_of(call.op()) + "` made"});
+    TapeStorage& storage =
+        tape_.add({storage_without_memory(t.is_meta() ? device_of(call) : t.device(), bytes),
+                   storage_without_memory(at::kMeta, bytes),
+                   {},
+                   "a tensor " + c10::str(t.sizes()) + " that `" + name_of(call.op()) + "` made"});
     set_error(storage.shown, no_values(storage));
     made.writes.insert(storage.shown.unsafeGetStorageImpl());
     return tensor_over(storage.shown, t);
@@ -144,7 +144,8 @@ class RecordMaker : public bridge::OperatorMode {
   static std::string no_values(const TapeStorage& storage) {
     return "trainer: while the maker ran, the values were used of " + storage.made_by +
            ", which has none yet: under Shard<FSDP> a maker's tensors of more than 4 KiB are made "
-           "unit by unit when it has returned. " + std::string(cure);
+           "unit by unit when it has returned. " +
+           std::string(cure);
   }
 
   /// What the operator writes to is of the tape from now on.
@@ -182,7 +183,7 @@ class RecordMaker : public bridge::OperatorMode {
   /// Operators that write all of their first argument, and read none of it.
   static bool writes_all(const bridge::OperatorCall& call) {
     static const std::set<std::string> names{
-        "aten::uniform_", "aten::normal_",    "aten::random_",    "aten::exponential_",
+        "aten::uniform_", "aten::normal_",     "aten::random_",    "aten::exponential_",
         "aten::cauchy_",  "aten::log_normal_", "aten::geometric_", "aten::zero_",
         "aten::fill_",    "aten::copy_"};
     return names.count(call.name().name) ||
@@ -215,13 +216,14 @@ class RecordMaker : public bridge::OperatorMode {
         what = " of " + storage->made_by;
     });
     throw BadModel("trainer: while the maker ran, `" + name_of(call.op()) + "` was called, which " +
-                   why + what + ". That cannot be recorded: under Shard<FSDP> a maker's tensors "
+                   why + what +
+                   ". That cannot be recorded: under Shard<FSDP> a maker's tensors "
                    "of more than 4 KiB are made unit by unit when it has returned. " +
                    std::string(cure));
   }
   static constexpr const char* cure =
-      "Initialise by operators that write (normal_, copy_, mul_), make tables by torch::tensor, and "
-      "compute numbers apart from the weights; or give the trainer the model itself.";
+      "Initialise by operators that write (normal_, copy_, mul_), make tables by torch::tensor, "
+      "and compute numbers apart from the weights; or give the trainer the model itself.";
 
   Tape<>& tape_;
 };
