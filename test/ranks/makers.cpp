@@ -3,6 +3,8 @@
 
 #include "makers.hpp"
 
+#include "../../examples/gpt.hpp"
+
 namespace test::ranks::makers {
 
 void linear_layers(WholeImpl& model) {
@@ -48,6 +50,11 @@ void custom_init(WholeImpl& model) {
   nn::init::constant_(named["part1.down.weight"], 0.5);
   nn::init::eye_(named["part2.up.weight"]);
   named["part2.down.weight"].data().normal_().tril_(-1).clamp_(-1, 1);
+}
+void gpt(WholeImpl& model) {
+  const GPTConfig config{.layers = 2, .width = 48, .heads = 3};
+  for (const char* name : {"first", "second"})
+    model.part(name)->register_module("gpt", GPT(config));
 }
 void tied(WholeImpl& model) {
   Part first = model.part("first"), second = model.part("second");
@@ -207,6 +214,7 @@ std::vector<Idiom> idioms() {
           {"convolutions", convolutions},
           {"layers", layers},
           {"custom init", custom_init},
+          {"gpt", gpt},
           {"tied", tied},
           {"arithmetic", arithmetic},
           {"orthogonal", orthogonal},
