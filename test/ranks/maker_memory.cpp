@@ -16,6 +16,10 @@ inline constexpr std::int64_t small_bytes = 256 << 10;  // head, biases, what ra
 struct LayerImpl : torch::nn::Module {
   torch::nn::Linear linear =
       register_module("linear", torch::nn::Linear(torch::nn::LinearOptions(512, 512).bias(false)));
+  LayerImpl() {
+    const at::NoGradGuard no_grad;
+    linear->weight.copy_(at::randn({layer_width, layer_width}) * 0.05);  // two temporary tensors
+  }
   at::Tensor forward(const at::Tensor& x) { return x + at::tanh(linear(x)); }
 };
 TORCH_MODULE(Layer);
