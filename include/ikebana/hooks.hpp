@@ -39,6 +39,13 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   // 3. Whether the gradients of this microbatch are reduced over ranks. Decided before its forward,
   // since what is attached to the graph depends on it.
   void set_requires_gradient_sync(bool /*is_last*/) {}
+  /// Once, where the trainer was given a maker: `maker()` makes the model and returns it.
+  template <class Maker>
+  auto make_model(Maker&& maker) {
+    return maker();
+  }
+  /// Once for each unit, when the trainer is made: its whole parameters, those of rank 0.
+  Tensors full_parameters(const Unit& unit) { return detail::detached(unit.parameters); }
   /// 8. The rows of a parameter that this rank stores, of `count`.
   RowRange stored_rows(const Unit&, std::size_t /*parameter*/, std::int64_t count) const {
     return {0, count};

@@ -12,15 +12,6 @@
 
 namespace ikebana {
 
-namespace detail {
-/// True for an average of a user's own that does not override `restart`.
-template <class M>
-inline constexpr bool keeps_old_average = requires {
-  requires own_policy<decltype(M::values)>;
-  requires std::is_same_v<decltype(&M::restart), void (AverageHooks::*)() noexcept>;
-};
-}  // namespace detail
-
 /// A training strategy: a model and the policies that it is trained with, in any order. A policy
 /// that is left out costs nothing. Belongs to one thread at a time; can be moved; leaves plain
 /// parameters when it is destroyed. How it is saved and loaded is in state/save_and_load.hpp; its
@@ -34,18 +25,24 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   using Recipe = compose_t<Policies...>;
   using Handle = detail::handle_of_t<Model>;
 
-  /// Takes values for any of the policies, by type; the others get their defaults. Throws BadModel
-  /// for a model that cannot be trained and BadValue for a policy's value that cannot be used.
-  template <class... Values>
-  explicit Trainer(Handle model, Values... values) {
+  /// Takes the model, or a maker: a callable that returns it, `Trainer{[&] { return GPT(config); },
+  /// AdamW{}}`. Then values for any of the policies, by type; the others get their defaults. A
+  /// maker is called once, on every rank. Under Shard<FSDP> and <HSDP> its operators are recorded,
+  /// and weights made unit by unit, with the bits of a model that was made whole (docs/shard.md);
+  /// in other recipes a rank holds whole parameters, and it is just called. Throws BadModel for a
+  /// model that cannot be trained, or a recorded maker that reads a value, and BadValue for a
+  /// policy's value that cannot be used.
+  template <class Given, class... Values>
+    requires detail::gives_model<Given, Handle>
+  explicit Trainer(Given&& given, Values... values) {
     using Diagnosis = detail::values_diagnosis_t<Recipe, Values...>;
     (void)sizeof(Diagnosis);
     if constexpr (refuse::passed<Diagnosis>)
-      core_ =
-          std::make_shared<Core>(std::move(model), detail::Values<Values...>(std::move(values)...));
+      core_ = std::make_shared<Core>(std::forward<Given>(given),
+                                     detail::Values<Values...>(std::move(values)...));
   }
   template <class Given, class... Values>
-    requires(!std::is_convertible_v<Given, Handle> &&
+    requires(!detail::gives_model<Given, Handle> &&
              !std::is_same_v<std::remove_cvref_t<Given>, Trainer>)
   explicit Trainer(Given&&, Values&&...) {
     (void)sizeof(refuse::NotTheModel<std::remove_cvref_t<Given>, Model>);
@@ -226,5 +223,8 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
 
 template <class Model, class... Values>
 Trainer(Model, Values...) -> Trainer<Model, Values...>;
+template <class Maker, class... Values>
+  requires detail::maker<Maker>
+Trainer(Maker, Values...) -> Trainer<std::decay_t<std::invoke_result_t<Maker&>>, Values...>;
 
 }  // namespace ikebana

@@ -49,6 +49,13 @@ void all_say(const std::vector<std::string>& texts, const char* words) {
   for (const std::string& text : texts) CHECK_MESSAGE(contains(text, words), text);
 }
 
+TEST_CASE("shard.md: a trainer is given a maker") {
+  Trainer trainer{[] { return make<Counted>(); }, AdamW{.lr = 1e-2}, Shard<FSDP>{}};
+  const Counted expected = make<Counted>();
+  trainer.with_full_weights(
+      [&](Counted& model) { CHECK(test::same_bits(model->parameters(), expected->parameters())); });
+}
+
 TEST_CASE("shard.md: a batch that one rank cannot train on is skipped by all") {
   std::vector<std::vector<at::Tensor>> weights(2);
   on_groups(2, [&](const ProcessGroup& group) {

@@ -2,34 +2,14 @@
 // does, and where one of them ends, stops or goes another way, the others end with an error.
 #include "test.hpp"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <ikebana/posix/listener.hpp>
 #include <set>
-#include <sstream>
 
-#include "groups.hpp"
+#include "processes.hpp"
 
 using namespace ikebana;
 using namespace std::chrono_literals;
 
 namespace test::ranks::processes {
-
-/// One of several processes: what it is to do, and where it writes what it has seen.
-struct Role {
-  std::string name, folder;
-  ProcessGroup group;
-
-  static Role of_environment(std::chrono::milliseconds timeout) {
-    return {std::getenv("IKEBANA_TEST_ROLE"), std::getenv("IKEBANA_TEST_FOLDER"),
-            ProcessGroup(World::from_environment(), {.timeout = timeout})};
-  }
-  std::ofstream file() const { return std::ofstream(folder + "/" + std::to_string(group.rank())); }
-};
 
 /// Trains, with a step that fails on rank 1, as one rank does.
 template <class How>
@@ -131,60 +111,6 @@ TEST_CASE("ranks: one of several processes" * doctest::skip()) {
     is_lost<FSDP>(role, 1, [](CountedImpl& model) { model.other_order = true; });
   }
 }
-
-/// Runs the case above in `size` processes. Those in `lost` do not end by themselves.
-class Processes {
- public:
-  Processes(const std::string& name, std::int64_t size) {
-    folder_ = std::filesystem::temp_directory_path() /
-              ("ikebana_ranks_" + std::to_string(getpid()) + "_" + name);
-    std::filesystem::create_directory(folder_);
-    const std::string port = std::to_string(ikebana::detail::Listener().port());
-    for (std::int64_t rank = 0; rank < size; ++rank) {
-      const pid_t child = fork();
-      if (child == 0) run(name, rank, size, port);
-      REQUIRE(child > 0);
-      children_.push_back(child);
-    }
-  }
-  ~Processes() {
-    for (const pid_t child : children_)
-      if (child > 0) kill(child, SIGKILL), waitpid(child, nullptr, 0);
-    std::filesystem::remove_all(folder_);
-  }
-  Processes(const Processes&) = delete;
-  Processes& operator=(const Processes&) = delete;
-
-  /// The exit code of a rank, or -1 where a signal ended it.
-  int ended(std::size_t rank) {
-    int status = -1;
-    const bool waited = waitpid(children_[rank], &status, 0) == children_[rank];
-    children_[rank] = 0;
-    return waited && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  std::string written(std::size_t rank) const {
-    std::ostringstream text;
-    text << std::ifstream(folder_ / std::to_string(rank)).rdbuf();
-    return text.str();
-  }
-
- private:
-  [[noreturn]] void run(const std::string& name, std::int64_t rank, std::int64_t size,
-                        const std::string& port) const {
-    auto set = [](const char* variable, const std::string& value) {
-      setenv(variable, value.c_str(), 1);
-    };
-    set("RANK", std::to_string(rank)), set("WORLD_SIZE", std::to_string(size));
-    set("MASTER_ADDR", "127.0.0.1"), set("MASTER_PORT", port), set("OMP_NUM_THREADS", "1");
-    set("IKEBANA_TEST_ROLE", name), set("IKEBANA_TEST_FOLDER", folder_.string());
-    execl("/proc/self/exe", "test_ranks", "-tc=ranks: one of several processes", "--no-skip",
-          static_cast<char*>(nullptr));
-    _exit(127);
-  }
-
-  std::filesystem::path folder_;
-  std::vector<pid_t> children_;  // 0: has ended
-};
 
 TEST_CASE("ranks: processes train as one rank does - also after a step that one of them fails") {
   for (std::int64_t size : {2, 3}) {

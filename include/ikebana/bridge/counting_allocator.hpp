@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <ikebana/bridge/exact_type.hpp>
 #include <ikebana/detail/torch.hpp>
+#include <ikebana/error.hpp>
 #include <ikebana/posix/library.hpp>
 #include <limits>
 #include <mutex>
@@ -67,11 +68,11 @@ class MemorySource {
   PeakTracker* first_ = nullptr;
 };
 
-/// Counts the bytes that are requested and forwards to the allocator that was installed before. A
-/// header of 64 bytes in front of each block records how to free it; 64 bytes preserve the block's
-/// alignment. Never destroyed, because blocks may be freed at any time until the process ends. Not
-/// final: otherwise the compiler would devirtualize calls, and call this library's functions on an
-/// allocator that another library installed.
+/// Counts the bytes that are requested, refuses those beyond a limit, and forwards to the allocator
+/// that was installed before. A header of 64 bytes in front of each block records how to free it;
+/// 64 bytes preserve the block's alignment. Never destroyed, because blocks may be freed at any
+/// time until the process ends. Not final: otherwise the compiler would devirtualize calls, and
+/// call this library's functions on an allocator that another library installed.
 class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
  public:
   explicit CountingAllocatorV1(c10::Allocator& underlying) : underlying_(underlying) {}
@@ -79,14 +80,20 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
   c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &free_block, c10::Device(c10::kCPU)};
     if (bytes > max_bytes) return underlying_.allocate(bytes);  // fails with LibTorch's own error
-    auto block = underlying_.allocate(bytes + header_bytes);
+    const int64_t in_use = count(static_cast<int64_t>(bytes));
+    auto block = allocate_block(bytes);
     const auto device = block.device();
     const auto deleter = block.get_deleter();
     auto* data = static_cast<std::byte*>(block.get()) + header_bytes;
     new (block.get()) Header{block.release_context(), deleter, this, static_cast<int64_t>(bytes)};
-    add(static_cast<int64_t>(bytes));
+    raise_peak(in_use);
     return {data, data, &free_block, device};
   }
+
+  static constexpr int64_t no_limit = std::numeric_limits<int64_t>::max();
+  /// How many bytes may be in use at once; an allocation beyond that throws OutOfMemory. Returns
+  /// the limit until now.
+  int64_t set_limit(int64_t bytes) noexcept { return limit_.exchange(bytes); }
 
   c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
   void copy_data(void* to, const void* from, std::size_t count) const override {
@@ -133,8 +140,28 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
     header.deleter(header.context);
   }
 
-  void add(int64_t bytes) noexcept {
-    raise_peak(bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes);
+  /// Counts an allocation, and returns the bytes in use with it. Throws beyond the limit.
+  int64_t count(int64_t bytes) {
+    const int64_t in_use = bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    if (in_use > limit_.load(std::memory_order_relaxed)) refuse(bytes, in_use - bytes);
+    return in_use;
+  }
+  [[noreturn]] void refuse(int64_t bytes, int64_t in_use) {
+    bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    throw OutOfMemory("cannot allocate memory on the CPU: " + std::to_string(bytes) +
+                      " bytes were requested, " + std::to_string(in_use) +
+                      " are in use, and the limit of this process is " +
+                      std::to_string(limit_.load(std::memory_order_relaxed)) +
+                      " (MemoryLimit). Raise it, or use less: more ranks of Shard<FSDP>, more "
+                      "microbatches, Checkpoint<Full>.");
+  }
+  c10::DataPtr allocate_block(std::size_t bytes) {
+    try {
+      return underlying_.allocate(bytes + header_bytes);
+    } catch (...) {
+      bytes_.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+      throw;
+    }
   }
 
   void raise_peak(int64_t bytes) noexcept {
@@ -153,6 +180,7 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
   c10::Allocator& underlying_;
   std::atomic<int64_t> bytes_{0};
   std::atomic<int64_t> peak_{0};
+  std::atomic<int64_t> limit_{no_limit};
 };
 
 }  // namespace ikebana::bridge

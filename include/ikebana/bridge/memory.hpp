@@ -105,6 +105,29 @@ class MemoryCounter {
   std::shared_ptr<AttachedTracker> attached_;
 };
 
+/// RAII: while it exists, an allocation of LibTorch's on the CPU that would bring the bytes in use
+/// by this process beyond `bytes` throws OutOfMemory, which states both and the limit. Counts as
+/// MemoryCounter does, so make it before what is to be counted. The innermost of several limits
+/// holds; destroy them in the reverse order. Costs nothing beyond counting. Throws BadValue for a
+/// negative limit.
+class MemoryLimit {
+ public:
+  template <std::convertible_to<std::int64_t> Bytes>
+  explicit MemoryLimit(Bytes bytes) : allocator_(CountingAllocatorV1::install()) {
+    if (bytes < 0)
+      throw BadValue("MemoryLimit: it is " + std::to_string(bytes) +
+                     " bytes. Write how many may be in use, 0 or more.");
+    before_ = allocator_.set_limit(bytes);
+  }
+  ~MemoryLimit() { allocator_.set_limit(before_); }
+  MemoryLimit(const MemoryLimit&) = delete;
+  MemoryLimit& operator=(const MemoryLimit&) = delete;
+
+ private:
+  CountingAllocatorV1& allocator_;
+  int64_t before_;
+};
+
 /// True if a MemoryCounter of the tensor's device counts the tensor's bytes; false on the CPU for
 /// memory allocated before the first counter or not by LibTorch (`from_blob`), and for tensors
 /// without bytes. Costs a look-up.

@@ -54,12 +54,17 @@ class OperatorCall {
   /// every call of the operator.
   const c10::OperatorName& name() const { return op_.operator_name(); }
   const c10::FunctionSchema& schema() const { return op_.schema(); }
+  /// The operator, which can be called again later.
+  const c10::OperatorHandle& op() const { return op_; }
   bool draws_random_numbers() const { return op_.hasTag(at::Tag::nondeterministic_seeded); }
 
   /// Valid until the call is computed or replaced.
   c10::ArrayRef<c10::IValue> arguments() const { return last(schema().arguments().size()); }
   /// Computes the call as without this scope; outer scopes see it.
   void compute() { compute_(op_, stack_); }
+  /// Computes the operator with other arguments, which are the last on `stack`, and leaves its
+  /// results there. The call itself is still to be computed or replaced.
+  void compute_on(torch::jit::Stack& stack) const { compute_(op_, stack); }
   /// Valid once the call is computed.
   c10::ArrayRef<c10::IValue> results() const { return last(schema().returns().size()); }
   /// Returns `results` to the caller instead of computing the call.

@@ -104,6 +104,7 @@ IKEBANA_FITS(begin_gather, GatherHooks, void, m.begin_gather(given.unit, given.t
 IKEBANA_FITS(ranks, ShardHooks, Ranks, some_ranks(m.ranks()));
 IKEBANA_FITS(stored_rows, ShardHooks, RowRange,
              same.stored_rows(given.unit, std::size_t{0}, std::int64_t{1}));
+IKEBANA_FITS(full_parameters, ShardHooks, Tensors, m.full_parameters(given.unit));
 IKEBANA_FITS(set_reduce_dtypes, ShardHooks, void, m.set_reduce_dtypes(given.unit, DTypes()));
 IKEBANA_FITS(reshard_after_forward, ShardHooks, std::optional<bool>, same.reshard_after_forward());
 IKEBANA_FITS(forward_prefetch, ShardHooks, bool, same.forward_prefetch());
@@ -186,12 +187,12 @@ using first_unfit_t = typename first_unfit_of<
     Policy, hook::attach, hook::begin, hook::prepare, hook::after_update, hook::end_step,
     hook::abort, hook::end_epoch, hook::describe, hook::state, hook::before_unit_backward,
     hook::after_unit_backward, hook::gather, hook::begin_gather, hook::reduce, hook::to_masters,
-    hook::ranks, hook::stored_rows, hook::to_masters_in_place, hook::set_reduce_dtypes,
-    hook::reshard_after_forward, hook::forward_prefetch, hook::backward_prefetch, hook::open_step,
-    hook::finish_reductions, hook::offer_exception, hook::set_requires_gradient_sync,
-    hook::state_storage, hook::reduce_dtype, hook::close_step, hook::rounding, hook::scale,
-    hook::unscale, hook::base_lr, hook::has_updated, hook::before_backward, hook::update,
-    hook::clip, hook::accept, hook::rate, hook::restart, hook::freeze, hook::restore_dtype,
-    hook::refresh>::type;
+    hook::ranks, hook::full_parameters, hook::stored_rows, hook::to_masters_in_place,
+    hook::set_reduce_dtypes, hook::reshard_after_forward, hook::forward_prefetch,
+    hook::backward_prefetch, hook::open_step, hook::finish_reductions, hook::offer_exception,
+    hook::set_requires_gradient_sync, hook::state_storage, hook::reduce_dtype, hook::close_step,
+    hook::rounding, hook::scale, hook::unscale, hook::base_lr, hook::has_updated,
+    hook::before_backward, hook::update, hook::clip, hook::accept, hook::rate, hook::restart,
+    hook::freeze, hook::restore_dtype, hook::refresh>::type;
 
 }  // namespace ikebana::detail

@@ -5,6 +5,15 @@
 
 namespace ikebana::detail {
 
+/// A callable that returns a model, and is none.
+template <class F>
+concept maker = !refuse::module_type<std::remove_cvref_t<F>> && std::is_invocable_v<F&> &&
+                !std::is_void_v<std::invoke_result_t<F&>>;
+/// A model that a trainer keeps by this handle, or a callable that returns one.
+template <class Given, class Handle>
+concept gives_model = std::is_convertible_v<Given, Handle> ||
+                      (maker<Given> && std::is_convertible_v<std::invoke_result_t<Given&>, Handle>);
+
 template <class Policy, class Recipe>
 inline constexpr bool in_recipe = false;
 template <class Policy, class... Policies>

@@ -21,16 +21,18 @@ template <class ModelT, class RecipeT>
 class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
  public:
   using Model = ModelT;
+  using Handle = detail::handle_of_t<Model>;
   /// True for a recipe that runs on one rank: what ranks tell each other is not compiled then.
   static constexpr bool one_rank = Mechanisms<RecipeT>::one_rank;
   using Optimizer = std::decay_t<decltype(std::declval<Mechanisms<RecipeT>&>().optimizer)>;
   static constexpr bool update_may_throw = !noexcept(std::declval<detail::Update<Optimizer>&>()(
       std::declval<Optimizer&>(), std::declval<const Masters&>(), std::declval<StepGradients&>()));
 
-  template <class Values>
-  Core(detail::handle_of_t<Model> m, Values values)
-      : model(std::move(m)),
-        mechanisms(std::move(values)),
+  /// `given` is the model, or a maker that returns it.
+  template <class Given, class Values>
+  Core(Given&& given, Values values)
+      : mechanisms(std::move(values)),
+        model(made(std::forward<Given>(given))),
         units(prepared_units()),
         device(units.units()[0].module->parameters()[0].device()),
         registered_(*units.units()[0].module),
@@ -151,8 +153,8 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     });
   }
 
-  detail::handle_of_t<Model> model;
   Mechanisms<RecipeT> mechanisms;
+  Handle model;
   UnitTable units;
   c10::Device device;
 
@@ -170,12 +172,21 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   std::atomic<bool> busy = false;
 
  private:
-  UnitTable prepared_units() {
-    auto module = detail::module_of(model);
+  /// The model on the recipe's device.
+  template <class Given>
+  Handle made(Given&& given) {
+    if constexpr (std::is_convertible_v<Given, Handle>) return moved(std::forward<Given>(given));
+    else return mechanisms.shard.make_model([&] { return moved(given()); });
+  }
+  Handle moved(Handle given) {
+    auto module = detail::module_of(given);
     if (!module) throw BadModel("trainer: the model is empty. Make it first: Net net(...).");
     if constexpr (requires { mechanisms.device.values.device; })
       detail::move(*module, mechanisms.device.values.device);
-    detail::check_trainable(*module);
+    return given;
+  }
+  UnitTable prepared_units() {
+    detail::check_trainable(*detail::module_of(model));
     return UnitTable::of(model);
   }
   Tensors trained_parameters() const {

@@ -112,7 +112,8 @@ struct MayThrowAfterUpdate {
 template <class Given, class Model>
 struct NotTheModel {
   static_assert(possible<quoted<Given> + " does not convert to " + quoted<Model>>,
-                "ikebana: the first argument of a trainer's constructor must be its model. "
+                "ikebana: the first argument of a trainer's constructor must be its model, "
+                "or a callable without arguments that returns it. "
                 "Write Trainer<Model, Policies...>{model, values...}.");
 };
 template <class Value>

@@ -13,6 +13,15 @@ enum class Phase { Data, Forward, Backward, Optimizer };
 using Tensors = std::vector<at::Tensor>;
 using DTypes = std::vector<at::ScalarType>;
 
+namespace detail {
+/// The tensors without gradients: they share their memory.
+inline Tensors detached(const Tensors& tensors) {
+  Tensors values;
+  for (const auto& t : tensors) values.push_back(t.detach());
+  return values;
+}
+}  // namespace detail
+
 /// Where the backward pass of one microbatch starts.
 struct Roots {
   Tensors sums;   ///< the loss's sums

@@ -6,6 +6,8 @@
 
 namespace ikebana {
 
+using bridge::MemoryLimit;
+
 /// Reports the peak of allocated bytes during a step, the model included, in `Report::peak_bytes`.
 /// On a CPU, it puts a counting allocator in front of LibTorch's for the whole process; on a GPU,
 /// it reads (and resets) the statistics of LibTorch's caching allocator.
@@ -37,6 +39,7 @@ struct Mechanism<Policy> : ObserveHooks {
  private:
   /// Adds memory that was allocated before the counting allocator was in place.
   void add_uncounted(const at::Tensor& t) {
+    if (detail::is_away(t)) return;  // of a maker: made later, and counted then
     if (t.is_cpu() && !bridge::counted(t)) uncounted_ += static_cast<std::int64_t>(t.nbytes());
   }
 

@@ -15,6 +15,7 @@ class InPlaceParameters {
     if constexpr (Mechanisms::listens_to_backward)
       calls_ = std::make_shared<BackwardCalls<Mechanisms>>(mechanisms);
     for (const Unit& unit : table.units()) {
+      if constexpr (!Mechanisms::one_rank) mechanisms.shard.full_parameters(unit);
       for (std::size_t i = 0; i < unit.names.size(); ++i)
         masters_.add(unit.names[i], unit.parameters[i],
                      detail::whole_slice(unit.parameters[i], unit.index));

@@ -37,7 +37,7 @@ class StoredParameters {
     if constexpr (Mechanisms::gathers_from_ranks) {
       std::vector<Tensors> whole;
       for (auto& stored : units_)
-        whole.push_back(stored.without_aliases(UnitParameters::detached(chain_.full(stored))));
+        whole.push_back(stored.without_aliases(detail::detached(chain_.full(stored))));
       originals_ = std::move(whole);
     }
   }
@@ -126,7 +126,7 @@ class StoredParameters {
     auto& stored = units_.emplace_back(unit);
     stored.masters_in_place = GatherChain<Mechanisms>::masters_in_place;
     if constexpr (Mechanisms::gathers_from_ranks)
-      originals_.push_back(UnitParameters::detached(unit.parameters));
+      originals_.push_back(detail::detached(unit.parameters));
     if (unit.parameters.empty()) return;
     for (std::size_t i = 0; Mechanisms::gathers_from_ranks && i < unit.names.size(); ++i)
       if (unit.parameters[i].dim() == 0)
@@ -134,7 +134,7 @@ class StoredParameters {
                        "` has no dimension, so that it cannot be cut into rows for several ranks. "
                        "Give it the shape {1}.");
     chain_.set_reduce_dtypes(unit);
-    stored.set_masters(chain_.to_masters(unit, UnitParameters::detached(unit.parameters)),
+    stored.set_masters(chain_.to_masters(unit, mechanisms_.shard.full_parameters(unit)),
                        [&](std::size_t i, std::int64_t count) {
                          return mechanisms_.shard.stored_rows(unit, i, count);
                        });
@@ -153,7 +153,7 @@ class StoredParameters {
     for (auto& stored : units_) {
       if (!stored.was_written()) continue;
       const Tensors now =
-          chain_.to_masters(*stored.unit, UnitParameters::detached(stored.unit->parameters));
+          chain_.to_masters(*stored.unit, detail::detached(stored.unit->parameters));
       for (std::size_t i = 0; i < now.size(); ++i)
         if (stored.was_written(i) && !now[i].is_alias_of(stored.values[i]))
           stored.values[i].copy_(now[i]);

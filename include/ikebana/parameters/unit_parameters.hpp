@@ -28,11 +28,6 @@ struct UnitParameters {
   explicit UnitParameters(const Unit& u) : unit(&u) {}
   bool is_arriving() const { return !arriving.empty(); }
 
-  static Tensors detached(const Tensors& tensors) {
-    Tensors values;
-    for (const auto& t : tensors) values.push_back(t.detach());
-    return values;
-  }
   /// Gathered parameters that share no memory with the master weights: what no mechanism copied is
   /// copied here.
   Tensors without_aliases(Tensors gathered) const {
@@ -60,7 +55,7 @@ struct UnitParameters {
       slices.push_back(std::move(slice));
       masters.push_back(given[i].variable_data().set_requires_grad(p.requires_grad()));
     }
-    values = detached(masters);
+    values = detail::detached(masters);
     for (const auto& p : unit->parameters) {
       seen_.push_back({p.requires_grad(), version(p), p.sizes().vec()});
       detail::make_hook_list(p);

@@ -31,8 +31,8 @@ inline void compare_models(Connection& connection, const UnitTable& units) {
   }
 }
 
-/// The base of the mechanisms on shard. The first call of all ranks is made when the trainer is
-/// made: models are compared, and rank 0's weights and buffers are those of all.
+/// The base of the mechanisms on shard. The first calls of all ranks are made when the trainer is
+/// made: models are compared, and rank 0's buffers and, unit by unit, weights are those of all.
 template <class Policy>
 class AllRanks : public ShardHooks {
  public:
@@ -43,16 +43,10 @@ class AllRanks : public ShardHooks {
   }
 
   void attach(c10::Device device, const UnitTable& units) {
-    device_ = device, units_ = &units;
-    reporting([&] {
-      connection_.open(device_);
-      compare_models(connection_, units);
-      std::vector<at::Tensor> all;
-      for (const Unit& unit : units.units())
-        for (const at::Tensor& p : unit.parameters) all.push_back(p.detach());
-      connection_.broadcast(all);
-      BufferBroadcast::run(connection_, *units.units()[0].module);
-    });
+    attach(device, units, [](torch::nn::Module&) {});
+  }
+  Tensors full_parameters(const Unit& unit) {
+    return of_first_rank([&] { return detached(unit.parameters); });
   }
   void open_step() { connection_.open(device_); }
   void offer_exception(const std::exception_ptr& exception) noexcept {
@@ -66,6 +60,27 @@ class AllRanks : public ShardHooks {
   }
 
  protected:
+  /// `make_buffers(model)` gives buffers their values, once the ranks' models have been compared.
+  template <class MakeBuffers>
+  void attach(c10::Device device, const UnitTable& units, const MakeBuffers& make_buffers) {
+    device_ = device, units_ = &units;
+    reporting([&] {
+      connection_.open(device_);
+      compare_models(connection_, units);
+      make_buffers(*units.units()[0].module);
+      BufferBroadcast::run(connection_, *units.units()[0].module);
+    });
+  }
+  /// The tensors that `make` returns, with rank 0's values.
+  template <class Make>
+  Tensors of_first_rank(const Make& make) {
+    Tensors all;
+    reporting([&] {
+      all = make();
+      connection_.broadcast(all);
+    });
+    return all;
+  }
   /// Calls `f`, and tells the other ranks where it throws.
   template <class F>
   void reporting(F&& f) {

@@ -1,14 +1,15 @@
 #pragma once
 // Sharded parameters, gradients and optimizer state.
-#include <ikebana/shard/sliced.hpp>
+#include <ikebana/shard/fully_sharded.hpp>
 
 namespace ikebana {
 
 /// Each rank has its rows of each parameter; a unit's whole parameters are there while it computes.
 /// Gathered in forward and in backward, so that half as many bytes again are sent as under DDP.
 /// Fields, names and defaults are those of PyTorch's fully_shard, but for prefetching in forward,
-/// which follows the order of units in the microbatch before. Source: Zhao et al. 2023, arXiv
-/// 2304.11277.
+/// which follows the order of units in the microbatch before. Of a model that the trainer is given
+/// as a maker no rank holds more than a unit and what its values depend on (Trainer). Source: Zhao
+/// et al. 2023, arXiv 2304.11277.
 template <>
 struct Shard<FSDP> {
   static constexpr bool needs_units = true;
@@ -23,16 +24,9 @@ struct Shard<FSDP> {
 };
 
 template <std::same_as<Shard<FSDP>> Policy>
-struct Mechanism<Policy> : detail::Sliced<Policy> {
+struct Mechanism<Policy> : detail::FullySharded<Policy> {
   using carries_out = Shard<FSDP>;
-  using detail::Sliced<Policy>::Sliced;
-
-  static constexpr bool per_unit = true;
-  std::optional<bool> reshard_after_forward() const { return this->values.reshard_after_forward; }
-  bool forward_prefetch() const { return this->values.forward_prefetch; }
-  bool backward_prefetch() const { return this->values.backward_prefetch; }
-
-  std::string describe() const { return detail::describe_slices(this->values); }
+  using detail::FullySharded<Policy>::FullySharded;
 };
 
 }  // namespace ikebana

@@ -1,6 +1,6 @@
 #pragma once
 // Sharded parameters, gradients and optimizer state, in several copies.
-#include <ikebana/shard/sliced.hpp>
+#include <ikebana/shard/fully_sharded.hpp>
 
 namespace ikebana {
 
@@ -8,11 +8,11 @@ namespace ikebana {
 /// as under FSDP, and other groups of N have further copies. Units are gathered within a group, so
 /// that with groups of one host no more than gradients goes between hosts: a unit's gradients are
 /// summed in the group, and each rank's slices over the copies, 2 (C - 1) / C of them sent by each
-/// of C copies on average. Memory: that of FSDP on N ranks. Fields and names are those of FSDP;
-/// `ordered` is that of DDP. With N = 1 parameters and gradients are whole, and are summed after a
-/// step's last microbatch, whatever `reduce_each_microbatch` says: write Shard<DDP>. Source:
-/// PyTorch's fully_shard on a mesh of two dimensions; HYBRID_SHARD in Zhao et al. 2023, arXiv
-/// 2304.11277.
+/// of C copies on average. Memory: that of FSDP on N ranks, also while a maker makes the model.
+/// Fields and names are those of FSDP; `ordered` is that of DDP. With N = 1 parameters and
+/// gradients are whole, and are summed after a step's last microbatch, whatever
+/// `reduce_each_microbatch` says: write Shard<DDP>. Source: PyTorch's fully_shard on a mesh of two
+/// dimensions; HYBRID_SHARD in Zhao et al. 2023, arXiv 2304.11277.
 template <std::int64_t N>
 struct Shard<HSDP<N>> {
   static constexpr bool needs_units = true;
@@ -34,21 +34,15 @@ struct Shard<HSDP<N>> {
 /// Throws BadValue where the number of ranks is no multiple of N, and in a step for an `ordered`
 /// that has changed.
 template <std::int64_t N>
-struct Mechanism<Shard<HSDP<N>>> : detail::Sliced<Shard<HSDP<N>>> {
+struct Mechanism<Shard<HSDP<N>>> : detail::FullySharded<Shard<HSDP<N>>> {
   using Policy = Shard<HSDP<N>>;
   using carries_out = Policy;
-  explicit Mechanism(Policy v) : detail::Sliced<Policy>(checked(std::move(v))) {}
+  explicit Mechanism(Policy v) : detail::FullySharded<Policy>(checked(std::move(v))) {}
 
-  static constexpr bool per_unit = true;
-  std::optional<bool> reshard_after_forward() const { return this->values.reshard_after_forward; }
-  bool forward_prefetch() const { return this->values.forward_prefetch; }
-  bool backward_prefetch() const { return this->values.backward_prefetch; }
   void open_step() {
     detail::check_unchanged(this->values.ordered == ordered_, "Shard<HSDP>: ordered");
-    detail::Sliced<Policy>::open_step();
+    detail::FullySharded<Policy>::open_step();
   }
-
-  std::string describe() const { return detail::describe_slices(this->values); }
 
  private:
   static Policy checked(Policy policy) {

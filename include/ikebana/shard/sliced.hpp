@@ -23,8 +23,7 @@ class Sliced : public AllRanks<Policy> {
     return {connection_, connection_};
   }
   void attach(c10::Device device, const UnitTable& units) {
-    AllRanks<Policy>::attach(device, units);
-    all_.resize(units.units().size());
+    attach_sliced(device, units, [](torch::nn::Module&) {});
   }
   void begin(const Masters& masters) {
     for (std::size_t k = 0; k < masters.values.size(); ++k) {
@@ -124,6 +123,12 @@ class Sliced : public AllRanks<Policy> {
 
  protected:
   using AllRanks<Policy>::connection_;
+
+  template <class MakeBuffers>
+  void attach_sliced(c10::Device device, const UnitTable& units, const MakeBuffers& make_buffers) {
+    AllRanks<Policy>::attach(device, units, make_buffers);
+    all_.resize(units.units().size());
+  }
 
   /// What is known of a unit, and under way.
   struct OfUnit {

@@ -1,0 +1,70 @@
+#pragma once
+// Tensors whose values are left out, among the arguments and results of operators.
+#include <ikebana/detail/torch.hpp>
+#include <string>
+
+namespace ikebana::detail {
+
+using StorageKey = c10::StorageImpl*;
+inline StorageKey key_of(const at::Tensor& t) { return t.storage().unsafeGetStorageImpl(); }
+
+/// `aten::normal_`, or `aten::add_.Tensor`.
+inline std::string name_of(const c10::OperatorHandle& op) {
+  return c10::toString(op.operator_name());
+}
+
+/// `value`, in which `f(t)` takes the place of each tensor `t`.
+template <class F>
+c10::IValue with_tensors(const c10::IValue& value, F&& f) {
+  auto one = [&](const at::Tensor& t) { return t.defined() ? at::Tensor(f(t)) : t; };
+  if (value.isTensor()) return one(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& t : value.toTensorVector()) list.push_back(one(t));
+    return list;
+  }
+  if (!value.isOptionalTensorList()) return value;
+  c10::List<std::optional<at::Tensor>> list;
+  for (const std::optional<at::Tensor>& t : value.toOptionalTensorList().vec())
+    list.push_back(t ? std::optional<at::Tensor>(one(*t)) : t);
+  return list;
+}
+/// Calls `f(t)` for each tensor in `value`.
+template <class F>
+void visit_tensors(const c10::IValue& value, F&& f) {
+  with_tensors(value, [&](const at::Tensor& t) {
+    f(t);
+    return t;
+  });
+}
+template <class F>
+void visit_all(c10::ArrayRef<c10::IValue> values, F&& f) {
+  for (const c10::IValue& value : values) visit_tensors(value, f);
+}
+
+/// True of a tensor that is elements in memory and no more, which `tensor_over` can make.
+inline bool is_plain(const at::Tensor& t) {
+  return t.layout() == at::kStrided && t.has_storage() && !t.is_quantized() && !t.is_conj() &&
+         !t.is_neg() && !t.unsafeGetTensorImpl()->is_python_dispatch();
+}
+/// A tensor over `storage` with the dtype and the layout of `like`.
+inline at::Tensor tensor_over(const c10::Storage& storage, const at::Tensor& like) {
+  at::Tensor t = at::empty({0}, at::TensorOptions(like.dtype()).device(storage.device()));
+  auto* impl = t.unsafeGetTensorImpl();
+  impl->set_storage_keep_dtype(storage);
+  impl->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
+  if (like.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
+  return t;
+}
+/// A storage of so many bytes that has no memory.
+inline c10::Storage storage_without_memory(c10::Device device, std::size_t bytes) {
+  c10::Storage storage = at::empty({0}, at::TensorOptions(at::kByte).device(device)).storage();
+  storage.set_nbytes(bytes);
+  return storage;
+}
+/// What an operator says that would read or write it.
+inline void set_error(const c10::Storage& storage, const std::string& text) {
+  storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(text);
+}
+
+}  // namespace ikebana::detail
