@@ -1,5 +1,5 @@
-// Models that a maker makes: under Shard<FSDP> their weights are made unit by unit, and are those
-// of a model that was made whole.
+// Models that a maker makes: under Shard<FSDP> and <HSDP> their weights are made unit by unit, and
+// are those of a model that was made whole.
 #include "test.hpp"
 
 #include "makers.hpp"
@@ -33,6 +33,7 @@ Whole seeded(const Build& build) {
   return Whole(build);
 }
 /// On so many ranks, as threads, which share a generator: one runs its maker at a time.
+template <class How>
 void makes_the_same(const Build& build, const Whole& whole, const at::Tensor& after,
                     std::int64_t ranks) {
   CAPTURE(ranks);
@@ -45,7 +46,7 @@ void makes_the_same(const Build& build, const Whole& whole, const at::Tensor& af
       seen.look(model, whole);
       return model;
     };
-    Trainer trainer{maker, SGD{}, Shard<FSDP>{.process_group = group}};
+    Trainer trainer{maker, SGD{}, Shard<How>{.process_group = group}};
     CHECK(seen.same_layouts);
     CHECK(seen.away > 0);
     CHECK(seen.away >= seen.large);
@@ -69,9 +70,11 @@ TEST_CASE("ranks: a maker's weights, buffers and random numbers are those of a w
     at::Generator shared = at::detail::getDefaultCPUGenerator();
     const at::Tensor after = shared.get_state();
     for (std::int64_t ranks : {1, 2, 3, 4}) {
-      const std::string error = message_of([&] { makes_the_same(build, whole, after, ranks); });
+      const std::string error =
+          message_of([&] { makes_the_same<FSDP>(build, whole, after, ranks); });
       CHECK_MESSAGE(error.empty(), error);
     }
+    makes_the_same<HSDP<2>>(build, whole, after, 4);
     CHECK(same_bits(shared.get_state(), after));
   }
 }
