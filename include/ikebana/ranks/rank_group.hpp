@@ -20,6 +20,8 @@ class RankBoard {
   virtual void post(const std::string& key, const std::string& text) = 0;
   /// What was posted; nothing so far.
   virtual std::optional<std::string> look(const std::string& key) = 0;
+  /// It was read by all that will.
+  virtual void remove(const std::string& key) = 0;
   /// How long ranks wait for each other.
   virtual std::chrono::milliseconds time_limit() const = 0;
 };

@@ -26,6 +26,12 @@ class StoreBoard final : public RankBoard {
     });
     return text.empty() ? std::nullopt : std::optional(text.substr(1));
   }
+  void remove(const std::string& key) override {
+    call([name = "board/" + key](c10d::Store& store) {
+      store.deleteKey(name);
+      return std::string();
+    });
+  }
   std::chrono::milliseconds time_limit() const override { return time_limit_; }
 
  private:

@@ -61,17 +61,15 @@ class SaveByBoard {
   template <class Write>
   void run(const Write& write, const std::atomic<bool>& hurries) const {
     std::exception_ptr own;
+    std::string outcome;
     try {
-      post(save_.name_of(save_.rank()), write);
-    } catch (...) {
-      own = std::current_exception();
+      outcome = "+" + write();
+    } catch (const std::exception& error) {
+      own = std::current_exception(), outcome = "-" + text_of(error);
       save_.discard();
     }
-    if (save_.rank() == 0)
-      post(save_.name_of_end(), [&] {
-        if (own) std::rethrow_exception(own);
-        return commit(hurries);
-      });
+    board_->post(save_.name_of(save_.rank()), outcome);  // from here on rank 0 may name the file
+    if (save_.rank() == 0) end(own, hurries);
     if (own) std::rethrow_exception(own);
     result(save_.name_of_end(), 0, hurries);
   }
@@ -84,22 +82,23 @@ class SaveByBoard {
   }
 
  private:
-  /// Posts what `f` returns, or why it threw.
-  template <class F>
-  void post(const std::string& name, const F& f) const {
+  /// Rank 0 ends the save, and says how.
+  void end(const std::exception_ptr& own, const std::atomic<bool>& hurries) const {
     try {
-      board_->post(name, "+" + f());
+      if (own) std::rethrow_exception(own);
+      commit(hurries);
     } catch (const std::exception& error) {
-      board_->post(name, "-" + text_of(error));
+      board_->post(save_.name_of_end(), "-" + text_of(error));
       throw;
     }
+    board_->post(save_.name_of_end(), "+");
   }
-  std::string commit(const std::atomic<bool>& hurries) const {
+  void commit(const std::atomic<bool>& hurries) const {
     std::vector<std::string> sums;
     for (std::int64_t r = 0; r < save_.ranks(); ++r)
       sums.push_back(result(save_.name_of(r), r, hurries));
+    for (std::int64_t r = 0; r < save_.ranks(); ++r) board_->remove(save_.name_of(r));
     save_.commit(sums), clean_();
-    return {};
   }
   /// Waits for what another rank posts.
   std::string result(const std::string& name, std::int64_t rank,

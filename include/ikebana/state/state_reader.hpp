@@ -1,6 +1,5 @@
 #pragma once
 // Reads a saved state, of one file or of one for each rank, in the rows that a rank needs.
-#include <deque>
 #include <ikebana/state/rank_files.hpp>
 #include <set>
 #include <sstream>
@@ -12,13 +11,15 @@ namespace ikebana::detail {
 class StateReader {
  public:
   /// With `require_checksums`, a file that lacks one is damaged.
-  StateReader(Files& files, const Files::Path& path, bool require_checksums = true) : path_(path) {
+  StateReader(Files& files, const Files::Path& path, bool require_checksums = true)
+      : files_(files), path_(path) {
     TensorFileReader first(files, path);
     header_ = first.header(require_checksums);
     if (const auto named = files_of(header_, path)) {
-      for (const RankFile& file : *named) add(open(files, file), file.checksum);
+      for (const RankFile& file : *named) add(file);
     } else {
-      parts_.push_back({std::move(first), header_});
+      parts_.push_back({path, header_});
+      open_ = std::move(first), open_part_ = 0;  // the file stays the same one if it is replaced
     }
     collect();
   }
@@ -36,10 +37,7 @@ class StateReader {
     return all;
   }
   /// What a tensor is as a whole, for rank 0.
-  struct Layout {
-    at::ScalarType type;
-    std::vector<std::int64_t> sizes;
-  };
+  using Layout = TensorFileReader::Layout;
   Layout layout(const std::string& name) const {
     const Pieces pieces = pieces_of(name, 0, 1);
     return {pieces.type, pieces.sizes};
@@ -60,18 +58,15 @@ class StateReader {
   }
   /// Reads everything, and keeps nothing. Throws where a checksum differs.
   void check() {
-    for (Part& part : parts_)
-      for (const auto& [name, tensor] : part.header.tensors) part.reader.tensor(part.header, name);
+    for (std::size_t part = 0; part < parts_.size(); ++part)
+      for (const auto& [name, tensor] : parts_[part].header.tensors)
+        file_of(part).tensor(parts_[part].header, name);
   }
 
  private:
   struct Part {
-    TensorFileReader reader;
+    Files::Path path;
     FileHeader header;
-    at::ScalarType type(const std::string& name) const { return reader.type(header, name); }
-    std::vector<std::int64_t> sizes(const std::string& name) const {
-      return reader.sizes(header, name);
-    }
   };
   /// Rows of a tensor that one of the files has.
   struct Piece {
@@ -85,18 +80,27 @@ class StateReader {
     std::vector<Piece> all = {};  // in the order of rows, without gaps
   };
 
-  TensorFileReader open(Files& files, const RankFile& file) const {
+  void add(const RankFile& file) {
+    Part part{folder_of(path_) / file.name, {}};
     try {
-      return {files, folder_of(path_) / file.name};
+      part.header = TensorFileReader(files_, part.path).header(/*require_checksums=*/true);
     } catch (const FileFailed& error) {
       refuse_incomplete(file.name, error.what());
     }
+    if (part.header.metadata.at(crc_key) != file.checksum)
+      refuse_incomplete(file.name, "it is of another save.");
+    parts_.push_back(std::move(part));
   }
-  void add(TensorFileReader reader, const std::string& checksum) {
-    FileHeader header = reader.header(/*require_checksums=*/true);
-    if (header.metadata.at(crc_key) != checksum)
-      refuse_incomplete(reader.path().filename().string(), "it is of another save.");
-    parts_.push_back({std::move(reader), std::move(header)});
+  TensorFileReader::Layout layout_in(std::size_t part, const std::string& name) const {
+    return TensorFileReader::layout(parts_[part].path, parts_[part].header, name);
+  }
+  /// The file of a part. One is open at a time: there may be more than a process may open.
+  TensorFileReader& file_of(std::size_t part) {
+    if (!open_ || open_part_ != part) {
+      open_.emplace(files_, parts_[part].path);
+      open_part_ = part;
+    }
+    return *open_;
   }
   [[noreturn]] void refuse_incomplete(const std::string& name, const std::string& why) const {
     throw BadFile("load: the state `" + path_.string() + "` is of several files, and `" + name +
@@ -112,7 +116,8 @@ class StateReader {
     if (const auto found = pieces_.find(name); found != pieces_.end()) return found->second;
     for (const std::size_t part : parts_for(rank, all))
       if (parts_[part].header.tensors.count(name)) {
-        Pieces one{parts_[part].type(name), parts_[part].sizes(name)};
+        const auto [type, sizes] = layout_in(part, name);
+        Pieces one{type, sizes};
         one.all.push_back({part, {0, one.sizes.empty() ? 1 : one.sizes[0]}});
         return one;
       }
@@ -122,7 +127,7 @@ class StateReader {
     const Piece& first = pieces.all[0];
     const RowRange rows = wanted ? wanted->rows : RowRange{0, rows_of(pieces.sizes)};
     if (pieces.all.size() == 1 && rows.count == first.rows.count)
-      return parts_[first.part].reader.tensor(parts_[first.part].header, name);
+      return file_of(first.part).tensor(parts_[first.part].header, name);
     auto sizes = pieces.sizes;
     sizes[0] = rows.count;
     at::Tensor whole = TensorFileReader::allocate(path_, sizes, pieces.type, name);
@@ -131,9 +136,9 @@ class StateReader {
       const std::int64_t end =
           std::min(rows.first + rows.count, piece.rows.first + piece.rows.count);
       if (begin >= end) continue;
-      parts_[piece.part].reader.rows(parts_[piece.part].header, name,
-                                     {begin - piece.rows.first, end - begin},
-                                     whole.narrow(0, begin - rows.first, end - begin));
+      file_of(piece.part)
+          .rows(parts_[piece.part].header, name, {begin - piece.rows.first, end - begin},
+                whole.narrow(0, begin - rows.first, end - begin));
     }
     return whole;
   }
@@ -162,14 +167,14 @@ class StateReader {
   void add_piece(std::size_t part, const std::string& name, const std::string& text) {
     std::int64_t first = 0, end = 0, all = 0;
     std::istringstream numbers(text);
-    std::vector<std::int64_t> sizes = parts_[part].sizes(name);
+    auto [type, sizes] = layout_in(part, name);
     const bool is_read = static_cast<bool>(numbers >> first >> end >> all) && numbers.peek() == EOF;
     if (!is_read || sizes.empty() || first < 0 || end > all || end - first != sizes[0])
       damaged(name, "has rows `" + Json::excerpt(text) + "`, which do not fit its shape");
     sizes[0] = all;
     Pieces& pieces = pieces_[name];
-    if (pieces.all.empty()) pieces.type = parts_[part].type(name), pieces.sizes = sizes;
-    if (pieces.type != parts_[part].type(name) || pieces.sizes != sizes)
+    if (pieces.all.empty()) pieces.type = type, pieces.sizes = sizes;
+    if (pieces.type != type || pieces.sizes != sizes)
       damaged(name, "has another dtype or shape in one file than in another");
     pieces.all.push_back({part, {first, end - first}});
   }
@@ -178,9 +183,12 @@ class StateReader {
                   "` " + what + ". Use another copy or an earlier state.");
   }
 
+  Files& files_;
   Files::Path path_;
   FileHeader header_;  // of the file at the path
-  std::deque<Part> parts_;
+  std::vector<Part> parts_;
+  std::optional<TensorFileReader> open_;
+  std::size_t open_part_ = 0;
   std::map<std::string, Pieces> pieces_;  // of tensors that are cut
 };
 

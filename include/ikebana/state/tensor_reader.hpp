@@ -32,16 +32,28 @@ class TensorFileReader {
               8);
     return header;
   }
-  /// Dtype, shape and checksum of one tensor, which may be stored as bytes.
-  at::ScalarType type(const FileHeader& header, const std::string& name) const {
-    return layout(header, name).type;
-  }
-  std::vector<std::int64_t> sizes(const FileHeader& header, const std::string& name) const {
-    return layout(header, name).sizes;
+  /// Dtype and shape of one tensor, which may be stored as bytes.
+  struct Layout {
+    at::ScalarType type;
+    std::vector<std::int64_t> sizes;
+  };
+  static Layout layout(const Files::Path& path, const FileHeader& header, const std::string& name) {
+    const FileTensor& entry = header.tensors.at(name);
+    Layout item{type_of_name(entry.dtype), entry.shape};
+    const auto found = header.metadata.find(std::string(dtype_prefix) + name);
+    if (found == header.metadata.end()) return item;
+    item.type = type_of_metadata(found->second);
+    if (item.type == at::ScalarType::Undefined || c10::isQIntType(item.type) ||
+        entry.dtype != "U8" || item.sizes.empty() ||
+        item.sizes.back() != static_cast<std::int64_t>(c10::elementSize(item.type)))
+      damaged(path, "`__metadata__." + Json::excerpt(found->first) + "` does not fit its tensor",
+              8);
+    item.sizes.pop_back();
+    return item;
   }
   /// Reads one tensor of the file and compares its checksum if there is one.
   at::Tensor tensor(const FileHeader& header, const std::string& name) {
-    const Layout item = layout(header, name);
+    const Layout item = layout(path_, header, name);
     at::Tensor t = allocate(path_, item.sizes, item.type, name);
     auto to = static_cast<unsigned char*>(t.mutable_data_ptr());
     read(header, name, t.nbytes(), [to](std::size_t at, std::size_t) { return to + at; });
@@ -87,7 +99,6 @@ class TensorFileReader {
                         "`: " + error.what_without_backtrace() + ". Free memory on the machine.");
     }
   }
-  const Files::Path& path() const { return path_; }
 
  private:
   FileHeader read_header() {
@@ -107,23 +118,6 @@ class TensorFileReader {
       damaged(error.what, error.offset);
     }
   }
-  struct Layout {
-    at::ScalarType type;
-    std::vector<std::int64_t> sizes;
-  };
-  Layout layout(const FileHeader& header, const std::string& name) const {
-    const FileTensor& entry = header.tensors.at(name);
-    Layout item{type_of_name(entry.dtype), entry.shape};
-    const auto found = header.metadata.find(std::string(dtype_prefix) + name);
-    if (found == header.metadata.end()) return item;
-    item.type = type_of_metadata(found->second);
-    if (item.type == at::ScalarType::Undefined || c10::isQIntType(item.type) ||
-        entry.dtype != "U8" || item.sizes.empty() ||
-        item.sizes.back() != static_cast<std::int64_t>(c10::elementSize(item.type)))
-      damaged("`__metadata__." + Json::excerpt(found->first) + "` does not fit its tensor", 8);
-    item.sizes.pop_back();
-    return item;
-  }
   static void nothing(std::size_t, std::size_t) {}
   /// Reads the bytes of a tensor, chunk by chunk: those from `at` on, `n` of them, to `place(at,
   /// n)`, then calls `take(at, n)`. Compares the checksum.
@@ -132,7 +126,7 @@ class TensorFileReader {
             Take&& take = nothing) {
     const FileTensor& entry = header.tensors.at(name);
     const std::uint64_t begin = header.data + entry.begin;
-    const bool is_bool = layout(header, name).type == at::kBool;
+    const bool is_bool = layout(path_, header, name).type == at::kBool;
     std::uint32_t crc = 0;
     for (std::size_t at = 0; at < size; at += chunk_size) {
       const std::size_t n = std::min(chunk_size, size - at);
@@ -159,7 +153,11 @@ class TensorFileReader {
               offset + static_cast<std::uint64_t>(invalid - bytes));
   }
   [[noreturn]] void damaged(const std::string& what, std::uint64_t offset) const {
-    throw BadFile("load: `" + path_.string() + "` is damaged or not a safetensors file, at byte " +
+    damaged(path_, what, offset);
+  }
+  [[noreturn]] static void damaged(const Files::Path& path, const std::string& what,
+                                   std::uint64_t offset) {
+    throw BadFile("load: `" + path.string() + "` is damaged or not a safetensors file, at byte " +
                   std::to_string(offset) + ": " + what + ". Use another copy or an earlier state.");
   }
 
