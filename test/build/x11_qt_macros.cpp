@@ -15,7 +15,7 @@
 #define emit
 #define foreach for
 
-#include <ikebana.hpp>
+#include <ikebana/shard.hpp>
 
 #include <string_view>
 

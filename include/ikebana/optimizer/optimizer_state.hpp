@@ -100,12 +100,12 @@ class OptimizerState {
   Slice slice_of(std::size_t slot, const Slice& of_master, const at::Tensor& state) const {
     return slots_[slot].cut(state, of_master, slots_[slot].block_size);
   }
-  /// Saves or loads the first `slots` slots of a master as `name.slot`, which exist if its count of
+  /// Saves or loads the first `count` slots of a master as `name.slot`, which exist if its count of
   /// steps does. They are rows of whole ones.
-  void save(Archive& archive, const std::string& name, std::size_t slots, std::size_t master,
+  void save(Archive& archive, const std::string& name, std::size_t count, std::size_t master,
             const at::Tensor& operand, bool has_steps) {
     const Slice of_master = slice(master, operand);
-    for (std::size_t k = 0; k < slots; ++k) {
+    for (std::size_t k = 0; k < count; ++k) {
       const at::Tensor like = slots_[k].make ? slots_[k](operand, of_master) : operand;
       if (!like.defined()) continue;
       const Slice rows = slice_of(k, of_master, like);

@@ -99,7 +99,7 @@ struct ChildStart {
 /// stderr is read here. Throws std::system_error.
 class Child {
  public:
-  Child(const ChildStart& start, const SignalPipe& signals) {
+  Child(const ChildStart& start, const SignalPipe& pipe) {
     const auto arguments = pointers(start.arguments), environment = pointers(start.environment);
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0)
@@ -109,7 +109,7 @@ class Child {
     ::pthread_sigmask(SIG_SETMASK, &all, &mask);  // or a handler would run in the child
     const pid_t parent = ::getpid();
     id_ = ::fork();
-    if (id_ == 0) run(start, signals, arguments, environment, ends[1], parent);
+    if (id_ == 0) run(start, pipe, arguments, environment, ends[1], parent);
     const int code = errno;
     ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
     ::close(ends[1]);
@@ -172,7 +172,7 @@ class Child {
     return all;
   }
   /// The child between fork and exec: nothing here allocates or locks.
-  [[noreturn]] static void run(const ChildStart& start, const SignalPipe& signals,
+  [[noreturn]] static void run(const ChildStart& start, const SignalPipe& pipe,
                                const std::vector<char*>& arguments,
                                const std::vector<char*>& environment, int error, pid_t parent) {
     ::setpgid(0, 0);
@@ -182,7 +182,7 @@ class Child {
     if (!start.reads_stdin)
       if (const int null = ::open("/dev/null", O_RDONLY); null > 0) ::dup2(null, 0), ::close(null);
     if (start.inherited >= 0) ::fcntl(start.inherited, F_SETFD, 0);
-    signals.restore();
+    pipe.restore();
     ::execve("/proc/self/exe", arguments.data(), environment.data());
     constexpr std::string_view text = "launch: /proc/self/exe cannot be executed.\n";
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());

@@ -30,13 +30,13 @@ class SignalPipe {
     action.sa_sigaction = record;
     action.sa_flags = static_cast<int>(SA_SIGINFO | SA_RESTART);
     sigfillset(&action.sa_mask);
-    for (const int signal : signals) replace(signal, action);
+    for (const int signal : passed_signals) replace(signal, action);
     action = {};
     action.sa_handler = SIG_IGN;
     replace(SIGPIPE, action);
     sigset_t all;
     sigemptyset(&all);
-    for (const int signal : signals) sigaddset(&all, signal);
+    for (const int signal : passed_signals) sigaddset(&all, signal);
     ::pthread_sigmask(SIG_UNBLOCK, &all, &former_mask_);
   }
   ~SignalPipe() {
@@ -63,8 +63,8 @@ class SignalPipe {
   }
 
  private:
-  static constexpr std::array signals{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
-                                      SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD};
+  static constexpr std::array passed_signals{SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,
+                                             SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD};
 
   static int& write_end() {
     static int descriptor = -1;
@@ -89,7 +89,7 @@ class SignalPipe {
   }
 
   int ends_[2] = {-1, -1};
-  std::array<std::pair<int, struct sigaction>, signals.size() + 1> former_{};
+  std::array<std::pair<int, struct sigaction>, passed_signals.size() + 1> former_{};
   std::size_t count_ = 0;
   sigset_t former_mask_{};
 };

@@ -20,7 +20,7 @@ struct BucketPlan {
     BucketRange range;
   };
   at::ScalarType dtype, reduce_dtype;  // of the gradients, and in which they are summed
-  std::vector<Slot> slots = {};
+  std::vector<Slot> places = {};
   std::int64_t elements = 0;
 
   static std::int64_t aligned(std::int64_t elements) { return (elements + 15) / 16 * 16; }
@@ -28,7 +28,7 @@ struct BucketPlan {
     return static_cast<double>(elements) * static_cast<double>(c10::elementSize(reduce_dtype));
   }
   void add(std::size_t master, std::int64_t count) {
-    slots.push_back({master, {elements, count}});
+    places.push_back({master, {elements, count}});
     elements += aligned(count);
   }
   /// The elements that one of several ranks adds up.
@@ -39,7 +39,7 @@ struct BucketPlan {
   }
   /// The gradient in that slot: shares the memory of `flat`.
   at::Tensor view(const at::Tensor& flat, std::size_t slot, const at::Tensor& master) const {
-    return flat.as_strided(master.sizes(), master.strides(), slots[slot].range.begin);
+    return flat.as_strided(master.sizes(), master.strides(), places[slot].range.begin);
   }
 };
 

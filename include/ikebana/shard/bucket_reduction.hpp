@@ -15,7 +15,7 @@ using GradientKinds = std::vector<GradientKind>;
 /// all-reduce, in an order of its own, to which it adds zeros.
 class BucketReduction {
  public:
-  /// Begins. What `flat` has in slots without a dense gradient is not used, and must be finite.
+  /// Begins. What `flat` has in places without a dense gradient is not used, and must be finite.
   BucketReduction(Connection& connection, std::size_t index, const BucketPlan& plan,
                   at::Tensor flat, const GradientKinds& kinds, bool ordered)
       : plan_(plan),
@@ -104,14 +104,15 @@ class BucketReduction {
   /// Slots that follow each other, and of which the same ranks have a gradient, are added up in one
   /// pass.
   void add_up() {
-    const auto& slots = plan_.slots;
+    const auto& places = plan_.places;
     const BucketRange own = plan_.part(rank_, ranks_);
-    for (std::size_t first = 0, end; first < slots.size(); first = end) {
+    for (std::size_t first = 0, end; first < places.size(); first = end) {
       end = first + 1;
-      while (end < slots.size() && same_ranks(first, end)) ++end;
-      const std::int64_t begin = std::max(slots[first].range.begin, own.begin);
-      const std::int64_t slots_end = end < slots.size() ? slots[end].range.begin : plan_.elements;
-      const std::int64_t count = std::min(slots_end, own.begin + own.count) - begin;
+      while (end < places.size() && same_ranks(first, end)) ++end;
+      const std::int64_t begin = std::max(places[first].range.begin, own.begin);
+      const std::int64_t places_end =
+          end < places.size() ? places[end].range.begin : plan_.elements;
+      const std::int64_t count = std::min(places_end, own.begin + own.count) - begin;
       if (count > 0) add_up(first, begin, count, begin - own.begin);
     }
   }

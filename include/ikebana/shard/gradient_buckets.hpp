@@ -17,10 +17,10 @@ class GradientBucket {
   /// A backward pass is to come whose gradients are reduced.
   void open(const Tensors& masters) {
     forget();
-    kinds_.assign(plan_.slots.size(), GradientKind::Absent);
-    has_arrived_.assign(plan_.slots.size(), false);
+    kinds_.assign(plan_.places.size(), GradientKind::Absent);
+    has_arrived_.assign(plan_.places.size(), false);
     waits_for_ = 0;
-    for (const auto& slot : plan_.slots) waits_for_ += masters[slot.master].requires_grad();
+    for (const auto& slot : plan_.places) waits_for_ += masters[slot.master].requires_grad();
   }
   /// The gradient has arrived. Returns whether it is the last one of the bucket.
   bool arrive(std::size_t slot, const at::Tensor& master) {
@@ -32,10 +32,10 @@ class GradientBucket {
   /// Begins to reduce. What earlier microbatches have left belongs to it.
   void begin(Connection& connection, const Masters& masters, bool ordered) {
     for (std::size_t i = 0; i < kinds_.size(); ++i) {
-      const at::Tensor& master = masters.values[plan_.slots[i].master];
+      const at::Tensor& master = masters.values[plan_.places[i].master];
       if (!has_arrived_[i]) take(i, master);
-      else if (is_written(i, master)) refuse_written(masters.names[plan_.slots[i].master]);
-      const BucketRange range = plan_.slots[i].range;
+      else if (is_written(i, master)) refuse_written(masters.names[plan_.places[i].master]);
+      const BucketRange range = plan_.places[i].range;
       if (kinds_[i] != GradientKind::Dense)
         memory(master).narrow(0, range.begin, range.count).zero_();
     }
@@ -47,8 +47,8 @@ class GradientBucket {
   void finish(Connection& connection, const Masters& masters, std::vector<std::size_t>& sparse) {
     at::Tensor flat = reduction_->finish(connection);
     if (plan_.dtype != plan_.reduce_dtype) flat = flat.to(plan_.dtype);
-    for (std::size_t i = 0; i < plan_.slots.size(); ++i) {
-      const std::size_t k = plan_.slots[i].master;
+    for (std::size_t i = 0; i < plan_.places.size(); ++i) {
+      const std::size_t k = plan_.places[i].master;
       const auto dense = reduction_->first_with(GradientKind::Dense, i),
                  other = reduction_->first_with(GradientKind::Sparse, i);
       if (other < connection.size()) {
@@ -129,8 +129,8 @@ class GradientBuckets {
         homes_(masters.values.size()),
         ordered_(ordered) {
     for (auto& plan : plans) {
-      for (std::size_t i = 0; i < plan.slots.size(); ++i)
-        homes_[plan.slots[i].master] = Home{buckets_.size(), i};
+      for (std::size_t i = 0; i < plan.places.size(); ++i)
+        homes_[plan.places[i].master] = Home{buckets_.size(), i};
       buckets_.emplace_back(buckets_.size(), std::move(plan));
     }
   }
