@@ -100,8 +100,8 @@ class SharedBlocks {
       scale(k, moment, block).copy_(largest[moment]);
       if (shared_[k].parameter->on_device()) encode_on_device(moment, from, largest[moment], codes);
       else
-        encode_block(moment == 0, data_of<float>(from), n, number(largest[moment]),
-                     data_of<std::uint8_t>(codes));
+        encode_block(moment == 0, data_of<float>(from), n,
+                     static_cast<float>(number(largest[moment])), data_of<std::uint8_t>(codes));
     }
   }
   void encode_on_device(int moment, const at::Tensor& from, const at::Tensor& largest,
