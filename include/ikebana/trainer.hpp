@@ -225,6 +225,6 @@ template <class Model, class... Values>
 Trainer(Model, Values...) -> Trainer<Model, Values...>;
 template <class Maker, class... Values>
   requires detail::maker<Maker>
-Trainer(Maker, Values...) -> Trainer<std::decay_t<std::invoke_result_t<Maker&>>, Values...>;
+Trainer(Maker, Values...) -> Trainer<typename detail::made_by<Maker>::type, Values...>;
 
 }  // namespace ikebana

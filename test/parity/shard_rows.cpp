@@ -89,6 +89,7 @@ std::vector<Row> shard_rows() {
       sharded("gpt.zero1", bits, halves, Shard<ZeRO1>{}, adamw),
       sharded("gpt.zero2", bits, halves, Shard<ZeRO2>{}, adamw),
       sharded("gpt.fsdp", bits, halves, Shard<FSDP>{}, adamw),
+      sharded("gpt.hsdp", bits, halves, Shard<HSDP<1>>{}, adamw),
       sharded("gpt.fsdp.all", bits_with("widened attention"), halves, Shard<FSDP>{}, adamw,
               CosineAnnealingLR{.T_max = 16, .warmup_steps = 4}, Precision<BF16>{},
               Checkpoint<Full>{}, EMA{.decay = 0.9}),

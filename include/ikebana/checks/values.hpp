@@ -9,6 +9,13 @@ namespace ikebana::detail {
 template <class F>
 concept maker = !refuse::module_type<std::remove_cvref_t<F>> && std::is_invocable_v<F&> &&
                 !std::is_void_v<std::invoke_result_t<F&>>;
+/// What a maker returns. Clang asks for it before it asks whether there is a maker.
+template <class F>
+struct made_by {};
+template <maker F>
+struct made_by<F> {
+  using type = std::decay_t<std::invoke_result_t<F&>>;
+};
 /// A model that a trainer keeps by this handle, or a callable that returns one.
 template <class Given, class Handle>
 concept gives_model = std::is_convertible_v<Given, Handle> ||

@@ -57,7 +57,8 @@ class StateFolder {
         skip(step, error.what());
       }
     if (all.empty()) return std::nullopt;
-    throw BadFile(none_is_intact());
+    throw BadFile("resume: none of the " + std::to_string(all.size()) + " states in `" +
+                  folder_.string() + "` is intact. Remove them to start a new training.");
   }
   /// Writes the state of a step, then removes all but the newest `keep`. States that `newest`
   /// skipped do not count as kept, even if they are of later steps. Other states of later steps are
@@ -87,10 +88,6 @@ class StateFolder {
   void skip(std::int64_t step, const std::string& reason) {
     TORCH_WARN("resume: skipped a state: ", reason);
     skipped_steps_.insert(step);
-  }
-  std::string none_is_intact() const {
-    return "resume: none of the states in `" + folder_.string() +
-           "` is intact. Remove them to start a new training.";
   }
 
  private:
