@@ -46,6 +46,11 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   }
   /// Once for each unit, when the trainer is made: its whole parameters, those of rank 0.
   Tensors full_parameters(const Unit& unit) { return detail::detached(unit.parameters); }
+  /// 4. Around each forward of a recipe whose units are gathered while they compute, and before
+  /// each of its units is gathered and run: ranks that gather together must do the same.
+  void begin_forward(bool /*trains*/) {}
+  void begin_unit(const Unit&) {}
+  void end_forward() {}
   /// 8. The rows of a parameter that this rank stores, of `count`.
   RowRange stored_rows(const Unit&, std::size_t /*parameter*/, std::int64_t count) const {
     return {0, count};

@@ -26,7 +26,7 @@ AXES = (r"ikebana/(?:bridge/|detail/|error|hooks|ranks/|run/|parameters/(?:rule|
 # Not part of ikebana.hpp: each is usable alone, and no policy of ikebana.hpp needs it.
 ALONE = (r"ikebana/(?:(?:modules|bridge|shard)/|shard\.hpp|optimizer/libtorch_|"
          r"detail/torch_(?:optim|c10d)|"
-         r"posix/(?:child|listener|reach|signal_pipe|sigpipe))")
+         r"posix/(?:child|listener|process_identity|reach|signal_pipe|sigpipe))")
 
 
 def place(header):

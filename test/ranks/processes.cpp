@@ -2,6 +2,7 @@
 // does, and where one of them ends, stops or goes another way, the others end with an error.
 #include "test.hpp"
 
+#include <csignal>
 #include <set>
 
 #include "processes.hpp"
@@ -81,16 +82,28 @@ void is_lost(const Role& role, std::int64_t harmed, const std::function<void(Cou
   trainer.step(mine(0)), trainer.step(mine(1));
   if (role.group.rank() == harmed) what(*model);
   const auto begin = std::chrono::steady_clock::now();
-  const std::string text = message_of<RankFailed>([&] { trainer.step(mine(2)); });
+  const std::string text = message_of<Error>([&] { trainer.step(mine(2)); });
   role.file() << std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()
               << ' ' << text;
   std::quick_exit(0);  // a stopped store would be waited for
 }
 constexpr auto limit = 3s;
+/// Rank 1 ends when the ranks have met, and the others make a trainer.
+void is_lost_early(const Role& role) {
+  if (role.group.rank() == 1) raise(SIGKILL);
+  Counted model = make<Counted>();
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string text = message_of<RankFailed>(
+      [&] { Trainer trainer{model, AdamW{.lr = 1e-2}, Shard<FSDP>{.process_group = role.group}}; });
+  role.file() << std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()
+              << ' ' << text;
+  std::quick_exit(0);
+}
 
 TEST_CASE("ranks: one of several processes" * doctest::skip()) {
   const std::string name = std::getenv("IKEBANA_TEST_ROLE");
-  const Role role = Role::of_environment(name == "trains" || name == "draws" ? 60000ms : limit);
+  const bool waits = name.find("stopped") != name.npos;
+  const Role role = Role::of_environment(waits ? limit : 60000ms);
   auto killed = [](CountedImpl& model) { model.during_forward = [] { raise(SIGKILL); }; };
   auto stopped = [](CountedImpl& model) { model.during_forward = [] { raise(SIGSTOP); }; };
   if (name == "trains") {
@@ -107,8 +120,12 @@ TEST_CASE("ranks: one of several processes" * doctest::skip()) {
     is_lost<FSDP>(role, 1, stopped);
   } else if (name == "first stopped") {
     is_lost<FSDP>(role, 0, stopped);
+  } else if (name == "killed early") {
+    is_lost_early(role);
   } else {
-    is_lost<FSDP>(role, 1, [](CountedImpl& model) { model.other_order = true; });
+    auto reorders = [](CountedImpl& model) { model.other_order = true; };
+    if (name == "other order") is_lost<FSDP>(role, 1, reorders);
+    else is_lost<HSDP<2>>(role, 3, reorders);
   }
 }
 
@@ -135,13 +152,13 @@ TEST_CASE("ranks: processes with one seed draw numbers of their own") {
   CHECK(drawn.size() == 6);
 }
 
-/// The other ranks end in time with these words.
+/// The other ranks end in time with these words; of a `harmed` rank that goes on, also that one.
 void others_say(const std::string& name, std::size_t harmed, const std::string& words,
-                double seconds, std::int64_t ranks = 3) {
+                double seconds, std::int64_t ranks = 3, bool goes_on = false) {
   CAPTURE(name);
   Processes all(name, ranks);
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(ranks); ++rank) {
-    if (rank == harmed) continue;
+    if (rank == harmed && !goes_on) continue;
     CHECK(all.ended(rank) == 0);
     std::istringstream written(all.written(rank));
     double took = 1e9;
@@ -149,7 +166,8 @@ void others_say(const std::string& name, std::size_t harmed, const std::string& 
     std::getline(written >> took, text, '\0');
     CHECK_MESSAGE(took < seconds, took);
     CHECK_MESSAGE(contains(text, words), text);
-    CHECK_MESSAGE(contains(text, "(step 2)"), text);
+    if (name != "killed early") CHECK_MESSAGE(contains(text, "(step 2)"), text);
+    CHECK_MESSAGE((contains(text, "ranks: ")), text);  // what was due
   }
 }
 TEST_CASE("ranks: a process that is killed ends the others with an error that names it") {
@@ -157,20 +175,21 @@ TEST_CASE("ranks: a process that is killed ends the others with an error that na
   others_say("first killed", 0, "rank 0", 5);
   others_say("killed in a copy", 3, "rank 3 ended", 5, 6);
 }
+TEST_CASE("ranks: a process that ends before the ranks are connected ends the others") {
+  others_say("killed early", 1, "rank 1 ended", 5);
+}
 TEST_CASE("ranks: a process that stops ends the others within the time limit") {
   const double most = std::chrono::duration<double>(limit).count() + 2;
   others_say("stopped", 1, "rank 1 ended, or did not answer", most);
   others_say("first stopped", 0, "rank 0", most);
 }
-TEST_CASE("ranks: a process that runs units in another order ends the others") {
-  const double most = std::chrono::duration<double>(limit).count() + 2;
-  Processes all("other order", 3);
-  for (std::size_t rank = 0; rank < 3; ++rank) {
-    CHECK(all.ended(rank) == 0);
-    double took = 1e9;
-    std::istringstream(all.written(rank)) >> took;
-    CHECK_MESSAGE(took < most, took);
-  }
+TEST_CASE("ranks: a process that runs units in another order ends all before their time limit") {
+  auto words = [](const char* rank) {
+    return std::string("rank ") + rank +
+           " is at the run of unit `second`, where the ranks agreed on the run of unit `first`";
+  };
+  others_say("other order", 1, words("1"), 5, 3, /*goes_on=*/true);
+  others_say("other order in a copy", 3, words("3"), 5, 4, /*goes_on=*/true);
 }
 
 }  // namespace test::ranks::processes

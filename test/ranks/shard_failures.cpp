@@ -111,4 +111,65 @@ TEST_CASE("shard: ranks that waited in vain for a late one meet it at a later tr
   on_groups(3, train, 1s);
 }
 
+/// Ranks run units in another order in their steps 1 and 4: alike, or rank 1 alone in step 1.
+enum class Reorders { All, One, OneAtFirst };
+template <class How>
+std::vector<std::string> reorders(Reorders who, std::int64_t ranks, std::int64_t microbatches) {
+  CAPTURE(ikebana::detail::type_name<Shard<How>>());
+  const auto all = batches(6, 4 * ranks);
+  auto set_order = [](Counted& model, std::size_t step) {
+    model->other_order = step == 1 || step == 4;
+  };
+  Counted model = make<Counted>();
+  Trainer alone{model, SGD{.lr = 0.01}, Accumulate<>{.microbatches = ranks * microbatches}};
+  for (std::size_t i = 0; i < all.size(); ++i) set_order(model, i), alone.step(all[i]);
+  const auto expected = whole(alone);
+  std::vector<Counted> models;
+  for (std::int64_t r = 0; r < ranks; ++r) models.push_back(make<Counted>());
+  std::vector<std::string> texts(models.size());
+  on_groups(ranks, [&](const ProcessGroup& group) {
+    const auto r = static_cast<std::size_t>(group.rank());
+    Trainer trainer{models[r], SGD{.lr = 0.01}, Accumulate<>{.microbatches = microbatches},
+                    Shard<How>{.process_group = group}};
+    auto mine = [&](std::size_t i) { return part(all[i], group.rank(), ranks); };
+    auto evaluated = [&] { return trainer.evaluate(std::vector{mine(0), mine(0)}).loss; };
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (who == Reorders::All) {
+        set_order(models[r], i);
+        CHECK(std::isfinite(evaluated()));
+      } else if (i == (who == Reorders::One ? 1 : 0)) {
+        models[r]->other_order = r == 1;
+        texts[r] = message_of([&] { trainer.step(mine(i)); });
+        CHECK(trainer.steps() == static_cast<std::int64_t>(i));
+        models[r]->other_order = r == 0;
+        if (who == Reorders::One) CHECK(message_of([&] { evaluated(); }) != "");
+      }
+      if (who != Reorders::All) set_order(models[r], i);
+      trainer.step(mine(i));
+    }
+    if (microbatches == 1) CHECK(same_bits(whole(trainer), expected));
+    else CHECK(worst_relative(whole(trainer), expected) < 1e-6);
+  });
+  return texts;
+}
+template <class How>
+void order_is_agreed(std::int64_t ranks) {
+  reorders<How>(Reorders::All, ranks, 1), reorders<How>(Reorders::All, ranks, 2);
+  const std::string by_one =
+      "rank 1 is at the run of unit `second`, where the ranks agreed on the run of unit `first`";
+  for (const std::string& text : reorders<How>(Reorders::One, ranks, 2)) {
+    CHECK_MESSAGE(contains(text, by_one), text);
+    CHECK_MESSAGE(contains(text, "(step 1)"), text);
+  }
+  for (const std::string& text : reorders<How>(Reorders::OneAtFirst, ranks, 2)) {
+    CHECK_MESSAGE(contains(text, "at the run of unit `second`"), text);
+    CHECK_MESSAGE(contains(text, "at the run of unit `first`"), text);
+    CHECK_MESSAGE(contains(text, "(step 0)"), text);
+  }
+}
+TEST_CASE("shard: ranks agree on the order of units, and an order of one rank alone is named") {
+  order_is_agreed<FSDP>(2);
+  order_is_agreed<HSDP<2>>(4);
+}
+
 }  // namespace test::ranks::shard_failures

@@ -110,6 +110,9 @@ IKEBANA_FITS(reshard_after_forward, ShardHooks, std::optional<bool>, same.reshar
 IKEBANA_FITS(forward_prefetch, ShardHooks, bool, same.forward_prefetch());
 IKEBANA_FITS(backward_prefetch, ShardHooks, bool, same.backward_prefetch());
 IKEBANA_FITS(open_step, ShardHooks, void, m.open_step());
+IKEBANA_FITS(begin_forward, ShardHooks, void, m.begin_forward(true));
+IKEBANA_FITS(begin_unit, ShardHooks, void, m.begin_unit(given.unit));
+IKEBANA_FITS(end_forward, ShardHooks, void, m.end_forward());
 IKEBANA_FITS(finish_reductions, ShardHooks, void, m.finish_reductions(given.masters));
 IKEBANA_FITS(offer_exception, ShardHooks, void, m.offer_exception(std::exception_ptr()));
 IKEBANA_FITS(reduce_dtype, PrecisionHooks, at::ScalarType, m.reduce_dtype(at::kFloat));
@@ -189,7 +192,8 @@ using first_unfit_t = typename first_unfit_of<
     hook::after_unit_backward, hook::gather, hook::begin_gather, hook::reduce, hook::to_masters,
     hook::ranks, hook::full_parameters, hook::stored_rows, hook::to_masters_in_place,
     hook::set_reduce_dtypes, hook::reshard_after_forward, hook::forward_prefetch,
-    hook::backward_prefetch, hook::open_step, hook::finish_reductions, hook::offer_exception,
+    hook::backward_prefetch, hook::open_step, hook::begin_forward, hook::begin_unit,
+    hook::end_forward, hook::finish_reductions, hook::offer_exception,
     hook::set_requires_gradient_sync, hook::state_storage, hook::reduce_dtype, hook::close_step,
     hook::rounding, hook::scale, hook::unscale, hook::base_lr, hook::has_updated,
     hook::before_backward, hook::update, hook::clip, hook::accept, hook::rate, hook::restart,

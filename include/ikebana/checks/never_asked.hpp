@@ -15,7 +15,8 @@
   F(set_requires_gradient_sync) F(split) F(clip) F(accept) F(base_lr) F(before_backward)        \
   F(has_updated) F(update) F(rate) F(around_evaluation) F(restart) F(freeze) F(place)           \
   F(state_storage) F(to_masters_in_place) F(set_reduce_dtypes) F(reshard_after_forward)          \
-  F(forward_prefetch) F(backward_prefetch) F(make_model) F(full_parameters)
+  F(forward_prefetch) F(backward_prefetch) F(begin_forward) F(begin_unit) F(end_forward)   \
+  F(make_model) F(full_parameters)
 // clang-format on
 
 namespace ikebana {

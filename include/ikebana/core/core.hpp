@@ -38,9 +38,11 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
         registered_(*units.units()[0].module),
         claim_((mechanisms.freeze.freeze(units), trained_parameters())),
         parameters((attach(), mechanisms), units) {
-    check_optimizer();
-    mechanisms.each([&](auto& mechanism) { mechanism.begin(parameters.masters()); });
-    if constexpr (!one_rank && update_may_throw) update.keep_copies(mechanisms.optimizer);
+    reporting([&] {
+      check_optimizer();
+      mechanisms.each([&](auto& mechanism) { mechanism.begin(parameters.masters()); });
+      if constexpr (!one_rank && update_may_throw) update.keep_copies(mechanisms.optimizer);
+    });
     parameters.forget_originals();
   }
 
@@ -206,7 +208,21 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     detail::refuse_slices<Optimizer>(parameters.masters());
   }
   void attach() {
-    mechanisms.each([&](auto& mechanism) { mechanism.attach(device, units); });
+    reporting([&] { mechanisms.each([&](auto& mechanism) { mechanism.attach(device, units); }); });
+  }
+  /// Calls `f`. Where it throws, the other ranks get its reason, once they are connected.
+  template <class F>
+  void reporting(F&& f) {
+    if constexpr (one_rank) {
+      f();
+    } else {
+      try {
+        f();
+      } catch (...) {
+        mechanisms.shard.offer_exception(std::current_exception());
+        throw;
+      }
+    }
   }
 };
 

@@ -2,7 +2,7 @@
 // What surrounds each method of a trainer: one call at a time, and errors that say where.
 #include <atomic>
 #include <ikebana/detail/message.hpp>
-#include <ikebana/error.hpp>
+#include <ikebana/ranks/step_calls.hpp>
 #include <typeinfo>
 
 namespace ikebana::detail {
@@ -112,6 +112,8 @@ template <class StepState, class BatchText>
     throw;
   } catch (const RankFailed& error) {
     rethrow(error, " (step " + std::to_string(step.attempts) + ")" + lost);
+  } catch (const RanksDiffer& error) {
+    throw BadModel(error.what() + (" (step " + std::to_string(step.attempts) + ")") + lost);
   } catch (const Error& error) {
     rethrow(error, lost);
   } catch (const std::exception& error) {

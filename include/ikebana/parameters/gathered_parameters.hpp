@@ -22,6 +22,7 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
   auto around_unit(const Unit& unit, Next&& next, Args&&... args) {
     UnitParameters& stored = units_[unit.index];
     stored.was_run = true;
+    if (!detail::recomputing()) this->mechanisms_.shard.begin_unit(unit);
     if (detail::recomputing() || !at::GradMode::is_enabled()) {
       GatherGuard during_forward(*this, stored);
       if (!detail::recomputing()) expect_after(unit, /*trains=*/false);
@@ -39,16 +40,17 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
   }
   /// The root's own parameters stay gathered from forward to the end of backward.
   template <class Next>
-  decltype(auto) around_model(const Unit& root, Next&& next) {
+  auto around_model(const Unit& root, Next&& next) {
     UnitParameters& stored = units_[root.index];
     order_.begin();
+    this->mechanisms_.shard.begin_forward(at::GradMode::is_enabled());
     if (!at::GradMode::is_enabled()) {
       GatherGuard during_forward(*this, stored);
-      return next();
+      return ended(next());
     }
     root_guard_.emplace(*this, stored);
     attach(stored, std::make_shared<std::size_t>(0));
-    return next();
+    return ended(next());
   }
   void backward(const Roots& roots) {
     this->run_backward(roots);
@@ -131,6 +133,11 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
     auto guard = std::make_unique<GatherGuard>(*this, stored);
     last_guard_.reset();
     return guard;
+  }
+  template <class Loss>
+  Loss ended(Loss loss) {
+    this->mechanisms_.shard.end_forward();
+    return loss;
   }
   void release_all() noexcept {
     root_guard_.reset();

@@ -22,6 +22,8 @@ class RankBoard {
   virtual std::optional<std::string> look(const std::string& key) = 0;
   /// It was read by all that will.
   virtual void remove(const std::string& key) = 0;
+  /// True where the rank's process is known to have ended: it will post nothing more.
+  virtual bool has_ended(std::int64_t /*rank*/) const { return false; }
   /// How long ranks wait for each other.
   virtual std::chrono::milliseconds time_limit() const = 0;
 };
@@ -111,6 +113,11 @@ inline void read_tensors(std::string_view bytes, const std::vector<at::Tensor>& 
   }
 }
 
+/// Ranks do not do the same.
+struct RanksDiffer : BadModel {
+  using BadModel::BadModel;
+};
+
 /// Every rank's text of a call that all make. Throws BadModel where a rank makes another one.
 /// Allocates nothing after the exchange, in which the others have heard that this rank goes on.
 inline std::vector<std::string> exchange_in(RankGroup& group, const std::string& call,
@@ -124,10 +131,10 @@ inline std::vector<std::string> exchange_in(RankGroup& group, const std::string&
   }
   for (std::string& text : all) {
     if (text.compare(0, begin.size(), begin) != 0)
-      throw BadModel("ranks: this rank is at " + call + ", and rank " +
-                     std::to_string(group.rank_in_world(&text - all.data())) + " at " +
-                     text.substr(0, text.find('\n')) +
-                     ". Let every rank make the same calls in the same order.");
+      throw RanksDiffer("ranks: this rank is at " + call + ", and rank " +
+                        std::to_string(group.rank_in_world(&text - all.data())) + " at " +
+                        text.substr(0, text.find('\n')) +
+                        ". Let every rank make the same calls in the same order.");
     text.erase(0, begin.size());
   }
   return all;

@@ -77,7 +77,8 @@ class AllRanks : public ShardHooks {
     Tensors all;
     reporting([&] {
       all = make();
-      connection_.broadcast(all);
+      for (const at::Tensor& t : all) connection_.broadcast(MessageTag::weights, t);
+      if (connection_.size() > 1) meet(connection_, "the broadcast of rank 0's weights");
     });
     return all;
   }

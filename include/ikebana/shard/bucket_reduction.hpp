@@ -27,7 +27,8 @@ class BucketReduction {
     begin_kinds(connection, kinds);
     if (ordered_) begin_parts(connection);
     else if (plan_.elements > 0)
-      sums_ = connection.all_reduce(flat_.is_complex() ? at::view_as_real(flat_) : flat_);
+      sums_ = connection.all_reduce(MessageTag::reduce(index_),
+                                    flat_.is_complex() ? at::view_as_real(flat_) : flat_);
   }
   /// Waits for this rank's part of all ranks, adds up, and begins to send the sums. They replace
   /// what is sent to add it up, since a rank sends its sums when it has received that.

@@ -27,7 +27,7 @@ class BufferBroadcast {
     const at::Tensor memory = layout.new_memory();
     const std::vector<at::Tensor> places = layout.places(memory);
     if (connection.rank() == 0) at::_foreach_copy_(places, buffers);
-    connection.broadcast({memory});
+    connection.broadcast(MessageTag::buffers, memory);
     if (connection.rank() == 0) return;
     if (!memory.is_cpu()) return at::_foreach_copy_(buffers, places);
     for (std::size_t i = 0; i < buffers.size(); ++i)

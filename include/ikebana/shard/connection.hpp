@@ -5,7 +5,7 @@
 #include <ikebana/ranks/step_calls.hpp>
 #include <ikebana/shard/failure_log.hpp>
 #include <ikebana/shard/group_sum.hpp>
-#include <ikebana/shard/process_group.hpp>
+#include <ikebana/shard/rank_backends.hpp>
 #include <ikebana/shard/store_board.hpp>
 #include <map>
 
@@ -17,14 +17,14 @@ class Connection final : public RankGroup {
  public:
   using RankGroup::sum;
 
-  explicit Connection(const ProcessGroup& group) : members_(group.members()) {
+  explicit Connection(const ProcessGroup& group) : members_(group.members()), backends_(members_) {
     if (size() == 1) return;
-    if (is_users_own() && members_->connections > 0)
+    if (backends_.is_users_own() && members_->connections > 0)
       throw BadValue(
           "Shard: `process_group` is a backend of your own, which serves one trainer, and another "
           "one uses it. Make one for each, or a ProcessGroup of a store.");
     name_ = "ikebana/" + std::to_string(members_->connections++) + "/";
-    if (members_->store != nullptr) log_.emplace(members_->store, rank(), size());
+    if (members_->store != nullptr) log_.emplace(members_);
   }
 
   Connection(const Connection&) = delete;  // subgroups refer to it
@@ -36,15 +36,23 @@ class Connection final : public RankGroup {
   std::shared_ptr<RankBoard> board() override {
     if (members_->store == nullptr) return nullptr;
     const auto keys = c10::make_intrusive<c10d::PrefixStore>(name_, members_->store);
-    return std::make_shared<StoreBoard>(keys, members_->timeout);
+    return std::make_shared<StoreBoard>(keys, *members_);
   }
 
   /// False before the first `open`, and after a failure.
-  bool is_open() const { return size() == 1 || host_ != nullptr; }
+  bool is_open() const { return size() == 1 || backends_.are_there(); }
+  /// Grows with each failure, the same on all ranks that have met.
+  std::int64_t generation() const { return generation_; }
+  bool has_store() const { return log_.has_value(); }
+  /// Nothing where the ranks of the post do the same as this one, else which rank does not.
+  std::string differs(const RankPost& post) { return log_->differs(prefix(), post); }
+  /// The names of units, for errors. Without them messages are those of buckets.
+  void name_units(std::vector<std::string> names) { units_ = std::move(names); }
+  const std::string& unit_name(std::size_t unit) const { return units_[unit]; }
   /// Meets the other ranks, the first time and after a failure. Throws RankFailed where one does
   /// not come within the time limit.
   void open(c10::Device device) {
-    if (size() == 1 || host_ != nullptr) return;
+    if (is_open()) return;
     device_ = device;
     try {
       connect();
@@ -59,7 +67,7 @@ class Connection final : public RankGroup {
   }
   /// This rank cannot go on: tells the others, which have no answer from it until the next `open`.
   void fail(const std::string& why) noexcept {
-    if (host_ == nullptr) return;
+    if (!backends_.are_there()) return;
     if (log_) log_->report(prefix(), why);
     drop();
   }
@@ -96,13 +104,13 @@ class Connection final : public RankGroup {
   /// As `detail::begin_swap`. Tensors on the model's device, or on the host.
   Transfer swap(int tag, TensorsOfRanks to, TensorsOfRanks from, c10::Device device) {
     if (size() == 1) return {};
-    return begin([&](c10d::Backend&) {
-      return detail::begin_swap(of(device), tag, std::move(to), std::move(from));
+    return begin(tag, [&] {
+      return detail::begin_swap(backends_.of(device), tag, std::move(to), std::move(from));
     });
   }
   /// Waits for what is received alone.
   void wait_received(Transfer& transfer) {
-    if (transfer.is_begun()) calling([&](c10d::Backend&) { transfer.wait_received(); });
+    if (transfer.is_begun()) calling(transfer.tag(), [&] { transfer.wait_received(); });
   }
   void receive(Transfer transfer) { receive(std::move(transfer), *this); }
   /// The same, and keeps what is still being sent. It is waited for some messages of the group
@@ -120,58 +128,52 @@ class Connection final : public RankGroup {
     if (transfer.is_begun()) sent_[nullptr].push_back(std::move(transfer));
   }
   void wait(Transfer& transfer) {
-    if (transfer.is_begun()) calling([&](c10d::Backend&) { transfer.wait(); });
+    if (transfer.is_begun()) calling(transfer.tag(), [&] { transfer.wait(); });
   }
   /// Begins the sum over ranks by the backend, in an order of its own.
-  Transfer all_reduce(const at::Tensor& values) {
+  Transfer all_reduce(int tag, const at::Tensor& values) {
     if (size() == 1) return {};
-    return begin([&](c10d::Backend&) {
+    return begin(tag, [&] {
       std::vector<at::Tensor> list{values};
-      Transfer transfer = Transfer::prepared();
+      Transfer transfer = Transfer::prepared(tag);
       MessageWorks works;
-      works.add(of(values.device()).allreduce(list), list);
+      works.add(backends_.of(values.device()).allreduce(list), list);
       transfer.hold(std::move(works));
       return transfer;
     });
   }
-  /// Replaces each tensor by that of rank 0; all ranks have the same shapes and dtypes.
-  void broadcast(const std::vector<at::Tensor>& tensors) {
+  /// Replaces a tensor by that of rank 0; all ranks have the same shape and dtype. It may be sent
+  /// until all ranks have met: a rank that ended would let a wait for it last until the time limit.
+  void broadcast(int tag, const at::Tensor& t) {
     if (size() == 1) return;
-    for (const at::Tensor& t : tensors) {
-      at::Tensor dense = t.detach().contiguous();
-      calling([&](c10d::Backend&) { pass_on(of(t.device()), MessageTag::weights, dense); });
-      if (!dense.is_alias_of(t)) t.detach().copy_(dense);
+    const at::Tensor dense = t.detach().contiguous();
+    const TreePlace place(rank(), size());
+    const TensorsOfRanks none(static_cast<std::size_t>(size()));
+    if (place.from) {
+      TensorsOfRanks from = none;
+      from[*place.from] = {dense};
+      receive(swap(tag, none, from, t.device()));
     }
+    TensorsOfRanks to = none;
+    for (const std::size_t r : place.to) to[r] = {dense};
+    keep(swap(tag, to, none, t.device()));
+    if (!dense.is_alias_of(t)) t.detach().copy_(dense);
   }
 
  private:
-  bool is_users_own() const { return members_->backend != nullptr; }
   std::string prefix() const { return name_ + std::to_string(generation_) + "/"; }
-  c10d::Backend& of(c10::Device device) {
-    return device.is_cpu() || on_device_ == nullptr ? *host_ : *on_device_;
-  }
   void connect() {
-    if (is_users_own()) {
-      if (generation_ > 0)
-        throw RankFailed(
-            "the process group that the policy was given has failed; make another one, and a new "
-            "trainer");
-      host_ = members_->backend;
-      return;
-    }
+    if (backends_.is_users_own()) return backends_.take_users_own(generation_ > 0);
     while (log_->is_abandoned(prefix())) ++generation_;  // another rank did not wait any longer
-    if (log_->is_stuck()) throw RankFailed("the process of rank 0 does not answer");
-    const auto store = c10::make_intrusive<c10d::PrefixStore>(prefix(), members_->store);
-    const auto limit = members_->timeout;
-    host_ = make_gloo(store, rank(), size(), limit, members_->all_local);
-    if (device_.is_cuda()) on_device_ = make_nccl(store, rank(), size(), limit);
+    log_->await_all(prefix());
+    backends_.connect(c10::make_intrusive<c10d::PrefixStore>(prefix(), members_->store), device_);
   }
   /// Messages that `f` begins. Allocates nothing afterwards.
   template <class F>
-  Transfer begin(F&& f) {
+  Transfer begin(int tag, F&& f) {
     std::erase_if(begun_, [](const Transfer::Watch& one) { return one.has_ended(); });
     begun_.reserve(begun_.size() + 1);
-    Transfer transfer = calling(f);
+    Transfer transfer = calling(tag, f);
     begun_.emplace_back(transfer);
     return transfer;
   }
@@ -189,24 +191,20 @@ class Connection final : public RankGroup {
     sent_.clear(), swaps_.clear();
     for (const Transfer::Watch& one : begun_) one.give_up();
     begun_.clear();
-    try {
-      if (is_users_own() && host_ != nullptr) host_->abort();
-      if (on_device_ != nullptr) on_device_->abort();
-    } catch (...) {  // it has failed anyway
-    }
-    host_.reset(), on_device_.reset();
+    backends_.drop();
     ++generation_;
   }
-  /// Calls `f`; what the backend throws becomes RankFailed, with what the other ranks report.
+  /// Calls `f`; what the backend throws becomes RankFailed, with what was due and what the other
+  /// ranks report.
   template <class F>
-  std::invoke_result_t<F, c10d::Backend&> calling(F&& f) {
-    if (host_ == nullptr)
+  std::invoke_result_t<F> calling(int tag, F&& f) {
+    if (!backends_.are_there())
       throw RankFailed(
           "ranks: this rank takes no part any more, since it failed before. The next "
           "step, which all ranks call, lets them meet again.");
     const SigpipeBlock block;  // Gloo writes with this thread, too, where it can at once
     try {
-      return f(*host_);
+      return f();
     } catch (const std::exception& error) {
       const std::string what = text_of(error);
       if (is_out_of_memory(what)) {  // of this rank: the others have nothing to report
@@ -215,19 +213,22 @@ class Connection final : public RankGroup {
       }
       const std::string where = prefix();
       drop();
-      throw RankFailed(log_ ? log_->reason(where, what) : what);
+      const std::string due = MessageTag::text(tag, units_);
+      throw RankFailed((due.empty() ? "" : "ranks: at " + due + ": ") +
+                       (log_ ? log_->reason(where, what) : what));
     }
   }
 
   static constexpr std::size_t most_sent = 6;  // of about three units
 
   std::shared_ptr<GroupMembers> members_;
-  std::string name_;               // of its keys in the store
+  RankBackends backends_;
+  std::string name_;  // of its keys in the store
+  std::vector<std::string> units_;
   std::optional<FailureLog> log_;  // without a store there is none
   std::int64_t generation_ = 0;    // grows with each failure
   GroupSum sum_;
   c10::Device device_ = at::kCPU;
-  c10::intrusive_ptr<c10d::Backend> host_, on_device_;
   std::map<const RankGroup*, std::deque<Transfer>> sent_, swaps_;  // destroyed before backends
   std::vector<Transfer::Watch> begun_;                             // some of them held elsewhere
 };

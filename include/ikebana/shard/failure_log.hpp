@@ -1,14 +1,15 @@
 #pragma once
 // Why a process group failed, as its ranks tell each other through the store.
-#include <ikebana/shard/store_calls.hpp>
+#include <ikebana/shard/await_ranks.hpp>
+#include <ikebana/shard/compare_posts.hpp>
 
 namespace ikebana::detail {
 
 /// The reports of ranks whose process group failed.
 class FailureLog {
  public:
-  FailureLog(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank, std::int64_t size)
-      : shared_(std::make_shared<Shared>(Shared{store, rank, size})), calls_(std::move(store)) {}
+  explicit FailureLog(std::shared_ptr<GroupMembers> members)
+      : shared_(std::move(members)), calls_(shared_->store) {}
 
   /// True where a call of the store has not returned.
   bool is_stuck() const { return calls_.is_stuck(); }
@@ -29,6 +30,24 @@ class FailureLog {
              error + ")";
     return text->empty() ? error : *text + (text->rfind("rank ", 0) == 0 ? "" : " (" + error + ")");
   }
+  /// Returns when all ranks have come to this prefix. Throws RankFailed where they will not, or not
+  /// within the time limit.
+  void await_all(const std::string& prefix) {
+    if (const auto ended = shared_->watch->first_ended())
+      throw RankFailed("rank " + std::to_string(*ended) + " ended");
+    const auto text = within(shared_->timeout + std::chrono::milliseconds(1500),
+                             [prefix](Shared& s) { return await_ranks(s, prefix); });
+    if (!text) throw RankFailed("the process of rank 0 does not answer");
+    if (!text->empty()) throw RankFailed(*text);
+  }
+  /// As `compare_posts`. Throws RankFailed for what another rank reported.
+  std::string differs(const std::string& prefix, const RankPost& post) {
+    const auto text = within(post.limit + std::chrono::milliseconds(1500),
+                             [prefix, post](Shared& s) { return compare_posts(s, prefix, post); });
+    if (!text) throw RankFailed("the process of rank 0 does not answer");
+    if (text->starts_with('!')) throw RankFailed(text->substr(1));
+    return *text;
+  }
   /// Ranks did not meet under this prefix in time: what they left there is of no use to a later
   /// try.
   void abandon(const std::string& prefix) noexcept {
@@ -45,10 +64,7 @@ class FailureLog {
   }
 
  private:
-  struct Shared {
-    c10::intrusive_ptr<c10d::Store> store;
-    std::int64_t rank, size;
-  };
+  using Shared = GroupMembers;
   /// Waits until a rank has reported, or all have seen the failure, at most 0.7 s. The rest of the
   /// limit of `within` is for the answers of a slow store.
   static std::string asked(Shared& s, const std::string& prefix) {

@@ -1,10 +1,12 @@
 #pragma once
 // Messages between ranks: tensors in place, and short texts.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/shard/message_thread.hpp>
 #include <ikebana/shard/transfer.hpp>
+#include <optional>
 #include <string>
 
 namespace ikebana::detail {
@@ -13,11 +15,32 @@ namespace ikebana::detail {
 /// meet, so that ranks that disagree wait for each other, until the time limit, instead of
 /// computing with each other's bytes.
 struct MessageTag {
-  static constexpr int control = 0, control_rest = 1, sums = 2, weights = 3, update = 4;
-  static int gather(std::size_t unit) { return static_cast<int>(5 + 4 * unit); }
+  static constexpr int control = 0, control_rest = 1, sums = 2, weights = 3, update = 4,
+                       buffers = 5, sparse = 6;
+  static int gather(std::size_t unit) { return static_cast<int>(first_of_units + 4 * unit); }
   /// And the next one.
-  static int reduce(std::size_t unit) { return static_cast<int>(6 + 4 * unit); }
-  static int spread(std::size_t unit) { return static_cast<int>(8 + 4 * unit); }
+  static int reduce(std::size_t unit) { return gather(unit) + 1; }
+  static int spread(std::size_t unit) { return gather(unit) + 3; }
+
+  /// What such a message is, for errors; empty for those of control calls, which have names of
+  /// their own. `units` are the names of units; messages of others are those of buckets.
+  static std::string text(int tag, const std::vector<std::string>& units) {
+    static constexpr std::array<const char*, first_of_units> others{
+        "",
+        "",
+        "a sum",
+        "the broadcast of rank 0's weights",
+        "an exchange of the optimizer's update",
+        "the broadcast of rank 0's buffers",
+        "sparse gradients"};
+    if (tag < first_of_units) return others[static_cast<std::size_t>(tag)];
+    const auto unit = static_cast<std::size_t>(tag - first_of_units) / 4;
+    return (tag == gather(unit) ? "the gather of " : "the reduction of ") +
+           (unit < units.size() ? units[unit] : "bucket " + std::to_string(unit));
+  }
+
+ private:
+  static constexpr int first_of_units = 7;
 };
 
 /// Begins to send the tensors of `to[r]` to rank r, and to receive those of `from[r]` in place. All
@@ -60,7 +83,7 @@ inline c10::Device device_of(const TensorsOfRanks& to, const TensorsOfRanks& fro
 /// The same; those of Gloo are begun in the order of calls by a thread of their own.
 inline Transfer begin_swap(c10d::Backend& backend, int tag, TensorsOfRanks to,
                            TensorsOfRanks from) {
-  Transfer transfer = Transfer::prepared();
+  Transfer transfer = Transfer::prepared(tag);
   if (dynamic_cast<c10d::ProcessGroupGloo*>(&backend) == nullptr) {
     transfer.hold(begin_messages(backend, tag, to, from));
     return transfer;
@@ -73,39 +96,63 @@ inline Transfer begin_swap(c10d::Backend& backend, int tag, TensorsOfRanks to,
   return transfer;
 }
 
-/// Receives the tensor of rank 0 and passes it on, along a tree in which rank r has the ranks above
-/// it that differ from it in a bit below its lowest one. log2(N) messages after each other.
-inline void pass_on(c10d::Backend& backend, int tag, const at::Tensor& t) {
-  const std::int64_t rank = backend.getRank(), size = backend.getSize();
-  TensorsOfRanks to(static_cast<std::size_t>(size)), from = to;
-  std::int64_t lowest = rank & -rank;
-  if (rank != 0) {
-    from[static_cast<std::size_t>(rank - lowest)] = {t};
-    begin_swap(backend, tag, to, from).wait();
-    from.assign(from.size(), {});
-  } else {
-    for (lowest = 1; lowest < size;) lowest *= 2;
-  }
-  for (std::int64_t bit = lowest / 2; bit > 0; bit /= 2)
-    if (rank + bit < size) to[static_cast<std::size_t>(rank + bit)] = {t};
-  begin_swap(backend, tag, to, from).wait();
-}
+/// From which rank this one receives what rank 0 sends to all, and to which it passes it on: along
+/// a tree in which rank r has the ranks above it that differ from it in a bit below its lowest one.
+/// log2(N) messages after each other.
+struct TreePlace {
+  std::optional<std::size_t> from;
+  std::vector<std::size_t> to;
 
-/// Sends one tensor of bytes to all other ranks of the group, a Connection or a Subgroup, and
-/// returns theirs, of these lengths, and its own.
+  TreePlace(std::int64_t rank, std::int64_t size) {
+    std::int64_t lowest = rank & -rank;
+    if (rank != 0) from = static_cast<std::size_t>(rank - lowest);
+    else
+      for (lowest = 1; lowest < size;) lowest *= 2;
+    for (std::int64_t bit = lowest / 2; bit > 0; bit /= 2)
+      if (rank + bit < size) to.push_back(static_cast<std::size_t>(rank + bit));
+  }
+};
+
+/// Bytes of all ranks, and the messages that bring them.
+struct SwappedBytes {
+  std::vector<at::Tensor> all;
+  Transfer transfer;
+};
+
+/// Begins to send one tensor of bytes to all other ranks of the group, a Connection or a Subgroup,
+/// and to receive theirs, of these lengths.
+template <class Group>
+SwappedBytes begin_swap_bytes(Group& group, int tag, const at::Tensor& own,
+                              const std::vector<std::int64_t>& lengths) {
+  const auto rank = static_cast<std::size_t>(group.rank());
+  TensorsOfRanks to(lengths.size()), from(lengths.size());
+  SwappedBytes swapped;
+  for (std::size_t r = 0; r < lengths.size(); ++r) {
+    swapped.all.push_back(r == rank ? own : at::empty({lengths[r]}, own.options()));
+    if (r != rank) to[r] = {own}, from[r] = {swapped.all[r]};
+  }
+  swapped.transfer = group.swap(tag, std::move(to), std::move(from), own.device());
+  return swapped;
+}
+/// The bytes of all ranks. Short ones: what is sent is waited for, too.
 template <class Group>
 std::vector<at::Tensor> swap_bytes(Group& group, int tag, const at::Tensor& own,
                                    const std::vector<std::int64_t>& lengths) {
-  const auto rank = static_cast<std::size_t>(group.rank());
-  TensorsOfRanks to(lengths.size()), from(lengths.size());
-  std::vector<at::Tensor> all;
-  for (std::size_t r = 0; r < lengths.size(); ++r) {
-    all.push_back(r == rank ? own : at::empty({lengths[r]}, own.options()));
-    if (r != rank) to[r] = {own}, from[r] = {all[r]};
-  }
-  Transfer transfer = group.swap(tag, std::move(to), std::move(from), own.device());
-  group.wait(transfer);
-  return all;
+  SwappedBytes swapped = begin_swap_bytes(group, tag, own, lengths);
+  group.wait(swapped.transfer);
+  return std::move(swapped.all);
+}
+/// Longer ones. A rank that ends while a long message is on its way would let the others wait until
+/// the time limit for the rest to be sent: they wait for that when all say that they have received.
+template <class Group>
+std::vector<at::Tensor> swap_long_bytes(Group& group, int tag, const at::Tensor& own,
+                                        const std::vector<std::int64_t>& lengths) {
+  SwappedBytes swapped = begin_swap_bytes(group, tag, own, lengths);
+  group.wait_received(swapped.transfer);
+  const std::vector<std::int64_t> ones(lengths.size(), 1);
+  swap_bytes(group, MessageTag::control, at::zeros({1}, at::kByte), ones);
+  group.wait(swapped.transfer);
+  return std::move(swapped.all);
 }
 
 /// The texts of all ranks of the group, in their order. The first bytes travel with the length;
@@ -137,7 +184,7 @@ std::vector<std::string> swap_texts(Group& group, const std::string& own) {
   const std::string rest = own.size() > head ? own.substr(head) : std::string();
   at::Tensor more = at::empty({static_cast<std::int64_t>(rest.size())}, at::kByte);
   if (!rest.empty()) std::memcpy(more.mutable_data_ptr(), rest.data(), rest.size());
-  const auto all = swap_bytes(group, MessageTag::control_rest, more, rests);
+  const auto all = swap_long_bytes(group, MessageTag::control_rest, more, rests);
   for (std::size_t r = 0; r < all.size(); ++r)
     texts[r].append(static_cast<const char*>(all[r].const_data_ptr()), all[r].nbytes());
   return texts;

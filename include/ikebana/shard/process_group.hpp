@@ -3,6 +3,7 @@
 #include <chrono>
 #include <ikebana/error.hpp>
 #include <ikebana/shard/backends.hpp>
+#include <ikebana/shard/process_watch.hpp>
 #include <ikebana/shard/store.hpp>
 #include <ikebana/shard/world.hpp>
 #include <memory>
@@ -19,7 +20,8 @@ struct GroupMembers {
   c10::intrusive_ptr<c10d::Store> store = {};
   std::chrono::milliseconds timeout = {};
   c10::intrusive_ptr<c10d::Backend> backend = {};  ///< a user's own; null: made when needed
-  std::int64_t connections = 0;  ///< that were made, in the same order on all ranks
+  std::int64_t connections = 0;              ///< that were made, in the same order on all ranks
+  std::shared_ptr<ProcessWatch> watch = {};  ///< null without a store
 };
 
 }  // namespace detail
@@ -61,6 +63,9 @@ class ProcessGroup {
                      " ms; it must be 1 or more.");
     members_->rank = rank, members_->size = size, members_->timeout = options.timeout;
     members_->store = std::move(store), members_->all_local = false;
+    if (members_->store == nullptr) return;
+    members_->watch = std::make_shared<detail::ProcessWatch>(rank, size);
+    members_->watch->announce(*members_->store);
   }
   /// A process group of the user's own, which one trainer may use. After a failure it cannot be
   /// made anew: that trainer is then at its end.

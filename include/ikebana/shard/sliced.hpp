@@ -3,7 +3,10 @@
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/shard/all_ranks.hpp>
 #include <ikebana/shard/describe_slices.hpp>
-#include <ikebana/shard/unit_sum.hpp>
+#include <ikebana/shard/launch_order.hpp>
+#include <ikebana/shard/refuse_unit.hpp>
+#include <ikebana/shard/sliced_unit.hpp>
+#include <ikebana/shard/unit_agreement.hpp>
 #include <optional>
 
 namespace ikebana::detail {
@@ -35,7 +38,19 @@ class Sliced : public AllRanks<Policy> {
     }
     masters_ = masters.values;
   }
+  void open_step() {
+    AllRanks<Policy>::open_step();
+    if (std::exchange(generation_, connection_.generation()) != connection_.generation())
+      order_.reset(all_.size());  // some ranks may have made a step that others have not
+    began_ = std::chrono::steady_clock::now();
+  }
+  void end_step(const StepGradients&, Report&) noexcept {
+    if (groups_.slices.size() > 1) order_.commit();
+    agreement_.set_duration(std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - began_));
+  }
   void abort() noexcept {
+    agreement_.forget();
     for (OfUnit& u : all_) u.forget();
     pending_.clear();
     is_in_microbatch_ = false;
@@ -69,10 +84,11 @@ class Sliced : public AllRanks<Policy> {
   }
   void begin_gather(const Unit& unit, const Tensors& masters) {
     OfUnit& u = all_[unit.index];
+    agreement_.gather(unit);
     if (const auto& dtype = this->values.param_dtype)
       for (std::size_t i = 0; i < masters.size(); ++i)
         if (masters[i].is_floating_point() && masters[i].scalar_type() != *dtype)
-          refuse_param_dtype(unit.names[i], masters[i].scalar_type());
+          refuse_param_dtype<Policy>(*dtype, unit.names[i], masters[i].scalar_type());
     u.gather.emplace(groups_.slices, MessageTag::gather(unit.index), u.layout->cut, masters,
                      u.whole);
   }
@@ -85,9 +101,18 @@ class Sliced : public AllRanks<Policy> {
     return whole;
   }
 
+  /// Of FSDP and HSDP, which gather while they compute. An evaluation is a call of the ranks that
+  /// share a copy, a step one of all.
+  void begin_forward(bool trains) {
+    agreement_.begin(trains ? static_cast<RankGroup&>(connection_) : groups_.slices, trains);
+  }
+  void begin_unit(const Unit& unit) { agreement_.run(unit); }
+  void end_forward() { agreement_.end_forward(); }
+
   /// A microbatch begins.
   void set_requires_gradient_sync(bool is_last) {
     end_microbatch();
+    order_.begin();
     is_in_microbatch_ = true;
     syncs_ = is_last || reduces_each_microbatch();
     for (OfUnit& u : all_) u.uses = u.calls = 0, u.is_reduced = false;
@@ -95,7 +120,8 @@ class Sliced : public AllRanks<Policy> {
   }
   template <class Next, class... Args>
   decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
-    if (at::GradMode::is_enabled() && !recomputing()) ++all_[unit.index].uses;
+    if (at::GradMode::is_enabled() && !recomputing() && ++all_[unit.index].uses == 1)
+      order_.enter(unit.index);
     return next(std::forward<Args>(args)...);
   }
   void set_reduce_dtypes(const Unit& unit, const DTypes& dtypes) {
@@ -106,12 +132,12 @@ class Sliced : public AllRanks<Policy> {
   /// The sums arrive in `finish_reductions`, or before.
   Tensors reduce(const Unit& unit, const Tensors& gradients) {
     OfUnit& u = all_[unit.index];
-    if (u.is_reduced) refuse_late(unit);
+    if (u.is_reduced) refuse_late(unit.name);
     for (std::size_t i = 0; i < gradients.size(); ++i)
       if (gradients[i].defined() && gradients[i].layout() != at::kStrided)
-        refuse_sparse(unit.names[i]);
+        refuse_sparse<Policy>(unit.names[i]);
     add(u.local, gradients);
-    if (++u.calls == u.uses && syncs_) launch(unit.index);
+    if (++u.calls == u.uses && syncs_) launch_ready(/*has_ended=*/false);
     return Tensors(gradients.size());
   }
   void finish_reductions(const Masters&) {
@@ -126,30 +152,16 @@ class Sliced : public AllRanks<Policy> {
 
   template <class MakeBuffers>
   void attach_sliced(c10::Device device, const UnitTable& units, const MakeBuffers& make_buffers) {
+    std::vector<std::string> names;
+    for (const Unit& unit : units.units())
+      names.push_back(unit.is_root() ? "the root" : "unit `" + unit.name + "`");
+    connection_.name_units(std::move(names));
     AllRanks<Policy>::attach(device, units, make_buffers);
     all_.resize(units.units().size());
+    order_.reset(all_.size());
   }
 
-  /// What is known of a unit, and under way.
-  struct OfUnit {
-    std::optional<UnitLayout> layout;
-    std::vector<std::int64_t> masters;  // index of each parameter's master; -1: frozen
-    Tensors whole;                      // memory for gathered parameters that are kept
-    bool is_complete = false;           // `whole` has the present values
-    std::optional<UnitGather> gather;
-    std::int64_t uses = 0, calls = 0;  // in this microbatch: forwards, and gradients that came
-    bool is_reduced = false;           // in this microbatch
-    Tensors local;                     // gradients that are not reduced yet
-    DTypes dtypes;                     // in which they are
-    SliceTransfer sent;                // sums that copies hand on, and masters have
-
-    bool is_trained() const { return !masters.empty(); }
-    void forget() noexcept {
-      gather.reset();
-      local.clear();
-      sent = {};
-    }
-  };
+  using OfUnit = SlicedUnit;
   const UnitCut& cut_of(const Unit& unit, const Tensors& full) {
     OfUnit& u = all_[unit.index];
     if (!u.layout) u.layout.emplace(full, groups_, u.dtypes);
@@ -157,6 +169,8 @@ class Sliced : public AllRanks<Policy> {
   }
 
   ShardGroups groups_;
+  UnitAgreement agreement_{connection_};
+  LaunchOrder order_;
   std::vector<OfUnit> all_;  // by unit
 
  private:
@@ -184,9 +198,16 @@ class Sliced : public AllRanks<Policy> {
   /// Every trained unit is reduced once in a microbatch that is reduced, also where this rank has
   /// no gradient of it: others may have one.
   void end_microbatch() {
-    if (!std::exchange(is_in_microbatch_, false) || !syncs_) return;
-    for (std::size_t unit = 0; unit < all_.size(); ++unit)
-      if (all_[unit].is_trained() && !all_[unit].is_reduced) launch(unit);
+    if (!std::exchange(is_in_microbatch_, false)) return;
+    if (syncs_) launch_ready(/*has_ended=*/true);
+    agreement_.end_backward();
+  }
+  void launch_ready(bool has_ended) {
+    order_.advance(
+        [&](std::size_t unit) { return has_ended || all_[unit].calls == all_[unit].uses; },
+        [&](std::size_t unit) {
+          if (all_[unit].is_trained()) launch(unit);
+        });
   }
   void launch(std::size_t unit) {
     OfUnit& u = all_[unit];
@@ -213,29 +234,11 @@ class Sliced : public AllRanks<Policy> {
     }
     u.sent = std::move(sent);
   }
-  /// Weights that are read or exported while they are gathered must have their own values.
-  [[noreturn]] void refuse_param_dtype(const std::string& name, at::ScalarType dtype) const {
-    throw BadValue(c10::str(type_name<Policy>(), ": param_dtype is ", *this->values.param_dtype,
-                            ", and the recipe's precision gathers `", name, "` in ", dtype,
-                            ". Leave param_dtype out, and choose a precision that gathers in it, "
-                            "such as Precision<BF16Weights>."));
-  }
-  [[noreturn]] static void refuse_sparse(const std::string& name) {
-    throw BadModel("step: the gradient of `" + name + "` is sparse, and " + type_name<Policy>() +
-                   " cuts dense ones alone. Make the embedding with sparse(false), or write "
-                   "Shard<DDP>.");
-  }
-  [[noreturn]] static void refuse_late(const Unit& unit) {
-    throw BadModel(
-        "step: unit `" + unit.name +
-        "` got gradients after those of all its uses had been summed over ranks, as by a "
-        "backward pass within the loss. Let the loss compute gradients of its inputs "
-        "alone: torch::autograd::grad.");
-  }
-
   Tensors masters_;
   UnitSums pending_;
   bool syncs_ = true, is_in_microbatch_ = false;
+  std::int64_t generation_ = 0;
+  std::chrono::steady_clock::time_point began_ = {};  // the step
 };
 
 }  // namespace ikebana::detail

@@ -34,7 +34,7 @@ class SparseGradients {
       for (const Entries& e : all[rank]) e.add_to(to[r]);
       for (const Entries& e : all[r]) e.add_to(from[r]);
     }
-    transfer_ = connection.swap(MessageTag::gather(0), to, from, device);
+    transfer_ = connection.swap(MessageTag::sparse, to, from, device);
     connection.wait_received(transfer_);
     std::vector<std::size_t> dense;
     for (std::size_t i = 0; i < indices_.size(); ++i)

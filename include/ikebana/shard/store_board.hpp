@@ -1,16 +1,15 @@
 #pragma once
 // The board of ranks that share a store of c10d.
-#include <ikebana/error.hpp>
 #include <ikebana/ranks/rank_group.hpp>
-#include <ikebana/shard/store_calls.hpp>
+#include <ikebana/shard/process_group.hpp>
 #include <mutex>
 
 namespace ikebana::detail {
 
 class StoreBoard final : public RankBoard {
  public:
-  StoreBoard(StorePtr store, std::chrono::milliseconds time_limit)
-      : calls_(std::move(store)), time_limit_(time_limit) {}
+  StoreBoard(StorePtr store, const GroupMembers& members)
+      : calls_(std::move(store)), time_limit_(members.timeout), watch_(members.watch) {}
 
   void post(const std::string& key, const std::string& text) override {
     call([key, text](c10d::Store& store) {
@@ -32,6 +31,7 @@ class StoreBoard final : public RankBoard {
       return std::string();
     });
   }
+  bool has_ended(std::int64_t rank) const override { return watch_->has_ended(rank); }
   std::chrono::milliseconds time_limit() const override { return time_limit_; }
 
  private:
@@ -49,6 +49,7 @@ class StoreBoard final : public RankBoard {
   std::mutex mutex_;
   StoreCalls calls_;
   std::chrono::milliseconds time_limit_;
+  std::shared_ptr<ProcessWatch> watch_;
 };
 
 }  // namespace ikebana::detail

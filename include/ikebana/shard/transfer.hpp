@@ -57,15 +57,17 @@ class Transfer {
   struct State {
     MessageWorks works;
     std::future<MessageWorks> later;
+    int tag = 0;
     bool is_given_up = false;
   };
 
  public:
   Transfer() = default;
   /// Allocates, and holds nothing yet: what `hold` is given afterwards may have been sent.
-  static Transfer prepared() {
+  static Transfer prepared(int tag) {
     Transfer transfer;
     transfer.state_ = std::make_shared<State>();
+    transfer.state_->tag = tag;
     return transfer;
   }
   Transfer(Transfer&&) = default;
@@ -77,6 +79,8 @@ class Transfer {
     return state_ != nullptr &&
            (state_->is_given_up || state_->later.valid() || !state_->works.is_empty());
   }
+  /// What its messages are. Of one that is begun.
+  int tag() const { return state_->tag; }
   /// Returns when all has arrived; of a device: when its stream will have. Throws what the backend
   /// throws, also when it begins in another thread. What is sent may still be on its way: Gloo does
   /// not end the wait for a message of which a part was written when its rank ends, so that this

@@ -105,16 +105,18 @@ class SaveByBoard {
                      const std::atomic<bool>& hurries) const {
     using Clock = std::chrono::steady_clock;
     auto end = Clock::now() + board_->time_limit();
-    for (bool hurried = false;;) {
+    for (bool hurried = false, ended = false;;) {
       if (const auto text = board_->look(name)) {
         if ((*text)[0] == '+') return text->substr(1);
         const std::string why = text->substr(1);
         throw FileFailed(why.starts_with("rank ") ? why
                                                   : "rank " + std::to_string(rank) + ": " + why);
       }
+      // What it posted before it ended is seen in one more look.
+      if (!std::exchange(ended, board_->has_ended(rank)) && ended) continue;
       if (hurries && !std::exchange(hurried, true))
         end = std::min(end, Clock::now() + std::chrono::seconds(1));
-      if (Clock::now() > end)
+      if (ended || Clock::now() > end)
         throw FileFailed("save: rank " + std::to_string(rank) +
                          " did not end its part of a save that was begun. It may have been killed; "
                          "the state before is intact.");

@@ -1,0 +1,40 @@
+#pragma once
+// How ranks meet before they connect: none waits for a rank whose process it sees to have ended.
+#include <ikebana/shard/process_group.hpp>
+
+namespace ikebana::detail {
+
+/// Returns when all ranks have come to `prefix`: nothing, or why they will not meet there.
+inline std::string await_ranks(GroupMembers& members, const std::string& prefix) {
+  c10d::Store& store = *members.store;
+  auto came = [&](std::int64_t rank) { return prefix + "came/" + std::to_string(rank); };
+  store.set(came(members.rank), bytes_of("1"));
+  const Deadline deadline(members.timeout);
+  std::int64_t next = 0;
+  std::string why;
+  const bool is_decided = deadline.wait([&] {
+    while (next < members.size && store.check({came(next)})) ++next;
+    members.watch->look(store);
+    if (const auto ended = members.watch->first_ended())
+      why = "rank " + std::to_string(*ended) + " ended";
+    else if (store.check({prefix + "abandoned"})) why = "another rank does not wait any longer";
+    return next == members.size || !why.empty();
+  });
+  if (is_decided) return why;
+  return "rank " + std::to_string(next) + " has not come within " + deadline.text();
+}
+
+/// Calls `f` by a thread of its own, which is left behind where a rank's process ends meanwhile:
+/// Gloo waits for it until the time limit. Throws RankFailed then.
+template <class F>
+auto while_ranks_live(const ProcessWatch& watch, F f) {
+  std::packaged_task<decltype(f())()> task(std::move(f));
+  auto result = task.get_future();
+  std::thread(std::move(task)).detach();
+  while (result.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready)
+    if (const auto ended = watch.first_ended())
+      throw RankFailed("rank " + std::to_string(*ended) + " ended");
+  return result.get();
+}
+
+}  // namespace ikebana::detail
