@@ -18,13 +18,17 @@ class FailureLog {
     within(std::chrono::milliseconds(1500), [prefix, why](Shared& s) {
       s.store->compareSet(prefix + "failed", {},
                           bytes_of("rank " + std::to_string(s.rank) + ": " + why));
+      leave(s, prefix);
       return std::string();
     });
   }
   /// What another rank reported; or which ranks give no sign of life; or `error`.
   std::string reason(const std::string& prefix, const std::string& error) {
-    const auto text =
-        within(std::chrono::milliseconds(1500), [prefix](Shared& s) { return asked(s, prefix); });
+    const auto text = within(std::chrono::milliseconds(1700), [prefix](Shared& s) {
+      std::string found = asked(s, prefix);
+      leave(s, prefix);
+      return found;
+    });
     if (!text)
       return "rank 0, whose process holds the store of the ranks, does not answer any more (" +
              error + ")";
@@ -53,6 +57,7 @@ class FailureLog {
   void abandon(const std::string& prefix) noexcept {
     within(std::chrono::milliseconds(1500), [prefix](Shared& s) {
       s.store->set(prefix + "abandoned", bytes_of("1"));
+      leave(s, prefix);
       return std::string();
     });
   }
@@ -90,6 +95,23 @@ class FailureLog {
     } catch (const std::exception&) {  // rank 0 has waited as long, and has ended with the store
       if (missing.empty()) throw;
       return silent();
+    }
+  }
+  /// This rank knows why. Rank 0, whose process may serve the store and may end now, waits for the
+  /// others, at most half a second.
+  static void leave(Shared& s, const std::string& prefix) noexcept {
+    try {
+      auto heard = [&](std::int64_t r) { return prefix + "heard/" + std::to_string(r); };
+      s.store->set(heard(s.rank), bytes_of("1"));
+      const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+      while (s.rank == 0 && std::chrono::steady_clock::now() < end) {
+        std::vector<std::string> others;
+        for (std::int64_t r = 1; r < s.size; ++r)
+          if (!s.watch->has_ended(r)) others.push_back(heard(r));
+        if (others.empty() || s.store->check(others)) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+    } catch (const std::exception&) {  // the store has ended
     }
   }
   template <class F>
