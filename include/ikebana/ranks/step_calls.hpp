@@ -55,19 +55,21 @@ inline void check_equal(std::size_t rank, const OpeningNumbers& a, const Opening
            std::to_string(rank) + " has " + std::to_string(other) + ". " + cure;
   };
   if (a.step != b.step)
-    throw BadModel(differ("made steps:", a.step, b.step,
-                          "Load the same state on every rank, and call step equally often."));
+    throw RanksDiffer(differ("made steps:", a.step, b.step,
+                             "Load the same state on every rank, and call step equally often."));
   if (a.recipe != 0 && b.recipe != 0 && a.recipe != b.recipe)
-    throw BadModel("step: rank " + std::to_string(rank) +
-                   " has another recipe, or another model, than rank 0. Make the same trainer on "
-                   "every rank, with the same values of its policies.");
+    throw RanksDiffer(
+        "step: rank " + std::to_string(rank) +
+        " has another recipe, or another model, than rank 0. Make the same trainer on "
+        "every rank, with the same values of its policies.");
   if (a.calls != b.calls)
-    throw BadModel(differ("layers in training mode that compute with all ranks, as SyncBatchNorm:",
-                          a.calls, b.calls, "Call train() and eval() alike on every rank."));
+    throw RanksDiffer(
+        differ("layers in training mode that compute with all ranks, as SyncBatchNorm:", a.calls,
+               b.calls, "Call train() and eval() alike on every rank."));
   if (a.has(HasBatch::Never) || b.has(HasBatch::Never)) return;
   if (a.counts != b.counts || a.on_device != b.on_device)
-    throw BadModel(differ("counts of its loss:", a.counts, b.counts,
-                          "count(batch) must return the same kind of numbers on every rank."));
+    throw RanksDiffer(differ("counts of its loss:", a.counts, b.counts,
+                             "count(batch) must return the same kind of numbers on every rank."));
 }
 
 /// Adds up the counts that follow the numbers in every rank's text.
@@ -178,15 +180,16 @@ inline void agree(RankGroup& group, bool rejects, std::uint64_t order) {
   const auto all = exchange_in(group, "the end of a step", own);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank][0] != all[0][0])
-      throw BadModel("step: rank " + std::to_string(rank) +
-                     (all[rank][0] == '1' ? " rejects" : " makes") +
-                     " the update, and rank 0 does not. A policy that decides by numbers of its "
-                     "rank must add them up first: ranks.data().sum(...).");
+      throw RanksDiffer("step: rank " + std::to_string(rank) +
+                        (all[rank][0] == '1' ? " rejects" : " makes") +
+                        " the update, and rank 0 does not. A policy that decides by numbers of its "
+                        "rank must add them up first: ranks.data().sum(...).");
     if (all[rank] != all[0])
-      throw BadModel("step: rank " + std::to_string(rank) +
-                     " ran the units of the model in another order than rank 0. Their parameters "
-                     "are cut, so that they compute together: run the same units in the same order "
-                     "on every rank.");
+      throw RanksDiffer(
+          "step: rank " + std::to_string(rank) +
+          " ran the units of the model in another order than rank 0. Their parameters "
+          "are cut, so that they compute together: run the same units in the same order "
+          "on every rank.");
   }
 }
 

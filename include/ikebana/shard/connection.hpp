@@ -57,8 +57,10 @@ class Connection final : public RankGroup {
     try {
       connect();
     } catch (const std::exception& error) {
-      if (log_) log_->abandon(prefix());
+      const std::string where = prefix();
+      if (log_) log_->abandon(where);
       drop();
+      if (log_) log_->leave(where);
       throw RankFailed("ranks: rank " + std::to_string(rank()) +
                        " could not meet the other ranks: " + text_of(error) +
                        ". Let every rank make the same calls, within the time limit of their "
@@ -68,8 +70,10 @@ class Connection final : public RankGroup {
   /// This rank cannot go on: tells the others, which have no answer from it until the next `open`.
   void fail(const std::string& why) noexcept {
     if (!backends_.are_there()) return;
-    if (log_) log_->report(prefix(), why);
+    const std::string where = prefix();
+    if (log_) log_->report(where, why);
     drop();
+    if (log_) log_->leave(where);
   }
 
   std::vector<std::string> exchange(const std::string& own) override {

@@ -18,7 +18,6 @@ class FailureLog {
     within(std::chrono::milliseconds(1500), [prefix, why](Shared& s) {
       s.store->compareSet(prefix + "failed", {},
                           bytes_of("rank " + std::to_string(s.rank) + ": " + why));
-      leave(s, prefix);
       return std::string();
     });
   }
@@ -57,6 +56,12 @@ class FailureLog {
   void abandon(const std::string& prefix) noexcept {
     within(std::chrono::milliseconds(1500), [prefix](Shared& s) {
       s.store->set(prefix + "abandoned", bytes_of("1"));
+      return std::string();
+    });
+  }
+  /// This rank has reported, or abandoned, and has dropped its connections: it may end now.
+  void leave(const std::string& prefix) noexcept {
+    within(std::chrono::milliseconds(1500), [prefix](Shared& s) {
       leave(s, prefix);
       return std::string();
     });
