@@ -25,6 +25,13 @@ decltype(auto) reported_to_ranks(Core& core, F&& f) {
   }
 }
 
+/// Within a handler of `error`: throws it again, with the call and how many steps were made.
+template <class Core>
+[[noreturn]] void rethrow_in_call(const Core& core, const char* call, const RankFailed& error) {
+  throw RankFailed(std::string(error.what()) + " (" + call + ", after step " +
+                   std::to_string(core.step.attempts) + ")");
+}
+
 /// Calls `f` on all ranks, outside of a step: in the call of this name, which no rank makes alone.
 /// It succeeds on all of them, or throws on all.
 template <class Core, class F>
@@ -32,7 +39,7 @@ decltype(auto) together(Core& core, [[maybe_unused]] const char* call, F&& f) {
   if constexpr (Core::one_rank) {
     return f();
   } else {
-    return reported_to_ranks(core, [&]() -> decltype(auto) {
+    auto run = [&]() -> decltype(auto) {
       core.mechanisms.shard.open_step();
       const auto scope = core.rank_calls.scope(/*is_dummy=*/false);
       meet(core.ranks().data(), call);
@@ -45,7 +52,12 @@ decltype(auto) together(Core& core, [[maybe_unused]] const char* call, F&& f) {
         end();
         return result;
       }
-    });
+    };
+    try {
+      return reported_to_ranks(core, run);
+    } catch (const RankFailed& error) {
+      rethrow_in_call(core, call, error);
+    }
   }
 }
 

@@ -57,14 +57,15 @@ class Connection final : public RankGroup {
     try {
       connect();
     } catch (const std::exception& error) {
-      const std::string where = prefix();
-      if (log_) log_->abandon(where);
+      const std::string where = prefix(), text = text_of(error);
+      const bool is_heard = !log_ || log_->abandon(where);
       drop();
       if (log_) log_->leave(where);
-      throw RankFailed("ranks: rank " + std::to_string(rank()) +
-                       " could not meet the other ranks: " + text_of(error) +
-                       ". Let every rank make the same calls, within the time limit of their "
-                       "ProcessGroup.");
+      throw RankFailed(
+          "ranks: rank " + std::to_string(rank()) +
+          " could not meet the other ranks: " + (is_heard ? text : FailureLog::no_store(text)) +
+          ". Let every rank make the same calls, within the time limit of their "
+          "ProcessGroup.");
     }
   }
   /// This rank cannot go on: tells the others, which have no answer from it until the next `open`.

@@ -28,9 +28,7 @@ class FailureLog {
       leave(s, prefix);
       return found;
     });
-    if (!text)
-      return "rank 0, whose process holds the store of the ranks, does not answer any more (" +
-             error + ")";
+    if (!text) return no_store(error);
     return text->empty() ? error : *text + (text->rfind("rank ", 0) == 0 ? "" : " (" + error + ")");
   }
   /// Returns when all ranks have come to this prefix. Throws RankFailed where they will not, or not
@@ -52,12 +50,17 @@ class FailureLog {
     return *text;
   }
   /// Ranks did not meet under this prefix in time: what they left there is of no use to a later
-  /// try.
-  void abandon(const std::string& prefix) noexcept {
-    within(std::chrono::milliseconds(1500), [prefix](Shared& s) {
+  /// try. Returns false where the store does not answer.
+  bool abandon(const std::string& prefix) noexcept {
+    const auto answer = within(std::chrono::milliseconds(1500), [prefix](Shared& s) {
       s.store->set(prefix + "abandoned", bytes_of("1"));
       return std::string();
     });
+    return answer.has_value();
+  }
+  static std::string no_store(const std::string& error) {
+    return "rank 0, whose process holds the store of the ranks, does not answer any more (" +
+           error + ")";
   }
   /// This rank has reported, or abandoned, and has dropped its connections: it may end now.
   void leave(const std::string& prefix) noexcept {

@@ -155,9 +155,11 @@ class Meeting {
       wait_for_all(token);
       return token;
     } catch (const c10::Error& error) {
-      throw RankFailed("make_store: " + rank_text(world_) + " lost its connection to " +
-                       address_of(world_) + " while the ranks met: another rank ended. (" +
-                       message_of(error) + ")");
+      throw RankFailed(
+          "make_store: " + rank_text(world_) + " lost its connection to " + address_of(world_) +
+          " while the ranks met: " +
+          (world_.agent_store ? "torchrun's agent" : "rank 0, whose process serves it,") +
+          " ended. (" + message_of(error) + ")");
     }
   }
 

@@ -8,8 +8,8 @@ DEATH, SILENCE, DIVERGENCE, THROW = 5.0, LIMIT + 2, 5.0, 3.0
 # What each kind does, how often, and within which time the others end or throw.
 KINDS = {"throw": (5, THROW), "kill": (5, DEATH), "stop": (2, SILENCE), "order": (2, DIVERGENCE),
          "skip": (2, DIVERGENCE), "twice": (1, DIVERGENCE), "recipe": (1, DIVERGENCE),
-         "model": (1, DIVERGENCE), "rows": (1, None), "lengths": (1, None), "save": (2, DEATH),
-         "rejoin": (1, DEATH)}
+         "model": (1, DIVERGENCE), "rows": (1, None), "lengths": (1, None), "save": (1, DEATH),
+         "call": (1, DEATH), "rejoin": (1, DEATH)}
 
 
 class Wrong(Exception):
@@ -44,9 +44,8 @@ def check_error(error, trial, rank, seconds, was_made):
         victims.add((trial.victim + 1) % trial.size)
     if not any(f"rank {victim}" in error[2] for victim in victims):
         raise Wrong(f"rank {rank} does not name rank {trial.victim}: {error[2]}")
-    # Before the first step there is none; a save and an end are calls of their own.
-    is_call = re.search(r"ranks: at .*(save|with_full_weights|trainer|broadcast|files)", error[2])
-    if was_made and not is_call and trial.kind != "rejoin" and "(step " not in error[2]:
+    # Before the first step there is none.
+    if was_made and trial.kind != "rejoin" and not re.search(r"step \d+\)", error[2]):
         raise Wrong(f"rank {rank} names no step: {error[2]}")
     if was_made and "ranks: " not in error[2] and "step: rank" not in error[2]:
         raise Wrong(f"rank {rank} does not say what was due: {error[2]}")
@@ -115,6 +114,7 @@ def self_test():
              ("ended after", "kill", died, said(7, text)),
              ("does not name", "kill", died, said(2, text.replace("rank 0", "rank 5"))),
              ("names no step", "kill", died, said(2, text.replace("(step 2)", ""))),
+             ("", "kill", died, said(2, text.replace("(step", "(a save, after step"))),
              ("what was due", "kill", died, said(2, "rank 0 ended (step 2)")),
              ("no error", "kill", died, lines(("made", 0, ""))),
              ("trained on", "kill", died, lines(*said(2, text).lines, ("end", 3, "7"))),

@@ -1,6 +1,6 @@
 // One rank of a trial: it trains, and comes to the harm that the environment plans. What happens to
 // it is written to a file, which run.py reads.
-#include "model.hpp"
+#include "traced.hpp"
 
 using namespace ikebana;
 using namespace trials;
@@ -8,6 +8,7 @@ using namespace trials;
 namespace {
 
 constexpr std::int64_t steps = 6, rows = 12;  // of a batch, of all ranks
+constexpr std::int64_t traced_save = 4;       // after that many steps; another one was before
 
 template <class How>
 class Rank {
@@ -71,7 +72,10 @@ class Rank {
   }
   void save(T& trainer) {
     if (harms("save") && trainer.steps() >= 4) harm_.strike_later(SIGKILL);
+    const bool is_traced = harms("call") && trainer.steps() == traced_save;
+    if (is_traced) begin_traced();
     trainer.save(state());
+    if (is_traced) end_traced();
   }
   /// The loaders of ranks have different lengths.
   void fit(T& trainer, Net&) {
@@ -123,6 +127,7 @@ void run(const Plan& plan, const World& world, Log& log) {
 int main() {
   const Plan plan = Plan::of_environment();
   const World world = World::from_environment();
+  if (plan.harm == "call" && world.rank == plan.victim) continue_traced(plan, world.rank);
   Log log(plan.folder, world.rank);
   at::set_num_threads(1);
   int code = 0;

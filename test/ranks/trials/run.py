@@ -2,6 +2,7 @@
 """Trials of failures: ranks train, and one of them throws, dies, stops or goes another way.
 
     run.py PROGRAM [--trials N] [--seed S] [--jobs J] [--only KIND] [--budget SECONDS]
+    run.py PROGRAM --calls    kills each rank at each system call of a save, under each policy
     run.py self               the checks of outcomes find what is wrong
 
 Each trial starts 2 to 4 processes of PROGRAM (program.cpp) under a random policy, with a
@@ -85,7 +86,7 @@ def perform(trial, expected):
     with tempfile.TemporaryDirectory(prefix="ikebana_trial_") as folder:
         ranks = trial.run(folder)
         seconds = check(trial, ranks, expected)
-        if trial.kind == "save":  # the state that was saved last is whole, and training goes on
+        if trial.kind in ("save", "call"):  # the state that was saved last is whole, and training goes on
             for rank in range(trial.size):
                 pathlib.Path(folder, str(rank)).unlink(missing_ok=True)
             again = Trial(trial.program, "none", trial.policy, trial.size, -1, -1, 0)
@@ -105,6 +106,23 @@ def plain(program, size):
         return ends.pop(), int(ranks[0].first("calls")[2])
 
 
+def stops_of_save(program, policy, size, victim):
+    """How many stops a rank's save has: before and after each of its system calls."""
+    with tempfile.TemporaryDirectory(prefix="ikebana_trial_") as folder:
+        ranks = Trial(program, "call", policy, size, victim, -1, 0).run(folder)
+        stops = ranks[victim].first("stops")
+        if stops is None:
+            raise SystemExit(f"trials: a save is not traced: {[r.lines for r in ranks]}")
+        return int(stops[2])
+
+
+def every_call(program):
+    for policy in POLICIES:
+        for victim in (0, 1):
+            for call in range(stops_of_save(program, policy, 2, victim)):
+                yield Trial(program, "call", policy, 2, victim, call, 0)
+
+
 def planned(program, count, seed, only, calls):
     """Random trials, the kinds in turn by how often each is to occur."""
     chance = random.Random(seed)
@@ -119,7 +137,7 @@ def planned(program, count, seed, only, calls):
             size = chance.choice((2, 3))
         if kind == "rejoin":
             size = 4 if policy == "HSDP" else 3
-        call = chance.randrange(calls)
+        call = chance.randrange(calls[kind == "call"])
         delay = chance.randrange(20_000)
         if kind in ("kill", "stop") and chance.random() < 0.5:  # wherever it is then
             call, delay = -1, chance.randrange(1_500_000)
@@ -136,7 +154,8 @@ def percentiles(seconds):
 
 def main(options):
     known = {size: plain(options.program, size) for size in (2, 3, 4)}
-    calls = min(count for _, count in known.values())
+    calls = (min(count for _, count in known.values()),
+             stops_of_save(options.program, "DDP", 2, 1))
     begin, wrong, done = time.monotonic(), 0, {kind: [0, 0, []] for kind in KINDS}
 
     def one(trial):
@@ -147,7 +166,8 @@ def main(options):
         except Wrong as error:
             return trial, None, error
 
-    trials = planned(options.program, options.trials, options.seed, options.only, calls)
+    trials = every_call(options.program) if options.calls else planned(
+        options.program, options.trials, options.seed, options.only, calls)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for trial, seconds, error in pool.map(one, trials):
             if seconds is None and error is None:
@@ -180,5 +200,6 @@ if __name__ == "__main__":
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=3)
     parser.add_argument("--only", choices=KINDS)
+    parser.add_argument("--calls", action="store_true")
     parser.add_argument("--budget", type=float, default=0)
     sys.exit(main(parser.parse_args()))
