@@ -176,22 +176,28 @@ TEST_CASE("slice failures: an exchange that fails undoes the update on all ranks
   fails_at_exchanges(AdamW8bit{.lr = 1e-2, .block_size = 1000, .min_8bit_size = 0});
 }
 
-TEST_CASE("slice failures: ranks that decide alone get an error, and no rank waits") {
+template <class How, class O>
+void decides_alone(const O& optimizer, Alone what, const char* error) {
+  CAPTURE(ikebana::detail::type_name<O>());
+  CAPTURE(ikebana::detail::type_name<How>());
   const auto all = batches(1, 4);
-  for (Alone what : {Alone::ErasesGradient, Alone::Rejects}) {
-    std::vector<Counted> models{make<Counted>(), make<Counted>()};
-    on_groups(2, [&](const ProcessGroup& group) {
-      Trainer trainer{models[static_cast<std::size_t>(group.rank())], Muon{},
-                      Decides{what, group.rank() == 1}, Shard<ZeRO2>{.process_group = group}};
-      const StateDict before = trainer.state();
-      const std::string text = message_of([&] { trainer.step(part(all[0], group.rank(), 2)); });
-      CHECK_MESSAGE(
-          contains(text, what == Alone::Rejects ? "at the update of Muon"
-                                                : "rank 1 updates other parameters than rank 0"),
-          text);
-      CHECK(same_state(trainer.state(), before));
-    });
-  }
+  std::vector<Counted> models{make<Counted>(), make<Counted>()};
+  on_groups(2, [&](const ProcessGroup& group) {
+    Trainer trainer{models[static_cast<std::size_t>(group.rank())], optimizer,
+                    Decides{what, group.rank() == 1}, Shard<How>{.process_group = group}};
+    const StateDict before = trainer.state();
+    const std::string text = message_of([&] { trainer.step(part(all[0], group.rank(), 2)); });
+    CHECK_MESSAGE(contains(text, error), text);
+    CHECK(same_state(trainer.state(), before));
+  });
+}
+TEST_CASE("slice failures: ranks that decide alone get an error, and no rank waits") {
+  const char* const erased = "rank 1 updates other parameters than rank 0";
+  decides_alone<ZeRO2>(Muon{}, Alone::ErasesGradient, erased);
+  decides_alone<ZeRO2>(AdamW{}, Alone::ErasesGradient, erased);
+  decides_alone<DDP>(SGD{.lr = 0.1}, Alone::ErasesGradient, erased);
+  decides_alone<ZeRO2>(Muon{}, Alone::Rejects, "at the update of Muon");
+  decides_alone<ZeRO2>(AdamW{}, Alone::Rejects, "rank 1 rejects the update");
 }
 
 struct Windows : StateStorage {

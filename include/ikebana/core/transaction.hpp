@@ -143,9 +143,9 @@ class Transaction {
   bool update(const Masters& masters, StepGradients& gradients) {
     const bool rejects = rejected(gradients);
     if (rejects) core_.restore_point.put_back_non_finite();
-    if constexpr (!update_may_throw) agree(rejects);
+    if constexpr (!update_may_throw) agree(rejects, gradients);
     if (!rejects) core_.update(core_.mechanisms.optimizer, masters, gradients);
-    if constexpr (update_may_throw) agree(rejects);  // it can still be undone
+    if constexpr (update_may_throw) agree(rejects, gradients);  // it can still be undone
     return !rejects;
   }
   void commit() noexcept {
@@ -169,11 +169,12 @@ class Transaction {
   }
   /// All ranks make the update, or none. Between the last `prepare` and the commit. Ranks that have
   /// whole parameters may have other numbers of microbatches, in which units are run.
-  void agree(bool rejects) {
+  void agree(bool rejects, const StepGradients& gradients) {
     if constexpr (!Core::one_rank) {
       auto ranks = core_.ranks();
       const bool are_cut = ranks.slices().size() > 1;
-      detail::agree(ranks.data(), rejects, are_cut ? core_.parameters.order_of_units() : 0);
+      const std::uint64_t order = are_cut ? core_.parameters.order_of_units() : 0;
+      detail::agree(ranks.data(), {rejects, order, gradients.hash_of_indices()});
     }
   }
   /// The library's optimizers check what they use.

@@ -63,6 +63,12 @@ struct StepGradients {
       values.push_back(gradient.is_sparse() ? gradient.coalesce() : gradient);
     }
   }
+  /// A number of which masters have gradients, as for ranks that must update the same ones.
+  std::uint64_t hash_of_indices() const noexcept {
+    std::uint64_t hash = indices.size();
+    for (const std::size_t i : indices) hash = hash * 0x9E3779B97F4A7C15 + i;
+    return hash;
+  }
   /// From now on the values are to be divided by `d` as well.
   void divide(const at::Tensor& d) { divisor = divisor.defined() ? divisor * d : d; }
   /// Divides the values in place by what they are still to be divided by: then they are the true

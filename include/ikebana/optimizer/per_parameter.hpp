@@ -114,15 +114,10 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
   /// Throws BadModel where another rank has gradients of other parameters: they would exchange
   /// numbers of different ones.
   void meet_others(const StepGradients& gradients) {
-    std::size_t own = gradients.indices.size();
-    for (const std::size_t i : gradients.indices) own = own * 0x9E3779B97F4A7C15 + i;
-    const auto all =
-        exchange_in(*ranks_, "the update of " + type_name<Policy>(), std::to_string(own));
+    const auto all = exchange_in(*ranks_, "the update of " + type_name<Policy>(),
+                                 std::to_string(gradients.hash_of_indices()));
     for (std::size_t r = 0; r < all.size(); ++r)
-      if (all[r] != all[0])
-        throw BadModel("step: rank " + std::to_string(r) +
-                       " updates other parameters than rank 0, and their slices are updated "
-                       "together. A policy that takes gradients out must do so on every rank.");
+      if (all[r] != all[0]) throw_other_parameters(r);
   }
   static void refuse_window(const Bucket& bucket) {
     if (!bucket.window.empty())

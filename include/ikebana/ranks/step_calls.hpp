@@ -173,23 +173,39 @@ inline StopWish max_of(RankGroup& group, StopWish own) {
   return own;
 }
 
+[[noreturn]] inline void throw_other_parameters(std::size_t rank) {
+  throw RanksDiffer("step: rank " + std::to_string(rank) +
+                    " updates other parameters than rank 0, which has gradients of others. A "
+                    "policy that takes gradients out must do so on every rank.");
+}
+
+/// What ranks must have alike when they update: whether they reject it, and numbers of the order in
+/// which they ran units, where parameters are cut, and of the masters that have gradients.
+struct UpdateNumbers {
+  std::uint64_t rejects, order, indices;
+};
+
 /// The last call before an update: every rank takes part, or none makes it. Throws BadModel where
-/// only some ranks reject the update, or parameters are cut and ranks ran units in another order.
-inline void agree(RankGroup& group, bool rejects, std::uint64_t order) {
-  const std::string own = (rejects ? "1 " : "0 ") + std::to_string(order);
-  const auto all = exchange_in(group, "the end of a step", own);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    if (all[rank][0] != all[0][0])
+/// ranks differ in it.
+inline void agree(RankGroup& group, const UpdateNumbers& own) {
+  const auto all =
+      exchange_in(group, "the end of a step", {reinterpret_cast<const char*>(&own), sizeof own});
+  UpdateNumbers first, other;
+  std::memcpy(&first, all[0].data(), sizeof first);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    std::memcpy(&other, all[rank].data(), sizeof other);
+    if (other.rejects != first.rejects)
       throw RanksDiffer("step: rank " + std::to_string(rank) +
-                        (all[rank][0] == '1' ? " rejects" : " makes") +
+                        (other.rejects != 0 ? " rejects" : " makes") +
                         " the update, and rank 0 does not. A policy that decides by numbers of its "
                         "rank must add them up first: ranks.data().sum(...).");
-    if (all[rank] != all[0])
+    if (other.order != first.order)
       throw RanksDiffer(
           "step: rank " + std::to_string(rank) +
           " ran the units of the model in another order than rank 0. Their parameters "
           "are cut, so that they compute together: run the same units in the same order "
           "on every rank.");
+    if (other.indices != first.indices) throw_other_parameters(rank);
   }
 }
 

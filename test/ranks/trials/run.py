@@ -86,7 +86,8 @@ def perform(trial, expected):
     with tempfile.TemporaryDirectory(prefix="ikebana_trial_") as folder:
         ranks = trial.run(folder)
         seconds = check(trial, ranks, expected)
-        if trial.kind in ("save", "call"):  # the state that was saved last is whole, and training goes on
+        # The state that was saved last is whole, and training goes on from it.
+        if trial.kind in ("save", "call"):
             for rank in range(trial.size):
                 pathlib.Path(folder, str(rank)).unlink(missing_ok=True)
             again = Trial(trial.program, "none", trial.policy, trial.size, -1, -1, 0)
