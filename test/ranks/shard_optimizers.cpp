@@ -27,15 +27,17 @@ TEST_CASE("shard optimizers: Muon with Lion for the others, BF16Weights, Checkpo
       recipe<Counted>({}, 1, both, Precision<BF16Weights>{}, Checkpoint<Full>{}));
 }
 TEST_CASE("shard optimizers: Muon, a clip that is not active") {
-  equals_one_rank<FSDP>(recipe<Counted>({.norms = 1e-6}, 1, muon, ClipGradNorm{.max_norm = 1e6}));
+  equals_one_rank<FSDP, HSDP<2>>(
+      recipe<Counted>({.norms = 1e-6}, 1, muon, ClipGradNorm{.max_norm = 1e6}));
 }
 TEST_CASE("shard optimizers: AdamW8bit, blocks in several slices") {
-  equals_one_rank<ZeRO1, ZeRO2, FSDP>(recipe<Counted>({}, 1, eight_bits));
+  equals_one_rank<ZeRO1, ZeRO2, FSDP, HSDP<2>>(recipe<Counted>({}, 1, eight_bits));
 }
 TEST_CASE("shard optimizers: Adafactor, groups, a late count, a clip that is active") {
   const Adafactor adafactor{.weight_decay = 0.1, .groups = {no_decay()}};
-  equals_one_rank<ZeRO1, ZeRO2, FSDP>(recipe<Late>({.bits = false, .norms = 1e-5, .weights = 1e-5},
-                                                   1, adafactor, ClipGradNorm{.max_norm = 0.05}));
+  equals_one_rank<ZeRO1, ZeRO2, FSDP, HSDP<2>>(
+      recipe<Late>({.bits = false, .norms = 1e-5, .weights = 1e-5}, 1, adafactor,
+                   ClipGradNorm{.max_norm = 0.05}));
 }
 TEST_CASE("shard optimizers: BF16True rounds each element as one rank does") {
   const AdamW adamw{.lr = 1e-2, .weight_decay = 0.1, .groups = {no_decay()}};

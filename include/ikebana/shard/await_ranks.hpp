@@ -17,7 +17,9 @@ inline std::string await_ranks(GroupMembers& members, const std::string& prefix)
     members.watch->look(store);
     if (const auto ended = members.watch->first_ended())
       why = "rank " + std::to_string(*ended) + " ended";
-    else if (store.check({prefix + "abandoned"})) why = "another rank does not wait any longer";
+    else if (store.check({prefix + "abandoned"}))
+      why =
+          "another rank does not wait any longer, since " + store.get_to_str(prefix + "abandoned");
     return next == members.size || !why.empty();
   });
   if (is_decided) return why;

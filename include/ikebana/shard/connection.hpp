@@ -56,16 +56,15 @@ class Connection final : public RankGroup {
     device_ = device;
     try {
       connect();
-    } catch (const std::exception& error) {
-      const std::string where = prefix(), text = text_of(error);
-      const bool is_heard = !log_ || log_->abandon(where);
-      drop();
+    } catch (const RankFailed& error) {
+      const std::string where = prefix();
+      give_up_meeting(error.what());
       if (log_) log_->leave(where);
-      throw RankFailed(
-          "ranks: rank " + std::to_string(rank()) +
-          " could not meet the other ranks: " + (is_heard ? text : FailureLog::no_store(text)) +
-          ". Let every rank make the same calls, within the time limit of their "
-          "ProcessGroup.");
+      throw_apart(error.what());
+    } catch (const std::exception& error) {  // Gloo's, which names no rank
+      const std::string why = log_ ? log_->reason(prefix(), text_of(error)) : text_of(error);
+      give_up_meeting(why);
+      throw_apart(why);
     }
   }
   /// This rank cannot go on: tells the others, which have no answer from it until the next `open`.
@@ -166,6 +165,16 @@ class Connection final : public RankGroup {
   }
 
  private:
+  void give_up_meeting(const std::string& why) noexcept {
+    if (log_) log_->abandon(prefix(), why);
+    drop();
+  }
+  [[noreturn]] void throw_apart(const std::string& why) const {
+    throw RankFailed("ranks: rank " + std::to_string(rank()) +
+                     " could not meet the other ranks: " + why +
+                     ". Let every rank make the same calls, within the time limit of their "
+                     "ProcessGroup.");
+  }
   std::string prefix() const { return name_ + std::to_string(generation_) + "/"; }
   void connect() {
     if (backends_.is_users_own()) return backends_.take_users_own(generation_ > 0);

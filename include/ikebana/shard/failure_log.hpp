@@ -28,7 +28,9 @@ class FailureLog {
       leave(s, prefix);
       return found;
     });
-    if (!text) return no_store(error);
+    if (!text)
+      return "rank 0, whose process holds the store of the ranks, does not answer any more (" +
+             error + ")";
     return text->empty() ? error : *text + (text->rfind("rank ", 0) == 0 ? "" : " (" + error + ")");
   }
   /// Returns when all ranks have come to this prefix. Throws RankFailed where they will not, or not
@@ -50,17 +52,12 @@ class FailureLog {
     return *text;
   }
   /// Ranks did not meet under this prefix in time: what they left there is of no use to a later
-  /// try. Returns false where the store does not answer.
-  bool abandon(const std::string& prefix) noexcept {
-    const auto answer = within(std::chrono::milliseconds(1500), [prefix](Shared& s) {
-      s.store->set(prefix + "abandoned", bytes_of("1"));
+  /// try.
+  void abandon(const std::string& prefix, const std::string& why) noexcept {
+    within(std::chrono::milliseconds(1500), [prefix, why](Shared& s) {
+      s.store->set(prefix + "abandoned", bytes_of(why));
       return std::string();
     });
-    return answer.has_value();
-  }
-  static std::string no_store(const std::string& error) {
-    return "rank 0, whose process holds the store of the ranks, does not answer any more (" +
-           error + ")";
   }
   /// This rank has reported, or abandoned, and has dropped its connections: it may end now.
   void leave(const std::string& prefix) noexcept {
@@ -78,30 +75,38 @@ class FailureLog {
 
  private:
   using Shared = GroupMembers;
-  /// Waits until a rank has reported, or all have seen the failure, at most 0.7 s. The rest of the
-  /// limit of `within` is for the answers of a slow store.
+  /// The ranks that have not seen the failure.
+  struct Missing {
+    std::string names;
+    bool have_ended = true;  // their processes, as far as this machine knows
+  };
+  static Missing missing(Shared& s, const std::string& prefix) {
+    Missing found;
+    for (std::int64_t r = 0; r < s.size; ++r) {
+      if (s.store->check({prefix + "seen/" + std::to_string(r)})) continue;
+      found.names += (found.names.empty() ? "rank " : ", rank ") + std::to_string(r);
+      found.have_ended = found.have_ended && s.watch->has_ended(r);
+    }
+    return found;
+  }
+  /// Waits until a rank has reported, or all whose processes run have seen the failure, at most 0.7
+  /// s. The rest of the limit of `within` is for the answers of a slow store.
   static std::string asked(Shared& s, const std::string& prefix) {
     s.store->set(prefix + "seen/" + std::to_string(s.rank), bytes_of("1"));
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
-    std::string missing;
-    auto silent = [&] { return missing + " ended, or did not answer in time"; };
+    Missing of;
+    auto silent = [&] { return of.names + " ended, or did not answer in time"; };
     try {
       for (;;) {
-        if (s.store->check({prefix + "failed"})) {
-          const auto text = s.store->get(prefix + "failed");
-          return {text.begin(), text.end()};
-        }
-        std::string now;
-        for (std::int64_t r = 0; r < s.size; ++r)
-          if (!s.store->check({prefix + "seen/" + std::to_string(r)}))
-            now += (now.empty() ? "rank " : ", rank ") + std::to_string(r);
-        missing = now;
-        if (missing.empty()) return {};
+        of = missing(s, prefix);  // before the look at reports: a rank reports, and then ends
+        if (s.store->check({prefix + "failed"})) return s.store->get_to_str(prefix + "failed");
+        if (of.names.empty()) return {};
+        if (of.have_ended) return of.names + " ended";
         if (std::chrono::steady_clock::now() > end) return silent();
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
       }
     } catch (const std::exception&) {  // rank 0 has waited as long, and has ended with the store
-      if (missing.empty()) throw;
+      if (of.names.empty()) throw;
       return silent();
     }
   }
