@@ -1,6 +1,6 @@
 #pragma once
 // Whether the tensors of all ranks can reach each other.
-#include <ikebana/core/rank_generators.hpp>
+#include <ikebana/posix/process_identity.hpp>
 #include <ikebana/shard/connection.hpp>
 
 namespace ikebana::detail {
@@ -11,9 +11,8 @@ namespace ikebana::detail {
 inline void compare_transports(Connection& connection, c10::Device device) {
   const bool by_its_thread =  // of this device, which all threads of a process have in common
       !device.is_cpu() && c10::AutogradState::get_tls_state().get_multithreading_enabled();
-  const std::string own =
-      connection.transport() + '\n' +
-      (by_its_thread ? std::to_string(RankGenerators::process()) + device.str() : "");
+  const std::string own = connection.transport() + '\n' +
+                          (by_its_thread ? ProcessIdentity::of_this().text() + device.str() : "");
   const auto all = exchange_in(connection, "the making of a trainer", own);
   auto begin = [](const std::string& text) { return text.substr(0, text.find('\n')); };
   for (std::size_t r = 0; r < all.size(); ++r) {

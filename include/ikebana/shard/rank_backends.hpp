@@ -16,7 +16,7 @@ class RankBackends {
   c10d::Backend& of(c10::Device device) const {
     return device.is_cpu() || on_device_ == nullptr ? *host_ : *on_device_;
   }
-  /// How tensors of the model travel, by words that ranks compare.
+  /// How tensors of the model travel, as ranks compare it.
   std::string transport(c10::Device device) const {
     const char* by = is_users_own()          ? "a backend of its own"
                      : on_device_ != nullptr ? "NCCL"
