@@ -7,12 +7,14 @@
 namespace test::ranks {
 
 /// Calls `f(group)` for each of n ranks, in a thread of its own. Throws the first error that is not
-/// of another rank, else the first of all.
+/// of another rank, else the first of all. On a device, which they share, they send over Gloo, and
+/// each runs its own backward passes.
 template <class F>
 void on_groups(std::int64_t n, F&& f, std::chrono::milliseconds timeout = std::chrono::minutes(1)) {
   auto store = c10::make_intrusive<c10d::HashStore>();
   on_threads(n, [&](std::shared_ptr<Wire> wire) {
-    f(ProcessGroup(store, wire->rank(), n, {.timeout = timeout}));
+    c10::AutogradState::get_tls_state().set_multithreading_enabled(model_device.is_cpu());
+    f(ProcessGroup(store, wire->rank(), n, {.timeout = timeout, .backend = Backend::Gloo}));
   });
 }
 /// As `f` of `Recipe::check`.

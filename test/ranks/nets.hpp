@@ -73,16 +73,21 @@ struct TermsImpl : NetImpl {
 };
 TORCH_MODULE(Terms);
 
+/// Where the models of the cases are. Cases of a device (test/gpu) set it while no rank runs.
+inline c10::Device model_device = at::kCPU;
+
 template <class Model>
 Model make() {
   torch::manual_seed(1);
-  return Model();
+  Model model;
+  if (!model_device.is_cpu()) model->to(model_device);
+  return model;
 }
-/// The model's parameters now, as they are shown.
+/// The model's parameters now, as they are shown, on the CPU.
 template <class Model>
 std::vector<at::Tensor> copies(Model& model) {
   std::vector<at::Tensor> all;
-  for (const auto& p : model->parameters()) all.push_back(p.detach().clone());
+  for (const auto& p : model->parameters()) all.push_back(p.detach().cpu().clone());
   return all;
 }
 /// Those that a trainer trains, which is a call of all ranks.

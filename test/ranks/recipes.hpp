@@ -17,7 +17,7 @@ Trace trained(T& trainer, const Batches& batches) {
   Trace trace;
   for (const auto& batch : batches) {
     Report report = trainer.step(batch);
-    trace.losses.push_back(report.mean());
+    trace.losses.push_back(report.mean().cpu());
     if (auto norm = report.grad_norm()) trace.norms.push_back(*norm);
   }
   trace.weights = whole(trainer);

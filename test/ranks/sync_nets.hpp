@@ -48,7 +48,7 @@ template <class Norm>
 NormNet<Norm> new_net(at::ScalarType dtype = at::kDouble) {
   torch::manual_seed(6);
   NormNet<Norm> net(std::make_shared<NormNetImpl<Norm>>());
-  net->to(dtype);
+  net->to(model_device, dtype);
   return net;
 }
 inline const AdamW optimizer{.lr = 1e-2, .eps = 1e-3};

@@ -3,6 +3,7 @@
 #include <ikebana/detail/message.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/shard/buffer_broadcast.hpp>
+#include <ikebana/shard/compare_transports.hpp>
 #include <sstream>
 
 namespace ikebana::detail {
@@ -66,6 +67,7 @@ class AllRanks : public ShardHooks {
     device_ = device, units_ = &units;
     reporting([&] {
       connection_.open(device_);
+      compare_transports(connection_, device_);
       compare_models(connection_, units);
       make_buffers(*units.units()[0].module);
       BufferBroadcast::run(connection_, *units.units()[0].module);

@@ -1,5 +1,5 @@
 #pragma once
-// How process groups of LibTorch are made: Gloo among CPUs, NCCL among CUDA devices.
+// How process groups of LibTorch are made: Gloo among hosts, NCCL among CUDA devices.
 #include <chrono>
 #include <cstdlib>
 #include <ikebana/detail/torch_c10d.hpp>
@@ -7,7 +7,13 @@
 #include <ikebana/posix/sigpipe.hpp>
 #include <string>
 
-namespace ikebana::detail {
+namespace ikebana {
+
+/// What carries the tensors of a model on a device: NCCL, of CUDA devices alone, or Gloo, by copies
+/// in host memory.
+enum class Backend : std::uint8_t { NCCL, Gloo };
+
+namespace detail {
 
 /// Connects with all ranks. `all_local`: they are on this machine, and GLOO_SOCKET_IFNAME, which
 /// names a network interface, is not needed.
@@ -27,21 +33,37 @@ inline c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d
   return c10::make_intrusive<Gloo>(store, static_cast<int>(rank), static_cast<int>(size), options);
 }
 
-/// The same among CUDA devices. Throws BadValue where the program was compiled without NCCL.
+/// Whether the program was compiled with NCCL.
+#if defined(USE_C10D_NCCL) && __has_include(<nccl.h>) && __has_include(<cuda_runtime_api.h>)
+inline constexpr bool has_nccl = true;
+#else
+inline constexpr bool has_nccl = false;
+#endif
+
+/// Throws BadValue where the program was compiled without it.
+inline void check_nccl() {
+  if (!has_nccl)
+    throw BadValue(
+        "ProcessGroup: the model is on a CUDA device, and the program was compiled without NCCL. "
+        "Compile with USE_C10D_NCCL, CUDA's headers and nccl.h, as CMake does where it finds them, "
+        "or give the ProcessGroup the option backend = Backend::Gloo, which is slower.");
+}
+
+/// As `make_gloo`, among CUDA devices.
 inline c10::intrusive_ptr<c10d::Backend> make_nccl(
     [[maybe_unused]] const c10::intrusive_ptr<c10d::Store>& store,
     [[maybe_unused]] std::int64_t rank, [[maybe_unused]] std::int64_t size,
     [[maybe_unused]] std::chrono::milliseconds timeout) {
+  check_nccl();
 #if defined(USE_C10D_NCCL) && __has_include(<nccl.h>) && __has_include(<cuda_runtime_api.h>)
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, static_cast<int>(rank),
                                                      static_cast<int>(size), options);
 #else
-  throw BadValue(
-      "ProcessGroup: the model is on a CUDA device, and the program was compiled without NCCL. "
-      "Compile with USE_C10D_NCCL, CUDA's headers and nccl.h, as CMake does where it finds them.");
+  return nullptr;
 #endif
 }
 
-}  // namespace ikebana::detail
+}  // namespace detail
+}  // namespace ikebana

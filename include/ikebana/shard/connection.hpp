@@ -43,6 +43,8 @@ class Connection final : public RankGroup {
   bool is_open() const { return size() == 1 || backends_.are_there(); }
   /// Grows with each failure, the same on all ranks that have met.
   std::int64_t generation() const { return generation_; }
+  /// How tensors of the model travel, such as `cuda by NCCL`. After `open`.
+  std::string transport() const { return backends_.transport(device_); }
   bool has_store() const { return log_.has_value(); }
   /// Nothing where the ranks of the post do the same as this one, else which rank does not.
   std::string differs(const RankPost& post) { return log_->differs(prefix(), post); }
@@ -50,22 +52,20 @@ class Connection final : public RankGroup {
   void name_units(std::vector<std::string> names) { units_ = std::move(names); }
   const std::string& unit_name(std::size_t unit) const { return units_[unit]; }
   /// Meets the other ranks, the first time and after a failure. Throws RankFailed where one does
-  /// not come within the time limit.
+  /// not come within the time limit; and once it has met them, to whom `fail` can tell it then,
+  /// BadValue where the backend asked for cannot be.
   void open(c10::Device device) {
-    if (is_open()) return;
+    if (is_open()) return backends_.check(device);
     device_ = device;
     try {
       connect();
     } catch (const RankFailed& error) {
-      const std::string where = prefix();
-      give_up_meeting(error.what());
-      if (log_) log_->leave(where);
-      throw_apart(error.what());
+      throw_apart(error.what(), /*leaves=*/true);
     } catch (const std::exception& error) {  // Gloo's, which names no rank
-      const std::string why = log_ ? log_->reason(prefix(), text_of(error)) : text_of(error);
-      give_up_meeting(why);
-      throw_apart(why);
+      const std::string text = text_of(error);
+      throw_apart(log_ ? log_->reason(prefix(), text) : text, /*leaves=*/false);
     }
+    if (!backends_.is_users_own()) backends_.connect_devices(store(), device);
   }
   /// This rank cannot go on: tells the others, which have no answer from it until the next `open`.
   void fail(const std::string& why) noexcept {
@@ -108,13 +108,13 @@ class Connection final : public RankGroup {
   /// As `detail::begin_swap`. Tensors on the model's device, or on the host.
   Transfer swap(int tag, TensorsOfRanks to, TensorsOfRanks from, c10::Device device) {
     if (size() == 1) return {};
-    return begin(tag, [&] {
+    return begin(tag, backends_.stage(to, from, device), [&] {
       return detail::begin_swap(backends_.of(device), tag, std::move(to), std::move(from));
     });
   }
   /// Waits for what is received alone.
   void wait_received(Transfer& transfer) {
-    if (transfer.is_begun()) calling(transfer.tag(), [&] { transfer.wait_received(); });
+    waiting(transfer, [&] { transfer.wait_received(); });
   }
   void receive(Transfer transfer) { receive(std::move(transfer), *this); }
   /// The same, and keeps what is still being sent. It is waited for some messages of the group
@@ -132,64 +132,66 @@ class Connection final : public RankGroup {
     if (transfer.is_begun()) sent_[nullptr].push_back(std::move(transfer));
   }
   void wait(Transfer& transfer) {
-    if (transfer.is_begun()) calling(transfer.tag(), [&] { transfer.wait(); });
+    waiting(transfer, [&] { transfer.wait(); });
   }
   /// Begins the sum over ranks by the backend, in an order of its own.
-  Transfer all_reduce(int tag, const at::Tensor& values) {
+  Transfer all_reduce(int tag, at::Tensor values) {
     if (size() == 1) return {};
-    return begin(tag, [&] {
-      std::vector<at::Tensor> list{values};
-      Transfer transfer = Transfer::prepared(tag);
-      MessageWorks works;
-      works.add(backends_.of(values.device()).allreduce(list), list);
-      transfer.hold(std::move(works));
-      return transfer;
-    });
+    return begin(tag, backends_.stage(values),
+                 [&] { return begin_all_reduce(backends_.of(values.device()), tag, values); });
   }
   /// Replaces a tensor by that of rank 0; all ranks have the same shape and dtype. It may be sent
   /// until all ranks have met: a rank that ended would let a wait for it last until the time limit.
   void broadcast(int tag, const at::Tensor& t) {
     if (size() == 1) return;
-    const at::Tensor dense = t.detach().contiguous();
+    const at::Tensor dense = backends_.to_send(t);
     const TreePlace place(rank(), size());
     const TensorsOfRanks none(static_cast<std::size_t>(size()));
     if (place.from) {
       TensorsOfRanks from = none;
       from[*place.from] = {dense};
-      receive(swap(tag, none, from, t.device()));
+      receive(swap(tag, none, from, dense.device()));
     }
     TensorsOfRanks to = none;
     for (const std::size_t r : place.to) to[r] = {dense};
-    keep(swap(tag, to, none, t.device()));
-    if (!dense.is_alias_of(t)) t.detach().copy_(dense);
+    keep(swap(tag, to, none, dense.device()));
+    if (place.from && !dense.is_alias_of(t)) t.detach().copy_(dense);
   }
 
  private:
-  void give_up_meeting(const std::string& why) noexcept {
-    if (log_) log_->abandon(prefix(), why);
-    drop();
+  StorePtr store() const {
+    return c10::make_intrusive<c10d::PrefixStore>(prefix(), members_->store);
   }
-  [[noreturn]] void throw_apart(const std::string& why) const {
-    throw RankFailed("ranks: rank " + std::to_string(rank()) +
-                     " could not meet the other ranks: " + why +
-                     ". Let every rank make the same calls, within the time limit of their "
-                     "ProcessGroup.");
+  /// `leaves`: else `reason` has left already.
+  [[noreturn]] void throw_apart(const std::string& why, bool leaves) {
+    const std::string where = prefix();
+    if (log_) log_->abandon(where, why);
+    drop();
+    if (log_ && leaves) log_->leave(where);
+    FailureLog::throw_apart(rank(), why);
   }
   std::string prefix() const { return name_ + std::to_string(generation_) + "/"; }
   void connect() {
     if (backends_.is_users_own()) return backends_.take_users_own(generation_ > 0);
     while (log_->is_abandoned(prefix())) ++generation_;  // another rank did not wait any longer
     log_->await_all(prefix());
-    backends_.connect(c10::make_intrusive<c10d::PrefixStore>(prefix(), members_->store), device_);
+    backends_.connect(store());
   }
   /// Messages that `f` begins. Allocates nothing afterwards.
   template <class F>
-  Transfer begin(int tag, F&& f) {
-    std::erase_if(begun_, [](const Transfer::Watch& one) { return one.has_ended(); });
-    begun_.reserve(begun_.size() + 1);
+  Transfer begin(int tag, StagedTensors staged, F&& f) {
+    begun_.make_room();
     Transfer transfer = calling(tag, f);
-    begun_.emplace_back(transfer);
+    transfer.stage(std::move(staged));
+    begun_.add(transfer);
     return transfer;
+  }
+  /// A device that cannot take what was received is an error of this rank alone.
+  template <class F>
+  void waiting(Transfer& transfer, F&& f) {
+    if (!transfer.is_begun()) return;
+    calling(transfer.tag(), f);
+    transfer.put_back();
   }
   void settle() {
     for (auto& [group, sent] : sent_)
@@ -203,8 +205,7 @@ class Connection final : public RankGroup {
   /// At once: while a message exists, so does the connection, and the others wait.
   void drop() noexcept {
     sent_.clear(), swaps_.clear();
-    for (const Transfer::Watch& one : begun_) one.give_up();
-    begun_.clear();
+    begun_.give_up();
     backends_.drop();
     ++generation_;
   }
@@ -244,7 +245,7 @@ class Connection final : public RankGroup {
   GroupSum sum_;
   c10::Device device_ = at::kCPU;
   std::map<const RankGroup*, std::deque<Transfer>> sent_, swaps_;  // destroyed before backends
-  std::vector<Transfer::Watch> begun_;                             // some of them held elsewhere
+  BegunTransfers begun_;
 };
 
 }  // namespace ikebana::detail

@@ -59,6 +59,12 @@ class FailureLog {
       return std::string();
     });
   }
+  [[noreturn]] static void throw_apart(std::int64_t rank, const std::string& why) {
+    throw RankFailed("ranks: rank " + std::to_string(rank) +
+                     " could not meet the other ranks: " + why +
+                     ". Let every rank make the same calls, within the time limit of their "
+                     "ProcessGroup.");
+  }
   /// This rank has reported, or abandoned, and has dropped its connections: it may end now.
   void leave(const std::string& prefix) noexcept {
     within(std::chrono::milliseconds(1500), [prefix](Shared& s) {

@@ -96,6 +96,16 @@ inline Transfer begin_swap(c10d::Backend& backend, int tag, TensorsOfRanks to,
   return transfer;
 }
 
+/// Begins the sum over ranks by the backend, in an order of its own, in place.
+inline Transfer begin_all_reduce(c10d::Backend& backend, int tag, const at::Tensor& values) {
+  std::vector<at::Tensor> list{values};
+  Transfer transfer = Transfer::prepared(tag);
+  MessageWorks works;
+  works.add(backend.allreduce(list), list);
+  transfer.hold(std::move(works));
+  return transfer;
+}
+
 /// From which rank this one receives what rank 0 sends to all, and to which it passes it on: along
 /// a tree in which rank r has the ranks above it that differ from it in a bit below its lowest one.
 /// log2(N) messages after each other.

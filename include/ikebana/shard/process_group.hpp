@@ -1,5 +1,6 @@
 #pragma once
 // The processes that train together, and how they reach each other.
+#include <atomic>
 #include <chrono>
 #include <ikebana/error.hpp>
 #include <ikebana/shard/backends.hpp>
@@ -19,9 +20,12 @@ struct GroupMembers {
   bool all_local = true;  ///< all ranks on this machine
   c10::intrusive_ptr<c10d::Store> store = {};
   std::chrono::milliseconds timeout = {};
+  std::optional<Backend> device_backend = {};      ///< that was asked for
   c10::intrusive_ptr<c10d::Backend> backend = {};  ///< a user's own; null: made when needed
   std::int64_t connections = 0;              ///< that were made, in the same order on all ranks
   std::shared_ptr<ProcessWatch> watch = {};  ///< null without a store
+  /// Of host memory that messages of this rank had in place of a device's.
+  std::atomic<std::int64_t> staged_bytes = 0;
 };
 
 }  // namespace detail
@@ -29,12 +33,18 @@ struct GroupMembers {
 struct ProcessGroupOptions {
   /// How long a rank waits for another one before it fails. PyTorch's default for Gloo.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  /// What carries tensors of a model on a device. By default NCCL for CUDA devices, and Gloo for
+  /// others. Gloo copies each message to host memory and back, for which the host waits: for
+  /// several ranks on one GPU, which NCCL refuses, and for programs without NCCL. All ranks choose
+  /// the same. NCCL for a model that is not on a CUDA device is a BadValue when the trainer is
+  /// made.
+  std::optional<Backend> backend = {};
 };
 
 /// The ranks that train together. Copies are the same group. Each trainer that is given one makes
 /// connections of its own, so that several trainers of a process do not disturb each other; all
 /// ranks must make their trainers in the same order. Of LibTorch's process groups (c10d): Gloo, and
-/// for models on a CUDA device NCCL beside it.
+/// for models on a CUDA device NCCL beside it, unless `backend` says otherwise.
 class ProcessGroup {
  public:
   using Options = ProcessGroupOptions;
@@ -62,13 +72,15 @@ class ProcessGroup {
       throw BadValue("ProcessGroup: timeout is " + std::to_string(options.timeout.count()) +
                      " ms; it must be 1 or more.");
     members_->rank = rank, members_->size = size, members_->timeout = options.timeout;
+    members_->device_backend = options.backend;
     members_->store = std::move(store), members_->all_local = false;
     if (members_->store == nullptr) return;
     members_->watch = std::make_shared<detail::ProcessWatch>(rank, size);
     members_->watch->announce(*members_->store);
   }
   /// A process group of the user's own, which one trainer may use. After a failure it cannot be
-  /// made anew: that trainer is then at its end.
+  /// made anew: that trainer is then at its end. It is given the tensors of a device themselves,
+  /// unless it is LibTorch's Gloo.
   explicit ProcessGroup(c10::intrusive_ptr<c10d::Backend> backend)
       : members_(std::make_shared<detail::GroupMembers>()) {
     if (backend == nullptr) throw BadValue("ProcessGroup: the backend is null.");

@@ -5,7 +5,7 @@
 
 namespace ikebana::detail {
 
-/// Gloo among hosts, and NCCL beside it among devices; or one of the user's own.
+/// Gloo among hosts, and NCCL beside it among CUDA devices; or one of the user's own.
 class RankBackends {
  public:
   explicit RankBackends(std::shared_ptr<GroupMembers> members) : members_(std::move(members)) {}
@@ -16,6 +16,41 @@ class RankBackends {
   c10d::Backend& of(c10::Device device) const {
     return device.is_cpu() || on_device_ == nullptr ? *host_ : *on_device_;
   }
+  /// How tensors of the model travel, as ranks compare it.
+  std::string transport(c10::Device device) const {
+    const char* by = is_users_own()          ? "a backend of its own"
+                     : on_device_ != nullptr ? "NCCL"
+                                             : "Gloo";
+    return c10::str(device.type(), " by ", by);
+  }
+  /// Puts host memory in place of tensors of this device where Gloo, which has no other, sends
+  /// them.
+  StagedTensors stage(TensorsOfRanks& to, TensorsOfRanks& from, c10::Device device) const {
+    StagedTensors staged;
+    if (stages(device)) staged.replace(to, from), members_->staged_bytes += staged.bytes();
+    return staged;
+  }
+  /// The same of a tensor that is summed over ranks in place.
+  StagedTensors stage(at::Tensor& t) const {
+    StagedTensors staged;
+    if (stages(t.device())) staged.replace(t), members_->staged_bytes += staged.bytes();
+    return staged;
+  }
+  /// What is sent of `t`: contiguous, and in host memory where Gloo sends it. Itself, or a copy.
+  at::Tensor to_send(const at::Tensor& t) const {
+    if (!stages(t.device())) return t.detach().contiguous();
+    members_->staged_bytes += static_cast<std::int64_t>(t.nbytes());
+    return t.detach().to(at::kCPU).contiguous();
+  }
+  /// Throws BadValue where the options ask for what cannot be on this device. One rank needs no
+  /// backend, unless it asks for one.
+  void check(c10::Device device) const {
+    if (members_->device_backend == Backend::NCCL && !device.is_cuda())
+      throw BadValue("ProcessGroup: backend is NCCL, and the model is on " + device.str() +
+                     ". NCCL is of CUDA devices alone: move the model to one, as by the policy On, "
+                     "or leave `backend` out.");
+    if (uses_nccl(device) && (members_->size > 1 || members_->device_backend)) check_nccl();
+  }
   /// Takes the user's own, which serves once.
   void take_users_own(bool has_failed) {
     if (has_failed)
@@ -25,11 +60,15 @@ class RankBackends {
     host_ = members_->backend;
   }
   /// Connects with all ranks, which meet in this store within the time limit.
-  void connect(const StorePtr& store, c10::Device device) {
+  void connect(const StorePtr& store) {
     host_ = while_ranks_live(*members_->watch, [store, m = members_] {
       return make_gloo(store, m->rank, m->size, m->timeout, m->all_local);
     });
-    if (device.is_cuda())
+  }
+  /// After it: for the tensors of this device. Throws BadValue as `check` does.
+  void connect_devices(const StorePtr& store, c10::Device device) {
+    check(device);
+    if (uses_nccl(device))
       on_device_ = make_nccl(store, members_->rank, members_->size, members_->timeout);
   }
   /// At once. Messages that are not given up keep the connection, and the others wait.
@@ -43,6 +82,15 @@ class RankBackends {
   }
 
  private:
+  /// False before the ranks are connected.
+  bool stages(c10::Device device) const {
+    return !device.is_cpu() && on_device_ == nullptr &&
+           dynamic_cast<const c10d::ProcessGroupGloo*>(host_.get()) != nullptr;
+  }
+  bool uses_nccl(c10::Device device) const {
+    return device.is_cuda() && !is_users_own() && members_->device_backend != Backend::Gloo;
+  }
+
   std::shared_ptr<GroupMembers> members_;
   c10::intrusive_ptr<c10d::Backend> host_, on_device_;
 };

@@ -2,6 +2,7 @@
 // Memory on its way between ranks.
 #include <future>
 #include <ikebana/detail/torch_c10d.hpp>
+#include <ikebana/shard/staged_tensors.hpp>
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -57,6 +58,7 @@ class Transfer {
   struct State {
     MessageWorks works;
     std::future<MessageWorks> later;
+    StagedTensors staged;
     int tag = 0;
     bool is_given_up = false;
   };
@@ -75,6 +77,8 @@ class Transfer {
 
   void hold(MessageWorks works) noexcept { state_->works = std::move(works); }
   void hold(std::future<MessageWorks> later) noexcept { state_->later = std::move(later); }
+  /// What it receives in place of tensors of a device. Of one that is prepared.
+  void stage(StagedTensors staged) noexcept { state_->staged = std::move(staged); }
   bool is_begun() const {
     return state_ != nullptr &&
            (state_->is_given_up || state_->later.valid() || !state_->works.is_empty());
@@ -94,6 +98,8 @@ class Transfer {
     begin();
     state_->works.wait();
   }
+  /// After one of these waits: tensors of a device have what was staged for them.
+  void put_back() { state_->staged.put_back(); }
 
   /// Gives the messages up from elsewhere, as when their connection ends, which lasts as long as
   /// any of them: a wait for them is an error then.
@@ -104,7 +110,7 @@ class Transfer {
     void give_up() const noexcept {
       const auto state = state_.lock();
       if (state == nullptr) return;
-      state->works = {}, state->later = {};
+      state->works = {}, state->later = {}, state->staged = {};
       state->is_given_up = true;
     }
 
@@ -119,6 +125,24 @@ class Transfer {
   }
 
   std::shared_ptr<State> state_;
+};
+
+/// The messages of a connection that have not ended; some of them are held elsewhere.
+class BegunTransfers {
+ public:
+  void make_room() {
+    std::erase_if(all_, [](const Transfer::Watch& one) { return one.has_ended(); });
+    all_.reserve(all_.size() + 1);
+  }
+  /// After `make_room`, so that nothing is allocated.
+  void add(const Transfer& transfer) noexcept { all_.emplace_back(transfer); }
+  void give_up() noexcept {
+    for (const Transfer::Watch& one : all_) one.give_up();
+    all_.clear();
+  }
+
+ private:
+  std::vector<Transfer::Watch> all_;
 };
 
 }  // namespace ikebana::detail

@@ -1,0 +1,18 @@
+#pragma once
+// Several ranks on one device, as threads that Gloo connects: the models of test/ranks, there.
+#include "device.hpp"
+
+#include "ranks/equals_one_rank.hpp"
+
+namespace gpu {
+
+/// RAII: the models of test/ranks are on the device.
+class RanksOnDevice {
+ public:
+  RanksOnDevice() { test::ranks::model_device = device(); }
+  ~RanksOnDevice() { test::ranks::model_device = at::kCPU; }
+  RanksOnDevice(const RanksOnDevice&) = delete;
+  RanksOnDevice& operator=(const RanksOnDevice&) = delete;
+};
+
+}  // namespace gpu
