@@ -65,7 +65,7 @@ class Connection final : public RankGroup {
       const std::string text = text_of(error);
       throw_apart(log_ ? log_->reason(prefix(), text) : text, /*leaves=*/false);
     }
-    if (!backends_.is_users_own()) backends_.connect_devices(store(), device);
+    backends_.connect_devices(device);
   }
   /// This rank cannot go on: tells the others, which have no answer from it until the next `open`.
   void fail(const std::string& why) noexcept {
@@ -159,9 +159,6 @@ class Connection final : public RankGroup {
   }
 
  private:
-  StorePtr store() const {
-    return c10::make_intrusive<c10d::PrefixStore>(prefix(), members_->store);
-  }
   /// `leaves`: else `reason` has left already.
   [[noreturn]] void throw_apart(const std::string& why, bool leaves) {
     const std::string where = prefix();
@@ -175,7 +172,7 @@ class Connection final : public RankGroup {
     if (backends_.is_users_own()) return backends_.take_users_own(generation_ > 0);
     while (log_->is_abandoned(prefix())) ++generation_;  // another rank did not wait any longer
     log_->await_all(prefix());
-    backends_.connect(store());
+    backends_.connect(c10::make_intrusive<c10d::PrefixStore>(prefix(), members_->store));
   }
   /// Messages that `f` begins. Allocates nothing afterwards.
   template <class F>

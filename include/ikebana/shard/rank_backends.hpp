@@ -60,16 +60,18 @@ class RankBackends {
     host_ = members_->backend;
   }
   /// Connects with all ranks, which meet in this store within the time limit.
-  void connect(const StorePtr& store) {
-    host_ = while_ranks_live(*members_->watch, [store, m = members_] {
+  void connect(StorePtr store) {
+    store_ = std::move(store);
+    host_ = while_ranks_live(*members_->watch, [store = store_, m = members_] {
       return make_gloo(store, m->rank, m->size, m->timeout, m->all_local);
     });
   }
   /// After it: for the tensors of this device. Throws BadValue as `check` does.
-  void connect_devices(const StorePtr& store, c10::Device device) {
+  void connect_devices(c10::Device device) {
+    if (is_users_own()) return;
     check(device);
     if (uses_nccl(device))
-      on_device_ = make_nccl(store, members_->rank, members_->size, members_->timeout);
+      on_device_ = make_nccl(store_, members_->rank, members_->size, members_->timeout);
   }
   /// At once. Messages that are not given up keep the connection, and the others wait.
   void drop() noexcept {
@@ -78,7 +80,7 @@ class RankBackends {
       if (on_device_ != nullptr) on_device_->abort();
     } catch (...) {  // it has failed anyway
     }
-    host_.reset(), on_device_.reset();
+    host_.reset(), on_device_.reset(), store_.reset();
   }
 
  private:
@@ -92,6 +94,7 @@ class RankBackends {
   }
 
   std::shared_ptr<GroupMembers> members_;
+  StorePtr store_;  // in which they meet
   c10::intrusive_ptr<c10d::Backend> host_, on_device_;
 };
 
