@@ -95,6 +95,14 @@ TEST_CASE("shard.md: the time limit of a process group") {
   CHECK(trainer.world_size() == 1);
 }
 
+TEST_CASE("shard.md: the backend of a process group") {
+  const World world;
+  ProcessGroup group(world, {.backend = Backend::Gloo});
+  CHECK((group.members()->device_backend == Backend::Gloo));
+  Trainer trainer{make<Counted>(), AdamW{}, Shard<FSDP>{.process_group = group}};
+  trainer.step(data()[0]);
+}
+
 TEST_CASE("shard.md: fit saves the weights after each epoch") {
   const auto file = std::filesystem::temp_directory_path() /
                     ("ikebana_shard_md_" + std::to_string(getpid()) + ".safetensors");

@@ -138,41 +138,48 @@ TEST_CASE("ranks: a backend that cannot be is an error with words") {
         ikebana::detail::has_nccl);
   CHECK_NOTHROW(backends(std::nullopt).check({at::kPrivateUse1, 0}));
 }
-TEST_CASE("ranks: what one rank's options refuse, the others hear") {
-  on_groups(2, [](const ProcessGroup& group) {
-    group.members()->device_backend = group.rank() == 1 ? Backend::NCCL : Backend::Gloo;
-    const std::string text = message_of<Error>([&] {
-      torch::nn::Sequential model(torch::nn::Linear(2, 2));
-      Trainer trainer{model, MSELoss{}, Shard<DDP>{.process_group = group}};
+/// What each of two ranks says when a trainer is made of a model on `device_of(group)`.
+template <class DeviceOf>
+std::vector<std::string> made_by_two(const DeviceOf& device_of) {
+  std::vector<std::string> texts(2);
+  std::vector<torch::nn::Sequential> models;
+  for (int r = 0; r < 2; ++r) models.emplace_back(torch::nn::Linear(2, 2));
+  on_groups(2, [&](const ProcessGroup& group) {
+    const auto r = static_cast<std::size_t>(group.rank());
+    texts[r] = message_of<Error>([&] {
+      models[r]->to(device_of(group));
+      Trainer trainer{models[r], MSELoss{}, Shard<DDP>{.process_group = group}};
     });
-    CHECK_MESSAGE(contains(text, "backend is NCCL, and the model is on cpu"), text);
-    CHECK(contains(text, "rank 1: ") == (group.rank() == 0));
   });
+  return texts;
 }
-TEST_CASE("ranks: those on devices of other types, or with other backends, get an error") {
-  NOT_RUN_UNLESS(!on_cpu(), "all devices are CPUs");
-  const RanksOnDevice models;
-  on_groups(2, [](const ProcessGroup& group) {
-    const c10::Device own = group.rank() == 0 ? device() : at::kCPU;
-    Connection connection(group);
-    connection.open(own);
-    const std::string text =
-        message_of<BadModel>([&] { ikebana::detail::compare_transports(connection, own); });
-    CHECK_MESSAGE(contains(text, "rank 1 on cpu by Gloo"), text);
+TEST_CASE("ranks: what one rank's options refuse, the other hears") {
+  const auto texts = made_by_two([](const ProcessGroup& group) {
+    if (group.rank() == 1) group.members()->device_backend = Backend::NCCL;
+    return c10::Device(at::kCPU);
   });
+  for (const std::string& text : texts)
+    CHECK_MESSAGE(contains(text, "backend is NCCL, and the model is on cpu"), text);
+  CHECK_MESSAGE(contains(texts[0], "rank 1: "), texts[0]);
+}
+TEST_CASE("ranks: those on devices of other types get an error") {
+  NOT_RUN_UNLESS(!on_cpu(), "all devices are CPUs");
+  const auto texts = made_by_two(
+      [](const ProcessGroup& group) { return group.rank() == 0 ? device() : at::kCPU; });
+  for (const std::string& text : texts)
+    CHECK_MESSAGE(contains(text, "rank 1 on cpu by Gloo"), text);
 }
 TEST_CASE("ranks: threads whose backward passes one thread runs get an error") {
   NOT_RUN_UNLESS(!on_cpu(), "a backward pass on a CPU is run by the thread that calls it");
-  const RanksOnDevice models;
-  on_groups(2, [](const ProcessGroup& group) {
-    Connection connection(group);
-    connection.open(device());
-    auto compare = [&] { ikebana::detail::compare_transports(connection, device()); };
-    CHECK_NOTHROW(compare());
-    c10::AutogradState::get_tls_state().set_multithreading_enabled(true);
-    const std::string text = message_of<BadModel>(compare);
+  auto threads = [](bool common) {
+    return made_by_two([=](const ProcessGroup&) {
+      c10::AutogradState::get_tls_state().set_multithreading_enabled(common);
+      return device();
+    });
+  };
+  CHECK((threads(false) == std::vector<std::string>(2)));
+  for (const std::string& text : threads(true))
     CHECK_MESSAGE(contains(text, "ranks 0 and 1 are threads of one process"), text);
-  });
 }
 
 TEST_CASE("ranks: a rank of one, over NCCL") {
