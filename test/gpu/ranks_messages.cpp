@@ -87,6 +87,19 @@ TEST_CASE("ranks: sums, broadcasts and an optimizer's exchanges of a device's te
     connection.exchange("");  // none ends while another one sends
   });
 }
+TEST_CASE("ranks: a process group of one's own that is Gloo sends from host memory, too") {
+  auto store = c10::make_intrusive<c10d::HashStore>();
+  test::ranks::on_threads(2, [&](const std::shared_ptr<test::ranks::Wire>& wire) {
+    const ProcessGroup group(
+        ikebana::detail::make_gloo(store, wire->rank(), 2, std::chrono::minutes(1), true));
+    Connection connection(group);
+    connection.open(device());
+    std::vector<at::Tensor> values{on_device(numbers(wire->rank()))};
+    connection.sum(values);
+    CHECK(same_bits(values[0].cpu(), numbers(0) + numbers(1)));
+    CHECK((group.members()->staged_bytes > 0) == !on_cpu());
+  });
+}
 TEST_CASE("ranks: a message that a rank does not send any more changes nothing on the device") {
   const RanksOnDevice models;
   on_groups(2, [](const ProcessGroup& group) {
@@ -172,7 +185,8 @@ TEST_CASE("ranks: those on devices of other types get an error") {
 TEST_CASE("ranks: threads whose backward passes one thread runs get an error") {
   NOT_RUN_UNLESS(!on_cpu(), "a backward pass on a CPU is run by the thread that calls it");
   auto threads = [](bool common) {
-    return made_by_two([=](const ProcessGroup&) {
+    return made_by_two([=](const ProcessGroup& group) {
+      if (on_simulated()) group.members()->device_backend.reset();  // Gloo by default
       c10::AutogradState::get_tls_state().set_multithreading_enabled(common);
       return device();
     });

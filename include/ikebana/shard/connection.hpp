@@ -144,8 +144,8 @@ class Connection final : public RankGroup {
   /// until all ranks have met: a rank that ended would let a wait for it last until the time limit.
   void broadcast(int tag, const at::Tensor& t) {
     if (size() == 1) return;
-    const at::Tensor dense = backends_.to_send(t);
     const TreePlace place(rank(), size());
+    const at::Tensor dense = backends_.to_broadcast(t, place.from.has_value());
     const TensorsOfRanks none(static_cast<std::size_t>(size()));
     if (place.from) {
       TensorsOfRanks from = none;

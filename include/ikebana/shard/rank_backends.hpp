@@ -36,10 +36,12 @@ class RankBackends {
     if (stages(t.device())) staged.replace(t), members_->staged_bytes += staged.bytes();
     return staged;
   }
-  /// What is sent of `t`: contiguous, and in host memory where Gloo sends it. Itself, or a copy.
-  at::Tensor to_send(const at::Tensor& t) const {
+  /// What is broadcast of `t`: contiguous, and in host memory where Gloo sends it. Itself, a copy,
+  /// or memory for one that is received first.
+  at::Tensor to_broadcast(const at::Tensor& t, bool is_received) const {
     if (!stages(t.device())) return t.detach().contiguous();
     members_->staged_bytes += static_cast<std::int64_t>(t.nbytes());
+    if (is_received) return at::empty(t.sizes(), t.options().device(at::kCPU));
     return t.detach().to(at::kCPU).contiguous();
   }
   /// Throws BadValue where the options ask for what cannot be on this device. One rank needs no
