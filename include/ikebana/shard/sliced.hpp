@@ -102,9 +102,10 @@ class Sliced : public AllRanks<Policy> {
   }
 
   /// Of FSDP and HSDP, which gather while they compute. An evaluation is a call of the ranks that
-  /// share a copy, a step one of all.
+  /// share a copy, a step one of all; ranks that have a copy each gather nothing.
   void begin_forward(bool trains) {
-    agreement_.begin(trains ? static_cast<RankGroup&>(connection_) : groups_.slices, trains);
+    const bool is_of_all = trains && groups_.slices.size() > 1;
+    agreement_.begin(is_of_all ? static_cast<RankGroup&>(connection_) : groups_.slices, trains);
   }
   void begin_unit(const Unit& unit) { agreement_.run(unit); }
   void end_forward() { agreement_.end_forward(); }

@@ -25,6 +25,7 @@ class UnitAgreement {
   }
   void run(const Unit& unit) { turn({Turn::Run, unit.index}); }
   void end_forward() {
+    if (group_ == nullptr) return;
     turn({Turn::EndOfForward});
     is_in_backward_ = true;
     if (kind_ == &kinds_[false]) end();
