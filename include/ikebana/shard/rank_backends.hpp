@@ -1,5 +1,6 @@
 #pragma once
 // The process groups of one trainer: they are made when its ranks meet, and dropped when one fails.
+#include <ikebana/shard/await_ranks.hpp>
 #include <ikebana/shard/messages.hpp>
 #include <ikebana/shard/process_group.hpp>
 

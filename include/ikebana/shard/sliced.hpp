@@ -84,7 +84,7 @@ class Sliced : public AllRanks<Policy> {
   }
   void begin_gather(const Unit& unit, const Tensors& masters) {
     OfUnit& u = all_[unit.index];
-    agreement_.gather(unit);
+    agreement_.gather(unit.index);
     if (const auto& dtype = this->values.param_dtype)
       for (std::size_t i = 0; i < masters.size(); ++i)
         if (masters[i].is_floating_point() && masters[i].scalar_type() != *dtype)
@@ -107,7 +107,7 @@ class Sliced : public AllRanks<Policy> {
     const bool is_of_all = trains && groups_.slices.size() > 1;
     agreement_.begin(is_of_all ? static_cast<RankGroup&>(connection_) : groups_.slices, trains);
   }
-  void begin_unit(const Unit& unit) { agreement_.run(unit); }
+  void begin_unit(const Unit& unit) { agreement_.run(unit.index); }
   void end_forward() { agreement_.end_forward(); }
 
   /// A microbatch begins.

@@ -23,7 +23,7 @@ class UnitAgreement {
     follows_ = kind_->is_agreed, is_in_backward_ = false;
     ++kind_->forwards;
   }
-  void run(const Unit& unit) { turn({Turn::Run, unit.index}); }
+  void run(std::size_t unit) { turn({Turn::Run, unit}); }
   void end_forward() {
     if (group_ == nullptr) return;
     turn({Turn::EndOfForward});
@@ -31,8 +31,8 @@ class UnitAgreement {
     if (kind_ == &kinds_[false]) end();
   }
   /// A unit is about to be gathered. In a forward its turn to run says that.
-  void gather(const Unit& unit) {
-    if (is_in_backward_) turn({Turn::Gather, unit.index});
+  void gather(std::size_t unit) {
+    if (is_in_backward_) turn({Turn::Gather, unit});
   }
   void end_backward() {
     if (!is_in_backward_) return;
