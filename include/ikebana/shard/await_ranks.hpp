@@ -26,16 +26,20 @@ inline std::string await_ranks(GroupMembers& members, const std::string& prefix)
   return "rank " + std::to_string(next) + " has not come within " + deadline.text();
 }
 
-/// Calls `f` by a thread of its own, which is left behind where a rank's process ends meanwhile:
-/// Gloo waits for it until the time limit. Throws RankFailed then.
+/// Calls `f`, which connects ranks, by a thread of its own. That is left behind where a rank's
+/// process ends meanwhile, for which Gloo waits until the time limit, or where the store does not
+/// answer, for which it waits for ever. Throws RankFailed then.
 template <class F>
-auto while_ranks_live(const ProcessWatch& watch, F f) {
+auto while_ranks_live(const GroupMembers& members, F f) {
   std::packaged_task<decltype(f())()> task(std::move(f));
   auto result = task.get_future();
   std::thread(std::move(task)).detach();
-  while (result.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready)
-    if (const auto ended = watch.first_ended())
+  const Deadline deadline(members.timeout + std::chrono::milliseconds(300));  // after Gloo's own
+  while (result.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
+    if (const auto ended = members.watch->first_ended())
       throw RankFailed("rank " + std::to_string(*ended) + " ended");
+    if (deadline.is_over()) throw RankFailed("the process of rank 0 does not answer");
+  }
   return result.get();
 }
 

@@ -38,7 +38,7 @@ class FailureLog {
   void await_all(const std::string& prefix) {
     if (const auto ended = shared_->watch->first_ended())
       throw RankFailed("rank " + std::to_string(*ended) + " ended");
-    const auto text = within(shared_->timeout + std::chrono::milliseconds(1500),
+    const auto text = within(shared_->timeout + std::chrono::milliseconds(500),
                              [prefix](Shared& s) { return await_ranks(s, prefix); });
     if (!text) throw RankFailed("the process of rank 0 does not answer");
     if (!text->empty()) throw RankFailed(*text);
@@ -54,7 +54,7 @@ class FailureLog {
   /// Ranks did not meet under this prefix in time: what they left there is of no use to a later
   /// try.
   void abandon(const std::string& prefix, const std::string& why) noexcept {
-    within(std::chrono::milliseconds(1500), [prefix, why](Shared& s) {
+    within(std::chrono::milliseconds(700), [prefix, why](Shared& s) {
       s.store->set(prefix + "abandoned", bytes_of(why));
       return std::string();
     });

@@ -2,7 +2,6 @@
 // How the ranks of a world find each other at a server of c10d, within a time limit.
 #include <algorithm>
 #include <chrono>
-#include <future>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/detail/torch_c10d.hpp>
 #include <ikebana/posix/listener.hpp>
@@ -85,25 +84,21 @@ inline c10d::TCPStoreOptions store_options(const World& world, const Deadline& d
       "same for all ranks.");
 }
 
-/// A connection of c10d, made on a thread of its own: it waits for ever for the answer of a server
-/// that is none of c10d's. That thread is left behind then.
+/// A connection of c10d, which waits for ever for the answer of a server that is none of c10d's.
 inline StorePtr connected(const World& world, const Deadline& deadline) {
   const auto options = store_options(world, deadline);
-  std::packaged_task<StorePtr()> connect([options, host = world.master_addr]() -> StorePtr {
-    return c10::make_intrusive<c10d::TCPStore>(host, options);
-  });
-  auto result = connect.get_future();
-  std::thread(std::move(connect)).detach();
-  if (result.wait_for(options.timeout) != std::future_status::ready)
-    throw_unreachable(world, deadline, "what listens there does not answer as a store of c10d");
   try {
-    return result.get();
+    const auto store = returned_within(options.timeout, [options, host = world.master_addr] {
+      return StorePtr(c10::make_intrusive<c10d::TCPStore>(host, options));
+    });
+    if (store) return *store;
   } catch (const std::exception& error) {
     const std::string text = text_of(error);
     if (text.find("EADDRINUSE") != text.npos) throw_cannot_listen(world, "another program uses it");
     if (text.find("failed to listen") != text.npos) throw_cannot_listen(world, text);
     throw_unreachable(world, deadline, text);
   }
+  throw_unreachable(world, deadline, "what listens there does not answer as a store of c10d");
 }
 
 /// The servers of this process, until it ends: another rank may be about to connect to one when

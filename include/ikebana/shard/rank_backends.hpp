@@ -65,7 +65,7 @@ class RankBackends {
   /// Connects with all ranks, which meet in this store within the time limit.
   void connect(StorePtr store) {
     store_ = std::move(store);
-    host_ = while_ranks_live(*members_->watch, [store = store_, m = members_] {
+    host_ = while_ranks_live(*members_, [store = store_, m = members_] {
       return make_gloo(store, m->rank, m->size, m->timeout, m->all_local);
     });
   }

@@ -3,6 +3,19 @@
 #include <ikebana/shard/meeting.hpp>
 
 namespace ikebana {
+namespace detail {
+
+/// Calls `f`, which asks rank 0 until the deadline. Throws RankFailed where an answer does not
+/// come: the store's clients wait for one for ever, as of a process that is stopped.
+template <class F>
+auto answered(const std::string& where, const World& world, const Deadline& deadline, F f) {
+  auto result = returned_within(deadline.left() + std::chrono::milliseconds(300), std::move(f));
+  if (result) return *result;
+  throw RankFailed(where + ": " + (world.agent_store ? "torchrun's agent" : "rank 0") + " at " +
+                   address_of(world) + " does not answer any more. Is its process stopped?");
+}
+
+}  // namespace detail
 
 /// The store of the world, with keys of its own: all ranks call this, in the same order, and get
 /// the same store. Rank 0 is its server, under torchrun its agent; of one rank the store is local.
@@ -22,8 +35,10 @@ inline c10::intrusive_ptr<c10d::Store> make_store(const World& world,
   auto server = detail::connect(world, deadline);
   server->setTimeout(timeout);
   const std::string job = "ikebana/" + world.job;
-  c10d::PrefixStore keys(job, server);
-  const std::string token = detail::Meeting(keys, world, deadline).token();
+  const auto keys = c10::make_intrusive<c10d::PrefixStore>(job, server);
+  const std::string token =
+      detail::answered("make_store: " + detail::rank_text(world), world, deadline,
+                       [=] { return detail::Meeting(*keys, world, deadline).token(); });
   return c10::make_intrusive<c10d::PrefixStore>(job + "/" + token, std::move(server));
 }
 
@@ -34,16 +49,23 @@ inline void finish_store(c10d::Store& store, const World& world,
                          std::chrono::milliseconds timeout) {
   if (world.size == 1 || world.agent_store) return;
   const detail::Deadline deadline(timeout);
-  const std::string where =
-      "finish_store: " + detail::rank_text(world) + " at " + detail::address_of(world);
+  const std::string where = "finish_store: " + detail::rank_text(world);
+  const auto own = c10::intrusive_ptr<c10d::Store>::reclaim_copy(&store);
+  auto finish = [=]() -> std::optional<std::int64_t> {  // how many have finished, if not all
+    if (world.rank != 0 && own->add("finished", 1) == world.size - 1) own->set("all", "1");
+    if (world.rank != 0 || deadline.wait(*own, "all")) return {};
+    return own->add("finished", 0);
+  };
+  std::optional<std::int64_t> finished;
   try {
-    if (world.rank != 0 && store.add("finished", 1) == world.size - 1) store.set("all", "1");
-    if (world.rank != 0 || deadline.wait(store, "all")) return;
+    finished = detail::answered(where, world, deadline, finish);
   } catch (const c10::Error& error) {
-    throw RankFailed(where + ": rank 0 has ended before. (" + detail::message_of(error) + ")");
+    throw RankFailed(where + " at " + detail::address_of(world) + ": rank 0 has ended before. (" +
+                     detail::message_of(error) + ")");
   }
-  throw RankFailed(where + " waited " + deadline.text() + " for the other ranks, of which " +
-                   std::to_string(store.add("finished", 0)) +
+  if (!finished) return;
+  throw RankFailed(where + " at " + detail::address_of(world) + " waited " + deadline.text() +
+                   " for the other ranks, of which " + std::to_string(*finished) +
                    " have finished. Another rank failed, or still trains.");
 }
 

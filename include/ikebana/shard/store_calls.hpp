@@ -17,6 +17,17 @@ inline std::vector<std::uint8_t> bytes_of(const std::string& text) {
   return {text.begin(), text.end()};
 }
 
+/// Calls `f` by a thread of its own, and returns its result. Nothing where it has not returned
+/// within the limit: the thread is left behind then, so `f` owns what it uses.
+template <class F>
+auto returned_within(std::chrono::milliseconds limit, F f) -> std::optional<decltype(f())> {
+  std::packaged_task<decltype(f())()> task(std::move(f));
+  auto result = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (result.wait_for(limit) != std::future_status::ready) return {};
+  return result.get();
+}
+
 /// A store, called by threads that are left behind where a call does not return.
 class StoreCalls {
  public:

@@ -30,6 +30,18 @@ POLICIES = ("DDP", "ZeRO1", "ZeRO2", "FSDP", "HSDP")
 GATHERING = ("FSDP", "HSDP")
 
 
+def free_port():
+    """Not one of those that connections of other trials are given."""
+    while True:
+        port = random.SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+
+
 class Trial:
     """One training of several processes."""
 
@@ -50,9 +62,7 @@ class Trial:
                     TRIAL_LIMIT_MS=str(int(LIMIT * 1000)), TRIAL_FOLDER=folder)
 
     def start(self, folder):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()
         return [subprocess.Popen([self.program], env=self.environment(folder, port, rank),
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 for rank in range(self.size)]
@@ -141,7 +151,7 @@ def planned(program, count, seed, only, calls):
         call = chance.randrange(calls[kind == "call"])
         delay = chance.randrange(20_000)
         if kind in ("kill", "stop") and chance.random() < 0.5:  # wherever it is then
-            call, delay = -1, chance.randrange(1_500_000)
+            call, delay = -1, chance.randrange(chance.choice((150_000, 1_500_000)))
         yield Trial(program, kind, policy, size, chance.randrange(size), call, delay)
 
 
