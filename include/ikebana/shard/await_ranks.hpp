@@ -15,9 +15,8 @@ inline std::string await_ranks(GroupMembers& members, const std::string& prefix)
   const bool is_decided = deadline.wait([&] {
     while (next < members.size && store.check({came(next)})) ++next;
     members.watch->look(store);
-    if (const auto ended = members.watch->first_ended())
-      why = "rank " + std::to_string(*ended) + " ended";
-    else if (store.check({prefix + "abandoned"}))
+    why = members.watch->ended();
+    if (why.empty() && store.check({prefix + "abandoned"}))
       why =
           "another rank does not wait any longer, since " + store.get_to_str(prefix + "abandoned");
     return next == members.size || !why.empty();
@@ -36,8 +35,7 @@ auto while_ranks_live(const GroupMembers& members, F f) {
   std::thread(std::move(task)).detach();
   const Deadline deadline(members.timeout + std::chrono::milliseconds(300));  // after Gloo's own
   while (result.wait_for(std::chrono::milliseconds(100)) != std::future_status::ready) {
-    if (const auto ended = members.watch->first_ended())
-      throw RankFailed("rank " + std::to_string(*ended) + " ended");
+    if (const std::string ended = members.watch->ended(); !ended.empty()) throw RankFailed(ended);
     if (deadline.is_over()) throw RankFailed("the process of rank 0 does not answer");
   }
   return result.get();

@@ -36,8 +36,7 @@ class FailureLog {
   /// Returns when all ranks have come to this prefix. Throws RankFailed where they will not, or not
   /// within the time limit.
   void await_all(const std::string& prefix) {
-    if (const auto ended = shared_->watch->first_ended())
-      throw RankFailed("rank " + std::to_string(*ended) + " ended");
+    if (const std::string ended = shared_->watch->ended(); !ended.empty()) throw RankFailed(ended);
     const auto text = within(shared_->timeout + std::chrono::milliseconds(500),
                              [prefix](Shared& s) { return await_ranks(s, prefix); });
     if (!text) throw RankFailed("the process of rank 0 does not answer");

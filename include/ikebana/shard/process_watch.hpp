@@ -33,11 +33,13 @@ class ProcessWatch {
     const auto& process = known_[static_cast<std::size_t>(rank)];
     return process && process->has_ended(here_);
   }
-  /// The first rank whose process is known and has ended.
-  std::optional<std::int64_t> first_ended() const {
+  /// "rank 1, rank 2 ended": those whose process is known and has ended, of which one may have
+  /// ended since another did. Nothing where there is none.
+  std::string ended() const {
+    std::string names;
     for (std::int64_t r = 0; r < std::ssize(known_); ++r)
-      if (has_ended(r)) return r;
-    return {};
+      if (has_ended(r)) names += (names.empty() ? "rank " : ", rank ") + std::to_string(r);
+    return names.empty() ? names : names + " ended";
   }
 
  private:

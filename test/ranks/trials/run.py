@@ -127,11 +127,14 @@ def stops_of_save(program, policy, size, victim):
         return int(stops[2])
 
 
-def every_call(program):
-    for policy in POLICIES:
-        for victim in (0, 1):
-            for call in range(stops_of_save(program, policy, 2, victim)):
-                yield Trial(program, "call", policy, 2, victim, call, 0)
+def every_call(program, seed):
+    """In a random order, of which `--budget` takes a part."""
+    trials = [Trial(program, "call", policy, 2, victim, call, 0)
+              for policy in POLICIES for victim in (0, 1)
+              for call in range(stops_of_save(program, policy, 2, victim))]
+    print(f"{len(trials)} instants before and after system calls", flush=True)
+    random.Random(seed).shuffle(trials)
+    return trials
 
 
 def planned(program, count, seed, only, calls):
@@ -177,7 +180,7 @@ def main(options):
         except Wrong as error:
             return trial, None, error
 
-    trials = every_call(options.program) if options.calls else planned(
+    trials = every_call(options.program, options.seed) if options.calls else planned(
         options.program, options.trials, options.seed, options.only, calls)
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for trial, seconds, error in pool.map(one, trials):
