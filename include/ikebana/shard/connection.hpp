@@ -61,7 +61,7 @@ class Connection final : public RankGroup {
       connect();
     } catch (const RankFailed& error) {
       throw_apart(error.what(), /*leaves=*/true);
-    } catch (const std::exception& error) {  // Gloo's, which names no rank
+    } catch (const std::exception& error) {  // names no rank, or one that gave up
       const std::string text = text_of(error);
       throw_apart(log_ ? log_->reason(prefix(), text) : text, /*leaves=*/false);
     }

@@ -23,14 +23,16 @@ class FailureLog {
   }
   /// What another rank reported; or which ranks give no sign of life; or `error`.
   std::string reason(const std::string& prefix, const std::string& error) {
-    const auto text = within(std::chrono::milliseconds(1700), [prefix](Shared& s) {
+    const auto text = within(std::chrono::milliseconds(1400), [prefix](Shared& s) {
       std::string found = asked(s, prefix);
       leave(s, prefix);
       return found;
     });
-    if (!text)
-      return "rank 0, whose process holds the store of the ranks, does not answer any more (" +
-             error + ")";
+    if (!text) {
+      const std::string ended = shared_->watch->ended();
+      return "rank 0, whose process holds the store of the ranks, does not answer any more" +
+             (ended.empty() ? ended : "; " + ended) + " (" + error + ")";
+    }
     return text->empty() ? error : *text + (text->rfind("rank ", 0) == 0 ? "" : " (" + error + ")");
   }
   /// Returns when all ranks have come to this prefix. Throws RankFailed where they will not, or not
