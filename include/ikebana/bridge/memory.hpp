@@ -86,6 +86,10 @@ class MemoryCounter {
   explicit MemoryCounter(Device device)
       : attached_(std::make_shared<AttachedTracker>(memory_source(with_index(device)))) {}
 
+  /// Counts what another source counts, which must outlive it.
+  explicit MemoryCounter(MemorySource& source)
+      : attached_(std::make_shared<AttachedTracker>(source)) {}
+
   /// Bytes in use; on the CPU without those allocated before the first counter (see `counted`).
   int64_t now() const { return attached_->source.now(); }
   /// The most bytes in use at once since this counter was made or its peak was last reset.

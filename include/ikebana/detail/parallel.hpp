@@ -2,6 +2,7 @@
 // Loops over the memory of CPU tensors: on LibTorch's threads, in vectorizable tiles, and by dtype.
 #include <algorithm>
 #include <ikebana/detail/torch.hpp>
+#include <ikebana/detail/without_values.hpp>
 #include <memory>
 
 namespace ikebana::detail {
@@ -10,7 +11,8 @@ namespace ikebana::detail {
 /// `grain`. `memory` points to the `n` elements that the loop works on. Uses up to
 /// at::get_num_threads() of LibTorch's own threads; with at most `grain` elements, or inside
 /// another parallel region, the calling thread does all of it; so it does if the few hundred bytes
-/// that threads need cannot be allocated. `f` must be noexcept.
+/// that threads need cannot be allocated. `f` must be noexcept. Does nothing while this thread
+/// computes without values.
 ///
 /// at::parallel_for is an inline template that uses threads only in programs compiled with OpenMP,
 /// whereas TensorIterator's loop is compiled into LibTorch. Here it iterates over one byte of every
@@ -18,7 +20,7 @@ namespace ikebana::detail {
 template <class T, class F>
 void in_parallel(const T* memory, std::int64_t n, std::int64_t grain, const F& f) noexcept {
   static_assert(noexcept(f(n, n)), "exceptions cannot leave LibTorch's threads");
-  if (n <= 0) return;
+  if (n <= 0 || without_values()) return;
   if (n <= grain || at::get_num_threads() == 1 || at::in_parallel_region())
     return f(std::int64_t{0}, n);
   auto* const base = const_cast<char*>(reinterpret_cast<const char*>(memory));
@@ -74,9 +76,10 @@ void dispatch_dtype(at::ScalarType dtype, const F& f) noexcept {
 }
 
 /// The first element of a tensor, for loops over its memory in whatever order its strides give.
+/// Null while this thread computes without values.
 template <class T>
 T* data_of(const at::Tensor& t) {
-  return static_cast<T*>(t.mutable_data_ptr());
+  return without_values() ? nullptr : static_cast<T*>(t.mutable_data_ptr());
 }
 
 }  // namespace ikebana::detail

@@ -27,12 +27,13 @@ class Scratch {
   /// whose memory a recording can keep.
   at::Tensor allocate(at::IntArrayRef sizes, at::ScalarType type) {
     if (recording()) return at::empty(sizes, buffer_.options().dtype(type));
-    char* begin = static_cast<char*>(buffer_.mutable_data_ptr()) + used_;
+    const auto offset = used_ / static_cast<std::int64_t>(c10::elementSize(type));
     used_ += bytes(c10::multiply_integers(sizes), type);
-    return at::for_blob(begin, sizes)
-        .options(buffer_.options().dtype(type))
-        .target_device(buffer_.device())
-        .make_tensor();
+    at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(
+        c10::Storage(buffer_.storage()), buffer_.key_set(), c10::scalarTypeToTypeMeta(type));
+    t.unsafeGetTensorImpl()->set_storage_offset(offset);
+    t.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
+    return t;
   }
   at::Tensor like(const at::Tensor& t) { return allocate(t.sizes(), t.scalar_type()); }
 

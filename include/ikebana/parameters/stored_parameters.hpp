@@ -1,6 +1,7 @@
 #pragma once
 // What is common to parameters whose master weights are stored apart: the units with their masters,
 // and what is done with all of them.
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/parameters/gather_chain.hpp>
 #include <ikebana/parameters/leaves.hpp>
 #include <ikebana/parameters/unit_use.hpp>
@@ -155,7 +156,7 @@ class StoredParameters {
       const Tensors now =
           chain_.to_masters(*stored.unit, detail::detached(stored.unit->parameters));
       for (std::size_t i = 0; i < now.size(); ++i)
-        if (stored.was_written(i) && !now[i].is_alias_of(stored.values[i]))
+        if (stored.was_written(i) && !detail::same_storage(now[i], stored.values[i]))
           stored.values[i].copy_(now[i]);
       stored.note_versions();
     }

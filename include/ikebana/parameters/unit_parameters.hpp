@@ -3,6 +3,7 @@
 // between them.
 #include <deque>
 #include <ikebana/detail/away.hpp>
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/parameters/gather_node.hpp>
 #include <ikebana/parameters/gradient_hooks.hpp>
@@ -34,7 +35,7 @@ struct UnitParameters {
     if (masters_in_place) return gathered;
     for (auto& t : gathered)
       for (const auto& master : masters)
-        if (t.is_alias_of(master)) t = t.clone();
+        if (detail::same_storage(t, master)) t = t.clone();
     return gathered;
   }
   /// Takes the master weights as they are, one per parameter, of the rows `rows(i, count)`.
@@ -159,7 +160,7 @@ struct UnitParameters {
     if (is_stale || is_exposed_) return;  // the parameters are about to be written by the trainer
     const Tensors& shown = users > 0 ? gathered_ : away_;
     for (std::size_t i = 0; i < seen_.size(); ++i)
-      if (version(parameter(i)) != seen_[i].version || !shares_storage(parameter(i), shown[i]))
+      if (version(parameter(i)) != seen_[i].version || !detail::same_storage(parameter(i), shown[i]))
         refuse(i, "was changed, and its master weight was not, so the next update discards that",
                "Change it within Trainer::with_full_weights, or before the trainer is made.");
     check_hooks();
@@ -224,10 +225,7 @@ struct UnitParameters {
   /// Of what is away there is none: its storage, then.
   static const void* memory(const at::Tensor& t) {
     if (detail::is_away(t)) return t.storage().unsafeGetStorageImpl();
-    return t.storage().data();
-  }
-  static bool shares_storage(const at::Tensor& a, const at::Tensor& b) {
-    return a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl();
+    return t.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get();
   }
   Tensors away_like(const Tensors& tensors) const {
     Tensors away;

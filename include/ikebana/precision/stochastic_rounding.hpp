@@ -44,8 +44,8 @@ inline std::uint16_t rounded_bits(std::uint32_t bits, std::uint32_t noise) {
 /// the index of the first element, which is not 0 in a slice.
 inline void round_on_cpu(const at::Tensor& to, const at::Tensor& exact, RoundingKey key,
                          std::int64_t first = 0) noexcept {
-  auto* out = static_cast<std::uint16_t*>(to.mutable_data_ptr());
-  const auto* in = static_cast<const std::uint32_t*>(exact.const_data_ptr());
+  auto* out = data_of<std::uint16_t>(to);
+  const auto* in = data_of<std::uint32_t>(exact);
   in_parallel(out, exact.numel(), 1 << 15, [=](std::int64_t begin, std::int64_t end) noexcept {
     for (std::int64_t i = begin; i < end; ++i)
       out[i] = rounded_bits(in[i], RoundingHash::of(static_cast<std::uint32_t>(first + i), key));

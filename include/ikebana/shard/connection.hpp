@@ -2,6 +2,7 @@
 // The connection of one trainer with the trainers of the other ranks.
 #include <deque>
 #include <ikebana/detail/message.hpp>
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/ranks/step_calls.hpp>
 #include <ikebana/shard/failure_log.hpp>
 #include <ikebana/shard/group_sum.hpp>
@@ -155,7 +156,7 @@ class Connection final : public RankGroup {
     TensorsOfRanks to = none;
     for (const std::size_t r : place.to) to[r] = {dense};
     keep(swap(tag, to, none, dense.device()));
-    if (place.from && !dense.is_alias_of(t)) t.detach().copy_(dense);
+    if (place.from && !same_storage(dense, t)) t.detach().copy_(dense);
   }
 
  private:

@@ -4,7 +4,7 @@
 #include <deque>
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/error.hpp>
-#include <ikebana/shard/tape_values.hpp>
+#include <ikebana/detail/tensor_values.hpp>
 #include <map>
 #include <set>
 

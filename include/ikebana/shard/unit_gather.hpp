@@ -1,5 +1,6 @@
 #pragma once
 // The whole parameters of a unit, received from the ranks that have their slices.
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/shard/subgroup.hpp>
 #include <ikebana/shard/unit_cut.hpp>
 
@@ -67,7 +68,7 @@ class UnitGather {
   }
   void copy_own(std::int64_t rank, const Tensors& own) {
     for (std::size_t i = 0; i < own.size(); ++i)
-      if (own[i].numel() > 0 && !own[i].is_alias_of(whole_[i]))
+      if (own[i].numel() > 0 && !same_storage(own[i], whole_[i]))
         cut_.slice(whole_[i], i, rank).copy_(own[i]);
   }
   static at::TensorOptions bytes_like(const at::Tensor& t) {

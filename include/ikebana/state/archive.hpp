@@ -1,5 +1,6 @@
 #pragma once
 // The interface by which the parts of a trainer save, check and load what they keep.
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
@@ -211,7 +212,7 @@ class Archive : public ArchiveScope {
     if (!has(name)) return add_missing(name);
     ignore(name);
     if (const at::Tensor& former = dict_.at(prefix_ + name);
-        !t.is_alias_of(former) || t.sizes() != former.sizes())
+        !detail::same_storage(t, former) || t.sizes() != former.sizes())
       t.set_data(former);
   }
   void add_unused(const std::string& name) {

@@ -8,6 +8,12 @@ namespace ikebana::detail {
 using StorageKey = c10::StorageImpl*;
 inline StorageKey key_of(const at::Tensor& t) { return t.storage().unsafeGetStorageImpl(); }
 
+/// True of tensors over one storage. Asks nothing of the data pointer, as `is_alias_of` does, which
+/// a tensor without memory refuses.
+inline bool same_storage(const at::Tensor& a, const at::Tensor& b) {
+  return a.has_storage() && b.has_storage() && key_of(a) == key_of(b);
+}
+
 /// `aten::normal_`, or `aten::add_.Tensor`.
 inline std::string name_of(const c10::OperatorHandle& op) {
   return c10::toString(op.operator_name());

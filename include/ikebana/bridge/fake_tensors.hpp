@@ -1,0 +1,83 @@
+#pragma once
+// Tensors that have a shape, a dtype and a device, and no memory: what a training would allocate is
+// counted without allocating it.
+#include <cstddef>
+#include <cstdint>
+#include <ikebana/detail/tensor_values.hpp>
+#include <memory>
+
+namespace ikebana::bridge {
+
+/// Told of the memory that fake tensors stand for. Tensors keep it alive.
+class FakeMemory {
+ public:
+  virtual ~FakeMemory() = default;
+  /// A storage of so many bytes is made; returns a number for it.
+  virtual std::size_t allocated(std::size_t bytes, c10::Device device) = 0;
+  /// The last tensor that uses this storage is gone.
+  virtual void freed(std::size_t number) noexcept = 0;
+};
+
+namespace detail {
+
+/// What the data pointer of a fake storage owns. `value` is that of a fake tensor of one element,
+/// which the host may read.
+struct FakeBlock {
+  std::shared_ptr<FakeMemory> memory;
+  std::size_t number;
+  alignas(16) std::byte value[16] = {};
+
+  static void free(void* block) noexcept {
+    auto* own = static_cast<FakeBlock*>(block);
+    own->memory->freed(own->number);
+    delete own;
+  }
+};
+
+inline const c10::DataPtr& data_of(const at::Tensor& t) {
+  return t.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
+}
+
+}  // namespace detail
+
+/// True of a tensor whose values are not known: it has no memory, or one element that stands for
+/// any.
+inline bool is_fake(const at::Tensor& t) {
+  return t.has_storage() && detail::data_of(t).get_deleter() == &detail::FakeBlock::free;
+}
+
+/// A storage on `device` of so many bytes, without memory. Whatever reads or writes it throws
+/// c10::Error with `error`.
+inline c10::Storage fake_storage(std::shared_ptr<FakeMemory> memory, std::size_t bytes,
+                                 c10::Device device, const std::string& error) {
+  const std::size_t number = memory->allocated(bytes, device);
+  auto* block = new detail::FakeBlock{std::move(memory), number};
+  c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), bytes,
+      at::DataPtr(block->value, block, &detail::FakeBlock::free, device), /*allocator=*/nullptr,
+      /*resizable=*/false));
+  ikebana::detail::set_error(storage, error);
+  return storage;
+}
+
+/// A storage for one element of this dtype that the host may read: 1 in every dtype. It stands for
+/// a number that is not known, such as a loss; counts of it are above 0, and it is finite.
+inline c10::Storage fake_number(std::shared_ptr<FakeMemory> memory, at::ScalarType type,
+                                c10::Device device) {
+  const std::size_t bytes = c10::elementSize(type);
+  const std::size_t number = memory->allocated(bytes, device);
+  auto* block = new detail::FakeBlock{std::move(memory), number};
+  c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), bytes,
+      at::DataPtr(block->value, block, &detail::FakeBlock::free, device), /*allocator=*/nullptr,
+      /*resizable=*/false));
+  at::Tensor one = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(type));
+  one.unsafeGetTensorImpl()->set_sizes_and_strides(at::IntArrayRef(), at::IntArrayRef());
+  at::AutoDispatchBelowADInplaceOrView below;
+  one.fill_(1);
+  return storage;
+}
+
+}  // namespace ikebana::bridge
