@@ -16,7 +16,7 @@ struct DLRMConfig {
   std::int64_t width = 16;                                               ///< of a row of a table
   std::vector<std::int64_t> rows = std::vector<std::int64_t>(26, 1000);  ///< of each table
   std::vector<std::int64_t> bottom = {512, 256, 64}, top = {512, 256};   ///< hidden widths
-  /// Whether the gradients of tables are sparse, as for SparseAdam and SGD; other optimizers take
+  /// Whether the gradients of tables are sparse, as SparseAdam needs them; other optimizers take
   /// dense ones.
   bool sparse = true;
 };
