@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <functional>
-#include <gpt.hpp>
+#include <models/gpt.hpp>
 
 #include "conditions.hpp"
 

@@ -4,7 +4,7 @@
 // ctest: - 30 60
 #include <iostream>
 
-#include "llama.hpp"
+#include "models/llama.hpp"
 #include "text.hpp"
 using namespace ikebana;
 

@@ -15,7 +15,7 @@
 #include <map>
 #include <sstream>
 
-#include "llama.hpp"
+#include "models/llama.hpp"
 using namespace ikebana;
 
 /// The `name=value` arguments of the command line.

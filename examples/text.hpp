@@ -6,7 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "gpt.hpp"
+#include "models/gpt.hpp"
 
 /// The bytes of a text, one dimension; the last tenth is for validation.
 struct Text {

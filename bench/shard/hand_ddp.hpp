@@ -1,7 +1,7 @@
 #pragma once
 // DDP as a loop by hand: gradients are copied to buckets as they arrive, and each full bucket is
 // summed while backward goes on.
-#include <gpt.hpp>
+#include <models/gpt.hpp>
 #include <optional>
 
 #include "hand_group.hpp"

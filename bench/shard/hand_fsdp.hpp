@@ -1,6 +1,6 @@
 #pragma once
 // FSDP as a loop by hand: a flat tensor per unit, of which each rank stores a shard.
-#include <gpt.hpp>
+#include <models/gpt.hpp>
 #include <optional>
 #include <set>
 

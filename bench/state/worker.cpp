@@ -3,7 +3,7 @@
 // took.
 #include <malloc.h>
 
-#include <gpt.hpp>
+#include <models/gpt.hpp>
 
 #include <chrono>
 #include <iostream>

@@ -1,6 +1,6 @@
 #pragma once
-// The GPT of examples/gpt.hpp as a setting has it, with the weights of all contestants.
-#include <gpt.hpp>
+// The GPT of examples/models/gpt.hpp as a setting has it, with the weights of all contestants.
+#include <models/gpt.hpp>
 
 #include "setting.hpp"
 

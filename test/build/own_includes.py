@@ -25,7 +25,7 @@ LIBRARIES = {
 PARTS = {
     r"\btorch::(?:data|nn|optim)\b|\bTORCH_MODULE\b": r"torch/.*",
     r"\bat::get_cpu_capability\b": "ATen/Version.h", r"\bTrainer\b": "ikebana.hpp",
-    r"\bGPT\b": "gpt.hpp", r"\bLlama\b": "llama.hpp", r"\bWindows\b": "text.hpp",
+    r"\bWindows\b": "text.hpp",
     r"\bround_of\b": "policies.hpp",
 }
 STANDARD = {
@@ -41,7 +41,10 @@ STANDARD = {
 }
 POSIX = {"signal.h": "kill|signal", "sys/wait.h": "waitpid",
          "unistd.h": "_exit|fork|getpid|isatty"}
+MODELS = {"GPT": "gpt", "Llama": "llama", "ViT": "vit", "UNet": "unet", "ResNet": "resnet",
+          "LSTMLanguageModel": "lstm", "DLRM": "dlrm", "Mixer": "mlp_mixer"}
 ALL = LIBRARIES | PARTS
+ALL |= {rf"\b{name}\b": rf"(?:models/)?{header}\.hpp" for name, header in MODELS.items()}
 ALL |= {rf"\bstd::(?:{names})\b": header for header, names in STANDARD.items()}
 ALL |= {rf"(?<![\w.>])(?:{names})\(": header for header, names in POSIX.items()}
 

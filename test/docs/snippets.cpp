@@ -5,7 +5,7 @@
 
 #include <iostream>
 
-#include "../../examples/gpt.hpp"
+#include "../../examples/models/gpt.hpp"
 
 using namespace ikebana;
 

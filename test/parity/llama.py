@@ -1,4 +1,4 @@
-"""The Python reference of examples/llama.hpp and of its loss, as in nets.py.
+"""The Python reference of examples/models/llama.hpp and of its loss, as in nets.py.
 
 `linear_cross_entropy` computes gradients in forward and scales them in backward, as ikebana does;
 usual Python is `F.cross_entropy(F.linear(...))`.

@@ -1,4 +1,4 @@
-#include <llama.hpp>
+#include <models/llama.hpp>
 
 #include "table.hpp"
 #include "work.hpp"

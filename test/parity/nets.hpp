@@ -1,7 +1,7 @@
 #pragma once
 // The models that train here and in Python; nets.py has their references, with the same names of
 // parameters. The GPT is that of the examples.
-#include <gpt.hpp>
+#include <models/gpt.hpp>
 
 namespace parity {
 

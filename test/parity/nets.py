@@ -1,4 +1,4 @@
-"""Python references of examples/gpt.hpp and test/parity/nets.hpp: state dicts match by name.
+"""Python references of examples/models/gpt.hpp and test/parity/nets.hpp: state dicts match by name.
 
 `loss_mean(batch, run)` is the loss as usual in PyTorch; `loss_sum` returns a sum and the number of
 items in it. `run(unit, x)` wraps each unit, as in ikebana: `plain` calls it, `checkpointed`

@@ -3,7 +3,7 @@
 
 #include "makers.hpp"
 
-#include "../../examples/gpt.hpp"
+#include "../../examples/models/gpt.hpp"
 
 namespace test::ranks::makers {
 

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "common.hpp"
+
 struct LlamaConfig {
   std::int64_t vocab_size = 256, hidden_size = 128, intermediate_size = 352;
   std::int64_t num_hidden_layers = 4, num_attention_heads = 4, num_key_value_heads = 2;
@@ -20,6 +22,10 @@ struct LlamaConfig {
 
   std::int64_t head_width() const { return hidden_size / num_attention_heads; }
 };
+
+inline Tokens random_batch(const LlamaConfig& c, std::int64_t rows, std::int64_t length) {
+  return random_tokens(rows, length, c.vocab_size);
+}
 
 inline torch::nn::Linear without_bias(std::int64_t from, std::int64_t to) {
   return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(false));

@@ -9,19 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "common.hpp"
+
 struct GPTConfig {
   std::int64_t layers = 4, width = 128, heads = 4, context = 64;
   double dropout = 0;
 };
 
-/// Bytes as (rows, length) integers; `target` is `input` shifted by one byte.
-struct Tokens {
-  at::Tensor input, target;
-};
-
-/// One fused `addmm`; torch::nn::Linear adds the bias of a 3-D input in a pass of its own.
-inline at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& x) {
-  return at::linear(x, layer->weight, layer->bias);
+/// `rows` random windows of `length` bytes, at most `context`.
+inline Tokens random_batch(const GPTConfig&, std::int64_t rows, std::int64_t length) {
+  return random_tokens(rows, length, 256);
 }
 
 /// Attention, then an MLP; each reads a normalised copy of the residual that it adds to.
