@@ -1,13 +1,45 @@
 #pragma once
 // How much memory a recipe takes, before anything is allocated.
 #include <ikebana/bridge/fake_mode.hpp>
+#include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/estimate/ledger.hpp>
 #include <ikebana/estimate/marks.hpp>
+#include <ikebana/estimate/table.hpp>
 #include <ikebana/trainer.hpp>
 
 namespace ikebana {
 
+struct EstimateOptions {
+  /// Of how many ranks one is estimated, under Shard; 0: those of the policy's process group, or
+  /// one. They need not exist.
+  std::int64_t ranks = 0;
+  /// Which one. Rank 0 has the most rows of each parameter.
+  std::int64_t rank = 0;
+};
+
+/// A batch that has the shapes of another one, and no memory: for `estimate`.
+template <class Batch>
+Batch shapes(const Batch& batch) {
+  Batch copy = batch;
+  detail::for_each_tensor(copy, [](at::Tensor& t) {
+    if (t.defined())
+      t = at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta));
+  });
+  return copy;
+}
+
 namespace detail {
+
+inline void check(const EstimateOptions& options) {
+  const std::int64_t ranks = std::max<std::int64_t>(options.ranks, 1);
+  if (options.ranks < 0 || options.rank < 0 || options.rank >= ranks)
+    throw BadValue("estimate: rank " + std::to_string(options.rank) + " of " +
+                   std::to_string(options.ranks) + " is impossible; ranks count from 0.");
+}
+/// The memory that is really allocated.
+inline bridge::MemoryCounter measured_memory(c10::Device device) {
+  return bridge::MemoryCounter(device);
+}
 
 template <class Recipe>
 struct with_marks;
@@ -16,28 +48,112 @@ struct with_marks<Trainer<Model, Policies...>> {
   using type = Trainer<Model, Policies..., MarkMemory>;
 };
 
-/// Makes the trainer and two steps: in the first one the state of optimizers is made.
+/// Defined for the policies of several ranks by <ikebana/shard.hpp>.
+template <class Policy>
+struct PretendRanks;
+
+/// Gives a policy on shard ranks that do not exist; other policies stay as they are.
+template <class Policy>
+Policy with_ranks(Policy policy, EstimateOptions options) {
+  if constexpr (requires { policy.process_group; }) {
+    if (options.ranks == 0 && policy.process_group)
+      options = {policy.process_group->size(), policy.process_group->rank()};
+    PretendRanks<Policy>::apply(policy, options.rank, std::max<std::int64_t>(options.ranks, 1));
+  }
+  return policy;
+}
+
+/// The policy of a recipe on shard.
+template <class... Policies>
+struct shard_among {
+  using type = Shard<Off>;
+};
+template <class Policy, class... Others>
+struct shard_among<Policy, Others...> : shard_among<Others...> {};
+template <class How, class... Others>
+struct shard_among<Shard<How>, Others...> {
+  using type = Shard<How>;
+};
+template <class Recipe>
+struct shard_of;
+template <class... Policies>
+struct shard_of<Composed<Policies...>> : shard_among<Policies...> {};
+
+/// Runs the trainer's own steps: the first one makes the state of optimizers, the second is read.
 template <class Recipe, class Maker, class Batch, class... Values>
-Estimate marked_steps(MemoryMarks& marks, Maker& maker, const Batch& batch, Values... values) {
-  typename with_marks<Recipe>::type trainer(maker, std::move(values)..., MarkMemory{&marks});
-  for (int step = 0; step < 2; ++step) trainer.step(batch);
+Estimate marked_steps(MemoryMarks& marks, Maker& maker, const Batch& batch,
+                      const EstimateOptions& options, Values... values) {
+  using Shards = typename shard_of<typename Recipe::Recipe>::type;
+  auto run = [&](auto... all) {
+    typename with_marks<Recipe>::type trainer(maker, std::move(all)..., MarkMemory{&marks});
+    for (int step = 0; step < 2; ++step) trainer.step(batch);
+    if constexpr (!Mechanisms<typename Recipe::Recipe>::one_rank) trainer.restore_model();
+  };
+  if constexpr (requires(Shards policy) { policy.process_group; })
+    marks.result.rank = options.rank, marks.result.ranks = std::max<std::int64_t>(options.ranks, 1);
+  if constexpr (requires(Shards policy) { policy.process_group; } &&
+                !(std::is_same_v<Shards, Values> || ...))
+    run(std::move(values)..., with_ranks(Shards{}, options));
+  else run(with_ranks(std::move(values), options)...);
   return marks.result;
+}
+
+template <class Batch>
+bool has_memory(const Batch& batch) {
+  bool any_meta = false;
+  for_each_tensor(batch, [&](const at::Tensor& t) { any_meta |= t.defined() && t.is_meta(); });
+  return !any_meta;
 }
 
 }  // namespace detail
 
+/// The memory that training a model by `Recipe`, a Trainer, takes on each rank: the steps of that
+/// very trainer run on tensors without memory, so that everything in it is counted, also the
+/// policies of a user's own. `maker` is a callable that returns the model, `batch` one in the shapes
+/// that training will have, of tensors on the meta device: `shapes(batch)`, or
+/// `at::empty(sizes, at::TensorOptions(at::kMeta).dtype(...))`. Then values of policies, as for the
+/// trainer. Nothing is allocated; a model of 70 billion parameters takes less than a second, and no
+/// random number is drawn.
+///
+/// Of a batch with real tensors the trainer is made and two of its steps are run, and measured.
+///
+/// On a CPU the peak was within 5 % of the measured one, mostly equal to the byte (docs/memory.md).
+/// Throws Error for an operator whose shapes are not known to LibTorch's C++ side nor to this
+/// library, and for a model that reads the value of a tensor, as by `item()`; and what making the
+/// trainer and its steps throw.
 template <class Recipe, class Maker, class Batch, class... Values>
-Estimate estimate(Maker&& maker, const Batch& batch, Values... values) {
-  const c10::Device device = at::kCPU;
-  auto ledger = std::make_shared<detail::FakeLedger>(device);
+Estimate estimate(Maker&& maker, const Batch& batch, const EstimateOptions& options,
+                  Values... values) {
+  detail::check(options);
+  const bridge::GeneratorState generator{c10::Device(at::kCPU)};
+  struct Restore {
+    const bridge::GeneratorState& state;
+    ~Restore() { state.restore(); }
+  } restore{generator};
+  if (detail::has_memory(batch)) {
+    detail::MemoryMarks marks(detail::measured_memory);
+    Estimate measured =
+        detail::marked_steps<Recipe>(marks, maker, batch, options, std::move(values)...);
+    measured.is_measured = true;
+    measured.between_steps += measured.batch;  // which was there before
+    measured.peak += measured.batch;
+    return measured;
+  }
+  auto ledger = std::make_shared<detail::FakeLedger>();
+  detail::MemoryMarks marks([&](c10::Device device) {
+    return bridge::MemoryCounter(ledger->of(device));
+  });
   bridge::FakeTensorMode mode(ledger);
   const bridge::FakeTensorScope scope(mode);
   Batch fake = batch;
   detail::for_each_tensor(fake, [&](at::Tensor& t) {
-    if (t.defined() && t.is_meta()) t = mode.make(t.sizes(), t.scalar_type(), device);
+    if (t.defined() && t.is_meta()) t = mode.make(t.sizes(), t.strides(), t.scalar_type(), at::kCPU);
   });
-  detail::MemoryMarks marks{bridge::MemoryCounter(*ledger)};
-  return detail::marked_steps<Recipe>(marks, maker, fake, std::move(values)...);
+  return detail::marked_steps<Recipe>(marks, maker, fake, options, std::move(values)...);
+}
+template <class Recipe, class Maker, class Batch, class... Values>
+Estimate estimate(Maker&& maker, const Batch& batch, Values... values) {
+  return estimate<Recipe>(maker, batch, EstimateOptions(), std::move(values)...);
 }
 
 }  // namespace ikebana

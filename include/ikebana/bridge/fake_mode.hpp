@@ -3,7 +3,7 @@
 // nothing is computed. As Python's FakeTensorMode, for C++.
 #include <ikebana/bridge/fake_tensors.hpp>
 #include <ikebana/bridge/operators.hpp>
-#include <ikebana/bridge/shape_rules.hpp>
+#include <ikebana/bridge/scratch_rules.hpp>
 #include <ikebana/detail/without_values.hpp>
 #include <string>
 #include <unordered_map>
@@ -13,6 +13,7 @@ namespace ikebana::bridge {
 /// What happens to an operator, decided once for each.
 struct FakeOperator {
   ShapeRule rule = nullptr;   ///< its results, where LibTorch's C++ side cannot tell them
+  ScratchRule scratch = nullptr;  ///< what its kernel allocates besides
   bool is_view = false;       ///< returns views, and touches no element
   bool is_composite = false;  ///< calls other operators, which are seen
   bool has_meta = false;      ///< LibTorch has a kernel for tensors without memory
@@ -40,16 +41,22 @@ class FakeTensorMode : public OperatorMode {
   void call(OperatorCall& call) override {
     const FakeOperator& op = found(call);
     const bool fake = takes_fake(call);
-    if (op.in_place && !changes_layout(call))
-      return fake || op.draws ? call.replace(written(call, op)) : call.compute();
+    if (op.in_place && !changes_layout(call)) {
+      if (!fake && !op.draws) return call.compute();
+      const std::int64_t scratch = scratch_of(call, op);
+      call.replace(written(call, op));
+      return use(scratch);
+    }
     if (op.is_composite && op.rule == nullptr) return decompose(call);
     if (op.is_view) return call.compute();
     if (op.reads && fake) refuse_read(call);
     if (!fake && !op.draws && (op.writes || is_small(call, op)))
       return compute_small(call);
-    if (op.rule != nullptr) return by_rule(call, op);
-    if (!op.has_meta) refuse_unknown(call);
-    by_meta(call);
+    if (op.rule == nullptr && !op.has_meta) refuse_unknown(call);
+    const std::int64_t scratch = scratch_of(call, op);
+    if (op.rule != nullptr) by_rule(call, op);
+    else by_meta(call);
+    use(scratch);
   }
 
   /// A fake tensor with the layout of `like`, on `device`.
@@ -82,6 +89,14 @@ class FakeTensorMode : public OperatorMode {
                                                             c10::scalarTypeToTypeMeta(type));
     t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
     return t;
+  }
+
+  static std::int64_t scratch_of(const OperatorCall& call, const FakeOperator& op) {
+    return op.scratch != nullptr && device_of(call).is_cpu() ? op.scratch(call) : 0;
+  }
+  /// Memory that is there besides the results, and gone when the operator returns.
+  void use(std::int64_t bytes) {
+    if (bytes > 0) memory_->freed(memory_->allocated(static_cast<std::size_t>(bytes), at::kCPU));
   }
 
   const FakeOperator& found(const OperatorCall& call) {
@@ -121,10 +136,18 @@ class FakeTensorMode : public OperatorMode {
     return bytes <= small;
   }
   /// Memory that a later operator would write, and does not where it has fake arguments, is 1 too.
-  static void compute_small(OperatorCall& call) {
+  void compute_small(OperatorCall& call) const {
+    std::vector<const c10::StorageImpl*> given;
+    auto note = [&](const at::Tensor& t) { given.push_back(ikebana::detail::key_of(t)); };
+    ikebana::detail::visit_all(call.arguments(), note);
+    const bool is_empty = call.name().name.starts_with("aten::empty");
     call.compute();
-    if (call.name().name.starts_with("aten::empty") || call.name().name == "aten::new_empty")
-      for (const c10::IValue& result : call.results()) result.toTensor().fill_(1);
+    ikebana::detail::visit_all(call.results(), [&](const at::Tensor& t) {
+      if (is_empty) t.fill_(1);
+      if (!t.has_storage() || std::count(given.begin(), given.end(), ikebana::detail::key_of(t)))
+        return;
+      count_memory(t.storage(), memory_);
+    });
   }
   /// True within `torch::tensor`, which alone calls `empty` under this guard, and writes to the
   /// memory itself.
@@ -275,21 +298,26 @@ inline FakeOperator FakeTensorMode::examined(const OperatorCall& call) {
   using Key = c10::DispatchKey;
   FakeOperator found;
   found.rule = shape_rule(call.name());
+  found.scratch = scratch_rule(op);
   found.has_meta = op.hasKernelForDispatchKey(Key::Meta);
   found.writes = schema.is_mutable();
   found.draws = call.draws_random_numbers();
   found.reads = op.hasTag(at::Tag::data_dependent_output) ||
                 op.hasTag(at::Tag::dynamic_output_shape) ||
                 call.name().name == "aten::_local_scalar_dense";
-  found.is_composite = op.hasKernelForDispatchKey(Key::CompositeImplicitAutograd) &&
-                       !op.hasKernelForDispatchKey(Key::CPU);
+  const std::string& name = call.name().name;
+  found.is_composite = (op.hasKernelForDispatchKey(Key::CompositeImplicitAutograd) &&
+                        !op.hasKernelForDispatchKey(Key::CPU)) ||
+                       name == "aten::_embedding_bag_backward";
   const bool has_own = op.hasKernelForDispatchKey(Key::CPU);
   bool views = !schema.returns().empty();
   for (const auto& result : schema.returns())
     views = views && result.alias_info() != nullptr && !result.alias_info()->isWrite();
   found.is_view = views && !found.is_composite;
   if (!found.is_view && !found.is_composite && !has_own)
-    found.is_composite = op.hasKernelForDispatchKey(Key::CompositeExplicitAutograd);
+    found.is_composite =
+        op.hasKernelForDispatchKey(Key::CompositeExplicitAutograd) ||
+        op.hasKernelForDispatchKey(Key::CompositeExplicitAutogradNonFunctional);
   if (!found.writes) return found;
   for (const auto& result : schema.returns()) {
     int same = -1;

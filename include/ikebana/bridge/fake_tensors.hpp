@@ -34,6 +34,19 @@ struct FakeBlock {
   }
 };
 
+/// What the data pointer of a storage with memory owns, so that it is counted, too.
+struct CountedBlock {
+  std::shared_ptr<FakeMemory> memory;
+  std::size_t number;
+  at::DataPtr data;
+
+  static void free(void* block) noexcept {
+    auto* own = static_cast<CountedBlock*>(block);
+    own->memory->freed(own->number);
+    delete own;
+  }
+};
+
 inline const c10::DataPtr& data_of(const at::Tensor& t) {
   return t.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
 }
@@ -78,6 +91,18 @@ inline c10::Storage fake_number(std::shared_ptr<FakeMemory> memory, at::ScalarTy
   at::AutoDispatchBelowADInplaceOrView below;
   one.fill_(1);
   return storage;
+}
+
+/// Counts a storage that has memory until that is freed.
+inline void count_memory(const c10::Storage& storage, const std::shared_ptr<FakeMemory>& memory) {
+  auto* impl = storage.unsafeGetStorageImpl();
+  at::DataPtr& data = impl->_mutable_data_ptr_no_checks();
+  if (data.get() == nullptr || data.get_deleter() == &detail::CountedBlock::free) return;
+  void* const begin = data.get();
+  const c10::Device device = data.device();
+  const std::size_t number = memory->allocated(impl->nbytes(), device);
+  auto* block = new detail::CountedBlock{memory, number, std::move(data)};
+  impl->set_data_ptr_noswap(at::DataPtr(begin, block, &detail::CountedBlock::free, device));
 }
 
 }  // namespace ikebana::bridge

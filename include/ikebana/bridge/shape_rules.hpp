@@ -72,6 +72,14 @@ Shapes loss(const OperatorCall& call) {
   if (call.arguments()[Reduction].toInt() == at::Reduction::None) return broadcast<0, 1>(call);
   return one_element(call);
 }
+/// (self, target, weight, reduction, ignore_index): the loss, and the sum of the weights.
+inline Shapes nll_loss2d(const OperatorCall& call) {
+  const at::Tensor input = tensor_at(call, 0);
+  const bool each = call.arguments()[3].toInt() == at::Reduction::None;
+  return {{each ? tensor_at(call, 1).sizes().vec() : std::vector<std::int64_t>(),
+           input.scalar_type()},
+          {{}, input.scalar_type()}};
+}
 inline Shapes index_select(const OperatorCall& call) {
   const at::Tensor t = tensor_at(call, 0);
   Shape shape = Shape::like(t);
@@ -233,14 +241,25 @@ inline Shapes padded(const OperatorCall& call) {
     shape.sizes[shape.sizes.size() - 1 - i / 2] += padding[i];
   return {shape};
 }
+/// The bytes from one row of a matrix to the next in oneDNN's memory.
+inline std::int64_t padded_row(std::int64_t elements, std::size_t itemsize) {
+  const auto line = static_cast<std::int64_t>(64 / itemsize);
+  const std::int64_t row = (elements + line - 1) / line * line;
+  return (row % 256 == 0 ? row + line : row) * static_cast<std::int64_t>(itemsize);
+}
 /// (input, w0..w3, hx, cx, reverse, batch_sizes, mode, hidden_size, ...): one layer, one direction.
+/// The last result is oneDNN's workspace, whose parts were found by measuring.
 inline Shapes rnn_layer(const OperatorCall& call) {
-  const at::Tensor input = tensor_at(call, 0), hx = tensor_at(call, 5), cx = tensor_at(call, 6);
-  const std::int64_t hidden = call.arguments()[10].toInt();
-  const std::int64_t rows = input.size(0) * input.size(1);
-  // oneDNN's workspace: gates, states and their scratch, as measured.
-  return {{{input.size(0), input.size(1), hidden}, input.scalar_type()}, Shape::like(hx),
-          Shape::like(cx), {{rows * hidden * 4 * 6}, at::kByte}};
+  const at::Tensor input = tensor_at(call, 0), weight = tensor_at(call, 1);
+  const std::int64_t steps = input.size(0), rows = input.size(1);
+  const std::int64_t hidden = call.arguments()[10].toInt(), gates = weight.size(0);
+  const std::size_t own = input.itemsize(), wide = sizeof(float);
+  const std::int64_t states = 2 * padded_row(hidden, wide) + 5 * padded_row(hidden, own);
+  const std::int64_t of_step = padded_row(gates, wide) + padded_row(gates, own);
+  return {{{steps, rows, hidden}, input.scalar_type()},
+          Shape::like(tensor_at(call, 5)),
+          Shape::like(tensor_at(call, 6)),
+          {{rows * ((steps + 1) * states + steps * of_step)}, at::kByte}};
 }
 /// (input, w0..w3, hx, cx, ...): the gradients of the first seven.
 inline Shapes rnn_layer_backward(const OperatorCall& call) {
@@ -279,6 +298,7 @@ inline ShapeRule shape_rule(const c10::OperatorName& name) {
       {"aten::_prelu_kernel", like<0>},
       {"aten::_prelu_kernel_backward", like<1, 2>},
       {"aten::isnan", like_as_bool},
+      {"aten::logical_not", like_as_bool},
       {"aten::angle", like<0>},
       {"aten::logit", like<0>},
       {"aten::flip", like<0>},
@@ -292,6 +312,8 @@ inline ShapeRule shape_rule(const c10::OperatorName& name) {
       {"aten::huber_loss", loss<2>},
       {"aten::binary_cross_entropy", loss<3>},
       {"aten::binary_cross_entropy_backward", like<1>},
+      {"aten::nll_loss2d_forward", nll_loss2d},
+      {"aten::nll_loss2d_backward", like<1>},
       {"aten::index_select", index_select},
       {"aten::embedding_dense_backward", embedding_dense_backward},
       {"aten::_embedding_bag", embedding_bag},

@@ -3,13 +3,18 @@
 #include <cmath>
 #include <ikebana/detail/recording.hpp>
 #include <ikebana/detail/torch.hpp>
+#include <ikebana/detail/without_values.hpp>
 #include <limits>
 
 namespace ikebana::detail {
 
-/// True where the host may read and write the elements of a tensor: without waiting for a device,
-/// and not while a step is recorded.
-inline bool readable(const at::Tensor& t) { return t.device().is_cpu() && !recording(); }
+/// True where the host computes with the memory of a tensor: on a CPU, unless a step is recorded.
+inline bool on_host(const at::Tensor& t) { return t.device().is_cpu() && !recording(); }
+/// True where the host may also read and write its elements. While this thread computes without
+/// values, those of a tensor of one element alone.
+inline bool readable(const at::Tensor& t) {
+  return on_host(t) && (!without_values() || t.numel() == 1);
+}
 
 /// The value of a one-element tensor on the CPU. Dispatches no operator for a Float, Long or
 /// Double.

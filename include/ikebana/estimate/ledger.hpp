@@ -2,34 +2,57 @@
 // The memory that fake tensors would take, as a source that a MemoryCounter reads.
 #include <ikebana/bridge/fake_tensors.hpp>
 #include <ikebana/bridge/memory.hpp>
+#include <deque>
+#include <tuple>
 #include <vector>
 
 namespace ikebana::detail {
 
-/// Counts what fake tensors of one device stand for. On an accelerator in whole blocks, as its
+/// Counts what fake tensors of each device stand for. On an accelerator in whole blocks, as its
 /// caching allocator hands them out.
-class FakeLedger final : public bridge::FakeMemory, public bridge::MemorySource {
+class FakeLedger final : public bridge::FakeMemory {
  public:
-  explicit FakeLedger(c10::Device device) : granule_(device.is_cpu() ? 1 : 512), device_(device) {}
+  /// What is in use on one device.
+  bridge::MemorySource& of(c10::Device device) { return on(device); }
 
   std::size_t allocated(std::size_t bytes, c10::Device device) override {
-    const std::size_t blocks = (bytes + granule_ - 1) / granule_;
-    sizes_.push_back(device == device_ ? static_cast<std::int64_t>(blocks * granule_) : 0);
-    now_ += sizes_.back();
-    peak_ = std::max(peak_, now_);
-    return sizes_.size() - 1;
+    const std::size_t granule = device.is_cpu() ? 1 : 512;
+    blocks_.push_back({&on(device), static_cast<std::int64_t>((bytes + granule - 1) / granule * granule)});
+    blocks_.back().on->add(blocks_.back().bytes);
+    return blocks_.size() - 1;
   }
-  void freed(std::size_t number) noexcept override { now_ -= sizes_[number]; }
-  std::int64_t now() override { return now_; }
+  void freed(std::size_t number) noexcept override {
+    blocks_[number].on->add(-blocks_[number].bytes);
+  }
 
  private:
-  std::int64_t peak_since_restart() override { return peak_; }
-  std::int64_t restart_peak() override { return std::exchange(peak_, now_); }
+  class OfDevice final : public bridge::MemorySource {
+   public:
+    void add(std::int64_t bytes) noexcept {
+      now_ += bytes;
+      peak_ = std::max(peak_, now_);
+    }
+    std::int64_t now() override { return now_; }
 
-  std::size_t granule_;
-  c10::Device device_;
-  std::int64_t now_ = 0, peak_ = 0;
-  std::vector<std::int64_t> sizes_;
+   private:
+    std::int64_t peak_since_restart() override { return peak_; }
+    std::int64_t restart_peak() override { return std::exchange(peak_, now_); }
+    std::int64_t now_ = 0, peak_ = 0;
+  };
+  struct Block {
+    OfDevice* on;
+    std::int64_t bytes;
+  };
+  OfDevice& on(c10::Device device) {
+    for (auto& [known, memory] : devices_)
+      if (known == device) return memory;
+    return devices_.emplace_back(std::piecewise_construct, std::forward_as_tuple(device),
+                                 std::forward_as_tuple())
+        .second;
+  }
+
+  std::deque<std::pair<c10::Device, OfDevice>> devices_;
+  std::vector<Block> blocks_;
 };
 
 }  // namespace ikebana::detail

@@ -39,6 +39,12 @@ struct Estimate {
   std::int64_t rank = 0, ranks = 1;
   std::string device = "cpu";
   std::vector<UnitMemory> units = {};  ///< in the order of registration, the root first
+
+  /// For people, with a row for each unit; also by `<<`. Then every kind of memory, in bytes: as
+  /// CSV, one line each; as a JSON object, with the units.
+  std::string table() const;
+  std::string csv() const;
+  std::string json() const;
 };
 
 }  // namespace ikebana

@@ -31,7 +31,7 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
 
  protected:
   /// True where the update uses LibTorch's operators and reads nothing on the host.
-  bool on_device(const at::Tensor& p) const { return as_on_device_ || !readable(p); }
+  bool on_device(const at::Tensor& p) const { return as_on_device_ || !on_host(p); }
   bool as_on_device_ = false;  ///< for tests: take the device's implementation on a CPU, too
   bool by_operators_ = false;  ///< on a CPU, too, the update uses operators, and may fail
   /// An element's update depends on other elements: it is given no slices, unless `updates_cut_`

@@ -74,7 +74,7 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
              std::size_t index) noexcept override {
     auto key = detail::RoundingKey::of(values.seed, round_, index);
     const std::int64_t first = first_elements_.empty() ? 0 : first_elements_[index];
-    if (detail::readable(parameter)) return detail::round_on_cpu(parameter, exact, key, first);
+    if (detail::on_host(parameter)) return detail::round_on_cpu(parameter, exact, key, first);
     std::int64_t n = exact.numel();
     detail::RoundByOperators round(hash_.narrow(0, 0, n), temporary_.narrow(0, 0, n));
     round(parameter, exact, key_, key.tensor, first);

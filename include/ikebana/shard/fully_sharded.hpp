@@ -1,5 +1,6 @@
 #pragma once
 // What FSDP and HSDP share: no rank has whole parameters for long, also when they are made.
+#include <ikebana/detail/without_values.hpp>
 #include <ikebana/shard/maker_model.hpp>
 #include <ikebana/shard/sliced.hpp>
 
@@ -14,6 +15,7 @@ class FullySharded : public Sliced<Policy> {
 
   template <class Maker>
   auto make_model(Maker&& maker) {
+    if (without_values()) return maker();  // whole parameters take no memory
     made_ = std::make_unique<MakerModel<>>();
     return made_->run(maker);
   }

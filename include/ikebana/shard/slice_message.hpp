@@ -1,5 +1,6 @@
 #pragma once
 // Slices of gradients, as one rank sends them to another.
+#include <ikebana/detail/without_values.hpp>
 #include <ikebana/shard/messages.hpp>
 #include <ikebana/shard/unit_cut.hpp>
 
@@ -34,6 +35,7 @@ class SliceMessage {
     }
   }
   bool has(std::size_t i) const {
+    if (without_values()) return true;
     return static_cast<const std::uint8_t*>(flags_.const_data_ptr())[i] != 0;
   }
   at::Tensor slice(std::size_t i) const {
@@ -54,7 +56,8 @@ class SliceMessage {
     if (const auto bytes = small_layout_.bytes(); bytes > 0)
       small_ = at::zeros({bytes}, options_.dtype(at::kByte));
     const auto count = static_cast<std::int64_t>(cut.count());
-    flags_ = head(cut) > 0 ? small_.narrow(0, 0, count) : at::zeros({count}, at::kByte);
+    const bool apart = head(cut) == 0 || without_values();
+    flags_ = apart ? at::zeros({count}, at::kByte) : small_.narrow(0, 0, count);
   }
   /// Bytes of flags before the small slices.
   std::int64_t head(const UnitCut& cut) const {

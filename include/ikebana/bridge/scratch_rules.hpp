@@ -1,0 +1,100 @@
+#pragma once
+// Memory that kernels of the CPU allocate for themselves and free again, as it was measured:
+// oneDNN's copies in a layout of its own, copies of tensors that are not contiguous or of another
+// dtype.
+#include <ikebana/bridge/shape_rules.hpp>
+
+namespace ikebana::bridge {
+
+namespace detail {
+
+inline std::int64_t bytes_of(const at::Tensor& t) {
+  return t.defined() ? t.numel() * static_cast<std::int64_t>(t.itemsize()) : 0;
+}
+inline std::int64_t copy_bytes(const at::Tensor& t) {
+  return t.defined() && !t.is_contiguous() ? bytes_of(t) : 0;
+}
+template <std::size_t... I>
+std::int64_t copies(const OperatorCall& call) {
+  return (copy_bytes(tensor_at(call, I)) + ... + 0);
+}
+inline bool is_strided(const std::vector<std::int64_t>& stride) {
+  return std::any_of(stride.begin(), stride.end(), [](std::int64_t s) { return s > 1; });
+}
+
+/// The arguments are copied to oneDNN's layout; and the result back, when they are gone.
+inline std::int64_t convolution_scratch(const OperatorCall& call) {
+  const at::Tensor input = tensor_at(call, 0), weight = tensor_at(call, 1);
+  std::int64_t result = static_cast<std::int64_t>(input.itemsize());
+  const Shapes results = convolution(call);
+  for (const std::int64_t size : results[0].sizes) result *= size;
+  if (call.arguments()[6].toBool()) result *= 2;
+  return std::max(bytes_of(input) + bytes_of(weight), result);
+}
+/// (gradient, input, weight, bias_sizes, stride, ...). Tensors of fewer than 8 channels keep their
+/// layout.
+inline std::int64_t convolution_backward_scratch(const OperatorCall& call) {
+  const at::Tensor gradient = tensor_at(call, 0), input = tensor_at(call, 1);
+  const std::int64_t in = input.size(1) < 8 ? 0 : bytes_of(input);
+  const std::int64_t both = in + bytes_of(gradient) + copy_bytes(gradient);
+  const bool transposed = call.arguments()[7].toBool();
+  const bool more = gradient.size(1) < 8 || (!transposed && is_strided(ints_at(call, 4)));
+  return more ? std::max(both, 2 * in - bytes_of(tensor_at(call, 2))) : both;
+}
+/// (gradient, input, ...).
+inline std::int64_t batch_norm_backward_scratch(const OperatorCall& call) {
+  return bytes_of(tensor_at(call, 1));
+}
+/// The weights in oneDNN's layout; and the gates of all steps, but in a forward of 16 bits.
+inline std::int64_t rnn_scratch(const OperatorCall& call) {
+  const at::Tensor input = tensor_at(call, 0), weight = tensor_at(call, 1);
+  const std::int64_t weights = bytes_of(weight) + bytes_of(tensor_at(call, 2));
+  if (input.itemsize() == 2) return weights;
+  return weights + input.size(0) * input.size(1) * padded_row(weight.size(0), input.itemsize());
+}
+inline std::int64_t rnn_backward_scratch(const OperatorCall& call) {
+  const at::Tensor input = tensor_at(call, 0), weight = tensor_at(call, 1);
+  const std::int64_t weights = bytes_of(weight) + bytes_of(tensor_at(call, 2));
+  return 2 * weights + input.size(0) * input.size(1) * padded_row(weight.size(0), input.itemsize());
+}
+/// Element-wise operators copy arguments of another dtype than that in which they compute.
+inline std::int64_t converted(const OperatorCall& call) {
+  std::optional<at::ScalarType> type;
+  ikebana::detail::visit_all(call.arguments(), [&](const at::Tensor& t) {
+    if (t.dim() > 0) type = type ? c10::promoteTypes(*type, t.scalar_type()) : t.scalar_type();
+  });
+  std::int64_t bytes = 0;
+  ikebana::detail::visit_all(call.arguments(), [&](const at::Tensor& t) {
+    if (t.dim() > 0 && t.scalar_type() != *type)
+      bytes += t.numel() * static_cast<std::int64_t>(c10::elementSize(*type));
+  });
+  return bytes;
+}
+
+}  // namespace detail
+
+using ScratchRule = std::int64_t (*)(const OperatorCall&);
+/// How many bytes a kernel of the CPU allocates besides its results; null: none, or a few.
+inline ScratchRule scratch_rule(const c10::OperatorHandle& op) {
+  using namespace detail;
+  static const std::unordered_map<std::string_view, ScratchRule> rules = {
+      {"aten::convolution", convolution_scratch},
+      {"aten::convolution_backward", convolution_backward_scratch},
+      {"aten::native_batch_norm_backward", batch_norm_backward_scratch},
+      {"aten::mkldnn_rnn_layer", rnn_scratch},
+      {"aten::mkldnn_rnn_layer_backward", rnn_backward_scratch},
+      {"aten::native_layer_norm", copies<0>},
+      {"aten::native_layer_norm_backward", copies<0, 1>},
+      {"aten::embedding_dense_backward", copies<0, 1>},
+      {"aten::add", converted},
+      {"aten::add_", converted},
+      {"aten::sub", converted},
+      {"aten::mul", converted},
+      {"aten::mul_", converted},
+      {"aten::div", converted},
+  };
+  const auto found = rules.find(op.operator_name().name);
+  return found == rules.end() ? nullptr : found->second;
+}
+
+}  // namespace ikebana::bridge
