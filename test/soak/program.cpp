@@ -2,9 +2,10 @@
 // and a new thread for every few steps. After each thread it prints what the process has: resident
 // memory, bytes in use by malloc, open files, threads.
 //
-//   soak STEPS EVERY [bytes | descriptor | thread]    what is leaked on purpose: 64 bytes a step,
-//   or or
-//                                                     an open file or a thread every EVERY steps
+//   soak STEPS EVERY [LEAK]
+//
+// A thread makes EVERY steps. LEAK is what is leaked on purpose: `bytes`, 64 for each step, or a
+// `descriptor` or a `thread` after each thread.
 #include <fcntl.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -95,6 +96,7 @@ void look(Recipe& trainer, const std::string& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc < 3) return std::fputs("soak STEPS EVERY [bytes | descriptor | thread]\n", stderr), 2;
   const std::int64_t steps = std::atoll(argv[1]), every = std::atoll(argv[2]);
   const Leak leak(argc > 3 ? argv[3] : "");
   const std::string path =
