@@ -3,6 +3,7 @@
 // `run(block, x)`, and a loss that is a sum and a count.
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ikebana.hpp>
 #include <ikebana/modules/attention.hpp>

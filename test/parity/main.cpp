@@ -3,7 +3,7 @@
 // FOLDER/ROW.safetensors that Python must agree with. Prints a line per row: its name, or
 // `ROW: error`. Exits with 1 if rows failed, 2 if none can be trained, and 3 if an error has left
 // the device unusable, where a new process can go on. parity alone prints the table of rows as
-// docs/parity.md shows it.
+// docs/parity.md shows it; parity --models FOLDER writes what models.py compares.
 #include <algorithm>
 #include <iostream>
 
@@ -81,6 +81,7 @@ int main(int count, char** words) {
   try {
     const auto rows = parity::all_rows();
     if (count < 2) return print(rows), 0;
+    if (std::string(words[1]) == "--models" && count == 3) return parity::write_models(words[2]), 0;
     const auto command = command_of({words + 1, words + count});
     parity::prepare(command.device);
     return train(chosen(rows, command), command);

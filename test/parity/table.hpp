@@ -22,4 +22,7 @@ inline std::vector<Row> all_rows() {
   return all;
 }
 
+/// Writes FOLDER/MODEL.safetensors for each model of examples/ that models.py has a reference of.
+void write_models(const std::string& folder);
+
 }  // namespace parity
