@@ -22,8 +22,7 @@ template <class Batch>
 Batch shapes(const Batch& batch) {
   Batch copy = batch;
   detail::for_each_tensor(copy, [](at::Tensor& t) {
-    if (t.defined())
-      t = at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta));
+    if (t.defined()) t = at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta));
   });
   return copy;
 }
@@ -109,8 +108,8 @@ bool has_memory(const Batch& batch) {
 
 /// The memory that training a model by `Recipe`, a Trainer, takes on each rank: the steps of that
 /// very trainer run on tensors without memory, so that everything in it is counted, also the
-/// policies of a user's own. `maker` is a callable that returns the model, `batch` one in the shapes
-/// that training will have, of tensors on the meta device: `shapes(batch)`, or
+/// policies of a user's own. `maker` is a callable that returns the model, `batch` one in the
+/// shapes that training will have, of tensors on the meta device: `shapes(batch)`, or
 /// `at::empty(sizes, at::TensorOptions(at::kMeta).dtype(...))`. Then values of policies, as for the
 /// trainer. Nothing is allocated; a model of 70 billion parameters takes less than a second, and no
 /// random number is drawn.
@@ -140,14 +139,14 @@ Estimate estimate(Maker&& maker, const Batch& batch, const EstimateOptions& opti
     return measured;
   }
   auto ledger = std::make_shared<detail::FakeLedger>();
-  detail::MemoryMarks marks([&](c10::Device device) {
-    return bridge::MemoryCounter(ledger->of(device));
-  });
+  detail::MemoryMarks marks(
+      [&](c10::Device device) { return bridge::MemoryCounter(ledger->of(device)); });
   bridge::FakeTensorMode mode(ledger);
   const bridge::FakeTensorScope scope(mode);
   Batch fake = batch;
   detail::for_each_tensor(fake, [&](at::Tensor& t) {
-    if (t.defined() && t.is_meta()) t = mode.make(t.sizes(), t.strides(), t.scalar_type(), at::kCPU);
+    if (t.defined() && t.is_meta())
+      t = mode.make(t.sizes(), t.strides(), t.scalar_type(), at::kCPU);
   });
   return detail::marked_steps<Recipe>(marks, maker, fake, options, std::move(values)...);
 }

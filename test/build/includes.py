@@ -24,8 +24,8 @@ ONLY_IN = {TORCH: r"ikebana/detail/torch(?:_optim|_c10d)?\.hpp$",
 AXES = (r"ikebana/(?:bridge/|detail/|error|hooks|ranks/|run/|parameters/(?:rule|update)\b|"
         r"state/archive|posix/)")
 # Not part of ikebana.hpp: each is usable alone, and no policy of ikebana.hpp needs it.
-ALONE = (r"ikebana/(?:(?:modules|bridge|shard)/|shard\.hpp|optimizer/libtorch_|"
-         r"detail/torch_(?:optim|c10d)|"
+ALONE = (r"ikebana/(?:(?:modules|bridge|shard|estimate)/|(?:shard|estimate)\.hpp|"
+         r"optimizer/libtorch_|detail/torch_(?:optim|c10d)|"
          r"posix/(?:child|listener|process_identity|reach|signal_pipe|sigpipe))")
 
 

@@ -8,13 +8,13 @@
 
 namespace ikebana::bridge {
 
-/// Told of the memory that fake tensors stand for. Tensors keep it alive.
+/// Counts the memory that fake tensors stand for. Tensors keep it alive.
 class FakeMemory {
  public:
   virtual ~FakeMemory() = default;
   /// A storage of so many bytes is made; returns a number for it.
   virtual std::size_t allocated(std::size_t bytes, c10::Device device) = 0;
-  /// The last tensor that uses this storage is gone.
+  /// The last tensor that uses this storage was destroyed.
   virtual void freed(std::size_t number) noexcept = 0;
 };
 
@@ -52,6 +52,16 @@ inline const c10::DataPtr& data_of(const at::Tensor& t) {
 }
 
 }  // namespace detail
+
+/// A tensor over a storage.
+inline at::Tensor tensor_on(c10::Storage storage, at::IntArrayRef sizes, at::IntArrayRef strides,
+                            std::int64_t offset, at::ScalarType type) {
+  const c10::DispatchKeySet keys(c10::computeDispatchKey(type, std::nullopt, storage.device()));
+  at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys,
+                                                          c10::scalarTypeToTypeMeta(type));
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
+  return t;
+}
 
 /// True of a tensor whose values are not known: it has no memory, or one element that stands for
 /// any.

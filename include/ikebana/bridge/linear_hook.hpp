@@ -47,7 +47,9 @@ inline std::optional<at::Tensor> base_of_transpose(const at::Tensor& t) {
   if (t.dim() != 2 || !t.is_view()) return {};
   at::Tensor w(t._base());
   if (w.dim() != 2 || w.size(0) != t.size(1) || w.size(1) != t.size(0)) return {};
-  if (w.stride(0) != t.stride(1) || w.stride(1) != t.stride(0) || !ikebana::detail::same_storage(w, t)) return {};
+  if (w.stride(0) != t.stride(1) || w.stride(1) != t.stride(0) ||
+      !ikebana::detail::same_storage(w, t))
+    return {};
   return w.storage_offset() == t.storage_offset() ? std::optional(w) : std::nullopt;
 }
 

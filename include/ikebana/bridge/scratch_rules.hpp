@@ -2,7 +2,7 @@
 // Memory that kernels of the CPU allocate for themselves and free again, as it was measured:
 // oneDNN's copies in a layout of its own, copies of tensors that are not contiguous or of another
 // dtype.
-#include <ikebana/bridge/shape_rules.hpp>
+#include <ikebana/bridge/layer_shape_rules.hpp>
 
 namespace ikebana::bridge {
 
@@ -22,7 +22,7 @@ inline bool is_strided(const std::vector<std::int64_t>& stride) {
   return std::any_of(stride.begin(), stride.end(), [](std::int64_t s) { return s > 1; });
 }
 
-/// The arguments are copied to oneDNN's layout; and the result back, when they are gone.
+/// The arguments are copied to oneDNN's layout; and the result back.
 inline std::int64_t convolution_scratch(const OperatorCall& call) {
   const at::Tensor input = tensor_at(call, 0), weight = tensor_at(call, 1);
   std::int64_t result = static_cast<std::int64_t>(input.itemsize());
@@ -71,30 +71,32 @@ inline std::int64_t converted(const OperatorCall& call) {
   return bytes;
 }
 
+using ScratchRule = std::int64_t (*)(const OperatorCall&);
+inline constexpr std::pair<std::string_view, ScratchRule> scratch_rules[] = {
+    {"aten::convolution", &convolution_scratch},
+    {"aten::convolution_backward", &convolution_backward_scratch},
+    {"aten::native_batch_norm_backward", &batch_norm_backward_scratch},
+    {"aten::mkldnn_rnn_layer", &rnn_scratch},
+    {"aten::mkldnn_rnn_layer_backward", &rnn_backward_scratch},
+    {"aten::native_layer_norm", &copies<0>},
+    {"aten::native_layer_norm_backward", &copies<0, 1>},
+    {"aten::embedding_dense_backward", &copies<0, 1>},
+    {"aten::add", &converted},
+    {"aten::add_", &converted},
+    {"aten::sub", &converted},
+    {"aten::mul", &converted},
+    {"aten::mul_", &converted},
+    {"aten::div", &converted},
+};
+
 }  // namespace detail
 
-using ScratchRule = std::int64_t (*)(const OperatorCall&);
+using detail::ScratchRule;
 /// How many bytes a kernel of the CPU allocates besides its results; null: none, or a few.
-inline ScratchRule scratch_rule(const c10::OperatorHandle& op) {
-  using namespace detail;
-  static const std::unordered_map<std::string_view, ScratchRule> rules = {
-      {"aten::convolution", convolution_scratch},
-      {"aten::convolution_backward", convolution_backward_scratch},
-      {"aten::native_batch_norm_backward", batch_norm_backward_scratch},
-      {"aten::mkldnn_rnn_layer", rnn_scratch},
-      {"aten::mkldnn_rnn_layer_backward", rnn_backward_scratch},
-      {"aten::native_layer_norm", copies<0>},
-      {"aten::native_layer_norm_backward", copies<0, 1>},
-      {"aten::embedding_dense_backward", copies<0, 1>},
-      {"aten::add", converted},
-      {"aten::add_", converted},
-      {"aten::sub", converted},
-      {"aten::mul", converted},
-      {"aten::mul_", converted},
-      {"aten::div", converted},
-  };
-  const auto found = rules.find(op.operator_name().name);
-  return found == rules.end() ? nullptr : found->second;
+inline ScratchRule scratch_rule(const c10::OperatorName& name) {
+  for (const auto& [known, rule] : detail::scratch_rules)
+    if (known == name.name) return rule;
+  return nullptr;
 }
 
 }  // namespace ikebana::bridge

@@ -1,8 +1,8 @@
 #pragma once
 // The memory that fake tensors would take, as a source that a MemoryCounter reads.
+#include <deque>
 #include <ikebana/bridge/fake_tensors.hpp>
 #include <ikebana/bridge/memory.hpp>
-#include <deque>
 #include <tuple>
 #include <vector>
 
@@ -17,7 +17,8 @@ class FakeLedger final : public bridge::FakeMemory {
 
   std::size_t allocated(std::size_t bytes, c10::Device device) override {
     const std::size_t granule = device.is_cpu() ? 1 : 512;
-    blocks_.push_back({&on(device), static_cast<std::int64_t>((bytes + granule - 1) / granule * granule)});
+    blocks_.push_back(
+        {&on(device), static_cast<std::int64_t>((bytes + granule - 1) / granule * granule)});
     blocks_.back().on->add(blocks_.back().bytes);
     return blocks_.size() - 1;
   }
@@ -46,8 +47,9 @@ class FakeLedger final : public bridge::FakeMemory {
   OfDevice& on(c10::Device device) {
     for (auto& [known, memory] : devices_)
       if (known == device) return memory;
-    return devices_.emplace_back(std::piecewise_construct, std::forward_as_tuple(device),
-                                 std::forward_as_tuple())
+    return devices_
+        .emplace_back(std::piecewise_construct, std::forward_as_tuple(device),
+                      std::forward_as_tuple())
         .second;
   }
 

@@ -10,8 +10,8 @@ namespace ikebana {
 /// Bytes of one unit of the model. What no unit owns belongs to the root, whose name is empty.
 struct UnitMemory {
   std::string name;
-  std::int64_t parameters = 0;       ///< as they are stored between steps
-  std::int64_t gradients = 0;        ///< of one step
+  std::int64_t parameters = 0;  ///< as they are stored between steps
+  std::int64_t gradients = 0;   ///< of one step
   std::int64_t optimizer_state = 0;
   std::int64_t activations = 0;  ///< that its forward leaves for backward, in one microbatch
 };
@@ -21,21 +21,21 @@ struct UnitMemory {
 /// are what is allocated of each kind at the end of a forward, of a backward or between steps; they
 /// are not all there at the same time.
 struct Estimate {
-  std::int64_t parameters = 0;       ///< master weights: what the optimizer updates
-  std::int64_t gathered = 0;         ///< copies that units compute with, at most at once
+  std::int64_t parameters = 0;  ///< master weights: what the optimizer updates
+  std::int64_t gathered = 0;    ///< copies that units compute with, at most at once
   std::int64_t buffers = 0;
   std::int64_t gradients = 0;
   std::int64_t optimizer_state = 0;
   std::int64_t averages = 0;
   std::int64_t activations = 0;  ///< from forward to backward, of one microbatch
   std::int64_t batch = 0;
-  std::int64_t other = 0;         ///< between steps, of none of these kinds
+  std::int64_t other = 0;          ///< between steps, of none of these kinds
   std::int64_t between_steps = 0;  ///< all that is allocated between two steps
   std::int64_t peak = 0;
   Phase peak_phase = Phase::Forward;  ///< in which the peak is
   std::string peak_unit = {};         ///< whose forward or backward computes then; empty: no unit's
   std::int64_t elements = 0;          ///< of all parameters, those of other ranks included
-  bool is_measured = false;  ///< of real tensors; otherwise of shapes alone
+  bool is_measured = false;           ///< of real tensors; otherwise of shapes alone
   std::int64_t rank = 0, ranks = 1;
   std::string device = "cpu";
   std::vector<UnitMemory> units = {};  ///< in the order of registration, the root first

@@ -80,8 +80,9 @@ inline std::string unit_rows(const std::vector<UnitMemory>& units) {
 
 inline std::string per_parameter(std::int64_t bytes, std::int64_t elements) {
   std::array<char, 48> text{};
-  std::snprintf(text.data(), text.size(), "%.2f bytes a parameter",
-                static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(elements, 1)));
+  std::snprintf(
+      text.data(), text.size(), "%.2f bytes per parameter",
+      static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(elements, 1)));
   return text.data();
 }
 

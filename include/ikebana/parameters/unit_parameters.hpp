@@ -160,7 +160,8 @@ struct UnitParameters {
     if (is_stale || is_exposed_) return;  // the parameters are about to be written by the trainer
     const Tensors& shown = users > 0 ? gathered_ : away_;
     for (std::size_t i = 0; i < seen_.size(); ++i)
-      if (version(parameter(i)) != seen_[i].version || !detail::same_storage(parameter(i), shown[i]))
+      if (version(parameter(i)) != seen_[i].version ||
+          !detail::same_storage(parameter(i), shown[i]))
         refuse(i, "was changed, and its master weight was not, so the next update discards that",
                "Change it within Trainer::with_full_weights, or before the trainer is made.");
     check_hooks();

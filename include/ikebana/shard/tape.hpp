@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <deque>
 #include <ikebana/bridge/generator_state.hpp>
-#include <ikebana/error.hpp>
 #include <ikebana/detail/tensor_values.hpp>
+#include <ikebana/error.hpp>
 #include <map>
 #include <set>
 

@@ -1,0 +1,59 @@
+#pragma once
+// What computing without values does with an operator, found from its schema and its kernels.
+#include <ikebana/bridge/scratch_rules.hpp>
+
+namespace ikebana::bridge {
+
+/// What happens to an operator, decided once for each.
+struct FakeOperator {
+  ShapeRule rule = nullptr;       ///< its results, where LibTorch's C++ side has none
+  ScratchRule scratch = nullptr;  ///< what its kernel allocates besides
+  bool is_view = false;           ///< returns views, and touches no element
+  bool is_composite = false;      ///< calls other operators, which are seen
+  bool has_meta = false;          ///< LibTorch has a kernel for tensors without memory
+  bool writes = false;
+  bool draws = false;
+  bool in_place = false;           ///< returns nothing but arguments
+  bool reads = false;              ///< gives the host a number, or a shape that depends on values
+  std::vector<int> returned = {};  ///< for each result the argument that it is, or -1
+};
+
+inline FakeOperator examined(const c10::OperatorHandle& op) {
+  const auto& schema = op.schema();
+  using Key = c10::DispatchKey;
+  FakeOperator found;
+  found.rule = shape_rule(op.operator_name());
+  found.scratch = scratch_rule(op.operator_name());
+  found.has_meta = op.hasKernelForDispatchKey(Key::Meta);
+  found.writes = schema.is_mutable();
+  found.draws = op.hasTag(at::Tag::nondeterministic_seeded);
+  found.reads = op.hasTag(at::Tag::data_dependent_output) ||
+                op.hasTag(at::Tag::dynamic_output_shape) ||
+                op.operator_name().name == "aten::_local_scalar_dense";
+  const std::string& name = op.operator_name().name;
+  found.is_composite = (op.hasKernelForDispatchKey(Key::CompositeImplicitAutograd) &&
+                        !op.hasKernelForDispatchKey(Key::CPU)) ||
+                       name == "aten::_embedding_bag_backward";
+  const bool has_own = op.hasKernelForDispatchKey(Key::CPU);
+  bool views = !schema.returns().empty();
+  for (const auto& result : schema.returns())
+    views = views && result.alias_info() != nullptr && !result.alias_info()->isWrite();
+  found.is_view = views && !found.is_composite;
+  if (!found.is_view && !found.is_composite && !has_own)
+    found.is_composite = op.hasKernelForDispatchKey(Key::CompositeExplicitAutograd) ||
+                         op.hasKernelForDispatchKey(Key::CompositeExplicitAutogradNonFunctional);
+  if (!found.writes) return found;
+  for (const auto& result : schema.returns()) {
+    int same = -1;
+    if (const auto* alias = result.alias_info(); alias && alias->isWrite())
+      for (std::size_t i = 0; i < schema.arguments().size(); ++i)
+        if (const auto* other = schema.arguments()[i].alias_info();
+            other && other->beforeSets() == alias->beforeSets())
+          same = static_cast<int>(i);
+    found.returned.push_back(same);
+  }
+  found.in_place = std::count(found.returned.begin(), found.returned.end(), -1) == 0;
+  return found;
+}
+
+}  // namespace ikebana::bridge

@@ -1,0 +1,152 @@
+#pragma once
+// What was read at the marks of a step, and what is there after it, by kind and by unit.
+#include <functional>
+#include <ikebana/bridge/memory.hpp>
+#include <ikebana/detail/away.hpp>
+#include <ikebana/estimate/result.hpp>
+#include <ikebana/hooks.hpp>
+#include <numeric>
+#include <set>
+
+namespace ikebana::detail {
+
+/// The peak from one mark to the next, and what was in use there.
+struct MemoryInterval {
+  Phase phase;
+  std::size_t unit;  // the root: no unit computes
+  std::int64_t peak;
+};
+
+/// What the marks of one step say.
+struct MemoryMarks {
+  /// `counter_of(device)` counts the memory of the device that the model turns out to be on. That
+  /// of a CPU is made at once, to count what the maker allocates.
+  using CounterOf = std::function<bridge::MemoryCounter(c10::Device)>;
+  explicit MemoryMarks(CounterOf of)
+      : counter_of(std::move(of)), counter(counter_of(at::kCPU)), before(counter.now()) {}
+
+  CounterOf counter_of;
+  bridge::MemoryCounter counter;
+  std::int64_t before;  // in use, of others
+  std::vector<MemoryInterval> intervals = {};
+  std::vector<std::int64_t> activations = {};  // of each unit, without its inner units
+  std::vector<std::int64_t> gradients = {};    // of each unit, when they are complete
+  std::int64_t forward_begin = 0, gathered = 0;
+  Estimate result = {};
+
+  std::int64_t now() const { return counter.now() - before; }
+  void mark(Phase phase, std::size_t unit) {
+    intervals.push_back({phase, unit, counter.peak() - before});
+    counter.reset_peak();
+  }
+};
+
+/// The bytes of storages, each counted once.
+class StorageBytes {
+ public:
+  /// Of a tensor's storage; 0 where it was counted, or has no memory.
+  std::int64_t add(const at::Tensor& t) {
+    if (!t.defined() || !t.has_storage() || is_away(t) || t.is_meta()) return 0;
+    if (!seen_.insert(t.storage().unsafeGetStorageImpl()).second) return 0;
+    return static_cast<std::int64_t>(t.storage().nbytes());
+  }
+  bool has(const at::Tensor& t) const {
+    return t.has_storage() && seen_.count(t.storage().unsafeGetStorageImpl()) > 0;
+  }
+
+ private:
+  std::set<const c10::StorageImpl*> seen_;
+};
+
+/// Sorts what a trainer holds after a step into the kinds of an estimate.
+template <class Core>
+class Summary {
+ public:
+  Summary(MemoryMarks& marks, Core& core)
+      : marks_(marks), core_(core), units_(core.units.units()), result_(marks.result) {}
+
+  /// `outputs` are those of the report, which its owner may drop.
+  template <class Batch>
+  void add(const Batch& batch, const at::Tensor& outputs) {
+    const std::int64_t rank = result_.rank, ranks = result_.ranks;
+    result_ = {};
+    result_.rank = rank, result_.ranks = ranks, result_.device = core_.device.str();
+    add_units();
+    add_parameters();
+    add_state();
+    for_each_tensor(batch, [&](const at::Tensor& t) {
+      if (t.defined() && t.device() == core_.device) result_.batch += counted_.add(t);
+    });
+    result_.between_steps = marks_.now() - counted_.add(outputs);
+    result_.other = std::max<std::int64_t>(0, result_.between_steps - result_.parameters - kept_ -
+                                                  result_.buffers - result_.optimizer_state -
+                                                  result_.averages - result_.batch);
+    for (const MemoryInterval& interval : marks_.intervals)
+      if (interval.peak > result_.peak) {
+        result_.peak = interval.peak, result_.peak_phase = interval.phase;
+        result_.peak_unit = units_[interval.unit].name;
+      }
+  }
+
+ private:
+  void add_units() {
+    result_.units.resize(units_.size());
+    for (std::size_t u = 0; u < units_.size(); ++u) {
+      UnitMemory& unit = result_.units[u];
+      unit.name = units_[u].name;
+      unit.activations = marks_.activations[u], result_.activations += unit.activations;
+      unit.gradients = marks_.gradients[u], result_.gradients += unit.gradients;
+    }
+  }
+  void add_parameters() {
+    const Masters& masters = core_.parameters.masters();
+    for (std::size_t i = 0; i < masters.values.size(); ++i) {
+      const std::int64_t bytes = counted_.add(masters.values[i]);
+      const std::vector<std::int64_t>& whole = masters.slices[i].sizes;
+      result_.parameters += bytes;
+      result_.units[masters.slices[i].unit].parameters += bytes;
+      result_.elements += c10::multiply_integers(whole.empty() ? masters.values[i].sizes()
+                                                               : at::IntArrayRef(whole));
+    }
+    for (const Unit& unit : units_)
+      for (const at::Tensor& p : unit.parameters) kept_ += counted_.add(p);
+    for (const at::Tensor& buffer : units_[0].module->buffers())
+      result_.buffers += counted_.add(buffer);
+    result_.gathered = std::max(kept_, marks_.gathered);
+  }
+  /// What a saved state lists, under its names: `ikebana.AdamW.block0.weight.exp_avg`. An average
+  /// has the name of what is averaged.
+  void add_state() {
+    StateDict state;
+    Archive archive(state, Archive::Mode::Save);
+    core_.state(archive);
+    const std::string optimizer =
+        "ikebana." + type_name<std::decay_t<decltype(core_.mechanisms.optimizer.values)>>() + ".";
+    for (const auto& [name, t] : state) {
+      if (name.starts_with(optimizer)) {
+        const std::int64_t bytes = counted_.add(t);
+        result_.optimizer_state += bytes;
+        result_.units[unit_of(name.substr(optimizer.size()))].optimizer_state += bytes;
+      } else if (!name.starts_with("ikebana.") || name.starts_with("ikebana.trained.")) {
+        result_.averages += counted_.add(t);
+      }
+    }
+  }
+  std::size_t unit_of(const std::string& parameter) const {
+    std::size_t unit = 0;
+    for (const Unit& one : units_)
+      if (!one.is_root() && parameter.starts_with(one.name + ".") &&
+          one.name.size() >= units_[unit].name.size())
+        unit = one.index;
+    return unit;
+  }
+
+  MemoryMarks& marks_;
+  Core& core_;
+  const std::vector<Unit>& units_;
+  Estimate& result_;
+  StorageBytes counted_;
+  std::int64_t kept_ = 0;  // copies that stay between steps
+};
+
+}  // namespace ikebana::detail
