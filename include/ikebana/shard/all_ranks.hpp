@@ -54,11 +54,13 @@ class AllRanks : public ShardHooks {
     try {
       std::rethrow_exception(exception);
     } catch (const std::exception& error) {
-      connection_.fail(text_of(error));
+      connection_.fail(text_of(error), is_out_of_memory(error));
     } catch (...) {
-      connection_.fail("it threw something that is no std::exception");
+      connection_.fail("it threw something that is no std::exception", /*out_of_memory=*/false);
     }
   }
+  void set_repeats(bool repeats) noexcept { connection_.set_repeats(repeats); }
+  bool ran_out_of_memory() const noexcept { return connection_.first_ran_out_of_memory(); }
 
  protected:
   /// `make_buffers(model)` gives buffers their values, once the ranks' models have been compared.

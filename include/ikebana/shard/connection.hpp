@@ -63,18 +63,24 @@ class Connection final : public RankGroup {
       throw_apart(error.what(), /*leaves=*/true);
     } catch (const std::exception& error) {  // names no rank, or one that gave up
       const std::string text = text_of(error);
-      throw_apart(log_ ? log_->reason(prefix(), text) : text, /*leaves=*/false);
+      throw_apart(log_ ? log_->reason(prefix(), text).text : text, /*leaves=*/false);
     }
     backends_.connect_devices(device);
   }
   /// This rank cannot go on: tells the others, which have no answer from it until the next `open`.
-  void fail(const std::string& why) noexcept {
+  void fail(const std::string& why, bool out_of_memory) noexcept {
     if (!backends_.are_there()) return;
     const std::string where = prefix();
-    if (log_) log_->report(where, why);
+    if (log_) first_ran_out_ = log_->report(where, why, out_of_memory && repeats_);
     drop();
     if (log_) log_->leave(where);
   }
+
+  /// This rank makes again what runs out of memory from now on.
+  void set_repeats(bool repeats) noexcept { repeats_ = repeats; }
+  /// After a failure: whether the first rank that failed ran out of memory in what it makes again,
+  /// as all ranks know then. False where they have no store to tell it by.
+  bool first_ran_out_of_memory() const noexcept { return first_ran_out_; }
 
   std::vector<std::string> exchange(const std::string& own) override {
     if (size() == 1) return {own};
@@ -169,6 +175,7 @@ class Connection final : public RankGroup {
   }
   std::string prefix() const { return name_ + std::to_string(generation_) + "/"; }
   void connect() {
+    first_ran_out_ = false;
     if (backends_.is_users_own()) return backends_.take_users_own(generation_ > 0);
     while (log_->is_abandoned(prefix())) ++generation_;  // another rank did not wait any longer
     log_->await_all(prefix());
@@ -220,14 +227,15 @@ class Connection final : public RankGroup {
     } catch (const std::exception& error) {
       const std::string what = text_of(error);
       if (is_out_of_memory(what)) {  // of this rank: the others have nothing to report
-        fail(what);
+        fail(what, /*out_of_memory=*/true);
         throw;
       }
       const std::string where = prefix();
       drop();
+      const RankReport reason = log_ ? log_->reason(where, what) : RankReport{what};
+      first_ran_out_ = reason.out_of_memory;
       const std::string due = MessageTag::text(tag, units_);
-      throw RankFailed((due.empty() ? "" : "ranks: at " + due + ": ") +
-                       (log_ ? log_->reason(where, what) : what));
+      throw RankFailed((due.empty() ? "" : "ranks: at " + due + ": ") + reason.text);
     }
   }
 
@@ -239,6 +247,8 @@ class Connection final : public RankGroup {
   std::vector<std::string> units_;
   std::optional<FailureLog> log_;  // without a store there is none
   std::int64_t generation_ = 0;    // grows with each failure
+  bool repeats_ = false;
+  bool first_ran_out_ = false;  // of memory, in the last failure
   GroupSum sum_;
   c10::Device device_ = at::kCPU;
   std::map<const RankGroup*, std::deque<Transfer>> sent_, swaps_;  // destroyed before backends

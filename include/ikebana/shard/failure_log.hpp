@@ -13,27 +13,32 @@ class FailureLog {
 
   /// True where a call of the store has not returned.
   bool is_stuck() const { return calls_.is_stuck(); }
-  /// This rank is the first to fail, or another one was before.
-  void report(const std::string& prefix, const std::string& why) noexcept {
-    within(std::chrono::milliseconds(1500), [prefix, why](Shared& s) {
-      s.store->compareSet(prefix + "failed", {},
-                          bytes_of("rank " + std::to_string(s.rank) + ": " + why));
-      return std::string();
-    });
+  /// This rank is the first to fail, or another one was before. Returns whether the first one ran
+  /// out of memory; false where the store does not answer.
+  bool report(const std::string& prefix, const std::string& why, bool out_of_memory) noexcept {
+    const auto first =
+        within(std::chrono::milliseconds(1500), [prefix, why, out_of_memory](Shared& s) {
+          const RankReport own{"rank " + std::to_string(s.rank) + ": " + why, out_of_memory};
+          return own.leave(*s.store, prefix).written();
+        });
+    return first && RankReport::read(*first).out_of_memory;
   }
   /// What another rank reported; or which ranks give no sign of life; or `error`.
-  std::string reason(const std::string& prefix, const std::string& error) {
-    const auto text = within(std::chrono::milliseconds(1400), [prefix](Shared& s) {
-      std::string found = asked(s, prefix);
+  RankReport reason(const std::string& prefix, const std::string& error) {
+    const auto written = within(std::chrono::milliseconds(1400), [prefix](Shared& s) {
+      const RankReport found = asked(s, prefix);
       leave(s, prefix);
-      return found;
+      return found.written();
     });
-    if (!text) {
+    if (!written) {
       const std::string ended = shared_->watch->ended();
-      return "rank 0, whose process holds the store of the ranks, does not answer any more" +
-             (ended.empty() ? ended : "; " + ended) + " (" + error + ")";
+      return {"rank 0, whose process holds the store of the ranks, does not answer any more" +
+              (ended.empty() ? ended : "; " + ended) + " (" + error + ")"};
     }
-    return text->empty() ? error : *text + (text->rfind("rank ", 0) == 0 ? "" : " (" + error + ")");
+    RankReport found = RankReport::read(*written);
+    if (found.text.empty()) found.text = error;
+    else if (found.text.rfind("rank ", 0) != 0) found.text += " (" + error + ")";
+    return found;
   }
   /// Returns when all ranks have come to this prefix. Throws RankFailed where they will not, or not
   /// within the time limit.
@@ -98,17 +103,17 @@ class FailureLog {
   }
   /// Waits until a rank has reported, or all whose processes run have seen the failure, at most 0.7
   /// s. The rest of the limit of `within` is for the answers of a slow store.
-  static std::string asked(Shared& s, const std::string& prefix) {
+  static RankReport asked(Shared& s, const std::string& prefix) {
     s.store->set(prefix + "seen/" + std::to_string(s.rank), bytes_of("1"));
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
     Missing of;
-    auto silent = [&] { return of.names + " ended, or did not answer in time"; };
+    auto silent = [&] { return RankReport{of.names + " ended, or did not answer in time"}; };
     try {
       for (;;) {
         of = missing(s, prefix);  // before the look at reports: a rank reports, and then ends
-        if (s.store->check({prefix + "failed"})) return s.store->get_to_str(prefix + "failed");
+        if (RankReport::is_in(*s.store, prefix)) return RankReport::of(*s.store, prefix);
         if (of.names.empty()) return {};
-        if (of.have_ended) return of.names + " ended";
+        if (of.have_ended) return {of.names + " ended"};
         if (std::chrono::steady_clock::now() > end) return silent();
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
       }
