@@ -78,7 +78,7 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   void set_repeats(bool) noexcept {}
   /// After an exception: whether the first rank that failed ran out of memory in what it makes
   /// again. All must return the same. False: they cannot know.
-  bool ran_out_of_memory() const noexcept { return false; }
+  bool ran_out_of_memory() noexcept { return false; }
 };
 struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   /// Where the state of optimizers is stored. Asked once, after `attach`.
@@ -148,7 +148,7 @@ struct AccumulateHooks : Hooks, StepWrapperHooks {
   /// dummies up to `count`. It may be called again after an exception.
   template <class Core, class Batch, class Next>
   void around_evaluated(Core&, const Batch* batch, Next&& next) {
-    next(std::span<const Batch>(batch, batch != nullptr ? 1 : 0), std::size_t{1});
+    return next(std::span<const Batch>(batch, batch != nullptr ? 1 : 0), std::size_t{1});
   }
 };
 /// 5. Each objective defines `Loss loss(run, model, batch)`, and may define `count(model, batch)`.

@@ -50,9 +50,9 @@ class Report {
   double learning_rate = 0;                ///< of the first parameter group
   double seconds = 0;                      ///< host time of the step
   std::optional<std::int64_t> peak_bytes;  ///< under Observe<Memory>
-  std::optional<std::int64_t> undone;      ///< under Accumulate<Fit<>>: attempts of this step before
-                                           ///< the one that fitted into memory
-  at::Tensor outputs;                      ///< Loss::outputs of all microbatches, in row order
+  std::optional<std::int64_t> undone;  ///< under Accumulate<Fit<>>: attempts of this step before
+                                       ///< the one that fitted into memory
+  at::Tensor outputs;                  ///< Loss::outputs of all microbatches, in row order
 
   // What the step fills in.
   LossValue value;

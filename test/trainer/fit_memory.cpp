@@ -102,8 +102,8 @@ TEST_CASE("fit: fewer are tried after a while, which doubles with each try that 
     return all;
   };
   using Numbers = std::vector<std::int64_t>;
-  CHECK(numbers(4) == Numbers{12, 2, 2, 12});                  // the try of the fourth step fails
-  CHECK(numbers(6) == Numbers{2, 2, 2, 2, 2, 12});             // and that after six more
+  CHECK(numbers(4) == Numbers{12, 2, 2, 12});       // the try of the fourth step fails
+  CHECK(numbers(6) == Numbers{2, 2, 2, 2, 2, 12});  // and that after six more
   trainer.model()->room = 8;
   CHECK(numbers(13) == Numbers{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1});
   CHECK(changes_of(trainer) == Pairs{{1, 2}, {2, 1}, {1, 2}, {2, 1}, {1, 2}, {2, 1}});
@@ -194,7 +194,8 @@ TEST_CASE("fit: a step that throws leaves the number, and all else, as it was") 
   CHECK(trainer.step(items(8)).microbatches == 2);
 }
 
-TEST_CASE("fit: values that cannot be used, and batches that cannot be computed again, are errors") {
+TEST_CASE(
+    "fit: values that cannot be used, and batches that cannot be computed again, are errors") {
   CHECK(told<BadValue>([] { fitting({.max = 0}); }, {"max is 0", "{.max = 64}"}) == "");
   CHECK(told<BadValue>([] { fitting({.max = 1, .quiet_steps = -1}); }, {"quiet_steps is -1"}) ==
         "");

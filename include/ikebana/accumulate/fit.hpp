@@ -19,8 +19,8 @@ namespace ikebana {
 /// those of one row, do not fit, and BadValue for values that cannot be used.
 template <>
 struct Accumulate<Fit<>> {
-  std::int64_t max = 0;            ///< microbatches of a batch at the most, 1 or more
-  std::int64_t limit = 0;          ///< bytes in use on a CPU at the most, as by MemoryLimit; 0: none
+  std::int64_t max = 0;    ///< microbatches of a batch at the most, 1 or more
+  std::int64_t limit = 0;  ///< bytes in use on a CPU at the most, as by MemoryLimit; 0: none
   std::int64_t quiet_steps = 100;  ///< that fit before fewer are tried; 0: never
 };
 /// The same with the maximum in the type.
@@ -83,7 +83,8 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
     if constexpr (!Core::one_rank)
       if (auto ranks = core.ranks(); ranks.data().size() > 1)
         plan_.evaluated =
-            detail::most_of(ranks.data(), "the end of an evaluation", {plan_.evaluated}).microbatches;
+            detail::most_of(ranks.data(), "the end of an evaluation", {plan_.evaluated})
+                .microbatches;
   }
 
   /// Microbatches of each batch of the next step, and parts of each batch of an evaluation.
@@ -129,8 +130,9 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
     if (!plan_.may_shrink(values.quiet_steps)) return;
     bool fits = plan_.should_fit(memory_.now(), memory_.bound(values.limit));
     if constexpr (!Core::one_rank)
-      fits = detail::most_of(core.ranks().data(), "a step in fewer microbatches", {.changed = !fits})
-                 .changed == 0;
+      fits =
+          detail::most_of(core.ranks().data(), "a step in fewer microbatches", {.changed = !fits})
+              .changed == 0;
     if (!fits) return plan_.wait_again();
     const detail::FitPlan former = plan_;
     plan_.shrink();
@@ -145,7 +147,8 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
       if (plan_.microbatches > 1) memory_.begin();
       const auto error = failure(core, alone, [&] { report.emplace(next()); });
       if (!error) return made(tried.step, *report, undone), std::move(*report);
-      const std::int64_t from = plan_.microbatches, to = more(core, &batch, from, alone, tried, error);
+      const std::int64_t from = plan_.microbatches,
+                         to = more(core, &batch, from, alone, tried, error);
       memory_.end_failed();
       plan_.grow(to, memory_.used(), memory_.base());
       history_.add({tried.step, from, to, memory_.used()});
@@ -161,8 +164,8 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
       attempt();
       return nullptr;
     } catch (...) {
-      const bool is_ours = alone ? detail::is_present_out_of_memory()
-                                 : core.mechanisms.shard.ran_out_of_memory();
+      const bool is_ours =
+          alone ? detail::is_present_out_of_memory() : core.mechanisms.shard.ran_out_of_memory();
       if (!is_ours || core.step.attempts != before) throw;
       return std::current_exception();
     }

@@ -1,9 +1,8 @@
 #pragma once
 // An attempt that ran out of memory: whether it may be repeated, in how many parts, and the error
 // where it may not.
-#include <ikebana/batch.hpp>
-#include <ikebana/detail/message.hpp>
-#include <ikebana/ranks/rank_group.hpp>
+#include <ikebana/bridge/memory.hpp>
+#include <ikebana/hooks.hpp>
 #include <sstream>
 
 namespace ikebana::detail {
@@ -41,7 +40,7 @@ inline bool is_present_out_of_memory() {
   try {
     throw;
   } catch (const std::exception& error) {
-    return is_out_of_memory(error);
+    return bridge::is_out_of_memory(error);
   } catch (...) {
     return false;
   }

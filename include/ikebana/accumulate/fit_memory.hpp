@@ -82,7 +82,9 @@ class FitMemory {
   }
   /// Bytes in use before the attempt, and at its peak beyond these.
   std::int64_t base() const { return base_; }
-  std::int64_t used() const { return counter_ ? std::max<std::int64_t>(counter_->peak() - base_, 0) : 0; }
+  std::int64_t used() const {
+    return counter_ ? std::max<std::int64_t>(counter_->peak() - base_, 0) : 0;
+  }
   /// An attempt ran out of memory and was undone: as much is in use as before it.
   void end_failed() {
     if (counter_) base_ = counter_->now();

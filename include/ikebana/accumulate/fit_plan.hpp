@@ -8,10 +8,10 @@ namespace ikebana {
 
 /// A change of the number of microbatches.
 struct FitChange {
-  std::int64_t step = 0;      ///< steps before the one for which it changed
-  std::int64_t from = 0;      ///< microbatches of a batch, before
-  std::int64_t to = 0;        ///< and after: more since memory ran out, fewer as a try
-  std::int64_t bytes = 0;     ///< that were in use at the most, beyond those before; 0: not known
+  std::int64_t step = 0;       ///< steps before the one for which it changed
+  std::int64_t from = 0;       ///< microbatches of a batch, before
+  std::int64_t to = 0;         ///< and after: more since memory ran out, fewer as a try
+  std::int64_t bytes = 0;      ///< that were in use at the most, beyond those before; 0: not known
   bool in_evaluation = false;  ///< of an evaluation, whose number is its own
 };
 
@@ -33,9 +33,7 @@ struct FitPlan {
   static constexpr double margin = 1.1;
 
   /// Whether the while has passed that begins with `steps` steps; 0: it never does.
-  bool may_shrink(std::int64_t steps) const {
-    return microbatches > 1 && has_passed(steps);
-  }
+  bool may_shrink(std::int64_t steps) const { return microbatches > 1 && has_passed(steps); }
   /// Whether a step with half as many microbatches, whose activations are twice as large, should
   /// fit: `base` bytes are in use before it, and at most `limit` may be.
   bool should_fit(std::int64_t base, std::int64_t limit) const {
@@ -60,9 +58,7 @@ struct FitPlan {
   }
 
  private:
-  bool has_passed(std::int64_t steps) const {
-    return steps > 0 && quiet >> failures >= steps;
-  }
+  bool has_passed(std::int64_t steps) const { return steps > 0 && quiet >> failures >= steps; }
 };
 
 /// The last changes of a trainer, and how often steps were undone soon after another. Allocates

@@ -107,8 +107,8 @@ consteval auto step_diagnosis() {
 template <class Core, class Batch>
 using step_diagnosis_t = typename decltype(step_diagnosis<Core, Batch>())::type;
 
-/// What `step` was given, with bare tensors for `std::tuple<at::Tensor>` where the loss takes them. A
-/// range that makes its batches while they are read is read once, where a step may be repeated.
+/// What `step` was given, with bare tensors for `std::tuple<at::Tensor>` where the loss takes them.
+/// A range that makes its batches while they are read is read once, where a step may be repeated.
 template <class Core, class Batch>
 decltype(auto) unwrapped(const Batch& batch) {
   if constexpr (takes_bare_tensors<Core, Batch>) {

@@ -89,7 +89,8 @@ auto rank_microbatches(Core& core, const Batch& placed) {
     for (const auto& one : placed) {
       if (may_be_empty && has_no_rows(one)) continue;
       if constexpr (!Core::fits_memory) all.push_back(one);
-      else for (auto& part : core.mechanisms.accumulate.split(one)) all.push_back(std::move(part));
+      else
+        for (auto& part : core.mechanisms.accumulate.split(one)) all.push_back(std::move(part));
     }
     all.own = all.size();
     if (!all.has_own() && !std::ranges::empty(placed))

@@ -1,7 +1,6 @@
 #pragma once
 // LibTorch's errors as this library reports them.
 #include <ikebana/detail/torch.hpp>
-#include <ikebana/error.hpp>
 #include <new>
 #include <string>
 
@@ -34,10 +33,6 @@ inline bool is_out_of_memory(const std::string& what) {
   for (const char* phrase : {"out of memory", "not enough memory", "allocate memory", "bad_alloc"})
     if (what.find(phrase) != std::string::npos) return true;
   return false;
-}
-/// True for OutOfMemory, and for an error of LibTorch, of the allocator or of oneDNN that says it.
-inline bool is_out_of_memory(const std::exception& error) {
-  return dynamic_cast<const OutOfMemory*>(&error) || is_out_of_memory(text_of_libtorch(error));
 }
 
 }  // namespace ikebana::detail

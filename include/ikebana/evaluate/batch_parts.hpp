@@ -16,7 +16,7 @@ class PartLosses {
   void add_to(LossSums& sums) const {
     for (const Loss& loss : all_) sums.add(loss);
   }
-  /// Those of the batch. Throws BadModel where the rows of parts cannot be told in them.
+  /// Those of the batch. Throws BadModel where the rows of parts cannot be found in them.
   at::Tensor outputs() const {
     if (all_.size() == 1) return all_[0].outputs;
     std::vector<at::Tensor> parts;

@@ -131,9 +131,9 @@ Evaluation evaluate_all(Core& core, const Visit& visit, const std::vector<Metric
 }  // namespace detail
 
 /// Evaluates each batch that `visit` passes to its argument, without cutting it into microbatches
-/// unless Accumulate<Fit<>> has to, and with averaged weights if the recipe averages them. Waits for the device at the end. Throws
-/// BadBatch if there is nothing to count. Several ranks evaluate their own batches, and each
-/// returns the figures of all.
+/// unless Accumulate<Fit<>> has to, and with averaged weights if the recipe averages them. Waits
+/// for the device at the end. Throws BadBatch if there is nothing to count. Several ranks evaluate
+/// their own batches, and each returns the figures of all.
 template <class Core, class Visit, class Metrics>
 Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
   return detail::reported_to_ranks(core,

@@ -29,9 +29,8 @@ class BatchTurns {
         if (!all_ended) dummies(count);
       });
     if (&ranks_.slices() != &ranks_.data())
-      around([&](std::size_t) {
-        all_ = exchange_in(ranks_.data(), "the end of an evaluation", own);
-      });
+      around(
+          [&](std::size_t) { all_ = exchange_in(ranks_.data(), "the end of an evaluation", own); });
     for (const std::string& one : all_)
       if (one != end_) return sums.take_terms(one.substr(end_.size()), device);
   }

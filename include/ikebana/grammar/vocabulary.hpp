@@ -2,27 +2,13 @@
 // Declares every policy of a recipe. A policy is a type that sets one axis; it is defined in the
 // folder of that axis: `Precision<BF16>` in precision/bf16.hpp.
 #include <concepts>
-#include <cstdint>
-#include <limits>
+#include <ikebana/grammar/counts.hpp>
 #include <type_traits>
 
 namespace ikebana {
 
 /// The choice that leaves things as they are: `Checkpoint<Off>`, `Shard<Off>`.
 struct Off;
-/// A count that comes as a value: `Accumulate<>{.microbatches = n}`.
-inline constexpr std::int64_t Dynamic = std::numeric_limits<std::int64_t>::min();
-namespace detail {
-/// Counts from here down stand for `Fit<Max>`; the digits behind the first are those of Max.
-inline constexpr std::int64_t first_fit = -4'000'000'000'000'000'000;
-constexpr bool is_fit(std::int64_t count) { return count <= first_fit && count != Dynamic; }
-constexpr std::int64_t max_of_fit(std::int64_t count) { return first_fit - count; }
-}  // namespace detail
-/// A count of microbatches that is as large as memory asks for, and at most `Max`:
-/// `Accumulate<Fit<64>>`, or `Accumulate<Fit<>>{.max = 64}`.
-template <std::int64_t Max = Dynamic>
-inline constexpr std::int64_t Fit =
-    Max == Dynamic ? Dynamic + 1 : detail::first_fit - (Max < 0 ? 0 : Max);
 /// The null choice of an axis whose policies take no parameter: `Without<axis::clip>`.
 template <class Axis>
 struct Without;

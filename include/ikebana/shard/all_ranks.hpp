@@ -1,5 +1,6 @@
 #pragma once
 // What the mechanisms of all policies on shard share: the connection with the other ranks.
+#include <ikebana/bridge/memory.hpp>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/shard/buffer_broadcast.hpp>
@@ -54,13 +55,18 @@ class AllRanks : public ShardHooks {
     try {
       std::rethrow_exception(exception);
     } catch (const std::exception& error) {
-      connection_.fail(text_of(error), is_out_of_memory(error));
+      connection_.fail(text_of(error), bridge::is_out_of_memory(error));
     } catch (...) {
       connection_.fail("it threw something that is no std::exception", /*out_of_memory=*/false);
     }
   }
-  void set_repeats(bool repeats) noexcept { connection_.set_repeats(repeats); }
-  bool ran_out_of_memory() const noexcept { return connection_.first_ran_out_of_memory(); }
+  void set_repeats(bool repeats) noexcept {
+    if (FailureLog* log = connection_.log()) log->set_repeats(repeats);
+  }
+  bool ran_out_of_memory() noexcept {
+    const FailureLog* log = connection_.log();
+    return log != nullptr && log->first_ran_out();
+  }
 
  protected:
   /// `make_buffers(model)` gives buffers their values, once the ranks' models have been compared.

@@ -46,6 +46,8 @@ class Connection final : public RankGroup {
   /// How tensors of the model travel, such as `cuda by NCCL`. After `open`.
   std::string transport() const { return backends_.transport(device_); }
   bool has_store() const { return log_.has_value(); }
+  /// What ranks tell each other when they fail; null without a store.
+  FailureLog* log() { return log_ ? &*log_ : nullptr; }
   /// Nothing where the ranks of the post do the same as this one, else which rank does not.
   std::string differs(const RankPost& post) { return log_->differs(prefix(), post); }
   /// The names of units, for errors. Without them messages are those of buckets.
@@ -63,7 +65,7 @@ class Connection final : public RankGroup {
       throw_apart(error.what(), /*leaves=*/true);
     } catch (const std::exception& error) {  // names no rank, or one that gave up
       const std::string text = text_of(error);
-      throw_apart(log_ ? log_->reason(prefix(), text).text : text, /*leaves=*/false);
+      throw_apart(log_ ? log_->reason(prefix(), text) : text, /*leaves=*/false);
     }
     backends_.connect_devices(device);
   }
@@ -71,16 +73,10 @@ class Connection final : public RankGroup {
   void fail(const std::string& why, bool out_of_memory) noexcept {
     if (!backends_.are_there()) return;
     const std::string where = prefix();
-    if (log_) first_ran_out_ = log_->report(where, why, out_of_memory && repeats_);
+    if (log_) log_->report(where, why, out_of_memory);
     drop();
     if (log_) log_->leave(where);
   }
-
-  /// This rank makes again what runs out of memory from now on.
-  void set_repeats(bool repeats) noexcept { repeats_ = repeats; }
-  /// After a failure: whether the first rank that failed ran out of memory in what it makes again,
-  /// as all ranks know then. False where they have no store to tell it by.
-  bool first_ran_out_of_memory() const noexcept { return first_ran_out_; }
 
   std::vector<std::string> exchange(const std::string& own) override {
     if (size() == 1) return {own};
@@ -175,7 +171,6 @@ class Connection final : public RankGroup {
   }
   std::string prefix() const { return name_ + std::to_string(generation_) + "/"; }
   void connect() {
-    first_ran_out_ = false;
     if (backends_.is_users_own()) return backends_.take_users_own(generation_ > 0);
     while (log_->is_abandoned(prefix())) ++generation_;  // another rank did not wait any longer
     log_->await_all(prefix());
@@ -232,10 +227,9 @@ class Connection final : public RankGroup {
       }
       const std::string where = prefix();
       drop();
-      const RankReport reason = log_ ? log_->reason(where, what) : RankReport{what};
-      first_ran_out_ = reason.out_of_memory;
       const std::string due = MessageTag::text(tag, units_);
-      throw RankFailed((due.empty() ? "" : "ranks: at " + due + ": ") + reason.text);
+      throw RankFailed((due.empty() ? "" : "ranks: at " + due + ": ") +
+                       (log_ ? log_->reason(where, what) : what));
     }
   }
 
@@ -247,8 +241,6 @@ class Connection final : public RankGroup {
   std::vector<std::string> units_;
   std::optional<FailureLog> log_;  // without a store there is none
   std::int64_t generation_ = 0;    // grows with each failure
-  bool repeats_ = false;
-  bool first_ran_out_ = false;  // of memory, in the last failure
   GroupSum sum_;
   c10::Device device_ = at::kCPU;
   std::map<const RankGroup*, std::deque<Transfer>> sent_, swaps_;  // destroyed before backends

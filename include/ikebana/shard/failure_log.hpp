@@ -13,18 +13,23 @@ class FailureLog {
 
   /// True where a call of the store has not returned.
   bool is_stuck() const { return calls_.is_stuck(); }
-  /// This rank is the first to fail, or another one was before. Returns whether the first one ran
-  /// out of memory; false where the store does not answer.
-  bool report(const std::string& prefix, const std::string& why, bool out_of_memory) noexcept {
+  /// This rank makes again what runs out of memory from now on.
+  void set_repeats(bool repeats) noexcept { repeats_ = repeats; }
+  /// Whether the first rank that failed ran out of memory in what it makes again. False while no
+  /// rank has failed, and where the store does not answer.
+  bool first_ran_out() const noexcept { return first_ran_out_; }
+  /// This rank is the first to fail, or another one was before.
+  void report(const std::string& prefix, const std::string& why, bool out_of_memory) noexcept {
     const auto first =
-        within(std::chrono::milliseconds(1500), [prefix, why, out_of_memory](Shared& s) {
-          const RankReport own{"rank " + std::to_string(s.rank) + ": " + why, out_of_memory};
-          return own.leave(*s.store, prefix).written();
-        });
-    return first && RankReport::read(*first).out_of_memory;
+        within(std::chrono::milliseconds(1500),
+               [prefix, why, again = out_of_memory && repeats_](Shared& s) {
+                 const RankReport own{"rank " + std::to_string(s.rank) + ": " + why, again};
+                 return own.leave(*s.store, prefix).written();
+               });
+    first_ran_out_ = first && RankReport::says_out_of_memory(*first);
   }
   /// What another rank reported; or which ranks give no sign of life; or `error`.
-  RankReport reason(const std::string& prefix, const std::string& error) {
+  std::string reason(const std::string& prefix, const std::string& error) {
     const auto written = within(std::chrono::milliseconds(1400), [prefix](Shared& s) {
       const RankReport found = asked(s, prefix);
       leave(s, prefix);
@@ -32,17 +37,17 @@ class FailureLog {
     });
     if (!written) {
       const std::string ended = shared_->watch->ended();
-      return {"rank 0, whose process holds the store of the ranks, does not answer any more" +
-              (ended.empty() ? ended : "; " + ended) + " (" + error + ")"};
+      return "rank 0, whose process holds the store of the ranks, does not answer any more" +
+             (ended.empty() ? ended : "; " + ended) + " (" + error + ")";
     }
-    RankReport found = RankReport::read(*written);
-    if (found.text.empty()) found.text = error;
-    else if (found.text.rfind("rank ", 0) != 0) found.text += " (" + error + ")";
-    return found;
+    const auto [text, out_of_memory] = RankReport::read(*written);
+    first_ran_out_ = out_of_memory;
+    return text.empty() ? error : text + (text.rfind("rank ", 0) == 0 ? "" : " (" + error + ")");
   }
   /// Returns when all ranks have come to this prefix. Throws RankFailed where they will not, or not
   /// within the time limit.
   void await_all(const std::string& prefix) {
+    first_ran_out_ = false;
     if (const std::string ended = shared_->watch->ended(); !ended.empty()) throw RankFailed(ended);
     const auto text = within(shared_->timeout + std::chrono::milliseconds(500),
                              [prefix](Shared& s) { return await_ranks(s, prefix); });
@@ -146,6 +151,7 @@ class FailureLog {
 
   std::shared_ptr<Shared> shared_;
   StoreCalls calls_;
+  bool repeats_ = false, first_ran_out_ = false;
 };
 
 }  // namespace ikebana::detail

@@ -5,7 +5,8 @@
 namespace ikebana::detail {
 
 /// Why the ranks have to meet again: the text of the first that failed, and whether it ran out of
-/// memory in what it makes again. Nothing else decides that, so all ranks that can read it know the same.
+/// memory in what it makes again. Nothing else decides that, so all ranks that can read it know the
+/// same.
 struct RankReport {
   std::string text = {};
   bool out_of_memory = false;
@@ -23,8 +24,9 @@ struct RankReport {
   }
   std::string written() const { return (out_of_memory ? 'm' : '-') + text; }
   static RankReport read(const std::string& written) {
-    return {written.substr(1), written[0] == 'm'};
+    return {written.substr(1), says_out_of_memory(written)};
   }
+  static bool says_out_of_memory(const std::string& written) noexcept { return written[0] == 'm'; }
 };
 
 }  // namespace ikebana::detail
