@@ -148,7 +148,7 @@ struct AccumulateHooks : Hooks, StepWrapperHooks {
   /// dummies up to `count`. It may be called again after an exception.
   template <class Core, class Batch, class Next>
   void around_evaluated(Core&, const Batch* batch, Next&& next) {
-    return next(std::span<const Batch>(batch, batch != nullptr ? 1 : 0), std::size_t{1});
+    return next(std::span<const Batch>(batch, batch != nullptr ? 1 : 0), std::size_t(1));
   }
 };
 /// 5. Each objective defines `Loss loss(run, model, batch)`, and may define `count(model, batch)`.

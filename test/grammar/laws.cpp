@@ -57,8 +57,6 @@ static_assert(sets<Checkpoint<Selective>, axis::checkpoint> &&
               sets<Checkpoint<Segments<>>, axis::checkpoint> &&
               sets<Checkpoint<Only<Model>>, axis::checkpoint>);
 static_assert(sets<Accumulate<4>, axis::accumulate> && sets<Accumulate<>, axis::accumulate>);
-static_assert(sets<Accumulate<Fit<4>>, axis::accumulate> &&
-              sets<Accumulate<Fit<>>, axis::accumulate>);
 static_assert(sets<Offload<Off>, axis::offload> && sets<Shard<Off>, axis::shard>);
 static_assert(sets<Capture<Off>, axis::capture> && sets<Quantize<Off>, axis::quantize>);
 static_assert(sets<Prune<Off>, axis::prune> && sets<Freeze<Off>, axis::freeze>);
@@ -246,10 +244,8 @@ static_assert(equal("the " + name<axis::clip>, "the clip"));
 static_assert(equal(quoted<Without<axis::clip>>, "`Without<axis::clip>`"));
 static_assert(equal(quoted<Freeze<std::pair<Model, int>>>, "`Freeze<std::pair<Model, int>>`"));
 static_assert(equal(list_of<Adam, SGD, Accumulate<-2>>, "`Adam`, `SGD`, `Accumulate<-2>`"));
-static_assert(equal(list_of<Accumulate<>, Accumulate<Fit<>>, InBackward<Accumulate<Fit<100>>>>,
-                    "`Accumulate<>`, `Accumulate<Fit<>>`, `InBackward<Accumulate<Fit<100>>>`"));
-static_assert(equal(name<Accumulate<Fit<0>>>, "Accumulate<Fit<0>>"));
-static_assert(same<Accumulate<Fit<-3>>, Accumulate<Fit<0>>> && Fit<> != Dynamic &&
-              ikebana::detail::max_of_fit(Fit<64>) == 64 && !ikebana::detail::is_fit(-64));
+static_assert(equal(list_of<Accumulate<Fit<>>, InBackward<Accumulate<Fit<100>>>>,
+                    "`Accumulate<Fit<>>`, `InBackward<Accumulate<Fit<100>>>`"));
+static_assert(same<Accumulate<Fit<-3>>, Accumulate<Fit<0>>> && detail::max_of_fit(Fit<64>) == 64);
 
 int main() {}
