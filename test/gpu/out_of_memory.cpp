@@ -1,5 +1,7 @@
 #include "laws.hpp"
 
+#include <set>
+
 namespace gpu {
 
 namespace out_of_memory_parts {
@@ -37,8 +39,67 @@ void every_failure_undoes_the_step(Policies... policies) {
   CHECK(updated >= 1);
 }
 
+/// The same memory, as little as half of what one microbatch needs: each step is made, with the
+/// bits of Accumulate<N>, or throws OutOfMemory.
+template <class... Policies>
+void every_failure_repeats_the_step(Policies... policies) {
+  const auto batch = texts(1)[0];
+  auto made = [&](auto accumulate) {
+    Net model = net(0.2);
+    model->to(device());
+    return Trainer{model, policies..., accumulate};
+  };
+  auto trainer = made(Accumulate<Fit<>>{.max = 8, .quiet_steps = 2});
+  auto counted = made(Accumulate<>{.microbatches = 1});
+  for (int i = 0; i < 2; ++i) trainer.step(batch), counted.step(batch);
+  const auto before = trainer.state(), counted_before = counted.state();
+  auto with = [&](std::int64_t microbatches) {
+    counted.restore(counted_before);
+    counted.template get<Accumulate<>>().microbatches = microbatches;
+    counted.step(batch);
+    return test::values_of(counted.model());
+  };
+  bridge::MemoryCounter counter(device());
+  trainer.restore(before);
+  const std::int64_t in_use = counter.now();
+  counter.reset_peak();
+  trainer.step(batch);
+  const std::int64_t needed = counter.peak() - in_use;
+  std::set<std::int64_t> numbers;
+  for (std::int64_t i = 0; i <= 20; ++i) {
+    trainer.restore(before);
+    limit_memory(counter.now() + needed * (20 + i) / 40 + (1 << 15));
+    Report report;
+    const auto message = test::message_of<OutOfMemory>([&] { report = trainer.step(batch); });
+    CHECK(message.empty() == report.undone.has_value());
+    if (message.empty() && *report.undone > 0)  // the bytes of its steps say that fewer fail
+      for (int j = 0; j < 4; ++j) CHECK(trainer.step(batch).undone == 0);
+    limit_memory(0);
+    if (!message.empty()) continue;
+    if (numbers.insert(report.microbatches).second) {
+      trainer.restore(before);
+      limit_memory(counter.now() + needed * (20 + i) / 40 + (1 << 15));
+      trainer.step(batch);
+      limit_memory(0);
+      CHECK(test::same_bits(test::values_of(trainer.model()), with(report.microbatches)));
+    }
+  }
+  CHECK(numbers.size() >= 2);
+}
+
 }  // namespace out_of_memory_parts
 using namespace out_of_memory_parts;
+
+TEST_CASE("memory that ends in a step lets Accumulate<Fit<>> make it again") {
+  NOT_RUN_UNLESS(on_simulated(), "only the simulated device's memory can be limited");
+  every_failure_repeats_the_step(adamw, Precision<BF16>{}, EMA{});
+  every_failure_repeats_the_step(adamw, Precision<BF16Weights>{}, Checkpoint<Full>{});
+  Net model = net();
+  model->to(device());
+  const Accumulate<Fit<>> limited{.max = 8, .limit = 1 << 30};
+  CHECK(test::contains(test::message_of<BadValue>([&] { Trainer(model, adamw, limited); }),
+                       "limit is 1073741824 bytes, and the model is on "));
+}
 
 TEST_CASE("memory that ends anywhere in a step undoes the step") {
   NOT_RUN_UNLESS(on_simulated(), "only the simulated device's memory can be limited");

@@ -165,6 +165,28 @@ TEST_CASE("ranks: those with fewer rows than microbatches take part in the repea
   for (std::size_t r : {0, 1}) compare(got[r], expected[r], {});
 }
 
+TEST_CASE("ranks: one whose loader has ended takes part in the repeated step") {
+  auto train = [](std::int64_t room, auto accumulate) {
+    auto on = models(2);
+    on[1]->room = room;
+    return outcome<FSDP>(on, accumulate,
+                         [](auto& trainer, const auto& mine, Outcome& out, std::size_t r) {
+                           trainer.step(mine[0]);
+                           if (r == 1) trainer.step(mine[1]);
+                           while (trainer.join_step(mine[0])) {
+                           }
+                           out.numbers[r] = {trainer.steps()};
+                           out.traces[r].weights = whole(trainer);
+                         });
+  };
+  const Outcome got = train(2, Accumulate<Fit<8>>{});
+  const Outcome expected = train(9, Accumulate<>{.microbatches = 2});
+  for (std::size_t r : {0, 1}) {
+    CHECK(got.numbers[r] == Numbers{2});
+    CHECK(same_bits(got.traces[r].weights, expected.traces[r].weights));
+  }
+}
+
 TEST_CASE("ranks: all try fewer microbatches after the same steps") {
   auto on = models(2);
   on[1]->room = 2;

@@ -10,6 +10,8 @@ using namespace ikebana;
 
 namespace test::fit_memory {
 
+static_assert(Fit<-3> == Fit<0> && ikebana::detail::max_of_fit(Fit<64>) == 64);
+
 using Fitting = Trainer<RoomNet, SGD, Accumulate<Fit<>>>;
 const SGD sgd{.lr = 0.05, .momentum = 0.9};
 

@@ -83,7 +83,7 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
     if constexpr (!Core::one_rank)
       if (auto ranks = core.ranks(); ranks.data().size() > 1)
         plan_.evaluated =
-            detail::most_of(ranks.data(), "the end of an evaluation", {plan_.evaluated})
+            detail::most_of(ranks.data(), "the number of parts of an evaluation", {plan_.evaluated})
                 .microbatches;
   }
 
