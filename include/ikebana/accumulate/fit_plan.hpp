@@ -75,7 +75,7 @@ class FitHistory {
   }
   /// A step was made that had been undone. True where another one was within the ten steps before.
   bool add_undone(std::int64_t step) noexcept {
-    const bool soon = undone_ >= 0 && step - undone_ < 10;
+    const bool soon = undone_ >= 0 && step > undone_ && step - undone_ < 10;
     undone_ = step;
     if (soon) ++soon_;
     return soon;
