@@ -74,6 +74,8 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   /// An exception of this rank, which ends its step or evaluation: tells the other ranks, whose
   /// calls throw from then on until all have opened again. May be called twice.
   void offer_exception(const std::exception_ptr&) noexcept {}
+  /// After a failure all ranks meet again; for what they exchange before the step opens.
+  void meet_again() {}
   /// True from now on: this rank makes again what runs out of memory, if all ranks do.
   void set_repeats(bool) noexcept {}
   /// After an exception: whether the first rank that failed ran out of memory in what it makes

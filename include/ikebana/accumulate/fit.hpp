@@ -119,7 +119,7 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
   template <class Core>
   void start(Core& core) {
     check_numbers();
-    if constexpr (!Core::one_rank) core.mechanisms.shard.open_step();
+    if constexpr (!Core::one_rank) core.mechanisms.shard.meet_again();
     memory_.check(values.limit);
     plan_.microbatches = std::min(plan_.microbatches, max());
     if (!std::exchange(knows_base_, true)) plan_.failed_base = memory_.now();
@@ -180,7 +180,7 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
                                tried.versions != versions_of(batch)};
     if constexpr (!Core::one_rank) {
       if (!alone) {
-        core.mechanisms.shard.open_step();
+        core.mechanisms.shard.meet_again();
         last = detail::most_of(core.ranks().data(), "an attempt in more microbatches", last);
       }
     }

@@ -58,7 +58,8 @@ class UndoPart<Core, true> {
     if (!before_) before_.emplace(core.device);
     before_->begin(*core.units.units()[0].module);
     try {
-      with_ranks ? reported_to_ranks(core, f) : f();
+      if (with_ranks) with_others(core, f);
+      else f();
       before_->commit();
     } catch (...) {
       core.parameters.abort();
@@ -68,6 +69,14 @@ class UndoPart<Core, true> {
   }
 
  private:
+  template <class F>
+  static void with_others(Core& core, const F& f) {
+    reported_to_ranks(core, [&] {
+      core.mechanisms.shard.open_step();
+      f();
+    });
+  }
+
   std::optional<RestorePoint> before_;
 };
 

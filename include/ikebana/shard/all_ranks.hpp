@@ -50,7 +50,8 @@ class AllRanks : public ShardHooks {
   Tensors full_parameters(const Unit& unit) {
     return of_first_rank([&] { return detached(unit.parameters); });
   }
-  void open_step() { connection_.open(device_); }
+  void open_step() { meet_again(); }
+  void meet_again() { connection_.open(device_); }
   void offer_exception(const std::exception_ptr& exception) noexcept {
     try {
       std::rethrow_exception(exception);
