@@ -49,6 +49,7 @@ TEST_CASE("fit: an evaluation is computed in parts, and its result is that of wh
       before.at("ikebana.Accumulate<Fit<16>>.evaluation_parts");
   CHECK(same_state(after, before));  // buffers and generators, too
   trainer.model()->room = 0;
+  CHECK(of(whole).evaluation_parts() == 1);
   CHECK(told<OutOfMemory>([&] { trainer.evaluate(loader); },
                           {"(evaluate, after step 0)", "into 4, 8, 16 microbatches", "its max"}) ==
         "");

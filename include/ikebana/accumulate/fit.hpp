@@ -63,7 +63,9 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
   }
   template <class Core, class Batch, class Next>
   void around_evaluated(Core& core, const Batch* batch, Next&& next) {
+    check_numbers();
     memory_.check(values.limit);
+    plan_.evaluated = std::min(plan_.evaluated, max());
     const detail::LimitInForce<> limit(values.limit);
     const bool alone = core.ranks().slices().size() == 1;
     detail::Tried tried{"evaluate", core.step.attempts, versions_of(batch)};
