@@ -191,10 +191,6 @@ TEST_CASE("fit: a training that was resumed makes the same bits") {
     CHECK(of(second).microbatches() == of(first).microbatches());
     train(second, 24);
     CHECK(same_state(second.state(), expected));
-    std::cout << "DIFF "
-              << worst_relative({whole.model()->first->weight}, {second.model()->first->weight})
-              << " " << worst_relative({whole.model()->first->weight}, {torch::zeros({32, 6})})
-              << std::endl;
   }
   StateDict bad = expected;
   bad["ikebana.Accumulate<Fit<16>>.microbatches"] = at::scalar_tensor(0, at::kLong);
