@@ -6,7 +6,7 @@
 
 using namespace ikebana;
 
-namespace test::ranks::fit {
+namespace test::ranks::fit_ranks {
 
 /// Where a microbatch with more rows than there is room for runs out of memory.
 enum class At { Forward, End, Backward };
@@ -230,4 +230,4 @@ TEST_CASE("ranks: an evaluation in parts has the result of whole batches") {
   evaluates_in_parts<FSDP>();
 }
 
-}  // namespace test::ranks::fit
+}  // namespace test::ranks::fit_ranks
