@@ -74,6 +74,13 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   /// An exception of this rank, which ends its step or evaluation: tells the other ranks, whose
   /// calls throw from then on until all have opened again. May be called twice.
   void offer_exception(const std::exception_ptr&) noexcept {}
+  /// After a failure all ranks meet again; for what they exchange before the step opens.
+  void meet_again() {}
+  /// True from now on: this rank makes again what runs out of memory, if all ranks do.
+  void set_repeats(bool) noexcept {}
+  /// After an exception: whether the first rank that failed ran out of memory in what it makes
+  /// again. All must return the same. False: they cannot know.
+  bool ran_out_of_memory() noexcept { return false; }
 };
 struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   /// Where the state of optimizers is stored. Asked once, after `attach`.
@@ -131,9 +138,19 @@ struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks 
 struct PruneHooks : Hooks, GatherHooks {};
 struct QuantizeHooks : Hooks, UnitWrapperHooks, GatherHooks {};
 struct AccumulateHooks : Hooks, StepWrapperHooks {
+  /// Declared true by a mechanism that may make a step again with more microbatches: it is then
+  /// asked to split each batch of a range, too.
+  static constexpr bool fits_memory = false;
   template <class Batch>
   auto split(const Batch& batch) {  // 1
     return std::span<const Batch>(&batch, 1);
+  }
+  /// Around what an evaluation computes of one batch, which is on the device, or of none where only
+  /// other ranks have one: `next(parts, count)` computes the parts of the batch one by one, and
+  /// dummies up to `count`. It may be called again after an exception.
+  template <class Core, class Batch, class Next>
+  void around_evaluated(Core&, const Batch* batch, Next&& next) {
+    return next(std::span<const Batch>(batch, batch != nullptr ? 1 : 0), std::size_t(1));
   }
 };
 /// 5. Each objective defines `Loss loss(run, model, batch)`, and may define `count(model, batch)`.

@@ -50,7 +50,9 @@ class Report {
   double learning_rate = 0;                ///< of the first parameter group
   double seconds = 0;                      ///< host time of the step
   std::optional<std::int64_t> peak_bytes;  ///< under Observe<Memory>
-  at::Tensor outputs;                      ///< Loss::outputs of all microbatches, in row order
+  std::optional<std::int64_t> undone;  ///< under Accumulate<Fit<>>: attempts of this step before
+                                       ///< the one that fitted into memory
+  at::Tensor outputs;                  ///< Loss::outputs of all microbatches, in row order
 
   // What the step fills in.
   LossValue value;
@@ -65,6 +67,9 @@ inline std::ostream& operator<<(std::ostream& out, const Report& report) {
   out << "  lr " << report.learning_rate;
   if (auto norm = report.grad_norm()) out << "  grad norm " << *norm;
   if (report.peak_bytes) out << "  peak " << *report.peak_bytes / 1048576 << " MiB";
+  if (report.undone.value_or(0) > 0)
+    out << "  " << report.microbatches << " microbatches after " << *report.undone
+        << " attempts that ran out of memory";
   if (report.skipped()) out << "  skipped";
   return out << "  " << report.seconds * 1e3 << " ms";
 }

@@ -1,8 +1,10 @@
-// Compiles and runs the code that the pages on schedules, objectives, averages and frozen
-// parameters show.
+// Compiles and runs the code that the pages on microbatches, schedules, objectives, averages and
+// frozen parameters show.
 #include "test.hpp"
 
 #include <ikebana.hpp>
+#include <iostream>
+#include <sstream>
 
 namespace test::policies {
 
@@ -105,6 +107,29 @@ TEST_CASE("docs/clip.md") {
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, GradNorm{}};
   for (const auto& batch : loader) norms.push_back(*trainer.step(batch).grad_norm());
   for (double norm : norms) CHECK(norm > 0);
+}
+
+TEST_CASE("docs/accumulate.md: microbatches that fit into memory") {
+  auto model = net();
+  auto loader = classes();
+  std::ostringstream out;
+  auto* const former = std::cout.rdbuf(out.rdbuf());
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, Accumulate<Fit<>>{.max = 64}};
+  for (const auto& batch : loader) std::cout << trainer.step(batch) << '\n';
+  auto& fit = trainer.mechanism<Accumulate<Fit<>>>();
+  for (const FitChange& change : fit.history())
+    std::cout << "step " << change.step << ": " << change.from << " -> " << change.to << '\n';
+  std::cout.rdbuf(former);
+  CHECK(trainer.steps() == 4);
+  CHECK(fit.microbatches() == 1);
+}
+
+TEST_CASE("docs/accumulate.md: a limit on a CPU") {
+  auto model = net();
+  auto loader = classes();
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3},
+                  Accumulate<Fit<>>{.max = 64, .limit = std::int64_t{4} << 30}};
+  CHECK(trainer.step(loader[0]).undone == 0);
 }
 
 TEST_CASE("docs/freeze.md: by name") {

@@ -244,5 +244,7 @@ static_assert(equal("the " + name<axis::clip>, "the clip"));
 static_assert(equal(quoted<Without<axis::clip>>, "`Without<axis::clip>`"));
 static_assert(equal(quoted<Freeze<std::pair<Model, int>>>, "`Freeze<std::pair<Model, int>>`"));
 static_assert(equal(list_of<Adam, SGD, Accumulate<-2>>, "`Adam`, `SGD`, `Accumulate<-2>`"));
+static_assert(equal(list_of<Accumulate<Fit<>>, InBackward<Accumulate<Fit<100>>>>,
+                    "`Accumulate<Fit<>>`, `InBackward<Accumulate<Fit<100>>>`"));
 
 int main() {}

@@ -1,5 +1,6 @@
 // Each allocation in turn fails: what was begun is undone, or done without it.
 #include "failing.hpp"
+#include "text_net.hpp"
 
 #include <cstdlib>
 #include <ikebana.hpp>
@@ -162,28 +163,6 @@ TEST_CASE("allocations: none gathers the parameters again where nothing may thro
   CHECK(gathers_again<Precision<BF16Weights>>() == 0);
   CHECK(gathers_again<Copies>() == 0);
 }
-
-/// A table whose gradient may be sparse, batch norm, dropout, and two units.
-struct TextImpl : torch::nn::Module {
-  using units = Units<torch::nn::Linear>;
-  torch::nn::Embedding table = nullptr;
-  torch::nn::BatchNorm1d norm{16};
-  torch::nn::Dropout dropout{0.2};
-  torch::nn::Linear first{16, 16}, last{16, 4};
-  explicit TextImpl(bool sparse) : table(torch::nn::EmbeddingOptions(12, 16).sparse(sparse)) {
-    register_module("table", table);
-    register_module("norm", norm);
-    register_module("dropout", dropout);
-    register_module("first", first);
-    register_module("last", last);
-  }
-  template <class Run>
-  Loss loss(Run& run, const std::pair<at::Tensor, at::Tensor>& batch) {
-    auto y = run(last, dropout(at::relu(run(first, norm(table(batch.first))))));
-    return {at::cross_entropy_loss(y, batch.second, {}, at::Reduction::Sum), batch.second.numel()};
-  }
-};
-TORCH_MODULE(Text);
 
 /// Each allocation of a first and of a later step fails in turn: the state is that of before, and
 /// the step can be repeated; or it is that of after.

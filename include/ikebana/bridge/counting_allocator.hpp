@@ -94,6 +94,7 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
   /// How many bytes may be in use at once; an allocation beyond that throws OutOfMemory. Returns
   /// the limit until now.
   int64_t set_limit(int64_t bytes) noexcept { return limit_.exchange(bytes); }
+  int64_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
 
   c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
   void copy_data(void* to, const void* from, std::size_t count) const override {

@@ -7,6 +7,7 @@
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/bridge/version.hpp>
 #include <ikebana/detail/away.hpp>
+#include <ikebana/detail/message.hpp>
 #include <ikebana/error.hpp>
 #include <memory>
 #include <mutex>
@@ -131,6 +132,12 @@ class MemoryLimit {
   CountingAllocatorV1& allocator_;
   int64_t before_;
 };
+
+/// True for OutOfMemory, and for an error of LibTorch, of the allocator or of oneDNN that says it.
+inline bool is_out_of_memory(const std::exception& error) {
+  return dynamic_cast<const OutOfMemory*>(&error) != nullptr ||
+         ikebana::detail::is_out_of_memory(ikebana::detail::text_of_libtorch(error));
+}
 
 /// True if a MemoryCounter of the tensor's device counts the tensor's bytes; false on the CPU for
 /// memory allocated before the first counter or not by LibTorch (`from_blob`), and for tensors

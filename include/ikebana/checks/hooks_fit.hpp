@@ -115,6 +115,9 @@ IKEBANA_FITS(begin_unit, ShardHooks, void, m.begin_unit(given.unit));
 IKEBANA_FITS(end_forward, ShardHooks, void, m.end_forward());
 IKEBANA_FITS(finish_reductions, ShardHooks, void, m.finish_reductions(given.masters));
 IKEBANA_FITS(offer_exception, ShardHooks, void, m.offer_exception(std::exception_ptr()));
+IKEBANA_FITS(meet_again, ShardHooks, void, m.meet_again());
+IKEBANA_FITS(set_repeats, ShardHooks, void, m.set_repeats(true));
+IKEBANA_FITS(ran_out_of_memory, ShardHooks, bool, m.ran_out_of_memory());
 IKEBANA_FITS(reduce_dtype, PrecisionHooks, at::ScalarType, m.reduce_dtype(at::kFloat));
 IKEBANA_FITS(close_step, ClipHooks, void, m.close_step(given.gradients, given.ranks));
 IKEBANA_FITS(set_requires_gradient_sync, ShardHooks, void, m.set_requires_gradient_sync(true));
@@ -193,10 +196,11 @@ using first_unfit_t = typename first_unfit_of<
     hook::ranks, hook::full_parameters, hook::stored_rows, hook::to_masters_in_place,
     hook::set_reduce_dtypes, hook::reshard_after_forward, hook::forward_prefetch,
     hook::backward_prefetch, hook::open_step, hook::begin_forward, hook::begin_unit,
-    hook::end_forward, hook::finish_reductions, hook::offer_exception,
-    hook::set_requires_gradient_sync, hook::state_storage, hook::reduce_dtype, hook::close_step,
-    hook::rounding, hook::scale, hook::unscale, hook::base_lr, hook::has_updated,
-    hook::before_backward, hook::update, hook::clip, hook::accept, hook::rate, hook::restart,
-    hook::freeze, hook::restore_dtype, hook::refresh>::type;
+    hook::end_forward, hook::finish_reductions, hook::offer_exception, hook::meet_again,
+    hook::set_repeats, hook::ran_out_of_memory, hook::set_requires_gradient_sync,
+    hook::state_storage, hook::reduce_dtype, hook::close_step, hook::rounding, hook::scale,
+    hook::unscale, hook::base_lr, hook::has_updated, hook::before_backward, hook::update,
+    hook::clip, hook::accept, hook::rate, hook::restart, hook::freeze, hook::restore_dtype,
+    hook::refresh>::type;
 
 }  // namespace ikebana::detail

@@ -16,6 +16,12 @@ template <class Range>
 struct microbatch_of<Range> {
   using type = std::ranges::range_value_t<const Range>;
 };
+template <class Range>
+inline constexpr bool makes_its_batches = false;
+template <class Range>
+  requires Batches<const Range>
+inline constexpr bool makes_its_batches<Range> =
+    !std::is_lvalue_reference_v<std::ranges::range_reference_t<const Range>>;
 /// A batch with one field, a tensor: in a range of these, the microbatches are bare tensors.
 using TensorAlone = std::tuple<at::Tensor>;
 
@@ -102,12 +108,17 @@ template <class Core, class Batch>
 using step_diagnosis_t = typename decltype(step_diagnosis<Core, Batch>())::type;
 
 /// What `step` was given, with bare tensors for `std::tuple<at::Tensor>` where the loss takes them.
+/// A range that makes its batches while they are read is read once, where a step may be repeated.
 template <class Core, class Batch>
 decltype(auto) unwrapped(const Batch& batch) {
   if constexpr (takes_bare_tensors<Core, Batch>) {
     Microbatches<at::Tensor> tensors;
     for (const TensorAlone& one : batch) tensors.push_back(std::get<0>(one));
     return tensors;
+  } else if constexpr (makes_its_batches<Batch> && Core::fits_memory) {
+    Microbatches<typename microbatch_of<Batch>::type> batches;
+    for (auto&& one : batch) batches.push_back(std::forward<decltype(one)>(one));
+    return batches;
   } else {
     return (batch);
   }

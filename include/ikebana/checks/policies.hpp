@@ -87,9 +87,13 @@ struct choice<Policy> {
   using type = typename detail::declared_axis<Policy>::template refused<UnknownChoice, Policy>;
 };
 template <std::int64_t N>
-  requires(N < 1 && N != Dynamic)
+  requires(N < 1 && N != Dynamic && !detail::is_fit(N))
 struct choice<Accumulate<N>> {
   using type = EmptyAccumulate<N>;
+};
+template <>
+struct choice<Accumulate<Fit<0>>> {
+  using type = EmptyFit<Accumulate<Fit<0>>>;
 };
 template <std::int64_t K>
   requires(K < 1 && K != Dynamic)

@@ -36,6 +36,8 @@ inline constexpr bool has_default = std::is_default_constructible_v<Policy>;
 template <>
 inline constexpr bool has_default<Accumulate<Dynamic>> = false;
 template <>
+inline constexpr bool has_default<Accumulate<Fit<>>> = false;
+template <>
 inline constexpr bool has_default<Checkpoint<Every<Dynamic>>> = false;
 template <>
 inline constexpr bool has_default<Checkpoint<Only<>>> = false;

@@ -24,6 +24,9 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   using Handle = detail::handle_of_t<Model>;
   /// True for a recipe that runs on one rank: what ranks tell each other is not compiled then.
   static constexpr bool one_rank = Mechanisms<RecipeT>::one_rank;
+  /// True for a recipe that may make a step again with more microbatches.
+  static constexpr bool fits_memory =
+      std::decay_t<decltype(std::declval<Mechanisms<RecipeT>&>().accumulate)>::fits_memory;
   using Optimizer = std::decay_t<decltype(std::declval<Mechanisms<RecipeT>&>().optimizer)>;
   static constexpr bool update_may_throw = !noexcept(std::declval<detail::Update<Optimizer>&>()(
       std::declval<Optimizer&>(), std::declval<const Masters&>(), std::declval<StepGradients&>()));

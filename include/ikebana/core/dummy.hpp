@@ -86,8 +86,12 @@ auto rank_microbatches(Core& core, const Batch& placed) {
   const bool may_be_empty = may_have_no_rows(core);
   if constexpr (Batches<const Batch>) {
     RankMicrobatches<std::ranges::range_value_t<const Batch>> all;
-    for (const auto& one : placed)
-      if (!may_be_empty || !has_no_rows(one)) all.push_back(one);
+    for (const auto& one : placed) {
+      if (may_be_empty && has_no_rows(one)) continue;
+      if constexpr (!Core::fits_memory) all.push_back(one);
+      else
+        for (auto& part : core.mechanisms.accumulate.split(one)) all.push_back(std::move(part));
+    }
     all.own = all.size();
     if (!all.has_own() && !std::ranges::empty(placed))
       all.push_back(zero_row(*std::ranges::begin(placed)));

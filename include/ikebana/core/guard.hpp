@@ -98,9 +98,9 @@ template <class StepState, class BatchText>
                       "; batch: " + batch() + ")";
   const std::string state = step.partly_updated || step.was_made ? "." : ". Nothing was updated.";
   if (is_out_of_memory(what))
-    throw OutOfMemory(
-        what + where + state + lost +
-        " Use more microbatches (Accumulate<N>), Checkpoint<Full>, or a smaller batch.");
+    throw OutOfMemory(what + where + state + lost +
+                      " Use more microbatches (Accumulate<N>; Accumulate<Fit<>> finds how many), "
+                      "Checkpoint<Full>, or a smaller batch.");
   throw StepFailed(what + where + state + lost + " " + suggestion(what));
 }
 

@@ -9,12 +9,21 @@
 
 namespace ikebana::detail {
 
-/// The microbatches: a range of batches is one already.
+/// The microbatches. Those of a range of batches are the batches, unless the recipe fits memory.
 template <class Core, class Batch>
 decltype(auto) cut(Core& core, const Batch& placed) {
-  if constexpr (!Core::one_rank) return rank_microbatches(core, placed);
-  else if constexpr (Batches<const Batch>) return (placed);
-  else return core.mechanisms.accumulate.split(placed);
+  if constexpr (!Core::one_rank) {
+    return rank_microbatches(core, placed);
+  } else if constexpr (Batches<const Batch> && Core::fits_memory) {
+    Microbatches<std::ranges::range_value_t<const Batch>> all;
+    for (const auto& one : placed)
+      for (auto& part : core.mechanisms.accumulate.split(one)) all.push_back(std::move(part));
+    return all;
+  } else if constexpr (Batches<const Batch>) {
+    return (placed);
+  } else {
+    return core.mechanisms.accumulate.split(placed);
+  }
 }
 
 /// Loss::outputs of all microbatches, detached, in row order.

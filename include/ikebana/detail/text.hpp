@@ -1,5 +1,6 @@
 #pragma once
 // Names of types, and texts, as error messages show them.
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,16 @@ inline std::string joined(const std::vector<std::string>& texts) {
   return all;
 }
 
+/// Writes counts that stand for `Fit<>` and `Fit<8>` as these (grammar/vocabulary.hpp).
+inline void spell_fit(std::string& text) {
+  for (std::size_t at; (at = text.find("-9223372036854775807")) != text.npos;)
+    text.replace(at, 20, "Fit<>");
+  for (std::size_t at; (at = text.find("-4000000")) != text.npos;) {
+    const std::size_t end = text.find_first_not_of("0123456789", at + 1),
+                      max = std::min(text.find_first_not_of('0', at + 2), end - 1);
+    text.replace(at, end - at, "Fit<" + text.substr(max, end - max) + ">");
+  }
+}
 /// A type's name without `ikebana::`: `Precision<BF16>`.
 template <class T>
 std::string type_name() {
@@ -41,6 +52,7 @@ std::string type_name() {
   for (std::size_t at; (at = text.find("Impl>")) != text.npos;) text.erase(at, 4);
   std::string_view dynamic = "-9223372036854775808";  // a count that is a value: Every<>
   for (std::size_t at; (at = text.find(dynamic)) != text.npos;) text.erase(at, dynamic.size());
+  spell_fit(text);
   for (std::size_t at; (at = text.find("> >")) != text.npos;) text.erase(at + 1, 1);
   return text;
 }

@@ -3,6 +3,7 @@
 #include <ikebana/core/around_step.hpp>
 #include <ikebana/core/evaluation_mode.hpp>
 #include <ikebana/core/placement.hpp>
+#include <ikebana/evaluate/batch_parts.hpp>
 #include <ikebana/evaluate/metric.hpp>
 #include <ikebana/evaluate/over_ranks.hpp>
 
@@ -37,18 +38,32 @@ class BatchEvaluation {
     Placement placement(core_.device);
     if constexpr (!Core::one_rank)
       if (may_have_no_rows(core_) && has_no_rows(batch)) return add_empty(batch);
-    turns_.begin();
-    auto on_device = placement.place(core_.mechanisms.device, batch);
+    const Batch on_device = placement.place(core_.mechanisms.device, batch);
     rows(on_device);  // throws for an empty batch
-    Loss loss = core_.loss(run_, on_device);
-    sums_.add(loss);
-    for (const auto& metric : metrics_) metric.update(on_device, loss.outputs);
     if constexpr (!Core::one_rank)
       if (turns_.needs_dummies() && !dummy_) dummy_.emplace(zero_row(on_device));
+    PartLosses losses;
+    fitted(&on_device, [&](const auto& parts, std::size_t count) {
+      turns_.begin();
+      losses.clear();
+      for (const Batch& part : parts) losses.add(core_.loss(run_, part), !metrics_.empty());
+      if constexpr (!Core::one_rank)
+        if (turns_.needs_dummies()) add_dummies(count - std::size(parts));
+    });
+    losses.add_to(sums_);
+    if (metrics_.empty()) return;
+    const at::Tensor outputs = losses.outputs();
+    for (const auto& metric : metrics_) metric.update(on_device, outputs);
   }
   /// There is no further batch.
   void end() {
-    if constexpr (!Core::one_rank) turns_.end(sums_, core_.device, [&] { add_dummy(); });
+    if constexpr (!Core::one_rank) {
+      auto around = [&](const auto& f) {
+        fitted(nullptr, [&](const auto&, std::size_t count) { f(count); });
+      };
+      turns_.end(sums_, core_.device, around, [&](std::size_t count) { add_dummies(count); });
+    }
+    if constexpr (Core::fits_memory) core_.mechanisms.accumulate.end_evaluation(core_);
   }
   Evaluation result() {
     auto ranks = core_.ranks();
@@ -67,14 +82,26 @@ class BatchEvaluation {
  private:
   void add_empty(const Batch& batch) {
     if (!turns_.needs_dummies()) return;
-    turns_.begin();
     if (!dummy_) dummy_.emplace(zero_row(core_.mechanisms.device.place(batch, core_.device)));
-    add_dummy();
+    fitted(nullptr, [&](const auto&, std::size_t count) {
+      turns_.begin();
+      add_dummies(count);
+    });
   }
-  /// Metrics see nothing of it.
-  void add_dummy() {
-    const DummyScope scope(core_, run_, /*is_dummy=*/true);
-    sums_.add(core_.loss(run_, *dummy_));
+  /// Metrics see nothing of them.
+  void add_dummies(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const DummyScope scope(core_, run_, /*is_dummy=*/true);
+      sums_.add(core_.loss(run_, *dummy_));
+    }
+  }
+  /// Calls `f(parts, count)`, where the recipe fits memory inside of what undoes it.
+  template <class F>
+  void fitted(const Batch* batch, const F& f) {
+    core_.mechanisms.accumulate.around_evaluated(
+        core_, batch, [&](const auto& parts, std::size_t count) {
+          undo_.around(core_, turns_.needs_dummies(), [&] { f(parts, count); });
+        });
   }
 
   Core& core_;
@@ -83,6 +110,7 @@ class BatchEvaluation {
   LossSums sums_;
   Metrics metrics_;
   std::optional<Batch> dummy_;
+  [[no_unique_address]] UndoPart<Core> undo_;
 };
 
 template <class Core, class Visit, class Batch>
@@ -102,10 +130,10 @@ Evaluation evaluate_all(Core& core, const Visit& visit, const std::vector<Metric
 
 }  // namespace detail
 
-/// Evaluates each batch that `visit` passes to its argument, without cutting it into microbatches,
-/// and with averaged weights if the recipe averages them. Waits for the device at the end. Throws
-/// BadBatch if there is nothing to count. Several ranks evaluate their own batches, and each
-/// returns the figures of all.
+/// Evaluates each batch that `visit` passes to its argument, without cutting it into microbatches
+/// unless Accumulate<Fit<>> has to, and with averaged weights if the recipe averages them. Waits
+/// for the device at the end. Throws BadBatch if there is nothing to count. Several ranks evaluate
+/// their own batches, and each returns the figures of all.
 template <class Core, class Visit, class Metrics>
 Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
   return detail::reported_to_ranks(core,

@@ -17,14 +17,20 @@ class BatchTurns {
   void begin() {
     if (needs_dummies()) turn(batch_);
   }
-  /// This rank has no batch left: calls `dummy()` while another one of its group has. Then all sums
-  /// have the same terms, also those of a rank that had no batch.
-  template <class Dummy>
-  void end(LossSums& sums, c10::Device device, Dummy&& dummy) {
+  /// This rank has no batch left: calls `dummies(count)` while another one of its group has. Then
+  /// all sums have the same terms, also those of a rank that had no batch. Each exchange, and what
+  /// is computed after it, is within `around(f)`, which calls `f(count)`.
+  template <class Around, class Dummies>
+  void end(LossSums& sums, c10::Device device, const Around& around, const Dummies& dummies) {
     const std::string own = end_ + sums.terms();
-    while (needs_dummies() && !turn(own)) dummy();
+    for (bool all_ended = !needs_dummies(); !all_ended;)
+      around([&](std::size_t count) {
+        all_ended = turn(own);
+        if (!all_ended) dummies(count);
+      });
     if (&ranks_.slices() != &ranks_.data())
-      all_ = exchange_in(ranks_.data(), "the end of an evaluation", own);
+      around(
+          [&](std::size_t) { all_ = exchange_in(ranks_.data(), "the end of an evaluation", own); });
     for (const std::string& one : all_)
       if (one != end_) return sums.take_terms(one.substr(end_.size()), device);
   }
@@ -56,6 +62,7 @@ template <>
 class BatchTurns<OneRank> {
  public:
   explicit BatchTurns(OneRank) {}
+  static constexpr bool needs_dummies() { return false; }
   void begin() {}
 };
 

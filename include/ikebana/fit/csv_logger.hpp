@@ -22,7 +22,7 @@ class CSVLogger {
   }
 
   /// Columns: step, loss, each named term, lr; grad_norm and peak_bytes if a policy reports them;
-  /// skipped (0 or 1), seconds.
+  /// under Accumulate<Fit<>> microbatches and undone; skipped (0 or 1), seconds.
   void operator()(const Report& report) const {
     Row row = {{"step", double(report.step)}, {"loss", report.loss()}};
     for (const auto& part : report.value.parts)
@@ -30,6 +30,10 @@ class CSVLogger {
     row.emplace_back("lr", report.learning_rate);
     if (auto norm = report.grad_norm()) row.emplace_back("grad_norm", *norm);
     if (report.peak_bytes) row.emplace_back("peak_bytes", double(*report.peak_bytes));
+    if (report.undone) {
+      row.emplace_back("microbatches", double(report.microbatches));
+      row.emplace_back("undone", double(*report.undone));
+    }
     row.emplace_back("skipped", report.skipped());
     row.emplace_back("seconds", report.seconds);
     (*this)(row);

@@ -89,6 +89,12 @@ struct EmptyAccumulate {
                 "Write Accumulate<N> with N >= 1, or Accumulate<>{.microbatches = n}.");
 };
 template <class Policy>
+struct EmptyFit {
+  static_assert(possible<quoted<Policy> + " has a maximum below 1">,
+                "ikebana: an update needs at least one microbatch. Write Accumulate<Fit<Max>> with "
+                "Max >= 1, or Accumulate<Fit<>>{.max = n}.");
+};
+template <class Policy>
 struct CountBelowOne {
   static_assert(possible<quoted<Policy> + " has a count below 1">,
                 "ikebana: the count of a checkpoint policy must be 1 or more. Write e.g. "

@@ -31,9 +31,15 @@ constexpr bool starts_with(const char* text, const char* start) {
     if (*text++ != *start++) return false;
   return true;
 }
+/// If `from` begins with a count that stands for `Fit<Max>`, moves it to the digits of Max.
+constexpr bool skip_to_max(const char*& from) {
+  if (!starts_with(from, "-4000000")) return false;
+  for (from += 8; *from == '0' && from[1] >= '0' && from[1] <= '9';) ++from;
+  return true;
+}
 /// Writes the name of T unless `to` is null, and returns its length. It is written without
-/// `ikebana::`, an axis or a hook also without `axis::` or `hook::`, and Dynamic as nothing:
-/// `Every<>`.
+/// `ikebana::`, an axis or a hook also without `axis::` or `hook::`, Dynamic as nothing, `Every<>`,
+/// and what stands for `Fit<8>` as that.
 template <class T>
 constexpr int spell(char* to) {
   const char* from = __PRETTY_FUNCTION__;
@@ -42,12 +48,22 @@ constexpr int spell(char* to) {
       starts_with(from, "= ikebana::axis::") || starts_with(from, "= ikebana::hook::");
   from += is_short ? 17 : 2;
   int length = 0;
+  auto write = [&](char c) { to == nullptr ? c : to[length] = c, ++length; };
   while (from[1] != 0) {  // up to the bracket that closes the list of arguments
-    if (starts_with(from, "ikebana::")) from += 9;
-    else if (starts_with(from, "-9223372036854775808")) from += 20;
-    else if (starts_with(from, " >")) ++from;
-    else if (to == nullptr) ++from, ++length;
-    else to[length++] = *from++;
+    const bool is_max = skip_to_max(from), is_fit = starts_with(from, "-9223372036854775807");
+    if (is_max || is_fit) {
+      for (const char c : {'F', 'i', 't', '<'}) write(c);
+      for (from += is_fit ? 20 : 0; *from >= '0' && *from <= '9';) write(*from++);
+      write('>');
+    } else if (starts_with(from, "ikebana::")) {
+      from += 9;
+    } else if (starts_with(from, "-9223372036854775808")) {
+      from += 20;
+    } else if (starts_with(from, " >")) {
+      ++from;
+    } else {
+      write(*from++);
+    }
   }
   return length;
 }

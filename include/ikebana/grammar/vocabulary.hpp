@@ -2,16 +2,13 @@
 // Declares every policy of a recipe. A policy is a type that sets one axis; it is defined in the
 // folder of that axis: `Precision<BF16>` in precision/bf16.hpp.
 #include <concepts>
-#include <cstdint>
-#include <limits>
+#include <ikebana/grammar/counts.hpp>
 #include <type_traits>
 
 namespace ikebana {
 
 /// The choice that leaves things as they are: `Checkpoint<Off>`, `Shard<Off>`.
 struct Off;
-/// A count that comes as a value: `Accumulate<>{.microbatches = n}`.
-inline constexpr std::int64_t Dynamic = std::numeric_limits<std::int64_t>::min();
 /// The null choice of an axis whose policies take no parameter: `Without<axis::clip>`.
 template <class Axis>
 struct Without;

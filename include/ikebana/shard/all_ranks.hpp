@@ -1,5 +1,6 @@
 #pragma once
 // What the mechanisms of all policies on shard share: the connection with the other ranks.
+#include <ikebana/bridge/memory.hpp>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/shard/buffer_broadcast.hpp>
@@ -49,15 +50,23 @@ class AllRanks : public ShardHooks {
   Tensors full_parameters(const Unit& unit) {
     return of_first_rank([&] { return detached(unit.parameters); });
   }
-  void open_step() { connection_.open(device_); }
+  void open_step() { meet_again(); }
+  void meet_again() { connection_.open(device_); }
   void offer_exception(const std::exception_ptr& exception) noexcept {
     try {
       std::rethrow_exception(exception);
     } catch (const std::exception& error) {
-      connection_.fail(text_of(error));
+      connection_.fail(text_of(error), bridge::is_out_of_memory(error));
     } catch (...) {
-      connection_.fail("it threw something that is no std::exception");
+      connection_.fail("it threw something that is no std::exception", /*out_of_memory=*/false);
     }
+  }
+  void set_repeats(bool repeats) noexcept {
+    if (FailureLog* log = connection_.log()) log->set_repeats(repeats);
+  }
+  bool ran_out_of_memory() noexcept {
+    const FailureLog* log = connection_.log();
+    return log != nullptr && log->first_ran_out();
   }
 
  protected:

@@ -1,6 +1,7 @@
 #pragma once
 // How a rank asks by the store whether the others do the same.
 #include <ikebana/shard/process_group.hpp>
+#include <ikebana/shard/rank_report.hpp>
 
 namespace ikebana::detail {
 
@@ -37,8 +38,8 @@ inline std::string compare_posts(GroupMembers& members, const std::string& prefi
         return true;
       }
     }
-    if (next < post.ranks.size() && store.check({prefix + "failed"}))
-      why = "!" + get(prefix + "failed");
+    if (next < post.ranks.size() && RankReport::is_in(store, prefix))
+      why = "!" + RankReport::of(store, prefix).text;
     return next == post.ranks.size() || !why.empty();
   });
   if (!is_decided)

@@ -47,6 +47,8 @@ class Connection final : public RankGroup {
   /// How tensors of the model travel, such as `cuda by NCCL`. After `open`.
   std::string transport() const { return backends_.transport(device_); }
   bool has_store() const { return log_.has_value(); }
+  /// What ranks tell each other when they fail; null without a store.
+  FailureLog* log() { return log_ ? &*log_ : nullptr; }
   /// Nothing where the ranks of the post do the same as this one, else which rank does not.
   std::string differs(const RankPost& post) { return log_->differs(prefix(), post); }
   /// The names of units, for errors. Without them messages are those of buckets.
@@ -69,10 +71,10 @@ class Connection final : public RankGroup {
     backends_.connect_devices(device);
   }
   /// This rank cannot go on: tells the others, which have no answer from it until the next `open`.
-  void fail(const std::string& why) noexcept {
+  void fail(const std::string& why, bool out_of_memory) noexcept {
     if (!backends_.are_there()) return;
     const std::string where = prefix();
-    if (log_) log_->report(where, why);
+    if (log_) log_->report(where, why, out_of_memory);
     drop();
     if (log_) log_->leave(where);
   }
@@ -221,7 +223,7 @@ class Connection final : public RankGroup {
     } catch (const std::exception& error) {
       const std::string what = text_of(error);
       if (is_out_of_memory(what)) {  // of this rank: the others have nothing to report
-        fail(what);
+        fail(what, /*out_of_memory=*/true);
         throw;
       }
       const std::string where = prefix();

@@ -60,10 +60,10 @@ struct Mechanism<Policy> : detail::AllRanks<Policy> {
   }
   void open_step() {
     check_unchanged();
-    const bool is_new = !connection_.is_open();
     detail::AllRanks<Policy>::open_step();
     if (connection_.size() == 1) return;
-    if (is_new || !buckets_) agree();
+    const std::int64_t generation = connection_.generation();
+    if (std::exchange(generation_, generation) != generation || !buckets_) agree();
     if (made_.broadcast_buffers)
       detail::BufferBroadcast::run(connection_, *this->units_->units()[0].module);
   }
@@ -207,6 +207,7 @@ struct Mechanism<Policy> : detail::AllRanks<Policy> {
   std::vector<bool> is_trained_;
   std::set<std::size_t> sparse_;  // masters whose gradients are exchanged apart from buckets
   std::optional<detail::GradientBuckets> buckets_;
+  std::int64_t generation_ = 0;  // of the connection, when the ranks last agreed
   std::deque<bridge::PostAccumulateHook> hooks_;
   bool syncs_ = false;  // gradients that arrive are reduced
 };

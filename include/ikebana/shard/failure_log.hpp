@@ -13,31 +13,41 @@ class FailureLog {
 
   /// True where a call of the store has not returned.
   bool is_stuck() const { return calls_.is_stuck(); }
+  /// This rank makes again what runs out of memory from now on.
+  void set_repeats(bool repeats) noexcept { repeats_ = repeats; }
+  /// Whether the first rank that failed ran out of memory in what it makes again. False while no
+  /// rank has failed, and where the store does not answer.
+  bool first_ran_out() const noexcept { return first_ran_out_; }
   /// This rank is the first to fail, or another one was before.
-  void report(const std::string& prefix, const std::string& why) noexcept {
-    within(std::chrono::milliseconds(1500), [prefix, why](Shared& s) {
-      s.store->compareSet(prefix + "failed", {},
-                          bytes_of("rank " + std::to_string(s.rank) + ": " + why));
-      return std::string();
-    });
+  void report(const std::string& prefix, const std::string& why, bool out_of_memory) noexcept {
+    const auto first =
+        within(std::chrono::milliseconds(1500),
+               [prefix, why, again = out_of_memory && repeats_](Shared& s) {
+                 const RankReport own{"rank " + std::to_string(s.rank) + ": " + why, again};
+                 return own.leave(*s.store, prefix).written();
+               });
+    first_ran_out_ = first && RankReport::says_out_of_memory(*first);
   }
   /// What another rank reported; or which ranks give no sign of life; or `error`.
   std::string reason(const std::string& prefix, const std::string& error) {
-    const auto text = within(std::chrono::milliseconds(1400), [prefix](Shared& s) {
-      std::string found = asked(s, prefix);
+    const auto written = within(std::chrono::milliseconds(1400), [prefix](Shared& s) {
+      const RankReport found = asked(s, prefix);
       leave(s, prefix);
-      return found;
+      return found.written();
     });
-    if (!text) {
+    if (!written) {
       const std::string ended = shared_->watch->ended();
       return "rank 0, whose process holds the store of the ranks, does not answer any more" +
              (ended.empty() ? ended : "; " + ended) + " (" + error + ")";
     }
-    return text->empty() ? error : *text + (text->rfind("rank ", 0) == 0 ? "" : " (" + error + ")");
+    const auto [text, out_of_memory] = RankReport::read(*written);
+    first_ran_out_ = out_of_memory;
+    return text.empty() ? error : text + (text.rfind("rank ", 0) == 0 ? "" : " (" + error + ")");
   }
   /// Returns when all ranks have come to this prefix. Throws RankFailed where they will not, or not
   /// within the time limit.
   void await_all(const std::string& prefix) {
+    first_ran_out_ = false;
     if (const std::string ended = shared_->watch->ended(); !ended.empty()) throw RankFailed(ended);
     const auto text = within(shared_->timeout + std::chrono::milliseconds(500),
                              [prefix](Shared& s) { return await_ranks(s, prefix); });
@@ -98,17 +108,17 @@ class FailureLog {
   }
   /// Waits until a rank has reported, or all whose processes run have seen the failure, at most 0.7
   /// s. The rest of the limit of `within` is for the answers of a slow store.
-  static std::string asked(Shared& s, const std::string& prefix) {
+  static RankReport asked(Shared& s, const std::string& prefix) {
     s.store->set(prefix + "seen/" + std::to_string(s.rank), bytes_of("1"));
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
     Missing of;
-    auto silent = [&] { return of.names + " ended, or did not answer in time"; };
+    auto silent = [&] { return RankReport{of.names + " ended, or did not answer in time"}; };
     try {
       for (;;) {
         of = missing(s, prefix);  // before the look at reports: a rank reports, and then ends
-        if (s.store->check({prefix + "failed"})) return s.store->get_to_str(prefix + "failed");
+        if (RankReport::is_in(*s.store, prefix)) return RankReport::of(*s.store, prefix);
         if (of.names.empty()) return {};
-        if (of.have_ended) return of.names + " ended";
+        if (of.have_ended) return {of.names + " ended"};
         if (std::chrono::steady_clock::now() > end) return silent();
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
       }
@@ -141,6 +151,7 @@ class FailureLog {
 
   std::shared_ptr<Shared> shared_;
   StoreCalls calls_;
+  bool repeats_ = false, first_ran_out_ = false;
 };
 
 }  // namespace ikebana::detail

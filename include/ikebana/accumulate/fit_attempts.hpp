@@ -1,0 +1,134 @@
+#pragma once
+// An attempt that ran out of memory: whether it may be repeated, in how many parts, and the error
+// where it may not.
+#include <ikebana/bridge/memory.hpp>
+#include <ikebana/hooks.hpp>
+#include <sstream>
+
+namespace ikebana::detail {
+
+/// A number that grows when a tensor of the batch, or of a range of batches, is changed in place.
+template <class Batch>
+std::uint64_t sum_of_versions(const Batch& batch) {
+  std::uint64_t sum = 0;
+  auto add = [&](const at::Tensor& t) {
+    if (!t.defined()) return;
+    const auto& counter = t.unsafeGetTensorImpl()->version_counter();
+    if (counter.enabled()) sum += counter.current_version();
+  };
+  if constexpr (Batches<const Batch>)
+    for (const auto& one : batch) for_each_tensor(one, add);
+  else for_each_tensor(batch, add);
+  return sum;
+}
+
+/// RAII: what runs out of memory on this rank meanwhile is made again by all ranks.
+template <class Shard>
+class Repeats {
+ public:
+  Repeats(Shard& shard, bool by_ranks) : shard_(shard) { shard_.set_repeats(by_ranks); }
+  ~Repeats() { shard_.set_repeats(false); }
+  Repeats(const Repeats&) = delete;
+  Repeats& operator=(const Repeats&) = delete;
+
+ private:
+  Shard& shard_;
+};
+
+/// Within a handler: whether the present exception says that memory ran out.
+inline bool is_present_out_of_memory() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return bridge::is_out_of_memory(error);
+  } catch (...) {
+    return false;
+  }
+}
+
+/// What a rank knows of an attempt that was undone.
+struct FailedAttempt {
+  std::int64_t microbatches = 0;  ///< of each batch; then: the most of a rank
+  std::int64_t parts = 0;         ///< that the largest of its batches can have; then: of all ranks
+  std::int64_t changed = 0;       ///< 1: its loss has changed the batch in place; then: of any
+};
+
+/// In how many parts, at most `wanted`, a batch can be cut. That of a batch that cannot be cut at
+/// all is `wanted`: the next attempt says why.
+template <class Batch>
+std::int64_t parts_of(const Batch& batch, std::int64_t wanted, bool may_have_no_rows) {
+  try {
+    if (may_have_no_rows && has_no_rows(batch)) return 0;
+    return static_cast<std::int64_t>(ikebana::split(batch, wanted).size());
+  } catch (const std::exception&) {
+    return wanted;
+  }
+}
+template <class Range>
+  requires Batches<const Range>
+std::int64_t parts_of(const Range& batches, std::int64_t wanted, bool may_have_no_rows) {
+  std::int64_t most = 0;
+  for (const auto& one : batches) most = std::max(most, parts_of(one, wanted, may_have_no_rows));
+  return most;
+}
+
+/// The largest number of each kind over the ranks of `group`.
+inline FailedAttempt most_of(RankGroup& group, const char* call, const FailedAttempt& own) {
+  const std::string text({reinterpret_cast<const char*>(&own), sizeof own});
+  FailedAttempt most = own;
+  for (const std::string& one : exchange_in(group, call, text)) {
+    FailedAttempt other;
+    std::memcpy(&other, one.data(), sizeof other);
+    most.microbatches = std::max(most.microbatches, other.microbatches);
+    most.parts = std::max(most.parts, other.parts);
+    most.changed = std::max(most.changed, other.changed);
+  }
+  return most;
+}
+
+/// What was tried, for the error of a step that fits in no way.
+struct Tried {
+  const char* what;         ///< "step" or "evaluate"
+  std::int64_t step;        ///< steps before
+  std::uint64_t versions;   ///< of the batch
+  std::string counts = {};  ///< "1, 2, 4"
+
+  void add(std::int64_t microbatches) {
+    counts += (counts.empty() ? "" : ", ") + std::to_string(microbatches);
+  }
+};
+
+/// Throws the error of the last attempt with `why` behind it: on a rank that heard of it a
+/// RankFailed, else an `Own`.
+template <class Own>
+[[noreturn]] void throw_failed(const std::exception_ptr& error, const std::string& why) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const RankFailed& other) {
+    throw RankFailed(other.what() + why);
+  } catch (const std::exception& own) {
+    throw Own(text_of(own) + why);
+  }
+}
+[[noreturn]] inline void throw_too_large(const std::exception_ptr& error, const Tried& tried,
+                                         bool is_max, std::int64_t limit) {
+  std::ostringstream why;
+  why << " (" << tried.what << ", after step " << tried.step
+      << ") Nothing was updated. Accumulate<Fit<>> cut each batch into " << tried.counts
+      << " microbatches, and memory ran out with each number";
+  if (is_max) why << "; the last one is its max. Write a larger max";
+  else why << "; a microbatch of the last one is one row. Make the samples smaller";
+  if (limit > 0) why << ", a limit above " << limit << " bytes";
+  why << ", Checkpoint<Full>, a precision of fewer bytes, a smaller model, or Shard<FSDP> on more "
+         "ranks.";
+  throw_failed<OutOfMemory>(error, why.str());
+}
+[[noreturn]] inline void throw_changed(const std::exception_ptr& error, const Tried& tried) {
+  throw_failed<BadModel>(
+      error, " (" + std::string(tried.what) + ", after step " + std::to_string(tried.step) +
+                 ") Memory ran out, and the batch cannot be computed again in more microbatches, "
+                 "since the loss has changed a tensor of it in place. Let it write to tensors of "
+                 "its own.");
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,93 @@
+#pragma once
+// How many microbatches Accumulate<Fit<>> makes of a batch, and when it tries fewer.
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace ikebana {
+
+/// A change of the number of microbatches.
+struct FitChange {
+  std::int64_t step = 0;       ///< steps before the one for which it changed
+  std::int64_t from = 0;       ///< microbatches of a batch, before
+  std::int64_t to = 0;         ///< and after: more since memory ran out, fewer as a try
+  std::int64_t bytes = 0;      ///< that were in use at the most, beyond those before; 0: not known
+  bool in_evaluation = false;  ///< of an evaluation, whose number is its own
+};
+
+namespace detail {
+
+/// The number of microbatches. After a while without running out of memory half as many are tried;
+/// each such try that fails doubles the while. All but `failed_base` is part of a saved state.
+struct FitPlan {
+  std::int64_t microbatches = 1;  ///< of each batch of a step
+  std::int64_t evaluated = 1;     ///< parts of each batch of an evaluation
+  std::int64_t quiet = 0;         ///< steps since the last change, or since fewer were ruled out
+  std::int64_t failures = 0;      ///< tries of fewer that failed, one after the other
+  bool on_trial = false;          ///< fewer were tried, and the while after that has not passed
+  std::int64_t used = 0;    ///< most bytes of a quiet step, beyond those before it; 0: not known
+  std::int64_t failed = 0;  ///< bytes beyond those before a step that did not fit; 0: not known
+  std::int64_t failed_base = 0;  ///< bytes before that step
+
+  /// More bytes than activations twice as large should need.
+  static constexpr double margin = 1.1;
+
+  /// Whether the while has passed that begins with `steps` steps; 0: it never does.
+  bool may_shrink(std::int64_t steps) const { return microbatches > 1 && has_passed(steps); }
+  /// Whether a step with half as many microbatches, whose activations are twice as large, should
+  /// fit: `base` bytes are in use before it, and at most `limit` may be.
+  bool should_fit(std::int64_t base, std::int64_t limit) const {
+    const double needed = static_cast<double>(base) + 2 * margin * static_cast<double>(used);
+    return used == 0 || ((failed == 0 || needed <= static_cast<double>(failed_base + failed)) &&
+                         needed <= static_cast<double>(limit));
+  }
+  void shrink() noexcept {
+    microbatches = (microbatches + 1) / 2;
+    quiet = used = 0, on_trial = true;
+  }
+  /// Fewer would not fit: waits for another while.
+  void wait_again() noexcept { quiet = used = 0; }
+  void grow(std::int64_t to, std::int64_t bytes, std::int64_t base) noexcept {
+    if (std::exchange(on_trial, false)) failures = std::min<std::int64_t>(failures + 1, 20);
+    microbatches = to;
+    quiet = used = 0, failed = bytes, failed_base = base;
+  }
+  void end_step(std::int64_t bytes, std::int64_t steps) noexcept {
+    ++quiet, used = std::max(used, bytes);
+    if (on_trial && has_passed(steps)) on_trial = false, failures = 0;
+  }
+
+ private:
+  bool has_passed(std::int64_t steps) const { return steps > 0 && quiet >> failures >= steps; }
+};
+
+/// The last changes of a trainer, and how often steps were undone soon after another. Allocates
+/// when it is made, and then no more.
+class FitHistory {
+ public:
+  static constexpr std::size_t most = 256;
+
+  FitHistory() { changes_.reserve(most); }
+  void add(const FitChange& change) noexcept {
+    if (changes_.size() == most) changes_.erase(changes_.begin());
+    changes_.push_back(change);
+    ++count_;
+  }
+  /// A step was made that had been undone. True where another one was within the ten steps before.
+  bool add_undone(std::int64_t step) noexcept {
+    const bool soon = undone_ >= 0 && step > undone_ && step - undone_ < 10;
+    undone_ = step;
+    if (soon) ++soon_;
+    return soon;
+  }
+  const std::vector<FitChange>& changes() const { return changes_; }
+  std::int64_t count() const { return count_; }
+  std::int64_t soon() const { return soon_; }
+
+ private:
+  std::vector<FitChange> changes_;  // the last ones
+  std::int64_t count_ = 0, soon_ = 0, undone_ = -1;
+};
+
+}  // namespace detail
+}  // namespace ikebana

@@ -1,0 +1,32 @@
+#pragma once
+// What the first rank that failed left in the store for the others.
+#include <ikebana/shard/store_calls.hpp>
+
+namespace ikebana::detail {
+
+/// Why the ranks have to meet again: the text of the first that failed, and whether it ran out of
+/// memory in what it makes again. Nothing else decides that, so all ranks that can read it know the
+/// same.
+struct RankReport {
+  std::string text = {};
+  bool out_of_memory = false;
+
+  /// Leaves this report, unless there is one. Returns the one that is there.
+  RankReport leave(c10d::Store& store, const std::string& prefix) const {
+    const auto first = store.compareSet(prefix + "failed", {}, bytes_of(written()));
+    return read({first.begin(), first.end()});
+  }
+  static bool is_in(c10d::Store& store, const std::string& prefix) {
+    return store.check({prefix + "failed"});
+  }
+  static RankReport of(c10d::Store& store, const std::string& prefix) {
+    return read(store.get_to_str(prefix + "failed"));
+  }
+  std::string written() const { return (out_of_memory ? 'm' : '-') + text; }
+  static RankReport read(const std::string& written) {
+    return {written.substr(1), says_out_of_memory(written)};
+  }
+  static bool says_out_of_memory(const std::string& written) noexcept { return written[0] == 'm'; }
+};
+
+}  // namespace ikebana::detail
