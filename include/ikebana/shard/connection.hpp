@@ -2,7 +2,6 @@
 // The connection of one trainer with the trainers of the other ranks.
 #include <deque>
 #include <ikebana/detail/message.hpp>
-#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/ranks/step_calls.hpp>
 #include <ikebana/shard/failure_log.hpp>
 #include <ikebana/shard/group_sum.hpp>
