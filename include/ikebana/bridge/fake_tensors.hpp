@@ -69,6 +69,13 @@ inline bool is_fake(const at::Tensor& t) {
   return t.has_storage() && detail::data_of(t).get_deleter() == &detail::FakeBlock::free;
 }
 
+/// True of a tensor that a FakeMemory counts: a fake one, or a small one with memory that was made
+/// among them.
+inline bool is_counted(const at::Tensor& t) {
+  return is_fake(t) ||
+         (t.has_storage() && detail::data_of(t).get_deleter() == &detail::CountedBlock::free);
+}
+
 /// A storage on `device` of so many bytes, without memory. Whatever reads or writes it throws
 /// c10::Error with `error`.
 inline c10::Storage fake_storage(std::shared_ptr<FakeMemory> memory, std::size_t bytes,

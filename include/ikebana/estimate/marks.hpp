@@ -2,6 +2,7 @@
 // Reads the memory in use at every point of a step: between its phases, and before and after each
 // unit's forward and backward.
 
+#include <ikebana/bridge/fake_tensors.hpp>
 #include <ikebana/estimate/summary.hpp>
 
 namespace ikebana {
@@ -24,6 +25,7 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
 
   void attach(c10::Device device, const UnitTable& table) {
     table_ = &table;
+    if (detail::without_values()) check_is_new(table);
     if (!device.is_cpu()) marks().counter = marks().counter_of(device), marks().before = 0;
   }
   template <class Core, class Batch, class Next>
@@ -82,6 +84,16 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
   }
 
  private:
+  /// A model that was there before has parameters with memory, which operators would leave as they
+  /// are.
+  static void check_is_new(const UnitTable& table) {
+    for (const Unit& unit : table.units())
+      for (std::size_t i = 0; i < unit.parameters.size(); ++i)
+        if (!bridge::is_counted(unit.parameters[i]))
+          throw BadModel("estimate: `" + unit.names[i] +
+                         "` was there before. Let the maker make the model: estimate<Recipe>([&] { "
+                         "return GPT(config); }, ...).");
+  }
   detail::MemoryMarks& marks() { return *values.marks; }
 
   void enter() {

@@ -52,23 +52,23 @@ inline std::string identifier(std::string name) {
   return name;
 }
 
-inline bool alike(const UnitMemory& a, const UnitMemory& b) {
-  return a.parameters == b.parameters && a.gradients == b.gradients &&
-         a.optimizer_state == b.optimizer_state && a.activations == b.activations;
-}
-inline std::string unit_row(const std::string& name, const UnitMemory& unit) {
-  std::string row = "  " + left(name, 26);
+inline std::string unit_columns(const UnitMemory& unit) {
+  std::string columns;
   for (const std::int64_t bytes :
        {unit.parameters, unit.gradients, unit.optimizer_state, unit.activations})
-    row += right(bytes_text(bytes), 13);
-  return row + "\n";
+    columns += right(bytes_text(bytes), 13);
+  return columns;
 }
-/// Units that follow each other and are alike have one row, of the bytes of each.
+inline std::string unit_row(const std::string& name, const UnitMemory& unit) {
+  return "  " + left(name, 26) + unit_columns(unit) + "\n";
+}
+/// Units that follow each other and have the same columns share a row, of the bytes of each.
 inline std::string unit_rows(const std::vector<UnitMemory>& units) {
   std::string rows;
   for (std::size_t begin = 0; begin < units.size();) {
     std::size_t end = begin + 1;
-    while (begin > 0 && end < units.size() && alike(units[begin], units[end])) ++end;
+    const std::string columns = unit_columns(units[begin]);
+    while (begin > 0 && end < units.size() && unit_columns(units[end]) == columns) ++end;
     std::string name = begin == 0 ? "(no unit's)" : units[begin].name;
     if (end - begin > 1)
       name += " .. " + units[end - 1].name + ", each of " + std::to_string(end - begin);

@@ -64,7 +64,7 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
   }
 
   void prepare_rounding(const at::TensorOptions& options, std::int64_t max_elements) override {
-    if (detail::readable(key_)) return;
+    if (detail::on_host(key_)) return;
     for (at::Tensor* scratch : {&hash_, &temporary_})
       if (!scratch->defined() || scratch->numel() < max_elements)
         *scratch = at::empty({max_elements}, options.dtype(at::kInt));
@@ -117,7 +117,8 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
     else if (!detail::recording()) key_[0].fill_(bits[0]), key_[1].fill_(bits[1]);
   }
   static void restore(const Converted& c) {
-    if (detail::is_away(c.parameter)) return;  // a slice: its trainer has ended with its values
+    // A slice, whose trainer has ended with its values; or there never were any.
+    if (detail::is_away(c.parameter) || detail::without_values()) return;
     at::Tensor parameter = c.parameter;
     if (c.before.defined() && parameter.detach().equal(c.before.to(at::kBFloat16)))
       parameter.set_data(c.before);
