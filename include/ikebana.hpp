@@ -6,6 +6,7 @@
 #include <ikebana/accumulate/accumulate.hpp>
 #include <ikebana/any_trainer/any_trainer.hpp>
 #include <ikebana/average/ema.hpp>
+#include <ikebana/checkpoint/budget.hpp>
 #include <ikebana/checkpoint/every.hpp>
 #include <ikebana/checkpoint/full.hpp>
 #include <ikebana/checkpoint/only.hpp>

@@ -36,6 +36,10 @@ template <std::int64_t N = Dynamic>
 struct Segments;
 template <class... Units>
 struct Only;
+template <std::int64_t N = Dynamic>
+struct Budget;
+template <std::int64_t N = Dynamic>
+struct ActivationBudget;
 template <class What>
 struct Checkpoint;
 
@@ -201,6 +205,10 @@ template <std::int64_t K> struct declared_axis<Checkpoint<Every<K>>>
 template <std::int64_t N> struct declared_axis<Checkpoint<Segments<N>>>
     : any_argument_on_axis_of<Checkpoint<Off>> {};
 template <class... U> struct declared_axis<Checkpoint<Only<U...>>>
+    : any_argument_on_axis_of<Checkpoint<Off>> {};
+template <std::int64_t N> struct declared_axis<Checkpoint<Budget<N>>>
+    : any_argument_on_axis_of<Checkpoint<Off>> {};
+template <std::int64_t N> struct declared_axis<Checkpoint<ActivationBudget<N>>>
     : any_argument_on_axis_of<Checkpoint<Off>> {};
 template <class W> struct declared_axis<Observe<W>>
     : policy_template<axis::observe, Observe, Memory> {};
