@@ -80,8 +80,8 @@ struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   StateStorage* state_storage() { return nullptr; }
 };
 struct CheckpointHooks : Hooks, StepWrapperHooks, UnitWrapperHooks {
-  /// 2. Before the first forward: which of the plans that were made so far hold for the microbatches
-  /// of this rank, as bits. All ranks then go on with those that hold for each.
+  /// 2. Before the first forward: which of the plans that were made so far hold for the
+  /// microbatches of this rank, as bits. All ranks then go on with those that hold for each.
   template <class Microbatches>
   std::uint64_t usable_plans(const Microbatches&) {
     return 0;

@@ -30,8 +30,8 @@ Plan mixture(const Costs& costs, std::size_t shift) {
   Plan plan;
   for (std::size_t i = 0; i < costs.size(); ++i) {
     Choice choice = static_cast<Choice>((i + shift) % 4);
-    const bool follows = i > 0 && (plan[i - 1] == Full || plan[i - 1] == Joined) &&
-                         costs.units[i - 1].is_measured;
+    const bool follows =
+        i > 0 && (plan[i - 1] == Full || plan[i - 1] == Joined) && costs.units[i - 1].is_measured;
     if (!costs.units[i].allows(choice) || (choice == Joined && !follows)) choice = Full;
     plan.push_back(choice);
   }
@@ -67,8 +67,8 @@ void same_bits_in_zoo(std::map<Choice, int>& used) {
     const Kind kind = static_cast<Kind>(k);
     INFO("model: " << name_of(kind));
     auto zoo = [&] { return seeded([&] { return Zoo(kind); }); };
-    const Trace without = trained(
-        Trainer<Zoo, SGD, Policies...>(zoo(), SGD{.lr = 0.05, .momentum = 0.5}), batches);
+    const Trace without =
+        trained(Trainer<Zoo, SGD, Policies...>(zoo(), SGD{.lr = 0.05, .momentum = 0.5}), batches);
     CHECK(moved(without, 6));
     CHECK(test::same_bits(by_mixtures<Zoo, Policies...>(zoo(), batches, used), without));
   }
@@ -136,7 +136,8 @@ TEST_CASE("budget: over twenty budgets no planned step exceeds its own, and peak
   }
 }
 
-TEST_CASE("budget: a step that no plan keeps within it is an error with the smallest that would do") {
+TEST_CASE(
+    "budget: a step that no plan keeps within it is an error with the smallest that would do") {
   Trainer<Bench, AdamW, Word> trainer(chain(8), Word{.bytes = GiB(1)});
   auto& mechanism = trainer.mechanism<Word>();
   const at::Tensor input = rows();

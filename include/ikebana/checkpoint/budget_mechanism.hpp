@@ -78,7 +78,8 @@ class BudgetMechanism : public CheckpointMechanism {
 
   template <class Next, class... Args>
   auto around_gathered_unit(const Unit& unit, const Next& next, Args&&... args) {
-    if (!at::GradMode::is_enabled() || recomputing() || inside_unit_ || microbatch_of_step_ == nullptr)
+    if (!at::GradMode::is_enabled() || recomputing() || inside_unit_ ||
+        microbatch_of_step_ == nullptr)
       return next(std::forward<Args>(args)...);
     InsideUnit inside(inside_unit_);
     if (measurement_) return measured(unit, next, std::forward<Args>(args)...);
@@ -98,8 +99,7 @@ class BudgetMechanism : public CheckpointMechanism {
     if (choice == Choice::Selective)
       return checkpoint_unit<KeepOperators<>>(kept_operators_, unit, next,
                                               std::forward<Args>(args)...);
-    if (choice == Choice::Full)
-      return checkpoint_unit({}, unit, next, std::forward<Args>(args)...);
+    if (choice == Choice::Full) return checkpoint_unit({}, unit, next, std::forward<Args>(args)...);
     return next(std::forward<Args>(args)...);
   }
 
@@ -177,7 +177,8 @@ class BudgetMechanism : public CheckpointMechanism {
       plans_.add({.sizes = sizes_,
                   .costs = measurement_->costs(kind),
                   .inputs = measurement_->inputs(),
-                  .planned = {}, .plan = {}});
+                  .planned = {},
+                  .plan = {}});
     } else if (plan_ == &plans_.present().plan) {
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
       plans_.present().note_seconds(seconds.count());

@@ -122,7 +122,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
         Frame& owner = *fill->frame;
         if (fill->tensors.size() == owner.slots_.size()) return;  // only where it goes on
         owner.slots_.fill(fill->tensors, saved, owner.name());
-        if (fill->tensors.size() == owner.slots_.size() && !owner.kept_.goes_on()) throw AllFilled{};
+        if (fill->tensors.size() == owner.slots_.size() && !owner.kept_.goes_on())
+          throw AllFilled{};
       }
       at::Tensor call_unpack_hook() override { return saved; }
     };
@@ -223,9 +224,9 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
 
   c10::Device device_;
   std::vector<UnitCall> units_;
-  std::string joined_names_;        // of several units
-  KnownTensors<> known_;            // inputs and results, in the order in which recompute has them
-  std::size_t last_results_ = 0;    // where the results of the last unit start in known_
+  std::string joined_names_;      // of several units
+  KnownTensors<> known_;          // inputs and results, in the order in which recompute has them
+  std::size_t last_results_ = 0;  // where the results of the last unit start in known_
   Slots<> slots_;
   Kept kept_;
   std::mutex mutex_;

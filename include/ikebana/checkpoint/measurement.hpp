@@ -1,27 +1,15 @@
 #pragma once
 // Measures a step under Checkpoint<Full>: the peak of each of its moments, and what its units would
 // keep and take.
-#include <chrono>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/checkpoint/known_tensors.hpp>
-#include <ikebana/checkpoint/plan.hpp>
+#include <ikebana/checkpoint/measured_unit.hpp>
 #include <ikebana/checkpoint/storages.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <memory>
 #include <optional>
 
 namespace ikebana::detail {
-
-/// What one recompute showed of its unit. Bytes are above the level at which it began.
-struct Recomputed {
-  bool is_complete = false;  ///< the rehearsals ended, so all but `rise` and `time` is known
-  std::int64_t rise = 0, rise_selective = 0, rise_whole = 0;
-  std::int64_t keep = 0, selective = 0, selective_unsaved = 0, result = 0;
-  std::int64_t time = 0, time_rest = 0;  ///< nanoseconds
-  std::int64_t time_watched = 0;         ///< with each operator intercepted
-  std::int64_t time_kept = 0;            ///< of the operators that Selective keeps
-  std::int64_t operators = 0;
-};
 
 /// A step is cut into moments, whose peaks are taken where the next one begins: the forward of each
 /// unit and what follows it, its recompute, its backward, all else. A unit's moments of several
@@ -118,7 +106,7 @@ class Measurement {
     Costs all;
     all.fixed = else_;
     for (const MeasuredUnit& unit : units_) all.units.push_back(unit.result());
-    set_times(all, kind);
+    set_times(all, units_, kind);
     for (std::size_t i = 0; i < all.size(); ++i)
       if (i == 0 || !all.units[i - 1].is_measured) all.units[i].joins = false;
     if (!all.units.empty()) all.units.back().input = 0;  // the loss may hold it until backward
@@ -148,46 +136,6 @@ class Measurement {
                          [&](const auto& t) { return t.use_count() > holders; });
     }
   };
-  struct MeasuredUnit {
-    UnitCosts costs;
-    Recomputed sum;  // of bytes the largest, of times the sums
-    bool has_backward = false, is_ordered = true, is_complete = true;
-    int recomputes = 0;
-
-    explicit MeasuredUnit(std::size_t unit) {
-      costs.unit = static_cast<std::int64_t>(unit);
-      costs.joins = true;
-      costs.input = std::numeric_limits<std::int64_t>::max();
-    }
-    /// `begin`: the level at which its forward began.
-    void add(const Recomputed& seen, std::int64_t begin, std::int64_t gathered, std::int64_t input,
-             bool joins) {
-      auto raise = [](std::int64_t& to, std::int64_t value) { to = std::max(to, value); };
-      is_complete = is_complete && seen.is_complete;
-      costs.joins = costs.joins && joins;
-      costs.input = std::min(costs.input, input);
-      raise(costs.rise, seen.rise), raise(costs.rise_selective, seen.rise_selective);
-      raise(costs.rise_whole, seen.rise_whole + gathered);
-      raise(costs.forward_keep, begin + seen.rise_whole);
-      raise(costs.keep, seen.keep), raise(costs.selective, seen.selective);
-      raise(costs.result, seen.result);
-      raise(sum.selective_unsaved, seen.selective_unsaved);
-      sum.time += seen.time, sum.time_rest += seen.time_rest;
-      sum.time_watched += seen.time_watched, sum.time_kept += seen.time_kept;
-      sum.operators += seen.operators;
-    }
-    UnitCosts result() const {
-      UnitCosts one = costs;
-      one.is_measured = (recomputes > 0 && is_complete && is_ordered) || !has_backward;
-      if (recomputes == 0) one.input = 0, one.joins = false;
-      one.forward_keep = std::max(one.forward_keep, one.forward);
-      one.forward_selective = std::min(one.forward_keep + sum.selective_unsaved,
-                                       one.forward + one.selective);
-      one.forward_selective = std::max(one.forward_selective, one.forward);
-      return one;
-    }
-  };
-
   std::int64_t now() const { return counter_.now() - level_; }
   /// The peak so far belongs to the present moment; a new one begins.
   void enter(Part part, std::size_t place) {
@@ -205,22 +153,19 @@ class Measurement {
     return part == Part::Else ? else_ : ignored_;
   }
   /// In the backward of a microbatch, which needs each unit once, the last one first. Then what
-  /// units keep is gone when the unit before them is recomputed.
+  /// units keep is released when the unit before them is recomputed.
   bool is_in_order(std::size_t place) {
     if (torch::autograd::get_current_graph_task_keep_graph()) return false;
     for (std::size_t later = place + 1; later < calls_.size(); ++later)
       if (!calls_[later].alive.expired()) return false;
     return live_ > place;
   }
-  template <class Kind>
-  void set_times(Costs& all, const Kind& kind) const;
-
   bridge::MemoryCounter counter_;
   std::int64_t level_;
   std::vector<MeasuredUnit> units_;
-  std::vector<Call> calls_;   // of this microbatch
-  KnownTensors<> results_;    // of the last unit
-  StorageSet<> inputs_;       // of all units of this microbatch
+  std::vector<Call> calls_;  // of this microbatch
+  KnownTensors<> results_;   // of the last unit
+  StorageSet<> inputs_;      // of all units of this microbatch
   std::int64_t max_inputs_ = 0;
   std::int64_t else_ = 0, update_ = 0, ignored_ = 0;  // peaks
   Part part_ = Part::Else;
@@ -228,38 +173,5 @@ class Measurement {
   std::size_t live_ = 0;  // units whose forward has ended, and whose backward has not begun
   bool deviates_ = false, in_order_ = false, is_open_ = true;
 };
-
-/// Times of units that do the same are their median. What it costs to intercept an operator is
-/// measured over all units, since it is less than the noise of one.
-template <class T>
-template <class Kind>
-void Measurement<T>::set_times(Costs& all, const Kind& kind) const {
-  std::int64_t watching = 0, operators = 0;
-  for (const MeasuredUnit& unit : units_) {
-    watching += unit.sum.time_watched - unit.sum.time;
-    operators += unit.sum.operators;
-  }
-  watching = std::max<std::int64_t>(watching, 0);
-  auto median = [&](std::size_t i, std::int64_t Recomputed::* time) {
-    std::vector<std::int64_t> alike;
-    for (std::size_t j = 0; j < units_.size(); ++j)
-      if (kind(units_[j].costs.unit) == kind(units_[i].costs.unit) &&
-          all.units[j].keep == all.units[i].keep && all.units[j].result == all.units[i].result &&
-          units_[j].recomputes == units_[i].recomputes)
-        alike.push_back(units_[j].sum.*time);
-    const auto middle = alike.begin() + static_cast<std::ptrdiff_t>(alike.size() / 2);
-    std::nth_element(alike.begin(), middle, alike.end());
-    return *middle;
-  };
-  for (std::size_t i = 0; i < units_.size(); ++i) {
-    UnitCosts& unit = all.units[i];
-    unit.time = median(i, &Recomputed::time);
-    unit.time_rest = std::max<std::int64_t>(0, median(i, &Recomputed::time_rest));
-    const std::int64_t kept = median(i, &Recomputed::time_kept);
-    unit.time_selective = std::max<std::int64_t>(0, unit.time - kept);
-    if (operators > 0)  // in forward and in the recompute
-      unit.time_selective += 2 * (watching / operators) * units_[i].sum.operators;
-  }
-}
 
 }  // namespace ikebana::detail

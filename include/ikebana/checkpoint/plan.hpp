@@ -17,25 +17,25 @@ using Plan = std::vector<Choice>;
 /// What was measured of one unit. Bytes; levels and peaks are those of a step under Full in which
 /// no other unit keeps anything. Times are nanoseconds, over all microbatches.
 struct UnitCosts {
-  std::int64_t unit = 0;           ///< index of the unit
-  bool is_measured = true;         ///< false: only Full is known to work
-  bool joins = false;              ///< it takes what the unit before it returned
-  std::int64_t forward = 0;        ///< peak while forward runs, nothing being kept
-  std::int64_t forward_keep = 0;   ///< the same if its activations are kept
+  std::int64_t unit = 0;          ///< index of the unit
+  bool is_measured = true;        ///< false: only Full is known to work
+  bool joins = false;             ///< it takes what the unit before it returned
+  std::int64_t forward = 0;       ///< peak while forward runs, nothing being kept
+  std::int64_t forward_keep = 0;  ///< the same if its activations are kept
   std::int64_t forward_selective = 0;
   std::int64_t after_forward = 0;  ///< peak until the next unit's forward; the last: until backward
   std::int64_t begin = 0;          ///< level when its recompute begins
   std::int64_t rise = 0;           ///< of a recompute, up to the last tensor that is saved
   std::int64_t rise_selective = 0;
-  std::int64_t rise_whole = 0;     ///< of a recompute to the end, gathering included
-  std::int64_t backward = 0;       ///< peak after its recompute, until the next one
-  std::int64_t keep = 0;           ///< kept by Keep, beyond what Full keeps
-  std::int64_t selective = 0;      ///< kept by Selective, beyond what Full keeps
-  std::int64_t result = 0;         ///< what its forward returns
-  std::int64_t input = 0;          ///< freed if it is Joined
-  std::int64_t time = 0;           ///< of a recompute, up to the last tensor that is saved
+  std::int64_t rise_whole = 0;  ///< of a recompute to the end, gathering included
+  std::int64_t backward = 0;    ///< peak after its recompute, until the next one
+  std::int64_t keep = 0;        ///< kept by Keep, beyond what Full keeps
+  std::int64_t selective = 0;   ///< kept by Selective, beyond what Full keeps
+  std::int64_t result = 0;      ///< what its forward returns
+  std::int64_t input = 0;       ///< freed if it is Joined
+  std::int64_t time = 0;        ///< of a recompute, up to the last tensor that is saved
   std::int64_t time_selective = 0;
-  std::int64_t time_rest = 0;      ///< of a recompute after that
+  std::int64_t time_rest = 0;  ///< of a recompute after that
 
   bool allows(Choice choice) const {
     return choice == Choice::Full || (is_measured && (choice != Choice::Joined || joins));
@@ -105,7 +105,7 @@ class Segment {
 
   const Costs* costs_;
   std::size_t last_ = 0;
-  std::int64_t peaks_ = 0;  // of forward and backward
+  std::int64_t peaks_ = 0;                                             // of forward and backward
   std::int64_t whole_ = std::numeric_limits<std::int64_t>::min() / 4;  // of recomputes but the last
   std::int64_t recomputed_ = 0;  // what units before the last hold after their recompute
   std::int64_t freed_ = 0;       // inputs that the segment does not keep

@@ -43,11 +43,10 @@ struct RankCosts {
 
  private:
   static void add(UnitCosts& unit, const UnitCosts& other) {
-    for (auto bytes :
-         {&UnitCosts::forward, &UnitCosts::forward_keep, &UnitCosts::forward_selective,
-          &UnitCosts::after_forward, &UnitCosts::begin, &UnitCosts::rise,
-          &UnitCosts::rise_selective, &UnitCosts::rise_whole, &UnitCosts::backward,
-          &UnitCosts::keep, &UnitCosts::selective, &UnitCosts::result})
+    for (auto bytes : {&UnitCosts::forward, &UnitCosts::forward_keep, &UnitCosts::forward_selective,
+                       &UnitCosts::after_forward, &UnitCosts::begin, &UnitCosts::rise,
+                       &UnitCosts::rise_selective, &UnitCosts::rise_whole, &UnitCosts::backward,
+                       &UnitCosts::keep, &UnitCosts::selective, &UnitCosts::result})
       unit.*bytes = std::max(unit.*bytes, other.*bytes);
     for (auto time : {&UnitCosts::time, &UnitCosts::time_selective, &UnitCosts::time_rest})
       unit.*time += other.*time;

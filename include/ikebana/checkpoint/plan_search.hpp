@@ -13,8 +13,8 @@ class PlanSearch {
  public:
   static constexpr std::size_t unlimited = std::numeric_limits<std::size_t>::max();
 
-  PlanSearch(const Costs& costs, std::int64_t budget, const PlanBounds& bounds, std::int64_t slowest,
-             std::size_t states)
+  PlanSearch(const Costs& costs, std::int64_t budget, const PlanBounds& bounds,
+             std::int64_t slowest, std::size_t states)
       : costs_(costs), budget_(budget), bounds_(bounds), slowest_(slowest), max_states_(states) {
     states_.resize(costs.size() + 1);
     if (costs.fixed <= budget) states_[0].push_back({});
@@ -105,7 +105,9 @@ class PlanSearch {
   /// Leaves the one that keeps least, with which most is possible, and the most promising others.
   void select_promising(std::vector<State>& states, std::size_t done) const {
     const auto most = states.begin() + static_cast<std::ptrdiff_t>(max_states_);
-    auto least = [&](const State& state) { return state.time + bounds_.least_time(done, state.kept); };
+    auto least = [&](const State& state) {
+      return state.time + bounds_.least_time(done, state.kept);
+    };
     std::partial_sort(states.begin() + 1, most, states.end(), [&](const State& a, const State& b) {
       const auto one = least(a), other = least(b);
       return one != other ? one < other : a.kept < b.kept;

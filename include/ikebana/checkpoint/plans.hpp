@@ -68,9 +68,9 @@ class Plans {
     Costs costs = one.costs;
     costs.fixed += now.level;
     for (UnitCosts& unit : costs.units)
-      for (auto peak : {&UnitCosts::forward, &UnitCosts::forward_keep,
-                        &UnitCosts::forward_selective, &UnitCosts::after_forward, &UnitCosts::begin,
-                        &UnitCosts::backward})
+      for (auto peak :
+           {&UnitCosts::forward, &UnitCosts::forward_keep, &UnitCosts::forward_selective,
+            &UnitCosts::after_forward, &UnitCosts::begin, &UnitCosts::backward})
         unit.*peak += now.level;
     return costs;
   }

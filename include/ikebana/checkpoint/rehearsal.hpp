@@ -1,5 +1,6 @@
 #pragma once
 // A frame that measures its recompute: rehearses it before, to the end.
+#include <chrono>
 #include <ikebana/checkpoint/draws.hpp>
 #include <ikebana/checkpoint/measurement.hpp>
 #include <ikebana/checkpoint/operator_rule.hpp>
@@ -13,7 +14,8 @@ class WatchOperators : public bridge::OperatorMode {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit WatchOperators(bridge::MemoryCounter& counter) : counter_(counter), level_(counter.now()) {
+  explicit WatchOperators(bridge::MemoryCounter& counter)
+      : counter_(counter), level_(counter.now()) {
     counter_.reset_peak();
   }
 
@@ -86,14 +88,14 @@ class WatchOperators : public bridge::OperatorMode {
       const auto bytes = outputs_.bytes_of(storage);
       const bool is_copy = written_.has(storage);
       made_anyway.push_back(made_anyway.back());
-      if (results.has(storage) && !is_copy) continue;  // kept by whoever takes it
+      if (results.has(storage) && !is_copy) continue;  // kept by what takes it
       seen.selective += bytes;
       if (saved.has(storage) && !is_copy) made_anyway.back() += bytes;
       else seen.selective_unsaved += bytes;
     }
     for (std::size_t i = 0; i < laps_to_fill_; ++i)
-      seen.rise_selective = std::max(
-          seen.rise_selective, laps_[i].peak + seen.selective - made_anyway[laps_[i].kept]);
+      seen.rise_selective = std::max(seen.rise_selective,
+                                     laps_[i].peak + seen.selective - made_anyway[laps_[i].kept]);
     seen.rise_selective += written_.bytes();  // copied once more by each recompute
   }
 
@@ -116,7 +118,8 @@ class Rehearsal {
  public:
   struct Rule {
     std::shared_ptr<Measurement<>> measurement;
-    std::shared_ptr<const std::size_t> place;  ///< as long as this frame exists, there is a backward
+    std::shared_ptr<const std::size_t>
+        place;  ///< as long as this frame exists, there is a backward
   };
   using Replay = Rehearsal&;
   /// Surrounds the forward of a unit, in forward and in a recompute.
@@ -150,9 +153,11 @@ class Rehearsal {
     StorageSet<> known;
     for (const auto& of_unit : inputs) known.add_all(of_unit);
     try {
-      seen_.is_complete = watched(rehearse, [&](auto& saved, auto& results) {
-        watch_->end_bytes(seen_, saved, results, known);
-      }) && watched(rehearse, [&](auto&, auto&) { watch_->end_times(seen_); });
+      seen_.is_complete = watched(rehearse,
+                                  [&](auto& saved, auto& results) {
+                                    watch_->end_bytes(seen_, saved, results, known);
+                                  }) &&
+                          watched(rehearse, [&](auto&, auto&) { watch_->end_times(seen_); });
     } catch (const OutOfMemory&) {  // within a limit: only the recompute itself may fit
     }
     watch_.reset();

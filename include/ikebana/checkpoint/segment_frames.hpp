@@ -31,8 +31,8 @@ class SegmentFrames {
         !takes_last_result(*frame, args...))
       frame = std::make_shared<Frame<>>(device, KeepNothing::Rule());
     last_.reset();
-    auto result = run_in_frame(*frame, std::move(unit), next, next.owned(),
-                               std::forward<Args>(args)...);
+    auto result =
+        run_in_frame(*frame, std::move(unit), next, next.owned(), std::forward<Args>(args)...);
     for_each_tensor(result, [&](const at::Tensor& t) { frame->add_known(t); });
     last_ = frame;
     return result;

@@ -14,7 +14,8 @@ class StorageSet {
   /// False where it is there already, or the tensor has no memory.
   bool add(const at::Tensor& t) {
     if (!t.defined() || !t.has_storage() || t.storage().nbytes() == 0 || has(t)) return false;
-    all_.push_back({t.storage().getWeakStorageImpl(), static_cast<std::int64_t>(t.storage().nbytes())});
+    all_.push_back(
+        {t.storage().getWeakStorageImpl(), static_cast<std::int64_t>(t.storage().nbytes())});
     return true;
   }
   template <class Tensors>
@@ -42,9 +43,8 @@ class StorageSet {
     return 0;
   }
   bool has(const c10::StorageImpl* storage) const {
-    return std::any_of(all_.begin(), all_.end(), [&](const One& one) {
-      return one.storage._unsafe_get_target() == storage;
-    });
+    return std::any_of(all_.begin(), all_.end(),
+                       [&](const One& one) { return one.storage._unsafe_get_target() == storage; });
   }
   /// True where something besides one tensor keeps one of them.
   bool any_is_shared() const {

@@ -16,7 +16,7 @@
   F(has_updated) F(update) F(rate) F(around_evaluation) F(restart) F(freeze) F(place)           \
   F(state_storage) F(to_masters_in_place) F(set_reduce_dtypes) F(reshard_after_forward)          \
   F(forward_prefetch) F(backward_prefetch) F(begin_forward) F(begin_unit) F(end_forward)   \
-  F(make_model) F(full_parameters)
+  F(make_model) F(full_parameters) F(usable_plans) F(begin_plan)
 // clang-format on
 
 namespace ikebana {
