@@ -86,7 +86,7 @@ TEST_CASE("budget: each unit is computed as often as the plan says, kept product
   Trainer<Bench, SGD, Word> trainer(model, Word{.bytes = GiB(1)});
   auto& mechanism = trainer.mechanism<Word>();
   for (int i = 0; i < 2; ++i) trainer.step(rows());
-  CHECK(mechanism.planned().plan == Plan(8, Keep));
+  CHECK((mechanism.planned().plan == Plan(8, Keep)));
   auto products = [&](const Plan& plan) {
     mechanism.force(plan);
     for (auto& work : model->works) work->begun = 0;
@@ -198,7 +198,7 @@ TEST_CASE("budget: activations alone are limited by ActivationBudget") {
   const at::Tensor input = rows();
   const auto one = static_cast<std::int64_t>(input.nbytes());
   for (int i = 0; i < 2; ++i) trainer.step(input);
-  CHECK(mechanism.planned().plan == Plan(8, Keep));
+  CHECK((mechanism.planned().plan == Plan(8, Keep)));
   CHECK(smallest_budget(mechanism.planned().planned) == 2 * one);  // of the first and last unit
   CHECK(mechanism.planned().inputs == 8 * one);
   std::int64_t time = 0;
@@ -227,7 +227,7 @@ TEST_CASE("budget: sizes in bytes") {
   static_assert(KiB(1) == 1024 && MiB(1.5) == 3 << 19 && GiB(8) == std::int64_t{8} << 30);
   Trainer<Bench, SGD, Checkpoint<Budget<GiB(1)>>> trainer(chain(2));
   for (int i = 0; i < 2; ++i) trainer.step(rows());
-  CHECK(trainer.mechanism<Checkpoint<Budget<GiB(1)>>>().planned().plan == Plan(2, Keep));
+  CHECK((trainer.mechanism<Checkpoint<Budget<GiB(1)>>>().planned().plan == Plan(2, Keep)));
 }
 
 }  // namespace laws::budget

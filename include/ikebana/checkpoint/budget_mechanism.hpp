@@ -162,7 +162,7 @@ class BudgetMechanism : public CheckpointMechanism {
       throw BadValue(
           "Checkpoint<Budget>: a step that is recorded must have been planned before. Make a step "
           "with batches of these sizes first.");
-    measurement_ = std::make_shared<Measurement<>>(*counter_, level_);
+    measurement_ = std::make_shared<Measurement<>>(device_, *counter_, level_);
     if (what == Budgeted::Peak && device_.is_cpu()) limit_.emplace(bytes() - uncounted_);
   }
   void end_measured_or_planned(const Report& report, std::chrono::steady_clock::time_point begin) {
@@ -179,7 +179,7 @@ class BudgetMechanism : public CheckpointMechanism {
                   .inputs = measurement_->inputs(),
                   .planned = {},
                   .plan = {}});
-    } else if (plan_ == &plans_.present().plan) {
+    } else if (device_.is_cpu() && plan_ == &plans_.present().plan) {
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
       plans_.present().note_seconds(seconds.count());
     }

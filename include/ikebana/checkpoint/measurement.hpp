@@ -18,8 +18,8 @@ template <class = void>
 class Measurement {
  public:
   /// `level`: the bytes in use when the step began.
-  Measurement(bridge::MemoryCounter counter, std::int64_t level)
-      : counter_(std::move(counter)), level_(level) {
+  Measurement(c10::Device device, bridge::MemoryCounter counter, std::int64_t level)
+      : device_(device), counter_(std::move(counter)), level_(level) {
     counter_.reset_peak();
   }
 
@@ -70,6 +70,8 @@ class Measurement {
   }
   /// Its first recompute of a backward begins.
   void begin_recompute(std::size_t place) {
+    Call& call = calls_[place];
+    call.is_released = call.is_released && !call.is_held(/*by frame and recompute=*/2);
     in_order_ = is_in_order(place);
     if (in_order_) {
       enter(Part::Recompute, place), live_ = place;
@@ -82,9 +84,8 @@ class Measurement {
   }
   void end_recompute(std::size_t place, const Recomputed& seen) {
     const Call& call = calls_[place];
-    const bool is_released = call.is_released && !call.is_held(/*by frame and recompute=*/2);
     units_[place].add(seen, call.begin + call.gathered, call.gathered,
-                      is_released ? call.joined.bytes() : 0, !call.tensors.empty());
+                      call.is_released ? call.joined.bytes() : 0, !call.tensors.empty());
     if (in_order_) enter(Part::Backward, place);
   }
   /// The last backward has ended.
@@ -115,6 +116,7 @@ class Measurement {
   /// What Full keeps from forward to backward: the inputs of the units.
   std::int64_t inputs() const { return max_inputs_; }
   bridge::MemoryCounter& counter() { return counter_; }
+  c10::Device device() const { return device_; }
 
  private:
   enum class Part { Else, Forward, After, Recompute, Backward, Update };
@@ -160,6 +162,7 @@ class Measurement {
       if (!calls_[later].alive.expired()) return false;
     return live_ > place;
   }
+  c10::Device device_;
   bridge::MemoryCounter counter_;
   std::int64_t level_;
   std::vector<MeasuredUnit> units_;

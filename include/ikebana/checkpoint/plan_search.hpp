@@ -57,7 +57,7 @@ class PlanSearch {
   /// Adds the unit, or the segments that begin with it, to all plans of the `done` before it.
   void extend(std::size_t done) {
     const UnitCosts& unit = costs_.units[done];
-    for (const Choice choice : {Choice::Keep, Choice::Selective, Choice::Full})
+    for (const Choice choice : {Choice::Keep, Choice::Full, Choice::Selective})
       if (unit.allows(choice))
         for (std::size_t i = 0; i < states_[done].size(); ++i)
           add(done, i, done + 1,

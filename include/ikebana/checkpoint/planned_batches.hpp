@@ -75,11 +75,12 @@ struct PlannedBatches {
   bool has_plan = false;
   std::int64_t budget = 0, level = 0;  ///< for which the plan was made: of this rank
   Prediction predicted = {};
-  std::vector<double> seconds = {};  ///< of steps by this plan
+  std::vector<double> seconds = {};  ///< of the latest steps by this plan
 
   void note_seconds(double one) {
     constexpr std::size_t enough = 9;
-    if (seconds.size() < enough) seconds.push_back(one);
+    if (seconds.size() == enough) seconds.erase(seconds.begin());
+    seconds.push_back(one);
   }
 };
 

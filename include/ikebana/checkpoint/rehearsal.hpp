@@ -7,15 +7,32 @@
 
 namespace ikebana::detail {
 
+/// Nanoseconds until now. Waits for the device: only what is measured does.
+class Stopwatch {
+ public:
+  explicit Stopwatch(c10::Device device) : device_(device) { restart(); }
+  void restart() {
+    bridge::synchronize(device_);
+    begin_ = Clock::now();
+  }
+  std::int64_t nanoseconds() const {
+    bridge::synchronize(device_);
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  c10::Device device_;
+  Clock::time_point begin_;
+};
+
 /// The operator mode of a rehearsal: which outputs Selective would keep, and how long it takes to
 /// compute them. Keeps none of them. A template for the same reason as Frame.
 template <class = void>
 class WatchOperators : public bridge::OperatorMode {
  public:
-  using Clock = std::chrono::steady_clock;
-
-  explicit WatchOperators(bridge::MemoryCounter& counter)
-      : counter_(counter), level_(counter.now()) {
+  WatchOperators(bridge::MemoryCounter& counter, c10::Device device)
+      : counter_(counter), device_(device), level_(counter.now()), since_begin_(device) {
     counter_.reset_peak();
   }
 
@@ -26,9 +43,9 @@ class WatchOperators : public bridge::OperatorMode {
     if (call.name().name == "aten::_to_copy" || !matrix_operators(call)) return call.compute();
     StorageSet<> arguments;
     each_tensor(call.arguments(), [&](const at::Tensor& t) { arguments.add(t); });
-    const auto begin = Clock::now();
+    const Stopwatch since_call(device_);
     call.compute();
-    time_kept_ += nanoseconds_since(begin);
+    time_kept_ += since_call.nanoseconds();
     lap();
     each_tensor(call.results(), [&](const at::Tensor& t) {
       if (!arguments.has(t) && outputs_.add(t)) kept_.push_back(t.storage().getWeakStorageImpl());
@@ -38,7 +55,7 @@ class WatchOperators : public bridge::OperatorMode {
   void filled() {
     lap();
     is_filled_ = true;
-    time_ = nanoseconds_since(begin_), laps_to_fill_ = laps_.size();
+    time_ = since_begin_.nanoseconds(), laps_to_fill_ = laps_.size();
   }
   /// The end of the unit: bytes first, which the caller then releases.
   void end_bytes(Recomputed& seen, const std::vector<at::Tensor>& saved,
@@ -56,11 +73,8 @@ class WatchOperators : public bridge::OperatorMode {
   }
   void end_times(Recomputed& seen) const {
     seen.time_watched = time_, seen.time_kept = time_kept_;
-    seen.time_rest = nanoseconds_since(begin_) - time_;
+    seen.time_rest = since_begin_.nanoseconds() - time_;
     seen.operators = operators_;
-  }
-  static std::int64_t nanoseconds_since(Clock::time_point begin) {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin).count();
   }
 
  private:
@@ -100,8 +114,9 @@ class WatchOperators : public bridge::OperatorMode {
   }
 
   bridge::MemoryCounter& counter_;
+  c10::Device device_;
   std::int64_t level_;
-  Clock::time_point begin_ = Clock::now();
+  Stopwatch since_begin_;
   std::int64_t time_ = 0, time_kept_ = 0, operators_ = 0;
   bool is_filled_ = false;
   StorageSet<> outputs_, written_;
@@ -163,12 +178,12 @@ class Rehearsal {
     watch_.reset();
     measurement.counter().reset_peak();
     level_ = measurement.counter().now();
-    begin_ = WatchOperators<>::Clock::now();
+    watch_time_.emplace(measurement.device());
   }
   void after_recompute() {
     Measurement<>& measurement = *rule_.measurement;
     if (!measurement.is_open()) return;
-    seen_.time = WatchOperators<>::nanoseconds_since(begin_);
+    seen_.time = watch_time_->nanoseconds();
     seen_.rise = measurement.counter().peak() - level_;
     measurement.end_recompute(*rule_.place, seen_);
   }
@@ -176,7 +191,7 @@ class Rehearsal {
  private:
   template <class Rehearse, class Read>
   bool watched(const Rehearse& rehearse, const Read& read) {
-    watch_.emplace(rule_.measurement->counter());
+    watch_.emplace(rule_.measurement->counter(), rule_.measurement->device());
     std::vector<at::Tensor> results;
     const auto saved = rehearse(results);
     if (!saved) return false;
@@ -188,7 +203,7 @@ class Rehearsal {
   std::optional<WatchOperators<>> watch_;
   Recomputed seen_;
   std::int64_t level_ = 0;
-  typename WatchOperators<>::Clock::time_point begin_ = {};
+  std::optional<Stopwatch> watch_time_;  // of the recompute itself
 };
 
 }  // namespace ikebana::detail
