@@ -75,6 +75,30 @@ double step_seconds(Recipe& trainer, const Tokens& batch, Row* row) {
   return seconds;
 }
 
+void print_row(const Row& row) {
+  constexpr double mebi = 1 << 20;
+  std::printf("  %7.1f ms predicted %7.1f ms measured %6.3f   peak %6.1f MiB %6.1f   %s\n",
+              1e3 * row.predicted, 1e3 * row.measured(), row.ratio(),
+              static_cast<double>(row.peak) / mebi, static_cast<double>(row.measured_peak) / mebi,
+              ikebana::detail::plan_text(row.plan).c_str());
+}
+/// The first row is the plan that is used.
+void print_bars(const std::vector<Row>& rows) {
+  const auto [least, most] = std::minmax_element(
+      rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.ratio() < b.ratio(); });
+  const auto fastest = std::min_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return a.measured() < b.measured();
+  });
+  const bool fits = std::all_of(rows.begin(), rows.end(),
+                                [](const Row& row) { return row.measured_peak <= row.peak; });
+  const double chosen = rows[0].measured() / fastest->measured();
+  std::printf("  predicted over measured %.3f to %.3f (0.97 to 1.10: %s)\n", least->ratio(),
+              most->ratio(), least->ratio() >= 0.97 && most->ratio() <= 1.10 ? "yes" : "NO");
+  std::printf("  the plan over the fastest %.3f (1.05: %s); peaks within predictions: %s\n", chosen,
+              chosen <= 1.05 ? "yes" : "NO", fits ? "yes" : "NO");
+  std::fflush(stdout);
+}
+
 void bench_at(Recipe& trainer, const Tokens& batch, double fraction, int rounds) {
   auto& mechanism = trainer.mechanism<Checkpoint<Budget<>>>();
   const Costs& measured = mechanism.planned().planned;
@@ -94,27 +118,10 @@ void bench_at(Recipe& trainer, const Tokens& batch, double fraction, int rounds)
     step_seconds(trainer, batch, nullptr);
   }
   for (Row& row : rows) row.predicted = mechanism.predicted_seconds(row.plan);
-  const auto [least, most] = std::minmax_element(
-      rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.ratio() < b.ratio(); });
-  const auto fastest = std::min_element(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
-    return a.measured() < b.measured();
-  });
-  bool fits = true;
-  for (const Row& row : rows) fits = fits && row.measured_peak <= row.peak;
   std::printf("\nbudget %.1f MiB: %zu plans\n", static_cast<double>(planned.budget) / (1 << 20),
               rows.size());
-  for (const Row& row : rows)
-    std::printf("  %7.1f ms predicted %7.1f ms measured %6.3f   peak %6.1f MiB %6.1f   %s\n",
-                1e3 * row.predicted, 1e3 * row.measured(), row.ratio(),
-                static_cast<double>(row.peak) / (1 << 20),
-                static_cast<double>(row.measured_peak) / (1 << 20),
-                ikebana::detail::plan_text(row.plan).c_str());
-  const double chosen = rows[0].measured() / fastest->measured();
-  std::printf("  predicted over measured %.3f to %.3f (0.97 to 1.10: %s)\n", least->ratio(),
-              most->ratio(), least->ratio() >= 0.97 && most->ratio() <= 1.10 ? "yes" : "NO");
-  std::printf("  the plan over the fastest %.3f (1.05: %s); peaks within predictions: %s\n", chosen,
-              chosen <= 1.05 ? "yes" : "NO", fits ? "yes" : "NO");
-  std::fflush(stdout);
+  for (const Row& row : rows) print_row(row);
+  print_bars(rows);
 }
 
 }  // namespace

@@ -184,12 +184,12 @@ class BudgetMechanism : public CheckpointMechanism {
       plans_.present().note_seconds(seconds.count());
     }
   }
-  /// Not even Full is within the budget. How much it needs is not known, since the step did not go
-  /// on.
+  /// Not even Full is within the budget. What it needs is not known: the step did not go on.
   [[noreturn]] void refuse_limit() const {
-    throw OutOfMemory("Checkpoint<Budget>: bytes is " + bytes_text(bytes()) +
-                      ", and a step with this batch needs more, even where every unit is "
-                      "recomputed. Raise it, use more microbatches or more ranks of Shard<FSDP>.");
+    throw OutOfMemory(
+        "Checkpoint<Budget>: bytes is " + bytes_text(bytes()) +
+        ", and a step with this batch needs more, even where every unit is "
+        "recomputed by itself. Raise it, use more microbatches or more ranks of Shard<FSDP>.");
   }
 
   bool is_new_microbatch() {

@@ -1,11 +1,11 @@
 #pragma once
 // The plans of one trainer: for which batches, and which of them a step uses.
-#include <bit>
 #include <ikebana/checkpoint/plan_exchange.hpp>
 #include <ikebana/checkpoint/plan_search.hpp>
 #include <ikebana/checkpoint/planned_batches.hpp>
 #include <ikebana/detail/bytes.hpp>
 #include <ikebana/error.hpp>
+#include <optional>
 
 namespace ikebana::detail {
 
@@ -25,32 +25,34 @@ class Plans {
  public:
   static constexpr std::size_t max_plans = 16;
 
-  /// As bits: the plans that hold for these sizes, and in the upper half those that would if they
-  /// were made anew, for this budget.
+  /// Three bits for each plan: it holds for these sizes and this budget, it would if it were made
+  /// anew, and it was measured with these very sizes.
   std::uint64_t usable(const StepSizes& sizes, const BudgetNow& now) const {
     std::uint64_t bits = 0;
     for (std::size_t i = 0; i < all_.size(); ++i) {
       const PlannedBatches& one = all_[i];
       if (!one.sizes.cover(sizes)) continue;
-      bits |= std::uint64_t{1} << (32 + i);
+      bits |= bit(i, covers);
       if (one.has_plan && one.budget == now.bytes && peak(one, now) <= now.bytes)
-        bits |= std::uint64_t{1} << i;
+        bits |= bit(i, holds);
+      if (sizes.cover(one.sizes)) bits |= bit(i, is_exact);
     }
     return bits;
   }
   /// Chooses one of them, on all ranks the same; makes it anew where none holds as it is. False
-  /// where the batches have to be measured. Throws OutOfMemory where no plan is within the budget.
+  /// where the batches have to be measured. Throws OutOfMemory where they were, and no plan is
+  /// within the budget.
   template <class Ranks>
   bool choose(std::uint64_t usable, const BudgetNow& now, const Ranks& ranks) {
-    constexpr std::uint64_t lower = 0xffffffff;
-    if ((usable & lower) != 0) return present_ = index_of_lowest(usable), true;
-    std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
-    for (std::uint64_t left = usable >> 32; left != 0; left &= left - 1) {
-      present_ = index_of_lowest(left);
-      if (make(all_[present_], now, ranks)) return true;
-      smallest = std::min(smallest, smallest_budget(all_[present_].planned));
+    for (std::size_t i = 0; i < all_.size(); ++i)
+      if ((usable & bit(i, holds)) != 0) return present_ = i, true;
+    std::optional<std::size_t> exact;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if ((usable & bit(i, covers)) == 0) continue;
+      if (make(all_[i], now, ranks)) return present_ = i, true;
+      if ((usable & bit(i, is_exact)) != 0) exact = i;
     }
-    if (usable != 0) refuse(now, smallest);
+    if (exact) refuse(now, smallest_budget(all_[*exact].planned));
     return false;
   }
   void add(PlannedBatches measured) {
@@ -76,8 +78,9 @@ class Plans {
   }
 
  private:
-  static std::size_t index_of_lowest(std::uint64_t bits) {
-    return static_cast<std::size_t>(std::countr_zero(bits));
+  static constexpr std::size_t holds = 0, covers = max_plans, is_exact = 2 * max_plans;
+  static std::uint64_t bit(std::size_t plan, std::size_t kind) {
+    return std::uint64_t{1} << (kind + plan);
   }
   /// Of the plan that was made before, where more or less is in use than then.
   static std::int64_t peak(const PlannedBatches& one, const BudgetNow& now) {
