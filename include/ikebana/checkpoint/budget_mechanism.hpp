@@ -154,8 +154,7 @@ class BudgetMechanism : public CheckpointMechanism {
   void end_mode() noexcept {
     if (measurement_) measurement_->close();
     measurement_.reset(), limit_.reset(), frames_.reset(), place_.reset();
-    plan_ = nullptr, microbatch_of_step_ = nullptr, choice_ = Choice::Keep;
-    microbatch_ = units_run_ = 0;
+    plan_ = nullptr, microbatch_of_step_ = nullptr, choice_ = Choice::Keep, microbatch_ = 0;
   }
   void begin_measurement() {
     if (recording())
