@@ -107,6 +107,36 @@ TEST_CASE("budget: a first step that even Full does not keep within it is undone
   at::empty({2 * bytes}, at::kByte);
 }
 
+/// Keeps all results until its loss is computed, so that a segment frees none of them before.
+struct HoldingImpl : torch::nn::Module {
+  using units = Units<Work>;
+  std::vector<Work> works;
+  explicit HoldingImpl(const Bench& chain) : works(chain->works) {
+    for (std::size_t i = 0; i < works.size(); ++i)
+      register_module("work" + std::to_string(i), works[i]);
+  }
+  template <class Run>
+  Loss loss(Run& run, const at::Tensor& input) {
+    std::vector<at::Tensor> all{input};
+    for (auto& work : works) all.push_back(run(work, all.back()));
+    return {(all.back() * all.back()).sum(), input.numel()};
+  }
+};
+TORCH_MODULE(Holding);
+TEST_CASE("budget: a segment frees no input that the model keeps") {
+  auto freed = [](auto model) {
+    Trainer<decltype(model), SGD, Word> trainer(model, Word{.bytes = GiB(1)});
+    for (int i = 0; i < 2; ++i) trainer.step(rows());
+    std::vector<std::int64_t> all;
+    for (const auto& unit : trainer.template mechanism<Word>().planned().planned.units)
+      all.push_back(unit.input);
+    return all;
+  };
+  const auto one = static_cast<std::int64_t>(rows().nbytes());
+  CHECK((freed(chain(4)) == std::vector<std::int64_t>{0, one, one, 0}));
+  CHECK((freed(Holding(chain(4))) == std::vector<std::int64_t>{0, 0, 0, 0}));
+}
+
 TEST_CASE("budget: activations alone are limited by ActivationBudget") {
   using Kept = Checkpoint<ActivationBudget<>>;
   Trainer<Bench, SGD, Kept> trainer(chain(8), Kept{.bytes = GiB(1)});

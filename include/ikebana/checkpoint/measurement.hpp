@@ -68,6 +68,10 @@ class Measurement {
     inputs_.add_all_of(calls_[place].inputs);
     max_inputs_ = std::max(max_inputs_, inputs_.bytes());
   }
+  /// False for a call of an earlier microbatch, whose graph was kept.
+  bool is_present(const std::shared_ptr<const std::size_t>& alive) const {
+    return is_open_ && *alive < calls_.size() && calls_[*alive].alive.lock() == alive;
+  }
   /// Its first recompute of a backward begins.
   void begin_recompute(std::size_t place) {
     Call& call = calls_[place];
@@ -98,7 +102,6 @@ class Measurement {
     is_open_ = false;
   }
   void close() noexcept { is_open_ = false; }
-  bool is_open() const { return is_open_; }
 
   /// Bytes are relative to those in use when a step begins. `kind(unit)` is equal for units that do
   /// the same, whose times are then taken together.

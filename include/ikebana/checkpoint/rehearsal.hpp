@@ -162,7 +162,8 @@ class Rehearsal {
   template <class Inputs, class Rehearse>
   void before_recompute(const Inputs& inputs, const Rehearse& rehearse) {
     Measurement<>& measurement = *rule_.measurement;
-    if (!measurement.is_open()) return;
+    is_measured_ = measurement.is_present(rule_.place);
+    if (!is_measured_) return;
     measurement.begin_recompute(*rule_.place);
     seen_ = {};
     StorageSet<> known;
@@ -181,8 +182,8 @@ class Rehearsal {
     watch_time_.emplace(measurement.device());
   }
   void after_recompute() {
+    if (!is_measured_) return;
     Measurement<>& measurement = *rule_.measurement;
-    if (!measurement.is_open()) return;
     seen_.time = watch_time_->nanoseconds();
     seen_.rise = measurement.counter().peak() - level_;
     measurement.end_recompute(*rule_.place, seen_);
@@ -202,6 +203,7 @@ class Rehearsal {
   Rule rule_;
   std::optional<WatchOperators<>> watch_;
   Recomputed seen_;
+  bool is_measured_ = false;
   std::int64_t level_ = 0;
   std::optional<Stopwatch> watch_time_;  // of the recompute itself
 };
