@@ -101,7 +101,7 @@ TEST_CASE("budget: where the plan for larger batches needs too much, smaller one
   for (int i = 0; i < 2; ++i) trainer.step(rows());
   trainer.get<Word>().bytes = smallest_budget(mechanism.planned().planned) / 2;
   CHECK(test::contains(test::message_of<OutOfMemory>([&] { trainer.step(rows()); }), "at least"));
-  for (int i = 0; i < 2; ++i) trainer.step(rows(512));
+  for (int i = 0; i < 2; ++i) trainer.step(rows(256));
   CHECK((mechanism.planned().plan == Plan(4, Keep)));
 }
 
