@@ -65,7 +65,7 @@ TEST_CASE("budget: it is kept with units run twice, in units, under autocast, ac
   CHECK(sweep(Kind::Twice, 1024) < 1.05);
   CHECK(sweep(Kind::Nested, 1024) < 1.05);
   CHECK(sweep<Accumulate<2>>(Kind::Twice, 1024) < 1.05);
-  CHECK(sweep<Precision<BF16>>(Kind::Twice, 1024) < 1.1);  // casts of weights are cached
+  CHECK(sweep<Precision<BF16>>(Kind::Twice, 1024) < 1.07);
 }
 
 TEST_CASE("budget: where no plan is within it, the error has the smallest that would do") {

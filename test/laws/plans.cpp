@@ -29,6 +29,7 @@ UnitCosts some_unit(Draw& draw, std::int64_t scale = 1) {
   unit.begin = number(40, 80), unit.rise = unit.keep + number(0, 30);
   unit.rise_selective = unit.rise + number(0, 10), unit.rise_whole = unit.rise + number(0, 15);
   unit.backward = unit.begin + unit.keep + number(0, 60);
+  unit.unsaved = draw(0, 1) == 0 ? 0 : unit.input;
   unit.time = number(5, 100), unit.time_selective = std::min(unit.time, number(0, 100));
   unit.time_rest = number(0, 30);
   return unit;

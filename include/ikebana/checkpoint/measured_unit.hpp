@@ -1,6 +1,7 @@
 #pragma once
 // What a measured step shows of one unit.
 #include <ikebana/checkpoint/plan.hpp>
+#include <ikebana/checkpoint/storages.hpp>
 
 namespace ikebana::detail {
 
@@ -13,6 +14,8 @@ struct Recomputed {
   std::int64_t time_watched = 0;         ///< with each operator intercepted
   std::int64_t time_kept = 0;            ///< of the operators that Selective keeps
   std::int64_t operators = 0;
+  StorageSet<> saved_inputs;  ///< its arguments, as far as autograd saves them
+  bool keeps_result = false;  ///< autograd, or Selective, keeps what it returns
 };
 
 /// The same over all microbatches of a step.
@@ -25,15 +28,18 @@ struct MeasuredUnit {
   explicit MeasuredUnit(std::size_t unit) {
     costs.unit = static_cast<std::int64_t>(unit);
     costs.joins = true;
-    costs.input = std::numeric_limits<std::int64_t>::max();
+    costs.input = costs.unsaved = std::numeric_limits<std::int64_t>::max();
   }
-  /// `begin`: the level at which its forward began.
-  void add(const Recomputed& seen, std::int64_t begin, std::int64_t gathered, std::int64_t input,
-           bool joins) {
+  /// `begin`: the level at which its forward began. `input`: what the unit before it returned, if
+  /// nothing else keeps that.
+  void add(const Recomputed& seen, std::int64_t begin, std::int64_t gathered,
+           const StorageSet<>& input, bool joins) {
     auto raise = [](std::int64_t& to, std::int64_t value) { to = std::max(to, value); };
     is_complete = is_complete && seen.is_complete;
     costs.joins = costs.joins && joins;
-    costs.input = std::min(costs.input, input);
+    costs.input = std::min(costs.input, input.bytes());
+    costs.unsaved = std::min(costs.unsaved, input.bytes_beyond(seen.saved_inputs));
+    sum.keeps_result = sum.keeps_result || seen.keeps_result;
     raise(costs.rise, seen.rise), raise(costs.rise_selective, seen.rise_selective);
     raise(costs.rise_whole, seen.rise_whole + gathered);
     raise(costs.forward_keep, begin + seen.rise_whole);
@@ -47,7 +53,7 @@ struct MeasuredUnit {
   UnitCosts result() const {
     UnitCosts one = costs;
     one.is_measured = (recomputes > 0 && is_complete && is_ordered) || !has_backward;
-    if (recomputes == 0) one.input = 0, one.joins = false;
+    if (recomputes == 0) one.input = one.unsaved = 0, one.joins = false;
     one.forward_keep = std::max(one.forward_keep, one.forward);
     one.forward_selective =
         std::min(one.forward_keep + sum.selective_unsaved, one.forward + one.selective);

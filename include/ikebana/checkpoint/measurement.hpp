@@ -89,7 +89,7 @@ class Measurement {
   void end_recompute(std::size_t place, const Recomputed& seen) {
     const Call& call = calls_[place];
     units_[place].add(seen, call.begin + call.gathered, call.gathered,
-                      call.is_released ? call.joined.bytes() : 0, !call.tensors.empty());
+                      call.is_released ? call.joined : StorageSet<>(), !call.tensors.empty());
     if (in_order_) enter(Part::Backward, place);
   }
   /// The last backward has ended.
@@ -111,9 +111,13 @@ class Measurement {
     all.fixed = else_;
     for (const MeasuredUnit& unit : units_) all.units.push_back(unit.result());
     set_times(all, units_, kind);
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if (i == 0 || !all.units[i - 1].is_measured) all.units[i].joins = false;
-    if (!all.units.empty()) all.units.back().input = 0;  // the loss may hold it until backward
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const bool follows = i > 0 && all.units[i - 1].is_measured;
+      if (!follows) all.units[i].joins = false;
+      if (!follows || units_[i - 1].sum.keeps_result) all.units[i].unsaved = 0;
+    }
+    if (!all.units.empty())  // the loss may hold it until backward
+      all.units.back().input = all.units.back().unsaved = 0;
     return all;
   }
   /// What Full keeps from forward to backward: the inputs of the units.

@@ -33,6 +33,7 @@ struct UnitCosts {
   std::int64_t selective = 0;   ///< kept by Selective, beyond what Full keeps
   std::int64_t result = 0;      ///< what its forward returns
   std::int64_t input = 0;       ///< freed if it is Joined
+  std::int64_t unsaved = 0;     ///< of its input, freed by Keep: autograd does not save it
   std::int64_t time = 0;        ///< of a recompute, up to the last tensor that is saved
   std::int64_t time_selective = 0;
   std::int64_t time_rest = 0;  ///< of a recompute after that
@@ -42,7 +43,7 @@ struct UnitCosts {
   }
   /// Bytes from its forward to its backward, beyond what Full keeps.
   std::int64_t kept(Choice choice) const {
-    return choice == Choice::Keep        ? keep
+    return choice == Choice::Keep        ? keep - unsaved
            : choice == Choice::Selective ? selective
            : choice == Choice::Joined    ? -input
                                          : 0;
@@ -87,8 +88,8 @@ class Segment {
     peaks_ = std::max(peaks_, before.after_forward - freed_);
     const UnitCosts& added = unit(++last_);
     peaks_ = std::max(peaks_, added.forward - freed_);
-    freed_ += added.input;
-    peaks_ = std::max(peaks_, added.backward - freed_ + recomputed_);
+    freed_ += added.input, unsaved_ += added.unsaved;
+    peaks_ = std::max(peaks_, added.backward - freed_ + recomputed_ - unsaved_);
     time_ += before.time + before.time_rest;
   }
   /// Of all moments but `after_forward` of the last unit.
@@ -109,6 +110,7 @@ class Segment {
   std::int64_t whole_ = std::numeric_limits<std::int64_t>::min() / 4;  // of recomputes but the last
   std::int64_t recomputed_ = 0;  // what units before the last hold after their recompute
   std::int64_t freed_ = 0;       // inputs that the segment does not keep
+  std::int64_t unsaved_ = 0;     // of these, what is freed again after the recompute
   std::int64_t time_ = 0;        // of units before the last
 };
 

@@ -65,7 +65,8 @@ class PlanBounds {
     std::int64_t next = std::max(unit.forward, unit.backward);  // within a segment, or before one
     if (done > 0 && unit.allows(Choice::Joined)) {
       const UnitCosts& before = costs.units[done - 1];
-      next = std::max(unit.forward, unit.backward - unit.input + before.keep + before.result);
+      next = std::max(unit.forward,
+                      unit.backward - unit.input + before.keep + before.result - unit.unsaved);
       next = std::min(next, std::max(unit.forward, unit.backward));
     }
     for (const Choice choice : {Choice::Keep, Choice::Selective})

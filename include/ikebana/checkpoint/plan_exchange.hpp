@@ -51,6 +51,7 @@ struct RankCosts {
     for (auto time : {&UnitCosts::time, &UnitCosts::time_selective, &UnitCosts::time_rest})
       unit.*time += other.*time;
     unit.input = std::min(unit.input, other.input);
+    unit.unsaved = std::min(unit.unsaved, other.unsaved);
     unit.is_measured = unit.is_measured && other.is_measured && unit.unit == other.unit;
     unit.joins = unit.joins && other.joins && unit.unit == other.unit;
   }

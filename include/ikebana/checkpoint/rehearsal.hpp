@@ -64,7 +64,9 @@ class WatchOperators : public bridge::OperatorMode {
     StorageSet<> all_saved, all_results, saved_results;
     all_saved.add_all(saved), all_results.add_all(results);
     for (const at::Tensor& t : saved)
-      if (all_results.has(t) && !inputs.has(t)) saved_results.add(t);
+      if (inputs.has(t)) seen.saved_inputs.add(t);
+      else if (all_results.has(t)) saved_results.add(t);
+    seen.keeps_result = saved_results.size() > 0;
     seen.result = all_results.bytes_beyond(inputs);
     for (const Lap& one : laps_) seen.rise_whole = std::max(seen.rise_whole, one.peak);
     set_selective(seen, all_saved, all_results);
@@ -102,7 +104,10 @@ class WatchOperators : public bridge::OperatorMode {
       const auto bytes = outputs_.bytes_of(storage);
       const bool is_copy = written_.has(storage);
       made_anyway.push_back(made_anyway.back());
-      if (results.has(storage) && !is_copy) continue;  // kept by what takes it
+      if (results.has(storage) && !is_copy) {  // counted as the input of what takes it
+        seen.keeps_result = true;
+        continue;
+      }
       seen.selective += bytes;
       if (saved.has(storage) && !is_copy) made_anyway.back() += bytes;
       else seen.selective_unsaved += bytes;
