@@ -6,7 +6,7 @@ namespace ikebana {
 
 /// The fastest step whose peak is not above `bytes`: everything that a MemoryCounter of the process
 /// counts, and what of the trainer it does not. The first step, and each with a larger batch, runs
-/// every unit as Checkpoint<Full> and measures bytes and times of each unit, which takes about two
+/// every unit as Checkpoint<Full> and measures bytes and times of each unit, which takes about five
 /// more forwards. From then on each unit keeps its activations, is recomputed as in
 /// Checkpoint<Selective> or Checkpoint<Full>, or in a segment with others, as an exact search over
 /// these measurements chooses. Changes no bit. Throws OutOfMemory where no plan is within the

@@ -16,6 +16,9 @@ struct Recomputed {
   std::int64_t operators = 0;
   StorageSet<> saved_inputs;  ///< its arguments, as far as autograd saves them
   bool keeps_result = false;  ///< autograd, or Selective, keeps what it returns
+
+  /// Of one of several runs, of which the fastest counts.
+  void add_time(std::int64_t one) { time = time == 0 ? one : std::min(time, one); }
 };
 
 /// The same over all microbatches of a step.
@@ -62,8 +65,9 @@ struct MeasuredUnit {
   }
 };
 
-/// Times of units that do the same are their median. What it costs to intercept an operator is
-/// measured over all units, since it is less than the noise of one.
+/// Times of units that do the same are their lower quartile: what disturbs the process makes some
+/// of them longer, and none shorter. What it costs to intercept an operator is measured over all
+/// units, since it is less than the noise of one.
 template <class Kind>
 void set_times(Costs& all, const std::vector<MeasuredUnit>& units, const Kind& kind) {
   std::int64_t watching = 0, operators = 0;
@@ -72,22 +76,22 @@ void set_times(Costs& all, const std::vector<MeasuredUnit>& units, const Kind& k
     operators += unit.sum.operators;
   }
   watching = std::max<std::int64_t>(watching, 0);
-  auto median = [&](std::size_t i, std::int64_t Recomputed::* time) {
+  auto quartile = [&](std::size_t i, std::int64_t Recomputed::* time) {
     std::vector<std::int64_t> alike;
     for (std::size_t j = 0; j < units.size(); ++j)
       if (kind(units[j].costs.unit) == kind(units[i].costs.unit) &&
           all.units[j].keep == all.units[i].keep && all.units[j].result == all.units[i].result &&
           units[j].recomputes == units[i].recomputes)
         alike.push_back(units[j].sum.*time);
-    const auto middle = alike.begin() + static_cast<std::ptrdiff_t>(alike.size() / 2);
-    std::nth_element(alike.begin(), middle, alike.end());
-    return *middle;
+    const auto lower = alike.begin() + static_cast<std::ptrdiff_t>(alike.size() / 4);
+    std::nth_element(alike.begin(), lower, alike.end());
+    return *lower;
   };
   for (std::size_t i = 0; i < units.size(); ++i) {
     UnitCosts& unit = all.units[i];
-    unit.time = median(i, &Recomputed::time);
-    unit.time_rest = std::max<std::int64_t>(0, median(i, &Recomputed::time_rest));
-    const std::int64_t kept = median(i, &Recomputed::time_kept);
+    unit.time = quartile(i, &Recomputed::time);
+    unit.time_rest = std::max<std::int64_t>(0, quartile(i, &Recomputed::time_rest));
+    const std::int64_t kept = quartile(i, &Recomputed::time_kept);
     unit.time_selective = std::max<std::int64_t>(0, unit.time - kept);
     if (operators > 0)  // in forward and in the recompute
       unit.time_selective += 2 * (watching / operators) * units[i].sum.operators;
