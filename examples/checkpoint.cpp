@@ -66,5 +66,9 @@ int main() {
   Checkpoint<Only<>> late{.match = [](const Unit& unit) { return unit.name > "block4"; }};
   compare("two kept    ", products);
   compare("late ones   ", late);
+
+  // The fastest choice for each unit within so many bytes.
+  compare("Budget      ", Checkpoint<Budget<>>{.bytes = GiB(1)});
+  compare("activations ", Checkpoint<ActivationBudget<>>{.bytes = MiB(2)});
   return same ? 0 : 1;
 }

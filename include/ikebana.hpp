@@ -7,6 +7,7 @@
 #include <ikebana/accumulate/fit.hpp>
 #include <ikebana/any_trainer/any_trainer.hpp>
 #include <ikebana/average/ema.hpp>
+#include <ikebana/checkpoint/budget.hpp>
 #include <ikebana/checkpoint/every.hpp>
 #include <ikebana/checkpoint/full.hpp>
 #include <ikebana/checkpoint/only.hpp>

@@ -87,6 +87,15 @@ struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   StateStorage* state_storage() { return nullptr; }
 };
 struct CheckpointHooks : Hooks, StepWrapperHooks, UnitWrapperHooks {
+  /// 2. Before the first forward: what holds for the microbatches of this rank, as bits, such as
+  /// which of the plans that were made so far. All ranks then go on with what holds for each.
+  template <class Microbatches>
+  std::uint64_t usable_plans(const Microbatches&) {
+    return 0;
+  }
+  /// And what holds for those of all ranks: chooses a plan, makes another, or throws.
+  template <class Core>
+  void begin_plan(Core&, std::uint64_t /*usable*/) {}
   /// As `around_unit`, around the gathering of the unit's parameters as well.
   template <class Next, class... Args>
   decltype(auto) around_gathered_unit(const Unit&, Next&& next, Args&&... args) {

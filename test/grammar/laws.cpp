@@ -55,6 +55,8 @@ static_assert(sets<Checkpoint<Full>, axis::checkpoint> && sets<Checkpoint<Off>, 
 static_assert(sets<Checkpoint<Selective>, axis::checkpoint> &&
               sets<Checkpoint<Every<3>>, axis::checkpoint> &&
               sets<Checkpoint<Segments<>>, axis::checkpoint> &&
+              sets<Checkpoint<Budget<>>, axis::checkpoint> &&
+              sets<Checkpoint<ActivationBudget<8>>, axis::checkpoint> &&
               sets<Checkpoint<Only<Model>>, axis::checkpoint>);
 static_assert(sets<Accumulate<4>, axis::accumulate> && sets<Accumulate<>, axis::accumulate>);
 static_assert(sets<Offload<Off>, axis::offload> && sets<Shard<Off>, axis::shard>);

@@ -12,4 +12,10 @@ inline c10::Device with_index(c10::Device device) {
   return {device.type(), at::accelerator::getDeviceIndex()};
 }
 
+/// Waits until the device has computed everything.
+inline void synchronize(c10::Device device) {
+  if (!device.is_cpu())
+    c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
+
 }  // namespace ikebana::bridge

@@ -122,6 +122,12 @@ struct KeepNothing {
   Replay replay(const std::string&, CompareDraws<>&) const { return {}; }
   void forward_ended(std::size_t) {}
   void clear() {}
+  /// For what measures a recompute (rehearsal.hpp): whether it goes on when it has filled all
+  /// slots, and what is done before and after.
+  static constexpr bool goes_on() { return false; }
+  template <class Inputs, class Rehearse>
+  static void before_recompute(const Inputs&, const Rehearse&) {}
+  static void after_recompute() {}
 };
 
 }  // namespace ikebana::detail

@@ -5,6 +5,7 @@
 #include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <ikebana/checkpoint/draws.hpp>
+#include <ikebana/checkpoint/known_tensors.hpp>
 #include <ikebana/checkpoint/saved_inputs.hpp>
 #include <ikebana/checkpoint/slots.hpp>
 #include <ikebana/detail/recomputing.hpp>
@@ -35,9 +36,9 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     Tensors new_inputs;
     std::vector<std::size_t> argument_indices;
     for (const at::Tensor& t : arguments) {
-      argument_indices.push_back(index_of(t));
+      argument_indices.push_back(known_.index_of(t));
       if (argument_indices.back() < known_.size()) continue;
-      add_known(t);
+      known_.add(t);
       new_inputs.push_back(t);
     }
     last_results_ = known_.size();
@@ -72,14 +73,12 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   }
   /// Adds an argument or result of a unit: it needs not be saved when another unit of this frame
   /// takes it as an argument.
-  void add_known(const at::Tensor& t) {
-    known_.push_back({WeakTensor(t.getIntrusivePtr()), Version(t)});
-  }
+  void add_known(const at::Tensor& t) { known_.add(t); }
   /// Call if no further unit will join the frame.
   void complete() { known_.clear(); }
   /// True for a result of the last unit that was not changed in place since.
   bool is_last_result(const at::Tensor& t) const {
-    std::size_t index = index_of(t);
+    std::size_t index = known_.index_of(t);
     return index < known_.size() && index >= last_results_;
   }
   std::size_t unit_count() const { return units_.size(); }
@@ -101,16 +100,6 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     bridge::RngSet rng_moved = {};  // not known before the forward ended: both
     std::vector<RandomCall> draws = {};
   };
-  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
-  /// A tensor of forward, recognised by identity, unless it was changed in place since.
-  struct KnownTensor {
-    WeakTensor tensor;
-    Version version;
-
-    bool is(const at::Tensor& t) const {
-      return tensor._unsafe_get_target() == t.unsafeGetTensorImpl() && !version.changed();
-    }
-  };
   /// The hooks of one saved tensor in forward: the graph holds a slot instead of the tensor.
   struct SlotHooks : torch::autograd::SavedVariableHooks {
     std::shared_ptr<Frame> frame;
@@ -130,9 +119,11 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
       explicit Hooks(FillSlots* f) : fill(f) {}
       void call_pack_hook(const at::Tensor& t) override {
         saved = t.tensor_data();  // shares memory and version, but has no history
-        const Frame& owner = *fill->frame;
+        Frame& owner = *fill->frame;
+        if (fill->tensors.size() == owner.slots_.size()) return;  // only where it goes on
         owner.slots_.fill(fill->tensors, saved, owner.name());
-        if (fill->tensors.size() == owner.slots_.size()) throw AllFilled{};
+        if (fill->tensors.size() == owner.slots_.size() && !owner.kept_.goes_on())
+          throw AllFilled{};
       }
       at::Tensor call_unpack_hook() override { return saved; }
     };
@@ -164,11 +155,6 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   const std::string& name() const {
     return units_.size() == 1 ? units_[0].unit->name : joined_names_;
   }
-  std::size_t index_of(const at::Tensor& t) const {
-    auto found =
-        std::find_if(known_.begin(), known_.end(), [&](const KnownTensor& k) { return k.is(t); });
-    return static_cast<std::size_t>(found - known_.begin());
-  }
 
   at::Tensor unpack(std::size_t slot) {
     backward_started_ = true;
@@ -183,8 +169,12 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     for (const UnitCall& call : units_) inputs.push_back(SaveInputs<>::load(call.saved_inputs));
     for (const UnitCall& call : units_)
       if (call.state.changed()) Slots<>::throw_modified(call.unit->name);
+    kept_.before_recompute(inputs, [&](Tensors& results) {
+      return saved_by_units(inputs, /*last_attempt=*/false, &results);
+    });
     std::optional<Tensors> tensors = saved_by_units(inputs, /*last_attempt=*/false);
     if (!tensors) tensors = saved_by_units(inputs, /*last_attempt=*/true);
+    kept_.after_recompute();
     slots_.store(task, *std::move(tensors), name());
     if (task < 0) return;
     if (!torch::autograd::get_current_graph_task_keep_graph()) kept_.clear();
@@ -194,23 +184,24 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
         });
   }
   /// Runs the units and returns what autograd saves; nothing if that must be repeated, because
-  /// other random numbers were drawn than in forward.
-  std::optional<Tensors> saved_by_units(const std::vector<Tensors>& inputs, bool last_attempt) {
+  /// other random numbers were drawn than in forward. `results`: of a run to the end.
+  std::optional<Tensors> saved_by_units(const std::vector<Tensors>& inputs, bool last_attempt,
+                                        Tensors* results = nullptr) {
     FillSlots fill(this, last_attempt);
     try {
-      run_units(inputs, fill);
+      run_units(inputs, fill, results);
     } catch (const typename FillSlots::AllFilled&) {
     } catch (const CompareDraws<>::Again&) {
       return {};
     }
     return std::move(fill.tensors);
   }
-  void run_units(const std::vector<Tensors>& inputs, FillSlots& fill) {
+  void run_units(const std::vector<Tensors>& inputs, FillSlots& fill, Tensors* last_results) {
     at::AutoGradMode grad(true);
     RecomputingScope scope;
     std::deque<RestoreBuffers> buffers;
     for (const UnitCall& call : units_) buffers.emplace_back(*call.unit->module);
-    auto replay = kept_.replay(name(), fill.draws);
+    auto&& replay = kept_.replay(name(), fill.draws);
     Tensors known;
     for (std::size_t i = 0; i < units_.size(); ++i) {
       UnitCall& call = units_[i];
@@ -227,14 +218,15 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
       typename Kept::Scope kept(replay);
       Tensors results = call.recompute(arguments);
       known.insert(known.end(), results.begin(), results.end());
+      if (last_results != nullptr) *last_results = std::move(results);
     }
   }
 
   c10::Device device_;
   std::vector<UnitCall> units_;
-  std::string joined_names_;        // of several units
-  std::vector<KnownTensor> known_;  // inputs and results, in the order in which recompute has them
-  std::size_t last_results_ = 0;    // where the results of the last unit start in known_
+  std::string joined_names_;      // of several units
+  KnownTensors<> known_;          // inputs and results, in the order in which recompute has them
+  std::size_t last_results_ = 0;  // where the results of the last unit start in known_
   Slots<> slots_;
   Kept kept_;
   std::mutex mutex_;

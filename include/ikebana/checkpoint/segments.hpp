@@ -1,6 +1,6 @@
 #pragma once
 // Checkpoint<Segments<N>>: segments of consecutive units are recomputed as a whole.
-#include <ikebana/checkpoint/recompute.hpp>
+#include <ikebana/checkpoint/segment_frames.hpp>
 
 namespace ikebana {
 
@@ -33,35 +33,16 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
   auto around_gathered_unit(const Unit& unit, const Next& next, Args&&... args) {
     if (!at::GradMode::is_enabled() || detail::recomputing() || inside_unit_)
       return next(std::forward<Args>(args)...);
-    auto frame = segment_.lock();
-    if (!frame || frame->backward_started() || frame->unit_count() >= units_per_segment() ||
-        !takes_last_result(*frame, args...))
-      frame = std::make_shared<detail::Frame<>>(device_, detail::KeepNothing::Rule());
-    segment_.reset();
-    auto result = [&] {
-      InsideUnit inside(inside_unit_);
-      return run_in_frame(*frame, units_[unit.index], next, next.owned(),
-                          std::forward<Args>(args)...);
-    }();
-    detail::for_each_tensor(result, [&](const at::Tensor& t) { frame->add_known(t); });
-    segment_ = frame;
-    return result;
+    detail::InsideUnit inside(inside_unit_);
+    return frames_.run(device_, units_[unit.index], units_per_segment(), next,
+                       std::forward<Args>(args)...);
   }
-  void abort() noexcept { segment_.reset(); }
+  void abort() noexcept { frames_.reset(); }
   std::string describe() const {
     return "segments of " + std::to_string(units_per_segment()) + " units";
   }
 
  private:
-  /// RAII: units inside a unit do not get a frame of their own.
-  struct InsideUnit {
-    bool& flag;
-    explicit InsideUnit(bool& f) : flag(f) { flag = true; }
-    ~InsideUnit() { flag = false; }
-    InsideUnit(const InsideUnit&) = delete;
-    InsideUnit& operator=(const InsideUnit&) = delete;
-  };
-
   std::size_t segments() const {
     if constexpr (N != Dynamic) return static_cast<std::size_t>(N);
     else {
@@ -88,20 +69,9 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
         ++count;
     return std::max<std::size_t>(count, 1);
   }
-  /// True if an argument is a tensor that the previous unit returned.
-  template <class... Args>
-  static bool takes_last_result(const detail::Frame<>& frame, const Args&... args) {
-    bool found = false;
-    auto check = [&](const at::Tensor& t) {
-      found = found || (t.defined() && frame.is_last_result(t));
-    };
-    (detail::for_each_tensor(args, check), ...);
-    return found;
-  }
-
   std::size_t outermost_ = 1;  // units that are not inside another
   bool inside_unit_ = false;
-  std::weak_ptr<detail::Frame<>> segment_;  // of the previous unit
+  detail::SegmentFrames<> frames_;
 };
 
 }  // namespace ikebana

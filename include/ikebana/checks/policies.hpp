@@ -106,6 +106,16 @@ struct choice<Checkpoint<Segments<N>>> {
   using type = CountBelowOne<Checkpoint<Segments<N>>>;
 };
 template <std::int64_t N>
+  requires(N < 1 && N != Dynamic)
+struct choice<Checkpoint<Budget<N>>> {
+  using type = BudgetBelowOne<Checkpoint<Budget<N>>>;
+};
+template <std::int64_t N>
+  requires(N < 1 && N != Dynamic)
+struct choice<Checkpoint<ActivationBudget<N>>> {
+  using type = BudgetBelowOne<Checkpoint<ActivationBudget<N>>>;
+};
+template <std::int64_t N>
   requires(N < 1)
 struct choice<Shard<HSDP<N>>> {
   using type = NoRanksInCopy<Shard<HSDP<N>>>;

@@ -134,7 +134,9 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     add(detail::spelled_type<RecipeT>());
     mechanisms.all([&](auto& mechanism) {
       using Policy = std::decay_t<decltype(mechanism.values)>;
-      if constexpr (!std::is_same_v<axis_of_t<Policy>, axis::device>) add(mechanism.describe());
+      if constexpr (requires { mechanism.describe_values(); }) add(mechanism.describe_values());
+      else if constexpr (!std::is_same_v<axis_of_t<Policy>, axis::device>)
+        add(mechanism.describe());
     });
     const Masters& masters = parameters.masters();
     for (std::size_t i = 0; i < masters.names.size(); ++i)

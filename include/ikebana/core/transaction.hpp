@@ -81,6 +81,7 @@ class Transaction {
   /// have.
   template <class Microbatches>
   void open(Totals& totals, [[maybe_unused]] Microbatches& microbatches) {
+    std::uint64_t plans = core_.mechanisms.checkpoint.usable_plans(microbatches);
     if constexpr (!Core::one_rank) {
       StepState& state = core_.step;
       core_.mechanisms.shard.open_step();
@@ -94,11 +95,13 @@ class Transaction {
                           .generators = generators_.emplace(core_.device).position(),
                           .process = RankGenerators::process(),
                           .calls = core_.rank_calls->count(),
+                          .plans = plans,
                           .counts = totals.counts()};
       auto ranks = core_.ranks();
       exchange_opening(ranks.data(), opening);
       state.is_compared = true;
       state.all_stop = opening.stop;
+      plans = opening.plans;
       if (opening.microbatches == 0) throw AllRanksEnded();
       if (opening.same_generators) generators_->derive(ranks.data().rank());
       state.own_microbatches = microbatches.own;
@@ -106,6 +109,7 @@ class Transaction {
         microbatches.fill(static_cast<std::size_t>(opening.microbatches));
     }
     totals.check_counts();
+    core_.mechanisms.checkpoint.begin_plan(core_, plans);
   }
   /// All gradients are there: adds up over ranks what the update depends on, the terms of the loss
   /// and the norm of slices, in one exchange for each group.

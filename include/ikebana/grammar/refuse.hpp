@@ -102,6 +102,13 @@ struct CountBelowOne {
                 "Checkpoint<Every<>>{.every = n}, Checkpoint<Segments<>>{.segments = n}.");
 };
 template <class Policy>
+struct BudgetBelowOne {
+  static_assert(possible<quoted<Policy> + " has a budget below 1 byte">,
+                "ikebana: the budget of a checkpoint policy is in bytes, and must be 1 or more. "
+                "Write e.g. Checkpoint<Budget<GiB(8)>>, or leave it open and give it as a value: "
+                "Checkpoint<Budget<>>{.bytes = GiB(8)}.");
+};
+template <class Policy>
 struct NoRanksInCopy {
   static_assert(possible<quoted<Policy> + " has a number of ranks below 1">,
                 "ikebana: the number of HSDP is that of the ranks that share one copy of the "

@@ -33,15 +33,18 @@ template <std::int64_t N = Dynamic>
 struct Segments;
 template <class... Units>
 struct Only;
+template <std::int64_t N = Dynamic>
+struct Budget;
+template <std::int64_t N = Dynamic>
+struct ActivationBudget;
 template <class What>
 struct Checkpoint;
 
 // accumulate: how many microbatches make one update
 template <std::int64_t N = Dynamic>
 struct Accumulate;
-// freeze: which parameters are not trained
 template <class... Units>
-struct Freeze;
+struct Freeze;  // which parameters are not trained
 // shard: what each of several ranks stores
 struct DDP;
 struct ZeRO1;
@@ -101,9 +104,8 @@ struct On;
 
 /// Carries out a policy: specialised for every policy, built from its values, derived from the
 /// hooks of its axis (hooks.hpp): `template <> struct Mechanism<YourPolicy> : ClipHooks {...}`.
-/// Those of this library are written
-/// `template <std::same_as<Precision<BF16>> Policy> struct Mechanism<Policy>`: a template, which
-/// only the files whose recipe has the policy compile.
+/// Those of this library are `template <std::same_as<Precision<BF16>> Policy> struct
+/// Mechanism<Policy>`: a template, which only the files whose recipe has the policy compile.
 template <class Policy>
 struct Mechanism;
 
@@ -193,9 +195,7 @@ template <class N> struct declared_axis<Precision<N>>
                       FP8> {};
 template <class W> struct declared_axis<Checkpoint<W>>
     : policy_template<axis::checkpoint, Checkpoint, Off, Full, Selective, Every<2>, Segments<4>> {};
-template <std::int64_t K> struct declared_axis<Checkpoint<Every<K>>>
-    : any_argument_on_axis_of<Checkpoint<Off>> {};
-template <std::int64_t N> struct declared_axis<Checkpoint<Segments<N>>>
+template <template <std::int64_t> class W, std::int64_t N> struct declared_axis<Checkpoint<W<N>>>
     : any_argument_on_axis_of<Checkpoint<Off>> {};
 template <class... U> struct declared_axis<Checkpoint<Only<U...>>>
     : any_argument_on_axis_of<Checkpoint<Off>> {};

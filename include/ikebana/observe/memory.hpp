@@ -23,9 +23,10 @@ struct Mechanism<Policy> : ObserveHooks {
   void attach(c10::Device device, const UnitTable& table) {
     counter_.emplace(device);
     for (const Unit& unit : table.units()) {
-      for (const auto& t : unit.parameters) add_uncounted(t);
+      for (const auto& t : unit.parameters) uncounted_ += bridge::uncounted_bytes(t);
     }
-    for (const auto& t : table.units()[0].module->buffers()) add_uncounted(t);
+    for (const auto& t : table.units()[0].module->buffers())
+      uncounted_ += bridge::uncounted_bytes(t);
   }
   template <class Core, class Batch, class Next>
   decltype(auto) around_step(Core&, const Batch&, Next&& next) {
@@ -37,14 +38,8 @@ struct Mechanism<Policy> : ObserveHooks {
   }
 
  private:
-  /// Adds memory that was allocated before the counting allocator was in place.
-  void add_uncounted(const at::Tensor& t) {
-    if (detail::is_away(t)) return;  // of a maker: made later, and counted then
-    if (t.is_cpu() && !bridge::counted(t)) uncounted_ += static_cast<std::int64_t>(t.nbytes());
-  }
-
   std::optional<bridge::MemoryCounter> counter_;
-  std::int64_t uncounted_ = 0;
+  std::int64_t uncounted_ = 0;  // allocated before the counting allocator was in place
 };
 
 }  // namespace ikebana

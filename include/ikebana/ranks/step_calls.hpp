@@ -26,6 +26,7 @@ struct StepOpening {
   std::uint64_t generators = 0, process = 0;
   bool same_generators = false;  ///< then: of all ranks, which are processes of their own
   std::int64_t calls = 0;        ///< modules in training mode whose forward is a call of all ranks
+  std::uint64_t plans = 0;       ///< of a checkpoint, that hold for this rank; then: for all
   std::span<Count> counts;       ///< known before backward; then: over all ranks
 };
 
@@ -44,6 +45,7 @@ struct OpeningNumbers {
   std::int64_t stop, batch, on_device;
   std::uint64_t generators, process;
   std::int64_t calls;
+  std::uint64_t plans;
 
   bool has(HasBatch other) const { return batch == static_cast<std::int64_t>(other); }
 };
@@ -127,7 +129,8 @@ inline void exchange_opening(RankGroup& group, StepOpening& own) {
                                on_device,
                                own.generators,
                                own.process,
-                               own.calls};
+                               own.calls,
+                               own.plans};
   std::string text(sizeof numbers, '\0');
   std::memcpy(text.data(), &numbers, sizeof numbers);
   if (!on_device)
@@ -142,6 +145,7 @@ inline void exchange_opening(RankGroup& group, StepOpening& own) {
     check_equal(rank, ranks[0], ranks[rank]);
     own.stop = std::max(own.stop, static_cast<StopWish>(ranks[rank].stop));
     own.microbatches = std::max(own.microbatches, ranks[rank].microbatches);
+    own.plans &= ranks[rank].plans;
   }
   own.same_generators = have_same_generators(ranks);
   check_batches(ranks, own.microbatches);

@@ -1,0 +1,44 @@
+#pragma once
+// Checkpoint<Budget<>> and Checkpoint<ActivationBudget<>>: the fastest plan within some bytes.
+#include <ikebana/checkpoint/budget_mechanism.hpp>
+
+namespace ikebana {
+
+/// The fastest step whose peak is not above `bytes`: everything that a MemoryCounter of the process
+/// counts, and what of the trainer it does not. The first step, and each with a larger batch, runs
+/// every unit as Checkpoint<Full> and measures bytes and times of each unit, which takes about five
+/// more forwards. From then on each unit keeps its activations, is recomputed as in
+/// Checkpoint<Selective> or Checkpoint<Full>, or in a segment with others, as an exact search over
+/// these measurements chooses. Changes no bit. Throws OutOfMemory where no plan is within the
+/// budget, with the smallest one that would do; the step is undone. Several ranks use one plan.
+template <std::int64_t N>
+struct Checkpoint<Budget<N>> {};
+template <>
+struct Checkpoint<Budget<Dynamic>> {
+  std::int64_t bytes = 0;
+};
+
+/// The same for the activations of units alone: `bytes` is what they keep from forward to backward,
+/// their inputs included. The peak of a step is not limited.
+template <std::int64_t N>
+struct Checkpoint<ActivationBudget<N>> {};
+template <>
+struct Checkpoint<ActivationBudget<Dynamic>> {
+  std::int64_t bytes = 0;
+};
+
+template <std::int64_t N>
+struct Mechanism<Checkpoint<Budget<N>>>
+    : detail::BudgetMechanism<Checkpoint<Budget<N>>, detail::Budgeted::Peak> {
+  using carries_out = Checkpoint<Budget<N>>;
+  using detail::BudgetMechanism<Checkpoint<Budget<N>>, detail::Budgeted::Peak>::BudgetMechanism;
+};
+template <std::int64_t N>
+struct Mechanism<Checkpoint<ActivationBudget<N>>>
+    : detail::BudgetMechanism<Checkpoint<ActivationBudget<N>>, detail::Budgeted::Activations> {
+  using carries_out = Checkpoint<ActivationBudget<N>>;
+  using detail::BudgetMechanism<Checkpoint<ActivationBudget<N>>,
+                                detail::Budgeted::Activations>::BudgetMechanism;
+};
+
+}  // namespace ikebana

@@ -1,0 +1,250 @@
+#pragma once
+// What Checkpoint<Budget> and Checkpoint<ActivationBudget> share: the first step is measured, the
+// others go by a plan.
+#include <ikebana/checkpoint/keep_operators.hpp>
+#include <ikebana/checkpoint/plans.hpp>
+#include <ikebana/checkpoint/rehearsal.hpp>
+#include <ikebana/checkpoint/segment_frames.hpp>
+#include <ikebana/detail/recording.hpp>
+#include <typeindex>
+
+namespace ikebana::detail {
+
+/// The number that is a template argument of the policy.
+template <class Policy>
+inline constexpr std::int64_t fixed_budget = Dynamic;
+template <template <std::int64_t> class Which, std::int64_t N>
+inline constexpr std::int64_t fixed_budget<Checkpoint<Which<N>>> = N;
+
+/// Runs each outermost unit as the plan has it; units inside belong to it. A step with batches of
+/// sizes that no plan holds for runs every unit as Full, and is measured.
+template <class Policy, Budgeted what>
+class BudgetMechanism : public CheckpointMechanism {
+ public:
+  Policy values;
+  explicit BudgetMechanism(Policy v) : values(v) { bytes(); }
+
+  void attach(c10::Device device, const UnitTable& table) {
+    CheckpointMechanism::attach(device, table);
+    if (!bridge::operator_modes_available())
+      throw Error(
+          "Checkpoint<Budget>: another library of this process uses the dispatch key by which "
+          "operators are intercepted. Use Checkpoint<Full>, or load only one version of ikebana.");
+    counter_.emplace(device);
+    uncounted_ = 0;
+    for (const Unit& unit : table.units())
+      for (const auto& t : unit.parameters) uncounted_ += bridge::uncounted_bytes(t);
+    for (const auto& t : table.units()[0].module->buffers())
+      uncounted_ += bridge::uncounted_bytes(t);
+  }
+
+  /// Measures a step that is not planned yet, within the budget where memory can be limited.
+  template <class Core, class Batch, class Next>
+  Report around_step(Core&, const Batch&, Next&& next) {
+    const EndOfStep end{*this};
+    met_limit_ = false;
+    level_ = counter_->now();
+    const auto begin = std::chrono::steady_clock::now();
+    try {
+      Report report = next();
+      end_measured_or_planned(report, begin);
+      return report;
+    } catch (const OutOfMemory&) {
+      if (met_limit_) refuse_limit();
+      throw;
+    }
+  }
+  template <class Microbatches>
+  std::uint64_t usable_plans(const Microbatches& microbatches) {
+    sizes_ = StepSizes::of(microbatches);
+    return plans_.usable(sizes_, now());
+  }
+  template <class Core>
+  void begin_plan(Core& core, std::uint64_t usable) {
+    end_mode();
+    met_limit_ = false;
+    microbatch_of_step_ = &core.step.microbatch;
+    if (!plans_.choose(usable, now(), core.ranks())) return begin_measurement();
+    plan_ = forced_.empty() ? &plans_.present().plan : &forced_;
+  }
+  template <class Rate>
+  void prepare(const Masters&, StepGradients&, const Rate&) {
+    if (measurement_) measurement_->begin_update();
+  }
+  void abort() noexcept {
+    met_limit_ = limit_ && limit_->holds();
+    end_mode();
+  }
+
+  template <class Next, class... Args>
+  auto around_gathered_unit(const Unit& unit, const Next& next, Args&&... args) {
+    if (!at::GradMode::is_enabled() || recomputing() || inside_unit_ ||
+        microbatch_of_step_ == nullptr)
+      return next(std::forward<Args>(args)...);
+    InsideUnit inside(inside_unit_);
+    if (measurement_) return measured(unit, next, std::forward<Args>(args)...);
+    const std::size_t place = next_place(unit);
+    const Choice choice = choice_at(place);
+    if (choice == Choice::Joined || choice_at(place + 1) == Choice::Joined) {
+      if (choice != Choice::Joined) frames_.reset();
+      return frames_.run(device_, units_[unit.index], no_limit, next, std::forward<Args>(args)...);
+    }
+    choice_ = choice;
+    return next(std::forward<Args>(args)...);
+  }
+  template <class Next, class... Args>
+  auto around_unit(const Unit& unit, const Next& next, Args&&... args) {
+    const Choice choice = std::exchange(choice_, Choice::Keep);
+    if (place_) return rehearsed(unit, next, std::forward<Args>(args)...);
+    if (choice == Choice::Selective)
+      return checkpoint_unit<KeepOperators<>>(kept_operators_, unit, next,
+                                              std::forward<Args>(args)...);
+    if (choice == Choice::Full) return checkpoint_unit({}, unit, next, std::forward<Args>(args)...);
+    return next(std::forward<Args>(args)...);
+  }
+
+  /// The policy's own values, which ranks compare; `describe` has the plan as well.
+  std::string describe_values() const { return "bytes=" + std::to_string(bytes()); }
+  std::string describe() const {
+    if (plans_.empty() || !plans_.present().has_plan) return describe_values();
+    const PlannedBatches& one = plans_.present();
+    std::string text = describe_values() + "; " + plan_text(one.plan) + "; " +
+                       (what == Budgeted::Peak ? "peak " : "activations ") +
+                       bytes_text(one.predicted.peak) + ", recomputes " +
+                       std::to_string(one.predicted.time / 1'000'000) + " ms";
+    if (!one.seconds.empty())
+      text += " of " + std::to_string(std::lround(1e3 * predicted_seconds(one.plan))) + " ms";
+    return text;
+  }
+
+  /// For tests and benchmarks: what was measured, the present plan, and what it is predicted to
+  /// need. Another plan, which the steps that follow use; an empty one ends that.
+  const PlannedBatches& planned() const { return plans_.present(); }
+  bool has_measured() const { return !plans_.empty(); }
+  void force(Plan plan) { forced_ = std::move(plan); }
+  /// Of a step by this plan, from the steps that were made by the present one.
+  double predicted_seconds(const Plan& plan) const {
+    const PlannedBatches& one = plans_.present();
+    std::vector<double> sorted = one.seconds;
+    if (sorted.empty()) return 0;
+    std::sort(sorted.begin(), sorted.end());
+    const auto recomputes = predict(one.planned, plan).time - one.predicted.time;
+    return sorted[sorted.size() / 2] + 1e-9 * static_cast<double>(recomputes);
+  }
+  std::int64_t bytes() const {
+    if constexpr (fixed_budget<Policy> != Dynamic) {
+      return fixed_budget<Policy>;
+    } else {
+      if (values.bytes > 0) return values.bytes;
+      throw BadValue(std::string(what == Budgeted::Peak ? "Checkpoint<Budget<>>"
+                                                        : "Checkpoint<ActivationBudget<>>") +
+                     ": bytes is " + std::to_string(values.bytes) +
+                     "; it must be 1 or more, e.g. {.bytes = GiB(8)}.");
+    }
+  }
+
+ private:
+  static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+  struct EndOfStep {
+    BudgetMechanism& mechanism;
+    ~EndOfStep() { mechanism.end_mode(); }
+  };
+
+  BudgetNow now() const { return {what, bytes(), level_ + uncounted_}; }
+  void end_mode() noexcept {
+    if (measurement_) measurement_->close();
+    measurement_.reset(), limit_.reset(), frames_.reset(), place_.reset();
+    plan_ = nullptr, microbatch_of_step_ = nullptr, choice_ = Choice::Keep, microbatch_ = 0;
+  }
+  void begin_measurement() {
+    if (recording())
+      throw BadValue(
+          "Checkpoint<Budget>: a step that is recorded must have been planned before. Make a step "
+          "with batches of these sizes first.");
+    measurement_ = std::make_shared<Measurement<>>(device_, *counter_, level_);
+    if (what == Budgeted::Peak && device_.is_cpu()) limit_.emplace(bytes() - uncounted_);
+  }
+  void end_measured_or_planned(const Report& report, std::chrono::steady_clock::time_point begin) {
+    if (measurement_) {
+      const at::Tensor& outputs = report.outputs;
+      measurement_->end_step(
+          outputs.defined() ? static_cast<std::int64_t>(outputs.storage().nbytes()) : 0);
+      auto kind = [this](std::int64_t unit) {
+        const torch::nn::Module& module = *units_[static_cast<std::size_t>(unit)]->module;
+        return std::type_index(typeid(module));
+      };
+      plans_.add({.sizes = sizes_,
+                  .costs = measurement_->costs(kind),
+                  .inputs = measurement_->inputs(),
+                  .planned = {},
+                  .plan = {}});
+    } else if (device_.is_cpu() && plan_ == &plans_.present().plan) {
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+      plans_.present().note_seconds(seconds.count());
+    }
+  }
+  /// Not even Full is within the budget. What it needs is not known: the step did not go on.
+  [[noreturn]] void refuse_limit() const {
+    throw OutOfMemory(
+        "Checkpoint<Budget>: bytes is " + bytes_text(bytes()) +
+        ", and a step with this batch needs more, even where every unit is "
+        "recomputed by itself. Raise it, use more microbatches or more ranks of Shard<FSDP>.");
+  }
+
+  bool is_new_microbatch() {
+    return std::exchange(microbatch_, *microbatch_of_step_) != *microbatch_of_step_;
+  }
+  /// Of the outermost unit that is called now, in its microbatch; `no_limit` where the plan has
+  /// another unit there, and from then on.
+  std::size_t next_place(const Unit& unit) {
+    if (is_new_microbatch()) units_run_ = 0, frames_.reset();
+    const auto& units = plans_.present().planned.units;
+    if (units_run_ >= units.size() ||
+        units[units_run_].unit != static_cast<std::int64_t>(unit.index))
+      return units_run_ = no_limit;
+    return units_run_++;
+  }
+  Choice choice_at(std::size_t place) const {
+    return place < plan_->size() ? (*plan_)[place] : Choice::Full;
+  }
+  template <class Next, class... Args>
+  auto measured(const Unit& unit, const Next& next, Args&&... args) {
+    if (is_new_microbatch()) measurement_->begin_microbatch();
+    const auto place = measurement_->begin_forward(unit.index, args...);
+    choice_ = Choice::Full;
+    if (!place) return next(std::forward<Args>(args)...);
+    place_ = std::make_shared<const std::size_t>(*place);
+    auto result = next(std::forward<Args>(args)...);
+    measurement_->end_forward(*place, result);
+    return result;
+  }
+  template <class Next, class... Args>
+  auto rehearsed(const Unit& unit, const Next& next, Args&&... args) {
+    const typename Rehearsal<>::Rule rule{measurement_, std::exchange(place_, nullptr)};
+    measurement_->gathered(*rule.place, rule.place);
+    return checkpoint_unit<Rehearsal<>>(rule, unit, next, std::forward<Args>(args)...);
+  }
+
+  std::optional<bridge::MemoryCounter> counter_;
+  std::int64_t uncounted_ = 0;  // of the trainer, by the counter
+  std::int64_t level_ = 0;      // bytes in use when the step began
+  OperatorRule kept_operators_ = matrix_operators;
+  StepSizes sizes_;  // of this step
+  Plans<> plans_;
+  Plan forced_;
+
+  // Of a step: one of the first two is set while it is made.
+  std::shared_ptr<Measurement<>> measurement_;
+  const Plan* plan_ = nullptr;
+  std::optional<bridge::SharedMemoryLimit<>> limit_;
+  bool met_limit_ = false;  // what threw may have been the limit
+  const std::size_t* microbatch_of_step_ = nullptr;
+  std::size_t microbatch_ = 0, units_run_ = 0;
+  bool inside_unit_ = false;
+  SegmentFrames<> frames_;
+  // From around_gathered_unit to around_unit.
+  Choice choice_ = Choice::Keep;
+  std::shared_ptr<const std::size_t> place_;
+};
+
+}  // namespace ikebana::detail

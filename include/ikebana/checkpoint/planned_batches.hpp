@@ -1,0 +1,87 @@
+#pragma once
+// For which microbatches a plan holds.
+#include <ikebana/checkpoint/plan.hpp>
+#include <ikebana/detail/tensors.hpp>
+#include <vector>
+
+namespace ikebana::detail {
+
+/// The sizes of every tensor of some microbatches, the largest in each dimension.
+class BatchSizes {
+ public:
+  template <class Microbatch>
+  void add(const Microbatch& microbatch) {
+    std::vector<c10::DimVector> sizes;
+    for_each_tensor(microbatch, [&](const at::Tensor& t) {
+      sizes.push_back(t.defined() ? c10::DimVector(t.sizes()) : c10::DimVector());
+    });
+    if (is_empty_) all_ = std::move(sizes), is_empty_ = false;
+    else if (!raise(sizes)) differ_ = true;
+  }
+  bool empty() const { return is_empty_; }
+  /// True where no tensor of `other` is larger in any dimension.
+  bool cover(const BatchSizes& other) const {
+    if (other.is_empty_) return true;
+    if (is_empty_ || differ_ || other.differ_ || all_.size() != other.all_.size()) return false;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      if (all_[i].size() != other.all_[i].size()) return false;
+      for (std::size_t d = 0; d < all_[i].size(); ++d)
+        if (other.all_[i][d] > all_[i][d]) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool raise(const std::vector<c10::DimVector>& sizes) {
+    if (sizes.size() != all_.size()) return false;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (sizes[i].size() != all_[i].size()) return false;
+      for (std::size_t d = 0; d < sizes[i].size(); ++d)
+        all_[i][d] = std::max(all_[i][d], sizes[i][d]);
+    }
+    return true;
+  }
+
+  std::vector<c10::DimVector> all_;
+  bool is_empty_ = true;
+  bool differ_ = false;  // they do not even have as many tensors, or dimensions
+};
+
+/// The microbatches of a step: during the first there are no gradients yet, and during the others
+/// there are.
+struct StepSizes {
+  BatchSizes first, others;
+
+  template <class Microbatches>
+  static StepSizes of(const Microbatches& microbatches) {
+    StepSizes sizes;
+    bool is_first = true;
+    for (const auto& microbatch : microbatches)
+      (std::exchange(is_first, false) ? sizes.first : sizes.others).add(microbatch);
+    return sizes;
+  }
+  bool cover(const StepSizes& other) const {
+    return (first.cover(other.first) || others.cover(other.first)) && others.cover(other.others);
+  }
+};
+
+/// What was measured for some microbatches, and the plan made from it.
+struct PlannedBatches {
+  StepSizes sizes;
+  Costs costs;              ///< relative to the bytes in use when a step begins; of this rank
+  std::int64_t inputs = 0;  ///< bytes that Full keeps
+  Costs planned;            ///< of all ranks, as the plan was made from them
+  Plan plan;
+  bool has_plan = false;
+  std::int64_t budget = 0, level = 0;  ///< for which the plan was made: of this rank
+  Prediction predicted = {};
+  std::vector<double> seconds = {};  ///< of the latest steps by this plan
+
+  void note_seconds(double one) {
+    constexpr std::size_t enough = 9;
+    if (seconds.size() == enough) seconds.erase(seconds.begin());
+    seconds.push_back(one);
+  }
+};
+
+}  // namespace ikebana::detail

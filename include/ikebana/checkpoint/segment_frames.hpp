@@ -1,0 +1,58 @@
+#pragma once
+// Frames over several units in a row.
+#include <ikebana/checkpoint/recompute.hpp>
+
+namespace ikebana::detail {
+
+/// RAII: units inside a unit do not get a frame of their own.
+class InsideUnit {
+ public:
+  explicit InsideUnit(bool& flag) : flag_(flag) { flag_ = true; }
+  ~InsideUnit() { flag_ = false; }
+  InsideUnit(const InsideUnit&) = delete;
+  InsideUnit& operator=(const InsideUnit&) = delete;
+
+ private:
+  bool& flag_;
+};
+
+/// The frame of the segment to which the next unit may belong. A template for the same reason as
+/// Frame.
+template <class = void>
+class SegmentFrames {
+ public:
+  /// Runs the unit in the frame of the unit before it, if that has fewer units than `max_units` and
+  /// an argument is what that unit returned; otherwise in a new one.
+  template <class Next, class... Args>
+  auto run(c10::Device device, std::shared_ptr<const RecomputedUnit> unit, std::size_t max_units,
+           const Next& next, Args&&... args) {
+    auto frame = last_.lock();
+    if (!frame || frame->backward_started() || frame->unit_count() >= max_units ||
+        !takes_last_result(*frame, args...))
+      frame = std::make_shared<Frame<>>(device, KeepNothing::Rule());
+    last_.reset();
+    auto result =
+        run_in_frame(*frame, std::move(unit), next, next.owned(), std::forward<Args>(args)...);
+    for_each_tensor(result, [&](const at::Tensor& t) { frame->add_known(t); });
+    last_ = frame;
+    return result;
+  }
+  /// The next unit begins a new segment.
+  void reset() noexcept { last_.reset(); }
+
+ private:
+  /// True if an argument is a tensor that the previous unit returned.
+  template <class... Args>
+  static bool takes_last_result(const Frame<>& frame, const Args&... args) {
+    bool found = false;
+    auto check = [&](const at::Tensor& t) {
+      found = found || (t.defined() && frame.is_last_result(t));
+    };
+    (for_each_tensor(args, check), ...);
+    return found;
+  }
+
+  std::weak_ptr<Frame<>> last_;
+};
+
+}  // namespace ikebana::detail
