@@ -55,7 +55,6 @@ static_assert(sets<Checkpoint<Full>, axis::checkpoint> && sets<Checkpoint<Off>, 
 static_assert(sets<Checkpoint<Selective>, axis::checkpoint> &&
               sets<Checkpoint<Every<3>>, axis::checkpoint> &&
               sets<Checkpoint<Segments<>>, axis::checkpoint> &&
-              sets<Checkpoint<Budget<>>, axis::checkpoint> &&
               sets<Checkpoint<ActivationBudget<8>>, axis::checkpoint> &&
               sets<Checkpoint<Only<Model>>, axis::checkpoint>);
 static_assert(sets<Accumulate<4>, axis::accumulate> && sets<Accumulate<>, axis::accumulate>);
@@ -248,5 +247,4 @@ static_assert(equal(quoted<Freeze<std::pair<Model, int>>>, "`Freeze<std::pair<Mo
 static_assert(equal(list_of<Adam, SGD, Accumulate<-2>>, "`Adam`, `SGD`, `Accumulate<-2>`"));
 static_assert(equal(list_of<Accumulate<Fit<>>, InBackward<Accumulate<Fit<100>>>>,
                     "`Accumulate<Fit<>>`, `InBackward<Accumulate<Fit<100>>>`"));
-
 int main() {}

@@ -48,7 +48,7 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
     start(core);
     const detail::FitPlan former = plan_;
     try {
-      const detail::LimitInForce<> limit(values.limit);
+      const bridge::SharedMemoryLimit<> limit(values.limit);
       consider_fewer(core);
       return fitted(core, batch, next);
     } catch (...) {
@@ -66,7 +66,7 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
     check_numbers();
     memory_.check(values.limit);
     plan_.evaluated = std::min(plan_.evaluated, max());
-    const detail::LimitInForce<> limit(values.limit);
+    const bridge::SharedMemoryLimit<> limit(values.limit);
     const bool alone = core.ranks().slices().size() == 1;
     detail::Tried tried{"evaluate", core.step.attempts, versions_of(batch)};
     while (const auto error = failure(core, alone, [&] {

@@ -1,49 +1,10 @@
 #pragma once
 // What Accumulate<Fit<>> knows of memory: bytes in use, and their limit on a CPU.
 #include <ikebana/bridge/memory.hpp>
+#include <ikebana/bridge/shared_memory_limit.hpp>
 #include <optional>
 
 namespace ikebana::detail {
-
-/// RAII: at most `bytes` may be in use on the CPU, as MemoryLimit does, among limits of several
-/// threads that begin and end in any order: the smallest of all and of the MemoryLimit around them
-/// holds. 0: no limit. Allocates nothing.
-template <class = void>
-class LimitInForce {
- public:
-  explicit LimitInForce(std::int64_t bytes) : bytes_(bytes) {
-    if (bytes == 0) return;
-    std::lock_guard lock(mutex_);
-    if (first_ == nullptr) around_ = allocator().limit();
-    next_ = std::exchange(first_, this);
-    apply();
-  }
-  ~LimitInForce() {
-    if (bytes_ == 0) return;
-    std::lock_guard lock(mutex_);
-    LimitInForce** link = &first_;
-    while (*link != this) link = &(*link)->next_;
-    *link = next_;
-    apply();
-  }
-  LimitInForce(const LimitInForce&) = delete;
-  LimitInForce& operator=(const LimitInForce&) = delete;
-
- private:
-  static bridge::CountingAllocatorV1& allocator() { return bridge::CountingAllocatorV1::install(); }
-  static void apply() {
-    std::int64_t bytes = around_;
-    for (const LimitInForce* one = first_; one != nullptr; one = one->next_)
-      bytes = std::min(bytes, one->bytes_);
-    allocator().set_limit(bytes);
-  }
-
-  static inline std::mutex mutex_;
-  static inline LimitInForce* first_ = nullptr;
-  static inline std::int64_t around_ = 0;  // of the MemoryLimit that was in force before the first
-  std::int64_t bytes_;
-  LimitInForce* next_ = nullptr;
-};
 
 /// The bytes that steps use. Not known on a device without statistics, and on a CPU whose memory is
 /// not counted: it has neither a limit nor a MemoryCounter.

@@ -11,7 +11,6 @@
 #include <ikebana/error.hpp>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <type_traits>
 #include <unordered_map>
 
@@ -139,52 +138,6 @@ inline bool is_out_of_memory(const std::exception& error) {
   return dynamic_cast<const OutOfMemory*>(&error) != nullptr ||
          ikebana::detail::is_out_of_memory(ikebana::detail::text_of_libtorch(error));
 }
-/// RAII: as MemoryLimit, for several threads that each set one: the smallest of them holds, and of
-/// a MemoryLimit around them. They end in any order.
-/// A template, so that only files that use it compile it.
-template <class = void>
-class SharedMemoryLimit {
- public:
-  explicit SharedMemoryLimit(std::int64_t bytes) : allocator_(CountingAllocatorV1::install()) {
-    std::lock_guard lock(mutex());
-    if (all().empty()) outer() = allocator_.set_limit(bytes);
-    own_ = all().insert(bytes);
-    apply();
-  }
-  ~SharedMemoryLimit() {
-    std::lock_guard lock(mutex());
-    all().erase(own_);
-    apply();
-  }
-  /// True where this is the limit that holds.
-  bool holds() const noexcept {
-    std::lock_guard lock(mutex());
-    return *own_ == *all().begin() && *own_ < outer();
-  }
-  SharedMemoryLimit(const SharedMemoryLimit&) = delete;
-  SharedMemoryLimit& operator=(const SharedMemoryLimit&) = delete;
-
- private:
-  static std::mutex& mutex() {
-    static std::mutex one;
-    return one;
-  }
-  static std::multiset<std::int64_t>& all() {
-    static std::multiset<std::int64_t> limits;
-    return limits;
-  }
-  static std::int64_t& outer() {
-    static std::int64_t limit = CountingAllocatorV1::no_limit;
-    return limit;
-  }
-  void apply() {
-    allocator_.set_limit(all().empty() ? outer() : std::min(outer(), *all().begin()));
-  }
-
-  CountingAllocatorV1& allocator_;
-  std::multiset<std::int64_t>::iterator own_;
-};
-
 /// True if a MemoryCounter of the tensor's device counts the tensor's bytes; false on the CPU for
 /// memory allocated before the first counter or not by LibTorch (`from_blob`), and for tensors
 /// without bytes. Costs a look-up.

@@ -1,28 +1,12 @@
 #pragma once
 // Checks the policies of a recipe in stages. A stage is looked at only if the former passed, so
 // that the first cause hides its consequences.
+#include <ikebana/checks/policies_of_torch.hpp>
 #include <ikebana/grammar/compose.hpp>
 #include <ikebana/grammar/diagnosis.hpp>
 #include <ikebana/grammar/refuse.hpp>
 #include <ikebana/grammar/refuse_use.hpp>
 #include <ikebana/grammar/units.hpp>
-
-namespace torch::nn {
-class CrossEntropyLoss;
-class MSELoss;
-class BCEWithLogitsLoss;
-class KLDivLoss;
-}  // namespace torch::nn
-namespace torch::optim {
-class AdamW;
-class Adam;
-class SGD;
-class Adagrad;
-struct AdamWOptions;
-struct AdamOptions;
-struct SGDOptions;
-struct AdagradOptions;
-}  // namespace torch::optim
 
 namespace ikebana::refuse {
 

@@ -99,4 +99,17 @@ struct StorageHooks : GatherHooks {
   Tensors to_masters(const Unit&, Tensors full) { return full; }
 };
 
+namespace detail {
+/// Rejects the update if the loss is not finite: calls `raise`, on a CPU at once, on a device when
+/// a later step begins.
+template <class Raise>
+void accept_finite_loss(StepGradients& gradients, const LossValue& loss, DeferredCheck& deferred,
+                        const Raise& raise) {
+  if (loss.readable()) return loss.is_finite() ? void() : raise();
+  at::Tensor flag = loss.non_finite();
+  gradients.reject(flag);
+  deferred.expect_zero(flag, raise);
+}
+}  // namespace detail
+
 }  // namespace ikebana
