@@ -1,8 +1,8 @@
 #pragma once
 // How much memory a recipe takes, before anything is allocated.
+#include <ikebana/bridge/fake_ledger.hpp>
 #include <ikebana/bridge/fake_mode.hpp>
 #include <ikebana/bridge/generator_state.hpp>
-#include <ikebana/estimate/ledger.hpp>
 #include <ikebana/estimate/marks.hpp>
 #include <ikebana/estimate/table.hpp>
 #include <ikebana/trainer.hpp>
@@ -138,7 +138,7 @@ Estimate estimate(Maker&& maker, const Batch& batch, const EstimateOptions& opti
     measured.peak += measured.batch;
     return measured;
   }
-  auto ledger = std::make_shared<detail::FakeLedger>();
+  auto ledger = std::make_shared<bridge::FakeLedger>();
   detail::MemoryMarks marks(
       [&](c10::Device device) { return bridge::MemoryCounter(ledger->of(device)); });
   bridge::FakeTensorMode mode(ledger);

@@ -10,11 +10,14 @@
 
 namespace ikebana::bridge {
 
-/// While it is open in an OperatorScope, every tensor that is made is fake, but small ones that
+/// What tensors are to a FakeTensorMode that were there before: small ones are computed with; or
+/// they have shapes alone, so that nothing that is computed depends on them.
+enum class Existing { Values, Shapes };
+
+/// While it is open in a FakeTensorScope, every tensor that is made is fake, but small ones that
 /// depend on no fake one: those are computed, so that numbers and indices which a program makes for
 /// itself have their values. A fake result of one element can be read on the host; it is 1. Random
-/// operators draw nothing. Operators that write to a tensor with memory of more than `small` bytes
-/// leave it as it is.
+/// operators draw nothing. Tensors that were there before are never written to.
 ///
 /// Throws Error for an operator whose shapes are not known, and where a program reads the value of
 /// a fake tensor by `item()` or needs it for a shape. Costs some microseconds per operator. Source:
@@ -22,22 +25,26 @@ namespace ikebana::bridge {
 class FakeTensorMode : public OperatorMode {
  public:
   static constexpr std::size_t small = 4 << 10;  // bytes
-  explicit FakeTensorMode(std::shared_ptr<FakeMemory> memory) : memory_(std::move(memory)) {}
+  explicit FakeTensorMode(std::shared_ptr<FakeMemory> memory, Existing existing = Existing::Values)
+      : memory_(std::move(memory)), existing_(existing) {}
 
   void call(OperatorCall& call) override {
     const FakeOperator& op = found(call);
     const bool fake = takes_fake(call);
     if (op.in_place && !changes_layout(call)) {
-      if (!fake && !op.draws) return call.compute();
+      if (!fake && !op.draws && writes_to_own(call)) return call.compute();
       const std::int64_t scratch = scratch_of(call, op);
       call.replace(written(call, op));
       return use(scratch);
     }
     if (op.is_composite && op.rule == nullptr) return decompose(call);
     if (op.is_view) return call.compute();
-    if (op.reads && fake) refuse_read(call);
+    if (op.reads && any_tensor(call, is_unknown))
+      refuse("`" + c10::toString(call.name()) + "` needs the values of a tensor, which it has not");
+    if (op.reads) return call.compute();
     if (!fake && !op.draws && (op.writes || is_small(call, op))) return compute_small(call);
-    if (op.rule == nullptr && !op.has_meta) refuse_unknown(call);
+    if (op.rule == nullptr && !op.has_meta)
+      refuse("the shapes that `" + c10::toString(call.name()) + "` returns are not known");
     const std::int64_t scratch = scratch_of(call, op);
     if (op.rule != nullptr) by_rule(call, op);
     else by_meta(call);
@@ -90,13 +97,28 @@ class FakeTensorMode : public OperatorMode {
     return grows;
   }
 
+  /// False where it writes to a tensor that was there before.
+  static bool writes_to_own(const OperatorCall& call) {
+    bool own = true;
+    for (std::size_t i = 0; i < call.arguments().size(); ++i)
+      if (const auto* alias = call.schema().arguments()[i].alias_info(); alias && alias->isWrite())
+        ikebana::detail::visit_tensors(call.arguments()[i],
+                                       [&](const at::Tensor& t) { own = own && is_counted(t); });
+    return own;
+  }
   /// Larger tensors with memory count as fake: their values are not computed with.
-  static bool takes_fake(const OperatorCall& call) {
-    bool fake = false;
-    ikebana::detail::visit_all(call.arguments(), [&](const at::Tensor& t) {
-      fake = fake || !t.has_storage() || is_fake(t) || t.storage().nbytes() > small;
+  bool takes_fake(const OperatorCall& call) const {
+    return any_tensor(call, [this](const at::Tensor& t) {
+      return is_unknown(t) || t.storage().nbytes() > small ||
+             (existing_ == Existing::Shapes && !is_counted(t));
     });
-    return fake;
+  }
+  static bool is_unknown(const at::Tensor& t) { return !t.has_storage() || is_fake(t); }
+  template <class Predicate>
+  static bool any_tensor(const OperatorCall& call, const Predicate& is) {
+    bool any = false;
+    ikebana::detail::visit_all(call.arguments(), [&](const at::Tensor& t) { any = any || is(t); });
+    return any;
   }
   /// True where all that the operator makes is small, so that it may be computed.
   bool is_small(const OperatorCall& call, const FakeOperator& op) {
@@ -206,18 +228,12 @@ class FakeTensorMode : public OperatorMode {
     });
     return device;
   }
-  [[noreturn]] static void refuse_read(const OperatorCall& call) {
-    throw Error("estimate: `" + c10::toString(call.name()) +
-                "` needs the values of a tensor, and an estimate has none. Give it a batch of real "
-                "tensors, which measures instead.");
-  }
-  [[noreturn]] static void refuse_unknown(const OperatorCall& call) {
-    throw Error(
-        "estimate: the shapes that `" + c10::toString(call.name()) +
-        "` returns are not known. Give it a batch of real tensors, which measures instead.");
+  [[noreturn]] static void refuse(const std::string& what) {
+    throw Error("estimate: " + what + ". Give it a batch of real tensors, which measures instead.");
   }
 
   std::shared_ptr<FakeMemory> memory_;
+  Existing existing_;
   std::unordered_map<const c10::OperatorName*, FakeOperator> known_;
 };
 

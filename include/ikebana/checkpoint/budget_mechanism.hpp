@@ -1,28 +1,30 @@
 #pragma once
 // What Checkpoint<Budget> and Checkpoint<ActivationBudget> share: the first step is measured, the
 // others go by a plan.
+#include <ikebana/checkpoint/budget_value.hpp>
 #include <ikebana/checkpoint/keep_operators.hpp>
 #include <ikebana/checkpoint/plans.hpp>
 #include <ikebana/checkpoint/rehearsal.hpp>
 #include <ikebana/checkpoint/segment_frames.hpp>
 #include <ikebana/detail/recording.hpp>
+#include <ikebana/run/dry_step.hpp>
 #include <typeindex>
 
 namespace ikebana::detail {
 
-/// The number that is a template argument of the policy.
-template <class Policy>
-inline constexpr std::int64_t fixed_budget = Dynamic;
-template <template <std::int64_t> class Which, std::int64_t N>
-inline constexpr std::int64_t fixed_budget<Checkpoint<Which<N>>> = N;
-
 /// Runs each outermost unit as the plan has it; units inside belong to it. A step with batches of
 /// sizes that no plan holds for runs every unit as Full, and is measured.
 template <class Policy, Budgeted what>
-class BudgetMechanism : public CheckpointMechanism {
+class BudgetMechanism : public BudgetValue<Policy, what> {
+  using BudgetValue<Policy, what>::device_;
+  using BudgetValue<Policy, what>::units_;
+  using BudgetValue<Policy, what>::plans_;
+  using BudgetValue<Policy, what>::forced_;
+
  public:
-  Policy values;
-  explicit BudgetMechanism(Policy v) : values(v) { bytes(); }
+  using BudgetValue<Policy, what>::BudgetValue;
+  using BudgetValue<Policy, what>::bytes;
+  using BudgetValue<Policy, what>::describe_values;
 
   void attach(c10::Device device, const UnitTable& table) {
     CheckpointMechanism::attach(device, table);
@@ -38,21 +40,18 @@ class BudgetMechanism : public CheckpointMechanism {
       uncounted_ += bridge::uncounted_bytes(t);
   }
 
-  /// Measures a step that is not planned yet, within the budget where memory can be limited.
+  /// Measures a step that is not planned yet, within the budget where memory can be limited. Where
+  /// that runs into the limit, the step is measured without values, and made by a plan.
   template <class Core, class Batch, class Next>
-  Report around_step(Core&, const Batch&, Next&& next) {
-    const EndOfStep end{*this};
-    met_limit_ = false;
-    level_ = counter_->now();
-    const auto begin = std::chrono::steady_clock::now();
+  Report around_step(Core& core, const Batch&, Next&& next) {
     try {
-      Report report = next();
-      end_measured_or_planned(report, begin);
-      return report;
+      return one_step(next, 0);
     } catch (const OutOfMemory&) {
-      if (met_limit_) refuse_limit();
-      throw;
+      if (!met_limit_) throw;
     }
+    const std::optional<std::int64_t> grows = measured_dry(core, next);
+    if (!grows) this->refuse_limit();
+    return one_step(next, *grows);
   }
   template <class Microbatches>
   std::uint64_t usable_plans(const Microbatches& microbatches) {
@@ -65,11 +64,12 @@ class BudgetMechanism : public CheckpointMechanism {
     met_limit_ = false;
     microbatch_of_step_ = &core.step.microbatch;
     if (!plans_.choose(usable, now(), core.ranks())) return begin_measurement();
+    if (plans_.present().is_dry) set_limit();
     plan_ = forced_.empty() ? &plans_.present().plan : &forced_;
   }
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {
-    if (measurement_) measurement_->begin_update();
+    if (measurement_) measurement_->begin_update(), before_update_ = measurement_->bytes_now();
   }
   void abort() noexcept {
     met_limit_ = limit_ && limit_->holds();
@@ -97,50 +97,11 @@ class BudgetMechanism : public CheckpointMechanism {
     const Choice choice = std::exchange(choice_, Choice::Keep);
     if (place_) return rehearsed(unit, next, std::forward<Args>(args)...);
     if (choice == Choice::Selective)
-      return checkpoint_unit<KeepOperators<>>(kept_operators_, unit, next,
-                                              std::forward<Args>(args)...);
-    if (choice == Choice::Full) return checkpoint_unit({}, unit, next, std::forward<Args>(args)...);
+      return this->template checkpoint_unit<KeepOperators<>>(kept_operators_, unit, next,
+                                                             std::forward<Args>(args)...);
+    if (choice == Choice::Full)
+      return this->checkpoint_unit({}, unit, next, std::forward<Args>(args)...);
     return next(std::forward<Args>(args)...);
-  }
-
-  /// The policy's own values, which ranks compare; `describe` has the plan as well.
-  std::string describe_values() const { return "bytes=" + std::to_string(bytes()); }
-  std::string describe() const {
-    if (plans_.empty() || !plans_.present().has_plan) return describe_values();
-    const PlannedBatches& one = plans_.present();
-    std::string text = describe_values() + "; " + plan_text(one.plan) + "; " +
-                       (what == Budgeted::Peak ? "peak " : "activations ") +
-                       bytes_text(one.predicted.peak) + ", recomputes " +
-                       std::to_string(one.predicted.time / 1'000'000) + " ms";
-    if (!one.seconds.empty())
-      text += " of " + std::to_string(std::lround(1e3 * predicted_seconds(one.plan))) + " ms";
-    return text;
-  }
-
-  /// For tests and benchmarks: what was measured, the present plan, and what it is predicted to
-  /// need. Another plan, which the steps that follow use; an empty one ends that.
-  const PlannedBatches& planned() const { return plans_.present(); }
-  bool has_measured() const { return !plans_.empty(); }
-  void force(Plan plan) { forced_ = std::move(plan); }
-  /// Of a step by this plan, from the steps that were made by the present one.
-  double predicted_seconds(const Plan& plan) const {
-    const PlannedBatches& one = plans_.present();
-    std::vector<double> sorted = one.seconds;
-    if (sorted.empty()) return 0;
-    std::sort(sorted.begin(), sorted.end());
-    const auto recomputes = predict(one.planned, plan).time - one.predicted.time;
-    return sorted[sorted.size() / 2] + 1e-9 * static_cast<double>(recomputes);
-  }
-  std::int64_t bytes() const {
-    if constexpr (fixed_budget<Policy> != Dynamic) {
-      return fixed_budget<Policy>;
-    } else {
-      if (values.bytes > 0) return values.bytes;
-      throw BadValue(std::string(what == Budgeted::Peak ? "Checkpoint<Budget<>>"
-                                                        : "Checkpoint<ActivationBudget<>>") +
-                     ": bytes is " + std::to_string(values.bytes) +
-                     "; it must be 1 or more, e.g. {.bytes = GiB(8)}.");
-    }
   }
 
  private:
@@ -162,33 +123,69 @@ class BudgetMechanism : public CheckpointMechanism {
           "Checkpoint<Budget>: a step that is recorded must have been planned before. Make a step "
           "with batches of these sizes first.");
     measurement_ = std::make_shared<Measurement<>>(device_, *counter_, level_);
+    if (!without_values()) set_limit();
+  }
+  void set_limit() {
     if (what == Budgeted::Peak && device_.is_cpu()) limit_.emplace(bytes() - uncounted_);
+  }
+  /// `grows`: bytes of state that the step makes, and that later ones begin with.
+  template <class Next>
+  Report one_step(Next& next, std::int64_t grows) {
+    const EndOfStep end{*this};
+    met_limit_ = false;
+    level_ = counter_->now() + grows;
+    const auto begin = std::chrono::steady_clock::now();
+    Report report = next();
+    end_measured_or_planned(report, begin);
+    return report;
+  }
+  /// Measures the step on tensors without memory. Returns how many bytes more later steps begin
+  /// with; no value where it needs values, or ranks.
+  template <class Core, class Next>
+  std::optional<std::int64_t> measured_dry(Core& core, Next& next) {
+    if constexpr (Core::one_rank && !std::decay_t<decltype(core.mechanisms)>::moves_parameters) {
+      const EndOfStep end{*this};
+      const auto ledger = std::make_shared<bridge::FakeLedger>();
+      level_ = counter_->now();
+      ledger->begin_with(device_, level_);
+      std::optional real = std::exchange(counter_, bridge::MemoryCounter(ledger->of(device_)));
+      std::optional<std::int64_t> grows;
+      try {
+        dry_step(core, ledger, next, [&] {
+          grows = measurement_->end_dry_step(before_update_);
+          add_plan(/*is_dry=*/true);
+        });
+      } catch (const std::exception&) {  // an operator needs values, or is not known
+        grows.reset();
+      }
+      counter_ = std::move(real);
+      return grows;
+    } else {
+      return {};
+    }
   }
   void end_measured_or_planned(const Report& report, std::chrono::steady_clock::time_point begin) {
     if (measurement_) {
       const at::Tensor& outputs = report.outputs;
       measurement_->end_step(
           outputs.defined() ? static_cast<std::int64_t>(outputs.storage().nbytes()) : 0);
-      auto kind = [this](std::int64_t unit) {
-        const torch::nn::Module& module = *units_[static_cast<std::size_t>(unit)]->module;
-        return std::type_index(typeid(module));
-      };
-      plans_.add({.sizes = sizes_,
-                  .costs = measurement_->costs(kind),
-                  .inputs = measurement_->inputs(),
-                  .planned = {},
-                  .plan = {}});
+      add_plan(/*is_dry=*/false);
     } else if (device_.is_cpu() && plan_ == &plans_.present().plan) {
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
       plans_.present().note_seconds(seconds.count());
     }
   }
-  /// Not even Full is within the budget. What it needs is not known: the step did not go on.
-  [[noreturn]] void refuse_limit() const {
-    throw OutOfMemory(
-        "Checkpoint<Budget>: bytes is " + bytes_text(bytes()) +
-        ", and a step with this batch needs more, even where every unit is "
-        "recomputed by itself. Raise it, use more microbatches or more ranks of Shard<FSDP>.");
+  void add_plan(bool is_dry) {
+    auto kind = [this](std::int64_t unit) {
+      const torch::nn::Module& module = *units_[static_cast<std::size_t>(unit)]->module;
+      return std::type_index(typeid(module));
+    };
+    plans_.add({.sizes = sizes_,
+                .costs = measurement_->costs(kind),
+                .inputs = measurement_->inputs(),
+                .planned = {},
+                .plan = {},
+                .is_dry = is_dry});
   }
 
   bool is_new_microbatch() {
@@ -222,16 +219,16 @@ class BudgetMechanism : public CheckpointMechanism {
   auto rehearsed(const Unit& unit, const Next& next, Args&&... args) {
     const typename Rehearsal<>::Rule rule{measurement_, std::exchange(place_, nullptr)};
     measurement_->gathered(*rule.place, rule.place);
-    return checkpoint_unit<Rehearsal<>>(rule, unit, next, std::forward<Args>(args)...);
+    return this->template checkpoint_unit<Rehearsal<>>(rule, unit, next,
+                                                       std::forward<Args>(args)...);
   }
 
   std::optional<bridge::MemoryCounter> counter_;
-  std::int64_t uncounted_ = 0;  // of the trainer, by the counter
-  std::int64_t level_ = 0;      // bytes in use when the step began
+  std::int64_t uncounted_ = 0;      // of the trainer, by the counter
+  std::int64_t level_ = 0;          // bytes in use when the step began
+  std::int64_t before_update_ = 0;  // what the step had added when its gradients were complete
   OperatorRule kept_operators_ = matrix_operators;
   StepSizes sizes_;  // of this step
-  Plans<> plans_;
-  Plan forced_;
 
   // Of a step: one of the first two is set while it is made.
   std::shared_ptr<Measurement<>> measurement_;

@@ -101,6 +101,16 @@ class Measurement {
     else_ = std::max(else_, update_ - grown);
     is_open_ = false;
   }
+  /// The same of a dry step, where all that an update allocates is there. Returns how many bytes
+  /// more a later step begins with, at most.
+  std::int64_t end_dry_step(std::int64_t before_update) {
+    const std::int64_t grown = std::max<std::int64_t>(0, now() - before_update);
+    enter(Part::Else, 0);
+    else_ = std::max(else_, update_ - grown);
+    is_open_ = false;
+    return grown;
+  }
+  std::int64_t bytes_now() const { return now(); }
   void close() noexcept { is_open_ = false; }
 
   /// Bytes are relative to those in use when a step begins. `kind(unit)` is equal for units that do

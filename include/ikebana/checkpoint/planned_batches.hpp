@@ -72,6 +72,7 @@ struct PlannedBatches {
   std::int64_t inputs = 0;  ///< bytes that Full keeps
   Costs planned;            ///< of all ranks, as the plan was made from them
   Plan plan;
+  bool is_dry = false;  ///< measured without values, so that times say little
   bool has_plan = false;
   std::int64_t budget = 0, level = 0;  ///< for which the plan was made: of this rank
   Prediction predicted = {};

@@ -116,7 +116,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     step.partly_updated = mechanisms.optimizer.has_updated();
     parameters.abort();
     mechanisms.each([](auto& mechanism) { mechanism.abort(); });
-    restore_point.restore();
+    if (!step.at_dry_update) restore_point.restore();
   }
   /// Throws BadModel where the model is not what this trainer trains and saves any more: a walk
   /// over its modules. Called at the first step, at each evaluation, save and epoch.

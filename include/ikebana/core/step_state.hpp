@@ -1,5 +1,6 @@
 #pragma once
 // The state of a step, in one place.
+#include <functional>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {
@@ -17,7 +18,10 @@ struct StepState {
   bool is_compared = false;     ///< the recipe, with those of the other ranks
   StopWish wants_stop = {};     ///< of this rank; the next step tells the others
   StopWish all_stop = {};       ///< of all ranks, as they knew it when the last step opened
-  Roots roots;                  ///< where backward of this microbatch starts
+  /// Set: the step computes without values. It is called in place of the update, and the step ends
+  /// (run/dry_step.hpp).
+  std::function<void()> at_dry_update;
+  Roots roots;  ///< where backward of this microbatch starts
   StepGradients gradients;
   detail::DeferredCheck deferred;  ///< checks whose flags only the device knows
 

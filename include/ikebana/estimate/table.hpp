@@ -11,7 +11,7 @@ namespace ikebana {
 namespace detail {
 
 /// `1.5 GiB`, `23.4 MiB`, `512 B`.
-inline std::string bytes_text(std::int64_t bytes) {
+inline std::string short_bytes(std::int64_t bytes) {
   constexpr std::array<const char*, 5> units{"KiB", "MiB", "GiB", "TiB", "PiB"};
   if (bytes < 1024) return std::to_string(bytes) + " B";
   double amount = static_cast<double>(bytes) / 1024;
@@ -56,7 +56,7 @@ inline std::string unit_columns(const UnitMemory& unit) {
   std::string columns;
   for (const std::int64_t bytes :
        {unit.parameters, unit.gradients, unit.optimizer_state, unit.activations})
-    columns += right(bytes_text(bytes), 13);
+    columns += right(short_bytes(bytes), 13);
   return columns;
 }
 inline std::string unit_row(const std::string& name, const UnitMemory& unit) {
@@ -96,7 +96,7 @@ inline std::string Estimate::table() const {
   for (const auto& [name, bytes] : detail::kinds(*this)) {
     const std::string kind = name;
     if (bytes == 0 && kind != "activations") continue;
-    text += "  " + detail::left(kind, 18) + detail::right(detail::bytes_text(bytes), 12);
+    text += "  " + detail::left(kind, 18) + detail::right(detail::short_bytes(bytes), 12);
     if (kind == "parameters" || kind == "gradients" || kind == "optimizer state")
       text += "  " + detail::per_parameter(bytes, elements);
     if (kind == "activations") text += "  of one microbatch";

@@ -6,14 +6,16 @@
 #include <tuple>
 #include <vector>
 
-namespace ikebana::detail {
+namespace ikebana::bridge {
 
 /// Counts what fake tensors of each device stand for. On an accelerator in whole blocks, as its
 /// caching allocator hands them out.
-class FakeLedger final : public bridge::FakeMemory {
+class FakeLedger final : public FakeMemory {
  public:
   /// What is in use on one device.
-  bridge::MemorySource& of(c10::Device device) { return on(device); }
+  MemorySource& of(c10::Device device) { return on(device); }
+  /// So many bytes are in use there before.
+  void begin_with(c10::Device device, std::int64_t bytes) { on(device).add(bytes); }
 
   std::size_t allocated(std::size_t bytes, c10::Device device) override {
     const std::size_t granule = device.is_cpu() ? 1 : 512;
@@ -27,7 +29,7 @@ class FakeLedger final : public bridge::FakeMemory {
   }
 
  private:
-  class OfDevice final : public bridge::MemorySource {
+  class OfDevice final : public MemorySource {
    public:
     void add(std::int64_t bytes) noexcept {
       now_ += bytes;
@@ -57,4 +59,4 @@ class FakeLedger final : public bridge::FakeMemory {
   std::vector<Block> blocks_;
 };
 
-}  // namespace ikebana::detail
+}  // namespace ikebana::bridge
