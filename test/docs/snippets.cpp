@@ -1,6 +1,7 @@
-// Compiles and runs the code that README and docs/optimizer.md show beyond the examples.
+// Compiles and runs the code that README and pages of docs show beyond the examples.
 #include "test.hpp"
 
+#include <ikebana/estimate.hpp>
 #include <ikebana/optimizer/libtorch_optimizer.hpp>
 
 #include <iostream>
@@ -27,6 +28,20 @@ TEST_CASE("README: a recipe written as a type trains") {
   CHECK(trainer.steps() == 40);
   CHECK(test::contains(lines.str(), "grad norm"));
   CHECK(trainer.evaluate(loader).loss < 5.4);  // it started at ln 256 = 5.55
+}
+
+TEST_CASE("memory.md: an estimate of 6.4 billion parameters") {
+  std::ostringstream lines;
+  auto* terminal = std::cout.rdbuf(lines.rdbuf());
+
+  using Recipe = Trainer<GPT, AdamW, Checkpoint<Full>>;
+  GPTConfig config{.layers = 32, .width = 4096, .heads = 32, .context = 2048};
+  auto tokens = [] { return at::empty({1, 2048}, at::TensorOptions(at::kMeta).dtype(at::kLong)); };
+  std::cout << estimate<Recipe>([&] { return GPT(config); }, Tokens{tokens(), tokens()});
+
+  std::cout.rdbuf(terminal);
+  CHECK(test::contains(lines.str(), "16.00 bytes per parameter"));
+  CHECK(test::contains(lines.str(), "block0 .. block31, each of 32"));
 }
 
 TEST_CASE("optimizer.md: Muon updates hidden matrices, and AdamW the others") {

@@ -142,6 +142,29 @@ TEST_CASE("budget: where a model reads values, the smallest budget is not known"
                        "needs more, even where every unit is recomputed by itself"));
 }
 
+TEST_CASE(
+    "budget: with Accumulate<Fit<>> microbatches are made smaller until a plan is within it") {
+  bridge::MemoryCounter counter(at::kCPU);
+  const at::Tensor input = rows();
+  using Recipe = Trainer<Bench, AdamW, Word, Accumulate<Fit<>>>;
+  Bench model = chain(8);
+  const std::int64_t bytes = counter.now() + 5 * static_cast<std::int64_t>(input.nbytes());
+  Recipe trainer(model, Word{.bytes = bytes}, Accumulate<Fit<>>{.max = 64, .limit = bytes});
+  std::int64_t microbatches = 0;
+  for (int step = 0; step < 3; ++step) {
+    counter.reset_peak();
+    microbatches = trainer.step(input).microbatches;
+    CHECK(counter.peak() <= bytes);
+  }
+  CHECK(microbatches > 1);
+  CHECK(microbatches < 64);
+  trainer.get<Accumulate<Fit<>>>().limit = 2 * bytes;
+  CHECK(test::contains(test::message_of<BadValue>([&] { trainer.step(input); }),
+                       "Both are planned within one limit"));
+  trainer.get<Accumulate<Fit<>>>().limit = 0;
+  CHECK(trainer.step(input).microbatches == microbatches);
+}
+
 /// Keeps all results until its loss is computed, so that a segment frees none of them before.
 struct HoldingImpl : torch::nn::Module {
   using units = Units<Work>;

@@ -89,6 +89,8 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
                 .microbatches;
   }
 
+  /// The most bytes that a step may have in use; 0: no limit.
+  std::int64_t memory_limit() const { return values.limit; }
   /// Microbatches of each batch of the next step, and parts of each batch of an evaluation.
   std::int64_t microbatches() const { return plan_.microbatches; }
   std::int64_t evaluation_parts() const { return plan_.evaluated; }

@@ -93,7 +93,7 @@ inline Shapes cpu_attention(const OperatorCall& call) {
 /// (gradient, query, key, value, ...).
 inline Shapes cpu_attention_backward(const OperatorCall& call) {
   Shapes all;
-  for (const std::size_t i : {1, 2, 3}) {
+  for (std::size_t i = 1; i <= 3; ++i) {
     const at::Tensor t = tensor_at(call, i);
     all.push_back(heads_inside(t, t.size(3)));
   }

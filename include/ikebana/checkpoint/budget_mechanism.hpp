@@ -1,6 +1,7 @@
 #pragma once
 // What Checkpoint<Budget> and Checkpoint<ActivationBudget> share: the first step is measured, the
 // others go by a plan.
+#include <ikebana/bridge/shared_memory_limit.hpp>
 #include <ikebana/checkpoint/budget_value.hpp>
 #include <ikebana/checkpoint/keep_operators.hpp>
 #include <ikebana/checkpoint/plans.hpp>

@@ -20,6 +20,12 @@ class BudgetValue : public CheckpointMechanism {
 
   /// The policy's own values, which ranks compare; `describe` has the plan as well.
   std::string describe_values() const { return "bytes=" + std::to_string(bytes()); }
+  /// The most bytes that a step may have in use, which other policies must not contradict.
+  std::int64_t memory_limit() const
+    requires(what == Budgeted::Peak)
+  {
+    return bytes();
+  }
   std::int64_t bytes() const {
     if constexpr (fixed_budget<Policy> != Dynamic) {
       return fixed_budget<Policy>;

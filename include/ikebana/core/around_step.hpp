@@ -89,6 +89,20 @@ StopWish agree_to_stop_now(Core& core, StopWish wish) {
   }
 }
 
+/// Throws BadValue where two policies limit the memory of a step to different numbers of bytes.
+template <class Core>
+void check_memory_limits(const Core& core) {
+  const auto& m = core.mechanisms;
+  if constexpr (requires { m.checkpoint.memory_limit(), m.accumulate.memory_limit(); }) {
+    const std::int64_t budget = m.checkpoint.memory_limit(), limit = m.accumulate.memory_limit();
+    if (limit != 0 && limit != budget)
+      throw BadValue("Accumulate<Fit<>>: limit is " + std::to_string(limit) +
+                     " bytes, and that of Checkpoint<Budget<>> is " + std::to_string(budget) +
+                     ". Both are planned within one limit: write the same number, or leave "
+                     "`limit` out, which is then the budget.");
+  }
+}
+
 /// Around a whole step, outermost first: observe sees all of it, capture may replay it, checkpoint
 /// may plan, accumulate may repeat it, precision may set what is global.
 template <class Core, class Batch, class Next>
@@ -102,6 +116,7 @@ Report around_step(AxisList<Axis, Inner...>, Core& core, const Batch& batch, Nex
 }
 template <class Core, class Batch, class Next>
 Report around_step(Core& core, const Batch& batch, Next&& next) {
+  check_memory_limits(core);
   using Wrappers = typename std::decay_t<decltype(core.mechanisms)>::template active<StepWrappers>;
   return reported_to_ranks(core, [&] { return around_step(Wrappers(), core, batch, next); });
 }

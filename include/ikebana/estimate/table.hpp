@@ -60,7 +60,7 @@ inline std::string unit_columns(const UnitMemory& unit) {
   return columns;
 }
 inline std::string unit_row(const std::string& name, const UnitMemory& unit) {
-  return "  " + left(name, 26) + unit_columns(unit) + "\n";
+  return "  " + left(name, 34) + unit_columns(unit) + "\n";
 }
 /// Units that follow each other and have the same columns share a row, of the bytes of each.
 inline std::string unit_rows(const std::vector<UnitMemory>& units) {
@@ -108,7 +108,7 @@ inline std::string Estimate::table() const {
   text += "  parameters, gradients and optimizer state: " +
           detail::per_parameter(parameters + gradients + optimizer_state, elements) + "\n";
   if (units.size() < 2) return text;
-  text += "  " + detail::left("unit", 26);
+  text += "  " + detail::left("unit", 34);
   for (const char* column : {"parameters", "gradients", "optimizer", "activations"})
     text += detail::right(column, 13);
   return text + "\n" + detail::unit_rows(units);

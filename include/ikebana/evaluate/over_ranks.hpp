@@ -23,7 +23,8 @@ class BatchTurns {
   template <class Around, class Dummies>
   void end(LossSums& sums, c10::Device device, const Around& around, const Dummies& dummies) {
     const std::string own = end_ + sums.terms();
-    for (bool all_ended = !needs_dummies(); !all_ended;)
+    bool all_ended = !needs_dummies();
+    while (!all_ended)
       around([&](std::size_t count) {
         all_ended = turn(own);
         if (!all_ended) dummies(count);
