@@ -12,7 +12,7 @@ namespace ikebana::bridge {
 
 /// What tensors are to a FakeTensorMode that were there before: small ones are computed with; or
 /// they have shapes alone, so that nothing that is computed depends on them.
-enum class Existing { HaveValues, HaveShapes };
+enum class Existing { Valued, Shaped };
 
 /// While it is open in a FakeTensorScope, every tensor that is made is fake, but small ones that
 /// depend on no fake one: those are computed, so that numbers and indices which a program makes for
@@ -25,8 +25,7 @@ enum class Existing { HaveValues, HaveShapes };
 class FakeTensorMode : public OperatorMode {
  public:
   static constexpr std::size_t small = 4 << 10;  // bytes
-  explicit FakeTensorMode(std::shared_ptr<FakeMemory> memory,
-                          Existing existing = Existing::HaveValues)
+  explicit FakeTensorMode(std::shared_ptr<FakeMemory> memory, Existing existing = Existing::Valued)
       : memory_(std::move(memory)), existing_(existing) {}
 
   void call(OperatorCall& call) override {
@@ -111,7 +110,7 @@ class FakeTensorMode : public OperatorMode {
   bool takes_fake(const OperatorCall& call) const {
     return any_tensor(call, [this](const at::Tensor& t) {
       return is_unknown(t) || t.storage().nbytes() > small ||
-             (existing_ == Existing::HaveShapes && !is_counted(t));
+             (existing_ == Existing::Shaped && !is_counted(t));
     });
   }
   static bool is_unknown(const at::Tensor& t) { return !t.has_storage() || is_fake(t); }

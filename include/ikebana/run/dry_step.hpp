@@ -19,7 +19,7 @@ void dry_step(Core& core, const std::shared_ptr<bridge::FakeLedger>& ledger, Ste
     ~End() { core.step.at_dry_update = {}; }
   } end{core};
   core.step.at_dry_update = std::forward<AtUpdate>(at_update);
-  bridge::FakeTensorMode mode(ledger, bridge::Existing::HaveShapes);
+  bridge::FakeTensorMode mode(ledger, bridge::Existing::Shaped);
   const bridge::FakeTensorScope scope(mode);
   try {
     step();
