@@ -35,6 +35,18 @@ inline void check(const EstimateOptions& options) {
     throw BadValue("estimate: rank " + std::to_string(options.rank) + " of " +
                    std::to_string(options.ranks) + " is impossible; ranks count from 0.");
 }
+/// Of a recipe that trains on one rank.
+inline void refuse_ranks(const EstimateOptions& options) {
+  if (options.ranks > 1)
+    throw BadValue("estimate: ranks is " + std::to_string(options.ranks) +
+                   ", and the recipe has no policy for several ranks. Write one, such as "
+                   "Shard<FSDP>, or leave `ranks` out.");
+}
+/// RAII: what a measurement draws is drawn again.
+struct KeepGenerator {
+  const bridge::GeneratorState state{c10::Device(at::kCPU)};
+  ~KeepGenerator() { state.restore(); }
+};
 /// The memory that is really allocated.
 inline bridge::MemoryCounter measured_memory(c10::Device device) {
   return bridge::MemoryCounter(device);
@@ -88,8 +100,7 @@ Estimate marked_steps(MemoryMarks& marks, Maker& maker, const Batch& batch,
     for (int step = 0; step < 2; ++step) trainer.step(batch);
     if constexpr (!Mechanisms<typename Recipe::Recipe>::one_rank) trainer.restore_model();
   };
-  if constexpr (requires(Shards policy) { policy.process_group; })
-    marks.result.rank = options.rank, marks.result.ranks = std::max<std::int64_t>(options.ranks, 1);
+  if constexpr (!requires(Shards policy) { policy.process_group; }) refuse_ranks(options);
   if constexpr (requires(Shards policy) { policy.process_group; } &&
                 !(std::is_same_v<Shards, Values> || ...))
     run(std::move(values)..., with_ranks(Shards{}, options));
@@ -114,7 +125,8 @@ bool has_memory(const Batch& batch) {
 /// trainer. Nothing is allocated; a model of 70 billion parameters takes less than a second, and no
 /// random number is drawn.
 ///
-/// Of a batch with real tensors the trainer is made and two of its steps are run, and measured.
+/// Of a batch with real tensors the trainer is made and two of its steps are run, and measured; the
+/// CPU's random generator is put back afterwards.
 ///
 /// On a CPU the peak was within 5 % of the measured one, mostly equal to the byte (docs/memory.md).
 /// Throws Error for an operator whose shapes are not known to LibTorch's C++ side nor to this
@@ -124,12 +136,8 @@ template <class Recipe, class Maker, class Batch, class... Values>
 Estimate estimate(Maker&& maker, const Batch& batch, const EstimateOptions& options,
                   Values... values) {
   detail::check(options);
-  const bridge::GeneratorState generator{c10::Device(at::kCPU)};
-  struct Restore {
-    const bridge::GeneratorState& state;
-    ~Restore() { state.restore(); }
-  } restore{generator};
   if (detail::has_memory(batch)) {
+    const detail::KeepGenerator generator;
     detail::MemoryMarks marks(detail::measured_memory);
     Estimate measured =
         detail::marked_steps<Recipe>(marks, maker, batch, options, std::move(values)...);

@@ -200,6 +200,9 @@ TEST_CASE("estimate: a model that reads a value, and one that was there before, 
   CHECK_THROWS_WITH_AS(
       estimate<R>([] { return Reads(); }, shapes(rows), EstimateOptions{.ranks = 2, .rank = 2}),
       doctest::Contains("rank 2 of 2 is impossible"), BadValue);
+  CHECK_THROWS_WITH_AS(
+      estimate<R>([] { return Reads(); }, shapes(rows), EstimateOptions{.ranks = 2}),
+      doctest::Contains("the recipe has no policy for several ranks"), BadValue);
 }
 
 }  // namespace laws::estimates

@@ -68,9 +68,12 @@ class Summary {
   /// `outputs` are those of the report, which its owner may drop.
   template <class Batch>
   void add(const Batch& batch, const at::Tensor& outputs) {
-    const std::int64_t rank = result_.rank, ranks = result_.ranks;
     result_ = {};
-    result_.rank = rank, result_.ranks = ranks, result_.device = core_.device.str();
+    result_.device = core_.device.str();
+    if constexpr (!Core::one_rank) {
+      auto ranks = core_.ranks();
+      result_.rank = ranks.data().rank(), result_.ranks = ranks.data().size();
+    }
     add_units();
     add_parameters();
     add_state();
