@@ -33,13 +33,14 @@ Training train(const Maker& maker, const MakeBatch& make_batch) {
   return training;
 }
 
-/// The figures of a recipe. `options` are those of both estimates.
+/// The figures of a recipe. Under Shard `options` say of which rank, and the training is on ranks
+/// that there are.
 template <class Recipe, class Maker, class MakeBatch>
 Row measure(const char* model, const char* recipe, const Maker& maker, const MakeBatch& make_batch,
             ikebana::EstimateOptions options = {}) {
   Row row{.model = model, .recipe = recipe};
   row.shapes = ikebana::estimate<Recipe>(maker, ikebana::shapes(make_batch()), options).peak;
-  row.measured_form = ikebana::estimate<Recipe>(maker, make_batch(), options).peak;
+  if (options.ranks == 0) row.measured_form = ikebana::estimate<Recipe>(maker, make_batch()).peak;
   const Training training = train<Recipe>(maker, make_batch);
   row.training = training.peak, row.losses = training.losses;
   return row;
@@ -60,8 +61,8 @@ bool rows_of(const char* name, const Config& config, Shape... shape) {
   all &= print(full);
 
   using Selective = Trainer<Model, AdamW, Checkpoint<ikebana::Selective>, Accumulate<2>>;
-  Row selective = measure<Selective>(name, "AdamW, `Checkpoint<Selective>`, `Accumulate<2>`", maker,
-                                     batch);
+  Row selective =
+      measure<Selective>(name, "AdamW, `Checkpoint<Selective>`, `Accumulate<2>`", maker, batch);
   selective.without_checkpoint = train<Trainer<Model, AdamW, Accumulate<2>>>(maker, batch).losses;
   all &= print(selective);
 

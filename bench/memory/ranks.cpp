@@ -17,8 +17,8 @@ bool print_of(const World& world, const bench::Row& row) {
 template <class... Policies>
 bench::Row row(const World& world, const std::string& recipe) {
   const GPTConfig config;
-  const std::string on = recipe + ", rank " + std::to_string(world.rank) + " of " +
-                         std::to_string(world.size);
+  const std::string on =
+      recipe + ", rank " + std::to_string(world.rank) + " of " + std::to_string(world.size);
   return bench::measure<Trainer<GPT, AdamW, Shard<FSDP>, Policies...>>(
       "GPT", on.c_str(), [&] { return GPT(config); }, [&] { return random_batch(config, 24, 64); },
       {.ranks = world.size, .rank = world.rank});

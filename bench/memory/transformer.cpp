@@ -2,7 +2,8 @@
 // the time that it takes. Prints a Markdown table; the exit status is 1 where the losses of two
 // choices differ or an estimate is not within 5 %.
 //   memory_transformer            12 layers, 256 wide, batch 4, length 256
-//   memory_transformer --classic  12 layers, 512 wide, batch 32, length 512: half an hour; a smaller
+//   memory_transformer --classic  12 layers, 512 wide, batch 32, length 512: half an hour; a
+//   smaller
 //                                 batch where the machine has not the memory for that one
 #include <chrono>
 #include <cstring>
@@ -46,16 +47,18 @@ Estimate estimated(const Shape& shape) {
 Shape that_fits(Shape shape) {
   const std::int64_t memory = available_memory();
   const auto fits = [&] {
-    return static_cast<double>(estimated<Checkpoint<Off>>(shape).peak) < 0.8 * static_cast<double>(memory);
+    return static_cast<double>(estimated<Checkpoint<Off>>(shape).peak) <
+           0.8 * static_cast<double>(memory);
   };
   const std::int64_t wanted = shape.rows;
   while (!fits() && shape.rows > 1) shape.rows /= 2;
-  std::printf("12 layers, %ld wide, batch %ld, length %ld",
-              static_cast<long>(shape.config.width), static_cast<long>(shape.rows),
-              static_cast<long>(shape.config.context));
+  std::printf("12 layers, %ld wide, batch %ld, length %ld", static_cast<long>(shape.config.width),
+              static_cast<long>(shape.rows), static_cast<long>(shape.config.context));
   if (shape.rows != wanted)
-    std::printf(": the largest batch whose estimate fits into four fifths of the %s MiB available; "
-                "%ld does not", bench::mib(memory).c_str(), static_cast<long>(wanted));
+    std::printf(
+        ": the largest batch whose estimate fits into four fifths of the %s MiB available; "
+        "%ld does not",
+        bench::mib(memory).c_str(), static_cast<long>(wanted));
   std::puts(".\n");
   return shape;
 }
@@ -117,8 +120,9 @@ int main(int argc, char** argv) {
   GPTConfig config{.layers = 12, .width = 256, .heads = 8, .context = 256};
   if (classic) config.width = config.context = 512;
   Table table{that_fits({config, classic ? 32 : 4})};
-  std::puts("| recipe | estimated peak, MiB | measured peak, MiB | ratio | saved, % | s per step | "
-            "over Off | losses |\n|---|---:|---:|---:|---:|---:|---:|---|");
+  std::puts(
+      "| recipe | estimated peak, MiB | measured peak, MiB | ratio | saved, % | s per step | "
+      "over Off | losses |\n|---|---:|---:|---:|---:|---:|---:|---|");
   table.row<Checkpoint<Off>>("`Checkpoint<Off>`");
   table.row<Checkpoint<Full>>("`Checkpoint<Full>`");
   table.row<Checkpoint<Selective>>("`Checkpoint<Selective>`");

@@ -11,5 +11,5 @@ bool bench::vision_rows() {
   bool all = rows_of<ViT>("ViT", ViTConfig{.width = 96}, 32);
   all &= rows_of<Mixer>("MLP-Mixer", MixerConfig{}, 32);
   all &= rows_of<ResNet>("ResNet", ResNetConfig{}, 64, 32);
-  return rows_of<UNet>("U-Net", UNetConfig{}, 8, 64) && all;
+  return rows_of<UNet>("U-Net", UNetConfig{}, 16, 64) && all;
 }
