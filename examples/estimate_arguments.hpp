@@ -76,42 +76,43 @@ inline std::string one_of(const std::string& name, const std::string& text,
 /// Reads the command line from left to right.
 class Reader {
  public:
-  Reader(int argc, char** argv) : words_(argv + 1, argv + argc) {}
+  Reader(int argc, char** argv) : given_(argv + 1, argv + argc) {}
 
   Arguments read() {
-    for (at_ = 0; at_ < words_.size(); ++at_) take(words_[at_]);
+    for (at_ = 0; at_ < given_.size(); ++at_) take(given_[at_]);
     if (!all_.help) check();
     return all_;
   }
 
  private:
-  void take(const std::string& word) {
+  void take(const std::string& argument) {
     Shape& s = all_.shape;
-    if (word == "--help") all_.help = true;
-    else if (word == "--csv" || word == "--json") format(word.substr(2));
-    else if (word == "gpt") start_from("gpt2", word);
-    else if (word == "llama") start_from("llama-7b", word);
-    else if (word == "--preset") preset(value());
-    else if (word == "--checkpoint")
-      all_.checkpoint = one_of(word, value(), {"off", "full", "selective"});
-    else if (word == "--precision")
-      all_.precision = one_of(word, value(), {"fp32", "bf16", "bf16-weights"});
-    else if (word == "--optimizer") all_.optimizer = one_of(word, value(), {"adamw", "adamw8bit"});
-    else if (word == "--ranks") all_.ranks = number_of(word, value());
-    else if (word == "--layers") number(s.layers);
-    else if (word == "--width") number(s.width);
-    else if (word == "--heads") number(s.heads);
-    else if (word == "--kv-heads") number_of_llama(s.kv_heads);
-    else if (word == "--intermediate") number_of_llama(s.intermediate);
-    else if (word == "--vocab") number(s.vocab);
-    else if (word == "--rows") number(s.rows);
-    else if (word == "--length") number(s.length);
-    else throw Wrong("`" + word + "` is no argument of this program. --help lists them.");
+    if (argument == "--help") all_.help = true;
+    else if (argument == "--csv" || argument == "--json") format(argument.substr(2));
+    else if (argument == "gpt") start_from("gpt2", argument);
+    else if (argument == "llama") start_from("llama-7b", argument);
+    else if (argument == "--preset") preset(value());
+    else if (argument == "--checkpoint")
+      all_.checkpoint = one_of(argument, value(), {"off", "full", "selective"});
+    else if (argument == "--precision")
+      all_.precision = one_of(argument, value(), {"fp32", "bf16", "bf16-weights"});
+    else if (argument == "--optimizer")
+      all_.optimizer = one_of(argument, value(), {"adamw", "adamw8bit"});
+    else if (argument == "--ranks") all_.ranks = number_of(argument, value());
+    else if (argument == "--layers") number(s.layers);
+    else if (argument == "--width") number(s.width);
+    else if (argument == "--heads") number(s.heads);
+    else if (argument == "--kv-heads") number_of_llama(s.kv_heads);
+    else if (argument == "--intermediate") number_of_llama(s.intermediate);
+    else if (argument == "--vocab") number(s.vocab);
+    else if (argument == "--rows") number(s.rows);
+    else if (argument == "--length") number(s.length);
+    else throw Wrong("`" + argument + "` is no argument of this program. --help lists them.");
   }
-  /// The word after the present one.
+  /// The argument after the present one.
   std::string value() {
-    if (at_ + 1 == words_.size()) throw Wrong(words_[at_] + " needs a value after it.");
-    return words_[++at_];
+    if (at_ + 1 == given_.size()) throw Wrong(given_[at_] + " needs a value after it.");
+    return given_[++at_];
   }
   void format(const std::string& name) {
     if (all_.format != "table" && all_.format != name)
@@ -123,20 +124,20 @@ class Reader {
     for (const auto& [known, shape] : presets()) names.push_back(known);
     start_from(one_of("--preset", name, names), name);
   }
-  void start_from(const std::string& preset, const std::string& word) {
+  void start_from(const std::string& preset, const std::string& argument) {
     if (!all_.shape.model.empty())
-      throw Wrong("`" + word + "` follows `" + started_ +
+      throw Wrong("`" + argument + "` follows `" + started_ +
                   "`; write one model, gpt or llama or --preset, and before its shape.");
-    all_.shape = presets().at(preset), started_ = word;
+    all_.shape = presets().at(preset), started_ = argument;
   }
   void number(std::int64_t& field) {
-    const std::string name = words_[at_];
+    const std::string name = given_[at_];
     if (all_.shape.model.empty())
       throw Wrong(name + " changes the shape of a model; write gpt, llama or --preset before it.");
     field = number_of(name, value());
   }
   void number_of_llama(std::int64_t& field) {
-    if (all_.shape.model == "gpt") throw Wrong(words_[at_] + " is of a Llama; a GPT has none.");
+    if (all_.shape.model == "gpt") throw Wrong(given_[at_] + " is of a Llama; a GPT has none.");
     number(field);
   }
   void check() const {
@@ -155,7 +156,7 @@ class Reader {
            std::to_string(b) + ", does not divide.";
   }
 
-  std::vector<std::string> words_;
+  std::vector<std::string> given_;
   std::size_t at_ = 0;
   std::string started_;
   Arguments all_;

@@ -39,7 +39,8 @@ def large_models():
                           ("llama-70b", (80, 8192, 64, 8, 28672, 32000))):
         one = estimated("--preset", preset)
         assert one["elements"] == llama(*shape), (one["elements"], llama(*shape))
-        assert of_training(one) == 16 * one["elements"] and one["ranks"] == 1
+        counts = of_training(one) - 16 * one["elements"]  # of steps, a few bytes
+        assert 0 <= counts < 1024 and one["ranks"] == 1, counts
         of_eight = estimated("--preset", preset, "--ranks", "8")
         assert of_eight["ranks"] == 8 and of_eight["elements"] == one["elements"]
         for kind in ("parameters", "gradients", "optimizer_state"):
