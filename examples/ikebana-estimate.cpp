@@ -88,7 +88,7 @@ usage: ikebana-estimate gpt|llama|--preset gpt2|llama-7b|llama-70b [--name value
 
   the model, where it is not that of gpt2 or llama-7b, or of the preset:
     --layers --width --heads --vocab, of a Llama also --kv-heads --intermediate
-  the batch of a rank: --rows (1), --length (1024 for a GPT, 4096 for a Llama)
+  the batch of a rank: --rows (1), --length (1024 for a GPT, which has as many positions, 4096)
   --ranks n            that share parameters, gradients and state by Shard<FSDP> (1)
   --csv, --json        instead of a table
   --precision, --optimizer and --checkpoint (fp32 adamw off) are one of:
@@ -109,13 +109,25 @@ Estimate run(const Arguments& arguments) {
               "are.");
 }
 
+/// Everything that was not given, too.
+void print_question(const Arguments& a) {
+  const Shape& s = a.shape;
+  std::cout << s.model << " of " << s.layers << " layers, " << s.width << " wide, " << s.heads
+            << " heads";
+  if (s.model == "llama")
+    std::cout << ", " << s.kv_heads << " of keys and values, intermediate " << s.intermediate;
+  std::cout << ", vocabulary " << s.vocab << "; batch " << s.rows << " x " << s.length
+            << " on each of " << a.ranks << " rank(s); " << a.precision << ' ' << a.optimizer << ' '
+            << a.checkpoint << '\n';
+}
+
 int main(int argc, char** argv) try {
   const Arguments arguments = Reader(argc, argv).read();
   if (arguments.help) return print_help(), 0;
   const Estimate estimated = run(arguments);
   if (arguments.format == "json") std::cout << estimated.json();
   else if (arguments.format == "csv") std::cout << estimated.csv();
-  else std::cout << estimated;
+  else print_question(arguments), std::cout << estimated;
   return 0;
 } catch (const std::exception& error) {
   std::cerr << "ikebana-estimate: " << ikebana::detail::exception_text(error) << '\n';

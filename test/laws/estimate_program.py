@@ -47,6 +47,8 @@ def large_models():
             assert 1 <= 8 * of_eight[kind] / one[kind] < 1.001, (preset, kind, of_eight[kind])
     text = run("--preset", "llama-7b")
     assert "parameters, gradients and optimizer state: 16.00 bytes per parameter" in text, text
+    assert text.startswith("llama of 32 layers, 4096 wide, 32 heads, 32 of keys and values, interm"
+                           "ediate 11008, vocabulary 32000; batch 1 x 4096 on each of 1 rank"), text
     most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     assert most < one["parameters"] / 50, f"{most} bytes were really allocated"
 
