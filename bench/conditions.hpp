@@ -32,13 +32,14 @@ inline const char* compiler() {
 #endif
 }
 
-/// `prefix` makes it a comment of csv.
+/// `prefix` makes it a comment of csv. No `rounds`: nothing is timed.
 inline void print_conditions(const char* prefix, int rounds) {
   double load[1] = {-1};
   if (getloadavg(load, 1) != 1) load[0] = -1;
-  std::printf("%s%s (%s), %s, LibTorch %s, %d thread(s), %d rounds, load %.1f at the start\n",
-              prefix, processor().c_str(), at::get_cpu_capability().c_str(), compiler(),
-              TORCH_VERSION, at::get_num_threads(), rounds, load[0]);
+  std::printf("%s%s (%s), %s, LibTorch %s, %d thread(s)", prefix, processor().c_str(),
+              at::get_cpu_capability().c_str(), compiler(), TORCH_VERSION, at::get_num_threads());
+  if (rounds > 0) std::printf(", %d rounds", rounds);
+  std::printf(", load %.1f at the start\n", load[0]);
 }
 
 }  // namespace bench

@@ -129,6 +129,12 @@ struct SwappedBytes {
   Transfer transfer;
 };
 
+/// Numbers of the host without a call of the dispatcher: where `estimate` runs a step, that one
+/// would make larger tensors without memory, and texts are read.
+inline at::Tensor empty_on_host(std::int64_t length, const at::TensorOptions& options) {
+  return at::detail::empty_cpu({length}, options);
+}
+
 /// Begins to send one tensor of bytes to all other ranks of the group, a Connection or a Subgroup,
 /// and to receive theirs, of these lengths.
 template <class Group>
@@ -138,7 +144,9 @@ SwappedBytes begin_swap_bytes(Group& group, int tag, const at::Tensor& own,
   TensorsOfRanks to(lengths.size()), from(lengths.size());
   SwappedBytes swapped;
   for (std::size_t r = 0; r < lengths.size(); ++r) {
-    swapped.all.push_back(r == rank ? own : at::empty({lengths[r]}, own.options()));
+    swapped.all.push_back(r == rank      ? own
+                          : own.is_cpu() ? empty_on_host(lengths[r], own.options())
+                                         : at::empty({lengths[r]}, own.options()));
     if (r != rank) to[r] = {own}, from[r] = {swapped.all[r]};
   }
   swapped.transfer = group.swap(tag, std::move(to), std::move(from), own.device());
@@ -192,7 +200,7 @@ std::vector<std::string> swap_texts(Group& group, const std::string& own) {
   }
   if (*std::max_element(rests.begin(), rests.end()) == 0) return texts;
   const std::string rest = own.size() > head ? own.substr(head) : std::string();
-  at::Tensor more = at::empty({static_cast<std::int64_t>(rest.size())}, at::kByte);
+  at::Tensor more = empty_on_host(static_cast<std::int64_t>(rest.size()), at::kByte);
   if (!rest.empty()) std::memcpy(more.mutable_data_ptr(), rest.data(), rest.size());
   const auto all = swap_long_bytes(group, MessageTag::control_rest, more, rests);
   for (std::size_t r = 0; r < all.size(); ++r)
