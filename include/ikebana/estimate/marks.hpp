@@ -30,7 +30,8 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
   }
   template <class Core, class Batch, class Next>
   decltype(auto) around_step(Core& core, const Batch& batch, Next&& next) {
-    moves_parameters_ = std::decay_t<decltype(core.mechanisms)>::moves_parameters;
+    if constexpr (std::decay_t<decltype(core.mechanisms)>::moves_parameters)
+      arriving_ = [&core] { return core.parameters.arriving_bytes(); };
     marks().intervals.clear();
     marks().gathered = 0;
     marks().counter.reset_peak();
@@ -48,7 +49,7 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
     phase_ = phase, unit_ = 0;
     marks().mark(phase, 0);
     if (phase == Phase::Forward) {
-      marks().forward_begin = marks().now(), of_inner_ = 0;
+      marks().forward_begin = without_gathered(), of_inner_ = 0;
       marks().activations.assign(table_->units().size(), 0);
     }
     const End end{this, phase};
@@ -64,7 +65,7 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
       ~End() { own->end_unit(*unit, outer, before, of_inner); }
     };
     enter();
-    const End end{this, &unit, std::exchange(unit_, unit.index), marks().now(),
+    const End end{this, &unit, std::exchange(unit_, unit.index), without_gathered(),
                   std::exchange(of_inner_, 0)};
     return next(std::forward<Args>(args)...);
   }
@@ -98,32 +99,37 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
 
   void enter() {
     marks().mark(phase_, unit_);
-    if (!moves_parameters_) return;
-    std::int64_t here = 0;
+    marks().gathered = std::max(marks().gathered, gathered_now());
+  }
+  /// Copies that units compute with, those on their way included.
+  std::int64_t gathered_now() const {
+    if (!arriving_) return 0;
+    std::int64_t bytes = arriving_();
     detail::StorageBytes counted;
     for (const at::Tensor& master : masters_->values) counted.add(master);
     for (const Unit& unit : table_->units())
-      for (const at::Tensor& p : unit.parameters) here += counted.add(p);
-    marks().gathered = std::max(marks().gathered, here);
+      for (const at::Tensor& p : unit.parameters) bytes += counted.add(p);
+    return bytes;
   }
+  std::int64_t without_gathered() { return marks().now() - gathered_now(); }
   void end_unit(const Unit& unit, std::size_t outer, std::int64_t before, std::int64_t of_inner) {
     enter();
     unit_ = outer;
-    const std::int64_t all = marks().now() - before;
+    const std::int64_t all = without_gathered() - before;
     marks().activations[unit.index] += all - of_inner_;
     of_inner_ = of_inner + all;
   }
   void end_phase(Phase phase) {
     marks().mark(phase, unit_);
     if (phase == Phase::Forward)
-      marks().activations[0] += marks().now() - marks().forward_begin - of_inner_;
+      marks().activations[0] += without_gathered() - marks().forward_begin - of_inner_;
   }
   const UnitTable* table_ = nullptr;
   const Masters* masters_ = nullptr;
   Phase phase_ = Phase::Data;
   std::size_t unit_ = 0;
-  std::int64_t of_inner_ = 0;  // left by units inside the present one
-  bool moves_parameters_ = false;
+  std::int64_t of_inner_ = 0;               // left by units inside the present one
+  std::function<std::int64_t()> arriving_;  // set where parameters move
 };
 
 }  // namespace ikebana

@@ -27,6 +27,15 @@ class StoredParameters {
           !chain_.allows_unused_units())
         detail::refuse_unused(*stored.unit, chain_.how_to_allow_unused_units());
   }
+  /// Of units that are being gathered ahead, which no parameter shows yet.
+  std::int64_t arriving_bytes() const {
+    std::int64_t bytes = 0;
+    for (const auto& stored : units_)
+      if (stored.is_arriving())
+        for (const auto& p : stored.unit->parameters)
+          bytes += static_cast<std::int64_t>(p.nbytes());
+    return bytes;
+  }
   /// Throws BadModel for what was done to a parameter that its master weight does not see.
   void check() {
     for (auto& stored : units_) stored.check();
