@@ -27,6 +27,7 @@ class FakeTensorMode : public OperatorMode {
   void call(OperatorCall& call) override {
     const FakeOperator& op = found(call);
     const bool fake = takes_fake(call);
+    if (op.is_view && op.writes) return call.compute();  // `unsqueeze_` changes no element
     if (op.in_place && !changes_layout(call)) {
       if (!fake && !op.draws) return call.compute();
       const std::int64_t scratch = scratch_of(call, op);
@@ -35,28 +36,26 @@ class FakeTensorMode : public OperatorMode {
     }
     if (op.is_composite && op.rule == nullptr) return decompose(call);
     if (op.is_view) return call.compute();
-    if (op.reads && fake) refuse_read(call);
+    if (op.reads && fake && op.rule == nullptr) refuse_read(call);
     if (!fake && !op.draws && (op.writes || is_small(call, op))) return compute_small(call);
-    if (op.rule == nullptr && !op.has_meta) refuse_unknown(call);
+    if (op.rule == nullptr && !op.has_meta && !op.without_out) refuse_unknown(call);
     const std::int64_t scratch = scratch_of(call, op);
     if (op.rule != nullptr) by_rule(call, op);
+    else if (op.without_out && !op.has_meta) grow_out(call, op);
     else by_meta(call);
     use(scratch);
   }
 
-  /// A fake tensor with the layout of `like`, on `device`.
+  /// A fake tensor on `device`; contiguous, or with strides. Its memory is `at_least` so large.
   at::Tensor make(at::IntArrayRef sizes, at::ScalarType type, c10::Device device) {
-    std::vector<std::int64_t> strides(sizes.size(), 1);
-    for (std::size_t i = sizes.size(); i-- > 1;)
-      strides[i - 1] = strides[i] * std::max<std::int64_t>(sizes[i], 1);
-    return make(sizes, strides, type, device);
+    return make(sizes, c10::contiguous_strides(sizes), type, device);
   }
   at::Tensor make(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type,
-                  c10::Device device) {
-    const std::size_t bytes =
-        at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type));
-    const bool is_number = device.is_cpu() && bytes == c10::elementSize(type);
-    return tensor_on(is_number ? fake_number(memory_, type, device)
+                  c10::Device device, std::size_t at_least = 0) {
+    const std::size_t bytes = std::max(
+        at_least, at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type)));
+    const bool is_number = device.is_cpu() && c10::multiply_integers(sizes) == 1;
+    return tensor_on(is_number ? fake_number(memory_, type, device, bytes)
                                : fake_storage(memory_, bytes, device, no_values),
                      sizes, strides, 0, type);
   }
@@ -66,6 +65,11 @@ class FakeTensorMode : public OperatorMode {
       "a tensor without memory was read: this computation only finds out how much memory it would "
       "take. Give it a batch of real tensors, which measures instead.";
 
+  at::Tensor make(const Shape& shape, c10::Device device) {
+    const c10::DimVector contiguous = c10::contiguous_strides(shape.sizes);
+    return make(shape.sizes, shape.strides.empty() ? at::IntArrayRef(contiguous) : shape.strides,
+                shape.type, device, static_cast<std::size_t>(shape.bytes));
+  }
   static std::int64_t scratch_of(const OperatorCall& call, const FakeOperator& op) {
     return op.scratch != nullptr && device_of(call).is_cpu() ? op.scratch(call) : 0;
   }
@@ -111,16 +115,28 @@ class FakeTensorMode : public OperatorMode {
   }
   /// Memory that a later operator would write, and does not where it has fake arguments, is 1 too.
   void compute_small(OperatorCall& call) const {
-    std::vector<const c10::StorageImpl*> given;
-    auto note = [&](const at::Tensor& t) { given.push_back(ikebana::detail::key_of(t)); };
-    ikebana::detail::visit_all(call.arguments(), note);
+    const StorageSizes given(call.arguments());
     const bool is_empty = call.name().name.starts_with("aten::empty");
     call.compute();
-    ikebana::detail::visit_all(call.results(), [&](const at::Tensor& t) {
-      if (is_empty) t.fill_(1);
-      if (!t.has_storage() || std::count(given.begin(), given.end(), ikebana::detail::key_of(t)))
-        return;
-      count_memory(t.storage(), memory_);
+    if (is_empty) call.results()[0].toTensor().fill_(1);
+    count_new(given, call.results());
+  }
+  /// The memory that arguments have, and how much.
+  struct StorageSizes {
+    explicit StorageSizes(c10::ArrayRef<c10::IValue> values) {
+      ikebana::detail::visit_all(values, [&](const at::Tensor& t) {
+        if (t.has_storage()) known.emplace_back(ikebana::detail::key_of(t), t.storage().nbytes());
+      });
+    }
+    std::vector<std::pair<c10::StorageImpl*, std::size_t>> known;
+  };
+  /// Counts memory that a kernel allocated, also for an argument that grew.
+  void count_new(const StorageSizes& given, c10::ArrayRef<c10::IValue> results) const {
+    ikebana::detail::visit_all(results, [&](const at::Tensor& t) {
+      if (!t.has_storage() || is_fake(t)) return;
+      const std::pair now(ikebana::detail::key_of(t), t.storage().nbytes());
+      if (!std::count(given.known.begin(), given.known.end(), now))
+        count_memory(t.storage(), memory_);
     });
   }
   /// True within `torch::tensor`, which alone calls `empty` under this guard, and writes to the
@@ -132,7 +148,8 @@ class FakeTensorMode : public OperatorMode {
   }
 
   /// Runs the composition on fake tensors, so that each operator of it is seen.
-  static void decompose(OperatorCall& call) {
+  void decompose(OperatorCall& call) const {
+    const StorageSizes given(call.arguments());
     torch::jit::Stack stack(call.arguments().begin(), call.arguments().end());
     const auto tls = c10::impl::tls_local_dispatch_key_set();
     {
@@ -141,6 +158,7 @@ class FakeTensorMode : public OperatorMode {
           tls.excluded_ - c10::DispatchKeySet(operator_key));
       call.op().redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
     }
+    count_new(given, stack);
     call.replace(std::vector<c10::IValue>(stack.begin(), stack.end()));
   }
   /// The arguments that an operator in place returns.
@@ -153,12 +171,33 @@ class FakeTensorMode : public OperatorMode {
   void by_rule(OperatorCall& call, const FakeOperator& op) {
     const c10::Device device = device_of(call);
     std::vector<c10::IValue> results;
-    for (const Shape& shape : op.rule(call)) {
+    for (const Shape& shape : shapes_of(call, op.rule)) {
       if (shape.is_none) results.push_back(at::Tensor());
-      else if (shape.strides.empty()) results.push_back(make(shape.sizes, shape.type, device));
-      else results.push_back(make(shape.sizes, shape.strides, shape.type, device));
+      else results.push_back(make(shape, device));
     }
     call.replace(std::move(results));
+  }
+  /// Rules ask LibTorch's own meta kernels, as no program's operators.
+  static Shapes shapes_of(const OperatorCall& call, ShapeRule rule) {
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return rule(call);
+  }
+  /// A result that is written to an empty tensor has the shape of the operator without `out`.
+  void grow_out(OperatorCall& call, const FakeOperator& op) {
+    const std::size_t inputs = op.without_out->schema().arguments().size();
+    torch::jit::Stack stack(call.arguments().begin(),
+                            call.arguments().begin() + static_cast<std::ptrdiff_t>(inputs));
+    auto compute = [](const c10::OperatorHandle&, torch::jit::Stack&) {};
+    const OperatorCall without(*op.without_out, stack, compute);
+    const Shapes shapes = shapes_of(without, shape_rule(c10::toString(without.name())));
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const at::Tensor out = call.arguments()[inputs + i].toTensor();
+      Shape shape = shapes[i];
+      shape.type = out.scalar_type();
+      if (out.numel() == 0) pass_layout(out, make(shape, out.device()));
+    }
+    call.replace(written(call, op));
   }
 
   void by_meta(OperatorCall& call) {

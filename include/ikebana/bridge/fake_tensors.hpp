@@ -83,11 +83,11 @@ inline c10::Storage fake_storage(std::shared_ptr<FakeMemory> memory, std::size_t
   return storage;
 }
 
-/// A storage for one element of this dtype that the host may read: 1 in every dtype. It stands for
-/// a number that is not known, such as a loss; counts of it are above 0, and it is finite.
+/// A storage of so many bytes for one element of this dtype that the host may read: 1 in every
+/// dtype. It stands for a number that is not known, such as a loss; counts of it are above 0, and
+/// it is finite.
 inline c10::Storage fake_number(std::shared_ptr<FakeMemory> memory, at::ScalarType type,
-                                c10::Device device) {
-  const std::size_t bytes = c10::elementSize(type);
+                                c10::Device device, std::size_t bytes) {
   const std::size_t number = memory->allocated(bytes, device);
   auto* block = new detail::FakeBlock{std::move(memory), number};
   c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
