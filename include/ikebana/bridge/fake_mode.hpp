@@ -119,25 +119,7 @@ class FakeTensorMode : public OperatorMode {
     const bool is_empty = call.name().name.starts_with("aten::empty");
     call.compute();
     if (is_empty) call.results()[0].toTensor().fill_(1);
-    count_new(given, call.results());
-  }
-  /// The memory that arguments have, and how much.
-  struct StorageSizes {
-    explicit StorageSizes(c10::ArrayRef<c10::IValue> values) {
-      ikebana::detail::visit_all(values, [&](const at::Tensor& t) {
-        if (t.has_storage()) known.emplace_back(ikebana::detail::key_of(t), t.storage().nbytes());
-      });
-    }
-    std::vector<std::pair<c10::StorageImpl*, std::size_t>> known;
-  };
-  /// Counts memory that a kernel allocated, also for an argument that grew.
-  void count_new(const StorageSizes& given, c10::ArrayRef<c10::IValue> results) const {
-    ikebana::detail::visit_all(results, [&](const at::Tensor& t) {
-      if (!t.has_storage() || is_fake(t)) return;
-      const std::pair now(ikebana::detail::key_of(t), t.storage().nbytes());
-      if (!std::count(given.known.begin(), given.known.end(), now))
-        count_memory(t.storage(), memory_);
-    });
+    given.count_new(call.results(), memory_);
   }
   /// True within `torch::tensor`, which alone calls `empty` under this guard, and writes to the
   /// memory itself.
@@ -158,7 +140,7 @@ class FakeTensorMode : public OperatorMode {
           tls.excluded_ - c10::DispatchKeySet(operator_key));
       call.op().redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
     }
-    count_new(given, stack);
+    given.count_new(stack, memory_);
     call.replace(std::vector<c10::IValue>(stack.begin(), stack.end()));
   }
   /// The arguments that an operator in place returns.
@@ -233,17 +215,6 @@ class FakeTensorMode : public OperatorMode {
     }
     given.unsafeGetTensorImpl()->set_sizes_and_strides(meta.sizes(), meta.strides(),
                                                        meta.storage_offset());
-  }
-  static c10::Device device_of(const OperatorCall& call) {
-    for (std::size_t i = 0; i < call.arguments().size(); ++i)
-      if (call.arguments()[i].isDevice() && call.schema().arguments()[i].name() == "device")
-        return call.arguments()[i].toDevice();
-    c10::Device device = at::kCPU;
-    bool found = false;
-    ikebana::detail::visit_all(call.arguments(), [&](const at::Tensor& t) {
-      if (!found) device = t.device(), found = t.dim() > 0;
-    });
-    return device;
   }
   [[noreturn]] static void refuse_read(const OperatorCall& call) {
     throw Error("estimate: `" + c10::toString(call.name()) +

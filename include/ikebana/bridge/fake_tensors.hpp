@@ -1,10 +1,13 @@
 #pragma once
 // Tensors that have a shape, a dtype and a device, and no memory: what a training would allocate is
 // counted without allocating it.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <ikebana/detail/tensor_values.hpp>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace ikebana::bridge {
 
@@ -114,5 +117,27 @@ inline void count_memory(const c10::Storage& storage, const std::shared_ptr<Fake
   auto* block = new detail::CountedBlock{memory, number, std::move(data)};
   impl->set_data_ptr_noswap(at::DataPtr(begin, block, &detail::CountedBlock::free, device));
 }
+
+/// The memory that arguments have, and how much.
+class StorageSizes {
+ public:
+  explicit StorageSizes(c10::ArrayRef<c10::IValue> values) {
+    ikebana::detail::visit_all(values, [&](const at::Tensor& t) {
+      if (t.has_storage()) known_.emplace_back(ikebana::detail::key_of(t), t.storage().nbytes());
+    });
+  }
+  /// Counts memory that a kernel allocated since, also for an argument that grew.
+  void count_new(c10::ArrayRef<c10::IValue> results,
+                 const std::shared_ptr<FakeMemory>& memory) const {
+    ikebana::detail::visit_all(results, [&](const at::Tensor& t) {
+      if (!t.has_storage() || is_fake(t)) return;
+      const std::pair now(ikebana::detail::key_of(t), t.storage().nbytes());
+      if (!std::count(known_.begin(), known_.end(), now)) count_memory(t.storage(), memory);
+    });
+  }
+
+ private:
+  std::vector<std::pair<c10::StorageImpl*, std::size_t>> known_;
+};
 
 }  // namespace ikebana::bridge

@@ -97,7 +97,8 @@ Shapes pixel_shuffle(const OperatorCall& call) {
   std::vector<std::int64_t> sizes = t.sizes().vec();
   const std::size_t n = sizes.size();
   sizes[n - 3] = Back ? sizes[n - 3] * factor * factor : sizes[n - 3] / (factor * factor);
-  for (const std::size_t i : {n - 2, n - 1}) sizes[i] = Back ? sizes[i] / factor : sizes[i] * factor;
+  for (const std::size_t i : {n - 2, n - 1})
+    sizes[i] = Back ? sizes[i] / factor : sizes[i] * factor;
   return {{sizes, t.scalar_type()}};
 }
 

@@ -1,11 +1,11 @@
 #pragma once
 // The shapes that the operators of layers return: normalisation, convolution, attention, embedding,
 // recurrent layers.
+#include <array>
 #include <ikebana/bridge/algebra_shape_rules.hpp>
 #include <ikebana/bridge/image_shape_rules.hpp>
 #include <ikebana/bridge/reduction_shape_rules.hpp>
 #include <ikebana/bridge/shape_rules.hpp>
-#include <array>
 #include <span>
 
 namespace ikebana::bridge {
@@ -45,8 +45,7 @@ inline Shapes batch_norm_backward(const OperatorCall& call) {
 inline Shapes group_norm(const OperatorCall& call) {
   const at::Tensor input = tensor_at(call, 0), weight = tensor_at(call, 1);
   const bool mixed = weight.defined() && weight.scalar_type() == at::kFloat;
-  const Shape saved{{int_at(call, 3), int_at(call, 6)},
-                    mixed ? at::kFloat : input.scalar_type()};
+  const Shape saved{{int_at(call, 3), int_at(call, 6)}, mixed ? at::kFloat : input.scalar_type()};
   return {Shape::like(input), saved, saved};
 }
 /// (gradient, input, mean, rstd, weight, N, C, HxW, groups, mask).
@@ -65,7 +64,7 @@ inline Shape as_convolved(const Shape& shape, const OperatorCall& call, std::siz
   for (const std::size_t i : {input, input + 1}) {
     at::Tensor t = meta_at(call, i);
     if (rows) t = t.unsqueeze(2);
-    if (t.suggest_memory_format() != format) format = t.suggest_memory_format();
+    if (format == at::MemoryFormat::Contiguous) format = t.suggest_memory_format();
   }
   std::vector<std::int64_t> sizes = shape.sizes;
   if (rows) sizes.insert(sizes.begin() + 2, 1);
@@ -83,9 +82,11 @@ inline Shapes convolution(const OperatorCall& call) {
       input.size(0), transposed ? weight.size(1) * call.arguments()[8].toInt() : weight.size(0)};
   for (std::size_t i = 0; i + 2 < static_cast<std::size_t>(input.dim()); ++i) {
     const auto dim = static_cast<std::int64_t>(i) + 2;
-    const std::int64_t window = of_dim(dilation, i) * (weight.size(dim) - 1), from = input.size(dim);
+    const std::int64_t window = of_dim(dilation, i) * (weight.size(dim) - 1),
+                       from = input.size(dim);
     sizes.push_back(transposed
-                        ? (from - 1) * of_dim(stride, i) - 2 * of_dim(padding, i) + window + of_dim(more, i) + 1
+                        ? (from - 1) * of_dim(stride, i) - 2 * of_dim(padding, i) + window +
+                              of_dim(more, i) + 1
                         : (from + 2 * of_dim(padding, i) - window - 1) / of_dim(stride, i) + 1);
   }
   return {as_convolved({sizes, input.scalar_type()}, call, 0)};
@@ -106,27 +107,25 @@ inline Shapes convolution_backward(const OperatorCall& call) {
   return all;
 }
 /// (rows, heads, length, width), in memory (rows, length, heads, width).
-inline Shape heads_inside(const at::Tensor& t, std::int64_t width) {
-  const std::int64_t rows = t.size(0), heads = t.size(1), length = t.size(2);
-  return {.sizes = {rows, heads, length, width},
+inline Shape heads_inside(const at::Tensor& t) {
+  const std::int64_t heads = t.size(1), length = t.size(2), width = t.size(3);
+  return {.sizes = t.sizes().vec(),
           .type = t.scalar_type(),
           .strides = {length * heads * width, width, heads * width, 1}};
 }
 /// (query, key, value, ...): the result, and a number for each query.
 inline Shapes cpu_attention(const OperatorCall& call) {
   const at::Tensor query = tensor_at(call, 0);
-  const auto type = query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  return {heads_inside(query, tensor_at(call, 2).size(3)),
-          {{query.size(0), query.size(1), query.size(2)}, type}};
+  const std::int64_t heads = query.size(1), length = query.size(2);
+  return {dense<0>(call)[0],
+          {.sizes = {query.size(0), heads, length},
+           .type = query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat,
+           .strides = {length * heads, 1, heads}}};
 }
 /// (gradient, query, key, value, ...).
 inline Shapes cpu_attention_backward(const OperatorCall& call) {
-  Shapes all;
-  for (const std::size_t i : {1, 2, 3}) {
-    const at::Tensor t = tensor_at(call, i);
-    all.push_back(heads_inside(t, t.size(3)));
-  }
-  return all;
+  return {heads_inside(tensor_at(call, 1)), heads_inside(tensor_at(call, 2)),
+          heads_inside(tensor_at(call, 3))};
 }
 /// (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
 /// include_last_offset, padding_idx).
@@ -141,7 +140,9 @@ inline Shapes embedding_bag(const OperatorCall& call) {
           {.sizes = {number},
            .type = indices.scalar_type(),
            .bytes = keeps ? (number + 1) * static_cast<std::int64_t>(indices.itemsize()) : 0},
-          {{bags}, indices.scalar_type()},
+          {.sizes = {bags},
+           .type = indices.scalar_type(),
+           .bytes = offsets.size(0) * static_cast<std::int64_t>(indices.itemsize())},
           is_max ? Shape{{bags, weight.size(1)}, indices.scalar_type()}
                  : Shape{{bags}, indices.scalar_type()}};
 }
@@ -160,26 +161,33 @@ inline std::int64_t padded_row(std::int64_t elements, std::size_t itemsize) {
   const std::int64_t row = (elements + line - 1) / line * line;
   return (row % 256 == 0 ? row + line : row) * static_cast<std::int64_t>(itemsize);
 }
-/// (input, w0..w3, hx, cx, reverse, batch_sizes, mode, hidden_size, ...): one layer, one direction.
-/// The last result is oneDNN's workspace, whose parts were found by measuring.
+/// (input, w0..w3, hx, cx, reverse, batch_sizes, mode, hidden_size, ..., train): one layer, one
+/// direction. The last result is oneDNN's workspace, in whole pages: gates and outputs of each
+/// step, the states of both sides of the layer, and their gradients.
 inline Shapes rnn_layer(const OperatorCall& call) {
-  const at::Tensor input = tensor_at(call, 0), weight = tensor_at(call, 1);
-  const std::int64_t steps = input.size(0), rows = input.size(1);
-  const std::int64_t hidden = call.arguments()[10].toInt(), gates = weight.size(0);
-  const std::size_t own = input.itemsize(), wide = sizeof(float);
-  const std::int64_t states = 2 * padded_row(hidden, wide) + 5 * padded_row(hidden, own);
-  const std::int64_t of_step = padded_row(gates, wide) + padded_row(gates, own);
-  return {{{steps, rows, hidden}, input.scalar_type()},
+  const at::Tensor input = tensor_at(call, 0);
+  const std::int64_t hidden = int_at(call, 10), widest = std::max(hidden, input.size(2));
+  const std::int64_t of_steps = input.size(0) * input.size(1),
+                     states = 2 * (of_steps + input.size(1));
+  const std::size_t own = input.itemsize();
+  auto pages = [](std::int64_t rows, std::int64_t row) {
+    return (rows * row + 4095) / 4096 * 4096;
+  };
+  const std::int64_t workspace =
+      pages(of_steps, padded_row(tensor_at(call, 1).size(0), own)) +
+      pages(of_steps, padded_row(hidden, own)) + pages(states, padded_row(widest, own)) +
+      pages(states, padded_row(hidden, own)) + pages(states, padded_row(hidden, sizeof(float))) +
+      2 * pages(states, 4 * widest);
+  return {{{input.size(0), input.size(1), hidden}, input.scalar_type()},
           Shape::like(tensor_at(call, 5)),
           Shape::like(tensor_at(call, 6)),
-          {{rows * ((steps + 1) * states + steps * of_step)}, at::kByte}};
+          {{bool_at(call, 15) ? workspace : 0}, at::kByte}};
 }
-/// (input, w0..w3, hx, cx, ...): the gradients of the first seven.
+/// (input, w0..w3, hx, cx, ...): the gradients of the first seven, in FP32.
 inline Shapes rnn_layer_backward(const OperatorCall& call) {
-  return {Shape::like(tensor_at(call, 0)), Shape::like(tensor_at(call, 1)),
-          Shape::like(tensor_at(call, 2)), Shape::like(tensor_at(call, 3)),
-          Shape::like(tensor_at(call, 3)), Shape::like(tensor_at(call, 5)),
-          Shape::like(tensor_at(call, 6))};
+  Shapes all = like<0, 1, 2, 3, 3, 5, 6>(call);
+  for (Shape& shape : all) shape.type = at::kFloat;
+  return all;
 }
 /// (gradient, indices, number of weights, ...).
 inline Shapes embedding_dense_backward(const OperatorCall& call) {

@@ -22,7 +22,8 @@ struct Shape {
   }
   /// The layout of a tensor on the meta device, which LibTorch's own kernels made.
   static Shape of(const at::Tensor& meta) {
-    return {.sizes = meta.sizes().vec(), .type = meta.scalar_type(), .strides = meta.strides().vec()};
+    return {
+        .sizes = meta.sizes().vec(), .type = meta.scalar_type(), .strides = meta.strides().vec()};
   }
 };
 using Shapes = std::vector<Shape>;

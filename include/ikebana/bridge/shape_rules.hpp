@@ -15,7 +15,8 @@ inline Shapes with_mask(const OperatorCall& call) {
 }
 /// (gradient, self, weight): both results have all elements; the second is summed afterwards.
 inline Shapes prelu_backward(const OperatorCall& call) {
-  const Shape shape = Shape::of(at::add(at::add(meta_at(call, 0), meta_at(call, 1)), meta_at(call, 2)));
+  const Shape shape =
+      Shape::of(at::add(at::add(meta_at(call, 0), meta_at(call, 1)), meta_at(call, 2)));
   return {shape, shape};
 }
 /// (real, imaginary), (absolute value, angle).
