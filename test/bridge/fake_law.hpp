@@ -23,7 +23,7 @@ struct Layout {
 
   bool operator==(const Layout&) const = default;
   std::string text() const {
-    return c10::str(type, sizes, " strides ", strides, " bytes ", bytes, " of argument ", argument);
+    return c10::str(type, sizes, "/", strides, ", ", bytes, " bytes, argument ", argument);
   }
 };
 struct Outcome {
@@ -204,6 +204,11 @@ struct Case {
         kinds(k) {}
 };
 
+inline std::vector<Case> joined(const std::vector<std::vector<Case>>& lists) {
+  std::vector<Case> all;
+  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
 /// Forward, and backward where there is one.
 inline void run(const Case& one, const Make& make) {
   const Tensors results = one.compute(make);
@@ -234,17 +239,13 @@ inline Comparison compared(const std::vector<Case>& cases) {
 template <class... Tables>
 std::string faults_of(const std::vector<Case>& cases, const Tables&... tables) {
   Comparison comparison = compared(cases);
-  std::vector<std::string_view> names;
-  auto add = [&](const auto& table) {
-    for (const auto& [name, rule] : table) names.push_back(name);
+  auto check = [&](const auto& table) {
+    for (const auto& [name, rule] : table)
+      if (comparison.seen.count(std::string(name)) == 0)
+        comparison.faults.insert(std::string(name) + " has a rule and no case");
   };
-  (add(tables), ...);
-  for (const std::string_view name : names)
-    if (comparison.seen.count(std::string(name)) == 0)
-      comparison.faults.insert(std::string(name) + " has a rule and no case");
-  std::string text;
-  for (const std::string& fault : comparison.faults) text += "\n" + fault;
-  return text;
+  (check(tables), ...);
+  return c10::Join("\n", comparison.faults);
 }
 
 }  // namespace test::fake

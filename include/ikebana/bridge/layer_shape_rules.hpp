@@ -222,8 +222,9 @@ inline constexpr NamedShapeRule layer_shape_rules[] = {
 /// The rule of an operator, such as `aten::where.self`; null where there is none.
 inline ShapeRule shape_rule(std::string_view name) {
   const std::span<const NamedShapeRule> tables[] = {
-      detail::shape_rules, detail::reduction_shape_rules, detail::image_shape_rules,
-      detail::algebra_shape_rules, detail::layer_shape_rules};
+      detail::shape_rules,           detail::more_shape_rules,  detail::loss_shape_rules,
+      detail::reduction_shape_rules, detail::image_shape_rules, detail::algebra_shape_rules,
+      detail::layer_shape_rules};
   for (const auto& table : tables)
     for (const auto& [known, rule] : table)
       if (known == name) return rule;

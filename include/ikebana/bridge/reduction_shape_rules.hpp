@@ -127,7 +127,7 @@ Shapes triangle(const OperatorCall& call) {
   return {{{2, elements}, type.isNone() ? at::kLong : type.toScalarType()}};
 }
 
-inline constexpr NamedShapeRule reduction_shape_rules[] = {
+inline constexpr NamedShapeRule loss_shape_rules[] = {
     {"aten::mse_loss", &loss<2, true>},
     {"aten::mse_loss_backward", &like<1>},
     {"aten::smooth_l1_loss", &loss<2, true>},
@@ -145,6 +145,8 @@ inline constexpr NamedShapeRule reduction_shape_rules[] = {
     {"aten::_masked_softmax", &dense<0>},
     {"aten::_masked_softmax_backward", &like<0>},
     {"aten::_logcumsumexp", &like<0>},
+};
+inline constexpr NamedShapeRule reduction_shape_rules[] = {
     {"aten::std.correction", &moments<1>},
     {"aten::var.correction", &moments<1>},
     {"aten::std_mean.correction", &moments<2>},

@@ -73,6 +73,8 @@ inline constexpr NamedShapeRule shape_rules[] = {
     {"aten::__lshift__.Scalar", &binary<0, 1>},
     {"aten::__rshift__.Tensor", &binary<0, 1>},
     {"aten::__rshift__.Scalar", &binary<0, 1>},
+};
+inline constexpr NamedShapeRule more_shape_rules[] = {
     {"aten::where.self", &where},
     {"aten::complex", &complex},
     {"aten::polar", &complex},
