@@ -13,8 +13,7 @@ namespace test::fake {
 using Tensors = std::vector<at::Tensor>;
 using ikebana::bridge::OperatorCall;
 namespace detail = ikebana::detail;
-
-/// What can be seen of one result.
+/// One result.
 struct Layout {
   std::vector<std::int64_t> sizes, strides;
   std::string type;
