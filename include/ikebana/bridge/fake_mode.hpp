@@ -31,6 +31,8 @@ class FakeTensorMode : public OperatorMode {
   void call(OperatorCall& call) override {
     const FakeOperator& op = found(call);
     const bool fake = takes_fake(call);
+    if (op.is_view && op.writes && writes_to_own(call))
+      return call.compute();  // `unsqueeze_` changes no element
     if (op.in_place && !changes_layout(call)) {
       if (!fake && !op.draws && writes_to_own(call)) return call.compute();
       const std::int64_t scratch = scratch_of(call, op);
@@ -39,31 +41,32 @@ class FakeTensorMode : public OperatorMode {
     }
     if (op.is_composite && op.rule == nullptr) return decompose(call);
     if (op.is_view) return call.compute();
-    if (op.reads && any_tensor(call, is_unknown))
-      refuse("`" + c10::toString(call.name()) + "` needs the values of a tensor, which it has not");
-    if (op.reads) return call.compute();
+    if (op.reads && op.rule == nullptr) {
+      if (any_tensor(call, is_unknown))
+        refuse("`" + c10::toString(call.name()) +
+               "` needs the values of a tensor, which it has not");
+      return call.compute();
+    }
     if (!fake && !op.draws && (op.writes || is_small(call, op))) return compute_small(call);
-    if (op.rule == nullptr && !op.has_meta)
+    if (op.rule == nullptr && !op.has_meta && !op.without_out)
       refuse("the shapes that `" + c10::toString(call.name()) + "` returns are not known");
     const std::int64_t scratch = scratch_of(call, op);
     if (op.rule != nullptr) by_rule(call, op);
+    else if (op.without_out && !op.has_meta) grow_out(call, op);
     else by_meta(call);
     use(scratch);
   }
 
-  /// A fake tensor with the layout of `like`, on `device`.
+  /// A fake tensor on `device`; contiguous, or with strides. Its memory is `at_least` so large.
   at::Tensor make(at::IntArrayRef sizes, at::ScalarType type, c10::Device device) {
-    std::vector<std::int64_t> strides(sizes.size(), 1);
-    for (std::size_t i = sizes.size(); i-- > 1;)
-      strides[i - 1] = strides[i] * std::max<std::int64_t>(sizes[i], 1);
-    return make(sizes, strides, type, device);
+    return make(sizes, c10::contiguous_strides(sizes), type, device);
   }
   at::Tensor make(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type,
-                  c10::Device device) {
-    const std::size_t bytes =
-        at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type));
-    const bool is_number = device.is_cpu() && bytes == c10::elementSize(type);
-    return tensor_on(is_number ? fake_number(memory_, type, device)
+                  c10::Device device, std::size_t at_least = 0) {
+    const std::size_t bytes = std::max(
+        at_least, at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type)));
+    const bool is_number = device.is_cpu() && c10::multiply_integers(sizes) == 1;
+    return tensor_on(is_number ? fake_number(memory_, type, device, bytes)
                                : fake_storage(memory_, bytes, device, no_values),
                      sizes, strides, 0, type);
   }
@@ -73,6 +76,11 @@ class FakeTensorMode : public OperatorMode {
       "a tensor without memory was read: this computation only finds out how much memory it would "
       "take. Give it a batch of real tensors, which measures instead.";
 
+  at::Tensor make(const Shape& shape, c10::Device device) {
+    const c10::DimVector contiguous = c10::contiguous_strides(shape.sizes);
+    return make(shape.sizes, shape.strides.empty() ? at::IntArrayRef(contiguous) : shape.strides,
+                shape.type, device, static_cast<std::size_t>(shape.bytes));
+  }
   static std::int64_t scratch_of(const OperatorCall& call, const FakeOperator& op) {
     return op.scratch != nullptr && device_of(call).is_cpu() ? op.scratch(call) : 0;
   }
@@ -133,17 +141,11 @@ class FakeTensorMode : public OperatorMode {
   }
   /// Memory that a later operator would write, and does not where it has fake arguments, is 1 too.
   void compute_small(OperatorCall& call) const {
-    std::vector<const c10::StorageImpl*> given;
-    auto note = [&](const at::Tensor& t) { given.push_back(ikebana::detail::key_of(t)); };
-    ikebana::detail::visit_all(call.arguments(), note);
+    const StorageSizes given(call.arguments());
     const bool is_empty = call.name().name.starts_with("aten::empty");
     call.compute();
-    ikebana::detail::visit_all(call.results(), [&](const at::Tensor& t) {
-      if (is_empty) t.fill_(1);
-      if (!t.has_storage() || std::count(given.begin(), given.end(), ikebana::detail::key_of(t)))
-        return;
-      count_memory(t.storage(), memory_);
-    });
+    if (is_empty) call.results()[0].toTensor().fill_(1);
+    given.count_new(call.results(), memory_);
   }
   /// True within `torch::tensor`, which alone calls `empty` under this guard, and writes to the
   /// memory itself.
@@ -154,7 +156,8 @@ class FakeTensorMode : public OperatorMode {
   }
 
   /// Runs the composition on fake tensors, so that each operator of it is seen.
-  static void decompose(OperatorCall& call) {
+  void decompose(OperatorCall& call) const {
+    const StorageSizes given(call.arguments());
     torch::jit::Stack stack(call.arguments().begin(), call.arguments().end());
     const auto tls = c10::impl::tls_local_dispatch_key_set();
     {
@@ -163,6 +166,7 @@ class FakeTensorMode : public OperatorMode {
           tls.excluded_ - c10::DispatchKeySet(operator_key));
       call.op().redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack);
     }
+    given.count_new(stack, memory_);
     call.replace(std::vector<c10::IValue>(stack.begin(), stack.end()));
   }
   /// The arguments that an operator in place returns.
@@ -175,12 +179,33 @@ class FakeTensorMode : public OperatorMode {
   void by_rule(OperatorCall& call, const FakeOperator& op) {
     const c10::Device device = device_of(call);
     std::vector<c10::IValue> results;
-    for (const Shape& shape : op.rule(call)) {
+    for (const Shape& shape : shapes_of(call, op.rule)) {
       if (shape.is_none) results.push_back(at::Tensor());
-      else if (shape.strides.empty()) results.push_back(make(shape.sizes, shape.type, device));
-      else results.push_back(make(shape.sizes, shape.strides, shape.type, device));
+      else results.push_back(make(shape, device));
     }
     call.replace(std::move(results));
+  }
+  /// Rules ask LibTorch's own meta kernels, as no program's operators.
+  static Shapes shapes_of(const OperatorCall& call, ShapeRule rule) {
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return rule(call);
+  }
+  /// A result that is written to an empty tensor has the shape of the operator without `out`.
+  void grow_out(OperatorCall& call, const FakeOperator& op) {
+    const std::size_t inputs = op.without_out->schema().arguments().size();
+    torch::jit::Stack stack(call.arguments().begin(),
+                            call.arguments().begin() + static_cast<std::ptrdiff_t>(inputs));
+    auto compute = [](const c10::OperatorHandle&, torch::jit::Stack&) {};
+    const OperatorCall without(*op.without_out, stack, compute);
+    const Shapes shapes = shapes_of(without, shape_rule(c10::toString(without.name())));
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const at::Tensor out = call.arguments()[inputs + i].toTensor();
+      Shape shape = shapes[i];
+      shape.type = out.scalar_type();
+      if (out.numel() == 0) pass_layout(out, make(shape, out.device()));
+    }
+    call.replace(written(call, op));
   }
 
   void by_meta(OperatorCall& call) {
@@ -216,17 +241,6 @@ class FakeTensorMode : public OperatorMode {
     }
     given.unsafeGetTensorImpl()->set_sizes_and_strides(meta.sizes(), meta.strides(),
                                                        meta.storage_offset());
-  }
-  static c10::Device device_of(const OperatorCall& call) {
-    for (std::size_t i = 0; i < call.arguments().size(); ++i)
-      if (call.arguments()[i].isDevice() && call.schema().arguments()[i].name() == "device")
-        return call.arguments()[i].toDevice();
-    c10::Device device = at::kCPU;
-    bool found = false;
-    ikebana::detail::visit_all(call.arguments(), [&](const at::Tensor& t) {
-      if (!found) device = t.device(), found = t.dim() > 0;
-    });
-    return device;
   }
   [[noreturn]] static void refuse(const std::string& what) {
     throw Error("estimate: " + what + ". Give it a batch of real tensors, which measures instead.");

@@ -13,16 +13,43 @@ struct FakeOperator {
   bool has_meta = false;          ///< LibTorch has a kernel for tensors without memory
   bool writes = false;
   bool draws = false;
-  bool in_place = false;           ///< returns nothing but arguments
-  bool reads = false;              ///< gives the host a number, or a shape that depends on values
+  bool in_place = false;  ///< returns nothing but arguments
+  bool reads = false;     ///< gives the host a number, or a shape that depends on values
+  /// The same operator without `out`, if it has a rule.
+  std::optional<c10::OperatorHandle> without_out = {};
   std::vector<int> returned = {};  ///< for each result the argument that it is, or -1
 };
+
+/// Where an operator computes.
+inline c10::Device device_of(const OperatorCall& call) {
+  for (std::size_t i = 0; i < call.arguments().size(); ++i)
+    if (call.arguments()[i].isDevice() && call.schema().arguments()[i].name() == "device")
+      return call.arguments()[i].toDevice();
+  c10::Device device = at::kCPU;
+  bool found = false;
+  ikebana::detail::visit_all(call.arguments(), [&](const at::Tensor& t) {
+    if (!found) device = t.device(), found = t.dim() > 0;
+  });
+  return device;
+}
+/// `aten::where.self` of `aten::where.self_out`, if that has a rule.
+inline std::optional<c10::OperatorHandle> without_out(const c10::OperatorHandle& op) {
+  std::size_t inputs = op.schema().arguments().size();
+  while (inputs > 0 && op.schema().arguments()[inputs - 1].is_out()) --inputs;
+  if (inputs == op.schema().arguments().size()) return std::nullopt;
+  std::string overload = op.operator_name().overload_name;
+  const std::size_t end = overload.rfind("_out");
+  overload.erase(end == std::string::npos ? 0 : end);
+  const auto found = c10::Dispatcher::singleton().findSchema({op.operator_name().name, overload});
+  if (!found || found->schema().arguments().size() != inputs) return std::nullopt;
+  return shape_rule(c10::toString(found->operator_name())) != nullptr ? found : std::nullopt;
+}
 
 inline FakeOperator examined(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
   using Key = c10::DispatchKey;
   FakeOperator found;
-  found.rule = shape_rule(op.operator_name());
+  found.rule = shape_rule(c10::toString(op.operator_name()));
   found.scratch = scratch_rule(op.operator_name());
   found.has_meta = op.hasKernelForDispatchKey(Key::Meta);
   found.writes = schema.is_mutable();
@@ -39,10 +66,13 @@ inline FakeOperator examined(const c10::OperatorHandle& op) {
   for (const auto& result : schema.returns())
     views = views && result.alias_info() != nullptr && !result.alias_info()->isWrite();
   found.is_view = views && !found.is_composite;
+  found.is_view |= op.hasTag(at::Tag::inplace_view) && !name.starts_with("aten::resize") &&
+                   !name.starts_with("aten::set_");
   if (!found.is_view && !found.is_composite && !has_own)
     found.is_composite = op.hasKernelForDispatchKey(Key::CompositeExplicitAutograd) ||
                          op.hasKernelForDispatchKey(Key::CompositeExplicitAutogradNonFunctional);
   if (!found.writes) return found;
+  found.without_out = without_out(op);
   for (const auto& result : schema.returns()) {
     int same = -1;
     if (const auto* alias = result.alias_info(); alias && alias->isWrite())

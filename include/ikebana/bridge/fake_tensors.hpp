@@ -1,10 +1,13 @@
 #pragma once
 // Tensors that have a shape, a dtype and a device, and no memory: what a training would allocate is
 // counted without allocating it.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <ikebana/detail/tensor_values.hpp>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace ikebana::bridge {
 
@@ -90,11 +93,11 @@ inline c10::Storage fake_storage(std::shared_ptr<FakeMemory> memory, std::size_t
   return storage;
 }
 
-/// A storage for one element of this dtype that the host may read: 1 in every dtype. It stands for
-/// a number that is not known, such as a loss; counts of it are above 0, and it is finite.
+/// A storage of so many bytes for one element of this dtype that the host may read: 1 in every
+/// dtype. It stands for a number that is not known, such as a loss; counts of it are above 0, and
+/// it is finite.
 inline c10::Storage fake_number(std::shared_ptr<FakeMemory> memory, at::ScalarType type,
-                                c10::Device device) {
-  const std::size_t bytes = c10::elementSize(type);
+                                c10::Device device, std::size_t bytes) {
   const std::size_t number = memory->allocated(bytes, device);
   auto* block = new detail::FakeBlock{std::move(memory), number};
   c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
@@ -121,5 +124,27 @@ inline void count_memory(const c10::Storage& storage, const std::shared_ptr<Fake
   auto* block = new detail::CountedBlock{memory, number, std::move(data)};
   impl->set_data_ptr_noswap(at::DataPtr(begin, block, &detail::CountedBlock::free, device));
 }
+
+/// The memory that arguments have, and how much.
+class StorageSizes {
+ public:
+  explicit StorageSizes(c10::ArrayRef<c10::IValue> values) {
+    ikebana::detail::visit_all(values, [&](const at::Tensor& t) {
+      if (t.has_storage()) known_.emplace_back(ikebana::detail::key_of(t), t.storage().nbytes());
+    });
+  }
+  /// Counts memory that a kernel allocated since, also for an argument that grew.
+  void count_new(c10::ArrayRef<c10::IValue> results,
+                 const std::shared_ptr<FakeMemory>& memory) const {
+    ikebana::detail::visit_all(results, [&](const at::Tensor& t) {
+      if (!t.has_storage() || is_fake(t)) return;
+      const std::pair now(ikebana::detail::key_of(t), t.storage().nbytes());
+      if (!std::count(known_.begin(), known_.end(), now)) count_memory(t.storage(), memory);
+    });
+  }
+
+ private:
+  std::vector<std::pair<c10::StorageImpl*, std::size_t>> known_;
+};
 
 }  // namespace ikebana::bridge

@@ -55,6 +55,7 @@ inline std::int64_t rnn_scratch(const OperatorCall& call) {
 inline std::int64_t rnn_backward_scratch(const OperatorCall& call) {
   const at::Tensor input = tensor_at(call, 0), weight = tensor_at(call, 1);
   const std::int64_t weights = bytes_of(weight) + bytes_of(tensor_at(call, 2));
+  if (input.itemsize() == 2) return 3 * weights + 3 * bytes_of(input);
   return 2 * weights + input.size(0) * input.size(1) * padded_row(weight.size(0), input.itemsize());
 }
 /// Element-wise operators copy arguments of another dtype than that in which they compute.
@@ -71,6 +72,12 @@ inline std::int64_t converted(const OperatorCall& call) {
   return bytes;
 }
 
+/// Sums in BF16 are made in an FP32 copy of the tensor.
+inline std::int64_t in_float(const OperatorCall& call) {
+  const at::Tensor t = tensor_at(call, 0);
+  return c10::isReducedFloatingType(t.scalar_type()) ? t.numel() * 4 : 0;
+}
+
 using ScratchRule = std::int64_t (*)(const OperatorCall&);
 inline constexpr std::pair<std::string_view, ScratchRule> scratch_rules[] = {
     {"aten::convolution", &convolution_scratch},
@@ -81,6 +88,18 @@ inline constexpr std::pair<std::string_view, ScratchRule> scratch_rules[] = {
     {"aten::native_layer_norm", &copies<0>},
     {"aten::native_layer_norm_backward", &copies<0, 1>},
     {"aten::embedding_dense_backward", &copies<0, 1>},
+    {"aten::index_add", &in_float},
+    {"aten::index_add_", &in_float},
+    {"aten::scatter_add", &in_float},
+    {"aten::scatter_add_", &in_float},
+    {"aten::_softmax", &copies<0>},
+    {"aten::_log_softmax", &copies<0>},
+    {"aten::index_select", &copies<0>},
+    {"aten::adaptive_max_pool2d", &copies<0>},
+    {"aten::avg_pool2d", &copies<0>},
+    {"aten::max_pool2d_with_indices", &copies<0>},
+    {"aten::pixel_shuffle", &copies<0>},
+    {"aten::pixel_unshuffle", &copies<0>},
     {"aten::add", &converted},
     {"aten::add_", &converted},
     {"aten::sub", &converted},
