@@ -2,7 +2,7 @@
 // Runs operators on fake tensors: shapes, dtypes and lifetimes are those of a computation, and
 // nothing is computed. As Python's FakeTensorMode, for C++.
 #include <ikebana/bridge/fake_operator.hpp>
-#include <ikebana/bridge/fake_tensors.hpp>
+#include <ikebana/bridge/make_fake.hpp>
 #include <ikebana/bridge/meta_call.hpp>
 #include <ikebana/detail/without_values.hpp>
 #include <string>
@@ -22,11 +22,11 @@ enum class Existing { Valued, Shaped };
 /// Throws Error for an operator whose shapes are not known, and where a program reads the value of
 /// a fake tensor by `item()` or needs it for a shape. Costs some microseconds per operator. Source:
 /// torch._subclasses.FakeTensorMode.
-class FakeTensorMode : public OperatorMode {
+class FakeTensorMode : public OperatorMode, public FakeTensors {
  public:
   static constexpr std::size_t small = 4 << 10;  // bytes
   explicit FakeTensorMode(std::shared_ptr<FakeMemory> memory, Existing existing = Existing::Valued)
-      : memory_(std::move(memory)), existing_(existing) {}
+      : FakeTensors(std::move(memory)), existing_(existing) {}
 
   void call(OperatorCall& call) override {
     const FakeOperator& op = found(call);
@@ -57,38 +57,10 @@ class FakeTensorMode : public OperatorMode {
     use(scratch);
   }
 
-  /// A fake tensor on `device`; contiguous, or with strides. Its memory is `at_least` so large.
-  at::Tensor make(at::IntArrayRef sizes, at::ScalarType type, c10::Device device) {
-    return make(sizes, c10::contiguous_strides(sizes), type, device);
-  }
-  at::Tensor make(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type,
-                  c10::Device device, std::size_t at_least = 0) {
-    const std::size_t bytes = std::max(
-        at_least, at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type)));
-    const bool is_number = device.is_cpu() && c10::multiply_integers(sizes) == 1;
-    return tensor_on(is_number ? fake_number(memory_, type, device, bytes)
-                               : fake_storage(memory_, bytes, device, no_values),
-                     sizes, strides, 0, type);
-  }
-
  private:
-  static constexpr const char* no_values =
-      "a tensor without memory was read: this computation only finds out how much memory it would "
-      "take. Give it a batch of real tensors, which measures instead.";
-
-  at::Tensor make(const Shape& shape, c10::Device device) {
-    const c10::DimVector contiguous = c10::contiguous_strides(shape.sizes);
-    return make(shape.sizes, shape.strides.empty() ? at::IntArrayRef(contiguous) : shape.strides,
-                shape.type, device, static_cast<std::size_t>(shape.bytes));
-  }
   static std::int64_t scratch_of(const OperatorCall& call, const FakeOperator& op) {
     return op.scratch != nullptr && device_of(call).is_cpu() ? op.scratch(call) : 0;
   }
-  /// Memory that is there besides the results, and gone when the operator returns.
-  void use(std::int64_t bytes) {
-    if (bytes > 0) memory_->freed(memory_->allocated(static_cast<std::size_t>(bytes), at::kCPU));
-  }
-
   const FakeOperator& found(const OperatorCall& call) {
     auto [entry, is_new] = known_.try_emplace(&call.name());
     if (is_new) entry->second = examined(call.op());
@@ -246,7 +218,6 @@ class FakeTensorMode : public OperatorMode {
     throw Error("estimate: " + what + ". Give it a batch of real tensors, which measures instead.");
   }
 
-  std::shared_ptr<FakeMemory> memory_;
   Existing existing_;
   std::unordered_map<const c10::OperatorName*, FakeOperator> known_;
 };
