@@ -222,7 +222,7 @@ class Connection final : public RankGroup {
     } catch (const std::exception& error) {
       const std::string what = text_of(error);
       if (is_out_of_memory(what)) {  // of this rank: the others have nothing to report
-        fail(what, /*out_of_memory=*/true);
+        fail({what, /*out_of_memory=*/true});
         throw;
       }
       const std::string where = prefix();
