@@ -169,7 +169,7 @@ inline Shapes embedding_dense_backward(const OperatorCall& call) {
 /// (self, target, weight, reduction, ignore_index): the loss, and the sum of the weights.
 inline Shapes nll_loss2d(const OperatorCall& call) {
   const at::Tensor input = tensor_at(call, 0);
-  const bool each = call.arguments()[3].toInt() == at::Reduction::None;
+  const bool each = call.arguments()[3].toInt() == no_reduction;
   return {
       {each ? tensor_at(call, 1).sizes().vec() : std::vector<std::int64_t>(), input.scalar_type()},
       {{}, input.scalar_type()}};

@@ -67,10 +67,12 @@ inline Shapes where(const OperatorCall& call) {
   return all;
 }
 
+/// at::Reduction::None, whose name is a macro of X11.
+inline constexpr std::int64_t no_reduction = 0;
 /// Losses of (input, target, [weight], reduction).
 template <std::size_t Reduction>
 Shapes loss(const OperatorCall& call) {
-  if (call.arguments()[Reduction].toInt() == at::Reduction::None) return broadcast<0, 1>(call);
+  if (call.arguments()[Reduction].toInt() == no_reduction) return broadcast<0, 1>(call);
   return one_element(call);
 }
 inline Shapes index_select(const OperatorCall& call) {
