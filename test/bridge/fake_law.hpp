@@ -4,8 +4,8 @@
 #include "test.hpp"
 
 #include <functional>
+#include <ikebana/bridge/fake_ledger.hpp>
 #include <ikebana/bridge/fake_mode.hpp>
-#include <ikebana/estimate/ledger.hpp>
 #include <set>
 
 namespace test::fake {
@@ -151,7 +151,8 @@ class Comparison : public ikebana::bridge::OperatorMode {
     return stack;
   }
 
-  std::shared_ptr<detail::FakeLedger> ledger_ = std::make_shared<detail::FakeLedger>();
+  std::shared_ptr<ikebana::bridge::FakeLedger> ledger_ =
+      std::make_shared<ikebana::bridge::FakeLedger>();
   ikebana::bridge::FakeTensorMode mode_{ledger_};
   ikebana::bridge::MemoryCounter real_{at::kCPU}, counter_{ledger_->of(at::kCPU)};
   bool inside_ = false;

@@ -5,7 +5,8 @@ namespace test::fake {
 namespace {
 
 struct Fakes {
-  std::shared_ptr<detail::FakeLedger> ledger = std::make_shared<detail::FakeLedger>();
+  std::shared_ptr<ikebana::bridge::FakeLedger> ledger =
+      std::make_shared<ikebana::bridge::FakeLedger>();
   ikebana::bridge::FakeTensorMode mode{ledger};
   ikebana::bridge::FakeTensorScope scope{mode};
 

@@ -112,7 +112,7 @@ TEST_CASE("ranks: a message that a rank does not send any more changes nothing o
       from[1] = {got};
       connection.receive(connection.swap(MessageTag::update, none, from, device()));
     };
-    if (group.rank() == 1) connection.fail("it has no gradient");
+    if (group.rank() == 1) connection.fail({"it has no gradient"});
     else {
       const std::string text = message_of<RankFailed>(receive);
       CHECK_MESSAGE(contains(text, "rank 1: it has no gradient"), text);

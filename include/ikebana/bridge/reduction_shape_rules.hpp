@@ -5,19 +5,22 @@
 
 namespace ikebana::bridge::detail {
 
+/// at::Reduction::None, whose name is a macro of X11.
+inline constexpr std::int64_t no_reduction = 0;
+
 /// Losses of (input, target, [weight], reduction): one element, or one for each of the input. Some
 /// kernels reduce in the memory of all elements, and return that.
 template <std::size_t Reduction, bool Keeps>
 Shapes loss(const OperatorCall& call) {
   Shapes all = binary<0, 1>(call);
-  if (int_at(call, Reduction) == at::Reduction::None) return all;
+  if (int_at(call, Reduction) == no_reduction) return all;
   const std::int64_t elements = c10::multiply_integers(all[0].sizes);
   const auto itemsize = static_cast<std::int64_t>(c10::elementSize(all[0].type));
   return {{.type = all[0].type, .bytes = Keeps ? elements * itemsize : 0}};
 }
 /// (self, target, p, margin, weight, reduction): one element, or one for each row.
 inline Shapes multi_margin_loss(const OperatorCall& call) {
-  const bool each = int_at(call, 5) == at::Reduction::None;
+  const bool each = int_at(call, 5) == no_reduction;
   return {{each ? tensor_at(call, 1).sizes().vec() : std::vector<std::int64_t>(),
            tensor_at(call, 0).scalar_type()}};
 }
@@ -25,7 +28,7 @@ inline Shapes multi_margin_loss(const OperatorCall& call) {
 inline Shapes multilabel_margin_loss(const OperatorCall& call) {
   const at::Tensor input = tensor_at(call, 0), target = tensor_at(call, 1);
   std::vector<std::int64_t> rows;
-  if (int_at(call, 2) == at::Reduction::None && target.dim() == 2) rows = {target.size(0)};
+  if (int_at(call, 2) == no_reduction && target.dim() == 2) rows = {target.size(0)};
   return {{rows, input.scalar_type()}, {target.sizes().vec(), input.scalar_type()}};
 }
 /// (log probabilities, targets, input lengths, target lengths, ...): the losses, and the logarithms
@@ -44,7 +47,7 @@ inline Shapes ctc_loss(const OperatorCall& call) {
 /// (self, target, weight, reduction, ignore_index): the loss, and the sum of the weights.
 inline Shapes nll_loss2d(const OperatorCall& call) {
   const at::Tensor input = tensor_at(call, 0);
-  const bool each = int_at(call, 3) == at::Reduction::None;
+  const bool each = int_at(call, 3) == no_reduction;
   return {
       {each ? tensor_at(call, 1).sizes().vec() : std::vector<std::int64_t>(), input.scalar_type()},
       {{}, input.scalar_type()}};

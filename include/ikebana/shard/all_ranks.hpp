@@ -56,9 +56,9 @@ class AllRanks : public ShardHooks {
     try {
       std::rethrow_exception(exception);
     } catch (const std::exception& error) {
-      connection_.fail(text_of(error), bridge::is_out_of_memory(error));
+      connection_.fail({text_of(error), bridge::is_out_of_memory(error)});
     } catch (...) {
-      connection_.fail("it threw something that is no std::exception", /*out_of_memory=*/false);
+      connection_.fail({"it threw something that is no std::exception"});
     }
   }
   void set_repeats(bool repeats) noexcept {

@@ -70,10 +70,10 @@ class Connection final : public RankGroup {
     backends_.connect_devices(device);
   }
   /// This rank cannot go on: tells the others, which have no answer from it until the next `open`.
-  void fail(const std::string& why, bool out_of_memory) noexcept {
+  void fail(const RankReport& own) noexcept {
     if (!backends_.are_there()) return;
     const std::string where = prefix();
-    if (log_) log_->report(where, why, out_of_memory);
+    if (log_) log_->report(where, own);
     drop();
     if (log_) log_->leave(where);
   }
@@ -222,7 +222,7 @@ class Connection final : public RankGroup {
     } catch (const std::exception& error) {
       const std::string what = text_of(error);
       if (is_out_of_memory(what)) {  // of this rank: the others have nothing to report
-        fail(what, /*out_of_memory=*/true);
+        fail({what, /*out_of_memory=*/true});
         throw;
       }
       const std::string where = prefix();

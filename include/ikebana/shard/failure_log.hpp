@@ -19,13 +19,12 @@ class FailureLog {
   /// rank has failed, and where the store does not answer.
   bool first_ran_out() const noexcept { return first_ran_out_; }
   /// This rank is the first to fail, or another one was before.
-  void report(const std::string& prefix, const std::string& why, bool out_of_memory) noexcept {
-    const auto first =
-        within(std::chrono::milliseconds(1500),
-               [prefix, why, again = out_of_memory && repeats_](Shared& s) {
-                 const RankReport own{"rank " + std::to_string(s.rank) + ": " + why, again};
-                 return own.leave(*s.store, prefix).written();
-               });
+  void report(const std::string& prefix, RankReport own) noexcept {
+    own.out_of_memory = own.out_of_memory && repeats_;
+    const auto first = within(std::chrono::milliseconds(1500), [prefix, own](Shared& s) {
+      const RankReport named{"rank " + std::to_string(s.rank) + ": " + own.text, own.out_of_memory};
+      return named.leave(*s.store, prefix).written();
+    });
     first_ran_out_ = first && RankReport::says_out_of_memory(*first);
   }
   /// What another rank reported; or which ranks give no sign of life; or `error`.
