@@ -3,6 +3,8 @@
 // benchmarks, which draw from LibTorch's default generator.
 #include <torch/torch.h>
 
+#include <ikebana.hpp>
+
 /// (rows, length) integers; `target` is `input` shifted by one token.
 struct Tokens {
   at::Tensor input, target;
@@ -28,4 +30,12 @@ inline Images random_images(std::int64_t rows, std::int64_t channels, std::int64
 /// One fused `addmm`; torch::nn::Linear adds the bias of a 3-D input in a pass of its own.
 inline at::Tensor linear(const torch::nn::Linear& layer, const at::Tensor& x) {
   return at::linear(x, layer->weight, layer->bias);
+}
+
+/// Of logits (rows, classes, ...), and the class of each: the summed cross entropy, the number of
+/// targets, and the logits, for metrics.
+inline ikebana::Loss cross_entropy(const at::Tensor& logits, const at::Tensor& target) {
+  return {.sum = at::cross_entropy_loss(logits, target, {}, at::Reduction::Sum),
+          .count = target.numel(),
+          .outputs = logits};
 }

@@ -72,9 +72,7 @@ struct ResNetImpl : torch::nn::Module {
 
   template <class Run>
   ikebana::Loss loss(Run& run, const Images& batch) {
-    at::Tensor logits = forward(run, batch.input);
-    at::Tensor sum = at::cross_entropy_loss(logits, batch.target, {}, at::Reduction::Sum);
-    return {.sum = sum, .count = count(batch), .outputs = logits};
+    return cross_entropy(forward(run, batch.input), batch.target);
   }
   std::int64_t count(const Images& batch) const { return batch.target.numel(); }
 

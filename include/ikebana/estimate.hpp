@@ -1,7 +1,6 @@
 #pragma once
 // How much memory a recipe takes, before anything is allocated.
 #include <ikebana/bridge/fake_ledger.hpp>
-#include <ikebana/bridge/fake_mode.hpp>
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/estimate/marks.hpp>
 #include <ikebana/estimate/table.hpp>
@@ -47,11 +46,6 @@ struct KeepGenerator {
   const bridge::GeneratorState state{c10::Device(at::kCPU)};
   ~KeepGenerator() { state.restore(); }
 };
-/// The memory that is really allocated.
-inline bridge::MemoryCounter measured_memory(c10::Device device) {
-  return bridge::MemoryCounter(device);
-}
-
 template <class Recipe>
 struct with_marks;
 template <class Model, class... Policies>
@@ -138,7 +132,7 @@ Estimate estimate(Maker&& maker, const Batch& batch, const EstimateOptions& opti
   detail::check(options);
   if (detail::has_memory(batch)) {
     const detail::KeepGenerator generator;
-    detail::MemoryMarks marks(detail::measured_memory);
+    detail::MemoryMarks marks;
     Estimate measured =
         detail::marked_steps<Recipe>(marks, maker, batch, options, std::move(values)...);
     measured.is_measured = true;
@@ -146,15 +140,12 @@ Estimate estimate(Maker&& maker, const Batch& batch, const EstimateOptions& opti
     measured.peak += measured.batch;
     return measured;
   }
-  auto ledger = std::make_shared<bridge::FakeLedger>();
-  detail::MemoryMarks marks(
-      [&](c10::Device device) { return bridge::MemoryCounter(ledger->of(device)); });
-  bridge::FakeTensorMode mode(ledger);
-  const bridge::FakeTensorScope scope(mode);
+  bridge::FakeLedgerScope scope(std::make_shared<bridge::FakeLedger>());
+  detail::MemoryMarks marks;
   Batch fake = batch;
   detail::for_each_tensor(fake, [&](at::Tensor& t) {
     if (t.defined() && t.is_meta())
-      t = mode.make(t.sizes(), t.strides(), t.scalar_type(), at::kCPU);
+      t = scope.tensors().make(t.sizes(), t.strides(), t.scalar_type(), at::kCPU);
   });
   return detail::marked_steps<Recipe>(marks, maker, fake, options, std::move(values)...);
 }

@@ -151,8 +151,8 @@ class Comparison : public ikebana::bridge::OperatorMode {
     return stack;
   }
 
-  std::shared_ptr<ikebana::bridge::FakeLedger> ledger_ =
-      std::make_shared<ikebana::bridge::FakeLedger>();
+  using Ledger = ikebana::bridge::FakeLedger;
+  std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
   ikebana::bridge::FakeTensorMode mode_{ledger_};
   ikebana::bridge::MemoryCounter real_{at::kCPU}, counter_{ledger_->of(at::kCPU)};
   bool inside_ = false;

@@ -174,35 +174,32 @@ TEST_CASE("estimate: table, CSV and JSON have the same numbers") {
   CHECK(table.find("in backward") != std::string::npos);
 }
 
-struct ReadsImpl : torch::nn::Module {
-  torch::nn::Linear linear{64, 64};
-  ReadsImpl() { register_module("linear", linear); }
-  template <class Run>
-  Loss loss(Run&, const at::Tensor& x) {
-    at::Tensor y = linear(x);
-    if (y.mean().item<double>() > 0) y = y * 2;
-    return {y.sum(), y.numel()};
-  }
-};
-TORCH_MODULE(Reads);
+TEST_CASE("estimate: a budget is planned by what the estimate counts") {
+  using Recipe = Trainer<GPT, AdamW, Checkpoint<Budget<>>>;
+  const Tokens batch = shapes(random_batch(text, 8, 64));
+  auto peak = [&](std::int64_t bytes) {
+    return estimate<Recipe>(make_gpt, batch, Checkpoint<Budget<>>{.bytes = bytes}).peak;
+  };
+  const std::int64_t most = estimate<Trainer<GPT, AdamW>>(make_gpt, batch).peak,
+                     least = estimate<Trainer<GPT, AdamW, Checkpoint<Full>>>(make_gpt, batch).peak;
+  CHECK(peak(2 * most) == most);
+  CHECK(peak((most + least) / 2) <= (most + least) / 2);
+  CHECK(peak((most + least) / 2) > least);
+  CHECK_THROWS_WITH_AS(peak(MiB(1)), doctest::Contains("needs at least"), OutOfMemory);
+}
 
-TEST_CASE("estimate: a model that reads a value, and one that was there before, are errors") {
-  using R = Trainer<Reads, SGD>;
-  const at::Tensor rows = at::randn({64, 64});
-  CHECK_THROWS_WITH_AS(estimate<R>([] { return Reads(); }, shapes(rows)),
-                       doctest::Contains("`aten::_local_scalar_dense` needs the values"), Error);
-  CHECK(estimate<R>([] { return Reads(); }, rows).is_measured);  // as the text says
-  Reads before;
-  const at::Tensor weight = before->linear->weight.clone();
-  CHECK_THROWS_WITH_AS(estimate<R>([&] { return before; }, shapes(rows)),
-                       doctest::Contains("`linear.weight` was there before"), BadModel);
-  CHECK(before->linear->weight.equal(weight));
-  CHECK_THROWS_WITH_AS(
-      estimate<R>([] { return Reads(); }, shapes(rows), EstimateOptions{.ranks = 2, .rank = 2}),
-      doctest::Contains("rank 2 of 2 is impossible"), BadValue);
-  CHECK_THROWS_WITH_AS(
-      estimate<R>([] { return Reads(); }, shapes(rows), EstimateOptions{.ranks = 2}),
-      doctest::Contains("the recipe has no policy for several ranks"), BadValue);
+TEST_CASE("estimate: a limit of memory in the recipe limits nothing of the process") {
+  auto& allocator = bridge::CountingAllocatorV1::install();
+  const std::int64_t before = allocator.limit();
+  std::int64_t during = 0;
+  estimate<Trainer<GPT, AdamW, Accumulate<Fit<>>>>(
+      [&] {
+        during = allocator.limit();
+        return GPT(text);
+      },
+      shapes(random_batch(text, 8, 64)), Accumulate<Fit<>>{.max = 4, .limit = MiB(1024)});
+  CHECK(during == before);
+  CHECK(allocator.limit() == before);
 }
 
 }  // namespace laws::estimates

@@ -1,7 +1,7 @@
 #pragma once
 // The memory that fake tensors would take, as a source that a MemoryCounter reads.
 #include <deque>
-#include <ikebana/bridge/fake_tensors.hpp>
+#include <ikebana/bridge/fake_mode.hpp>
 #include <ikebana/bridge/memory.hpp>
 #include <tuple>
 #include <vector>
@@ -10,10 +10,10 @@ namespace ikebana::bridge {
 
 /// Counts what fake tensors of each device stand for. On an accelerator in whole blocks, as its
 /// caching allocator hands them out.
-class FakeLedger final : public FakeMemory {
+class FakeLedger final : public FakeMemory, public MemorySources {
  public:
   /// What is in use on one device.
-  MemorySource& of(c10::Device device) { return on(device); }
+  MemorySource& of(c10::Device device) override { return on(device); }
   /// So many bytes are in use there before.
   void begin_with(c10::Device device, std::int64_t bytes) { on(device).add(bytes); }
 
@@ -57,6 +57,26 @@ class FakeLedger final : public FakeMemory {
 
   std::deque<std::pair<c10::Device, OfDevice>> devices_;
   std::vector<Block> blocks_;
+};
+
+/// RAII: this thread computes without values, and its memory is counted in a ledger, also by
+/// MemoryCounters that are made meanwhile; these must end before it.
+class FakeLedgerScope {
+ public:
+  explicit FakeLedgerScope(std::shared_ptr<FakeLedger> ledger, Existing existing = Existing::Valued)
+      : before_(std::exchange(sources_of_thread, ledger.get())),
+        mode_(std::move(ledger), existing),
+        scope_(mode_) {}
+  ~FakeLedgerScope() { sources_of_thread = before_; }
+  FakeLedgerScope(const FakeLedgerScope&) = delete;
+  FakeLedgerScope& operator=(const FakeLedgerScope&) = delete;
+
+  FakeTensors& tensors() { return mode_; }
+
+ private:
+  MemorySources* before_;
+  FakeTensorMode mode_;
+  FakeTensorScope scope_;
 };
 
 }  // namespace ikebana::bridge

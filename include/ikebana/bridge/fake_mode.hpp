@@ -119,14 +119,6 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
     if (is_empty) call.results()[0].toTensor().fill_(1);
     given.count_new(call.results(), memory_);
   }
-  /// True within `torch::tensor`, which alone calls `empty` under this guard, and writes to the
-  /// memory itself.
-  static bool is_for_host_values(const OperatorCall& call) {
-    return call.name().name == "aten::empty" &&
-           c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradFunctionality) &&
-           !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
-  }
-
   /// Runs the composition on fake tensors, so that each operator of it is seen.
   void decompose(OperatorCall& call) const {
     const StorageSizes given(call.arguments());
@@ -194,8 +186,8 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
     for (const auto& [given, counterpart] : meta.pairs) {
       if (counterpart.is_same(t)) return given;
       if (ikebana::detail::same_storage(counterpart, t))
-        return tensor_on(given.storage(), t.sizes(), t.strides(), t.storage_offset(),
-                         t.scalar_type());
+        return ikebana::detail::tensor_on(given.storage(), t.sizes(), t.strides(),
+                                          t.storage_offset(), t.scalar_type());
     }
     return make(t.sizes(), t.strides(), t.scalar_type(), device);
   }

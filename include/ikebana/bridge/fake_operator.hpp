@@ -1,5 +1,6 @@
 #pragma once
 // What computing without values does with an operator, found from its schema and its kernels.
+#include <ikebana/bridge/operator_device.hpp>
 #include <ikebana/bridge/scratch_rules.hpp>
 
 namespace ikebana::bridge {
@@ -20,18 +21,6 @@ struct FakeOperator {
   std::vector<int> returned = {};  ///< for each result the argument that it is, or -1
 };
 
-/// Where an operator computes.
-inline c10::Device device_of(const OperatorCall& call) {
-  for (std::size_t i = 0; i < call.arguments().size(); ++i)
-    if (call.arguments()[i].isDevice() && call.schema().arguments()[i].name() == "device")
-      return call.arguments()[i].toDevice();
-  c10::Device device = at::kCPU;
-  bool found = false;
-  ikebana::detail::visit_all(call.arguments(), [&](const at::Tensor& t) {
-    if (!found) device = t.device(), found = t.dim() > 0;
-  });
-  return device;
-}
 /// `aten::where.self` of `aten::where.self_out`, if that has a rule.
 inline std::optional<c10::OperatorHandle> without_out(const c10::OperatorHandle& op) {
   std::size_t inputs = op.schema().arguments().size();

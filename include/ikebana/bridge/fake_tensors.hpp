@@ -56,16 +56,6 @@ inline const c10::DataPtr& data_of(const at::Tensor& t) {
 
 }  // namespace detail
 
-/// A tensor over a storage.
-inline at::Tensor tensor_on(c10::Storage storage, at::IntArrayRef sizes, at::IntArrayRef strides,
-                            std::int64_t offset, at::ScalarType type) {
-  const c10::DispatchKeySet keys(c10::computeDispatchKey(type, std::nullopt, storage.device()));
-  at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys,
-                                                          c10::scalarTypeToTypeMeta(type));
-  t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
-  return t;
-}
-
 /// True of a tensor whose values are not known: it has no memory, or one element that stands for
 /// any.
 inline bool is_fake(const at::Tensor& t) {
@@ -79,16 +69,23 @@ inline bool is_counted(const at::Tensor& t) {
          (t.has_storage() && detail::data_of(t).get_deleter() == &detail::CountedBlock::free);
 }
 
+namespace detail {
+inline c10::Storage storage_of_block(std::shared_ptr<FakeMemory> memory, std::size_t bytes,
+                                     c10::Device device) {
+  const std::size_t number = memory->allocated(bytes, device);
+  auto* block = new FakeBlock{std::move(memory), number};
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), bytes,
+      at::DataPtr(block->value, block, &FakeBlock::free, device), /*allocator=*/nullptr,
+      /*resizable=*/false));
+}
+}  // namespace detail
+
 /// A storage on `device` of so many bytes, without memory. Whatever reads or writes it throws
 /// c10::Error with `error`.
 inline c10::Storage fake_storage(std::shared_ptr<FakeMemory> memory, std::size_t bytes,
                                  c10::Device device, const std::string& error) {
-  const std::size_t number = memory->allocated(bytes, device);
-  auto* block = new detail::FakeBlock{std::move(memory), number};
-  c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), bytes,
-      at::DataPtr(block->value, block, &detail::FakeBlock::free, device), /*allocator=*/nullptr,
-      /*resizable=*/false));
+  c10::Storage storage = detail::storage_of_block(std::move(memory), bytes, device);
   ikebana::detail::set_error(storage, error);
   return storage;
 }
@@ -98,18 +95,9 @@ inline c10::Storage fake_storage(std::shared_ptr<FakeMemory> memory, std::size_t
 /// it is finite.
 inline c10::Storage fake_number(std::shared_ptr<FakeMemory> memory, at::ScalarType type,
                                 c10::Device device, std::size_t bytes) {
-  const std::size_t number = memory->allocated(bytes, device);
-  auto* block = new detail::FakeBlock{std::move(memory), number};
-  c10::Storage storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), bytes,
-      at::DataPtr(block->value, block, &detail::FakeBlock::free, device), /*allocator=*/nullptr,
-      /*resizable=*/false));
-  at::Tensor one = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
-      c10::scalarTypeToTypeMeta(type));
-  one.unsafeGetTensorImpl()->set_sizes_and_strides(at::IntArrayRef(), at::IntArrayRef());
+  c10::Storage storage = detail::storage_of_block(std::move(memory), bytes, device);
   at::AutoDispatchBelowADInplaceOrView below;
-  one.fill_(1);
+  ikebana::detail::tensor_on(storage, {}, {}, 0, type).fill_(1);
   return storage;
 }
 

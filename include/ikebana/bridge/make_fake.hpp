@@ -19,9 +19,9 @@ class FakeTensors {
     const std::size_t bytes = std::max(
         at_least, at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type)));
     const bool is_number = device.is_cpu() && c10::multiply_integers(sizes) == 1;
-    return tensor_on(is_number ? fake_number(memory_, type, device, bytes)
-                               : fake_storage(memory_, bytes, device, no_values),
-                     sizes, strides, 0, type);
+    return ikebana::detail::tensor_on(is_number ? fake_number(memory_, type, device, bytes)
+                                                : fake_storage(memory_, bytes, device, no_values),
+                                      sizes, strides, 0, type);
   }
 
  protected:

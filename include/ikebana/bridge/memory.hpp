@@ -55,11 +55,20 @@ std::unique_ptr<MemorySource> make_device_memory(Type type, c10::DeviceIndex ind
   return nullptr;
 }
 
+/// What counts in place of the allocators, for a thread that computes without values.
+class MemorySources {
+ public:
+  virtual ~MemorySources() = default;
+  virtual MemorySource& of(c10::Device device) = 0;
+};
+inline constinit thread_local MemorySources* sources_of_thread = nullptr;
+
 /// The source of `device`, one per device in this library. Throws ikebana::Error if LibTorch does
 /// not count the device's memory.
 /// A template, as MemoryCounter's constructor, so that only files that count memory compile it.
 template <class = void>
 MemorySource& memory_source(c10::Device device) {
+  if (sources_of_thread != nullptr) return sources_of_thread->of(device);
   if (device.is_cpu()) return CountingAllocatorV1::install();
   static std::mutex mutex;
   static auto& sources = *new std::unordered_map<c10::Device, std::unique_ptr<MemorySource>>;
@@ -145,7 +154,7 @@ inline bool counted(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage() || ikebana::detail::is_away(tensor) ||
       tensor.storage().nbytes() == 0)
     return false;
-  if (!tensor.device().is_cpu()) return !tensor.is_meta();
+  if (!tensor.device().is_cpu() || sources_of_thread != nullptr) return !tensor.is_meta();
   const auto* present = CountingAllocatorV1::installed();
   return present != nullptr && tensor.storage().data_ptr().get_deleter() == present->raw_deleter();
 }

@@ -28,11 +28,7 @@ struct MetaCall {
   at::Tensor of(const at::Tensor& t) {
     for (const auto& [given, meta] : pairs)
       if (given.is_same(t)) return meta;
-    at::Tensor meta =
-        tensor_on(storage_of(t), t.sizes(), t.strides(), t.storage_offset(), t.scalar_type());
-    if (t.unsafeGetTensorImpl()->is_wrapped_number())
-      meta.unsafeGetTensorImpl()->set_wrapped_number(true);
-    return pairs.emplace_back(t, meta).second;
+    return pairs.emplace_back(t, ikebana::detail::tensor_over(storage_of(t), t)).second;
   }
   c10::Storage storage_of(const at::Tensor& t) {
     for (const auto& [given, meta] : pairs)

@@ -1,6 +1,7 @@
 #pragma once
 // A limit of memory that several policies and threads may set at once.
 #include <ikebana/bridge/counting_allocator.hpp>
+#include <ikebana/detail/without_values.hpp>
 #include <mutex>
 #include <utility>
 
@@ -8,13 +9,15 @@ namespace ikebana::bridge {
 
 /// RAII: at most `bytes` may be in use on the CPU, as MemoryLimit does, among limits of several
 /// policies and threads that begin and end in any order: the smallest of all and of the MemoryLimit
-/// around them holds. 0: no limit. Allocates nothing.
+/// around them holds. 0, and while this thread computes without values: no limit. Allocates
+/// nothing.
 /// A template, so that only files that use it compile it.
 template <class = void>
 class SharedMemoryLimit {
  public:
-  explicit SharedMemoryLimit(std::int64_t bytes) : bytes_(bytes) {
-    if (bytes == 0) return;
+  explicit SharedMemoryLimit(std::int64_t bytes)
+      : bytes_(ikebana::detail::without_values() ? 0 : bytes) {
+    if (bytes_ == 0) return;
     std::lock_guard lock(mutex_);
     if (first_ == nullptr) around_ = allocator().limit();
     next_ = std::exchange(first_, this);

@@ -8,6 +8,7 @@
 #include <ikebana/checkpoint/rehearsal.hpp>
 #include <ikebana/checkpoint/segment_frames.hpp>
 #include <ikebana/detail/recording.hpp>
+#include <ikebana/hooks/uncounted.hpp>
 #include <ikebana/run/dry_step.hpp>
 #include <typeindex>
 
@@ -34,11 +35,7 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
           "Checkpoint<Budget>: another library of this process uses the dispatch key by which "
           "operators are intercepted. Use Checkpoint<Full>, or load only one version of ikebana.");
     counter_.emplace(device);
-    uncounted_ = 0;
-    for (const Unit& unit : table.units())
-      for (const auto& t : unit.parameters) uncounted_ += bridge::uncounted_bytes(t);
-    for (const auto& t : table.units()[0].module->buffers())
-      uncounted_ += bridge::uncounted_bytes(t);
+    uncounted_ = uncounted_bytes(table);
   }
 
   /// Measures a step that is not planned yet, within the budget where memory can be limited. Where
@@ -124,7 +121,7 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
           "Checkpoint<Budget>: a step that is recorded must have been planned before. Make a step "
           "with batches of these sizes first.");
     measurement_ = std::make_shared<Measurement<>>(device_, *counter_, level_);
-    if (!without_values()) set_limit();
+    set_limit();
   }
   void set_limit() {
     if (what == Budgeted::Peak && device_.is_cpu()) limit_.emplace(bytes() - uncounted_);

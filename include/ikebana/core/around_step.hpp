@@ -116,9 +116,11 @@ Report around_step(AxisList<Axis, Inner...>, Core& core, const Batch& batch, Nex
 }
 template <class Core, class Batch, class Next>
 Report around_step(Core& core, const Batch& batch, Next&& next) {
-  check_memory_limits(core);
   using Wrappers = typename std::decay_t<decltype(core.mechanisms)>::template active<StepWrappers>;
-  return reported_to_ranks(core, [&] { return around_step(Wrappers(), core, batch, next); });
+  return reported_to_ranks(core, [&] {
+    check_memory_limits(core);
+    return around_step(Wrappers(), core, batch, next);
+  });
 }
 
 }  // namespace ikebana::detail

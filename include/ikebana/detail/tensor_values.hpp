@@ -53,13 +53,21 @@ inline bool is_plain(const at::Tensor& t) {
   return t.layout() == at::kStrided && t.has_storage() && !t.is_quantized() && !t.is_conj() &&
          !t.is_neg() && !t.unsafeGetTensorImpl()->is_python_dispatch();
 }
-/// A tensor over `storage` with the dtype and the layout of `like`.
+/// A tensor over a storage. Calls no operator.
+inline at::Tensor tensor_on(c10::Storage storage, at::IntArrayRef sizes, at::IntArrayRef strides,
+                            std::int64_t offset, at::ScalarType type) {
+  const c10::DispatchKeySet keys(c10::computeDispatchKey(type, std::nullopt, storage.device()));
+  at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys,
+                                                          c10::scalarTypeToTypeMeta(type));
+  t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
+  return t;
+}
+/// The same with the dtype and the layout of `like`.
 inline at::Tensor tensor_over(const c10::Storage& storage, const at::Tensor& like) {
-  at::Tensor t = at::empty({0}, at::TensorOptions(like.dtype()).device(storage.device()));
-  auto* impl = t.unsafeGetTensorImpl();
-  impl->set_storage_keep_dtype(storage);
-  impl->set_sizes_and_strides(like.sizes(), like.strides(), like.storage_offset());
-  if (like.unsafeGetTensorImpl()->is_wrapped_number()) impl->set_wrapped_number(true);
+  at::Tensor t =
+      tensor_on(storage, like.sizes(), like.strides(), like.storage_offset(), like.scalar_type());
+  if (like.unsafeGetTensorImpl()->is_wrapped_number())
+    t.unsafeGetTensorImpl()->set_wrapped_number(true);
   return t;
 }
 /// A storage of so many bytes that has no memory.

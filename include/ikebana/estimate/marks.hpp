@@ -1,7 +1,7 @@
 #pragma once
 // Reads the memory in use at every point of a step: between its phases, and before and after each
 // unit's forward and backward.
-
+#include <functional>
 #include <ikebana/bridge/fake_tensors.hpp>
 #include <ikebana/estimate/summary.hpp>
 
@@ -26,7 +26,7 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
   void attach(c10::Device device, const UnitTable& table) {
     table_ = &table;
     if (detail::without_values()) check_is_new(table);
-    if (!device.is_cpu()) marks().counter = marks().counter_of(device), marks().before = 0;
+    if (!device.is_cpu()) marks().counter = bridge::MemoryCounter(device), marks().before = 0;
   }
   template <class Core, class Batch, class Next>
   decltype(auto) around_step(Core& core, const Batch& batch, Next&& next) {

@@ -1,6 +1,5 @@
 #pragma once
 // What was read at the marks of a step, and what is there after it, by kind and by unit.
-#include <functional>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/detail/away.hpp>
 #include <ikebana/estimate/result.hpp>
@@ -19,15 +18,10 @@ struct MemoryInterval {
 
 /// What the marks of one step say.
 struct MemoryMarks {
-  /// `counter_of(device)` counts the memory of the device that the model turns out to be on. That
-  /// of a CPU is made at once, to count what the maker allocates.
-  using CounterOf = std::function<bridge::MemoryCounter(c10::Device)>;
-  explicit MemoryMarks(CounterOf of)
-      : counter_of(std::move(of)), counter(counter_of(at::kCPU)), before(counter.now()) {}
-
-  CounterOf counter_of;
-  bridge::MemoryCounter counter;
-  std::int64_t before;  // in use, of others
+  /// Of the CPU until the model turns out to be on another device: made at once, to count what the
+  /// maker allocates.
+  bridge::MemoryCounter counter{at::kCPU};
+  std::int64_t before = counter.now();  // in use, of others
   std::vector<MemoryInterval> intervals = {};
   std::vector<std::int64_t> activations = {};  // of each unit, without its inner units
   std::vector<std::int64_t> gradients = {};    // of each unit, when they are complete

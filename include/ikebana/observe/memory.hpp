@@ -2,6 +2,7 @@
 // The policy Observe<Memory> and its mechanism.
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/hooks.hpp>
+#include <ikebana/hooks/uncounted.hpp>
 #include <optional>
 
 namespace ikebana {
@@ -22,11 +23,7 @@ struct Mechanism<Policy> : ObserveHooks {
 
   void attach(c10::Device device, const UnitTable& table) {
     counter_.emplace(device);
-    for (const Unit& unit : table.units()) {
-      for (const auto& t : unit.parameters) uncounted_ += bridge::uncounted_bytes(t);
-    }
-    for (const auto& t : table.units()[0].module->buffers())
-      uncounted_ += bridge::uncounted_bytes(t);
+    uncounted_ = detail::uncounted_bytes(table);
   }
   template <class Core, class Batch, class Next>
   decltype(auto) around_step(Core&, const Batch&, Next&& next) {

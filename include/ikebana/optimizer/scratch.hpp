@@ -1,6 +1,7 @@
 #pragma once
 // Scratch memory of an update, and arithmetic on its scalars.
 #include <cmath>
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {
@@ -29,11 +30,7 @@ class Scratch {
     if (recording()) return at::empty(sizes, buffer_.options().dtype(type));
     const auto offset = used_ / static_cast<std::int64_t>(c10::elementSize(type));
     used_ += bytes(c10::multiply_integers(sizes), type);
-    at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(
-        c10::Storage(buffer_.storage()), buffer_.key_set(), c10::scalarTypeToTypeMeta(type));
-    t.unsafeGetTensorImpl()->set_storage_offset(offset);
-    t.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
-    return t;
+    return tensor_on(buffer_.storage(), sizes, c10::contiguous_strides(sizes), offset, type);
   }
   at::Tensor like(const at::Tensor& t) { return allocate(t.sizes(), t.scalar_type()); }
 

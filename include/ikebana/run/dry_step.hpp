@@ -1,7 +1,6 @@
 #pragma once
 // A step of a trainer that only finds out what it would allocate.
 #include <ikebana/bridge/fake_ledger.hpp>
-#include <ikebana/bridge/fake_mode.hpp>
 
 namespace ikebana::detail {
 
@@ -19,8 +18,7 @@ void dry_step(Core& core, const std::shared_ptr<bridge::FakeLedger>& ledger, Ste
     ~End() { core.step.at_dry_update = {}; }
   } end{core};
   core.step.at_dry_update = std::forward<AtUpdate>(at_update);
-  bridge::FakeTensorMode mode(ledger, bridge::Existing::Shaped);
-  const bridge::FakeTensorScope scope(mode);
+  const bridge::FakeLedgerScope scope(ledger, bridge::Existing::Shaped);
   try {
     step();
   } catch (const DryStepEnded&) {

@@ -1,5 +1,6 @@
 #pragma once
 // Records what a maker does: its operators are put on a tape instead of being computed.
+#include <ikebana/bridge/operator_device.hpp>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/shard/counterpart_call.hpp>
 
@@ -32,19 +33,13 @@ class RecordMaker : public bridge::OperatorMode {
   /// LibTorch's operators that write to nothing and return tensors alone.
   static bool may_be_recorded(const bridge::OperatorCall& call) {
     if (call.schema().is_mutable() || !call.name().name.starts_with("aten::")) return false;
-    if (call.name().name == "aten::empty" && is_for_host_values()) return false;
+    if (bridge::is_for_host_values(call)) return false;
     for (const c10::IValue& value : call.arguments())
       if (value.isDevice() && value.toDevice().is_meta()) return false;
     bool plain = true;
     visit_all(call.arguments(),
               [&](const at::Tensor& t) { plain = plain && is_plain(t) && !t.is_meta(); });
     return plain && returns_tensors(call.schema());
-  }
-  /// True within `torch::tensor`, which alone calls `empty` under this guard, and writes to the
-  /// memory itself.
-  static bool is_for_host_values() {
-    return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutogradFunctionality) &&
-           !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView);
   }
   static bool returns_tensors(const c10::FunctionSchema& schema) {
     return std::all_of(schema.returns().begin(), schema.returns().end(), [](const auto& r) {
@@ -91,7 +86,7 @@ class RecordMaker : public bridge::OperatorMode {
     bool own = false;
     for (c10::IValue& value : made.arguments)
       if (value.isGenerator()) own = true, value = value.toGenerator().clone();
-    if (!own) made.generator.emplace(GeneratorBefore{device_of(call)});
+    if (!own) made.generator.emplace(GeneratorBefore{bridge::device_of(call)});
   }
   /// Without values where the operator has a meta kernel and draws nothing. Of one that draws, its
   /// values count unless it overwrites them.
@@ -132,11 +127,11 @@ class RecordMaker : public bridge::OperatorMode {
     if (!is_plain(t)) refuse(call, "returns a tensor that is not strided, or a conjugate view");
     if (const c10::Storage storage = counterpart.storage_of(t)) return tensor_over(storage, t);
     const std::size_t bytes = t.storage().nbytes();
-    TapeStorage& storage =
-        tape_.add({storage_without_memory(t.is_meta() ? device_of(call) : t.device(), bytes),
-                   storage_without_memory(at::kMeta, bytes),
-                   {},
-                   "a tensor " + c10::str(t.sizes()) + " that `" + name_of(call.op()) + "` made"});
+    TapeStorage& storage = tape_.add(
+        {storage_without_memory(t.is_meta() ? bridge::device_of(call) : t.device(), bytes),
+         storage_without_memory(at::kMeta, bytes),
+         {},
+         "a tensor " + c10::str(t.sizes()) + " that `" + name_of(call.op()) + "` made"});
     set_error(storage.shown, no_values(storage));
     made.writes.insert(storage.shown.unsafeGetStorageImpl());
     return tensor_over(storage.shown, t);
@@ -168,18 +163,6 @@ class RecordMaker : public bridge::OperatorMode {
                    std::move(initial), "a tensor " + c10::str(t.sizes()) + " of the maker"});
     set_error(storage.shown, no_values(storage));
   }
-  static c10::Device device_of(const bridge::OperatorCall& call) {
-    for (const c10::IValue& value : call.arguments())
-      if (value.isDevice()) return value.toDevice();
-    c10::Device device = at::kCPU;
-    bool found = false;
-    visit_all(call.arguments(), [&](const at::Tensor& t) {
-      if (found) return;
-      device = t.device(), found = t.dim() > 0;
-    });
-    return device;
-  }
-
   /// Operators that write all of their first argument, and read none of it.
   static bool writes_all(const bridge::OperatorCall& call) {
     static const std::set<std::string> names{

@@ -1,0 +1,19 @@
+#pragma once
+// What of a model no MemoryCounter counts.
+#include <ikebana/bridge/memory.hpp>
+#include <ikebana/model.hpp>
+
+namespace ikebana::detail {
+
+/// The bytes of parameters and buffers that were allocated before the counting allocator was in
+/// place.
+inline std::int64_t uncounted_bytes(const UnitTable& table) {
+  std::int64_t bytes = 0;
+  for (const Unit& unit : table.units())
+    for (const at::Tensor& t : unit.parameters) bytes += bridge::uncounted_bytes(t);
+  for (const at::Tensor& t : table.units()[0].module->buffers())
+    bytes += bridge::uncounted_bytes(t);
+  return bytes;
+}
+
+}  // namespace ikebana::detail

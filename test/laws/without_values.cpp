@@ -1,0 +1,67 @@
+// What computing without values must not do: change a trainer, read a value, take a model that was
+// there before.
+#include <ikebana/estimate.hpp>
+
+#include "../../examples/models/resnet.hpp"
+#include "laws.hpp"
+#include "test.hpp"
+
+namespace laws::without_values {
+
+TEST_CASE("estimate: a step without values leaves buffers, averages and generators as they are") {
+  const ResNetConfig config{.blocks = 1, .stages = 2};
+  const Images batch = random_batch(config, 16, 32);
+  auto trained = [&](bool runs_dry) {
+    bridge::MemoryCounter counter(at::kCPU);
+    torch::manual_seed(7);
+    ResNet model(config);
+    Checkpoint<Budget<>> policy{.bytes = GiB(1)};
+    Trainer<ResNet, AdamW, Checkpoint<Budget<>>, EMA> trainer{model, policy};
+    auto& budget = trainer.get<Checkpoint<Budget<>>>();
+    if (runs_dry) {
+      budget.bytes = counter.now() + MiB(1);
+      CHECK_THROWS_WITH_AS(trainer.step(batch), doctest::Contains("needs at least"), OutOfMemory);
+    }
+    budget.bytes = GiB(1);
+    for (int step = 0; step < 3; ++step) trainer.step(batch);
+    std::vector<at::Tensor> all = model->parameters(), buffers = model->buffers();
+    const auto& averages = trainer.mechanism<EMA>().averages();
+    all.insert(all.end(), buffers.begin(), buffers.end());
+    all.insert(all.end(), averages.begin(), averages.end());
+    return all;
+  };
+  CHECK(test::same_bits(trained(false), trained(true)));
+}
+
+struct ReadsImpl : torch::nn::Module {
+  torch::nn::Linear linear{64, 64};
+  ReadsImpl() { register_module("linear", linear); }
+  template <class Run>
+  Loss loss(Run&, const at::Tensor& x) {
+    at::Tensor y = linear(x);
+    if (y.mean().item<double>() > 0) y = y * 2;
+    return {y.sum(), y.numel()};
+  }
+};
+TORCH_MODULE(Reads);
+
+TEST_CASE("estimate: a model that reads a value, and one that was there before, are errors") {
+  using R = Trainer<Reads, SGD>;
+  const at::Tensor rows = at::randn({64, 64});
+  CHECK_THROWS_WITH_AS(estimate<R>([] { return Reads(); }, shapes(rows)),
+                       doctest::Contains("`aten::_local_scalar_dense` needs the values"), Error);
+  CHECK(estimate<R>([] { return Reads(); }, rows).is_measured);  // as the text says
+  Reads before;
+  const at::Tensor weight = before->linear->weight.clone();
+  CHECK_THROWS_WITH_AS(estimate<R>([&] { return before; }, shapes(rows)),
+                       doctest::Contains("`linear.weight` was there before"), BadModel);
+  CHECK(before->linear->weight.equal(weight));
+  CHECK_THROWS_WITH_AS(
+      estimate<R>([] { return Reads(); }, shapes(rows), EstimateOptions{.ranks = 2, .rank = 2}),
+      doctest::Contains("rank 2 of 2 is impossible"), BadValue);
+  CHECK_THROWS_WITH_AS(
+      estimate<R>([] { return Reads(); }, shapes(rows), EstimateOptions{.ranks = 2}),
+      doctest::Contains("the recipe has no policy for several ranks"), BadValue);
+}
+
+}  // namespace laws::without_values
