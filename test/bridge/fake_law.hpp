@@ -140,11 +140,7 @@ class Comparison : public ikebana::bridge::OperatorMode {
       if (!storage)
         storage = mode_.make({static_cast<std::int64_t>(t.storage().nbytes())}, at::kByte, at::kCPU)
                       .storage();
-      at::Tensor made = ikebana::bridge::tensor_on(storage, t.sizes(), t.strides(),
-                                                   t.storage_offset(), t.scalar_type());
-      if (t.unsafeGetTensorImpl()->is_wrapped_number())
-        made.unsafeGetTensorImpl()->set_wrapped_number(true);
-      return made;
+      return detail::tensor_over(storage, t);
     };
     torch::jit::Stack stack;
     for (const c10::IValue& value : arguments) stack.push_back(detail::with_tensors(value, fake));
