@@ -2,7 +2,7 @@
 // have the layouts and the memory of real ones.
 #include "fake_law.hpp"
 
-namespace test::fake {
+namespace test::fake::of_images {
 namespace {
 
 namespace rules = ikebana::bridge::detail;
@@ -153,4 +153,4 @@ TEST_CASE("fake tensors: linear algebra has the layouts and the memory of real c
 }
 
 }  // namespace
-}  // namespace test::fake
+}  // namespace test::fake::of_images

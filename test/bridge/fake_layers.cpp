@@ -1,7 +1,7 @@
 // Operators of layers on fake tensors have the layouts and the memory of real ones.
 #include "fake_law.hpp"
 
-namespace test::fake {
+namespace test::fake::of_layers {
 namespace {
 
 const std::vector<std::int64_t> images = {4, 8, 16, 12};
@@ -190,4 +190,4 @@ TEST_CASE("fake tensors: operators of layers have the layouts and the memory of 
 }
 
 }  // namespace
-}  // namespace test::fake
+}  // namespace test::fake::of_layers

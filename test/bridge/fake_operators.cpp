@@ -1,7 +1,7 @@
 // Element-wise operators on fake tensors have the layouts and the memory of real ones.
 #include "fake_law.hpp"
 
-namespace test::fake {
+namespace test::fake::of_operators {
 namespace {
 
 const std::vector<std::int64_t> plane = {48, 40};
@@ -168,4 +168,4 @@ TEST_CASE("fake tensors: element-wise operators have the layouts and the memory 
             ikebana::bridge::detail::shape_rules, ikebana::bridge::detail::more_shape_rules) == "");
 }
 }  // namespace
-}  // namespace test::fake
+}  // namespace test::fake::of_operators

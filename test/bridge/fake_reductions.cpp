@@ -1,7 +1,7 @@
 // Losses, reductions and look-ups on fake tensors have the layouts and the memory of real ones.
 #include "fake_law.hpp"
 
-namespace test::fake {
+namespace test::fake::of_reductions {
 namespace {
 
 const std::vector<std::int64_t> plane = {48, 40};
@@ -193,4 +193,4 @@ TEST_CASE("fake tensors: losses and reductions have the layouts and the memory o
 }
 
 }  // namespace
-}  // namespace test::fake
+}  // namespace test::fake::of_reductions
