@@ -101,7 +101,7 @@ inline Shapes convolution_backward(const OperatorCall& call) {
                                     : tensor_at(call, 2).size(0);
   const Shape bias{{channels}, gradient.scalar_type()};
   Shapes all = like<1, 2>(call);
-  for (const std::size_t i : {0, 1})
+  for (const std::size_t i : {0U, 1U})
     all[i] = mask.get(i) ? as_convolved(all[i], call, 1) : Shape::none();
   all.push_back(mask.get(2) ? bias : Shape::none());
   return all;

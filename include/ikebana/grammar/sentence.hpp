@@ -52,7 +52,7 @@ constexpr int spell(char* to) {
   while (from[1] != 0) {  // up to the bracket that closes the list of arguments
     const bool is_max = skip_to_max(from), is_fit = starts_with(from, "-9223372036854775807");
     if (is_max || is_fit) {
-      for (const char c : {'F', 'i', 't', '<'}) write(c);
+      for (const char* c = "Fit<"; *c != 0; ++c) write(*c);
       for (from += is_fit ? 20 : 0; *from >= '0' && *from <= '9';) write(*from++);
       write('>');
     } else if (starts_with(from, "ikebana::")) {

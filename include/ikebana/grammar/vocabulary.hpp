@@ -194,11 +194,14 @@ template <class N> struct declared_axis<Precision<N>>
     : policy_template<axis::precision, Precision, FP32, TF32, BF16, FP16, BF16Weights, BF16True,
                       FP8> {};
 template <class W> struct declared_axis<Checkpoint<W>>
-    : policy_template<axis::checkpoint, Checkpoint, Off, Full, Selective, Every<2>, Segments<4>> {};
-template <template <std::int64_t> class W, std::int64_t N> struct declared_axis<Checkpoint<W<N>>>
-    : any_argument_on_axis_of<Checkpoint<Off>> {};
-template <class... U> struct declared_axis<Checkpoint<Only<U...>>>
-    : any_argument_on_axis_of<Checkpoint<Off>> {};
+    : policy_template<axis::checkpoint, Checkpoint, Off, Full, Selective, Every<2>, Segments<4>,
+                      Budget<>> {};
+using CheckpointOf = any_argument_on_axis_of<Checkpoint<Off>>;
+template <std::int64_t K> struct declared_axis<Checkpoint<Every<K>>> : CheckpointOf {};
+template <std::int64_t N> struct declared_axis<Checkpoint<Segments<N>>> : CheckpointOf {};
+template <std::int64_t N> struct declared_axis<Checkpoint<Budget<N>>> : CheckpointOf {};
+template <std::int64_t N> struct declared_axis<Checkpoint<ActivationBudget<N>>> : CheckpointOf {};
+template <class... U> struct declared_axis<Checkpoint<Only<U...>>> : CheckpointOf {};
 template <class W> struct declared_axis<Observe<W>>
     : policy_template<axis::observe, Observe, Memory> {};
 template <class... W> struct declared_axis<Offload<W...>>
