@@ -46,7 +46,8 @@ struct BadFile : Error {
 struct FileFailed : Error {
   using Error::Error;
 };
-/// The device has no memory left for this step.
+/// The device has no memory left for this step. The text ends with what a step takes, by kind and
+/// by unit, and the policies that would save most (docs/memory.md).
 struct OutOfMemory : Error {
   using Error::Error;
 };

@@ -5,6 +5,7 @@
 #include <ikebana/checks/values.hpp>
 #include <ikebana/core/rank_methods.hpp>
 #include <ikebana/core/state_methods.hpp>
+#include <ikebana/estimate/explain.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/fit/fit.hpp>
 #include <ikebana/state/save_and_load.hpp>
@@ -59,7 +60,9 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
     using Diagnosis = detail::step_diagnosis_t<Core, Batch>;
     (void)sizeof(Diagnosis);
     if constexpr (refuse::passed<Diagnosis>)
-      return guarded(batch, [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); });
+      return guarded(
+          batch, [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); },
+          [&](auto& step) { return detail::explain_memory(core(), batch, step); });
     else return {};
   }
 
@@ -75,7 +78,9 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
       std::vector<Metric<Batch>> list;
       (detail::append(list, std::move(metrics)), ...);
       auto visit = [&](auto&& f) { detail::visit(loader, f); };
-      return guarded(0, [&] { return ikebana::evaluate(core(), visit, list); });
+      return guarded(
+          0, [&] { return ikebana::evaluate(core(), visit, list); },
+          [&](auto&) { return detail::held_memory(core()); });
     } else {
       return {};
     }
@@ -193,9 +198,9 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   }
   /// One call at a time, with the trainer's device as the thread's current one, so that `kCUDA` in
   /// a model means that device. Errors of LibTorch become this library's, with the step and the
-  /// batch.
-  template <class Batch, class F>
-  auto guarded(const Batch& batch, F&& f) {
+  /// batch; where memory ran out, `explain(f)` says what took it.
+  template <class Batch, class F, class Explain>
+  auto guarded(const Batch& batch, F&& f, const Explain& explain) {
     detail::BusyGuard busy(core().busy);
     c10::OptionalDeviceGuard current;
     if (!core().device.is_cpu()) current.reset_device(core().device);
@@ -209,12 +214,14 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
       return f();
     } catch (...) {
       core().step.was_made = core().step.attempts != before;
-      detail::rethrow_current(core().step, batch_text, lost());
+      const std::string lost = lost_by_step();
+      const bool ran_out = bridge::is_present_out_of_memory();
+      detail::rethrow_current(core().step, batch_text, lost, ran_out ? explain(f) : "");
     }
   }
 
   /// What the step that threw could not put back, as a sentence.
-  std::string lost() const {
+  std::string lost_by_step() const {
     return core().restore_point.take_lost() + detail::updated_before(core().step);
   }
 

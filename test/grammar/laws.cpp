@@ -228,7 +228,7 @@ static_assert(same<diagnosis<Precision<FP4>>, refuse::Nothing>);
 static_assert(same<diagnosis<Checkpoint<FP4>>,
                    refuse::UnknownChoice<Checkpoint<FP4>, Checkpoint<Off>, Checkpoint<Full>,
                                          Checkpoint<Selective>, Checkpoint<Every<2>>,
-                                         Checkpoint<Segments<4>>>>);
+                                         Checkpoint<Segments<4>>, Checkpoint<Budget<>>>>);
 
 // The module behind a model as a user writes it.
 static_assert(same<detail::impl_of_t<std::shared_ptr<Model>>, Model>);

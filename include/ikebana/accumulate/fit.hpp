@@ -169,7 +169,7 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
       return nullptr;
     } catch (...) {
       const bool is_ours =
-          alone ? detail::is_present_out_of_memory() : core.mechanisms.shard.ran_out_of_memory();
+          alone ? bridge::is_present_out_of_memory() : core.mechanisms.shard.ran_out_of_memory();
       if (!is_ours || core.step.attempts != before) throw;
       return std::current_exception();
     }

@@ -35,17 +35,6 @@ class Repeats {
   Shard& shard_;
 };
 
-/// Within a handler: whether the present exception says that memory ran out.
-inline bool is_present_out_of_memory() {
-  try {
-    throw;
-  } catch (const std::exception& error) {
-    return bridge::is_out_of_memory(error);
-  } catch (...) {
-    return false;
-  }
-}
-
 /// What a rank knows of an attempt that was undone.
 struct FailedAttempt {
   std::int64_t microbatches = 0;  ///< of each batch; then: the most of a rank

@@ -15,36 +15,50 @@ class FakeLedger final : public FakeMemory, public MemorySources {
   /// What is in use on one device.
   MemorySource& of(c10::Device device) override { return on(device); }
   /// So many bytes are in use there before.
-  void begin_with(c10::Device device, std::int64_t bytes) { on(device).add(bytes); }
+  void begin_with(c10::Device device, std::int64_t bytes) { on(device).add(bytes, place_); }
+
+  /// Where the computation is, a number of the caller's, until it is set again.
+  void set_place(std::size_t place) { place_ = place, follows_ = false; }
+  /// From now on it is where what was freed last had been made: a backward frees what the forward
+  /// of the same unit has kept.
+  void follow_freed() { follows_ = true; }
+  /// Where it was at the last peak of a device.
+  std::size_t place_of_peak(c10::Device device) { return on(device).place_of_peak(); }
 
   std::size_t allocated(std::size_t bytes, c10::Device device) override {
     const std::size_t granule = device.is_cpu() ? 1 : 512;
-    blocks_.push_back(
-        {&on(device), static_cast<std::int64_t>((bytes + granule - 1) / granule * granule)});
-    blocks_.back().on->add(blocks_.back().bytes);
+    blocks_.push_back({&on(device),
+                       static_cast<std::int64_t>((bytes + granule - 1) / granule * granule),
+                       place_});
+    blocks_.back().on->add(blocks_.back().bytes, place_);
     return blocks_.size() - 1;
   }
   void freed(std::size_t number) noexcept override {
-    blocks_[number].on->add(-blocks_[number].bytes);
+    const Block& block = blocks_[number];
+    block.on->add(-block.bytes, place_);
+    if (follows_) place_ = block.place;
   }
 
  private:
   class OfDevice final : public MemorySource {
    public:
-    void add(std::int64_t bytes) noexcept {
+    void add(std::int64_t bytes, std::size_t place) noexcept {
       now_ += bytes;
-      peak_ = std::max(peak_, now_);
+      if (now_ > peak_) peak_ = now_, place_of_peak_ = place;
     }
+    std::size_t place_of_peak() const { return place_of_peak_; }
     std::int64_t now() override { return now_; }
 
    private:
     std::int64_t peak_since_restart() override { return peak_; }
     std::int64_t restart_peak() override { return std::exchange(peak_, now_); }
     std::int64_t now_ = 0, peak_ = 0;
+    std::size_t place_of_peak_ = 0;
   };
   struct Block {
     OfDevice* on;
     std::int64_t bytes;
+    std::size_t place;
   };
   OfDevice& on(c10::Device device) {
     for (auto& [known, memory] : devices_)
@@ -57,6 +71,8 @@ class FakeLedger final : public FakeMemory, public MemorySources {
 
   std::deque<std::pair<c10::Device, OfDevice>> devices_;
   std::vector<Block> blocks_;
+  std::size_t place_ = 0;
+  bool follows_ = false;
 };
 
 /// RAII: this thread computes without values, and its memory is counted in a ledger, also by

@@ -147,6 +147,16 @@ inline bool is_out_of_memory(const std::exception& error) {
   return dynamic_cast<const OutOfMemory*>(&error) != nullptr ||
          ikebana::detail::is_out_of_memory(ikebana::detail::text_of_libtorch(error));
 }
+/// Within a handler: whether the present exception says so.
+inline bool is_present_out_of_memory() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return is_out_of_memory(error);
+  } catch (...) {
+    return false;
+  }
+}
 /// True if a MemoryCounter of the tensor's device counts the tensor's bytes; false on the CPU for
 /// memory allocated before the first counter or not by LibTorch (`from_blob`), and for tensors
 /// without bytes. Costs a look-up.

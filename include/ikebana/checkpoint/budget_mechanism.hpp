@@ -141,23 +141,24 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
   /// with; no value where it needs values, or ranks.
   template <class Core, class Next>
   std::optional<std::int64_t> measured_dry(Core& core, Next& next) {
-    if constexpr (Core::one_rank && !std::decay_t<decltype(core.mechanisms)>::moves_parameters) {
+    if constexpr (can_run_dry<Core>) {
       const EndOfStep end{*this};
       const auto ledger = std::make_shared<bridge::FakeLedger>();
       level_ = counter_->now();
       ledger->begin_with(device_, level_);
       std::optional real = std::exchange(counter_, bridge::MemoryCounter(ledger->of(device_)));
-      std::optional<std::int64_t> grows;
-      try {
-        dry_step(core, ledger, next, [&] {
-          grows = measurement_->end_dry_step(before_update_);
-          add_plan(/*is_dry=*/true);
-        });
-      } catch (const std::exception&) {  // an operator needs values, or is not known
-        grows.reset();
-      }
+      std::string measured;
+      AtDryUpdate listener([&] {
+        const std::int64_t grows = measurement_->end_dry_step(before_update_);
+        measured = to_bytes(std::array{grows, measurement_->inputs()}, costs());
+      });
+      const auto result = dry_step(core, ledger, listener, next, [&] { return measured; });
       counter_ = std::move(real);
-      return grows;
+      if (!result) return {};
+      std::array<std::int64_t, 2> numbers{};
+      Costs costs = from_bytes(*result, numbers);
+      add_plan(std::move(costs), numbers[1], /*is_dry=*/true);
+      return numbers[0];
     } else {
       return {};
     }
@@ -167,20 +168,23 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
       const at::Tensor& outputs = report.outputs;
       measurement_->end_step(
           outputs.defined() ? static_cast<std::int64_t>(outputs.storage().nbytes()) : 0);
-      add_plan(/*is_dry=*/false);
+      add_plan(costs(), measurement_->inputs(), /*is_dry=*/false);
     } else if (device_.is_cpu() && plan_ == &plans_.present().plan) {
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
       plans_.present().note_seconds(seconds.count());
     }
   }
-  void add_plan(bool is_dry) {
+  Costs costs() const {
     auto kind = [this](std::int64_t unit) {
       const torch::nn::Module& module = *units_[static_cast<std::size_t>(unit)]->module;
       return std::type_index(typeid(module));
     };
+    return measurement_->costs(kind);
+  }
+  void add_plan(Costs costs, std::int64_t inputs, bool is_dry) {
     plans_.add({.sizes = sizes_,
-                .costs = measurement_->costs(kind),
-                .inputs = measurement_->inputs(),
+                .costs = std::move(costs),
+                .inputs = inputs,
                 .planned = {},
                 .plan = {},
                 .is_dry = is_dry});

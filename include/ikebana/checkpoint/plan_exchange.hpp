@@ -1,5 +1,7 @@
 #pragma once
-// One plan on all ranks: what each of them has measured becomes one list of costs.
+// What was measured as a text, for other processes, and one plan on all ranks: what each of them
+// has measured becomes one list of costs.
+#include <array>
 #include <cstring>
 #include <ikebana/checkpoint/plan.hpp>
 #include <ikebana/ranks/rank_group.hpp>
@@ -7,27 +9,36 @@
 
 namespace ikebana::detail {
 
+/// Costs and some numbers, as the bytes that they have here.
+template <std::size_t count>
+std::string to_bytes(std::array<std::int64_t, count> numbers, const Costs& costs) {
+  std::string bytes(reinterpret_cast<const char*>(numbers.data()), sizeof numbers);
+  bytes.append(reinterpret_cast<const char*>(&costs.fixed), sizeof costs.fixed);
+  return bytes.append(reinterpret_cast<const char*>(costs.units.data()),
+                      costs.size() * sizeof(UnitCosts));
+}
+template <std::size_t count>
+Costs from_bytes(const std::string& bytes, std::array<std::int64_t, count>& numbers) {
+  Costs costs;
+  const char* from = bytes.data();
+  std::memcpy(numbers.data(), from, sizeof numbers), from += sizeof numbers;
+  std::memcpy(&costs.fixed, from, sizeof costs.fixed), from += sizeof costs.fixed;
+  const std::size_t left = bytes.size() - sizeof numbers - sizeof costs.fixed;
+  costs.units.resize(left / sizeof(UnitCosts));
+  if (!costs.units.empty()) std::memcpy(costs.units.data(), from, left);
+  return costs;
+}
+
 /// What a rank knows when a plan is made.
 struct RankCosts {
   Costs costs;
   std::int64_t budget = 0;
 
-  std::string text() const {
-    std::string bytes(sizeof budget + sizeof costs.fixed, '\0');
-    std::memcpy(bytes.data(), &budget, sizeof budget);
-    std::memcpy(bytes.data() + sizeof budget, &costs.fixed, sizeof costs.fixed);
-    const auto* units = reinterpret_cast<const char*>(costs.units.data());
-    return bytes.append(units, costs.size() * sizeof(UnitCosts));
-  }
+  std::string text() const { return to_bytes(std::array{budget}, costs); }
   static RankCosts of(const std::string& text) {
-    RankCosts one;
-    const std::size_t begin = sizeof one.budget + sizeof one.costs.fixed;
-    std::memcpy(&one.budget, text.data(), sizeof one.budget);
-    std::memcpy(&one.costs.fixed, text.data() + sizeof one.budget, sizeof one.costs.fixed);
-    one.costs.units.resize((text.size() - begin) / sizeof(UnitCosts));
-    if (!one.costs.units.empty())
-      std::memcpy(one.costs.units.data(), text.data() + begin, text.size() - begin);
-    return one;
+    std::array<std::int64_t, 1> numbers{};
+    Costs costs = from_bytes(text, numbers);
+    return {std::move(costs), numbers[0]};
   }
 
   /// Adds what another rank knows: of bytes the larger, of times the sum, of budgets the smaller. A

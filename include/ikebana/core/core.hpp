@@ -54,6 +54,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   /// The loss of one microbatch, in training and in evaluation.
   template <class Run, class Batch>
   Loss loss(Run& run, const Batch& microbatch) {
+    if (step.dry != nullptr) step.dry->begin_phase(Phase::Forward);
     auto forward = [&] {
       return mechanisms.precision.around_forward(
           [&] { return mechanisms.objective.loss(run, model, microbatch); });
@@ -74,10 +75,12 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     const Unit& unit = units.at(module);
     step.unit_was_run = true;
     using Wrappers = typename Mechanisms<RecipeT>::template active<UnitWrappers>;
+    const detail::DryUnit in_dry_step(step.dry, unit.index, args...);
     const detail::UnitCall<Core, Forward, Wrappers> call{this, &unit, forward};
     return call(std::forward<Args>(args)...);
   }
   void backward() {
+    if (step.dry != nullptr) step.dry->begin_phase(Phase::Backward);
     if (step.is_last_microbatch()) parameters.check_all_were_run();
     for (at::Tensor& seed : step.roots.seeds) seed = mechanisms.precision.scale(seed);  // 7
     if constexpr (!one_rank) {
@@ -91,6 +94,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   }
   /// The gradients that arrived. Throws BadModel where there is none.
   StepGradients& collect_gradients() {
+    if (step.dry != nullptr) step.dry->begin_phase(Phase::Optimizer);
     step.gradients.collect(parameters.masters().values);
     step.gradients.updated_in_backward = mechanisms.optimizer.has_updated();
     if (step.microbatches == 0) detail::refuse_no_microbatch();
@@ -116,7 +120,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     step.partly_updated = mechanisms.optimizer.has_updated();
     parameters.abort();
     mechanisms.each([](auto& mechanism) { mechanism.abort(); });
-    if (!step.at_dry_update) restore_point.restore();
+    restore_point.restore();
   }
   /// Throws BadModel where the model is not what this trainer trains and saves any more: a walk
   /// over its modules. Called at the first step, at each evaluation, save and epoch.

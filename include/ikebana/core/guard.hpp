@@ -88,37 +88,46 @@ void rethrow_as(const Error& error, const std::string& lost) {
   throw;
 }
 
-/// Throws OutOfMemory or StepFailed with the original text, the step and microbatch, and the batch.
-/// `lost`: a sentence on what was not put back.
+/// The step and microbatch, the batch, and whether something was updated.
+template <class StepState, class BatchText>
+std::string where_text(const StepState& step, BatchText&& batch) {
+  return " (step " + std::to_string(step.attempts) + ", microbatch " +
+         std::to_string(step.microbatch) + " of " + std::to_string(step.microbatches) +
+         "; batch: " + batch() +
+         (step.partly_updated || step.was_made ? ")." : "). Nothing was updated.");
+}
+/// Throws OutOfMemory or StepFailed with the original text, and where it was. `lost`: a sentence on
+/// what was not put back; `memory`: lines on what memory was used for.
 template <class StepState, class BatchText>
 [[noreturn]] void rethrow(const std::string& what, const StepState& step, BatchText&& batch,
-                          const std::string& lost) {
-  std::string where = " (step " + std::to_string(step.attempts) + ", microbatch " +
-                      std::to_string(step.microbatch) + " of " + std::to_string(step.microbatches) +
-                      "; batch: " + batch() + ")";
-  const std::string state = step.partly_updated || step.was_made ? "." : ". Nothing was updated.";
+                          const std::string& lost, const std::string& memory) {
+  const std::string where = where_text(step, batch);
   if (is_out_of_memory(what))
-    throw OutOfMemory(what + where + state + lost +
+    throw OutOfMemory(what + where + lost +
                       " Use more microbatches (Accumulate<N>; Accumulate<Fit<>> finds how many), "
-                      "Checkpoint<Full>, or a smaller batch.");
-  throw StepFailed(what + where + state + lost + " " + suggestion(what));
+                      "Checkpoint<Full>, or a smaller batch." +
+                      memory);
+  throw StepFailed(what + where + lost + " " + suggestion(what));
 }
 
 /// Within a handler: throws the exception again, one of LibTorch's as this library's.
 template <class StepState, class BatchText>
-[[noreturn]] void rethrow_current(const StepState& step, BatchText&& batch,
-                                  const std::string& lost) {
+[[noreturn]] void rethrow_current(const StepState& step, BatchText&& batch, const std::string& lost,
+                                  const std::string& memory) {
   try {
     throw;
   } catch (const RankFailed& error) {
     rethrow(error, " (step " + std::to_string(step.attempts) + ")" + lost);
   } catch (const RanksDiffer& error) {
     throw BadModel(error.what() + (" (step " + std::to_string(step.attempts) + ")") + lost);
+  } catch (const OutOfMemory& error) {
+    const bool is_said = std::string_view(error.what()).find("was updated") != std::string::npos;
+    rethrow(error, (is_said ? "" : where_text(step, batch)) + lost + memory);
   } catch (const Error& error) {
     rethrow(error, lost);
   } catch (const std::exception& error) {
     const std::string what = text_of_libtorch(error);
-    if (!what.empty()) rethrow(what, step, batch, lost);
+    if (!what.empty()) rethrow(what, step, batch, lost, memory);
     warn_of(lost);
     throw;
   } catch (...) {

@@ -1,7 +1,7 @@
 #pragma once
 // The state of a step, in one place.
-#include <functional>
 #include <ikebana/hooks.hpp>
+#include <ikebana/run/dry_listener.hpp>
 
 namespace ikebana {
 
@@ -18,9 +18,8 @@ struct StepState {
   bool is_compared = false;     ///< the recipe, with those of the other ranks
   StopWish wants_stop = {};     ///< of this rank; the next step tells the others
   StopWish all_stop = {};       ///< of all ranks, as they knew it when the last step opened
-  /// Set: the step computes without values. It is called in place of the update, and the step ends
-  /// (run/dry_step.hpp).
-  std::function<void()> at_dry_update;
+  /// Set: the step only finds out what it would allocate, and ends before its update.
+  detail::DryListener* dry = nullptr;
   Roots roots;  ///< where backward of this microbatch starts
   StepGradients gradients;
   detail::DeferredCheck deferred;  ///< checks whose flags only the device knows

@@ -52,7 +52,7 @@ class Transaction {
     core_.forget_gradients();
     core_.parameters.begin_step();
     core_.step.begin();
-    if (!core_.step.at_dry_update) core_.restore_point.begin(*core_.units.units()[0].module);
+    core_.restore_point.begin(*core_.units.units()[0].module);
   }
   ~Transaction() {
     if (committed_) core_.end_step();
@@ -154,7 +154,7 @@ class Transaction {
   /// knows that the step is rejected; on a device, the update obeys the flag. Returns whether it
   /// was called.
   bool update(const Masters& masters, StepGradients& gradients) {
-    if (core_.step.at_dry_update) core_.step.at_dry_update(), throw DryStepEnded();
+    if (core_.step.dry != nullptr) core_.step.dry->at_update(), throw DryStepEnded();
     const bool rejects = rejected(gradients);
     if (rejects) core_.restore_point.put_back_non_finite();
     if constexpr (!update_may_throw) agree(rejects, gradients);

@@ -21,8 +21,4 @@ class WithoutValuesScope {
   bool before_;
 };
 
-/// Thrown where a step without values has come to its update. No std::exception, so that nothing
-/// handles it on its way.
-struct DryStepEnded {};
-
 }  // namespace ikebana::detail

@@ -49,8 +49,7 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
     phase_ = phase, unit_ = 0;
     marks().mark(phase, 0);
     if (phase == Phase::Forward) {
-      marks().forward_begin = without_gathered(), of_inner_ = 0;
-      marks().activations.assign(table_->units().size(), 0);
+      marks().activations.begin_forward(without_gathered(), table_->units().size());
     }
     const End end{this, phase};
     return next();
@@ -61,12 +60,16 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
       Mechanism* own;
       const Unit* unit;
       std::size_t outer;
-      std::int64_t before, of_inner;
-      ~End() { own->end_unit(*unit, outer, before, of_inner); }
+      detail::UnitActivations::Outer bytes;
+      ~End() {
+        own->enter();
+        own->unit_ = outer;
+        own->marks().activations.end_unit(unit->index, own->without_gathered(), bytes);
+      }
     };
     enter();
-    const End end{this, &unit, std::exchange(unit_, unit.index), without_gathered(),
-                  std::exchange(of_inner_, 0)};
+    const End end{this, &unit, std::exchange(unit_, unit.index),
+                  marks().activations.begin_unit(without_gathered())};
     return next(std::forward<Args>(args)...);
   }
   void before_unit_backward(const Unit& unit) { enter(), unit_ = unit.index; }
@@ -77,11 +80,7 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
   void begin(const Masters& masters) { masters_ = &masters; }
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate&) {
-    detail::StorageBytes counted;
-    marks().gradients.assign(table_->units().size(), 0);
-    for (std::size_t k = 0; k < gradients.values.size(); ++k)
-      marks().gradients[masters.slices[gradients.indices[k]].unit] +=
-          counted.add(elements_of(gradients.values[k]));
+    marks().gradients = detail::gradient_bytes(masters, gradients, table_->units().size());
   }
 
  private:
@@ -112,23 +111,14 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
     return bytes;
   }
   std::int64_t without_gathered() { return marks().now() - gathered_now(); }
-  void end_unit(const Unit& unit, std::size_t outer, std::int64_t before, std::int64_t of_inner) {
-    enter();
-    unit_ = outer;
-    const std::int64_t all = without_gathered() - before;
-    marks().activations[unit.index] += all - of_inner_;
-    of_inner_ = of_inner + all;
-  }
   void end_phase(Phase phase) {
     marks().mark(phase, unit_);
-    if (phase == Phase::Forward)
-      marks().activations[0] += without_gathered() - marks().forward_begin - of_inner_;
+    if (phase == Phase::Forward) marks().activations.end_forward(without_gathered());
   }
   const UnitTable* table_ = nullptr;
   const Masters* masters_ = nullptr;
   Phase phase_ = Phase::Data;
   std::size_t unit_ = 0;
-  std::int64_t of_inner_ = 0;               // left by units inside the present one
   std::function<std::int64_t()> arriving_;  // set where parameters move
 };
 

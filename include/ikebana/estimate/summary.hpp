@@ -3,6 +3,7 @@
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/detail/away.hpp>
 #include <ikebana/estimate/result.hpp>
+#include <ikebana/estimate/unit_activations.hpp>
 #include <ikebana/hooks.hpp>
 #include <numeric>
 #include <set>
@@ -23,9 +24,9 @@ struct MemoryMarks {
   bridge::MemoryCounter counter{at::kCPU};
   std::int64_t before = counter.now();  // in use, of others
   std::vector<MemoryInterval> intervals = {};
-  std::vector<std::int64_t> activations = {};  // of each unit, without its inner units
-  std::vector<std::int64_t> gradients = {};    // of each unit, when they are complete
-  std::int64_t forward_begin = 0, gathered = 0;
+  UnitActivations activations = {};
+  std::vector<std::int64_t> gradients = {};  // of each unit, when they are complete
+  std::int64_t gathered = 0;
   Estimate result = {};
 
   std::int64_t now() const { return counter.now() - before; }
@@ -52,6 +53,17 @@ class StorageBytes {
   std::set<const c10::StorageImpl*> seen_;
 };
 
+/// The bytes of the gradients of each unit's parameters.
+inline std::vector<std::int64_t> gradient_bytes(const Masters& masters,
+                                                const StepGradients& gradients, std::size_t units) {
+  std::vector<std::int64_t> bytes(units);
+  StorageBytes counted;
+  for (std::size_t k = 0; k < gradients.values.size(); ++k)
+    bytes[masters.slices[gradients.indices[k]].unit] +=
+        counted.add(elements_of(gradients.values[k]));
+  return bytes;
+}
+
 /// Sorts what a trainer holds after a step into the kinds of an estimate.
 template <class Core>
 class Summary {
@@ -62,39 +74,51 @@ class Summary {
   /// `outputs` are those of the report, which its owner may drop.
   template <class Batch>
   void add(const Batch& batch, const at::Tensor& outputs) {
+    add_held(batch);
+    add_step();
+    result_.between_steps = marks_.now() - counted_.add(outputs);
+    result_.other = std::max<std::int64_t>(0, result_.between_steps - held());
+    add_peak(0);
+  }
+  /// What is held between steps, by kind.
+  template <class Batch>
+  void add_held(const Batch& batch) {
     result_ = {};
     result_.device = core_.device.str();
     if constexpr (!Core::one_rank) {
       auto ranks = core_.ranks();
       result_.rank = ranks.data().rank(), result_.ranks = ranks.data().size();
     }
-    add_units();
+    for (const Unit& unit : units_) result_.units.push_back({.name = unit.name});
     add_parameters();
     add_state();
     for_each_tensor(batch, [&](const at::Tensor& t) {
       if (t.defined() && t.device() == core_.device) result_.batch += counted_.add(t);
     });
-    result_.between_steps = marks_.now() - counted_.add(outputs);
-    result_.other = std::max<std::int64_t>(0, result_.between_steps - result_.parameters - kept_ -
-                                                  result_.buffers - result_.optimizer_state -
-                                                  result_.averages - result_.batch);
+  }
+  std::int64_t held() const {
+    return result_.parameters + kept_ + result_.buffers + result_.optimizer_state +
+           result_.averages + result_.batch;
+  }
+  /// The peak of the step, which counted all but `held` bytes.
+  void add_peak(std::int64_t held) {
     for (const MemoryInterval& interval : marks_.intervals)
-      if (interval.peak > result_.peak) {
-        result_.peak = interval.peak, result_.peak_phase = interval.phase;
+      if (interval.peak + held > result_.peak) {
+        result_.peak = interval.peak + held, result_.peak_phase = interval.phase;
         result_.peak_unit = units_[interval.unit].name;
       }
   }
-
- private:
-  void add_units() {
-    result_.units.resize(units_.size());
+  /// What the step made, by unit.
+  void add_step() {
+    result_.gathered = std::max(kept_, marks_.gathered);
     for (std::size_t u = 0; u < units_.size(); ++u) {
       UnitMemory& unit = result_.units[u];
-      unit.name = units_[u].name;
-      unit.activations = marks_.activations[u], result_.activations += unit.activations;
+      unit.activations = marks_.activations.bytes()[u], result_.activations += unit.activations;
       unit.gradients = marks_.gradients[u], result_.gradients += unit.gradients;
     }
   }
+
+ private:
   void add_parameters() {
     const Masters& masters = core_.parameters.masters();
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
@@ -109,7 +133,6 @@ class Summary {
       for (const at::Tensor& p : unit.parameters) kept_ += counted_.add(p);
     for (const at::Tensor& buffer : units_[0].module->buffers())
       result_.buffers += counted_.add(buffer);
-    result_.gathered = std::max(kept_, marks_.gathered);
   }
   /// What a saved state lists, under its names: `ikebana.AdamW.block0.weight.exp_avg`. An average
   /// has the name of what is averaged.

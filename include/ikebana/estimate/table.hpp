@@ -88,14 +88,19 @@ inline std::string per_parameter(std::int64_t bytes, std::int64_t elements) {
 
 }  // namespace detail
 
+/// Where the peak is not known, only what is held between steps.
 inline std::string Estimate::table() const {
-  std::string text = std::string("memory of training, ") +
-                     (is_measured ? "measured" : "estimated from shapes") + ", on " + device;
+  const bool is_of_step = peak > 0;
+  std::string text =
+      (!is_of_step ? "memory held between steps, on "
+                   : std::string("memory of training, ") +
+                         (is_measured ? "measured" : "estimated from shapes") + ", on ") +
+      device;
   if (ranks > 1) text += ", rank " + std::to_string(rank) + " of " + std::to_string(ranks);
   text += ", " + std::to_string(elements) + " parameters\n";
   for (const auto& [name, bytes] : detail::kinds(*this)) {
     const std::string kind = name;
-    if (bytes == 0 && kind != "activations") continue;
+    if (bytes == 0 && !(is_of_step && kind == "activations")) continue;
     text += "  " + detail::left(kind, 18) + detail::right(detail::short_bytes(bytes), 12);
     if (kind == "parameters" || kind == "gradients" || kind == "optimizer state")
       text += "  " + detail::per_parameter(bytes, elements);

@@ -1,28 +1,50 @@
 #pragma once
 // A step of a trainer that only finds out what it would allocate.
 #include <ikebana/bridge/fake_ledger.hpp>
+#include <ikebana/posix/process_copy.hpp>
+#include <ikebana/run/dry_listener.hpp>
 
 namespace ikebana::detail {
 
-/// Calls `step`, which makes a step of `core`, on tensors without memory: its parameters, its state
-/// and its batch stay as they are. `at_update` is called in place of the update, when all that an
-/// update allocates is there. The memory that the step would take is counted by `ledger`, which is
-/// to have what is in use already. Throws what the step throws, and Error where shapes depend on
-/// values. For one rank whose parameters stay in place.
+/// True for a trainer that can make such a step: its parameters stay in place, nothing but the
+/// optimizer's update changes them, and no other rank takes part.
+template <class Core>
+inline constexpr bool can_run_dry =
+    Core::one_rank && !std::decay_t<decltype(std::declval<Core&>().mechanisms)>::moves_parameters &&
+    !Core::Optimizer::updates_in_backward;
+
+/// Listens for the update alone.
+template <class F>
+class AtDryUpdate final : public DryListener {
+ public:
+  explicit AtDryUpdate(F f) : f_(std::move(f)) {}
+  void at_update() override { f_(); }
+
+ private:
+  F f_;
+};
+
+/// Calls `step`, which makes a step of `core`, on tensors without memory, and returns what
+/// `result()` returns at its end. The memory that the step would take is counted by `ledger`.
+///
+/// All of it happens in a copy of this process: nothing here changes, neither the trainer, nor what
+/// a model or a policy keeps from step to step, nor variables of the loss. No value where the step
+/// throws, as where shapes depend on values, and where there can be no such copy.
 /// A template, so that only files that use it compile it.
-template <class Core, class Step, class AtUpdate>
-void dry_step(Core& core, const std::shared_ptr<bridge::FakeLedger>& ledger, Step&& step,
-              AtUpdate&& at_update) {
-  struct End {
-    Core& core;
-    ~End() { core.step.at_dry_update = {}; }
-  } end{core};
-  core.step.at_dry_update = std::forward<AtUpdate>(at_update);
-  const bridge::FakeLedgerScope scope(ledger, bridge::Existing::Shaped);
-  try {
-    step();
-  } catch (const DryStepEnded&) {
-  }
+template <class Core, class Step, class Result>
+std::optional<std::string> dry_step(Core& core, const std::shared_ptr<bridge::FakeLedger>& ledger,
+                                    DryListener& listener, Step&& step, const Result& result) {
+  static_assert(can_run_dry<Core>);
+  if (!core.device.is_cpu() || !bridge::operator_modes_available()) return {};
+  return in_process_copy([&] {
+    core.step.dry = &listener;
+    try {
+      const bridge::FakeLedgerScope scope(ledger, bridge::Existing::Shaped);
+      step();
+    } catch (const DryStepEnded&) {
+    }
+    return result();
+  });
 }
 
 }  // namespace ikebana::detail

@@ -1,0 +1,131 @@
+#pragma once
+// What held memory when it ran out, for the error.
+#include <ikebana/estimate/savings.hpp>
+#include <ikebana/estimate/summary.hpp>
+#include <ikebana/run/dry_step.hpp>
+
+namespace ikebana::detail {
+
+/// Follows a step on tensors without memory: the bytes that it adds to those between steps.
+template <class Core>
+class StepMemory final : public DryListener {
+ public:
+  explicit StepMemory(Core& core) : core_(core) {}
+
+  /// By kind, by unit, and at the peak. Once, after the step.
+  template <class Batch>
+  const Estimate& estimate(const Batch& batch) {
+    Summary summary(marks_, core_);
+    summary.add_held(batch);
+    summary.add_step();
+    Estimate& estimate = marks_.result;
+    // The first step makes the optimizer's state in its update; later ones begin with it.
+    const std::int64_t made = core_.step.is_first() ? made_by_update_ : 0;
+    estimate.optimizer_state += made;
+    const std::int64_t before = summary.held() - made;
+    for (MemoryInterval& one : marks_.intervals) {
+      if (one.phase != Phase::Optimizer) one.peak += made;
+      std::int64_t& peak = facts_.peaks[static_cast<std::size_t>(one.phase)];
+      peak = std::max(peak, one.peak + before);
+    }
+    summary.add_peak(before);
+    estimate.between_steps = facts_.held = summary.held();
+    add_recipe<Batch>();
+    return estimate;
+  }
+  const StepFacts& facts() const { return facts_; }
+  const std::shared_ptr<bridge::FakeLedger>& ledger() const { return ledger_; }
+
+  void begin_phase(Phase phase) override {
+    mark();
+    if (phase_ == Phase::Forward) marks_.activations.end_forward(marks_.now());
+    phase_ = phase;
+    ledger_->set_place(0);
+    if (phase == Phase::Forward) {
+      marks_.activations.begin_forward(marks_.now(), core_.units.units().size());
+      inputs_ = {}, units_.clear(), facts_.unit_inputs = 0;
+    }
+    if (phase == Phase::Backward) ledger_->follow_freed();
+    if (phase == Phase::Optimizer) before_update_ = marks_.now();
+  }
+  void begin_unit(std::size_t unit) override {
+    if (phase_ != Phase::Forward) return;
+    units_.emplace_back(unit, marks_.activations.begin_unit(marks_.now()));
+    ledger_->set_place(unit);
+  }
+  void add_input(const at::Tensor& t) override {
+    if (phase_ == Phase::Forward && t.defined() && bridge::is_counted(t))
+      facts_.unit_inputs += inputs_.add(t);
+  }
+  void end_unit() noexcept override {
+    if (phase_ != Phase::Forward || units_.empty()) return;
+    marks_.activations.end_unit(units_.back().first, marks_.now(), units_.back().second);
+    units_.pop_back();
+    ledger_->set_place(units_.empty() ? 0 : units_.back().first);
+  }
+  void at_update() override {
+    mark();
+    made_by_update_ = std::max<std::int64_t>(0, marks_.now() - before_update_);
+    const StepState& step = core_.step;
+    marks_.gradients =
+        gradient_bytes(core_.parameters.masters(), step.gradients, core_.units.units().size());
+    facts_.microbatches = static_cast<std::int64_t>(step.microbatches);
+    facts_.ran_units = step.unit_was_run;
+  }
+
+ private:
+  void mark() { marks_.mark(phase_, ledger_->place_of_peak(core_.device)); }
+  /// Which policies the recipe could have besides.
+  template <class Batch>
+  void add_recipe() {
+    using Mechanisms = std::decay_t<decltype(core_.mechanisms)>;
+    auto has = [](auto& mechanism, const char* policy) {
+      return type_name<std::decay_t<decltype(mechanism.values)>>() == policy;
+    };
+    Mechanisms& m = core_.mechanisms;
+    facts_.ran_units = facts_.ran_units && has(m.checkpoint, "Checkpoint<Off>");
+    facts_.counts_microbatches = !Core::fits_memory && !Batches<const Batch>;
+    facts_.is_adamw = has(m.optimizer, "AdamW");
+    facts_.is_alone = has(m.shard, "Shard<Off>");
+  }
+
+  Core& core_;
+  std::shared_ptr<bridge::FakeLedger> ledger_ = std::make_shared<bridge::FakeLedger>();
+  MemoryMarks marks_{bridge::MemoryCounter(ledger_->of(core_.device)), 0};
+  StepFacts facts_;
+  Phase phase_ = Phase::Data;
+  StorageBytes inputs_;
+  std::vector<std::pair<std::size_t, UnitActivations::Outer>> units_;  // that run now
+  std::int64_t before_update_ = 0, made_by_update_ = 0;
+};
+
+/// What is held between steps, by kind and by unit, as lines that follow an error. Of this rank.
+template <class Core>
+std::string held_memory(Core& core) {
+  try {
+    bridge::FakeLedger of_no_step;
+    MemoryMarks marks{bridge::MemoryCounter(of_no_step.of(core.device)), 0};
+    Summary(marks, core).add_held(at::Tensor());
+    return memory_text(marks.result, {});
+  } catch (const std::exception&) {  // the model is not what the trainer saves any more
+    return {};
+  }
+}
+
+/// What a step of this trainer takes, and which policies would save how much, as lines that follow
+/// an error. `step` makes the step, and is called once more, by `dry_step`. Where that cannot find
+/// it out, what is held between steps.
+template <class Core, class Batch, class Step>
+std::string explain_memory(Core& core, const Batch& batch, Step&& step) {
+  if constexpr (can_run_dry<Core>) {
+    try {
+      StepMemory<Core> memory(core);
+      auto text = [&] { return memory_text(memory.estimate(batch), memory.facts()); };
+      if (auto all = dry_step(core, memory.ledger(), memory, step, text)) return *all;
+    } catch (const std::bad_alloc&) {  // of the host
+    }
+  }
+  return held_memory(core);
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,45 @@
+#pragma once
+// What follows a step that only finds out what it would allocate (run/dry_step.hpp).
+#include <ikebana/detail/tensors.hpp>
+#include <ikebana/hooks/arguments.hpp>
+
+namespace ikebana::detail {
+
+/// Hears where such a step is.
+class DryListener {
+ public:
+  virtual ~DryListener() = default;
+  /// In place of the update, when all that an update allocates is there. Then the step ends.
+  virtual void at_update() = 0;
+  /// A phase begins, and the one before it has ended.
+  virtual void begin_phase(Phase) {}
+  /// Around the forward of a unit; each tensor that the unit is given is named between them.
+  virtual void begin_unit(std::size_t /*unit*/) {}
+  virtual void add_input(const at::Tensor&) {}
+  virtual void end_unit() noexcept {}
+};
+
+/// Thrown where such a step has come to its update. No std::exception, so that nothing handles it
+/// on its way.
+struct DryStepEnded {};
+
+/// RAII: the forward of a unit, for the listener; nothing in a step that computes.
+class DryUnit {
+ public:
+  template <class... Args>
+  DryUnit(DryListener* listener, std::size_t unit, const Args&... args) : listener_(listener) {
+    if (listener_ == nullptr) return;
+    listener_->begin_unit(unit);
+    (for_each_tensor(args, [&](const at::Tensor& t) { listener_->add_input(t); }), ...);
+  }
+  ~DryUnit() {
+    if (listener_ != nullptr) listener_->end_unit();
+  }
+  DryUnit(const DryUnit&) = delete;
+  DryUnit& operator=(const DryUnit&) = delete;
+
+ private:
+  DryListener* listener_;
+};
+
+}  // namespace ikebana::detail
