@@ -46,6 +46,33 @@ Row measure(const char* model, const char* recipe, const Maker& maker, const Mak
   return row;
 }
 
+/// The figures of a recipe whose plan is made for `budget` bytes, which is a number of what this
+/// function allocates: the process has other memory in use.
+template <class Model, class Maker, class MakeBatch>
+Row measure_budget(const char* model, std::int64_t budget, const Maker& maker,
+                   const MakeBatch& make_batch) {
+  using Word = ikebana::Checkpoint<ikebana::Budget<>>;
+  using Recipe = ikebana::Trainer<Model, ikebana::AdamW, Word>;
+  ikebana::bridge::MemoryCounter counter(at::kCPU);
+  const std::int64_t before = counter.now();
+  const Word word{.bytes = budget + before};
+  Row row{.model = model, .recipe = "AdamW, `Checkpoint<Budget<>>` of " + mib(budget) + " MiB"};
+  row.shapes =
+      ikebana::estimate<Recipe>(maker, ikebana::shapes(make_batch()), Word{.bytes = budget}).peak;
+  row.measured_form = ikebana::estimate<Recipe>(maker, make_batch(), word).peak;
+  torch::manual_seed(1);
+  const auto batch = make_batch();
+  Recipe trainer{maker, word};
+  for (int step = 0; step < 3; ++step) {
+    row.losses.push_back(trainer.step(batch).loss());
+    if (step == 0) counter.reset_peak();
+  }
+  row.training = counter.peak() - before;
+  row.budget = budget;
+  row.plan = trainer.template mechanism<Word>().planned().predicted.peak - before;
+  return row;
+}
+
 /// The rows that every model has. Returns whether the bars of all hold.
 template <class Model, class Config, class... Shape>
 bool rows_of(const char* name, const Config& config, Shape... shape) {
@@ -59,6 +86,10 @@ bool rows_of(const char* name, const Config& config, Shape... shape) {
   Row full = measure<Full>(name, "AdamW, `Checkpoint<Full>`", maker, batch);
   full.without_checkpoint = plain.losses;
   all &= print(full);
+
+  Row budget = measure_budget<Model>(name, (plain.training + full.training) / 2, maker, batch);
+  budget.without_checkpoint = plain.losses;
+  all &= print(budget);
 
   using Selective = Trainer<Model, AdamW, Checkpoint<ikebana::Selective>, Accumulate<2>>;
   Row selective =
