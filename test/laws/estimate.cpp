@@ -112,6 +112,31 @@ TEST_CASE("estimate: batch norm, convolutions, loss scaling and momentum") {
   CHECK(e.optimizer_state >= e.parameters);
 }
 
+struct WordsImpl : torch::nn::Module {
+  torch::nn::Embedding table{torch::nn::EmbeddingOptions(5000, 64).sparse(true)};
+  torch::nn::Linear linear{64, 64};
+  WordsImpl() { register_module("table", table), register_module("linear", linear); }
+  template <class Run>
+  Loss loss(Run&, const at::Tensor& indices) {
+    at::Tensor y = linear(table(indices)).tanh();
+    return {y.square().sum(), y.numel()};
+  }
+};
+TORCH_MODULE(Words);
+
+TEST_CASE("estimate: sparse gradients have as many rows as there are indices") {
+  auto maker = [] { return Words(); };
+  const at::Tensor indices = at::randperm(5000).slice(0, 0, 256).contiguous();
+  constexpr std::int64_t rows = 256 * 64 * 4, dense = (64 * 64 + 64) * 4;  // without indices
+  CHECK(check_recipe<Trainer<Words, SparseAdam>>("SparseAdam", maker, indices).gradients ==
+        rows + dense);
+  check_recipe<Trainer<Words, SparseAdam, Accumulate<4>, ClipGradNorm, EMA>>("Accumulate", maker,
+                                                                             indices);
+  using Dense = Trainer<Words, AdamW>;
+  CHECK_THROWS_WITH_AS(estimate<Dense>(maker, shapes(indices)),
+                       doctest::Contains("the gradient of `table.weight` is sparse"), BadModel);
+}
+
 /// A policy of a user's own, which keeps the gradients of the last step.
 struct KeepGradients {
   using axis = ikebana::axis::clip;

@@ -53,11 +53,16 @@ OBJECTIVES = {
 # The choice of recomputed units changes no bit, so Python recomputes each.
 CHECKPOINTS = {
     f"Checkpoint<{choice}>": nets.checkpointed
-    for choice in ("Full", "Every<2>", "Segments<>", "Only<Block>")
+    for choice in (
+        *("Full", "Every<2>", "Segments<>", "Only<Block>"),
+        *("Budget<>", "ActivationBudget<>"),
+    )
 } | {"Checkpoint<Selective>": nets.selective}
 NOTHING_TO_DO = ("Observe<Memory>",)
 OURS_ALONE = {  # fields that PyTorch's class of the same name lacks
     "Precision<FP16>": ("min_scale", "max_skips"),
+    "Checkpoint<Budget<>>": ("bytes",),
+    "Checkpoint<ActivationBudget<>>": ("bytes",),
     "CrossEntropyLoss": ("outputs", "weight"),
     "MSELoss": ("outputs",),
     "BCEWithLogitsLoss": ("outputs",),

@@ -1,8 +1,7 @@
 #pragma once
 // Runs operators on fake tensors: shapes, dtypes and lifetimes are those of a computation, and
 // nothing is computed. As Python's FakeTensorMode, for C++.
-#include <ikebana/bridge/fake_operator.hpp>
-#include <ikebana/bridge/make_fake.hpp>
+#include <ikebana/bridge/fake_sparse.hpp>
 #include <ikebana/bridge/meta_call.hpp>
 #include <ikebana/detail/without_values.hpp>
 #include <string>
@@ -30,6 +29,7 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
 
   void call(OperatorCall& call) override {
     const FakeOperator& op = found(call);
+    if (call_on_sparse(call, op, *this)) return;
     const bool fake = takes_fake(call);
     if (op.is_view && op.writes && writes_to_own(call))
       return call.compute();  // `unsqueeze_` changes no element
@@ -178,17 +178,21 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
     std::vector<c10::IValue> results;
     for (const c10::IValue& value : meta.results)
       results.push_back(ikebana::detail::with_tensors(
-          value, [&](const at::Tensor& t) { return real_of(meta, t, device); }));
+          value, [&](const at::Tensor& t) { return real_of(call, meta, t, device); }));
     for (const auto& [given, counterpart] : meta.pairs) pass_layout(given, counterpart);
     call.replace(std::move(results));
   }
-  at::Tensor real_of(const MetaCall& meta, const at::Tensor& t, c10::Device device) {
+  at::Tensor real_of(const OperatorCall& call, const MetaCall& meta, const at::Tensor& t,
+                     c10::Device device) {
     for (const auto& [given, counterpart] : meta.pairs) {
       if (counterpart.is_same(t)) return given;
       if (ikebana::detail::same_storage(counterpart, t))
         return ikebana::detail::tensor_on(given.storage(), t.sizes(), t.strides(),
                                           t.storage_offset(), t.scalar_type());
     }
+    if (t.layout() != at::kStrided)
+      refuse("`" + c10::toString(call.name()) + "` returns a tensor that is " +
+             c10::str(t.layout()));
     return make(t.sizes(), t.strides(), t.scalar_type(), device);
   }
   /// An operator such as `resize_`, or one with `out`, may give an argument another layout.
