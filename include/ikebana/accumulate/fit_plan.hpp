@@ -2,6 +2,7 @@
 // How many microbatches Accumulate<Fit<>> makes of a batch, and when it tries fewer.
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace ikebana {

@@ -66,7 +66,7 @@ class StepMemory final : public DryListener {
   void at_update() override {
     mark();
     made_by_update_ = std::max<std::int64_t>(0, marks_.now() - before_update_);
-    const StepState& step = core_.step;
+    const auto& step = core_.step;
     marks_.gradients =
         gradient_bytes(core_.parameters.masters(), step.gradients, core_.units.units().size());
     facts_.microbatches = static_cast<std::int64_t>(step.microbatches);

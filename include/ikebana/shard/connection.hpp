@@ -2,6 +2,7 @@
 // The connection of one trainer with the trainers of the other ranks.
 #include <deque>
 #include <ikebana/detail/message.hpp>
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/ranks/step_calls.hpp>
 #include <ikebana/shard/failure_log.hpp>
 #include <ikebana/shard/group_sum.hpp>
@@ -26,7 +27,6 @@ class Connection final : public RankGroup {
     name_ = "ikebana/" + std::to_string(members_->connections++) + "/";
     if (members_->store != nullptr) log_.emplace(members_);
   }
-
   Connection(const Connection&) = delete;  // subgroups refer to it
   Connection& operator=(const Connection&) = delete;
 
