@@ -33,14 +33,14 @@ Training train(const Maker& maker, const MakeBatch& make_batch) {
   return training;
 }
 
-/// The figures of a recipe. Under Shard `options` say of which rank, and the training is on ranks
-/// that there are.
+/// The figures of a recipe. Under Shard `options` say of which rank it is estimated from shapes;
+/// the others are on ranks that there are.
 template <class Recipe, class Maker, class MakeBatch>
 Row measure(const char* model, const char* recipe, const Maker& maker, const MakeBatch& make_batch,
             ikebana::EstimateOptions options = {}) {
   Row row{.model = model, .recipe = recipe};
   row.shapes = ikebana::estimate<Recipe>(maker, ikebana::shapes(make_batch()), options).peak;
-  if (options.ranks == 0) row.measured_form = ikebana::estimate<Recipe>(maker, make_batch()).peak;
+  row.measured_form = ikebana::estimate<Recipe>(maker, make_batch()).peak;
   const Training training = train<Recipe>(maker, make_batch);
   row.training = training.peak, row.losses = training.losses;
   return row;

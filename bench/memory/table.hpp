@@ -13,11 +13,9 @@ namespace bench {
 /// What one recipe takes: peaks in bytes.
 struct Row {
   std::string model, recipe;
-  std::int64_t shapes = 0;    ///< estimated from shapes alone
-  std::int64_t training = 0;  ///< of a training that knows nothing of an estimate
-  /// That an estimate of a real batch measured; nothing on several ranks, whose values are those of
-  /// ranks that do not exist.
-  std::optional<std::int64_t> measured_form = {};
+  std::int64_t shapes = 0;         ///< estimated from shapes alone
+  std::int64_t training = 0;       ///< of a training that knows nothing of an estimate
+  std::int64_t measured_form = 0;  ///< that an estimate of a real batch measured
   /// Under Checkpoint<Budget>: the budget, and the peak that its plan predicts.
   std::optional<std::int64_t> budget = {}, plan = {};
   std::vector<double> losses = {};

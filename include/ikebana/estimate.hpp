@@ -10,7 +10,7 @@ namespace ikebana {
 
 struct EstimateOptions {
   /// Of how many ranks one is estimated, under Shard; 0: those of the policy's process group, or
-  /// one. They need not exist.
+  /// one. They need not exist. Not of a batch with real tensors.
   std::int64_t ranks = 0;
   /// Which one. Rank 0 has the most rows of each parameter.
   std::int64_t rank = 0;
@@ -40,6 +40,12 @@ inline void refuse_ranks(const EstimateOptions& options) {
     throw BadValue("estimate: ranks is " + std::to_string(options.ranks) +
                    ", and the recipe has no policy for several ranks. Write one, such as "
                    "Shard<FSDP>, or leave `ranks` out.");
+}
+[[noreturn]] inline void refuse_pretended_ranks() {
+  throw BadValue(
+      "estimate: `ranks` are pretended, and a batch of real tensors needs real ones to exchange "
+      "values with. Give it shapes(batch); or start the ranks, leave `ranks` out, and call it on "
+      "all of them.");
 }
 /// RAII: what a measurement draws is drawn again.
 struct KeepGenerator {
@@ -84,6 +90,13 @@ struct shard_of;
 template <class... Policies>
 struct shard_of<Composed<Policies...>> : shard_among<Policies...> {};
 
+template <class Batch>
+bool has_memory(const Batch& batch) {
+  bool any_meta = false;
+  for_each_tensor(batch, [&](const at::Tensor& t) { any_meta |= t.defined() && t.is_meta(); });
+  return !any_meta;
+}
+
 /// Runs the trainer's own steps: the first one makes the state of optimizers, the second is read.
 template <class Recipe, class Maker, class Batch, class... Values>
 Estimate marked_steps(MemoryMarks& marks, Maker& maker, const Batch& batch,
@@ -95,18 +108,13 @@ Estimate marked_steps(MemoryMarks& marks, Maker& maker, const Batch& batch,
     if constexpr (!Mechanisms<typename Recipe::Recipe>::one_rank) trainer.restore_model();
   };
   if constexpr (!requires(Shards policy) { policy.process_group; }) refuse_ranks(options);
+  else if (!without_values() && options.ranks > 0) refuse_pretended_ranks();
+  if (!without_values()) return run(std::move(values)...), marks.result;
   if constexpr (requires(Shards policy) { policy.process_group; } &&
                 !(std::is_same_v<Shards, Values> || ...))
     run(std::move(values)..., with_ranks(Shards{}, options));
   else run(with_ranks(std::move(values), options)...);
   return marks.result;
-}
-
-template <class Batch>
-bool has_memory(const Batch& batch) {
-  bool any_meta = false;
-  for_each_tensor(batch, [&](const at::Tensor& t) { any_meta |= t.defined() && t.is_meta(); });
-  return !any_meta;
 }
 
 }  // namespace detail
@@ -120,7 +128,8 @@ bool has_memory(const Batch& batch) {
 /// random number is drawn.
 ///
 /// Of a batch with real tensors the trainer is made and two of its steps are run, and measured; the
-/// CPU's random generator is put back afterwards.
+/// CPU's random generator is put back afterwards. Under Shard it is a call of all ranks, which are
+/// those of the trainer, and each measures its own memory.
 ///
 /// On a CPU the peak was within 5 % of the measured one, mostly equal to the byte (docs/memory.md).
 /// Throws Error for an operator whose shapes are not known to LibTorch's C++ side nor to this

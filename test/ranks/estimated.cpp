@@ -1,0 +1,74 @@
+// Estimates of one of several ranks: the parts of all ranks are the whole, and those of shapes are
+// those that ranks measure.
+#include <ikebana/estimate.hpp>
+
+#include "test.hpp"
+
+#include "groups.hpp"
+
+using namespace ikebana;
+
+namespace test::ranks::estimated {
+
+using One = Trainer<Counted, AdamW>;
+auto maker = [] { return make<Counted>(); };
+
+/// In how many parts parameters, gradients and moments are cut.
+struct Cut {
+  std::int64_t parameters, gradients, state;
+};
+
+/// But for a parameter that no rank uses: ranks that do not exist might.
+void check_close(std::int64_t a, std::int64_t b) {
+  CHECK(static_cast<double>(a) == doctest::Approx(static_cast<double>(b)).epsilon(0.005));
+}
+
+template <class How>
+void check(const Cut& cut) {
+  using Sharded = Trainer<Counted, AdamW, Shard<How>>;
+  const Rows batch = batches(1, 4)[0];
+  const Estimate whole = estimate<One>(maker, shapes(batch));
+  std::vector<Estimate> of_ranks;
+  Estimate sum;
+  for (const std::int64_t r : {0, 1}) {
+    const auto options = EstimateOptions{.ranks = 2, .rank = r};
+    const Estimate e = estimate<Sharded>(maker, shapes(batch), options);
+    CHECK((e.rank == r && e.ranks == 2 && !e.is_measured));
+    CHECK(e.elements == whole.elements);
+    sum.parameters += e.parameters, sum.gradients += e.gradients;
+    sum.optimizer_state += e.optimizer_state;
+    of_ranks.push_back(e);
+    CHECK_THROWS_WITH_AS(estimate<Sharded>(maker, batch, options),
+                         doctest::Contains("needs real ones"), BadValue);
+  }
+  CHECK(sum.parameters == 2 * whole.parameters / cut.parameters);
+  check_close(sum.gradients, 2 * whole.gradients / cut.gradients);
+  check_close(sum.optimizer_state, 2 * whole.optimizer_state / cut.state);
+
+  std::vector<Counted> models = {make<Counted>(), make<Counted>()};
+  std::vector<Estimate> measured(2);
+  on_groups(2, [&](const ProcessGroup& group) {
+    const auto r = static_cast<std::size_t>(group.rank());
+    measured[r] =
+        estimate<Sharded>([&] { return models[r]; }, batch, Shard<How>{.process_group = group});
+  });
+  for (const std::size_t r : {0U, 1U}) {
+    CAPTURE(r);
+    const Estimate &m = measured[r], &e = of_ranks[r];
+    CHECK((m.is_measured && m.ranks == 2 && m.rank == e.rank));
+    CHECK(m.parameters == e.parameters);
+    check_close(m.gradients, e.gradients);
+    check_close(m.optimizer_state, e.optimizer_state);
+    CHECK(m.buffers == e.buffers);
+  }
+}
+
+TEST_CASE("ranks: estimates of all ranks add up to the whole, and are what ranks measure") {
+  check<DDP>({1, 1, 1});
+  check<ZeRO1>({1, 2, 2});
+  check<ZeRO2>({1, 2, 2});
+  check<FSDP>({2, 2, 2});
+  check<HSDP<1>>({1, 1, 1});
+}
+
+}  // namespace test::ranks::estimated
