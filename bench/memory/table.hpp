@@ -27,7 +27,7 @@ struct Row {
   }
   bool losses_agree() const { return !without_checkpoint || *without_checkpoint == losses; }
   /// The bars: 5 % for shapes and for the plan, 2 % for the measured form, and no budget is
-  /// exceeded. Times, which an estimate has not, decide among plans: that of shapes may be another.
+  /// exceeded. Times decide among plans, and an estimate of shapes has other times.
   bool holds() const {
     const bool shapes_hold = budget ? shapes <= *budget : is_within(0.05, shapes);
     return shapes_hold && is_within(0.02, measured_form) && is_within(0.05, plan) &&

@@ -3,6 +3,7 @@
 // nothing is computed. As Python's FakeTensorMode, for C++.
 #include <ikebana/bridge/fake_sparse.hpp>
 #include <ikebana/bridge/meta_call.hpp>
+#include <ikebana/bridge/operator_cost.hpp>
 #include <ikebana/detail/without_values.hpp>
 #include <string>
 #include <unordered_map>
@@ -29,6 +30,15 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
 
   void call(OperatorCall& call) override {
     const FakeOperator& op = found(call);
+    const bool is_decomposed = op.is_composite && op.rule == nullptr;  // into some that take time
+    if (op.is_view || is_decomposed) return on_fake(call, op);
+    OperatorCost cost(call);
+    on_fake(call, op);
+    ikebana::detail::nanoseconds_without_values += cost.nanoseconds(call);
+  }
+
+ private:
+  void on_fake(OperatorCall& call, const FakeOperator& op) {
     if (call_on_sparse(call, op, *this)) return;
     const bool fake = takes_fake(call);
     if (op.is_view && op.writes && writes_to_own(call))
@@ -56,8 +66,6 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
     else by_meta(call);
     use(scratch);
   }
-
- private:
   static std::int64_t scratch_of(const OperatorCall& call, const FakeOperator& op) {
     return op.scratch != nullptr && device_of(call).is_cpu() ? op.scratch(call) : 0;
   }

@@ -7,23 +7,23 @@
 
 namespace ikebana::detail {
 
-/// Nanoseconds until now. Waits for the device: only what is measured does.
+/// Nanoseconds until now. Waits for the device: only what is measured does. Without values, those
+/// that operators of these sizes take, about.
 class Stopwatch {
  public:
   explicit Stopwatch(c10::Device device) : device_(device) { restart(); }
-  void restart() {
-    bridge::synchronize(device_);
-    begin_ = Clock::now();
-  }
-  std::int64_t nanoseconds() const {
-    bridge::synchronize(device_);
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - begin_).count();
-  }
+  void restart() { begin_ = now(); }
+  std::int64_t nanoseconds() const { return now() - begin_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
+  std::int64_t now() const {
+    if (without_values()) return nanoseconds_without_values;
+    bridge::synchronize(device_);
+    const auto since = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
+  }
   c10::Device device_;
-  Clock::time_point begin_;
+  std::int64_t begin_;
 };
 
 /// The operator mode of a rehearsal: which outputs Selective would keep, and how long it takes to

@@ -35,7 +35,7 @@ class ProcessCopy {
   }
   ~ProcessCopy() {
     if (pipe_ >= 0) ::close(pipe_);
-    if (id_ > 0) end(SIGKILL);
+    if (id_ > 0) end();
   }
   ProcessCopy() = default;
   ProcessCopy(const ProcessCopy&) = delete;
@@ -59,6 +59,7 @@ class ProcessCopy {
       if (bytes > 0) text.append(part, static_cast<std::size_t>(bytes));
       if (bytes == 0) break;
     }
+    ends_ = true;
     if (text.empty() || text.back() != done) return {};
     text.pop_back();
     return text;
@@ -85,14 +86,15 @@ class ProcessCopy {
     }
     ::_exit(0);  // nothing is flushed or destroyed that belongs to the process it is a copy of
   }
-  void end(int signal) const {
-    ::kill(id_, signal);
+  void end() const {
+    if (!ends_) ::kill(id_, SIGKILL);
     while (::waitpid(id_, nullptr, 0) == -1 && errno == EINTR) {
     }
   }
 
   pid_t id_ = -1;
   int pipe_ = -1;
+  bool ends_ = false;  // by itself
 };
 
 /// Calls `f` in a copy of this process, and returns the string that it returns there: whatever `f`
