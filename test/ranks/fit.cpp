@@ -94,8 +94,7 @@ void one_rank_runs_out() {
     }
 }
 TEST_CASE("ranks: memory that runs out on one rank lets all make the step again") {
-  one_rank_runs_out<DDP>();
-  one_rank_runs_out<FSDP>();
+  one_rank_runs_out<DDP>(), one_rank_runs_out<FSDP>(), one_rank_runs_out<HSDP<1>>();
 }
 
 TEST_CASE("ranks: each rank may run out at another number of microbatches") {
