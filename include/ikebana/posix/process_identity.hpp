@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <csignal>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 
@@ -18,7 +17,8 @@ struct ProcessStatus {
 
   explicit ProcessStatus(pid_t id) {
     std::ifstream file("/proc/" + std::to_string(id) + "/stat");
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    std::string text;
+    std::getline(file, text, '\0');  // empty where it has ended since the file was opened
     const std::size_t name_end = text.rfind(')');  // the name may have any characters
     if (name_end == text.npos) return;
     std::istringstream rest(text.substr(name_end + 1));
