@@ -2,8 +2,8 @@
 // the twenty plans that the model ranks best among those within the budget, and twenty random ones.
 // budget [ROUNDS] [LAYERS WIDTH ROWS]
 #include <conditions.hpp>
-#include <gpt.hpp>
 #include <ikebana.hpp>
+#include <models/gpt.hpp>
 #include <random>
 
 namespace {
@@ -128,7 +128,7 @@ void bench_at(Recipe& trainer, const Tokens& batch, double fraction, int rounds)
 
 int main(int argc, char** argv) {
   at::set_num_threads(1);
-  const int rounds = argc > 1 ? std::atoi(argv[1]) : 5;
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 21;
   const std::int64_t layers = argc > 4 ? std::atoll(argv[2]) : 8;
   const std::int64_t width = argc > 4 ? std::atoll(argv[3]) : 128;
   const std::int64_t rows = argc > 4 ? std::atoll(argv[4]) : 4;

@@ -180,6 +180,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
                                                                     mechanisms.shard.ranks()};
   [[no_unique_address]] detail::Update<Optimizer> update;
   detail::RestorePoint restore_point{device};
+  detail::ExplainedStep explained;
   std::atomic<bool> busy = false;
 
  private:

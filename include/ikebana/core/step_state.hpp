@@ -5,6 +5,13 @@
 
 namespace ikebana {
 
+namespace detail {
+/// The last step of which an error said what memory it takes (estimate/explain.hpp).
+struct ExplainedStep {
+  std::string sizes, text;  // of its batch; of the error, empty where that is not known
+};
+}  // namespace detail
+
 /// Where the present step is and what it has computed so far. `attempts` and `deferred` outlast it.
 struct StepState {
   std::int64_t attempts = 0;                     ///< steps that were begun and not undone

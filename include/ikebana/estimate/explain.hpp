@@ -113,15 +113,24 @@ std::string held_memory(Core& core) {
 }
 
 /// What a step of this trainer takes, and which policies would save how much, as lines that follow
-/// an error. `step` makes the step, and is called once more, by `dry_step`. Where that cannot find
-/// it out, what is held between steps.
+/// an error. `step` makes the step, and is called once more, by `dry_step`; not where it is of the
+/// same sizes as the last one. Where that cannot find it out, what is held between steps: where it
+/// reads values, and after LibTorch's engine has started threads, as it does for a GPU.
 template <class Core, class Batch, class Step>
 std::string explain_memory(Core& core, const Batch& batch, Step&& step) {
   if constexpr (can_run_dry<Core>) {
     try {
-      StepMemory<Core> memory(core);
-      auto text = [&] { return memory_text(memory.estimate(batch), memory.facts()); };
-      if (auto all = dry_step(core, memory.ledger(), memory, step, text)) return *all;
+      std::string sizes = c10::str(core.step.is_first(), core.step.microbatches);
+      for_each_tensor(batch, [&](const at::Tensor& t) {
+        if (t.defined()) sizes += c10::str(t.sizes(), t.scalar_type());
+      });
+      ExplainedStep& last = core.explained;
+      if (last.sizes != sizes) {
+        StepMemory<Core> memory(core);
+        auto text = [&] { return memory_text(memory.estimate(batch), memory.facts()); };
+        last = {sizes, dry_step(core, memory.ledger(), memory, step, text).value_or("")};
+      }
+      if (!last.text.empty()) return last.text;
     } catch (const std::bad_alloc&) {  // of the host
     }
   }
