@@ -64,6 +64,20 @@ TEST_CASE("fake tensors: what reads a value says what to do instead") {
   refuses("linalg_eig", [&] { (void)at::linalg_eig(fakes.tensor({50, 50})); });
 }
 
+TEST_CASE("fake tensors: what was there before is not written to") {
+  const at::Tensor few = at::zeros({4}), many = at::zeros({5000});
+  {
+    Fakes fakes;
+    for (const at::Tensor& t : {few, many}) {
+      t.add_(1);
+      at::add_out(const_cast<at::Tensor&>(t), t, 1);
+      t.unsqueeze(0).fill_(2);
+    }
+    CHECK(few[0].item<float>() == 0);  // and small ones can be read
+  }
+  CHECK((few.eq(0).all().item<bool>() && many.eq(0).all().item<bool>()));
+}
+
 TEST_CASE("fake tensors: random operators draw nothing") {
   const at::Tensor before = at::detail::getDefaultCPUGenerator().get_state();
   {

@@ -113,6 +113,12 @@ TEST_CASE("budget: a first step that even Full does not keep within it is undone
     trainer.step(input);
     CHECK(counter.peak() <= low + KiB(1));
   }
+  const auto& planned = trainer.mechanism<Word>().planned();  // by times of a clock that counts
+  CHECK(planned.is_dry);
+  for (const auto& unit : planned.costs.units) {
+    CHECK(unit.time == planned.costs.units[0].time);
+    CHECK(unit.time > 5 * 2 * 2048 * 4 * 4 / 8);  // five operators read and write, 8 bytes in 1 ns
+  }
   trainer.step(rows(16));  // and nothing is limited any more
   at::empty({2 * low}, at::kByte);
 }

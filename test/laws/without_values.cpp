@@ -64,4 +64,48 @@ TEST_CASE("estimate: a model that reads a value, and one that was there before, 
       doctest::Contains("the recipe has no policy for several ranks"), BadValue);
 }
 
+/// A unit inside a unit. Backward needs two tensors of the inner one, and three of the outer one.
+struct InsideImpl : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& x) { return at::tanh(at::sigmoid(x)); }
+};
+TORCH_MODULE(Inside);
+struct AroundImpl : torch::nn::Module {
+  using units = Units<Inside>;
+  Inside inside;
+  AroundImpl() { register_module("inside", inside); }
+  template <class Run>
+  at::Tensor forward(Run& run, const at::Tensor& x) {
+    return at::tanh(at::tanh(run(inside, at::tanh(x))));
+  }
+};
+TORCH_MODULE(Around);
+struct NestedImpl : torch::nn::Module {
+  using units = Units<Around, Inside>;
+  torch::nn::Linear linear{64, 64};
+  Around around;
+  NestedImpl() { register_module("linear", linear), register_module("around", around); }
+  template <class Run>
+  Loss loss(Run& run, const at::Tensor& x) {
+    at::Tensor y = run(around, linear(x));
+    return {y.sum(), y.numel()};
+  }
+};
+TORCH_MODULE(Nested);
+
+TEST_CASE(
+    "estimate: what a unit inside another one keeps is its own; nothing is drawn or written") {
+  const at::Tensor x = at::ones({256, 64});
+  const auto position = [] { return bridge::GeneratorState{c10::Device(at::kCPU)}.position(); };
+  const auto before = position();
+  const std::int64_t one = 256 * 64 * 4;
+  for (const at::Tensor& batch : {x, shapes(x)}) {
+    const Estimate e = estimate<Trainer<Nested, SGD>>([] { return Nested(); }, batch);
+    REQUIRE(e.units.size() == 3);
+    CHECK(e.units[1].name == "around");
+    CHECK(e.units[1].activations == 3 * one);
+    CHECK(e.units[2].activations == 2 * one);
+    CHECK(position() == before);
+  }
+}
+
 }  // namespace laws::without_values

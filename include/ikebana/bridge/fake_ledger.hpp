@@ -1,6 +1,7 @@
 #pragma once
 // The memory that fake tensors would take, as a source that a MemoryCounter reads.
 #include <deque>
+#include <functional>
 #include <ikebana/bridge/fake_mode.hpp>
 #include <ikebana/bridge/memory.hpp>
 #include <tuple>
@@ -15,37 +16,34 @@ class FakeLedger final : public FakeMemory, public MemorySources {
   /// What is in use on one device.
   MemorySource& of(c10::Device device) override { return on(device); }
   /// So many bytes are in use there before.
-  void begin_with(c10::Device device, std::int64_t bytes) { on(device).add(bytes, place_); }
+  void begin_with(c10::Device device, std::int64_t bytes) { on(device).add(bytes, place); }
 
-  /// Where the computation is, a number of the caller's, until it is set again.
-  void set_place(std::size_t place) { place_ = place, follows_ = false; }
-  /// From now on it is where what was freed last had been made: a backward frees what the forward
-  /// of the same unit has kept.
-  void follow_freed() { follows_ = true; }
+  /// Is called at each new peak, and returns where the computation is: a number of the caller's.
+  std::function<std::size_t()> place = {};
   /// Where it was at the last peak of a device.
   std::size_t place_of_peak(c10::Device device) { return on(device).place_of_peak(); }
 
   std::size_t allocated(std::size_t bytes, c10::Device device) override {
     const std::size_t granule = device.is_cpu() ? 1 : 512;
-    blocks_.push_back({&on(device),
-                       static_cast<std::int64_t>((bytes + granule - 1) / granule * granule),
-                       place_});
-    blocks_.back().on->add(blocks_.back().bytes, place_);
+    blocks_.push_back(
+        {&on(device), static_cast<std::int64_t>((bytes + granule - 1) / granule * granule)});
+    blocks_.back().on->add(blocks_.back().bytes, place);
     return blocks_.size() - 1;
   }
   void freed(std::size_t number) noexcept override {
-    const Block& block = blocks_[number];
-    block.on->add(-block.bytes, place_);
-    if (follows_) place_ = block.place;
+    blocks_[number].on->free(blocks_[number].bytes);
   }
 
  private:
   class OfDevice final : public MemorySource {
    public:
-    void add(std::int64_t bytes, std::size_t place) noexcept {
+    void add(std::int64_t bytes, const std::function<std::size_t()>& place) {
       now_ += bytes;
-      if (now_ > peak_) peak_ = now_, place_of_peak_ = place;
+      if (now_ <= peak_) return;
+      peak_ = now_;
+      if (place) place_of_peak_ = place();
     }
+    void free(std::int64_t bytes) noexcept { now_ -= bytes; }
     std::size_t place_of_peak() const { return place_of_peak_; }
     std::int64_t now() override { return now_; }
 
@@ -58,7 +56,6 @@ class FakeLedger final : public FakeMemory, public MemorySources {
   struct Block {
     OfDevice* on;
     std::int64_t bytes;
-    std::size_t place;
   };
   OfDevice& on(c10::Device device) {
     for (auto& [known, memory] : devices_)
@@ -71,17 +68,15 @@ class FakeLedger final : public FakeMemory, public MemorySources {
 
   std::deque<std::pair<c10::Device, OfDevice>> devices_;
   std::vector<Block> blocks_;
-  std::size_t place_ = 0;
-  bool follows_ = false;
 };
 
 /// RAII: this thread computes without values, and its memory is counted in a ledger, also by
 /// MemoryCounters that are made meanwhile; these must end before it.
 class FakeLedgerScope {
  public:
-  explicit FakeLedgerScope(std::shared_ptr<FakeLedger> ledger, Existing existing = Existing::Valued)
+  explicit FakeLedgerScope(std::shared_ptr<FakeLedger> ledger)
       : before_(std::exchange(sources_of_thread, ledger.get())),
-        mode_(std::move(ledger), existing),
+        mode_(std::move(ledger)),
         scope_(mode_) {}
   ~FakeLedgerScope() { sources_of_thread = before_; }
   FakeLedgerScope(const FakeLedgerScope&) = delete;

@@ -10,10 +10,6 @@
 
 namespace ikebana::bridge {
 
-/// What tensors are to a FakeTensorMode that were there before: small ones are computed with; or
-/// they have shapes alone, so that nothing that is computed depends on them.
-enum class Existing { Valued, Shaped };
-
 /// While it is open in a FakeTensorScope, every tensor that is made is fake, but small ones that
 /// depend on no fake one: those are computed, so that numbers and indices which a program makes for
 /// itself have their values. A fake result of one element can be read on the host; it is 1. Random
@@ -25,8 +21,7 @@ enum class Existing { Valued, Shaped };
 class FakeTensorMode : public OperatorMode, public FakeTensors {
  public:
   static constexpr std::size_t small = 4 << 10;  // bytes
-  explicit FakeTensorMode(std::shared_ptr<FakeMemory> memory, Existing existing = Existing::Valued)
-      : FakeTensors(std::move(memory)), existing_(existing) {}
+  using FakeTensors::FakeTensors;
 
   void call(OperatorCall& call) override {
     const FakeOperator& op = found(call);
@@ -97,8 +92,7 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
   /// Larger tensors with memory count as fake: their values are not computed with.
   bool takes_fake(const OperatorCall& call) const {
     return any_tensor(call, [this](const at::Tensor& t) {
-      return is_unknown(t) || t.storage().nbytes() > small ||
-             (existing_ == Existing::Shaped && !is_counted(t));
+      return is_unknown(t) || t.storage().nbytes() > small;
     });
   }
   static bool is_unknown(const at::Tensor& t) { return !t.has_storage() || is_fake(t); }
@@ -222,7 +216,6 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
     throw Error("estimate: " + what + ". Give it a batch of real tensors, which measures instead.");
   }
 
-  Existing existing_;
   std::unordered_map<const c10::OperatorName*, FakeOperator> known_;
 };
 

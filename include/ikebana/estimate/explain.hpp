@@ -10,7 +10,12 @@ namespace ikebana::detail {
 template <class Core>
 class StepMemory final : public DryListener {
  public:
-  explicit StepMemory(Core& core) : core_(core) {}
+  explicit StepMemory(Core& core) : core_(core) {
+    ledger_->place = [this] { return present_unit(); };
+  }
+  StepMemory(const StepMemory&) = delete;
+  StepMemory& operator=(const StepMemory&) = delete;
+  ~StepMemory() override { ledger_->place = nullptr; }
 
   /// By kind, by unit, and at the peak. Once, after the step.
   template <class Batch>
@@ -40,28 +45,27 @@ class StepMemory final : public DryListener {
     mark();
     if (phase_ == Phase::Forward) marks_.activations.end_forward(marks_.now());
     phase_ = phase;
-    ledger_->set_place(0);
     if (phase == Phase::Forward) {
       marks_.activations.begin_forward(marks_.now(), core_.units.units().size());
-      inputs_ = {}, units_.clear(), facts_.unit_inputs = 0;
+      inputs_ = {}, running_.clear(), calls_.clear(), facts_.unit_inputs = 0;
     }
-    if (phase == Phase::Backward) ledger_->follow_freed();
     if (phase == Phase::Optimizer) before_update_ = marks_.now();
   }
   void begin_unit(std::size_t unit) override {
     if (phase_ != Phase::Forward) return;
-    units_.emplace_back(unit, marks_.activations.begin_unit(marks_.now()));
-    ledger_->set_place(unit);
+    running_.push_back(
+        {unit, at::sequence_number::peek(), marks_.activations.begin_unit(marks_.now())});
   }
   void add_input(const at::Tensor& t) override {
     if (phase_ == Phase::Forward && t.defined() && bridge::is_counted(t))
       facts_.unit_inputs += inputs_.add(t);
   }
   void end_unit() noexcept override {
-    if (phase_ != Phase::Forward || units_.empty()) return;
-    marks_.activations.end_unit(units_.back().first, marks_.now(), units_.back().second);
-    units_.pop_back();
-    ledger_->set_place(units_.empty() ? 0 : units_.back().first);
+    if (phase_ != Phase::Forward || running_.empty()) return;
+    const Running& last = running_.back();
+    marks_.activations.end_unit(last.unit, marks_.now(), last.bytes);
+    calls_.push_back({last.unit, last.first_node, at::sequence_number::peek()});
+    running_.pop_back();
   }
   void at_update() override {
     mark();
@@ -74,19 +78,38 @@ class StepMemory final : public DryListener {
   }
 
  private:
+  struct Running {
+    std::size_t unit;
+    std::uint64_t first_node;  // of the graph that autograd builds
+    UnitActivations::Outer bytes;
+  };
+  /// The nodes that the forward of a unit has made; an inner one comes before the one around it.
+  struct Call {
+    std::size_t unit;
+    std::uint64_t first, end;
+  };
   void mark() { marks_.mark(phase_, ledger_->place_of_peak(core_.device)); }
+  /// Whose forward runs, or whose node backward computes; 0: no unit's.
+  std::size_t present_unit() const {
+    if (phase_ == Phase::Forward) return running_.empty() ? 0 : running_.back().unit;
+    const auto node = torch::autograd::get_current_node();
+    if (phase_ != Phase::Backward || node == nullptr) return 0;
+    for (const Call& call : calls_)
+      if (call.first <= node->sequence_nr() && node->sequence_nr() < call.end) return call.unit;
+    return 0;
+  }
+  bool has_no_checkpoint() { return is_policy(core_.mechanisms.checkpoint, "Checkpoint<Off>"); }
+  template <class M>
+  static bool is_policy(M& mechanism, const char* policy) {
+    return type_name<std::decay_t<decltype(mechanism.values)>>() == policy;
+  }
   /// Which policies the recipe could have besides.
   template <class Batch>
   void add_recipe() {
-    using Mechanisms = std::decay_t<decltype(core_.mechanisms)>;
-    auto has = [](auto& mechanism, const char* policy) {
-      return type_name<std::decay_t<decltype(mechanism.values)>>() == policy;
-    };
-    Mechanisms& m = core_.mechanisms;
-    facts_.ran_units = facts_.ran_units && has(m.checkpoint, "Checkpoint<Off>");
+    facts_.ran_units = facts_.ran_units && has_no_checkpoint();
     facts_.counts_microbatches = !Core::fits_memory && !Batches<const Batch>;
-    facts_.is_adamw = has(m.optimizer, "AdamW");
-    facts_.is_alone = has(m.shard, "Shard<Off>");
+    facts_.is_adamw = is_policy(core_.mechanisms.optimizer, "AdamW");
+    facts_.is_alone = is_policy(core_.mechanisms.shard, "Shard<Off>");
   }
 
   Core& core_;
@@ -95,7 +118,8 @@ class StepMemory final : public DryListener {
   StepFacts facts_;
   Phase phase_ = Phase::Data;
   StorageBytes inputs_;
-  std::vector<std::pair<std::size_t, UnitActivations::Outer>> units_;  // that run now
+  std::vector<Running> running_;
+  std::vector<Call> calls_;  // of this microbatch
   std::int64_t before_update_ = 0, made_by_update_ = 0;
 };
 

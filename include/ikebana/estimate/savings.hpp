@@ -90,6 +90,9 @@ class Savings {
 /// The estimate, and what would save memory, for an error.
 inline std::string memory_text(const Estimate& estimate, const StepFacts& facts) {
   std::string text = "\nThe " + estimate.table();
+  if (estimate.peak > 0)
+    text = "\nA step in " + std::to_string(facts.microbatches) +
+           (facts.microbatches == 1 ? " microbatch: " : " microbatches: ") + estimate.table();
   const std::vector<Saving> all = Savings(estimate, facts).all();
   if (!all.empty()) text += "  with one of these the peak is about\n";
   for (const Saving& one : all)

@@ -39,7 +39,7 @@ std::optional<std::string> dry_step(Core& core, const std::shared_ptr<bridge::Fa
   return in_process_copy([&] {
     core.step.dry = &listener;
     try {
-      const bridge::FakeLedgerScope scope(ledger, bridge::Existing::Shaped);
+      const bridge::FakeLedgerScope scope(ledger);
       step();
     } catch (const DryStepEnded&) {
     }
