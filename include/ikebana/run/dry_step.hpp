@@ -1,6 +1,7 @@
 #pragma once
 // A step of a trainer that only finds out what it would allocate.
 #include <ikebana/bridge/fake_ledger.hpp>
+#include <ikebana/bridge/one_thread.hpp>
 #include <ikebana/posix/process_copy.hpp>
 #include <ikebana/run/dry_listener.hpp>
 
@@ -37,6 +38,7 @@ std::optional<std::string> dry_step(Core& core, const std::shared_ptr<bridge::Fa
   static_assert(can_run_dry<Core>);
   if (!core.device.is_cpu() || !bridge::operator_modes_available()) return {};
   return in_process_copy([&] {
+    const bridge::OneThread alone;  // OpenMP's threads are not copied, and it would wait for them
     core.step.dry = &listener;
     try {
       const bridge::FakeLedgerScope scope(ledger);
