@@ -9,8 +9,8 @@ using namespace ikebana;
 namespace test::ranks {
 
 static_assert(std::is_empty_v<OneRank> && std::is_empty_v<OneRankGroup>);
-using Alone = Mechanisms<compose_t<AdamW>>;
-static_assert(is_one_rank<decltype(std::declval<Alone&>().shard.ranks())>);
+using OfOneRank = Mechanisms<compose_t<AdamW>>;
+static_assert(is_one_rank<decltype(std::declval<OfOneRank&>().shard.ranks())>);
 
 /// Compares test doubles, on threads, with one rank.
 template <class R>

@@ -37,11 +37,11 @@ class FakeLedger final : public FakeMemory, public MemorySources {
  private:
   class OfDevice final : public MemorySource {
    public:
-    void add(std::int64_t bytes, const std::function<std::size_t()>& place) {
+    void add(std::int64_t bytes, const std::function<std::size_t()>& where) {
       now_ += bytes;
       if (now_ <= peak_) return;
       peak_ = now_;
-      if (place) place_of_peak_ = place();
+      if (where) place_of_peak_ = where();
     }
     void free(std::int64_t bytes) noexcept { now_ -= bytes; }
     std::size_t place_of_peak() const { return place_of_peak_; }

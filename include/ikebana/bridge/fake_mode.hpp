@@ -91,9 +91,8 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
   }
   /// Larger tensors with memory count as fake: their values are not computed with.
   bool takes_fake(const OperatorCall& call) const {
-    return any_tensor(call, [this](const at::Tensor& t) {
-      return is_unknown(t) || t.storage().nbytes() > small;
-    });
+    return any_tensor(
+        call, [](const at::Tensor& t) { return is_unknown(t) || t.storage().nbytes() > small; });
   }
   static bool is_unknown(const at::Tensor& t) { return !t.has_storage() || is_fake(t); }
   template <class Predicate>
