@@ -47,11 +47,6 @@ inline void refuse_ranks(const EstimateOptions& options) {
       "values with. Give it shapes(batch); or start the ranks, leave `ranks` out, and call it on "
       "all of them.");
 }
-/// RAII: what a measurement draws is drawn again.
-struct KeepGenerator {
-  const bridge::GeneratorState state{c10::Device(at::kCPU)};
-  ~KeepGenerator() { state.restore(); }
-};
 template <class Recipe>
 struct with_marks;
 template <class Model, class... Policies>
@@ -107,11 +102,12 @@ Estimate marked_steps(MemoryMarks& marks, Maker& maker, const Batch& batch,
     for (int step = 0; step < 2; ++step) trainer.step(batch);
     if constexpr (!Mechanisms<typename Recipe::Recipe>::one_rank) trainer.restore_model();
   };
-  if constexpr (!requires(Shards policy) { policy.process_group; }) refuse_ranks(options);
+  constexpr bool has_ranks = requires(Shards policy) { policy.process_group; };
+  constexpr bool is_given = (std::is_same_v<Shards, Values> || ...);
+  if constexpr (!has_ranks) refuse_ranks(options);
   else if (!without_values() && options.ranks > 0) refuse_pretended_ranks();
-  if (!without_values()) return run(std::move(values)...), marks.result;
-  if constexpr (requires(Shards policy) { policy.process_group; } &&
-                !(std::is_same_v<Shards, Values> || ...))
+  if (!without_values()) run(std::move(values)...);
+  else if constexpr (has_ranks && !is_given)
     run(std::move(values)..., with_ranks(Shards{}, options));
   else run(with_ranks(std::move(values), options)...);
   return marks.result;
@@ -140,7 +136,7 @@ Estimate estimate(Maker&& maker, const Batch& batch, const EstimateOptions& opti
                   Values... values) {
   detail::check(options);
   if (detail::has_memory(batch)) {
-    const detail::KeepGenerator generator;
+    const bridge::RestoreGenerator afterwards(at::kCPU);
     detail::MemoryMarks marks;
     Estimate measured =
         detail::marked_steps<Recipe>(marks, maker, batch, options, std::move(values)...);

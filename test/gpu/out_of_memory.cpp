@@ -6,6 +6,17 @@ namespace gpu {
 
 namespace out_of_memory_parts {
 
+/// Bytes that a step needs beyond those in use when it begins, with the state `before`.
+template <class T, class Batch>
+std::int64_t needed_by_step(T& trainer, const StateDict& before, const Batch& batch,
+                            bridge::MemoryCounter& counter) {
+  trainer.restore(before);
+  const std::int64_t in_use = counter.now();
+  counter.reset_peak();
+  trainer.step(batch);
+  return counter.peak() - in_use;
+}
+
 /// Lowers the memory from what a step needs to what there is before it, so that each of its larger
 /// allocations fails once. A step either updates or throws, and then nothing has changed.
 template <class... Policies>
@@ -17,11 +28,7 @@ void every_failure_undoes_the_step(Policies... policies) {
   trainer.step(batch);
   const auto before = trainer.state(), kept = kept_state(trainer);
   bridge::MemoryCounter counter(device());
-  trainer.restore(before);
-  const std::int64_t in_use = counter.now();
-  counter.reset_peak();
-  trainer.step(batch);
-  const std::int64_t needed = counter.peak() - in_use;
+  const std::int64_t needed = needed_by_step(trainer, before, batch, counter);
   REQUIRE(needed > 0);
   int failed = 0, updated = 0;
   const std::int64_t trials = 40;
@@ -67,11 +74,7 @@ void every_failure_repeats_the_step(Policies... policies) {
     return values_of(counted.model());
   };
   bridge::MemoryCounter counter(device());
-  trainer.restore(before);
-  const std::int64_t in_use = counter.now();
-  counter.reset_peak();
-  trainer.step(batch);
-  const std::int64_t needed = counter.peak() - in_use;
+  const std::int64_t needed = needed_by_step(trainer, before, batch, counter);
   std::set<std::int64_t> numbers;
   for (std::int64_t i = 0; i <= 20; ++i) {
     trainer.restore(before);

@@ -25,8 +25,7 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
 
   void call(OperatorCall& call) override {
     const FakeOperator& op = found(call);
-    const bool is_decomposed = op.is_composite && op.rule == nullptr;  // into some that take time
-    if (op.is_view || is_decomposed) return on_fake(call, op);
+    if (op.is_view || op.is_decomposed()) return on_fake(call, op);
     OperatorCost cost(call);
     on_fake(call, op);
     ikebana::detail::nanoseconds_without_values += cost.nanoseconds(call);
@@ -44,7 +43,7 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
       call.replace(written(call, op));
       return use(scratch);
     }
-    if (op.is_composite && op.rule == nullptr) return decompose(call);
+    if (op.is_decomposed()) return decompose(call);
     if (op.is_view) return call.compute();
     if (op.reads && op.rule == nullptr) {
       if (any_tensor(call, is_unknown))

@@ -19,6 +19,9 @@ struct FakeOperator {
   /// The same operator without `out`, if it has a rule.
   std::optional<c10::OperatorHandle> without_out = {};
   std::vector<int> returned = {};  ///< for each result the argument that it is, or -1
+
+  /// Runs as the operators that it calls.
+  bool is_decomposed() const { return is_composite && rule == nullptr; }
 };
 
 /// `aten::where.self` of `aten::where.self_out`, if that has a rule.

@@ -19,8 +19,7 @@ inline bool returns_tensors(const OperatorCall& call) {
     if (result.type()->isSubtypeOf(c10::TensorType::get())) return true;
   return false;
 }
-/// A sparse tensor as `like`, of so many elements; from where on they are coalesced is not known,
-/// so that `rows` is the most that there can be.
+/// A sparse tensor as `like`, with so many rows of values.
 inline at::Tensor fake_sparse(FakeTensors& tensors, const at::Tensor& like, std::int64_t rows,
                               bool is_coalesced) {
   std::vector<std::int64_t> of_values = like._values().sizes().vec();

@@ -147,4 +147,16 @@ class GeneratorState {
   std::uint64_t observed_ = 0;  // the observer's number of this state
 };
 
+/// RAII: what is drawn from a device's generator meanwhile is drawn again afterwards.
+class RestoreGenerator {
+ public:
+  explicit RestoreGenerator(c10::Device device) : state_(device) {}
+  ~RestoreGenerator() { state_.restore(); }
+  RestoreGenerator(const RestoreGenerator&) = delete;
+  RestoreGenerator& operator=(const RestoreGenerator&) = delete;
+
+ private:
+  const GeneratorState state_;
+};
+
 }  // namespace ikebana::bridge

@@ -95,19 +95,12 @@ class Measurement {
   /// The last backward has ended.
   void begin_update() { enter(Part::Update, 0); }
   /// The step has ended; `outputs` bytes are in its report. From now on nothing is measured.
-  void end_step(std::int64_t outputs) {
-    enter(Part::Else, 0);
-    const std::int64_t grown = now() - outputs;  // state, which a later step has from its beginning
-    else_ = std::max(else_, update_ - grown);
-    is_open_ = false;
-  }
+  void end_step(std::int64_t outputs) { end(now() - outputs); }
   /// The same of a dry step, where all that an update allocates is there. Returns how many bytes
   /// more a later step begins with, at most.
   std::int64_t end_dry_step(std::int64_t before_update) {
     const std::int64_t grown = std::max<std::int64_t>(0, now() - before_update);
-    enter(Part::Else, 0);
-    else_ = std::max(else_, update_ - grown);
-    is_open_ = false;
+    end(grown);
     return grown;
   }
   std::int64_t bytes_now() const { return now(); }
@@ -156,6 +149,12 @@ class Measurement {
     }
   };
   std::int64_t now() const { return counter_.now() - level_; }
+  /// `grown`: bytes of state, which a later step has from its beginning.
+  void end(std::int64_t grown) {
+    enter(Part::Else, 0);
+    else_ = std::max(else_, update_ - grown);
+    is_open_ = false;
+  }
   /// The peak so far belongs to the present moment; a new one begins.
   void enter(Part part, std::size_t place) {
     const std::int64_t peak = counter_.peak() - level_;

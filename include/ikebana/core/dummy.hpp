@@ -80,6 +80,13 @@ bool may_have_no_rows(Core& core) {
   else return core.ranks().data().size() > 1;
 }
 
+/// Adds a batch of a range, which is one microbatch, unless the recipe fits memory.
+template <class Core, class Batch, class All>
+void append_microbatches(Core& core, const Batch& one, All& all) {
+  if constexpr (!Core::fits_memory) all.push_back(one);
+  else
+    for (auto& part : core.mechanisms.accumulate.split(one)) all.push_back(std::move(part));
+}
 /// The microbatches of a batch, or of a range of batches; a dummy where it has no row.
 template <class Core, class Batch>
 auto rank_microbatches(Core& core, const Batch& placed) {
@@ -88,9 +95,7 @@ auto rank_microbatches(Core& core, const Batch& placed) {
     RankMicrobatches<std::ranges::range_value_t<const Batch>> all;
     for (const auto& one : placed) {
       if (may_be_empty && has_no_rows(one)) continue;
-      if constexpr (!Core::fits_memory) all.push_back(one);
-      else
-        for (auto& part : core.mechanisms.accumulate.split(one)) all.push_back(std::move(part));
+      append_microbatches(core, one, all);
     }
     all.own = all.size();
     if (!all.has_own() && !std::ranges::empty(placed))

@@ -16,8 +16,7 @@ decltype(auto) cut(Core& core, const Batch& placed) {
     return rank_microbatches(core, placed);
   } else if constexpr (Batches<const Batch> && Core::fits_memory) {
     Microbatches<std::ranges::range_value_t<const Batch>> all;
-    for (const auto& one : placed)
-      for (auto& part : core.mechanisms.accumulate.split(one)) all.push_back(std::move(part));
+    for (const auto& one : placed) append_microbatches(core, one, all);
     return all;
   } else if constexpr (Batches<const Batch>) {
     return (placed);

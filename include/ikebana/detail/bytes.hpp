@@ -1,6 +1,8 @@
 #pragma once
 // Sizes of memory.
+#include <array>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 
 namespace ikebana {
@@ -20,17 +22,21 @@ constexpr std::int64_t GiB(Number n) {
 }
 
 namespace detail {
+/// `1.5 GiB`, `23.4 MiB`, `512 B`.
+inline std::string short_bytes(std::int64_t bytes) {
+  constexpr std::array<const char*, 5> units{"KiB", "MiB", "GiB", "TiB", "PiB"};
+  if (bytes < 1024) return std::to_string(bytes) + " B";
+  double amount = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  for (; amount >= 1023.95 && unit + 1 < units.size(); ++unit) amount /= 1024;
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f %s", amount, units[unit]);
+  return text.data();
+}
 /// `1234567 bytes (1.2 MiB)`
 inline std::string bytes_text(std::int64_t bytes) {
-  std::string text = std::to_string(bytes) + " bytes";
-  const char* const names[] = {"KiB", "MiB", "GiB"};
-  double size = static_cast<double>(bytes) / 1024;
-  int name = 0;
-  while (size >= 1024 && name < 2) size /= 1024, ++name;
-  if (size < 1) return text;
-  const auto tenths = static_cast<std::int64_t>(size * 10 + 0.5);
-  return text + " (" + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " " +
-         names[name] + ")";
+  const std::string text = std::to_string(bytes) + " bytes";
+  return bytes < 1024 ? text : text + " (" + short_bytes(bytes) + ")";
 }
 }  // namespace detail
 

@@ -45,9 +45,6 @@ class StorageBytes {
     if (!seen_.insert(t.storage().unsafeGetStorageImpl()).second) return 0;
     return static_cast<std::int64_t>(t.storage().nbytes());
   }
-  bool has(const at::Tensor& t) const {
-    return t.has_storage() && seen_.count(t.storage().unsafeGetStorageImpl()) > 0;
-  }
 
  private:
   std::set<const c10::StorageImpl*> seen_;

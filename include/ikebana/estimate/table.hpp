@@ -2,6 +2,7 @@
 // An estimate as a text, as CSV and as JSON.
 #include <array>
 #include <cstdio>
+#include <ikebana/detail/bytes.hpp>
 #include <ikebana/estimate/result.hpp>
 #include <ikebana/state/json.hpp>
 #include <ostream>
@@ -10,17 +11,6 @@ namespace ikebana {
 
 namespace detail {
 
-/// `1.5 GiB`, `23.4 MiB`, `512 B`.
-inline std::string short_bytes(std::int64_t bytes) {
-  constexpr std::array<const char*, 5> units{"KiB", "MiB", "GiB", "TiB", "PiB"};
-  if (bytes < 1024) return std::to_string(bytes) + " B";
-  double amount = static_cast<double>(bytes) / 1024;
-  std::size_t unit = 0;
-  for (; amount >= 1023.95 && unit + 1 < units.size(); ++unit) amount /= 1024;
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f %s", amount, units[unit]);
-  return text.data();
-}
 inline std::string right(const std::string& text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }

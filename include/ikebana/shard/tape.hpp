@@ -103,12 +103,8 @@ class Tape {
     for (c10::IValue& argument : arguments)
       if (argument.isGenerator()) argument = argument.toGenerator().clone();
     if (!call.generator) return call_on(arguments, call, real);
-    struct Restore {
-      const bridge::GeneratorState state;
-      ~Restore() { state.restore(); }
-    };
     std::lock_guard lock(bridge::generators_mutex());
-    const Restore afterwards{bridge::GeneratorState(call.generator->device)};
+    const bridge::RestoreGenerator afterwards(call.generator->device);
     call.generator->state.restore();
     call_on(arguments, call, real);
   }
