@@ -60,9 +60,9 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
     using Diagnosis = detail::step_diagnosis_t<Core, Batch>;
     (void)sizeof(Diagnosis);
     if constexpr (refuse::passed<Diagnosis>)
-      return guarded(
-          batch, [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); },
-          [&](auto& step) { return detail::explain_memory(core(), batch, step); });
+      return guarded([&] { return detail::place_in_step(core().step, batch); },
+                     [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); },
+                     [&](auto& step) { return detail::explain_memory(core(), batch, step); });
     else return {};
   }
 
@@ -78,9 +78,9 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
       std::vector<Metric<Batch>> list;
       (detail::append(list, std::move(metrics)), ...);
       auto visit = [&](auto&& f) { detail::visit(loader, f); };
-      return guarded(
-          0, [&] { return ikebana::evaluate(core(), visit, list); },
-          [&](auto&) { return detail::held_memory(core()); });
+      return guarded([&] { return "evaluate, after step " + std::to_string(steps()); },
+                     [&] { return ikebana::evaluate(core(), visit, list); },
+                     [&](auto&) { return detail::held_memory(core()); });
     } else {
       return {};
     }
@@ -197,17 +197,13 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
     return *core_;
   }
   /// One call at a time, with the trainer's device as the thread's current one, so that `kCUDA` in
-  /// a model means that device. Errors of LibTorch become this library's, with the step and the
-  /// batch; where memory ran out, `explain(f)` says what took it.
-  template <class Batch, class F, class Explain>
-  auto guarded(const Batch& batch, F&& f, const Explain& explain) {
+  /// a model means that device. Errors of LibTorch become this library's, with `place()`; where
+  /// memory ran out, `explain(f)` says what took it.
+  template <class Place, class F, class Explain>
+  auto guarded(const Place& place, F&& f, const Explain& explain) {
     detail::BusyGuard busy(core().busy);
     c10::OptionalDeviceGuard current;
     if (!core().device.is_cpu()) current.reset_device(core().device);
-    auto batch_text = [&] {
-      if constexpr (detail::Batches<const Batch>) return std::string("a range of batches");
-      else return detail::tensors_text(batch);
-    };
     core().step.partly_updated = false;
     const std::int64_t before = core().step.attempts;
     try {
@@ -216,7 +212,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
       core().step.was_made = core().step.attempts != before;
       const std::string lost = lost_by_step();
       const bool ran_out = bridge::is_present_out_of_memory();
-      detail::rethrow_current(core().step, batch_text, lost, ran_out ? explain(f) : "");
+      detail::rethrow_current(core().step, place, lost, ran_out ? explain(f) : "");
     }
   }
 

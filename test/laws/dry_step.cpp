@@ -2,6 +2,8 @@
 // nothing that a model or a loss keeps, and waits for no thread.
 #include <ikebana/bridge/memory.hpp>
 
+#include <sys/resource.h>
+
 #include <chrono>
 
 #include "laws.hpp"
@@ -105,6 +107,34 @@ TEST_CASE("dry step: a budget that is too small changes nothing that a model kee
   budget.bytes = GiB(1);
   trainer.step(rows);
   CHECK(model->mask.sum().item<double>() == 256 * 257 / 2);
+}
+
+/// Pages that ended children of this process have touched: more after each of them.
+long pages_of_children() {
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  return usage.ru_minflt;
+}
+
+TEST_CASE("dry step: a step with the same sizes and values is explained once") {
+  bridge::MemoryCounter counter(at::kCPU);
+  Trainer trainer{Small(), AdamW{}, Accumulate<>{.microbatches = 1}};
+  long before = 0;
+  auto runs = [&](std::int64_t rows) {  // in a copy of the process
+    const at::Tensor input = at::ones({rows, 256});
+    before = pages_of_children();
+    const bridge::MemoryLimit limit(counter.now());  // there is no room at all
+    CHECK_THROWS_WITH_AS(trainer.step(input), doctest::Contains("estimated from shapes"),
+                         OutOfMemory);
+    return pages_of_children() > before;
+  };
+  CHECK(runs(256));
+  CHECK_FALSE(runs(256));
+  trainer.get<Accumulate<>>().microbatches = 2;
+  CHECK(runs(256));
+  trainer.get<AdamW>().amsgrad = true;
+  CHECK(runs(256));
+  CHECK_FALSE(runs(256));
 }
 
 }  // namespace laws::dry_steps

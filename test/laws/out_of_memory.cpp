@@ -156,7 +156,8 @@ TEST_CASE(
   const bridge::MemoryLimit limit(counter.now() + MiB(4));
   CHECK_THROWS_WITH_AS(
       trainer.evaluate(std::vector{batch}),
-      doctest::Contains("The memory held between steps, on cpu, 834304 parameters\n  parameters "
+      doctest::Contains("(evaluate, after step 1). Nothing was updated.\nThe memory held between "
+                        "steps, on cpu, 834304 parameters\n  parameters "
                         "            3.2 MiB"),
       OutOfMemory);
   Trainer reads{Reads(), AdamW{}};

@@ -1,7 +1,9 @@
 #pragma once
 // What surrounds each method of a trainer: one call at a time, and errors that say where.
 #include <atomic>
+#include <ikebana/batch/kinds.hpp>
 #include <ikebana/detail/message.hpp>
+#include <ikebana/detail/tensors.hpp>
 #include <ikebana/ranks/step_calls.hpp>
 #include <typeinfo>
 
@@ -88,20 +90,26 @@ void rethrow_as(const Error& error, const std::string& lost) {
   throw;
 }
 
-/// The step and microbatch, the batch, and whether something was updated.
-template <class StepState, class BatchText>
-std::string where_text(const StepState& step, BatchText&& batch) {
-  return " (step " + std::to_string(step.attempts) + ", microbatch " +
-         std::to_string(step.microbatch) + " of " + std::to_string(step.microbatches) +
-         "; batch: " + batch() +
-         (step.partly_updated || step.was_made ? ")." : "). Nothing was updated.");
+/// The step and microbatch, and the batch.
+template <class StepState, class Batch>
+std::string place_in_step(const StepState& step, const Batch& batch) {
+  std::string place = "step " + std::to_string(step.attempts) + ", microbatch " +
+                      std::to_string(step.microbatch) + " of " + std::to_string(step.microbatches) +
+                      "; batch: ";
+  if constexpr (Batches<const Batch>) return place + "a range of batches";
+  else return place + tensors_text(batch);
 }
-/// Throws OutOfMemory or StepFailed with the original text, and where it was. `lost`: a sentence on
-/// what was not put back; `memory`: lines on what memory was used for.
-template <class StepState, class BatchText>
-[[noreturn]] void rethrow(const std::string& what, const StepState& step, BatchText&& batch,
+/// Where it was, and whether something was updated.
+template <class StepState, class Place>
+std::string where_text(const StepState& step, const Place& place) {
+  return " (" + place() + (step.partly_updated || step.was_made ? ")." : "). Nothing was updated.");
+}
+/// Throws OutOfMemory or StepFailed with the original text, and where it was (`place()`). `lost`: a
+/// sentence on what was not put back; `memory`: lines on what memory was used for.
+template <class StepState, class Place>
+[[noreturn]] void rethrow(const std::string& what, const StepState& step, const Place& place,
                           const std::string& lost, const std::string& memory) {
-  const std::string where = where_text(step, batch);
+  const std::string where = where_text(step, place);
   if (is_out_of_memory(what))
     throw OutOfMemory(what + where + lost +
                       " Use more microbatches (Accumulate<N>; Accumulate<Fit<>> finds how many), "
@@ -111,9 +119,9 @@ template <class StepState, class BatchText>
 }
 
 /// Within a handler: throws the exception again, one of LibTorch's as this library's.
-template <class StepState, class BatchText>
-[[noreturn]] void rethrow_current(const StepState& step, BatchText&& batch, const std::string& lost,
-                                  const std::string& memory) {
+template <class StepState, class Place>
+[[noreturn]] void rethrow_current(const StepState& step, const Place& place,
+                                  const std::string& lost, const std::string& memory) {
   try {
     throw;
   } catch (const RankFailed& error) {
@@ -122,12 +130,12 @@ template <class StepState, class BatchText>
     throw BadModel(error.what() + (" (step " + std::to_string(step.attempts) + ")") + lost);
   } catch (const OutOfMemory& error) {
     const bool is_said = std::string_view(error.what()).find("was updated") != std::string::npos;
-    rethrow(error, (is_said ? "" : where_text(step, batch)) + lost + memory);
+    rethrow(error, (is_said ? "" : where_text(step, place)) + lost + memory);
   } catch (const Error& error) {
     rethrow(error, lost);
   } catch (const std::exception& error) {
     const std::string what = text_of_libtorch(error);
-    if (!what.empty()) rethrow(what, step, batch, lost, memory);
+    if (!what.empty()) rethrow(what, step, place, lost, memory);
     warn_of(lost);
     throw;
   } catch (...) {

@@ -8,7 +8,8 @@ namespace ikebana {
 namespace detail {
 /// The last step of which an error said what memory it takes (estimate/explain.hpp).
 struct ExplainedStep {
-  std::string sizes, text;  // of its batch; of the error, empty where that is not known
+  std::string of;    // the values of the policies, and the sizes of the batch
+  std::string text;  // empty where it could not be found out
 };
 }  // namespace detail
 

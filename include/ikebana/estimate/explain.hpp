@@ -98,18 +98,18 @@ class StepMemory final : public DryListener {
       if (call.first <= node->sequence_nr() && node->sequence_nr() < call.end) return call.unit;
     return 0;
   }
-  bool has_no_checkpoint() { return is_policy(core_.mechanisms.checkpoint, "Checkpoint<Off>"); }
-  template <class M>
-  static bool is_policy(M& mechanism, const char* policy) {
-    return type_name<std::decay_t<decltype(mechanism.values)>>() == policy;
+  template <class Policy, class M>
+  static bool carries_out(const M& mechanism) {
+    return std::is_same_v<std::decay_t<decltype(mechanism.values)>, Policy>;
   }
   /// Which policies the recipe could have besides.
   template <class Batch>
   void add_recipe() {
-    facts_.ran_units = facts_.ran_units && has_no_checkpoint();
+    const auto& m = core_.mechanisms;
+    facts_.ran_units = facts_.ran_units && carries_out<Checkpoint<Off>>(m.checkpoint);
     facts_.counts_microbatches = !Core::fits_memory && !Batches<const Batch>;
-    facts_.is_adamw = is_policy(core_.mechanisms.optimizer, "AdamW");
-    facts_.is_alone = is_policy(core_.mechanisms.shard, "Shard<Off>");
+    facts_.is_adamw = carries_out<AdamW>(m.optimizer);
+    facts_.is_alone = carries_out<Shard<Off>>(m.shard);
   }
 
   Core& core_;
@@ -137,22 +137,23 @@ std::string held_memory(Core& core) {
 }
 
 /// What a step of this trainer takes, and which policies would save how much, as lines that follow
-/// an error. `step` makes the step, and is called once more, by `dry_step`; not where it is of the
-/// same sizes as the last one. Where that cannot find it out, what is held between steps: where it
-/// reads values, and after LibTorch's engine has started threads, as it does for a GPU.
+/// an error. `step` makes the step, and is called once more, by `dry_step`; not where the last one
+/// had the same sizes, and the policies the same values. Where that cannot find it out, what is
+/// held between steps: where it reads values, and after LibTorch's engine has started threads, as
+/// it does for a GPU.
 template <class Core, class Batch, class Step>
 std::string explain_memory(Core& core, const Batch& batch, Step&& step) {
   if constexpr (can_run_dry<Core>) {
     try {
-      std::string sizes = c10::str(core.step.is_first(), core.step.microbatches);
+      std::string of = c10::str(core.signature(), core.step.is_first(), core.step.microbatches);
       for_each_tensor(batch, [&](const at::Tensor& t) {
-        if (t.defined()) sizes += c10::str(t.sizes(), t.scalar_type());
+        if (t.defined()) of += c10::str(t.sizes(), t.scalar_type());
       });
       ExplainedStep& last = core.explained;
-      if (last.sizes != sizes) {
+      if (last.of != of) {
         StepMemory<Core> memory(core);
         auto text = [&] { return memory_text(memory.estimate(batch), memory.facts()); };
-        last = {sizes, dry_step(core, memory.ledger(), memory, step, text).value_or("")};
+        last = {of, dry_step(core, memory.ledger(), memory, step, text).value_or("")};
       }
       if (!last.text.empty()) return last.text;
     } catch (const std::bad_alloc&) {  // of the host

@@ -38,6 +38,9 @@ std::optional<std::string> dry_step(Core& core, const std::shared_ptr<bridge::Fa
   static_assert(can_run_dry<Core>);
   if (!core.device.is_cpu() || !bridge::operator_modes_available()) return {};
   return in_process_copy([&] {
+    using Allocator = bridge::CountingAllocatorV1;
+    // What is small is computed, also where a limit leaves no room.
+    if (auto* allocator = Allocator::installed()) allocator->set_limit(Allocator::no_limit);
     const bridge::OneThread alone;  // OpenMP's threads are not copied, and it would wait for them
     core.step.dry = &listener;
     try {
