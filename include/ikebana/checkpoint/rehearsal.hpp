@@ -4,6 +4,7 @@
 #include <ikebana/checkpoint/draws.hpp>
 #include <ikebana/checkpoint/measurement.hpp>
 #include <ikebana/checkpoint/operator_rule.hpp>
+#include <ikebana/detail/without_values.hpp>
 
 namespace ikebana::detail {
 
