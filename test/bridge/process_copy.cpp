@@ -1,6 +1,8 @@
 // A copy of the process in which something is tried.
 #include "test.hpp"
 
+#include <filesystem>
+#include <fstream>
 #include <ikebana/error.hpp>
 #include <ikebana/posix/process_copy.hpp>
 #include <thread>
@@ -27,6 +29,37 @@ TEST_CASE("process copy: one that does not end is killed") {
     for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
   }));
   CHECK_FALSE(copy.result(std::chrono::milliseconds(50)));
+}
+
+TEST_CASE("process copy: has no files, and keeps no connection open") {
+  const std::string path = "process_copy_" + std::to_string(::getpid());
+  std::ofstream file(path);
+  file << "here" << std::flush;
+  const auto written = in_process_copy([&] {
+    file << "there" << std::flush;
+    std::ofstream own(path + "_of_copy");  // a file that it opens itself, and no other one gets
+    file << "there" << std::flush;
+    own << "there";
+    return std::string(file.good() && own.good() ? "written" : "failed");
+  });
+  CHECK(written == "written");
+  file.close();
+  CHECK(std::filesystem::file_size(path) == 4);
+  CHECK(std::filesystem::file_size(path + "_of_copy") <= 5);
+  std::filesystem::remove(path), std::filesystem::remove(path + "_of_copy");
+
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  ikebana::detail::ProcessCopy copy;
+  REQUIRE(copy.start([&]() -> std::string {
+    ::usleep(60'000'000);
+    return {};
+  }));
+  ::close(ends[1]);
+  pollfd end{ends[0], POLLIN, 0};
+  CHECK(::poll(&end, 1, 10'000) == 1);  // and not when the copy ends
+  CHECK((end.revents & POLLHUP) != 0);
+  ::close(ends[0]);
 }
 
 }  // namespace test::process_copy

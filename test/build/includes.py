@@ -14,7 +14,7 @@ import sys
 GATE = "ikebana/detail/torch.hpp"
 TORCH = r"torch/|ATen/|c10/|caffe2/|oneapi/dnnl/"
 STANDARD = r"\w+$"
-SYSTEM = (r"(?:dlfcn|fcntl|fnmatch|netdb|netinet/in|poll|sched|signal|"
+SYSTEM = (r"(?:dirent|dlfcn|fcntl|fnmatch|netdb|netinet/in|poll|sched|signal|"
           r"unistd|sys/\w+)\.h$")
 VECTORS = r"[esw]mmintrin\.h$"
 # Beyond the diagram: what only one folder may include, and what a folder may not although it could.

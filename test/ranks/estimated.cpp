@@ -23,6 +23,19 @@ void check_close(std::int64_t a, std::int64_t b) {
   CHECK(static_cast<double>(a) == doctest::Approx(static_cast<double>(b)).epsilon(0.005));
 }
 
+/// What units leave for backward is what they leave on one rank, and no message; their gradients
+/// are theirs, also as parts of a bucket, which has room for parameters that are not used, too.
+void check_units(const Estimate& e, const Estimate& whole, const Cut& cut) {
+  REQUIRE(e.units.size() == whole.units.size());
+  for (std::size_t u = 0; u < e.units.size(); ++u) {
+    CAPTURE(e.units[u].name);
+    CHECK(e.units[u].activations == whole.units[u].activations);
+    const std::int64_t most = whole.units[u].gradients + 256;
+    CHECK((e.units[u].gradients > 0 && e.units[u].gradients <= most));
+    if (cut.gradients == 1) CHECK(e.units[u].gradients >= whole.units[u].gradients);
+  }
+}
+
 template <class How>
 void check(const Cut& cut) {
   using Sharded = Trainer<Counted, AdamW, Shard<How>>;
@@ -35,6 +48,7 @@ void check(const Cut& cut) {
     const Estimate e = estimate<Sharded>(maker, shapes(batch), options);
     CHECK((e.rank == r && e.ranks == 2 && !e.is_measured));
     CHECK(e.elements == whole.elements);
+    check_units(e, whole, cut);
     sum.parameters += e.parameters, sum.gradients += e.gradients;
     sum.optimizer_state += e.optimizer_state;
     of_ranks.push_back(e);

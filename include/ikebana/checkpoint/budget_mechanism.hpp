@@ -141,7 +141,7 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
   /// with; no value where it needs values, or ranks.
   template <class Core, class Next>
   std::optional<std::int64_t> measured_dry(Core& core, Next& next) {
-    if constexpr (can_run_dry<Core>) {
+    if constexpr (plans_dry<Core>) {
       const EndOfStep end{*this};
       const auto ledger = std::make_shared<bridge::FakeLedger>();
       level_ = counter_->now();

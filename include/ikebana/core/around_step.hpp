@@ -105,7 +105,7 @@ void check_memory_limits(const Core& core) {
 
 /// Around a whole step, outermost first: observe sees all of it, capture may replay it, checkpoint
 /// may plan, accumulate may repeat it, precision may set what is global. A dry step is one
-/// attempt, without any of them.
+/// attempt, without any of them, and no other rank hears of it.
 template <class Core, class Batch, class Next>
 Report around_step(AxisList<>, Core& core, const Batch&, Next&& next) {
   return reported_to_ranks(core, next);
@@ -118,8 +118,8 @@ Report around_step(AxisList<Axis, Inner...>, Core& core, const Batch& batch, Nex
 template <class Core, class Batch, class Next>
 Report around_step(Core& core, const Batch& batch, Next&& next) {
   using Wrappers = typename std::decay_t<decltype(core.mechanisms)>::template active<StepWrappers>;
+  if (core.step.dry != nullptr) return next();
   return reported_to_ranks(core, [&] {
-    if (core.step.dry != nullptr) return next();
     check_memory_limits(core);
     return around_step(Wrappers(), core, batch, next);
   });

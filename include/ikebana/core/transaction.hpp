@@ -153,7 +153,7 @@ class Transaction {
   /// knows that the step is rejected; on a device, the update obeys the flag. Returns whether it
   /// was called.
   bool update(const Masters& masters, StepGradients& gradients) {
-    if (core_.step.dry != nullptr) core_.step.dry->at_update(), throw DryStepEnded();
+    if (core_.step.dry != nullptr && core_.step.dry->ends_at_update()) throw DryStepEnded();
     const bool rejects = rejected(gradients);
     if (rejects) core_.restore_point.put_back_non_finite();
     if constexpr (!update_may_throw) agree(rejects, gradients);

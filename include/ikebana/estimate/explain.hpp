@@ -17,64 +17,74 @@ class StepMemory final : public DryListener {
   StepMemory& operator=(const StepMemory&) = delete;
   ~StepMemory() override { ledger_->place = nullptr; }
 
+  /// Makes the step that is followed, by `step`. Before the first one another is made, to its end:
+  /// it makes the state of optimizers, which later ones begin with.
+  template <class Batch, class Step>
+  void run(const Batch& batch, const Step& step) {
+    add_held(batch);
+    before_ = held_ - marks_.now();
+    if (core_.step.is_first()) {
+      is_first_ = true, step(), is_first_ = false;
+      add_held(batch);
+    }
+    marks_.result.between_steps = facts_.held = before_ + marks_.now();
+    marks_.intervals.clear();
+    marks_.gathered = 0, gathered_before_ = gathered_bytes(core_);
+    marks_.counter.reset_peak();
+    step();
+  }
   /// By kind, by unit, and at the peak. Once, after the step.
   template <class Batch>
-  const Estimate& estimate(const Batch& batch) {
+  const Estimate& estimate() {
     Summary summary(marks_, core_);
-    summary.add_held(batch);
     summary.add_step();
-    Estimate& estimate = marks_.result;
-    // The first step makes the optimizer's state in its update; later ones begin with it.
-    const std::int64_t made = core_.step.is_first() ? made_by_update_ : 0;
-    estimate.optimizer_state += made;
-    const std::int64_t before = summary.held() - made;
-    for (MemoryInterval& one : marks_.intervals) {
-      if (one.phase != Phase::Optimizer) one.peak += made;
+    summary.add_peak(before_);
+    for (const MemoryInterval& one : marks_.intervals) {
       std::int64_t& peak = facts_.peaks[static_cast<std::size_t>(one.phase)];
-      peak = std::max(peak, one.peak + before);
+      peak = std::max(peak, one.peak + before_);
     }
-    summary.add_peak(before);
-    estimate.between_steps = facts_.held = summary.held();
+    marks_.result.other = std::max<std::int64_t>(0, facts_.held - held_);
     add_recipe<Batch>();
-    return estimate;
+    return marks_.result;
   }
   const StepFacts& facts() const { return facts_; }
   const std::shared_ptr<bridge::FakeLedger>& ledger() const { return ledger_; }
 
   void begin_phase(Phase phase) override {
     mark();
-    if (phase_ == Phase::Forward) marks_.activations.end_forward(marks_.now());
+    if (phase_ == Phase::Forward) marks_.activations.end_forward(without_gathered());
     phase_ = phase;
     if (phase == Phase::Forward) {
-      marks_.activations.begin_forward(marks_.now(), core_.units.units().size());
+      marks_.activations.begin_forward(without_gathered(), core_.units.units().size());
       inputs_ = {}, running_.clear(), calls_.clear(), facts_.unit_inputs = 0;
     }
-    if (phase == Phase::Optimizer) before_update_ = marks_.now();
   }
   void begin_unit(std::size_t unit) override {
     if (phase_ != Phase::Forward) return;
     running_.push_back(
-        {unit, at::sequence_number::peek(), marks_.activations.begin_unit(marks_.now())});
+        {unit, at::sequence_number::peek(), marks_.activations.begin_unit(without_gathered())});
   }
   void add_input(const at::Tensor& t) override {
     if (phase_ == Phase::Forward && t.defined() && bridge::is_counted(t))
       facts_.unit_inputs += inputs_.add(t);
   }
+  void in_unit() override { without_gathered(); }
   void end_unit() noexcept override {
     if (phase_ != Phase::Forward || running_.empty()) return;
     const Running& last = running_.back();
-    marks_.activations.end_unit(last.unit, marks_.now(), last.bytes);
+    marks_.activations.end_unit(last.unit, without_gathered(), last.bytes);
     calls_.push_back({last.unit, last.first_node, at::sequence_number::peek()});
     running_.pop_back();
   }
-  void at_update() override {
+  bool ends_at_update() override {
+    if (is_first_) return false;
     mark();
-    made_by_update_ = std::max<std::int64_t>(0, marks_.now() - before_update_);
     const auto& step = core_.step;
     marks_.gradients =
         gradient_bytes(core_.parameters.masters(), step.gradients, core_.units.units().size());
     facts_.microbatches = static_cast<std::int64_t>(step.microbatches);
     facts_.ran_units = step.unit_was_run;
+    return true;
   }
 
  private:
@@ -88,6 +98,18 @@ class StepMemory final : public DryListener {
     std::size_t unit;
     std::uint64_t first, end;
   };
+  /// What is in use now, by kind.
+  template <class Batch>
+  void add_held(const Batch& batch) {
+    Summary summary(marks_, core_);
+    summary.add_held(batch);
+    held_ = summary.held();
+  }
+  std::int64_t without_gathered() {
+    const std::int64_t gathered = gathered_bytes(core_);
+    marks_.gathered = std::max(marks_.gathered, gathered);
+    return marks_.now() - gathered;
+  }
   void mark() { marks_.mark(phase_, ledger_->place_of_peak(core_.device)); }
   /// Whose forward runs, or whose node backward computes; 0: no unit's.
   std::size_t present_unit() const {
@@ -109,7 +131,15 @@ class StepMemory final : public DryListener {
     facts_.ran_units = facts_.ran_units && carries_out<Checkpoint<Off>>(m.checkpoint);
     facts_.counts_microbatches = !Core::fits_memory && !Batches<const Batch>;
     facts_.is_adamw = carries_out<AdamW>(m.optimizer);
-    facts_.is_alone = carries_out<Shard<Off>>(m.shard);
+    if (carries_out<Shard<Off>>(m.shard)) facts_.ranks_of_fsdp = 2;
+    if (carries_out<Shard<DDP>>(m.shard)) facts_.ranks_of_fsdp = marks_.result.ranks;
+    std::int64_t stored = 0;
+    for (const at::Tensor& master : core_.parameters.masters().values) {
+      stored += master.numel();
+      if (master.requires_grad()) facts_.trained += master.numel();
+    }
+    facts_.gathered = marks_.gathered - gathered_before_;
+    facts_.parts = stored == 0 ? 1 : (marks_.result.elements + stored / 2) / stored;
   }
 
   Core& core_;
@@ -120,7 +150,9 @@ class StepMemory final : public DryListener {
   StorageBytes inputs_;
   std::vector<Running> running_;
   std::vector<Call> calls_;  // of this microbatch
-  std::int64_t before_update_ = 0, made_by_update_ = 0;
+  std::int64_t before_ = 0;  // in use, with memory
+  std::int64_t held_ = 0, gathered_before_ = 0;
+  bool is_first_ = false;
 };
 
 /// What is held between steps, by kind and by unit, as lines that follow an error. Of this rank.
@@ -137,10 +169,10 @@ std::string held_memory(Core& core) {
 }
 
 /// What a step of this trainer takes, and which policies would save how much, as lines that follow
-/// an error. `step` makes the step, and is called once more, by `dry_step`; not where the last one
-/// had the same sizes, and the policies the same values. Where that cannot find it out, what is
-/// held between steps: where it reads values, and after LibTorch's engine has started threads, as
-/// it does for a GPU.
+/// an error. `step` makes the step, and is called again, by `dry_step`; not where the last one had
+/// the same sizes, and the policies the same values. Where that cannot find it out, what is held
+/// between steps: where it reads values, and after LibTorch's engine has started threads, as it
+/// does for a GPU.
 template <class Core, class Batch, class Step>
 std::string explain_memory(Core& core, const Batch& batch, Step&& step) {
   if constexpr (can_run_dry<Core>) {
@@ -152,8 +184,9 @@ std::string explain_memory(Core& core, const Batch& batch, Step&& step) {
       ExplainedStep& last = core.explained;
       if (last.of != of) {
         StepMemory<Core> memory(core);
-        auto text = [&] { return memory_text(memory.estimate(batch), memory.facts()); };
-        last = {of, dry_step(core, memory.ledger(), memory, step, text).value_or("")};
+        auto dry = [&] { memory.run(batch, step); };
+        auto text = [&] { return memory_text(memory.template estimate<Batch>(), memory.facts()); };
+        last = {of, dry_step(core, memory.ledger(), memory, dry, text).value_or("")};
       }
       if (!last.text.empty()) return last.text;
     } catch (const std::bad_alloc&) {  // of the host

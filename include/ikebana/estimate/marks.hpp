@@ -31,7 +31,7 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
   template <class Core, class Batch, class Next>
   decltype(auto) around_step(Core& core, const Batch& batch, Next&& next) {
     if constexpr (std::decay_t<decltype(core.mechanisms)>::moves_parameters)
-      arriving_ = [&core] { return core.parameters.arriving_bytes(); };
+      gathered_ = [&core] { return detail::gathered_bytes(core); };
     marks().intervals.clear();
     marks().gathered = 0;
     marks().counter.reset_peak();
@@ -77,7 +77,6 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
     enter();
     if (unit_ == unit.index) unit_ = 0;
   }
-  void begin(const Masters& masters) { masters_ = &masters; }
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate&) {
     marks().gradients = detail::gradient_bytes(masters, gradients, table_->units().size());
@@ -100,26 +99,16 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
     marks().mark(phase_, unit_);
     marks().gathered = std::max(marks().gathered, gathered_now());
   }
-  /// Copies that units compute with, those on their way included.
-  std::int64_t gathered_now() const {
-    if (!arriving_) return 0;
-    std::int64_t bytes = arriving_();
-    detail::StorageBytes counted;
-    for (const at::Tensor& master : masters_->values) counted.add(master);
-    for (const Unit& unit : table_->units())
-      for (const at::Tensor& p : unit.parameters) bytes += counted.add(p);
-    return bytes;
-  }
+  std::int64_t gathered_now() const { return gathered_ ? gathered_() : 0; }
   std::int64_t without_gathered() { return marks().now() - gathered_now(); }
   void end_phase(Phase phase) {
     marks().mark(phase, unit_);
     if (phase == Phase::Forward) marks().activations.end_forward(without_gathered());
   }
   const UnitTable* table_ = nullptr;
-  const Masters* masters_ = nullptr;
   Phase phase_ = Phase::Data;
   std::size_t unit_ = 0;
-  std::function<std::int64_t()> arriving_;  // set where parameters move
+  std::function<std::int64_t()> gathered_;  // set where parameters move
 };
 
 }  // namespace ikebana

@@ -15,7 +15,10 @@ struct StepFacts {
   bool ran_units = false;            ///< and no policy on checkpoint
   bool counts_microbatches = false;  ///< the recipe has Accumulate<N> or none, and takes one batch
   bool is_adamw = false;             ///< the optimizer has two moments in FP32
-  bool is_alone = false;             ///< no policy on shard
+  std::int64_t gathered = 0;         ///< at most, of what is not there between steps
+  std::int64_t trained = 0;          ///< elements that this rank updates
+  std::int64_t parts = 1;            ///< in which parameters are cut among ranks
+  std::int64_t ranks_of_fsdp = 0;    ///< on which the recipe could have Shard<FSDP>; else 0
 };
 
 struct Saving {
@@ -41,7 +44,8 @@ class Savings {
           with_twice_the_microbatches());
     }
     if (facts_.is_adamw) add("AdamW8bit", with_8bit_state());
-    if (facts_.is_alone) add("Shard<FSDP>, on 2 ranks", on_two_ranks(), 10);
+    if (facts_.ranks_of_fsdp > 1)
+      add("Shard<FSDP>, on " + std::to_string(facts_.ranks_of_fsdp) + " ranks", with_fsdp(), 10);
     std::stable_sort(list.begin(), list.end(),
                      [](const Saving& a, const Saving& b) { return a.peak < b.peak; });
     return list;
@@ -61,26 +65,29 @@ class Savings {
     const std::int64_t freed = of_units - largest - facts_.unit_inputs;
     return std::max(of_update(), of_passes() - std::max<std::int64_t>(0, freed));
   }
-  /// Each pass works on half the rows, and gradients of the former ones are there.
+  /// Each pass works on half the rows, and whole gradients of the former ones are there.
   std::int64_t with_twice_the_microbatches() const {
-    const std::int64_t there = facts_.held + (facts_.microbatches > 1 ? e_.gradients : 0);
-    const std::int64_t halved = facts_.held + e_.gradients + (of_passes() - there) / 2;
+    const std::int64_t gradients = e_.gradients * facts_.parts,
+                       fixed = facts_.held + facts_.gathered;
+    const std::int64_t there = fixed + (facts_.microbatches > 1 ? gradients : 0);
+    const std::int64_t halved = fixed + gradients + (of_passes() - there) / 2;
     return std::max(of_update(), std::min(halved, of_passes()));
   }
   /// Two bytes per parameter, and the scales of blocks.
   std::int64_t with_8bit_state() const {
-    const std::int64_t state = e_.elements * 2 + e_.elements / 32;
+    const std::int64_t state = facts_.trained * 2 + facts_.trained / 32;
     return e_.peak - std::max<std::int64_t>(0, e_.optimizer_state - state);
   }
-  /// Each rank stores half of the parameters, of their state and of their gradients, gathers two
-  /// units at a time, and computes as many rows as now.
-  std::int64_t on_two_ranks() const {
+  /// Each rank stores its part of the parameters, of their state and of their gradients, gathers
+  /// two units at a time, and computes as many rows as now.
+  std::int64_t with_fsdp() const {
+    auto without = [n = facts_.ranks_of_fsdp](std::int64_t bytes) { return bytes - bytes / n; };
     std::int64_t largest = 0;
     for (const UnitMemory& unit : e_.units) largest = std::max(largest, unit.parameters);
-    const std::int64_t stored = (e_.parameters + e_.optimizer_state) / 2;
+    const std::int64_t stored = without(e_.parameters + e_.optimizer_state);
     const std::int64_t passes = of_passes() - stored + std::min(2 * largest, e_.parameters);
-    const std::int64_t last = (facts_.held + e_.gradients) / 2 + 4 * largest;  // with its gradient
-    return std::max({passes, last, of_update() - stored - e_.gradients / 2});
+    const std::int64_t last = (facts_.held + e_.gradients) / facts_.ranks_of_fsdp + 4 * largest;
+    return std::max({passes, last, of_update() - stored - without(e_.gradients)});
   }
 
   const Estimate& e_;

@@ -5,6 +5,7 @@
 #include <ikebana/estimate/result.hpp>
 #include <ikebana/estimate/unit_activations.hpp>
 #include <ikebana/hooks.hpp>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -50,14 +51,37 @@ class StorageBytes {
   std::set<const c10::StorageImpl*> seen_;
 };
 
-/// The bytes of the gradients of each unit's parameters.
+/// The bytes of the gradients of each unit's parameters. Several may share a storage, as a bucket.
 inline std::vector<std::int64_t> gradient_bytes(const Masters& masters,
                                                 const StepGradients& gradients, std::size_t units) {
   std::vector<std::int64_t> bytes(units);
   StorageBytes counted;
-  for (std::size_t k = 0; k < gradients.values.size(); ++k)
-    bytes[masters.slices[gradients.indices[k]].unit] +=
-        counted.add(elements_of(gradients.values[k]));
+  std::map<const c10::StorageImpl*, std::int64_t> left;
+  for (std::size_t k = 0; k < gradients.values.size(); ++k) {
+    const at::Tensor t = elements_of(gradients.values[k]);
+    std::int64_t& of_storage = left[t.storage().unsafeGetStorageImpl()];
+    of_storage += counted.add(t);
+    const std::int64_t own = std::min(of_storage, static_cast<std::int64_t>(t.nbytes()));
+    bytes[masters.slices[gradients.indices[k]].unit] += own;
+    of_storage -= own;
+  }
+  for (const auto& [storage, rest] : left) bytes[0] += rest;
+  return bytes;
+}
+
+/// The bytes of the copies that units compute with now, those on their way included.
+template <class Core>
+std::int64_t gathered_bytes(Core& core) {
+  std::int64_t bytes = 0;
+  if constexpr (std::decay_t<decltype(core.mechanisms)>::moves_parameters) {
+    bytes = core.parameters.arriving_bytes();
+    if constexpr (requires { core.mechanisms.shard.bytes_on_their_way(); })
+      bytes += core.mechanisms.shard.bytes_on_their_way();
+    StorageBytes counted;
+    for (const at::Tensor& master : core.parameters.masters().values) counted.add(master);
+    for (const Unit& unit : core.units.units())
+      for (const at::Tensor& p : unit.parameters) bytes += counted.add(p);
+  }
   return bytes;
 }
 

@@ -27,9 +27,11 @@ class StoredParameters {
           !chain_.allows_unused_units())
         detail::refuse_unused(*stored.unit, chain_.how_to_allow_unused_units());
   }
-  /// Of units that are being gathered ahead, which no parameter shows yet.
+  /// Of units that are being gathered ahead, which no parameter shows yet; none of those that
+  /// arrive in the memory of master weights.
   std::int64_t arriving_bytes() const {
     std::int64_t bytes = 0;
+    if constexpr (GatherChain<Mechanisms>::masters_in_place) return bytes;
     for (const auto& stored : units_)
       if (stored.is_arriving())
         for (const auto& p : stored.unit->parameters)

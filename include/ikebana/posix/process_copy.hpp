@@ -1,5 +1,6 @@
 #pragma once
 // A copy of this process, in which something can be tried that must change nothing here.
+#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -9,13 +10,15 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <optional>
 #include <string>
 
 namespace ikebana::detail {
 
 /// RAII: a forked child, of which this thread alone runs. It is killed with the thread that forked
-/// it, takes no signals, and its standard output and error go nowhere.
+/// it, and takes no signals. All files and connections are taken from it: what it writes to them
+/// goes nowhere, and none of them stays open through it.
 class ProcessCopy {
  public:
   /// Calls `f`, which returns a string, in the child; false here where there can be no child.
@@ -72,8 +75,7 @@ class ProcessCopy {
   [[noreturn]] static void run(const F& f, int pipe) noexcept {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::prctl(PR_SET_DUMPABLE, 0);  // no core file
-    const int nowhere = ::open("/dev/null", O_RDWR);
-    for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(nowhere, stream);
+    take_files(pipe);
     try {
       std::string text = f();
       text += done;
@@ -85,6 +87,19 @@ class ProcessCopy {
     } catch (...) {
     }
     ::_exit(0);  // nothing is flushed or destroyed that belongs to the process it is a copy of
+  }
+  /// Their numbers stay in use, so that no file that is opened later gets what was meant for them.
+  static void take_files(int pipe) noexcept {
+    const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    DIR* all = ::opendir("/proc/self/fd");
+    if (all == nullptr) return;
+    while (const dirent* one = ::readdir(all)) {
+      const int file = std::atoi(one->d_name);
+      const bool is_number = one->d_name[0] != '.';
+      if (is_number && file != nowhere && file != pipe && file != ::dirfd(all))
+        ::dup2(nowhere, file);
+    }
+    ::closedir(all);
   }
   void end() const {
     if (!ends_) ::kill(id_, SIGKILL);

@@ -9,13 +9,15 @@ namespace ikebana::detail {
 class DryListener {
  public:
   virtual ~DryListener() = default;
-  /// In place of the update, when all that an update allocates is there. Then the step ends.
-  virtual void at_update() = 0;
+  /// When all that an update allocates is there. True: the step ends, without the update.
+  virtual bool ends_at_update() = 0;
   /// A phase begins, and the one before it has ended.
   virtual void begin_phase(Phase) {}
   /// Around the forward of a unit; each tensor that the unit is given is named between them.
   virtual void begin_unit(std::size_t /*unit*/) {}
   virtual void add_input(const at::Tensor&) {}
+  /// Its parameters are gathered; also where it is recomputed.
+  virtual void in_unit() {}
   virtual void end_unit() noexcept {}
 };
 

@@ -7,10 +7,15 @@
 
 namespace ikebana::detail {
 
-/// True for a trainer that can make such a step: its parameters stay in place, nothing but the
-/// optimizer's update changes them, and no other rank takes part.
+/// False for a policy of Shard that cannot do without the other ranks.
 template <class Core>
 inline constexpr bool can_run_dry =
+    Core::one_rank || requires(Core& core) { core.mechanisms.shard.pretend_ranks(); };
+
+/// True where such a step measures what every later one takes, to the byte: parameters stay in
+/// place, nothing but the optimizer's update changes them, and no other rank takes part.
+template <class Core>
+inline constexpr bool plans_dry =
     Core::one_rank && !std::decay_t<decltype(std::declval<Core&>().mechanisms)>::moves_parameters &&
     !Core::Optimizer::updates_in_backward;
 
@@ -19,7 +24,7 @@ template <class F>
 class AtDryUpdate final : public DryListener {
  public:
   explicit AtDryUpdate(F f) : f_(std::move(f)) {}
-  void at_update() override { f_(); }
+  bool ends_at_update() override { return f_(), true; }
 
  private:
   F f_;
@@ -42,6 +47,7 @@ std::optional<std::string> dry_step(Core& core, const std::shared_ptr<bridge::Fa
     // What is small is computed, also where a limit leaves no room.
     if (auto* allocator = Allocator::installed()) allocator->set_limit(Allocator::no_limit);
     const bridge::OneThread alone;  // OpenMP's threads are not copied, and it would wait for them
+    if constexpr (!Core::one_rank) core.mechanisms.shard.pretend_ranks();
     core.step.dry = &listener;
     try {
       const bridge::FakeLedgerScope scope(ledger);

@@ -52,6 +52,7 @@ struct UnitCall {
   template <class... Args>
   auto operator()(Args&&... args) const {
     if constexpr (std::is_same_v<Wrappers, AxisList<>>) {
+      if (core->step.dry != nullptr) core->step.dry->in_unit();
       if constexpr (Core::one_rank) {
         return forward(*core, std::forward<Args>(args)...);
       } else {  // here as well as around the loss: a recompute may run on another thread

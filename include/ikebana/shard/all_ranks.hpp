@@ -5,6 +5,7 @@
 #include <ikebana/hooks.hpp>
 #include <ikebana/shard/buffer_broadcast.hpp>
 #include <ikebana/shard/compare_transports.hpp>
+#include <ikebana/shard/echo_ranks.hpp>
 #include <sstream>
 
 namespace ikebana::detail {
@@ -63,6 +64,13 @@ class AllRanks : public ShardHooks {
   }
   void set_repeats(bool repeats) noexcept {
     if (FailureLog* log = connection_.log()) log->set_repeats(repeats);
+  }
+  /// Of memory that is in use for parameters on their way, besides the parameters themselves.
+  std::int64_t bytes_on_their_way() const noexcept { return connection_.bytes_on_their_way(); }
+  /// In a copy of the process, which cannot reach the other ranks: each does what this one does.
+  void pretend_ranks() {
+    if (connection_.size() > 1)
+      connection_.talk_to(c10::make_intrusive<EchoRanks>(connection_.rank(), connection_.size()));
   }
   bool ran_out_of_memory() noexcept {
     const FailureLog* log = connection_.log();

@@ -45,7 +45,6 @@ class Connection final : public RankGroup {
   std::int64_t generation() const { return generation_; }
   /// How tensors of the model travel, such as `cuda by NCCL`. After `open`.
   std::string transport() const { return backends_.transport(device_); }
-  bool has_store() const { return log_.has_value(); }
   /// What ranks tell each other when they fail; null without a store.
   FailureLog* log() { return log_ ? &*log_ : nullptr; }
   /// Nothing where the ranks of the post do the same as this one, else which rank does not.
@@ -69,6 +68,10 @@ class Connection final : public RankGroup {
     }
     backends_.connect_devices(device);
   }
+  /// In use by messages on their way alone: small slices of parameters.
+  std::int64_t bytes_on_their_way() const noexcept { return begun_.bytes(); }
+  /// From now on with these, which are there.
+  void talk_to(c10::intrusive_ptr<c10d::Backend> ranks) { backends_.take(std::move(ranks)); }
   /// This rank cannot go on: tells the others, which have no answer from it until the next `open`.
   void fail(const RankReport& own) noexcept {
     if (!backends_.are_there()) return;
@@ -149,13 +152,9 @@ class Connection final : public RankGroup {
     const TreePlace place(rank(), size());
     const at::Tensor dense = backends_.to_broadcast(t, place.from.has_value());
     const TensorsOfRanks none(static_cast<std::size_t>(size()));
-    if (place.from) {
-      TensorsOfRanks from = none;
-      from[*place.from] = {dense};
-      receive(swap(tag, none, from, dense.device()));
-    }
-    TensorsOfRanks to = none;
+    TensorsOfRanks from = none, to = none;
     for (const std::size_t r : place.to) to[r] = {dense};
+    if (place.from) from[*place.from] = {dense}, receive(swap(tag, none, from, dense.device()));
     keep(swap(tag, to, none, dense.device()));
     if (place.from && !same_storage(dense, t)) t.detach().copy_(dense);
   }

@@ -62,6 +62,11 @@ class RankBackends {
           "trainer");
     host_ = members_->backend;
   }
+  /// For the tensors of every device. What was there is kept, not ended.
+  void take(c10::intrusive_ptr<c10d::Backend> ranks) {
+    (void)host_.release(), (void)on_device_.release();
+    host_ = std::move(ranks);
+  }
   /// Connects with all ranks, which meet in this store within the time limit.
   void connect(StorePtr store) {
     store_ = std::move(store);

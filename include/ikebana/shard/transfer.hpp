@@ -61,6 +61,7 @@ class Transfer {
     StagedTensors staged;
     int tag = 0;
     bool is_given_up = false;
+    std::int64_t received_bytes = 0, sent_bytes = 0;  // of memory that only they use
   };
 
  public:
@@ -79,6 +80,10 @@ class Transfer {
   void hold(std::future<MessageWorks> later) noexcept { state_->later = std::move(later); }
   /// What it receives in place of tensors of a device. Of one that is prepared.
   void stage(StagedTensors staged) noexcept { state_->staged = std::move(staged); }
+  /// In so many bytes of memory of their own. Of one that is prepared.
+  void note_bytes(std::int64_t received, std::int64_t sent) noexcept {
+    state_->received_bytes = received, state_->sent_bytes = sent;
+  }
   bool is_begun() const {
     return state_ != nullptr &&
            (state_->is_given_up || state_->later.valid() || !state_->works.is_empty());
@@ -92,11 +97,13 @@ class Transfer {
   void wait_received() {
     begin();
     state_->works.wait_received();
+    state_->received_bytes = 0;
   }
   /// Returns when all was sent, too.
   void wait() {
     begin();
     state_->works.wait();
+    note_bytes(0, 0);
   }
   /// After one of these waits: tensors of a device have what was staged for them.
   void put_back() { state_->staged.put_back(); }
@@ -107,11 +114,16 @@ class Transfer {
    public:
     explicit Watch(const Transfer& transfer) noexcept : state_(transfer.state_) {}
     bool has_ended() const noexcept { return state_.expired(); }
+    std::int64_t bytes() const noexcept {
+      const auto state = state_.lock();
+      return state == nullptr ? 0 : state->received_bytes + state->sent_bytes;
+    }
     void give_up() const noexcept {
       const auto state = state_.lock();
       if (state == nullptr) return;
       state->works = {}, state->later = {}, state->staged = {};
       state->is_given_up = true;
+      state->received_bytes = state->sent_bytes = 0;
     }
 
    private:
@@ -136,6 +148,12 @@ class BegunTransfers {
   }
   /// After `make_room`, so that nothing is allocated.
   void add(const Transfer& transfer) noexcept { all_.emplace_back(transfer); }
+  /// Of memory that only messages use, as far as it was noted.
+  std::int64_t bytes() const noexcept {
+    std::int64_t sum = 0;
+    for (const Transfer::Watch& one : all_) sum += one.bytes();
+    return sum;
+  }
   void give_up() noexcept {
     for (const Transfer::Watch& one : all_) one.give_up();
     all_.clear();

@@ -16,7 +16,7 @@ class UnitAgreement {
 
   /// A forward of `group` begins. Evaluations have an agreement of their own.
   void begin(RankGroup& group, bool trains) {
-    if (group.size() == 1 || !connection_.has_store()) return;
+    if (group.size() == 1 || connection_.log() == nullptr) return;
     if (std::exchange(generation_, connection_.generation()) != connection_.generation())
       kinds_ = {};
     group_ = &group, kind_ = &kinds_[trains], now_.clear();

@@ -22,14 +22,18 @@ class UnitGather {
         whole_.push_back(cut.new_whole(i, own[i].options().requires_grad(false)));
     TensorsOfRanks to(ranks), from(ranks);
     const std::vector<at::Tensor> sent = to_send(rank, own);
+    const std::int64_t own_bytes = SmallSlices(cut_, rank, dtypes_).bytes();
+    std::int64_t received = 0;
     for (std::size_t r = 0; r < ranks; ++r) {
       received_.emplace_back();
       if (static_cast<std::int64_t>(r) == rank) continue;
       to[r] = sent;
       from[r] = to_receive(static_cast<std::int64_t>(r), own);
+      if (received_[r].defined()) received += static_cast<std::int64_t>(received_[r].nbytes());
     }
     copy_own(rank, own);
     transfer_ = group.swap(tag, std::move(to), std::move(from), own[0].device());
+    if (transfer_.is_begun()) transfer_.note_bytes(received, own_bytes);
   }
   /// Waits. Throws RankFailed.
   Tensors finish(Subgroup& group) {

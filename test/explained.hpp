@@ -1,0 +1,61 @@
+#pragma once
+// What an error says of the memory of a step, as numbers and words.
+#include <ikebana/estimate.hpp>
+#include <sstream>
+
+#include "test.hpp"
+
+namespace test {
+
+/// The lines of a step that follows none, or another one: the bytes of the inputs of units; the
+/// peak, and where it is; and for each policy that would save memory the peak with it.
+template <class Recipe, class Model, class Batch, class... Values>
+std::istringstream explained(const Model& model, const Batch& batch, bool is_first,
+                             Values... values) {
+  using Core = ikebana::Core<Model, typename Recipe::Recipe>;
+  auto core = std::make_shared<Core>(model, ikebana::detail::Values<Values...>(values...));
+  if (!is_first) ikebana::step(*core, batch);
+  ikebana::detail::StepMemory memory(*core);
+  auto dry = [&] { memory.run(batch, [&] { ikebana::step(*core, batch); }); };
+  const auto text = ikebana::detail::dry_step(*core, memory.ledger(), memory, dry, [&] {
+    std::ostringstream lines;
+    const ikebana::Estimate& estimate = memory.template estimate<Batch>();
+    lines << memory.facts().unit_inputs << " inputs\n" << estimate.peak << " ";
+    lines << static_cast<int>(estimate.peak_phase) << estimate.peak_unit << "\n";
+    for (const auto& one : ikebana::detail::Savings(estimate, memory.facts()).all())
+      lines << one.peak << " " << one.policy << "\n";
+    return lines.str();
+  });
+  REQUIRE(text);
+  return std::istringstream(*text);
+}
+
+/// Reads the second line. The peak, and where it is, are those of an estimate.
+inline double check_peak(std::istringstream& lines, const ikebana::Estimate& estimate,
+                         double epsilon = 0.002) {
+  const auto peak = static_cast<double>(estimate.peak);
+  double own = 0;
+  std::string where;
+  lines >> own >> where;
+  CHECK(own == doctest::Approx(peak).epsilon(epsilon));
+  CHECK(where == std::to_string(static_cast<int>(estimate.peak_phase)) + estimate.peak_unit);
+  return peak;
+}
+
+/// Reads the lines that follow. `real(policy)` is the peak of the recipe with that policy. Returns
+/// how many policies are named.
+template <class Real>
+std::size_t check_savings(std::istringstream& lines, double peak, const Real& real) {
+  std::size_t count = 0;
+  for (std::int64_t bytes = 0; lines >> bytes; ++count) {
+    std::string policy;
+    std::getline(lines >> std::ws, policy);
+    CAPTURE(policy);
+    const auto own = static_cast<double>(bytes), of = static_cast<double>(real(policy));
+    CHECK(std::abs(own - of) <= (policy == "AdamW8bit" ? 0.015 : 0.1) * peak);
+    CHECK(of < peak);
+  }
+  return count;
+}
+
+}  // namespace test
