@@ -66,7 +66,7 @@ TEST_CASE_TEMPLATE("ranks: one that runs out of memory says why, and all train o
                    FSDP, HSDP<1>) {
   const auto all = batches(3, 8);
   std::vector<std::string> texts(2);
-  auto traces = [&](bool fails) {
+  auto trained_all = [&](bool fails) {
     std::vector<Counted> models = {make<Counted>(), make<Counted>()};
     std::vector<Trace> traces(2);
     on_groups(2, [&](const ProcessGroup& group) {
@@ -85,7 +85,7 @@ TEST_CASE_TEMPLATE("ranks: one that runs out of memory says why, and all train o
     });
     return traces;
   };
-  const auto expected = traces(false), got = traces(true);
+  const auto expected = trained_all(false), got = trained_all(true);
   for (const std::size_t r : {0U, 1U}) compare(got[r], expected[r], {});
   CHECK(contains(texts[0], "rank 1: "));
   for (const char* part :
