@@ -24,6 +24,12 @@ function(ikebana_test_environment)
                        ENVIRONMENT OMP_NUM_THREADS=${IKEBANA_TEST_THREADS})
 endfunction()
 
+# Of tests in which several ranks have the bits of one. Otherwise, on AMD's processors, MKL's
+# products of two or three rows depend on where these lie in memory: microbatches lie in a batch.
+function(ikebana_test_bits_of_ranks)
+  set_property(TEST ${ARGN} APPEND PROPERTY ENVIRONMENT MKL_CBWR=AUTO)
+endfunction()
+
 # Compiles several of a program's files as one.
 function(ikebana_batch name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD ON

@@ -15,6 +15,15 @@ at::Tensor conv(const Make& t, std::vector<std::int64_t> input, std::vector<std:
   const at::Tensor w = t(weight), bias = t({transposed ? weight[1] * groups : weight[0]});
   return at::convolution(t(input), w, bias, strides, paddings, ones, transposed, more, groups);
 }
+auto large_convolutions(const Make& t) {
+  return std::tuple(conv(t, {16, 32, 32, 32}, {48, 32, 3, 3}, 1, 1),
+                    conv(t, {16, 32, 32, 32}, {32, 32, 3, 3}, 2, 1),
+                    conv(t, {16, 32, 32, 32}, {64, 32, 1, 1}),
+                    conv(t, {16, 32, 32, 32}, {32, 8, 3, 3}, 1, 1, 4),
+                    conv(t, {16, 32, 32, 32}, {32, 16, 2, 2}, 2, 0, 1, true),
+                    conv(t, {16, 64, 256}, {64, 64, 3}, 1, 1),
+                    conv(t, {4, 16, 16, 16, 16}, {16, 16, 3, 3, 3}, 1, 1));
+}
 std::tuple<at::Tensor, at::Tensor> bag(const Make& t, std::int64_t mode, bool sparse = false,
                                        std::int64_t padding = -1, bool last = false,
                                        bool weighted = false) {
@@ -161,6 +170,12 @@ const std::vector<Case> layers_4 = {
      [](const Make& t) {
        return std::tuple(conv(t, {16, 32, 32, 32}, {48, 32, 3, 3}, 1, 1),
                          conv(t, {16, 32, 32, 32}, {32, 32, 3, 3}, 2, 1));
+     },
+     Kinds::OnlyFloat},
+    {"large convolutions in Double and FP16",
+     [](const Make& t) {
+       return std::tuple(large_convolutions({at::kDouble, t.is_transposed}),
+                         large_convolutions({at::kHalf, t.is_transposed}));
      },
      Kinds::OnlyFloat},
     {"lstm",

@@ -2,44 +2,15 @@
 // Memory that kernels of the CPU allocate for themselves and free again, as it was measured:
 // oneDNN's copies in a layout of its own, copies of tensors that are not contiguous or of another
 // dtype.
-#include <ikebana/bridge/layer_shape_rules.hpp>
+#include <ikebana/bridge/convolution_scratch.hpp>
 
 namespace ikebana::bridge {
 
 namespace detail {
 
-inline std::int64_t bytes_of(const at::Tensor& t) {
-  return t.defined() ? t.numel() * static_cast<std::int64_t>(t.itemsize()) : 0;
-}
-inline std::int64_t copy_bytes(const at::Tensor& t) {
-  return t.defined() && !t.is_contiguous() ? bytes_of(t) : 0;
-}
 template <std::size_t... I>
 std::int64_t copies(const OperatorCall& call) {
   return (copy_bytes(tensor_at(call, I)) + ... + 0);
-}
-inline bool is_strided(const std::vector<std::int64_t>& stride) {
-  return std::any_of(stride.begin(), stride.end(), [](std::int64_t s) { return s > 1; });
-}
-
-/// The arguments are copied to oneDNN's layout; and the result back.
-inline std::int64_t convolution_scratch(const OperatorCall& call) {
-  const at::Tensor input = tensor_at(call, 0), weight = tensor_at(call, 1);
-  std::int64_t result = static_cast<std::int64_t>(input.itemsize());
-  const Shapes results = convolution(call);
-  for (const std::int64_t size : results[0].sizes) result *= size;
-  if (call.arguments()[6].toBool()) result *= 2;
-  return std::max(bytes_of(input) + bytes_of(weight), result);
-}
-/// (gradient, input, weight, bias_sizes, stride, ...). Tensors of fewer than 8 channels keep their
-/// layout.
-inline std::int64_t convolution_backward_scratch(const OperatorCall& call) {
-  const at::Tensor gradient = tensor_at(call, 0), input = tensor_at(call, 1);
-  const std::int64_t in = input.size(1) < 8 ? 0 : bytes_of(input);
-  const std::int64_t both = in + bytes_of(gradient) + copy_bytes(gradient);
-  const bool transposed = call.arguments()[7].toBool();
-  const bool more = gradient.size(1) < 8 || (!transposed && is_strided(ints_at(call, 4)));
-  return more ? std::max(both, 2 * in - bytes_of(tensor_at(call, 2))) : both;
 }
 /// (gradient, input, ...).
 inline std::int64_t batch_norm_backward_scratch(const OperatorCall& call) {

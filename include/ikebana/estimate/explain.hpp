@@ -181,7 +181,7 @@ std::string explain_memory(Core& core, const Batch& batch, Step&& step) {
       for_each_tensor(batch, [&](const at::Tensor& t) {
         if (t.defined()) of += c10::str(t.sizes(), t.scalar_type());
       });
-      ExplainedStep& last = core.explained;
+      auto& last = core.explained;
       if (last.of != of) {
         StepMemory<Core> memory(core);
         auto dry = [&] { memory.run(batch, step); };

@@ -1,0 +1,109 @@
+#pragma once
+// Memory that convolutions of the CPU allocate for themselves and free again, as it was measured.
+// Which kernel LibTorch takes depends on the dtype, the sizes and the processor: oneDNN has no
+// Double, and 16 bits where the processor computes with them.
+#include <ikebana/bridge/layer_shape_rules.hpp>
+
+namespace ikebana::bridge::detail {
+
+inline std::int64_t bytes_of(const at::Tensor& t) {
+  return t.defined() ? t.numel() * static_cast<std::int64_t>(t.itemsize()) : 0;
+}
+inline std::int64_t copy_bytes(const at::Tensor& t) {
+  return t.defined() && !t.is_contiguous() ? bytes_of(t) : 0;
+}
+
+/// What both operators are given, from the argument of the input on: (input, weight, bias or its
+/// sizes, stride, padding, dilation, transposed, output_padding, groups).
+class Convolution {
+ public:
+  Convolution(const OperatorCall& call, std::size_t first)
+      : call_(call),
+        first_(first),
+        input(tensor_at(call, first)),
+        weight(tensor_at(call, first + 1)) {}
+
+ private:
+  const OperatorCall& call_;
+  std::size_t first_;
+
+ public:
+  const at::Tensor input, weight;
+
+  bool transposed() const { return call_.arguments()[first_ + 6].toBool(); }
+  std::int64_t groups() const { return int_at(call_, first_ + 8); }
+  bool is_strided() const { return any(3, 1); }
+  /// True where oneDNN computes it, in a layout of its own. Rows are images of one line.
+  bool by_onednn() const {
+    using at::native::ConvBackend;
+    const bool rows = input.dim() == 3;
+    auto image = [&](const at::Tensor& t) { return rows ? t.unsqueeze(2) : t; };
+    const auto backend = at::native::select_conv_backend(
+        image(input), image(weight), {}, symbolic(3, 1), symbolic(4, 0), symbolic(5, 1),
+        transposed(), symbolic(7, 0), groups(), {});
+    return backend == ConvBackend::Mkldnn || backend == ConvBackend::MkldnnTranspose;
+  }
+  /// Otherwise the columns by which it becomes a product of matrices: of all rows; of one, where it
+  /// is transposed or dilated; none, where each is a view. `result` are the sizes of the result.
+  std::int64_t column_bytes(at::IntArrayRef result) const {
+    const at::IntArrayRef pixels = (transposed() ? input.sizes() : result).slice(2);
+    const std::int64_t of_row = weight.numel() / weight.size(0) * c10::multiply_integers(pixels) *
+                                static_cast<std::int64_t>(input.itemsize());
+    if (transposed() || any(5, 1)) return of_row;
+    const bool is_view =
+        c10::multiply_integers(weight.sizes().slice(2)) == 1 && !any(3, 1) && !any(4, 0);
+    return is_view ? 0 : of_row * input.size(0);
+  }
+
+ private:
+  bool any(std::size_t argument, std::int64_t more_than) const {
+    const auto numbers = ints_at(call_, first_ + argument);
+    return std::any_of(numbers.begin(), numbers.end(),
+                       [&](std::int64_t n) { return n > more_than; });
+  }
+  std::vector<c10::SymInt> symbolic(std::size_t argument, std::int64_t of_line) const {
+    const auto numbers = ints_at(call_, first_ + argument);
+    std::vector<c10::SymInt> all(numbers.begin(), numbers.end());
+    if (input.dim() == 3) all.insert(all.begin(), of_line);
+    return all;
+  }
+};
+
+/// Of a kernel that computes in the layout of the tensor.
+inline std::int64_t dense_copy_bytes(const at::Tensor& t) {
+  return t.is_contiguous(t.suggest_memory_format()) ? 0 : bytes_of(t);
+}
+/// oneDNN copies the arguments to its layout, and the result back. Otherwise a group is computed
+/// after the other, and their results are joined.
+inline std::int64_t convolution_scratch(const OperatorCall& call) {
+  const Convolution c(call, 0);
+  const std::vector<std::int64_t> sizes = convolution(call)[0].sizes;
+  const std::int64_t result =
+      c10::multiply_integers(sizes) * static_cast<std::int64_t>(c.input.itemsize());
+  if (c.by_onednn())
+    return std::max(bytes_of(c.input) + bytes_of(c.weight), c.transposed() ? 2 * result : result);
+  const std::int64_t columns = c.column_bytes(sizes) + dense_copy_bytes(c.input);
+  if (c.transposed()) return std::max(result, columns);
+  if (c.groups() == 1) return columns;
+  return std::max(result, columns + bytes_of(c.input) / c.groups());
+}
+/// (gradient, input, ...). oneDNN keeps the layout of tensors of fewer than 8 channels. Without it
+/// the sum over rows of a gradient of 16 bits is one of an FP32 copy.
+inline std::int64_t convolution_backward_scratch(const OperatorCall& call) {
+  const at::Tensor gradient = tensor_at(call, 0);
+  const Convolution c(call, 1);
+  if (!c.by_onednn()) {
+    const std::int64_t columns =
+        c.column_bytes(gradient.sizes()) + dense_copy_bytes(c.input) + dense_copy_bytes(gradient);
+    if (c.groups() > 1)
+      return std::max(bytes_of(c.input),
+                      columns + (bytes_of(c.input) + bytes_of(gradient)) / c.groups());
+    return std::max(columns, gradient.itemsize() == 2 ? gradient.numel() * 4 : 0);
+  }
+  const std::int64_t in = c.input.size(1) < 8 ? 0 : bytes_of(c.input);
+  const std::int64_t both = in + bytes_of(gradient) + copy_bytes(gradient);
+  const bool more = gradient.size(1) < 8 || (!c.transposed() && c.is_strided());
+  return more ? std::max(both, 2 * in - bytes_of(c.weight)) : both;
+}
+
+}  // namespace ikebana::bridge::detail
