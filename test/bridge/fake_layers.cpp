@@ -172,12 +172,6 @@ const std::vector<Case> layers_4 = {
                          conv(t, {16, 32, 32, 32}, {32, 32, 3, 3}, 2, 1));
      },
      Kinds::OnlyFloat},
-    {"large convolutions in Double and FP16",
-     [](const Make& t) {
-       return std::tuple(large_convolutions({at::kDouble, t.is_transposed}),
-                         large_convolutions({at::kHalf, t.is_transposed}));
-     },
-     Kinds::OnlyFloat},
     {"lstm",
      [](const Make& t) {
        return at::lstm(t({20, 6, 24}),
@@ -188,6 +182,12 @@ const std::vector<Case> layers_4 = {
      }},
 };
 const std::vector<Case> layers_5 = {
+    {"large convolutions in Double and FP16",
+     [](const Make& t) {
+       return std::tuple(large_convolutions({at::kDouble, t.is_transposed}),
+                         large_convolutions({at::kHalf, t.is_transposed}));
+     },
+     Kinds::OnlyFloat},
     {"gru rnn",
      [](const Make& t) {
        return std::tuple(at::gru(t({20, 6, 24}), at::zeros({1, 6, 40}, t.type),
