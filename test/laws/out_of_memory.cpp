@@ -8,6 +8,7 @@
 #include "../../examples/models/lstm.hpp"
 #include "../../examples/models/resnet.hpp"
 #include "../explained.hpp"
+#include "../own_momentum.hpp"
 #include "laws.hpp"
 #include "test.hpp"
 
@@ -87,6 +88,17 @@ TEST_CASE("out of memory: the peak is that of later steps, whatever the policies
   On<AdamW, Precision<FP16>, ClipGradNorm, Checkpoint<Selective>>::check();
   On<AdamW, EMA, Accumulate<4>>::check();
   On<Muon, Accumulate<Fit<8>>, Checkpoint<Every<2>>>::check();
+}
+
+TEST_CASE("out of memory: where the first update cannot be tried, the step has no state yet") {
+  const GPTConfig config{};
+  const Tokens batch = random_batch(config, 16, 64);
+  auto lines = test::explained<Trainer<GPT, test::OwnMomentum>>(
+      GPT(config), batch, /*is_first=*/true, test::OwnMomentum{.fails_at = 0});
+  std::string inputs;
+  std::getline(lines, inputs);
+  auto maker = [&] { return GPT(config); };
+  test::check_peak(lines, estimate<Trainer<GPT, SGD>>(maker, shapes(batch)));
 }
 
 TEST_CASE("out of memory: under a budget the step is that of the plan") {

@@ -3,6 +3,7 @@
 #include <ikebana/estimate.hpp>
 
 #include "../../examples/models/resnet.hpp"
+#include "../own_momentum.hpp"
 #include "laws.hpp"
 #include "test.hpp"
 
@@ -44,6 +45,34 @@ struct ReadsImpl : torch::nn::Module {
   }
 };
 TORCH_MODULE(Reads);
+
+/// Has buffers that are too large to be computed for their own sake.
+struct NormsImpl : torch::nn::Module {
+  torch::nn::BatchNorm1d norm{4096};
+  bool reads = false;
+  explicit NormsImpl(bool r) : reads(r) { register_module("norm", norm); }
+  template <class Run>
+  Loss loss(Run&, const at::Tensor& x) {
+    const at::Tensor y = norm(x);
+    if (reads) (void)y.mean().item<double>();
+    return {y.square().sum(), y.numel()};
+  }
+};
+TORCH_MODULE(Norms);
+
+TEST_CASE("estimate: a step that throws without values is undone without them") {
+  const at::Tensor rows = at::randn({16, 4096});
+  auto error = [&]<class R>(std::type_identity<R>, bool reads, auto... values) {
+    return test::message_of(
+        [&] { estimate<R>([&] { return Norms(reads); }, shapes(rows), values...); });
+  };
+  const std::string of_model = error(std::type_identity<Trainer<Norms, AdamW>>(), true);
+  CHECK(test::contains(of_model, "`aten::_local_scalar_dense` needs the values"));
+  CHECK_FALSE(test::contains(of_model, "keep what this one wrote"));
+  const std::string of_update = error(std::type_identity<Trainer<Norms, test::OwnMomentum>>(),
+                                      false, test::OwnMomentum{.fails_at = 1});
+  CHECK(of_update == "in the middle");
+}
 
 TEST_CASE("estimate: a model that reads a value, and one that was there before, are errors") {
   using R = Trainer<Reads, SGD>;

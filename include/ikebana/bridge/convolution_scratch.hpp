@@ -17,19 +17,13 @@ inline std::int64_t copy_bytes(const at::Tensor& t) {
 /// sizes, stride, padding, dilation, transposed, output_padding, groups).
 class Convolution {
  public:
-  Convolution(const OperatorCall& call, std::size_t first)
-      : call_(call),
-        first_(first),
-        input(tensor_at(call, first)),
-        weight(tensor_at(call, first + 1)) {}
-
- private:
-  const OperatorCall& call_;
-  std::size_t first_;
-
- public:
   const at::Tensor input, weight;
 
+  Convolution(const OperatorCall& call, std::size_t first)
+      : input(tensor_at(call, first)),
+        weight(tensor_at(call, first + 1)),
+        call_(call),
+        first_(first) {}
   bool transposed() const { return call_.arguments()[first_ + 6].toBool(); }
   std::int64_t groups() const { return int_at(call_, first_ + 8); }
   bool is_strided() const { return any(3, 1); }
@@ -67,6 +61,9 @@ class Convolution {
     if (input.dim() == 3) all.insert(all.begin(), of_line);
     return all;
   }
+
+  const OperatorCall& call_;
+  std::size_t first_;
 };
 
 /// Of a kernel that computes in the layout of the tensor.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/detail/tensor_version.hpp>
+#include <ikebana/detail/without_values.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -103,8 +104,9 @@ class BufferBackup {
     const bool strided = storage_ != nullptr;
     if (strided && at::has_internal_overlap(buffer_) == at::MemOverlap::Yes) return;
     copy_ = former_.clone();
-    by_bytes_ = strided && buffer_.is_cpu() && buffer_.is_non_overlapping_and_dense() &&
-                buffer_.strides() == copy_.strides() && !buffer_.is_conj() && !buffer_.is_neg();
+    by_bytes_ = !without_values() && strided && buffer_.is_cpu() &&
+                buffer_.is_non_overlapping_and_dense() && buffer_.strides() == copy_.strides() &&
+                !buffer_.is_conj() && !buffer_.is_neg();
   }
   /// Both are dense, in the same order.
   static void copy(const at::Tensor& to, const at::Tensor& from) {

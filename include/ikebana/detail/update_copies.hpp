@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <ikebana/detail/torch.hpp>
+#include <ikebana/detail/without_values.hpp>
 #include <vector>
 
 namespace ikebana::detail {
@@ -26,7 +27,7 @@ class UpdateCopies {
     const at::Tensor own = t.detach();
     at::DimVector sizes(own.sizes());
     sizes[0] = index.numel();
-    const bool flat = own.is_cpu() && own.is_contiguous();
+    const bool flat = !without_values() && own.is_cpu() && own.is_contiguous();
     add({own, index.contiguous(), at::empty(sizes, own.options()), flat});
   }
   /// Copies what was reserved, before it is changed. Allocates nothing on a CPU but for rows.
@@ -79,7 +80,8 @@ class UpdateCopies {
 
   void add(Copy copy) { all_.push_back(std::move(copy)); }
   static bool is_flat(const at::Tensor& t) {
-    return t.is_cpu() && t.layout() == at::kStrided && t.is_non_overlapping_and_dense();
+    return !without_values() && t.is_cpu() && t.layout() == at::kStrided &&
+           t.is_non_overlapping_and_dense();
   }
   static void put_back(const Copy& copy) {
     const at::Tensor changed = copy.changed;

@@ -18,15 +18,22 @@ class StepMemory final : public DryListener {
   ~StepMemory() override { ledger_->place = nullptr; }
 
   /// Makes the step that is followed, by `step`. Before the first one another is made, to its end:
-  /// it makes the state of optimizers, which later ones begin with.
+  /// it makes the state of optimizers, which later ones begin with. If only that cannot be done, as
+  /// by an optimizer that reads values, what the first step takes is found out.
   template <class Batch, class Step>
   void run(const Batch& batch, const Step& step) {
     add_held(batch);
     before_ = held_ - marks_.now();
     if (core_.step.is_first()) {
-      is_first_ = true, step(), is_first_ = false;
+      is_first_ = true;
+      try {
+        step();
+      } catch (const std::exception&) {
+      }
+      is_first_ = false;
       add_held(batch);
     }
+    phase_ = Phase::Data;
     marks_.result.between_steps = facts_.held = before_ + marks_.now();
     marks_.intervals.clear();
     marks_.gathered = 0, gathered_before_ = gathered_bytes(core_);
