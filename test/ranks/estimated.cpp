@@ -36,6 +36,14 @@ void check_units(const Estimate& e, const Estimate& whole, const Cut& cut) {
   }
 }
 
+/// The same of microbatches, of which a later one finds messages on their way.
+template <class How>
+void check_halves(const Rows& batch, const EstimateOptions& options, const Cut& cut) {
+  using Sharded = Trainer<Counted, AdamW, Accumulate<2>, Shard<How>>;
+  const Estimate whole = estimate<Trainer<Counted, AdamW, Accumulate<2>>>(maker, shapes(batch));
+  check_units(estimate<Sharded>(maker, shapes(batch), options), whole, cut);
+}
+
 template <class How>
 void check(const Cut& cut) {
   using Sharded = Trainer<Counted, AdamW, Shard<How>>;
@@ -49,6 +57,9 @@ void check(const Cut& cut) {
     CHECK((e.rank == r && e.ranks == 2 && !e.is_measured));
     CHECK(e.elements == whole.elements);
     check_units(e, whole, cut);
+    check_units(
+        estimate<Trainer<Counted, AdamW, Accumulate<2>, Shard<How>>>(maker, shapes(batch), options),
+        halves, cut);
     sum.parameters += e.parameters, sum.gradients += e.gradients;
     sum.optimizer_state += e.optimizer_state;
     of_ranks.push_back(e);

@@ -26,40 +26,39 @@ struct With {
     FAIL("another policy");
     return 0;
   }
-  static void check() {
-    for (const bool is_first : {true, false}) {
-      CAPTURE(is_first);
-      std::mutex one_at_a_time;
-      std::vector<std::istringstream> of_ranks(2);
-      const Tokens batch = random_batch(config, 16, 64);
-      on_groups(2, [&](const ProcessGroup& group) {
-        torch::manual_seed(1);
-        auto lines = test::explained<Sharded<AdamW>>(maker(), batch, is_first,
-                                                     Shard<How>{.process_group = group});
-        const std::lock_guard lock(one_at_a_time);
-        of_ranks[static_cast<std::size_t>(group.rank())] = std::move(lines);
+  /// Of so many rows: activations are the most, or parameters.
+  static void check(std::int64_t rows, std::int64_t length, bool is_first) {
+    std::vector<std::istringstream> of_ranks(2);
+    const Tokens batch = random_batch(config, rows, length);
+    on_groups(2, [&](const ProcessGroup& group) {
+      torch::manual_seed(1);
+      of_ranks[static_cast<std::size_t>(group.rank())] = test::explained<Sharded<AdamW>>(
+          maker(), batch, is_first, Shard<How>{.process_group = group});
+    });
+    for (const std::int64_t r : {0, 1}) {
+      CAPTURE(r);
+      const Tokens none = shapes(batch);
+      const EstimateOptions options{.ranks = 2, .rank = r};
+      std::istringstream& lines = of_ranks[static_cast<std::size_t>(r)];
+      std::string inputs;
+      std::getline(lines, inputs);
+      CHECK(inputs == std::to_string(4 * rows * length * 128 * 4) + " inputs");
+      const double peak = check_peak(lines, estimate<Sharded<AdamW>>(maker, none, options), 0.005);
+      const auto named = check_savings(lines, peak, [&](const std::string& policy) {
+        return With::peak(policy, none, options);
       });
-      for (const std::int64_t r : {0, 1}) {
-        CAPTURE(r);
-        const Tokens none = shapes(batch);
-        const EstimateOptions options{.ranks = 2, .rank = r};
-        std::istringstream& lines = of_ranks[static_cast<std::size_t>(r)];
-        std::string inputs;
-        std::getline(lines, inputs);
-        CHECK(inputs == std::to_string(4 * 16 * 64 * 128 * 4) + " inputs");
-        const double peak = check_peak(lines, estimate<Sharded<AdamW>>(maker, none, options));
-        const auto named = check_savings(lines, peak, [&](const std::string& policy) {
-          return With::peak(policy, none, options);
-        });
-        CHECK(named >= 2);
-      }
+      CHECK(named >= 1);
     }
   }
 };
 
 TEST_CASE_TEMPLATE("ranks: an error has the memory of a step of its rank, and what would save it",
                    How, DDP, ZeRO1, ZeRO2, FSDP, HSDP<1>) {
-  With<How>::check();
+  for (const bool is_first : {true, false}) {
+    CAPTURE(is_first);
+    With<How>::check(16, 64, is_first);
+    With<How>::check(2, 32, is_first);
+  }
 }
 
 TEST_CASE_TEMPLATE("ranks: one that runs out of memory says why, and all train on", How, DDP, ZeRO2,

@@ -36,6 +36,7 @@ class StepMemory final : public DryListener {
     phase_ = Phase::Data;
     marks_.result.between_steps = facts_.held = before_ + marks_.now();
     marks_.intervals.clear();
+    marks_.activations.begin_step();
     marks_.gathered = 0, gathered_before_ = gathered_bytes(core_);
     marks_.counter.reset_peak();
     step();
@@ -61,6 +62,7 @@ class StepMemory final : public DryListener {
     mark();
     if (phase_ == Phase::Forward) marks_.activations.end_forward(without_gathered());
     phase_ = phase;
+    if (phase == Phase::Optimizer) facts_.after_backward = before_ + marks_.now();
     if (phase == Phase::Forward) {
       marks_.activations.begin_forward(without_gathered(), core_.units.units().size());
       inputs_ = {}, running_.clear(), calls_.clear(), facts_.unit_inputs = 0;
@@ -143,6 +145,7 @@ class StepMemory final : public DryListener {
     std::int64_t stored = 0;
     for (const at::Tensor& master : core_.parameters.masters().values) {
       stored += master.numel();
+      facts_.stored += static_cast<std::int64_t>(master.nbytes());
       if (master.requires_grad()) facts_.trained += master.numel();
     }
     facts_.gathered = marks_.gathered - gathered_before_;

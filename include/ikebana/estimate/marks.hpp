@@ -33,6 +33,7 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
     if constexpr (std::decay_t<decltype(core.mechanisms)>::moves_parameters)
       gathered_ = [&core] { return detail::gathered_bytes(core); };
     marks().intervals.clear();
+    marks().activations.begin_step();
     marks().gathered = 0;
     marks().counter.reset_peak();
     auto report = next();

@@ -10,6 +10,7 @@ namespace ikebana::detail {
 struct StepFacts {
   std::array<std::int64_t, 4> peaks{};  ///< of each phase
   std::int64_t held = 0;                ///< between steps, with the optimizer's state
+  std::int64_t after_backward = 0;      ///< with all gradients
   std::int64_t unit_inputs = 0;         ///< of all units, each tensor once
   std::int64_t microbatches = 1;
   bool ran_units = false;            ///< and no policy on checkpoint
@@ -17,6 +18,7 @@ struct StepFacts {
   bool is_adamw = false;             ///< the optimizer has two moments in FP32
   std::int64_t gathered = 0;         ///< at most, of what is not there between steps
   std::int64_t trained = 0;          ///< elements that this rank updates
+  std::int64_t stored = 0;           ///< bytes of the parameters that this rank stores
   std::int64_t parts = 1;            ///< in which parameters are cut among ranks
   std::int64_t ranks_of_fsdp = 0;    ///< on which the recipe could have Shard<FSDP>; else 0
 };
@@ -26,16 +28,16 @@ struct Saving {
   std::int64_t peak;
 };
 
-/// The peaks of recipes with one policy more, from the bytes of one step, the smallest first: of
-/// each policy that would save at least 3 %, and of FSDP 10 %, which gathers units. Within 10 % of
-/// the peak without it, mostly within 4 %.
+/// The peaks of recipes with one policy more, from the bytes of one step, the smallest first.
+/// Within 10 % of the peak without it, mostly within 4 %, and AdamW8bit within 2 %: a policy that
+/// would save less than that is not among them.
 class Savings {
  public:
   Savings(const Estimate& estimate, const StepFacts& facts) : e_(estimate), facts_(facts) {}
 
   std::vector<Saving> all() const {
     std::vector<Saving> list;
-    auto add = [&](const std::string& policy, std::int64_t peak, std::int64_t percent = 3) {
+    auto add = [&](const std::string& policy, std::int64_t peak, std::int64_t percent = 10) {
       if (peak <= e_.peak / 100 * (100 - percent)) list.push_back({policy, peak});
     };
     if (facts_.ran_units) add("Checkpoint<Full>", with_full());
@@ -43,9 +45,9 @@ class Savings {
       add("Accumulate<" + std::to_string(2 * facts_.microbatches) + ">",
           with_twice_the_microbatches());
     }
-    if (facts_.is_adamw) add("AdamW8bit", with_8bit_state());
+    if (facts_.is_adamw) add("AdamW8bit", with_8bit_state(), 2);
     if (facts_.ranks_of_fsdp > 1)
-      add("Shard<FSDP>, on " + std::to_string(facts_.ranks_of_fsdp) + " ranks", with_fsdp(), 10);
+      add("Shard<FSDP>, on " + std::to_string(facts_.ranks_of_fsdp) + " ranks", with_fsdp());
     std::stable_sort(list.begin(), list.end(),
                      [](const Saving& a, const Saving& b) { return a.peak < b.peak; });
     return list;
@@ -54,6 +56,10 @@ class Savings {
  private:
   std::int64_t of_passes() const { return std::max(facts_.peaks[1], facts_.peaks[2]); }
   std::int64_t of_update() const { return std::max(facts_.peaks[0], facts_.peaks[3]); }
+  /// Where backward ends, all gradients are there, and the last units are.
+  std::int64_t least() const {
+    return std::max(of_update(), facts_.after_backward + facts_.gathered);
+  }
 
   /// Units keep their inputs, and one is recomputed at a time.
   std::int64_t with_full() const {
@@ -63,7 +69,7 @@ class Savings {
       largest = std::max(largest, e_.units[u].activations);
     }
     const std::int64_t freed = of_units - largest - facts_.unit_inputs;
-    return std::max(of_update(), of_passes() - std::max<std::int64_t>(0, freed));
+    return std::max(least(), of_passes() - std::max<std::int64_t>(0, freed));
   }
   /// Each pass works on half the rows, and whole gradients of the former ones are there.
   std::int64_t with_twice_the_microbatches() const {
@@ -71,12 +77,15 @@ class Savings {
                        fixed = facts_.held + facts_.gathered;
     const std::int64_t there = fixed + (facts_.microbatches > 1 ? gradients : 0);
     const std::int64_t halved = fixed + gradients + (of_passes() - there) / 2;
-    return std::max(of_update(), std::min(halved, of_passes()));
+    return std::max(least(), std::min(halved, of_passes()));
   }
-  /// Two bytes per parameter, and the scales of blocks.
+  /// Two bytes per parameter, and the scales of blocks. On several ranks the update exchanges them,
+  /// which may fail: it keeps copies of what it changes.
   std::int64_t with_8bit_state() const {
     const std::int64_t state = facts_.trained * 2 + facts_.trained / 32;
-    return e_.peak - std::max<std::int64_t>(0, e_.optimizer_state - state);
+    const std::int64_t saved = std::max<std::int64_t>(0, e_.optimizer_state - state);
+    if (e_.ranks == 1) return e_.peak - saved;
+    return std::max(e_.peak, facts_.held + e_.gradients + facts_.stored + state) - saved;
   }
   /// Each rank stores its part of the parameters, of their state and of their gradients, gathers
   /// two units at a time, and computes as many rows as now.

@@ -7,8 +7,10 @@
 
 namespace ikebana::detail {
 
-/// Is given the bytes in use where forwards begin and end. What a unit inside another one leaves is
-/// that unit's alone; what is left outside of all units belongs to the root, which is number 0.
+/// Is given the bytes in use where forwards begin and end. The first forward of a step counts: in
+/// later ones memory is freed that gradients of the former took on their way to other ranks. What a
+/// unit inside another one leaves is that unit's alone; what is left outside of all units belongs
+/// to the root, which is number 0.
 class UnitActivations {
  public:
   /// What is to be remembered from the beginning of a unit to its end.
@@ -16,23 +18,30 @@ class UnitActivations {
     std::int64_t before, of_inner;
   };
 
+  void begin_step() { is_known_ = false; }
   void begin_forward(std::int64_t now, std::size_t units) {
+    if (is_known_) return;
     bytes_.assign(units, 0);
     begin_ = now, of_inner_ = 0;
   }
   Outer begin_unit(std::int64_t now) { return {now, std::exchange(of_inner_, 0)}; }
   void end_unit(std::size_t unit, std::int64_t now, const Outer& outer) {
+    if (is_known_) return;
     const std::int64_t all = now - outer.before;
     bytes_[unit] += all - of_inner_;
     of_inner_ = outer.of_inner + all;
   }
-  void end_forward(std::int64_t now) { bytes_[0] += now - begin_ - of_inner_; }
+  void end_forward(std::int64_t now) {
+    if (!is_known_) bytes_[0] += now - begin_ - of_inner_;
+    is_known_ = true;
+  }
 
   const std::vector<std::int64_t>& bytes() const { return bytes_; }
 
  private:
   std::vector<std::int64_t> bytes_;
   std::int64_t begin_ = 0, of_inner_ = 0;
+  bool is_known_ = false;
 };
 
 }  // namespace ikebana::detail
