@@ -45,6 +45,18 @@ void check_halves(const Rows& batch, const EstimateOptions& options, const Cut& 
 }
 
 template <class How>
+std::vector<Estimate> measured_on_ranks(const Rows& batch) {
+  std::vector<Counted> models = {make<Counted>(), make<Counted>()};
+  std::vector<Estimate> measured(2);
+  on_groups(2, [&](const ProcessGroup& group) {
+    const auto r = static_cast<std::size_t>(group.rank());
+    measured[r] = estimate<Trainer<Counted, AdamW, Shard<How>>>([&] { return models[r]; }, batch,
+                                                                Shard<How>{.process_group = group});
+  });
+  return measured;
+}
+
+template <class How>
 void check(const Cut& cut) {
   using Sharded = Trainer<Counted, AdamW, Shard<How>>;
   const Rows batch = batches(1, 4)[0];
@@ -70,13 +82,7 @@ void check(const Cut& cut) {
   check_close(sum.gradients, 2 * whole.gradients / cut.gradients);
   check_close(sum.optimizer_state, 2 * whole.optimizer_state / cut.state);
 
-  std::vector<Counted> models = {make<Counted>(), make<Counted>()};
-  std::vector<Estimate> measured(2);
-  on_groups(2, [&](const ProcessGroup& group) {
-    const auto r = static_cast<std::size_t>(group.rank());
-    measured[r] =
-        estimate<Sharded>([&] { return models[r]; }, batch, Shard<How>{.process_group = group});
-  });
+  const std::vector<Estimate> measured = measured_on_ranks<How>(batch);
   for (const std::size_t r : {0U, 1U}) {
     CAPTURE(r);
     const Estimate &m = measured[r], &e = of_ranks[r];
