@@ -94,18 +94,18 @@ TEST_CASE("out of memory: a frozen parameter has no state that could be saved") 
   const GPTConfig config{};
   const Tokens batch = random_batch(config, 2, 16), none = shapes(batch);
   auto maker = [&] { return GPT(config); };
-  using Recipe = Trainer<GPT, AdamW, Freeze<Block>>;
+  using Recipe = Trainer<GPT, AdamW, Freeze<::Block>>;
   auto lines = test::explained<Recipe>(maker(), batch, /*is_first=*/false);
   std::string inputs;
   std::getline(lines, inputs);
   const double peak = test::check_peak(lines, estimate<Recipe>(maker, none));
   test::check_savings(lines, peak, [&](const std::string& policy) {
     if (policy == "AdamW8bit")
-      return estimate<Trainer<GPT, AdamW8bit, Freeze<Block>>>(maker, none).peak;
+      return estimate<Trainer<GPT, AdamW8bit, Freeze<::Block>>>(maker, none).peak;
     if (policy == "Accumulate<2>")
-      return estimate<Trainer<GPT, AdamW, Accumulate<2>, Freeze<Block>>>(maker, none).peak;
+      return estimate<Trainer<GPT, AdamW, Accumulate<2>, Freeze<::Block>>>(maker, none).peak;
     REQUIRE(policy == "Checkpoint<Full>");
-    return estimate<Trainer<GPT, AdamW, Checkpoint<Full>, Freeze<Block>>>(maker, none).peak;
+    return estimate<Trainer<GPT, AdamW, Checkpoint<Full>, Freeze<::Block>>>(maker, none).peak;
   });
 }
 
