@@ -1,5 +1,8 @@
 // What an error says of the memory of one of several ranks.
 #include "../explained.hpp"
+#include <barrier>
+#include <thread>
+
 #include "../../examples/models/gpt.hpp"
 #include "groups.hpp"
 
@@ -30,10 +33,17 @@ struct With {
   static void check(std::int64_t rows, std::int64_t length, bool is_first) {
     std::vector<std::istringstream> of_ranks(2);
     const Tokens batch = random_batch(config, rows, length);
+    std::barrier together(2);
     on_groups(2, [&](const ProcessGroup& group) {
       torch::manual_seed(1);
-      of_ranks[static_cast<std::size_t>(group.rank())] = test::explained<Sharded<AdamW>>(
-          maker(), batch, is_first, Shard<How>{.process_group = group});
+      auto in_turn = [&](const auto& f) {
+        for (const std::int64_t r : {0, 1, 2}) {
+          together.arrive_and_wait();
+          if (r == group.rank()) f();
+        }
+      };
+      of_ranks[static_cast<std::size_t>(group.rank())].str(test::explanation<Sharded<AdamW>>(
+          maker(), batch, is_first, in_turn, Shard<How>{.process_group = group}));
     });
     for (const std::int64_t r : {0, 1}) {
       CAPTURE(r);
@@ -74,6 +84,10 @@ TEST_CASE_TEMPLATE("ranks: one that runs out of memory says why, and all train o
       for (const Rows& batch : all) mine.push_back(part(batch, group.rank(), 2));
       Trainer trainer{models[r], AdamW{.lr = 1e-2}, Shard<How>{.process_group = group}};
       if (fails) {
+        // Rank 0 does nothing while a copy of the process is made for rank 1.
+        models[r]->during_forward = [] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(400));
+        };
         if (r == 1)
           models[r]->during_forward = [] { at::empty({std::int64_t(1) << 50}, at::kByte); };
         if (r == 1) texts[r] = message_of<OutOfMemory>([&] { trainer.step(mine[0]); });
