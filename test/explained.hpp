@@ -38,7 +38,9 @@ template <class Recipe, class Model, class Batch, class... Values>
 std::istringstream explained(const Model& model, const Batch& batch, bool is_first,
                              Values... values) {
   const auto alone = [](const auto& f) { f(); };
-  return std::istringstream(explanation<Recipe>(model, batch, is_first, alone, values...));
+  const std::string text = explanation<Recipe>(model, batch, is_first, alone, values...);
+  REQUIRE(text != "none");
+  return std::istringstream(text);
 }
 
 /// Reads the second line. The peak, and where it is, are those of an estimate. Of several ranks its

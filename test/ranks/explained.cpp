@@ -50,6 +50,7 @@ struct With {
       const Tokens none = shapes(batch);
       const EstimateOptions options{.ranks = 2, .rank = r};
       std::istringstream& lines = of_ranks[static_cast<std::size_t>(r)];
+      REQUIRE(lines.str() != "none");
       std::string inputs;
       std::getline(lines, inputs);
       CHECK(inputs == std::to_string(4 * rows * length * 128 * 4) + " inputs");

@@ -75,7 +75,7 @@ class ProcessCopy {
   [[noreturn]] static void run(const F& f, int pipe) noexcept {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::prctl(PR_SET_DUMPABLE, 0);  // no core file
-    take_files(pipe);
+    if (!take_files(pipe)) ::_exit(0);
     try {
       std::string text = f();
       text += done;
@@ -89,10 +89,11 @@ class ProcessCopy {
     ::_exit(0);  // nothing is flushed or destroyed that belongs to the process it is a copy of
   }
   /// Their numbers stay in use, so that no file that is opened later gets what was meant for them.
-  static void take_files(int pipe) noexcept {
+  /// False where they cannot be listed, as without /proc.
+  static bool take_files(int pipe) noexcept {
     const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
     DIR* all = ::opendir("/proc/self/fd");
-    if (all == nullptr) return;
+    if (nowhere < 0 || all == nullptr) return false;
     while (const dirent* one = ::readdir(all)) {
       const int file = std::atoi(one->d_name);
       const bool is_number = one->d_name[0] != '.';
@@ -100,6 +101,7 @@ class ProcessCopy {
         ::dup2(nowhere, file);
     }
     ::closedir(all);
+    return true;
   }
   void end() const {
     if (!ends_) ::kill(id_, SIGKILL);

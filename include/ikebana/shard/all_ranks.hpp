@@ -70,7 +70,8 @@ class AllRanks : public ShardHooks {
   /// In a copy of the process, which cannot reach the other ranks: each does what this one does.
   void pretend_ranks() {
     if (connection_.size() > 1)
-      connection_.talk_to(c10::make_intrusive<EchoRanks>(connection_.rank(), connection_.size()));
+      connection_.replace_backend(
+          c10::make_intrusive<EchoRanks>(connection_.rank(), connection_.size()));
   }
   bool ran_out_of_memory() noexcept {
     const FailureLog* log = connection_.log();

@@ -70,8 +70,8 @@ class Connection final : public RankGroup {
   }
   /// In use by messages on their way alone: small slices of parameters.
   std::int64_t bytes_on_their_way() const noexcept { return begun_.bytes(); }
-  /// From now on with these, which are there.
-  void talk_to(c10::intrusive_ptr<c10d::Backend> ranks) { backends_.take(std::move(ranks)); }
+  /// Sends by this backend from now on, and meets no other rank.
+  void replace_backend(c10::intrusive_ptr<c10d::Backend> by) { backends_.replace(std::move(by)); }
   /// This rank cannot go on: tells the others, which have no answer from it until the next `open`.
   void fail(const RankReport& own) noexcept {
     if (!backends_.are_there()) return;

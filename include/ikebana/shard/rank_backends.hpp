@@ -62,10 +62,11 @@ class RankBackends {
           "trainer");
     host_ = members_->backend;
   }
-  /// For the tensors of every device. What was there is kept, not ended.
-  void take(c10::intrusive_ptr<c10d::Backend> ranks) {
+  /// By one for the tensors of every device. The former ones are never destroyed: in a copy of the
+  /// process their threads are missing.
+  void replace(c10::intrusive_ptr<c10d::Backend> by) {
     (void)host_.release(), (void)on_device_.release();
-    host_ = std::move(ranks);
+    host_ = std::move(by);
   }
   /// Connects with all ranks, which meet in this store within the time limit.
   void connect(StorePtr store) {

@@ -80,7 +80,7 @@ class Transfer {
   void hold(std::future<MessageWorks> later) noexcept { state_->later = std::move(later); }
   /// What it receives in place of tensors of a device. Of one that is prepared.
   void stage(StagedTensors staged) noexcept { state_->staged = std::move(staged); }
-  /// In so many bytes of memory of their own. Of one that is prepared.
+  /// Says how many bytes of memory only these messages use, to receive and to send.
   void note_bytes(std::int64_t received, std::int64_t sent) noexcept {
     state_->received_bytes = received, state_->sent_bytes = sent;
   }
@@ -148,7 +148,7 @@ class BegunTransfers {
   }
   /// After `make_room`, so that nothing is allocated.
   void add(const Transfer& transfer) noexcept { all_.emplace_back(transfer); }
-  /// Of memory that only messages use, as far as it was noted.
+  /// The sum of what `note_bytes` said of them, until they have ended.
   std::int64_t bytes() const noexcept {
     std::int64_t sum = 0;
     for (const Transfer::Watch& one : all_) sum += one.bytes();

@@ -22,18 +22,15 @@ class UnitGather {
         whole_.push_back(cut.new_whole(i, own[i].options().requires_grad(false)));
     TensorsOfRanks to(ranks), from(ranks);
     const std::vector<at::Tensor> sent = to_send(rank, own);
-    const std::int64_t own_bytes = SmallSlices(cut_, rank, dtypes_).bytes();
-    std::int64_t received = 0;
     for (std::size_t r = 0; r < ranks; ++r) {
       received_.emplace_back();
       if (static_cast<std::int64_t>(r) == rank) continue;
       to[r] = sent;
       from[r] = to_receive(static_cast<std::int64_t>(r), own);
-      if (received_[r].defined()) received += static_cast<std::int64_t>(received_[r].nbytes());
     }
     copy_own(rank, own);
     transfer_ = group.swap(tag, std::move(to), std::move(from), own[0].device());
-    if (transfer_.is_begun()) transfer_.note_bytes(received, own_bytes);
+    if (transfer_.is_begun()) transfer_.note_bytes(received_bytes_, sent_bytes_);
   }
   /// Waits. Throws RankFailed.
   Tensors finish(Subgroup& group) {
@@ -50,8 +47,9 @@ class UnitGather {
   }
 
  private:
-  std::vector<at::Tensor> to_send(std::int64_t rank, const Tensors& own) const {
+  std::vector<at::Tensor> to_send(std::int64_t rank, const Tensors& own) {
     const SmallSlices small(cut_, rank, dtypes_);
+    sent_bytes_ = small.bytes();
     std::vector<at::Tensor> all;
     if (small.bytes() > 0) all.push_back(at::empty({small.bytes()}, bytes_like(own[0])));
     for (std::size_t i = 0; i < own.size(); ++i) {
@@ -63,6 +61,7 @@ class UnitGather {
   }
   std::vector<at::Tensor> to_receive(std::int64_t rank, const Tensors& own) {
     const SmallSlices small(cut_, rank, dtypes_);
+    received_bytes_ += small.bytes();
     std::vector<at::Tensor> all;
     if (small.bytes() > 0) all.push_back(at::empty({small.bytes()}, bytes_like(own[0])));
     if (small.bytes() > 0) received_.back() = all[0];
@@ -83,6 +82,7 @@ class UnitGather {
   DTypes dtypes_;
   Tensors whole_;
   std::vector<at::Tensor> received_;  // the small slices of each rank; undefined: none
+  std::int64_t received_bytes_ = 0, sent_bytes_ = 0;  // of small slices
   Transfer transfer_;
 };
 
