@@ -29,6 +29,7 @@
 #include <ikebana/objective/model_loss.hpp>
 #include <ikebana/objective/mse.hpp>
 #include <ikebana/observe/memory.hpp>
+#include <ikebana/offload/offload.hpp>
 #include <ikebana/optimizer/adafactor.hpp>
 #include <ikebana/optimizer/adagrad.hpp>
 #include <ikebana/optimizer/adam.hpp>

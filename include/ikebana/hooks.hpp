@@ -1,7 +1,7 @@
 #pragma once
-// The hooks: every point of a step at which mechanisms are asked, with a default that does nothing.
-// A Mechanism derives from the base of its policy's axis, such as `ClipHooks`, and hides the hooks
-// that it implements; nothing is virtual. Every mechanism is asked those of `Hooks`
+// The hooks: where a step asks mechanisms, each with a default that does nothing. A Mechanism
+// derives from the base of its policy's axis, such as `ClipHooks`, and hides the hooks that it
+// implements; nothing is virtual. Every mechanism is asked those of `Hooks`
 // (hooks/common.hpp), and the axis's own where step.hpp, whose numbers are given here, calls them.
 #include <exception>
 #include <ikebana/hooks/common.hpp>
@@ -83,6 +83,14 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   bool ran_out_of_memory() noexcept { return false; }
 };
 struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
+  /// 5. Around the loss of a microbatch; the root's own parameters are gathered.
+  template <class Batch, class Next>
+  decltype(auto) around_loss(const Batch&, Next&& next) {
+    return next();
+  }
+  /// 9. After Shard's `finish_reductions`: the gradients of all master weights are there.
+  void finish_gradients(const Masters&) {}
+  // May also have `refresh`, as Precision, and `await_refresh(const Unit&)` before its use.
   /// Where the state of optimizers is stored. Asked once, after `attach`.
   StateStorage* state_storage() { return nullptr; }
 };

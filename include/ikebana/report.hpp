@@ -12,6 +12,16 @@
 
 namespace ikebana {
 
+/// What Offload moved in a step, in bytes, and in how many copies; each direction is seen from the
+/// device.
+struct OffloadTraffic {
+  std::int64_t activations_out = 0, activations_back = 0;
+  std::int64_t parameters_back = 0;  ///< master weights, to what units compute with
+  std::int64_t gradients_out = 0;
+  std::int64_t copies_out = 0, copies_back = 0;  ///< of all these
+  std::int64_t peak_stored = 0;  ///< the most bytes of activations that lay elsewhere at once
+};
+
 /// The report of one step. It has values of its own: later steps do not change them.
 class Report {
  public:
@@ -52,6 +62,7 @@ class Report {
   std::optional<std::int64_t> peak_bytes;  ///< under Observe<Memory>
   std::optional<std::int64_t> undone;  ///< under Accumulate<Fit<>>: attempts of this step before
                                        ///< the one that fitted into memory
+  std::optional<OffloadTraffic> offloaded;  ///< under Offload
   at::Tensor outputs;                  ///< Loss::outputs of all microbatches, in row order
 
   // What the step fills in.

@@ -44,6 +44,7 @@ Report step(Core& core, const Batch& batch) {
 
       return m.observe.around_phase(Phase::Optimizer, [&] {
         m.shard.finish_reductions(masters);
+        m.offload.finish_gradients(masters);
         StepGradients& gradients = core.collect_gradients();
         transaction.close(totals, gradients);
         totals.finish(gradients, state.deferred);

@@ -23,6 +23,8 @@ struct SavedTensorHooks {
   virtual ~SavedTensorHooks() = default;
   /// The hooks for one tensor that is about to be saved; nullptr saves it as usual.
   virtual std::unique_ptr<torch::autograd::SavedVariableHooks> make() = 0;
+  /// True where tensors that other code keeps for backward are to be kept by these hooks, too.
+  virtual bool keep_for_others() const { return false; }
 };
 
 /// One open scope; a thread's scopes form a list from the innermost to the outermost.
@@ -34,7 +36,7 @@ struct OpenSavedTensorScope {
 /// The base engine, which also provides the hooks of the calling thread's innermost open scope. All
 /// libraries of a process use the engine that the first one installed, through its virtual
 /// functions, and so share its thread-local list.
-class SavedTensorEngineV1 : public torch::autograd::Engine {
+class SavedTensorEngineV2 : public torch::autograd::Engine {
  public:
   virtual void open(OpenSavedTensorScope& scope) noexcept {
     scope.outer = innermost();
@@ -52,10 +54,16 @@ class SavedTensorEngineV1 : public torch::autograd::Engine {
     return scope == nullptr || scope->hooks == nullptr ? nullptr : scope->hooks->make();
   }
 
-  /// The installed engine if it is a SavedTensorEngineV1; else nullptr.
-  static SavedTensorEngineV1* installed() noexcept {
+  /// Those of the calling thread's innermost scope; nullptr: there is none.
+  virtual SavedTensorHooks* hooks_of_innermost() {
+    auto* scope = innermost();
+    return scope == nullptr ? nullptr : scope->hooks;
+  }
+
+  /// The installed engine if it is a SavedTensorEngineV2; else nullptr.
+  static SavedTensorEngineV2* installed() noexcept {
     auto& engine = torch::autograd::Engine::get_default_engine();
-    return is_exactly<SavedTensorEngineV1>(engine) ? static_cast<SavedTensorEngineV1*>(&engine)
+    return is_exactly<SavedTensorEngineV2>(engine) ? static_cast<SavedTensorEngineV2*>(&engine)
                                                    : nullptr;
   }
 
@@ -64,16 +72,16 @@ class SavedTensorEngineV1 : public torch::autograd::Engine {
   static bool install() noexcept {
     const auto& present = torch::autograd::Engine::get_default_engine();
     if (!is_exactly<torch::autograd::Engine>(present)) return false;
-    ikebana::detail::keep_loaded(reinterpret_cast<const void*>(&SavedTensorEngineV1::instance));
-    torch::autograd::set_default_engine_stub(&SavedTensorEngineV1::instance);
+    ikebana::detail::keep_loaded(reinterpret_cast<const void*>(&SavedTensorEngineV2::instance));
+    torch::autograd::set_default_engine_stub(&SavedTensorEngineV2::instance);
     return true;
   }
 
  private:
-  SavedTensorEngineV1() = default;
+  SavedTensorEngineV2() = default;
 
   static torch::autograd::Engine& instance() {
-    static auto& engine = *new SavedTensorEngineV1;
+    static auto& engine = *new SavedTensorEngineV2;
     return engine;
   }
 
@@ -84,11 +92,11 @@ class SavedTensorEngineV1 : public torch::autograd::Engine {
 };
 
 /// Done at load, because LibTorch starts its device threads only for the first engine that runs.
-inline const bool saved_tensor_engine_installed_here = SavedTensorEngineV1::install();
+inline const bool saved_tensor_engine_installed_here = SavedTensorEngineV2::install();
 
 /// False if another engine (Python's) is installed: hooks are then never called.
 inline bool saved_tensor_hooks_available() noexcept {
-  return SavedTensorEngineV1::installed() != nullptr;
+  return SavedTensorEngineV2::installed() != nullptr;
 }
 
 /// RAII: `hooks` apply to what autograd saves on this thread; nullptr suspends outer scopes. The
@@ -97,7 +105,7 @@ inline bool saved_tensor_hooks_available() noexcept {
 class SavedTensorScope {
  public:
   explicit SavedTensorScope(SavedTensorHooks* hooks)
-      : engine_(SavedTensorEngineV1::installed()), scope_{hooks} {
+      : engine_(SavedTensorEngineV2::installed()), scope_{hooks} {
     if (engine_ == nullptr) refuse();
     engine_->open(scope_);
   }
@@ -115,8 +123,29 @@ class SavedTensorScope {
                 "needs the hooks (Checkpoint).");
   }
 
-  SavedTensorEngineV1* engine_;
+  SavedTensorEngineV2* engine_;
   OpenSavedTensorScope scope_;
+};
+
+/// A tensor that code keeps for backward, as autograd keeps one that a node saves: by the hooks of
+/// the innermost scope, if those are for others, too. A template, so that only files whose recipe
+/// keeps some compile it.
+template <class = void>
+class KeptTensor {
+ public:
+  /// Shares the memory and the version of `t`, or has what the hooks have made of it.
+  explicit KeptTensor(const at::Tensor& t) {
+    auto* engine = SavedTensorEngineV2::installed();
+    auto* hooks = engine == nullptr ? nullptr : engine->hooks_of_innermost();
+    if (hooks != nullptr && hooks->keep_for_others()) hooks_ = hooks->make();
+    if (hooks_) hooks_->call_pack_hook(t);
+    else tensor_ = t;
+  }
+  at::Tensor get() const { return hooks_ ? hooks_->call_unpack_hook() : tensor_; }
+
+ private:
+  std::unique_ptr<torch::autograd::SavedVariableHooks> hooks_;
+  at::Tensor tensor_;
 };
 
 }  // namespace ikebana::bridge

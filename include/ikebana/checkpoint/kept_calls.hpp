@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/bridge/rng_autocast_state.hpp>
+#include <ikebana/bridge/saved_tensors.hpp>
 #include <ikebana/checkpoint/versions.hpp>
 #include <ikebana/error.hpp>
 #include <map>
@@ -46,7 +47,18 @@ struct KeptResult {
   int skipped_writes = 0;              ///< in-place operators on it that replay leaves out
   bool read = false;                   ///< by an operator that replay computes
   bool is_copy = false;                ///< a copy, because replay writes into it
+  std::shared_ptr<bridge::KeptTensor<>> kept = {};  ///< has a tensor's place after forward
 
+  bool is_tensor() const {
+    return kept != nullptr || (value.isTensor() && value.toTensor().defined());
+  }
+  at::Tensor tensor() const { return kept ? kept->get() : value.toTensor(); }
+  void forward_ended() {
+    for (Version& version : versions) version.record_again();
+    if (!value.isTensor() || !value.toTensor().defined()) return;
+    kept = std::make_shared<bridge::KeptTensor<>>(value.toTensor());
+    value = {};
+  }
   bool changed() const {
     return std::any_of(versions.begin(), versions.end(),
                        [](const Version& v) { return v.changed(); });
@@ -86,8 +98,7 @@ class KeptCalls {
   void forward_ended(std::size_t saved) {
     std::erase_if(calls_, [&](const auto& item) { return item.second.saved_before == saved; });
     for (auto& [key, call] : calls_)
-      for (KeptResult& result : call.results)
-        for (Version& version : result.versions) version.record_again();
+      for (KeptResult& result : call.results) result.forward_ended();
   }
   void clear() { calls_.clear(); }
 

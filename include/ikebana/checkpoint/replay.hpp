@@ -36,8 +36,8 @@ class Replay : public bridge::OperatorMode {
   /// A new tensor with the kept memory, so that autograd does not attach its graph to the kept
   /// tensor; a copy if this replay writes into it, because there may be another replay.
   c10::IValue output(const KeptResult& result) {
-    if (!result.value.isTensor() || !result.value.toTensor().defined()) return result.value;
-    const at::Tensor& kept = result.value.toTensor();
+    if (!result.is_tensor()) return result.value;
+    const at::Tensor kept = result.tensor();
     at::Tensor t = result.is_copy ? kept.clone() : kept.variable_data();
     if (result.skipped_writes > 0)
       writes_to_skip_[t.storage().unsafeGetStorageImpl()] = result.skipped_writes;

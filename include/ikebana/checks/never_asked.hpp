@@ -9,7 +9,8 @@
 // clang-format off
 #define IKEBANA_EACH_HOOK(F)                                                                    \
   F(around_step) F(around_phase) F(around_unit) F(before_unit_backward) F(after_unit_backward)  \
-  F(around_gathered_unit) F(around_body) F(around_forward) F(gather) F(begin_gather) F(reduce)  \
+  F(around_gathered_unit) F(around_body) F(around_forward) F(around_loss) F(finish_gradients)   \
+  F(gather) F(begin_gather) F(reduce)                                                           \
   F(to_masters) F(restore_dtype) F(refresh) F(rounding) F(reduce_dtype) F(scale) F(unscale)     \
   F(ranks) F(stored_rows) F(open_step) F(finish_reductions) F(offer_exception) F(close_step)    \
   F(set_requires_gradient_sync) F(split) F(clip) F(accept) F(base_lr) F(before_backward)        \
@@ -54,11 +55,13 @@ inline constexpr bool has_hook = false;
       !requires { requires std::is_member_object_pointer_v<decltype(&M::name)>; };
 IKEBANA_EACH_HOOK(IKEBANA_HAS_HOOK)
 #undef IKEBANA_HAS_HOOK
-// Precision and Shard may have them, and have no default for them.
+// Precision, Offload and Shard may have them, and have no default for them.
 template <>
 inline constexpr bool has_hook<hook::restore_dtype, PrecisionHooks> = true;
 template <>
 inline constexpr bool has_hook<hook::refresh, PrecisionHooks> = true;
+template <>
+inline constexpr bool has_hook<hook::refresh, OffloadHooks> = true;
 template <>
 inline constexpr bool has_hook<hook::to_masters_in_place, ShardHooks> = true;
 

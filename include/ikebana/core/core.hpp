@@ -56,8 +56,10 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   Loss loss(Run& run, const Batch& microbatch) {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Forward);
     auto forward = [&] {
-      return mechanisms.precision.around_forward(
-          [&] { return mechanisms.objective.loss(run, model, microbatch); });
+      return mechanisms.offload.around_loss(microbatch, [&] {
+        return mechanisms.precision.around_forward(
+            [&] { return mechanisms.objective.loss(run, model, microbatch); });
+      });
     };
     if constexpr (!one_rank) {
       const auto scope = rank_calls.scope(step.is_dummy);

@@ -104,6 +104,9 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
   /// True where what Precision gathers is what a unit computes with.
   static constexpr bool only_precision_gathers =
       !gathers(AxisList<axis::shard, axis::offload, axis::prune, axis::quantize>());
+  /// True where what Offload gathers is what a unit computes with.
+  static constexpr bool only_offload_gathers =
+      !gathers(AxisList<axis::shard, axis::precision, axis::prune, axis::quantize>());
   /// True where what Shard gathers is what a unit computes with.
   static constexpr bool only_shard_gathers =
       !gathers(AxisList<axis::precision, axis::offload, axis::prune, axis::quantize>());

@@ -12,6 +12,10 @@ class Version {
       : counter_(t.unsafeGetTensorImpl()->version_counter()), recorded_(current()) {}
 
   bool changed() const { return current() != recorded_; }
+  /// A tensor with the same values has the same versions from now on.
+  void share_with(const at::Tensor& t) const {
+    t.unsafeGetTensorImpl()->set_version_counter(counter_);
+  }
   void record_again() { recorded_ = current(); }
   void restore() {
     if (changed()) counter_.set_version(recorded_);

@@ -70,7 +70,10 @@ struct StepGradients {
     return hash;
   }
   /// From now on the values are to be divided by `d` as well.
-  void divide(const at::Tensor& d) { divisor = divisor.defined() ? divisor * d : d; }
+  void divide(const at::Tensor& d) {
+    const at::Tensor here = where_values_are(d);
+    divisor = divisor.defined() ? divisor * here : here;
+  }
   /// Divides the values in place by what they are still to be divided by: then they are the true
   /// gradients.
   void apply_divisor() {
@@ -86,7 +89,14 @@ struct StepGradients {
   }
   /// The update is skipped where `flag` (one float) is not 0.
   void reject(const at::Tensor& flag) {
-    found_inf = found_inf.defined() ? at::maximum(found_inf, flag) : flag;
+    const at::Tensor here = where_values_are(flag);
+    found_inf = found_inf.defined() ? at::maximum(found_inf, here) : here;
+  }
+  /// A number of the device that computes, where the gradients and the update are: waits for it
+  /// where they are on the host, and for their values anyway.
+  at::Tensor where_values_are(const at::Tensor& number) const {
+    if (values.empty() || values[0].device() == number.device()) return number;
+    return number.to(values[0].device());
   }
 };
 
@@ -117,6 +127,14 @@ struct StateStorage {
   /// saving a state reads it.
   virtual void begin_window(const Tensors& /*state*/) noexcept {}
   virtual void end_window(const Tensors& /*state*/) noexcept {}
+  /// Before and after the use of master weights or their gradients, a window's worth at a time.
+  virtual void begin_use(const Tensors&) noexcept {}
+  virtual void end_use(const Tensors&) noexcept {}
+  /// Called instead of moving `gradient`, of a master weight, to the device where that is. May
+  /// throw.
+  virtual at::Tensor place_gradient(const at::Tensor& gradient, std::size_t /*master*/) {
+    return gradient;
+  }
 };
 
 namespace detail {

@@ -59,8 +59,13 @@ class GatherChain {
   /// Writes the present master weights to the memory that is gathered already. False where that
   /// needs a `gather`, which may allocate, and throw.
   bool refresh(const UnitParameters& stored) {
-    if constexpr (refreshes) mechanisms_.precision.refresh(*stored.unit, stored.values);
-    return refreshes;
+    if constexpr (offload_refreshes) mechanisms_.offload.refresh(*stored.unit, stored.values);
+    else if constexpr (refreshes) mechanisms_.precision.refresh(*stored.unit, stored.values);
+    return offload_refreshes || refreshes;
+  }
+  /// What the device computes next sees what `refresh` has written.
+  void await_refresh([[maybe_unused]] const UnitParameters& stored) {
+    if constexpr (offload_refreshes) mechanisms_.offload.await_refresh(*stored.unit);
   }
   /// Parameters of the dtypes that they had when the trainer was made, with the present values.
   /// They may be the master weights themselves. Precision restores instead of casting, and nothing
@@ -131,6 +136,9 @@ class GatherChain {
   static constexpr bool refreshes =
       Mechanisms::only_precision_gathers &&
       requires(Mechanisms m, const Unit& u, const Tensors& t) { m.precision.refresh(u, t); };
+  static constexpr bool offload_refreshes =
+      Mechanisms::only_offload_gathers &&
+      requires(Mechanisms m, const Unit& u, const Tensors& t) { m.offload.refresh(u, t); };
   static constexpr int last_ahead = Mechanisms::last_ahead(GatherOrder());
 
   /// Calls `f(mechanism, stage)` for each that moves parameters.

@@ -59,9 +59,9 @@ class KeptParameters : public StoredParameters<Mechanisms> {
     const auto none = chain_.without_gradients();
     backward(roots);
   }
-  /// Master weights have new values. Where Precision alone gathers, they are copied at once, by a
-  /// copy that allocates nothing. Otherwise the parameters show nothing until their unit is used,
-  /// which gathers them and may throw.
+  /// Master weights have new values. Where Precision or Offload alone gathers, they are copied at
+  /// once, by a copy that allocates nothing. Otherwise the parameters show nothing until their unit
+  /// is used, which gathers them and may throw.
   void mark_stale() noexcept {
     for (auto& stored : units_) {
       stored.is_stale = true;
@@ -123,7 +123,7 @@ class KeptParameters : public StoredParameters<Mechanisms> {
   }
   /// Gathers a unit whose master weights have new values.
   void refresh(UnitParameters& stored) {
-    if (!stored.is_stale || copied(stored)) return;
+    if (!stored.is_stale || copied(stored)) return chain_.await_refresh(stored);
     stored.set_gathered(gathered(stored));
     stored.bump_versions();
     stored.is_stale = false;

@@ -53,7 +53,7 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
                                   : detail::any_non_finite(gradients.values);
     if (gradients.overflow.defined()) found = at::maximum(found, gradients.overflow);
     if (!norm_tells || gradients.overflow.defined()) found = ranks.slices().sum(found).clamp_max(1);
-    found_ = found;
+    found_ = found.to(scale_.device(), /*non_blocking=*/true);
     gradients.reject(found);
     deferred.expect_zero(
         (skips_ + found).gt(values.max_skips).to(at::kFloat), [max = values.max_skips] {

@@ -1,0 +1,75 @@
+#pragma once
+// Tensors in files without a name, whose pages leave memory when they are not needed.
+#include <ikebana/detail/bytes.hpp>
+#include <ikebana/error.hpp>
+#include <ikebana/offload/place.hpp>
+#include <ikebana/posix/mapped_file.hpp>
+
+namespace ikebana::detail {
+
+/// Memory in files of a folder. Each tensor begins at a page of its own, and keeps its file as long
+/// as it exists. What is allocated small comes from files of `file_bytes`.
+template <class = void>
+class DiskPlace final : public Place {
+ public:
+  static constexpr std::size_t file_bytes = std::size_t(64) << 20;
+
+  /// Throws BadValue for no folder or one in memory, FileFailed for one that cannot be written.
+  explicit DiskPlace(std::filesystem::path folder) : folder_(std::move(folder)) {
+    if (folder_.empty())
+      throw BadValue(
+          "Offload<Disk>: no folder is named. Write a folder on a disk with room for what is "
+          "offloaded: Offload<Disk>{.folder = \"/scratch\"}.");
+    add_file(MappedFile<>::page_bytes());  // tells whether it can
+  }
+
+  at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides,
+                      at::ScalarType type) override {
+    const std::lock_guard lock(mutex_);
+    const auto bytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type));
+    const std::size_t rounded = whole_pages(std::max<std::size_t>(bytes, 1));
+    if (file_->size() - used_ < rounded) add_file(std::max(rounded, file_bytes));
+    auto* memory = file_->data() + std::exchange(used_, used_ + rounded);
+    return at::from_blob(
+        memory, sizes, strides, [file = file_](void*) mutable { file.reset(); },
+        at::TensorOptions(at::kCPU).dtype(type));
+  }
+  /// What will be allocated next is this much: its files are made in one, at once. Throws
+  /// FileFailed where the disk has no room for it.
+  void reserve(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (file_->size() - used_ < bytes) add_file(bytes);
+  }
+  // Of tensors that lie elsewhere these do nothing.
+  void leave(const at::Tensor& t) noexcept override { advise(t, &MappedFile<>::leave); }
+  void expect(const at::Tensor& t) noexcept override { advise(t, &MappedFile<>::expect); }
+  void populate(const at::Tensor& t) noexcept override { advise(t, &MappedFile<>::populate); }
+
+ private:
+  static std::size_t whole_pages(std::size_t bytes) noexcept {
+    const auto page = MappedFile<>::page_bytes();
+    return (bytes + page - 1) / page * page;
+  }
+  void advise(const at::Tensor& t, void (*advice)(void*, std::size_t) noexcept) const noexcept {
+    if (!t.defined() || !t.is_cpu() || !t.has_storage() || t.storage().nbytes() == 0) return;
+    void* memory = t.storage().mutable_data();
+    const std::lock_guard lock(mutex_);
+    for (const auto& weak : files_)
+      if (const auto file = weak.lock(); file && file->has(memory))
+        return advice(memory, whole_pages(t.storage().nbytes()));
+  }
+  void add_file(std::size_t bytes) {
+    std::erase_if(files_, [](const auto& file) { return file.expired(); });
+    files_.reserve(files_.size() + 1);
+    file_ = std::make_shared<MappedFile<>>(folder_, bytes);
+    files_.push_back(file_), used_ = 0;
+  }
+
+  std::filesystem::path folder_;
+  std::shared_ptr<MappedFile<>> file_;              // from which the next tensor comes
+  std::vector<std::weak_ptr<MappedFile<>>> files_;  // that tensors keep
+  mutable std::mutex mutex_;
+  std::size_t used_ = 0;  // bytes of it
+};
+
+}  // namespace ikebana::detail

@@ -1,0 +1,123 @@
+#pragma once
+// Gradients on their way to where the master weights are.
+#include <algorithm>
+#include <deque>
+#include <ikebana/hooks.hpp>
+#include <ikebana/offload/place.hpp>
+
+namespace ikebana::detail {
+
+/// Moves the gradients of units out of the device as they arrive. Where copies overlap with what
+/// the device computes, they are added to those of the master weights when the copies have ended.
+template <class = void>
+class MovedGradients {
+ public:
+  /// With `reuses`, the memory of a gradient is kept for the next step.
+  MovedGradients(const bridge::HostCopies<>& by, std::shared_ptr<Place> place, bool reuses)
+      : copies_(by), place_(std::move(place)), reuses_(reuses) {}
+
+  void begin(const Masters& masters, std::size_t units) {
+    masters_ = masters.values, memory_.resize(masters_.size());
+    of_unit_.assign(units, {});
+    for (std::size_t k = 0; k < masters_.size(); ++k)
+      of_unit_[masters.slices[k].unit].push_back({masters.names[k], k});
+  }
+  /// Of the gradients of a unit, one for each parameter, those that can be accumulated now; the
+  /// others are, at the latest, in `finish`.
+  Tensors move(const Unit& unit, Tensors gradients) {
+    bool any = false;
+    Moving moving;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (!gradients[i].defined()) continue;
+      const std::size_t k = index_of(unit, unit.names[i]);
+      at::Tensor there = moved(gradients[i], k, moving.copied);
+      if (!is_late(k) || !moving.copied) moving.copied.synchronize(), gradients[i] = there;
+      else moving.all.push_back({k, there, std::exchange(gradients[i], {})}), any = true;
+    }
+    if (any) moving_.push_back(std::move(moving));
+    while (!moving_.empty() && moving_.front().copied.is_reached()) accumulate_first();
+    return gradients;
+  }
+  /// One gradient, at once.
+  at::Tensor move(const at::Tensor& gradient, std::size_t master) {
+    bridge::StreamPoint copied;
+    at::Tensor there = moved(gradient, master, copied);
+    copied.synchronize();
+    return there;
+  }
+  /// Waits for those that are on their way.
+  void finish() {
+    while (!moving_.empty()) moving_.front().copied.synchronize(), accumulate_first();
+  }
+  void abort() noexcept {
+    for (const Moving& moving : moving_) moving.copied.synchronize();
+    moving_.clear();
+    begin_count();
+  }
+  void begin_count() noexcept { bytes = copies = 0; }
+
+  std::int64_t bytes = 0, copies = 0;  ///< that were moved since `begin_count`
+
+ private:
+  struct One {
+    std::size_t master;
+    at::Tensor there, here;
+  };
+  struct Moving {
+    std::vector<One> all;
+    bridge::StreamPoint copied;  // the last of them
+  };
+
+  std::size_t index_of(const Unit& unit, const std::string& name) const {
+    for (const auto& [own, k] : of_unit_[unit.index])
+      if (own == name) return k;
+    return masters_.size();
+  }
+  /// A hook of the user's is called by autograd, with values.
+  bool is_late(std::size_t k) const {
+    return copies_.overlap() && k < masters_.size() && !has_hooks(masters_[k]);
+  }
+  static bool has_hooks(const at::Tensor& master) {
+    return !torch::autograd::impl::hooks(master).empty();
+  }
+  at::Tensor moved(const at::Tensor& gradient, std::size_t k, bridge::StreamPoint& copied) {
+    if (gradient.layout() != at::kStrided) return gradient.to(at::kCPU);
+    bytes += static_cast<std::int64_t>(gradient.nbytes()), ++copies;
+    const at::Tensor there = memory_for(gradient, k);
+    copied = copies_.to_host(there, gradient);
+    if (!copies_.overlap()) place_->leave(there);
+    return there;
+  }
+  /// In the memory order of the master. Where the kept memory has another gradient of this step,
+  /// other memory.
+  at::Tensor memory_for(const at::Tensor& gradient, std::size_t k) {
+    const at::Tensor& like = k < masters_.size() ? masters_[k] : gradient;
+    auto make = [&] {
+      return place_->allocate(like.sizes(), like.strides(), gradient.scalar_type());
+    };
+    if (!reuses_ || k >= masters_.size()) return make();
+    at::Tensor& kept = memory_[k];
+    if (!kept.defined() || kept.scalar_type() != gradient.scalar_type()) kept = make();
+    if (kept.storage().use_count() == 1) return kept.variable_data();
+    return copies_.host_memory(like.sizes(), like.strides(), gradient.scalar_type());
+  }
+  void accumulate_first() {
+    const at::NoGradGuard no_grad;
+    const Moving moving = std::move(moving_.front());
+    moving_.pop_front();
+    for (const One& one : moving.all) {
+      at::Tensor& gradient = masters_[one.master].mutable_grad();
+      if (gradient.defined()) gradient.add_(one.there);
+      else gradient = one.there;
+    }
+  }
+
+  bridge::HostCopies<> copies_;
+  std::shared_ptr<Place> place_;
+  bool reuses_;
+  Tensors masters_, memory_;  // by master
+  std::vector<std::vector<std::pair<std::string, std::size_t>>> of_unit_;
+  std::deque<Moving> moving_;
+};
+
+}  // namespace ikebana::detail

@@ -1,0 +1,127 @@
+#pragma once
+// The policies Offload<CPU, ...> and Offload<Disk, ...>, and their mechanisms.
+#include <ikebana/offload/offloads_activations.hpp>
+#include <ikebana/offload/offloads_masters.hpp>
+
+namespace ikebana {
+
+/// Parameters, gradients and the state of the optimizer lie in memory of the host, where they are
+/// updated; each unit's parameters visit the device while it computes, forward and backward, and
+/// that of the next one on its way meanwhile. On a model on the CPU it copies within its memory and
+/// gains nothing. A step throws BadModel for a unit that it does not run by `run`; with
+/// `allow_unused_units` it may leave units out. Source: PyTorch's FSDP2 CPUOffloadPolicy.
+template <>
+struct Offload<CPU> {
+  bool allow_unused_units = false;
+};
+/// Master weights, gradients and the state of the optimizer lie in memory of the host, where they
+/// are updated; copies of the parameters stay on the device. Cost: 4 bytes per parameter over the
+/// bus each way in a step. `allow_unused_units` as above. Source: Ren et al., arXiv:2101.06840.
+template <>
+struct Offload<CPU, OptimizerState> {
+  bool allow_unused_units = false;
+};
+/// What autograd saves in forward lies in memory of the host until backward needs it: all but
+/// parameters, buffers, the batch, and storages under `min_bytes`. With Checkpoint only what that
+/// keeps is moved. Changes no bit. Source: torch.autograd.graph.save_on_cpu.
+template <>
+struct Offload<CPU, Activations> {
+  std::int64_t min_bytes = 4096;
+};
+/// Both of these.
+template <>
+struct Offload<CPU, Activations, OptimizerState> {
+  std::int64_t min_bytes = 4096;
+  bool allow_unused_units = false;
+};
+/// Activations, and all of `Offload<CPU>`.
+template <>
+struct Offload<CPU, Activations, Parameters> {
+  std::int64_t min_bytes = 4096;
+  bool allow_unused_units = false;
+};
+
+// The same in files of `folder`, which lies on a disk and must be named. The files have no name, so
+// that they end with the process; their space is reserved when they are made. Tensors in them are
+// mapped into memory, which they leave when they are not used: optimizers use `window_bytes` of
+// state at a time. Throws FileFailed where the folder cannot be written or has no room, BadValue
+// for one in memory (tmpfs).
+
+template <>
+struct Offload<Disk> {
+  std::filesystem::path folder;
+  std::int64_t window_bytes = 8 << 20;
+  bool allow_unused_units = false;
+};
+template <>
+struct Offload<Disk, OptimizerState> {
+  std::filesystem::path folder;
+  std::int64_t window_bytes = 8 << 20;
+  bool allow_unused_units = false;
+};
+template <>
+struct Offload<Disk, Activations> {
+  std::filesystem::path folder;
+  std::int64_t min_bytes = 1 << 16;
+};
+template <>
+struct Offload<Disk, Activations, OptimizerState> {
+  std::filesystem::path folder;
+  std::int64_t window_bytes = 8 << 20;
+  std::int64_t min_bytes = 1 << 16;
+  bool allow_unused_units = false;
+};
+template <>
+struct Offload<Disk, Activations, Parameters> {
+  std::filesystem::path folder;
+  std::int64_t window_bytes = 8 << 20;
+  std::int64_t min_bytes = 1 << 16;
+  bool allow_unused_units = false;
+};
+
+namespace detail {
+
+template <class Policy>
+struct OffloadsNothing : OffloadHooks {
+  using carries_out = Policy;
+  Policy values;
+  explicit OffloadsNothing(Policy v) : values(std::move(v)) {}
+};
+
+/// The parts of the mechanism of a policy on the axis offload.
+template <class Policy>
+struct offload_parts {};
+template <class Where>
+  requires(!std::is_same_v<Where, Off>)
+struct offload_parts<Offload<Where>> {
+  using type = OffloadsMasters<Offload<Where>, /*Keeps=*/false>;
+};
+template <class Where>
+struct offload_parts<Offload<Where, OptimizerState>> {
+  using type = OffloadsState<Offload<Where, OptimizerState>>;
+};
+template <class Where>
+struct offload_parts<Offload<Where, Activations>> {
+  using Policy = Offload<Where, Activations>;
+  using type = OffloadsActivations<Policy, OffloadsNothing<Policy>>;
+};
+template <class Where>
+struct offload_parts<Offload<Where, Activations, OptimizerState>> {
+  using Policy = Offload<Where, Activations, OptimizerState>;
+  using type = OffloadsActivations<Policy, OffloadsState<Policy>>;
+};
+template <class Where>
+struct offload_parts<Offload<Where, Activations, Parameters>> {
+  using Policy = Offload<Where, Activations, Parameters>;
+  using type = OffloadsActivations<Policy, OffloadsMasters<Policy, /*Keeps=*/false>>;
+};
+
+}  // namespace detail
+
+template <class Policy>
+  requires requires { typename detail::offload_parts<Policy>::type; }
+struct Mechanism<Policy> : detail::offload_parts<Policy>::type {
+  explicit Mechanism(Policy v) : detail::offload_parts<Policy>::type(std::move(v)) {}
+};
+
+}  // namespace ikebana

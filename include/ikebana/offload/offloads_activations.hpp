@@ -1,0 +1,99 @@
+#pragma once
+// The part of a mechanism that offloads activations.
+#include <ikebana/bridge/device.hpp>
+#include <ikebana/detail/recomputing.hpp>
+#include <ikebana/hooks.hpp>
+#include <ikebana/offload/place_of.hpp>
+#include <ikebana/offload/saved_tensor.hpp>
+
+namespace ikebana::detail {
+
+/// Adds to a mechanism that what autograd saves in the loss lies elsewhere until backward. One
+/// scope is open around the loss; checkpoint frames open theirs within it, so that only what they
+/// keep is moved.
+template <class Policy, class Base>
+class OffloadsActivations : public Base, bridge::SavedTensorHooks {
+ public:
+  using Base::Base;
+
+  void attach(c10::Device device, const UnitTable& units) {
+    if (!bridge::saved_tensor_hooks_available())
+      throw Error(
+          "Offload: this process runs another autograd engine (Python's), which does not support "
+          "saved-tensor hooks in C++. Leave Activations out, or train in a process without "
+          "Python's torch module.");
+    Base::attach(device, units);
+    check_bytes();
+    units_ = &units;
+    const bridge::HostCopies<> copies(bridge::with_index(device));
+    stored_ = std::make_shared<StoredActivations<>>(copies, place_of(this->values, copies));
+  }
+  template <class Batch, class Next>
+  decltype(auto) around_loss(const Batch& batch, Next&& next) {
+    if (!at::GradMode::is_enabled()) return next();
+    check_bytes();
+    stays_.begin_forward(stored_->device(), this->values.min_bytes, *units_, batch);
+    const Forward forward(*stored_);
+    const bridge::SavedTensorScope scope(this);
+    return next();
+  }
+  template <class Next, class... Args>
+  decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
+    if (!at::GradMode::is_enabled() || recomputing()) return next(std::forward<Args>(args)...);
+    stays_.add(unit.parameters);  // their memory has come here now
+    const Section section(*stored_);
+    return next(std::forward<Args>(args)...);
+  }
+  void end_step(const StepGradients& gradients, Report& report) noexcept {
+    Base::end_step(gradients, report);
+    const OffloadTraffic now = stored_->end_step();
+    if (!report.offloaded) report.offloaded.emplace();
+    report.offloaded->activations_out = now.activations_out;
+    report.offloaded->activations_back = now.activations_back;
+    report.offloaded->copies_out += now.copies_out;
+    report.offloaded->copies_back += now.copies_back;
+    report.offloaded->peak_stored = now.peak_stored;
+    stored_->begin_step();
+  }
+  void abort() noexcept {
+    Base::abort();
+    stored_->begin_step();
+  }
+
+ private:
+  struct Forward {
+    StoredActivations<>& stored;
+    explicit Forward(StoredActivations<>& s) : stored(s) { stored.begin_forward(); }
+    ~Forward() { stored.end_forward(); }
+    Forward(const Forward&) = delete;
+    Forward& operator=(const Forward&) = delete;
+  };
+  struct Section {
+    StoredActivations<>& stored;
+    explicit Section(StoredActivations<>& s) : stored(s) { stored.begin_section(); }
+    ~Section() {
+      try {
+        stored.begin_section();
+      } catch (...) {  // there is no memory for another: what follows belongs to this one
+      }
+    }
+    Section(const Section&) = delete;
+    Section& operator=(const Section&) = delete;
+  };
+
+  std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
+    return std::make_unique<OffloadedTensor<>>(stored_, stays_);
+  }
+  bool keep_for_others() const override { return true; }
+  void check_bytes() const {
+    if (this->values.min_bytes < 0)
+      throw BadValue("Offload: min_bytes is " + std::to_string(this->values.min_bytes) +
+                     "; write how many bytes a tensor must have to be moved, 0 or more.");
+  }
+
+  const UnitTable* units_ = nullptr;
+  std::shared_ptr<StoredActivations<>> stored_;
+  StaysHere stays_;
+};
+
+}  // namespace ikebana::detail

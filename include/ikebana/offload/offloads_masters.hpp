@@ -1,0 +1,171 @@
+#pragma once
+// The part of a mechanism that offloads master weights, gradients and the state of optimizers.
+#include <ikebana/bridge/device.hpp>
+#include <ikebana/detail/away.hpp>
+#include <ikebana/hooks.hpp>
+#include <ikebana/offload/moved_gradients.hpp>
+#include <ikebana/offload/place_of.hpp>
+
+namespace ikebana::detail {
+
+/// A tensor that is not kept.
+class WeakTensor {
+ public:
+  WeakTensor(const at::Tensor& t) : impl_(t.getIntrusivePtr()) {}
+  at::Tensor lock() const { return at::Tensor(impl_.lock()); }
+
+ private:
+  c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> impl_;
+};
+
+/// Master weights lie in a place, where optimizers update them; units compute with copies on the
+/// device. With `Keeps` those stay there, otherwise each unit's visit the device while it computes.
+template <class Policy, bool Keeps>
+class OffloadsMasters : public OffloadHooks, StateStorage {
+ public:
+  static constexpr bool moves_parameters = true, keeps_gathered = Keeps, gathers_ahead = !Keeps;
+  using carries_out = Policy;
+  Policy values;
+  explicit OffloadsMasters(Policy v) : values(std::move(v)) {}
+
+  void attach(c10::Device device, const UnitTable& units) {
+    check_window();
+    copies_.emplace(bridge::with_index(device));
+    place_ = place_of(values, *copies_);
+    units_.assign(units.units().size(), {});
+    gradients_.emplace(*copies_, place_, /*reuses=*/is_file || copies_->overlap());
+  }
+  void begin(const Masters& masters) { gradients_->begin(masters, units_.size()); }
+  StateStorage* state_storage() { return is_file ? this : nullptr; }
+
+  Tensors to_masters(const Unit&, Tensors full) {
+    const at::NoGradGuard no_grad;
+    for (at::Tensor& t : full) {
+      const at::Tensor stored = place_->allocate(t.sizes(), t.strides(), t.scalar_type());
+      stored.copy_(t);
+      place_->leave(stored);
+      t = stored;
+    }
+    return full;
+  }
+  void begin_gather(const Unit& unit, const Tensors& masters) {
+    if (copies_->overlap()) return void(units_[unit.index] = begin_copies(masters));
+    for (const at::Tensor& master : masters) place_->expect(master);
+  }
+  Tensors gather(const Unit& unit, const Tensors& masters) {
+    OfUnit& own = units_[unit.index];
+    if (own.here.empty()) own = begin_copies(masters);
+    copies_->hold(own.arrived);
+    Tensors here = std::exchange(own.here, {});
+    if constexpr (Keeps) own.last.assign(here.begin(), here.end());
+    return here;
+  }
+  Tensors reduce(const Unit& unit, Tensors gradients) {
+    return gradients_->move(unit, std::move(gradients));
+  }
+  void finish_gradients(const Masters&) { gradients_->finish(); }
+  void end_step(const StepGradients&, Report& report) noexcept {
+    traffic_.gradients_out = gradients_->bytes, traffic_.copies_out = gradients_->copies;
+    report.offloaded = std::exchange(traffic_, {});
+    gradients_->begin_count();
+  }
+  void abort() noexcept {
+    gradients_->abort();
+    traffic_ = {};
+    for (OfUnit& own : units_) forget(own);
+  }
+
+ protected:
+  /// What a unit is given, on its way.
+  struct OfUnit {
+    Tensors here = {};
+    bridge::StreamPoint arrived = {};
+    std::vector<WeakTensor> last = {};  // what it was given last, where that stays
+  };
+
+  OfUnit begin_copies(const Tensors& masters) {
+    OfUnit own;
+    for (const at::Tensor& master : masters) {
+      own.here.push_back(at::empty_strided(master.sizes(), master.strides(),
+                                           master.options().device(copies_->device())));
+      copy_back(own.here.back(), master, own.arrived);
+    }
+    return own;
+  }
+  void copy_back(const at::Tensor& here, const at::Tensor& master, bridge::StreamPoint& arrived) {
+    arrived = copies_->to_device(here, master);
+    place_->leave(master);
+    traffic_.parameters_back += static_cast<std::int64_t>(master.nbytes());
+    ++traffic_.copies_back;
+  }
+  void forget(OfUnit& own) noexcept {
+    try {
+      copies_->hold(own.arrived);  // its memory is used again after that
+    } catch (...) {                // of a device that cannot be used any more
+    }
+    own = {};
+  }
+
+  std::optional<bridge::HostCopies<>> copies_;
+  std::vector<OfUnit> units_;
+
+ private:
+  static constexpr bool is_file = requires(Policy p) { p.folder; };
+
+  // The state of optimizers, in files
+  at::Tensor place_state(const at::Tensor& state) override {
+    const at::NoGradGuard no_grad;
+    const at::Tensor stored = place_->allocate(state.sizes(), state.strides(), state.scalar_type());
+    stored.copy_(state);
+    place_->leave(stored);
+    return stored;
+  }
+  std::int64_t window_bytes() const override {
+    if constexpr (is_file) return values.window_bytes;
+    else return 0;
+  }
+  void begin_window(const Tensors& state) noexcept override { begin_use(state); }
+  void end_window(const Tensors& state) noexcept override { end_use(state); }
+  void begin_use(const Tensors& tensors) noexcept override {
+    for (const at::Tensor& t : tensors) place_->populate(t);
+  }
+  void end_use(const Tensors& tensors) noexcept override {
+    for (const at::Tensor& t : tensors) place_->leave(t);
+  }
+  at::Tensor place_gradient(const at::Tensor& gradient, std::size_t master) override {
+    return gradients_->move(gradient, master);
+  }
+  void check_window() const {
+    if constexpr (is_file)
+      if (values.window_bytes < 1)
+        throw BadValue("Offload<Disk>: window_bytes is " + std::to_string(values.window_bytes) +
+                       "; write how many bytes of state an update uses at once, 1 or more.");
+  }
+
+  std::shared_ptr<Place> place_;
+  std::optional<MovedGradients<>> gradients_;
+  OffloadTraffic traffic_;
+};
+
+/// The same where the copies that units compute with stay on the device.
+template <class Policy>
+class OffloadsState : public OffloadsMasters<Policy, /*Keeps=*/true> {
+  using Base = OffloadsMasters<Policy, true>;
+
+ public:
+  using Base::Base;
+  /// Writes to the memory of the last gather. Allocates nothing on a CPU.
+  void refresh(const Unit& unit, const Tensors& masters) {
+    auto& own = this->units_[unit.index];
+    for (std::size_t i = 0; i < masters.size(); ++i) {
+      const at::Tensor here = own.last.at(i).lock();
+      if (!here.defined() || is_away(here)) throw Error("Offload: there is nothing to refresh.");
+      this->copy_back(here, masters[i], own.arrived);
+    }
+  }
+  void await_refresh(const Unit& unit) {
+    this->copies_->hold(std::exchange(this->units_[unit.index].arrived, {}));
+  }
+};
+
+}  // namespace ikebana::detail

@@ -1,0 +1,46 @@
+#pragma once
+// Which saved tensors are not moved.
+#include <ikebana/detail/away.hpp>
+#include <ikebana/detail/tensors.hpp>
+#include <ikebana/hooks.hpp>
+#include <unordered_set>
+
+namespace ikebana::detail {
+
+/// What stays on the device when autograd saves it: what the trainer keeps there anyway
+/// (parameters, buffers, the batch), what is small, and what is no dense memory of that device.
+class StaysHere {
+ public:
+  /// Before a forward: the present memory of the model and of the batch.
+  template <class Batch>
+  void begin_forward(c10::Device device, std::int64_t min_bytes, const UnitTable& units,
+                     const Batch& batch) {
+    device_ = device, min_bytes_ = min_bytes;
+    kept_.clear();
+    for (const Unit& unit : units.units()) add(unit.parameters);
+    for (const at::Tensor& buffer : units.units()[0].module->buffers()) add_one(buffer);
+    for_each_tensor(batch, [&](const at::Tensor& t) { add_one(t); });
+  }
+  /// Parameters of a unit, whose memory has come here.
+  void add(const std::vector<at::Tensor>& parameters) {
+    for (const at::Tensor& p : parameters) add_one(p);
+  }
+  bool operator()(const at::Tensor& t) const {
+    return !t.defined() || t.layout() != at::kStrided || !t.has_storage() ||
+           t.device() != device_ || t.is_quantized() ||
+           t.unsafeGetTensorImpl()->is_python_dispatch() || is_away(t) ||
+           static_cast<std::int64_t>(t.storage().nbytes()) < min_bytes_ || t.numel() == 0 ||
+           kept_.count(t.storage().unsafeGetStorageImpl()) > 0;
+  }
+
+ private:
+  void add_one(const at::Tensor& t) {
+    if (t.defined() && t.has_storage()) kept_.insert(t.storage().unsafeGetStorageImpl());
+  }
+
+  c10::Device device_ = at::kCPU;
+  std::int64_t min_bytes_ = 0;
+  std::unordered_set<const c10::StorageImpl*> kept_;
+};
+
+}  // namespace ikebana::detail

@@ -1,0 +1,112 @@
+#pragma once
+// Memory that lies in a file without a name.
+#include <sys/mman.h>
+#include <sys/vfs.h>
+
+#include <cstdlib>
+#include <functional>
+#include <ikebana/posix/posix_files.hpp>
+#include <memory>
+#include <string>
+
+namespace ikebana::detail {
+
+/// A file in a folder that no path names, so that it ends with the process, however that ends. Its
+/// blocks are reserved when it is made: a full disk is then an error, and never a signal when
+/// memory is written. A template, so that only files that map one compile it.
+template <class = void>
+class MappedFile {
+ public:
+  /// Throws FileFailed where the folder cannot be written or has no room, BadValue for a folder in
+  /// memory.
+  MappedFile(const Files::Path& folder, std::size_t bytes)
+      : bytes_((bytes + page_bytes() - 1) / page_bytes() * page_bytes()) {
+    const int fd = open_without_name(folder);
+    try {
+      check_is_disk(folder, fd);
+      if (const int code = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes_)); code != 0)
+        file_failed(("reserve " + std::to_string(bytes_) + " bytes in").c_str(), folder, code);
+      memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+      if (memory_ == MAP_FAILED) file_failed("map a file in", folder, errno);
+      // A copy of the process would write to the same file.
+      (void)::madvise(memory_, bytes_, MADV_DONTFORK);
+    } catch (...) {
+      ::close(fd);
+      throw;
+    }
+    fd_ = fd;
+  }
+  ~MappedFile() {
+    ::munmap(memory_, bytes_);
+    ::close(fd_);
+  }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  std::byte* data() const { return static_cast<std::byte*>(memory_); }
+  std::size_t size() const { return bytes_; }
+  bool has(const void* address) const {
+    return std::less_equal<>()(data(), address) && std::less<>()(address, data() + bytes_);
+  }
+  static std::size_t page_bytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+
+  /// Whole pages within these bytes of a mapped file leave this process's memory; their values stay
+  /// in the file, or on their way to it.
+  static void leave(void* begin, std::size_t n) noexcept {
+    if (const auto pages = whole_pages(begin, n); pages.second > 0)
+      (void)::madvise(pages.first, pages.second, MADV_DONTNEED);
+  }
+  /// The pages of these bytes are read ahead.
+  static void expect(void* begin, std::size_t n) noexcept {
+    if (const auto pages = whole_pages(begin, n); pages.second > 0)
+      (void)::madvise(pages.first, pages.second, MADV_WILLNEED);
+  }
+  /// The same, and they come into this process's memory at once, to be read and written.
+  static void populate(void* begin, std::size_t n) noexcept {
+#if defined(MADV_POPULATE_WRITE)
+    if (const auto pages = whole_pages(begin, n); pages.second > 0)
+      (void)::madvise(pages.first, pages.second, MADV_POPULATE_WRITE);
+#endif
+  }
+  /// The system may forget what is in the file and in memory, after it was written to the disk.
+  void drop_cache() const noexcept {
+    (void)::fdatasync(fd_);
+    (void)::posix_fadvise(fd_, 0, 0, POSIX_FADV_DONTNEED);
+  }
+
+ private:
+  static int open_without_name(const Files::Path& folder) {
+    int fd = -1;
+#if defined(O_TMPFILE)
+    fd = retry_if_interrupted(
+        [&] { return ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); });
+    if (fd >= 0) return fd;
+    if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)
+      file_failed("make a file in", folder, errno);
+#endif
+    std::string path = (folder / "ikebana-offload-XXXXXX").string();
+    fd = ::mkostemp(path.data(), O_CLOEXEC);
+    if (fd < 0) file_failed("make a file in", folder, errno);
+    ::unlink(path.c_str());
+    return fd;
+  }
+  static void check_is_disk(const Files::Path& folder, int fd) {
+    struct statfs system{};
+    if (::fstatfs(fd, &system) == 0 && (system.f_type == 0x01021994 || system.f_type == 0x858458f6))
+      throw BadValue("Offload<Disk>: `" + folder.string() +
+                     "` lies in memory (tmpfs), so that nothing would leave it. Name a folder on "
+                     "a disk.");
+  }
+  static std::pair<void*, std::size_t> whole_pages(void* begin, std::size_t n) noexcept {
+    const auto page = page_bytes();
+    const auto from = (reinterpret_cast<std::uintptr_t>(begin) + page - 1) / page * page;
+    const auto to = (reinterpret_cast<std::uintptr_t>(begin) + n) / page * page;
+    return {reinterpret_cast<void*>(from), to > from ? to - from : 0};
+  }
+
+  std::size_t bytes_;
+  int fd_ = -1;
+  void* memory_ = nullptr;
+};
+
+}  // namespace ikebana::detail
