@@ -63,7 +63,7 @@ class Report {
   std::optional<std::int64_t> undone;  ///< under Accumulate<Fit<>>: attempts of this step before
                                        ///< the one that fitted into memory
   std::optional<OffloadTraffic> offloaded;  ///< under Offload
-  at::Tensor outputs;                  ///< Loss::outputs of all microbatches, in row order
+  at::Tensor outputs;                       ///< Loss::outputs of all microbatches, in row order
 
   // What the step fills in.
   LossValue value;

@@ -189,8 +189,6 @@ static_assert(same<diagnosis<Adam, SGD>, refuse::TwoPoliciesSet<axis::optimizer,
 static_assert(same<diagnosis<Adam, Adam, SGD>, refuse::PolicyTwice<Adam>>);
 static_assert(same<diagnosis<Shard<Off>, Freeze<Off>, Offload<Off>>, refuse::Nothing>);
 static_assert(same<diagnosis<Freeze<Model>>, refuse::Nothing>);  // the model is checked later
-static_assert(
-    same<diagnosis<Offload<Off, Full>>, refuse::UnknownChoice<Offload<Off, Full>, Offload<Off>>>);
 static_assert(same<refuse::policies_diagnosis_t<AdamW, int>, refuse::ModelMissing<AdamW>>);
 
 // A type that is frozen or checkpointed must be declared as a unit.

@@ -34,7 +34,10 @@ def words():
     no_row = {
         "Off": "the absence of a policy",
         "Without": "the absence of a policy",
-        **dict.fromkeys(("Offload", "Capture", "Quantize", "Prune"), "only Off"),
+        **dict.fromkeys(
+            ("Offload", "CPU", "Disk", "Activations", "OptimizerState", "Parameters", "Gradients"),
+            "it changes no bit: test/laws/offload.cpp"),
+        **dict.fromkeys(("Capture", "Quantize", "Prune"), "only Off"),
         "GradNorm": "it changes nothing: test/laws/norms.cpp",
         "Combined": "two optimizers: test/laws/combined.cpp compares it with PyTorch's",
         **dict.fromkeys(("Lion", "AdamW8bit"), "PyTorch lacks it: test/laws has its paper's loop"),

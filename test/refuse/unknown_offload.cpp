@@ -1,5 +1,5 @@
-// `UnknownChoice<Offload<Memory>, Offload<Off>>`
-// `Offload<Memory> does not exist; there is Offload<Off>`
+// `UnknownChoice<Offload<Memory>, Offload<Off>, Offload<CPU>,`
+// `Offload<Memory> does not exist; there is Offload<Off>, Offload<CPU>, Offload<CPU,`
 // `an argument that this version does not know` `Write one of the choices that exist`
 #include "net.hpp"
 

@@ -1,61 +1,14 @@
 #pragma once
 // Checks the policies of a recipe in stages. A stage is looked at only if the former passed, so
 // that the first cause hides its consequences.
-#include <ikebana/checks/policies_of_torch.hpp>
-#include <ikebana/grammar/compose.hpp>
+#include <ikebana/checks/policies_by_name.hpp>
 #include <ikebana/grammar/diagnosis.hpp>
 #include <ikebana/grammar/refuse.hpp>
+#include <ikebana/grammar/refuse_offload.hpp>
 #include <ikebana/grammar/refuse_use.hpp>
 #include <ikebana/grammar/units.hpp>
 
 namespace ikebana::refuse {
-
-template <class Type>
-concept policy = !std::is_void_v<axis_of_t<Type>>;
-template <class Type, class List>
-inline constexpr bool is_one_of = false;
-template <class Type, class... Axes>
-inline constexpr bool is_one_of<Type, AxisList<Axes...>> = (std::is_same_v<Type, Axes> || ...);
-template <class Type>
-concept known_axis = is_one_of<Type, WrappingOrder> || own_axis<Type>;
-template <class Policy>
-concept listed = detail::declared_axis<Policy>::template takes<Policy>;
-
-// The policy that was likely meant; void if there is none or several could be meant.
-template <class Written>
-struct nearest {
-  using type = void;
-};
-// clang-format off
-template <class W> requires listed<Precision<W>>
-struct nearest<W> { using type = Precision<W>; };
-template <class W> requires(listed<Checkpoint<W>> && !std::is_same_v<W, Off>)
-struct nearest<W> { using type = Checkpoint<W>; };
-template <class W> requires listed<Observe<W>>
-struct nearest<W> { using type = Observe<W>; };
-template <class W> requires(listed<Shard<W>> && !std::is_same_v<W, Off>)
-struct nearest<W> { using type = Shard<W>; };
-template <> struct nearest<torch::optim::AdamW> { using type = AdamW; };
-template <> struct nearest<torch::optim::Adam> { using type = Adam; };
-template <> struct nearest<torch::optim::SGD> { using type = SGD; };
-template <> struct nearest<torch::optim::Adagrad> { using type = Adagrad; };
-template <> struct nearest<torch::optim::AdamWOptions> { using type = AdamW; };
-template <> struct nearest<torch::optim::AdamOptions> { using type = Adam; };
-template <> struct nearest<torch::optim::SGDOptions> { using type = SGD; };
-template <> struct nearest<torch::optim::AdagradOptions> { using type = Adagrad; };
-template <> struct nearest<torch::nn::CrossEntropyLoss> { using type = CrossEntropyLoss; };
-template <> struct nearest<torch::nn::MSELoss> { using type = MSELoss; };
-template <> struct nearest<torch::nn::BCEWithLogitsLoss> { using type = BCEWithLogitsLoss; };
-template <> struct nearest<torch::nn::KLDivLoss> { using type = KLDivLoss; };
-template <known_axis Axis> requires requires { typename Axis::default_policy; }
-struct nearest<Axis> { using type = typename Axis::default_policy; };
-template <class T> struct bare : nearest<T> {};
-template <policy T> struct bare<T> { using type = T; };
-template <class T> struct nearest<const T> : bare<T> {};
-template <class T> struct nearest<T*> : bare<T> {};
-template <class T> struct nearest<T&> : bare<T> {};
-template <class T> struct nearest<T&&> : bare<T> {};
-// clang-format on
 
 /// Stage 2: does every policy have an argument that exists? The vocabulary lists it, or the user
 /// defined the policy with an `axis`.
@@ -69,6 +22,16 @@ template <unknown Policy>
   requires requires { detail::declared_axis<Policy>::template takes<Policy>; }
 struct choice<Policy> {
   using type = typename detail::declared_axis<Policy>::template refused<UnknownChoice, Policy>;
+};
+/// Whether all of these can be offloaded, if not each by itself.
+template <class Where, class... What>
+concept part_of_offload =
+    is_one_of<Where, AxisList<CPU, Disk>> &&
+    (is_one_of<What, AxisList<Activations, OptimizerState, Parameters, Gradients>> && ...);
+template <class Where, class... What>
+  requires(unknown<Offload<Where, What...>> && part_of_offload<Where, What...>)
+struct choice<Offload<Where, What...>> {
+  using type = OffloadsPart<Offload<Where, What...>>;
 };
 template <std::int64_t N>
   requires(N < 1 && N != Dynamic && !detail::is_fit(N))
@@ -166,6 +129,10 @@ struct in_backward<InBackward<O>, Other> : is<NeedsAllGradients<InBackward<O>, O
 template <class O, class How>
   requires(!std::is_same_v<How, Off>)
 struct in_backward<InBackward<O>, Shard<How>> : is<UpdatesBeforeSum<InBackward<O>, Shard<How>>> {};
+template <class O, class Where, class... What>
+  requires(!std::is_same_v<Where, Off> && !std::is_same_v<AxisList<What...>, AxisList<Activations>>)
+struct in_backward<InBackward<O>, Offload<Where, What...>>
+    : is<UpdatesBeforeArrival<InBackward<O>, Offload<Where, What...>>> {};
 
 /// Stage 3: why a recipe cannot hold both `Policy` and `Later`.
 template <class Policy, class Later>

@@ -21,7 +21,7 @@ class TotalNorm : public ClipHooks {
   template <class Ranks>
   void close_step(StepGradients& gradients, Ranks& ranks) {
     if (ranks.slices().size() == 1 || gradients.squared_norm.defined()) return;
-    gradients.squared_norm = squared_of_slices(gradients.values);
+    gradients.squared_norm = squared_of_slices(gradients);
   }
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue&, Ranks&, DeferredCheck& deferred) {
@@ -45,9 +45,9 @@ class TotalNorm : public ClipHooks {
   const at::Tensor& compute_norm(StepGradients& gradients, Ranks& ranks) const {
     if (gradients.norm.defined() && gradients.norm_is_current) return gradients.norm;
     at::Tensor norm;
-    if (ranks.slices().size() == 1) norm = norm_of_all(gradients.values);
+    if (ranks.slices().size() == 1) norm = norm_of_all(gradients);
     else if (gradients.squared_norm.defined()) norm = gradients.squared_norm.sqrt();
-    else norm = ranks.slices().sum(squared_of_slices(gradients.values)).sqrt();
+    else norm = ranks.slices().sum(squared_of_slices(gradients)).sqrt();
     if (norm.defined() && gradients.divisor.defined()) norm = norm / gradients.divisor;
     gradients.norm = std::move(norm);
     gradients.norm_is_current = true;
@@ -72,11 +72,12 @@ class TotalNorm : public ClipHooks {
     }
     return all;
   }
-  at::Tensor norm_of_all(const Tensors& gradients) const {
-    return any_sparse(gradients) ? norm_of(elements_of_all(gradients)) : norm_of(gradients);
+  at::Tensor norm_of_all(const StepGradients& all) const {
+    if (any_sparse(all.values)) return norm_of(elements_of_all(all.values), all.storage);
+    return norm_of(all.values, all.storage);
   }
   /// Of the slices of this rank, which may have no gradient: the dtype is that of the masters.
-  at::Tensor squared_of_slices(const Tensors& gradients) const {
+  at::Tensor squared_of_slices(const StepGradients& gradients) const {
     const at::Tensor norm = norm_of_all(gradients);
     bool wide = false;
     for (const at::Tensor& master : masters_->values) wide |= master.scalar_type() == at::kDouble;
@@ -86,9 +87,15 @@ class TotalNorm : public ClipHooks {
   }
   /// Computed in the gradients' dtype, as PyTorch does. Returned as Double where a gradient is
   /// Double, else as Float, since a divisor is made from it.
-  static at::Tensor norm_of(const Tensors& gradients) {
+  static at::Tensor norm_of(const Tensors& gradients, StateStorage* storage) {
     if (gradients.empty()) return {};
-    at::Tensor norm = at::linalg_vector_norm(stacked(at::_foreach_norm(gradients, 2)), 2);
+    Tensors norms;
+    for_windows(storage, gradients, /*writes=*/false, [&](const Tensors& window) {
+      Tensors some = at::_foreach_norm(window, 2);
+      if (norms.empty()) norms = std::move(some);
+      else norms.insert(norms.end(), some.begin(), some.end());
+    });
+    at::Tensor norm = at::linalg_vector_norm(stacked(norms), 2);
     const bool wide = norm.scalar_type() == at::kFloat || norm.scalar_type() == at::kDouble;
     return wide ? norm : norm.to(at::kFloat);
   }

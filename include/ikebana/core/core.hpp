@@ -98,6 +98,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   StepGradients& collect_gradients() {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Optimizer);
     step.gradients.collect(parameters.masters().values);
+    step.gradients.storage = parameters.masters().storage;
     step.gradients.updated_in_backward = mechanisms.optimizer.has_updated();
     if (step.microbatches == 0) detail::refuse_no_microbatch();
     if (step.gradients.indices.empty() && !step.gradients.updated_in_backward)

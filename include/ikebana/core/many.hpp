@@ -21,7 +21,7 @@ struct Held {
 template <class Gradients>
 void find_overflow(Gradients& gradients) {
   if (!gradients.loss_is_scaled || gradients.overflow.defined()) return;
-  gradients.overflow = any_non_finite(gradients.values);
+  gradients.overflow = any_non_finite(gradients);
   gradients.reject(gradients.overflow);
 }
 

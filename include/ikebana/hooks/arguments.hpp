@@ -35,6 +35,51 @@ inline at::Tensor elements_of(const at::Tensor& gradient) {
   return gradient.is_sparse() ? gradient._values() : gradient;
 }
 
+/// Where the state of optimizers is stored. Step counts, which are single numbers, stay where their
+/// master is.
+struct StateStorage {
+  virtual ~StateStorage() = default;
+  /// Memory for a new tensor of state: returns a tensor with the values, shape, strides, dtype and
+  /// device of `state`, which may outlive this storage. Called before an update, and while a state
+  /// that is to be loaded is checked. May throw.
+  virtual at::Tensor place_state(const at::Tensor& state) = 0;
+  /// How many bytes of state an update may use at once; 0: all, without windows. Asked before each
+  /// update. Windows are of consecutive parameters, and a parameter is never cut: one that has more
+  /// state is alone in its window.
+  virtual std::int64_t window_bytes() const { return 0; }
+  /// Around the use of these tensors by an update that is not known to be rejected, once for each;
+  /// and once more where that update is undone. Outside of windows, memory must be readable, since
+  /// saving a state reads it.
+  virtual void begin_window(const Tensors& /*state*/) noexcept {}
+  virtual void end_window(const Tensors& /*state*/) noexcept {}
+  /// Around the use of master weights or their gradients, by what goes through all of them.
+  virtual void begin_use(const Tensors&, bool /*writes*/) noexcept {}
+  virtual void end_use(const Tensors&) noexcept {}
+  /// Called instead of moving `gradient`, of a master weight, to the device where that is. May
+  /// throw.
+  virtual at::Tensor place_gradient(const at::Tensor& gradient, std::size_t /*master*/) {
+    return gradient;
+  }
+};
+
+/// Calls `f` with all of `tensors`, or with windows of them, if the storage has windows.
+template <class F>
+void for_windows(StateStorage* storage, const Tensors& tensors, bool writes, const F& f) {
+  const std::int64_t limit = storage == nullptr ? 0 : storage->window_bytes();
+  if (limit <= 0) return f(tensors);
+  Tensors window;
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    window.push_back(tensors[i]);
+    bytes += static_cast<std::int64_t>(elements_of(tensors[i]).nbytes());
+    if (bytes < limit && i + 1 < tensors.size()) continue;
+    storage->begin_use(window, writes);
+    f(window);
+    storage->end_use(window);
+    window.clear(), bytes = 0;
+  }
+}
+
 /// Gradients of the master weights that got one; sparse ones are coalesced. Nothing is multiplied
 /// into them: what they are still to be divided by (loss scale, late count, clipping) is collected
 /// in `divisor`, and the update divides once.
@@ -50,6 +95,7 @@ struct StepGradients {
   at::Tensor overflow;   ///< one float, 1: under a loss scale, a gradient was not finite before a
                          ///< policy changed it; undefined: no policy has
   at::Tensor found_inf;  ///< one float, 1: skip the update; undefined: not asked for
+  StateStorage* storage = nullptr;  ///< as that of the masters
 
   /// Takes the gradients that the last backward left, and forgets everything else.
   void collect(const Tensors& masters) {
@@ -78,8 +124,15 @@ struct StepGradients {
   /// gradients.
   void apply_divisor() {
     if (divisor.defined())
-      for (const at::Tensor& gradient : values) elements_of(gradient).div_(divisor);
+      in_windows(/*writes=*/true, [&](const Tensors& gradients) {
+        for (const at::Tensor& gradient : gradients) elements_of(gradient).div_(divisor);
+      });
     divisor.reset();
+  }
+  /// Calls `f` with all gradients, or, where a storage has windows, with some at a time.
+  template <class F>
+  void in_windows(bool writes, const F& f) const {
+    for_windows(storage, values, writes, f);
   }
   /// The dtype of a divisor that loses nothing: Double where a gradient is Double, else Float.
   at::ScalarType divisor_dtype() const {
@@ -108,33 +161,6 @@ struct UpdateRounding {
   /// Writes `exact` to the master of that index. Both are one-dimensional, in memory order.
   virtual void write(const at::Tensor& master, const at::Tensor& exact,
                      std::size_t index) noexcept = 0;
-};
-
-/// Where the state of optimizers is stored. Step counts, which are single numbers, stay where their
-/// master is.
-struct StateStorage {
-  virtual ~StateStorage() = default;
-  /// Memory for a new tensor of state: returns a tensor with the values, shape, strides, dtype and
-  /// device of `state`, which may outlive this storage. Called before an update, and while a state
-  /// that is to be loaded is checked. May throw.
-  virtual at::Tensor place_state(const at::Tensor& state) = 0;
-  /// How many bytes of state an update may use at once; 0: all, without windows. Asked before each
-  /// update. Windows are of consecutive parameters, and a parameter is never cut: one that has more
-  /// state is alone in its window.
-  virtual std::int64_t window_bytes() const { return 0; }
-  /// Around the use of these tensors by an update that is not known to be rejected, once for each;
-  /// and once more where that update is undone. Outside of windows, memory must be readable, since
-  /// saving a state reads it.
-  virtual void begin_window(const Tensors& /*state*/) noexcept {}
-  virtual void end_window(const Tensors& /*state*/) noexcept {}
-  /// Before and after the use of master weights or their gradients, a window's worth at a time.
-  virtual void begin_use(const Tensors&) noexcept {}
-  virtual void end_use(const Tensors&) noexcept {}
-  /// Called instead of moving `gradient`, of a master weight, to the device where that is. May
-  /// throw.
-  virtual at::Tensor place_gradient(const at::Tensor& gradient, std::size_t /*master*/) {
-    return gradient;
-  }
 };
 
 namespace detail {

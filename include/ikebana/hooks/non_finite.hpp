@@ -20,5 +20,14 @@ at::Tensor any_non_finite(const Gradients& gradients) {
   }
   return found;
 }
+/// The same of a step's gradients, in the windows of their storage.
+inline at::Tensor any_non_finite(const StepGradients& gradients) {
+  at::Tensor found;
+  gradients.in_windows(/*writes=*/true, [&](const Tensors& window) {
+    const at::Tensor one = any_non_finite(window);
+    found = found.defined() ? at::maximum(found, one) : one;
+  });
+  return found;
+}
 
 }  // namespace ikebana::detail

@@ -43,7 +43,9 @@ class DiskPlace final : public Place {
   // Of tensors that lie elsewhere these do nothing.
   void leave(const at::Tensor& t) noexcept override { advise(t, &MappedFile<>::leave); }
   void expect(const at::Tensor& t) noexcept override { advise(t, &MappedFile<>::expect); }
-  void populate(const at::Tensor& t) noexcept override { advise(t, &MappedFile<>::populate); }
+  void populate(const at::Tensor& t, bool writes) noexcept override {
+    advise(t, writes ? &MappedFile<>::populate_to_write : &MappedFile<>::populate_to_read);
+  }
 
  private:
   static std::size_t whole_pages(std::size_t bytes) noexcept {

@@ -12,6 +12,7 @@ namespace ikebana {
 /// `allow_unused_units` it may leave units out. Source: PyTorch's FSDP2 CPUOffloadPolicy.
 template <>
 struct Offload<CPU> {
+  static constexpr bool needs_units = true;
   bool allow_unused_units = false;
 };
 /// Master weights, gradients and the state of the optimizer lie in memory of the host, where they
@@ -37,6 +38,7 @@ struct Offload<CPU, Activations, OptimizerState> {
 /// Activations, and all of `Offload<CPU>`.
 template <>
 struct Offload<CPU, Activations, Parameters> {
+  static constexpr bool needs_units = true;
   std::int64_t min_bytes = 4096;
   bool allow_unused_units = false;
 };
@@ -49,6 +51,7 @@ struct Offload<CPU, Activations, Parameters> {
 
 template <>
 struct Offload<Disk> {
+  static constexpr bool needs_units = true;
   std::filesystem::path folder;
   std::int64_t window_bytes = 8 << 20;
   bool allow_unused_units = false;
@@ -73,6 +76,7 @@ struct Offload<Disk, Activations, OptimizerState> {
 };
 template <>
 struct Offload<Disk, Activations, Parameters> {
+  static constexpr bool needs_units = true;
   std::filesystem::path folder;
   std::int64_t window_bytes = 8 << 20;
   std::int64_t min_bytes = 1 << 16;

@@ -124,10 +124,10 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
     if constexpr (is_file) return values.window_bytes;
     else return 0;
   }
-  void begin_window(const Tensors& state) noexcept override { begin_use(state); }
+  void begin_window(const Tensors& state) noexcept override { begin_use(state, true); }
   void end_window(const Tensors& state) noexcept override { end_use(state); }
-  void begin_use(const Tensors& tensors) noexcept override {
-    for (const at::Tensor& t : tensors) place_->populate(t);
+  void begin_use(const Tensors& tensors, bool writes) noexcept override {
+    for (const at::Tensor& t : tensors) place_->populate(t, writes);
   }
   void end_use(const Tensors& tensors) noexcept override {
     for (const at::Tensor& t : tensors) place_->leave(t);

@@ -18,7 +18,7 @@ class Place {
   /// They are needed soon.
   virtual void expect(const at::Tensor&) noexcept {}
   /// They are needed now.
-  virtual void populate(const at::Tensor&) noexcept {}
+  virtual void populate(const at::Tensor&, bool /*writes*/) noexcept {}
 };
 
 /// Memory of the host, pinned where the device copies on streams of their own.

@@ -11,18 +11,24 @@ namespace ikebana::detail {
 class StateWindow {
  public:
   StateWindow(StateStorage* storage, const Bucket& bucket) noexcept
-      : storage_(bucket.window.empty() ? nullptr : storage), state_(bucket.window) {
-    if (storage_ != nullptr) storage_->begin_window(state_);
+      : storage_(bucket.window.empty() ? nullptr : storage), bucket_(bucket) {
+    if (storage_ == nullptr) return;
+    storage_->begin_window(bucket.window);
+    storage_->begin_use(bucket.parameters, /*writes=*/true);
+    storage_->begin_use(bucket.gradients, /*writes=*/false);
   }
   ~StateWindow() {
-    if (storage_ != nullptr) storage_->end_window(state_);
+    if (storage_ == nullptr) return;
+    storage_->end_window(bucket_.window);
+    storage_->end_use(bucket_.parameters);
+    storage_->end_use(bucket_.gradients);
   }
   StateWindow(const StateWindow&) = delete;
   StateWindow& operator=(const StateWindow&) = delete;
 
  private:
   StateStorage* storage_;
-  const Tensors& state_;
+  const Bucket& bucket_;
 };
 
 /// Puts back what an update of the bucket changed, if that was copied.

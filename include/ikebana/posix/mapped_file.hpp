@@ -52,20 +52,22 @@ class MappedFile {
 
   /// Whole pages within these bytes of a mapped file leave this process's memory; their values stay
   /// in the file, or on their way to it.
-  static void leave(void* begin, std::size_t n) noexcept {
-    if (const auto pages = whole_pages(begin, n); pages.second > 0)
-      (void)::madvise(pages.first, pages.second, MADV_DONTNEED);
-  }
+  static void leave(void* begin, std::size_t n) noexcept { advise(begin, n, MADV_DONTNEED); }
   /// The pages of these bytes are read ahead.
-  static void expect(void* begin, std::size_t n) noexcept {
-    if (const auto pages = whole_pages(begin, n); pages.second > 0)
-      (void)::madvise(pages.first, pages.second, MADV_WILLNEED);
+  static void expect(void* begin, std::size_t n) noexcept { advise(begin, n, MADV_WILLNEED); }
+  /// The same, and they come into this process's memory at once.
+  static void populate_to_read(void* begin, std::size_t n) noexcept {
+#if defined(MADV_POPULATE_READ)
+    advise(begin, n, MADV_POPULATE_READ);
+#else
+    advise(begin, n, MADV_WILLNEED);
+#endif
   }
-  /// The same, and they come into this process's memory at once, to be read and written.
-  static void populate(void* begin, std::size_t n) noexcept {
+  static void populate_to_write(void* begin, std::size_t n) noexcept {
 #if defined(MADV_POPULATE_WRITE)
-    if (const auto pages = whole_pages(begin, n); pages.second > 0)
-      (void)::madvise(pages.first, pages.second, MADV_POPULATE_WRITE);
+    advise(begin, n, MADV_POPULATE_WRITE);
+#else
+    advise(begin, n, MADV_WILLNEED);
 #endif
   }
   /// The system may forget what is in the file and in memory, after it was written to the disk.
@@ -96,6 +98,10 @@ class MappedFile {
       throw BadValue("Offload<Disk>: `" + folder.string() +
                      "` lies in memory (tmpfs), so that nothing would leave it. Name a folder on "
                      "a disk.");
+  }
+  static void advise(void* begin, std::size_t n, int advice) noexcept {
+    if (const auto pages = whole_pages(begin, n); pages.second > 0)
+      (void)::madvise(pages.first, pages.second, advice);
   }
   static std::pair<void*, std::size_t> whole_pages(void* begin, std::size_t n) noexcept {
     const auto page = page_bytes();

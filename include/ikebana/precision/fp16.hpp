@@ -50,7 +50,7 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
               detail::DeferredCheck& deferred) {
     const bool norm_tells = gradients.norm.defined() && gradients.norm_is_current;
     at::Tensor found = norm_tells ? gradients.norm.isfinite().logical_not().to(at::kFloat)
-                                  : detail::any_non_finite(gradients.values);
+                                  : detail::any_non_finite(gradients);
     if (gradients.overflow.defined()) found = at::maximum(found, gradients.overflow);
     if (!norm_tells || gradients.overflow.defined()) found = ranks.slices().sum(found).clamp_max(1);
     found_ = found.to(scale_.device(), /*non_blocking=*/true);

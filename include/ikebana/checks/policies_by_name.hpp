@@ -1,0 +1,56 @@
+#pragma once
+// Which types are policies, and which policy was likely meant by one that is none.
+#include <ikebana/checks/policies_of_torch.hpp>
+#include <ikebana/grammar/compose.hpp>
+#include <ikebana/grammar/diagnosis.hpp>
+
+namespace ikebana::refuse {
+
+template <class Type>
+concept policy = !std::is_void_v<axis_of_t<Type>>;
+template <class Type, class List>
+inline constexpr bool is_one_of = false;
+template <class Type, class... Axes>
+inline constexpr bool is_one_of<Type, AxisList<Axes...>> = (std::is_same_v<Type, Axes> || ...);
+template <class Type>
+concept known_axis = is_one_of<Type, WrappingOrder> || own_axis<Type>;
+template <class Policy>
+concept listed = detail::declared_axis<Policy>::template takes<Policy>;
+
+// The policy that was likely meant; void if there is none or several could be meant.
+template <class Written>
+struct nearest {
+  using type = void;
+};
+// clang-format off
+template <class W> requires listed<Precision<W>>
+struct nearest<W> { using type = Precision<W>; };
+template <class W> requires(listed<Checkpoint<W>> && !std::is_same_v<W, Off>)
+struct nearest<W> { using type = Checkpoint<W>; };
+template <class W> requires listed<Observe<W>>
+struct nearest<W> { using type = Observe<W>; };
+template <class W> requires(listed<Shard<W>> && !std::is_same_v<W, Off>)
+struct nearest<W> { using type = Shard<W>; };
+template <> struct nearest<torch::optim::AdamW> { using type = AdamW; };
+template <> struct nearest<torch::optim::Adam> { using type = Adam; };
+template <> struct nearest<torch::optim::SGD> { using type = SGD; };
+template <> struct nearest<torch::optim::Adagrad> { using type = Adagrad; };
+template <> struct nearest<torch::optim::AdamWOptions> { using type = AdamW; };
+template <> struct nearest<torch::optim::AdamOptions> { using type = Adam; };
+template <> struct nearest<torch::optim::SGDOptions> { using type = SGD; };
+template <> struct nearest<torch::optim::AdagradOptions> { using type = Adagrad; };
+template <> struct nearest<torch::nn::CrossEntropyLoss> { using type = CrossEntropyLoss; };
+template <> struct nearest<torch::nn::MSELoss> { using type = MSELoss; };
+template <> struct nearest<torch::nn::BCEWithLogitsLoss> { using type = BCEWithLogitsLoss; };
+template <> struct nearest<torch::nn::KLDivLoss> { using type = KLDivLoss; };
+template <known_axis Axis> requires requires { typename Axis::default_policy; }
+struct nearest<Axis> { using type = typename Axis::default_policy; };
+template <class T> struct bare : nearest<T> {};
+template <policy T> struct bare<T> { using type = T; };
+template <class T> struct nearest<const T> : bare<T> {};
+template <class T> struct nearest<T*> : bare<T> {};
+template <class T> struct nearest<T&> : bare<T> {};
+template <class T> struct nearest<T&&> : bare<T> {};
+// clang-format on
+
+}  // namespace ikebana::refuse
