@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 HEADERS = HERE.parents[1] / "include" / "ikebana" / "grammar"
 MOST_TIMES = 4  # times the time of boost/hana.hpp alone
 ROUNDS = 5
-LAWS = "laws.cpp", "ranks.cpp"
+LAWS = "laws.cpp", "ranks.cpp", "offload.cpp"
 
 
 def compile_with(compiler, flags, *arguments):

@@ -84,6 +84,7 @@ class MovedGradients {
     if (gradient.layout() != at::kStrided) return gradient.to(at::kCPU);
     bytes += static_cast<std::int64_t>(gradient.nbytes()), ++copies;
     const at::Tensor there = memory_for(gradient, k);
+    place_->populate(there, /*writes=*/true);
     copied = copies_.to_host(there, gradient);
     if (!copies_.overlap()) place_->leave(there);
     return there;

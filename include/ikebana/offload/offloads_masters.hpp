@@ -32,6 +32,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
     check_window();
     copies_.emplace(bridge::with_index(device));
     place_ = place_of(values, *copies_);
+    visits_ = std::make_shared<BufferPool<>>(std::make_shared<HostPlace<>>(*copies_));
     units_.assign(units.units().size(), {});
     gradients_.emplace(*copies_, place_, /*reuses=*/is_file || copies_->overlap());
   }
@@ -65,6 +66,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
   }
   void finish_gradients(const Masters&) { gradients_->finish(); }
   void end_step(const StepGradients&, Report& report) noexcept {
+    visits_->free_unused();
     traffic_.gradients_out = gradients_->bytes, traffic_.copies_out = gradients_->copies;
     report.offloaded = std::exchange(traffic_, {});
     gradients_->begin_count();
@@ -86,13 +88,27 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
   OfUnit begin_copies(const Tensors& masters) {
     OfUnit own;
     for (const at::Tensor& master : masters) {
-      own.here.push_back(at::empty_strided(master.sizes(), master.strides(),
-                                           master.options().device(copies_->device())));
+      own.here.push_back(memory_like(master));
       copy_back(own.here.back(), master, own.arrived);
     }
     return own;
   }
+  /// Of a unit that visits a device without an allocator that keeps what is freed, it is used
+  /// again.
+  at::Tensor memory_like(const at::Tensor& master) {
+    const auto options =
+        at::TensorOptions(copies_->device()).dtype(master.scalar_type()).requires_grad(false);
+    if (Keeps || !copies_->device().is_cpu())
+      return at::empty_strided(master.sizes(), master.strides(), options);
+    const auto size = static_cast<std::int64_t>(master.storage().nbytes());
+    std::shared_ptr<BufferPool<>::Buffer> buffer = visits_->take(size);
+    void* memory = buffer->bytes.mutable_data_ptr();
+    return at::from_blob(
+        memory, master.sizes(), master.strides(), [buffer](void*) mutable { buffer.reset(); },
+        options);
+  }
   void copy_back(const at::Tensor& here, const at::Tensor& master, bridge::StreamPoint& arrived) {
+    place_->populate(master, /*writes=*/false);
     arrived = copies_->to_device(here, master);
     place_->leave(master);
     traffic_.parameters_back += static_cast<std::int64_t>(master.nbytes());
@@ -143,6 +159,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
   }
 
   std::shared_ptr<Place> place_;
+  std::shared_ptr<BufferPool<>> visits_;  // memory of units that are here
   std::optional<MovedGradients<>> gradients_;
   OffloadTraffic traffic_;
 };

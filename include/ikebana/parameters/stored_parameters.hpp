@@ -196,7 +196,8 @@ class StoredParameters {
       try {
         if (Mechanisms::gathers_from_ranks)
           stored.restore(originals_.empty() ? Tensors() : originals_[stored.unit->index]);
-        else if (is_shown && !GatherChain<Mechanisms>::restores_dtype) stored.restore({});
+        else if (is_shown && !GatherChain<Mechanisms>::restores_dtype)
+          chain_.await_refresh(stored), stored.restore({});
         else stored.restore(chain_.full(stored));
       } catch (...) {
         warn_not_restored(*stored.unit);
