@@ -90,7 +90,7 @@ struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   }
   /// 9. After Shard's `finish_reductions`: the gradients of all master weights are there.
   void finish_gradients(const Masters&) {}
-  // May also have `refresh`, as Precision, and `await_refresh(const Unit&)` before its use.
+  // May also have `refresh`, which returns whether it did, and `await_refresh(const Unit&)`.
   /// Where the state of optimizers is stored. Asked once, after `attach`.
   StateStorage* state_storage() { return nullptr; }
 };

@@ -75,6 +75,7 @@ inline const std::vector<Rows>& data() {
 
 // Policies whose values do not fit a line.
 inline const WarmupStableDecayLR steady{.warmup_steps = 1, .stable_steps = 2, .decay_steps = 3};
+inline const auto on_disk = std::filesystem::current_path();  // not in memory, as /tmp may be
 inline const LambdaLR halved{.lr_lambda = [](std::int64_t step) { return step < 3 ? 1 : 0.5; }};
 
 /// All results of a training: losses, an evaluation, and the whole state.

@@ -27,14 +27,21 @@ AXES = {
     "average": ["", "EMA{.decay = 0.5}"],
     "freeze": ["", "Freeze<Head>{}", "Freeze<>{.match = named(\"first.*\")}"],
     "observe": ["", "Observe<Memory>{}"],
+    "offload": ["", "Offload<CPU>{}", "Offload<CPU, OptimizerState>{}",
+                "Offload<CPU, Activations>{.min_bytes = 0}",
+                "Offload<CPU, Activations, Parameters>{.min_bytes = 0}",
+                "Offload<Disk>{.folder = on_disk, .window_bytes = 3000}",
+                "Offload<Disk, Activations, OptimizerState>{.folder = on_disk, .min_bytes = 0}"],
 }
 # Axes whose policies change where and when things are computed, never the result.
-NEVER_WHAT = ("checkpoint", "observe")
+NEVER_WHAT = ("checkpoint", "observe", "offload")
 
 
 def is_legal(word):
     if word.get("optimizer", "").startswith("InBackward"):
         other = ("clip", "accumulate")
+        if word.get("offload", "").split("{")[0] not in ("", "Offload<CPU, Activations>"):
+            return False
         return not (any(word.get(axis) for axis in other) or "FP16" in word.get("precision", ""))
     return True
 
@@ -45,7 +52,8 @@ TABLE = covering.Table(AXES, is_legal)
 def case(recipe):
     """The recipe, and the same without the policies that must change no bit."""
     name = ", ".join(word.split("{")[0] for word in TABLE.words(recipe)) or "no policy"
-    trainers = ("".join(f", {word}" for word in TABLE.words(recipe, w)) for w in ((), NEVER_WHAT))
+    trainers = ("".join(f",\n            {word}" for word in TABLE.words(recipe, w))
+                for w in ((), NEVER_WHAT))
     one, other = (f"    [] {{ return Trainer{{net(){values}}}; }}" for values in trainers)
     return f"TEST_CASE(\"matrix: {name}\") {{\n  laws_hold(\n{one},\n{other});\n}}\n"
 

@@ -119,7 +119,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
       copies_->hold(own.arrived);  // its memory is used again after that
     } catch (...) {                // of a device that cannot be used any more
     }
-    own = {};
+    own.here.clear();
   }
 
   std::optional<bridge::HostCopies<>> copies_;
@@ -171,14 +171,15 @@ class OffloadsState : public OffloadsMasters<Policy, /*Keeps=*/true> {
 
  public:
   using Base::Base;
-  /// Writes to the memory of the last gather. Allocates nothing on a CPU.
-  void refresh(const Unit& unit, const Tensors& masters) {
+  /// Writes to the memory of the last gather, if that is there still. Allocates nothing on a CPU.
+  bool refresh(const Unit& unit, const Tensors& masters) {
     auto& own = this->units_[unit.index];
-    for (std::size_t i = 0; i < masters.size(); ++i) {
-      const at::Tensor here = own.last.at(i).lock();
-      if (!here.defined() || is_away(here)) throw Error("Offload: there is nothing to refresh.");
-      this->copy_back(here, masters[i], own.arrived);
-    }
+    if (own.last.size() != masters.size()) return false;
+    for (const WeakTensor& last : own.last)
+      if (const at::Tensor here = last.lock(); !here.defined() || is_away(here)) return false;
+    for (std::size_t i = 0; i < masters.size(); ++i)
+      this->copy_back(own.last[i].lock(), masters[i], own.arrived);
+    return true;
   }
   void await_refresh(const Unit& unit) {
     this->copies_->hold(std::exchange(this->units_[unit.index].arrived, {}));

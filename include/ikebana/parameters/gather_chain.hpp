@@ -59,9 +59,10 @@ class GatherChain {
   /// Writes the present master weights to the memory that is gathered already. False where that
   /// needs a `gather`, which may allocate, and throw.
   bool refresh(const UnitParameters& stored) {
-    if constexpr (offload_refreshes) mechanisms_.offload.refresh(*stored.unit, stored.values);
-    else if constexpr (refreshes) mechanisms_.precision.refresh(*stored.unit, stored.values);
-    return offload_refreshes || refreshes;
+    if constexpr (offload_refreshes)
+      return mechanisms_.offload.refresh(*stored.unit, stored.values);
+    if constexpr (refreshes) mechanisms_.precision.refresh(*stored.unit, stored.values);
+    return refreshes;
   }
   /// What the device computes next sees what `refresh` has written.
   void await_refresh([[maybe_unused]] const UnitParameters& stored) {

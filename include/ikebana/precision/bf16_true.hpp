@@ -44,9 +44,11 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
     LowPrecisionWeights::attach(where, table);
     choose(table, values.keep_fp32);
     key_ = at::empty({2}, at::dtype(at::kInt).device(where));
+    names_.clear();
     for (const Unit& unit : table.units())
       for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
         const at::Tensor& p = unit.parameters[i];
+        names_.push_back(unit.names[i]);
         if (!is_low(unit, i, unit.parameters.size()) || p.scalar_type() == at::kBFloat16) continue;
         converted_.push_back({p, p.detach(), p.scalar_type()});
         convert(p, at::kBFloat16);
@@ -59,8 +61,14 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
   }
   UpdateRounding* rounding() { return this; }
   void begin(const Masters& masters) {
-    first_elements_.clear();
+    first_elements_.clear(), numbers_.clear();
     for (const Slice& slice : masters.slices) first_elements_.push_back(slice.first_element());
+    auto found = names_.begin();  // masters are in the same order
+    for (const std::string& name : masters.names) {
+      if (found = std::find(found, names_.end(), name); found == names_.end())
+        found = std::find(names_.begin(), names_.end(), name);
+      numbers_.push_back(static_cast<std::size_t>(found - names_.begin()));
+    }
   }
 
   void prepare_rounding(const at::TensorOptions& options, std::int64_t max_elements) override {
@@ -72,7 +80,7 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
   }
   void write(const at::Tensor& parameter, const at::Tensor& exact,
              std::size_t index) noexcept override {
-    auto key = detail::RoundingKey::of(values.seed, round_, index);
+    auto key = detail::RoundingKey::of(values.seed, round_, number_of(index));
     const std::int64_t first = first_elements_.empty() ? 0 : first_elements_[index];
     if (detail::on_host(parameter)) return detail::round_on_cpu(parameter, exact, key, first);
     std::int64_t n = exact.numel();
@@ -108,6 +116,11 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
     at::Tensor parameter, before;
     at::ScalarType type;
   };
+  /// The number of a master's parameter among all of the model, frozen ones included, which is the
+  /// same where only those that are trained have masters.
+  std::size_t number_of(std::size_t master) const {
+    return master < numbers_.size() ? numbers_[master] : master;
+  }
   /// Not a part of what is recorded: each replay has another key, which is set before it.
   void set_key() {
     const auto key = detail::RoundingKey::of(values.seed, round_, 0);
@@ -130,6 +143,8 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
 
   std::vector<Converted> converted_;
   std::vector<std::int64_t> first_elements_;  // of each master in its parameter; empty: 0
+  std::vector<std::string> names_;            // of all parameters
+  std::vector<std::size_t> numbers_;          // of each master's parameter among them
   std::int64_t round_ = 0;                    // number of steps that were not undone
   at::Tensor key_;                            // of the present round, for rounding by operators
   at::Tensor hash_, temporary_;               // scratch of that
