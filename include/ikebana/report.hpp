@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <ikebana/loss.hpp>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -21,6 +22,8 @@ struct OffloadTraffic {
   std::int64_t copies_out = 0, copies_back = 0;  ///< of all these
   std::int64_t peak_stored = 0;  ///< the most bytes of activations that lay elsewhere at once
 };
+
+struct MemoryReport;  // observe/memory_report.hpp
 
 /// The report of one step. It has values of its own: later steps do not change them.
 class Report {
@@ -60,6 +63,8 @@ class Report {
   double learning_rate = 0;                ///< of the first parameter group
   double seconds = 0;                      ///< host time of the step
   std::optional<std::int64_t> peak_bytes;  ///< under Observe<Memory>
+  /// Under Observe<Memory> with one of its fields; otherwise null.
+  std::shared_ptr<const MemoryReport> memory = {};
   std::optional<std::int64_t> undone;  ///< under Accumulate<Fit<>>: attempts of this step before
                                        ///< the one that fitted into memory
   std::optional<OffloadTraffic> offloaded;  ///< under Offload

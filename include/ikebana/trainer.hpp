@@ -171,6 +171,18 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
     return model;
   }
 
+  /// What a step on `batch` takes, by kind, by unit and at its peak in each phase, and with which
+  /// policies it would take how much: what the error of a step that ran out of memory says, without
+  /// running out. Changes nothing; costs as that (docs/memory.md), which also says of which recipes
+  /// only what is held between steps is known. Of several ranks, of this one.
+  template <class Batch>
+  std::string explain_peak(const Batch& batch) {
+    const detail::BusyGuard busy(core().busy);
+    core().check_model();
+    auto step = [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); };
+    return detail::explain_memory(core(), batch, step).substr(1);
+  }
+
   /// The whole recipe, defaults included, in wrapping order.
   std::string describe() {
     std::string text = "Trainer of " + detail::module_name<detail::impl_of_t<Model>>() + ", " +

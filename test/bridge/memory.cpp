@@ -123,7 +123,7 @@ TEST_CASE("memory: an allocation that fails throws LibTorch's error and counts n
     c10::DataPtr allocate(std::size_t size) override { TORCH_CHECK(false, "no room for ", size); }
     void copy_data(void*, const void*, std::size_t) const override {}
   } full;
-  bridge::CountingAllocatorV1 counting(full);
+  bridge::CountingAllocatorV2 counting(full);
   auto allocate = [&](std::size_t size) {
     return test::message_of<c10::Error>([&] { counting.allocate(size); });
   };

@@ -14,8 +14,8 @@ import sys
 GATE = "ikebana/detail/torch.hpp"
 TORCH = r"torch/|ATen/|c10/|caffe2/|oneapi/dnnl/"
 STANDARD = r"\w+$"
-SYSTEM = (r"(?:dirent|dlfcn|fcntl|fnmatch|netdb|netinet/in|poll|sched|signal|"
-          r"unistd|sys/\w+)\.h$")
+SYSTEM = (r"(?:cxxabi|dirent|dlfcn|execinfo|fcntl|fnmatch|malloc|netdb|netinet/in|poll|sched|"
+          r"signal|unistd|sys/\w+)\.h$")
 VECTORS = r"[esw]mmintrin\.h$"
 # Beyond the diagram: what only one folder may include, and what a folder may not although it could.
 ONLY_IN = {TORCH: r"ikebana/detail/torch(?:_optim|_c10d)?\.hpp$",
@@ -24,9 +24,9 @@ ONLY_IN = {TORCH: r"ikebana/detail/torch(?:_optim|_c10d)?\.hpp$",
 AXES = (r"ikebana/(?:bridge/|detail/|error|hooks|ranks/|run/|parameters/(?:rule|update)\b|"
         r"state/archive|posix/)")
 # Not part of ikebana.hpp: each is usable alone, and no policy of ikebana.hpp needs it.
-ALONE = (r"ikebana/(?:(?:modules|bridge|shard|estimate)/|(?:shard|estimate)\.hpp|"
+ALONE = (r"ikebana/(?:(?:modules|bridge|shard|estimate|memory)/|(?:shard|estimate|memory)\.hpp|"
          r"optimizer/libtorch_|detail/torch_(?:optim|c10d)|"
-         r"posix/(?:child|listener|process_identity|reach|signal_pipe|sigpipe))")
+         r"posix/(?:child|listener|process_identity|reach|signal_pipe|sigpipe|stack_trace))")
 
 
 def place(header):

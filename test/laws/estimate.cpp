@@ -214,7 +214,7 @@ TEST_CASE("estimate: a budget is planned by what the estimate counts") {
 }
 
 TEST_CASE("estimate: a limit of memory in the recipe limits nothing of the process") {
-  auto& allocator = bridge::CountingAllocatorV1::install();
+  auto& allocator = bridge::CountingAllocatorV2::install();
   const std::int64_t before = allocator.limit();
   std::int64_t during = 0;
   estimate<Trainer<GPT, AdamW, Accumulate<Fit<>>>>(

@@ -125,7 +125,7 @@ TEST_CASE("fit: fewer are tried only where the measured bytes say that they fit"
     plan.end_step(400 + i, 3);
   }
   CHECK(plan.may_shrink(3));
-  constexpr std::int64_t none = bridge::CountingAllocatorV1::no_limit;
+  constexpr std::int64_t none = bridge::CountingAllocatorV2::no_limit;
   CHECK(plan.should_fit(500, none));   // 500 + 2.2 * 402 is below 1500
   CHECK(!plan.should_fit(616, none));  // other parts of the program have grown
   CHECK(plan.should_fit(500, 1385));
@@ -151,7 +151,7 @@ TEST_CASE("fit: fewer are tried only where the measured bytes say that they fit"
 }
 
 TEST_CASE("fit: a limit is in force in steps and evaluations, within a smaller MemoryLimit") {
-  auto& allocator = bridge::CountingAllocatorV1::install();
+  auto& allocator = bridge::CountingAllocatorV2::install();
   auto trainer = fitting({.max = 8, .limit = std::int64_t{1} << 40});
   std::vector<std::int64_t> limits;
   trainer.model()->during_forward = [&](const Items&) { limits.push_back(allocator.limit()); };
@@ -165,7 +165,7 @@ TEST_CASE("fit: a limit is in force in steps and evaluations, within a smaller M
   }
   using Limits = std::vector<std::int64_t>;
   CHECK(limits == Limits{std::int64_t{1} << 40, std::int64_t{1} << 39, std::int64_t{1} << 38});
-  CHECK(allocator.limit() == bridge::CountingAllocatorV1::no_limit);
+  CHECK(allocator.limit() == bridge::CountingAllocatorV2::no_limit);
   // Those of two threads end in any order.
   auto first = std::make_unique<ikebana::bridge::SharedMemoryLimit<>>(1 << 20);
   const ikebana::bridge::SharedMemoryLimit<> second(1 << 21);

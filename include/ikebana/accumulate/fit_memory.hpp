@@ -52,15 +52,15 @@ class FitMemory {
   }
   /// How many bytes may be in use.
   std::int64_t bound(std::int64_t limit) const {
-    std::int64_t bytes = limit > 0 ? limit : bridge::CountingAllocatorV1::no_limit;
-    if (const auto* present = bridge::CountingAllocatorV1::installed(); present && device_.is_cpu())
+    std::int64_t bytes = limit > 0 ? limit : bridge::CountingAllocatorV2::no_limit;
+    if (const auto* present = bridge::CountingAllocatorV2::installed(); present && device_.is_cpu())
       bytes = std::min(bytes, present->limit());
     return bytes;
   }
 
  private:
   void watch(std::int64_t limit) {
-    if (!counter_ && (limit > 0 || bridge::CountingAllocatorV1::installed() != nullptr))
+    if (!counter_ && (limit > 0 || bridge::CountingAllocatorV2::installed() != nullptr))
       counter_.emplace(device_);
   }
 

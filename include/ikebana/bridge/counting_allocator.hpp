@@ -68,14 +68,37 @@ class MemorySource {
   PeakTracker* first_ = nullptr;
 };
 
+/// Hears what a CountingAllocator allocates and frees, on the thread that does it and under a lock,
+/// so that calls come one by one, on all threads together. They must neither throw nor allocate or
+/// free memory of LibTorch's, which would wait for that lock for ever.
+class AllocationObserverV2 {
+ public:
+  AllocationObserverV2() = default;
+  AllocationObserverV2(const AllocationObserverV2&) = delete;
+  AllocationObserverV2& operator=(const AllocationObserverV2&) = delete;
+  virtual ~AllocationObserverV2() = default;
+  /// `in_use` bytes with these; where several threads allocate at once, when these were counted.
+  virtual void allocated(const void* data, int64_t bytes, int64_t in_use) noexcept = 0;
+  /// Before the memory is freed, so that no other block has its address yet.
+  virtual void freed(const void* data, int64_t bytes) noexcept = 0;
+  /// An allocation that did not fit: beyond the limit, or the system had none. Nothing was counted.
+  virtual void refused(int64_t bytes, int64_t limit) noexcept = 0;
+  /// What the block at this address is, as `parameter` of the unit `block0`; said by what knows it.
+  virtual void described(const void* data, const char* kind, const char* unit) noexcept = 0;
+
+ private:
+  friend class CountingAllocatorV2;
+  AllocationObserverV2* next_ = nullptr;
+};
+
 /// Counts the bytes that are requested, refuses those beyond a limit, and forwards to the allocator
 /// that was installed before. A header of 64 bytes in front of each block records how to free it;
 /// 64 bytes preserve the block's alignment. Never destroyed, because blocks may be freed at any
 /// time until the process ends. Not final: otherwise the compiler would devirtualize calls, and
 /// call this library's functions on an allocator that another library installed.
-class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
+class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
  public:
-  explicit CountingAllocatorV1(c10::Allocator& underlying) : underlying_(underlying) {}
+  explicit CountingAllocatorV2(c10::Allocator& underlying) : underlying_(underlying) {}
 
   c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &free_block, c10::Device(c10::kCPU)};
@@ -87,6 +110,7 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
     auto* data = static_cast<std::byte*>(block.get()) + header_bytes;
     new (block.get()) Header{block.release_context(), deleter, this, static_cast<int64_t>(bytes)};
     raise_peak(in_use);
+    tell([&](auto& observer) { observer.allocated(data, static_cast<int64_t>(bytes), in_use); });
     return {data, data, &free_block, device};
   }
 
@@ -96,6 +120,34 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
   int64_t set_limit(int64_t bytes) noexcept { return limit_.exchange(bytes); }
   int64_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
 
+  /// `observer` hears every call from now on, until it is removed. While there is none, an
+  /// allocation and a free cost one load more.
+  void add(AllocationObserverV2& observer) {
+    std::lock_guard lock(observers_mutex_);
+    observer.next_ = first_observer_.load(std::memory_order_relaxed);
+    first_observer_.store(&observer, std::memory_order_relaxed);
+  }
+  /// Returns when no thread calls it any more.
+  void remove(AllocationObserverV2& observer) noexcept {
+    std::lock_guard lock(observers_mutex_);
+    AllocationObserverV2* before = nullptr;
+    auto* present = first_observer_.load(std::memory_order_relaxed);
+    for (; present != nullptr && present != &observer; present = present->next_) before = present;
+    if (present == nullptr) return;
+    if (before == nullptr) first_observer_.store(present->next_, std::memory_order_relaxed);
+    else before->next_ = present->next_;
+  }
+  /// In a copy of this process, where another thread may have held the lock: none hears any more.
+  void forget_observers() noexcept { first_observer_.store(nullptr, std::memory_order_relaxed); }
+  /// Calls `f(observer)` for each, under the lock.
+  template <class F>
+  void tell(const F& f) noexcept {
+    if (first_observer_.load(std::memory_order_relaxed) == nullptr) return;
+    std::lock_guard lock(observers_mutex_);
+    auto* one = first_observer_.load(std::memory_order_relaxed);
+    for (; one != nullptr; one = one->next_) f(*one);
+  }
+
   c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
   void copy_data(void* to, const void* from, std::size_t count) const override {
     default_copy_data(to, from, count);
@@ -103,21 +155,21 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
 
   int64_t now() override { return bytes_.load(std::memory_order_relaxed); }
 
-  /// The CPU's allocator if it is a CountingAllocatorV1, of this or another library; else nullptr.
-  static CountingAllocatorV1* installed() noexcept {
+  /// The CPU's allocator if it is a CountingAllocatorV2, of this or another library; else nullptr.
+  static CountingAllocatorV2* installed() noexcept {
     auto* present = c10::GetCPUAllocator();
-    return present != nullptr && is_exactly<CountingAllocatorV1>(*present)
-               ? static_cast<CountingAllocatorV1*>(present)
+    return present != nullptr && is_exactly<CountingAllocatorV2>(*present)
+               ? static_cast<CountingAllocatorV2*>(present)
                : nullptr;
   }
 
   /// Installs a counting allocator unless there is one; returns the one that is installed.
-  static CountingAllocatorV1& install() {
+  static CountingAllocatorV2& install() {
     static std::mutex once;
     std::lock_guard lock(once);
     if (auto* present = installed()) return *present;
     ikebana::detail::keep_loaded(reinterpret_cast<const void*>(&free_block));
-    auto* counting = new CountingAllocatorV1(*c10::GetCPUAllocator());
+    auto* counting = new CountingAllocatorV2(*c10::GetCPUAllocator());
     for (int priority = 0; installed() != counting && priority < 256; ++priority)
       c10::SetCPUAllocator(counting, static_cast<uint8_t>(priority));
     return *counting;
@@ -129,7 +181,7 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
   struct Header {
     void* context;
     c10::DeleterFnPtr deleter;
-    CountingAllocatorV1* owner;
+    CountingAllocatorV2* owner;
     int64_t bytes;
   };
   static_assert(sizeof(Header) <= header_bytes);
@@ -138,6 +190,7 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
     if (data == nullptr) return;
     const auto header = *reinterpret_cast<Header*>(static_cast<std::byte*>(data) - header_bytes);
     header.owner->bytes_.fetch_sub(header.bytes, std::memory_order_relaxed);
+    header.owner->tell([&](auto& observer) { observer.freed(data, header.bytes); });
     header.deleter(header.context);
   }
 
@@ -149,6 +202,7 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
   }
   [[noreturn]] void refuse(int64_t bytes, int64_t in_use) {
     bytes_.fetch_sub(bytes, std::memory_order_relaxed);
+    tell([&](auto& observer) { observer.refused(bytes, limit()); });
     throw OutOfMemory("cannot allocate memory on the CPU: " + std::to_string(bytes) +
                       " bytes were requested, " + std::to_string(in_use) +
                       " are in use, and the limit of this process is " +
@@ -161,6 +215,7 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
       return underlying_.allocate(bytes + header_bytes);
     } catch (...) {
       bytes_.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed);
+      tell([&](auto& observer) { observer.refused(static_cast<int64_t>(bytes), limit()); });
       throw;
     }
   }
@@ -182,6 +237,8 @@ class CountingAllocatorV1 : public c10::Allocator, public MemorySource {
   std::atomic<int64_t> bytes_{0};
   std::atomic<int64_t> peak_{0};
   std::atomic<int64_t> limit_{no_limit};
+  std::atomic<AllocationObserverV2*> first_observer_{nullptr};
+  std::mutex observers_mutex_;
 };
 
 }  // namespace ikebana::bridge

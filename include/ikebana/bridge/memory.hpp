@@ -69,7 +69,7 @@ inline constinit thread_local MemorySources* sources_of_thread = nullptr;
 template <class = void>
 MemorySource& memory_source(c10::Device device) {
   if (sources_of_thread != nullptr) return sources_of_thread->of(device);
-  if (device.is_cpu()) return CountingAllocatorV1::install();
+  if (device.is_cpu()) return CountingAllocatorV2::install();
   static std::mutex mutex;
   static auto& sources = *new std::unordered_map<c10::Device, std::unique_ptr<MemorySource>>;
   std::lock_guard lock(mutex);
@@ -127,7 +127,7 @@ class MemoryCounter {
 class MemoryLimit {
  public:
   template <std::convertible_to<std::int64_t> Bytes>
-  explicit MemoryLimit(Bytes bytes) : allocator_(CountingAllocatorV1::install()) {
+  explicit MemoryLimit(Bytes bytes) : allocator_(CountingAllocatorV2::install()) {
     if (bytes < 0)
       throw BadValue("MemoryLimit: it is " + std::to_string(bytes) +
                      " bytes. Write how many may be in use, 0 or more.");
@@ -138,7 +138,7 @@ class MemoryLimit {
   MemoryLimit& operator=(const MemoryLimit&) = delete;
 
  private:
-  CountingAllocatorV1& allocator_;
+  CountingAllocatorV2& allocator_;
   int64_t before_;
 };
 
@@ -165,7 +165,7 @@ inline bool counted(const at::Tensor& tensor) {
       tensor.storage().nbytes() == 0)
     return false;
   if (!tensor.device().is_cpu() || sources_of_thread != nullptr) return !tensor.is_meta();
-  const auto* present = CountingAllocatorV1::installed();
+  const auto* present = CountingAllocatorV2::installed();
   return present != nullptr && tensor.storage().data_ptr().get_deleter() == present->raw_deleter();
 }
 

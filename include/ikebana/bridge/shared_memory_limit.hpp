@@ -40,7 +40,7 @@ class SharedMemoryLimit {
   SharedMemoryLimit& operator=(const SharedMemoryLimit&) = delete;
 
  private:
-  static CountingAllocatorV1& allocator() { return CountingAllocatorV1::install(); }
+  static CountingAllocatorV2& allocator() { return CountingAllocatorV2::install(); }
   static std::int64_t smallest() noexcept {
     std::int64_t bytes = around_;
     for (const SharedMemoryLimit* one = first_; one != nullptr; one = one->next_)

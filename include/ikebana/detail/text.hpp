@@ -26,6 +26,14 @@ inline std::string escaped(std::string_view text) {
   return out;
 }
 
+/// Padded with spaces to `width` columns: to the right, to the left.
+inline std::string right(const std::string& text, std::size_t width) {
+  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
+}
+inline std::string left(const std::string& text, std::size_t width) {
+  return text.size() < width ? text + std::string(width - text.size(), ' ') : text;
+}
+
 /// Texts with semicolons between them.
 inline std::string joined(const std::vector<std::string>& texts) {
   std::string all;

@@ -103,12 +103,23 @@ class Savings {
   const StepFacts& facts_;
 };
 
+/// The peak of each phase.
+inline std::string phase_rows(const StepFacts& facts) {
+  std::string text;
+  for (const Phase phase : {Phase::Data, Phase::Forward, Phase::Backward, Phase::Optimizer})
+    if (const std::int64_t peak = facts.peaks[static_cast<std::size_t>(phase)]; peak > 0)
+      text += "  " + left(std::string("peak in ") + phase_name(phase), 18) +
+              right(short_bytes(peak), 12) + "\n";
+  return text;
+}
+
 /// The estimate, and what would save memory, for an error.
 inline std::string memory_text(const Estimate& estimate, const StepFacts& facts) {
   std::string text = "\nThe " + estimate.table();
   if (estimate.peak > 0)
     text = "\nA step in " + std::to_string(facts.microbatches) +
            (facts.microbatches == 1 ? " microbatch: " : " microbatches: ") + estimate.table();
+  if (estimate.peak > 0) text += phase_rows(facts);
   const std::vector<Saving> all = Savings(estimate, facts).all();
   if (!all.empty()) text += "  with one of these the peak is about\n";
   for (const Saving& one : all)

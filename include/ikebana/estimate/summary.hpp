@@ -1,13 +1,12 @@
 #pragma once
 // What was read at the marks of a step, and what is there after it, by kind and by unit.
 #include <ikebana/bridge/memory.hpp>
-#include <ikebana/detail/away.hpp>
 #include <ikebana/estimate/result.hpp>
-#include <ikebana/estimate/unit_activations.hpp>
 #include <ikebana/hooks.hpp>
+#include <ikebana/hooks/gathered_bytes.hpp>
+#include <ikebana/hooks/unit_activations.hpp>
 #include <map>
 #include <numeric>
-#include <set>
 
 namespace ikebana::detail {
 
@@ -37,20 +36,6 @@ struct MemoryMarks {
   }
 };
 
-/// The bytes of storages, each counted once.
-class StorageBytes {
- public:
-  /// Of a tensor's storage; 0 where it was counted, or has no memory.
-  std::int64_t add(const at::Tensor& t) {
-    if (!t.defined() || !t.has_storage() || is_away(t) || t.is_meta()) return 0;
-    if (!seen_.insert(t.storage().unsafeGetStorageImpl()).second) return 0;
-    return static_cast<std::int64_t>(t.storage().nbytes());
-  }
-
- private:
-  std::set<const c10::StorageImpl*> seen_;
-};
-
 /// The bytes of the gradients of each unit's parameters. Several may share a storage, as a bucket.
 inline std::vector<std::int64_t> gradient_bytes(const Masters& masters,
                                                 const StepGradients& gradients, std::size_t units) {
@@ -66,22 +51,6 @@ inline std::vector<std::int64_t> gradient_bytes(const Masters& masters,
     of_storage -= own;
   }
   for (const auto& [storage, rest] : left) bytes[0] += rest;
-  return bytes;
-}
-
-/// The bytes of the copies that units compute with now, those on their way included.
-template <class Core>
-std::int64_t gathered_bytes(Core& core) {
-  std::int64_t bytes = 0;
-  if constexpr (std::decay_t<decltype(core.mechanisms)>::moves_parameters) {
-    bytes = core.parameters.arriving_bytes();
-    if constexpr (requires { core.mechanisms.shard.bytes_on_their_way(); })
-      bytes += core.mechanisms.shard.bytes_on_their_way();
-    StorageBytes counted;
-    for (const at::Tensor& master : core.parameters.masters().values) counted.add(master);
-    for (const Unit& unit : core.units.units())
-      for (const at::Tensor& p : unit.parameters) bytes += counted.add(p);
-  }
   return bytes;
 }
 

@@ -11,17 +11,6 @@ namespace ikebana {
 
 namespace detail {
 
-inline std::string right(const std::string& text, std::size_t width) {
-  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
-}
-inline std::string left(const std::string& text, std::size_t width) {
-  return text.size() < width ? text + std::string(width - text.size(), ' ') : text;
-}
-inline const char* phase_name(Phase phase) {
-  constexpr std::array<const char*, 4> names{"data", "forward", "backward", "optimizer"};
-  return names[static_cast<std::size_t>(phase)];
-}
-
 /// The kinds of memory, in the order of the table.
 inline std::vector<std::pair<const char*, std::int64_t>> kinds(const Estimate& e) {
   return {{"parameters", e.parameters},

@@ -14,6 +14,10 @@ using Tensors = std::vector<at::Tensor>;
 using DTypes = std::vector<at::ScalarType>;
 
 namespace detail {
+inline const char* phase_name(Phase phase) {
+  constexpr const char* names[] = {"data", "forward", "backward", "optimizer"};
+  return names[static_cast<std::size_t>(phase)];
+}
 /// The tensors without gradients: they share their memory.
 inline Tensors detached(const Tensors& tensors) {
   Tensors values;

@@ -43,9 +43,10 @@ std::optional<std::string> dry_step(Core& core, const std::shared_ptr<bridge::Fa
   static_assert(can_run_dry<Core>);
   if (!core.device.is_cpu() || !bridge::operator_modes_available()) return {};
   return in_process_copy([&] {
-    using Allocator = bridge::CountingAllocatorV1;
+    using Allocator = bridge::CountingAllocatorV2;
     // What is small is computed, also where a limit leaves no room.
-    if (auto* allocator = Allocator::installed()) allocator->set_limit(Allocator::no_limit);
+    if (auto* allocator = Allocator::installed())
+      allocator->set_limit(Allocator::no_limit), allocator->forget_observers();
     const bridge::OneThread alone;  // OpenMP's threads are not copied, and it would wait for them
     if constexpr (!Core::one_rank) core.mechanisms.shard.pretend_ranks();
     core.step.dry = &listener;

@@ -1,0 +1,41 @@
+#pragma once
+// The bytes of storages, and of the copies of parameters that units compute with.
+#include <ikebana/detail/away.hpp>
+#include <ikebana/hooks/arguments.hpp>
+#include <ikebana/model.hpp>
+#include <set>
+#include <type_traits>
+
+namespace ikebana::detail {
+
+/// The bytes of storages, each counted once.
+class StorageBytes {
+ public:
+  /// Of a tensor's storage; 0 where it was counted, or has no memory.
+  std::int64_t add(const at::Tensor& t) {
+    if (!t.defined() || !t.has_storage() || is_away(t) || t.is_meta()) return 0;
+    if (!seen_.insert(t.storage().unsafeGetStorageImpl()).second) return 0;
+    return static_cast<std::int64_t>(t.storage().nbytes());
+  }
+
+ private:
+  std::set<const c10::StorageImpl*> seen_;
+};
+
+/// The bytes of the copies that units compute with now, those on their way included.
+template <class Core>
+std::int64_t gathered_bytes(Core& core) {
+  std::int64_t bytes = 0;
+  if constexpr (std::decay_t<decltype(core.mechanisms)>::moves_parameters) {
+    bytes = core.parameters.arriving_bytes();
+    if constexpr (requires { core.mechanisms.shard.bytes_on_their_way(); })
+      bytes += core.mechanisms.shard.bytes_on_their_way();
+    StorageBytes counted;
+    for (const at::Tensor& master : core.parameters.masters().values) counted.add(master);
+    for (const Unit& unit : core.units.units())
+      for (const at::Tensor& p : unit.parameters) bytes += counted.add(p);
+  }
+  return bytes;
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,64 @@
+#pragma once
+// The functions that called this one: their addresses, which are cheap, and their names.
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ikebana::detail {
+
+/// Return addresses, the innermost first. At most 64. Costs some microseconds.
+inline std::vector<void*> stack_trace() {
+  void* frames[64];
+  const int depth = ::backtrace(frames, 64);
+  return std::vector<void*>(frames, frames + (depth > 0 ? depth : 0));
+}
+/// Where the library or program begins that contains `address`; null: in none.
+inline const void* library_of(const void* address) {
+  Dl_info found{};
+  return ::dladdr(address, &found) != 0 ? found.dli_fbase : nullptr;
+}
+/// Without the first ones, which are in the library of the very first: its own way from the
+/// function of another library that called it to `stack_trace`.
+inline std::vector<void*> without_own_frames(const std::vector<void*>& stack) {
+  std::size_t own = 0;
+  while (own < stack.size() && library_of(stack[own]) == library_of(stack[0])) ++own;
+  return own == stack.size()
+             ? stack
+             : std::vector<void*>(stack.begin() + static_cast<std::ptrdiff_t>(own), stack.end());
+}
+
+/// A function as a snapshot has it.
+struct StackFrame {
+  std::string name;  ///< demangled; `0x1234` in a library without symbols
+  std::string file;  ///< of the library or program, with the address in it: `libc10.so+0x1234`, for
+                     ///< addr2line
+};
+
+/// A program's own functions have names where it is linked with -rdynamic.
+inline StackFrame frame_at(const void* address) {
+  char text[32];
+  Dl_info found{};
+  if (::dladdr(address, &found) == 0 || found.dli_fname == nullptr) {
+    std::snprintf(text, sizeof text, "%p", address);
+    return {text, ""};
+  }
+  const auto offset =
+      reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(found.dli_fbase);
+  std::snprintf(text, sizeof text, "0x%zx", static_cast<std::size_t>(offset));
+  const std::string file = std::string(found.dli_fname) + "+" + text;
+  if (found.dli_sname == nullptr) return {text, file};
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(found.dli_sname, nullptr, nullptr, &status), &std::free);
+  return {status == 0 && name ? name.get() : found.dli_sname, file};
+}
+
+}  // namespace ikebana::detail
