@@ -65,6 +65,27 @@ TEST_CASE("Observe<Memory> and MemoryCounter read the allocator's own figures") 
   CHECK(counter.now() == before);
   CHECK(counter.peak() - before == 4 << 20);
 }
+TEST_CASE("Observe<Memory> by unit reads the allocator's own figures between phases and units") {
+  NOT_RUN_UNLESS(!on_cpu(), "other tests count the CPU's memory");
+  Net model = net();
+  model->to(device());
+  Trainer trainer{model, adamw, Observe<Memory>{.by_unit = true}};
+  const auto batches = texts(2, 64);
+  trainer.step(batches[0]);
+  const Report report = trainer.step(batches[1]);
+  const MemoryReport& memory = *report.memory;
+  CHECK(memory.peak == report.peak_bytes);
+  CHECK(memory.device == device().str());
+  CHECK(memory.facts.reserved.value() >= allocated().now);
+  REQUIRE(memory.units.size() == 4);
+  for (std::size_t u = 1; u < 4; ++u) {  // three blocks of the same sizes, one after the other
+    CHECK(memory.units[u].activations == memory.units[1].activations);
+    CHECK(memory.units[u].forward_peak - memory.units[1].forward_peak ==
+          static_cast<std::int64_t>(u - 1) * memory.units[1].activations);
+  }
+  CHECK(memory.units[1].activations > 0);
+  CHECK(memory.peak_of(Phase::Forward) >= memory.units[3].forward_peak);
+}
 TEST_CASE("Checkpoint<Full> lowers the peak") {
   NOT_RUN_UNLESS(!on_cpu(), "other tests count the CPU's memory");
   auto peak = [](auto checkpoint) {

@@ -21,40 +21,8 @@ import tempfile
 
 from torch.cuda import _memory_viz as viz
 
-FRAME = {"name": str, "filename": str, "line": int}
-BLOCK = {"address": int, "size": int, "requested_size": int, "state": str, "frames": list}
-SEGMENT = {"device": int, "address": int, "total_size": int, "allocated_size": int,
-           "active_size": int, "requested_size": int, "stream": int, "segment_type": str,
-           "segment_pool_id": tuple, "is_expandable": bool, "frames": list, "blocks": list}
-ENTRY = {"action": str, "addr": int, "size": int, "stream": int, "time_us": int,
-         "compile_context": str, "user_metadata": str, "frames": list}
-OOM = {"device_free" if name == "addr" else name: kind for name, kind in ENTRY.items()}
-SNAPSHOT = {"segments": list, "device_traces": list, "allocator_settings": dict,
-            "external_annotations": list}
-
-
-def typed(what, value, fields):
-    """The fields of a dictionary, and their types, are these and no others."""
-    types = {name: type(one) for name, one in value.items()}
-    if types != fields:
-        yield f"{what} has {types}, not {fields}"
-
-
-def shapes(snapshot):
-    """As torch.cuda.memory._snapshot() documents them."""
-    yield from typed("the snapshot", snapshot, SNAPSHOT)
-    frames = []
-    for segment in snapshot["segments"]:
-        yield from typed("a segment", segment, SEGMENT)
-        frames += segment["frames"]
-        for block in segment["blocks"]:
-            yield from typed("a block", block, BLOCK)
-            frames += block["frames"]
-    for entry in (entry for trace in snapshot["device_traces"] for entry in trace):
-        yield from typed("an entry", entry, OOM if entry["action"] == "oom" else ENTRY)
-        frames += entry["frames"]
-    for frame in frames:
-        yield from typed("a frame", frame, FRAME)
+sys.dont_write_bytecode = True  # into the source tree
+from fields import BLOCK, ENTRY, FRAME, OOM, SEGMENT, SNAPSHOT, of_python, shapes  # noqa: E402
 
 
 def read_by_viz():
@@ -219,6 +187,13 @@ def self_test():
     assert wrong(lambda s: s["device_traces"][0][0].update(size=5))
     assert wrong(lambda s: s["device_traces"][0][0].update(category="unknown"))
     assert wrong(lambda s: s["device_traces"][0][0]["frames"][0].update(line="0"))
+    freed = [snapshot["device_traces"][0][0] | {"action": f"free_{end}"}
+             for end in ("requested", "completed")]
+    python = snapshot | {"device_traces": [[*snapshot["device_traces"][0], *freed]], "more": 1}
+    assert not list(of_python(python))
+    for damaged in (python | {"segments": []}, python | {"device_traces": [[]]},
+                    python | {"allocator_settings": []}):
+        assert list(of_python(damaged))
     assert {"address", "blocks", "addr", "device_free", "total_size"} < set(read_by_viz())
 
 

@@ -1,5 +1,6 @@
 #pragma once
 // An HTML page of a history of memory.
+#include <array>
 #include <ikebana/memory/history.hpp>
 #include <ikebana/memory/page_script.hpp>
 #include <ikebana/memory/pickle.hpp>
@@ -15,7 +16,7 @@ namespace detail {
 class PageData {
  public:
   explicit PageData(const MemoryRecord& record) : record_(record) {
-    for (Names* names : {&kinds_, &units_, &phases_, &labels_}) (void)names->number("-");
+    (void)labels_.number(no_label);  // the first one: a table of blocks leaves it out
   }
 
   std::string json() {
@@ -63,16 +64,16 @@ class PageData {
             const std::string& unit, const MemoryWhere& where) {
     std::string labels;
     for (const std::string& label : where.labels) labels += (labels.empty() ? "" : " < ") + label;
-    auto number = [](Names& names, const std::string& name) {
-      return static_cast<std::int64_t>(names.number(name.empty() ? "-" : name));
+    auto number = [](Names& names, const std::string& name, const char* otherwise) {
+      return static_cast<std::int64_t>(names.number(name.empty() ? otherwise : name));
     };
     return {bytes,
             first,
             -1,
-            number(kinds_, kind),
-            number(units_, unit),
-            number(phases_, where.phase),
-            number(labels_, labels)};
+            number(kinds_, kind, "other"),
+            number(units_, unit, "(no unit's)"),
+            number(phases_, where.phase, "(no phase)"),
+            number(labels_, labels, no_label)};
   }
 
   /// As JSON that may stand in HTML.
@@ -101,6 +102,7 @@ class PageData {
     text += ']';
   }
 
+  static constexpr const char* no_label = "(no label)";
   const MemoryRecord& record_;
   Names kinds_, units_, phases_, labels_;
   std::vector<std::int64_t> times_;

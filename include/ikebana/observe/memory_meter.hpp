@@ -11,8 +11,8 @@ namespace ikebana::detail {
 
 /// Between phases, and before and after the forward of each unit, it reads a counter. By unit on a
 /// CPU it also hears each allocation, on the thread that makes it, so that the peak of each forward
-/// and backward is known: whose backward a node belongs to follows from when it was made, so nothing
-/// is registered with autograd. While it is open it is this thread's place source.
+/// and backward is known: which unit a node belongs to follows from when it was made, so nothing is
+/// registered with autograd. While it is open it is this thread's place source.
 template <class = void>
 class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::MemoryPlaceSource {
  public:
