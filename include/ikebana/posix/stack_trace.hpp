@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 
-#include <cstddef>
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -25,16 +25,6 @@ inline const void* library_of(const void* address) {
   Dl_info found{};
   return ::dladdr(address, &found) != 0 ? found.dli_fbase : nullptr;
 }
-/// Without the first ones, which are in the library of the very first: its own way from the
-/// function of another library that called it to `stack_trace`.
-inline std::vector<void*> without_own_frames(const std::vector<void*>& stack) {
-  std::size_t own = 0;
-  while (own < stack.size() && library_of(stack[own]) == library_of(stack[0])) ++own;
-  return own == stack.size()
-             ? stack
-             : std::vector<void*>(stack.begin() + static_cast<std::ptrdiff_t>(own), stack.end());
-}
-
 /// A function as a snapshot has it.
 struct StackFrame {
   std::string name;  ///< demangled; `0x1234` in a library without symbols
@@ -59,6 +49,18 @@ inline StackFrame frame_at(const void* address) {
   const std::unique_ptr<char, decltype(&std::free)> name(
       abi::__cxa_demangle(found.dli_sname, nullptr, nullptr, &status), &std::free);
   return {status == 0 && name ? name.get() : found.dli_sname, file};
+}
+
+/// Without the first ones: the way of this library from the function of another one that called it
+/// to `stack_trace`, and what stands in front of `backtrace`, as a sanitizer does.
+inline std::vector<void*> without_own_frames(const std::vector<void*>& stack) {
+  const void* own = library_of(reinterpret_cast<const void*>(&frame_at));
+  auto is_own = [&](const void* address) {
+    const void* library = library_of(address);
+    return library == own || library == library_of(stack[0]);
+  };
+  const auto first = std::find_if_not(stack.begin(), stack.end(), is_own);
+  return first == stack.end() ? stack : std::vector<void*>(first, stack.end());
 }
 
 }  // namespace ikebana::detail
