@@ -44,6 +44,17 @@ TEST_CASE("memory report: activations of each unit are those of an estimate, to 
   equals_the_estimate<SGD, Accumulate<2>, ClipGradNorm>();
 }
 
+TEST_CASE("memory report: an estimate of a recipe that observes is that of one that does not") {
+  const Tokens batch = shapes(random_batch(config, 8, 32));
+  auto maker = [] { return GPT(config); };
+  const Estimate plain = estimate<Trainer<GPT, AdamW>>(maker, batch);
+  const Estimate observed = estimate<Trainer<GPT, AdamW, Observe<Memory>>>(
+      maker, batch, Observe<Memory>{.by_unit = true, .free_below = GiB(1000)});
+  CHECK(observed.peak == plain.peak);
+  CHECK(observed.between_steps == plain.between_steps);
+  CHECK(observed.units[1].activations == plain.units[1].activations);
+}
+
 /// Adds 1, and takes memory for a moment, in forward and in backward.
 struct Take : torch::autograd::Function<Take> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, at::Tensor x,

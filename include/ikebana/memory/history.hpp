@@ -152,6 +152,8 @@ class MemoryHistory::Reader {
     for (std::size_t i = 0; i < h_.events_.size(); ++i)
       read_event(h_.events_[(h_.next_ + i) % h_.events_.size()]);
     record_.dropped = h_.dropped_;
+    lock_.unlock();  // names are asked of the system's loader, which has locks of its own
+    for (auto& [where, stack] : unnamed_) where->stack = detail::names_of(stack);
     return std::move(record_);
   }
 
@@ -189,15 +191,16 @@ class MemoryHistory::Reader {
   std::shared_ptr<const MemoryWhere> where(std::uint32_t place, std::uint32_t stack) {
     auto& known = where_[{place, stack}];
     if (known) return known;
-    MemoryWhere made = detail::where_of(h_.places_[place]);
-    if (stack != none) made.stack = detail::names_of(h_.stacks_[stack]);
-    return known = std::make_shared<const MemoryWhere>(std::move(made));
+    const auto made = std::make_shared<MemoryWhere>(detail::where_of(h_.places_[place]));
+    if (stack != none) unnamed_.emplace_back(made, h_.stacks_[stack]);
+    return known = made;
   }
 
   MemoryHistory& h_;
-  std::lock_guard<std::mutex> lock_;
+  std::unique_lock<std::mutex> lock_;
   MemoryRecord record_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::shared_ptr<const MemoryWhere>> where_;
+  std::vector<std::pair<std::shared_ptr<MemoryWhere>, std::vector<void*>>> unnamed_;
   std::unordered_map<std::uint64_t, Described> described_;  // of each allocation, by its number
 };
 
