@@ -14,7 +14,7 @@ struct MemoryFacts {
   std::optional<std::int64_t> reserved;  ///< accelerator: by the caching allocator, from the device
   std::optional<std::int64_t> inactive;  ///< accelerator: free parts of blocks that are in use,
                                          ///< which cannot be released: fragmentation
-  std::optional<std::int64_t> retries;  ///< accelerator: allocations that emptied the cache first
+  std::optional<std::int64_t> retries;   ///< accelerator: allocations that emptied the cache first
 };
 
 namespace bridge {
