@@ -98,11 +98,11 @@ class AllocationObserverV2 {
 /// call this library's functions on an allocator that another library installed.
 class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
  public:
-  explicit CountingAllocatorV2(c10::Allocator& underlying) : underlying_(underlying) {}
+  explicit CountingAllocatorV2(c10::Allocator& underlying) : underlying_(&underlying) {}
 
   c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &free_block, c10::Device(c10::kCPU)};
-    if (bytes > max_bytes) return underlying_.allocate(bytes);  // fails with LibTorch's own error
+    if (bytes > max_bytes) return underlying().allocate(bytes);  // fails with LibTorch's own error
     const int64_t in_use = count(static_cast<int64_t>(bytes));
     auto block = allocate_block(bytes);
     const auto device = block.device();
@@ -146,6 +146,13 @@ class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
     std::lock_guard lock(observers_mutex_);
     auto* one = first_observer_.load(std::memory_order_relaxed);
     for (; one != nullptr; one = one->next_) f(*one);
+  }
+  /// The allocator to which it forwards. Another one may be put below it at any time, since each
+  /// block records how it is freed. Returns false where it was no longer `expected`.
+  c10::Allocator& underlying() const noexcept { return *underlying_.load(); }
+  bool replace_underlying(c10::Allocator& expected, c10::Allocator& other) noexcept {
+    auto* present = &expected;
+    return underlying_.compare_exchange_strong(present, &other);
   }
 
   c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
@@ -212,7 +219,7 @@ class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
   }
   c10::DataPtr allocate_block(std::size_t bytes) {
     try {
-      return underlying_.allocate(bytes + header_bytes);
+      return underlying().allocate(bytes + header_bytes);
     } catch (...) {
       bytes_.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed);
       tell([&](auto& observer) { observer.refused(static_cast<int64_t>(bytes), limit()); });
@@ -233,7 +240,7 @@ class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
     return peak_so_far;
   }
 
-  c10::Allocator& underlying_;
+  std::atomic<c10::Allocator*> underlying_;  // the layout is that of a pointer
   std::atomic<int64_t> bytes_{0};
   std::atomic<int64_t> peak_{0};
   std::atomic<int64_t> limit_{no_limit};

@@ -1,0 +1,133 @@
+#pragma once
+// Pools of an accelerator's caching allocator, by the interface that CUDA's has. CUDA's headers are
+// not included: a program that includes them passes its allocator.
+#include <atomic>
+#include <cstdint>
+#include <ikebana/bridge/device.hpp>
+#include <ikebana/error.hpp>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace ikebana {
+
+namespace detail {
+
+/// True on the thread that made it, whatever stream it is asked about.
+struct OnThread {
+  std::thread::id thread = std::this_thread::get_id();
+  template <class... Stream>
+  bool operator()(const Stream&...) const {
+    return std::this_thread::get_id() == thread;
+  }
+};
+/// Whether a scope is open, and by its address the name of the pool, which must not be another
+/// pool's while a scope is.
+struct DevicePoolState {
+  std::atomic<bool> in_use{false};
+};
+
+}  // namespace detail
+
+/// An allocator with pools, as `c10::cuda::CUDACachingAllocator::CUDAAllocator`.
+template <class Allocator>
+concept HasMemPools = requires(Allocator& allocator, c10::DeviceIndex device, c10::MempoolId_t id) {
+  allocator.createOrIncrefPool(device, id);
+  allocator.beginAllocateToPool(device, id, detail::OnThread());
+  allocator.endAllocateToPool(device, id);
+  allocator.releasePool(device, id);
+  allocator.emptyCache(id);
+};
+
+/// A pool of an accelerator's caching allocator, for one device: what `torch.cuda.MemPool` is in
+/// Python. Memory of the pool serves no tensor outside of it. When the pool is destroyed, the
+/// allocator releases what no tensor uses.
+///
+///     DeviceMemPool pool(*c10::cuda::CUDACachingAllocator::get(), device);
+///     UseDeviceMemPool use(pool);
+///
+/// `allocator` must outlive it and its scopes. Throws BadValue for a CPU, and what the allocator
+/// throws.
+template <HasMemPools Allocator>
+class DeviceMemPool {
+ public:
+  DeviceMemPool(Allocator& allocator, c10::Device device)
+      : allocator_(allocator), device_(checked(device)) {
+    allocator_.createOrIncrefPool(device_.index(), id());
+  }
+  ~DeviceMemPool() {
+    allocator_.releasePool(device_.index(), id());
+    trim();
+  }
+  DeviceMemPool(const DeviceMemPool&) = delete;
+  DeviceMemPool& operator=(const DeviceMemPool&) = delete;
+
+  c10::Device device() const { return device_; }
+  /// The name of the pool in the allocator. Pools that LibTorch makes count from 0.
+  c10::MempoolId_t id() const {
+    return {0, (c10::CaptureId_t{1} << 63) | reinterpret_cast<std::uintptr_t>(state_.get())};
+  }
+  /// Releases what the pool keeps.
+  void trim() { allocator_.emptyCache(id()); }
+
+ private:
+  template <HasMemPools>
+  friend class UseDeviceMemPool;
+  static c10::Device checked(c10::Device device) {
+    if (!device.is_cpu()) return bridge::with_index(device);
+    throw BadValue(
+        "DeviceMemPool: it is for an accelerator, and the device is cpu. Use a MemPool "
+        "(ikebana/memory/pool.hpp).");
+  }
+
+  Allocator& allocator_;
+  c10::Device device_;
+  std::shared_ptr<detail::DevicePoolState> state_ = std::make_shared<detail::DevicePoolState>();
+};
+
+/// RAII: what this thread allocates on the pool's device comes from the pool, as under
+/// `torch.cuda.use_mem_pool`. Backward runs on a thread of LibTorch's for each accelerator, and
+/// allocates there: outside of the scope. May be destroyed on another thread, and after the pool.
+/// Throws Error where a scope of this pool is open already, which allocators do not support, and
+/// BadValue for another device than the pool's.
+template <HasMemPools Allocator>
+class UseDeviceMemPool {
+ public:
+  explicit UseDeviceMemPool(DeviceMemPool<Allocator>& pool)
+      : allocator_(pool.allocator_), device_(pool.device()), id_(pool.id()), state_(pool.state_) {
+    if (state_->in_use.exchange(true))
+      throw Error(
+          "UseDeviceMemPool: a scope of this pool is open, and an allocator of CUDA takes one "
+          "for each pool. Close it first, or use a pool for each thread.");
+    try {
+      allocator_.beginAllocateToPool(device_.index(), id_, detail::OnThread());
+    } catch (...) {
+      state_->in_use = false;
+      throw;
+    }
+  }
+  UseDeviceMemPool(DeviceMemPool<Allocator>& pool, c10::Device device)
+      : UseDeviceMemPool(of_device(pool, device)) {}
+  ~UseDeviceMemPool() {
+    allocator_.endAllocateToPool(device_.index(), id_);
+    allocator_.releasePool(device_.index(), id_);  // `begin` counted this use
+    state_->in_use = false;
+  }
+  UseDeviceMemPool(const UseDeviceMemPool&) = delete;
+  UseDeviceMemPool& operator=(const UseDeviceMemPool&) = delete;
+
+ private:
+  static DeviceMemPool<Allocator>& of_device(DeviceMemPool<Allocator>& pool, c10::Device device) {
+    if (bridge::with_index(device) == pool.device()) return pool;
+    throw BadValue("UseDeviceMemPool: the pool is of " + pool.device().str() +
+                   ", and the scope is for " + device.str() + ". Make a pool of that device.");
+  }
+
+  Allocator& allocator_;
+  c10::Device device_;
+  c10::MempoolId_t id_;
+  std::shared_ptr<detail::DevicePoolState> state_;
+};
+
+}  // namespace ikebana

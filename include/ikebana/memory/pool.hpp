@@ -1,0 +1,103 @@
+#pragma once
+// MemPool and UseMemPool: memory of the CPU that is kept for later allocations.
+#include <cstdint>
+#include <ikebana/bridge/device.hpp>
+#include <ikebana/bridge/pool_allocator.hpp>
+#include <ikebana/error.hpp>
+#include <ikebana/memory/caching_pool.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace ikebana {
+
+struct MemPoolOptions {
+  /// The most bytes that the pool may hold, in use or kept. Beyond it, what is kept is released,
+  /// and an allocation for which that is not enough throws OutOfMemory. No value: no limit.
+  std::optional<std::int64_t> limit = std::nullopt;
+};
+
+/// Memory on the CPU that is not released when a tensor is freed, but kept for the next tensor of
+/// about its size. LibTorch's CPU allocator asks the system for each large tensor anew, which then
+/// clears each page at its first use; that is what a pool saves. The counterpart of
+/// `torch.cuda.MemPool`; LibTorch's allocator for CUDA keeps memory anyway, and pools of it are
+/// DeviceMemPool's (memory/device_pool.hpp).
+///
+/// Allocations come from it within UseMemPool alone. A tensor may be freed on any thread, after the
+/// scope, and after the pool: its memory is then released at once.
+///
+/// Sizes are rounded up by an eighth at most, and a kept block serves a request that is up to a
+/// third smaller, so `reserved` is more than `allocated`. What is kept is released by `trim`, at
+/// the limit, where memory is short, and with the pool. Costs 64 bytes for each block.
+class MemPool {
+ public:
+  explicit MemPool(MemPoolOptions options = {})
+      : pool_(detail::CachingPool::make(checked(options))) {}
+  MemPool(const MemPool&) = delete;
+  MemPool& operator=(const MemPool&) = delete;
+
+  /// Bytes that the pool holds, in use and kept, as the CPU's allocator was asked for them.
+  std::int64_t reserved() const { return to_bytes(pool_->counts().reserved); }
+  /// Bytes of those in use, as LibTorch asked for them; with a MemoryCounter 64 more per tensor.
+  std::int64_t allocated() const { return to_bytes(pool_->counts().allocated); }
+  /// How many allocations were served from what was kept, and how many were not.
+  std::uint64_t hits() const { return pool_->counts().hits; }
+  std::uint64_t misses() const { return pool_->counts().misses; }
+  /// Returns what is kept to the CPU's allocator, as `torch.cuda.empty_cache`. The result is how
+  /// many bytes. May be called on any thread.
+  std::int64_t trim() noexcept { return to_bytes(pool_->trim()); }
+
+ private:
+  friend class UseMemPool;
+  static std::size_t checked(const MemPoolOptions& options) {
+    if (!options.limit) return std::numeric_limits<std::size_t>::max();
+    if (*options.limit < 0)
+      throw BadValue("MemPool: limit is " + std::to_string(*options.limit) +
+                     " bytes. Write how many the pool may hold, 0 or more.");
+    return static_cast<std::size_t>(*options.limit);
+  }
+  static std::int64_t to_bytes(std::size_t n) noexcept { return static_cast<std::int64_t>(n); }
+
+  std::shared_ptr<detail::CachingPool> pool_;
+};
+
+/// RAII: what this thread allocates on the CPU through LibTorch comes from `pool`, as under
+/// `torch.cuda.use_mem_pool`. Backward of a graph on the CPU runs on the thread that calls it, so a
+/// step is within the scope as a whole; threads of a loader, and those on which operators compute,
+/// are not. The innermost of several scopes holds; they may be destroyed in any order. One that is
+/// destroyed on another thread ends there and then, too, but its pool's memory is kept until the
+/// thread that made it allocates again or ends.
+///
+/// With the first scope an allocator is put in front of LibTorch's, below a counting allocator:
+/// MemoryCounter and MemoryLimit count the same bytes as without a pool. It stays until the process
+/// ends; outside of scopes each allocation then takes 64 bytes more and some nanoseconds.
+/// LibTorch's profiler sees allocations that the pool does not serve from what it keeps.
+class UseMemPool {
+ public:
+  explicit UseMemPool(MemPool& pool)
+      : allocator_(bridge::PoolAllocatorV1::install()),
+        scope_(std::make_shared<bridge::OpenPoolScopeV1>()) {
+    scope_->pool = pool.pool_;
+    allocator_.open(scope_);
+  }
+  /// The same, where it is for tensors of `device`. Throws BadValue if that is not the CPU: the
+  /// scope would do nothing there.
+  UseMemPool(MemPool& pool, c10::Device device) : UseMemPool(on_cpu(pool, device)) {}
+  ~UseMemPool() { allocator_.close(*scope_); }
+  UseMemPool(const UseMemPool&) = delete;
+  UseMemPool& operator=(const UseMemPool&) = delete;
+
+ private:
+  static MemPool& on_cpu(MemPool& pool, c10::Device device) {
+    if (device.is_cpu()) return pool;
+    throw BadValue(
+        "UseMemPool: a MemPool is memory of the CPU, and the scope is for " + device.str() +
+        ", whose allocator keeps memory itself. Leave the scope out, or use a "
+        "DeviceMemPool (ikebana/memory/device_pool.hpp) where that allocator has pools.");
+  }
+
+  bridge::PoolAllocatorV1& allocator_;
+  std::shared_ptr<bridge::OpenPoolScopeV1> scope_;
+};
+
+}  // namespace ikebana
