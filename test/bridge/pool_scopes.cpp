@@ -1,10 +1,8 @@
-// Scopes of MemPool on several threads, and training within one; pools of accelerators.
+// Scopes of MemPool on several threads, and training within one.
 #include "test.hpp"
 
 #include <ikebana.hpp>
-#include <ikebana/memory/device_pool.hpp>
 #include <ikebana/memory/pool.hpp>
-#include <set>
 #include <thread>
 
 using namespace ikebana;

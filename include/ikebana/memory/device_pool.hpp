@@ -49,8 +49,13 @@ concept HasMemPools = requires(Allocator& allocator, c10::DeviceIndex device, c1
 ///
 /// `allocator` must outlive it and its scopes. Throws BadValue for a CPU, and what the allocator
 /// throws.
-template <HasMemPools Allocator>
+template <class Allocator>
 class DeviceMemPool {
+  static_assert(HasMemPools<Allocator>,
+                "ikebana: this allocator has no pools, or is not known as one that has. Pass "
+                "`*c10::cuda::CUDACachingAllocator::get()`, of <c10/cuda/CUDACachingAllocator.h>, "
+                "and leave pools out where LibTorch's allocator of the device has none.");
+
  public:
   DeviceMemPool(Allocator& allocator, c10::Device device)
       : allocator_(allocator), device_(checked(device)) {
@@ -72,7 +77,7 @@ class DeviceMemPool {
   void trim() { allocator_.emptyCache(id()); }
 
  private:
-  template <HasMemPools>
+  template <class>
   friend class UseDeviceMemPool;
   static c10::Device checked(c10::Device device) {
     if (!device.is_cpu()) return bridge::with_index(device);
@@ -91,7 +96,7 @@ class DeviceMemPool {
 /// allocates there: outside of the scope. May be destroyed on another thread, and after the pool.
 /// Throws Error where a scope of this pool is open already, which allocators do not support, and
 /// BadValue for another device than the pool's.
-template <HasMemPools Allocator>
+template <class Allocator>
 class UseDeviceMemPool {
  public:
   explicit UseDeviceMemPool(DeviceMemPool<Allocator>& pool)
