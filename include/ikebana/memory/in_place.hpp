@@ -1,5 +1,6 @@
 #pragma once
 // InPlaceChecker: whether a write in place would break backward, and who saved what it changes.
+#include <atomic>
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <ikebana/error.hpp>
@@ -62,7 +63,7 @@ class SavedHook final : public torch::autograd::SavedVariableHooks {
 
 struct SavedHooks final : bridge::SavedTensorHooks {
   std::shared_ptr<SavedEntries> entries = std::make_shared<SavedEntries>();
-  bool is_closed = false;
+  std::atomic<bool> is_closed{false};
   std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
     return is_closed ? nullptr : std::make_unique<SavedHook>(entries);
   }
@@ -106,7 +107,7 @@ class WriteMode final : public bridge::OperatorMode {
     if (!is_closed && call.schema().is_mutable()) check(call);
     call.compute();
   }
-  bool is_closed = false;
+  std::atomic<bool> is_closed{false};
 
  private:
   void check(const bridge::OperatorCall& call) {
@@ -164,9 +165,9 @@ class WriteMode final : public bridge::OperatorMode {
 /// is not known; nor are writes through a raw pointer. Storages are compared, not addresses: two
 /// tensors made by `from_blob` over one array share nothing. Costs about a microsecond per saved
 /// tensor and per operator; nothing where there is none. One per thread; destroyed on another
-/// thread, it stops, and leaks some bytes. Throws Error where another engine is installed, as
-/// Python's, where a checker is open, where saved-tensor hooks are switched off, and with
-/// `on_write` where another library has the dispatch key of operator modes.
+/// thread, it stops, but some bytes and its cost remain. Throws Error where another engine is
+/// installed, as Python's, where a checker is open, where saved-tensor hooks are switched off, and
+/// with `on_write` where another library has the dispatch key of operator modes.
 class InPlaceChecker {
  public:
   explicit InPlaceChecker(InPlaceOptions options = {}) {
@@ -237,8 +238,8 @@ class InPlaceChecker {
           "while the second one is. Use that one, or destroy it first.");
     if (!at::SavedTensorDefaultHooks::is_enabled())
       throw Error(
-          "InPlaceChecker: saved-tensor hooks are switched off on this thread, so that nothing would "
-          "be seen. Switch them on (at::SavedTensorDefaultHooks::enable()).");
+          "InPlaceChecker: saved-tensor hooks are switched off on this thread, so that it would "
+          "see nothing. Switch them on (at::SavedTensorDefaultHooks::enable()).");
   }
 
   std::unique_ptr<Parts> parts_;
