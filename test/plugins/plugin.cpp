@@ -7,6 +7,7 @@
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
+#include <ikebana/memory/pool.hpp>
 #include <ikebana/modules/attention.hpp>
 #include <memory>
 
@@ -123,6 +124,16 @@ bool attend() {
   return at::allclose(y, v);
 }
 
+struct PoolScope {
+  MemPool pool;
+  UseMemPool scope{pool};
+};
+void* open_pool() { return new PoolScope; }
+int close_pool(void* scope) {
+  const std::unique_ptr<PoolScope> owned(static_cast<PoolScope*>(scope));
+  return static_cast<int>(owned->pool.hits() + owned->pool.misses());
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const Plugin* ikebana_test_plugin() {
@@ -147,6 +158,8 @@ extern "C" __attribute__((visibility("default"))) const Plugin* ikebana_test_plu
                              open_linear_scope,
                              close_linear_scope,
                              linear,
-                             attend};
+                             attend,
+                             open_pool,
+                             close_pool};
   return &plugin;
 }

@@ -38,6 +38,10 @@ struct Plugin {
   bool (*linear)(bool intercepted);
   /// Computes an attention, which is one custom operator; true if the result is right.
   bool (*attend)();
+  /// Opens a scope of a pool on the calling thread; closing it ends both, and returns how many
+  /// allocations the pool served.
+  void* (*open_pool)();
+  int (*close_pool)(void* scope);
 };
 
 using PluginEntry = const Plugin* (*)();
