@@ -88,9 +88,10 @@ struct FreshAllocators {
 TEST_CASE("pool: whichever allocator comes first, the counting one is in front") {
   for (const bool counts_first : {true, false}) {
     FreshAllocators fresh;
-    if (counts_first) bridge::CountingAllocatorV2::install();
+    auto* first = counts_first ? &bridge::CountingAllocatorV2::install() : nullptr;
     auto& pooling = bridge::PoolAllocatorV1::install();
     auto& counting = bridge::CountingAllocatorV2::install();
+    if (counts_first) CHECK(first == &counting);
     CHECK(c10::GetCPUAllocator() == &counting);
     CHECK(&counting.underlying() == &pooling);
     CHECK(&bridge::PoolAllocatorV1::install() == &pooling);
