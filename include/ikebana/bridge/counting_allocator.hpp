@@ -68,9 +68,8 @@ class MemorySource {
   PeakTracker* first_ = nullptr;
 };
 
-/// Hears what a CountingAllocator allocates and frees, on the thread that does it and under a lock,
-/// so that calls come one by one, on all threads together. They must neither throw nor allocate or
-/// free memory of LibTorch's, which would wait for that lock for ever.
+/// Hears what a CountingAllocator allocates and frees, on the thread that does it and under a lock
+/// of all threads. It must neither throw nor use that allocator, which would wait for the lock.
 class AllocationObserverV2 {
  public:
   AllocationObserverV2() = default;
@@ -81,7 +80,7 @@ class AllocationObserverV2 {
   virtual void allocated(const void* data, int64_t bytes, int64_t in_use) noexcept = 0;
   /// Before the memory is freed, so that no other block has its address yet.
   virtual void freed(const void* data, int64_t bytes) noexcept = 0;
-  /// An allocation that did not fit: beyond the limit, or the system had none. Nothing was counted.
+  /// An allocation beyond the limit, or that the system refused. Nothing was counted.
   virtual void refused(int64_t bytes, int64_t limit) noexcept = 0;
   /// What the block at this address is, as `parameter` of the unit `block0`; said by what knows it.
   virtual void described(const void* data, const char* kind, const char* unit) noexcept = 0;
