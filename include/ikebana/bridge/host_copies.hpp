@@ -3,6 +3,7 @@
 // the device computes.
 
 #include <ikebana/bridge/copy_stream.hpp>
+#include <ikebana/detail/without_values.hpp>
 #include <memory>
 
 namespace ikebana::bridge {
@@ -37,9 +38,9 @@ class StreamPoint {
 template <class = void>
 class HostCopies {
  public:
-  /// `device` has an index, or is a CPU.
+  /// `device` has an index, or is a CPU. Of tensors without values there is nothing to copy.
   explicit HostCopies(c10::Device device) : device_(device) {
-    if (!has_copy_streams(device)) return;
+    if (!has_copy_streams(device) || ikebana::detail::without_values()) return;
     to_host_ = stream(device, /*to_host=*/true);
     to_device_ = stream(device, /*to_host=*/false);
   }

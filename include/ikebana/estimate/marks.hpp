@@ -37,7 +37,7 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
     marks().gathered = 0;
     marks().counter.reset_peak();
     auto report = next();
-    detail::Summary(marks(), core).add(batch, report.outputs);
+    detail::Summary(marks(), core).add(batch, report);
     return report;
   }
   template <class Next>

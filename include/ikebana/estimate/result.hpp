@@ -29,8 +29,10 @@ struct Estimate {
   std::int64_t averages = 0;
   std::int64_t activations = 0;  ///< from forward to backward, of one microbatch
   std::int64_t batch = 0;
-  std::int64_t other = 0;          ///< between steps, of none of these kinds
-  std::int64_t between_steps = 0;  ///< all that is allocated between two steps
+  std::int64_t other = 0;      ///< between steps, of none of these kinds
+  std::int64_t offloaded = 0;  ///< of these kinds, what Offload stores elsewhere, at most at once
+  bool is_offloaded_to_disk = false;  ///< and not to memory of the host
+  std::int64_t between_steps = 0;     ///< all that is allocated between two steps
   std::int64_t peak = 0;
   Phase peak_phase = Phase::Forward;  ///< in which the peak is
   std::string peak_unit = {};         ///< whose forward or backward computes then; empty: no unit's

@@ -61,12 +61,13 @@ class Summary {
   Summary(MemoryMarks& marks, Core& core)
       : marks_(marks), core_(core), units_(core.units.units()), result_(marks.result) {}
 
-  /// `outputs` are those of the report, which its owner may drop.
+  /// The outputs of the report may be dropped by its owner.
   template <class Batch>
-  void add(const Batch& batch, const at::Tensor& outputs) {
+  void add(const Batch& batch, const Report& report) {
     add_held(batch);
     add_step();
-    result_.between_steps = marks_.now() - counted_.add(outputs);
+    add_offloaded(report);
+    result_.between_steps = marks_.now() - counted_.add(report.outputs);
     result_.other = std::max<std::int64_t>(0, result_.between_steps - held());
     add_peak(0);
   }
@@ -87,7 +88,8 @@ class Summary {
     });
   }
   std::int64_t held() const {
-    return result_.parameters + kept_ + result_.buffers + result_.optimizer_state +
+    const bool stay = !offloads_masters || (!offloads_to_file && core_.device.is_cpu());
+    return (stay ? result_.parameters + result_.optimizer_state : 0) + kept_ + result_.buffers +
            result_.averages + result_.batch;
   }
   /// The peak of the step, which counted all but `held` bytes.
@@ -103,12 +105,25 @@ class Summary {
     result_.gathered = std::max(kept_, marks_.gathered);
     for (std::size_t u = 0; u < units_.size(); ++u) {
       UnitMemory& unit = result_.units[u];
-      unit.activations = marks_.activations.bytes()[u], result_.activations += unit.activations;
+      const std::int64_t left =
+          marks_.activations.bytes()[u];  // less than 0 where it offloads others'
+      unit.activations = std::max<std::int64_t>(left, 0), result_.activations += left;
       unit.gradients = marks_.gradients[u], result_.gradients += unit.gradients;
     }
   }
 
  private:
+  using Offloads = std::decay_t<decltype(std::declval<Core&>().mechanisms.offload)>;
+  static constexpr bool offloads_masters = requires { Offloads::offloads_masters; };
+  static constexpr bool offloads_to_file = requires(Offloads m) { m.values.folder; };
+
+  void add_offloaded(const Report& report) {
+    if (!report.offloaded) return;
+    result_.offloaded = report.offloaded->peak_stored;
+    if (offloads_masters)
+      result_.offloaded += result_.parameters + result_.gradients + result_.optimizer_state;
+    result_.is_offloaded_to_disk = offloads_to_file;
+  }
   void add_parameters() {
     const Masters& masters = core_.parameters.masters();
     for (std::size_t i = 0; i < masters.values.size(); ++i) {

@@ -22,6 +22,7 @@ inline std::vector<std::pair<const char*, std::int64_t>> kinds(const Estimate& e
           {"activations", e.activations},
           {"batch", e.batch},
           {"other", e.other},
+          {"offloaded", e.offloaded},
           {"between steps", e.between_steps},
           {"peak", e.peak}};
 }
@@ -84,6 +85,8 @@ inline std::string Estimate::table() const {
     if (kind == "parameters" || kind == "gradients" || kind == "optimizer state")
       text += "  " + detail::per_parameter(bytes, elements);
     if (kind == "activations") text += "  of one microbatch";
+    if (kind == "offloaded")
+      text += is_offloaded_to_disk ? "  of these, on a disk" : "  of these, on the host";
     if (kind == "peak")
       text += std::string("  in ") + detail::phase_name(peak_phase) +
               (peak_unit.empty() ? "" : " of " + peak_unit);

@@ -1,6 +1,6 @@
 #pragma once
 // Tensors in files without a name, whose pages leave memory when they are not needed.
-#include <ikebana/detail/bytes.hpp>
+#include <ikebana/detail/without_values.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/offload/place.hpp>
 #include <ikebana/posix/mapped_file.hpp>
@@ -20,11 +20,15 @@ class DiskPlace final : public Place {
       throw BadValue(
           "Offload<Disk>: no folder is named. Write a folder on a disk with room for what is "
           "offloaded: Offload<Disk>{.folder = \"/scratch\"}.");
-    add_file(MappedFile<>::page_bytes());  // tells whether it can
+    if (!without_values()) add_file(MappedFile<>::page_bytes());  // tells whether it can
   }
 
   at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides,
                       at::ScalarType type) override {
+    if (without_values()) {
+      const MadeInFileScope in_file;
+      return at::empty_strided(sizes, strides, at::TensorOptions(at::kCPU).dtype(type));
+    }
     const std::lock_guard lock(mutex_);
     const auto bytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type));
     const std::size_t rounded = whole_pages(std::max<std::size_t>(bytes, 1));
@@ -33,12 +37,6 @@ class DiskPlace final : public Place {
     return at::from_blob(
         memory, sizes, strides, [file = file_](void*) mutable { file.reset(); },
         at::TensorOptions(at::kCPU).dtype(type));
-  }
-  /// What will be allocated next is this much: its files are made in one, at once. Throws
-  /// FileFailed where the disk has no room for it.
-  void reserve(std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    if (file_->size() - used_ < bytes) add_file(bytes);
   }
   // Of tensors that lie elsewhere these do nothing.
   void leave(const at::Tensor& t) noexcept override { advise(t, &MappedFile<>::leave); }
@@ -54,6 +52,7 @@ class DiskPlace final : public Place {
   }
   void advise(const at::Tensor& t, void (*advice)(void*, std::size_t) noexcept) const noexcept {
     if (!t.defined() || !t.is_cpu() || !t.has_storage() || t.storage().nbytes() == 0) return;
+    if (without_values()) return;
     void* memory = t.storage().mutable_data();
     const std::lock_guard lock(mutex_);
     for (const auto& weak : files_)

@@ -2,6 +2,7 @@
 // The part of a mechanism that offloads master weights, gradients and the state of optimizers.
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/detail/away.hpp>
+#include <ikebana/detail/without_values.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/offload/moved_gradients.hpp>
 #include <ikebana/offload/place_of.hpp>
@@ -24,6 +25,7 @@ template <class Policy, bool Keeps>
 class OffloadsMasters : public OffloadHooks, StateStorage {
  public:
   static constexpr bool moves_parameters = true, keeps_gathered = Keeps, gathers_ahead = !Keeps;
+  static constexpr bool offloads_masters = true;
   using carries_out = Policy;
   Policy values;
   explicit OffloadsMasters(Policy v) : values(std::move(v)) {}
@@ -98,7 +100,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
   at::Tensor memory_like(const at::Tensor& master) {
     const auto options =
         at::TensorOptions(copies_->device()).dtype(master.scalar_type()).requires_grad(false);
-    if (Keeps || !copies_->device().is_cpu())
+    if (Keeps || !copies_->device().is_cpu() || without_values())
       return at::empty_strided(master.sizes(), master.strides(), options);
     const auto size = static_cast<std::int64_t>(master.storage().nbytes());
     std::shared_ptr<BufferPool<>::Buffer> buffer = visits_->take(size);

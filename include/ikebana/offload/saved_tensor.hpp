@@ -1,6 +1,7 @@
 #pragma once
 // A tensor that autograd saves, and that lies elsewhere until backward needs it.
 #include <ikebana/bridge/saved_tensors.hpp>
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/offload/stays_here.hpp>
@@ -59,8 +60,7 @@ class OffloadedTensor : public torch::autograd::SavedVariableHooks {
 
  private:
   at::Tensor view(const at::Tensor& bytes) const {
-    at::Tensor t = at::empty({0}, bytes.options().dtype(type_))
-                       .set_(bytes.storage(), offset_, sizes_, strides_);
+    at::Tensor t = tensor_on(bytes.storage(), sizes_, strides_, offset_, type_);
     if (is_conj_) t = t.conj();
     if (is_neg_) t = at::_neg_view(t);
     version_->share_with(t);

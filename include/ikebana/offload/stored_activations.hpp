@@ -2,6 +2,7 @@
 // The activations of one trainer that lie elsewhere between forward and backward.
 #include <cstring>
 #include <deque>
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/offload/place.hpp>
 #include <optional>
@@ -150,7 +151,7 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations<
     one->counter = t.unsafeGetTensorImpl()->version_counter();
     one->version = static_cast<std::uint32_t>(t._version());
     one->first = first, one->section = sections_.size() - 1;
-    const at::Tensor source = bytes_of(t.storage(), first, size);
+    const at::Tensor source = tensor_on(t.storage(), {size}, {1}, first, at::kByte);
     if (copies_.overlap()) sources_.push_back({one->section, source, {}});
     auto& buffer = *one->buffer;
     buffer.last_use = copies_.to_host(host_bytes(buffer, size), source, buffer.last_use);
@@ -197,10 +198,6 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations<
       copies_.hold(one.arrived);
     } catch (...) {  // of a device that cannot be used any more
     }
-  }
-  static at::Tensor bytes_of(const c10::Storage& storage, std::int64_t first, std::int64_t size) {
-    return at::empty({0}, at::TensorOptions(storage.device()).dtype(at::kByte))
-        .set_(storage, first, {size}, {1});
   }
   static at::Tensor host_bytes(const BufferPool<>::Buffer& buffer, std::int64_t size) {
     return buffer.bytes.narrow(0, 0, size);
