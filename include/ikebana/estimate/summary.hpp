@@ -106,7 +106,7 @@ class Summary {
     for (std::size_t u = 0; u < units_.size(); ++u) {
       UnitMemory& unit = result_.units[u];
       const std::int64_t left =
-          marks_.activations.bytes()[u];  // less than 0 where it offloads others'
+          marks_.activations.bytes()[u];  // below 0: it moved those of others
       unit.activations = std::max<std::int64_t>(left, 0), result_.activations += left;
       unit.gradients = marks_.gradients[u], result_.gradients += unit.gradients;
     }
