@@ -1,6 +1,6 @@
 // ctest:
 // Trains with every choice of Offload and compares: the losses have the same bits, and what lies on
-// the host, or in files, is told.
+// the host, or in files, is printed.
 //
 // Usage: offload [folder], a folder on a disk; by default the present one.
 #include <torch/torch.h>

@@ -42,7 +42,7 @@ struct Net {
 struct EngineRestored {
   ~EngineRestored() {
     torch::autograd::set_default_engine_stub(&torch::autograd::Engine::get_base_engine);
-    bridge::SavedTensorEngineV1::install();
+    bridge::SavedTensorEngineV2::install();
   }
 };
 
@@ -213,7 +213,7 @@ TEST_CASE("saved tensors: another engine is not replaced, and a scope is then an
   EngineRestored restored;
   torch::autograd::set_default_engine_stub(&OtherEngine::get);
   CHECK_FALSE(bridge::saved_tensor_hooks_available());
-  CHECK_FALSE(bridge::SavedTensorEngineV1::install());
+  CHECK_FALSE(bridge::SavedTensorEngineV2::install());
   CHECK(&torch::autograd::Engine::get_default_engine() == &OtherEngine::get());
   Recorder recorder;
   const auto message = test::message_of<Error>([&] { bridge::SavedTensorScope scope(&recorder); });
@@ -226,7 +226,7 @@ TEST_CASE("saved tensors: another engine is not replaced, and a scope is then an
 
 TEST_CASE("saved tensors: after another engine was replaced, hooks are called again") {
   CHECK(bridge::saved_tensor_hooks_available());
-  CHECK_FALSE(bridge::SavedTensorEngineV1::install());  // it is installed already
+  CHECK_FALSE(bridge::SavedTensorEngineV2::install());  // it is installed already
   Recorder recorder;
   bridge::SavedTensorScope scope(&recorder);
   auto kept = leaf({3}).exp();

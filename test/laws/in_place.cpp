@@ -198,7 +198,7 @@ TEST_CASE("in place: under another engine, whose hooks are its own, making one i
   torch::autograd::set_default_engine_stub(&OtherEngine::get);
   const auto text = test::message_of<Error>([] { InPlaceChecker checker; });
   torch::autograd::set_default_engine_stub(&torch::autograd::Engine::get_base_engine);
-  REQUIRE(bridge::SavedTensorEngineV1::install());
+  REQUIRE(bridge::SavedTensorEngineV2::install());
   CHECK(test::contains(text, "OtherEngine"));
   CHECK(InPlaceChecker().saved() == 0);  // no part of the first is left
 }

@@ -4,7 +4,7 @@
 #include <ikebana.hpp>
 #include <ikebana/estimate.hpp>
 
-#include "models/gpt.hpp"
+#include "../../examples/models/gpt.hpp"
 
 namespace laws::offload_estimate {
 

@@ -26,6 +26,13 @@ class StreamPoint {
   void synchronize() const {
     if (event_) event_->synchronize();
   }
+  /// The same where nothing may throw: a device that cannot be used any more uses no memory.
+  void synchronize_quietly() const noexcept {
+    try {
+      synchronize();
+    } catch (...) {
+    }
+  }
   explicit operator bool() const { return event_ != nullptr; }
 
  private:
@@ -68,6 +75,14 @@ class HostCopies {
   /// What the device computes from now on begins after this point.
   void hold(const StreamPoint& point) const {
     if (point) point.hold(computes());
+  }
+  /// The same where nothing may throw.
+  void hold_quietly(const StreamPoint& point) const noexcept {
+    try {
+      hold(point);
+    } catch (...) {
+      point.synchronize_quietly();
+    }
   }
 
  private:

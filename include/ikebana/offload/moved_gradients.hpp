@@ -50,7 +50,7 @@ class MovedGradients {
     while (!moving_.empty()) moving_.front().copied.synchronize(), accumulate_first();
   }
   void abort() noexcept {
-    for (const Moving& moving : moving_) moving.copied.synchronize();
+    for (const Moving& moving : moving_) moving.copied.synchronize_quietly();
     moving_.clear();
     begin_count();
   }

@@ -12,7 +12,7 @@ namespace ikebana::detail {
 /// A tensor that is not kept.
 class WeakTensor {
  public:
-  WeakTensor(const at::Tensor& t) : impl_(t.getIntrusivePtr()) {}
+  explicit WeakTensor(const at::Tensor& t) : impl_(t.getIntrusivePtr()) {}
   at::Tensor lock() const { return at::Tensor(impl_.lock()); }
 
  private:
@@ -38,7 +38,10 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
     units_.assign(units.units().size(), {});
     gradients_.emplace(*copies_, place_, /*reuses=*/is_file || copies_->overlap());
   }
-  void begin(const Masters& masters) { gradients_->begin(masters, units_.size()); }
+  void begin(const Masters& masters) {
+    gradients_->begin(masters, units_.size());
+    traffic_ = {};
+  }
   StateStorage* state_storage() { return is_file ? this : nullptr; }
 
   Tensors to_masters(const Unit&, Tensors full) {
@@ -76,7 +79,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
   void abort() noexcept {
     gradients_->abort();
     traffic_ = {};
-    for (OfUnit& own : units_) forget(own);
+    for (OfUnit& own : units_) copies_->hold_quietly(own.arrived), own.here.clear();
   }
 
  protected:
@@ -116,14 +119,6 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
     traffic_.parameters_back += static_cast<std::int64_t>(master.nbytes());
     ++traffic_.copies_back;
   }
-  void forget(OfUnit& own) noexcept {
-    try {
-      copies_->hold(own.arrived);  // its memory is used again after that
-    } catch (...) {                // of a device that cannot be used any more
-    }
-    own.here.clear();
-  }
-
   std::optional<bridge::HostCopies<>> copies_;
   std::vector<OfUnit> units_;
 

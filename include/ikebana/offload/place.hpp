@@ -50,7 +50,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool<>> {
         : pool(std::move(from)), bytes(std::move(memory)) {}
     ~Buffer() {
       if (auto own = pool.lock()) own->take_back(*this);
-      else last_use.synchronize();
+      else last_use.synchronize_quietly();
     }
     Buffer(const Buffer&) = delete;
     Buffer& operator=(const Buffer&) = delete;
@@ -76,7 +76,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool<>> {
     const std::lock_guard lock(mutex_);
     for (auto at = free_.begin(); at != free_.end();) {
       if (!std::exchange(at->second.is_unused, true)) ++at;
-      else at->second.last_use.synchronize(), at = free_.erase(at);
+      else at->second.last_use.synchronize_quietly(), at = free_.erase(at);
     }
   }
   Place& place() const { return *place_; }
@@ -93,7 +93,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool<>> {
       const std::int64_t size = buffer.bytes.numel();
       free_.emplace(size, Free{std::move(buffer.bytes), std::move(buffer.last_use)});
     } catch (...) {  // there is no memory for the list: the buffer is freed
-      buffer.last_use.synchronize();
+      buffer.last_use.synchronize_quietly();
     }
   }
 

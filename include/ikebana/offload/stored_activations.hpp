@@ -87,12 +87,8 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations<
   Pointer add(const at::Tensor& t, std::int64_t first, std::int64_t size) {
     const std::lock_guard lock(mutex_);
     auto& all = known_[t.storage().unsafeGetStorageImpl()];
-    Known known{t.storage().getWeakStorageImpl(),
-                t.unsafeGetTensorImpl()->version_counter(),
-                static_cast<std::uint32_t>(t._version()),
-                first,
-                size,
-                {}};
+    const c10::VariableVersion& counter = t.unsafeGetTensorImpl()->version_counter();
+    Known known{t.storage().getWeakStorageImpl(), counter, present(counter), first, size, {}};
     for (const Known& other : all)
       if (other.is(known))
         if (Pointer one = other.stored.lock()) return one;
@@ -130,8 +126,7 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations<
     std::int64_t first, size;
     std::weak_ptr<StoredActivation<>> stored;
 
-    /// Versions of two counters say nothing of each other; autograd writes to nothing that it
-    /// saved.
+    /// Versions of two counters say nothing of each other.
     bool is(const Known& other) const {
       static_assert(sizeof(c10::VariableVersion) == sizeof(void*));
       const bool same_counter =
@@ -149,8 +144,8 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations<
   Pointer store(const at::Tensor& t, std::int64_t first, std::int64_t size) {
     auto one = std::make_shared<StoredActivation<>>(this->shared_from_this(), pool_->take(size));
     one->counter = t.unsafeGetTensorImpl()->version_counter();
-    one->version = static_cast<std::uint32_t>(t._version());
-    one->first = first, one->section = sections_.size() - 1;
+    one->version = present(one->counter);
+    one->section = sections_.size() - 1;
     const at::Tensor source = tensor_on(t.storage(), {size}, {1}, first, at::kByte);
     if (copies_.overlap()) sources_.push_back({one->section, source, {}});
     auto& buffer = *one->buffer;
@@ -192,12 +187,11 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations<
       sources_.pop_front();
     }
   }
+  static std::uint32_t present(const c10::VariableVersion& counter) {
+    return counter.enabled() ? counter.current_version() : 0;
+  }
   void hold_all_of(StoredActivation<>& one) noexcept {
-    if (!one.here.defined()) return;
-    try {
-      copies_.hold(one.arrived);
-    } catch (...) {  // of a device that cannot be used any more
-    }
+    if (one.here.defined()) copies_.hold_quietly(one.arrived);
   }
   static at::Tensor host_bytes(const BufferPool<>::Buffer& buffer, std::int64_t size) {
     return buffer.bytes.narrow(0, 0, size);

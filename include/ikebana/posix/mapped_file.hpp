@@ -1,5 +1,6 @@
 #pragma once
 // Memory that lies in a file without a name.
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
 
@@ -7,7 +8,9 @@
 #include <functional>
 #include <ikebana/posix/posix_files.hpp>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 
 namespace ikebana::detail {
 
@@ -28,15 +31,19 @@ class MappedFile {
         file_failed(("reserve " + std::to_string(bytes_) + " bytes in").c_str(), folder, code);
       memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
       if (memory_ == MAP_FAILED) file_failed("map a file in", folder, errno);
-      // A copy of the process would write to the same file.
-      (void)::madvise(memory_, bytes_, MADV_DONTFORK);
     } catch (...) {
       ::close(fd);
       throw;
     }
     fd_ = fd;
+    keep_private_in_copies();
   }
   ~MappedFile() {
+    {
+      const std::lock_guard lock(all().mutex);
+      (previous_ ? previous_->next_ : all().first) = next_;
+      if (next_) next_->previous_ = previous_;
+    }
     ::munmap(memory_, bytes_);
     ::close(fd_);
   }
@@ -77,6 +84,34 @@ class MappedFile {
   }
 
  private:
+  /// All files of this process.
+  struct All {
+    std::mutex mutex;
+    MappedFile* first = nullptr;
+  };
+  static All& all() {
+    static auto& all = *new All;  // a file may be destroyed when the process ends
+    return all;
+  }
+  /// A copy of the process has the values, as those of other memory: what it writes changes no
+  /// file.
+  void keep_private_in_copies() {
+    static const int is_registered =
+        ::pthread_atfork([] { all().mutex.lock(); }, [] { all().mutex.unlock(); },
+                         [] {
+                           for (auto* file = all().first; file; file = file->next_) file->copy();
+                           all().mutex.unlock();
+                         });
+    (void)is_registered;
+    const std::lock_guard lock(all().mutex);
+    next_ = std::exchange(all().first, this);
+    if (next_) next_->previous_ = this;
+  }
+  void copy() const noexcept {
+    constexpr int may = PROT_READ | PROT_WRITE, how = MAP_PRIVATE | MAP_FIXED;
+    if (::mmap(memory_, bytes_, may, how, fd_, 0) == MAP_FAILED)
+      (void)::mprotect(memory_, bytes_, PROT_NONE);
+  }
   static int open_without_name(const Files::Path& folder) {
     int fd = -1;
 #if defined(O_TMPFILE)
@@ -113,6 +148,7 @@ class MappedFile {
   std::size_t bytes_;
   int fd_ = -1;
   void* memory_ = nullptr;
+  MappedFile *next_ = nullptr, *previous_ = nullptr;  // of all
 };
 
 }  // namespace ikebana::detail
