@@ -70,6 +70,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
     return gradients_->move(unit, std::move(gradients));
   }
   void finish_gradients(const Masters&) { gradients_->finish(); }
+  void begin_step() noexcept { traffic_ = {}; }  // counts anew
   void end_step(const StepGradients&, Report& report) noexcept {
     visits_->free_unused();
     traffic_.gradients_out = gradients_->bytes, traffic_.copies_out = gradients_->copies;

@@ -10,8 +10,11 @@
 namespace ikebana::detail {
 
 /// The bytes of a storage with which a tensor is moved: all, so that views of one tensor are one
-/// copy; those that it spans where they are less than a quarter.
+/// copy; those that it spans where they are less than a quarter. These begin at a multiple of
+/// `alignment`, so that what comes back is aligned as it was: kernels that differ in their bits are
+/// chosen by that.
 struct MovedRange {
+  static constexpr std::int64_t alignment = 256;
   std::int64_t first = 0, size = 0;
 
   explicit MovedRange(const at::Tensor& t) : size(static_cast<std::int64_t>(t.storage().nbytes())) {
@@ -19,7 +22,9 @@ struct MovedRange {
     for (std::int64_t d = 0; d < t.dim(); ++d) elements += (t.size(d) - 1) * t.stride(d);
     const auto width = static_cast<std::int64_t>(t.itemsize());
     if (elements * width >= size / 4) return;
-    first = t.storage_offset() * width, size = elements * width;
+    const std::int64_t begin = t.storage_offset() * width;
+    first = begin / alignment * alignment;
+    size = begin - first + elements * width;
   }
 };
 

@@ -33,6 +33,11 @@ class GatherChain {
            [&](auto& m, int) { t = m.to_masters(unit, std::move(t)); });
     return t;
   }
+  /// What was gathered before, as by an evaluation, was no part of this step.
+  void begin_step() noexcept {
+    if constexpr (requires(Mechanisms m) { m.offload.begin_step(); })
+      mechanisms_.offload.begin_step();
+  }
   /// Begins to gather a unit that is away. Of several mechanisms that can begin, all but the last
   /// finish here: on a device their waits are the stream's, not the host's.
   void begin(UnitParameters& stored) {

@@ -27,7 +27,9 @@ class MappedFile {
     const int fd = open_without_name(folder);
     try {
       check_is_disk(folder, fd);
-      if (const int code = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes_)); code != 0)
+      int code = EINTR;
+      while (code == EINTR) code = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes_));
+      if (code != 0)
         file_failed(("reserve " + std::to_string(bytes_) + " bytes in").c_str(), folder, code);
       memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
       if (memory_ == MAP_FAILED) file_failed("map a file in", folder, errno);
