@@ -13,8 +13,8 @@
 
 namespace ikebana {
 
-/// What Offload moved since the step before ended, in bytes, and in how many copies: also what an
-/// evaluation in between gathered. Directions are seen from the device.
+/// What Offload moved in a step, in bytes, and in how many copies; directions are seen from the
+/// device.
 struct OffloadTraffic {
   std::int64_t activations_out = 0, activations_back = 0;
   std::int64_t parameters_back = 0;  ///< master weights, to what units compute with
