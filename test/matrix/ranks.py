@@ -26,8 +26,21 @@ AXES = {
     "clip": ["", "GradNorm{}", "ClipGradNorm{.max_norm = 1e6}"],
     "average": ["", "EMA{.decay = 0.5}"],
     "freeze": ["", "Freeze<>{.match = named(\"*.still.weight\")}"],
+    "offload": ["", "Offload<CPU>{.allow_unused_units = true}",
+                "Offload<CPU, Activations>{.min_bytes = 0}",
+                "Offload<CPU, OptimizerState>{.allow_unused_units = true}",
+                "files"],
 }
-TABLE = covering.Table(AXES, lambda word: True)
+
+
+def is_legal(word):
+    """An update of slices that needs those of other ranks uses no windows."""
+    needs_others = word.get("optimizer", "").startswith(("Muon", "Adafactor", "AdamW8bit"))
+    cuts = word.get("shard", "DDP") != "DDP"
+    return not (needs_others and cuts and word.get("offload") == "files")
+
+
+TABLE = covering.Table(AXES, is_legal)
 
 
 def bounds(how, words):

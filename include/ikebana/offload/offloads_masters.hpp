@@ -63,7 +63,8 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
     if (own.here.empty()) own = begin_copies(masters);
     copies_->hold(own.arrived);
     Tensors here = std::exchange(own.here, {});
-    if constexpr (Keeps) own.last.assign(here.begin(), here.end());
+    own.last.clear();
+    for (std::size_t i = 0; Keeps && i < here.size(); ++i) own.last.emplace_back(here[i]);
     return here;
   }
   Tensors reduce(const Unit& unit, Tensors gradients) {
