@@ -2,9 +2,7 @@
 // does, with whichever policies.
 #include "offload.hpp"
 
-namespace laws::offload {
-
-using Everything = Offload<CPU, Activations, Parameters>;
+namespace laws::offload::bits {
 
 TEST_CASE("offload changes no bit, whatever a unit does") {
   each_kind([](Kind kind) {
@@ -34,7 +32,8 @@ template <class Policy, class... Policies>
 void changes_no_bit(const Policies&... policies) {
   INFO(ikebana::detail::type_name<Choices<Policy, Policies...>>());
   each_kind([&](Kind kind) {
-    const Trace without = steps_of(zoo(kind), class_batches(3, 7, width, classes), policies...).trace;
+    const Trace without =
+        steps_of(zoo(kind), class_batches(3, 7, width, classes), policies...).trace;
     CHECK(moved(without, 3));
     const Moved with =
         steps_of(zoo(kind), class_batches(3, 7, width, classes), policies..., moving<Policy>());
@@ -63,12 +62,14 @@ TEST_CASE("offload changes no bit with batches of other sizes as microbatches") 
   const Trace without = steps_of(zoo(Kind::Nested), steps).trace;
   CHECK(moved(without, 3));
   CHECK(test::same_bits(steps_of(zoo(Kind::Nested), steps, moving<Everything>()).trace, without));
-  CHECK(test::same_bits(steps_of(zoo(Kind::Nested), steps, moving<Offload<Disk>>()).trace, without));
+  CHECK(
+      test::same_bits(steps_of(zoo(Kind::Nested), steps, moving<Offload<Disk>>()).trace, without));
 }
 
-// A weight that units gather is no leaf of the graph, and autocast keeps the 16-bit copies of leaves
-// only. Where one forward uses such a weight several times, its gradients are then added in FP32
-// instead of in 16 bits: the difference is one of rounding, and none where autocast keeps nothing.
+// A weight that units gather is no leaf of the graph, and autocast keeps the 16-bit copies of
+// leaves only. Where one forward uses such a weight several times, its gradients are then added in
+// FP32 instead of in 16 bits: the difference is one of rounding, and none where autocast keeps
+// nothing.
 TEST_CASE("offload changes no bit under autocast but where a weight is used several times") {
   const bool was_enabled = at::autocast::is_autocast_cache_enabled();
   for (const bool cache : {true, false})
@@ -86,4 +87,4 @@ TEST_CASE("offload changes no bit under autocast but where a weight is used seve
   at::autocast::set_autocast_cache_enabled(was_enabled);
 }
 
-}  // namespace laws::offload
+}  // namespace laws::offload::bits

@@ -9,6 +9,9 @@ namespace laws::offload {
 
 const std::filesystem::path folder = std::filesystem::current_path();  // no memory, as /tmp may be
 
+using Activations_ = Offload<CPU, Activations>;
+using Everything = Offload<CPU, Activations, Parameters>;
+
 /// The policy with whichever of its fields it has set so that everything is moved.
 template <class Policy>
 Policy moving(std::int64_t min_bytes = 0) {
@@ -36,7 +39,8 @@ struct Moved {
 
   const OffloadTraffic& last() const { return traffic.back().value(); }
 };
-/// What a trainer of any recipe holds at its end: losses, weights, buffers, the next random numbers.
+/// What a trainer of any recipe holds at its end: losses, weights, buffers, the next random
+/// numbers.
 template <class T>
 void add_end(T& trainer, Trace& trace) {
   trainer.with_full_weights([&](auto& full) {

@@ -1,9 +1,7 @@
 // What Offload moves is counted to the byte: what is saved, once each way, and nothing else.
 #include "offload.hpp"
 
-namespace laws::offload {
-
-using Activations_ = Offload<CPU, Activations>;
+namespace laws::offload::counters {
 
 /// Of a checkpoint only what it keeps moves: under one of segments, hooks inside of a frame would
 /// move what is to be dropped, and no bit would tell.
@@ -43,6 +41,16 @@ TEST_CASE("offload moves what each checkpoint keeps, and no more") {
   moves_what_is_kept<Checkpoint<Segments<2>>, Precision<FP16>>();
 }
 
+/// Also where units gather their parameters: from the first step on.
+TEST_CASE("offload moves the same where parameters are gathered, in every step") {
+  each_kind([](Kind kind) {
+    const Moved here = zoo_steps(kind, CountsSaved{});
+    const Moved away = zoo_steps(kind, moving<Offload<CPU, Activations, Parameters>>());
+    for (std::size_t step = 0; step < here.traffic.size(); ++step)
+      CHECK(away.traffic[step]->activations_out == here.traffic[step]->activations_out);
+  });
+}
+
 /// The same, counted by hand for two units and a head: each has 6 rows in and out. Numbers of one
 /// step, of storages of at least 64 bytes.
 template <class Word>
@@ -70,9 +78,9 @@ struct WavesImpl : torch::nn::Module {
   WavesImpl() { register_module("first", first), register_module("last", last); }
   template <class Run>
   Loss loss(Run&, const Rows& batch) {
-    const at::Tensor y = first(batch.input);      // saves the batch and the weight
-    const at::Tensor z = at::sin(y) * at::cos(y);  // y twice, and both results
-    const at::Tensor out = last(z);               // z, and the weight
+    const at::Tensor y = first(batch.input);                    // saves the batch and the weight
+    const at::Tensor z = at::sin(y) * at::cos(y);               // y twice, and both results
+    const at::Tensor out = last(z);                             // z, and the weight
     return {(out * batch.target).sum(), batch.target.size(0)};  // the batch
   }
 };
@@ -88,7 +96,8 @@ Moved waves(const Policies&... policies) {
   return steps_of(seeded([] { return Waves(); }), wave_batches(), policies...);
 }
 
-TEST_CASE("offload moves a tensor that is saved twice once each way; parameters and batches never") {
+TEST_CASE(
+    "offload moves a tensor that is saved twice once each way; parameters and batches never") {
   constexpr std::int64_t wave = 10 * 16 * 4;
   const Moved without = waves(), with = waves(moving<Activations_>());
   CHECK(test::same_bits(with.trace, without.trace));
@@ -154,4 +163,4 @@ TEST_CASE("offload counts nothing of an evaluation, of full weights and of a res
   counts_steps_alone<Offload<Disk, Activations, OptimizerState>>();
 }
 
-}  // namespace laws::offload
+}  // namespace laws::offload::counters

@@ -1,14 +1,10 @@
-// What a model may do with the graph of its loss under Offload: operators in place, functions of its
-// own, views of every kind, several backwards, and graphs that outlive the trainer.
+// What a model may do with the graph of its loss under Offload: operators in place, functions of
+// its own, views of every kind, several backwards, and graphs that outlive the trainer.
 #include "offload.hpp"
 
 #include <thread>
 
-namespace laws::offload {
-
-namespace graphs {
-
-using Activations_ = Offload<CPU, Activations>;
+namespace laws::offload::graphs {
 
 /// A function of the user's that saves its input, its result and a view. In backward it adds up in
 /// how far the memory of what comes back is aligned otherwise than that of what was saved.
@@ -64,7 +60,8 @@ struct UsesImpl : torch::nn::Module {
         return (y + 1).mul_(0.5).tanh_() * (y * 2).relu_() + y.sin().mul_(3);
       case Use::Views:
         return y.t().sin().t() * y.flip(1).unfold(1, 4, 4).exp().transpose(1, 2).flatten(1) +
-               y.narrow(1, 3, 2).cos().prod(1, true) * y.select(1, 1).exp().unsqueeze(1).expand({-1, 16});
+               y.narrow(1, 3, 2).cos().prod(1, true) *
+                   y.select(1, 1).exp().unsqueeze(1).expand({-1, 16});
       case Use::Complex: {
         const at::Tensor z = at::complex(y.sin(), y.cos());
         const at::Tensor negative = at::imag(z.conj());  // a bit says so, and no memory
@@ -97,9 +94,6 @@ template <class... Policies>
 Moved steps(Use use, const Policies&... policies) {
   return steps_of(seeded([&] { return Uses(use); }), rows(), policies...);
 }
-
-}  // namespace graphs
-using namespace graphs;
 
 TEST_CASE("offload changes no bit, whatever a loss does with its graph") {
   for (int k = 0; k < static_cast<int>(Use::count); ++k) {
@@ -179,9 +173,9 @@ struct StashesImpl : torch::nn::Module {
     leaf = batch.input.clone().requires_grad_();
     of_leaf = leaf.exp().sin();
     of_unit = run(block, batch.input).exp();
-    return {at::cross_entropy_loss(head(run(block, batch.input)), batch.target, {},
-                                   at::Reduction::Sum),
-            batch.target.numel()};
+    return {
+        at::cross_entropy_loss(head(run(block, batch.input)), batch.target, {}, at::Reduction::Sum),
+        batch.target.numel()};
   }
 };
 TORCH_MODULE(Stashes);
@@ -205,4 +199,4 @@ TEST_CASE("offload: a graph may outlive its trainer, if that stores none of its 
   CHECK(gathered->block->in->weight.sum().isfinite().item<bool>());  // it is the model's again
 }
 
-}  // namespace laws::offload
+}  // namespace laws::offload::graphs

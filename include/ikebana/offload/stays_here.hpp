@@ -3,7 +3,7 @@
 #include <ikebana/detail/away.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/hooks.hpp>
-#include <unordered_set>
+#include <unordered_map>
 
 namespace ikebana::detail {
 
@@ -35,12 +35,14 @@ class StaysHere {
 
  private:
   void add_one(const at::Tensor& t) {
-    if (t.defined() && t.has_storage()) kept_.insert(t.storage().unsafeGetStorageImpl());
+    if (t.defined() && t.has_storage())
+      kept_.try_emplace(t.storage().unsafeGetStorageImpl(), t.storage().getWeakStorageImpl());
   }
 
   c10::Device device_ = at::kCPU;
   std::int64_t min_bytes_ = 0;
-  std::unordered_set<const c10::StorageImpl*> kept_;
+  // Kept weakly, so that none that is made later has the address of one that is gone.
+  std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> kept_;
 };
 
 }  // namespace ikebana::detail
