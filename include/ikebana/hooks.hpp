@@ -90,8 +90,7 @@ struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   }
   /// 9. After Shard's `finish_reductions`: the gradients of all master weights are there.
   void finish_gradients(const Masters&) {}
-  // May also have `refresh`, which returns whether it did, and `await_refresh(const Unit&)`; and
-  // `begin_step() noexcept`, before a step gathers anything, where it moves parameters.
+  // May also have `refresh`, `await_refresh`, and `begin_step`, before a step gathers anything.
   /// Where the state of optimizers is stored. Asked once, after `attach`.
   StateStorage* state_storage() { return nullptr; }
 };

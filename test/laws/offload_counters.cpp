@@ -37,7 +37,6 @@ TEST_CASE("offload moves what each checkpoint keeps, and no more") {
     moves_what_is_kept<Word, Precision<FP32>>();
   });
   moves_what_is_kept<Checkpoint<Off>, Precision<BF16>>();
-  moves_what_is_kept<Checkpoint<Selective>, Precision<BF16>>();
   moves_what_is_kept<Checkpoint<Segments<2>>, Precision<FP16>>();
 }
 

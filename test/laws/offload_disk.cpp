@@ -27,7 +27,7 @@ struct OwnFolder {
 /// Memory of this process that is a file of a folder, which has no name there.
 struct Mapping {
   std::uintptr_t begin = 0, end = 0;
-  std::size_t resident = 0;  // bytes
+  std::int64_t resident = 0;  // bytes
   bool has(const at::Tensor& t) const {
     const auto at = reinterpret_cast<std::uintptr_t>(t.const_data_ptr());
     return begin <= at && at < end;
@@ -55,8 +55,8 @@ std::vector<Mapping> mappings(const fs::path& of) {
   }
   return all;
 }
-std::size_t resident(const fs::path& of) {
-  std::size_t bytes = 0;
+std::int64_t resident(const fs::path& of) {
+  std::int64_t bytes = 0;
   for (const Mapping& mapping : mappings(of)) bytes += mapping.resident;
   return bytes;
 }
@@ -82,16 +82,19 @@ int open_files(const fs::path& of) {
   return files;
 }
 
+// A page that is read brings those around it that the system has in memory anyway, 64 KiB of them;
+// so tensors are larger here.
+constexpr std::int64_t wide = 256, weight = wide * wide * 4, around = 64 << 10;
 torch::nn::Sequential layers() {
   return seeded([] {
     torch::nn::Sequential all;
-    for (int i = 0; i < 8; ++i) all->push_back(torch::nn::Linear(64, 64));
+    for (int i = 0; i < 8; ++i) all->push_back(torch::nn::Linear(wide, wide));
     return all;
   });
 }
 using Pair = std::pair<at::Tensor, at::Tensor>;
 const Pair& pair() {
-  static const Pair one{at::randn({16, 64}), at::randn({16, 64})};
+  static const Pair one{at::randn({wide, wide}), at::randn({wide, wide})};
   return one;
 }
 template <class Policy>
@@ -119,14 +122,15 @@ TEST_CASE("offload on a disk: files have no name and their space, and end with t
 /// memory.
 struct LooksAtUpdates : bridge::OperatorMode {
   fs::path of;
-  std::size_t updates = 0, parameters = 0, most_resident = 0;
+  std::size_t updates = 0, parameters = 0;
+  std::int64_t most_resident = 0;
   void call(bridge::OperatorCall& call) override {
     if (call.name().name == "aten::_fused_adamw_") look(call);
     call.compute();
   }
   void look(const bridge::OperatorCall& call) {
     const auto all = mappings(of);
-    std::size_t here = 0;
+    std::int64_t here = 0;
     for (const Mapping& mapping : all) here += mapping.resident;
     most_resident = std::max(most_resident, here);
     ++updates;
@@ -142,12 +146,12 @@ TEST_CASE("offload on a disk: updates are made in windows, whose pages leave mem
   const OwnFolder own;
   const auto policy = [&] {
     auto made = in<Offload<Disk, OptimizerState>>(own.path);
-    made.window_bytes = 2 * 64 * 64 * 4;  // the moments of one weight
+    made.window_bytes = 2 * weight;  // the moments of one weight
     return made;
   };
   Trainer trainer{layers(), MSELoss{}, AdamW{}, ClipGradNorm{}, policy()};
   for (int step = 0; step < 3; ++step) {
-    CHECK(resident(own.path) == 0);
+    CHECK(resident(own.path) <= 2 * around);
     LooksAtUpdates looks;
     looks.of = own.path;
     {
@@ -158,10 +162,10 @@ TEST_CASE("offload on a disk: updates are made in windows, whose pages leave mem
     CHECK(looks.updates >= 8);
     // Of a weight and a bias: themselves, gradients, moments. All eight layers have eight times
     // this.
-    CHECK(looks.most_resident <= 4 * (64 * 64 * 4 + 4096));
+    CHECK(looks.most_resident <= 4 * (weight + around));
     CHECK(looks.most_resident > 0);
   }
-  CHECK(resident(own.path) == 0);
+  CHECK(resident(own.path) <= 2 * around);
 }
 TEST_CASE("offload on a disk: activations leave memory until backward, and after it") {
   const OwnFolder own;
@@ -169,7 +173,7 @@ TEST_CASE("offload on a disk: activations leave memory until backward, and after
   for (int step = 0; step < 3; ++step) {
     const Report report = trainer.step(pair());
     CHECK(report.offloaded->activations_out > 0);
-    CHECK(resident(own.path) == 0);
+    CHECK(resident(own.path) <= 2 * around);
   }
 }
 

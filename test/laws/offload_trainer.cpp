@@ -167,7 +167,7 @@ struct ScaleImpl : torch::nn::Module {
   at::Tensor scale = register_parameter("scale", torch::ones({width}));
   std::int64_t index = 0, enclosing = 0;
   at::Tensor forward(const at::Tensor& x) {
-    return Look::apply((x * scale).tanh(), index, enclosing);
+    return Look::apply(x * scale, index, enclosing).tanh();
   }
 };
 TORCH_MODULE(Scale);
@@ -177,7 +177,7 @@ struct GroupImpl : torch::nn::Module {
   std::int64_t index = 0;
   template <class Run>
   at::Tensor forward(Run& run, const at::Tensor& x) {
-    return run(second, Look::apply(run(first, x) * scale, index, 0));
+    return run(second, Look::apply(run(first, x) * scale, index, 0).tanh());
   }
 };
 TORCH_MODULE(Group);
@@ -221,7 +221,7 @@ TEST_CASE("offload: besides the root and what computes, at most one unit is here
       CHECK(ikebana::detail::is_away(Here::now().units[i]->parameters(false).at(0)));
   };
   check(0);
-  check(11, Checkpoint<Full>{});
+  check(12, Checkpoint<Full>{});
 }
 
 }  // namespace laws::offload::trainers

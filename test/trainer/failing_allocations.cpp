@@ -165,9 +165,9 @@ TEST_CASE("allocations: none gathers the parameters again where nothing may thro
 }
 
 /// Each allocation of a first and of a later step fails in turn: the state is that of before, and
-/// the step can be repeated; or it is that of after.
+/// the step can be repeated; or, of at most `done_without` allocations, it is that of after.
 template <class... Policies>
-void leaves_a_step(bool sparse, const Policies&... policies) {
+void leaves_a_step_but(int done_without, bool sparse, const Policies&... policies) {
   torch::manual_seed(1);
   const std::pair batch{at::randint(12, {8}, at::kLong), at::randint(4, {8}, at::kLong)};
   auto fresh = [&] {
@@ -197,9 +197,13 @@ void leaves_a_step(bool sparse, const Policies&... policies) {
             CHECK(same_state(trainer.state(), after));
           }
         });
-    CHECK(allocations == undone);
+    CHECK(allocations - undone <= done_without);
     CHECK(undone > 100);
   }
+}
+template <class... Policies>
+void leaves_a_step(bool sparse, const Policies&... policies) {
+  leaves_a_step_but(0, sparse, policies...);
 }
 
 TEST_CASE("allocations: a step that runs out of memory changes nothing, whichever fails") {
@@ -213,6 +217,11 @@ TEST_CASE("allocations: a step that runs out of memory changes nothing, whicheve
     leaves_a_step(false, Adafactor{}, Precision<FP16>{}, EMA{.use_buffers = true});
     leaves_a_step(true, SparseAdam{}, Precision<BF16Weights>{});
     leaves_a_step(false, AdamW8bit{}, Checkpoint<Full>{}, Accumulate<2>{});
+    // Buffers that return to a list, and sections, are done without.
+    leaves_a_step_but(2, false, AdamW{}, Offload<CPU, Activations, Parameters>{.min_bytes = 0});
+    const auto folder = std::filesystem::current_path();  // on a disk
+    leaves_a_step_but(2, false, AdamW{},
+                      Offload<Disk, Activations, OptimizerState>{.folder = folder, .min_bytes = 0});
     const auto not_last = [](const std::string& name, const at::Tensor&) {
       return !name.starts_with("last.");
     };

@@ -1,5 +1,6 @@
 #pragma once
 // Tensors in files without a name, whose pages leave memory when they are not needed.
+#include <ikebana/detail/tensor_over.hpp>
 #include <ikebana/detail/without_values.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/offload/place.hpp>
@@ -34,9 +35,7 @@ class DiskPlace final : public Place {
     const std::size_t rounded = whole_pages(std::max<std::size_t>(bytes, 1));
     if (file_->size() - used_ < rounded) add_file(std::max(rounded, file_bytes));
     auto* memory = file_->data() + std::exchange(used_, used_ + rounded);
-    return at::from_blob(
-        memory, sizes, strides, [file = file_](void*) mutable { file.reset(); },
-        at::TensorOptions(at::kCPU).dtype(type));
+    return tensor_over(memory, sizes, strides, type, file_);
   }
   // Of tensors that lie elsewhere these do nothing.
   void leave(const at::Tensor& t) noexcept override { advise(t, &MappedFile<>::leave); }

@@ -2,6 +2,7 @@
 // The part of a mechanism that offloads master weights, gradients and the state of optimizers.
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/detail/away.hpp>
+#include <ikebana/detail/tensor_over.hpp>
 #include <ikebana/detail/without_values.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/offload/moved_gradients.hpp>
@@ -110,9 +111,8 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
     const auto size = static_cast<std::int64_t>(master.storage().nbytes());
     std::shared_ptr<BufferPool<>::Buffer> buffer = visits_->take(size);
     void* memory = buffer->bytes.mutable_data_ptr();
-    return at::from_blob(
-        memory, master.sizes(), master.strides(), [buffer](void*) mutable { buffer.reset(); },
-        options);
+    return tensor_over(memory, master.sizes(), master.strides(), master.scalar_type(),
+                       std::move(buffer));
   }
   void copy_back(const at::Tensor& here, const at::Tensor& master, bridge::StreamPoint& arrived) {
     place_->populate(master, /*writes=*/false);

@@ -41,7 +41,7 @@ class StaysHere {
 
   c10::Device device_ = at::kCPU;
   std::int64_t min_bytes_ = 0;
-  // Kept weakly, so that none that is made later has the address of one that is gone.
+  // Kept weakly, so that none that is made later has the address of one that was freed.
   std::unordered_map<const c10::StorageImpl*, c10::weak_intrusive_ptr<c10::StorageImpl>> kept_;
 };
 
