@@ -118,6 +118,32 @@ TEST_CASE("offload on a disk: files have no name and their space, and end with t
   CHECK(mappings(own.path).empty());
 }
 
+TEST_CASE("offload on a disk: another folder after the trainer is made is an error") {
+  const OwnFolder own;
+  const auto refuses = [&]<class Policy>(std::type_identity<Policy>) {
+    Trainer trainer{layers(), MSELoss{}, AdamW{}, in<Policy>(own.path)};
+    trainer.step(pair());
+    trainer.template get<Policy>().folder = folder;
+    CHECK(contains(message_of<BadValue>([&] { trainer.step(pair()); }), "folder was changed"));
+    trainer.template get<Policy>().folder = own.path;
+    trainer.step(pair());
+  };
+  refuses(std::type_identity<Offload<Disk>>());
+  refuses(std::type_identity<Offload<Disk, Activations>>());
+}
+TEST_CASE("offload on a disk: large tensors have files of their own, small ones share") {
+  const OwnFolder own;
+  using Place = ikebana::detail::DiskPlace<>;
+  Place place(own.path);
+  const auto large = static_cast<std::int64_t>(Place::file_bytes / 2 + 1);
+  const at::Tensor a = place.allocate({8}, {1}, at::kByte);
+  const int files = open_files(own.path);
+  const at::Tensor b = place.allocate({large}, {1}, at::kByte);
+  const at::Tensor c = place.allocate({8}, {1}, at::kByte);
+  CHECK(open_files(own.path) == files + 1);
+  CHECK((a.defined() && b.defined() && c.defined()));
+}
+
 /// At each update of some parameters: where its tensors are, and how much of all files is in
 /// memory.
 struct LooksAtUpdates : bridge::OperatorMode {

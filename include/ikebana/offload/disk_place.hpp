@@ -9,7 +9,7 @@
 namespace ikebana::detail {
 
 /// Memory in files of a folder. Each tensor begins at a page of its own, and keeps its file as long
-/// as it exists. What is allocated small comes from files of `file_bytes`.
+/// as it exists: one of its own where it is large, else one of `file_bytes` with others.
 template <class = void>
 class DiskPlace final : public Place {
  public:
@@ -21,7 +21,7 @@ class DiskPlace final : public Place {
       throw BadValue(
           "Offload<Disk>: no folder is named. Write a folder on a disk with room for what is "
           "offloaded: Offload<Disk>{.folder = \"/scratch\"}.");
-    if (!without_values()) add_file(MappedFile<>::page_bytes());  // tells whether it can
+    if (!without_values()) new_file(MappedFile<>::page_bytes());  // tells whether it can
   }
 
   at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides,
@@ -33,7 +33,11 @@ class DiskPlace final : public Place {
     const std::lock_guard lock(mutex_);
     const auto bytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type));
     const std::size_t rounded = whole_pages(std::max<std::size_t>(bytes, 1));
-    if (file_->size() - used_ < rounded) add_file(std::max(rounded, file_bytes));
+    if (rounded > file_bytes / 2) {
+      const auto own = new_file(rounded);
+      return tensor_over(own->data(), sizes, strides, type, own);
+    }
+    if (!file_ || file_->size() - used_ < rounded) file_ = new_file(file_bytes), used_ = 0;
     auto* memory = file_->data() + std::exchange(used_, used_ + rounded);
     return tensor_over(memory, sizes, strides, type, file_);
   }
@@ -58,15 +62,16 @@ class DiskPlace final : public Place {
       if (const auto file = weak.lock(); file && file->has(memory))
         return advice(memory, whole_pages(t.storage().nbytes()));
   }
-  void add_file(std::size_t bytes) {
+  std::shared_ptr<MappedFile<>> new_file(std::size_t bytes) {
     std::erase_if(files_, [](const auto& file) { return file.expired(); });
     files_.reserve(files_.size() + 1);
-    file_ = std::make_shared<MappedFile<>>(folder_, bytes);
-    files_.push_back(file_), used_ = 0;
+    auto file = std::make_shared<MappedFile<>>(folder_, bytes);
+    files_.push_back(file);
+    return file;
   }
 
   std::filesystem::path folder_;
-  std::shared_ptr<MappedFile<>> file_;              // from which the next tensor comes
+  std::shared_ptr<MappedFile<>> file_;              // of the next small tensor
   std::vector<std::weak_ptr<MappedFile<>>> files_;  // that tensors keep
   mutable std::mutex mutex_;
   std::size_t used_ = 0;  // bytes of it

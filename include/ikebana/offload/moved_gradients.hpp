@@ -21,6 +21,9 @@ class MovedGradients {
     of_unit_.assign(units, {});
     for (std::size_t k = 0; k < masters_.size(); ++k)
       of_unit_[masters.slices[k].unit].push_back({masters.names[k], k});
+    for (std::size_t k = 0; reuses_ && k < masters_.size(); ++k)
+      memory_[k] =
+          place_->allocate(masters_[k].sizes(), masters_[k].strides(), masters_[k].scalar_type());
   }
   /// Of the gradients of a unit, one for each parameter, those that can be accumulated now; the
   /// others are, at the latest, in `finish`.

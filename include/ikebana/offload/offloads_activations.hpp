@@ -14,7 +14,7 @@ namespace ikebana::detail {
 template <class Policy, class Base>
 class OffloadsActivations : public Base, bridge::SavedTensorHooks {
  public:
-  using Base::Base;
+  explicit OffloadsActivations(Policy v) : Base(std::move(v)), folder_(this->values) {}
 
   void attach(c10::Device device, const UnitTable& units) {
     if (!bridge::saved_tensor_hooks_available())
@@ -86,11 +86,13 @@ class OffloadsActivations : public Base, bridge::SavedTensorHooks {
   }
   bool keep_for_others() const override { return true; }
   void check_bytes() const {
+    folder_.check(this->values);
     if (this->values.min_bytes < 0)
       throw BadValue("Offload: min_bytes is " + std::to_string(this->values.min_bytes) +
                      "; write how many bytes a tensor must have to be moved, 0 or more.");
   }
 
+  NamedFolder<Policy> folder_;
   const UnitTable* units_ = nullptr;
   std::shared_ptr<StoredActivations<>> stored_;
   StaysHere stays_;

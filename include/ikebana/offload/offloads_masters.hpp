@@ -29,7 +29,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
   static constexpr bool offloads_masters = true;
   using carries_out = Policy;
   Policy values;
-  explicit OffloadsMasters(Policy v) : values(std::move(v)) {}
+  explicit OffloadsMasters(Policy v) : values(std::move(v)), folder_(values) {}
 
   void attach(c10::Device device, const UnitTable& units) {
     check_window();
@@ -73,6 +73,11 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
   }
   void finish_gradients(const Masters&) { gradients_->finish(); }
   void begin_step() noexcept { traffic_ = {}; }  // counts anew
+  template <class Rate>
+  void prepare(const Masters&, StepGradients&, const Rate&) {
+    folder_.check(values);
+    check_window();
+  }
   void end_step(const StepGradients&, Report& report) noexcept {
     visits_->free_unused();
     traffic_.gradients_out = gradients_->bytes, traffic_.copies_out = gradients_->copies;
@@ -157,6 +162,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
                        "; write how many bytes of state an update uses at once, 1 or more.");
   }
 
+  NamedFolder<Policy> folder_;
   std::shared_ptr<Place> place_;
   std::shared_ptr<BufferPool<>> visits_;  // memory of units that are here
   std::optional<MovedGradients<>> gradients_;
