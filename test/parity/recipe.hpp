@@ -2,6 +2,7 @@
 // A recipe as JSON: each policy by its name, with the values of its fields. Any aggregate is
 // converted, so a new policy needs nothing here.
 #include <charconv>
+#include <functional>
 #include <ikebana.hpp>
 
 namespace parity {
@@ -56,6 +57,8 @@ inline std::string json(const std::function<double(std::int64_t)>& of_step) {
 }
 /// A rule is not written: the Python reference knows its meaning from the policy it is in.
 inline std::string json(const ikebana::ParameterRule&) { return "null"; }
+/// What is called is not written: no row has one.
+inline std::string json(const std::function<void()>&) { return "null"; }
 /// A rule is a function and is not written: the Python reference assumes biases and norms.
 inline std::string json(const std::vector<ikebana::Group>& groups) {
   if (groups.empty()) return "[]";
