@@ -19,7 +19,7 @@ namespace {
 using namespace ikebana;
 using Clock = std::chrono::steady_clock;
 
-constexpr int rounds = 5, warm_up = 3, steps = 7;
+constexpr int rounds = 3, warm_up = 2, steps = 5;
 constexpr double time_bar = 1.25, memory_bar = 0.5;
 const GPTConfig config{.layers = 12, .width = 512, .heads = 8, .context = 64};
 
