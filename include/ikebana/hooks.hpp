@@ -83,14 +83,14 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   bool ran_out_of_memory() noexcept { return false; }
 };
 struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
-  /// 5. Around the loss of a microbatch; the root's own parameters are gathered.
-  template <class Batch, class Next>
+  void begin_step() noexcept {}       // before a step gathers anything
+  template <class Batch, class Next>  // 5. around the loss of a microbatch
   decltype(auto) around_loss(const Batch&, Next&& next) {
     return next();
   }
   /// 9. After Shard's `finish_reductions`: the gradients of all master weights are there.
   void finish_gradients(const Masters&) {}
-  // May also have `refresh`, `await_refresh`, and `begin_step`, before a step gathers anything.
+  // May also have `refresh`, which returns whether it did, and `await_refresh(const Unit&)`.
   /// Where the state of optimizers is stored. Asked once, after `attach`.
   StateStorage* state_storage() { return nullptr; }
 };

@@ -133,15 +133,15 @@ TEST_CASE("offload on a disk: another folder after the trainer is made is an err
 }
 TEST_CASE("offload on a disk: large tensors have files of their own, small ones share") {
   const OwnFolder own;
-  using Place = ikebana::detail::DiskPlace<>;
-  Place place(own.path);
-  const auto large = static_cast<std::int64_t>(Place::file_bytes / 2 + 1);
-  const at::Tensor a = place.allocate({8}, {1}, at::kByte);
+  using Memory = ikebana::detail::FileMemory<>;
+  Memory memory(own.path);
+  const auto large = static_cast<std::int64_t>(Memory::file_bytes / 2 + 1);
+  const at::Tensor a = memory.allocate({8}, {1}, at::kByte);
   const int files = open_files(own.path);
-  const at::Tensor b = place.allocate({large}, {1}, at::kByte);
-  const at::Tensor c = place.allocate({8}, {1}, at::kByte);
+  const at::Tensor b = memory.allocate({large}, {1}, at::kByte);
+  const at::Tensor c = memory.allocate({8}, {1}, at::kByte);
   CHECK(open_files(own.path) == files + 1);
-  CHECK((a.defined() && b.defined() && c.defined()));
+  CHECK(c.const_data_ptr<std::uint8_t>() - a.const_data_ptr<std::uint8_t>() == ::getpagesize());
 }
 
 /// At each update of some parameters: where its tensors are, and how much of all files is in
@@ -227,15 +227,15 @@ TEST_CASE("offload on a disk: what cannot work is an error that says so") {
 /// No disk has this much room.
 TEST_CASE("offload on a disk: one that is full is an error before anything is written") {
   const OwnFolder own;
-  ikebana::detail::DiskPlace<> place(own.path);
+  ikebana::detail::FileMemory<> memory(own.path);
   const int files = open_files(own.path);
   CHECK(contains(
-      message_of<FileFailed>([&] { place.allocate({std::int64_t(1) << 50}, {1}, at::kByte); }),
+      message_of<FileFailed>([&] { memory.allocate({std::int64_t(1) << 50}, {1}, at::kByte); }),
       "cannot reserve 1125899906842624 bytes in `" + own.path.string() + "`"));
   CHECK(open_files(own.path) == files);
-  const at::Tensor t = place.allocate({100}, {1}, at::kFloat);  // goes on
+  const at::Tensor t = memory.allocate({100}, {1}, at::kFloat);  // goes on
   t.fill_(3);
-  place.leave(t);
+  memory.release_pages(t);
   CHECK(t.eq(3).all().item<bool>());
 }
 TEST_CASE("offload on a disk: an optimizer that keeps its own state is refused") {

@@ -194,7 +194,7 @@ struct Poisonable {
   std::int64_t min_bytes = 0;
   bool allow_unused_units = true;
 };
-class PoisonedPlace : public ikebana::detail::Place {
+class PoisonedMemory : public ikebana::detail::OffloadMemory {
  public:
   /// Bytes of 0xFF are NaN in each floating type.
   static void poison(const at::Tensor& t) {
@@ -209,8 +209,9 @@ class PoisonedPlace : public ikebana::detail::Place {
     return t;
   }
 };
-std::shared_ptr<ikebana::detail::Place> place_of(const Poisonable&, const bridge::HostCopies<>&) {
-  return std::make_shared<PoisonedPlace>();
+std::shared_ptr<ikebana::detail::OffloadMemory> memory_of(const Poisonable&,
+                                                          const bridge::HostCopies<>&) {
+  return std::make_shared<PoisonedMemory>();
 }
 
 }  // namespace laws::offload::failures
@@ -228,21 +229,21 @@ namespace laws::offload::failures {
 TEST_CASE("offload reads no memory that it has not written in the step") {
   each_kind([](Kind kind) {
     const auto batches = zoo_batches();
-    PoisonedPlace::buffers.clear();
+    PoisonedMemory::buffers.clear();
     Trainer trainer{zoo(kind), AdamW{.lr = 1e-2}, Poisonable{}};
     torch::manual_seed(11);
     Trace trace;
     std::size_t after_first = 0;
     for (const Rows& batch : batches) {
       trace.push_back(trainer.step(batch).mean());
-      for (const at::Tensor& t : PoisonedPlace::buffers) PoisonedPlace::poison(t);
-      if (after_first == 0) after_first = PoisonedPlace::buffers.size();
-      CHECK(PoisonedPlace::buffers.size() == after_first);  // the memory is used again
+      for (const at::Tensor& t : PoisonedMemory::buffers) PoisonedMemory::poison(t);
+      if (after_first == 0) after_first = PoisonedMemory::buffers.size();
+      CHECK(PoisonedMemory::buffers.size() == after_first);  // the memory is used again
     }
     CHECK(after_first > 0);
     add_end(trainer, trace);
     CHECK(test::same_bits(trace, zoo_steps(kind).trace));
-    PoisonedPlace::buffers.clear();
+    PoisonedMemory::buffers.clear();
   });
 }
 

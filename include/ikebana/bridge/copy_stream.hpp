@@ -1,9 +1,12 @@
 #pragma once
-// Copies of batches to an accelerator, on a stream of their own: they overlap with what the device
-// computes, and a copy from pageable memory, for which the host waits, does not wait for it.
+// Copies to and from an accelerator on streams of their own: they overlap with what the device
+// computes, and one of a batch from pageable memory, for which the host waits, does not wait for
+// it.
 
+#include <array>
 #include <ikebana/detail/torch.hpp>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 namespace ikebana::bridge {
@@ -13,19 +16,20 @@ inline bool has_copy_streams(c10::Device device) {
   return device.is_cuda() || device.is_xpu() || device.is_privateuseone();
 }
 
-/// The stream of this process on which batches are copied to `device`, which has an index. Made at
-/// the first call. A template, as CopyToDevice, so that only files that move batches compile it.
+/// What is copied on a stream of its own.
+enum class CopyStream { Batches, ToHost, ToDevice };
+
+/// The stream of this process on which these are copied to or from `device`, which has an index.
+/// Made at the first call. A template, as CopyToDevice, so that only files that copy compile it.
 template <class = void>
-c10::Stream copy_stream(c10::Device device) {
+c10::Stream copy_stream(c10::Device device, CopyStream what) {
   static std::mutex mutex;
-  static auto& streams = *new std::unordered_map<c10::Device, c10::Stream>;
+  static auto& streams =
+      *new std::unordered_map<c10::Device, std::array<std::optional<c10::Stream>, 3>>;
   std::lock_guard lock(mutex);
-  auto found = streams.find(device);
-  if (found == streams.end()) {
-    const c10::impl::VirtualGuardImpl implementation(device.type());
-    found = streams.emplace(device, implementation.getStreamFromGlobalPool(device)).first;
-  }
-  return found->second;
+  auto& stream = streams[device][static_cast<std::size_t>(what)];
+  if (!stream) stream = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+  return *stream;
 }
 
 /// The copies of one batch. What the current stream of the device computes after `finish` sees
@@ -35,7 +39,7 @@ class CopyToDevice {
  public:
   /// `device` has an index and copy streams.
   explicit CopyToDevice(c10::Device device)
-      : copies_(copy_stream(device)),
+      : copies_(copy_stream(device, CopyStream::Batches)),
         computes_(c10::impl::VirtualGuardImpl(device.type()).getStream(device)) {}
 
   /// A copy of `t` on the device. If the memory of `t` is pinned, it is read later.
@@ -62,7 +66,7 @@ class CopyToDevice {
   /// computes.
   static void wait(c10::Device device) {
     c10::Event copied(device.type());
-    copied.record(copy_stream(device));
+    copied.record(copy_stream(device, CopyStream::Batches));
     copied.synchronize();
   }
 

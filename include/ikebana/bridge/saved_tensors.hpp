@@ -99,6 +99,15 @@ inline bool saved_tensor_hooks_available() noexcept {
   return SavedTensorEngineV2::installed() != nullptr;
 }
 
+/// For a policy that needs them: throws Error otherwise.
+inline void require_saved_tensor_hooks(const std::string& policy, const std::string& left_out) {
+  if (!saved_tensor_hooks_available())
+    throw Error(policy +
+                ": this process runs another autograd engine (Python's), which does not support "
+                "saved-tensor hooks in C++. Leave " +
+                left_out + " out, or train in a process without Python's torch module.");
+}
+
 /// RAII: `hooks` apply to what autograd saves on this thread; nullptr suspends outer scopes. The
 /// innermost scope applies. Costs some nanoseconds. Must be destroyed on the thread that made it;
 /// `hooks` must outlive it. Throws ikebana::Error if another engine is installed.

@@ -79,7 +79,7 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
     if (!at::GradMode::is_enabled() || recomputing() || inside_unit_ ||
         microbatch_of_step_ == nullptr)
       return next(std::forward<Args>(args)...);
-    InsideUnit inside(inside_unit_);
+    const FlagScope inside(inside_unit_);
     if (measurement_) return measured(unit, next, std::forward<Args>(args)...);
     const std::size_t place = next_place(unit);
     const Choice choice = choice_at(place);

@@ -39,11 +39,7 @@ class CheckpointMechanism : public CheckpointHooks {
   static constexpr bool per_unit = true;
 
   void attach(c10::Device device, const UnitTable& table) {
-    if (!bridge::saved_tensor_hooks_available())
-      throw Error(
-          "Checkpoint: this process runs another autograd engine (Python's), which does not "
-          "support saved-tensor hooks in C++. Leave Checkpoint out, or train in a process without "
-          "Python's torch module.");
+    bridge::require_saved_tensor_hooks("Checkpoint", "Checkpoint");
     if (!bridge::operator_modes_available<bridge::RandomOperators>())
       throw Error(
           "Checkpoint: another library of this process uses the dispatch key by which operators "

@@ -4,18 +4,6 @@
 
 namespace ikebana::detail {
 
-/// RAII: units inside a unit do not get a frame of their own.
-class InsideUnit {
- public:
-  explicit InsideUnit(bool& flag) : flag_(flag) { flag_ = true; }
-  ~InsideUnit() { flag_ = false; }
-  InsideUnit(const InsideUnit&) = delete;
-  InsideUnit& operator=(const InsideUnit&) = delete;
-
- private:
-  bool& flag_;
-};
-
 /// The frame of the segment to which the next unit may belong. A template for the same reason as
 /// Frame.
 template <class = void>

@@ -33,7 +33,7 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
   auto around_gathered_unit(const Unit& unit, const Next& next, Args&&... args) {
     if (!at::GradMode::is_enabled() || detail::recomputing() || inside_unit_)
       return next(std::forward<Args>(args)...);
-    detail::InsideUnit inside(inside_unit_);
+    const detail::FlagScope inside(inside_unit_);  // units inside it get no frame of their own
     return frames_.run(device_, units_[unit.index], units_per_segment(), next,
                        std::forward<Args>(args)...);
   }

@@ -8,17 +8,17 @@
 // Those of the axes. A hook of `Hooks` is asked of every mechanism.
 // clang-format off
 #define IKEBANA_EACH_HOOK(F)                                                                    \
-  F(around_step) F(around_phase) F(around_unit) F(before_unit_backward) F(after_unit_backward)  \
-  F(around_gathered_unit) F(around_body) F(around_forward) F(around_loss) F(finish_gradients)   \
-  F(gather) F(begin_gather) F(reduce)                                                           \
+  F(around_step) F(around_phase) F(around_unit) F(before_unit_backward)                         \
+  F(after_unit_backward) F(around_gathered_unit) F(around_body) F(around_forward)               \
+  F(around_loss) F(finish_gradients) F(begin_step) F(gather) F(begin_gather) F(reduce)          \
   F(to_masters) F(restore_dtype) F(refresh) F(rounding) F(reduce_dtype) F(scale) F(unscale)     \
   F(ranks) F(stored_rows) F(open_step) F(finish_reductions) F(offer_exception) F(close_step)    \
   F(set_requires_gradient_sync) F(split) F(clip) F(accept) F(base_lr) F(before_backward)        \
   F(has_updated) F(update) F(rate) F(around_evaluation) F(restart) F(freeze) F(place)           \
-  F(state_storage) F(to_masters_in_place) F(set_reduce_dtypes) F(reshard_after_forward)          \
-  F(forward_prefetch) F(backward_prefetch) F(begin_forward) F(begin_unit) F(end_forward)   \
-  F(make_model) F(full_parameters) F(meet_again) F(set_repeats)                       \
-  F(ran_out_of_memory) F(around_evaluated) F(usable_plans) F(begin_plan)
+  F(state_storage) F(to_masters_in_place) F(set_reduce_dtypes) F(reshard_after_forward)         \
+  F(forward_prefetch) F(backward_prefetch) F(begin_forward) F(begin_unit) F(end_forward)        \
+  F(make_model) F(full_parameters) F(meet_again) F(set_repeats) F(ran_out_of_memory)            \
+  F(around_evaluated) F(usable_plans) F(begin_plan)
 // clang-format on
 
 namespace ikebana {

@@ -60,19 +60,6 @@ auto without_batch(const Like& like) {
     return none;
   }
 }
-/// RAII: a flag has another value for now.
-class SetForNow {
- public:
-  SetForNow(bool& flag, bool value) : flag_(flag), before_(std::exchange(flag, value)) {}
-  ~SetForNow() { flag_ = before_; }
-  SetForNow(const SetForNow&) = delete;
-  SetForNow& operator=(const SetForNow&) = delete;
-
- private:
-  bool& flag_;
-  bool before_;
-};
-
 /// True where a batch may have no rows, since other ranks have some.
 template <class Core>
 bool may_have_no_rows(Core& core) {

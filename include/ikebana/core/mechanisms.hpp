@@ -94,6 +94,10 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
   static constexpr bool gathers(AxisList<Some...>) {
     return (type_on<Some>::moves_parameters || ...);
   }
+  template <class Axis, class... Some>
+  static constexpr bool gathers_alone(AxisList<Some...>) {
+    return ((std::is_same_v<Some, Axis> || !type_on<Some>::moves_parameters) && ...);
+  }
   static constexpr bool shards_or_offloads = gathers(AxisList<axis::shard, axis::offload>());
 
  public:
@@ -101,15 +105,9 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
   static constexpr bool listens_to_backward = hears_backward(BackwardListeners());
   /// True where a unit does not compute with the master weights themselves.
   static constexpr bool moves_parameters = gathers(GatherOrder());
-  /// True where what Precision gathers is what a unit computes with.
-  static constexpr bool only_precision_gathers =
-      !gathers(AxisList<axis::shard, axis::offload, axis::prune, axis::quantize>());
-  /// True where what Offload gathers is what a unit computes with.
-  static constexpr bool only_offload_gathers =
-      !gathers(AxisList<axis::shard, axis::precision, axis::prune, axis::quantize>());
-  /// True where what Shard gathers is what a unit computes with.
-  static constexpr bool only_shard_gathers =
-      !gathers(AxisList<axis::precision, axis::offload, axis::prune, axis::quantize>());
+  /// True where what this axis gathers is what a unit computes with: no other one does.
+  template <class Axis>
+  static constexpr bool only_gathers = gathers_alone<Axis>(GatherOrder());
   /// True where gathered parameters stay between steps and are refreshed after each update. Shard
   /// and Offload decide where one of them gathers, otherwise Precision.
   static constexpr bool keeps_gathered =

@@ -41,7 +41,7 @@ class RankMethods {
       return (void)like, std::nullopt;
     } else {
       if (world_size() == 1) return std::nullopt;
-      const detail::SetForNow ended(core().step.has_ended, true);
+      const detail::FlagScope ended(core().step.has_ended);
       try {
         return self().step(detail::without_batch(like));
       } catch (const detail::AllRanksEnded&) {

@@ -50,6 +50,7 @@ class Transaction {
     if (core_.step.is_first()) core_.check_model();
     core_.forget_gradients();
     core_.parameters.begin_step();
+    core_.mechanisms.offload.begin_step();
     core_.step.begin();
     core_.restore_point.begin(*core_.units.units()[0].module);
   }

@@ -1,5 +1,6 @@
 #pragma once
 // Whether this thread is recomputing a checkpointed unit.
+#include <ikebana/detail/flag_scope.hpp>
 
 namespace ikebana::detail {
 
@@ -10,15 +11,8 @@ inline bool& recomputing() {
   return flag;
 }
 
-class RecomputingScope {
- public:
-  RecomputingScope() : before_(recomputing()) { recomputing() = true; }
-  ~RecomputingScope() { recomputing() = before_; }
-  RecomputingScope(const RecomputingScope&) = delete;
-  RecomputingScope& operator=(const RecomputingScope&) = delete;
-
- private:
-  bool before_;
+struct RecomputingScope : FlagScope {
+  RecomputingScope() : FlagScope(recomputing()) {}
 };
 
 }  // namespace ikebana::detail

@@ -1,5 +1,6 @@
 #pragma once
 // Whether this thread records a step, so that its operators can be replayed later.
+#include <ikebana/detail/flag_scope.hpp>
 
 namespace ikebana::detail {
 
@@ -13,15 +14,8 @@ inline bool recording() noexcept { return is_recording; }
 
 /// RAII: this thread records a step. It says nothing of other threads: backward runs on the same
 /// thread on a CPU, and on one of autograd's for a device.
-class RecordingScope {
- public:
-  RecordingScope() : before_(is_recording) { is_recording = true; }
-  ~RecordingScope() { is_recording = before_; }
-  RecordingScope(const RecordingScope&) = delete;
-  RecordingScope& operator=(const RecordingScope&) = delete;
-
- private:
-  bool before_;
+struct RecordingScope : FlagScope {
+  RecordingScope() : FlagScope(is_recording) {}
 };
 
 }  // namespace ikebana::detail

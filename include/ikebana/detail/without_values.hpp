@@ -2,6 +2,7 @@
 // Whether this thread computes with tensors that have no memory.
 
 #include <cstdint>
+#include <ikebana/detail/flag_scope.hpp>
 
 namespace ikebana::detail {
 
@@ -15,15 +16,8 @@ inline bool without_values() noexcept { return is_without_values; }
 inline constinit thread_local bool is_made_in_file = false;
 
 /// RAII: tensors that this thread makes stand for what lies in a file.
-class MadeInFileScope {
- public:
-  MadeInFileScope() : before_(is_made_in_file) { is_made_in_file = true; }
-  ~MadeInFileScope() { is_made_in_file = before_; }
-  MadeInFileScope(const MadeInFileScope&) = delete;
-  MadeInFileScope& operator=(const MadeInFileScope&) = delete;
-
- private:
-  bool before_;
+struct MadeInFileScope : FlagScope {
+  MadeInFileScope() : FlagScope(is_made_in_file) {}
 };
 
 /// Of this thread: how many nanoseconds its computations without values would have taken, about
@@ -31,15 +25,8 @@ class MadeInFileScope {
 inline constinit thread_local std::int64_t nanoseconds_without_values = 0;
 
 /// RAII: this thread computes without values.
-class WithoutValuesScope {
- public:
-  WithoutValuesScope() : before_(is_without_values) { is_without_values = true; }
-  ~WithoutValuesScope() { is_without_values = before_; }
-  WithoutValuesScope(const WithoutValuesScope&) = delete;
-  WithoutValuesScope& operator=(const WithoutValuesScope&) = delete;
-
- private:
-  bool before_;
+struct WithoutValuesScope : FlagScope {
+  WithoutValuesScope() : FlagScope(is_without_values) {}
 };
 
 }  // namespace ikebana::detail

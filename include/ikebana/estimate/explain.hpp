@@ -2,6 +2,7 @@
 // What held memory when it ran out, for the error.
 #include <ikebana/estimate/savings.hpp>
 #include <ikebana/estimate/summary.hpp>
+#include <ikebana/hooks/unit_nodes.hpp>
 #include <ikebana/run/dry_step.hpp>
 
 namespace ikebana::detail {
@@ -11,7 +12,7 @@ template <class Core>
 class StepMemory final : public DryListener {
  public:
   explicit StepMemory(Core& core) : core_(core) {
-    ledger_->place = [this] { return present_unit(); };
+    ledger_->place = [this] { return nodes_.unit(phase_); };
   }
   StepMemory(const StepMemory&) = delete;
   StepMemory& operator=(const StepMemory&) = delete;
@@ -65,13 +66,12 @@ class StepMemory final : public DryListener {
     if (phase == Phase::Optimizer) facts_.after_backward = before_ + marks_.now();
     if (phase == Phase::Forward) {
       marks_.activations.begin_forward(without_gathered(), core_.units.units().size());
-      inputs_ = {}, running_.clear(), calls_.clear(), facts_.unit_inputs = 0;
+      inputs_ = {}, nodes_.begin_forward(), facts_.unit_inputs = 0;
     }
   }
   void begin_unit(std::size_t unit) override {
     if (phase_ != Phase::Forward) return;
-    running_.push_back(
-        {unit, at::sequence_number::peek(), marks_.activations.begin_unit(without_gathered())});
+    nodes_.begin(unit, marks_.activations.begin_unit(without_gathered()));
   }
   void add_input(const at::Tensor& t) override {
     if (phase_ == Phase::Forward && t.defined() && bridge::is_counted(t))
@@ -79,11 +79,9 @@ class StepMemory final : public DryListener {
   }
   void in_unit() override { without_gathered(); }
   void end_unit() noexcept override {
-    if (phase_ != Phase::Forward || running_.empty()) return;
-    const Running& last = running_.back();
-    marks_.activations.end_unit(last.unit, without_gathered(), last.bytes);
-    calls_.push_back({last.unit, last.first_node, at::sequence_number::peek()});
-    running_.pop_back();
+    if (phase_ != Phase::Forward) return;
+    if (const auto last = nodes_.end())
+      marks_.activations.end_unit(last->unit, without_gathered(), last->bytes);
   }
   bool ends_at_update() override {
     if (is_first_) return false;
@@ -97,16 +95,6 @@ class StepMemory final : public DryListener {
   }
 
  private:
-  struct Running {
-    std::size_t unit;
-    std::uint64_t first_node;  // of the graph that autograd builds
-    UnitActivations::Outer bytes;
-  };
-  /// The nodes that the forward of a unit has made; an inner one comes before the one around it.
-  struct Call {
-    std::size_t unit;
-    std::uint64_t first, end;
-  };
   /// What is in use now, by kind.
   template <class Batch>
   void add_held(const Batch& batch) {
@@ -120,15 +108,6 @@ class StepMemory final : public DryListener {
     return marks_.now() - gathered;
   }
   void mark() { marks_.mark(phase_, ledger_->place_of_peak(core_.device)); }
-  /// Whose forward runs, or whose node backward computes; 0: no unit's.
-  std::size_t present_unit() const {
-    if (phase_ == Phase::Forward) return running_.empty() ? 0 : running_.back().unit;
-    const auto node = torch::autograd::get_current_node();
-    if (phase_ != Phase::Backward || node == nullptr) return 0;
-    for (const Call& call : calls_)
-      if (call.first <= node->sequence_nr() && node->sequence_nr() < call.end) return call.unit;
-    return 0;
-  }
   template <class Policy, class M>
   static bool carries_out(const M& mechanism) {
     return std::is_same_v<std::decay_t<decltype(mechanism.values)>, Policy>;
@@ -158,8 +137,7 @@ class StepMemory final : public DryListener {
   StepFacts facts_;
   Phase phase_ = Phase::Data;
   StorageBytes inputs_;
-  std::vector<Running> running_;
-  std::vector<Call> calls_;  // of this microbatch
+  UnitNodes nodes_;
   std::int64_t before_ = 0;  // in use, with memory
   std::int64_t held_ = 0, gathered_before_ = 0;
   bool is_first_ = false;

@@ -59,8 +59,8 @@ struct StateStorage {
   /// Around the use of master weights or their gradients, by what goes through all of them.
   virtual void begin_use(const Tensors&, bool /*writes*/) noexcept {}
   virtual void end_use(const Tensors&) noexcept {}
-  /// Called instead of moving `gradient`, of a master weight, to the device where that is. May
-  /// throw.
+  /// The gradient of a master weight, which comes from other ranks, in the memory where it is to
+  /// be. By default it stays; on another device than the master's it is then moved. May throw.
   virtual at::Tensor place_gradient(const at::Tensor& gradient, std::size_t /*master*/) {
     return gradient;
   }

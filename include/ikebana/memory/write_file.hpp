@@ -1,20 +1,15 @@
 #pragma once
 // Writes a text to a file.
-#include <filesystem>
-#include <fstream>
-#include <ikebana/error.hpp>
-#include <string>
+#include <ikebana/posix/posix_files.hpp>
 
 namespace ikebana::detail {
 
-/// Replaces `path`. Throws FileFailed, and then the file may have a part of the text.
+/// Replaces `path` by a file with the text, or throws FileFailed and leaves it as it was.
 inline void write_file(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  file.close();
-  if (!file)
-    throw FileFailed("memory: " + path.string() +
-                     " cannot be written. Does its folder exist, and is there room?");
+  write_durably(
+      system_files(), path, text.size(),
+      [&](OutputFile& file) { file.write(0, text.data(), text.size()); },
+      [](const auto&) { return true; });
 }
 
 }  // namespace ikebana::detail

@@ -4,7 +4,7 @@
 #include <functional>
 #include <ikebana/bridge/memory_place.hpp>
 #include <ikebana/hooks/gathered_bytes.hpp>
-#include <ikebana/hooks/unit_activations.hpp>
+#include <ikebana/hooks/unit_nodes.hpp>
 #include <ikebana/observe/memory_report.hpp>
 
 namespace ikebana::detail {
@@ -29,7 +29,7 @@ class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::Me
     const std::size_t units = by_unit ? table_.units().size() : 0;
     for (std::size_t u = 0; u < units; ++u) report_->units.push_back({table_.units()[u].name});
     activations_.begin_step();
-    running_.clear(), calls_.clear();
+    nodes_.begin_forward();
     phase_ = Phase::Data, heard_ = {};
     counter_.reset_peak();
     report_->before = counter_.now() + uncounted_;
@@ -108,16 +108,6 @@ class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::Me
   }
 
  private:
-  struct Running {
-    std::size_t unit;
-    std::uint64_t first_node;  // of the graph that autograd builds
-    UnitActivations::Outer bytes;
-  };
-  /// The nodes that the forward of a unit has made; an inner one comes before the one around it.
-  struct Call {
-    std::size_t unit;
-    std::uint64_t first, end;
-  };
   struct Heard {
     std::int64_t peak = 0;
     Phase phase = Phase::Data;
@@ -136,16 +126,8 @@ class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::Me
   /// Another thread may not read in which phase this one is.
   Phase phase_of(bool is_of_step) const { return is_of_step ? phase_ : heard_.phase; }
 
-  /// Whose forward runs, or whose node backward computes; 0: no unit's.
-  std::size_t present_unit() const noexcept {
-    if (phase_ == Phase::Forward) return running_.empty() ? 0 : running_.back().unit;
-    if (phase_ != Phase::Backward || !by_unit_) return 0;
-    const auto node = torch::autograd::get_current_node();
-    if (node == nullptr) return 0;
-    for (const Call& call : calls_)
-      if (call.first <= node->sequence_nr() && node->sequence_nr() < call.end) return call.unit;
-    return 0;
-  }
+  /// Of a step that is not followed by unit there are no calls.
+  std::size_t present_unit() const noexcept { return nodes_.unit(phase_); }
   void raise(std::size_t unit, std::int64_t in_use) noexcept {
     if (!by_unit_ || (phase_ != Phase::Forward && phase_ != Phase::Backward)) return;
     UnitPeak& of_unit = report_->units[unit];
@@ -165,21 +147,18 @@ class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::Me
   }
   std::int64_t without_gathered() const { return counter_.now() - (gathered_ ? gathered_() : 0); }
   void begin_forward() {
-    running_.clear(), calls_.clear();
+    nodes_.begin_forward();
     if (by_unit_) activations_.begin_forward(without_gathered(), table_.units().size());
   }
   void begin_unit(const Unit& unit) {
     mark();
-    running_.push_back(
-        {unit.index, at::sequence_number::peek(), activations_.begin_unit(without_gathered())});
+    nodes_.begin(unit.index, activations_.begin_unit(without_gathered()));
     raise(unit.index, counter_.now());
   }
   void end_unit() {
     mark();
-    const Running last = running_.back();
-    activations_.end_unit(last.unit, without_gathered(), last.bytes);
-    running_.pop_back();
-    calls_.push_back({last.unit, last.first_node, at::sequence_number::peek()});
+    const auto last = nodes_.end();
+    activations_.end_unit(last->unit, without_gathered(), last->bytes);
   }
 
   std::size_t unit_of(const Masters& masters, std::size_t i) const noexcept {
@@ -199,8 +178,7 @@ class MemoryMeter final : public bridge::AllocationObserverV2, public bridge::Me
   std::shared_ptr<MemoryReport> report_;
   std::function<std::int64_t()> gathered_;
   UnitActivations activations_;
-  std::vector<Running> running_;
-  std::vector<Call> calls_;  // of this microbatch
+  UnitNodes nodes_;
   Heard heard_;
   Phase phase_ = Phase::Data;
   bool by_unit_ = false, is_open_ = false;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <ikebana/hooks.hpp>
-#include <ikebana/offload/place.hpp>
+#include <ikebana/offload/offload_memory.hpp>
 
 namespace ikebana::detail {
 
@@ -13,17 +13,17 @@ template <class = void>
 class MovedGradients {
  public:
   /// With `reuses`, the memory of a gradient is kept for the next step.
-  MovedGradients(const bridge::HostCopies<>& by, std::shared_ptr<Place> place, bool reuses)
-      : copies_(by), place_(std::move(place)), reuses_(reuses) {}
+  MovedGradients(const bridge::HostCopies<>& by, std::shared_ptr<OffloadMemory> memory, bool reuses)
+      : copies_(by), memory_(std::move(memory)), reuses_(reuses) {}
 
   void begin(const Masters& masters, std::size_t units) {
-    masters_ = masters.values, memory_.resize(masters_.size());
+    masters_ = masters.values, kept_.resize(masters_.size());
     of_unit_.assign(units, {});
     for (std::size_t k = 0; k < masters_.size(); ++k)
       of_unit_[masters.slices[k].unit].push_back({masters.names[k], k});
     for (std::size_t k = 0; reuses_ && k < masters_.size(); ++k)
-      memory_[k] =
-          place_->allocate(masters_[k].sizes(), masters_[k].strides(), masters_[k].scalar_type());
+      kept_[k] =
+          memory_->allocate(masters_[k].sizes(), masters_[k].strides(), masters_[k].scalar_type());
   }
   /// Of the gradients of a unit, one for each parameter, those that can be accumulated now; the
   /// others are, at the latest, in `finish`.
@@ -38,12 +38,12 @@ class MovedGradients {
       else moving.all.push_back({k, there, std::exchange(gradients[i], {})}), any = true;
     }
     if (any) moving_.push_back(std::move(moving));
-    while (!moving_.empty() && moving_.front().copied.is_reached()) accumulate_first();
+    while (!moving_.empty() && moving_.front().copied.query()) accumulate_first();
     return gradients;
   }
   /// One gradient, at once.
   at::Tensor move(const at::Tensor& gradient, std::size_t master) {
-    bridge::StreamPoint copied;
+    bridge::StreamEvent copied;
     at::Tensor there = moved(gradient, master, copied);
     copied.synchronize();
     return there;
@@ -55,7 +55,6 @@ class MovedGradients {
   void abort() noexcept {
     for (const Moving& moving : moving_) moving.copied.synchronize_quietly();
     moving_.clear();
-    begin_count();
   }
   void begin_count() noexcept { bytes = copies = 0; }
 
@@ -68,7 +67,7 @@ class MovedGradients {
   };
   struct Moving {
     std::vector<One> all;
-    bridge::StreamPoint copied;  // the last of them
+    bridge::StreamEvent copied;  // the last of them
   };
 
   std::size_t index_of(const Unit& unit, const std::string& name) const {
@@ -83,13 +82,13 @@ class MovedGradients {
   static bool has_hooks(const at::Tensor& master) {
     return !torch::autograd::impl::hooks(master).empty();
   }
-  at::Tensor moved(const at::Tensor& gradient, std::size_t k, bridge::StreamPoint& copied) {
+  at::Tensor moved(const at::Tensor& gradient, std::size_t k, bridge::StreamEvent& copied) {
     if (gradient.layout() != at::kStrided) return gradient.to(at::kCPU);
     bytes += static_cast<std::int64_t>(gradient.nbytes()), ++copies;
     const at::Tensor there = memory_for(gradient, k);
-    place_->populate(there, /*writes=*/true);
+    memory_->populate_pages(there, /*writes=*/true);
     copied = copies_.to_host(there, gradient);
-    if (!copies_.overlap()) place_->leave(there);
+    if (!copies_.overlap()) memory_->release_pages(there);
     return there;
   }
   /// In the memory order of the master. Where the kept memory has another gradient of this step,
@@ -97,10 +96,10 @@ class MovedGradients {
   at::Tensor memory_for(const at::Tensor& gradient, std::size_t k) {
     const at::Tensor& like = k < masters_.size() ? masters_[k] : gradient;
     auto make = [&] {
-      return place_->allocate(like.sizes(), like.strides(), gradient.scalar_type());
+      return memory_->allocate(like.sizes(), like.strides(), gradient.scalar_type());
     };
     if (!reuses_ || k >= masters_.size()) return make();
-    at::Tensor& kept = memory_[k];
+    at::Tensor& kept = kept_[k];
     if (!kept.defined() || kept.scalar_type() != gradient.scalar_type()) kept = make();
     if (kept.storage().use_count() == 1) return kept.variable_data();
     return copies_.host_memory(like.sizes(), like.strides(), gradient.scalar_type());
@@ -117,9 +116,10 @@ class MovedGradients {
   }
 
   bridge::HostCopies<> copies_;
-  std::shared_ptr<Place> place_;
+  std::shared_ptr<OffloadMemory> memory_;
   bool reuses_;
-  Tensors masters_, memory_;  // by master
+  Tensors masters_;
+  Tensors kept_;  // the memory of each one's gradient, for the next step
   std::vector<std::vector<std::pair<std::string, std::size_t>>> of_unit_;
   std::deque<Moving> moving_;
 };

@@ -85,11 +85,19 @@ struct Offload<Disk, Activations, Parameters> {
 
 namespace detail {
 
+/// What is left of a mechanism that offloads activations alone.
 template <class Policy>
 struct OffloadsNothing : OffloadHooks {
   using carries_out = Policy;
   Policy values;
-  explicit OffloadsNothing(Policy v) : values(std::move(v)) {}
+  explicit OffloadsNothing(Policy v) : values(std::move(v)), folder_(values) {}
+  template <class Rate>
+  void prepare(const Masters&, StepGradients&, const Rate&) {
+    folder_.check(values);
+  }
+
+ private:
+  NamedFolder<Policy> folder_;
 };
 
 /// The parts of the mechanism of a policy on the axis offload.

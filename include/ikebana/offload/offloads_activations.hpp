@@ -3,7 +3,7 @@
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/offload/place_of.hpp>
+#include <ikebana/offload/memory_of.hpp>
 #include <ikebana/offload/saved_tensor.hpp>
 
 namespace ikebana::detail {
@@ -14,19 +14,15 @@ namespace ikebana::detail {
 template <class Policy, class Base>
 class OffloadsActivations : public Base, bridge::SavedTensorHooks {
  public:
-  explicit OffloadsActivations(Policy v) : Base(std::move(v)), folder_(this->values) {}
+  using Base::Base;
 
   void attach(c10::Device device, const UnitTable& units) {
-    if (!bridge::saved_tensor_hooks_available())
-      throw Error(
-          "Offload: this process runs another autograd engine (Python's), which does not support "
-          "saved-tensor hooks in C++. Leave Activations out, or train in a process without "
-          "Python's torch module.");
+    bridge::require_saved_tensor_hooks("Offload", "Activations");
     Base::attach(device, units);
     check_bytes();
     units_ = &units;
     const bridge::HostCopies<> copies(bridge::with_index(device));
-    stored_ = std::make_shared<StoredActivations<>>(copies, place_of(this->values, copies));
+    stored_ = std::make_shared<StoredActivations<>>(copies, memory_of(this->values, copies));
   }
   template <class Batch, class Next>
   decltype(auto) around_loss(const Batch& batch, Next&& next) {
@@ -44,20 +40,14 @@ class OffloadsActivations : public Base, bridge::SavedTensorHooks {
     const Section section(*stored_);
     return next(std::forward<Args>(args)...);
   }
-  void end_step(const StepGradients& gradients, Report& report) noexcept {
-    Base::end_step(gradients, report);
-    const OffloadTraffic now = stored_->end_step();
-    if (!report.offloaded) report.offloaded.emplace();
-    report.offloaded->activations_out = now.activations_out;
-    report.offloaded->activations_back = now.activations_back;
-    report.offloaded->copies_out += now.copies_out;
-    report.offloaded->copies_back += now.copies_back;
-    report.offloaded->peak_stored = now.peak_stored;
+  void begin_step() noexcept {
+    Base::begin_step();
     stored_->begin_step();
   }
-  void abort() noexcept {
-    Base::abort();
-    stored_->begin_step();
+  void end_step(const StepGradients& gradients, Report& report) noexcept {
+    Base::end_step(gradients, report);
+    if (!report.offloaded) report.offloaded.emplace();
+    stored_->end_step(*report.offloaded);
   }
 
  private:
@@ -86,16 +76,14 @@ class OffloadsActivations : public Base, bridge::SavedTensorHooks {
   }
   bool keep_for_others() const override { return true; }
   void check_bytes() const {
-    folder_.check(this->values);
     if (this->values.min_bytes < 0)
       throw BadValue("Offload: min_bytes is " + std::to_string(this->values.min_bytes) +
                      "; write how many bytes a tensor must have to be moved, 0 or more.");
   }
 
-  NamedFolder<Policy> folder_;
   const UnitTable* units_ = nullptr;
   std::shared_ptr<StoredActivations<>> stored_;
-  StaysHere stays_;
+  StaysOnDevice stays_;
 };
 
 }  // namespace ikebana::detail

@@ -5,8 +5,8 @@
 #include <ikebana/detail/tensor_over.hpp>
 #include <ikebana/detail/without_values.hpp>
 #include <ikebana/hooks.hpp>
+#include <ikebana/offload/memory_of.hpp>
 #include <ikebana/offload/moved_gradients.hpp>
-#include <ikebana/offload/place_of.hpp>
 
 namespace ikebana::detail {
 
@@ -20,8 +20,8 @@ class WeakTensor {
   c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> impl_;
 };
 
-/// Master weights lie in a place, where optimizers update them; units compute with copies on the
-/// device. With `Keeps` those stay there, otherwise each unit's visit the device while it computes.
+/// Master weights lie in other memory, where optimizers update them; units compute with copies on
+/// the device. With `Keeps` those stay there, otherwise each unit's visit it while it computes.
 template <class Policy, bool Keeps>
 class OffloadsMasters : public OffloadHooks, StateStorage {
  public:
@@ -34,36 +34,27 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
   void attach(c10::Device device, const UnitTable& units) {
     check_window();
     copies_.emplace(bridge::with_index(device));
-    place_ = place_of(values, *copies_);
-    visits_ = std::make_shared<BufferPool<>>(std::make_shared<HostPlace<>>(*copies_));
+    memory_ = memory_of(values, *copies_);
+    unit_memory_ = std::make_shared<BufferPool<>>(std::make_shared<HostMemory<>>(*copies_));
     units_.assign(units.units().size(), {});
-    gradients_.emplace(*copies_, place_, /*reuses=*/is_file || copies_->overlap());
+    gradients_.emplace(*copies_, memory_, /*reuses=*/is_file || copies_->overlap());
   }
-  void begin(const Masters& masters) {
-    gradients_->begin(masters, units_.size());
-    traffic_ = {};
-  }
+  void begin(const Masters& masters) { gradients_->begin(masters, units_.size()); }
   StateStorage* state_storage() { return is_file ? this : nullptr; }
 
   Tensors to_masters(const Unit&, Tensors full) {
-    const at::NoGradGuard no_grad;
-    for (at::Tensor& t : full) {
-      const at::Tensor stored = place_->allocate(t.sizes(), t.strides(), t.scalar_type());
-      stored.copy_(t);
-      place_->leave(stored);
-      t = stored;
-    }
+    for (at::Tensor& t : full) t = stored(t);
     return full;
   }
   void begin_gather(const Unit& unit, const Tensors& masters) {
     if (copies_->overlap()) return void(units_[unit.index] = begin_copies(masters));
-    for (const at::Tensor& master : masters) place_->expect(master);
+    for (const at::Tensor& master : masters) memory_->prefetch_pages(master);
   }
   Tensors gather(const Unit& unit, const Tensors& masters) {
     OfUnit& own = units_[unit.index];
-    if (own.here.empty()) own = begin_copies(masters);
-    copies_->hold(own.arrived);
-    Tensors here = std::exchange(own.here, {});
+    if (own.on_device.empty()) own = begin_copies(masters);
+    copies_->wait_for(own.arrived);
+    Tensors here = std::exchange(own.on_device, {});
     own.last.clear();
     for (std::size_t i = 0; Keeps && i < here.size(); ++i) own.last.emplace_back(here[i]);
     return here;
@@ -72,37 +63,38 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
     return gradients_->move(unit, std::move(gradients));
   }
   void finish_gradients(const Masters&) { gradients_->finish(); }
-  void begin_step() noexcept { traffic_ = {}; }  // counts anew
+  void begin_step() noexcept {
+    traffic_ = {};
+    gradients_->begin_count();
+  }
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {
     folder_.check(values);
     check_window();
   }
   void end_step(const StepGradients&, Report& report) noexcept {
-    visits_->free_unused();
+    unit_memory_->free_unused();
     traffic_.gradients_out = gradients_->bytes, traffic_.copies_out = gradients_->copies;
-    report.offloaded = std::exchange(traffic_, {});
-    gradients_->begin_count();
+    report.offloaded = traffic_;
   }
   void abort() noexcept {
     gradients_->abort();
-    traffic_ = {};
-    for (OfUnit& own : units_) copies_->hold_quietly(own.arrived), own.here.clear();
+    for (OfUnit& own : units_) copies_->wait_for_quietly(own.arrived), own.on_device.clear();
   }
 
  protected:
   /// What a unit is given, on its way.
   struct OfUnit {
-    Tensors here = {};
-    bridge::StreamPoint arrived = {};
+    Tensors on_device = {};
+    bridge::StreamEvent arrived = {};
     std::vector<WeakTensor> last = {};  // what it was given last, where that stays
   };
 
   OfUnit begin_copies(const Tensors& masters) {
     OfUnit own;
     for (const at::Tensor& master : masters) {
-      own.here.push_back(memory_like(master));
-      copy_back(own.here.back(), master, own.arrived);
+      own.on_device.push_back(memory_like(master));
+      copy_back(own.on_device.back(), master, own.arrived);
     }
     return own;
   }
@@ -114,15 +106,15 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
     if (Keeps || !copies_->device().is_cpu() || without_values())
       return at::empty_strided(master.sizes(), master.strides(), options);
     const auto size = static_cast<std::int64_t>(master.storage().nbytes());
-    std::shared_ptr<BufferPool<>::Buffer> buffer = visits_->take(size);
+    std::shared_ptr<BufferPool<>::Buffer> buffer = unit_memory_->take(size);
     void* memory = buffer->bytes.mutable_data_ptr();
     return tensor_over(memory, master.sizes(), master.strides(), master.scalar_type(),
                        std::move(buffer));
   }
-  void copy_back(const at::Tensor& here, const at::Tensor& master, bridge::StreamPoint& arrived) {
-    place_->populate(master, /*writes=*/false);
+  void copy_back(const at::Tensor& here, const at::Tensor& master, bridge::StreamEvent& arrived) {
+    memory_->populate_pages(master, /*writes=*/false);
     arrived = copies_->to_device(here, master);
-    place_->leave(master);
+    memory_->release_pages(master);
     traffic_.parameters_back += static_cast<std::int64_t>(master.nbytes());
     ++traffic_.copies_back;
   }
@@ -130,16 +122,19 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
   std::vector<OfUnit> units_;
 
  private:
-  static constexpr bool is_file = requires(Policy p) { p.folder; };
+  static constexpr bool is_file = names_folder<Policy>;
+
+  /// A copy in this memory.
+  at::Tensor stored(const at::Tensor& t) const {
+    const at::NoGradGuard no_grad;
+    const at::Tensor copy = memory_->allocate(t.sizes(), t.strides(), t.scalar_type());
+    copy.copy_(t);
+    memory_->release_pages(copy);
+    return copy;
+  }
 
   // The state of optimizers, in files
-  at::Tensor place_state(const at::Tensor& state) override {
-    const at::NoGradGuard no_grad;
-    const at::Tensor stored = place_->allocate(state.sizes(), state.strides(), state.scalar_type());
-    stored.copy_(state);
-    place_->leave(stored);
-    return stored;
-  }
+  at::Tensor place_state(const at::Tensor& state) override { return stored(state); }
   std::int64_t window_bytes() const override {
     if constexpr (is_file) return values.window_bytes;
     else return 0;
@@ -147,10 +142,10 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
   void begin_window(const Tensors& state) noexcept override { begin_use(state, true); }
   void end_window(const Tensors& state) noexcept override { end_use(state); }
   void begin_use(const Tensors& tensors, bool writes) noexcept override {
-    for (const at::Tensor& t : tensors) place_->populate(t, writes);
+    for (const at::Tensor& t : tensors) memory_->populate_pages(t, writes);
   }
   void end_use(const Tensors& tensors) noexcept override {
-    for (const at::Tensor& t : tensors) place_->leave(t);
+    for (const at::Tensor& t : tensors) memory_->release_pages(t);
   }
   at::Tensor place_gradient(const at::Tensor& gradient, std::size_t master) override {
     return gradients_->move(gradient, master);
@@ -163,8 +158,8 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
   }
 
   NamedFolder<Policy> folder_;
-  std::shared_ptr<Place> place_;
-  std::shared_ptr<BufferPool<>> visits_;  // memory of units that are here
+  std::shared_ptr<OffloadMemory> memory_;
+  std::shared_ptr<BufferPool<>> unit_memory_;  // memory of units that are here
   std::optional<MovedGradients<>> gradients_;
   OffloadTraffic traffic_;
 };
@@ -187,7 +182,7 @@ class OffloadsState : public OffloadsMasters<Policy, /*Keeps=*/true> {
     return true;
   }
   void await_refresh(const Unit& unit) {
-    this->copies_->hold(std::exchange(this->units_[unit.index].arrived, {}));
+    this->copies_->wait_for(std::exchange(this->units_[unit.index].arrived, {}));
   }
 };
 

@@ -4,7 +4,7 @@
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/error.hpp>
-#include <ikebana/offload/stays_here.hpp>
+#include <ikebana/offload/stays_on_device.hpp>
 #include <ikebana/offload/stored_activations.hpp>
 
 namespace ikebana::detail {
@@ -34,7 +34,7 @@ template <class = void>
 class OffloadedTensor : public torch::autograd::SavedVariableHooks {
  public:
   /// `stays` is asked when the tensor is saved, which follows at once.
-  OffloadedTensor(std::shared_ptr<StoredActivations<>> store, const StaysHere& stays)
+  OffloadedTensor(std::shared_ptr<StoredActivations<>> store, const StaysOnDevice& stays)
       : store_(std::move(store)), stays_(&stays) {}
 
   void call_pack_hook(const at::Tensor& t) override {
@@ -58,7 +58,7 @@ class OffloadedTensor : public torch::autograd::SavedVariableHooks {
         torch::autograd::get_current_graph_task_keep_graph())
       torch::autograd::Engine::get_default_engine().queue_callback(
           [store = store_, weak = std::weak_ptr(stored_)] {
-            if (auto stored = weak.lock()) store->leave(*stored);
+            if (auto stored = weak.lock()) store->release(*stored);
           });
     return view(bytes);
   }
@@ -73,7 +73,7 @@ class OffloadedTensor : public torch::autograd::SavedVariableHooks {
   }
 
   std::shared_ptr<StoredActivations<>> store_;
-  const StaysHere* stays_;
+  const StaysOnDevice* stays_;
   std::shared_ptr<StoredActivation<>> stored_;
   at::Tensor kept_;
   std::optional<Version> version_;

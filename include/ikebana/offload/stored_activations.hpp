@@ -4,7 +4,7 @@
 #include <deque>
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/offload/place.hpp>
+#include <ikebana/offload/offload_memory.hpp>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -14,18 +14,17 @@ namespace ikebana::detail {
 template <class = void>
 class StoredActivations;
 
-/// Bytes of one storage, in a place. Several saved tensors may be views of them; they are there as
-/// long as one of those is.
+/// Bytes of one storage, in a buffer. Several saved tensors may be views of them, and keep it.
 template <class Owner = StoredActivations<>>
 struct StoredActivation : std::enable_shared_from_this<StoredActivation<Owner>> {
   std::shared_ptr<Owner> owner;
   std::unique_ptr<BufferPool<>::Buffer> buffer;
-  std::int64_t first = 0, size = 0;   ///< which bytes of the storage
+  std::int64_t size = 0;              ///< bytes
   c10::VariableVersion counter = {};  ///< of the tensor that was saved first, and
   std::uint32_t version = 0;          ///< its version: what has come back has both, too
   std::size_t section = 0;            ///< of the forward that saved them
-  at::Tensor here = {};               ///< the bytes, on the device, while backward needs them
-  bridge::StreamPoint arrived = {};   ///< then `here` has its values
+  at::Tensor on_device = {};          ///< the bytes, on the device, while backward needs them
+  bridge::StreamEvent arrived = {};   ///< then `on_device` has its values
 
   StoredActivation(std::shared_ptr<Owner> of, std::unique_ptr<BufferPool<>::Buffer> memory)
       : owner(std::move(of)), buffer(std::move(memory)) {}
@@ -43,21 +42,25 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations<
  public:
   using Pointer = std::shared_ptr<StoredActivation<>>;
 
-  StoredActivations(const bridge::HostCopies<>& copies, std::shared_ptr<Place> place)
-      : copies_(copies), pool_(std::make_shared<BufferPool<>>(std::move(place))) {}
+  StoredActivations(const bridge::HostCopies<>& copies, std::shared_ptr<OffloadMemory> memory)
+      : copies_(copies), pool_(std::make_shared<BufferPool<>>(std::move(memory))) {}
 
   c10::Device device() const { return copies_.device(); }
 
   /// A step begins: counts anew.
-  void begin_step() {
+  void begin_step() noexcept {
     const std::lock_guard lock(mutex_);
     traffic_ = {};
     traffic_.peak_stored = stored_;
   }
-  OffloadTraffic end_step() noexcept {
+  /// Adds what was counted to that of other parts.
+  void end_step(OffloadTraffic& all) noexcept {
     pool_->free_unused();
     const std::lock_guard lock(mutex_);
-    return traffic_;
+    all.activations_out = traffic_.activations_out,
+    all.activations_back = traffic_.activations_back;
+    all.copies_out += traffic_.copies_out, all.copies_back += traffic_.copies_back;
+    all.peak_stored = traffic_.peak_stored;
   }
   /// A forward begins; what it saves is in sections of its own.
   void begin_forward() {
@@ -102,19 +105,19 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations<
   at::Tensor get(StoredActivation<>& one) {
     const std::lock_guard lock(mutex_);
     begin_to_return(one);
-    copies_.hold(one.arrived);
+    copies_.wait_for(one.arrived);
     if (copies_.overlap() && one.section > 0) return_ahead(one.section - 1);
-    return one.here;
+    return one.on_device;
   }
-  /// The graph is kept: until another backward needs them, the bytes need not be here.
-  void leave(StoredActivation<>& one) noexcept {
+  /// The graph is kept: until another backward needs them, the bytes need not be on_device.
+  void release(StoredActivation<>& one) noexcept {
     const std::lock_guard lock(mutex_);
-    hold_all_of(one);
-    one.here.reset();
+    wait_for_arrival(one);
+    one.on_device.reset();
   }
   void end(StoredActivation<>& one) noexcept {
     const std::lock_guard lock(mutex_);
-    hold_all_of(one);
+    wait_for_arrival(one);
     stored_ -= one.size;
   }
 
@@ -137,8 +140,8 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations<
   };
   struct Source {
     std::size_t section;
-    at::Tensor bytes;  // kept until the device's stream is held until they are copied
-    bridge::StreamPoint copied;
+    at::Tensor bytes;  // kept until the device's stream waits for the copy
+    bridge::StreamEvent copied;
   };
 
   Pointer store(const at::Tensor& t, std::int64_t first, std::int64_t size) {
@@ -151,24 +154,24 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations<
     auto& buffer = *one->buffer;
     buffer.last_use = copies_.to_host(host_bytes(buffer, size), source, buffer.last_use);
     if (copies_.overlap()) sources_.back().copied = buffer.last_use;
-    pool_->place().leave(buffer.bytes);
+    pool_->memory().release_pages(buffer.bytes);
     one->size = size, stored_ += size;
     traffic_.peak_stored = std::max(traffic_.peak_stored, stored_);
     traffic_.activations_out += size, ++traffic_.copies_out;
     return one;
   }
   void begin_to_return(StoredActivation<>& one) {
-    if (one.here.defined()) return;
+    if (one.on_device.defined()) return;
     auto& buffer = *one.buffer;
-    at::Tensor here = at::empty({one.size}, at::TensorOptions(device()).dtype(at::kByte));
+    at::Tensor on_device = at::empty({one.size}, at::TensorOptions(device()).dtype(at::kByte));
     one.arrived = buffer.last_use =
-        copies_.to_device(here, host_bytes(buffer, one.size), buffer.last_use);
-    pool_->place().leave(buffer.bytes);
+        copies_.to_device(on_device, host_bytes(buffer, one.size), buffer.last_use);
+    pool_->memory().release_pages(buffer.bytes);
     if (is_forward_)  // a backward within the loss
-      known_[here.storage().unsafeGetStorageImpl()].push_back({here.storage().getWeakStorageImpl(),
-                                                               one.counter, one.version, 0,
-                                                               one.size, one.weak_from_this()});
-    one.here = std::move(here);
+      known_[on_device.storage().unsafeGetStorageImpl()].push_back(
+          {on_device.storage().getWeakStorageImpl(), one.counter, one.version, 0, one.size,
+           one.weak_from_this()});
+    one.on_device = std::move(on_device);
     traffic_.activations_back += one.size, ++traffic_.copies_back;
   }
   /// Where memory is short, they return when they are needed.
@@ -183,15 +186,15 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations<
   /// that the memory of what was copied can be used again.
   void release_sources(std::size_t section) {
     while (!sources_.empty() && sources_.front().section + 1 < section) {
-      copies_.hold(sources_.front().copied);
+      copies_.wait_for(sources_.front().copied);
       sources_.pop_front();
     }
   }
   static std::uint32_t present(const c10::VariableVersion& counter) {
     return counter.enabled() ? counter.current_version() : 0;
   }
-  void hold_all_of(StoredActivation<>& one) noexcept {
-    if (one.here.defined()) copies_.hold_quietly(one.arrived);
+  void wait_for_arrival(StoredActivation<>& one) noexcept {
+    if (one.on_device.defined()) copies_.wait_for_quietly(one.arrived);
   }
   static at::Tensor host_bytes(const BufferPool<>::Buffer& buffer, std::int64_t size) {
     return buffer.bytes.narrow(0, 0, size);

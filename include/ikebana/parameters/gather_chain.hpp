@@ -20,7 +20,7 @@ class GatherChain {
 
   /// True where master weights may be rows of the gathered parameters.
   static constexpr bool masters_in_place =
-      Mechanisms::gathers_from_ranks && Mechanisms::only_shard_gathers &&
+      Mechanisms::gathers_from_ranks && Mechanisms::template only_gathers<axis::shard> &&
       Mechanisms::keeps_gathered &&
       requires(Mechanisms m, const Unit& u, Tensors t) { m.shard.to_masters_in_place(u, t); };
 
@@ -32,11 +32,6 @@ class GatherChain {
     stages(detail::reversed_t<StorageOrder>(),
            [&](auto& m, int) { t = m.to_masters(unit, std::move(t)); });
     return t;
-  }
-  /// What was gathered before, as by an evaluation, was no part of this step.
-  void begin_step() noexcept {
-    if constexpr (requires(Mechanisms m) { m.offload.begin_step(); })
-      mechanisms_.offload.begin_step();
   }
   /// Begins to gather a unit that is away. Of several mechanisms that can begin, all but the last
   /// finish here: on a device their waits are the stream's, not the host's.
@@ -140,10 +135,10 @@ class GatherChain {
 
  private:
   static constexpr bool refreshes =
-      Mechanisms::only_precision_gathers &&
+      Mechanisms::template only_gathers<axis::precision> &&
       requires(Mechanisms m, const Unit& u, const Tensors& t) { m.precision.refresh(u, t); };
   static constexpr bool offload_refreshes =
-      Mechanisms::only_offload_gathers &&
+      Mechanisms::template only_gathers<axis::offload> &&
       requires(Mechanisms m, const Unit& u, const Tensors& t) { m.offload.refresh(u, t); };
   static constexpr int last_ahead = Mechanisms::last_ahead(GatherOrder());
 

@@ -18,7 +18,6 @@ class StoredParameters {
   const Masters& masters() const { return masters_; }
   void begin_step() noexcept {
     order_.begin_step();
-    chain_.begin_step();
     for (auto& stored : units_) stored.was_run = false;
   }
   /// Throws BadModel for a unit that is to be trained and that no microbatch has run.

@@ -61,9 +61,13 @@ class MappedFile {
 
   /// Whole pages within these bytes of a mapped file leave this process's memory; their values stay
   /// in the file, or on their way to it.
-  static void leave(void* begin, std::size_t n) noexcept { advise(begin, n, MADV_DONTNEED); }
+  static void release_pages(void* begin, std::size_t n) noexcept {
+    advise(begin, n, MADV_DONTNEED);
+  }
   /// The pages of these bytes are read ahead.
-  static void expect(void* begin, std::size_t n) noexcept { advise(begin, n, MADV_WILLNEED); }
+  static void prefetch_pages(void* begin, std::size_t n) noexcept {
+    advise(begin, n, MADV_WILLNEED);
+  }
   /// The same, and they come into this process's memory at once.
   static void populate_to_read(void* begin, std::size_t n) noexcept {
 #if defined(MADV_POPULATE_READ)

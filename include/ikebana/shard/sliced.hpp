@@ -232,7 +232,7 @@ class Sliced : public AllRanks<Policy> {
       at::Tensor sum = sums[i].to(master.scalar_type());
       if (storage_ != nullptr)
         sum = storage_->place_gradient(sum, static_cast<std::size_t>(masters[i]));
-      else if (sum.device() != master.device()) sum = sum.to(master.device());
+      if (sum.device() != master.device()) sum = sum.to(master.device());
       if (gradient.defined()) gradient.add_(sum);
       else gradient = sum;
     }

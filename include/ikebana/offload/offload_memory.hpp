@@ -1,31 +1,32 @@
 #pragma once
-// Where offloaded tensors lie, and memory there that is used again.
+// The memory that offloaded tensors have, and buffers of it that are used again.
 #include <ikebana/bridge/host_copies.hpp>
 #include <map>
 #include <mutex>
 
 namespace ikebana::detail {
 
-/// Memory in which offloaded tensors lie. The host reads and writes it as any other.
-class Place {
+/// Memory for offloaded tensors, which the host can read and write. Tensors of other memory may be
+/// given to what is about pages, which then does nothing.
+class OffloadMemory {
  public:
-  virtual ~Place() = default;
+  virtual ~OffloadMemory() = default;
   /// Uninitialised memory, a tensor on the CPU. May throw.
   virtual at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides,
                               at::ScalarType type) = 0;
-  /// The tensor's values are not needed soon.
-  virtual void leave(const at::Tensor&) noexcept {}
-  /// They are needed soon.
-  virtual void expect(const at::Tensor&) noexcept {}
-  /// They are needed now.
-  virtual void populate(const at::Tensor&, bool /*writes*/) noexcept {}
+  /// Its pages leave this process's memory; the values stay.
+  virtual void release_pages(const at::Tensor&) noexcept {}
+  /// They are read ahead.
+  virtual void prefetch_pages(const at::Tensor&) noexcept {}
+  /// They come into memory now, all at once.
+  virtual void populate_pages(const at::Tensor&, bool /*writes*/) noexcept {}
 };
 
-/// Memory of the host, pinned where the device copies on streams of their own.
+/// Memory of the host, pinned where copies overlap with what the device computes.
 template <class = void>
-class HostPlace final : public Place {
+class HostMemory final : public OffloadMemory {
  public:
-  explicit HostPlace(const bridge::HostCopies<>& copies) : copies_(copies) {}
+  explicit HostMemory(const bridge::HostCopies<>& copies) : copies_(copies) {}
   at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides,
                       at::ScalarType type) override {
     return copies_.host_memory(sizes, strides, type);
@@ -35,8 +36,8 @@ class HostPlace final : public Place {
   bridge::HostCopies<> copies_;
 };
 
-/// Memory of a place that is used again, step after step, so that it is neither pinned nor touched
-/// anew. Buffers may outlive the pool.
+/// Buffers that are used again, step after step, so that memory is neither pinned nor touched anew.
+/// They may outlive the pool.
 template <class = void>
 class BufferPool : public std::enable_shared_from_this<BufferPool<>> {
  public:
@@ -44,7 +45,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool<>> {
   struct Buffer {
     std::weak_ptr<BufferPool> pool;
     at::Tensor bytes;                   ///< one dimension; at least as many as were asked for
-    bridge::StreamPoint last_use = {};  ///< until then a copy may use them
+    bridge::StreamEvent last_use = {};  ///< until then a copy may use them
 
     Buffer(std::weak_ptr<BufferPool> from, at::Tensor memory)
         : pool(std::move(from)), bytes(std::move(memory)) {}
@@ -56,7 +57,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool<>> {
     Buffer& operator=(const Buffer&) = delete;
   };
 
-  explicit BufferPool(std::shared_ptr<Place> place) : place_(std::move(place)) {}
+  explicit BufferPool(std::shared_ptr<OffloadMemory> memory) : memory_(std::move(memory)) {}
 
   std::unique_ptr<Buffer> take(std::int64_t size) {
     const std::lock_guard lock(mutex_);
@@ -64,7 +65,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool<>> {
     const bool fits = found != free_.end() && found->first <= size + size / 8;
     auto buffer = std::make_unique<Buffer>(
         this->weak_from_this(),
-        fits ? found->second.bytes : place_->allocate({size}, {1}, at::kByte));
+        fits ? found->second.bytes : memory_->allocate({size}, {1}, at::kByte));
     if (fits) {
       buffer->last_use = std::move(found->second.last_use);
       free_.erase(found);
@@ -79,12 +80,12 @@ class BufferPool : public std::enable_shared_from_this<BufferPool<>> {
       else at->second.last_use.synchronize_quietly(), at = free_.erase(at);
     }
   }
-  Place& place() const { return *place_; }
+  OffloadMemory& memory() const { return *memory_; }
 
  private:
   struct Free {
     at::Tensor bytes;
-    bridge::StreamPoint last_use;
+    bridge::StreamEvent last_use;
     bool is_unused = false;
   };
   void take_back(Buffer& buffer) noexcept {
@@ -97,7 +98,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool<>> {
     }
   }
 
-  std::shared_ptr<Place> place_;
+  std::shared_ptr<OffloadMemory> memory_;
   std::multimap<std::int64_t, Free> free_;  // by size
   std::mutex mutex_;
 };

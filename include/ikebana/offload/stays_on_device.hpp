@@ -9,7 +9,7 @@ namespace ikebana::detail {
 
 /// What stays on the device when autograd saves it: what the trainer keeps there anyway
 /// (parameters, buffers, the batch), what is small, and what is no dense memory of that device.
-class StaysHere {
+class StaysOnDevice {
  public:
   /// Before a forward: the present memory of the model and of the batch.
   template <class Batch>

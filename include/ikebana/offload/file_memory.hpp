@@ -3,7 +3,7 @@
 #include <ikebana/detail/tensor_over.hpp>
 #include <ikebana/detail/without_values.hpp>
 #include <ikebana/error.hpp>
-#include <ikebana/offload/place.hpp>
+#include <ikebana/offload/offload_memory.hpp>
 #include <ikebana/posix/mapped_file.hpp>
 
 namespace ikebana::detail {
@@ -11,12 +11,12 @@ namespace ikebana::detail {
 /// Memory in files of a folder. Each tensor begins at a page of its own, and keeps its file as long
 /// as it exists: one of its own where it is large, else one of `file_bytes` with others.
 template <class = void>
-class DiskPlace final : public Place {
+class FileMemory final : public OffloadMemory {
  public:
   static constexpr std::size_t file_bytes = std::size_t(64) << 20;
 
   /// Throws BadValue for no folder or one in memory, FileFailed for one that cannot be written.
-  explicit DiskPlace(std::filesystem::path folder) : folder_(std::move(folder)) {
+  explicit FileMemory(std::filesystem::path folder) : folder_(std::move(folder)) {
     if (folder_.empty())
       throw BadValue(
           "Offload<Disk>: no folder is named. Write a folder on a disk with room for what is "
@@ -42,9 +42,13 @@ class DiskPlace final : public Place {
     return tensor_over(memory, sizes, strides, type, file_);
   }
   // Of tensors that lie elsewhere these do nothing.
-  void leave(const at::Tensor& t) noexcept override { advise(t, &MappedFile<>::leave); }
-  void expect(const at::Tensor& t) noexcept override { advise(t, &MappedFile<>::expect); }
-  void populate(const at::Tensor& t, bool writes) noexcept override {
+  void release_pages(const at::Tensor& t) noexcept override {
+    advise(t, &MappedFile<>::release_pages);
+  }
+  void prefetch_pages(const at::Tensor& t) noexcept override {
+    advise(t, &MappedFile<>::prefetch_pages);
+  }
+  void populate_pages(const at::Tensor& t, bool writes) noexcept override {
     advise(t, writes ? &MappedFile<>::populate_to_write : &MappedFile<>::populate_to_read);
   }
 

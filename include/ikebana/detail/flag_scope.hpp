@@ -1,0 +1,21 @@
+#pragma once
+// A flag that has another value for now.
+#include <utility>
+
+namespace ikebana::detail {
+
+/// RAII: the flag has this value while it exists, and then its former one.
+class FlagScope {
+ public:
+  explicit FlagScope(bool& flag, bool value = true)
+      : flag_(flag), before_(std::exchange(flag, value)) {}
+  ~FlagScope() { flag_ = before_; }
+  FlagScope(const FlagScope&) = delete;
+  FlagScope& operator=(const FlagScope&) = delete;
+
+ private:
+  bool& flag_;
+  bool before_;
+};
+
+}  // namespace ikebana::detail
