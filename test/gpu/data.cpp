@@ -177,8 +177,11 @@ TEST_CASE("a device that does not exist is an error, and nothing moves") {
 TEST_CASE("batches are copied on a stream of their own") {
   NOT_RUN_UNLESS(!on_cpu(), "the CPU has no streams");
   const c10::impl::VirtualGuardImpl streams(device().type());
-  CHECK(bridge::copy_stream(device()) != streams.getStream(device()));
-  CHECK(bridge::copy_stream(device()) == bridge::copy_stream(device()));
+  const auto batches = bridge::copy_stream(device(), bridge::CopyStream::Batches);
+  CHECK(batches != streams.getStream(device()));
+  CHECK(batches == bridge::copy_stream(device(), bridge::CopyStream::Batches));
+  for (const auto other : {bridge::CopyStream::ToHost, bridge::CopyStream::ToDevice})
+    CHECK(batches != bridge::copy_stream(device(), other));
   if (!on_simulated()) return;
   const at::Tensor pinned = at::ones({8}).pin_memory();
   bridge::CopyToDevice<> copies(device());
