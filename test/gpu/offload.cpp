@@ -34,6 +34,64 @@ std::vector<Report> changes_no_bit(Where offload, Policies... policies) {
 }
 const Offload<CPU, Activations> activations{.min_bytes = 0};
 
+/// Of one step that is not the first, with the memory that it adds to that before: the most, and
+/// what is there after the forward, in bytes of the device.
+struct Memory {
+  std::int64_t peak = 0, after_forward = 0, between = 0;
+};
+/// Counts copies that are on their way when the backward of a unit begins.
+struct LooksAtBackward {
+  using axis = ikebana::axis::observe;
+  std::vector<std::size_t>* in_flight = nullptr;
+  Memory* memory = nullptr;
+  bridge::MemoryCounter* counter = nullptr;
+};
+
+}  // namespace offload_parts
+}  // namespace gpu
+
+template <>
+struct ikebana::Mechanism<gpu::offload_parts::LooksAtBackward> : ikebana::ObserveHooks {
+  static constexpr bool listens_to_backward = true;
+  gpu::offload_parts::LooksAtBackward values;
+  explicit Mechanism(gpu::offload_parts::LooksAtBackward v) : values(v) {}
+  template <class Next>
+  decltype(auto) around_phase(Phase phase, Next&& next) {
+    if (phase == Phase::Backward) values.memory->after_forward = values.counter->now();
+    return next();
+  }
+  void before_unit_backward(const Unit&) { values.in_flight->push_back(gpu::copies_in_flight()); }
+};
+
+namespace gpu {
+
+namespace offload_parts {
+
+/// The third step's, on the simulated device, whose allocator keeps nothing.
+template <class... Policies>
+Memory memory_of_step(std::vector<std::size_t>& in_flight, Policies... policies) {
+  Net model = net();
+  model->to(device());
+  Memory memory;
+  bridge::MemoryCounter counter(device());
+  Trainer trainer{model, adamw, policies..., LooksAtBackward{&in_flight, &memory, &counter}};
+  const auto batches = texts(3);
+  for (int i = 0; i < 2; ++i) trainer.step(batches[static_cast<std::size_t>(i)]);
+  synchronize();
+  in_flight.clear();
+  counter.reset_peak();
+  memory.between = counter.now();
+  trainer.step(batches[2]);
+  synchronize();
+  memory.peak = counter.peak();
+  return memory;
+}
+std::int64_t bytes_of_parameters() {
+  std::int64_t bytes = 0;
+  for (const auto& p : parameters_of(net())) bytes += static_cast<std::int64_t>(p.nbytes());
+  return bytes;
+}
+
 }  // namespace offload_parts
 using namespace offload_parts;
 
@@ -59,6 +117,27 @@ TEST_CASE("Offload<CPU, OptimizerState> and Offload<CPU> change no bit on one ki
                  ClipGradNorm{.max_norm = 0.5});
   changes_no_bit(Offload<CPU, OptimizerState>{}, Precision<BF16Weights>{}, EMA{.decay = 0.5});
   changes_no_bit(Offload<CPU, Activations, Parameters>{.min_bytes = 0}, Precision<FP16>{});
+}
+TEST_CASE("Offload takes less memory of the device, and what is needed next is on its way") {
+  NOT_RUN_UNLESS(on_simulated(), "the memory of a CPU is not a device's, and CUDA's copies end");
+  std::vector<std::size_t> none, activations_come, parameters_too;
+  const Memory plain = memory_of_step(none);
+  CHECK(none == std::vector<std::size_t>(none.size(), 0));  // nothing is copied beside the step
+  const Memory moved = memory_of_step(activations_come, activations),
+               state = memory_of_step(none, Offload<CPU, OptimizerState>{}),
+               all = memory_of_step(parameters_too, Offload<CPU>{});
+  for (const auto& in_flight : {activations_come, parameters_too}) {
+    REQUIRE(in_flight.size() > 1);
+    // Nothing comes ahead of the first unit of the backward, and of each further one does.
+    for (std::size_t unit = 1; unit < in_flight.size(); ++unit) CHECK(in_flight[unit] > 0);
+  }
+  const std::int64_t parameters = bytes_of_parameters(),
+                     saved = plain.after_forward - plain.between;
+  CHECK(moved.after_forward - moved.between < saved / 4);
+  CHECK(moved.peak < plain.peak - saved / 4);
+  CHECK(state.between < plain.between - 2 * parameters + parameters / 8);  // AdamW's moments
+  CHECK(all.between < plain.between - 3 * parameters + parameters / 8);
+  CHECK(all.peak < plain.peak - 2 * parameters);
 }
 TEST_CASE("Offload<Disk> changes no bit") {
   const auto folder = std::filesystem::current_path();
