@@ -130,7 +130,7 @@ def parse():
 
 def main():
     args, held = parse(), []
-    print(environment(args.programs.parent / "step") + "\n")
+    print(environment(args.programs.parent / "step" / "step_hand") + "\n")
     show(["model", "precision", "choice"] + [
         f"{what}{'' if side == 'ikebana' else ', Python'}" for side in SIDES
         for what in ("kept MiB", "of none", "peak MiB", "ms", "over none")])

@@ -19,7 +19,8 @@ import resnet  # noqa: E402
 
 def parse(words=None):
     parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("contestant", "model", "precision", "folder", "checkpoint", "counter", "device"):
+    for name in ("contestant", "model", "precision", "folder", "checkpoint", "counter", "device",
+                 "policies"):
         parser.add_argument(f"--{name}")
     for name in ("width", "rows", "layers", "heads", "context", "symbols", "accumulate", "clip",
                  "batches"):
@@ -140,8 +141,12 @@ def make_loss(args, model):
 
     compute = compiled(loss) if args.contestant in device.MODES and not on_cpu else loss
 
+    saved = contextlib.nullcontext
+    if args.policies == "save_on_cpu":
+        saved = functools.partial(torch.autograd.graph.save_on_cpu, pin_memory=not on_cpu)
+
     def in_precision(x, y):
-        with torch.autocast(torch.device(args.device).type, torch.bfloat16, enabled=mixed):
+        with saved(), torch.autocast(torch.device(args.device).type, torch.bfloat16, enabled=mixed):
             return compute(x, y)
     return in_precision
 
@@ -157,9 +162,16 @@ def trained_model(args):
     return model.to(args.device)
 
 
+def make_optimizer(args, model):
+    if args.policies == "8bit":
+        import torchao.optim  # installed by who wants it
+        return torchao.optim.AdamW8bit(model.parameters(), lr=1e-3)
+    return torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+
+
 def make_step(args, memory):
     model = trained_model(args)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+    optimizer = make_optimizer(args, model)
     loss_of = make_loss(args, model)
     # Under CUDA graphs the gradients of a microbatch lie in memory that the next one writes, so
     # they are added to memory of the parameters' own.

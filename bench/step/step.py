@@ -121,13 +121,14 @@ def check_losses(result):
                              f"steps the loss of {name} is {loss}, that of ikebana {first}")
 
 
-def environment(programs):
+def environment(program):
+    """The conditions; of the compiler as `program` says."""
     import torch  # slow to load, and needed by no contestant
     name = platform.processor()
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         name = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    compiler = subprocess.run([programs / "step_hand", "--environment", "1"], text=True,
+    compiler = subprocess.run([program, "--environment", "1"], text=True,
                               stdout=subprocess.PIPE).stdout.strip()
     return (f"{name}, {compiler}, Python "
             f"{platform.python_version()} with torch {torch.__version__}, 1 thread, "
@@ -161,7 +162,7 @@ def main():
     args = parse()
     chosen = [name for name in CONTESTANTS if name in args.contestants.split(",")]
     rows = [r for r in all_rows() if args.only in f"{r.name}, {r.policies()}"]
-    print(environment(args.programs) + "\n")
+    print(environment(args.programs / "step_hand") + "\n")
     print("| " + " | ".join(HEADER) + " |\n|" + "---|" * len(HEADER), flush=True)
     table, results = [], []
     for row in rows:

@@ -93,6 +93,8 @@ struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   // May also have `refresh`, which returns whether it did, and `await_refresh(const Unit&)`.
   /// Where the state of optimizers is stored. Asked once, after `attach`.
   StateStorage* state_storage() { return nullptr; }
+  /// Where Shard puts the gradients that it has summed. Asked once, after `attach`.
+  GradientStorage* gradient_storage() { return nullptr; }
 };
 struct CheckpointHooks : Hooks, StepWrapperHooks, UnitWrapperHooks {
   /// 2. Before the first forward: what holds for the microbatches of this rank, as bits, such as

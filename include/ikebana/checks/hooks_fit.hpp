@@ -122,6 +122,7 @@ IKEBANA_FITS(reduce_dtype, PrecisionHooks, at::ScalarType, m.reduce_dtype(at::kF
 IKEBANA_FITS(close_step, ClipHooks, void, m.close_step(given.gradients, given.ranks));
 IKEBANA_FITS(set_requires_gradient_sync, ShardHooks, void, m.set_requires_gradient_sync(true));
 IKEBANA_FITS(state_storage, OffloadHooks, StateStorage*, m.state_storage());
+IKEBANA_FITS(gradient_storage, OffloadHooks, GradientStorage*, m.gradient_storage());
 IKEBANA_FITS(begin_step, OffloadHooks, void, m.begin_step());
 IKEBANA_FITS(finish_gradients, OffloadHooks, void, m.finish_gradients(given.masters));
 IKEBANA_FITS(rounding, PrecisionHooks, UpdateRounding*, m.rounding());
@@ -201,9 +202,9 @@ using first_unfit_t = typename first_unfit_of<
     hook::backward_prefetch, hook::open_step, hook::begin_forward, hook::begin_unit,
     hook::end_forward, hook::finish_reductions, hook::offer_exception, hook::meet_again,
     hook::set_repeats, hook::ran_out_of_memory, hook::set_requires_gradient_sync,
-    hook::state_storage, hook::begin_step, hook::finish_gradients, hook::reduce_dtype,
-    hook::close_step, hook::rounding, hook::scale, hook::unscale, hook::base_lr, hook::has_updated,
-    hook::before_backward, hook::update, hook::clip, hook::accept, hook::rate, hook::restart,
-    hook::freeze, hook::restore_dtype, hook::refresh>::type;
+    hook::state_storage, hook::gradient_storage, hook::begin_step, hook::finish_gradients,
+    hook::reduce_dtype, hook::close_step, hook::rounding, hook::scale, hook::unscale, hook::base_lr,
+    hook::has_updated, hook::before_backward, hook::update, hook::clip, hook::accept, hook::rate,
+    hook::restart, hook::freeze, hook::restore_dtype, hook::refresh>::type;
 
 }  // namespace ikebana::detail

@@ -59,11 +59,14 @@ struct StateStorage {
   /// Around the use of master weights or their gradients, by what goes through all of them.
   virtual void begin_use(const Tensors&, bool /*writes*/) noexcept {}
   virtual void end_use(const Tensors&) noexcept {}
-  /// The gradient of a master weight, which comes from other ranks, in the memory where it is to
-  /// be. By default it stays; on another device than the master's it is then moved. May throw.
-  virtual at::Tensor place_gradient(const at::Tensor& gradient, std::size_t /*master*/) {
-    return gradient;
-  }
+};
+
+/// Where the gradients of master weights go that come from other ranks.
+struct GradientStorage {
+  virtual ~GradientStorage() = default;
+  /// Moves the gradient of master `k`, in its dtype, to where that master is. Undefined where it is
+  /// on its way: `finish_gradients` then adds it to that of the master. May throw.
+  virtual at::Tensor place_gradient(const at::Tensor& gradient, std::size_t k) = 0;
 };
 
 /// Calls `f` with all of `tensors`, or with windows of them, if the storage has windows.
@@ -185,8 +188,9 @@ struct Masters {
   UpdateRounding* rounding = nullptr;  ///< null: updates are computed and written in their dtype
   std::size_t first = 0;               ///< index of the first of these among the trainer's
   StateStorage* storage = nullptr;     ///< null: optimizers make state where its master is
-  std::vector<Slice> slices = {};      ///< of each; empty: all are whole
-  RankGroup* ranks = nullptr;          ///< among which they are cut; null: all are whole
+  GradientStorage* gradient_storage = nullptr;  ///< null: they are copied to where their master is
+  std::vector<Slice> slices = {};               ///< of each; empty: all are whole
+  RankGroup* ranks = nullptr;                   ///< among which they are cut; null: all are whole
 
   void add(std::string name, at::Tensor value, Slice slice) {
     names.push_back(std::move(name)), values.push_back(std::move(value));

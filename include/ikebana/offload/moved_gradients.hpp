@@ -41,12 +41,14 @@ class MovedGradients {
     while (!moving_.empty() && moving_.front().copied.query()) accumulate_first();
     return gradients;
   }
-  /// One gradient, at once.
-  at::Tensor move(const at::Tensor& gradient, std::size_t master) {
-    bridge::StreamEvent copied;
-    at::Tensor there = moved(gradient, master, copied);
-    copied.synchronize();
-    return there;
+  /// The same of one master's gradient: undefined where it is accumulated later.
+  at::Tensor move(const at::Tensor& gradient, std::size_t k) {
+    Moving moving;
+    at::Tensor there = moved(gradient, k, moving.copied);
+    if (!is_late(k) || !moving.copied) return moving.copied.synchronize(), there;
+    moving.all.push_back({k, std::move(there), gradient});
+    moving_.push_back(std::move(moving));
+    return {};
   }
   /// Waits for those that are on their way.
   void finish() {
@@ -75,12 +77,14 @@ class MovedGradients {
       if (own == name) return k;
     return masters_.size();
   }
-  /// A hook of the user's is called by autograd, with values.
+  /// A hook of the user's, or of DDP after the gradient was accumulated, is called by autograd, with
+  /// values.
   bool is_late(std::size_t k) const {
     return copies_.overlap() && k < masters_.size() && !has_hooks(masters_[k]);
   }
   static bool has_hooks(const at::Tensor& master) {
-    return !torch::autograd::impl::hooks(master).empty();
+    using namespace torch::autograd::impl;
+    return !hooks(master).empty() || post_acc_grad_hooks(master) != nullptr;
   }
   at::Tensor moved(const at::Tensor& gradient, std::size_t k, bridge::StreamEvent& copied) {
     if (gradient.layout() != at::kStrided) return gradient.to(at::kCPU);

@@ -23,7 +23,7 @@ class WeakTensor {
 /// Master weights lie in other memory, where optimizers update them; units compute with copies on
 /// the device. With `Keeps` those stay there, otherwise each unit's visit it while it computes.
 template <class Policy, bool Keeps>
-class OffloadsMasters : public OffloadHooks, StateStorage {
+class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
  public:
   static constexpr bool moves_parameters = true, keeps_gathered = Keeps, gathers_ahead = !Keeps;
   static constexpr bool offloads_masters = true;
@@ -41,6 +41,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
   }
   void begin(const Masters& masters) { gradients_->begin(masters, units_.size()); }
   StateStorage* state_storage() { return is_file ? this : nullptr; }
+  GradientStorage* gradient_storage() { return this; }
 
   Tensors to_masters(const Unit&, Tensors full) {
     for (at::Tensor& t : full) t = stored(t);
@@ -147,8 +148,8 @@ class OffloadsMasters : public OffloadHooks, StateStorage {
   void end_use(const Tensors& tensors) noexcept override {
     for (const at::Tensor& t : tensors) memory_->release_pages(t);
   }
-  at::Tensor place_gradient(const at::Tensor& gradient, std::size_t master) override {
-    return gradients_->move(gradient, master);
+  at::Tensor place_gradient(const at::Tensor& gradient, std::size_t k) override {
+    return gradients_->move(gradient, k);
   }
   void check_window() const {
     if constexpr (is_file)

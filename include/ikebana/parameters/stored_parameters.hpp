@@ -69,6 +69,7 @@ class StoredParameters {
       for (const Unit& unit : table.units()) add(unit);
       masters_.rounding = mechanisms.precision.rounding();
       masters_.storage = mechanisms.offload.state_storage();
+      masters_.gradient_storage = mechanisms.offload.gradient_storage();
       if constexpr (Mechanisms::gathers_from_ranks)
         if (RankGroup& slices = mechanisms.shard.ranks().slices(); slices.size() > 1)
           masters_.ranks = &slices;

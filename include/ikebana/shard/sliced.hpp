@@ -36,7 +36,7 @@ class Sliced : public AllRanks<Policy> {
       indices.resize(unit.names.size(), -1);
       indices[static_cast<std::size_t>(name - unit.names.begin())] = static_cast<std::int64_t>(k);
     }
-    masters_ = masters.values, storage_ = masters.storage;
+    masters_ = masters.values, gradient_storage_ = masters.gradient_storage;
   }
   void open_step() {
     AllRanks<Policy>::open_step();
@@ -230,8 +230,9 @@ class Sliced : public AllRanks<Policy> {
       const at::Tensor& master = masters_[static_cast<std::size_t>(masters[i])];
       at::Tensor& gradient = master.mutable_grad();
       at::Tensor sum = sums[i].to(master.scalar_type());
-      if (storage_ != nullptr)
-        sum = storage_->place_gradient(sum, static_cast<std::size_t>(masters[i]));
+      if (gradient_storage_ != nullptr)
+        sum = gradient_storage_->place_gradient(sum, static_cast<std::size_t>(masters[i]));
+      if (!sum.defined()) continue;
       if (sum.device() != master.device()) sum = sum.to(master.device());
       if (gradient.defined()) gradient.add_(sum);
       else gradient = sum;
@@ -239,7 +240,7 @@ class Sliced : public AllRanks<Policy> {
     u.sent = std::move(sent);
   }
   Tensors masters_;
-  StateStorage* storage_ = nullptr;
+  GradientStorage* gradient_storage_ = nullptr;
   UnitSums pending_;
   bool syncs_ = true, is_in_microbatch_ = false;
   std::int64_t generation_ = 0;

@@ -1,0 +1,198 @@
+"""The benchmark `memory`, its table of policies: recipes of which each has one policy more than the
+last, their peak of memory and their time, beside what Python has.
+
+Every contestant is a process of its own; they take turns in rounds of one step, each round in a new
+random order. With --largest the model is the widest GPT that AdamW alone can train in the memory
+that is free, and contestants run one after the other. The peak is the resident memory that the
+kernel counts, of the steps after the warm-up, without that of the process before its model was
+made; pages of files that are mapped count. Losses are compared: an offloaded recipe's must be equal
+to the last digit to the same without. Writes Markdown.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import importlib.util
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+STEP = HERE.parent / "step"
+sys.path.append(str(STEP))
+from rows import Row  # noqa: E402
+from step import Contestant, environment  # noqa: E402
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    side: str
+    name: str
+    title: str
+    bound: float  # of the loss's relative distance from that of the first recipe
+    same_as: str = ""  # whose loss has the same digits, of the same side
+
+
+RECIPES = [
+    Recipe("ikebana", "optimizer", "`AdamW`, `ClipGradNorm`", 0),
+    Recipe("ikebana", "accumulate", "+ `Accumulate<4>`", 1e-3),
+    Recipe("ikebana", "checkpoint", "+ `Checkpoint<Full>`", 1e-3, "accumulate"),
+    Recipe("ikebana", "8bit", "+ `AdamW8bit` for `AdamW`", 2e-2),
+    Recipe("ikebana", "bf16", "+ `Precision<BF16Weights>`", 5e-2),
+    Recipe("ikebana", "state", "+ `Offload<Disk, OptimizerState>`", 5e-2, "bf16"),
+    Recipe("ikebana", "activations", "+ `Activations`", 5e-2, "bf16"),
+    Recipe("ikebana", "parameters", "`Offload<Disk, Activations, Parameters>`", 5e-2, "bf16"),
+    Recipe("python", "optimizer", "`AdamW(fused=True)`, `clip_grad_norm_`", 1e-3),
+    Recipe("python", "accumulate", "+ 4 microbatches", 1e-3),
+    Recipe("python", "save_on_cpu", "+ `save_on_cpu`", 1e-3, "accumulate"),
+    Recipe("python", "checkpoint", "+ `checkpoint`, without `save_on_cpu`", 1e-3),
+    Recipe("python", "8bit", "+ torchao's `AdamW8bit`", 2e-2),
+]
+
+
+class Watched(Contestant):
+    """A contestant whose resident memory is read."""
+
+    def status(self, name):
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name + ":"))
+
+    def restart_peak(self):
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
+    def peak(self):
+        return self.status("VmHWM")
+
+    def end(self):
+        peak = self.peak()
+        self.close()
+        return peak
+
+
+def command(recipe, row, folder, programs):
+    own = dataclasses.replace(row, accumulate=1 if recipe.name == "optimizer" else 4,
+                              checkpoint="full" if recipe.name in ("checkpoint", "8bit") else "none")
+    options = [*own.options(folder), "--contestant", recipe.side]
+    if recipe.side == "ikebana":
+        return [programs / "memory_policies", *options, "--policies", recipe.name]
+    return [sys.executable, STEP / "contestants.py", *options, "--policies", recipe.name]
+
+
+def empty_process(recipe, row, programs):
+    """MiB of a process that has made its smallest model, after a step."""
+    small = dataclasses.replace(row, width=64, layers=1, heads=1, context=8, rows=4)
+    with tempfile.TemporaryDirectory() as folder:
+        make_data(small, folder)
+        contestant = start(recipe, small, folder, programs)
+        contestant.run(1)
+        resident = contestant.status("VmRSS")
+        contestant.close()
+    return resident
+
+
+def make_data(row, folder):
+    subprocess.run([sys.executable, STEP / "contestants.py", *row.options(folder),
+                    "--contestant", "data"], check=True)
+
+
+def start(recipe, row, folder, programs):
+    return Watched([str(w) for w in command(recipe, row, folder, programs)])
+
+
+def warm_up(contestant, steps):
+    contestant.run(steps)
+    contestant.restart_peak()
+
+
+def measure(recipes, row, args):
+    """Seconds of each round, peak in MiB and last loss, by recipe."""
+    seconds, peaks, losses = {r: [] for r in recipes}, {}, {}
+
+    def run(recipe, contestant):
+        time, losses[recipe] = contestant.run(1)
+        seconds[recipe].append(time)
+
+    # Files are to lie on a disk, as the programs.
+    with tempfile.TemporaryDirectory(dir=args.programs) as folder, contextlib.ExitStack() as stack:
+        make_data(row, folder)
+        running = {}
+        for recipe in recipes:
+            running[recipe] = start(recipe, row, folder, args.programs)
+            warm_up(running[recipe], 1 if args.largest else 2)
+            if args.largest:
+                for _ in range(row.rounds):
+                    run(recipe, running[recipe])
+                peaks[recipe] = running.pop(recipe).end()
+            else:
+                stack.callback(running[recipe].close)
+        draw = random.Random(0)
+        for _ in range(0 if args.largest else row.rounds):
+            for recipe in draw.sample(recipes, len(recipes)):
+                run(recipe, running[recipe])
+        peaks |= {recipe: contestant.peak() for recipe, contestant in running.items()}
+    return seconds, peaks, losses
+
+
+def check_losses(losses):
+    by_name = {(r.side, r.name): loss for r, loss in losses.items()}
+    first = by_name["ikebana", "optimizer"]
+    for recipe, loss in losses.items():
+        if not abs(loss - first) <= recipe.bound * abs(first):
+            raise SystemExit(f"memory: the loss of {recipe.side}, {recipe.title} is {loss}, that of "
+                             f"the first recipe {first}")
+        if recipe.same_as and loss != by_name[recipe.side, recipe.same_as]:
+            raise SystemExit(f"memory: the loss of {recipe.side}, {recipe.title} is {loss}, and "
+                             f"{by_name[recipe.side, recipe.same_as]} without its last policy")
+
+
+def show(recipes, seconds, peaks, empty):
+    first = recipes[0]
+    for recipe in recipes:
+        ratio = statistics.median(a / b for a, b in zip(seconds[recipe], seconds[first]))
+        peak, whole = peaks[recipe] - empty[recipe.side], peaks[first] - empty[first.side]
+        cells = [recipe.side, recipe.title, f"{peak:.0f}", f"{peak / whole:.2f}",
+                 f"{statistics.median(seconds[recipe]):.2f}", f"{ratio:.2f}"]
+        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def largest(args):
+    """12 layers, as wide as fits with 80 % of the memory that is available."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    kib = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+    width = int(subprocess.run([args.programs / "memory_policies", "--fits", str(kib * 1024 * 4 // 5)],
+                               stdout=subprocess.PIPE, text=True, check=True).stdout)
+    return Row(f"GPT 12x{width}, 4 x 64", "gpt", width, 4, steps=1, rounds=2, layers=12,
+               heads=width // 64, context=64, batches=1)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("programs", type=Path, help="the folder of memory_policies")
+    parser.add_argument("--largest", action="store_true")
+    parser.add_argument("--only", default="", help="recipes whose side and name hold this")
+    return parser.parse_args()
+
+
+def main():
+    args = parse()
+    row = largest(args) if args.largest else Row("GPT 6x384, 8 x 256", "gpt", 384, 8, steps=1,
+                                                  rounds=5, layers=6, heads=6, context=256)
+    recipes = [r for r in RECIPES if r is RECIPES[0] or args.only in f"{r.side} {r.name}"]
+    if importlib.util.find_spec("torchao") is None:
+        print("torchao's AdamW8bit: not run, since torchao is not installed.\n")
+        recipes = [r for r in recipes if (r.side, r.name) != ("python", "8bit")]
+    empty = {r.side: empty_process(r, row, args.programs) for r in recipes
+             if r.name == "optimizer"}
+    print(f"{row.name}. {environment(args.programs / 'memory_policies')}\n")
+    print("| | recipe | peak MiB | of the first | s per step | over the first |")
+    print("|---|---|---:|---:|---:|---:|")
+    seconds, peaks, losses = measure(recipes, row, args)
+    show(recipes, seconds, peaks, empty)
+    check_losses(losses)
+
+
+if __name__ == "__main__":
+    main()
