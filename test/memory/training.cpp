@@ -111,7 +111,8 @@ TEST_CASE("memory snapshot: a folder that does not exist is an error that names 
       is_page ? save_memory_page("/nowhere/file", history)
               : save_memory_snapshot("/nowhere/file", history);
     });
-    CHECK(contains(text, "/nowhere/file cannot be written"));
+    CHECK(contains(text, "cannot create `/nowhere/file"));
+    CHECK(contains(text, "Create its folder first"));
   }
 }
 

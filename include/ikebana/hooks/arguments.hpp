@@ -43,6 +43,9 @@ inline at::Tensor elements_of(const at::Tensor& gradient) {
 /// master is.
 struct StateStorage {
   virtual ~StateStorage() = default;
+  /// When the trainer is made: a tensor such as `like` is placed at the first step, if its master
+  /// gets a gradient. May take the space now, and throw where there is none.
+  virtual void reserve_state(const at::Tensor& /*like*/) {}
   /// Memory for a new tensor of state: returns a tensor with the values, shape, strides, dtype and
   /// device of `state`, which may outlive this storage. Called before an update, and while a state
   /// that is to be loaded is checked. May throw.

@@ -5,6 +5,7 @@
 #include <ikebana/error.hpp>
 #include <ikebana/offload/offload_memory.hpp>
 #include <ikebana/posix/mapped_file.hpp>
+#include <map>
 
 namespace ikebana::detail {
 
@@ -30,16 +31,19 @@ class FileMemory final : public OffloadMemory {
       const MadeInFileScope in_file;
       return at::empty_strided(sizes, strides, at::TensorOptions(at::kCPU).dtype(type));
     }
+    const std::size_t bytes = space_of(sizes, strides, type);
     const std::lock_guard lock(mutex_);
-    const auto bytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type));
-    const std::size_t rounded = whole_pages(std::max<std::size_t>(bytes, 1));
-    if (rounded > file_bytes / 2) {
-      const auto own = new_file(rounded);
-      return tensor_over(own->data(), sizes, strides, type, own);
-    }
-    if (!file_ || file_->size() - used_ < rounded) file_ = new_file(file_bytes), used_ = 0;
-    auto* memory = file_->data() + std::exchange(used_, used_ + rounded);
-    return tensor_over(memory, sizes, strides, type, file_);
+    Space space;
+    if (auto found = reserved_.find(bytes); found != reserved_.end())
+      space = std::move(found->second), reserved_.erase(found);
+    else space = new_space(bytes);
+    return tensor_over(space.memory, sizes, strides, type, std::move(space.file));
+  }
+  void reserve(const at::Tensor& like) override {
+    if (without_values()) return;
+    const std::size_t bytes = space_of(like.sizes(), like.strides(), like.scalar_type());
+    const std::lock_guard lock(mutex_);
+    reserved_.emplace(bytes, new_space(bytes));
   }
   // Of tensors that lie elsewhere these do nothing.
   void release_pages(const at::Tensor& t) noexcept override {
@@ -53,6 +57,23 @@ class FileMemory final : public OffloadMemory {
   }
 
  private:
+  struct Space {
+    std::byte* memory = nullptr;
+    std::shared_ptr<MappedFile<>> file = {};
+  };
+
+  static std::size_t space_of(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) {
+    const auto bytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type));
+    return whole_pages(std::max<std::size_t>(bytes, 1));
+  }
+  Space new_space(std::size_t bytes) {
+    if (bytes > file_bytes / 2) {
+      auto own = new_file(bytes);
+      return {own->data(), own};
+    }
+    if (!file_ || file_->size() - used_ < bytes) file_ = new_file(file_bytes), used_ = 0;
+    return {file_->data() + std::exchange(used_, used_ + bytes), file_};
+  }
   static std::size_t whole_pages(std::size_t bytes) noexcept {
     const auto page = MappedFile<>::page_bytes();
     return (bytes + page - 1) / page * page;
@@ -77,6 +98,7 @@ class FileMemory final : public OffloadMemory {
   std::filesystem::path folder_;
   std::shared_ptr<MappedFile<>> file_;              // of the next small tensor
   std::vector<std::weak_ptr<MappedFile<>>> files_;  // that tensors keep
+  std::multimap<std::size_t, Space> reserved_;      // by bytes: for tensors to come
   mutable std::mutex mutex_;
   std::size_t used_ = 0;  // bytes of it
 };

@@ -77,8 +77,8 @@ class MovedGradients {
       if (own == name) return k;
     return masters_.size();
   }
-  /// A hook of the user's, or of DDP after the gradient was accumulated, is called by autograd, with
-  /// values.
+  /// A hook of the user's, or of DDP after the gradient was accumulated, is called by autograd,
+  /// with values.
   bool is_late(std::size_t k) const {
     return copies_.overlap() && k < masters_.size() && !has_hooks(masters_[k]);
   }

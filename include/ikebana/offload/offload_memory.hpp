@@ -14,6 +14,8 @@ class OffloadMemory {
   /// Uninitialised memory, a tensor on the CPU. May throw.
   virtual at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides,
                               at::ScalarType type) = 0;
+  /// Takes the space of a tensor such as `like` that is to come. May throw.
+  virtual void reserve(const at::Tensor& /*like*/) {}
   /// Its pages leave this process's memory; the values stay.
   virtual void release_pages(const at::Tensor&) noexcept {}
   /// They are read ahead.

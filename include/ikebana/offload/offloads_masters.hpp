@@ -34,7 +34,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
   void attach(c10::Device device, const UnitTable& units) {
     check_window();
     copies_.emplace(bridge::with_index(device));
-    memory_ = memory_of(values, *copies_);
+    memory_ = memory_of(values, *copies_), state_memory_ = memory_of(values, *copies_);
     unit_memory_ = std::make_shared<BufferPool<>>(std::make_shared<HostMemory<>>(*copies_));
     units_.assign(units.units().size(), {});
     gradients_.emplace(*copies_, memory_, /*reuses=*/is_file || copies_->overlap());
@@ -44,7 +44,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
   GradientStorage* gradient_storage() { return this; }
 
   Tensors to_masters(const Unit&, Tensors full) {
-    for (at::Tensor& t : full) t = stored(t);
+    for (at::Tensor& t : full) t = stored(t, *memory_);
     return full;
   }
   void begin_gather(const Unit& unit, const Tensors& masters) {
@@ -125,23 +125,28 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
  private:
   static constexpr bool is_file = names_folder<Policy>;
 
-  /// A copy in this memory.
-  at::Tensor stored(const at::Tensor& t) const {
+  /// A copy in that memory.
+  static at::Tensor stored(const at::Tensor& t, OffloadMemory& memory) {
     const at::NoGradGuard no_grad;
-    const at::Tensor copy = memory_->allocate(t.sizes(), t.strides(), t.scalar_type());
+    const at::Tensor copy = memory.allocate(t.sizes(), t.strides(), t.scalar_type());
     copy.copy_(t);
-    memory_->release_pages(copy);
+    memory.release_pages(copy);
     return copy;
   }
 
   // The state of optimizers, in files
-  at::Tensor place_state(const at::Tensor& state) override { return stored(state); }
+  void reserve_state(const at::Tensor& like) override { state_memory_->reserve(like); }
+  at::Tensor place_state(const at::Tensor& state) override { return stored(state, *state_memory_); }
   std::int64_t window_bytes() const override {
     if constexpr (is_file) return values.window_bytes;
     else return 0;
   }
-  void begin_window(const Tensors& state) noexcept override { begin_use(state, true); }
-  void end_window(const Tensors& state) noexcept override { end_use(state); }
+  void begin_window(const Tensors& state) noexcept override {
+    for (const at::Tensor& t : state) state_memory_->populate_pages(t, /*writes=*/true);
+  }
+  void end_window(const Tensors& state) noexcept override {
+    for (const at::Tensor& t : state) state_memory_->release_pages(t);
+  }
   void begin_use(const Tensors& tensors, bool writes) noexcept override {
     for (const at::Tensor& t : tensors) memory_->populate_pages(t, writes);
   }
@@ -159,8 +164,9 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
   }
 
   NamedFolder<Policy> folder_;
-  std::shared_ptr<OffloadMemory> memory_;
-  std::shared_ptr<BufferPool<>> unit_memory_;  // memory of units that are here
+  std::shared_ptr<OffloadMemory> memory_;        // of master weights and gradients
+  std::shared_ptr<OffloadMemory> state_memory_;  // its own, where space is reserved for state
+  std::shared_ptr<BufferPool<>> unit_memory_;    // memory of units that are here
   std::optional<MovedGradients<>> gradients_;
   OffloadTraffic traffic_;
 };

@@ -8,7 +8,8 @@ template <class Policy>
 class AdamFamily : public GroupedOptimizer<Policy> {
  public:
   explicit AdamFamily(Policy v)
-      : GroupedOptimizer<Policy>(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq"}}) {
+      : GroupedOptimizer<Policy>(v, {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq"}},
+                                 v.amsgrad ? 3 : 2) {
     check_values();
   }
 

@@ -49,6 +49,16 @@ class OptimizerState {
   void begin(const Masters& masters) {
     storage_ = masters.storage, size_ = masters.values.size(), slices_ = masters.slices;
   }
+  /// Asks the storage for the space of the first `count` slots of these masters.
+  template <class IsUpdated, class Operand>
+  void reserve(std::size_t count, const IsUpdated& is_updated, const Operand& operand) const {
+    for (std::size_t i = 0; storage_ != nullptr && i < size_; ++i)
+      for (std::size_t k = 0; k < count && is_updated(i); ++k) {
+        const at::Tensor p = operand(i), like = slots_[k](p, slice(i, p));
+        if (like.defined()) storage_->reserve_state(like);
+      }
+  }
+  std::size_t slots() const { return slots_.size(); }
   StateStorage* storage() const { return storage_; }
   /// As `StateStorage::window_bytes`.
   std::int64_t window_bytes() const {

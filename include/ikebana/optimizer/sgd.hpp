@@ -19,7 +19,7 @@ struct SGD {
 
 template <std::same_as<SGD> Policy>
 struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
-  explicit Mechanism(SGD v) : GroupedOptimizer(std::move(v), {{"momentum_buffer"}}) {
+  explicit Mechanism(SGD v) : GroupedOptimizer(v, {{"momentum_buffer"}}, v.momentum == 0 ? 0 : 1) {
     check_values();
   }
 
