@@ -2,10 +2,10 @@
 last, their peak of memory and their time, beside what Python has.
 
 Every contestant is a process of its own; they take turns in rounds of one step, each round in a new
-random order. With --largest the model is the widest GPT that AdamW alone can train in the memory
-that is free, and contestants run one after the other. The peak is the resident memory that the
-kernel counts, of the steps after the warm-up, without that of the process before its model was
-made; pages of files that are mapped count. Losses are compared: an offloaded recipe's must be equal
+random order. With --largest GIB the model is the widest GPT that AdamW is estimated to train in so
+many GiB, and contestants run one after the other. The peak is the resident memory that the kernel
+counts, of the steps after the warm-up, without that of the same recipe with the smallest model;
+pages of files that are mapped count. Losses are compared: an offloaded recipe's must be equal
 to the last digit to the same without. Writes Markdown.
 """
 
@@ -53,6 +53,9 @@ RECIPES = [
 ]
 
 
+CHECKPOINTED = ("checkpoint", "8bit")  # of Python's recipes
+
+
 class Watched(Contestant):
     """A contestant whose resident memory is read."""
 
@@ -74,7 +77,7 @@ class Watched(Contestant):
 
 def command(recipe, row, folder, programs):
     own = dataclasses.replace(row, accumulate=1 if recipe.name == "optimizer" else 4,
-                              checkpoint="full" if recipe.name in ("checkpoint", "8bit") else "none")
+                              checkpoint="full" if recipe.name in CHECKPOINTED else "none")
     options = [*own.options(folder), "--contestant", recipe.side]
     if recipe.side == "ikebana":
         return [programs / "memory_policies", *options, "--policies", recipe.name]
@@ -82,7 +85,7 @@ def command(recipe, row, folder, programs):
 
 
 def empty_process(recipe, row, programs):
-    """MiB of a process that has made its smallest model, after a step."""
+    """MiB of a process that has the smallest model, after a step."""
     small = dataclasses.replace(row, width=64, layers=1, heads=1, context=8, rows=4)
     with tempfile.TemporaryDirectory() as folder:
         make_data(small, folder)
@@ -141,29 +144,27 @@ def check_losses(losses):
     first = by_name["ikebana", "optimizer"]
     for recipe, loss in losses.items():
         if not abs(loss - first) <= recipe.bound * abs(first):
-            raise SystemExit(f"memory: the loss of {recipe.side}, {recipe.title} is {loss}, that of "
-                             f"the first recipe {first}")
+            raise SystemExit(f"memory: the loss of {recipe.side}, {recipe.title} is {loss}, "
+                             f"that of the first recipe {first}")
         if recipe.same_as and loss != by_name[recipe.side, recipe.same_as]:
-            raise SystemExit(f"memory: the loss of {recipe.side}, {recipe.title} is {loss}, and "
-                             f"{by_name[recipe.side, recipe.same_as]} without its last policy")
+            raise SystemExit(f"memory: the loss of {recipe.side}, {recipe.title} is {loss}, "
+                             f"without its last policy {by_name[recipe.side, recipe.same_as]}")
 
 
-def show(recipes, seconds, peaks, empty):
+def show(recipes, seconds, peaks):
     first = recipes[0]
     for recipe in recipes:
         ratio = statistics.median(a / b for a, b in zip(seconds[recipe], seconds[first]))
-        peak, whole = peaks[recipe] - empty[recipe.side], peaks[first] - empty[first.side]
+        peak, whole = peaks[recipe], peaks[first]
         cells = [recipe.side, recipe.title, f"{peak:.0f}", f"{peak / whole:.2f}",
                  f"{statistics.median(seconds[recipe]):.2f}", f"{ratio:.2f}"]
         print("| " + " | ".join(cells) + " |", flush=True)
 
 
 def largest(args):
-    """12 layers, as wide as fits with 80 % of the memory that is available."""
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    kib = next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-    width = int(subprocess.run([args.programs / "memory_policies", "--fits", str(kib * 1024 * 4 // 5)],
-                               stdout=subprocess.PIPE, text=True, check=True).stdout)
+    bytes = int(args.largest * 2**30)
+    command = [args.programs / "memory_policies", "--fits", str(bytes)]
+    width = int(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
     return Row(f"GPT 12x{width}, 4 x 64", "gpt", width, 4, steps=1, rounds=2, layers=12,
                heads=width // 64, context=64, batches=1)
 
@@ -171,7 +172,7 @@ def largest(args):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("programs", type=Path, help="the folder of memory_policies")
-    parser.add_argument("--largest", action="store_true")
+    parser.add_argument("--largest", type=float, metavar="GIB", default=0)
     parser.add_argument("--only", default="", help="recipes whose side and name hold this")
     return parser.parse_args()
 
@@ -184,13 +185,12 @@ def main():
     if importlib.util.find_spec("torchao") is None:
         print("torchao's AdamW8bit: not run, since torchao is not installed.\n")
         recipes = [r for r in recipes if (r.side, r.name) != ("python", "8bit")]
-    empty = {r.side: empty_process(r, row, args.programs) for r in recipes
-             if r.name == "optimizer"}
+    empty = {r: empty_process(r, row, args.programs) for r in recipes}
     print(f"{row.name}. {environment(args.programs / 'memory_policies')}\n")
     print("| | recipe | peak MiB | of the first | s per step | over the first |")
     print("|---|---|---:|---:|---:|---:|")
     seconds, peaks, losses = measure(recipes, row, args)
-    show(recipes, seconds, peaks, empty)
+    show(recipes, seconds, {r: peaks[r] - empty[r] for r in recipes})
     check_losses(losses)
 
 

@@ -36,8 +36,7 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   OneRank ranks() const { return {}; }
   /// Before the first exchange of a step or an evaluation: after a failure the ranks meet again.
   void open_step() {}
-  // 3. Whether the gradients of this microbatch are reduced over ranks. Decided before its forward,
-  // since what is attached to the graph depends on it.
+  /// 3. Whether the gradients of this microbatch are reduced over ranks: known before its forward.
   void set_requires_gradient_sync(bool /*is_last*/) {}
   /// Once, where the trainer was given a maker: `maker()` makes the model and returns it.
   template <class Maker>
@@ -55,8 +54,7 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   RowRange stored_rows(const Unit&, std::size_t /*parameter*/, std::int64_t count) const {
     return {0, count};
   }
-  /// Once, when the trainer is made: in which dtype the gradient of each of the unit's parameters
-  /// is summed over ranks, as Precision promises.
+  /// Once, when the trainer is made: the dtypes in which a unit's gradients are summed over ranks.
   void set_reduce_dtypes(const Unit&, const DTypes&) {}
   // May also have `Tensors to_masters_in_place(const Unit&, Tensors full)`: called instead of
   // `to_masters` where gathered parameters are kept and no other mechanism moves parameters. The
@@ -64,8 +62,8 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
 
   /// Whether a unit is released after its forward, and gathered again for its backward; no value:
   /// all units but the last, whose backward comes first.
-  std::optional<bool> reshard_after_forward() const { return true; }
-  /// Whether the unit that follows in forward, or in backward, is gathered ahead.
+  std::optional<bool> reshard_after_forward() const { return {}; }
+  /// Whether the next unit, in forward or in backward, is gathered ahead.
   bool forward_prefetch() const { return true; }
   bool backward_prefetch() const { return true; }
   /// 9. After the last backward: waits for reductions that are on their way, so that the gradients
@@ -91,9 +89,9 @@ struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   /// 9. After Shard's `finish_reductions`: the gradients of all master weights are there.
   void finish_gradients(const Masters&) {}
   // May also have `refresh`, which returns whether it did, and `await_refresh(const Unit&)`.
-  /// Where the state of optimizers is stored. Asked once, after `attach`.
+  /// Where the state of optimizers is stored, and where Shard puts the gradients that it has
+  /// summed. Asked once, after `attach`.
   StateStorage* state_storage() { return nullptr; }
-  /// Where Shard puts the gradients that it has summed. Asked once, after `attach`.
   GradientStorage* gradient_storage() { return nullptr; }
 };
 struct CheckpointHooks : Hooks, StepWrapperHooks, UnitWrapperHooks {

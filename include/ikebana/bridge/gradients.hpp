@@ -49,6 +49,12 @@ class PostAccumulateChainV1 : public torch::autograd::PostAccumulateGradHook {
   std::shared_ptr<Entries> entries_;
 };
 
+/// True where a hook is called with the gradient of this leaf: before it is accumulated, or after.
+inline bool has_gradient_hooks(const at::Tensor& leaf) {
+  return !torch::autograd::impl::hooks(leaf).empty() ||
+         torch::autograd::impl::post_acc_grad_hooks(leaf) != nullptr;
+}
+
 /// A function that runs after a leaf's gradient has been accumulated, until this handle is
 /// destroyed. A hook that was in the leaf's slot before is kept and called first; it is restored
 /// when the last handle is destroyed, in any order of destruction. Costs some tens of nanoseconds

@@ -2,6 +2,7 @@
 // Gradients on their way to where the master weights are.
 #include <algorithm>
 #include <deque>
+#include <ikebana/bridge/gradients.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/offload/offload_memory.hpp>
 
@@ -80,11 +81,7 @@ class MovedGradients {
   /// A hook of the user's, or of DDP after the gradient was accumulated, is called by autograd,
   /// with values.
   bool is_late(std::size_t k) const {
-    return copies_.overlap() && k < masters_.size() && !has_hooks(masters_[k]);
-  }
-  static bool has_hooks(const at::Tensor& master) {
-    using namespace torch::autograd::impl;
-    return !hooks(master).empty() || post_acc_grad_hooks(master) != nullptr;
+    return copies_.overlap() && k < masters_.size() && !bridge::has_gradient_hooks(masters_[k]);
   }
   at::Tensor moved(const at::Tensor& gradient, std::size_t k, bridge::StreamEvent& copied) {
     if (gradient.layout() != at::kStrided) return gradient.to(at::kCPU);

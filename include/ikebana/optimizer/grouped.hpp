@@ -19,9 +19,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   using OptimizerValues<Policy>::values;
   /// The first `used` slots are those of the values that it is made with: all, if left out.
   GroupedOptimizer(Policy v, std::vector<Slot> state_slots, std::optional<std::size_t> used = {})
-      : OptimizerValues<Policy>(std::move(v)),
-        state_(std::move(state_slots)),
-        used_at_first_(used) {}
+      : OptimizerValues<Policy>(std::move(v)), state_(std::move(state_slots), used) {}
 
   /// `is_updated(i)`: true if this optimizer updates master `i`, false if another one does.
   template <class IsUpdated = EveryMaster>
@@ -31,9 +29,8 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     is_first_step_.assign(masters.values.size(), true);
     for (std::size_t i = 0; i < masters.values.size(); ++i) is_updated_.push_back(is_updated(i));
     sort_into_groups(masters);
-    state_.reserve(
-        used_at_first_.value_or(state_.slots()), [&](std::size_t i) { return is_updated_[i]; },
-        [&](std::size_t i) { return low_precision_.operand(masters.values[i]); });
+    const auto operand = [&](std::size_t i) { return low_precision_.operand(masters.values[i]); };
+    state_.reserve([&](std::size_t i) { return is_updated_[i]; }, operand);
   }
   /// Puts back what a failed step changed. State that it made is freed.
   void abort() noexcept {
@@ -237,7 +234,6 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     for (Bucket& bucket : buckets_) bucket.copies.clear();
   }
 
-  std::optional<std::size_t> used_at_first_;
   GroupRules rules_;                 // that `group_` was made by
   std::vector<std::size_t> group_;   // of each master; the number of groups: none
   std::vector<bool> is_updated_;     // of each master: by this optimizer

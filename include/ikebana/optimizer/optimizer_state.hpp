@@ -44,21 +44,21 @@ inline void undo(Bucket& bucket, StateStorage* storage) noexcept {
 template <class = void>
 class OptimizerState {
  public:
-  explicit OptimizerState(std::vector<Slot> all) : slots_(std::move(all)) {}
+  explicit OptimizerState(std::vector<Slot> all, std::optional<std::size_t> used = {})
+      : slots_(std::move(all)), used_at_first_(used.value_or(slots_.size())) {}
 
   void begin(const Masters& masters) {
     storage_ = masters.storage, size_ = masters.values.size(), slices_ = masters.slices;
   }
-  /// Asks the storage for the space of the first `count` slots of these masters.
+  /// Asks the storage for the space of the state of these masters.
   template <class IsUpdated, class Operand>
-  void reserve(std::size_t count, const IsUpdated& is_updated, const Operand& operand) const {
+  void reserve(const IsUpdated& is_updated, const Operand& operand) const {
     for (std::size_t i = 0; storage_ != nullptr && i < size_; ++i)
-      for (std::size_t k = 0; k < count && is_updated(i); ++k) {
+      for (std::size_t k = 0; k < used_at_first_ && is_updated(i); ++k) {
         const at::Tensor p = operand(i), like = slots_[k](p, slice(i, p));
         if (like.defined()) storage_->reserve_state(like);
       }
   }
-  std::size_t slots() const { return slots_.size(); }
   StateStorage* storage() const { return storage_; }
   /// As `StateStorage::window_bytes`.
   std::int64_t window_bytes() const {
@@ -143,6 +143,7 @@ class OptimizerState {
   }
 
   std::vector<Slot> slots_;
+  std::size_t used_at_first_;  // slots of the values that the optimizer is made with
   StateStorage* storage_ = nullptr;
   std::size_t size_ = 0;          // the number of masters
   std::vector<Slice> slices_;     // of each; empty: all are whole
