@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from contest import Contest, closing
 from process import Failed
-from works import (CHECKPOINT, CHOICES, CONTESTANTS, GPT2, LARGEST, MLP, ON_CPU, RESNET, SIDES,
-                   SMALL, WORKS, on_cpu)
+from works import (CHECKPOINT, CHOICES, CONTESTANTS, GPT2, LARGEST, MLP, MOVES, OFFLOADS, ON_CPU,
+                   RESNET, SIDES, SMALL, WORKS, on_cpu)
 
 COMPILED = ["compile", "reduce-overhead"]
 BY_HAND = ["ikebana", "expert", "python"]
@@ -15,6 +15,7 @@ BY_HAND = ["ikebana", "expert", "python"]
 COSTS = {"ikebana": 18, "expert": 18, "python": 25, "compile": 45, "reduce-overhead": 45}
 UNCOMPILED = {"compile": 85, "reduce-overhead": 85}
 MOST_ROWS = 512
+OFFLOAD_BY = {"ikebana": "offload"}  # the program that has these recipes
 
 
 def microbatches(run, work):
@@ -99,25 +100,42 @@ def alone(run, contest, names, costs=COSTS):
     run.keep(contest)
 
 
-def checkpoints(run, contest, keys, process_of):
-    """Each choice on either side, in turn; then the pause of a save."""
-    works = {choice: contest.work.replace(checkpoint=choice) for choice in CHOICES}
+def choices(run, contest, field, keys, process_of, more=lambda contestant: {}):
+    """Each choice of a field on either side, in turn. `more` asks ikebana for further figures."""
+    works = {choice: contest.work.replace(**{field: choice}) for _, choice in keys}
     for side, choice in keys:
         contest.start((side, choice), process_of(side, works[choice]), works[choice])
     contest.ready()
     contest.take_turns(run.clock() + 15)
     peaks = {key: contest.guarded(key, lambda c=c: int(c.ask("peak 2")[0]))
              for key, c in list(contest.running.items())}
-    if ("ikebana", "none") in contest.running:
-        keep_save(run, contest)
-    found = run.results["checkpoint"]
+    further = {key: contest.guarded(key, lambda c=c: more(c))
+               for key, c in list(contest.running.items()) if key[0] == "ikebana"}
+    found = run.results[field]
     for side, choice in contest.timed():
         peak = peaks.get((side, choice))
-        found[f"{side} {choice}"] = {
+        found[f"{side} {choice}"] = (further.get((side, choice)) or {}) | {
             "ms": 1e3 * contest.seconds((side, choice)),
             "ratio": contest.ratio((side, choice), (side, "none")),
             "peak": peak if peak and peak >= 0 else None}
     run.keep_failures(contest, found, " ".join)
+
+
+def checkpoints(run, contest, keys, process_of):
+    """Each choice of Checkpoint; then the pause of a save."""
+    choices(run, contest, "checkpoint", keys, process_of)
+    if ("ikebana", "none") in contest.running:
+        keep_save(run, contest)
+        run.keep_failures(contest, run.results["checkpoint"], " ".join)
+
+
+def offloads(run, contest, keys, process_of):
+    """Each choice of Offload, with the bytes that it moves, keeps and leaves on the device."""
+    def more(contestant):
+        out, back = (int(word) for word in contestant.ask("moved 1"))
+        kept, rest = (int(contestant.ask(f"{word} 1")[0]) for word in ("kept", "rest"))
+        return {"out": out, "back": back, "kept": kept, "rest": rest}
+    choices(run, contest, "recipe", keys, process_of, more)
 
 
 def keep_save(run, contest):
@@ -157,9 +175,12 @@ def on_device(run):
         contests = [run.contest(gpt2)]
         alone(run, contests[0], CONTESTANTS)
     keys = [(side, choice) for choice in CHOICES for side in SIDES]
-    with closing(run.contest(run.placed(CHECKPOINT))) as choices:
+    with closing(run.contest(run.placed(CHECKPOINT))) as contest:
         stage(run, "checkpoint and save_async", 45,
-              lambda: checkpoints(run, choices, keys, run.launch))
+              lambda: checkpoints(run, contest, keys, run.launch))
+    with closing(run.contest(run.placed(CHECKPOINT))) as contest:
+        stage(run, "offload", 45, lambda: offloads(
+            run, contest, MOVES, lambda side, work: run.launch(OFFLOAD_BY.get(side, side), work)))
     if gpt2:
         largest_batches(run, contests)
         for contest in contests:
@@ -187,10 +208,12 @@ def on_cpu_in_small(run):
     run.start_build()
     run.finish_build()
     works = [on_cpu(work) for work in WORKS]
-    choices = [on_cpu(CHECKPOINT).replace(checkpoint=choice) for choice in CHOICES]
+    chosen = [on_cpu(CHECKPOINT).replace(checkpoint=choice) for choice in CHOICES]
+    moved = {choice: on_cpu(CHECKPOINT).replace(recipe=choice) for choice in OFFLOADS}
     run.results["contestants"] = ON_CPU
-    run.results["names"] = {w.name: f"{w.name}, in small" for w in [*works, *choices]}
-    rows = {"ikebana": works + choices, "expert": works, "python": works + choices}
+    run.results["names"] = {w.name: f"{w.name}, in small" for w in [*works, *chosen]}
+    rows = {"ikebana": works + chosen, "expert": works, "offload": list(moved.values()),
+            "python": works + chosen + [moved[key[1]] for key in MOVES if key[0] == "python"]}
     run.results["conditions"] = bound.conditions("cpu", 256) | {"compiler": run.compiler()}
     processes = {name: run.launcher(name, [(w.row, run.data(w)) for w in all_works])
                  for name, all_works in rows.items()}
@@ -206,11 +229,20 @@ def on_cpu_in_small(run):
             run.say(f"{work.name}: {found} of 24 rows fit")
             run.keep(contest)
         contest.close()
-    for work in choices:
-        contest = Contest(work, run.clock,
-                          lambda process: process.tell("next 1"))
+    choices_in_small(run, chosen, moved, processes)
+    for process in processes.values():
+        process.close()
+
+
+def choices_in_small(run, chosen, moved, processes):
+    """Those of Checkpoint and of Offload, one after the other."""
+    for work in chosen:
+        contest = Contest(work, run.clock, lambda process: process.tell("next 1"))
         keys = [(side, work.row.checkpoint) for side in SIDES]
         checkpoints(run, contest, keys, lambda side, _: processes[side])
         contest.close()
-    for process in processes.values():
-        process.close()
+    for choice, work in moved.items():
+        contest = Contest(work, run.clock, lambda process: process.tell("next 1"))
+        keys = [key for key in MOVES if key[1] == choice]
+        offloads(run, contest, keys, lambda side, _: processes[OFFLOAD_BY.get(side, side)])
+        contest.close()

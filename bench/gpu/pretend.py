@@ -10,8 +10,8 @@ from process import Failed
 from run import Run
 
 # Seconds from the launch to the first step; the second is for what was compiled before.
-SETUP = {"ikebana": (6, 6), "expert": (6, 6), "python": (12, 12), "compile": (60, 25),
-         "reduce-overhead": (45, 25)}
+SETUP = {"ikebana": (6, 6), "offload": (6, 6), "expert": (6, 6), "python": (12, 12),
+         "compile": (60, 25), "reduce-overhead": (45, 25)}
 
 
 class Clock:
@@ -62,7 +62,8 @@ class Pretender:
         loss = 10 - 0.01 * self.steps + (self.stage.drift if self.name == "expert" else 0)
         return {"run": [f"{steps * self.seconds()}", f"{loss}"], "peak": ["1000000"],
                 "profile": [str(self.stage.trace)], "fit": ["96"], "pause": ["0.01", "0.05"],
-                "copy": ["0.02", "1500000000"]}[word]
+                "copy": ["0.02", "1500000000"], "moved": ["990", "1990"], "kept": ["1000"],
+                "rest": ["500"]}[word]
 
     def ask(self, command, patience):
         self.tell(command)

@@ -38,6 +38,10 @@ def everything_in_time():
     late = [f"{works.LARGEST.name}, {name}" for name in plan.COMPILED]
     assert not results["failures"] and seconds <= 480, (results["failures"], seconds)
     assert set(lacking(results)) <= set(late) and len(results["checkpoint"]) == 8, results
+    assert len(results["recipe"]) == 6, results["recipe"]
+    bars = list(table.offload_bars(results["recipe"]))
+    assert [bar[2:] for bar in bars][1:3] == [["0.990", "yes"], ["1.000", "yes"]], bars
+    assert bars[3][3] == "NO", bars  # who pretends leaves as much
     assert [entry.split(":")[0] for entry in results["not_run"]] == lacking(results)
     assert results["save"]["bytes"] == 1.5e9 and results["names"][works.LARGEST.name][-2:] == "96"
     two = cell(results, works.GPT2, "ikebana")

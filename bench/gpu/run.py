@@ -61,7 +61,7 @@ class Run:
 
     def data(self, work):
         """The folder of the work's weights and batches, which do not depend on its policies."""
-        same = dict(name="", accumulate=1, checkpoint="none", steps=0, rounds=0)
+        same = dict(name="", accumulate=1, checkpoint="none", recipe="none", steps=0, rounds=0)
         batches = dataclasses.replace(work.row, **same)
         if batches not in self.data_of:
             folder = self.data_of[batches] = self.folder / f"data{len(self.data_of)}"

@@ -2,7 +2,7 @@
 
 import re
 
-from works import CHECKPOINT, CHOICES, CONTESTANTS, SIDES, WORKS
+from works import CHECKPOINT, CHOICES, CONTESTANTS, MOVES, OFFLOADS, SIDES, WORKS
 
 NOT_RUN = "not run"
 STEPS = ["work", "contestant", "ms per step", "rounds", "over ikebana", "per second", "TFLOP/s",
@@ -77,6 +77,43 @@ def checkpoint(results):
     return table(header, rows, 2)
 
 
+def offload(results):
+    header = ["model", "choice", "ms", "over none", "peak GiB", "between steps GiB", "out GiB",
+              "back GiB", "ms, Python", "over none, Python", "peak GiB, Python"]
+    rows = []
+    for choice, policy in OFFLOADS.items():
+        found = results["recipe"].get(f"ikebana {choice}", {})
+        own = [gib(found.get(key)) if "ms" in found else "" for key in ("rest", "out", "back")]
+        python = results["recipe"].get(f"python {choice}")
+        beside = choice_cells(python) if ("python", choice) in MOVES else ["-"] * 3
+        policy = f"`{policy}`" if choice != "none" else policy
+        rows.append([name_of(CHECKPOINT, results), policy, *choice_cells(found or None), *own,
+                     *beside])
+    bars = table(["bar", "limit", "measured", "holds"], offload_bars(results["recipe"]))
+    return table(header, rows, 2) + "\n\n" + bars
+
+
+def offload_bars(found):
+    """What the choices are to keep to."""
+    def share(of, what, by, whole):
+        part = found.get(f"ikebana {of}", {}).get(what)
+        all = found.get(f"ikebana {by}", {}).get(whole)
+        return part / all if part is not None and all else None
+    def time(of):
+        return found.get(f"ikebana {of}", {}).get("ratio")
+    bars = [("`Activations`: time over none", 1.02, time("activations"), False),
+            ("`Activations`: moved, of what forward keeps", 0.95,
+             share("activations", "out", "none", "kept"), True),
+            ("`OptimizerState`: time over none", 1.20, time("state"), False),
+            ("`OptimizerState`: memory between steps over none", 0.50,
+             share("state", "rest", "none", "rest"), False)]
+    for what, limit, measured, at_least in bars:
+        holds = measured is not None and (measured >= limit if at_least else measured <= limit)
+        yield [what, f"{'at least' if at_least else 'at most'} {limit:.2f}",
+               or_dash(measured, "{:.3f}") if measured is not None else NOT_RUN,
+               "" if measured is None else "yes" if holds else "NO"]
+
+
 def save(results):
     found = results["save"]
     rows = [[text, f"{found[key]:.1f}" if key in found else NOT_RUN] for key, text in SAVES.items()]
@@ -100,12 +137,13 @@ def conditions(results):
     return text
 
 
-PARTS = {"conditions": conditions, "steps": steps, "checkpoint": checkpoint, "save": save}
+PARTS = {"conditions": conditions, "steps": steps, "checkpoint": checkpoint, "offload": offload,
+         "save": save}
 
 
 def empty():
     return {"conditions": {}, "names": {}, "contestants": CONTESTANTS, "works": {},
-            "checkpoint": {}, "save": {}, "not_run": [], "failures": [], "seconds": 0}
+            "checkpoint": {}, "recipe": {}, "save": {}, "not_run": [], "failures": [], "seconds": 0}
 
 
 def text_of(results):

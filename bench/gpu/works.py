@@ -10,6 +10,11 @@ ON_CPU = ["ikebana", "expert", "python"]
 CHOICES = {"none": "none", "full": "Checkpoint<Full>", "selective": "Checkpoint<Selective>",
            "segments": "Checkpoint<Segments<>>"}
 SIDES = ["ikebana", "python"]
+OFFLOADS = {"none": "none", "activations": "Offload<CPU, Activations>",
+            "state": "Offload<CPU, OptimizerState>", "parameters": "Offload<CPU>"}
+# Of Python `activations` is `save_on_cpu(pin_memory=True)`; it has no more of its own.
+MOVES = [("ikebana", choice) for choice in OFFLOADS] + [("python", "none"),
+                                                        ("python", "activations")]
 # A multiple of 64, to which GPT-2's 50257 symbols are padded: rows of its head begin at addresses
 # that tensor cores read without a copy. All contestants have the same.
 VOCABULARY = 50304

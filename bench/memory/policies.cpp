@@ -30,7 +30,7 @@ Contestant low_precision(const Setting& setting, More... more) {
 }
 
 Contestant contestant(const Setting& setting) {
-  const std::string name = setting.text("policies");
+  const std::string name = setting.text("recipe");
   const std::filesystem::path folder = setting.text("folder");
   const AdamW adamw{.lr = 1e-3};
   if (name == "optimizer") return recipe(setting, adamw);

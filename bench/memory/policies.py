@@ -4,8 +4,9 @@ last, their peak of memory and their time, beside what Python has.
 Every contestant is a process of its own; they take turns in rounds of one step, each round in a new
 random order. With --largest GIB the model is the widest GPT that AdamW is estimated to train in so
 many GiB, and contestants run one after the other. The peak is the resident memory that the kernel
-counts, of the steps after the warm-up, without that of the same recipe with the smallest model;
-pages of files that are mapped count. Losses are compared: an offloaded recipe's must be equal
+counts in a step, without that of the same recipe with the smallest model; pages of files that are
+mapped count. It is of a process of its own, in which glibc returns memory when it is freed, which
+takes time. Losses are compared: an offloaded recipe's must be equal
 to the last digit to the same without. Writes Markdown.
 """
 
@@ -47,12 +48,10 @@ RECIPES = [
     Recipe("ikebana", "parameters", "`Offload<Disk, Activations, Parameters>`", 5e-2, "bf16"),
     Recipe("python", "optimizer", "`AdamW(fused=True)`, `clip_grad_norm_`", 1e-3),
     Recipe("python", "accumulate", "+ 4 microbatches", 1e-3),
-    Recipe("python", "save_on_cpu", "+ `save_on_cpu`", 1e-3, "accumulate"),
+    Recipe("python", "activations", "+ `save_on_cpu`", 1e-3, "accumulate"),
     Recipe("python", "checkpoint", "+ `checkpoint`, without `save_on_cpu`", 1e-3),
     Recipe("python", "8bit", "+ torchao's `AdamW8bit`", 2e-2),
 ]
-
-
 CHECKPOINTED = ("checkpoint", "8bit")  # of Python's recipes
 
 
@@ -66,34 +65,15 @@ class Watched(Contestant):
     def restart_peak(self):
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
-    def peak(self):
-        return self.status("VmHWM")
-
-    def end(self):
-        peak = self.peak()
-        self.close()
-        return peak
-
 
 def command(recipe, row, folder, programs):
     own = dataclasses.replace(row, accumulate=1 if recipe.name == "optimizer" else 4,
-                              checkpoint="full" if recipe.name in CHECKPOINTED else "none")
+                              checkpoint="full" if recipe.name in CHECKPOINTED else "none",
+                              recipe=recipe.name)
     options = [*own.options(folder), "--contestant", recipe.side]
     if recipe.side == "ikebana":
-        return [programs / "memory_policies", *options, "--policies", recipe.name]
-    return [sys.executable, STEP / "contestants.py", *options, "--policies", recipe.name]
-
-
-def empty_process(recipe, row, programs):
-    """MiB of a process that has the smallest model, after a step."""
-    small = dataclasses.replace(row, width=64, layers=1, heads=1, context=8, rows=4)
-    with tempfile.TemporaryDirectory() as folder:
-        make_data(small, folder)
-        contestant = start(recipe, small, folder, programs)
-        contestant.run(1)
-        resident = contestant.status("VmRSS")
-        contestant.close()
-    return resident
+        return [programs / "memory_policies", *options]
+    return [sys.executable, STEP / "contestants.py", *options]
 
 
 def make_data(row, folder):
@@ -101,41 +81,64 @@ def make_data(row, folder):
                     "--contestant", "data"], check=True)
 
 
-def start(recipe, row, folder, programs):
-    return Watched([str(w) for w in command(recipe, row, folder, programs)])
+def start(recipe, row, folder, programs, **environment):
+    words = [str(word) for word in command(recipe, row, folder, programs)]
+    return Watched(words, **environment)
 
 
-def warm_up(contestant, steps):
-    contestant.run(steps)
+def peak(recipe, row, folder, programs):
+    """MiB resident in the second step of a process whose memory goes back when it is freed."""
+    contestant = start(recipe, row, folder, programs, MALLOC_MMAP_THRESHOLD_=str(2**16))
+    contestant.run(1)
     contestant.restart_peak()
+    contestant.run(1)
+    most = contestant.status("VmHWM")
+    contestant.close()
+    return most
+
+
+def empty(recipe, row, programs):
+    """The same of the smallest model."""
+    small = dataclasses.replace(row, width=64, layers=1, heads=1, context=8, rows=4)
+    with tempfile.TemporaryDirectory(dir=programs) as folder:
+        make_data(small, folder)
+        return peak(recipe, small, folder, programs)
+
+
+def one_by_one(recipes, row, folder, programs):
+    for recipe in recipes:
+        contestant = start(recipe, row, folder, programs)
+        contestant.run(1)
+        yield recipe, [contestant.run(1) for _ in range(row.rounds)]
+        contestant.close()
+
+
+def in_turn(recipes, row, folder, programs):
+    with contextlib.ExitStack() as stack:
+        running = {recipe: start(recipe, row, folder, programs) for recipe in recipes}
+        for contestant in running.values():
+            stack.callback(contestant.close)
+            contestant.run(2)
+        results, draw = {recipe: [] for recipe in recipes}, random.Random(0)
+        for _ in range(row.rounds):
+            for recipe in draw.sample(recipes, len(recipes)):
+                results[recipe].append(running[recipe].run(1))
+    yield from results.items()
 
 
 def measure(recipes, row, args):
     """Seconds of each round, peak in MiB and last loss, by recipe."""
-    seconds, peaks, losses = {r: [] for r in recipes}, {}, {}
-
-    def run(recipe, contestant):
-        time, losses[recipe] = contestant.run(1)
-        seconds[recipe].append(time)
-
+    seconds, peaks, losses = {}, {}, {}
+    how = one_by_one if args.largest else in_turn
     # Files are to lie on a disk, as the programs.
-    with tempfile.TemporaryDirectory(dir=args.programs) as folder, contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory(dir=args.programs) as folder:
         make_data(row, folder)
-        running = {}
+        for recipe, rounds in how(recipes, row, folder, args.programs):
+            seconds[recipe] = [time for time, _ in rounds]
+            losses[recipe] = rounds[-1][1]
         for recipe in recipes:
-            running[recipe] = start(recipe, row, folder, args.programs)
-            warm_up(running[recipe], 1 if args.largest else 2)
-            if args.largest:
-                for _ in range(row.rounds):
-                    run(recipe, running[recipe])
-                peaks[recipe] = running.pop(recipe).end()
-            else:
-                stack.callback(running[recipe].close)
-        draw = random.Random(0)
-        for _ in range(0 if args.largest else row.rounds):
-            for recipe in draw.sample(recipes, len(recipes)):
-                run(recipe, running[recipe])
-        peaks |= {recipe: contestant.peak() for recipe, contestant in running.items()}
+            peaks[recipe] = peak(recipe, row, folder, args.programs)
+            peaks[recipe] -= empty(recipe, row, args.programs)
     return seconds, peaks, losses
 
 
@@ -185,12 +188,11 @@ def main():
     if importlib.util.find_spec("torchao") is None:
         print("torchao's AdamW8bit: not run, since torchao is not installed.\n")
         recipes = [r for r in recipes if (r.side, r.name) != ("python", "8bit")]
-    empty = {r: empty_process(r, row, args.programs) for r in recipes}
     print(f"{row.name}. {environment(args.programs / 'memory_policies')}\n")
     print("| | recipe | peak MiB | of the first | s per step | over the first |")
     print("|---|---|---:|---:|---:|---:|")
     seconds, peaks, losses = measure(recipes, row, args)
-    show(recipes, seconds, {r: peaks[r] - empty[r] for r in recipes})
+    show(recipes, seconds, peaks)
     check_losses(losses)
 
 

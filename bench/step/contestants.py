@@ -20,7 +20,7 @@ import resnet  # noqa: E402
 def parse(words=None):
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("contestant", "model", "precision", "folder", "checkpoint", "counter", "device",
-                 "policies"):
+                 "recipe"):
         parser.add_argument(f"--{name}")
     for name in ("width", "rows", "layers", "heads", "context", "symbols", "accumulate", "clip",
                  "batches"):
@@ -142,7 +142,7 @@ def make_loss(args, model):
     compute = compiled(loss) if args.contestant in device.MODES and not on_cpu else loss
 
     saved = contextlib.nullcontext
-    if args.policies == "save_on_cpu":
+    if args.recipe == "activations":
         saved = functools.partial(torch.autograd.graph.save_on_cpu, pin_memory=not on_cpu)
 
     def in_precision(x, y):
@@ -163,7 +163,7 @@ def trained_model(args):
 
 
 def make_optimizer(args, model):
-    if args.policies == "8bit":
+    if args.recipe == "8bit":
         import torchao.optim  # installed by who wants it
         return torchao.optim.AdamW8bit(model.parameters(), lr=1e-3)
     return torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)

@@ -21,6 +21,7 @@ class Row:
     context: int = 0  # of a GPT; the side of a ResNet's images
     symbols: int = 0  # of a GPT's vocabulary, 0: bytes; the classes of a ResNet
     checkpoint: str = "none"
+    recipe: str = "none"  # what is added, by a name that the benchmark knows
     accumulate: int = 1
     clip: int = 1
     batches: int = 4

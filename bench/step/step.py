@@ -30,9 +30,9 @@ ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
 class Contestant:
     """A process that runs steps on command, and waits otherwise."""
 
-    def __init__(self, command):
+    def __init__(self, command, **environment):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, env=os.environ | ENVIRONMENT)
+                                        text=True, env=os.environ | ENVIRONMENT | environment)
 
     def run(self, steps):
         """Seconds per step, and the loss of the last one."""

@@ -13,7 +13,13 @@ Contestant train(std::shared_ptr<T> trainer) {
       *report = trainer->step(Tokens{batch.first, batch.second});
     else *report = trainer->step(batch);
   };
-  return {step, [=] { return report->loss(); }};
+  // Bytes that the last step moved from the device and back.
+  auto moved = [=] {
+    const auto traffic = report->offloaded.value_or(ikebana::OffloadTraffic{});
+    return std::to_string(traffic.activations_out + traffic.gradients_out) + " " +
+           std::to_string(traffic.activations_back + traffic.parameters_back);
+  };
+  return {step, [=] { return report->loss(); }, {}, {{"moved", moved}}};
 }
 
 }  // namespace bench

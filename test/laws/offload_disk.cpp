@@ -97,14 +97,12 @@ struct LooksAtUpdates : bridge::OperatorMode {
   }
 };
 
-TEST_CASE("offload on a disk: updates are made in windows, whose pages leave memory") {
+template <class... Policies>
+void updates_in_windows(Policies... more) {
   const OwnFolder own;
-  const auto policy = [&] {
-    auto made = in<Offload<Disk, OptimizerState>>(own.path);
-    made.window_bytes = 2 * weight;  // the moments of one weight
-    return made;
-  };
-  Trainer trainer{layers(), MSELoss{}, AdamW{}, ClipGradNorm{}, policy()};
+  auto policy = in<Offload<Disk, OptimizerState>>(own.path);
+  policy.window_bytes = 2 * weight;  // the moments of one weight
+  Trainer trainer{layers(), MSELoss{}, AdamW{}, ClipGradNorm{}, policy, more...};
   for (int step = 0; step < 3; ++step) {
     CHECK(resident(own.path) <= 2 * around);
     LooksAtUpdates looks;
@@ -121,6 +119,11 @@ TEST_CASE("offload on a disk: updates are made in windows, whose pages leave mem
     CHECK(looks.most_resident > 0);
   }
   CHECK(resident(own.path) <= 2 * around);
+}
+TEST_CASE("offload on a disk: updates are made in windows, whose pages leave memory") {
+  updates_in_windows();
+  updates_in_windows(Accumulate<2>{});
+  updates_in_windows(EMA{});
 }
 TEST_CASE("offload on a disk: activations leave memory until backward, and after it") {
   const OwnFolder own;

@@ -83,6 +83,32 @@ TEST_CASE("state storage: a training has the same bits, whatever else is in the 
   changes_nothing("in backward, BF16True", InBackward<Muon>{{.lr = 0.01}}, Precision<BF16True>{});
 }
 
+TEST_CASE("state storage: averages are stored in it, and an evaluation exchanges them in windows") {
+  const auto batches = class_batches(4, 6, width, classes);
+  const auto run = [&](auto... words) {
+    Trainer trainer{seeded([] { return Zoo(Kind::Chain); }), SGD{.lr = 0.1}, EMA{.decay = 0.5},
+                    words...};
+    std::vector<double> losses;
+    for (const auto& batch : batches) {
+      trainer.step(batch);
+      losses.push_back(trainer.evaluate(batches).loss);
+    }
+    return losses;
+  };
+  const auto compares = [&](auto precision) {
+    const auto plain = run(precision);
+    for (std::int64_t window : {0, 1, 3000, 1 << 24}) {
+      CAPTURE(window);
+      const StoresApart policy = stores_apart(window);
+      CHECK(run(precision, policy) == plain);
+      CHECK(policy.storage->misuses == 0);
+      CHECK(policy.storage->windows.empty() == (window == 0));  // SGD has no state
+      CHECK(policy.storage->placed() == 0);
+    }
+  };
+  compares(Precision<FP32>{});
+  compares(Precision<BF16True>{});  // FP32 averages of 16-bit weights
+}
 TEST_CASE("state storage: an update that fails is undone, also one that has ended before") {
   using Both = Combined<AdamW, Breaks>;
   using Three = Combined<Both, Breaks>;

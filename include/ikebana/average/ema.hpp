@@ -28,6 +28,10 @@ struct Mechanism<Policy> : AverageHooks {
     model_ = units.units()[0].module;
     updates_ = at::zeros({}, at::dtype(at::kLong).device(device));
   }
+  void begin(const Masters& masters) {
+    weights_.store_in(masters.storage, masters.values);
+    if (!masters.values.empty()) updates_ = updates_.to(masters.values[0].device());
+  }
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate&) {
     check();
@@ -104,7 +108,7 @@ struct Mechanism<Policy> : AverageHooks {
   std::shared_ptr<torch::nn::Module> model_;
   detail::Averages weights_, buffers_;
   detail::AverageFlags flags_;
-  at::Tensor updates_;  // number of accepted updates, on the device
+  at::Tensor updates_;  // number of accepted updates, where master weights are
 };
 
 }  // namespace ikebana

@@ -39,8 +39,8 @@ inline at::Tensor elements_of(const at::Tensor& gradient) {
   return gradient.is_sparse() ? gradient._values() : gradient;
 }
 
-/// Where the state of optimizers is stored. Step counts, which are single numbers, stay where their
-/// master is.
+/// Where the state of optimizers is stored, and averages of the weights. Step counts, which are
+/// single numbers, stay where their master is.
 struct StateStorage {
   virtual ~StateStorage() = default;
   /// When the trainer is made: a tensor such as `like` is placed at the first step, if its master

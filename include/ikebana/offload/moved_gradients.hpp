@@ -34,6 +34,10 @@ class MovedGradients {
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       if (!gradients[i].defined()) continue;
       const std::size_t k = index_of(unit, unit.names[i]);
+      if (adds_at_once(gradients[i], k)) {
+        add(gradients[i], k), gradients[i].reset();
+        continue;
+      }
       at::Tensor there = moved(gradients[i], k, moving.copied);
       if (!is_late(k) || !moving.copied) moving.copied.synchronize(), gradients[i] = there;
       else moving.all.push_back({k, there, std::exchange(gradients[i], {})}), any = true;
@@ -44,6 +48,7 @@ class MovedGradients {
   }
   /// The same of one master's gradient: undefined where it is accumulated later.
   at::Tensor move(const at::Tensor& gradient, std::size_t k) {
+    if (adds_at_once(gradient, k)) return add(gradient, k), at::Tensor();
     Moving moving;
     at::Tensor there = moved(gradient, k, moving.copied);
     if (!is_late(k) || !moving.copied) return moving.copied.synchronize(), there;
@@ -83,6 +88,21 @@ class MovedGradients {
   bool is_late(std::size_t k) const {
     return copies_.overlap() && k < masters_.size() && !bridge::has_gradient_hooks(masters_[k]);
   }
+  /// Whether it can be added, where it is, to that of an earlier microbatch.
+  bool adds_at_once(const at::Tensor& gradient, std::size_t k) const {
+    if (copies_.overlap() || k >= masters_.size() || !masters_[k].grad().defined()) return false;
+    const at::Tensor& sum = masters_[k].grad();
+    return !bridge::has_gradient_hooks(masters_[k]) && gradient.layout() == at::kStrided &&
+           sum.layout() == at::kStrided && gradient.scalar_type() == sum.scalar_type();
+  }
+  void add(const at::Tensor& gradient, std::size_t k) {
+    const at::NoGradGuard no_grad;
+    bytes += static_cast<std::int64_t>(gradient.nbytes()), ++copies;
+    at::Tensor& sum = masters_[k].mutable_grad();
+    memory_->populate_pages(sum, /*writes=*/true);
+    sum.add_(gradient);
+    memory_->release_pages(sum);
+  }
   at::Tensor moved(const at::Tensor& gradient, std::size_t k, bridge::StreamEvent& copied) {
     if (gradient.layout() != at::kStrided) return gradient.to(at::kCPU);
     bytes += static_cast<std::int64_t>(gradient.nbytes()), ++copies;
@@ -111,8 +131,13 @@ class MovedGradients {
     moving_.pop_front();
     for (const One& one : moving.all) {
       at::Tensor& gradient = masters_[one.master].mutable_grad();
-      if (gradient.defined()) gradient.add_(one.there);
-      else gradient = one.there;
+      if (gradient.defined()) {
+        memory_->populate_pages(gradient, /*writes=*/true);
+        gradient.add_(one.there);
+      } else {
+        gradient = one.there;
+      }
+      memory_->release_pages(gradient);
     }
   }
 

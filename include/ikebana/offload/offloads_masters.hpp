@@ -134,7 +134,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
     return copy;
   }
 
-  // The state of optimizers, in files
+  // The state of optimizers and averages, in files
   void reserve_state(const at::Tensor& like) override { state_memory_->reserve(like); }
   at::Tensor place_state(const at::Tensor& state) override { return stored(state, *state_memory_); }
   std::int64_t window_bytes() const override {
