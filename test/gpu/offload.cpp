@@ -10,13 +10,13 @@ struct Recipe;
 /// The training with the policy has the bits of that without, and waits for the device only where
 /// the update is on the host.
 template <class Where, class... Policies>
-std::vector<Report> changes_no_bit(Where offload, Policies... policies) {
+std::vector<Report> changes_no_bit_of(Net (*make)(), Where offload, Policies... policies) {
   const std::string name = ikebana::detail::type_name<Recipe<Where, Policies...>>();
   CAPTURE(name);
   const Deterministic deterministic;
   const auto batches = texts(3);
-  const Trace plain = trained_on(device(), net(0.2), batches, adamw, policies...);
-  Net model = net(0.2);
+  const Trace plain = trained_on(device(), make(), batches, adamw, policies...);
+  Net model = make();
   model->to(device());
   Trainer trainer{model, adamw, policies..., offload};
   torch::manual_seed(11);
@@ -31,6 +31,10 @@ std::vector<Report> changes_no_bit(Where offload, Policies... policies) {
   CHECK(same_bits(trace, plain));
   for (const std::string& error : take_errors()) FAIL_CHECK(error);
   return reports;
+}
+template <class Where, class... Policies>
+std::vector<Report> changes_no_bit(Where offload, Policies... policies) {
+  return changes_no_bit_of([] { return net(0.2); }, offload, policies...);
 }
 const Offload<CPU, Activations> activations{.min_bytes = 0};
 
@@ -117,6 +121,19 @@ TEST_CASE("Offload<CPU, OptimizerState> and Offload<CPU> change no bit on one ki
                  ClipGradNorm{.max_norm = 0.5});
   changes_no_bit(Offload<CPU, OptimizerState>{}, Precision<BF16Weights>{}, EMA{.decay = 0.5});
   changes_no_bit(Offload<CPU, Activations, Parameters>{.min_bytes = 0}, Precision<FP16>{});
+}
+/// Autograd adds up the gradients of both uses before that of another microbatch.
+TEST_CASE("Offload adds up the gradients of a unit that is used several times as autograd does") {
+  const auto twice = [] {
+    Net model = net();
+    model->blocks[2] = model->blocks[0];
+    return model;
+  };
+  const Precision<BF16Weights> bf16{.allow_unused_units = true};
+  changes_no_bit_of(twice, Offload<CPU>{.allow_unused_units = true}, Accumulate<3>{});
+  changes_no_bit_of(twice, Offload<CPU, OptimizerState>{.allow_unused_units = true},
+                    Accumulate<3>{});
+  changes_no_bit_of(twice, Offload<CPU>{.allow_unused_units = true}, Accumulate<3>{}, bf16);
 }
 TEST_CASE("Offload takes less memory of the device, and what is needed next is on its way") {
   NOT_RUN_UNLESS(on_simulated(), "the memory of a CPU is not a device's, and CUDA's copies end");

@@ -21,32 +21,37 @@ class MovedGradients {
     masters_ = masters.values, kept_.resize(masters_.size());
     of_unit_.assign(units, {});
     for (std::size_t k = 0; k < masters_.size(); ++k)
-      of_unit_[masters.slices[k].unit].push_back({masters.names[k], k});
+      of_unit_[masters.slices[k].unit].masters.push_back({masters.names[k], k});
     for (std::size_t k = 0; reuses_ && k < masters_.size(); ++k)
       kept_[k] =
           memory_->allocate(masters_[k].sizes(), masters_[k].strides(), masters_[k].scalar_type());
   }
-  /// Of the gradients of a unit, one for each parameter, those that can be accumulated now; the
-  /// others are, at the latest, in `finish`.
+  /// A unit is run, whose parameters are to get gradients.
+  void count_use(const Unit& unit) noexcept { ++of_unit_[unit.index].uses; }
+  /// Of the gradients of a unit, one for each parameter, those that autograd is to accumulate; the
+  /// others are, at the latest, in `finish`. Where a microbatch uses a unit several times, autograd
+  /// adds up the gradients of these uses before it adds the sum to that of earlier microbatches.
   Tensors move(const Unit& unit, Tensors gradients) {
+    const bool is_whole = has_one_use(unit);
     bool any = false;
     Moving moving;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       if (!gradients[i].defined()) continue;
       const std::size_t k = index_of(unit, unit.names[i]);
-      if (adds_at_once(gradients[i], k)) {
+      if (is_whole && adds_at_once(gradients[i], k)) {
         add(gradients[i], k), gradients[i].reset();
         continue;
       }
       at::Tensor there = moved(gradients[i], k, moving.copied);
-      if (!is_late(k) || !moving.copied) moving.copied.synchronize(), gradients[i] = there;
+      if (!is_whole || !is_late(k) || !moving.copied)
+        moving.copied.synchronize(), gradients[i] = there;
       else moving.all.push_back({k, there, std::exchange(gradients[i], {})}), any = true;
     }
     if (any) moving_.push_back(std::move(moving));
     while (!moving_.empty() && moving_.front().copied.query()) accumulate_first();
     return gradients;
   }
-  /// The same of one master's gradient: undefined where it is accumulated later.
+  /// The same of one master's gradient of a microbatch: undefined where autograd need not.
   at::Tensor move(const at::Tensor& gradient, std::size_t k) {
     if (adds_at_once(gradient, k)) return add(gradient, k), at::Tensor();
     Moving moving;
@@ -64,11 +69,18 @@ class MovedGradients {
     for (const Moving& moving : moving_) moving.copied.synchronize_quietly();
     moving_.clear();
   }
-  void begin_count() noexcept { bytes = copies = 0; }
+  void begin_step() noexcept {
+    bytes = copies = 0;
+    for (OfUnit& unit : of_unit_) unit.uses = unit.calls = 0;
+  }
 
-  std::int64_t bytes = 0, copies = 0;  ///< that were moved since `begin_count`
+  std::int64_t bytes = 0, copies = 0;  ///< that were moved in this step
 
  private:
+  struct OfUnit {
+    std::vector<std::pair<std::string, std::size_t>> masters = {};
+    std::int64_t uses = 0, calls = 0;  // that are not matched yet: of its forward, and of `move`
+  };
   struct One {
     std::size_t master;
     at::Tensor there, here;
@@ -78,8 +90,15 @@ class MovedGradients {
     bridge::StreamEvent copied;  // the last of them
   };
 
+  /// The root is used once in a microbatch, and not counted.
+  bool has_one_use(const Unit& unit) noexcept {
+    OfUnit& own = of_unit_[unit.index];
+    const bool only = unit.is_root() || (own.uses == 1 && own.calls == 0);
+    if (++own.calls == own.uses) own.uses = own.calls = 0;
+    return only;
+  }
   std::size_t index_of(const Unit& unit, const std::string& name) const {
-    for (const auto& [own, k] : of_unit_[unit.index])
+    for (const auto& [own, k] : of_unit_[unit.index].masters)
       if (own == name) return k;
     return masters_.size();
   }
@@ -146,7 +165,7 @@ class MovedGradients {
   bool reuses_;
   Tensors masters_;
   Tensors kept_;  // the memory of each one's gradient, for the next step
-  std::vector<std::vector<std::pair<std::string, std::size_t>>> of_unit_;
+  std::vector<OfUnit> of_unit_;
   std::deque<Moving> moving_;
 };
 

@@ -38,7 +38,7 @@ class OffloadsActivations : public Base, bridge::SavedTensorHooks {
     if (!at::GradMode::is_enabled() || recomputing()) return next(std::forward<Args>(args)...);
     stays_.add(unit.parameters);  // their memory has come here now
     const Section section(*stored_);
-    return next(std::forward<Args>(args)...);
+    return Base::around_unit(unit, std::forward<Next>(next), std::forward<Args>(args)...);
   }
   void begin_step() noexcept {
     Base::begin_step();

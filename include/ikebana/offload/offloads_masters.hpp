@@ -2,6 +2,7 @@
 // The part of a mechanism that offloads master weights, gradients and the state of optimizers.
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/detail/away.hpp>
+#include <ikebana/detail/recomputing.hpp>
 #include <ikebana/detail/tensor_over.hpp>
 #include <ikebana/detail/without_values.hpp>
 #include <ikebana/hooks.hpp>
@@ -60,13 +61,18 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
     for (std::size_t i = 0; Keeps && i < here.size(); ++i) own.last.emplace_back(here[i]);
     return here;
   }
+  template <class Next, class... Args>
+  decltype(auto) around_unit(const Unit& unit, Next&& next, Args&&... args) {
+    if (at::GradMode::is_enabled() && !recomputing()) gradients_->count_use(unit);
+    return next(std::forward<Args>(args)...);
+  }
   Tensors reduce(const Unit& unit, Tensors gradients) {
     return gradients_->move(unit, std::move(gradients));
   }
   void finish_gradients(const Masters&) { gradients_->finish(); }
   void begin_step() noexcept {
     traffic_ = {};
-    gradients_->begin_count();
+    gradients_->begin_step();
   }
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {
