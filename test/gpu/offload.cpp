@@ -43,10 +43,14 @@ const Offload<CPU, Activations> activations{.min_bytes = 0};
 struct Memory {
   std::int64_t peak = 0, after_forward = 0, between = 0;
 };
-/// Counts copies that are on their way when the backward of a unit begins.
-struct LooksAtBackward {
+/// How many copies are on their way when the backward of a unit begins; and in an evaluation, which
+/// has no gradients to copy, when the forward of one begins, before its parameters are waited for.
+struct Copies {
+  std::vector<std::size_t> in_backward, in_evaluation;
+};
+struct LooksAtCopies {
   using axis = ikebana::axis::observe;
-  std::vector<std::size_t>* in_flight = nullptr;
+  Copies* copies = nullptr;
   Memory* memory = nullptr;
   bridge::MemoryCounter* counter = nullptr;
 };
@@ -55,16 +59,24 @@ struct LooksAtBackward {
 }  // namespace gpu
 
 template <>
-struct ikebana::Mechanism<gpu::offload_parts::LooksAtBackward> : ikebana::ObserveHooks {
+struct ikebana::Mechanism<gpu::offload_parts::LooksAtCopies> : ikebana::ObserveHooks {
   static constexpr bool listens_to_backward = true;
-  gpu::offload_parts::LooksAtBackward values;
-  explicit Mechanism(gpu::offload_parts::LooksAtBackward v) : values(v) {}
+  gpu::offload_parts::LooksAtCopies values;
+  explicit Mechanism(gpu::offload_parts::LooksAtCopies v) : values(v) {}
   template <class Next>
   decltype(auto) around_phase(Phase phase, Next&& next) {
     if (phase == Phase::Backward) values.memory->after_forward = values.counter->now();
     return next();
   }
-  void before_unit_backward(const Unit&) { values.in_flight->push_back(gpu::copies_in_flight()); }
+  template <class Next, class... Args>
+  decltype(auto) around_unit(const Unit&, Next&& next, Args&&... args) {
+    if (!at::GradMode::is_enabled())
+      values.copies->in_evaluation.push_back(gpu::copies_in_flight());
+    return next(std::forward<Args>(args)...);
+  }
+  void before_unit_backward(const Unit&) {
+    values.copies->in_backward.push_back(gpu::copies_in_flight());
+  }
 };
 
 namespace gpu {
@@ -73,21 +85,22 @@ namespace offload_parts {
 
 /// The third step's, on the simulated device, whose allocator keeps nothing.
 template <class... Policies>
-Memory memory_of_step(std::vector<std::size_t>& in_flight, Policies... policies) {
+Memory memory_of_step(Copies& copies, Policies... policies) {
   Net model = net();
   model->to(device());
   Memory memory;
   bridge::MemoryCounter counter(device());
-  Trainer trainer{model, adamw, policies..., LooksAtBackward{&in_flight, &memory, &counter}};
+  Trainer trainer{model, adamw, policies..., LooksAtCopies{&copies, &memory, &counter}};
   const auto batches = texts(3);
   for (int i = 0; i < 2; ++i) trainer.step(batches[static_cast<std::size_t>(i)]);
   synchronize();
-  in_flight.clear();
+  copies = {};
   counter.reset_peak();
   memory.between = counter.now();
   trainer.step(batches[2]);
   synchronize();
   memory.peak = counter.peak();
+  trainer.evaluate(std::vector{batches[0]});
   return memory;
 }
 std::int64_t bytes_of_parameters() {
@@ -137,15 +150,16 @@ TEST_CASE("Offload adds up the gradients of a unit that is used several times as
 }
 TEST_CASE("Offload takes less memory of the device, and what is needed next is on its way") {
   NOT_RUN_UNLESS(on_simulated(), "the memory of a CPU is not a device's, and CUDA's copies end");
-  std::vector<std::size_t> none, activations_come, parameters_too;
+  Copies none, activations_come, others, parameters_too;
   const Memory plain = memory_of_step(none);
-  CHECK(none == std::vector<std::size_t>(none.size(), 0));  // nothing is copied beside the step
+  for (const auto& in_flight : {none.in_backward, none.in_evaluation})
+    CHECK(in_flight == std::vector<std::size_t>(in_flight.size(), 0));
   const Memory moved = memory_of_step(activations_come, activations),
-               state = memory_of_step(none, Offload<CPU, OptimizerState>{}),
+               state = memory_of_step(others, Offload<CPU, OptimizerState>{}),
                all = memory_of_step(parameters_too, Offload<CPU>{});
-  for (const auto& in_flight : {activations_come, parameters_too}) {
+  for (const auto& in_flight : {activations_come.in_backward, parameters_too.in_evaluation}) {
     REQUIRE(in_flight.size() > 1);
-    // Nothing comes ahead of the first unit of the backward, and of each further one does.
+    // Nothing comes ahead of the first unit, and something of each further one does.
     for (std::size_t unit = 1; unit < in_flight.size(); ++unit) CHECK(in_flight[unit] > 0);
   }
   const std::int64_t parameters = bytes_of_parameters(),
