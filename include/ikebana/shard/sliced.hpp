@@ -137,8 +137,8 @@ class Sliced : public AllRanks<Policy> {
     for (std::size_t i = 0; i < gradients.size(); ++i)
       if (gradients[i].defined() && gradients[i].layout() != at::kStrided)
         refuse_sparse<Policy>(unit.names[i]);
-    add(u.local, gradients);
-    if (++u.calls == u.uses && syncs_) launch_ready(/*has_ended=*/false);
+    u.add(gradients);
+    if (u.calls == u.uses && syncs_) launch_ready(/*has_ended=*/false);
     return Tensors(gradients.size());
   }
   void finish_reductions(const Masters&) {
@@ -191,15 +191,11 @@ class Sliced : public AllRanks<Policy> {
       return this->values.reduce_each_microbatch;
     else return false;
   }
-  static void add(Tensors& to, const Tensors& gradients) {
-    if (to.empty()) return void(to = gradients);
-    for (std::size_t i = 0; i < to.size(); ++i)
-      if (gradients[i].defined()) to[i] = to[i].defined() ? to[i] + gradients[i] : gradients[i];
-  }
   /// Every trained unit is reduced once in a microbatch that is reduced, also where this rank has
   /// no gradient of it: others may have one.
   void end_microbatch() {
     if (!std::exchange(is_in_microbatch_, false)) return;
+    for (OfUnit& u : all_) u.end_microbatch();
     if (syncs_) launch_ready(/*has_ended=*/true);
     agreement_.end_backward();
   }

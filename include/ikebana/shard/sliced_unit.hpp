@@ -14,15 +14,33 @@ struct SlicedUnit {
   std::optional<UnitGather> gather;
   std::int64_t uses = 0, calls = 0;  // in this microbatch: forwards, and gradients that came
   bool is_reduced = false;           // in this microbatch
+  Tensors of_microbatch;             // gradients of some uses in this microbatch
   Tensors local;                     // gradients that are not reduced yet
   DTypes dtypes;                     // in which they are
   SliceTransfer sent;                // sums that copies hand on, and masters have
 
+  /// The gradients of a use. Those of one microbatch are added up before the sum is added to that
+  /// of earlier ones, as autograd does.
+  void add(const Tensors& gradients) {
+    add(of_microbatch, gradients);
+    if (++calls == uses) end_microbatch();
+  }
+  /// Also where a use has had no backward.
+  void end_microbatch() {
+    if (!of_microbatch.empty()) add(local, std::exchange(of_microbatch, {}));
+  }
   bool is_trained() const { return !masters.empty(); }
   void forget() noexcept {
     gather.reset();
-    local.clear();
+    of_microbatch.clear(), local.clear();
     sent = {};
+  }
+
+ private:
+  static void add(Tensors& to, const Tensors& gradients) {
+    if (to.empty()) return void(to = gradients);
+    for (std::size_t i = 0; i < to.size(); ++i)
+      if (gradients[i].defined()) to[i] = to[i].defined() ? to[i] + gradients[i] : gradients[i];
   }
 };
 
