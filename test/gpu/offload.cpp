@@ -38,6 +38,20 @@ std::vector<Report> changes_no_bit(Where offload, Policies... policies) {
 }
 const Offload<CPU, Activations> activations{.min_bytes = 0};
 
+/// Every third microbatch uses the first block twice, and the second one not at all.
+struct SometimesTwice {
+  int* calls = nullptr;
+  template <class Run>
+  Loss operator()(Run& run, Net& model, const Texts& batch) const {
+    const Block second = model->blocks[1];
+    if (++*calls % 3 == 0) model->blocks[1] = model->blocks[0];
+    Loss loss = model->loss(run, batch);
+    model->blocks[1] = second;
+    return loss;
+  }
+  Count count(Net& model, const Texts& batch) const { return model->count(batch); }
+};
+
 /// Of one step that is not the first, with the memory that it adds to that before: the most, and
 /// what is there after the forward, in bytes of the device.
 struct Memory {
@@ -147,6 +161,9 @@ TEST_CASE("Offload adds up the gradients of a unit that is used several times as
   changes_no_bit_of(twice, Offload<CPU, OptimizerState>{.allow_unused_units = true},
                     Accumulate<3>{});
   changes_no_bit_of(twice, Offload<CPU>{.allow_unused_units = true}, Accumulate<3>{}, bf16);
+  int calls = 0;
+  changes_no_bit_of([] { return net(); }, Offload<CPU>{.allow_unused_units = true}, Accumulate<6>{},
+                    SometimesTwice{&calls});
 }
 TEST_CASE("Offload takes less memory of the device, and what is needed next is on its way") {
   NOT_RUN_UNLESS(on_simulated(), "the memory of a CPU is not a device's, and CUDA's copies end");
