@@ -33,7 +33,6 @@ class MovedGradients {
   /// adds up the gradients of these uses before it adds the sum to that of earlier microbatches.
   Tensors move(const Unit& unit, Tensors gradients) {
     const bool is_whole = has_one_use(unit);
-    bool for_autograd = false;
     Moving moving;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       if (!gradients[i].defined()) continue;
@@ -44,11 +43,11 @@ class MovedGradients {
       }
       at::Tensor there = moved(gradients[i], k, moving.copied);
       if (!is_whole || !is_late(k) || !moving.copied)
-        moving.copied.synchronize(), gradients[i] = there, for_autograd = true;
+        moving.copied.synchronize(), gradients[i] = there;
       else moving.all.push_back({k, there, std::exchange(gradients[i], {})});
     }
     if (!moving.all.empty()) moving_.push_back(std::move(moving));
-    if (for_autograd) finish();  // those of earlier microbatches come first
+    // A copy that was waited for has ended after all earlier ones: theirs are accumulated first.
     while (!moving_.empty() && moving_.front().copied.query()) accumulate_first();
     return gradients;
   }
