@@ -8,7 +8,7 @@ template <class...>
 struct Recipe;
 
 /// The training with the policy has the bits of that without, and waits for the device only where
-/// the update is on the host.
+/// the update is on the host. A GPU's host updates by other kernels, which round otherwise.
 template <class Where, class... Policies>
 std::vector<Report> changes_no_bit_of(Net (*make)(), Where offload, Policies... policies) {
   const std::string name = ikebana::detail::type_name<Recipe<Where, Policies...>>();
@@ -28,7 +28,12 @@ std::vector<Report> changes_no_bit_of(Net (*make)(), Where offload, Policies... 
   trainer.with_full_weights([&](auto& full) {
     for (const auto& p : full->parameters()) trace.parameters.push_back(p.detach().cpu().clone());
   });
-  CHECK(same_bits(trace, plain));
+  if (on_cuda() && !std::is_same_v<Where, Offload<CPU, Activations>>) {
+    CHECK(test::worst_relative(trace.losses, plain.losses) < 1e-2);
+    CHECK(test::worst_relative(trace.parameters, plain.parameters) < 1e-2);
+  } else {
+    CHECK(same_bits(trace, plain));
+  }
   for (const std::string& error : take_errors()) FAIL_CHECK(error);
   return reports;
 }
@@ -148,6 +153,37 @@ TEST_CASE("Offload<CPU, OptimizerState> and Offload<CPU> change no bit on one ki
                  ClipGradNorm{.max_norm = 0.5});
   changes_no_bit(Offload<CPU, OptimizerState>{}, Precision<BF16Weights>{}, EMA{.decay = 0.5});
   changes_no_bit(Offload<CPU, Activations, Parameters>{.min_bytes = 0}, Precision<FP16>{});
+}
+/// A hundred steps in that dtype: the weights, in FP64. `eps` keeps AdamW from scaling roundings up;
+/// and weights do not decay, since 1 - lr * weight_decay in FP32 is off by the same in each step.
+template <class... Policies>
+at::Tensor after_100_steps(c10::Device where, at::ScalarType type, Policies... policies) {
+  torch::manual_seed(7);
+  torch::nn::Sequential model(torch::nn::Linear(8, 32), torch::nn::Tanh(),
+                              torch::nn::Linear(32, 4));
+  const at::Tensor input = torch::randn({16, 8}), target = torch::randint(4, {16}, at::kLong);
+  model->to(where, type);
+  const auto batch = std::pair{input.to(where, type), target.to(where)};
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3, .eps = 1e-3, .weight_decay = 0},
+                  policies...};
+  for (int step = 0; step < 100; ++step) trainer.step(batch);
+  Tensors weights;
+  trainer.with_full_weights([&](auto& full) {
+    for (const auto& p : full->parameters())
+      weights.push_back(p.detach().cpu().to(at::kDouble).flatten());
+  });
+  return at::cat(weights);
+}
+TEST_CASE("Offload: an update on the host is as near to FP64 as one on the device") {
+  const at::Tensor exact = after_100_steps(at::kCPU, at::kDouble);
+  const auto distance = [&](auto... policies) {
+    const at::Tensor single = after_100_steps(device(), at::kFloat, policies...);
+    return ((single - exact).norm() / exact.norm()).template item<double>();
+  };
+  CHECK(distance() < 1e-6);
+  CHECK(distance(Offload<CPU, OptimizerState>{}) < 1e-6);
+  CHECK(distance(Offload<CPU>{}) < 1e-6);
+  CHECK(distance(Offload<CPU, Activations>{.min_bytes = 0}) < 1e-6);
 }
 /// Autograd adds up the gradients of both uses before that of another microbatch.
 TEST_CASE("Offload adds up the gradients of a unit that is used several times as autograd does") {
