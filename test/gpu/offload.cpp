@@ -154,8 +154,9 @@ TEST_CASE("Offload<CPU, OptimizerState> and Offload<CPU> change no bit on one ki
   changes_no_bit(Offload<CPU, OptimizerState>{}, Precision<BF16Weights>{}, EMA{.decay = 0.5});
   changes_no_bit(Offload<CPU, Activations, Parameters>{.min_bytes = 0}, Precision<FP16>{});
 }
-/// A hundred steps in that dtype: the weights, in FP64. `eps` keeps AdamW from scaling roundings up;
-/// and weights do not decay, since 1 - lr * weight_decay in FP32 is off by the same in each step.
+/// A hundred steps in that dtype: the weights, in FP64. `eps` keeps AdamW from scaling roundings
+/// up; and weights do not decay, since 1 - lr * weight_decay in FP32 is off by the same in each
+/// step.
 template <class... Policies>
 at::Tensor after_100_steps(c10::Device where, at::ScalarType type, Policies... policies) {
   torch::manual_seed(7);
