@@ -79,10 +79,10 @@ void check_chain(std::size_t here, std::size_t here_ahead, int gathers_of_a_step
     }
 }
 TEST_CASE("units: besides the root one is here, and one on its way; nothing is gathered in vain") {
-  check_chain(2, 3, 1 + 2 * 4);
-  check_chain(2, 3, 1 + 2 * 4, Checkpoint<Full>{});
+  check_chain(2, 3, 1 + 2 * 4 - 1);  // the last one stays for its backward
+  check_chain(2, 3, 1 + 2 * 4 - 1, Checkpoint<Full>{});
   // The frame of two units is computed again while the backward of the second one needs it.
-  check_chain(3, 3, 1 + 2 * 4 + 2, Checkpoint<Segments<2>>{});
+  check_chain(3, 3, 1 + 2 * 4 - 1 + 2, Checkpoint<Segments<2>>{});
 }
 
 TEST_CASE("units: one that is run twice is here once") {

@@ -86,10 +86,11 @@ std::string forward(bool moves) {
          onion(moves, "outer", "forward(outer) " + onion(moves, "outer.inner", "forward(inner)")) +
          " } } ";
 }
+/// The unit whose forward ended last stays: it is gathered no second time.
 std::string backward(bool moves) {
   auto before = [&](const std::string& unit) {
     return each({"observe", "shard", "offload"}, "before(" + unit + ")") +
-           (moves ? each(gather_chain, "gather(" + unit + ")") : "");
+           (moves && unit != "outer" ? each(gather_chain, "gather(" + unit + ")") : "");
   };
   auto after = [&](const std::string& unit) {
     return (moves ? each(reduce_chain, "reduce(" + unit + ")") : "") +
