@@ -38,7 +38,7 @@ class MovedGradients {
       if (!gradients[i].defined()) continue;
       const std::size_t k = index_of(unit, unit.names[i]);
       if (is_whole && adds_at_once(gradients[i], k)) {
-        add(gradients[i], k), gradients[i].reset();
+        count(gradients[i]), add(gradients[i], k), gradients[i].reset();
         continue;
       }
       at::Tensor there = moved(gradients[i], k, moving.copied);
@@ -53,7 +53,7 @@ class MovedGradients {
   }
   /// The same of one master's gradient of a microbatch: undefined where autograd need not.
   at::Tensor move(const at::Tensor& gradient, std::size_t k) {
-    if (adds_at_once(gradient, k)) return add(gradient, k), at::Tensor();
+    if (adds_at_once(gradient, k)) return count(gradient), add(gradient, k), at::Tensor();
     Moving moving;
     at::Tensor there = moved(gradient, k, moving.copied);
     if (!is_late(k) || !moving.copied) return moving.copied.synchronize(), there;
@@ -114,9 +114,12 @@ class MovedGradients {
     return !bridge::has_gradient_hooks(masters_[k]) && gradient.layout() == at::kStrided &&
            sum.layout() == at::kStrided && gradient.scalar_type() == sum.scalar_type();
   }
+  void count(const at::Tensor& gradient) noexcept {
+    bytes += static_cast<std::int64_t>(gradient.nbytes()), ++copies;
+  }
+  /// To that which the master has.
   void add(const at::Tensor& gradient, std::size_t k) {
     const at::NoGradGuard no_grad;
-    bytes += static_cast<std::int64_t>(gradient.nbytes()), ++copies;
     at::Tensor& sum = masters_[k].mutable_grad();
     memory_->populate_pages(sum, /*writes=*/true);
     sum.add_(gradient);
@@ -124,7 +127,7 @@ class MovedGradients {
   }
   at::Tensor moved(const at::Tensor& gradient, std::size_t k, bridge::StreamEvent& copied) {
     if (gradient.layout() != at::kStrided) return gradient.to(at::kCPU);
-    bytes += static_cast<std::int64_t>(gradient.nbytes()), ++copies;
+    count(gradient);
     const at::Tensor there = memory_for(gradient, k);
     memory_->populate_pages(there, /*writes=*/true);
     copied = copies_.to_host(there, gradient);
@@ -145,18 +148,12 @@ class MovedGradients {
     return copies_.host_memory(like.sizes(), like.strides(), gradient.scalar_type());
   }
   void accumulate_first() {
-    const at::NoGradGuard no_grad;
     const Moving moving = std::move(moving_.front());
     moving_.pop_front();
     for (const One& one : moving.all) {
       at::Tensor& gradient = masters_[one.master].mutable_grad();
-      if (gradient.defined()) {
-        memory_->populate_pages(gradient, /*writes=*/true);
-        gradient.add_(one.there);
-      } else {
-        gradient = one.there;
-      }
-      memory_->release_pages(gradient);
+      if (gradient.defined()) add(one.there, one.master);
+      else gradient = one.there, memory_->release_pages(gradient);
     }
   }
 

@@ -109,7 +109,7 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations<
     if (copies_.overlap() && one.section > 0) return_ahead(one.section - 1);
     return one.on_device;
   }
-  /// The graph is kept: until another backward needs them, the bytes need not be on_device.
+  /// The graph is kept: until another backward needs them, the bytes need not be on the device.
   void release(StoredActivation<>& one) noexcept {
     const std::lock_guard lock(mutex_);
     wait_for_arrival(one);

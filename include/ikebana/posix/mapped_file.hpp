@@ -33,7 +33,7 @@ class MappedFile {
         file_failed(("reserve " + std::to_string(bytes_) + " bytes in").c_str(), folder, code);
       memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
       if (memory_ == MAP_FAILED) file_failed("map a file in", folder, errno);
-#if defined(MADV_HUGEPAGE)  // what the system asks per page of its cache, it asks less often
+#if defined(MADV_HUGEPAGE)  // fewer faults, where the file system's cache has large pages
       (void)::madvise(memory_, bytes_, MADV_HUGEPAGE);
 #endif
     } catch (...) {
