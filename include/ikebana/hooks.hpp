@@ -193,7 +193,11 @@ struct OptimizerHooks : Hooks {
   void update(const Masters&, StepGradients&) {}
 };
 struct ScheduleHooks : Hooks {
+  /// The learning rate of step `step`, which counts from 0, for a group whose own is `base`.
   double rate(double base, std::int64_t /*step*/) const { return base; }
+  /// And its momentum, or first beta, where the optimizer has one. Asked in `prepare` at the
+  /// latest.
+  double momentum(double base, std::int64_t /*step*/) const { return base; }
 };
 struct AverageHooks : Hooks {
   /// Which weights are evaluated. `next()` computes with the master weights as they are then. A

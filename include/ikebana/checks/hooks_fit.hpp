@@ -67,7 +67,8 @@ inline constexpr bool takes_copy<R (M::*)(Args...) noexcept> = any_copied<Args..
 template <class R, class M, class... Args>
 inline constexpr bool takes_copy<R (M::*)(Args...) const noexcept> = any_copied<Args...>;
 
-/// True for a `rate` that would be given the number of the step as its base, or a rounded base.
+/// True for a `rate` or `momentum` that would be given the number of the step as its base, or a
+/// rounded base.
 template <class Hook>
 inline constexpr bool takes_other_numbers = false;
 template <class R, class M, class Base, class Step>
@@ -135,6 +136,7 @@ IKEBANA_FITS(before_backward, OptimizerHooks, void,
 IKEBANA_FITS(update, OptimizerHooks, void, m.update(given.masters, given.gradients));
 IKEBANA_FITS(clip, ClipHooks, void, m.clip(given.gradients, given.ranks));
 IKEBANA_FITS(rate, ScheduleHooks, double, same.rate(0.0, std::int64_t{0}));
+IKEBANA_FITS(momentum, ScheduleHooks, double, same.momentum(0.0, std::int64_t{0}));
 IKEBANA_FITS(restart, AverageHooks, void, m.restart());
 IKEBANA_FITS(freeze, FreezeHooks, void, m.freeze(given.table));
 #undef IKEBANA_FITS
@@ -182,6 +184,9 @@ IKEBANA_CHANGES_COPY(accept, AnyRanks);
 template <class M>
 inline constexpr bool changes_copy<hook::rate, M> =
     requires { requires takes_other_numbers<decltype(&M::rate)>; };
+template <class M>
+inline constexpr bool changes_copy<hook::momentum, M> =
+    requires { requires takes_other_numbers<decltype(&M::momentum)>; };
 
 template <class Policy, class Hook>
 struct unfit : refuse::is<refuse::Nothing> {};
@@ -205,6 +210,6 @@ using first_unfit_t = typename first_unfit_of<
     hook::state_storage, hook::gradient_storage, hook::begin_step, hook::finish_gradients,
     hook::reduce_dtype, hook::close_step, hook::rounding, hook::scale, hook::unscale, hook::base_lr,
     hook::has_updated, hook::before_backward, hook::update, hook::clip, hook::accept, hook::rate,
-    hook::restart, hook::freeze, hook::restore_dtype, hook::refresh>::type;
+    hook::momentum, hook::restart, hook::freeze, hook::restore_dtype, hook::refresh>::type;
 
 }  // namespace ikebana::detail

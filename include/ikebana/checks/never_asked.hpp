@@ -18,7 +18,7 @@
   F(state_storage) F(to_masters_in_place) F(set_reduce_dtypes) F(reshard_after_forward)         \
   F(forward_prefetch) F(backward_prefetch) F(begin_forward) F(begin_unit) F(end_forward)        \
   F(make_model) F(full_parameters) F(meet_again) F(set_repeats) F(ran_out_of_memory)            \
-  F(around_evaluated) F(usable_plans) F(begin_plan) F(gradient_storage)
+  F(around_evaluated) F(usable_plans) F(begin_plan) F(gradient_storage) F(momentum)
 // clang-format on
 
 namespace ikebana {
