@@ -1,0 +1,53 @@
+#pragma once
+// Which base the mechanisms of each axis have. The bases are defined in hooks.hpp.
+#include <ikebana/grammar/vocabulary.hpp>
+
+namespace ikebana {
+
+struct Hooks;
+struct ObserveHooks;
+struct CaptureHooks;
+struct ShardHooks;
+struct OffloadHooks;
+struct CheckpointHooks;
+struct PrecisionHooks;
+struct PruneHooks;
+struct QuantizeHooks;
+struct AccumulateHooks;
+struct ObjectiveHooks;
+struct ClipHooks;
+struct OptimizerHooks;
+struct ScheduleHooks;
+struct AverageHooks;
+struct FreezeHooks;
+struct DeviceHooks;
+
+namespace detail {
+
+// clang-format off
+template <class Axis> struct hooks_of { using type = Hooks; };
+template <> struct hooks_of<axis::observe> { using type = ObserveHooks; };
+template <> struct hooks_of<axis::capture> { using type = CaptureHooks; };
+template <> struct hooks_of<axis::shard> { using type = ShardHooks; };
+template <> struct hooks_of<axis::offload> { using type = OffloadHooks; };
+template <> struct hooks_of<axis::checkpoint> { using type = CheckpointHooks; };
+template <> struct hooks_of<axis::precision> { using type = PrecisionHooks; };
+template <> struct hooks_of<axis::prune> { using type = PruneHooks; };
+template <> struct hooks_of<axis::quantize> { using type = QuantizeHooks; };
+template <> struct hooks_of<axis::accumulate> { using type = AccumulateHooks; };
+template <> struct hooks_of<axis::objective> { using type = ObjectiveHooks; };
+template <> struct hooks_of<axis::clip> { using type = ClipHooks; };
+template <> struct hooks_of<axis::optimizer> { using type = OptimizerHooks; };
+template <> struct hooks_of<axis::schedule> { using type = ScheduleHooks; };
+template <> struct hooks_of<axis::average> { using type = AverageHooks; };
+template <> struct hooks_of<axis::freeze> { using type = FreezeHooks; };
+template <> struct hooks_of<axis::device> { using type = DeviceHooks; };
+// clang-format on
+
+}  // namespace detail
+
+/// The base of the mechanisms of an axis: `HooksOf<axis::clip>` is `ClipHooks`.
+template <class Axis>
+using HooksOf = typename detail::hooks_of<Axis>::type;
+
+}  // namespace ikebana
