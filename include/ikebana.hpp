@@ -23,6 +23,7 @@
 #include <ikebana/device/on.hpp>
 #include <ikebana/fit/csv_logger.hpp>
 #include <ikebana/freeze/units.hpp>
+#include <ikebana/layout/channels_last.hpp>
 #include <ikebana/objective/bce_with_logits.hpp>
 #include <ikebana/objective/callable.hpp>
 #include <ikebana/objective/cross_entropy.hpp>

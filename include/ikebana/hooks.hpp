@@ -223,5 +223,12 @@ struct DeviceHooks : Hooks {
     return detail::moved(batch, device);
   }
 };
+struct LayoutHooks : Hooks {
+  /// 1. After the device's: the batch as its tensors are to lie in memory.
+  template <class Batch>
+  Batch place(Batch batch, c10::Device) {
+    return batch;
+  }
+};
 
 }  // namespace ikebana

@@ -15,8 +15,8 @@ Report step(Core& core, const Batch& batch) {
     detail::Transaction transaction(core);
     StepState& state = core.step;
     const Masters& masters = core.parameters.masters();
-    auto here =
-        m.observe.around_phase(Phase::Data, [&] { return transaction.place(m.device, batch); });
+    auto here = m.observe.around_phase(
+        Phase::Data, [&] { return transaction.place(m.device, m.layout, batch); });
     auto microbatches = detail::cut(core, here);  // 1
     auto ranks = m.shard.ranks();
     Totals totals(m.objective, core.model, microbatches, ranks, state.attempts);  // 2

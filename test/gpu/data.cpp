@@ -70,10 +70,11 @@ TEST_CASE("a placement waits for its copies from pinned memory, when it ends") {
   const auto batch = texts(1)[0];
   const Texts pinned{batch.input.contiguous().pin_memory(), batch.target.pin_memory()};
   ikebana::DeviceHooks no_policy;
+  ikebana::LayoutHooks no_layout;
   synchronize();
   {
     ikebana::detail::Placement placement(device());
-    const Texts there = placement.place(no_policy, pinned);
+    const Texts there = placement.place(no_policy, no_layout, pinned);
     CHECK(copies_in_flight() > 0);
   }
   CHECK(copies_in_flight() == 0);
@@ -83,8 +84,9 @@ TEST_CASE("a map with a Ragged is placed and cut without a wait") {
   const Tensors samples{at::rand({3, 2}), at::rand({1, 2}), at::rand({4, 2}), at::rand({2, 2})};
   batch["a"] = {at::arange(4), ikebana::Ragged{samples}};
   ikebana::DeviceHooks no_policy;
+  ikebana::LayoutHooks no_layout;
   ikebana::detail::Placement placement(device());
-  const auto there = placement.place(no_policy, batch);
+  const auto there = placement.place(no_policy, no_layout, batch);
   std::optional<NoHostSync> none(std::in_place);
   const auto last = ikebana::split(there, 2)[1].at("a");
   none.reset();

@@ -72,6 +72,7 @@ static_assert(sets<Freeze<Model, Declared>, axis::freeze>);
 static_assert(sets<CrossEntropyLoss, axis::objective> && sets<MSELoss, axis::objective>);
 static_assert(sets<ClipGradNorm, axis::clip> && sets<Without<axis::clip>, axis::clip>);
 static_assert(sets<Observe<Memory>, axis::observe> && sets<On, axis::device>);
+static_assert(sets<Layout<ChannelsLast>, axis::layout> && sets<Layout<Off>, axis::layout>);
 static_assert(sets<Without<axis::average>, axis::average>);
 
 // So does a user-defined policy; any callable is an objective; no other type is a policy.
@@ -88,7 +89,8 @@ static_assert(
     same<compose_t<>, Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>, Checkpoint<Off>,
                                Precision<FP32>, Prune<Off>, Quantize<Off>, Accumulate<1>,
                                Without<axis::objective>, Without<axis::clip>, AdamW, ConstantLR,
-                               Without<axis::average>, Freeze<Off>, Without<axis::device>>>);
+                               Without<axis::average>, Freeze<Off>, Without<axis::device>,
+                               Layout<Off>>>);
 static_assert(same<compose_t<AdamW, Accumulate<1>, Precision<FP32>>, compose_t<>>);
 
 // Policies in any order make one type.
@@ -96,7 +98,8 @@ using Five = std::tuple<AdamW, Precision<BF16>, Checkpoint<Full>, Accumulate<4>,
 using Sorted =
     Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>, Checkpoint<Full>, Precision<BF16>,
              Prune<Off>, Quantize<Off>, Accumulate<4>, Without<axis::objective>, Many<OwnClip>,
-             AdamW, ConstantLR, Without<axis::average>, Freeze<Off>, Without<axis::device>>;
+             AdamW, ConstantLR, Without<axis::average>, Freeze<Off>, Without<axis::device>,
+             Layout<Off>>;
 constexpr auto orders = [] {
   std::array<std::array<std::size_t, 5>, 120> all{};
   std::array<std::size_t, 5> next{0, 1, 2, 3, 4};

@@ -38,7 +38,7 @@ TORCH_MODULE(Head);
 
 struct NetImpl : torch::nn::Module {
   using units = Units<Block, Head>;
-  torch::nn::Linear first = register_module("first", torch::nn::Linear(width, width));
+  torch::nn::Conv2d first = register_module("first", torch::nn::Conv2d(convolution()));
   std::vector<Block> blocks;
   Head head = register_module("head", Head());
   NetImpl() {
@@ -47,7 +47,7 @@ struct NetImpl : torch::nn::Module {
   }
   template <class Run>
   at::Tensor forward(Run& run, at::Tensor x) {
-    x = at::tanh(first(x));
+    x = at::tanh(first(x.view({-1, 2, 4, 2}))).flatten(1);
     for (Block& block : blocks) x = run(block, x);
     return run(head, x);
   }
@@ -56,6 +56,12 @@ struct NetImpl : torch::nn::Module {
     at::Tensor logits = forward(run, batch.input);
     return {at::cross_entropy_loss(logits, batch.target, {}, at::Reduction::Sum),
             batch.target.numel(), logits};
+  }
+
+ private:
+  /// From rows as images of 2 channels to 4 channels of 2 x 2.
+  static torch::nn::Conv2dOptions convolution() {
+    return torch::nn::Conv2dOptions(2, 4, 3).stride({2, 1}).padding(1);
   }
 };
 TORCH_MODULE(Net);

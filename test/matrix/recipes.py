@@ -27,6 +27,7 @@ AXES = {
     "average": ["", "EMA{.decay = 0.5}"],
     "freeze": ["", "Freeze<Head>{}", "Freeze<>{.match = named(\"first.*\")}"],
     "observe": ["", "Observe<Memory>{}"],
+    "layout": ["", "Layout<ChannelsLast>{}"],
     "offload": ["", "Offload<CPU>{}", "Offload<CPU, OptimizerState>{}",
                 "Offload<CPU, Activations>{.min_bytes = 0}",
                 "Offload<CPU, Activations, Parameters>{.min_bytes = 0}",

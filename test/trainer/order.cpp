@@ -66,10 +66,10 @@ std::string each(const Strings& axes, const std::string& hook) {
 }
 const Strings gather_chain = {"offload", "precision", "shard", "prune", "quantize"};
 const Strings reduce_chain = {"quantize", "prune", "shard", "precision", "offload"};
-const Strings wrapping = {"observe",    "capture",   "shard",  "offload",
-                          "checkpoint", "precision", "prune",  "quantize",
-                          "accumulate", "objective", "clip",   "optimizer",
-                          "schedule",   "average",   "freeze", "device"};
+const Strings wrapping = {"observe",   "capture",   "shard",    "offload",    "checkpoint",
+                          "precision", "prune",     "quantize", "accumulate", "objective",
+                          "clip",      "optimizer", "schedule", "average",    "freeze",
+                          "device",    "layout"};
 
 /// The calls around a unit, outermost first.
 std::string onion(bool moves, const std::string& unit, const std::string& inside) {
@@ -104,7 +104,7 @@ std::string backward(bool moves) {
 std::string whole_step(bool moves) {
   std::string text =
       "observe.around_step{ capture.around_step{ checkpoint.around_step{ accumulate.around_step{"
-      " precision.around_step{ observe.data{ device.place } accumulate.split objective.count"
+      " precision.around_step{ observe.data{ device.place layout.place } accumulate.split objective.count"
       " objective.count capture.around_body{";
   for (const char* travel :
        {" shard.set_requires_gradient_sync()", " shard.set_requires_gradient_sync(last)"})
@@ -174,7 +174,7 @@ TEST_CASE("order: evaluation gathers and computes, and calls no hook of a step")
   auto trainer = watched<true>();
   journal.lines.clear();
   trainer.evaluate(std::vector{test::rows_of(1), test::rows_of(2)});
-  std::string one = "device.place " + forward(true);
+  std::string one = "device.place layout.place " + forward(true);
   std::string all = "average.around_evaluation{ " + one + one + " }";
   CHECK(difference(journal.lines, words(all)) == "");
 }
@@ -185,8 +185,8 @@ TEST_CASE("order: fit calls every mechanism at the end of an epoch, after its va
   journal.lines.clear();
   FitOptions<decltype(test::rows_of(1))> options{.epochs = 1, .validate = data};
   trainer.fit(data, options);
-  Strings expected = words("average.around_evaluation{ device.place " + forward(false) + " }" +
-                           each(wrapping, "end_epoch"));
+  Strings expected = words("average.around_evaluation{ device.place layout.place " +
+                           forward(false) + " }" + each(wrapping, "end_epoch"));
   auto begin = std::find(journal.lines.begin(), journal.lines.end(), expected[0]);
   CHECK(difference({begin, journal.lines.end()}, expected) == "");
 }

@@ -218,7 +218,7 @@ struct RecordFreeze : Base {
   }
 };
 template <class Base>
-struct RecordDevice : Base {
+struct RecordPlace : Base {
   template <class Batch>
   Batch place(const Batch& batch, c10::Device device) {
     this->ask("place");

@@ -88,7 +88,7 @@ using Recorder = typename layered<
     LayerOf<ikebana::ObjectiveHooks, RecordObjective>, LayerOf<ikebana::ClipHooks, RecordClip>,
     LayerOf<ikebana::OptimizerHooks, RecordOptimizer>,
     LayerOf<ikebana::AverageHooks, RecordAverage>, LayerOf<ikebana::FreezeHooks, RecordFreeze>,
-    LayerOf<ikebana::DeviceHooks, RecordDevice>>::type;
+    LayerOf<ikebana::DeviceHooks, RecordPlace>, LayerOf<ikebana::LayoutHooks, RecordPlace>>::type;
 template <class Axis, bool Moves>
 struct SpyBase : Recorder<Axis> {};
 template <class Axis>
@@ -116,6 +116,7 @@ using Watched =
                      Spy<ikebana::axis::accumulate, Moves>, Spy<ikebana::axis::objective, Moves>,
                      Spy<ikebana::axis::clip, Moves>, Spy<ikebana::axis::optimizer, Moves>,
                      Spy<ikebana::axis::schedule, Moves>, Spy<ikebana::axis::average, Moves>,
-                     Spy<ikebana::axis::freeze, Moves>, Spy<ikebana::axis::device, Moves>>;
+                     Spy<ikebana::axis::freeze, Moves>, Spy<ikebana::axis::device, Moves>,
+                     Spy<ikebana::axis::layout, Moves>>;
 
 }  // namespace test

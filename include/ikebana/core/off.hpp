@@ -14,6 +14,9 @@ struct Checkpoint<Off> {};
 /// Every parameter that requires a gradient gets one.
 template <>
 struct Freeze<Off> {};
+/// Tensors lie in memory as the model and the batches have them.
+template <>
+struct Layout<Off> {};
 /// Parameters, gradients and optimizer state stay on the device that computes.
 template <>
 struct Offload<Off> {};

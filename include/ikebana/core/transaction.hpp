@@ -61,18 +61,18 @@ class Transaction {
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
-  /// The batch, or each batch of a range, on the device.
-  template <class Device, class Batch>
-  auto place(Device& mechanism, const Batch& batch) {
+  /// The batch, or each batch of a range, on the device, in the recipe's layout.
+  template <class Device, class Layout, class Batch>
+  auto place(Device& device, Layout& layout, const Batch& batch) {
     if constexpr (Batches<const Batch>) {
       Microbatches<std::ranges::range_value_t<const Batch>> placed;
       for (const auto& one : batch)
-        placed.push_back((check_rows(one), placement_.place(mechanism, one)));
+        placed.push_back((check_rows(one), placement_.place(device, layout, one)));
       if (placed.empty() && (Core::one_rank || !core_.step.has_ended))
         throw BadBatch("step: the range holds no batch. Give it at least one.");
       return placed;
     } else {
-      return placement_.place(mechanism, batch);
+      return placement_.place(device, layout, batch);
     }
   }
   /// Before the first forward: all ranks meet, compare what they are about to do, and add up the

@@ -38,7 +38,8 @@ class BatchEvaluation {
     Placement placement(core_.device);
     if constexpr (!Core::one_rank)
       if (may_have_no_rows(core_) && has_no_rows(batch)) return add_empty(batch);
-    const Batch on_device = placement.place(core_.mechanisms.device, batch);
+    auto& m = core_.mechanisms;
+    const Batch on_device = placement.place(m.device, m.layout, batch);
     rows(on_device);  // throws for an empty batch
     if constexpr (!Core::one_rank)
       if (turns_.needs_dummies() && !dummy_) dummy_.emplace(zero_row(on_device));

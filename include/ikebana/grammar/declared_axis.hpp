@@ -91,6 +91,8 @@ template <> struct declared_axis<EMA> { using type = axis::average; };
 template <> struct declared_axis<ClipGradNorm> { using type = axis::clip; };
 template <> struct declared_axis<GradNorm> { using type = axis::clip; };
 template <> struct declared_axis<On> { using type = axis::device; };
+template <class F> struct declared_axis<Layout<F>>
+    : policy_template<axis::layout, Layout, Off, ChannelsLast> {};
 // clang-format on
 
 }  // namespace detail

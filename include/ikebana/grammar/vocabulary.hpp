@@ -108,6 +108,10 @@ template <class What>
 struct Observe;
 // device: where the model computes
 struct On;
+// layout: how tensors of four dimensions lie in memory
+struct ChannelsLast;
+template <class Format>
+struct Layout;
 
 /// Carries out a policy: specialised for every policy, built from its values, derived from the
 /// hooks of its axis (hooks.hpp): `template <> struct Mechanism<YourPolicy> : ClipHooks {...}`.
@@ -168,6 +172,9 @@ struct freeze {
 };
 struct device {
   using default_policy = Without<device>;
+};
+struct layout {
+  using default_policy = Layout<Off>;
 };
 }  // namespace axis
 

@@ -25,7 +25,8 @@ struct AxisList<First, Rest...> {
 using WrappingOrder = AxisList<axis::observe, axis::capture, axis::shard, axis::offload,
                                axis::checkpoint, axis::precision, axis::prune, axis::quantize,
                                axis::accumulate, axis::objective, axis::clip, axis::optimizer,
-                               axis::schedule, axis::average, axis::freeze, axis::device>;
+                               axis::schedule, axis::average, axis::freeze, axis::device,
+                               axis::layout>;
 
 /// True for an axis of a user's own, which follows all others in a recipe that has it.
 template <class Axis>

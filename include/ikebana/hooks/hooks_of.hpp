@@ -42,6 +42,7 @@ template <> struct hooks_of<axis::schedule> { using type = ScheduleHooks; };
 template <> struct hooks_of<axis::average> { using type = AverageHooks; };
 template <> struct hooks_of<axis::freeze> { using type = FreezeHooks; };
 template <> struct hooks_of<axis::device> { using type = DeviceHooks; };
+template <> struct hooks_of<axis::layout> { using type = LayoutHooks; };
 // clang-format on
 
 }  // namespace detail
