@@ -2,6 +2,7 @@
 // One optimizer step, top to bottom. The numbers are those of the hooks in hooks.hpp.
 #include <ikebana/core/totals.hpp>
 #include <ikebana/core/transaction.hpp>
+#include <ikebana/hooks/step_rate.hpp>
 
 namespace ikebana {
 
@@ -22,7 +23,7 @@ Report step(Core& core, const Batch& batch) {
     Totals totals(m.objective, core.model, microbatches, ranks, state.attempts);  // 2
     transaction.open(totals, microbatches);
     detail::Outputs outputs;
-    auto rate = [&](double base_lr) { return m.schedule.rate(base_lr, state.attempts); };
+    const StepRate rate(m.schedule, state.attempts);
     Run run(core, /*evaluating=*/false);
 
     // Device body

@@ -106,9 +106,7 @@ class Stepped {
     });
   }
   void set_numbers() {
-    auto rate = [&](double base) {
-      return core->mechanisms.schedule.rate(base, core->step.attempts);
-    };
+    const StepRate rate(core->mechanisms.schedule, core->step.attempts);
     core->mechanisms.each([&](auto& mechanism) { ikebana::detail::set_numbers(mechanism, rate); });
   }
 

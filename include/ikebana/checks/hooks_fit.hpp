@@ -21,6 +21,8 @@ namespace ikebana::detail {
 
 struct AnyRate {
   double operator()(double lr) const { return lr; }
+  double momentum(double base) const { return base; }
+  std::int64_t step() const { return 0; }
 };
 using AnyRanks = OneRank;
 

@@ -20,7 +20,8 @@ struct Hooks {
   /// After all are attached: the master weights, as they are stored from now on.
   void begin(const Masters&) {}
   /// Every allocation and every check of the update, whose gradients are `values / divisor`.
-  /// `rate(lr)` is the learning rate of this step for the base learning rate `lr`.
+  /// `rate(lr)` is the learning rate of this step for the base learning rate `lr`, and
+  /// `rate.momentum(m)` its momentum (hooks/step_rate.hpp).
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {}
   /// 11. On a CPU not after a step that is rejected; a device's `found_inf` says whether it is.

@@ -21,6 +21,7 @@ struct ScheduleHooks;
 struct AverageHooks;
 struct FreezeHooks;
 struct DeviceHooks;
+struct LayoutHooks;
 
 namespace detail {
 

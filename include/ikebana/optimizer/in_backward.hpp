@@ -3,6 +3,7 @@
 #include <deque>
 #include <ikebana/bridge/gradients.hpp>
 #include <ikebana/hooks.hpp>
+#include <ikebana/hooks/step_rate.hpp>
 #include <ikebana/optimizer/group.hpp>
 #include <ikebana/parameters/update.hpp>
 
@@ -59,7 +60,7 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
     for (OwnOptimizer& own : optimizers_) own.mechanism.before_backward(loss, microbatches, rate);
     if (!loss.readable()) found_inf_ = loss.non_finite();
     else if (!loss.is_finite()) return;  // Precision throws, and nothing is updated
-    rate_ = rate;
+    rate_ = detail::KeptRate(rate);
     in_backward_ = true;
   }
   /// True if a parameter was updated during this backward.
@@ -189,7 +190,7 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
   c10::Device device_{c10::kCPU};
   std::deque<OwnOptimizer> optimizers_;
   std::deque<bridge::PostAccumulateHook> hooks_;
-  std::function<double(double)> rate_;
+  detail::KeptRate rate_;
   at::Tensor found_inf_;
   bool in_backward_ = false, has_updated_ = false;
 };

@@ -1,0 +1,62 @@
+#pragma once
+// What a step gives optimizers of the recipe's schedule: the `rate` of step.hpp.
+#include <cstdint>
+#include <functional>
+
+namespace ikebana {
+
+/// The learning rate and the momentum of one step. `rate(lr)` is the learning rate of this step for
+/// the base learning rate `lr`; `rate.momentum(m)` the momentum, or the first of two betas, for the
+/// base momentum `m`; `rate.step()` counts the attempted steps before this one. Hooks take it as
+/// `const Rate&`, and may be called with any callable `double(double lr)` in tests: an optimizer
+/// that has a momentum asks for it by `detail::momentum_of(rate, m)`.
+template <class Schedule>
+class StepRate {
+ public:
+  StepRate(const Schedule& schedule, std::int64_t step) : schedule_(&schedule), step_(step) {}
+
+  double operator()(double base_lr) const { return schedule_->rate(base_lr, step_); }
+  double momentum(double base) const { return schedule_->momentum(base, step_); }
+  std::int64_t step() const { return step_; }
+
+ private:
+  const Schedule* schedule_;
+  std::int64_t step_;
+};
+
+namespace detail {
+
+/// The momentum of this step; `base` itself where `rate` is a callable without a schedule.
+template <class Rate>
+double momentum_of(const Rate& rate, double base) {
+  if constexpr (requires { rate.momentum(base); }) return rate.momentum(base);
+  else return base;
+}
+/// The attempted steps before this one; -1 where `rate` does not know it.
+template <class Rate>
+std::int64_t step_of(const Rate& rate) {
+  if constexpr (requires { rate.step(); }) return rate.step();
+  else return -1;
+}
+
+/// A copy of any rate, for an update that comes later in the same step.
+class KeptRate {
+ public:
+  KeptRate() = default;
+  template <class Rate>
+  explicit KeptRate(const Rate& rate)
+      : lr_(rate),
+        momentum_([rate](double base) { return momentum_of(rate, base); }),
+        step_(step_of(rate)) {}
+
+  double operator()(double base_lr) const { return lr_(base_lr); }
+  double momentum(double base) const { return momentum_(base); }
+  std::int64_t step() const { return step_; }
+
+ private:
+  std::function<double(double)> lr_, momentum_;
+  std::int64_t step_ = -1;
+};
+
+}  // namespace detail
+}  // namespace ikebana
