@@ -71,10 +71,9 @@ static_assert(sets<EMA, axis::average> && sets<Freeze<>, axis::freeze>);
 static_assert(sets<Freeze<Model, Declared>, axis::freeze>);
 static_assert(sets<CrossEntropyLoss, axis::objective> && sets<MSELoss, axis::objective>);
 static_assert(sets<ClipGradNorm, axis::clip> && sets<Without<axis::clip>, axis::clip>);
-static_assert(sets<Observe<Memory>, axis::observe> && sets<On, axis::device>);
-static_assert(sets<Layout<ChannelsLast>, axis::layout> && sets<Layout<Off>, axis::layout>);
+static_assert(sets<Observe<Memory>, axis::observe> && sets<On, axis::device> &&
+              sets<Layout<ChannelsLast>, axis::layout>);
 static_assert(sets<Without<axis::average>, axis::average>);
-
 // So does a user-defined policy; any callable is an objective; no other type is a policy.
 static_assert(sets<OwnClip, axis::clip> && sets<CallableClip, axis::clip>);
 static_assert(sets<Functor, axis::objective> && sets<GenericFunctor, axis::objective>);

@@ -104,8 +104,8 @@ std::string backward(bool moves) {
 std::string whole_step(bool moves) {
   std::string text =
       "observe.around_step{ capture.around_step{ checkpoint.around_step{ accumulate.around_step{"
-      " precision.around_step{ observe.data{ device.place layout.place } accumulate.split objective.count"
-      " objective.count capture.around_body{";
+      " precision.around_step{ observe.data{ device.place layout.place } accumulate.split"
+      " objective.count objective.count capture.around_body{";
   for (const char* travel :
        {" shard.set_requires_gradient_sync()", " shard.set_requires_gradient_sync(last)"})
     text += std::string(travel) + " observe.forward{ " + forward(moves) + " } observe.backward{" +

@@ -1,0 +1,169 @@
+#pragma once
+// Batch norm, an addition and ReLU of FP32 images in two passes over memory forward, and two
+// backward.
+#include <algorithm>
+#include <cmath>
+#include <ikebana/detail/parallel.hpp>
+#include <ikebana/modules/bn_relu_loops.hpp>
+#include <vector>
+
+namespace ikebana::detail {
+
+/// Dense images (N, C, H, W), contiguous or channels last, in blocks of one size: a plane of one
+/// channel, or some pixels with their channels. Sums are in FP32 within a block and in FP64 over
+/// blocks, so that they do not depend on the number of threads.
+class ImageBlocks {
+ public:
+  explicit ImageBlocks(const at::Tensor& x)
+      : rows_(x.size(0)),
+        channels_(x.size(1)),
+        plane_(x.size(2) * x.size(3)),
+        last_(!x.is_contiguous()) {}
+
+  std::int64_t channels() const { return channels_; }
+  std::int64_t values() const { return rows_ * plane_; }  ///< of a channel
+  /// Where the first value of a channel lies.
+  std::int64_t first_of(std::int64_t channel) const { return last_ ? channel : channel * plane_; }
+
+  /// One number for each channel, as the loops read them: `width` copies of each where a group of
+  /// neighbours is of one channel.
+  class PerChannel {
+   public:
+    PerChannel(const ImageBlocks& images, const std::vector<double>& values)
+        : copies_(images.last_ ? 1 : avx2::width) {
+      for (double value : values) all_.insert(all_.end(), copies_, static_cast<float>(value));
+    }
+    const float* operator[](std::int64_t channel) const {
+      return all_.data() + channel * static_cast<std::int64_t>(copies_);
+    }
+
+   private:
+    std::size_t copies_;
+    std::vector<float> all_;
+  };
+
+  /// Calls `f(offset, run, channel)` for all elements; `memory` is that of one of the tensors.
+  template <class F>
+  void each(const float* memory, const F& f) const noexcept {
+    in_parallel(memory, blocks(), 1, [&](std::int64_t begin, std::int64_t end) noexcept {
+      for (std::int64_t block = begin; block < end; ++block) each_run_in(block, f);
+    });
+  }
+  /// Two sums for each channel: `add(offset, series, channel, first, second)` adds to those of a
+  /// group.
+  template <class Add>
+  std::pair<std::vector<double>, std::vector<double>> sums(const float* memory,
+                                                           const Add& add) const {
+    const std::int64_t size = last_ ? channels_ : avx2::width;
+    std::vector<float> parts(static_cast<std::size_t>(2 * blocks() * size));
+    in_parallel(memory, blocks(), 1, [&](std::int64_t begin, std::int64_t end) noexcept {
+      for (std::int64_t block = begin; block < end; ++block)
+        each_in(block, [&](std::int64_t offset, avx2::Series s, std::int64_t channel) noexcept {
+          float* part = parts.data() + 2 * block * size + (last_ ? channel : 0);
+          add(offset, s, channel, part, part + size);
+        });
+    });
+    const auto all = static_cast<std::size_t>(channels_);
+    std::pair<std::vector<double>, std::vector<double>> result{all, all};
+    for (std::int64_t block = 0; block < blocks(); ++block)
+      for (std::int64_t i = 0; i < size; ++i) {
+        const auto channel = static_cast<std::size_t>(last_ ? i : block % channels_);
+        const float* part = parts.data() + 2 * block * size + i;
+        result.first[channel] += static_cast<double>(part[0]);
+        result.second[channel] += static_cast<double>(part[size]);
+      }
+    return result;
+  }
+
+ private:
+  static constexpr std::int64_t pixels_in_block = 512, rows_in_block = 16;
+  static constexpr std::int64_t elements_in_cache = 2048;  // of each of several tensors
+
+  std::int64_t blocks() const {
+    return last_ ? (values() + pixels_in_block - 1) / pixels_in_block
+                 : (rows_ + rows_in_block - 1) / rows_in_block * channels_;
+  }
+  template <class F>
+  void each_run_in(std::int64_t block, const F& f) const noexcept {
+    if (last_) {
+      const std::int64_t pixel = block * pixels_in_block;
+      const std::int64_t count = std::min(pixels_in_block, values() - pixel);
+      return f(pixel * channels_, avx2::Run{count, channels_, true}, std::int64_t{0});
+    }
+    const std::int64_t channel = block % channels_, first = block / channels_ * rows_in_block;
+    for (std::int64_t row = first; row < std::min(first + rows_in_block, rows_); ++row)
+      f((row * channels_ + channel) * plane_, avx2::Run{1, plane_, false}, channel);
+  }
+  template <class F>
+  void each_in(std::int64_t block, const F& f) const noexcept {
+    if (last_) each_pixel_in(block, f);
+    else each_plane_in(block, f);
+  }
+  /// Lanes of neighbouring channels, which step from pixel to pixel.
+  template <class F>
+  void each_pixel_in(std::int64_t block, const F& f) const noexcept {
+    const std::int64_t end = std::min((block + 1) * pixels_in_block, values());
+    const std::int64_t pixels = std::max<std::int64_t>(elements_in_cache / channels_, 8);
+    for (std::int64_t pixel = block * pixels_in_block; pixel < end; pixel += pixels) {
+      const std::int64_t count = std::min(pixels, end - pixel);
+      std::int64_t c = 0;
+      for (; c + avx2::width <= channels_; c += avx2::width)
+        f(pixel * channels_ + c, avx2::Series{count, channels_, true, pixels * channels_}, c);
+      for (; c < channels_; ++c) f(pixel * channels_ + c, avx2::Series{count, channels_, false}, c);
+    }
+  }
+  /// Lanes of neighbouring pixels of one channel.
+  template <class F>
+  void each_plane_in(std::int64_t block, const F& f) const noexcept {
+    const std::int64_t channel = block % channels_, first = block / channels_ * rows_in_block;
+    const std::int64_t in_lanes = plane_ / avx2::width, rest = plane_ % avx2::width;
+    for (std::int64_t row = first; row < std::min(first + rows_in_block, rows_); ++row) {
+      const std::int64_t begin = (row * channels_ + channel) * plane_;
+      if (in_lanes > 0) f(begin, avx2::Series{in_lanes, avx2::width, true}, channel);
+      if (rest > 0) f(begin + plane_ - rest, avx2::Series{rest, 1, false}, channel);
+    }
+  }
+
+  std::int64_t rows_, channels_, plane_;
+  bool last_;
+};
+
+/// What backward needs of forward, besides x and y.
+struct BatchStatistics {
+  std::vector<double> mean, var, inverse_std;  // of each channel; var is the biased one
+};
+
+/// The differences are from the channel's first value, so that a large mean costs no digits.
+inline BatchStatistics statistics_of(const ImageBlocks& images, const float* x, double eps) {
+  BatchStatistics all;
+  for (std::int64_t c = 0; c < images.channels(); ++c)
+    all.mean.push_back(without_values() ? 0 : static_cast<double>(x[images.first_of(c)]));
+  const ImageBlocks::PerChannel origin(images, all.mean);
+  const auto [sums, squares] =
+      images.sums(x, [&](auto offset, auto s, auto channel, float* first, float* second) noexcept {
+        avx2::add_moments(x + offset, s, origin[channel], first, second);
+      });
+  const auto n = static_cast<double>(images.values());
+  for (std::size_t c = 0; c < sums.size(); ++c) {
+    const double shift = sums[c] / n, var = squares[c] / n - shift * shift;
+    all.mean[c] += shift;
+    all.var.push_back(var < 0 ? 0 : var);
+    all.inverse_std.push_back(1 / std::sqrt(all.var[c] + eps));
+  }
+  return all;
+}
+
+/// The elements of a vector of C parameters or statistics.
+inline std::vector<double> elements(const at::Tensor& t) {
+  if (without_values()) return std::vector<double>(static_cast<std::size_t>(t.numel()));
+  const at::Tensor flat = t.to(at::kDouble).contiguous();
+  const auto* begin = static_cast<const double*>(flat.const_data_ptr());
+  return {begin, begin + flat.numel()};
+}
+inline at::Tensor vector_like(const std::vector<double>& values, const at::Tensor& like) {
+  at::Tensor t = at::empty({std::ssize(values)}, at::kDouble);
+  if (double* to = data_of<double>(t)) std::copy(values.begin(), values.end(), to);
+  return t.to(like.options().requires_grad(false));
+}
+
+}  // namespace ikebana::detail
