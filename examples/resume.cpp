@@ -37,7 +37,7 @@ void train(const fs::path& folder) {
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 5e-3}, EMA{.decay = 0.99},
                   CosineAnnealingLR{.T_max = 400}};
   DataLoader loader{TensorDataset{spirals(2560)},
-                    {.batch_size = 64, .shuffle = true, .seed = 7, .num_workers = 2}};
+                    {.batch_size = 64, .shuffle = true, .num_workers = 2, .seed = 7}};
   trainer.fit(
       loader,
       {.epochs = 10, .progress = false, .save_to = folder, .save_every = 7, .resume = true});

@@ -130,6 +130,12 @@ TEST_CASE("errors: options out of range and unsuitable datasets") {
   CHECK(
       contains(refused(Structs(), {.num_workers = -1}), "num_workers is -1; it must be 0 or more"));
   CHECK(contains(refused(Structs(), {.prefetch_factor = 0}), "prefetch_factor is 0"));
+  CHECK(contains(refused(Structs(), {.num_workers = 1, .timeout = -1}), "timeout is -1; it must"));
+  CHECK(
+      contains(refused(Structs(), {.num_workers = 1, .timeout = std::nan("")}), "timeout is nan"));
+  CHECK(contains(refused(Structs(), {.num_workers = 1, .timeout = 1e10}), "timeout is 1e+10"));
+  CHECK(contains(refused(Structs(), {.timeout = 5}), "timeout is set and num_workers is 0"));
+  CHECK(contains(refused(Structs(), {.persistent_workers = true}), "no workers to keep"));
   CHECK(contains(refused(Structs(0), {}), "has 0 samples"));
   CHECK(contains(refused(Structs(3), {.batch_size = 4, .drop_last = true}),
                  "3 samples make no batch of 4, and drop_last"));

@@ -19,7 +19,7 @@ void for_every_order(Law law) {
         CAPTURE(drop_last);
         CAPTURE(batch_size);
         law(DataLoaderOptions{
-            .batch_size = batch_size, .shuffle = shuffle, .seed = 5, .drop_last = drop_last});
+            .batch_size = batch_size, .shuffle = shuffle, .drop_last = drop_last, .seed = 5});
       }
 }
 /// Calls `law(dataset)` for every kind of dataset.

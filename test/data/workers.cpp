@@ -151,7 +151,7 @@ TEST_CASE("workers: a dataset whose get is const is shared, otherwise each worke
   DataLoader loader(&dataset, {.batch_size = 2, .num_workers = 3});
   DataLoader alone(Structs(), {.batch_size = 2});
   CHECK(same(next(loader, 24), next(alone, 24)));
-  CHECK(*dataset.copies == 2);  // the first worker uses the original
+  CHECK(*dataset.copies == 2 * 2);  // in each of two epochs; the first worker uses the original
 }
 
 TEST_CASE("workers: operators in get use one thread, and other threads keep their number") {

@@ -42,7 +42,7 @@ TEST_CASE("data.md: a loop over epochs resumes at the exact sample, with other w
   };
   {
     Trainer trainer{whole, CrossEntropyLoss{}};
-    DataLoader loader{dataset, {.batch_size = 12, .shuffle = true, .seed = 0, .num_workers = 2}};
+    DataLoader loader{dataset, {.batch_size = 12, .shuffle = true, .num_workers = 2, .seed = 0}};
     while (loader.epoch() < 3)
       for (auto& batch : loader) trainer.step(batch);
   }

@@ -142,7 +142,7 @@ TEST_CASE("ranks: on any number of ranks a loader has the same batches, every sa
           CAPTURE(samples);
           CAPTURE(batch_size);
           const DataLoaderOptions options{
-              .batch_size = batch_size, .shuffle = shuffle, .seed = 3, .drop_last = drop_last};
+              .batch_size = batch_size, .shuffle = shuffle, .drop_last = drop_last, .seed = 3};
           const Order one = read_by(1, samples, options);
           std::set<std::int64_t> read;
           std::int64_t count = 0;

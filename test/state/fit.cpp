@@ -32,7 +32,7 @@ struct Samples {
 };
 auto drawn(std::int64_t workers) {
   return DataLoader{Samples{},
-                    {.batch_size = 8, .shuffle = true, .seed = 5, .num_workers = workers}};
+                    {.batch_size = 8, .shuffle = true, .num_workers = workers, .seed = 5}};
 }
 
 /// `make()` makes a trainer, `loader()` its data from the beginning; `change` sets further options.

@@ -1,10 +1,10 @@
 #pragma once
 // Makes any batch of any epoch from its position alone.
-#include <atomic>
 #include <ikebana/batch/empty.hpp>
 #include <ikebana/bridge/one_thread.hpp>
 #include <ikebana/data/collate.hpp>
 #include <ikebana/data/dataset.hpp>
+#include <ikebana/data/reading.hpp>
 #include <ikebana/data/sample_order.hpp>
 #include <ikebana/detail/message.hpp>
 
@@ -56,25 +56,28 @@ class BatchFetcher {
   const SampleOrder& order() const { return order_; }
 
   /// The batch at a position, read from `dataset`, which is the loader's or a worker's copy. May be
-  /// called by several threads at once if their datasets may. Throws soon after `stop` is
+  /// called by several threads at once if their datasets may. Throws soon after `reading.stop` is
   /// set.
   template <class Dataset>
-  auto batch(Dataset& dataset, LoaderPosition at, const std::atomic<bool>& stop) const {
+  auto batch(Dataset& dataset, LoaderPosition at, Reading& reading) const {
     PlainMode plain;
     const at::Tensor indices = order_.indices(at);
-    if (indices.numel() != 0) return read(dataset, indices, at, stop);
-    auto none = read(dataset, order_.first_index(at), at, stop);  // for the shapes and dtypes
+    if (indices.numel() != 0) return read(dataset, indices, at, reading);
+    auto none = read(dataset, order_.first_index(at), at, reading);  // for the shapes and dtypes
     remove_rows(none, "DataLoader: this rank reads no sample of " + text(at) +
                           ", and no batch without rows can be made of the first one: ");
     return none;
   }
 
+  /// At most four indices of a batch, for an error message.
+  std::string some_indices(LoaderPosition at) const { return first_indices(order_.indices(at)); }
+
  private:
   template <class Dataset>
   auto read(Dataset& dataset, const at::Tensor& indices, LoaderPosition at,
-            const std::atomic<bool>& stop) const {
+            Reading& reading) const {
     if constexpr (reads_samples<Dataset>) {
-      return collate(read_samples(dataset, indices, at, stop), indices, at);
+      return collate(read_samples(dataset, indices, at, reading), indices, at);
     } else {
       auto batch = read_at_once(dataset, indices, at);
       if constexpr (reads_lists<Dataset>) return collate(std::move(batch), indices, at);
@@ -83,13 +86,14 @@ class BatchFetcher {
   }
   template <class Dataset>
   auto read_samples(Dataset& dataset, const at::Tensor& indices, LoaderPosition at,
-                    const std::atomic<bool>& stop) const {
+                    Reading& reading) const {
     bridge::OneThread one_thread;  // so that sums have the same bits in every thread
     std::vector<decltype(read_sample(dataset, 0, 0))> samples;
     samples.reserve(static_cast<std::size_t>(indices.numel()));
     auto* index = indices.const_data_ptr<std::int64_t>();
     for (std::int64_t i = 0; i < indices.numel(); ++i) {
-      if (stop) throw Error("DataLoader: it is being destroyed.");
+      if (reading.stop) throw Error("DataLoader: it is being destroyed.");
+      reading.begin(index[i]);
       try {
         samples.push_back(
             read_sample(dataset, index[i], key(seed_, at.epoch, RngStream::Sample, index[i])));
@@ -97,6 +101,7 @@ class BatchFetcher {
         throw_bad_sample("get(" + std::to_string(index[i]) + ")", at);
       }
     }
+    reading.begin(Reading::none);
     return samples;
   }
 

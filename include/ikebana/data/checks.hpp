@@ -41,6 +41,6 @@ concept loads = std::is_same_v<loader_diagnosis_t<Given, Collate>, refuse::Nothi
 
 template <class Dataset, class Collate>
 using loaded_batch_t = decltype(std::declval<const BatchFetcher<Collate>&>().batch(
-    std::declval<Dataset&>(), LoaderPosition(), std::declval<const std::atomic<bool>&>()));
+    std::declval<Dataset&>(), LoaderPosition(), std::declval<Reading&>()));
 
 }  // namespace ikebana::detail

@@ -24,7 +24,8 @@ namespace ikebana {
 /// workers it uses no thread and no lock. `pin_memory` copies each batch once more, in the thread
 /// that makes it; a trainer copies it to its device while that computes. May be used by one thread
 /// at a time. Errors: BadValue for options out of range, BadSample with the message of what `get`
-/// threw, BadBatch if samples do not stack.
+/// threw, or with the index of the sample for which `timeout` was too short, BadBatch if samples do
+/// not stack.
 template <class Dataset, class Collate = DefaultCollate>
 class DataLoader {
   using LoaderCore = detail::LoaderCore<Dataset, Collate>;
@@ -35,7 +36,7 @@ class DataLoader {
   static constexpr const char* state_name = "loader";
 
   explicit DataLoader(Dataset dataset, const DataLoaderOptions& options = {}, Collate collate = {})
-      : core_(std::make_unique<LoaderCore>(std::move(dataset), options, std::move(collate))) {}
+      : core_(new LoaderCore(std::move(dataset), options, std::move(collate))) {}
 
   /// Batches per epoch, on each of several ranks.
   std::int64_t size() const { return core_->order().batches(); }
@@ -121,7 +122,7 @@ class DataLoader {
     }
   }
 
-  std::unique_ptr<LoaderCore> core_;
+  std::unique_ptr<LoaderCore, typename LoaderCore::Destroy> core_;
 };
 
 /// Reports at compile time why there is no such loader.

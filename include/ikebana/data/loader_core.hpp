@@ -27,6 +27,17 @@ class LoaderCore {
             "cannot be copied. Make `get` const and thread-safe, or use one worker.");
   }
 
+  /// Waits for the samples that workers are reading; with a timeout, that long. A thread of its own
+  /// then waits for the rest, so that a `get` that never returns does not keep an error of
+  /// `timeout` from being seen.
+  struct Destroy {
+    void operator()(LoaderCore* core) const {
+      if (core->workers_finish()) return delete core;
+      if constexpr (owns_dataset) std::thread([core] { delete core; }).detach();
+      else delete core;
+    }
+  };
+
   const DataLoaderOptions& options() const { return options_; }
   const SampleOrder& order() const { return fetcher_.order(); }
   Dataset& dataset() { return dataset_of(given_); }
@@ -53,6 +64,7 @@ class LoaderCore {
     if (at_.batch == order().batches()) {
       at_ = {at_.epoch + 1, 0};
       begin_loop();
+      if (!options_.persistent_workers) end_workers();
       return std::nullopt;
     }
     std::optional<Batch> batch(read());
@@ -75,15 +87,18 @@ class LoaderCore {
   }
 
  private:
-  static inline const std::atomic<bool> never_stop = false;
+  // A raw pointer to a dataset says nothing of its life, so a thread that reads it is waited for.
+  static constexpr bool owns_dataset = !std::is_pointer_v<Given>;
 
   Batch read() {
-    if (options_.num_workers == 0) return fetch(dataset(), at_, never_stop);
+    if (options_.num_workers == 0) return fetch(dataset(), at_, own_);
     if (!workers_) start_workers();
-    return workers_->take(at_);
+    return workers_->take(at_, options_.timeout, [this](LoaderPosition reads, std::int64_t sample) {
+      throw_late(reads, sample);
+    });
   }
-  Batch fetch(Dataset& dataset, LoaderPosition at, const std::atomic<bool>& stop) {
-    Batch batch = fetcher_.batch(dataset, at, stop);
+  Batch fetch(Dataset& dataset, LoaderPosition at, Reading& reading) {
+    Batch batch = fetcher_.batch(dataset, at, reading);
     if (pins_memory_) pin(batch);
     return batch;
   }
@@ -92,13 +107,47 @@ class LoaderCore {
     if constexpr (!shared_by_workers<Dataset> && std::is_copy_constructible_v<Dataset>)
       for (std::size_t w = 1; w < workers; ++w)
         copies_.push_back(std::make_unique<Dataset>(dataset()));
-    auto fetch_by = [this](std::size_t worker, LoaderPosition at, const std::atomic<bool>& stop) {
+    auto fetch_by = [this](std::size_t worker, LoaderPosition at, Reading& reading) {
       const bool has_copy = worker > 0 && !copies_.empty();
-      return this->fetch(has_copy ? *copies_[worker - 1] : dataset(), at, stop);
+      return this->fetch(has_copy ? *copies_[worker - 1] : dataset(), at, reading);
     };
     workers_.reset(new Workers<Batch>(workers,
                                       workers * static_cast<std::size_t>(options_.prefetch_factor),
                                       order().batches(), fetch_by));
+  }
+
+  /// Ends the workers, unless one is still within a sample after the timeout: then they stay.
+  void end_workers() {
+    if (!workers_ || workers_->is_inherited() || !workers_->finish(options_.timeout)) return;
+    workers_.reset();
+    copies_.clear();
+  }
+  /// Whether no worker is within a sample, after waiting for at most the timeout.
+  bool workers_finish() const {
+    if (!workers_ || workers_->is_inherited() || options_.timeout == 0) return true;
+    if (workers_->finish(options_.timeout)) return true;
+    if (!owns_dataset)
+      TORCH_WARN(
+          "DataLoader: it is destroyed while a worker reads a sample of a dataset that was given "
+          "as a pointer, and waits until that has returned. Give it the dataset itself, or a "
+          "std::shared_ptr, and it waits no longer than its timeout.");
+    return false;
+  }
+  /// `reads` is the batch that a worker is reading, and `sample` the index, if any.
+  [[noreturn]] void throw_late(LoaderPosition reads, std::int64_t sample) const {
+    std::string what = "no worker has begun it";
+    if (reads.batch >= 0)
+      what = (sample != Reading::none ? "get(" + std::to_string(sample) + ")"
+                                      : "reading the samples " + fetcher_.some_indices(reads)) +
+             (reads == at_ ? "" : ", of " + text(reads) + ", keeps a worker and") +
+             " has not returned";
+    throw BadSample(
+        "DataLoader: within the timeout of " + seconds_text(options_.timeout) +
+        " s no worker made the batch of " + text(at_) + ": " + what +
+        ". The loader is still before this batch: a new loop tries it again, and seek({" +
+        std::to_string(at_.epoch) + ", " + std::to_string(at_.batch + 1) +
+        "}) skips it. A thread cannot be ended from outside: a worker whose sample never "
+        "returns reads nothing more.");
   }
 
   DataLoaderOptions options_;
@@ -106,6 +155,7 @@ class LoaderCore {
   bool pins_memory_;
   BatchFetcher<Collate> fetcher_;
   LoaderPosition at_;
+  Reading own_;                             // of the loop's own thread
   std::uint64_t loop_ = 0, last_loop_ = 0;  // the loop that may take batches, and the newest one
   std::vector<std::unique_ptr<Dataset>> copies_;  // for all workers but the first
   // Declared last, so that its threads end first.

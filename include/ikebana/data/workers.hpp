@@ -1,10 +1,12 @@
 #pragma once
 // Threads that make batches ahead of a loop and deliver them in order.
-#include <atomic>
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <ikebana/bridge/one_thread.hpp>
 #include <ikebana/data/options.hpp>
+#include <ikebana/data/reading.hpp>
 #include <ikebana/posix/process.hpp>
 #include <mutex>
 #include <thread>
@@ -18,15 +20,16 @@ namespace ikebana::detail {
 template <class Batch>
 class Workers {
  public:
-  /// Makes the batch at a position; the first argument is the worker's index. Throws early if the
-  /// flag is set.
-  using Fetch = std::function<Batch(std::size_t, LoaderPosition, const std::atomic<bool>& stop)>;
+  /// Makes the batch at a position; the first argument is the worker's index. Throws early if
+  /// `stop` is set.
+  using Fetch = std::function<Batch(std::size_t, LoaderPosition, Reading&)>;
 
   Workers(std::size_t workers, std::size_t prefetched, std::int64_t batches_per_epoch, Fetch fetch)
       : batches_per_epoch_(batches_per_epoch),
         fetch_(std::move(fetch)),
         slots_(prefetched),
-        next_to_fetch_(batches_per_epoch) {
+        next_to_fetch_(batches_per_epoch),
+        states_(workers) {
     try {
       for (std::size_t w = 0; w < workers; ++w) threads_.emplace_back([this, w] { work(w); });
     } catch (...) {
@@ -39,28 +42,48 @@ class Workers {
   /// Destroys workers, except in a forked child: there, waiting for their threads would not end.
   struct Destroy {
     void operator()(Workers* workers) const {
-      if (!workers->process_.is_inherited()) delete workers;
+      if (!workers->is_inherited()) delete workers;
     }
   };
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
+  bool is_inherited() const { return process_.is_inherited(); }
+  /// Begins no more batches, and waits until none is being read; at most `seconds`, unless that is
+  /// 0. Returns whether none is.
+  bool finish(double seconds) noexcept {
+    std::unique_lock lock(mutex_);
+    drop();
+    return wait(lock, seconds, [this] {
+      return std::all_of(states_.begin(), states_.end(),
+                         [](const State& state) { return state.at == no_position; });
+    });
+  }
+
   /// Waits for the batch at a position and returns it, or throws what fetching it threw. If the
-  /// position does not follow the previous one, all prefetched batches are dropped. Throws Error in
-  /// a forked child, which has none of the threads.
-  Batch take(LoaderPosition at) {
-    if (process_.is_inherited())
+  /// position does not follow the previous one, all prefetched batches are dropped. After
+  /// `seconds`, unless that is 0, it calls `late(at, sample)`, which throws, with what a worker is
+  /// reading. Throws Error in a forked child, which has none of the threads.
+  template <class Late>
+  Batch take(LoaderPosition at, double seconds, const Late& late) {
+    if (is_inherited())
       throw Error(
           "DataLoader: its threads are those of the process that this one was forked from. Make a "
           "loader in this process, or fork before the first batch.");
     std::unique_lock lock(mutex_);
     if (at != next_to_take_) restart(at);
     Slot& slot = slot_of(at);
-    batch_fetched_.wait(lock, [&] { return slot.index() != 0; });
+    if (!wait(lock, seconds, [&] { return slot.index() != 0; })) {
+      const State* reader = reader_of(at);
+      const LoaderPosition read = reader ? reader->at : no_position;
+      const std::int64_t sample = reader ? reader->reading.sample.load() : Reading::none;
+      drop();
+      lock.unlock();
+      late(read, sample);
+    }
     Slot fetched = std::exchange(slot, {});
     if (auto* error = std::get_if<2>(&fetched)) {
-      next_to_take_ = no_position;  // so that the next call fetches it again
-      next_to_fetch_ = batches_per_epoch_;
+      drop();
       std::rethrow_exception(std::move(*error));
     }
     ++next_to_take_.batch;
@@ -72,9 +95,36 @@ class Workers {
  private:
   using Slot = std::variant<std::monostate, Batch, std::exception_ptr>;
   static constexpr LoaderPosition no_position{-1, -1};
+  struct State {
+    LoaderPosition at = no_position;  // of the batch that the worker is reading; needs the mutex
+    Reading reading;
+  };
 
   Slot& slot_of(LoaderPosition at) {
     return slots_[static_cast<std::size_t>(at.batch) % slots_.size()];
+  }
+  template <class Holds>
+  bool wait(std::unique_lock<std::mutex>& lock, double seconds, Holds holds) {
+    using std::chrono::nanoseconds;
+    if (seconds == 0) return batch_fetched_.wait(lock, holds), true;
+    const auto limit =
+        std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>(seconds));
+    return batch_fetched_.wait_for(lock, limit, holds);
+  }
+  /// The worker that reads the batch at a position; else one that reads another, for which this one
+  /// has to wait.
+  const State* reader_of(LoaderPosition at) const {
+    const State* other = nullptr;
+    for (const State& state : states_) {
+      if (state.at == at) return &state;
+      if (state.at != no_position) other = &state;
+    }
+    return other;
+  }
+  /// Begins no batch until the next call of `take`, which fetches anew.
+  void drop() {
+    next_to_take_ = no_position;
+    next_to_fetch_ = batches_per_epoch_;
   }
   void restart(LoaderPosition at) {
     ++restarts_;
@@ -92,30 +142,34 @@ class Workers {
     {
       std::lock_guard lock(mutex_);
       stop_ = true;
+      for (State& state : states_) state.reading.stop = true;
     }
     may_fetch_.notify_all();
     for (std::thread& thread : threads_) thread.join();
   }
   void work(std::size_t worker) {
     bridge::OneThread one_thread;
+    State& state = states_[worker];
     std::unique_lock lock(mutex_);
     while (true) {
       may_fetch_.wait(lock, [this] { return stop_ || may_fetch(); });
       if (stop_) return;
       LoaderPosition at{next_to_take_.epoch, next_to_fetch_++};
       std::uint64_t restarts = restarts_;
+      state.at = at;
+      state.reading.begin(Reading::none);
       lock.unlock();
       Slot fetched = try_fetch(worker, at);
       lock.lock();
-      if (restarts != restarts_) continue;  // the batch is no longer needed
-      slot_of(at) = std::move(fetched);
+      state.at = no_position;
+      if (restarts == restarts_) slot_of(at) = std::move(fetched);  // otherwise no longer needed
       batch_fetched_.notify_one();
     }
   }
   /// The batch, or the exception that fetching it threw.
   Slot try_fetch(std::size_t worker, LoaderPosition at) {
     try {
-      return Slot(std::in_place_index<1>, fetch_(worker, at, stop_));
+      return Slot(std::in_place_index<1>, fetch_(worker, at, states_[worker].reading));
     } catch (...) {
       return Slot(std::in_place_index<2>, std::current_exception());
     }
@@ -126,11 +180,12 @@ class Workers {
   Fetch fetch_;
   std::mutex mutex_;
   std::condition_variable may_fetch_, batch_fetched_;
-  std::atomic<bool> stop_ = false;
+  bool stop_ = false;
   std::vector<Slot> slots_;  // batch b of the epoch is in slot b modulo their number
   LoaderPosition next_to_take_ = no_position;
   std::int64_t next_to_fetch_;  // the first batch of next_to_take_.epoch that no worker has begun
   std::uint64_t restarts_ = 0;  // a batch begun before the last restart is dropped
+  std::vector<State> states_;   // one per worker; never moved, since threads refer to them
   std::vector<std::thread> threads_;
 };
 

@@ -19,7 +19,7 @@ struct Samples {
   }
 };
 inline auto loader() {
-  return DataLoader{Samples{}, {.batch_size = 7, .shuffle = true, .seed = 3, .num_workers = 2}};
+  return DataLoader{Samples{}, {.batch_size = 7, .shuffle = true, .num_workers = 2, .seed = 3}};
 }
 inline std::vector<Rows> validation() {
   return {{at::linspace(-1, 1, 64).view({8, 8}).sin(), at::arange(8) % 3}};

@@ -1,0 +1,16 @@
+#pragma once
+// The state of a thread that reads a batch, which the thread of the loop reads and sets.
+#include <atomic>
+#include <cstdint>
+
+namespace ikebana::detail {
+
+struct Reading {
+  static constexpr std::int64_t none = -1;
+  std::atomic<bool> stop = false;           ///< set: throw soon, since the loader is destroyed
+  std::atomic<std::int64_t> sample = none;  ///< the index that `get` is reading
+
+  void begin(std::int64_t index) { sample.store(index, std::memory_order_relaxed); }
+};
+
+}  // namespace ikebana::detail
