@@ -17,7 +17,7 @@ class Ikebana(ConanFile):
     # two where the package is used (so also the Boost of a graph that has one) and asks for C++20.
     settings = "os", "arch", "compiler", "build_type"
     exports = "include/ikebana/detail/version.hpp"
-    exports_sources = "CMakeLists.txt", "cmake/*", "include/*", "LICENSE"
+    exports_sources = "CMakeLists.txt", "cmake/*", "include/*", "scripts/*", "LICENSE"
     no_copy_source = True
 
     def set_version(self):

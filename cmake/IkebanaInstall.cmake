@@ -11,4 +11,7 @@ install(TARGETS ikebana ikebana_pch EXPORT ikebanaTargets FILE_SET HEADERS)
 install(EXPORT ikebanaTargets NAMESPACE ikebana:: DESTINATION ${package})
 install(FILES ${version_file} cmake/ikebanaConfig.cmake cmake/LibTorch.cmake
               cmake/BoostHeaders.cmake DESTINATION ${package})
+# What converts weights of other formats; errors name these.
+install(PROGRAMS scripts/pth_to_safetensors.py scripts/gguf_to_safetensors.py
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/ikebana/scripts)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

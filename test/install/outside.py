@@ -32,6 +32,9 @@ def arrives(place, prefix):
     expect(headers == arrived, f"not what include/ holds: {sorted(headers ^ arrived)}")
     if (place.root / "LICENSE").exists():
         expect(any(path.name == "LICENSE" for path in installed), "no LICENSE was installed")
+    for name in ("pth_to_safetensors.py", "gguf_to_safetensors.py"):
+        script = prefix / "share/ikebana/scripts" / name
+        expect(os.access(script, os.X_OK), f"no {name} was installed, which errors name")
     for path in installed:
         text = (prefix / path).read_text()
         for folder in (place.root, place.build, place.folder, place.libtorch):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 exported = ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "conanfile.py",
-            "test_package", "LICENSE")
+            "test_package", "scripts", "LICENSE")
 
 
 class Place:

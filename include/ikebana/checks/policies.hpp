@@ -100,12 +100,17 @@ struct choice<Combined<First, Rest>>
             typename part<Combined<First, Rest>, Rest>::type, typename choice<First>::type,
             typename choice<Rest>::type> {};
 
+/// A module of TorchScript. It can be called, so that it looks like an objective.
+template <class Type>
+concept scripted = std::is_same_v<detail::impl_of_t<std::remove_cvref_t<Type>>, torch::jit::Module>;
+
 /// Stage 1: is every type of the recipe a policy on a known axis?
 template <class Model, class Policy>
 consteval auto check_policy() {
   using Axis = axis_of_t<Policy>;
   using Nearest = typename nearest<Policy>::type;
-  if constexpr (policy<Policy> && known_axis<Axis>) return is<Nothing>{};
+  if constexpr (scripted<Policy>) return is<ScriptedModel<Policy>>{};
+  else if constexpr (policy<Policy> && known_axis<Axis>) return is<Nothing>{};
   else if constexpr (policy<Policy>) return is<NotAnAxis<Policy, Axis>>{};
   else if constexpr (!std::is_void_v<Nearest>) return is<MeantAnotherPolicy<Policy, Nearest>>{};
   else if constexpr (module_type<Policy>) return is<SecondModel<Model, Policy>>{};

@@ -1,6 +1,6 @@
 #pragma once
 // LibTorch's losses and optimizers by name, so that one in a recipe is answered with the policy
-// that was likely meant.
+// that was likely meant, and its module of TorchScript, which is no model that can be trained here.
 
 namespace torch::nn {
 class CrossEntropyLoss;
@@ -18,3 +18,6 @@ struct AdamOptions;
 struct SGDOptions;
 struct AdagradOptions;
 }  // namespace torch::optim
+namespace torch::jit {
+struct Module;
+}  // namespace torch::jit

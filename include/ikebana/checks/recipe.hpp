@@ -92,7 +92,8 @@ consteval auto mechanism() {
 template <class Model, class... Policies>
 consteval auto check_recipe() {
   using Refusal = refuse::policies_diagnosis_t<Model, Policies...>;
-  if constexpr (!refuse::passed<Refusal>) return refuse::is<Refusal>{};
+  if constexpr (refuse::scripted<Model>) return refuse::is<refuse::ScriptedModel<Model>>{};
+  else if constexpr (!refuse::passed<Refusal>) return refuse::is<Refusal>{};
   else if constexpr (!refuse::module_type<Model>) return refuse::is<refuse::NotAModel<Model>>{};
   else {
     using NotAUnit = typename not_a_unit<units_of_t<Model>>::type;

@@ -1,9 +1,22 @@
 #pragma once
-// The refusals of an optimizer that others hold, of a mechanism that cannot carry its policy out,
-// and of values that do not fit.
+// The refusals of a program of TorchScript, of an optimizer that others hold, of a mechanism that
+// cannot carry its policy out, and of values that do not fit.
 #include <ikebana/grammar/refuse.hpp>
 
 namespace ikebana::refuse {
+
+// A model of another language
+
+template <class Model>
+struct ScriptedModel {
+  static_assert(possible<quoted<Model> + " is a program of TorchScript, not a module of C++">,
+                "ikebana: the model of a recipe is a module of C++, and this one holds a program "
+                "that was made in Python. Write its layers as a torch::nn::Module, and load its "
+                "weights: torch.save(torch.jit.load(path).state_dict(), 'weights.pth') in Python, "
+                "scripts/pth_to_safetensors.py, then ikebana::load_weights(model, path). To call "
+                "it as it is, without training it, capture it in an objective: a lambda "
+                "(run, model, batch) -> Loss.");
+};
 
 // Optimizers of optimizers
 

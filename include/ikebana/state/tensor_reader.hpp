@@ -2,6 +2,7 @@
 // Reads named tensors from untrusted files; every field is checked.
 #include <cstring>
 #include <ikebana/detail/slice.hpp>
+#include <ikebana/state/foreign_file.hpp>
 #include <ikebana/state/tensor_file.hpp>
 
 namespace ikebana {
@@ -106,15 +107,18 @@ class TensorFileReader {
     std::uint64_t length = 0;
     if (size < 8) damaged("the header: the file ends within its length", size);
     file_->read(0, &length, 8);
-    if (length > size - 8 || length > max_header_bytes)
+    if (length > size - 8 || length > max_header_bytes) {
+      check_not_foreign(*file_, path_);
       damaged("the header: its length is " + std::to_string(length) +
                   ", more than the file or a reader's limit allows",
               0);
+    }
     std::string text(length, '\0');
     file_->read(8, text.data(), length);
     try {
       return HeaderReader::read(text, size);
     } catch (const Json::ParseError& error) {
+      check_not_foreign(*file_, path_);
       damaged(error.what, error.offset);
     }
   }

@@ -36,6 +36,7 @@ std::vector<Files::Path> weight_files(Files& files, const Files::Path& path) {
   std::error_code ignored;  // if it cannot be examined, opening it reports the error
   if (std::filesystem::is_directory(path, ignored)) {
     const auto single = path / "model.safetensors", index = path / "model.safetensors.index.json";
+    if (!files.exists(single) && !files.exists(index)) check_no_pickles(files, path);
     return weight_files(files, files.exists(single) ? single : index);
   }
   if (path.extension() != ".json") return {path};
