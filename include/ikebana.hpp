@@ -6,7 +6,7 @@
 // Everything. Reading order: grammar/vocabulary.hpp, step.hpp, then the folder of one axis.
 #include <ikebana/accumulate/accumulate.hpp>
 #include <ikebana/accumulate/fit.hpp>
-#include <ikebana/any_trainer/any_trainer.hpp>
+#include <ikebana/any_trainer/recipes.hpp>
 #include <ikebana/average/ema.hpp>
 #include <ikebana/checkpoint/budget.hpp>
 #include <ikebana/checkpoint/every.hpp>

@@ -1,5 +1,6 @@
 // Trains with the recipe that the command line names, by default `plain`. Each recipe is compiled
 // in a file of its own, so a change of one compiles that file only, and this file compiles none.
+#include <ikebana/any_trainer/recipes.hpp>
 #include <iostream>
 
 #include "recipes.hpp"

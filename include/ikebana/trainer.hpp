@@ -1,10 +1,12 @@
 #pragma once
 // What a user holds: a model and its recipe, with the methods that train it.
 #include <ikebana/checks/loss.hpp>
+#include <ikebana/checks/prediction.hpp>
 #include <ikebana/checks/refused_trainer.hpp>
 #include <ikebana/checks/values.hpp>
 #include <ikebana/core/rank_methods.hpp>
 #include <ikebana/core/state_methods.hpp>
+#include <ikebana/core/weight_methods.hpp>
 #include <ikebana/estimate/explain.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/fit/fit.hpp>
@@ -16,11 +18,13 @@ namespace ikebana {
 /// A training strategy: a model and the policies that it is trained with, in any order. A policy
 /// that is left out costs nothing. Belongs to one thread at a time; can be moved; leaves plain
 /// parameters when it is destroyed. How it is saved and loaded is in state/save_and_load.hpp; its
-/// methods for several ranks are in core/rank_methods.hpp.
+/// methods for several ranks are in core/rank_methods.hpp, and those that give access to whole
+/// weights in core/weight_methods.hpp.
 template <class ModelT, class... Policies>
 class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
                 public StateMethods<Trainer<ModelT, Policies...>>,
-                public RankMethods<Trainer<ModelT, Policies...>> {
+                public RankMethods<Trainer<ModelT, Policies...>>,
+                public WeightMethods<Trainer<ModelT, Policies...>> {
  public:
   using Model = ModelT;
   using Recipe = compose_t<Policies...>;
@@ -86,6 +90,32 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
     }
   }
 
+  /// What the model gives for `given`, computed as `evaluate` computes: what `forward` returns, for
+  /// the input of a batch that has an input and a target, or for the values that `forward` takes
+  /// besides `run`. Where `forward` takes neither, and the loss takes the batch, `Loss::outputs`.
+  /// Of a loader a vector with a result per batch. Results belong to the caller: later steps do not
+  /// change them. Costs a walk over the modules, and under EMA what an evaluation costs it. Where
+  /// parameters are cut among ranks, all ranks call it, equally often. Waits for no device.
+  template <class... Given>
+    requires(sizeof...(Given) > 0)
+  auto predict(Given&&... given) {
+    using Diagnosis = detail::predict_diagnosis_t<Core, std::remove_cvref_t<Given>...>;
+    (void)sizeof(Diagnosis);
+    if constexpr (refuse::passed<Diagnosis>)
+      return guarded([&] { return "predict, after step " + std::to_string(steps()); },
+                     [&] { return detail::predict_given(core(), given...); },
+                     [&](auto&) { return detail::held_memory(core()); });
+  }
+
+  /// Whether `predict` takes a `Given` and returns a tensor.
+  template <class Given>
+  static consteval bool predicts_tensor() {
+    if constexpr (!refuse::passed<detail::predict_diagnosis_t<Core, Given>>) return false;
+    else
+      return std::is_same_v<decltype(std::declval<Trainer&>().predict(std::declval<Given&>())),
+                            at::Tensor>;
+  }
+
   /// Steps over all batches of a loader, epoch by epoch, with a progress bar on a terminal.
   template <class Loader>
   History fit(Loader&& loader, FitOptions<detail::batch_of_t<Loader>> options = {}) {
@@ -118,33 +148,6 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   /// Steps so far. A skipped step counts, one that threw does not.
   std::int64_t steps() const { return core().step.attempts; }
 
-  /// Calls `f(model)` while all parameters are whole and on the model's device: the weights that
-  /// are trained, also where the recipe averages them. What `f` writes to them is trained from then
-  /// on. Of several ranks all call it.
-  template <class F>
-  decltype(auto) with_full_weights(F&& f) {
-    return detail::together(core(), "with_full_weights", [&]() -> decltype(auto) {
-      core().check_model();
-      return core().parameters.with_full_weights(
-          [&]() -> decltype(auto) { return f(core().model); });
-    });
-  }
-  /// The same with the weights that `evaluate` uses: their average, where the recipe has one. For
-  /// exporting a model. Afterwards the trained weights are restored, to the bit.
-  template <class F>
-  decltype(auto) with_averaged_weights(F&& f) {
-    auto& average = core().mechanisms.average;
-    if constexpr (detail::is_null_mechanism<std::decay_t<decltype(average)>>) {
-      return with_full_weights(f);
-    } else {
-      detail::BusyGuard busy(core().busy);
-      return detail::together(core(), "with_averaged_weights", [&]() -> decltype(auto) {
-        return average.around_evaluation(core().parameters,
-                                         [&]() -> decltype(auto) { return with_full_weights(f); });
-      });
-    }
-  }
-
   /// As `with_full_weights`, for an `f` that replaces the weights, such as `load_weights`: an
   /// average then starts anew from them. If `f` throws, it stays as it is.
   template <class F>
@@ -157,7 +160,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
           detail::type_name<std::decay_t<decltype(average.values)>>() +
           "` has no `void restart() noexcept`, which starts the average anew: "
           "evaluation would use the former weights. Write one; empty, if it keeps none.");
-    with_full_weights(f);
+    this->with_full_weights(f);
     average.restart();
   }
 
@@ -199,6 +202,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
  private:
   friend class RankMethods<Trainer>;
   friend class StateMethods<Trainer>;
+  friend class WeightMethods<Trainer>;
   using Core = ikebana::Core<Model, Recipe>;
 
   Core& core() const {

@@ -57,6 +57,23 @@ TEST_CASE("docs/schedule.md: a plateau, updated by fit and by hand") {
   CHECK(trainer.mechanism<ReduceLROnPlateau>().reductions() == 0);
 }
 
+TEST_CASE("docs/evaluate.md: figures of a data set, and outputs") {
+  auto model = net();
+  auto held_out = classes(2);
+  const Rows batch = held_out[0];
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}};
+
+  Evaluation found = trainer.evaluate(held_out, Accuracy{});
+  double loss = found.loss, accuracy = found["accuracy"];
+
+  at::Tensor logits = trainer.predict(batch);
+  at::Tensor same = trainer.predict(batch.input);
+  std::vector<at::Tensor> all = trainer.predict(held_out);
+
+  CHECK((logits.equal(same) && logits.equal(all[0]) && all.size() == 2));
+  CHECK((loss > 0 && accuracy >= 0));
+}
+
 TEST_CASE("docs/objective.md: several labels per row, with weights for the rare ones") {
   auto model = net();
   Rows batch{at::randn({12, 4}), at::rand({12, 3})};

@@ -13,6 +13,7 @@ void use(auto& trainer, std::vector<Batch>& loader) {
   trainer.fit(loader, {.epochs = 3});
   double loss = trainer.evaluate(loader, Accuracy{}).loss + report.loss();
   trainer.template get<AdamW>().lr = loss;
+  at::Tensor outputs = trainer.predict(loader[0]);
   trainer.model()->eval();
   trainer.restore(trainer.state());
   trainer.save("state.safetensors");

@@ -1,5 +1,5 @@
 // `ForwardWithoutRun<UnreachedImpl>` `UnreachedImpl has units and a forward that takes no run`
-// `an objective cannot reach them` `forward(Run& run, torch::Tensor x)`
+// `policies cannot reach them` `forward(Run& run, torch::Tensor x)`
 #include "net.hpp"
 
 struct UnreachedImpl : torch::nn::Module {

@@ -3,7 +3,6 @@
 // makes an AnyTrainer of it; code that only uses an AnyTrainer compiles no recipe.
 #include <ikebana/grammar/refuse_batch.hpp>
 #include <ikebana/trainer.hpp>
-#include <map>
 #include <typeinfo>
 
 namespace ikebana {
@@ -82,6 +81,9 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     (detail::append(list, std::move(metrics)), ...);
     return methods().evaluate(BatchSource<Batch>(loader), list);
   }
+  /// What the model gives for a batch, as Trainer::predict; of its input alone, for a batch whose
+  /// target is undefined. Throws BadModel for a recipe whose model does not give one tensor.
+  at::Tensor predict(const Batch& batch) { return methods().predict(batch); }
   /// Trains on a loader for some epochs, as Trainer::fit.
   template <class Loader>
   History fit(Loader&& loader, FitOptions<Batch> options = {}) {
@@ -129,6 +131,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     virtual Report step(const detail::Microbatches<Batch>&) = 0;
     virtual std::optional<Report> join_step(const detail::Microbatches<Batch>&) = 0;
     virtual Evaluation evaluate(const BatchSource<Batch>&, const std::vector<Metric<Batch>>&) = 0;
+    virtual at::Tensor predict(const Batch&) = 0;
     virtual void end_epoch(const Epoch&) = 0;
     virtual StateDict state_view(const StateParts&) = 0;
     virtual void restore(const StateDict&, const StateParts&) = 0;
@@ -164,8 +167,9 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
 template <class Batch>
 template <class Model, class... Policies>
 struct AnyTrainer<Batch>::Implementation final : Methods {
-  Trainer<Model, Policies...> trainer;
-  explicit Implementation(Trainer<Model, Policies...> t) : trainer(std::move(t)) {}
+  using Trained = Trainer<Model, Policies...>;
+  Trained trainer;
+  explicit Implementation(Trained t) : trainer(std::move(t)) {}
 
   Report step(const Batch& batch) override { return trainer.step(batch); }
   Report step(const detail::Microbatches<Batch>& batches) override { return trainer.step(batches); }
@@ -175,6 +179,13 @@ struct AnyTrainer<Batch>::Implementation final : Methods {
   Evaluation evaluate(const BatchSource<Batch>& source,
                       const std::vector<Metric<Batch>>& metrics) override {
     return trainer.evaluate(source, metrics);
+  }
+  at::Tensor predict(const Batch& batch) override {
+    if constexpr (Trained::template predicts_tensor<Batch>()) return trainer.predict(batch);
+    else
+      throw BadModel("predict: the model of this recipe does not give one tensor for a " +
+                     detail::type_name<Batch>() +
+                     ". Call predict of its Trainer, whose result may be of any type.");
   }
   void end_epoch(const Epoch& epoch) override { trainer.end_epoch(epoch); }
   StateDict state_view(const StateParts& parts) override { return trainer.state_view(parts); }
@@ -212,38 +223,6 @@ struct AnyTrainer<Batch>::Implementation final : Methods {
     ((type == typeid(Policies) ? void(found = &trainer.template get<Policies>()) : void()), ...);
     return found;
   }
-};
-
-/// Recipes by name. Each is a function that makes a trainer from `Args`, usually defined in its own
-/// file. A program adds the recipes that it offers; nothing registers itself.
-template <class Batch, class... Args>
-class Recipes {
- public:
-  using Factory = std::function<AnyTrainer<Batch>(Args...)>;
-
-  /// Throws BadValue for a name that was added before.
-  Recipes& add(const std::string& name, Factory factory) {
-    if (!factories_.emplace(name, std::move(factory)).second)
-      throw BadValue("recipes: `" + name + "` was added already. Give each recipe its own name.");
-    return *this;
-  }
-  /// Throws BadValue for an unknown name, with all names that were added.
-  AnyTrainer<Batch> make(const std::string& name, Args... args) const {
-    auto found = factories_.find(name);
-    if (found != factories_.end()) return found->second(std::forward<Args>(args)...);
-    std::string known;
-    for (const auto& one : names()) known += (known.empty() ? "" : ", ") + one;
-    throw BadValue("recipes: there is no `" + name + "`. Name one of: " + known + ".");
-  }
-  /// In alphabetical order.
-  std::vector<std::string> names() const {
-    std::vector<std::string> all;
-    for (const auto& [name, factory] : factories_) all.push_back(name);
-    return all;
-  }
-
- private:
-  std::map<std::string, Factory> factories_;
 };
 
 }  // namespace ikebana

@@ -36,6 +36,8 @@ class Trainer<ModelT, Policies...> : detail::recipe_diagnosis_t<ModelT, Policies
   std::optional<Report> join_step(const Batch&);
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&&, Metrics...);
+  template <class... Given>
+  at::Tensor predict(Given&&...);
   template <class Loader>
   History fit(Loader&&, FitOptions<detail::batch_of_t<Loader>> = {});
   template <class Policy>

@@ -55,21 +55,24 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   template <class Run, class Batch>
   Loss loss(Run& run, const Batch& microbatch) {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Forward);
-    auto forward = [&] {
-      return mechanisms.offload.around_loss(microbatch, [&] {
-        return mechanisms.precision.around_forward(
-            [&] { return mechanisms.objective.loss(run, model, microbatch); });
-      });
-    };
+    auto forward = [&] { return mechanisms.objective.loss(run, model, microbatch); };
     if constexpr (!one_rank) {
       const auto scope = rank_calls.scope(step.is_dummy);
-      Loss loss = parameters.around_model(units.units()[0], forward);
+      Loss loss = around_forward(microbatch, forward);
       rank_calls->compare("the end of a forward");
       if (step.is_dummy) detail::weigh_nothing(loss, ranks().slices().size() == 1);
       return loss;
     } else {
-      return parameters.around_model(units.units()[0], forward);
+      return around_forward(microbatch, forward);
     }
+  }
+  /// Calls `next`, which computes with the model, within all that surrounds such a computation.
+  template <class Batch, class Next>
+  auto around_forward(const Batch& microbatch, const Next& next) {
+    return parameters.around_model(units.units()[0], [&] {
+      return mechanisms.offload.around_loss(
+          microbatch, [&] { return mechanisms.precision.around_forward(next); });
+    });
   }
   /// One unit's forward inside all wrappers (run/unit_call.hpp).
   template <class Forward, class... Args>

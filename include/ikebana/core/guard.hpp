@@ -36,6 +36,9 @@ inline const char* suggestion(const std::string& what) {
       {"device-side assert",
        "An index or a target was out of range on the device, which cannot be used any more by this "
        "process: run the batch on a CPU, which names the operation."},
+      {"nference tensor",
+       "A tensor of the batch, the model or the loss was made under c10::InferenceMode, which "
+       "autograd cannot use: clone() it outside of that mode, or make it under at::NoGradGuard."},
       {"Sparse", "Make the embedding with sparse(false), or write SparseAdam."},
       {"out of bounds", "Targets must be 0 .. classes - 1, or the objective's ignore_index."},
       {"index out of range", "Indices must be smaller than the embedding's number of rows."},

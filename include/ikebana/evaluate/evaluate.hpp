@@ -118,6 +118,7 @@ template <class Core, class Visit, class Batch>
 Evaluation evaluate_all(Core& core, const Visit& visit, const std::vector<Metric<Batch>>& metrics) {
   core.check_model();
   check_metric_names(metrics);
+  const c10::InferenceMode no_inference(false);  // what a model keeps is used in later steps
   at::NoGradGuard no_grad;
   core.mechanisms.shard.open_step();
   EvaluationMode mode(*module_of(core.model));

@@ -2,6 +2,7 @@
 // The options of `fit`.
 #include <filesystem>
 #include <ikebana/evaluate/evaluate.hpp>
+#include <ikebana/evaluate/range_of.hpp>
 #include <ikebana/posix/posix_files.hpp>
 #include <ikebana/state/state_parts.hpp>
 #include <memory>
@@ -13,39 +14,7 @@
 
 namespace ikebana {
 
-/// Batches of any loader, with the loader's type erased: the type of `FitOptions::validate`. Refers
-/// to the loader, which must outlive it.
-template <class Batch>
-class BatchSource;
-
 namespace detail {
-
-/// The loader itself, or what a pointer to a loader refers to, as make_data_loader returns it.
-template <class Loader>
-decltype(auto) range_of(Loader& loader) {
-  if constexpr (requires { std::begin(*loader); }) return (*loader);
-  else return (loader);
-}
-template <class Loader>
-struct batch_of {
-  using type = std::decay_t<decltype(*std::begin(range_of(std::declval<Loader&>())))>;
-};
-template <class Batch>
-struct batch_of<BatchSource<Batch>> {
-  using type = Batch;
-};
-template <class Loader>
-using batch_of_t = typename batch_of<std::remove_cvref_t<Loader>>::type;
-
-/// Calls `f` for every batch of a loader. A DataLoader that was begun starts anew, and continues
-/// afterwards where it was.
-template <class Loader, class F>
-void visit(Loader& loader, F&& f) {
-  auto&& range = range_of(loader);
-  if constexpr (requires { range.visit(f); }) range.visit(f);
-  else
-    for (auto&& batch : range) f(batch);
-}
 
 /// Saves and loads the position of a loader whose passes may differ. A saved position that the
 /// loader has no use for is ignored; where none was saved, the loader stays where it is.
@@ -63,6 +32,8 @@ void archive_position(Loader& loader, Archive& archive) {
 
 }  // namespace detail
 
+/// Batches of any loader, with the loader's type erased: the type of `FitOptions::validate`. Refers
+/// to the loader, which must outlive it.
 template <class Batch>
 class BatchSource {
  public:

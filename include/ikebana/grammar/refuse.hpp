@@ -190,8 +190,8 @@ struct UndeclaredUnit {
 template <class Model>
 struct ForwardWithoutRun {
   static_assert(possible<quoted<Model> + " has units and a forward that takes no run">,
-                "ikebana: the model declares units, but its `forward` takes no `run`, so an "
-                "objective cannot reach them. "
+                "ikebana: the model declares units, but its `forward` takes no `run`, so "
+                "policies cannot reach them. "
                 "Write `template <class Run> torch::Tensor forward(Run& run, torch::Tensor x)`.");
 };
 template <class Model, class Input>

@@ -36,6 +36,14 @@ struct TensorsOfOthers {
                 "std::tuple{x, y} instead of std::tie(x, y), and std::vector<at::Tensor> instead "
                 "of a span; copies of tensors share their memory, so this costs nothing.");
 };
+template <class Model, class... Given>
+struct NothingToPredict {
+  static_assert(possible<"predict cannot give " + quoted<Model> + " " + names_of<Given...>>,
+                "ikebana: predict calls the model's `forward` with what it is given, or with the "
+                "input of a batch that has an input and a target, or takes Loss::outputs of a "
+                "batch that the loss takes, and none of these takes this. Give it what `forward` "
+                "takes, a batch that the trainer is trained on, or a loader of either.");
+};
 template <class Written>
 struct NotALoader {
   static_assert(possible<quoted<Written> + " is no batch of a loader">,

@@ -1,0 +1,96 @@
+#pragma once
+// What a model gives for a batch or an input, without training.
+#include <ikebana/core/around_step.hpp>
+#include <ikebana/core/evaluation_mode.hpp>
+#include <ikebana/core/placement.hpp>
+#include <ikebana/detail/tensor_values.hpp>
+#include <ikebana/evaluate/range_of.hpp>
+
+namespace ikebana::detail {
+
+/// What `predict` does with what it is given: calls `forward` with it, or with a batch's input,
+/// takes the outputs of the loss, does so with each batch of a loader, or refuses it.
+enum class PredictBy { Forward, Input, Outputs, Loader, None };
+
+/// Gives a result memory of its own where it shares that of the model: parameters and buffers
+/// change in later steps, and where weights are averaged or gathered, at once.
+template <class Result>
+Result unshared(Result result, const torch::nn::Module& model) {
+  if constexpr (may_hold_tensors<Result>) {
+    auto is_of_model = [&](const at::Tensor& t) {
+      auto shares = [&](const at::Tensor& own) { return own.defined() && same_storage(own, t); };
+      const auto parameters = model.parameters(), buffers = model.buffers();
+      return std::any_of(parameters.begin(), parameters.end(), shares) ||
+             std::any_of(buffers.begin(), buffers.end(), shares);
+    };
+    for_each_tensor(result, [&](at::Tensor& t) {
+      if (t.defined() && is_of_model(t)) t = t.clone();
+    });
+  }
+  return result;
+}
+
+/// The outputs of the loss of one batch. Throws BadModel where it gives none.
+template <class Core, class Batch>
+at::Tensor outputs_of_loss(Core& core, Run<Core>& run, const Batch& batch) {
+  Loss loss = core.loss(run, batch);
+  if (!loss.outputs.defined())
+    throw BadModel(
+        "predict: the loss gave no outputs. Return Loss{sum, count, outputs}, or give the model a "
+        "`forward` that takes the batch's input.");
+  return std::move(loss.outputs);
+}
+
+/// One prediction, of values that are on the device.
+template <PredictBy kind, class Core, class... Given>
+auto predict_placed(Core& core, const Given&... given) {
+  Run<Core> run(core, /*evaluating=*/true);
+  auto& model = *core.units.units()[0].module;
+  if constexpr (kind == PredictBy::Outputs) {
+    return unshared(outputs_of_loss(core, run, given...), model);
+  } else {
+    return core.around_forward(std::tie(given...), [&] {
+      if constexpr (kind == PredictBy::Forward) return unshared(run(core.model, given...), model);
+      else return unshared(run(core.model, input_of(given)...), model);
+    });
+  }
+}
+template <PredictBy kind, class Core, class... Given>
+auto predict_one(Core& core, const Given&... given) {
+  Placement placement(core.device);
+  return predict_placed<kind>(core, placement.place(core.mechanisms.device, given)...);
+}
+
+/// Calls `f` with the model as it is evaluated. A forward is a call of the ranks that share its
+/// parameters: where they are cut, all ranks meet, before it and at its end.
+template <class Core, class F>
+auto as_evaluated(Core& core, const F& f) {
+  auto evaluated = [&] {
+    core.check_model();
+    const c10::InferenceMode no_inference(false);  // what a model keeps is used in later steps
+    const at::NoGradGuard no_grad;
+    const EvaluationMode mode(*module_of(core.model));
+    return core.mechanisms.average.around_evaluation(core.parameters, f);
+  };
+  if constexpr (!Core::one_rank)
+    if (core.ranks().slices().size() > 1) return together(core, "predict", evaluated);
+  return evaluated();
+}
+
+/// What the model gives for `given`. `each`: of a loader, what is done with each batch.
+template <PredictBy kind, PredictBy each, class Core, class... Given>
+auto predict_as(Core& core, Given&... given) {
+  if constexpr (kind != PredictBy::Loader) {
+    return as_evaluated(core, [&] { return predict_one<kind>(core, given...); });
+  } else {
+    using Result = decltype(predict_one<each>(core, std::declval<const batch_of_t<Given>&>()...));
+    std::vector<Result> results;
+    as_evaluated(core, [&] {
+      (visit(given, [&](const auto& batch) { results.push_back(predict_one<each>(core, batch)); }),
+       ...);
+    });
+    return results;
+  }
+}
+
+}  // namespace ikebana::detail
