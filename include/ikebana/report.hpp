@@ -58,9 +58,12 @@ class Report {
   /// True where the update was skipped: FP16 overflow, or a norm that is not finite.
   bool skipped() const { return found_inf.defined() && detail::number(found_inf) != 0; }
 
-  std::int64_t step = 0;                   ///< steps before this one
-  std::int64_t microbatches = 0;           ///< forward and backward passes
-  double learning_rate = 0;                ///< of the first parameter group
+  std::int64_t step = 0;          ///< steps before this one
+  std::int64_t microbatches = 0;  ///< forward and backward passes
+  double learning_rate = 0;       ///< of the parameters without a group
+  /// That of each parameter group, in their order, then that of the parameters without a group; of
+  /// two optimizers in one (Muon, Combined) all those of the first, then those of the other.
+  c10::SmallVector<double, 4> learning_rates = {};
   double seconds = 0;                      ///< host time of the step
   std::optional<std::int64_t> peak_bytes;  ///< under Observe<Memory>
   /// Under Observe<Memory> with one of its fields; otherwise null.

@@ -56,7 +56,7 @@ Report step(Core& core, const Batch& batch) {
         transaction.begin_update(masters, gradients);
         transaction.check_first_step();
         m.each([&](auto& mechanism) { mechanism.prepare(masters, gradients, rate); });
-        Report result = transaction.report(totals, outputs, rate(m.optimizer.base_lr()));
+        Report result = transaction.report(totals, outputs, rate);
 
         const bool updated = transaction.update(masters, gradients);  // 11
         transaction.commit();  // from here on nothing may throw

@@ -44,6 +44,21 @@ TEST_CASE("docs/schedule.md: a function of the step") {
   CHECK(trainer.step(loader[0]).learning_rate == doctest::Approx(1e-3 / std::sqrt(3.0)));
 }
 
+TEST_CASE("docs/optimizer.md: a group with a schedule of its own") {
+  auto model = net();
+  auto loader = classes();
+  Group head{.match = named("2.*"),
+             .lr = 1e-2,
+             .betas = {{0.8, 0.95}},
+             .schedule = CosineAnnealingLR{.T_max = 100, .warmup_steps = 10}};
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 3e-3, .groups = {head, no_decay()}},
+                  LinearLR{.start_factor = 1, .end_factor = 0, .total_iters = 100}};
+  auto rates = trainer.step(loader[0]).learning_rates;  // {1e-3, 3e-3, 3e-3}
+  CHECK(rates[0] == doctest::Approx(1e-3));
+  CHECK(rates[1] == doctest::Approx(3e-3));
+  CHECK(rates[2] == rates[1]);
+}
+
 TEST_CASE("docs/schedule.md: a plateau, updated by fit and by hand") {
   auto model = net();
   auto loader = classes(), held_out = classes(2);

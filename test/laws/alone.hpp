@@ -80,13 +80,19 @@ class Alone {
   /// One update; a parameter with an undefined gradient is skipped.
   void step(const Tensors& gradients, const at::Tensor& divisor = {},
             const at::Tensor& found_inf = {}, double factor = 1) {
+    step_at([&](double lr) { return lr * factor; }, gradients, divisor, found_inf);
+  }
+  /// The same with any rate, such as a StepRate.
+  template <class Rate>
+  void step_at(const Rate& rate, const Tensors& gradients, const at::Tensor& divisor = {},
+               const at::Tensor& found_inf = {}) {
     StepGradients given;
     given.divisor = divisor, given.found_inf = found_inf;
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       if (!gradients[i].defined()) continue;
       given.indices.push_back(i), given.values.push_back(gradients[i].clone());
     }
-    mechanism_.prepare(masters, given, [&](double lr) { return lr * factor; });
+    mechanism_.prepare(masters, given, rate);
     mechanism_.update(masters, given);
     Report report;
     mechanism_.end_step(given, report);

@@ -47,8 +47,10 @@ void check(const std::string& name, double bound, const Policies&... policies) {
 constexpr double exact = 0;
 
 TEST_CASE("recording: a recorded step reads nothing frozen, and its replay is the next step") {
-  check("cosine, clip, accumulate", exact, AdamW{.lr = 0.01}, CosineAnnealingLR{.T_max = 10},
-        ClipGradNorm{.max_norm = 0.1}, Accumulate<3>{});
+  const Group own{
+      .match = named("first.*"), .betas = {{0.8, 0.9}}, .schedule = StepLR{.step_size = 1}};
+  check("cosine, clip, accumulate", exact, AdamW{.lr = 0.01, .groups = {own}},
+        CosineAnnealingLR{.T_max = 10}, ClipGradNorm{.max_norm = 0.1}, Accumulate<3>{});
   check("Full", exact, SGD{.lr = 0.01, .momentum = 0.9}, GradNorm{}, Checkpoint<Full>{});
   check("Selective", exact, Adagrad{}, Checkpoint<Selective>{}, Precision<BF16>{});
   check("FP16", exact, AdamW{.lr = 0.01}, Precision<FP16>{.growth_interval = 2}, ClipGradNorm{},
@@ -110,6 +112,27 @@ TEST_CASE("recording: values of optimizers that change between steps are those o
   }
   dispatched.recorded_step(3), recorded.replay(3, recorded_batch(3));
   CHECK(test::same_state(recorded.state(), dispatched.state()));
+}
+
+TEST_CASE("recording: a replay whose numbers but the learning rate have changed throws") {
+  Replayed<RecordedNet, CrossEntropyLoss, AdamW> recorded({}, {});
+  for (int i = 0; i < 2; ++i) recorded.step(i);
+  recorded.record(2);
+  AdamW& values = recorded.core->mechanisms.optimizer.values;
+  auto refused = [&] {
+    const std::string text = test::message_of<BadValue>([&] { recorded.set_numbers(); });
+    return test::contains(text, "this step is a replay of a recorded one");
+  };
+  values.lr = 0.02;
+  CHECK_FALSE(refused());
+  values.eps = 1e-6;
+  CHECK(refused());
+  values.eps = AdamW{}.eps, values.betas[0] = 0.8;
+  CHECK(refused());
+  values.betas = AdamW{}.betas, values.weight_decay = 0;
+  CHECK(refused());
+  values.weight_decay = AdamW{}.weight_decay;
+  CHECK_FALSE(refused());
 }
 
 TEST_CASE("recording: a replay rejects a batch that has no finite loss, and its check raises") {

@@ -7,6 +7,7 @@ namespace optimizer_parts {
 
 const CrossEntropyLoss loss;
 const AdamW faster{.lr = 1e-2};
+const LambdaLR inverse{.lr_lambda = [](std::int64_t s) { return 1 / (1 + 0.1 * double(s)); }};
 const SparseAdam sparse{.lr = 1e-2, .otherwise = faster};
 
 }  // namespace optimizer_parts
@@ -27,6 +28,15 @@ std::vector<Row> optimizer_rows() {
       row("mlp.adafactor.cosine", bits, mlp16, loss, Adafactor{},
           CosineAnnealingLR{.T_max = 15, .warmup_steps = 5}),
       row("conv.adafactor", bits, conv, loss, Adafactor{}),
+      row("mlp.groups.values", bits, mlp16, loss,
+          AdamW{.lr = 1e-2, .groups = {{.match = named("0.*"), .lr = 3e-3, .betas = {{0.8, 0.9}},
+                                        .eps = 1e-5},
+                                       no_decay()}}),
+      row("mlp.groups.momentum", bits, mlp16, loss,
+          SGD{.lr = 0.1, .groups = {{.match = named("*.weight"), .weight_decay = 0.1,
+                                     .momentum = 0.9}}}),
+      row("mlp.groups.schedule", bits, mlp16, loss,
+          Adam{.lr = 1e-2, .groups = {{.match = named("4.*"), .lr = 0.02, .schedule = inverse}}}),
       row("gpt.muon", bits, gpt, Muon{.lr = 1e-2, .otherwise = faster}),
       row("gpt.muon.fields", bits, gpt,
           Muon{.weight_decay = 0, .momentum = 0.9, .nesterov = false,

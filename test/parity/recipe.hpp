@@ -1,6 +1,7 @@
 #pragma once
 // A recipe as JSON: each policy by its name, with the values of its fields. Any aggregate is
 // converted, so a new policy needs nothing here.
+#include <algorithm>
 #include <charconv>
 #include <functional>
 #include <ikebana.hpp>
@@ -59,12 +60,38 @@ inline std::string json(const std::function<double(std::int64_t)>& of_step) {
 inline std::string json(const ikebana::ParameterRule&) { return "null"; }
 /// What is called is not written: no row has one.
 inline std::string json(const std::function<void()>&) { return "null"; }
-/// A rule is a function and is not written: the Python reference assumes biases and norms.
+/// The parameters of the row's model.
+inline torch::OrderedDict<std::string, at::Tensor> row_parameters;
+/// The names that the first of the groups with a matching rule is the `g`th for.
+inline std::string names_json(const std::vector<ikebana::Group>& groups, std::size_t g) {
+  std::string text;
+  for (const auto& item : row_parameters) {
+    auto matches = [&](const ikebana::Group& group) {
+      return group.match(item.key(), item.value());
+    };
+    if (std::ranges::find_if(groups, matches) == groups.begin() + static_cast<std::ptrdiff_t>(g))
+      text += (text.empty() ? "" : ",") + quoted(item.key());
+  }
+  return "[" + text + "]";
+}
+/// The schedule of a group as factors of its lr: exact for a LambdaLR.
+inline std::string json(const ikebana::GroupSchedule& schedule) {
+  return json(std::function([&](std::int64_t step) { return schedule.rate(1, step); }));
+}
 inline std::string json(const std::vector<ikebana::Group>& groups) {
-  if (groups.empty()) return "[]";
-  if (groups.size() > 1 || !groups[0].weight_decay || groups[0].lr)
-    throw std::runtime_error("parity: of groups only no_decay() travels");
-  return "[{\"weight_decay\":" + json(*groups[0].weight_decay) + "}]";
+  std::string text;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const ikebana::Group& group = groups[g];
+    text += (g > 0 ? ",{" : "{") + quoted("params") + ":" + names_json(groups, g);
+    auto add = [&](const char* name, const auto& value) {
+      if (value) text += "," + quoted(name) + ":" + json(*value);
+    };
+    add("lr", group.lr), add("weight_decay", group.weight_decay), add("betas", group.betas);
+    add("eps", group.eps), add("momentum", group.momentum);
+    add("schedule", group.schedule ? &group.schedule : nullptr);
+    text += "}";
+  }
+  return "[" + text + "]";
 }
 
 template <class Policy>

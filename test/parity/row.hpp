@@ -136,6 +136,7 @@ Row row(std::string name, Agreement agreement, Make make, Policies... policies) 
   auto train_row = [=](const std::string& path, c10::Device device) {
     torch::manual_seed(3);
     auto work = make();
+    row_parameters = work.model->named_parameters();
     const Metadata metadata = metadata_of(name, work.net, agreement, policies...);
     train(std::move(work), metadata, path, device, policies...);
   };

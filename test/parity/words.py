@@ -131,8 +131,10 @@ def optimizer_of(words, model, parameters):
         return InBackward([torch.optim.AdamW([p], **own) for p in parameters])
     kind, fields = one_of(words, OPTIMIZERS, torch.optim.AdamW)
     if groups := fields.pop("groups", None):  # no policy with an `otherwise` has groups here
-        flat = {"params": [p for p in parameters if p.ndim <= 1], **groups[0]}
-        parameters = [{"params": [p for p in parameters if p.ndim > 1]}, flat]
+        named = dict(zip(dict(model.named_parameters()), parameters, strict=True))
+        own = [group | {"params": [named.pop(name) for name in group["params"]]}
+               for group in groups]
+        parameters = [{"params": list(named.values())}, *own]
     on_cpu = next(model.parameters()).is_cpu
     if kind.__name__ in FUSED and (on_cpu or kind is not torch.optim.Adagrad):
         fields["fused"] = True
@@ -173,7 +175,14 @@ def copy_counters(averaged, model):
             mine.copy_(theirs)
 
 
+def factor_of(group):
+    factors = group.get("schedule")
+    return (lambda step: factors[step]) if factors else (lambda step: 1)
+
+
 def schedule_of(words, optimizer):
+    if any("schedule" in group for group in optimizer.param_groups):
+        return lr_scheduler.LambdaLR(optimizer, [factor_of(g) for g in optimizer.param_groups])
     kind, fields = one_of(words, SCHEDULES, lr_scheduler.ConstantLR)
     warmup = fields.pop("warmup_steps", 0)
     if kind is lr_scheduler.ConstantLR:

@@ -5,6 +5,7 @@
 #include <ikebana/core/placement.hpp>
 #include <ikebana/core/rank_generators.hpp>
 #include <ikebana/core/totals.hpp>
+#include <ikebana/hooks/step_rate.hpp>
 #include <optional>
 
 namespace ikebana::detail {
@@ -132,13 +133,16 @@ class Transaction {
           "step: a policy of the recipe works unit by unit, and the loss ran no unit. Write "
           "run(block, x) in the model's loss instead of block(x).");
   }
-  Report report(Totals& totals, const Outputs& outputs, double lr) const {
+  template <class Rate>
+  Report report(Totals& totals, const Outputs& outputs, const Rate& rate) const {
     const StepState& state = core_.step;
     Report report;
     report.value = std::move(totals.value());
     report.step = state.attempts;
     report.microbatches = static_cast<std::int64_t>(state.microbatches);
-    report.learning_rate = lr;
+    report.learning_rate = rate(core_.mechanisms.optimizer.base_lr());
+    each_rate(core_.mechanisms.optimizer, rate,
+              [&](double lr) { report.learning_rates.push_back(lr); });
     report.norm = state.gradients.norm;
     report.found_inf = state.gradients.found_inf;
     report.outputs = outputs.joined();

@@ -39,6 +39,15 @@ std::int64_t step_of(const Rate& rate) {
   else return -1;
 }
 
+/// What an optimizer with parameter groups has besides its hooks: `each_rate(rate, visit)` calls
+/// `visit(lr)` with the learning rate of each group, then that of the other parameters. Of one that
+/// has none, that of its `base_lr`.
+template <class Optimizer, class Rate, class Visit>
+void each_rate(const Optimizer& optimizer, const Rate& rate, const Visit& visit) {
+  if constexpr (requires { optimizer.each_rate(rate, visit); }) optimizer.each_rate(rate, visit);
+  else visit(rate(optimizer.base_lr()));
+}
+
 /// A copy of any rate, for an update that comes later in the same step.
 class KeptRate {
  public:

@@ -27,7 +27,7 @@ inline void adagrad_by_operators(const ParameterUpdate& update, const Adagrad& v
   if (v.maximize) g.neg_();
   if (update.weight_decay() != 0) g.add_(p, update.weight_decay());
   sum.addcmul_(g, g);
-  at::sqrt_out(root_of_sum, sum).add_(v.eps);
+  at::sqrt_out(root_of_sum, sum).add_(update.eps());
   g.div_(root_of_sum);
   update.with_lr_and_step([&](const auto& lr, const auto& step) {
     subtract_scaled(p, g, lr / (1 + (step - 1) * v.lr_decay));
@@ -75,7 +75,8 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Adagrad> {
   void update_fused(const StepGradients& gradients) noexcept {
     update_buckets(gradients, [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
       at::_fused_adagrad_(b.parameters, b.gradients, b.state[0], b.steps, b.lr, values.lr_decay,
-                          b.weight_decay, values.eps, values.maximize, divisor, found_inf);
+                          b.numbers.weight_decay, b.numbers.eps, values.maximize, divisor,
+                          found_inf);
     });
   }
   void check_values() const {

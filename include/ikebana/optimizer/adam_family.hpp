@@ -37,20 +37,15 @@ class AdamFamily : public GroupedOptimizer<Policy> {
     const Policy& v = this->values;
     this->update_buckets(gradients, [&](Bucket& b, const auto& divisor, const auto& found_inf) {
       const at::TensorList largest = v.amsgrad ? at::TensorList(b.state[2]) : at::TensorList();
-      apply(b.parameters, b.gradients, b.state[0], b.state[1], largest, b.steps, b.lr, v.betas[0],
-            v.betas[1], b.weight_decay, v.eps, v.amsgrad, v.maximize, divisor, found_inf);
+      apply(b.parameters, b.gradients, b.state[0], b.state[1], largest, b.steps, b.lr,
+            b.numbers.betas[0], b.numbers.betas[1], b.numbers.weight_decay, b.numbers.eps,
+            v.amsgrad, v.maximize, divisor, found_inf);
     });
   }
 
  private:
   std::size_t state_slots() const { return this->values.amsgrad ? 3 : 2; }
-  void check_values() const {
-    this->check_rate();
-    this->check_betas();
-    this->check(this->values.eps >= 0 && std::isfinite(this->values.eps), [&] {
-      return "eps is " + c10::str(this->values.eps) + "; it must be finite and not negative.";
-    });
-  }
+  void check_values() const { this->check_rate(), this->check_betas(), this->check_eps(); }
 };
 
 }  // namespace ikebana::detail

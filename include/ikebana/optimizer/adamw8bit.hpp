@@ -99,10 +99,7 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<AdamW8bit> {
             of_master.unit};
   }
   void check_values() const {
-    check_rate(), check_betas();
-    check(values.eps >= 0 && std::isfinite(values.eps), [&] {
-      return "eps is " + c10::str(values.eps) + "; it must be finite and not negative.";
-    });
+    check_rate(), check_betas(), check_eps();
     check(values.block_size >= 16 && values.block_size <= AdamW8bit::max_block_size, [&] {
       return "block_size is " + c10::str(values.block_size) + "; it must be from 16 to " +
              c10::str(AdamW8bit::max_block_size) + ".";

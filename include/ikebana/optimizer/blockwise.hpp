@@ -105,13 +105,15 @@ class BlockwisePass {
         block_size_(v.block_size),
         in_8_bits_(update.state(2).defined()),
         divisor_(static_cast<float>(v.maximize ? -update.divisor() : update.divisor())),
-        beta_{static_cast<float>(v.betas[0]), static_cast<float>(v.betas[1])},
-        one_minus_beta_{static_cast<float>(1 - v.betas[0]), static_cast<float>(1 - v.betas[1])},
+        beta_{static_cast<float>(update.betas()[0]), static_cast<float>(update.betas()[1])},
+        one_minus_beta_{static_cast<float>(1 - update.betas()[0]),
+                        static_cast<float>(1 - update.betas()[1])},
         weight_factor_(static_cast<Real>(1 - update.lr() * update.weight_decay())),
-        step_size_(static_cast<float>(update.lr() / (1 - std::pow(v.betas[0], update.step())))),
+        step_size_(
+            static_cast<float>(update.lr() / (1 - std::pow(update.betas()[0], update.step())))),
         root_correction_(
-            static_cast<float>(1 / std::sqrt(1 - std::pow(v.betas[1], update.step())))),
-        eps_(static_cast<float>(v.eps)) {}
+            static_cast<float>(1 / std::sqrt(1 - std::pow(update.betas()[1], update.step())))),
+        eps_(static_cast<float>(update.eps())) {}
 
   void update() const noexcept {
     const std::int64_t blocks = std::max<std::int64_t>(1, (1 << 14) / block_size_);

@@ -1,5 +1,6 @@
 #pragma once
 // Buckets: the parameters that one call of an optimizer's operator updates, with their state.
+#include <array>
 #include <functional>
 #include <ikebana/detail/update_copies.hpp>
 #include <ikebana/hooks.hpp>
@@ -7,12 +8,22 @@
 
 namespace ikebana::detail {
 
+/// What the update of a group computes with in one step, besides the lr; 0 where the optimizer has
+/// no such field. `betas[0]` and `momentum` are those of the schedule.
+struct GroupNumbers {
+  double weight_decay = 0;
+  std::array<double, 2> betas = {};
+  double eps = 0, momentum = 0;
+
+  friend bool operator==(const GroupNumbers&, const GroupNumbers&) = default;
+};
+
 /// Parameters that are updated together: of one group, device and dtype.
 struct Bucket {
   std::size_t group = 0;         ///< index of the group; the number of groups means none
   bool first_step = false;       ///< of these parameters, or of a slot of their state
   bool ends_first_step = false;  ///< this update, which was accepted, was the first
-  double weight_decay = 0;
+  GroupNumbers numbers = {};
   at::Tensor lr = {};  ///< one element on the parameters' device: a captured step may change it
   Tensors parameters = {}, gradients = {}, steps = {};
   std::vector<Tensors> state = {};        ///< by slot, then by parameter
@@ -43,6 +54,11 @@ inline void keep_whole(Bucket& bucket) {
     for (const at::Tensor& state : slot)
       if (state.defined()) bucket.copies.reserve(state);
 }
+/// Of numbers that a recorded step contains, and that are others where it is to be replayed.
+inline constexpr const char* frozen_numbers =
+    "this step is a replay of a recorded one, which contains the weight_decay, betas, eps and "
+    "momentum of each group, and one of them has changed since, by its value or by the schedule. "
+    "Record the step again, or make ordinary steps.";
 /// Not a part of what is recorded: each replay has another rate, which is set before it.
 inline void set_lr(at::Tensor& rate, double lr) {
   if (rate.is_cpu()) *rate.data_ptr<double>() = lr;

@@ -1,5 +1,6 @@
 #pragma once
 // Combined<Muon, Lion>: two optimizers, each for some of the parameters.
+#include <ikebana/hooks/step_rate.hpp>
 #include <ikebana/optimizer/fallback_optimizer.hpp>
 #include <ikebana/optimizer/optimizer_part.hpp>
 
@@ -49,6 +50,11 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
     first_.begin(), rest_.begin();
   }
   double base_lr() const { return first_.mechanism.base_lr(); }
+  template <class Rate, class Visit>
+  void each_rate(const Rate& rate, const Visit& visit) const {
+    detail::each_rate(first_.mechanism, rate, visit);
+    detail::each_rate(rest_.mechanism, rate, visit);
+  }
   template <class Rate>
   void before_backward(const LossValue& loss, std::size_t microbatches, const Rate& rate) {
     first_.mechanism.before_backward(loss, microbatches, rate);

@@ -1,5 +1,6 @@
 #pragma once
 // One parameter in an update: whole, or a slice that ranks update together.
+#include <array>
 #include <ikebana/optimizer/bucket.hpp>
 #include <ikebana/optimizer/low_precision_update.hpp>
 #include <ikebana/optimizer/scratch.hpp>
@@ -24,7 +25,10 @@ class ParameterUpdate {
 
   const at::Tensor& parameter() const { return bucket_.parameters[index_]; }
   const at::Tensor& state(std::size_t slot) const { return bucket_.state[slot][index_]; }
-  double weight_decay() const { return bucket_.weight_decay; }
+  double weight_decay() const { return bucket_.numbers.weight_decay; }
+  const std::array<double, 2>& betas() const { return bucket_.numbers.betas; }
+  double eps() const { return bucket_.numbers.eps; }
+  double momentum() const { return bucket_.numbers.momentum; }
 
   /// The gradient, divided in place by the first call, as fused operators do. The caller may
   /// overwrite it.
@@ -75,6 +79,7 @@ class CutParameter {
   const Slice& slice() const { return slice_; }
   const at::Tensor& state(std::size_t slot) const { return bucket_->state[slot][place_]; }
   bool on_device() const { return on_device_; }
+  double eps() const { return bucket_->numbers.eps; }
   /// Of what the update computes with: Float where it is rounded to BF16 afterwards.
   at::TensorOptions options() const {
     const at::Tensor& p = bucket_->parameters[place_];

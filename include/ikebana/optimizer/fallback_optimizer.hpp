@@ -1,5 +1,6 @@
 #pragma once
 // AdamW for the parameters that the recipe's optimizer (Muon, SparseAdam) cannot update.
+#include <ikebana/hooks/step_rate.hpp>
 #include <ikebana/optimizer/adamw.hpp>
 
 namespace ikebana::detail {
@@ -71,6 +72,11 @@ class WithFallback : public Part {
   template <class Policy>
   explicit WithFallback(Policy v) : Part(std::move(v)), fallback_(this->values.otherwise) {}
 
+  template <class Rate, class Visit>
+  void each_rate(const Rate& rate, const Visit& visit) const {
+    Part::each_rate(rate, visit);
+    fallback_.mechanism.each_rate(rate, visit);
+  }
   void update(const Masters& masters, StepGradients&) {
     Part::update(masters, fallback_.primary());
     fallback_.update(masters);

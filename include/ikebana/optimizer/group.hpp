@@ -1,20 +1,27 @@
 #pragma once
 // Parameter groups: rules by name or shape that give some parameters other values.
+#include <array>
 #include <ikebana/error.hpp>
 #include <ikebana/hooks/arguments.hpp>
+#include <ikebana/optimizer/group_schedule.hpp>
 #include <ikebana/parameters/rule.hpp>
 #include <ikebana/state/archive.hpp>
 #include <optional>
 
 namespace ikebana {
 
-/// Parameters with their own lr and weight_decay; a value left out is the optimizer's. The first
-/// group whose rule matches applies. Making the trainer throws BadValue for a group that matches no
-/// parameter. Rules are called then, and in the step after another is assigned.
+/// Parameters with values and a schedule of their own; what is left out is the optimizer's and the
+/// recipe's. The first group whose rule matches applies. Making the trainer throws BadValue for a
+/// group that matches no parameter, and for a value that the optimizer has no field for. Rules are
+/// called then, and in the step after another is assigned.
 struct Group {
   ParameterRule match;
   std::optional<double> lr = {};
   std::optional<double> weight_decay = {};
+  std::optional<std::array<double, 2>> betas = {};
+  std::optional<double> eps = {};
+  std::optional<double> momentum = {};
+  GroupSchedule schedule = {};  ///< in place of the recipe's
 };
 
 /// A group without weight decay, by default of biases and norms.
@@ -62,13 +69,29 @@ class GroupRules {
   std::vector<ParameterRule> rules_;
 };
 
-/// Saves or loads the values of groups, which may change between steps.
+/// The group of that index; one without values where there is none.
+inline const Group& group_at(const std::vector<Group>& groups, std::size_t g) {
+  static const Group none;
+  return g < groups.size() ? groups[g] : none;
+}
+/// Calls `f(name, value, range)` for each number that a group has.
+template <class F>
+void each_value(Group& group, const F& f) {
+  if (group.lr) f("lr", *group.lr, factor_range);
+  if (group.weight_decay) f("weight_decay", *group.weight_decay, factor_range);
+  if (group.betas) f("betas.0", (*group.betas)[0], beta_range);
+  if (group.betas) f("betas.1", (*group.betas)[1], beta_range);
+  if (group.eps) f("eps", *group.eps, factor_range);
+  if (group.momentum) f("momentum", *group.momentum, factor_range);
+}
+/// Saves or loads the numbers of groups, which may change between steps. Schedules are the
+/// program's.
 inline void save_groups(Archive& archive, std::vector<Group>& groups) {
   for (std::size_t g = 0; g < groups.size(); ++g)
     archive.within("groups." + std::to_string(g), [&] {
-      if (groups[g].lr) archive.number("lr", *groups[g].lr, &factor_range);
-      if (groups[g].weight_decay)
-        archive.number("weight_decay", *groups[g].weight_decay, &factor_range);
+      each_value(groups[g], [&](const char* name, double& value, const NumberRange& range) {
+        archive.number(name, value, &range);
+      });
     });
 }
 

@@ -57,14 +57,13 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   }
   template <class Rate>
   void set_numbers(const Rate& rate) {
-    for (Bucket& bucket : buckets_) set_lr(bucket.lr, this->checked_rate(bucket.group, rate));
+    for (Bucket& b : buckets_)
+      check(this->numbers(b.group, rate) == b.numbers, frozen_numbers),
+          set_lr(b.lr, this->checked_rate(b.group, rate));
   }
 
  protected:
-  using OptimizerValues<Policy>::check;
-  using OptimizerValues<Policy>::decays;
-  using OptimizerValues<Policy>::group_decay;
-  using OptimizerValues<Policy>::group_lr;
+  using OptimizerValues<Policy>::check, OptimizerValues<Policy>::decays;
   LowPrecisionUpdate low_precision_;
   OptimizerState<> state_;
 
@@ -86,7 +85,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     for (auto& bucket : buckets_) {
       if (bucket.first_step && recording()) this->refuse_recording();
       set_lr(bucket.lr, this->checked_rate(bucket.group, rate));
-      bucket.weight_decay = group_decay(bucket.group);
+      bucket.numbers = this->numbers(bucket.group, rate);
       set_gradients(bucket, masters, gradients, convert);
     }
   }
@@ -153,6 +152,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     archive.number("lr", values.lr, &factor_range);
     if constexpr (decays) archive.number("weight_decay", values.weight_decay, &factor_range);
     save_groups(archive, values.groups);
+    if (archive.loading()) state_.drop_slots(state_slots);
     add_slots(masters, state_slots);
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       const bool has_steps = archive.optional(masters.names[i] + ".step", steps_[i],
@@ -175,8 +175,8 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   /// Adds slots up to `slots`: at the beginning, and when a changed value needs more state.
   void add_slots(const Masters& masters, std::size_t state_slots) {
     check(rules_.size() == values.groups.size(),
-          "groups were added or removed after the trainer was made. Change the lr and weight_decay "
-          "of a group, or make a new trainer.");
+          "groups were added or removed after the trainer was made. Change the values of a "
+          "group, or make a new trainer.");
     if (state_.slots_in_use() >= state_slots) return;
     state_.add_slots(
         state_slots, [&](std::size_t i) { return steps_[i].defined(); },

@@ -36,6 +36,10 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
     if constexpr (requires { values.optimizer.lr; }) return values.optimizer.lr;
     else return Mechanism<Optimizer>(values.optimizer).base_lr();
   }
+  template <class Rate, class Visit>
+  void each_rate(const Rate& rate, const Visit& visit) const {
+    detail::each_rate(Mechanism<Optimizer>(values.optimizer), rate, visit);
+  }
   void begin(const Masters& masters) {
     group_ = groups_of(masters);
     if constexpr (has_groups) rules_.keep(values.optimizer.groups);
@@ -95,7 +99,7 @@ struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {
       own.mechanism.values = own_values(own.index);
       if constexpr (has_groups)
         for (Group& group : own.mechanism.values.groups)  // their values are saved once, below
-          group.lr.reset(), group.weight_decay.reset();
+          group = {.match = group.match, .schedule = group.schedule};
       own.mechanism.state(archive, own.masters);
     }
     if constexpr (has_groups) detail::save_groups(archive, values.optimizer.groups);

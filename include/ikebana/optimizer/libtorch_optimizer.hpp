@@ -9,8 +9,9 @@ namespace ikebana {
 
 /// An optimizer of LibTorch, or your own that derives from torch::optim::Optimizer. It is given the
 /// true gradients, and its `step` is not called where the step is rejected. Each step begins with
-/// these options, with the schedule's lr and the group's. `groups` may set the lr, and the
-/// weight_decay of options that have one. A class of your own names its types, `using Options =
+/// these options, with the schedule's lr and the group's. `groups` may set the lr, and what the
+/// options have of weight_decay, betas, eps and momentum. A class of your own names its types,
+/// `using Options =
 /// ...; using ParamState = ...;`, and keeps everything that a step changes in `state()`. `make` is
 /// for a constructor that does not take (parameter groups, options). Cost: that of the optimizer,
 /// and a copy of all parameters and their state before each update, by which a step is undone.
@@ -45,6 +46,11 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
   }
 
   double base_lr() const { return detail::base_of(values.options).get_lr(); }
+  template <class Rate, class Visit>
+  void each_rate(const Rate& rate, const Visit& visit) const {
+    for (std::size_t g = 0; g <= values.groups.size(); ++g)
+      visit(rate_of(detail::group_at(values.groups, g), rate));
+  }
   void begin(const Masters& masters) {
     for (std::size_t i = 0; i < masters.values.size(); ++i)
       detail::refuse_slice<LibTorchOptimizer<Optimizer>>(masters, i);
@@ -89,6 +95,9 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
  private:
   using Options = typename LibTorchOptimizer<Optimizer>::Options;
   static constexpr bool decays = requires(Options o) { o.weight_decay(0.0); };
+  static constexpr bool has_eps = requires(Options o) { o.eps(0.0); };
+  static constexpr bool has_momentum = requires(Options o) { o.momentum(0.0); };
+  static constexpr bool has_betas = requires(Options o) { o.betas({0.0, 0.0}); };
 
   std::unique_ptr<Optimizer> made(const typename LibTorchOptimizer<Optimizer>::ParamGroups& given) {
     try {
@@ -107,14 +116,25 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
   void set(torch::optim::OptimizerOptions& options, std::size_t g, const Rate& rate) const {
     auto* own = dynamic_cast<Options*>(&options);
     check(own != nullptr, "the optimizer has options of another type than `options`.");
-    const Group* group = g < values.groups.size() ? &values.groups[g] : nullptr;
+    const Group& group = detail::group_at(values.groups, g);
+    const detail::GroupRate scheduled(group.schedule, rate);
     *own = values.options;
-    const double lr = rate(group ? group->lr.value_or(base_lr()) : base_lr());
+    options.set_lr(rate_of(group, rate));
+    if constexpr (decays) own->weight_decay(group.weight_decay.value_or(own->weight_decay()));
+    if constexpr (has_eps) own->eps(group.eps.value_or(own->eps()));
+    if constexpr (has_momentum)
+      own->momentum(scheduled.momentum(group.momentum.value_or(own->momentum())));
+    if constexpr (has_betas) {
+      if (group.betas) own->betas({(*group.betas)[0], (*group.betas)[1]});
+      own->betas({scheduled.momentum(std::get<0>(own->betas())), std::get<1>(own->betas())});
+    }
+  }
+  template <class Rate>
+  double rate_of(const Group& group, const Rate& rate) const {
+    const double lr = detail::GroupRate(group.schedule, rate)(group.lr.value_or(base_lr()));
     check(std::isfinite(lr) && lr >= 0,
           "the schedule makes the lr " + c10::str(lr) + "; it must be finite and not negative.");
-    options.set_lr(lr);
-    if constexpr (decays)
-      if (group && group->weight_decay) own->weight_decay(*group->weight_decay);
+    return lr;
   }
   /// Throws BadValue where the options or the state lack a function that LibTorch's base declares.
   void check_types() const {
@@ -136,11 +156,16 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
           "lr is " + c10::str(base_lr()) + "; it must be finite and not negative.");
     for (const Group& group : values.groups) {
       check(static_cast<bool>(group.match), "a group has no rule. Give one: named(\"*.bias\").");
-      const double lr = group.lr.value_or(0), decay = group.weight_decay.value_or(0);
-      check(lr >= 0 && decay >= 0 && std::isfinite(lr + decay),
-            "the lr and weight_decay of a group must be finite and not negative.");
-      check(decays || !group.weight_decay,
-            "a group has a weight_decay, and the options have none. Leave it out.");
+      Group own = group;
+      detail::each_value(own, [](const std::string& name, double value, const NumberRange& range) {
+        check(range.has(value), "the " + name + " of a group is " + c10::str(value) +
+                                    "; it must be " + range.text + ".");
+      });
+      check(
+          (decays || !group.weight_decay) && (has_betas || !group.betas) &&
+              (has_eps || !group.eps) && (has_momentum || !group.momentum),
+          "a group has a weight_decay, betas, eps or momentum, and the options have none. Leave it "
+          "out.");
     }
   }
 

@@ -56,7 +56,7 @@ template <class T>
 void lion_on_cpu(const ParameterUpdate& update, const Lion& v) noexcept {
   auto real = [](double x) { return static_cast<opmath_t<T>>(x); };
   const LionStep<opmath_t<T>> step{real(update.lr()), real(1 - update.lr() * update.weight_decay()),
-                                   real(v.betas[0]), real(v.betas[1]),
+                                   real(update.betas()[0]), real(update.betas()[1]),
                                    real(v.maximize ? -update.divisor() : update.divisor())};
   T *p = data_of<T>(update.parameter()), *m = data_of<T>(update.state(0));
   const T* g = data_of<T>(update.undivided());
@@ -71,8 +71,8 @@ inline void lion_by_operators(const ParameterUpdate& update, const Lion& v) {
   const at::Tensor &p = update.parameter(), &m = update.state(0), &g = update.gradient();
   at::Tensor direction = update.scratch.like(p);
   if (v.maximize) g.neg_();
-  at::lerp_out(direction, m, g, 1 - v.betas[0]).sign_();
-  m.lerp_(g, 1 - v.betas[1]);
+  at::lerp_out(direction, m, g, 1 - update.betas()[0]).sign_();
+  m.lerp_(g, 1 - update.betas()[1]);
   direction.add_(m, 0);  // NaN where a gradient was not finite, whose sign is 0
   update.with_lr_and_step([&](const auto& lr, const auto&) {
     if (update.weight_decay() != 0) p.mul_(1 - lr * update.weight_decay());

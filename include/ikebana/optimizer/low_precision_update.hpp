@@ -75,7 +75,7 @@ class LowPrecisionUpdate {
     const at::Tensor& p = all.parameters[j];
     Bucket single{.group = all.group,
                   .first_step = all.first_step,
-                  .weight_decay = all.weight_decay,
+                  .numbers = all.numbers,
                   .lr = all.lr,
                   .parameters = {operand(p)},
                   .gradients = {operand(all.gradients[j], p)},

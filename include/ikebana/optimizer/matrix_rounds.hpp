@@ -58,8 +58,9 @@ class MatrixRounds {
     rounds_ = matrix_rounds(slices, size_);
   }
   /// For each matrix `take(parameter, rows)` writes this rank's rows, its owner calls
-  /// `compute(whole)`, which changes the whole matrix in place, and `apply(parameter, rows)` is
-  /// given this rank's rows of that. All are BFloat16. A failing message throws RankFailed.
+  /// `compute(parameter, whole)`, which changes the whole matrix in place, and `apply(parameter,
+  /// rows)` is given this rank's rows of that. All are BFloat16. A failing message throws
+  /// RankFailed.
   template <class Take, class Compute, class Apply>
   void run(const Take& take, const Compute& compute, const Apply& apply) {
     std::deque<Round> under_way;  // the round before, this one, and the next one
@@ -68,8 +69,8 @@ class MatrixRounds {
       if (k + 1 < rounds_.size()) under_way.push_back(gather(rounds_[k + 1], take));
       Round& now = under_way[k == 0 ? 0 : 1];
       ranks_.finish_swap();
-      for (const at::Tensor& whole : now.wholes)
-        if (whole.defined()) compute(whole);
+      for (std::size_t i = 0; i < now.wholes.size(); ++i)
+        if (now.wholes[i].defined()) compute(all_[(*now.matrices)[i].place], now.wholes[i]);
       return_rows(now);
       if (k > 0) finish(under_way, apply);
     }

@@ -97,7 +97,7 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
     at::Tensor change = update.scratch.like(p);
     const at::Tensor direction = next_direction(update, change);
     NewtonSchulz orthogonal(p.sizes(), update.scratch);
-    change.copy_(orthogonal(direction, values.ns_coefficients, values.ns_steps, values.eps));
+    change.copy_(orthogonal(direction, values.ns_coefficients, values.ns_steps, update.eps()));
     apply(update, change, p.sizes());
   }
   /// Elements, and lr by the whole matrix's shape; only the iteration needs the matrix itself.
@@ -107,11 +107,11 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
         rows.copy_(next_direction(update, update.scratch.like(update.parameter())));
       });
     };
-    auto compute = [&](const at::Tensor& matrix) {
+    auto compute = [&](const CutParameter& parameter, const at::Tensor& matrix) {
       Scratch memory;
       memory.reserve(NewtonSchulz::scratch(matrix.sizes()), matrix.device());
       NewtonSchulz orthogonal(matrix.sizes(), memory);
-      matrix.copy_(orthogonal(matrix, values.ns_coefficients, values.ns_steps, values.eps));
+      matrix.copy_(orthogonal(matrix, values.ns_coefficients, values.ns_steps, parameter.eps()));
     };
     auto write = [&](CutParameter& parameter, const at::Tensor& rows) {
       parameter.write([&](const ParameterUpdate& update) {
@@ -126,8 +126,8 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
   /// Updates the momentum. `memory` is used for what is returned, if anything is.
   at::Tensor next_direction(const ParameterUpdate& update, at::Tensor memory) const {
     const at::Tensor &g = update.gradient(), &buffer = update.state(0);
-    buffer.lerp_(g, 1 - values.momentum);
-    return values.nesterov ? at::lerp_out(memory, g, buffer, values.momentum) : buffer;
+    buffer.lerp_(g, 1 - update.momentum());
+    return values.nesterov ? at::lerp_out(memory, g, buffer, update.momentum()) : buffer;
   }
   void apply(const ParameterUpdate& update, const at::Tensor& change, at::IntArrayRef sizes) const {
     const at::Tensor& p = update.parameter();

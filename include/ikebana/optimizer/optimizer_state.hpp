@@ -38,6 +38,12 @@ inline void undo(Bucket& bucket, StateStorage* storage) noexcept {
   bucket.copies.put_back();
 }
 
+/// Whether a state that is loaded has tensors of that slot.
+inline bool has_slot(const Archive& archive, const std::string& slot) {
+  return std::ranges::any_of(archive.names(),
+                             [&](const std::string& name) { return name.ends_with("." + slot); });
+}
+
 /// State by slot and master. An `operand` is what the update of a master computes with: its state
 /// is made like it.
 /// A template, so that only files whose recipe has an optimizer compile it.
@@ -76,6 +82,10 @@ class OptimizerState {
         if (has_state(i)) slot[i] = made(k, i, operand(i));
     }
     tensors_ = std::move(all);
+  }
+  /// Uses no slots but the first `count`.
+  void drop_slots(std::size_t count) noexcept {
+    if (tensors_.size() > count) tensors_.resize(count);
   }
   /// Makes the tensors of a master.
   void make(std::size_t master, const at::Tensor& operand) {

@@ -2,13 +2,15 @@
 // The values of an optimizer's policy: what each group has, and which are refused.
 #include <cmath>
 #include <ikebana/hooks.hpp>
+#include <ikebana/optimizer/bucket.hpp>
 #include <ikebana/optimizer/group.hpp>
 #include <ikebana/parameters/update.hpp>
 #include <string>
 
 namespace ikebana::detail {
 
-/// A policy with `lr` and `groups`, and perhaps `weight_decay`. They may change between steps.
+/// A policy with `lr` and `groups`, and perhaps `weight_decay`, `betas`, `eps` and `momentum`,
+/// which groups may have as well. They may change between steps.
 template <class Policy>
 class OptimizerValues : public OptimizerHooks {
  public:
@@ -16,19 +18,25 @@ class OptimizerValues : public OptimizerHooks {
   explicit OptimizerValues(Policy v) : values(std::move(v)) {}
 
   double base_lr() const { return values.lr; }
+  /// Calls `visit(lr)` with the learning rate of each group, then that of the other parameters.
+  template <class Rate, class Visit>
+  void each_rate(const Rate& rate, const Visit& visit) const {
+    for (std::size_t g = 0; g <= values.groups.size(); ++g) visit(checked_rate(g, rate));
+  }
+  /// Whether a group has a momentum, by the values.
+  bool any_momentum() const {
+    bool any = values.momentum != 0;
+    for (const Group& group : values.groups) any |= group.momentum.value_or(0) != 0;
+    return any;
+  }
 
  protected:
   static constexpr bool decays = requires(Policy v) { v.weight_decay; };
+  static constexpr bool has_betas = requires(Policy v) { v.betas; };
+  static constexpr bool has_eps =
+      requires(Policy v) { requires std::same_as<decltype(v.eps), double>; };
+  static constexpr bool has_momentum = requires(Policy v) { v.momentum; };
 
-  double group_lr(std::size_t g) const {
-    return g < values.groups.size() ? values.groups[g].lr.value_or(values.lr) : values.lr;
-  }
-  double group_decay(std::size_t g) const {
-    if constexpr (!decays) return 0;
-    else
-      return g < values.groups.size() ? values.groups[g].weight_decay.value_or(values.weight_decay)
-                                      : values.weight_decay;
-  }
   /// Throws BadValue if `good` is false. `what` is a text, or a function that makes one, since this
   /// is called in every step.
   template <class Text>
@@ -38,33 +46,47 @@ class OptimizerValues : public OptimizerHooks {
     else throw BadValue(std::string("optimizer: ") + what);
   }
   void check_rate() const {
-    check(std::isfinite(values.lr) && values.lr >= 0,
-          [&] { return "lr is " + c10::str(values.lr) + "; it must be finite and not negative."; });
-    if constexpr (decays)
-      check(values.weight_decay >= 0 && std::isfinite(values.weight_decay), [&] {
-        return "weight_decay is " + c10::str(values.weight_decay) +
-               "; it must be finite and not negative.";
-      });
-    for (const Group& group : values.groups) {
-      check(static_cast<bool>(group.match), "a group has no rule. Give one: named(\"*.bias\").");
-      const double lr = group.lr.value_or(0), decay = group.weight_decay.value_or(0);
-      check(lr >= 0 && decay >= 0 && std::isfinite(lr + decay), [&] {
-        return "a group has lr " + c10::str(group.lr.value_or(values.lr)) + " and weight_decay " +
-               c10::str(decay) + "; they must be finite and not negative.";
-      });
-      check(decays || !group.weight_decay,
-            "a group has a weight_decay, and this optimizer has none. Leave it out.");
-    }
+    check_not_negative(values.lr, "lr");
+    if constexpr (decays) check_not_negative(values.weight_decay, "weight_decay");
+    for (const Group& group : values.groups) check_group(group);
   }
+  void check_betas() const { check_betas(values.betas, ""); }
+  void check_eps() const { check_not_negative(values.eps, "eps"); }
+
   /// The learning rate of a group in this step.
   template <class Rate>
   double checked_rate(std::size_t g, const Rate& rate) const {
-    const double lr = rate(group_lr(g));
+    const Group& group = group_at(values.groups, g);
+    const double base = group.lr.value_or(values.lr), lr = GroupRate(group.schedule, rate)(base);
     check(std::isfinite(lr) && lr >= 0, [&] {
-      return "the schedule makes the lr " + c10::str(lr) + " of " + c10::str(group_lr(g)) +
+      return "the schedule makes the lr " + c10::str(lr) + " of " + c10::str(base) +
              "; it must be finite and not negative.";
     });
     return lr;
+  }
+  /// The other numbers of a group in this step.
+  template <class Rate>
+  GroupNumbers numbers(std::size_t g, const Rate& rate) const {
+    const Group& group = group_at(values.groups, g);
+    GroupNumbers n;
+    if constexpr (decays) n.weight_decay = group.weight_decay.value_or(values.weight_decay);
+    if constexpr (has_eps) n.eps = group.eps.value_or(values.eps);
+    if constexpr (has_betas) {
+      n.betas = group.betas.value_or(values.betas);
+      n.betas[0] = checked_momentum(group, n.betas[0], rate, "first beta");
+    }
+    if constexpr (has_momentum)
+      n.momentum =
+          checked_momentum(group, group.momentum.value_or(values.momentum), rate, "momentum");
+    return n;
+  }
+  /// Whether a group has a momentum, by the values or in this step.
+  template <class Rate>
+  bool any_momentum(const Rate& rate) const {
+    bool any = this->any_momentum();
+    for (std::size_t g = 0; !any && g <= values.groups.size(); ++g)
+      any = numbers(g, rate).momentum != 0;
+    return any;
   }
   /// What is made in a recorded step would be made anew by each replay, and the operators of a
   /// first update are others than those of later ones.
@@ -85,10 +107,49 @@ class OptimizerValues : public OptimizerHooks {
              "requires_grad_(false).";
     });
   }
-  void check_betas() const {
-    for (double beta : values.betas)
-      check(beta >= 0 && beta < 1,
-            [&] { return "one of betas is " + c10::str(beta) + "; it must lie in [0, 1)."; });
+
+ private:
+  template <class Rate>
+  double checked_momentum(const Group& group, double base, const Rate& rate,
+                          const char* name) const {
+    const double m = GroupRate(group.schedule, rate).momentum(base);
+    check(std::isfinite(m) && m >= 0 && (m < 1 || !has_betas), [&] {
+      return "the schedule makes the " + std::string(name) + " " + c10::str(m) + " of " +
+             c10::str(base) + "; it must be finite and not negative, and a beta below 1.";
+    });
+    return m;
+  }
+  /// `of`: "" for the policy's values, or "a group's ".
+  static void check_not_negative(double value, const char* name, const char* of = "") {
+    check(std::isfinite(value) && value >= 0, [&] {
+      return of + std::string(name) + " is " + c10::str(value) +
+             "; it must be finite and not negative.";
+    });
+  }
+  static void check_betas(const std::array<double, 2>& betas, const std::string& of) {
+    for (double beta : betas)
+      check(beta >= 0 && beta < 1, [&] {
+        return "one of " + of + "betas is " + c10::str(beta) + "; it must lie in [0, 1).";
+      });
+  }
+  static void check_field(bool has_field, bool is_set, const char* name) {
+    check(has_field || !is_set, [&] {
+      return "a group has `" + std::string(name) + "`, and " + type_name<Policy>() +
+             " has no such field. Leave it out.";
+    });
+  }
+  static void check_group(const Group& group) {
+    check(static_cast<bool>(group.match), "a group has no rule. Give one: named(\"*.bias\").");
+    check_field(decays, group.weight_decay.has_value(), "weight_decay");
+    check_field(has_betas, group.betas.has_value(), "betas");
+    check_field(has_eps, group.eps.has_value(), "eps");
+    check_field(has_momentum, group.momentum.has_value(), "momentum");
+    const char* of = "a group's ";
+    check_not_negative(group.lr.value_or(0), "lr", of);
+    check_not_negative(group.weight_decay.value_or(0), "weight_decay", of);
+    check_not_negative(group.eps.value_or(0), "eps", of);
+    check_not_negative(group.momentum.value_or(0), "momentum", of);
+    if (group.betas) check_betas(*group.betas, of);
   }
 };
 

@@ -5,8 +5,9 @@
 namespace ikebana {
 
 /// Stochastic gradient descent with momentum. State: one buffer in the parameter's dtype if
-/// momentum is not 0, else none. Cost: one fused operator per group; with dampening, the first
-/// update on a device waits for it. Fields and defaults as torch.optim.SGD.
+/// a momentum is not 0, the policy's, a group's or the schedule's, else none. Cost: one fused
+/// operator per group; with dampening, the first update on a device waits for it. Fields and
+/// defaults as torch.optim.SGD.
 struct SGD {
   double lr = 1e-3;
   double momentum = 0;
@@ -19,27 +20,30 @@ struct SGD {
 
 template <std::same_as<SGD> Policy>
 struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
-  explicit Mechanism(SGD v) : GroupedOptimizer(v, {{"momentum_buffer"}}, v.momentum == 0 ? 0 : 1) {
+  explicit Mechanism(SGD v)
+      : GroupedOptimizer(v, {{"momentum_buffer"}},
+                         detail::OptimizerValues<SGD>(v).any_momentum() ? 1 : 0) {
     check_values();
   }
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    prepare_buckets(masters, gradients, rate, state_slots());
+    prepare_buckets(masters, gradients, rate, any_momentum(rate) ? 1 : 0);
+    check_momenta();
   }
   void update(const Masters&, StepGradients& gradients) {
     keep_if([](const detail::Bucket& b) { return fused_is_wrong(b.parameters[0]); },
             detail::keep_whole);
     auto apply = [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
       if (fused_is_wrong(b.parameters[0])) return update_by_operators(b, divisor, found_inf);
-      const at::TensorList momentum = values.momentum == 0 ? at::TensorList() : b.state[0];
-      at::_fused_sgd_(b.parameters, b.gradients, momentum, b.weight_decay, values.momentum, b.lr,
-                      values.dampening, values.nesterov, values.maximize, b.first_step, divisor,
-                      found_inf);
+      const at::TensorList buffers = b.numbers.momentum == 0 ? at::TensorList() : b.state[0];
+      at::_fused_sgd_(b.parameters, b.gradients, buffers, b.numbers.weight_decay,
+                      b.numbers.momentum, b.lr, values.dampening, values.nesterov, values.maximize,
+                      b.first_step, divisor, found_inf);
     };
     // Without dampening, the first update of a buffer of zeros is the same as any other.
-    update_buckets(gradients, apply, values.momentum != 0 && values.dampening != 0);
+    update_buckets(gradients, apply, state_.slots_in_use() > 0 && values.dampening != 0);
     if (detail::recording() && gradients.found_inf.defined())
       copies_.put_back_if(gradients.found_inf);
   }
@@ -50,7 +54,10 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
   }
   void state(Archive& archive, const Masters& masters) {
     archive.number("momentum", values.momentum, &factor_range);
-    save(archive, masters, state_slots());
+    // A schedule, or a value that has changed since, may have needed a buffer.
+    const bool has_buffers =
+        archive.saving() ? state_.slots_in_use() > 0 : detail::has_slot(archive, "momentum_buffer");
+    save(archive, masters, has_buffers || any_momentum() ? 1 : 0);
   }
 
  private:
@@ -62,24 +69,23 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
                            const std::optional<at::Tensor>& found_inf) const {
     const bool reads = !detail::recording();
     if (reads && found_inf && detail::number(*found_inf) != 0) return;
-    const double lr = reads ? detail::number(b.lr) : 0;
+    const double lr = reads ? detail::number(b.lr) : 0, decay = b.numbers.weight_decay;
     for (std::size_t j = 0; j < b.indices.size(); ++j) {
       const at::Tensor &p = b.parameters[j], &g = b.gradients[j];
       if (divisor) g.div_(*divisor);
       if (values.maximize) g.neg_();
-      if (b.weight_decay != 0) g.add_(p, b.weight_decay);
-      if (values.momentum != 0) add_momentum(b.state[0][j], g, b.first_step);
+      if (decay != 0) g.add_(p, decay);
+      if (b.numbers.momentum != 0) add_momentum(b, b.state[0][j], g);
       if (reads) p.add_(g, -lr);
       else p.copy_(p.to(at::kFloat).sub_(g.to(at::kFloat).mul_(b.lr)));
     }
   }
-  void add_momentum(const at::Tensor& buffer, const at::Tensor& g, bool first) const {
-    if (first) buffer.copy_(g);
-    else buffer.mul_(values.momentum).add_(g, 1 - values.dampening);
-    if (values.nesterov) g.add_(buffer, values.momentum);
+  void add_momentum(const detail::Bucket& b, const at::Tensor& buffer, const at::Tensor& g) const {
+    if (b.first_step) buffer.copy_(g);
+    else buffer.mul_(b.numbers.momentum).add_(g, 1 - values.dampening);
+    if (values.nesterov) g.add_(buffer, b.numbers.momentum);
     else g.copy_(buffer);
   }
-  std::size_t state_slots() const { return values.momentum == 0 ? 0 : 1; }
   void check_values() const {
     check_rate();
     check(values.momentum >= 0 && std::isfinite(values.momentum + values.dampening), [&] {
@@ -90,6 +96,20 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
       return "nesterov is true, momentum " + c10::str(values.momentum) + " and dampening " +
              c10::str(values.dampening) + "; nesterov needs a momentum and no dampening.";
     });
+  }
+  /// The momenta of this step, which groups and the schedule may change.
+  void check_momenta() {
+    bool any = false, all = true;
+    each_bucket([&](const detail::Bucket& b) {
+      const bool moves = b.numbers.momentum != 0;
+      any |= moves, all &= moves;
+    });
+    check(all || !any || values.dampening == 0,
+          "some parameters have a momentum of 0 and others have not, and dampening is not 0. Give "
+          "all a momentum, or leave dampening out.");
+    check(
+        all || !values.nesterov,
+        "nesterov is true, and a group or the schedule makes the momentum 0. Nesterov needs one.");
   }
 };
 

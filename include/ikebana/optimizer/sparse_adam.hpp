@@ -57,11 +57,12 @@ class RowsStep {
   void update(const Number& lr, const Number& step) {
     if (g_.numel() == 0) return;
     if (v_.maximize) g_.neg_();
-    at::Tensor first = update_moment(0, g_, v_.betas[0]);
+    at::Tensor first = update_moment(0, g_, update_.betas()[0]);
     at::Tensor squares = update_.scratch.like(g_);
-    at::Tensor second = update_moment(1, at::mul_out(squares, g_, g_), v_.betas[1]);
-    Number size = lr * root(1 - power(v_.betas[1], step)) / (1 - power(v_.betas[0], step));
-    second.sqrt_().add_(v_.eps);
+    at::Tensor second = update_moment(1, at::mul_out(squares, g_, g_), update_.betas()[1]);
+    Number size =
+        lr * root(1 - power(update_.betas()[1], step)) / (1 - power(update_.betas()[0], step));
+    second.sqrt_().add_(update_.eps());
     first.div_(second).mul_(-size);
     at::index_select_out(second, update_.parameter(), 0, rows_);
     update_.parameter().index_copy_(0, rows_, first.add_(second));
@@ -130,6 +131,8 @@ struct SparseRows : PerParameterOptimizer<SparseAdam> {
     check_rate(), check_betas();
     check(values.eps > 0 && std::isfinite(values.eps),
           [&] { return "eps is " + c10::str(values.eps) + "; it must be finite and positive."; });
+    for (const Group& group : values.groups)
+      check(group.eps.value_or(1) > 0, "a group's eps is 0; it must be finite and positive.");
   }
 };
 

@@ -24,6 +24,9 @@ inline constexpr NumberRange count_range{0, 0x1p53, true, "a whole number that i
 /// Learning rates and other factors.
 inline constexpr NumberRange factor_range{0, std::numeric_limits<double>::max(), false,
                                           "finite and not negative"};
+/// Factors of a moving average: below 1.
+inline constexpr NumberRange beta_range{0, 1 - std::numeric_limits<double>::epsilon() / 2, false,
+                                        "in [0, 1)"};
 inline constexpr NumberRange positive_range{std::numeric_limits<double>::min(),
                                             std::numeric_limits<double>::max(), false,
                                             "finite and positive"};
