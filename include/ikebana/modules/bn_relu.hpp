@@ -19,18 +19,16 @@ struct FusedBNReLU : torch::autograd::Function<FusedBNReLU> {
     const ImageBlocks images(x);
     const auto* from = values(x);
     statistics = statistics_of(images, from, eps);
-    std::vector<double> scale = elements(weight), shift = elements(bias);
-    for (std::size_t c = 0; c < scale.size(); ++c) {
-      scale[c] *= statistics.inverse_std[c];
-      shift[c] -= statistics.mean[c] * scale[c];
-    }
-    const ImageBlocks::PerChannel a(images, scale), b(images, shift);
+    std::vector<double> scale = elements(weight);
+    for (std::size_t c = 0; c < scale.size(); ++c) scale[c] *= statistics.inverse_std[c];
+    const ImageBlocks::PerChannel m(images, statistics.mean), a(images, scale);
+    const ImageBlocks::PerChannel b(images, elements(bias));
     const at::Tensor y = at::empty_like(x);
     const float* add = residual ? values(*residual) : nullptr;
     float* to = data_of<float>(y);
     images.each(from, [&](auto offset, avx2::Run run, auto channel) noexcept {
       avx2::forward(from + offset, add == nullptr ? nullptr : add + offset, to + offset, run,
-                    a[channel], b[channel]);
+                    m[channel], a[channel], b[channel]);
     });
     context->save_for_backward({x, y, weight, vector_like(statistics.mean, weight),
                                 vector_like(statistics.inverse_std, weight)});

@@ -78,23 +78,23 @@ template <class... Pointers>
   store(sums, load(sums) + first + first2), store(squares, load(squares) + second + second2);
 }
 
-/// y = relu(x * scale + shift + residual) of `count` elements from `from` on, whose channels are
-/// beside each other or all one; `residual` may be null. Elements that lie one after the other are
-/// read in this order, which is the fastest where they come from memory.
+/// y = relu((x - mean) * scale + bias + residual); `residual` may be null. Elements are read in the
+/// order in which they lie, which is the fastest where they come from memory.
 [[gnu::target("avx2,fma")]] inline void forward(const float* x, const float* residual, float* y,
-                                                Run run, const float* scale,
-                                                const float* shift) noexcept {
+                                                Run run, const float* mean, const float* scale,
+                                                const float* bias) noexcept {
   for (std::int64_t row = 0, at = 0; row < run.rows; ++row) {
     std::int64_t c = 0;
     for (; c + width <= run.columns; c += width, at += width) {
       const std::int64_t p = run.channels ? c : 0;
-      const Lanes v = load(x + at) * load(scale + p) + load(shift + p);
+      const Lanes v = (load(x + at) - load(mean + p)) * load(scale + p) + load(bias + p);
       store(y + at, relu(residual == nullptr ? v : v + load(residual + at)));
     }
     for (; c < run.columns; ++c, ++at) {
       const std::int64_t p = run.channels ? c : 0;
-      const float v = x[at] * scale[p] + shift[p] + (residual == nullptr ? 0 : residual[at]);
-      y[at] = v < 0 ? 0 : v;
+      const float v = (x[at] - mean[p]) * scale[p] + bias[p];
+      const float sum = residual == nullptr ? v : v + residual[at];
+      y[at] = sum < 0 ? 0 : sum;
     }
   }
 }
