@@ -110,7 +110,8 @@ Contestant classifier(const Setting& setting, Model model) {
 Contestant contestant(const Setting& setting) {
   if (setting.is_gpt()) return gpt(setting);
   if (setting.is_resnet())
-    return classifier(setting, ResNet(setting.number("width"), setting.symbols()));
+    return classifier(
+        setting, ResNet(setting.number("width"), setting.symbols(), setting.has_small_images()));
   return classifier(setting, MLP(setting.number("width")));
 }
 

@@ -39,10 +39,11 @@ struct BasicBlockImpl : nn::Module {
 TORCH_MODULE(BasicBlock);
 
 /// (rows, 3, height, width) images in channels_last to (rows, classes) logits. The first of four
-/// pairs of blocks is `width` wide; 64 makes a ResNet-18.
+/// pairs of blocks is `width` wide; 64 makes a ResNet-18. For small images, as those of CIFAR, the
+/// first convolution is 3x3, and nothing before the blocks halves them.
 struct ResNetImpl : nn::Module {
-  ResNetImpl(std::int64_t width, std::int64_t classes) {
-    stem = register_module("stem", convolution(3, width, 7, 2));
+  ResNetImpl(std::int64_t width, std::int64_t classes, bool is_small) : small(is_small) {
+    stem = register_module("stem", convolution(3, width, small ? 3 : 7, small ? 1 : 2));
     norm = register_module("norm", nn::BatchNorm2d(width));
     for (std::int64_t i = 0, from = width; i < 8; ++i) {
       const std::int64_t to = width << (i / 2);
@@ -55,11 +56,13 @@ struct ResNetImpl : nn::Module {
       if (p.dim() == 4) p.set_data(p.contiguous(at::MemoryFormat::ChannelsLast));
   }
   at::Tensor forward(at::Tensor x) {
-    x = at::max_pool2d(norm(stem(x)).relu_(), 3, 2, 1);
+    x = norm(stem(x)).relu_();
+    if (!small) x = at::max_pool2d(x, 3, 2, 1);
     for (BasicBlock& block : blocks) x = block(x);
     return head(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
   }
 
+  bool small;
   nn::Conv2d stem{nullptr};
   nn::BatchNorm2d norm{nullptr};
   std::vector<BasicBlock> blocks;

@@ -29,11 +29,12 @@ class BasicBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """A ResNet-18 where `width` is 64."""
+    """A ResNet-18 where `width` is 64; for small images with another first layer."""
 
-    def __init__(self, width, classes):
+    def __init__(self, width, classes, small):
         super().__init__()
-        self.stem = convolution(3, width, 7, 2)
+        self.small = small
+        self.stem = convolution(3, width, 3, 1) if small else convolution(3, width, 7, 2)
         self.norm = nn.BatchNorm2d(width)
         fan_in = width
         for i in range(8):
@@ -45,7 +46,8 @@ class ResNet(nn.Module):
 
     def forward(self, x):
         x = F.relu(self.norm(self.stem(x)), inplace=True)
-        x = F.max_pool2d(x, 3, stride=2, padding=1)
+        if not self.small:
+            x = F.max_pool2d(x, 3, stride=2, padding=1)
         for i in range(8):
             x = getattr(self, f"block{i}")(x)
         return self.head(F.adaptive_avg_pool2d(x, 1).flatten(1))

@@ -32,7 +32,7 @@ def make_model(args):
     if args.model == "mlp":
         return nets.MLP(args.width, args.layers)
     if args.model == "resnet":
-        return resnet.ResNet(args.width, args.symbols)
+        return resnet.ResNet(args.width, args.symbols, small=args.context < 64)
     model = nets.GPT(args.layers, args.width, args.heads, args.context)
     if args.symbols:  # other than bytes
         model.token = torch.nn.Embedding(args.symbols, args.width)

@@ -103,7 +103,8 @@ struct GPT : Model {
 /// Blocks are not computed apart here: no row of this model has a checkpoint.
 struct ImageModel : Model {
   explicit ImageModel(const Setting& setting)
-      : net(register_module("net", ResNet(setting.number("width"), setting.symbols()))) {}
+      : net(register_module("net", ResNet(setting.number("width"), setting.symbols(),
+                                          setting.has_small_images()))) {}
   at::Tensor forward(const at::Tensor& input, const Around&) override { return net(input); }
   at::Tensor block(std::size_t, const at::Tensor& x) override { return x; }
   ResNet net;

@@ -1,4 +1,5 @@
 // The contestant `ikebana`: each row of the benchmark is one recipe.
+#include "fused_resnet.hpp"
 #include "train.hpp"
 
 namespace {
@@ -45,7 +46,16 @@ Contestant in_precision(const Setting& setting) {
   return recipe<P>(setting);
 }
 
+/// Small images, in FP32.
+Contestant resnet(const Setting& setting) {
+  bench::FusedResNet model(setting.number("width"), setting.symbols());
+  bench::read_weights(setting, *model);
+  using T = Trainer<bench::FusedResNet, CrossEntropyLoss, AdamW, Layout<ChannelsLast>>;
+  return train(std::make_shared<T>(model));
+}
+
 Contestant contestant(const Setting& setting) {
+  if (setting.is_resnet()) return resnet(setting);
   return setting.is_bf16() ? in_precision<Precision<BF16>>(setting)
                            : in_precision<Precision<FP32>>(setting);
 }

@@ -39,6 +39,7 @@ class Row:
         policies += ["Checkpoint<Full>"] if self.checkpoint != "none" else []
         policies += [f"Accumulate<{self.accumulate}>"] if self.accumulate > 1 else []
         policies += ["ClipGradNorm"] if self.clip else []
+        policies += ["Layout<ChannelsLast>"] if self.model == "resnet" else []
         return ", ".join(policies)
 
     def options(self, folder):
@@ -57,6 +58,8 @@ def all_rows():
         Row("GPT 6x384", "gpt", 384, 8, steps=1, rounds=7, layers=6, heads=6, context=256),
     ]
     rows = [dataclasses.replace(m, precision=p) for m in models for p in ("fp32", "bf16")]
+    rows += [Row("ResNet-18 of width 16", "resnet", 16, 32, steps=2, rounds=15, context=32,
+                 symbols=10, clip=0)]
     large = models[-1]
     rows += [dataclasses.replace(large, precision=p, checkpoint="full") for p in ("fp32", "bf16")]
     rows += [dataclasses.replace(models[0], clip=0)]
@@ -72,6 +75,8 @@ BARS = [
     (("MLP 3x256", "fp32", "none", 1), "libtorch", 1.04),
     (("GPT 4x128", "fp32", "none", 1), "libtorch", 1.06),
     (("GPT 4x128", "bf16", "none", 1), "python", 1.4),
+    (("ResNet-18 of width 16", "fp32", "none", 1), "compile", 0.95),
+    (("ResNet-18 of width 16", "fp32", "none", 1), "python", 1.0),
     (("GPT 6x384", "fp32", "full", 1), "whole", 1 / 1.28),
     (("GPT 6x384", "bf16", "full", 1), "whole", 1 / 1.28),
 ]

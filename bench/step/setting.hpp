@@ -32,6 +32,7 @@ class Setting {
   }
   bool is_gpt() const { return text("model") == "gpt"; }
   bool is_resnet() const { return text("model") == "resnet"; }
+  bool has_small_images() const { return number("context") < 64; }
   bool is_bf16() const { return text("precision") == "bf16"; }
   bool checkpoints() const {
     auto found = values_.find("--checkpoint");

@@ -114,7 +114,9 @@ def bars(results):
 def check_losses(result):
     """All contestants must have computed the same: the time of a wrong step means nothing."""
     first = result.losses["ikebana"]
-    bound = 1e-3 if result.row.precision == "fp32" else 5e-2
+    # A rounding that turns a ReLU of an image on or off grows with each step.
+    is_close = result.row.precision == "fp32" and result.row.model != "resnet"
+    bound = 1e-3 if is_close else 5e-2
     for name, loss in result.losses.items():
         if not abs(loss - first) <= bound * max(abs(first), 1e-2):
             raise SystemExit(f"step: {result.row.name}, {result.row.policies()}: after the same "
