@@ -27,8 +27,15 @@ inline std::string json(const std::vector<double>& all) {
   for (double one : all) text += (text.empty() ? "" : ",") + json(one);
   return "[" + text + "]";
 }
+inline std::string json(const std::vector<std::int64_t>& all) {
+  return json(std::vector<double>(all.begin(), all.end()));
+}
+template <class Number>
+std::string json(const std::optional<Number>& given) {
+  return given ? json(*given) : "null";
+}
 inline std::string json(const std::pair<std::optional<double>, double>& both) {
-  return "[" + (both.first ? json(*both.first) : "null") + "," + json(both.second) + "]";
+  return "[" + json(both.first) + "," + json(both.second) + "]";
 }
 inline std::string json(ikebana::AdjustLR how) {
   return how == ikebana::AdjustLR::Original ? "\"original\"" : "\"match_rms_adamw\"";
@@ -50,6 +57,16 @@ inline std::string json(ikebana::ReduceLROnPlateau::Mode mode) {
 inline std::string json(ikebana::ReduceLROnPlateau::ThresholdMode mode) {
   return quoted(mode == ikebana::ReduceLROnPlateau::rel ? "rel" : "abs");
 }
+inline std::string json(ikebana::OneCycleLR::AnnealStrategy form) {
+  return quoted(form == ikebana::OneCycleLR::cos ? "cos" : "linear");
+}
+inline std::string json(ikebana::CyclicLR::Mode mode) {
+  constexpr const char* names[] = {"triangular", "triangular2", "exp_range"};
+  return quoted(names[mode]);
+}
+inline std::string json(ikebana::CyclicLR::ScaleMode mode) {
+  return quoted(mode == ikebana::CyclicLR::cycle ? "cycle" : "iterations");
+}
 /// A function of the step is written as its first values.
 inline std::string json(const std::function<double(std::int64_t)>& of_step) {
   std::vector<double> values;
@@ -59,6 +76,7 @@ inline std::string json(const std::function<double(std::int64_t)>& of_step) {
 /// A rule is not written: the Python reference knows its meaning from the policy it is in.
 inline std::string json(const ikebana::ParameterRule&) { return "null"; }
 /// What is called is not written: no row has one.
+inline std::string json(const std::function<double(double)>&) { return "null"; }
 inline std::string json(const std::function<void()>&) { return "null"; }
 /// The parameters of the row's model.
 inline torch::OrderedDict<std::string, at::Tensor> row_parameters;
@@ -123,6 +141,45 @@ std::string fields_json(const Policy& policy) {
 }
 
 inline std::string json(const ikebana::AdamW& otherwise) { return fields_json(otherwise); }
+
+/// {"StepLR": {"step_size": 2, ...}}
+template <class Policy>
+std::string named_json(const Policy& policy) {
+  return "{" + quoted(ikebana::detail::type_name<Policy>()) + ":" + fields_json(policy) + "}";
+}
+template <class... Schedules>
+std::string schedules_json(const std::tuple<Schedules...>& all) {
+  std::string text;
+  auto add = [&](const auto& one) { text += (text.empty() ? "" : ",") + named_json(one); };
+  std::apply([&](const auto&... one) { (add(one), ...); }, all);
+  return quoted("schedules") + ":[" + text + "]";
+}
+template <class... Schedules>
+std::string fields_json(const ikebana::SequentialLR<Schedules...>& v) {
+  return "{" + schedules_json(v.schedules) + ",\"milestones\":" + json(v.milestones) + "}";
+}
+template <class... Schedules>
+std::string fields_json(const ikebana::ChainedScheduler<Schedules...>& v) {
+  return "{" + schedules_json(v.schedules) + "}";
+}
+template <class Schedule>
+std::string fields_json(const ikebana::PerEpoch<Schedule>& v) {
+  return "{\"schedule\":" + named_json(v.schedule) + "}";
+}
+/// It has more fields than `with_fields` takes.
+inline std::string fields_json(const ikebana::OneCycleLR& v) {
+  std::string text;
+  auto add = [&](const char* name, const auto& value) {
+    text += (text.empty() ? "" : ",") + quoted(name) + ":" + json(value);
+  };
+  add("max_lr", v.max_lr), add("total_steps", v.total_steps), add("epochs", v.epochs);
+  add("steps_per_epoch", v.steps_per_epoch), add("pct_start", v.pct_start);
+  add("anneal_strategy", v.anneal_strategy), add("cycle_momentum", v.cycle_momentum);
+  add("base_momentum", v.base_momentum), add("max_momentum", v.max_momentum);
+  add("div_factor", v.div_factor), add("final_div_factor", v.final_div_factor);
+  add("three_phase", v.three_phase), add("warmup_steps", v.warmup_steps);
+  return "{" + text + "}";
+}
 
 /// {"AdamW": {"lr": 0.001, ...}, "Precision<BF16>": {}}
 template <class... Policies>

@@ -21,6 +21,7 @@ inline Agreement bits_with(std::string twin) { return {.twin = std::move(twin)};
 
 using Batch = Tokens;
 inline constexpr std::int64_t steps = 20;
+inline constexpr std::int64_t steps_per_epoch = 5;  // for PerEpoch
 
 /// A model, its name in nets.py, and for each step its batches: one, or several microbatches.
 template <class Model>
@@ -61,11 +62,17 @@ void append_average(StateDict& out, Trainer& trainer) {
     trainer.with_averaged_weights([&](auto& model) { append(out, "averaged.", *model); });
 }
 
+template <class Policy>
+inline constexpr bool counts_epochs = false;
+template <class Schedule>
+inline constexpr bool counts_epochs<PerEpoch<Schedule>> = true;
 /// What a user who steps a schedule by hand does after a step.
 template <class... Policies, class Trainer>
 void after_step(Trainer& trainer, const Report& report) {
   if constexpr ((std::is_same_v<Policies, ReduceLROnPlateau> || ...))
     trainer.template mechanism<ReduceLROnPlateau>().step(report.loss());
+  if constexpr ((counts_epochs<Policies> || ...))
+    if (trainer.steps() % steps_per_epoch == 0) trainer.end_epoch({});
 }
 
 /// A recipe's own device is the one that the row is trained on.

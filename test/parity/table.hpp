@@ -9,6 +9,7 @@ std::vector<Row> mlp_rows();
 std::vector<Row> conv_and_lstm_rows();
 std::vector<Row> llama_rows();
 std::vector<Row> words_rows();
+std::vector<Row> schedule_rows();
 std::vector<Row> precision_rows();
 std::vector<Row> optimizer_rows();
 std::vector<Row> more_rows();
@@ -16,8 +17,9 @@ std::vector<Row> shard_rows();
 
 inline std::vector<Row> all_rows() {
   std::vector<Row> all;
-  for (auto& rows : {gpt_rows(), mlp_rows(), conv_and_lstm_rows(), llama_rows(), words_rows(),
-                     precision_rows(), optimizer_rows(), more_rows(), shard_rows()})
+  for (auto& rows :
+       {gpt_rows(), mlp_rows(), conv_and_lstm_rows(), llama_rows(), words_rows(), schedule_rows(),
+        precision_rows(), optimizer_rows(), more_rows(), shard_rows()})
     all.insert(all.end(), rows.begin(), rows.end());
   return all;
 }

@@ -40,10 +40,58 @@ def lambda_of_values(optimizer, lr_lambda):
     return lr_scheduler.LambdaLR(optimizer, lambda step: lr_lambda[step])
 
 
+def one_cycle(optimizer, max_lr, total_steps, epochs, steps_per_epoch, **fields):
+    """Where max_lr is left out, the lr of each group is its maximum."""
+    max_lr = max_lr or [group["lr"] for group in optimizer.param_groups]
+    steps = total_steps or None, epochs or None, steps_per_epoch or None
+    return lr_scheduler.OneCycleLR(optimizer, max_lr, *steps, **fields)
+
+
+def cyclic(optimizer, base_lr, **fields):
+    base_lr = base_lr or [group["lr"] for group in optimizer.param_groups]
+    return lr_scheduler.CyclicLR(optimizer, base_lr, **fields)
+
+
+def all_of(schedules, optimizer):
+    return [made_schedule(*item, optimizer) for one in schedules for item in one.items()]
+
+
+def sequential(optimizer, schedules, milestones):
+    return lr_scheduler.SequentialLR(optimizer, all_of(schedules, optimizer), milestones)
+
+
+def chained(optimizer, schedules):
+    return lr_scheduler.ChainedScheduler(all_of(schedules, optimizer), optimizer)
+
+
+class PerEpoch:
+    """Steps its schedule once per epoch, of five steps."""
+
+    def __init__(self, optimizer, schedule):
+        (self.schedule,) = all_of([schedule], optimizer)
+        self.steps = 0
+
+    def step(self):
+        self.steps += 1
+        if self.steps % 5 == 0:
+            self.schedule.step()
+
+
 SCHEDULES = {
     name: getattr(lr_scheduler, name)
-    for name in ("ConstantLR", "LinearLR", "CosineAnnealingLR", "StepLR", "ReduceLROnPlateau")
-} | {"WarmupStableDecayLR": warmup_stable_decay, "LambdaLR": lambda_of_values}
+    for name in (
+        *("ConstantLR", "LinearLR", "CosineAnnealingLR", "StepLR", "ReduceLROnPlateau"),
+        *("ExponentialLR", "MultiStepLR", "PolynomialLR", "CosineAnnealingWarmRestarts"),
+    )
+} | {
+    "WarmupStableDecayLR": warmup_stable_decay,
+    "LambdaLR": lambda_of_values,
+    "OneCycleLR": one_cycle,
+    "CyclicLR": cyclic,
+    "SequentialLR": sequential,
+    "ChainedScheduler": chained,
+    "PerEpoch": PerEpoch,
+}
 OBJECTIVES = {
     "CrossEntropyLoss": nets.CrossEntropy,
     "MSELoss": nets.SquaredError,
@@ -180,15 +228,19 @@ def factor_of(group):
     return (lambda step: factors[step]) if factors else (lambda step: 1)
 
 
-def schedule_of(words, optimizer):
-    if any("schedule" in group for group in optimizer.param_groups):
-        return lr_scheduler.LambdaLR(optimizer, [factor_of(g) for g in optimizer.param_groups])
-    kind, fields = one_of(words, SCHEDULES, lr_scheduler.ConstantLR)
+def made_schedule(name, fields, optimizer):
+    kind = SCHEDULES[name.partition("<")[0]]
+    fields = {n: x for n, x in fields.items() if n not in OURS_ALONE.get(name, ())}
     warmup = fields.pop("warmup_steps", 0)
-    if kind is lr_scheduler.ConstantLR:
-        fields.setdefault("factor", 1)
     if warmup == 0:
         return kind(optimizer, **fields)
     rise = lr_scheduler.LinearLR(optimizer, start_factor=1 / warmup, total_iters=warmup - 1)
     after = kind(optimizer, **fields)
     return lr_scheduler.SequentialLR(optimizer, [rise, after], milestones=[warmup])
+
+
+def schedule_of(words, optimizer):
+    if any("schedule" in group for group in optimizer.param_groups):
+        return lr_scheduler.LambdaLR(optimizer, [factor_of(g) for g in optimizer.param_groups])
+    name = next((word for word in words if word.partition("<")[0] in SCHEDULES), "ConstantLR")
+    return made_schedule(name, words.pop(name, {"factor": 1}), optimizer)

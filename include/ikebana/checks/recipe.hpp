@@ -4,6 +4,7 @@
 #include <ikebana/checks/hooks_fit.hpp>
 #include <ikebana/checks/never_asked.hpp>
 #include <ikebana/checks/policies.hpp>
+#include <ikebana/checks/schedules.hpp>
 
 namespace ikebana::detail {
 
@@ -76,13 +77,25 @@ consteval auto check_hooks() {
   else return refuse::is<refuse::Nothing>{};
 }
 
-/// Stage 5: does every policy have a mechanism that fits the hooks and may not throw late?
+template <class Policy>
+consteval auto mechanism();
+template <class... Schedules>
+consteval auto mechanisms_within(refuse::ScheduleList<Schedules...>) {
+  return refuse::first<typename decltype(mechanism<Schedules>())::type...>{};
+}
+
+/// Stage 5: does every policy have a mechanism that fits the hooks and may not throw late, and the
+/// schedules within it, too?
 template <class Policy>
 consteval auto mechanism() {
   using M = Mechanism<Policy>;
+  using Within =
+      typename decltype(mechanisms_within(typename refuse::schedules_in<Policy>::type()))::type;
   constexpr bool on_ranks =
       refuse::listed<Policy> && std::is_same_v<axis_of_t<Policy>, axis::shard>;
-  if constexpr (!refuse::complete<M> && on_ranks) return refuse::is<refuse::NotIncluded<Policy>>{};
+  if constexpr (!refuse::passed<Within>) return refuse::is<Within>{};
+  else if constexpr (!refuse::complete<M> && on_ranks)
+    return refuse::is<refuse::NotIncluded<Policy>>{};
   else if constexpr (!refuse::complete<M>) return refuse::is<refuse::NoMechanism<Policy>>{};
   else if constexpr (!well_made<Policy>)
     return refuse::is<refuse::BadMechanism<Policy, HooksOf<axis_of_t<Policy>>>>{};

@@ -9,6 +9,7 @@
 #include <ikebana/core/registered_tensors.hpp>
 #include <ikebana/core/restore_point.hpp>
 #include <ikebana/core/step_state.hpp>
+#include <ikebana/hooks/cycled_momentum.hpp>
 #include <ikebana/parameters/parameters.hpp>
 #include <ikebana/parameters/update.hpp>
 #include <ikebana/ranks/rank_calls.hpp>
@@ -214,7 +215,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
         if (p.requires_grad()) all.push_back(p);
     return all;
   }
-  /// Throws BadValue for an optimizer that cannot be right with the recipe's ranks.
+  /// Throws BadValue for an optimizer that cannot be right with the recipe's ranks or schedule.
   void check_optimizer() const {
     using Policy = std::decay_t<decltype(mechanisms.optimizer.values)>;
     if constexpr (!one_rank && Optimizer::updates_in_backward)
@@ -222,6 +223,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
                      ": it updates parameters before their gradients are added up over ranks. "
                      "Write the optimizer without InBackward.");
     detail::refuse_slices<Optimizer>(parameters.masters());
+    detail::check_cycled_momentum(mechanisms.schedule, mechanisms.optimizer);
   }
   void attach() {
     reporting([&] { mechanisms.each([&](auto& mechanism) { mechanism.attach(device, units); }); });

@@ -89,9 +89,21 @@ struct ConstantLR;
 struct LinearLR;
 struct CosineAnnealingLR;
 struct StepLR;
+struct MultiStepLR;
+struct ExponentialLR;
+struct PolynomialLR;
+struct CosineAnnealingWarmRestarts;
+struct OneCycleLR;
+struct CyclicLR;
 struct WarmupStableDecayLR;
 struct LambdaLR;
 struct ReduceLROnPlateau;
+template <class... Schedules>
+struct SequentialLR;
+template <class... Schedules>
+struct ChainedScheduler;
+template <class Schedule>
+struct PerEpoch;
 // objective: what is minimised; by default the model's own `loss`. Any callable is one, too.
 struct CrossEntropyLoss;
 struct MSELoss;

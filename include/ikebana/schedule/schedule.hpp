@@ -2,12 +2,21 @@
 // What schedules share. All but ReduceLROnPlateau are closed forms of the step, so they have no
 // state to save and depend on no order of calls.
 #include <ikebana/hooks.hpp>
+#include <string>
+#include <vector>
 
 namespace ikebana::detail {
 
 /// Throws BadValue("name: what") if `good` is false.
 inline void check_schedule(const char* name, bool good, const char* what) {
   if (!good) throw BadValue(std::string(name) + ": " + what);
+}
+
+/// `{60, 80}`
+inline std::string braced(const std::vector<std::int64_t>& numbers) {
+  std::string text;
+  for (std::int64_t n : numbers) text += (text.empty() ? "" : ", ") + std::to_string(n);
+  return "{" + text + "}";
 }
 
 /// The base of schedules, with a linear warm-up: step s of w warm-up steps has (s + 1) / w of the
