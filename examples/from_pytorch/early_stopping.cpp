@@ -1,6 +1,7 @@
 // Early stopping: train until the accuracy on other data has not risen for three epochs, then
 // restore the best state.
 #include "side_by_side.hpp"
+#include "state/folder.hpp"
 
 namespace early_stopping {
 
@@ -49,24 +50,23 @@ TEST_CASE("from PyTorch: early stopping with a metric") {
   nn::Sequential model = net();
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 3e-3}};
 
-  StateDict best;
-  double best_accuracy = 0;
-  int since_best = 0;
-  auto watch = [&](const Epoch& epoch) {
-    double accuracy = (*epoch.validation)["accuracy"];
-    ++since_best;
-    if (accuracy > best_accuracy) best_accuracy = accuracy, since_best = 0, best = trainer.state();
-  };
+  const test::Folder temporary;
+  const std::filesystem::path folder = temporary / "run";
+
+  EarlyStopping rule{.metric = "accuracy", .mode = EarlyStopping::max, .patience = 3};
+  KeepBest best{.metric = "accuracy", .mode = KeepBest::max};
   History history = trainer.fit(training, {.epochs = 1000,
                                            .validate = validation,
                                            .metrics = {Accuracy{}},
-                                           .on_epoch = watch,
-                                           .stop = [&] { return since_best == 3; }});
-  trainer.restore(best);
+                                           .early_stopping = rule,
+                                           .save_to = folder,
+                                           .keep_best = best,
+                                           .resume = true});
+  trainer.load(folder / "best.safetensors", ignore_parts);
 
   Training hand = by_hand(training, validation);
   same_end("early_stopping", model->parameters(), hand.best, net()->parameters());
-  CHECK(best_accuracy == hand.accuracy);
+  CHECK((*history[history.size() - 4].validation)["accuracy"] == hand.accuracy);
   CHECK(history.size() == std::size_t(hand.epochs));
   CHECK(hand.epochs > 4);  // it got better after the first epoch
   CHECK(trainer.steps() == 8 * (hand.epochs - 3));

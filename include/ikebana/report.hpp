@@ -117,7 +117,7 @@ struct Epoch {
 };
 /// The epochs of `fit`, including those before a resume.
 struct History : std::vector<Epoch> {
-  bool stopped = false;     ///< ended early, by `FitOptions::stop` or SIGTERM
+  bool stopped = false;     ///< ended early, by `FitOptions::stop`, early stopping or SIGTERM
   bool terminated = false;  ///< ended early by SIGTERM
 };
 

@@ -57,6 +57,29 @@ TEST_CASE("state.md: your own loop saves and loads") {
   CHECK(load_tensors(path).header.metadata.at("ikebana.steps") == "4");
 }
 
+/// A user's own count.
+struct Counter {
+  std::int64_t steps = 0;
+  void state(Archive& archive) { archive.number("steps", steps, &count_range); }
+};
+
+TEST_CASE("state.md: fit saves and resumes objects of one's own") {
+  const Folder temporary;
+  const auto folder = temporary / "run";
+  for (int run = 0; run < 2; ++run) {
+    Counter counter;
+    auto trainer = made();
+    auto loader = batches();
+
+    trainer.fit(loader, {.on_step = [&](const Report&) { ++counter.steps; },
+                         .save_to = folder,
+                         .resume = true,
+                         .parts = {counter}});
+
+    CHECK(counter.steps == 4);
+  }
+}
+
 TEST_CASE("state.md: fit saves and resumes") {
   const Folder temporary;
   const auto folder = temporary / "run";

@@ -61,13 +61,17 @@ void check_options(const FitOptions<Batch>& options) {
   if (options.batches_per_step < 1)
     throw BadValue("fit: batches_per_step is " + std::to_string(options.batches_per_step) +
                    "; it must be 1 or more.");
+  if (options.early_stopping)
+    check_rule(options, *options.early_stopping, "early_stopping", "EarlyStopping");
 }
 
 /// Whether this rank wants to stop.
 template <class Batch>
-StopWish stop_wish(const FitOptions<Batch>& options, const SigtermRequest& sigterm) {
+StopWish stop_wish(const FitOptions<Batch>& options, const FitState& state,
+                   const SigtermRequest& sigterm) {
   if (sigterm.received()) return StopWish::Terminated;
-  return options.stop && options.stop() ? StopWish::Asked : StopWish::No;
+  const bool is_asked = options.stop && options.stop();
+  return is_asked || state.stopper.stops() ? StopWish::Asked : StopWish::No;
 }
 /// Notes it in `history`. Returns whether training stops.
 inline bool note_stop(StopWish wish, History& history) {
@@ -117,7 +121,7 @@ void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options
     progress.draw(state.epoch, report);
     if (options.on_step) options.on_step(report);
     keeper.after_step();
-    return !note_stop(trainer.agree_to_stop(stop_wish(options, sigterm)), state.history);
+    return !note_stop(trainer.agree_to_stop(stop_wish(options, state, sigterm)), state.history);
   };
   auto update = [&](const auto& batch) { return after_step(trainer.step(batch)); };
   auto add_to_group = [&](auto&& batch) {
@@ -134,6 +138,15 @@ void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options
   if (state.history.stopped) keeper.after_stop();
 }
 
+/// After the steps of an epoch.
+template <class Trainer, class Batch, class EndEpoch>
+void validate(Trainer& trainer, const FitOptions<Batch>& options, Epoch& epoch,
+              EndEpoch&& end_epoch) {
+  if (options.validate) epoch.validation = trainer.evaluate(options.validate, options.metrics);
+  end_epoch(epoch);
+  if (options.on_epoch) options.on_epoch(epoch);
+}
+
 template <class Trainer, class Range, class Batch, class EndEpoch>
 History fit_epochs(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
                    EndEpoch&& end_epoch) {
@@ -141,8 +154,10 @@ History fit_epochs(Trainer& trainer, Range& loader, const FitOptions<Batch>& opt
   trainer.agree_to_stop(StopWish::No);  // what an earlier one wanted is over
   trainer.agree_to_stop_now(StopWish::No);
   FitState state;
+  state.stopper = FitStopper(options.early_stopping);
   StateKeeper keeper(trainer, loader, options, state);
   keeper.begin();
+  state.history.stopped = state.stopper.stops();  // before it was resumed
   SigtermRequest sigterm(options.save_on_sigterm);
   Progress progress(options.progress, options.epochs, loader, options.batches_per_step);
   progress.begin_at(state.epoch, state.steps);
@@ -161,15 +176,12 @@ History fit_epochs(Trainer& trainer, Range& loader, const FitOptions<Batch>& opt
     if (epoch.steps == 0)
       throw BadBatch("fit: the loader gave no batch. Give it data, and check drop_last.");
     if (state.history.terminated) break;
-    progress.pause([&] {
-      if (options.validate) epoch.validation = trainer.evaluate(options.validate, options.metrics);
-      end_epoch(epoch);
-      if (options.on_epoch) options.on_epoch(epoch);
-    });
+    progress.pause([&] { validate(trainer, options, epoch, end_epoch); });
     if (state.history.stopped) break;
+    state.stopper.end_epoch(epoch);
     state.begin_next_epoch();
     keeper.after_epoch(epoch);
-    note_stop(trainer.agree_to_stop_now(stop_wish(options, sigterm)), state.history);
+    note_stop(trainer.agree_to_stop_now(stop_wish(options, state, sigterm)), state.history);
   }
   keeper.end();
   return std::move(state.history);

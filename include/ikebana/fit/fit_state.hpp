@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <ikebana/bridge/copy_stream.hpp>
+#include <ikebana/fit/early_stopping.hpp>
 #include <ikebana/report.hpp>
 #include <ikebana/state/archive.hpp>
 #include <limits>
@@ -23,6 +24,7 @@ struct FitState {
   std::int64_t batches_per_step = 1;
   std::int64_t batches = -1;  // per epoch, for a loader without a position of its own; else -1
   std::vector<std::string> metrics = {};
+  FitStopper stopper = {};
 
   /// Adds the loss of a step. On a device the sum stays there, so that no step waits for it.
   void add(const Report& report) {
@@ -57,6 +59,7 @@ struct FitState {
     archive.number("steps", steps, &count_range), archive.number("loss_sum", loss_sum);
     archive.number("best", best);
     archive.within("best_rule", [&] { archive_best_rule(archive); });
+    archive.within("early_stopping", [&] { stopper.state(archive); });
     if (archive.loading()) sum_on_device_.reset();
     if (archive.loading()) history = {std::vector<Epoch>(static_cast<std::size_t>(epoch))};
     archive.within("history", [&] { archive_history(archive); });

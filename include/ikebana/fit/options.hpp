@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/evaluate/range_of.hpp>
+#include <ikebana/fit/early_stopping.hpp>
 #include <ikebana/posix/posix_files.hpp>
 #include <ikebana/state/state_parts.hpp>
 #include <memory>
@@ -86,6 +87,8 @@ struct FitOptions {
   std::function<void(const Epoch&)> on_epoch = {};
   /// Called after every step and every epoch; fit stops when it returns true.
   StopWhen stop = {};
+  /// Ends training after an epoch whose validation has not improved for some epochs.
+  std::optional<EarlyStopping> early_stopping = {};
   bool progress = true;  ///< a bar on stderr, if that is a terminal
 
   // Saved states. If a save fails, fit warns and tries again at the next one; it throws the error
@@ -97,7 +100,10 @@ struct FitOptions {
   bool resume = false;                     ///< continue from the newest intact state
   bool save_async = false;                 ///< training waits only for a copy in memory
   bool save_on_sigterm = false;            ///< on SIGTERM, save after the current step and return
-  Files* files = &system_files();          ///< replaced by tests
+  /// Objects of your own with `state(Archive&)`, which are saved and resumed with the trainer:
+  /// `.parts = {counter, buffer}`. They must outlive the call.
+  StateParts parts = {};
+  Files* files = &system_files();  ///< replaced by tests
 };
 
 }  // namespace ikebana

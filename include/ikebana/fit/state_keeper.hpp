@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ikebana/fit/fit_state.hpp>
 #include <ikebana/fit/options.hpp>
+#include <ikebana/fit/validation_rule.hpp>
 #include <ikebana/state/save_on_ranks.hpp>
 #include <ikebana/state/state_folder.hpp>
 #include <iterator>
@@ -30,9 +31,8 @@ class StateKeeper {
     if constexpr (Indexed<Range>)
       fit_state_.batches = static_cast<std::int64_t>(std::ranges::size(loader));
     for (const auto& metric : options.metrics) fit_state_.metrics.push_back(metric.name());
-    if (const auto& best = options.keep_best)
-      fit_state_.best_rule = (keeps_smallest(*best) ? "min." : "max.") +
-                             (best->metric.empty() ? std::string("loss") : best->metric);
+    if (options.keep_best) fit_state_.best_rule = text_of_rule(*options.keep_best);
+    if (saves()) parts();  // two of one name are an error now
   }
 
   /// Opens the folder, and with `resume` restores its newest state.
@@ -78,28 +78,18 @@ class StateKeeper {
       if (wrong) throw BadValue("fit: " + why);
     };
     const bool needs_folder = options_.save_every != 0 || options_.keep_best || options_.resume ||
-                              options_.save_async || options_.save_on_sigterm;
+                              options_.save_async || options_.save_on_sigterm ||
+                              !options_.parts.empty();
     check_metric_names(options_.metrics);
-    refuse_if(!saves() && needs_folder,
-              "save_to is empty, and save_every, keep_best, resume, save_async and save_on_sigterm "
-              "need a folder. Give save_to.");
+    refuse_if(
+        !saves() && needs_folder,
+        "save_to is empty, and save_every, keep_best, resume, save_async, save_on_sigterm and "
+        "parts need a folder. Give save_to.");
     refuse_if(options_.save_every < 0,
               "save_every is " + std::to_string(options_.save_every) + "; it must be 0 or more.");
     refuse_if(options_.keep < 1,
               "keep is " + std::to_string(options_.keep) + "; it must be 1 or more.");
-    refuse_if(options_.keep_best && !options_.validate,
-              "keep_best chooses by validation, and there is none. Give validate, or leave "
-              "keep_best out.");
-    if (options_.keep_best && !options_.keep_best->metric.empty()) {
-      refuse_if(!options_.keep_best->mode,
-                "keep_best names the metric `" + options_.keep_best->metric +
-                    "`, and not which of its values is the best. Give it .mode = KeepBest::max, or "
-                    "KeepBest::min.");
-      refuse_if(std::none_of(options_.metrics.begin(), options_.metrics.end(),
-                             [&](const auto& m) { return m.name() == options_.keep_best->metric; }),
-                "keep_best names the metric `" + options_.keep_best->metric +
-                    "`, which is not among metrics. Add it to metrics.");
-    }
+    if (options_.keep_best) check_rule(options_, *options_.keep_best, "keep_best", "KeepBest");
     refuse_if(options_.save_every > 0 && !resumes_within_epoch,
               "save_every is set, and this loader cannot resume within an epoch. Use "
               "ikebana::DataLoader, or leave save_every out: each epoch ends with a save.");
@@ -147,16 +137,15 @@ class StateKeeper {
   StateParts parts() {
     StateParts parts(fit_state_, options_.validate);
     if constexpr (KeepsState<Range>) parts.add(loader_);
+    parts.append(options_.parts);
     return parts;
   }
-  static bool keeps_smallest(const KeepBest& rule) { return rule.mode != KeepBest::max; }
   bool is_best(const Epoch& epoch) {
     if (!options_.keep_best) return false;
     const KeepBest& rule = *options_.keep_best;
-    const double value =
-        rule.metric.empty() ? epoch.validation->loss : (*epoch.validation)[rule.metric];
+    const double value = value_by(rule, epoch);
     double& best = fit_state_.best;
-    const bool better = keeps_smallest(rule) ? value < best : value > best;
+    const bool better = smallest_is_best(rule) ? value < best : value > best;
     if (std::isnan(value) || (!better && !std::isnan(best))) return false;
     previous_best_ = std::exchange(best, value);
     return true;

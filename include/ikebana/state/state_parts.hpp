@@ -25,12 +25,14 @@ class StateParts {
     std::string name;
     if constexpr (requires { Part::state_name; }) name = Part::state_name;
     else name = detail::type_name<Part>();
-    for (const auto& [known, visit] : parts_)
-      if (known == name)
-        throw BadValue("state: two parts have the name `" + name +
-                       "`. Give one of them another state_name.");
-    parts_.emplace_back(name, [&part](Archive& archive) { part.state(archive); });
+    add(std::move(name), [&part](Archive& archive) { part.state(archive); });
   }
+  /// Adds the parts of another list.
+  void append(const StateParts& others) {
+    for (const auto& [name, visit] : others.parts_) add(name, visit);
+    ignores_others_ = ignores_others_ || others.ignores_others_;
+  }
+  bool empty() const { return parts_.empty(); }
   void state(Archive& archive) const {
     for (const auto& [name, visit] : parts_)
       archive.begin_section(Archive::parts_prefix + name), visit(archive);
@@ -44,7 +46,16 @@ class StateParts {
   }
 
  private:
-  std::vector<std::pair<std::string, std::function<void(Archive&)>>> parts_;
+  using Visit = std::function<void(Archive&)>;
+  void add(std::string name, Visit visit) {
+    for (const auto& [known, other] : parts_)
+      if (known == name)
+        throw BadValue("state: two parts have the name `" + name +
+                       "`. Give one of them another state_name.");
+    parts_.emplace_back(std::move(name), std::move(visit));
+  }
+
+  std::vector<std::pair<std::string, Visit>> parts_;
   bool ignores_others_ = false;
 };
 

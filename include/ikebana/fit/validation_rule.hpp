@@ -1,0 +1,44 @@
+#pragma once
+// How the validations of an epoch are compared: by the loss or a metric, the smallest or the
+// largest of its values. `KeepBest` and `EarlyStopping` are such rules.
+#include <algorithm>
+#include <ikebana/error.hpp>
+#include <ikebana/report.hpp>
+
+namespace ikebana::detail {
+
+template <class Rule>
+bool smallest_is_best(const Rule& rule) {
+  return rule.mode != Rule::max;
+}
+/// Throws Error for a metric that the validation does not have.
+template <class Rule>
+double value_by(const Rule& rule, const Epoch& epoch) {
+  return rule.metric.empty() ? epoch.validation->loss : (*epoch.validation)[rule.metric];
+}
+/// `min.loss`, `max.accuracy`: by which a state knows it. Values of two rules are not compared.
+template <class Rule>
+std::string text_of_rule(const Rule& rule) {
+  return (smallest_is_best(rule) ? "min." : "max.") +
+         (rule.metric.empty() ? std::string("loss") : rule.metric);
+}
+/// Throws BadValue where these options of `fit` have no validation, or none by that rule. `option`
+/// and `type` are what the user has written: `keep_best`, `KeepBest`.
+template <class Options, class Rule>
+void check_rule(const Options& options, const Rule& rule, const std::string& option,
+                const std::string& type) {
+  if (!options.validate)
+    throw BadValue("fit: " + option +
+                   " chooses by validation, and there is none. Give validate, or leave " + option +
+                   " out.");
+  if (rule.metric.empty()) return;
+  const std::string names = "fit: " + option + " names the metric `" + rule.metric + "`, ";
+  if (!rule.mode)
+    throw BadValue(names + "and not which of its values is the best. Give it .mode = " + type +
+                   "::max, or " + type + "::min.");
+  if (std::none_of(options.metrics.begin(), options.metrics.end(),
+                   [&](const auto& m) { return m.name() == rule.metric; }))
+    throw BadValue(names + "which is not among metrics. Add it to metrics.");
+}
+
+}  // namespace ikebana::detail
