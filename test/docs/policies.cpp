@@ -196,4 +196,22 @@ TEST_CASE("docs/freeze.md: by type of unit") {
   CHECK_FALSE(model->first->linear->weight.requires_grad());
 }
 
+TEST_CASE("docs/layout.md: images with their channels beside each other") {
+  torch::manual_seed(0);
+  nn::Sequential model(nn::Conv2d(nn::Conv2dOptions(3, 4, 3)), nn::Flatten(), nn::Linear(64, 3));
+  std::vector<Rows> images;
+  for (int i = 0; i < 2; ++i)
+    images.push_back({at::randn({6, 3, 6, 6}), at::randint(3, {6}, at::kLong)});
+  std::ostringstream lines;
+  auto* terminal = std::cout.rdbuf(lines.rdbuf());
+  Trainer trainer{model, CrossEntropyLoss{}, SGD{.lr = 0.1}, Layout<ChannelsLast>{}};
+  for (const Rows& batch : images) trainer.step(batch);
+
+  Report report = trainer.step(images[0]);
+  std::cout << report.seconds << '\n';
+  std::cout.rdbuf(terminal);
+  CHECK(report.seconds > 0);
+  CHECK(model->parameters()[0].is_contiguous(at::MemoryFormat::ChannelsLast));
+}
+
 }  // namespace test::policies

@@ -58,7 +58,8 @@ auto predict_placed(Core& core, const Given&... given) {
 template <PredictBy kind, class Core, class... Given>
 auto predict_one(Core& core, const Given&... given) {
   Placement placement(core.device);
-  return predict_placed<kind>(core, placement.place(core.mechanisms.device, core.mechanisms.layout, given)...);
+  return predict_placed<kind>(
+      core, placement.place(core.mechanisms.device, core.mechanisms.layout, given)...);
 }
 
 /// Calls `f` with the model as it is evaluated. A forward is a call of the ranks that share its
