@@ -113,11 +113,11 @@ namespace ikebana::modules {
 /// relu(batch_norm(x) + residual) as one layer, with the options, parameters and buffers of
 /// BatchNorm2d, so that either reads the weights of the other. Takes and returns (N, C, H, W). In
 /// training mode FP32 images on a CPU with AVX2 take four passes over memory forward and backward
-/// where the operators take nine (eleven with an addition), and memory for one result instead of
-/// two or three; statistics are exact to FP32 also where a mean is large. All other images and
-/// evaluation are computed by LibTorch's operators, the last ones in place. Has second derivatives.
-/// Throws BadBatch for a residual of another shape. Sources: torch.ao.nn.intrinsic.BNReLU2d; Ioffe
-/// and Szegedy, arXiv:1502.03167.
+/// where the operators take nine (eleven with an addition), and one result is allocated
+/// instead of two or three; statistics are exact to FP32 also where a mean is large. All other
+/// images and evaluation are computed by LibTorch's operators, the last ones in place. Has second
+/// derivatives. Throws BadBatch for a residual of another shape. Sources:
+/// torch.ao.nn.intrinsic.BNReLU2d; Ioffe and Szegedy, arXiv:1502.03167.
 struct BNReLU2dImpl : torch::nn::BatchNormImplBase<2, BNReLU2dImpl> {
   using Base = torch::nn::BatchNormImplBase<2, BNReLU2dImpl>;
   using Base::Base;
