@@ -113,7 +113,7 @@ struct Epoch {
   std::int64_t steps = 0;
   double loss = 0;     ///< mean of the steps' losses
   double seconds = 0;  ///< of training, without validation
-  std::optional<Evaluation> validation;
+  std::optional<Evaluation> validation = {};
 };
 /// The epochs of `fit`, including those before a resume.
 struct History : std::vector<Epoch> {

@@ -89,6 +89,44 @@ TEST_CASE("docs/evaluate.md: figures of a data set, and outputs") {
   CHECK((loss > 0 && accuracy >= 0));
 }
 
+TEST_CASE("docs/schedule.md: one cycle, which sets the rate and the momentum") {
+  auto model = net();
+  auto loader = classes();
+  OneCycleLR cycle{.max_lr = 1e-2, .epochs = 2, .steps_per_epoch = std::ssize(loader)};
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{}, cycle};
+  trainer.fit(loader, {.epochs = 2});
+  CHECK_THROWS_AS(trainer.step(loader[0]), BadValue);
+}
+
+TEST_CASE("docs/schedule.md: one schedule after another, and several at once") {
+  auto model = net();
+  auto loader = classes();
+  SequentialLR<LinearLR, CosineAnnealingLR> rise_and_fall{
+      .schedules = {{.start_factor = 0.1, .total_iters = 10}, {.T_max = 90, .eta_min = 1e-5}},
+      .milestones = {10}};
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, rise_and_fall};
+  CHECK(trainer.step(loader[0]).learning_rate == doctest::Approx(1e-4));
+
+  ChainedScheduler<LinearLR, ExponentialLR> rise_and_decay{
+      .schedules = {{.start_factor = 0.1, .total_iters = 10}, {.gamma = 0.99}}};
+  CHECK(Mechanism<decltype(rise_and_decay)>(rise_and_decay).rate(1, 10) ==
+        doctest::Approx(std::pow(0.99, 10)));
+}
+
+TEST_CASE("docs/schedule.md: epochs instead of steps, by fit and by hand") {
+  auto model = net();
+  auto loader = classes();
+  PerEpoch<StepLR> by_epoch{.schedule = {.step_size = 30, .gamma = 0.1}, .warmup_steps = 500};
+  Trainer trainer{model, CrossEntropyLoss{}, SGD{.lr = 0.1, .momentum = 0.9}, by_epoch};
+  trainer.fit(loader, {.epochs = 2});
+
+  for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+    for (const auto& batch : loader) trainer.step(batch);
+    trainer.end_epoch({.epoch = epoch});
+  }
+  CHECK(trainer.mechanism<PerEpoch<StepLR>>().epochs() == 4);
+}
+
 TEST_CASE("docs/objective.md: several labels per row, with weights for the rare ones") {
   auto model = net();
   Rows batch{at::randn({12, 4}), at::rand({12, 3})};

@@ -46,8 +46,8 @@ ALL = {
     ),
     "chained": lambda o: lr.ChainedScheduler(
         [
-            *(lr.ConstantLR(o, 0.5, 5), lr.ExponentialLR(o, 0.97), lr.MultiStepLR(o, [10, 30], 0.5)),
-            *(lr.StepLR(o, 25, 0.3), lr.PolynomialLR(o, 100)),
+            *(lr.ConstantLR(o, 0.5, 5), lr.ExponentialLR(o, 0.97)),
+            *(lr.MultiStepLR(o, [10, 30], 0.5), lr.StepLR(o, 25, 0.3), lr.PolynomialLR(o, 100)),
         ]
     ),
     "chained_cosine": lambda o: lr.ChainedScheduler(
@@ -76,8 +76,9 @@ def listed(values):
 
 def main():
     warnings.simplefilter("ignore")
+    version = torch.__version__.split("+")[0]
     print(f"""#pragma once
-// What python_rates.py prints, with torch {torch.__version__.split("+")[0]}: the rates and momenta that PyTorch's
+// What python_rates.py prints, with torch {version}: the rates and momenta that PyTorch's
 // schedules give an SGD with lr 0.1 and momentum 0.9 at these steps. No momenta: 0.9.
 #include <vector>
 

@@ -29,6 +29,11 @@ const SequentialLR<LinearLR, CosineAnnealingLR, ExponentialLR> sequential{
 const ChainedScheduler<ConstantLR, ExponentialLR, MultiStepLR> chained{
     .schedules = {
         {.factor = 0.5, .total_iters = 6}, {.gamma = 0.9}, {.milestones = {8, 14}, .gamma = 0.5}}};
+CyclicLR cyclic_betas() {
+  CyclicLR cycles = cyclic(CyclicLR::triangular);
+  cycles.max_lr = 3e-2, cycles.cycle_momentum = true, cycles.base_momentum = 0.5;
+  return cycles;
+}
 const PerEpoch<StepLR> per_epoch{.schedule = {.step_size = 2, .gamma = 0.3}};
 
 }  // namespace schedule_parts
@@ -48,6 +53,9 @@ std::vector<Row> schedule_rows() {
       row("mlp.cyclic", bits, mlp16, loss, sgd, cyclic(CyclicLR::triangular)),
       row("mlp.cyclic.triangular2", bits, mlp16, loss, sgd, cyclic(CyclicLR::triangular2)),
       row("mlp.cyclic.exp_range", bits, mlp16, loss, sgd, cyclic(CyclicLR::exp_range)),
+      row("mlp.one_cycle.momentum", bits, mlp16, loss, SGD{.lr = 0.1, .momentum = 0.9},
+          OneCycleLR{.total_steps = 20}),
+      row("mlp.cyclic.betas", bits, mlp16, loss, AdamW{.lr = 1e-2}, cyclic_betas()),
       row("mlp.sequential", bits, mlp16, loss, sgd, sequential),
       row("mlp.chained", bits, mlp16, loss, sgd, chained),
       row("mlp.per_epoch", bits, mlp16, loss, sgd, per_epoch),

@@ -1,6 +1,7 @@
 // `CountsEpochs<SequentialLR<LinearLR, PerEpoch<StepLR>>, PerEpoch<StepLR>>`
 // `SequentialLR<LinearLR, PerEpoch<StepLR>> holds PerEpoch<StepLR>, which counts epochs`
-// `it can neither begin at a milestone` `Write it outermost: PerEpoch<SequentialLR<LinearLR, StepLR>>`
+// `it can neither begin at a milestone`
+// `Write it outermost: PerEpoch<SequentialLR<LinearLR, StepLR>>`
 #include "net.hpp"
 
 int main() {

@@ -1,5 +1,6 @@
 // `NoScheduleWithin<SequentialLR<>>` `SequentialLR<> holds no schedule`
-// `a schedule of schedules needs at least one` `Write e.g. SequentialLR<LinearLR, CosineAnnealingLR>`
+// `a schedule of schedules needs at least one`
+// `Write e.g. SequentialLR<LinearLR, CosineAnnealingLR>`
 #include "net.hpp"
 
 int main() {

@@ -4,28 +4,11 @@
 #include <functional>
 #include <ikebana/error.hpp>
 #include <ikebana/hooks.hpp>
+#include <ikebana/hooks/closed_form.hpp>
 #include <ikebana/hooks/step_rate.hpp>
 #include <memory>
 
 namespace ikebana {
-
-namespace detail {
-
-/// True for a schedule that no hook but `rate` and `momentum` concerns: a closed form of the step.
-/// A group asks no others, so what one with a state keeps would neither advance nor be saved.
-template <class Schedule>
-concept depends_on_step_alone =
-    std::same_as<decltype(&Schedule::attach), decltype(&Hooks::attach)> &&
-    std::same_as<decltype(&Schedule::begin), decltype(&Hooks::begin)> &&
-    std::same_as<decltype(&Schedule::template prepare<double>),
-                 decltype(&Hooks::prepare<double>)> &&
-    std::same_as<decltype(&Schedule::after_update), decltype(&Hooks::after_update)> &&
-    std::same_as<decltype(&Schedule::end_step), decltype(&Hooks::end_step)> &&
-    std::same_as<decltype(&Schedule::abort), decltype(&Hooks::abort)> &&
-    std::same_as<decltype(&Schedule::end_epoch), decltype(&Hooks::end_epoch)> &&
-    std::same_as<decltype(&Schedule::state), decltype(&Hooks::state)>;
-
-}  // namespace detail
 
 /// A schedule of a parameter group's own, in place of the recipe's: `.schedule =
 /// CosineAnnealingLR{.T_max = 100}`. Made of any policy on the axis schedule, also your own, but of
@@ -42,6 +25,8 @@ class GroupSchedule {
                   "ikebana: the schedule of a parameter group must depend on the step alone, and "
                   "this one keeps a state from step to step or from epoch to epoch. Make it the "
                   "schedule of the recipe, or write a closed form, such as CosineAnnealingLR.");
+    if constexpr (requires(const Mechanism<Policy>& m) { m.cycles_momentum(); })
+      cycles_momentum_ = Mechanism<Policy>(values).cycles_momentum();
     auto schedule = std::make_shared<const Mechanism<Policy>>(std::move(values));
     rate_ = [schedule](double base, std::int64_t step) { return schedule->rate(base, step); };
     momentum_ = [schedule](double base, std::int64_t step) {
@@ -51,9 +36,11 @@ class GroupSchedule {
   explicit operator bool() const { return static_cast<bool>(rate_); }
   double rate(double base, std::int64_t step) const { return rate_(base, step); }
   double momentum(double base, std::int64_t step) const { return momentum_(base, step); }
+  bool cycles_momentum() const { return cycles_momentum_; }
 
  private:
   std::function<double(double base, std::int64_t step)> rate_, momentum_;
+  bool cycles_momentum_ = false;
 };
 
 namespace detail {

@@ -166,6 +166,9 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
               (has_eps || !group.eps) && (has_momentum || !group.momentum),
           "a group has a weight_decay, betas, eps or momentum, and the options have none. Leave it "
           "out.");
+      check(has_betas || has_momentum || !group.schedule.cycles_momentum(),
+            "the schedule of a group has cycle_momentum, and the options have neither momentum nor "
+            "betas. Write .cycle_momentum = false.");
     }
   }
 

@@ -150,6 +150,10 @@ class OptimizerValues : public OptimizerHooks {
     check_not_negative(group.eps.value_or(0), "eps", of);
     check_not_negative(group.momentum.value_or(0), "momentum", of);
     if (group.betas) check_betas(*group.betas, of);
+    check(has_betas || has_momentum || !group.schedule.cycles_momentum(), [] {
+      return "the schedule of a group has cycle_momentum, and " + type_name<Policy>() +
+             " has neither momentum nor betas. Write .cycle_momentum = false.";
+    });
   }
 };
 

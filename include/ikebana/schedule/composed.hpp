@@ -1,5 +1,6 @@
 #pragma once
 // What SequentialLR, ChainedScheduler and PerEpoch share: the mechanisms of the schedules within.
+#include <ikebana/hooks/closed_form.hpp>
 #include <ikebana/schedule/cycling.hpp>
 #include <tuple>
 #include <utility>
@@ -33,6 +34,7 @@ decltype(auto) parts_of(Policy& policy) {
 template <class Policy, class... Schedules>
 struct ComposedSchedule : WarmupSchedule<Policy> {
   using WarmupSchedule<Policy>::values;
+  static constexpr bool is_closed_form = (depends_on_step_alone<Mechanism<Schedules>> && ...);
   explicit ComposedSchedule(Policy v)
       : WarmupSchedule<Policy>(std::move(v)), held_(parts_of(this->values)) {}
 

@@ -25,6 +25,7 @@ template <class Policy>
 struct CyclingSchedule : WarmupSchedule<Policy> {
   using Base = WarmupSchedule<Policy>;
   using Base::Base, Base::values;
+  static constexpr bool is_closed_form = true;  // its hooks only check
 
   bool cycles_momentum() const { return values.cycle_momentum; }
   /// After the optimizer's, which has asked for what it uses.

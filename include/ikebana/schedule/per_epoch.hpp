@@ -24,6 +24,7 @@ template <class Schedule>
 struct Mechanism<PerEpoch<Schedule>> : detail::ComposedSchedule<PerEpoch<Schedule>, Schedule> {
   using Base = detail::ComposedSchedule<PerEpoch<Schedule>, Schedule>;
   using Base::values;
+  static constexpr bool is_closed_form = false;  // it counts epochs
   explicit Mechanism(PerEpoch<Schedule> v) : Base(std::move(v)) { this->check_values(*this); }
 
   void check() const {
