@@ -16,6 +16,7 @@
 #include <ikebana/checkpoint/selective.hpp>
 #include <ikebana/clip/clip_grad_norm.hpp>
 #include <ikebana/clip/grad_norm.hpp>
+#include <ikebana/clip/inspect_gradients.hpp>
 #include <ikebana/core/off.hpp>
 #include <ikebana/data/loader.hpp>
 #include <ikebana/data/tensor_dataset.hpp>

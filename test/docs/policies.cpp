@@ -72,6 +72,18 @@ TEST_CASE("docs/schedule.md: a plateau, updated by fit and by hand") {
   CHECK(trainer.mechanism<ReduceLROnPlateau>().reductions() == 0);
 }
 
+TEST_CASE("docs/clip.md: the gradients of a step") {
+  auto model = net();
+  std::map<std::string, double> largest;
+  auto look = [&](const std::string& name, const at::Tensor& gradient) {
+    largest[name] = gradient.abs().max().item<double>();
+  };
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, InspectGradients{look},
+                  ClipGradNorm{}};
+  trainer.step(classes()[0]);
+  CHECK(largest.size() == 4);
+}
+
 TEST_CASE("docs/evaluate.md: figures of a data set, and outputs") {
   auto model = net();
   auto held_out = classes(2);

@@ -39,6 +39,7 @@ def words():
             "it changes no bit: test/laws/offload.cpp"),
         **dict.fromkeys(("Capture", "Quantize", "Prune"), "only Off"),
         "GradNorm": "it changes nothing: test/laws/norms.cpp",
+        "InspectGradients": "it changes nothing: test/laws/inspect_gradients.cpp",
         "Combined": "two optimizers: test/laws/combined.cpp compares it with PyTorch's",
         **dict.fromkeys(("Lion", "AdamW8bit"), "PyTorch lacks it: test/laws has its paper's loop"),
     }

@@ -99,6 +99,7 @@ template <> struct declared_axis<KLDivLoss> { using type = axis::objective; };
 template <> struct declared_axis<EMA> { using type = axis::average; };
 template <> struct declared_axis<ClipGradNorm> { using type = axis::clip; };
 template <> struct declared_axis<GradNorm> { using type = axis::clip; };
+template <> struct declared_axis<InspectGradients> { using type = axis::clip; };
 template <> struct declared_axis<On> { using type = axis::device; };
 template <class F> struct declared_axis<Layout<F>>
     : policy_template<axis::layout, Layout, Off, ChannelsLast> {};

@@ -112,6 +112,7 @@ struct KLDivLoss;
 // clip: what is done to all gradients before the update
 struct ClipGradNorm;
 struct GradNorm;
+struct InspectGradients;
 // average: the weights that are evaluated
 struct EMA;
 // observe: what a report contains besides the loss

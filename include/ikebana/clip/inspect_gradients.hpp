@@ -1,0 +1,64 @@
+#pragma once
+// The policy InspectGradients and its mechanism.
+#include <functional>
+#include <ikebana/detail/tensor_version.hpp>
+#include <ikebana/detail/without_values.hpp>
+#include <ikebana/hooks.hpp>
+
+namespace ikebana {
+
+/// Shows each gradient of a step between backward and the update, as `p.grad` in PyTorch's loop:
+/// calls `hook(name, gradient)` for every parameter that got one, in the model's order. These are
+/// the true gradients, over all microbatches and ranks, divided by the count and without the loss
+/// scale; clipped where the recipe names ClipGradNorm before it. Master weights have them, so in
+/// their dtype and on their device; where they are cut among ranks, those of this rank's rows.
+/// Called in each step, also in one that is skipped, whose gradients may be infinite or NaN, and
+/// again in one that is made again. The hook may only read: a gradient that it changes or keeps is
+/// BadValue, and the step is undone; what it throws undoes the step, too. Changes no bit of an
+/// update. Cost: where gradients are still to be divided, a pass over each, into memory that is
+/// freed when the hook returns; otherwise none but the hook's own. Empty: nothing is called.
+struct InspectGradients {
+  std::function<void(const std::string& name, const at::Tensor& gradient)> hook = {};
+};
+
+template <std::same_as<InspectGradients> Policy>
+struct Mechanism<Policy> : ClipHooks {
+  using carries_out = InspectGradients;
+  static constexpr bool takes_divisor = true;
+  InspectGradients values;
+  explicit Mechanism(InspectGradients v) : values(std::move(v)) {}
+
+  void begin(const Masters& masters) { names_ = masters.names; }
+  template <class Ranks>
+  void clip(StepGradients& gradients, Ranks&) {
+    if (!values.hook) return;
+    const at::NoGradGuard no_grad;
+    const at::Tensor divisor =
+        gradients.divisor.defined() ? gradients.divisor.reshape({}) : at::Tensor();
+    std::size_t i = 0;
+    gradients.in_windows(/*writes=*/false, [&](const Tensors& some) {
+      for (const at::Tensor& value : some) show(names_[gradients.indices[i++]], value, divisor);
+    });
+  }
+
+ private:
+  void show(const std::string& name, const at::Tensor& value, const at::Tensor& divisor) const {
+    const at::Tensor gradient = divisor.defined() ? value / divisor : value.detach();
+    if (detail::without_values()) return;
+    const at::Tensor elements = elements_of(gradient);
+    const detail::Version version(gradient), of_elements(elements);
+    const auto uses = elements.storage().use_count(), handles = gradient.use_count();
+    values.hook(name, gradient);
+    if (version.changed() || of_elements.changed())
+      throw BadValue("InspectGradients: the hook changed the gradient of `" + name +
+                     "`, which it may only read. To change gradients, write a policy of your own "
+                     "on the axis clip.");
+    if (elements.storage().use_count() != uses || gradient.use_count() != handles)
+      throw BadValue("InspectGradients: the hook kept the gradient of `" + name +
+                     "`, whose memory the next step uses again. Keep a copy: gradient.clone().");
+  }
+
+  std::vector<std::string> names_;
+};
+
+}  // namespace ikebana
