@@ -14,4 +14,5 @@ install(FILES ${version_file} cmake/ikebanaConfig.cmake cmake/LibTorch.cmake
 # What converts weights of other formats; errors name these.
 install(PROGRAMS scripts/pth_to_safetensors.py scripts/gguf_to_safetensors.py
         DESTINATION ${CMAKE_INSTALL_DATADIR}/ikebana/scripts)
+install(FILES scripts/gdb/ikebana.py DESTINATION ${CMAKE_INSTALL_DATADIR}/ikebana/scripts/gdb)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -41,6 +41,7 @@ missing_packages() {
   have ld.lld || echo lld
   has_fuzzer || ! apt-cache show libclang-rt-dev >/dev/null 2>&1 || echo libclang-rt-dev
   have valgrind || echo valgrind
+  have gdb || echo gdb
   have mpirun || echo openmpi-bin
   have python3 || echo python3
 }
