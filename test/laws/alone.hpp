@@ -5,9 +5,9 @@
 namespace laws {
 
 template <class... More>
-using OptimizersAnd =
-    Choices<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, SparseAdam, AdamW8bit,
-            Combined<Muon, Lion>, Combined<SparseAdam, Adagrad>, More...>;
+using OptimizersAnd = Choices<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, SparseAdam,
+                              AdamW8bit, RMSprop, NAdam, RAdam, Adamax, Adadelta, ASGD, Rprop, LAMB,
+                              Combined<Muon, Lion>, Combined<SparseAdam, Adagrad>, More...>;
 template <class Policy>
 constexpr bool is_sparse =
     std::is_same_v<Policy, SparseAdam> || std::is_same_v<Policy, Combined<SparseAdam, Adagrad>>;
@@ -30,6 +30,10 @@ Policy lively() {
   if constexpr (requires { policy.otherwise; }) policy.otherwise.lr = 0.05;
   if constexpr (std::is_same_v<Policy, SGD>) policy.momentum = 0.9;
   if constexpr (std::is_same_v<Policy, Adagrad>) policy.lr_decay = 0.01;
+  if constexpr (std::is_same_v<Policy, RMSprop>) policy.momentum = 0.9, policy.centered = true;
+  if constexpr (std::is_same_v<Policy, NAdam>) policy.decoupled_weight_decay = true;
+  if constexpr (std::is_same_v<Policy, RAdam>) policy.betas[1] = 0.8;  // rectified from step 7 on
+  if constexpr (std::is_same_v<Policy, ASGD>) policy.lambd = 0.1, policy.t0 = 2;
   if constexpr (std::is_same_v<Policy, AdamW8bit>) policy.block_size = 16, policy.min_8bit_size = 8;
   return policy;
 }

@@ -29,7 +29,8 @@ TEST_CASE("group schedules: a group's schedule is in place of the recipe's") {
 
 TEST_CASE("group schedules: a schedule changes the momentum, and the first of two betas") {
   const Ramp ramp(MomentumRamp{.from = 0.3});
-  using WithMomentum = Choices<AdamW, Adam, SGD, Lion, Muon, SparseAdam, AdamW8bit>;
+  using WithMomentum = Choices<AdamW, Adam, SGD, Lion, Muon, SparseAdam, AdamW8bit, RMSprop, NAdam,
+                               RAdam, Adamax, LAMB>;
   WithMomentum::each([&]<class Policy>(const std::string& name) {
     CAPTURE(name);
     for (bool on_device : {false, true}) {

@@ -4,7 +4,8 @@
 
 namespace laws::group_values {
 
-using All = Choices<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, SparseAdam, AdamW8bit>;
+using All = Choices<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, SparseAdam, AdamW8bit,
+                    RMSprop, NAdam, Rprop, LAMB>;
 using Halves = Choices<AdamW, SGD, Lion, Muon>;
 
 /// A schedule of the momentum alone.

@@ -44,6 +44,27 @@ inline void update(const AdamW& v, Paper& x, const at::Tensor& g) {
   x.p = x.p - x.lr * (first / (second.sqrt() + v.eps) + x.weight_decay * x.p);
 }
 
+inline void update(const LAMB& v, Paper& x, const at::Tensor& g) {
+  at::Tensor &m = x.of("m"), &s = x.of("v");
+  m = v.betas[0] * m + (1 - v.betas[0]) * g;
+  s = v.betas[1] * s + (1 - v.betas[1]) * g * g;
+  at::Tensor first = m / (1 - std::pow(v.betas[0], x.t));
+  at::Tensor second = s / (1 - std::pow(v.betas[1], x.t));
+  at::Tensor change = first / (second.sqrt() + v.eps) + x.weight_decay * x.p;
+  const double norm = x.p.norm().item<double>(), of_change = change.norm().item<double>();
+  x.p = x.p - x.lr * (norm > 0 && of_change > 0 ? norm / of_change : 1) * change;
+}
+
+/// As PyTorch: each step has the rate and the weight of the average of the step before.
+inline void update(const ASGD& v, Paper& x, const at::Tensor& g) {
+  at::Tensor &average = x.of("ax"), &eta = x.of("eta", {});
+  const double now = x.t == 1 ? x.lr : eta.item<double>();
+  const double weight = x.t == 1 ? 1 : 1 / std::max(1.0, x.t - 1 - v.t0);
+  x.p = x.p * (1 - v.lambd * now) - now * (g + x.weight_decay * x.p);
+  average = average + weight * (x.p - average);
+  eta = at::full({}, x.lr / std::pow(1 + v.lambd * x.lr * x.t, v.alpha), at::kDouble);
+}
+
 /// Algorithm 5 of the paper, with PyTorch's weight decay and lower bounds.
 inline void update(const Adafactor& v, Paper& x, const at::Tensor& g) {
   double weight = std::pow(x.t, v.beta2_decay), eps = v.eps.first.value_or(0x1p-52);

@@ -12,6 +12,7 @@ std::vector<Row> words_rows();
 std::vector<Row> schedule_rows();
 std::vector<Row> precision_rows();
 std::vector<Row> optimizer_rows();
+std::vector<Row> torch_optim_rows();
 std::vector<Row> more_rows();
 std::vector<Row> shard_rows();
 
@@ -19,7 +20,7 @@ inline std::vector<Row> all_rows() {
   std::vector<Row> all;
   for (auto& rows :
        {gpt_rows(), mlp_rows(), conv_and_lstm_rows(), llama_rows(), words_rows(), schedule_rows(),
-        precision_rows(), optimizer_rows(), more_rows(), shard_rows()})
+        precision_rows(), optimizer_rows(), torch_optim_rows(), more_rows(), shard_rows()})
     all.insert(all.end(), rows.begin(), rows.end());
   return all;
 }

@@ -16,7 +16,11 @@ NUMBERS = {f"Precision<{name}>": None for name in ("FP32", "TF32")} | {
 }
 FUSED = ("AdamW", "Adam", "SGD", "Adagrad")  # the last one on a CPU only
 OPTIMIZERS = {
-    name: getattr(torch.optim, name) for name in (*FUSED, "Adafactor", "Muon", "SparseAdam")
+    name: getattr(torch.optim, name)
+    for name in (
+        *(*FUSED, "Adafactor", "Muon", "SparseAdam", "RMSprop", "NAdam", "RAdam"),
+        *("Adamax", "Adadelta", "ASGD", "Rprop"),
+    )
 }
 
 

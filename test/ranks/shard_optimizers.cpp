@@ -33,6 +33,16 @@ TEST_CASE("shard optimizers: Muon, a clip that is not active") {
 TEST_CASE("shard optimizers: AdamW8bit, blocks in several slices") {
   equals_one_rank<ZeRO1, ZeRO2, FSDP, HSDP<2>>(recipe<Counted>({}, 1, eight_bits));
 }
+TEST_CASE(
+    "shard optimizers: numbers in the state, NAdam's and ASGD's, a rejected step under FP16") {
+  const Combined<NAdam, ASGD> both{.match = named("*.weight"), .first = {.lr = 1e-2}};
+  equals_one_rank<ZeRO1, FSDP>(recipe<Counted>(
+      {}, 1, both, Precision<FP16>{.init_scale = 0x1p40, .backoff_factor = 0x1p-30}));
+}
+TEST_CASE("shard optimizers: LAMB, a sum over ranks for its norms") {
+  equals_one_rank<ZeRO2, FSDP>(
+      recipe<Counted>({.bits = false, .weights = 1e-5}, 1, LAMB{.lr = 1e-2}));
+}
 TEST_CASE("shard optimizers: Adafactor, groups, a late count, a clip that is active") {
   const Adafactor adafactor{.weight_decay = 0.1, .groups = {no_decay()}};
   equals_one_rank<ZeRO1, ZeRO2, FSDP, HSDP<2>>(

@@ -102,6 +102,14 @@ TEST_CASE("slice updates: Adafactor up to rounding, by two sums in a step") {
   optimizer.maximize = true;
   check<Plain>(optimizer, work(shapes, at::kFloat, 4), 1e-6, 3, factored);
 }
+TEST_CASE("slice updates: LAMB up to rounding, by one sum in a step") {
+  LAMB optimizer{.lr = 0.1, .groups = {{.match = named("p3"), .lr = 0.2, .weight_decay = 0.3}}};
+  const std::vector<std::string> moments = {"exp_avg", "exp_avg_sq"};
+  check<Plain>(optimizer, work(shapes, at::kDouble, 4), 1e-12, 2, moments);
+  check<OnDevice>(optimizer, work(shapes, at::kFloat, 4), 1e-5, 2, moments);
+  optimizer.maximize = true;
+  check<Plain>(optimizer, work(shapes, at::kFloat, 4), 1e-5, 2, moments);
+}
 
 /// What all ranks send in an update, after the first one. The messages of an agreement are frames
 /// of 256 bytes to each other rank.

@@ -13,10 +13,12 @@ class AdamW;
 class Adam;
 class SGD;
 class Adagrad;
+class RMSprop;
 struct AdamWOptions;
 struct AdamOptions;
 struct SGDOptions;
 struct AdagradOptions;
+struct RMSpropOptions;
 }  // namespace torch::optim
 namespace torch::jit {
 struct Module;

@@ -80,6 +80,14 @@ struct Lion;
 struct Muon;
 struct SparseAdam;
 struct AdamW8bit;
+struct RMSprop;
+struct NAdam;
+struct RAdam;
+struct Adamax;
+struct Adadelta;
+struct ASGD;
+struct Rprop;
+struct LAMB;
 template <class Optimizer>
 struct InBackward;
 template <class First, class Rest>

@@ -151,6 +151,10 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
   static void check(bool good, const std::string& what) {
     if (!good) throw BadValue("LibTorchOptimizer: " + what);
   }
+  static void check_field(bool has_field, bool is_set, const std::string& name) {
+    check(has_field || !is_set,
+          "a group has a " + name + ", and the options have none. Leave it out.");
+  }
   void check_values() const {
     check(std::isfinite(base_lr()) && base_lr() >= 0,
           "lr is " + c10::str(base_lr()) + "; it must be finite and not negative.");
@@ -161,11 +165,10 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
         check(range.has(value), "the " + name + " of a group is " + c10::str(value) +
                                     "; it must be " + range.text + ".");
       });
-      check(
-          (decays || !group.weight_decay) && (has_betas || !group.betas) &&
-              (has_eps || !group.eps) && (has_momentum || !group.momentum),
-          "a group has a weight_decay, betas, eps or momentum, and the options have none. Leave it "
-          "out.");
+      check_field(decays, group.weight_decay.has_value(), "weight_decay");
+      check_field(has_betas, group.betas.has_value(), "betas");
+      check_field(has_eps, group.eps.has_value(), "eps");
+      check_field(has_momentum, group.momentum.has_value(), "momentum");
       check(has_betas || has_momentum || !group.schedule.cycles_momentum(),
             "the schedule of a group has cycle_momentum, and the options have neither momentum nor "
             "betas. Write .cycle_momentum = false.");

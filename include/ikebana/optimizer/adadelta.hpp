@@ -1,0 +1,63 @@
+#pragma once
+// The policy Adadelta and its mechanism.
+#include <ikebana/optimizer/by_operators.hpp>
+
+namespace ikebana {
+
+/// Divides each gradient by the root of a moving average of its squares, and multiplies it by that
+/// of the squares of earlier changes. State: two averages in the parameter's dtype. Cost: ten
+/// operators for each parameter, and the copies by which an update is undone. Fields and defaults
+/// as torch.optim.Adadelta. Source: Zeiler, arXiv:1212.5701, whose lr is 1.
+struct Adadelta {
+  double lr = 1;
+  double rho = 0.9;
+  double eps = 1e-6;
+  double weight_decay = 0;
+  bool maximize = false;
+  std::vector<Group> groups = {};
+};
+
+template <std::same_as<Adadelta> Policy>
+struct Mechanism<Policy> : detail::ByOperators<Adadelta> {
+  explicit Mechanism(Adadelta v) : ByOperators(std::move(v), {{"square_avg"}, {"acc_delta"}}) {
+    check_values();
+  }
+
+  template <class Rate>
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
+    check_values();
+    prepare_scratch(masters, gradients, rate, 2, 2);
+  }
+  void update(const Masters&, StepGradients& gradients) {
+    update_each(gradients, [&](const detail::ParameterUpdate& update) {
+      update.with_lr_and_step([&](const auto& lr, const auto&) { update_one(update, lr); });
+    });
+  }
+  std::string describe() const {
+    return detail::named_values("lr", values.lr, "rho", values.rho, "eps", values.eps,
+                                "weight_decay", values.weight_decay) +
+           (values.maximize ? ", maximize" : "");
+  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
+
+ private:
+  template <class Number>
+  void update_one(const detail::ParameterUpdate& update, const Number& lr) const {
+    const at::Tensor &p = update.parameter(), &g = decayed_gradient(update),
+                     &square = update.state(0), &changes = update.state(1);
+    at::Tensor root = update.scratch.like(p), change = update.scratch.like(p);
+    const at::Tensor eps = detail::operand(update.eps());
+    square.mul_(values.rho).addcmul_(g, g, 1 - values.rho);
+    at::add_out(root, square, eps).sqrt_();
+    at::add_out(change, changes, eps).sqrt_().div_(root).mul_(g);
+    changes.mul_(values.rho).addcmul_(change, change, 1 - values.rho);
+    detail::subtract_scaled(p, change, lr);
+  }
+  void check_values() const {
+    check_rate(), check_eps();
+    check(values.rho >= 0 && values.rho <= 1,
+          [&] { return "rho is " + c10::str(values.rho) + "; it must lie in [0, 1]."; });
+  }
+};
+
+}  // namespace ikebana

@@ -1,0 +1,60 @@
+#pragma once
+// The policy Adamax and its mechanism.
+#include <ikebana/optimizer/by_operators.hpp>
+
+namespace ikebana {
+
+/// Adam with the largest magnitude of recent gradients in place of the root of their squares.
+/// State: two tensors in the parameter's dtype and one step count. Cost: six operators for each
+/// parameter, and the copies by which an update is undone. Fields and defaults as
+/// torch.optim.Adamax. Source: Kingma and Ba, arXiv:1412.6980, section 7.1.
+struct Adamax {
+  double lr = 2e-3;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  bool maximize = false;
+  std::vector<Group> groups = {};
+};
+
+template <std::same_as<Adamax> Policy>
+struct Mechanism<Policy> : detail::ByOperators<Adamax> {
+  explicit Mechanism(Adamax v) : ByOperators(std::move(v), {{"exp_avg"}, {"exp_inf"}}) {
+    check_values();
+  }
+
+  template <class Rate>
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
+    check_values();
+    prepare_scratch(masters, gradients, rate, 2, 1);
+  }
+  void update(const Masters&, StepGradients& gradients) {
+    update_each(gradients, [&](const detail::ParameterUpdate& update) {
+      update.with_lr_and_step(
+          [&](const auto& lr, const auto& step) { update_one(update, lr, step); });
+    });
+  }
+  std::string describe() const {
+    return detail::named_values("lr", values.lr, "betas", values.betas, "eps", values.eps,
+                                "weight_decay", values.weight_decay) +
+           (values.maximize ? ", maximize" : "");
+  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
+
+ private:
+  template <class Number>
+  void update_one(const detail::ParameterUpdate& update, const Number& lr,
+                  const Number& step) const {
+    const at::Tensor &p = update.parameter(), &first = update.state(0);
+    const at::Tensor& g = decayed_gradient(update);
+    at::Tensor largest = update.state(1), size = update.scratch.like(p);
+    first.lerp_(g, 1 - update.betas()[0]);
+    largest.mul_(update.betas()[1]);
+    at::maximum_out(largest, largest, at::abs_out(size, g).add_(update.eps()));
+    const Number correction = 1 - detail::power(update.betas()[0], step);
+    detail::add_quotient(p, first, largest, -(lr / correction), size);
+  }
+  void check_values() const { check_rate(), check_betas(), check_eps(); }
+};
+
+}  // namespace ikebana

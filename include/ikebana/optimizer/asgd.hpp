@@ -1,0 +1,88 @@
+#pragma once
+// The policy ASGD and its mechanism.
+#include <ikebana/optimizer/by_operators.hpp>
+
+namespace ikebana {
+
+/// Stochastic gradient descent with a decreasing rate, and the average of the parameters from step
+/// `t0` on, which is in the state as `ax` and which no step uses. State: the average in the
+/// parameter's dtype, one step count and one number for each parameter. Cost: five operators for
+/// each parameter, and the copies by which an update is undone. Each step uses the rate of the step
+/// before, as in PyTorch. Fields and defaults as torch.optim.ASGD. Source: Polyak and Juditsky,
+/// SIAM Journal on Control and Optimization 30(4), 1992.
+struct ASGD {
+  double lr = 1e-2;
+  double lambd = 1e-4;
+  double alpha = 0.75;
+  double t0 = 1e6;
+  double weight_decay = 0;
+  bool maximize = false;
+  std::vector<Group> groups = {};
+};
+
+template <std::same_as<ASGD> Policy>
+struct Mechanism<Policy> : detail::ByOperators<ASGD> {
+  explicit Mechanism(ASGD v) : ByOperators(std::move(v), {{"ax"}, detail::number_slot("eta", 0)}) {
+    check_values();
+  }
+
+  template <class Rate>
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
+    check_values();
+    prepare_scratch(masters, gradients, rate, 2, 1);
+  }
+  void update(const Masters&, StepGradients& gradients) {
+    update_each(gradients, [&](const detail::ParameterUpdate& update) {
+      update.with_lr_and_step(
+          [&](const auto& lr, const auto& step) { update_one(update, lr, step); });
+    });
+  }
+  std::string describe() const {
+    return detail::named_values("lr", values.lr, "lambd", values.lambd, "alpha", values.alpha, "t0",
+                                values.t0, "weight_decay", values.weight_decay) +
+           (values.maximize ? ", maximize" : "");
+  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
+
+ private:
+  template <class Number>
+  void update_one(const detail::ParameterUpdate& update, const Number& lr,
+                  const Number& step) const {
+    const at::Tensor &p = update.parameter(), &g = decayed_gradient(update),
+                     &average = update.state(0), &eta = update.state(1);
+    start(eta, lr, step);
+    const Number size = detail::as_number(eta, lr);
+    p.mul_(1 - values.lambd * size);
+    detail::add_scaled(p, g, -size, g);
+    add_to_average(average, p, step, update.scratch.like(p));
+    eta.copy_(detail::operand(lr / detail::power(1 + values.lambd * lr * step, values.alpha)));
+  }
+  /// The first step has the rate itself.
+  static void start(const at::Tensor& eta, double lr, double step) {
+    if (step == 1) eta.fill_(lr);
+  }
+  static void start(const at::Tensor& eta, const at::Tensor& lr, const at::Tensor& step) {
+    eta.copy_(at::where(step == 1, lr.to(at::kFloat), eta));
+  }
+  /// The weight is that of the step before, in Float as PyTorch keeps it.
+  void add_to_average(const at::Tensor& average, const at::Tensor& p, double step,
+                      at::Tensor spare) const {
+    const auto weight = static_cast<float>(step == 1 ? 1 : 1 / std::max(1.0, step - 1 - values.t0));
+    if (weight == 1) average.copy_(p);
+    else average.add_(at::sub_out(spare, p, average).mul_(double{weight}));
+  }
+  void add_to_average(const at::Tensor& average, const at::Tensor& p, const at::Tensor& step,
+                      at::Tensor spare) const {
+    const at::Tensor weight = (step - (1 + values.t0)).clamp_min(1).reciprocal();
+    average.add_(at::sub_out(spare, p, average).mul_(at::where(step == 1, 1, weight)));
+  }
+  void check_values() const {
+    check_rate();
+    check(std::isfinite(values.lambd + values.alpha + values.t0), [&] {
+      return "lambd is " + c10::str(values.lambd) + ", alpha " + c10::str(values.alpha) +
+             " and t0 " + c10::str(values.t0) + "; they must be finite.";
+    });
+  }
+};
+
+}  // namespace ikebana

@@ -1,0 +1,99 @@
+#pragma once
+// The base of optimizers that compute each update by LibTorch's operators, on a CPU as elsewhere,
+// in the order of torch.optim with foreach=False.
+#include <ikebana/optimizer/per_parameter.hpp>
+
+namespace ikebana::detail {
+
+/// A number of an update as an operand of operators that have an `out`.
+inline at::Tensor operand(double x) { return scalar(x, at::kDouble, c10::kCPU); }
+inline at::Tensor operand(const at::Tensor& x) { return x; }
+
+/// p += factor * a / b. One pass with a double; with a tensor, `spare` is overwritten, which may be
+/// `a`.
+inline void add_quotient(const at::Tensor& p, const at::Tensor& a, const at::Tensor& b,
+                         double factor, at::Tensor) {
+  p.addcdiv_(a, b, factor);
+}
+inline void add_quotient(const at::Tensor& p, const at::Tensor& a, const at::Tensor& b,
+                         const at::Tensor& factor, at::Tensor spare) {
+  p.addcdiv_(at::mul_out(spare, a, factor), b);
+}
+/// p += factor * change, in the same way.
+inline void add_scaled(const at::Tensor& p, const at::Tensor& change, double factor, at::Tensor) {
+  p.add_(change, factor);
+}
+inline void add_scaled(const at::Tensor& p, const at::Tensor& change, const at::Tensor& factor,
+                       at::Tensor spare) {
+  p.add_(at::mul_out(spare, change, factor));
+}
+
+/// The state of a parameter that is one number, which only the device may know. It is made with the
+/// value `first`.
+inline Slot number_slot(const char* name, double first) {
+  auto make = [first](const at::Tensor& p, const Slice&) {
+    return at::full({}, first, p.options().dtype(at::kFloat).requires_grad(false));
+  };
+  auto matches = [](const at::Tensor& state, const at::Tensor& p) {
+    return state.device() == p.device();
+  };
+  return {.name = name, .make = make, .matches = matches, .cut = &all_rows};
+}
+
+/// "lr=0.1, eps=1e-08" of pairs of names and values.
+inline std::string named_values() { return {}; }
+template <class Value, class... Rest>
+std::string named_values(const char* name, const Value& value, const Rest&... rest) {
+  std::string text = std::string(name) + "=";
+  if constexpr (std::is_same_v<Value, std::array<double, 2>>)
+    text += "(" + c10::str(value[0]) + ", " + c10::str(value[1]) + ")";
+  else text += c10::str(value);
+  return text + (sizeof...(rest) > 0 ? ", " : "") + named_values(rest...);
+}
+
+template <class Policy>
+class ByOperators : public PerParameterOptimizer<Policy> {
+ public:
+  explicit ByOperators(Policy v, std::vector<Slot> state_slots,
+                       std::optional<std::size_t> used = {})
+      : PerParameterOptimizer<Policy>(std::move(v), std::move(state_slots), used) {
+    this->by_operators_ = true;
+  }
+
+ protected:
+  /// As `prepare_buckets`, with scratch for `count` tensors like a parameter.
+  template <class Rate>
+  void prepare_scratch(const Masters& masters, const StepGradients& gradients, const Rate& rate,
+                       std::size_t state_slots, std::int64_t count) {
+    this->prepare_each(masters, gradients, rate, state_slots,
+                       [count](const at::Tensor& p, const at::Tensor&) {
+                         return count * Scratch::bytes(p.numel(), p.scalar_type());
+                       });
+  }
+  /// The gradient, with its sign and the weight decay of torch.optim's: added to it. The caller may
+  /// overwrite it.
+  const at::Tensor& decayed_gradient(const ParameterUpdate& update) const {
+    const at::Tensor& g = signed_gradient(update);
+    if (update.weight_decay() != 0) g.add_(update.parameter(), update.weight_decay());
+    return g;
+  }
+  /// The same with a choice: decoupled, the parameter itself decays.
+  template <class Number>
+  const at::Tensor& decay(const ParameterUpdate& update, const Number& lr, bool decoupled) const {
+    if (!decoupled) return decayed_gradient(update);
+    if (update.weight_decay() != 0) update.parameter().mul_(1 - lr * update.weight_decay());
+    return signed_gradient(update);
+  }
+  const at::Tensor& signed_gradient(const ParameterUpdate& update) const {
+    const at::Tensor& g = update.gradient();
+    return this->values.maximize ? g.neg_() : g;
+  }
+  /// Throws BadValue for a value of the policy that is negative or not finite.
+  static void check_at_least_0(double value, const char* name) {
+    ByOperators::check(value >= 0 && std::isfinite(value), [&] {
+      return std::string(name) + " is " + c10::str(value) + "; it must be finite and not negative.";
+    });
+  }
+};
+
+}  // namespace ikebana::detail

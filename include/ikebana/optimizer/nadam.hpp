@@ -1,0 +1,78 @@
+#pragma once
+// The policy NAdam and its mechanism.
+#include <ikebana/optimizer/by_operators.hpp>
+
+namespace ikebana {
+
+/// Adam with Nesterov's momentum, which grows from half of `betas[0]` to `betas[0]`. State: two
+/// moments in the parameter's dtype, one step count and one number for each parameter. Cost: eight
+/// operators for each parameter, and the copies by which an update is undone. Fields and defaults
+/// as torch.optim.NAdam. Source: Dozat, Incorporating Nesterov Momentum into Adam, 2016.
+struct NAdam {
+  double lr = 2e-3;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double momentum_decay = 4e-3;
+  bool decoupled_weight_decay = false;
+  bool maximize = false;
+  std::vector<Group> groups = {};
+};
+
+template <std::same_as<NAdam> Policy>
+struct Mechanism<Policy> : detail::ByOperators<NAdam> {
+  explicit Mechanism(NAdam v)
+      : ByOperators(std::move(v),
+                    {{"exp_avg"}, {"exp_avg_sq"}, detail::number_slot("mu_product", 1)}) {
+    check_values();
+  }
+
+  template <class Rate>
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
+    check_values();
+    prepare_scratch(masters, gradients, rate, 3, 1);
+  }
+  void update(const Masters&, StepGradients& gradients) {
+    update_each(gradients, [&](const detail::ParameterUpdate& update) {
+      update.with_lr_and_step(
+          [&](const auto& lr, const auto& step) { update_one(update, lr, step); });
+    });
+  }
+  std::string describe() const {
+    return detail::named_values("lr", values.lr, "betas", values.betas, "eps", values.eps,
+                                "weight_decay", values.weight_decay, "momentum_decay",
+                                values.momentum_decay) +
+           (values.decoupled_weight_decay ? ", decoupled_weight_decay" : "") +
+           (values.maximize ? ", maximize" : "");
+  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 3); }
+
+ private:
+  template <class Number>
+  void update_one(const detail::ParameterUpdate& update, const Number& lr,
+                  const Number& step) const {
+    const at::Tensor &p = update.parameter(), &first = update.state(0), &second = update.state(1);
+    const at::Tensor& g = decay(update, lr, values.decoupled_weight_decay);
+    const double beta1 = update.betas()[0], beta2 = update.betas()[1];
+    const Number mu = momentum_of(beta1, step), next_mu = momentum_of(beta1, step + 1);
+    update.state(2).mul_(mu);
+    const Number product = detail::as_number(update.state(2), lr);
+    at::Tensor root = update.scratch.like(p);
+    first.lerp_(g, 1 - beta1);
+    second.mul_(beta2).addcmul_(g, g, 1 - beta2);
+    const Number correction = 1 - detail::power(beta2, step);
+    at::div_out(root, second, detail::operand(correction)).sqrt_().add_(update.eps());
+    detail::add_quotient(p, g, root, -lr * (1 - mu) / (1 - product), g);
+    detail::add_quotient(p, first, root, -lr * next_mu / (1 - product * next_mu), g);
+  }
+  template <class Number>
+  Number momentum_of(double beta1, const Number& step) const {
+    return beta1 * (1 - 0.5 * detail::power(0.96, step * values.momentum_decay));
+  }
+  void check_values() const {
+    check_rate(), check_betas(), check_eps();
+    check_at_least_0(values.momentum_decay, "momentum_decay");
+  }
+};
+
+}  // namespace ikebana

@@ -1,0 +1,86 @@
+#pragma once
+// The policy RAdam and its mechanism.
+#include <ikebana/optimizer/by_operators.hpp>
+
+namespace ikebana {
+
+/// Adam whose step is divided by the second moment only once that is known well enough, by a factor
+/// that grows to 1: no warm-up is needed. State: two moments in the parameter's dtype and one step
+/// count. Cost: nine operators for each parameter, and the copies by which an update is undone.
+/// Fields and defaults as torch.optim.RAdam. Source: Liu et al., arXiv:1908.03265.
+struct RAdam {
+  double lr = 1e-3;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  bool decoupled_weight_decay = false;
+  bool maximize = false;
+  std::vector<Group> groups = {};
+};
+
+namespace detail {
+
+/// Multiplies the change by `factor * inverse` where the moving average is long enough, which on a
+/// device only the device knows.
+inline void rectify(at::Tensor& change, const at::Tensor& inverse, double length, double factor) {
+  if (length > 5) change.mul_(inverse).mul_(factor);
+}
+inline void rectify(at::Tensor& change, at::Tensor& inverse, const at::Tensor& length,
+                    const at::Tensor& factor) {
+  inverse.mul_(factor);
+  change.mul_(at::where_out(inverse, length > 5, inverse, at::ones({}, inverse.options())));
+}
+
+}  // namespace detail
+
+template <std::same_as<RAdam> Policy>
+struct Mechanism<Policy> : detail::ByOperators<RAdam> {
+  explicit Mechanism(RAdam v) : ByOperators(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}}) {
+    check_values();
+  }
+
+  template <class Rate>
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
+    check_values();
+    prepare_scratch(masters, gradients, rate, 2, 2);
+  }
+  void update(const Masters&, StepGradients& gradients) {
+    update_each(gradients, [&](const detail::ParameterUpdate& update) {
+      update.with_lr_and_step(
+          [&](const auto& lr, const auto& step) { update_one(update, lr, step); });
+    });
+  }
+  std::string describe() const {
+    return detail::named_values("lr", values.lr, "betas", values.betas, "eps", values.eps,
+                                "weight_decay", values.weight_decay) +
+           (values.decoupled_weight_decay ? ", decoupled_weight_decay" : "") +
+           (values.maximize ? ", maximize" : "");
+  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
+
+ private:
+  template <class Number>
+  void update_one(const detail::ParameterUpdate& update, const Number& lr,
+                  const Number& step) const {
+    const at::Tensor &p = update.parameter(), &first = update.state(0), &second = update.state(1);
+    const at::Tensor& g = decay(update, lr, values.decoupled_weight_decay);
+    const double beta1 = update.betas()[0], beta2 = update.betas()[1];
+    const Number power2 = detail::power(beta2, step), correction1 = 1 - detail::power(beta1, step),
+                 correction2 = 1 - power2;
+    at::Tensor change = update.scratch.like(p), inverse = update.scratch.like(p);
+    first.lerp_(g, 1 - beta1);
+    second.mul_(beta2).addcmul_(g, g, 1 - beta2);
+    at::div_out(change, first, detail::operand(correction1)).mul_(lr);
+    at::sqrt_out(inverse, second).add_(update.eps()).reciprocal_();
+    inverse.mul_(detail::power(correction2, 0.5));
+    // The length of the moving average's memory, at the end and now.
+    const double end = 2 / (1 - beta2) - 1;
+    const Number now = end - 2 * step * power2 / correction2;
+    const Number factor = (now - 4) * (now - 2) * end / ((end - 4) * (end - 2) * now);
+    detail::rectify(change, inverse, now, detail::power(factor, 0.5));
+    p.sub_(change);
+  }
+  void check_values() const { check_rate(), check_betas(), check_eps(); }
+};
+
+}  // namespace ikebana

@@ -1,0 +1,91 @@
+#pragma once
+// The policy RMSprop and its mechanism.
+#include <ikebana/optimizer/by_operators.hpp>
+
+namespace ikebana {
+
+/// Divides each gradient by the root of a moving average of its squares; `centered` subtracts the
+/// square of the average gradient from it. State: one average in the parameter's dtype, two if
+/// centered, and a buffer if a momentum is not 0. Cost: five operators for each parameter, and the
+/// copies by which an update is undone. Fields and defaults as torch.optim.RMSprop. Source:
+/// Tieleman and Hinton, lecture 6.5 of Neural Networks for Machine Learning, 2012; centered:
+/// Graves, arXiv:1308.0850.
+struct RMSprop {
+  double lr = 1e-2;
+  double alpha = 0.99;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double momentum = 0;
+  bool centered = false;
+  bool maximize = false;
+  std::vector<Group> groups = {};
+};
+
+template <std::same_as<RMSprop> Policy>
+struct Mechanism<Policy> : detail::ByOperators<RMSprop> {
+  explicit Mechanism(RMSprop v)
+      : ByOperators(v, state_slots(v.centered),
+                    slots(detail::OptimizerValues<RMSprop>(v).any_momentum())),
+        centered_(v.centered) {
+    check_values();
+  }
+
+  template <class Rate>
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
+    check_values();
+    prepare_scratch(masters, gradients, rate, slots(any_momentum(rate)), 1);
+  }
+  void update(const Masters&, StepGradients& gradients) {
+    update_each(gradients, [&](const detail::ParameterUpdate& update) {
+      update.with_lr_and_step([&](const auto& lr, const auto&) { update_one(update, lr); });
+    });
+  }
+  std::string describe() const {
+    return detail::named_values("lr", values.lr, "alpha", values.alpha, "eps", values.eps,
+                                "weight_decay", values.weight_decay, "momentum", values.momentum) +
+           (values.centered ? ", centered" : "") + (values.maximize ? ", maximize" : "");
+  }
+  void state(Archive& archive, const Masters& masters) {
+    const bool has_buffers = archive.saving() ? state_.slots_in_use() == 3
+                                              : detail::has_slot(archive, "momentum_buffer");
+    save(archive, masters, slots(has_buffers || any_momentum()));
+  }
+
+ private:
+  static std::vector<detail::Slot> state_slots(bool centered) {
+    auto if_centered = [centered](const at::Tensor& p, const Slice&) {
+      return centered ? at::zeros_like(p) : at::Tensor();
+    };
+    return {{"square_avg"}, {"grad_avg", if_centered}, {"momentum_buffer"}};
+  }
+  static std::size_t slots(bool with_momentum) { return with_momentum ? 3 : 2; }
+
+  template <class Number>
+  void update_one(const detail::ParameterUpdate& update, const Number& lr) const {
+    const at::Tensor &p = update.parameter(), &g = decayed_gradient(update),
+                     &square = update.state(0);
+    at::Tensor root = update.scratch.like(p);
+    square.mul_(values.alpha).addcmul_(g, g, 1 - values.alpha);
+    if (values.centered) {
+      const at::Tensor& average = update.state(1);
+      average.lerp_(g, 1 - values.alpha);
+      at::addcmul_out(root, square, average, average, -1).sqrt_();
+    } else {
+      at::sqrt_out(root, square);
+    }
+    root.add_(update.eps());
+    if (update.momentum() == 0) return detail::add_quotient(p, g, root, -lr, g);
+    const at::Tensor& buffer = update.state(2);
+    buffer.mul_(update.momentum()).addcdiv_(g, root);
+    detail::add_scaled(p, buffer, -lr, root);
+  }
+  void check_values() const {
+    check_rate(), check_eps();
+    check_at_least_0(values.alpha, "alpha"), check_at_least_0(values.momentum, "momentum");
+    detail::check_unchanged(values.centered == centered_, "RMSprop: centered");
+  }
+
+  bool centered_;  // which the state was made for
+};
+
+}  // namespace ikebana

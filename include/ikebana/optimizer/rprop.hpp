@@ -1,0 +1,86 @@
+#pragma once
+// The policy Rprop and its mechanism.
+#include <ikebana/optimizer/by_operators.hpp>
+
+namespace ikebana {
+
+/// Resilient backpropagation, for gradients of all data at once: each element has a step size,
+/// which grows by `etas[1]` while the gradient keeps its sign and shrinks by `etas[0]` where it
+/// changes. `lr` is the size of the first step alone. State: two tensors in the parameter's dtype.
+/// Cost: fifteen operators for each parameter, and the copies by which an update is undone. Fields
+/// and defaults as torch.optim.Rprop. Source: Riedmiller and Braun, IEEE International Conference
+/// on Neural Networks, 1993.
+struct Rprop {
+  double lr = 1e-2;
+  std::array<double, 2> etas = {0.5, 1.2};
+  std::array<double, 2> step_sizes = {1e-6, 50};
+  bool maximize = false;
+  std::vector<Group> groups = {};
+};
+
+template <std::same_as<Rprop> Policy>
+struct Mechanism<Policy> : detail::ByOperators<Rprop> {
+  explicit Mechanism(Rprop v) : ByOperators(std::move(v), {{"prev"}, {"step_size"}}) {
+    check_values();
+  }
+
+  template <class Rate>
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
+    check_values();
+    prepare_scratch(masters, gradients, rate, 2, 2);
+  }
+  void update(const Masters&, StepGradients& gradients) {
+    update_each(gradients, [&](const detail::ParameterUpdate& update) {
+      update.with_lr_and_step([&](const auto& lr, const auto& step) {
+        start(update.state(1), lr, step);
+        update_one(update);
+      });
+    });
+  }
+  std::string describe() const {
+    return detail::named_values("lr", values.lr, "etas", values.etas, "step_sizes",
+                                values.step_sizes) +
+           (values.maximize ? ", maximize" : "");
+  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
+
+ private:
+  static void start(const at::Tensor& sizes, double lr, double step) {
+    if (step == 1) sizes.fill_(lr);
+  }
+  static void start(at::Tensor sizes, const at::Tensor& lr, const at::Tensor& step) {
+    at::where_out(sizes, step == 1, lr.to(sizes.scalar_type()), sizes);
+  }
+  void update_one(const detail::ParameterUpdate& update) const {
+    const at::Tensor &p = update.parameter(), &g = signed_gradient(update),
+                     &before = update.state(0), &sizes = update.state(1);
+    at::Tensor factor = update.scratch.like(p),
+               mask = update.scratch.allocate(p.sizes(), at::kBool);
+    at::mul_out(factor, g, before).sign_();
+    factor.masked_fill_(at::gt_out(mask, factor, 0), values.etas[1]);
+    factor.masked_fill_(at::lt_out(mask, factor, 0), values.etas[0]);
+    factor.masked_fill_(at::eq_out(mask, factor, 0), 1);
+    at::eq_out(mask, factor, values.etas[0]);
+    factor.add_(g, 0);  // NaN where a gradient was not finite, whose sign is
+    sizes.mul_(factor).clamp_(values.step_sizes[0], values.step_sizes[1]);
+    g.masked_fill_(mask, 0);
+    p.addcmul_(at::sign_out(factor, g), sizes, -1);
+    before.copy_(g);
+  }
+  void check_values() const {
+    check_rate();
+    check(values.etas[0] > 0 && values.etas[0] < 1 && values.etas[1] > 1 &&
+              std::isfinite(values.etas[1]),
+          [&] {
+            return "etas are " + c10::str(values.etas[0]) + " and " + c10::str(values.etas[1]) +
+                   "; the first must lie between 0 and 1, and the second above 1.";
+          });
+    const auto& sizes = values.step_sizes;
+    check(sizes[0] >= 0 && sizes[0] <= sizes[1] && std::isfinite(sizes[1]), [&] {
+      return "step_sizes are " + c10::str(sizes[0]) + " and " + c10::str(sizes[1]) +
+             "; they must be finite and not negative, and the first not above the second.";
+    });
+  }
+};
+
+}  // namespace ikebana
