@@ -14,12 +14,13 @@ namespace ikebana {
 /// dtypes (Bool, Byte, Half and so on) are kept as Long or Float, in which their sums fit.
 class Count {
  public:
-  Count() = default;
+  Count() = default;  ///< no count was given; as a number, 0
   template <class Number>
     requires std::is_arithmetic_v<Number>
-  Count(Number items) : items_(static_cast<double>(items)) {}
-  Count(const at::Tensor& items) : tensor_(widened(items)) {}
+  Count(Number items) : given_(true), items_(static_cast<double>(items)) {}
+  Count(const at::Tensor& items) : given_(true), tensor_(widened(items)) {}
 
+  bool is_given() const { return given_; }
   bool on_device() const { return tensor_.defined(); }
   /// True where `value()` does not wait for a device.
   bool readable() const { return !on_device() || detail::readable(tensor_); }
@@ -58,6 +59,7 @@ class Count {
     return on_device() ? tensor_.reshape({}) : at::scalar_tensor(items_, at::kDouble);
   }
   Count& operator+=(const Count& other) {
+    given_ |= other.given_;
     if (!on_device() && !other.on_device()) items_ += other.items_;
     else if (on_device() && other.on_device()) tensor_ = tensor_ + other.tensor_;
     else tensor_ = on_device() ? tensor_ + other.items_ : other.tensor_ + items_;
@@ -85,6 +87,7 @@ class Count {
     return sum.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   }
 
+  bool given_ = false;
   double items_ = 0;
   at::Tensor tensor_;
 };
@@ -107,6 +110,27 @@ struct Loss {
   Count count = {};
   at::Tensor outputs = {};
   std::vector<Term> terms = {};
+
+  /// For a mean over `n` items, such as `F::cross_entropy` returns: the loss whose sum is
+  /// `average * n`, in single precision at least. `n` must be what the mean was divided by: the
+  /// targets that are not ignored, the sum of the weights. Costs one multiplication, which rounds.
+  /// Throws BadModel for what is not one real number, and BadBatch for an `n` that is not above 0:
+  /// a mean over nothing is NaN.
+  static Loss mean(const at::Tensor& average, const Count& n, const at::Tensor& outputs = {}) {
+    if (!average.defined() || average.numel() != 1 || average.is_complex())
+      throw BadModel("Loss::mean: the mean is " +
+                     (average.defined() ? "a tensor of shape " + c10::str(average.sizes()) +
+                                              " and dtype " + c10::toString(average.scalar_type())
+                                        : std::string("an undefined tensor")) +
+                     ", not one real number. Give it Loss::mean(mean, n).");
+    if (n.readable() && !(n.value() > 0 && n.is_possible()))
+      throw BadBatch("Loss::mean: n is " + c10::str(n.value()) +
+                     ", and a mean is over at least one item. Give the number that the mean was "
+                     "divided by; where a microbatch may have no item, return Loss{sum, count}.");
+    const auto type = average.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+    const at::Tensor wide = average.to(type);
+    return {n.on_device() ? wide * n.tensor(wide, type) : wide * n.value(), n, outputs};
+  }
 };
 
 /// The value of a whole step's loss, undivided. It is divided when it is read, so that a step whose
@@ -154,6 +178,10 @@ inline std::string term_text(const std::string& name) {
   return name.empty() ? "its " : "term `" + name + "`: its ";
 }
 inline void check_term(const std::string& name, const Count& count, double scale) {
+  if (!count.is_given())
+    throw BadModel("loss: " + term_text(name) +
+                   "count is missing, by which its sum is divided. Return Loss{sum, count}, or "
+                   "Loss::mean(mean, n) for a mean over n items.");
   if (!std::isfinite(scale))
     throw BadModel("loss: " + term_text(name) + "scale is " + c10::str(scale) +
                    ", and so would be every gradient. Give it a finite scale.");

@@ -94,6 +94,33 @@ TEST_CASE("data.md: samples of different lengths") {
   }
 }
 
+struct Sentence {
+  at::Tensor input, target;  // (length): symbols, and those that follow
+  at::Tensor lengths;        // left empty, and filled for a batch
+};
+struct Texts {
+  std::int64_t size() const { return 6; }
+  Sentence get(std::int64_t i) const {
+    const at::Tensor text = at::arange(i + 2) % 9;
+    return {text.slice(0, 0, -1), text.slice(0, 1), {}};
+  }
+};
+
+TEST_CASE("data.md: padded sentences") {
+  const Texts texts;
+  torch::nn::Sequential model(torch::nn::Embedding(9, 4), torch::nn::Linear(4, 9));
+  const CrossEntropyLoss objective{.class_dim = -1};
+  PadCollate<Sentence> pads{{{&Sentence::input, 0, &Sentence::lengths}, {&Sentence::target, -100}}};
+  DataLoader loader{texts, {.batch_size = 3, .shuffle = true}, pads};
+  Trainer trainer{model, objective, AdamW{.lr = 1e-2}};
+  for (auto& batch : loader) trainer.step(batch);
+  CHECK(trainer.steps() == 2);
+
+  std::vector<at::Tensor> samples{at::arange(3), at::arange(5)};
+  Padded padded = pad(samples, {.padding_value = -100, .pad_to_multiple_of = 8});
+  CHECK(padded.values.sizes() == at::IntArrayRef({2, 8}));
+}
+
 TEST_CASE("data.md: tensors in memory, and samples of other forms") {
   auto [images, labels] = digits();
   TensorDataset dataset(Digits{images, labels});

@@ -147,6 +147,24 @@ TEST_CASE("docs/objective.md: several labels per row, with weights for the rare 
   CHECK(trainer.step(batch).loss() > 0);
 }
 
+TEST_CASE("docs/objective.md: logits of a language model") {
+  nn::Sequential model(nn::Embedding(9, 4), nn::Linear(4, 9));
+  Trainer trainer{model, CrossEntropyLoss{.class_dim = -1}, AdamW{.lr = 1e-3}};
+  at::Tensor text = at::randint(9, {12, 7}, at::kLong);
+  CHECK(trainer.step(Rows{text.slice(1, 0, -1), text.slice(1, 1)}).loss() > 0);
+}
+
+TEST_CASE("docs/objective.md: the mean of a loss") {
+  auto model = net();
+  auto objective = [](auto& run, nn::Sequential& net, const Rows& batch) {
+    at::Tensor logits = run(net, batch.input);
+    at::Tensor mean = nn::functional::cross_entropy(logits, batch.target);
+    return Loss::mean(mean, (batch.target != -100).sum(), logits);
+  };
+  Trainer trainer{model, objective, AdamW{.lr = 1e-3}};
+  CHECK(trainer.step(classes()[0]).outputs.size(0) == 12);
+}
+
 TEST_CASE("docs/objective.md: a teacher's distribution") {
   auto model = net(), teacher = net();
   std::vector<Rows> loader{{at::randn({12, 4}), {}}};

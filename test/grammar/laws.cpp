@@ -19,6 +19,8 @@ template <class A, class B>
 constexpr bool same = std::is_same_v<A, B>;
 template <class Written, class Expected>
 constexpr bool sets = same<axis_of_t<Written>, Expected>;
+template <class Expected, class... Written>
+constexpr bool all_set = (sets<Written, Expected> && ...);
 
 struct Model {};
 struct OwnClip {
@@ -66,10 +68,11 @@ static_assert(sets<SGD, axis::optimizer> && sets<ConstantLR, axis::schedule>);
 static_assert(sets<LinearLR, axis::schedule> && sets<CosineAnnealingLR, axis::schedule>);
 static_assert(sets<StepLR, axis::schedule> && sets<WarmupStableDecayLR, axis::schedule>);
 static_assert(sets<LambdaLR, axis::schedule> && sets<ReduceLROnPlateau, axis::schedule>);
-static_assert(sets<BCEWithLogitsLoss, axis::objective> && sets<KLDivLoss, axis::objective>);
 static_assert(sets<EMA, axis::average> && sets<Freeze<>, axis::freeze>);
 static_assert(sets<Freeze<Model, Declared>, axis::freeze>);
-static_assert(sets<CrossEntropyLoss, axis::objective> && sets<MSELoss, axis::objective>);
+static_assert(all_set<axis::objective, BCEWithLogitsLoss, KLDivLoss, CrossEntropyLoss, MSELoss,
+                      L1Loss, SmoothL1Loss, HuberLoss, BCELoss, NLLLoss, PoissonNLLLoss, CTCLoss,
+                      TripletMarginLoss, CosineEmbeddingLoss>);
 static_assert(sets<ClipGradNorm, axis::clip> && sets<Without<axis::clip>, axis::clip>);
 static_assert(sets<Observe<Memory>, axis::observe> && sets<On, axis::device> &&
               sets<Layout<ChannelsLast>, axis::layout>);

@@ -22,13 +22,13 @@ def results_of(file):
 
 
 def batches_of(file):
-    """For each step its microbatches, each a pair of input and target."""
+    """For each step its microbatches, each its fields by name: input and target, for most."""
     steps = {}
     for name, x in part(file, "batch.").items():
         step, index, field = name.split(".")
         steps.setdefault(int(step), {}).setdefault(int(index), {})[field] = x
     return [
-        [(parts[i]["input"], parts[i]["target"]) for i in sorted(parts)]
+        [tuple(parts[i][name] for name in sorted(parts[i])) for i in sorted(parts)]
         for _, parts in sorted(steps.items())
     ]
 

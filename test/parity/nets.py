@@ -34,10 +34,13 @@ def selective(unit, x):
 
 
 class CrossEntropy:
-    def __init__(self, ignore_index=-100, label_smoothing=0.0):
+    def __init__(self, ignore_index=-100, label_smoothing=0.0, class_dim=1):
         self.options = {"ignore_index": ignore_index, "label_smoothing": label_smoothing}
+        self.last = class_dim == -1
 
     def __call__(self, logits, target, reduction):
+        if self.last:
+            logits, target = logits.flatten(0, -2), target.flatten()
         return F.cross_entropy(logits, target, reduction=reduction, **self.options)
 
     def count(self, target):
@@ -99,24 +102,29 @@ class Net(nn.Module):
     def count(self, batch):
         return self.objective.count(batch[1])
 
+    def loss(self, batch, run, reduction):
+        if hasattr(self.objective, "of_batch"):  # which has other fields than input and target
+            return self.objective.of_batch(lambda x: self.outputs(x, run), batch, reduction)
+        return self.objective(self.outputs(batch[0], run), self.targets(batch), reduction)
+
     def loss_mean(self, batch, run=plain):
-        return self.objective(self.outputs(batch[0], run), self.targets(batch), "mean")
+        return self.loss(batch, run, "mean")
 
     def loss_sum(self, batch, run=plain):
-        loss = self.objective(self.outputs(batch[0], run), self.targets(batch), "sum")
-        return loss, self.count(batch)
+        return self.loss(batch, run, "sum"), self.count(batch)
 
 
 class MLP(Net, nn.Sequential):
     """Linear layers, all `width` wide, with GELU between them; each layer is a unit."""
 
-    def __init__(self, width, layers=3, dropout=0.0, log_softmax=False):
+    def __init__(self, width, layers=3, dropout=0.0, log_softmax=False, sigmoid=False):
         net = []
         for i in range(layers):
             net += [nn.GELU()] if i > 0 else []
             net += [nn.Dropout(dropout)] if i > 0 and dropout > 0 else []
             net += [nn.Linear(width, width)]
-        net += [nn.LogSoftmax(1)] if log_softmax else []
+        net += [nn.LogSoftmax(-1)] if log_softmax else []
+        net += [nn.Sigmoid()] if sigmoid else []
         super().__init__(*net)
 
     def outputs(self, x, run):

@@ -24,11 +24,11 @@ inline constexpr std::int64_t steps = 20;
 inline constexpr std::int64_t steps_per_epoch = 5;  // for PerEpoch
 
 /// A model, its name in nets.py, and for each step its batches: one, or several microbatches.
-template <class Model>
+template <class Model, class BatchT = Batch>
 struct Work {
   std::string net;
   Model model;
-  std::vector<std::vector<Batch>> batches;
+  std::vector<std::vector<BatchT>> batches;
 };
 
 struct Row {
@@ -46,12 +46,15 @@ inline void append(StateDict& out, const std::string& prefix, torch::nn::Module&
   for (const auto& b : model.named_buffers()) copy(b.key(), b.value());
 }
 
-inline void append(StateDict& out, const std::vector<std::vector<Batch>>& batches) {
+/// Each field of a batch by its name: Python is given them in the order of their names.
+template <class BatchT>
+void append(StateDict& out, const std::vector<std::vector<BatchT>>& batches) {
   for (std::size_t step = 0; step < batches.size(); ++step)
     for (std::size_t part = 0; part < batches[step].size(); ++part) {
       auto name = "batch." + std::to_string(step) + "." + std::to_string(part) + ".";
-      out[name + "input"] = batches[step][part].input;
-      out[name + "target"] = batches[step][part].target;
+      ikebana::detail::for_each_named_tensor(
+          batches[step][part],
+          [&](const at::Tensor& t, const std::string& field) { out[name + field] = t; });
     }
 }
 
@@ -81,8 +84,8 @@ template <class Policy>
 void set_device(Policy&, c10::Device) {}
 
 /// Trains by `step(trainer, batches of a step)`, and puts what is to be compared into `file`.
-template <class... Policies, class Trainer, class Step>
-void record(StateDict& file, Trainer& trainer, const std::vector<std::vector<Batch>>& batches,
+template <class... Policies, class Trainer, class BatchT, class Step>
+void record(StateDict& file, Trainer& trainer, const std::vector<std::vector<BatchT>>& batches,
             Step&& step) {
   std::vector<double> losses, rates, norms, skips;
   for (const auto& parts : batches) {
@@ -103,9 +106,9 @@ void record(StateDict& file, Trainer& trainer, const std::vector<std::vector<Bat
 
 /// Trains, and writes what the Python reference needs to do the same and the results to compare.
 /// Weights and batches were made on the CPU, and are the same for every device.
-template <class Model, class... Policies>
-void train(Work<Model> work, const Metadata& metadata, const std::string& path, c10::Device device,
-           Policies... policies) {
+template <class Model, class BatchT, class... Policies>
+void train(Work<Model, BatchT> work, const Metadata& metadata, const std::string& path,
+           c10::Device device, Policies... policies) {
   StateDict file;
   append(file, "initial.", *work.model);
   append(file, work.batches);
@@ -113,7 +116,7 @@ void train(Work<Model> work, const Metadata& metadata, const std::string& path, 
   (set_device(policies, device), ...);
   Trainer trainer{work.model, policies...};
   torch::manual_seed(11);
-  record<Policies...>(file, trainer, work.batches, [](auto& t, const std::vector<Batch>& parts) {
+  record<Policies...>(file, trainer, work.batches, [](auto& t, const auto& parts) {
     return parts.size() == 1 ? t.step(parts[0]) : t.step(parts);
   });
   save_tensors(path, file, metadata);

@@ -10,6 +10,7 @@ std::vector<Row> conv_and_lstm_rows();
 std::vector<Row> llama_rows();
 std::vector<Row> words_rows();
 std::vector<Row> schedule_rows();
+std::vector<Row> objective_rows();
 std::vector<Row> precision_rows();
 std::vector<Row> optimizer_rows();
 std::vector<Row> torch_optim_rows();
@@ -18,9 +19,9 @@ std::vector<Row> shard_rows();
 
 inline std::vector<Row> all_rows() {
   std::vector<Row> all;
-  for (auto& rows :
-       {gpt_rows(), mlp_rows(), conv_and_lstm_rows(), llama_rows(), words_rows(), schedule_rows(),
-        precision_rows(), optimizer_rows(), torch_optim_rows(), more_rows(), shard_rows()})
+  for (auto& rows : {gpt_rows(), mlp_rows(), conv_and_lstm_rows(), llama_rows(), words_rows(),
+                     schedule_rows(), objective_rows(), precision_rows(), optimizer_rows(),
+                     torch_optim_rows(), more_rows(), shard_rows()})
     all.insert(all.end(), rows.begin(), rows.end());
   return all;
 }

@@ -3,6 +3,7 @@
 import functools
 import math
 
+import losses
 import nets
 import precisions
 import torch
@@ -101,7 +102,7 @@ OBJECTIVES = {
     "MSELoss": nets.SquaredError,
     "BCEWithLogitsLoss": nets.BinaryCrossEntropy,
     "KLDivLoss": nets.Divergence,
-}
+} | losses.OBJECTIVES
 # The choice of recomputed units changes no bit, so Python recomputes each.
 CHECKPOINTS = {
     f"Checkpoint<{choice}>": nets.checkpointed
@@ -118,7 +119,7 @@ OURS_ALONE = {  # fields that PyTorch's class of the same name lacks
     "CrossEntropyLoss": ("outputs", "weight"),
     "MSELoss": ("outputs",),
     "BCEWithLogitsLoss": ("outputs",),
-    "KLDivLoss": ("outputs",),
+    **dict.fromkeys(("KLDivLoss", *losses.OBJECTIVES), ("outputs",)),
     "ReduceLROnPlateau": ("metric",),
 }
 

@@ -45,7 +45,7 @@ Work<nn::Sequential> probable() {
 Work<nn::Sequential> distributed_as(bool log_target) {
   auto work = mlp_of(0);
   work.net = "{\"MLP\":{\"width\":16,\"log_softmax\":true}}";
-  work.model->push_back(nn::LogSoftmax(1));
+  work.model->push_back(nn::LogSoftmax(-1));
   for (auto& parts : work.batches) {
     at::Tensor log = torch::randn({24, 16}).log_softmax(1);
     parts[0].target = log_target ? log : log.exp();

@@ -6,8 +6,8 @@ namespace parity {
 
 /// `make()` gives the only batch of each step.
 template <class Make>
-std::vector<std::vector<Batch>> each_step(Make&& make) {
-  std::vector<std::vector<Batch>> batches;
+auto each_step(Make&& make) {
+  std::vector<std::vector<decltype(make())>> batches;
   for (std::int64_t i = 0; i < steps; ++i) batches.push_back({make()});
   return batches;
 }

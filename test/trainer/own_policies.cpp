@@ -117,6 +117,8 @@ static_assert(all_asked<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, Sparse
                         InBackward<AdamW>, Combined<SparseAdam, Adagrad>>);
 static_assert(all_asked<ConstantLR, LinearLR, CosineAnnealingLR, StepLR, WarmupStableDecayLR,
                         LambdaLR, ReduceLROnPlateau, EMA, Observe<Memory>, On, Accumulate<2>>);
+static_assert(all_asked<NLLLoss, L1Loss, SmoothL1Loss, HuberLoss, BCELoss, PoissonNLLLoss, CTCLoss,
+                        TripletMarginLoss, CosineEmbeddingLoss>);
 static_assert(all_asked<CrossEntropyLoss, MSELoss, BCEWithLogitsLoss, KLDivLoss, Squares,
                         Without<axis::objective>, ClipGradNorm, GradNorm, Without<axis::clip>>);
 static_assert(all_asked<Freeze<>, Freeze<Off>, Freeze<torch::nn::Linear>, Without<axis::device>>);

@@ -1,6 +1,7 @@
 #pragma once
 // What a model's forward takes of a batch, and what an objective compares its output with.
 #include <ikebana/batch/kinds.hpp>
+#include <ikebana/batch/ragged.hpp>
 #include <ikebana/error.hpp>
 #include <span>
 
@@ -85,6 +86,9 @@ decltype(auto) target_of(const Batch& batch) {
   else if constexpr (requires { batch.labels; }) return (batch.labels);
   else if constexpr (HasElement<Batch, 1>) return std::get<1>(batch);
 }
+/// What an objective and a metric compute with: a tensor, or the rows of all samples of a Ragged.
+inline const at::Tensor& joined(const at::Tensor& t) { return t; }
+inline const at::Tensor& joined(const Ragged& ragged) { return ragged.values(); }
 /// Class indices as Long: a narrower dtype, such as Byte, would be compared with an `ignore_index`
 /// of -100 as with 156, and would choose from weights as a mask.
 inline at::Tensor as_classes(const at::Tensor& target) {
@@ -96,7 +100,7 @@ inline at::Tensor as_classes(const at::Tensor& target) {
 template <class Batch>
 inline constexpr bool has_input_and_target = requires(const Batch& batch) {
   requires !std::is_void_v<decltype(input_of(batch))>;
-  requires std::is_convertible_v<decltype(target_of(batch)), const at::Tensor&>;
+  joined(target_of(batch));
 };
 
 /// A tuple or an array of more than two elements, of which the third and later would be ignored.

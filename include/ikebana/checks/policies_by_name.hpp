@@ -45,6 +45,15 @@ template <> struct nearest<torch::nn::CrossEntropyLoss> { using type = CrossEntr
 template <> struct nearest<torch::nn::MSELoss> { using type = MSELoss; };
 template <> struct nearest<torch::nn::BCEWithLogitsLoss> { using type = BCEWithLogitsLoss; };
 template <> struct nearest<torch::nn::KLDivLoss> { using type = KLDivLoss; };
+template <> struct nearest<torch::nn::NLLLoss> { using type = NLLLoss; };
+template <> struct nearest<torch::nn::L1Loss> { using type = L1Loss; };
+template <> struct nearest<torch::nn::SmoothL1Loss> { using type = SmoothL1Loss; };
+template <> struct nearest<torch::nn::HuberLoss> { using type = HuberLoss; };
+template <> struct nearest<torch::nn::PoissonNLLLoss> { using type = PoissonNLLLoss; };
+template <> struct nearest<torch::nn::BCELoss> { using type = BCELoss; };
+template <> struct nearest<torch::nn::CTCLoss> { using type = CTCLoss; };
+template <> struct nearest<torch::nn::TripletMarginLoss> { using type = TripletMarginLoss; };
+template <> struct nearest<torch::nn::CosineEmbeddingLoss> { using type = CosineEmbeddingLoss; };
 template <known_axis Axis> requires requires { typename Axis::default_policy; }
 struct nearest<Axis> { using type = typename Axis::default_policy; };
 template <class T> struct bare : nearest<T> {};

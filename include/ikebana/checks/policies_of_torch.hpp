@@ -7,6 +7,15 @@ class CrossEntropyLoss;
 class MSELoss;
 class BCEWithLogitsLoss;
 class KLDivLoss;
+class NLLLoss;
+class L1Loss;
+class SmoothL1Loss;
+class HuberLoss;
+class PoissonNLLLoss;
+class BCELoss;
+class CTCLoss;
+class TripletMarginLoss;
+class CosineEmbeddingLoss;
 }  // namespace torch::nn
 namespace torch::optim {
 class AdamW;

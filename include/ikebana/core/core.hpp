@@ -5,6 +5,7 @@
 #include <ikebana/core/dummy.hpp>
 #include <ikebana/core/generators.hpp>
 #include <ikebana/core/guard.hpp>
+#include <ikebana/core/mean_watch.hpp>
 #include <ikebana/core/mechanisms.hpp>
 #include <ikebana/core/registered_tensors.hpp>
 #include <ikebana/core/restore_point.hpp>
@@ -56,7 +57,10 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   template <class Run, class Batch>
   Loss loss(Run& run, const Batch& microbatch) {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Forward);
-    auto forward = [&] { return mechanisms.objective.loss(run, model, microbatch); };
+    auto forward = [&] {
+      return detail::watched(step.begin_watch(run.evaluating),
+                             [&] { return mechanisms.objective.loss(run, model, microbatch); });
+    };
     if constexpr (!one_rank) {
       const auto scope = rank_calls.scope(step.is_dummy);
       Loss loss = around_forward(microbatch, forward);

@@ -2,6 +2,7 @@
 // The state of a step, in one place.
 #include <ikebana/hooks.hpp>
 #include <ikebana/run/dry_listener.hpp>
+#include <utility>
 
 namespace ikebana {
 
@@ -24,6 +25,7 @@ struct StepState {
   bool partly_updated = false;  ///< an undone step had updated parameters during backward
   bool was_made = false;        ///< what threw had been committed, as a policy around it that fails
   bool is_compared = false;     ///< the recipe, with those of the other ranks
+  bool is_watched = false;      ///< the first forward, for a mean that is returned as a sum
   StopWish wants_stop = {};     ///< of this rank; the next step tells the others
   StopWish all_stop = {};       ///< of all ranks, as they knew it when the last step opened
   /// Set: the step only finds out what it would allocate, and ends before its update.
@@ -35,6 +37,10 @@ struct StepState {
   bool is_first() const { return attempts == 0; }
   bool is_last_microbatch() const { return microbatch == microbatches; }
   bool is_after_own() const { return microbatch > own_microbatches; }
+  /// True for the first forward that trains, once.
+  bool begin_watch(bool evaluating) {
+    return is_first() && !evaluating && dry == nullptr && !std::exchange(is_watched, true);
+  }
   void begin() {
     unit_was_run = false;
     microbatch = microbatches = 0;

@@ -107,7 +107,7 @@ struct Accuracy {
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
     if constexpr (detail::holds_more<Batch>) (void)sizeof(refuse::MoreThanInputAndTarget<Batch>);
-    const at::Tensor& target = detail::target_of(batch);
+    const at::Tensor& target = detail::joined(detail::target_of(batch));
     const std::int64_t classes = class_dim(outputs, target);
     if (outputs.size(classes) == 1)
       throw BadBatch("Accuracy: outputs of shape " + c10::str(outputs.sizes()) +

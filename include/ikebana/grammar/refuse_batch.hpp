@@ -44,6 +44,16 @@ struct NothingToPredict {
                 "batch that the loss takes, and none of these takes this. Give it what `forward` "
                 "takes, a batch that the trainer is trained on, or a loader of either.");
 };
+template <class Objective, class Batch>
+struct BatchLacksFields {
+  static_assert(
+      possible<quoted<Batch> + " lacks a field that " + quoted<Objective> + " takes">,
+      "ikebana: the batch of this objective is a struct with fields of these names. CTCLoss takes "
+      "`input`, `target`, `input_lengths` and `target_lengths`, or a Ragged `target`; "
+      "TripletMarginLoss `anchor`, `positive` and `negative`; CosineEmbeddingLoss `input1`, "
+      "`input2` and `target`. For another batch write the objective as a lambda (run, model, "
+      "batch) -> Loss.");
+};
 template <class Written>
 struct NotALoader {
   static_assert(possible<quoted<Written> + " is no batch of a loader">,

@@ -117,6 +117,15 @@ struct CrossEntropyLoss;
 struct MSELoss;
 struct BCEWithLogitsLoss;
 struct KLDivLoss;
+struct NLLLoss;
+struct L1Loss;
+struct SmoothL1Loss;
+struct HuberLoss;
+struct PoissonNLLLoss;
+struct BCELoss;
+struct CTCLoss;
+struct TripletMarginLoss;
+struct CosineEmbeddingLoss;
 // clip: what is done to all gradients before the update
 struct ClipGradNorm;
 struct GradNorm;

@@ -1,7 +1,7 @@
 #pragma once
 // The policy BCEWithLogitsLoss and its mechanism.
-#include <ikebana/detail/device_copy.hpp>
-#include <ikebana/objective/forward.hpp>
+#include <ikebana/objective/output_and_target.hpp>
+#include <ikebana/objective/row_weight.hpp>
 
 namespace ikebana {
 
@@ -18,28 +18,15 @@ struct BCEWithLogitsLoss {
 };
 
 template <std::same_as<BCEWithLogitsLoss> Policy>
-struct Mechanism<Policy> : ObjectiveHooks {
-  using carries_out = BCEWithLogitsLoss;
-  BCEWithLogitsLoss values;
-  explicit Mechanism(BCEWithLogitsLoss v) : values(std::move(v)) {}
+struct Mechanism<Policy> : detail::OutputAndTarget<BCEWithLogitsLoss> {
+  using detail::OutputAndTarget<BCEWithLogitsLoss>::OutputAndTarget;
 
-  template <class Run, class Model, class Batch>
-  static consteval auto refusal() {
-    return detail::forward_refusal<Run, Model, Batch>();
-  }
-  template <class Run, class Model, class Batch>
-  Loss loss(Run& run, Model& model, const Batch& batch) {
-    at::Tensor logits = run(model, detail::input_of(batch));
-    const at::Tensor& target = detail::target_of(batch);
+  at::Tensor sum(const at::Tensor& logits, const at::Tensor& target) {
     detail::check_probabilities("BCEWithLogitsLoss", logits, target);
-    at::Tensor sum = at::binary_cross_entropy_with_logits(
-        logits, target, weight_for("weight", values.weight, weight_, logits),
-        weight_for("pos_weight", values.pos_weight, pos_weight_, logits), at::Reduction::Sum);
-    return {sum, count(model, batch), values.outputs || run.evaluating ? logits : at::Tensor()};
-  }
-  template <class Model, class Batch>
-  Count count(Model&, const Batch& batch) {
-    return detail::target_of(batch).numel();
+    return at::binary_cross_entropy_with_logits(
+        logits, target, weight_("BCEWithLogitsLoss: weight", values.weight, logits),
+        pos_weight_("BCEWithLogitsLoss: pos_weight", values.pos_weight, logits),
+        at::Reduction::Sum);
   }
   template <class Visit>
   void each_number(const Visit& visit) {
@@ -52,23 +39,7 @@ struct Mechanism<Policy> : ObjectiveHooks {
   }
 
  private:
-  /// The weight on the logits' device. Throws BadValue if it does not broadcast against one row.
-  static at::Tensor weight_for(const char* name, const at::Tensor& weight,
-                               detail::DeviceCopy& on_device, const at::Tensor& logits) {
-    if (!weight.defined()) return {};
-    std::int64_t before = logits.dim() - weight.dim();
-    bool fits = before >= 0 && (before > 0 || weight.dim() == 0 || weight.size(0) == 1);
-    for (std::int64_t i = 0; fits && i < weight.dim(); ++i)
-      fits = weight.size(i) == 1 || weight.size(i) == logits.size(before + i);
-    if (!fits)
-      throw BadValue(std::string("BCEWithLogitsLoss: ") + name + " has shape " +
-                     c10::str(weight.sizes()) + ", the logits " + c10::str(logits.sizes()) +
-                     ". Give one element, or one per column; put weights of rows into the batch, "
-                     "and use them in an objective of your own.");
-    return on_device(weight, logits.device());
-  }
-
-  detail::DeviceCopy weight_, pos_weight_;
+  detail::RowWeight weight_, pos_weight_;
 };
 
 }  // namespace ikebana

@@ -5,23 +5,27 @@
 
 namespace ikebana::detail {
 
+/// The compile-time error for a model that cannot be called with this input.
+template <class Run, class Model, class Input>
+consteval auto input_refusal() {
+  using Units = units_of_t<Model>;
+  constexpr bool takes_input =
+      requires(Model& model, const Input& input) { model->forward(input); };
+  if constexpr (passes_run_on<Run, Model, const Input&>) return refuse::is<refuse::Nothing>{};
+  else if constexpr (!takes_input)
+    return refuse::is<refuse::ForwardTakesOtherArguments<impl_of_t<Model>, Input>>{};
+  else if constexpr (!std::is_void_v<Units>)
+    return refuse::is<refuse::ForwardWithoutRun<impl_of_t<Model>>>{};
+  else return refuse::is<refuse::Nothing>{};
+}
 /// The compile-time error for a model that cannot be called with this batch's input.
 template <class Run, class Model, class Batch>
 consteval auto forward_refusal() {
-  using Units = units_of_t<Model>;
   if constexpr (!has_input_and_target<Batch>) return refuse::is<refuse::NoInputOrTarget<Batch>>{};
   else if constexpr (holds_more<Batch>) return refuse::is<refuse::MoreThanInputAndTarget<Batch>>{};
-  else {
-    using Input = std::decay_t<decltype(input_of(std::declval<const Batch&>()))>;
-    constexpr bool takes_input =
-        requires(Model& model, const Input& input) { model->forward(input); };
-    if constexpr (passes_run_on<Run, Model, const Input&>) return refuse::is<refuse::Nothing>{};
-    else if constexpr (!takes_input)
-      return refuse::is<refuse::ForwardTakesOtherArguments<impl_of_t<Model>, Input>>{};
-    else if constexpr (!std::is_void_v<Units>)
-      return refuse::is<refuse::ForwardWithoutRun<impl_of_t<Model>>>{};
-    else return refuse::is<refuse::Nothing>{};
-  }
+  else
+    return input_refusal<Run, Model,
+                         std::decay_t<decltype(input_of(std::declval<const Batch&>()))>>();
 }
 
 /// True for a class whose `count` takes these arguments.
@@ -50,13 +54,33 @@ inline void check_same_shape(const char* name, const at::Tensor& output, const a
                    ", the target " + c10::str(target.sizes()) +
                    ". Give both the same shape; nothing is broadcast.");
 }
-/// The same, and throws BadBatch if the target has no floating-point dtype.
+/// The same, and throws BadBatch if the target has an integer dtype, of which some losses have no
+/// gradient.
+inline void check_numbers(const char* name, const at::Tensor& output, const at::Tensor& target) {
+  check_same_shape(name, output, target);
+  if (at::isIntegralType(target.scalar_type(), /*includeBool=*/true))
+    throw BadBatch(std::string(name) + ": the target is " + c10::toString(target.scalar_type()) +
+                   ". Convert it to the output's dtype, e.g. with .to(torch::kFloat).");
+}
+/// `check_same_shape`, and throws BadBatch if the target has no floating-point dtype.
 inline void check_probabilities(const char* name, const at::Tensor& output,
                                 const at::Tensor& target) {
   check_same_shape(name, output, target);
   if (!target.is_floating_point())
     throw BadBatch(std::string(name) + ": the target is " + c10::toString(target.scalar_type()) +
                    "; it must hold probabilities. Convert it, e.g. with .to(torch::kFloat).");
+}
+/// Throws BadBatch if the samples of an output have other lengths than those of the target, whose
+/// joined rows could be as many.
+inline void check_same_lengths(const std::string& name, const Ragged& output,
+                               const Ragged& target) {
+  if (recording()) return;
+  const auto of_output = output.lengths(), of_target = target.lengths();
+  if (of_output == of_target) return;
+  throw BadBatch(name + ": the samples of the output have lengths " +
+                 c10::str(at::IntArrayRef(of_output)) + ", those of the target " +
+                 c10::str(at::IntArrayRef(of_target)) +
+                 ". Give each sample as many targets as it has outputs.");
 }
 
 }  // namespace ikebana::detail

@@ -1,6 +1,6 @@
 #pragma once
 // The policy KLDivLoss and its mechanism.
-#include <ikebana/objective/forward.hpp>
+#include <ikebana/objective/output_and_target.hpp>
 
 namespace ikebana {
 
@@ -16,27 +16,21 @@ struct KLDivLoss {
 };
 
 template <std::same_as<KLDivLoss> Policy>
-struct Mechanism<Policy> : ObjectiveHooks {
-  using carries_out = KLDivLoss;
-  KLDivLoss values;
-  explicit Mechanism(KLDivLoss v) : values(v) {}
+struct Mechanism<Policy> : detail::OutputAndTarget<KLDivLoss> {
+  using detail::OutputAndTarget<KLDivLoss>::OutputAndTarget;
 
-  template <class Run, class Model, class Batch>
-  static consteval auto refusal() {
-    return detail::forward_refusal<Run, Model, Batch>();
-  }
-  template <class Run, class Model, class Batch>
-  Loss loss(Run& run, Model& model, const Batch& batch) {
-    at::Tensor output = run(model, detail::input_of(batch));
-    const at::Tensor& target = detail::target_of(batch);
+  at::Tensor sum(const at::Tensor& output, const at::Tensor& target) const {
     detail::check_probabilities("KLDivLoss", output, target);
-    return {at::kl_div(output, target, at::Reduction::Sum, values.log_target), count(model, batch),
-            values.outputs || run.evaluating ? output : at::Tensor()};
+    return at::kl_div(output, target, at::Reduction::Sum, values.log_target);
   }
+  /// The rows of a Ragged are all those of its samples.
   template <class Model, class Batch>
   Count count(Model&, const Batch& batch) {
-    const at::Tensor& target = detail::target_of(batch);
-    return target.dim() > batch_dim<Batch> ? target.size(batch_dim<Batch>) : 1;
+    const auto& target = detail::target_of(batch);
+    const at::Tensor& all = detail::joined(target);
+    constexpr bool is_ragged = std::is_same_v<std::decay_t<decltype(target)>, Ragged>;
+    constexpr std::int64_t dim = is_ragged ? 0 : batch_dim<Batch>;
+    return all.dim() > dim ? all.size(dim) : 1;
   }
   std::string describe() const { return values.log_target ? "log_target" : ""; }
 };

@@ -1,0 +1,61 @@
+#pragma once
+// A collate function that pads some fields of each sample, each with a value of its own.
+#include <ikebana/batch/pad.hpp>
+#include <ikebana/data/collate.hpp>
+
+namespace ikebana {
+
+/// A collate function of a DataLoader for samples that are structs or pairs of tensors, of which
+/// `fields` differ in length: `PadCollate<Sample>{{{&Sample::input}, {&Sample::target, -100}}}`.
+/// Each is padded to the longest of the batch, or as `options` say, whose `padding_value` is not
+/// used; the other fields are stacked as by DefaultCollate. Throws BadBatch for a field whose
+/// samples differ in more than dimension 0.
+template <class Sample>
+struct PadCollate {
+  struct Field {
+    at::Tensor Sample::* field;
+    double padding_value = 0;
+    at::Tensor Sample::* lengths = nullptr;  ///< where to store the lengths, or nowhere
+    at::Tensor Sample::* mask = nullptr;     ///< where to store the mask, or nowhere
+  };
+  std::vector<Field> fields;
+  PadOptions options = {};
+
+  Sample operator()(std::vector<Sample> samples, const at::Tensor& indices) const {
+    std::vector<Padded> all;
+    for (const Field& one : fields) all.push_back(padded(samples, one, indices));
+    for (Sample& sample : samples)
+      for (const Field& one : fields) (sample.*one.field).reset();
+    Sample batch = DefaultCollate()(samples, indices);
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      batch.*fields[i].field = all[i].values;
+      if (fields[i].lengths != nullptr) batch.*fields[i].lengths = all[i].lengths;
+      if (fields[i].mask != nullptr) batch.*fields[i].mask = all[i].mask;
+    }
+    return batch;
+  }
+
+ private:
+  Padded padded(const std::vector<Sample>& samples, const Field& one,
+                const at::Tensor& indices) const {
+    std::vector<at::Tensor> column;
+    for (const Sample& sample : samples) column.push_back(sample.*one.field);
+    PadOptions own = options;
+    own.padding_value = one.padding_value;
+    try {
+      return pad(column, own);
+    } catch (const BadBatch& error) {
+      throw BadBatch("PadCollate: field " + std::to_string(&one - fields.data()) +
+                     " of its list, of the samples " + text(indices) +
+                     ", in their order: " + error.what());
+    }
+  }
+  static std::string text(const at::Tensor& indices) {
+    std::string all;
+    for (std::int64_t i = 0; i < std::min<std::int64_t>(indices.numel(), 16); ++i)
+      all += (i != 0 ? ", " : "") + std::to_string(indices[i].item<std::int64_t>());
+    return all + (indices.numel() > 16 ? ", ..." : "");
+  }
+};
+
+}  // namespace ikebana

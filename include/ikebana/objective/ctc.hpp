@@ -1,0 +1,105 @@
+#pragma once
+// The policy CTCLoss and its mechanism.
+#include <ikebana/objective/forward.hpp>
+
+namespace ikebana {
+
+/// Connectionist temporal classification: the output holds log-probabilities (T, N, C), with
+/// `batch_first` (N, T, C). The sum of each sample's loss, divided by the length of its target (at
+/// least 1); counts samples, as PyTorch's mean does. The batch is a struct with `input`, `target`
+/// (N, S), padded, `input_lengths` and `target_lengths`, which are a std::vector<std::int64_t> or a
+/// tensor; or with a Ragged `target`, which knows its lengths. `input_lengths` are those of the
+/// output. On a device, lengths in tensors are read back, which waits for it. Computes in single
+/// precision at least. An impossible alignment is infinite, with `zero_infinity` 0. With `outputs`
+/// the report has the output, rows first. Throws BadModel and BadBatch for shapes that do not fit.
+/// Source: torch.nn.CTCLoss.
+struct CTCLoss {
+  std::int64_t blank = 0;
+  bool zero_infinity = false;
+  bool batch_first = false;
+  bool outputs = false;
+};
+
+template <std::same_as<CTCLoss> Policy>
+struct Mechanism<Policy> : ObjectiveHooks {
+  using carries_out = CTCLoss;
+  CTCLoss values;
+  explicit Mechanism(CTCLoss v) : values(v) {}
+
+  template <class Run, class Model, class Batch>
+  static consteval auto refusal() {
+    constexpr bool fits = detail::has_input_and_target<Batch> && requires(const Batch& batch) {
+      Mechanism::lengths(batch.input_lengths);
+      Mechanism::target_lengths(batch);
+    };
+    if constexpr (fits) return detail::forward_refusal<Run, Model, Batch>();
+    else return refuse::is<refuse::BatchLacksFields<CTCLoss, Batch>>{};
+  }
+  template <class Run, class Model, class Batch>
+  Loss loss(Run& run, Model& model, const Batch& batch) {
+    const at::Tensor output = run(model, detail::input_of(batch));
+    const auto& target = detail::target_of(batch);
+    const at::Tensor input_lengths = lengths(batch.input_lengths),
+                     per_target = target_lengths(batch);
+    check(output, detail::joined(target), input_lengths, per_target);
+    const at::Tensor wide =
+        output.scalar_type() == at::kDouble ? output : output.to(at::kFloat);  // no half kernels
+    const at::Tensor each =
+        at::ctc_loss(values.batch_first ? wide.transpose(0, 1) : wide,
+                     detail::as_classes(detail::joined(target)), input_lengths, per_target,
+                     values.blank, at::Reduction::None, values.zero_infinity);
+    const at::Tensor divisor = per_target.clamp_min(1).to(each.options(), /*non_blocking=*/true);
+    const at::Tensor rows_first = values.batch_first ? output : output.transpose(0, 1);
+    return {(each / divisor).sum(), each.numel(),
+            values.outputs || run.evaluating ? rows_first : at::Tensor()};
+  }
+  template <class Model, class Batch>
+  Count count(Model&, const Batch& batch) {
+    return target_lengths(batch).numel();
+  }
+  std::string describe() const {
+    return "blank=" + std::to_string(values.blank) +
+           (values.zero_infinity ? ", zero_infinity" : "") +
+           (values.batch_first ? ", batch_first" : "");
+  }
+
+ private:
+  static const at::Tensor& lengths(const at::Tensor& all) { return all; }
+  static at::Tensor lengths(const std::vector<std::int64_t>& all) {
+    return at::tensor(all, at::kLong);
+  }
+  template <class Batch>
+  static at::Tensor target_lengths(const Batch& batch)
+    requires(
+        requires { detail::target_of(batch).lengths(); } ||
+        requires { lengths(batch.target_lengths); })
+  {
+    if constexpr (requires { detail::target_of(batch).lengths(); })
+      return lengths(detail::target_of(batch).lengths());
+    else return lengths(batch.target_lengths);
+  }
+  void check(const at::Tensor& output, const at::Tensor& target, const at::Tensor& input_lengths,
+             const at::Tensor& target_lengths) const {
+    const std::int64_t n = target_lengths.numel();
+    if (output.dim() != 3 || output.size(values.batch_first ? 0 : 1) != n)
+      throw BadModel("CTCLoss: the output has shape " + c10::str(output.sizes()) + ", for " +
+                     std::to_string(n) + " samples. Return log-probabilities of shape " +
+                     (values.batch_first ? "(samples, time, classes)."
+                                         : "(time, samples, classes), or with CTCLoss{.batch_first "
+                                           "= true} (samples, time, classes)."));
+    if (values.blank < 0 || values.blank >= output.size(2))
+      throw BadValue("CTCLoss: blank is " + std::to_string(values.blank) + ", and there are " +
+                     std::to_string(output.size(2)) + " classes. Give it one of them, from 0.");
+    for (const at::Tensor* t : {&input_lengths, &target_lengths})
+      if (t->dim() != 1 || t->numel() != n || !at::isIntegralType(t->scalar_type(), false))
+        throw BadBatch("CTCLoss: lengths are " + detail::tensors_text(*t) + ", for " +
+                       std::to_string(n) + " samples. Give each sample one integer.");
+    if (target.is_floating_point() || (target.dim() == 2 && target.size(0) != n) ||
+        target.dim() > 2)
+      throw BadBatch("CTCLoss: the target is " + detail::tensors_text(target) + ", for " +
+                     std::to_string(n) +
+                     " samples. Give it classes of shape (samples, longest target), or a Ragged.");
+  }
+};
+
+}  // namespace ikebana

@@ -1,0 +1,35 @@
+#pragma once
+// The policy HuberLoss and its mechanism.
+#include <ikebana/objective/output_and_target.hpp>
+
+namespace ikebana {
+
+/// Sum over the differences d between the output and a target of the same shape: d^2 / 2 where |d|
+/// is at most `delta`, else `delta` * (|d| - `delta` / 2). Counts elements, as PyTorch's mean does.
+/// The batch's fields are those of CrossEntropyLoss. Throws BadBatch if the shapes differ or the
+/// target is of integers, BadValue for a `delta` that is not above 0. Source: torch.nn.HuberLoss.
+struct HuberLoss {
+  double delta = 1;
+  bool outputs = false;
+};
+
+template <std::same_as<HuberLoss> Policy>
+struct Mechanism<Policy> : detail::OutputAndTarget<HuberLoss> {
+  explicit Mechanism(HuberLoss v) : OutputAndTarget(v) { check(); }
+
+  at::Tensor sum(const at::Tensor& output, const at::Tensor& target) const {
+    check();
+    detail::check_numbers("HuberLoss", output, target);
+    return at::huber_loss(output, target, at::Reduction::Sum, values.delta);
+  }
+  std::string describe() const { return "delta=" + c10::str(values.delta); }
+
+ private:
+  void check() const {
+    if (!(values.delta > 0 && std::isfinite(values.delta)))
+      throw BadValue("HuberLoss: delta is " + c10::str(values.delta) +
+                     "; it must be above 0, and finite.");
+  }
+};
+
+}  // namespace ikebana

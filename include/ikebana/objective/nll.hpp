@@ -1,0 +1,37 @@
+#pragma once
+// The policy NLLLoss and its mechanism.
+#include <ikebana/objective/class_target.hpp>
+
+namespace ikebana {
+
+/// Sum of the negative log-probability of class indices (N, ...), where the output holds
+/// log-probabilities (N, C, ...), as of a LogSoftmax. Counts, `class_dim` and the batch's fields
+/// are as for CrossEntropyLoss. Throws BadBatch if shapes or dtypes do not fit, BadValue for a
+/// `class_dim` that does not exist. Source: torch.nn.NLLLoss.
+struct NLLLoss {
+  std::int64_t ignore_index = -100;
+  at::Tensor weight = {};
+  std::int64_t class_dim = 1;
+  bool outputs = false;
+};
+
+template <std::same_as<NLLLoss> Policy>
+struct Mechanism<Policy> : detail::ClassTarget<NLLLoss> {
+  using detail::ClassTarget<NLLLoss>::ClassTarget;
+
+  at::Tensor sum(const at::Tensor& output, const at::Tensor& given) {
+    if (given.is_floating_point())
+      throw BadBatch("NLLLoss: the target is " + std::string(c10::toString(given.scalar_type())) +
+                     "; it must hold class indices: target.to(torch::kLong). For probabilities use "
+                     "CrossEntropyLoss on logits, or KLDivLoss.");
+    const auto [log_probabilities, target] = classes_second(output, given);
+    return at::nll_loss_nd(log_probabilities, target, weight(output), at::Reduction::Sum,
+                           values.ignore_index);
+  }
+  std::string describe() const {
+    return "ignore_index=" + std::to_string(values.ignore_index) +
+           (values.class_dim == 1 ? "" : ", class_dim=" + std::to_string(values.class_dim));
+  }
+};
+
+}  // namespace ikebana

@@ -1,0 +1,36 @@
+#pragma once
+// The base of the objectives that compare the model's output with the batch's target.
+#include <ikebana/objective/forward.hpp>
+
+namespace ikebana::detail {
+
+/// `Mechanism<Policy>` derives from it and defines `at::Tensor sum(output, target)`, the
+/// differentiable sum over all elements; it may hide `count`, which counts elements, as PyTorch's
+/// mean does. Of a Ragged the joined rows are compared: both then have the same lengths.
+template <class Policy>
+struct OutputAndTarget : ObjectiveHooks {
+  using carries_out = Policy;
+  Policy values;
+  explicit OutputAndTarget(Policy v) : values(std::move(v)) {}
+
+  template <class Run, class Model, class Batch>
+  static consteval auto refusal() {
+    return forward_refusal<Run, Model, Batch>();
+  }
+  template <class Run, class Model, class Batch>
+  Loss loss(Run& run, Model& model, const Batch& batch) {
+    auto& own = static_cast<Mechanism<Policy>&>(*this);
+    const auto result = run(model, input_of(batch));
+    if constexpr (requires { result.lengths(), target_of(batch).lengths(); })
+      check_same_lengths(type_name<Policy>(), result, target_of(batch));
+    const at::Tensor& output = joined(result);
+    at::Tensor sum = own.sum(output, joined(target_of(batch)));
+    return {sum, own.count(model, batch), values.outputs || run.evaluating ? output : at::Tensor()};
+  }
+  template <class Model, class Batch>
+  Count count(Model&, const Batch& batch) {
+    return joined(target_of(batch)).numel();
+  }
+};
+
+}  // namespace ikebana::detail

@@ -1,0 +1,62 @@
+#pragma once
+// The policy TripletMarginLoss and its mechanism.
+#include <ikebana/objective/embeddings.hpp>
+
+namespace ikebana {
+
+/// Sum over rows of max(0, d(anchor, positive) - d(anchor, negative) + `margin`), where d is the
+/// `p`-norm of the difference of two embeddings, to whose elements `eps` is added; with `swap` the
+/// smaller of the distances from anchor and from positive to the negative. Counts rows, as
+/// PyTorch's mean does. The batch is a struct with `anchor`, `positive` and `negative`; the model
+/// is run with each, in this order, and returns embeddings (N, D). With `outputs` the report has
+/// them as (N, 3, D). Throws BadModel for other shapes, BadValue for a `margin` that is not above
+/// 0. Source: torch.nn.TripletMarginLoss.
+struct TripletMarginLoss {
+  double margin = 1;
+  double p = 2;
+  double eps = 1e-6;
+  bool swap = false;
+  bool outputs = false;
+};
+
+template <std::same_as<TripletMarginLoss> Policy>
+struct Mechanism<Policy> : detail::Embeddings<TripletMarginLoss> {
+  explicit Mechanism(TripletMarginLoss v) : Embeddings(v) { check(); }
+
+  template <class Run, class Model, class Batch>
+  static consteval auto refusal() {
+    if constexpr (requires(const Batch& b) { b.anchor, b.positive, b.negative; })
+      return detail::inputs_refusal<Run, Model, decltype(Batch::anchor), decltype(Batch::positive),
+                                    decltype(Batch::negative)>();
+    else return refuse::is<refuse::BatchLacksFields<TripletMarginLoss, Batch>>{};
+  }
+  template <class Run, class Model, class Batch>
+  Loss loss(Run& run, Model& model, const Batch& batch) {
+    check();
+    const at::Tensor anchor = run(model, batch.anchor), positive = run(model, batch.positive),
+                     negative = run(model, batch.negative);
+    check_embeddings({anchor, positive, negative});
+    at::Tensor sum = at::triplet_margin_loss(anchor, positive, negative, values.margin, values.p,
+                                             values.eps, values.swap, at::Reduction::Sum);
+    return {sum, anchor.size(0), joined(run, {anchor, positive, negative})};
+  }
+  template <class Model, class Batch>
+  Count count(Model&, const Batch& batch) {
+    return rows(batch);
+  }
+  std::string describe() const {
+    return "margin=" + c10::str(values.margin) + ", p=" + c10::str(values.p) +
+           (values.swap ? ", swap" : "");
+  }
+
+ private:
+  void check() const {
+    if (values.margin > 0 && std::isfinite(values.margin) && values.p > 0 && values.eps >= 0)
+      return;
+    throw BadValue("TripletMarginLoss: margin is " + c10::str(values.margin) + ", p " +
+                   c10::str(values.p) + ", eps " + c10::str(values.eps) +
+                   "; margin and p must be above 0, eps 0 or more.");
+  }
+};
+
+}  // namespace ikebana
