@@ -68,15 +68,15 @@ static_assert(sets<SGD, axis::optimizer> && sets<ConstantLR, axis::schedule>);
 static_assert(sets<LinearLR, axis::schedule> && sets<CosineAnnealingLR, axis::schedule>);
 static_assert(sets<StepLR, axis::schedule> && sets<WarmupStableDecayLR, axis::schedule>);
 static_assert(sets<LambdaLR, axis::schedule> && sets<ReduceLROnPlateau, axis::schedule>);
-static_assert(sets<EMA, axis::average> && sets<Freeze<>, axis::freeze>);
-static_assert(sets<Freeze<Model, Declared>, axis::freeze>);
+static_assert(all_set<axis::freeze, Freeze<>, Freeze<Model, Declared>>);
 static_assert(all_set<axis::objective, BCEWithLogitsLoss, KLDivLoss, CrossEntropyLoss, MSELoss,
                       L1Loss, SmoothL1Loss, HuberLoss, BCELoss, NLLLoss, PoissonNLLLoss, CTCLoss,
                       TripletMarginLoss, CosineEmbeddingLoss>);
 static_assert(sets<ClipGradNorm, axis::clip> && sets<Without<axis::clip>, axis::clip>);
-static_assert(sets<Observe<Memory>, axis::observe> && sets<On, axis::device> &&
-              sets<Layout<ChannelsLast>, axis::layout>);
-static_assert(sets<Without<axis::average>, axis::average>);
+static_assert(sets<Observe<Memory>, axis::observe> && sets<On, axis::device>);
+static_assert(sets<Layout<ChannelsLast>, axis::layout>);
+static_assert(all_set<axis::average, EMA, Without<axis::average>>);
+
 // So does a user-defined policy; any callable is an objective; no other type is a policy.
 static_assert(sets<OwnClip, axis::clip> && sets<CallableClip, axis::clip>);
 static_assert(sets<Functor, axis::objective> && sets<GenericFunctor, axis::objective>);
@@ -88,20 +88,19 @@ static_assert(sets<const AdamW, void> && sets<AdamW&, void> && sets<AdamW*, void
 
 // An axis that is left out gets its default.
 static_assert(
-    same<compose_t<>, Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>, Checkpoint<Off>,
-                               Precision<FP32>, Prune<Off>, Quantize<Off>, Accumulate<1>,
-                               Without<axis::objective>, Without<axis::clip>, AdamW, ConstantLR,
-                               Without<axis::average>, Freeze<Off>, Without<axis::device>,
-                               Layout<Off>>>);
+    same<compose_t<>,
+         Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>, Checkpoint<Off>, Precision<FP32>,
+                  Prune<Off>, Quantize<Off>, Accumulate<1>, Without<axis::objective>,
+                  Without<axis::clip>, AdamW, ConstantLR, Without<axis::average>, Freeze<Off>,
+                  Without<axis::device>, Layout<Off>>>);
 static_assert(same<compose_t<AdamW, Accumulate<1>, Precision<FP32>>, compose_t<>>);
 
 // Policies in any order make one type.
 using Five = std::tuple<AdamW, Precision<BF16>, Checkpoint<Full>, Accumulate<4>, OwnClip>;
-using Sorted =
-    Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>, Checkpoint<Full>, Precision<BF16>,
-             Prune<Off>, Quantize<Off>, Accumulate<4>, Without<axis::objective>, Many<OwnClip>,
-             AdamW, ConstantLR, Without<axis::average>, Freeze<Off>, Without<axis::device>,
-             Layout<Off>>;
+using Sorted = Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>, Checkpoint<Full>,
+                        Precision<BF16>, Prune<Off>, Quantize<Off>, Accumulate<4>,
+                        Without<axis::objective>, Many<OwnClip>, AdamW, ConstantLR,
+                        Without<axis::average>, Freeze<Off>, Without<axis::device>, Layout<Off>>;
 constexpr auto orders = [] {
   std::array<std::array<std::size_t, 5>, 120> all{};
   std::array<std::size_t, 5> next{0, 1, 2, 3, 4};

@@ -57,10 +57,8 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   template <class Run, class Batch>
   Loss loss(Run& run, const Batch& microbatch) {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Forward);
-    auto forward = [&] {
-      return detail::watched(step.begin_watch(run.evaluating),
-                             [&] { return mechanisms.objective.loss(run, model, microbatch); });
-    };
+    auto objective = [&] { return mechanisms.objective.loss(run, model, microbatch); };
+    auto forward = [&] { return detail::watched(step.begin_watch(run.evaluating), objective); };
     if constexpr (!one_rank) {
       const auto scope = rank_calls.scope(step.is_dummy);
       Loss loss = around_forward(microbatch, forward);
