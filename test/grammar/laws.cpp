@@ -53,12 +53,9 @@ using Lambda = decltype([](auto& run, auto&, const auto&) { return run; });
 // Every policy sets its axis.
 static_assert(sets<Precision<FP32>, axis::precision> && sets<Precision<TF32>, axis::precision>);
 static_assert(sets<Precision<BF16>, axis::precision> && sets<Precision<FP16>, axis::precision>);
-static_assert(sets<Checkpoint<Full>, axis::checkpoint> && sets<Checkpoint<Off>, axis::checkpoint>);
-static_assert(sets<Checkpoint<Selective>, axis::checkpoint> &&
-              sets<Checkpoint<Every<3>>, axis::checkpoint> &&
-              sets<Checkpoint<Segments<>>, axis::checkpoint> &&
-              sets<Checkpoint<ActivationBudget<8>>, axis::checkpoint> &&
-              sets<Checkpoint<Only<Model>>, axis::checkpoint>);
+static_assert(all_set<axis::checkpoint, Checkpoint<Full>, Checkpoint<Off>, Checkpoint<Selective>,
+                      Checkpoint<Every<3>>, Checkpoint<Segments<>>, Checkpoint<ActivationBudget<8>>,
+                      Checkpoint<Only<Model>>>);
 static_assert(sets<Accumulate<4>, axis::accumulate> && sets<Accumulate<>, axis::accumulate>);
 static_assert(sets<Offload<Off>, axis::offload> && sets<Shard<Off>, axis::shard>);
 static_assert(sets<Capture<Off>, axis::capture> && sets<Quantize<Off>, axis::quantize>);
