@@ -8,6 +8,7 @@
 #include <ikebana/accumulate/fit.hpp>
 #include <ikebana/any_trainer/recipes.hpp>
 #include <ikebana/average/ema.hpp>
+#include <ikebana/average/swa.hpp>
 #include <ikebana/checkpoint/budget.hpp>
 #include <ikebana/checkpoint/every.hpp>
 #include <ikebana/checkpoint/full.hpp>
@@ -15,8 +16,10 @@
 #include <ikebana/checkpoint/segments.hpp>
 #include <ikebana/checkpoint/selective.hpp>
 #include <ikebana/clip/clip_grad_norm.hpp>
+#include <ikebana/clip/clip_grad_value.hpp>
 #include <ikebana/clip/grad_norm.hpp>
 #include <ikebana/clip/inspect_gradients.hpp>
+#include <ikebana/clip/skip_spikes.hpp>
 #include <ikebana/core/off.hpp>
 #include <ikebana/data/loader.hpp>
 #include <ikebana/data/pad_collate.hpp>

@@ -3,6 +3,7 @@
 // device.
 #include <cmath>
 #include <cstdint>
+#include <ikebana/batch/position.hpp>
 #include <ikebana/loss.hpp>
 #include <memory>
 #include <optional>
@@ -55,7 +56,7 @@ class Report {
   }
   /// Items that the loss was summed over, in all microbatches.
   double count() const { return value.parts.empty() ? 0 : value.parts[0].count.value(); }
-  /// True where the update was skipped: FP16 overflow, or a norm that is not finite.
+  /// True where the update was skipped: FP16 overflow, a norm that is not finite, or a spike.
   bool skipped() const { return found_inf.defined() && detail::number(found_inf) != 0; }
 
   std::int64_t step = 0;          ///< steps before this one
@@ -64,6 +65,7 @@ class Report {
   /// That of each parameter group, in their order, then that of the parameters without a group; of
   /// two optimizers in one (Muon, Combined) all those of the first, then those of the other.
   c10::SmallVector<double, 4> learning_rates = {};
+  std::optional<BatchPosition> position;   ///< of the batch, where `fit` or the caller knows it
   double seconds = 0;                      ///< host time of the step
   std::optional<std::int64_t> peak_bytes;  ///< under Observe<Memory>
   /// Under Observe<Memory> with one of its fields; otherwise null.

@@ -9,6 +9,7 @@
 #include <ikebana/core/weight_methods.hpp>
 #include <ikebana/estimate/explain.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
+#include <ikebana/evaluate/update_bn.hpp>
 #include <ikebana/fit/fit.hpp>
 #include <ikebana/state/save_and_load.hpp>
 #include <ikebana/step.hpp>
@@ -17,14 +18,13 @@ namespace ikebana {
 
 /// A training strategy: a model and the policies that it is trained with, in any order. A policy
 /// that is left out costs nothing. Belongs to one thread at a time; can be moved; leaves plain
-/// parameters when it is destroyed. How it is saved and loaded is in state/save_and_load.hpp; its
-/// methods for several ranks are in core/rank_methods.hpp, and those that give access to whole
-/// weights in core/weight_methods.hpp.
+/// parameters when it is destroyed. Its bases, each in a file of its own, have further methods.
 template <class ModelT, class... Policies>
 class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
                 public StateMethods<Trainer<ModelT, Policies...>>,
                 public RankMethods<Trainer<ModelT, Policies...>>,
-                public WeightMethods<Trainer<ModelT, Policies...>> {
+                public WeightMethods<Trainer<ModelT, Policies...>>,
+                public BatchNormMethods<Trainer<ModelT, Policies...>> {
  public:
   using Model = ModelT;
   using Recipe = compose_t<Policies...>;
@@ -200,6 +200,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   }
 
  private:
+  friend class BatchNormMethods<Trainer>;
   friend class RankMethods<Trainer>;
   friend class StateMethods<Trainer>;
   friend class WeightMethods<Trainer>;

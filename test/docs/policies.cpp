@@ -190,6 +190,19 @@ TEST_CASE("docs/average.md: trained, evaluated with the average, exported") {
   CHECK(test::same_bits(exported, trainer.mechanism<EMA>().averages()[0]));
 }
 
+TEST_CASE("docs/average.md: SWA and batch norm's statistics") {
+  torch::manual_seed(0);
+  nn::Sequential model(nn::Linear(4, 16), nn::BatchNorm1d(16), nn::GELU(), nn::Linear(16, 3));
+  auto loader = classes(), held_out = classes(2);
+  Trainer trainer{model, CrossEntropyLoss{}, SGD{.lr = 0.05},
+                  SWA{.start_step = 8, .every_steps = 4}};  // 4 batches are an epoch here
+  trainer.fit(loader, {.epochs = 5});
+  trainer.update_bn(loader);
+  Evaluation averaged = trainer.evaluate(held_out);
+  CHECK(averaged.loss > 0);
+  CHECK(trainer.mechanism<SWA>().n_averaged() == 4);
+}
+
 TEST_CASE("docs/between_steps.md") {
   auto model = net();
   auto loader = classes();
@@ -207,6 +220,24 @@ TEST_CASE("docs/clip.md") {
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, GradNorm{}};
   for (const auto& batch : loader) norms.push_back(*trainer.step(batch).grad_norm());
   for (double norm : norms) CHECK(norm > 0);
+}
+
+TEST_CASE("docs/clip.md: spikes, and where their batches are") {
+  auto model = net();
+  auto loader = classes(70);
+  loader[68].input.mul_(1000);
+  std::ostringstream out;
+  auto* const former = std::cout.rdbuf(out.rdbuf());
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, ClipGradNorm{},
+                  SkipSpikes{.window = 64, .zscore = 6}};
+  trainer.fit(loader, {.epochs = 2});
+  for (const Spike& spike : trainer.mechanism<SkipSpikes>().skips())
+    std::cout << "step " << spike.step << ", batch " << spike.position->batch << " of epoch "
+              << spike.position->epoch << ": loss " << spike.loss << ", norm " << spike.norm
+              << '\n';
+  std::cout.rdbuf(former);
+  CHECK(out.str().find("step 68, batch 68 of epoch 0: loss ") == 0);
+  CHECK(out.str().find("step 138, batch 68 of epoch 1: loss ") != std::string::npos);
 }
 
 TEST_CASE("docs/accumulate.md: microbatches that fit into memory") {

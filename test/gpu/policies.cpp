@@ -60,6 +60,10 @@ TEST_CASE("a count that is known after forward, as a tensor of the host") {
   follows_the_cpu(rounding, adamw, Accumulate<3>{}, late);
 }
 TEST_CASE("ClipGradNorm") { follows_the_cpu(rounding, adamw, ClipGradNorm{.max_norm = 0.5}); }
+TEST_CASE("ClipGradValue, SkipSpikes and SWA") {
+  follows_the_cpu(rounding, adamw, ClipGradValue{.clip_value = 0.05},
+                  SkipSpikes{.window = 2, .zscore = 0.5}, SWA{.every_steps = 2});
+}
 TEST_CASE("a schedule") {
   follows_the_cpu(rounding, adamw, CosineAnnealingLR{.T_max = 4, .warmup_steps = 2});
 }

@@ -8,6 +8,7 @@ namespace mlp_parts {
 const AdamW adamw{.lr = 1e-2};
 const SGD sgd{.lr = 0.1};
 const ClipGradNorm clip{.max_norm = 0.2};
+const ClipGradValue clip_value{.clip_value = 0.02};
 const CrossEntropyLoss loss, smoothing{.label_smoothing = 0.1};
 
 const Agreement other_clip{1e-5, 1e-4,
@@ -47,6 +48,13 @@ std::vector<Row> mlp_rows() {
       row("mlp.warmup", bits, mlp16, loss, sgd, CosineAnnealingLR{.T_max = 15, .warmup_steps = 5}),
       row("mlp.clip", other_clip, mlp16, loss, sgd, clip),
       row("mlp.clip.fp16", other_half_clip, mlp16, loss, sgd, clip, Precision<FP16>{}),
+      row("mlp.clip_value", bits, mlp16, loss, sgd, clip_value),
+      row("mlp.clip_value.fp16", bits, mlp16, loss, sgd, clip_value,
+          Precision<FP16>{.init_scale = 1 << 24, .growth_interval = 3}),
+      row("mlp.clip_value.clip", bits_with("clipping by division"), mlp16, loss, sgd, clip_value,
+          clip),
+      row("mlp.clip.clip_value", bits_with("clipping by division"), mlp16, loss, sgd, clip,
+          clip_value),
       row("mlp.clip.division", bits_with("clipping by division"), mlp16, loss, sgd, clip),
   };
 }

@@ -58,10 +58,18 @@ void append(StateDict& out, const std::vector<std::vector<BatchT>>& batches) {
     }
 }
 
-/// What the trainer has besides the model: the weights that it averages.
+/// What the trainer has besides the model: the weights that it averages. Batch norm's statistics of
+/// an SWA are computed from the batches, as its users do.
 template <class... Policies, class Trainer>
-void append_average(StateDict& out, Trainer& trainer) {
-  if constexpr ((std::is_same_v<Policies, EMA> || ...))
+void append_average(StateDict& out, Trainer& trainer,
+                    const std::vector<std::vector<Batch>>& batches) {
+  if constexpr ((std::is_same_v<Policies, SWA> || ...)) {
+    std::vector<Batch> all;
+    for (const auto& parts : batches) all.insert(all.end(), parts.begin(), parts.end());
+    const ikebana::detail::BatchNorms norms(*ikebana::detail::module_of(trainer.model()));
+    if (!norms.empty()) trainer.update_bn(all);
+  }
+  if constexpr (((std::is_same_v<Policies, EMA> || std::is_same_v<Policies, SWA>) || ...))
     trainer.with_averaged_weights([&](auto& model) { append(out, "averaged.", *model); });
 }
 
@@ -97,7 +105,7 @@ void record(StateDict& file, Trainer& trainer, const std::vector<std::vector<Bat
     after_step<Policies...>(trainer, report);
   }
   trainer.with_full_weights([&](auto& whole) { append(file, "final.", *whole); });
-  append_average<Policies...>(file, trainer);
+  append_average<Policies...>(file, trainer, batches);
   file["losses"] = torch::tensor(losses, at::kDouble);
   file["rates"] = torch::tensor(rates, at::kDouble);
   file["norms"] = torch::tensor(norms, at::kDouble);

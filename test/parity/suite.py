@@ -38,6 +38,7 @@ def words():
             ("Offload", "CPU", "Disk", "Activations", "OptimizerState", "Parameters", "Gradients"),
             "it changes no bit: test/laws/offload.cpp"),
         **dict.fromkeys(("Capture", "Quantize", "Prune"), "only Off"),
+        "SkipSpikes": "PyTorch lacks it: test/laws/spikes.cpp has it as a loop",
         "GradNorm": "it changes nothing: test/laws/norms.cpp",
         "InspectGradients": "it changes nothing: test/laws/inspect_gradients.cpp",
         "Combined": "two optimizers: test/laws/combined.cpp compares it with PyTorch's",

@@ -17,11 +17,18 @@ import words as python
 from torch.optim import lr_scheduler
 
 
-def clip_by_division(optimizer, parameters, max_norm, error_if_nonfinite):
-    """The factor is the fused update's `grad_scale`, which divides without a pass of its own."""
+def clip_by_division(optimizer, parameters, max_norm, error_if_nonfinite, is_last):
+    """The factor is the fused update's `grad_scale`, which divides without a pass of its own.
+
+    Where the gradients are clamped after it, they are divided before.
+    """
     gradients = [p.grad for p in parameters]
     norm = torch.nn.utils.get_total_norm(gradients, error_if_nonfinite=error_if_nonfinite)
-    optimizer.grad_scale = ((norm + 1e-6) / max_norm).clamp_min(1)
+    factor = ((norm + 1e-6) / max_norm).clamp_min(1)
+    if is_last:
+        optimizer.grad_scale = factor
+    else:
+        torch._foreach_div_(gradients, factor)
     return norm
 
 
@@ -58,7 +65,8 @@ class Twin:
         self.same, self.where, self.changes = same, where, contextlib.ExitStack()
         self.do_as_ikebana()
         python.freeze(words, self.model)
-        self.average = python.average_of(words, self.model)
+        self.averages_equally = "SWA" in words
+        self.average = python.average_of(words, self.model, same)
         self.working = python.working_of(words, self.model)
         self.changes.callback(self.working.close)
         if "Precision<TF32>" in words:
@@ -77,7 +85,7 @@ class Twin:
         self.run, _ = python.one_of(words, python.CHECKPOINTS, nets.plain)
         if where.double:  # a recompute changes no bit, and not all kernels for doubles allow it
             self.run = nets.plain
-        self.clip = words.pop("ClipGradNorm", None)
+        self.clips = [(w, words.pop(w)) for w in list(words) if w in python.CLIPS]
         counts = {word: int(word[11:-1]) for word in words if word.startswith("Accumulate<")}
         self.microbatches, _ = python.one_of(words, counts, 1)
         if unknown := [word for word in words if word not in python.NOTHING_TO_DO]:
@@ -108,10 +116,21 @@ class Twin:
         return torch.autocast(self.where.type, self.number)
 
     def clip_gradients(self):
-        if "clipping by division" in self.same:
-            return clip_by_division(self.optimizer, self.model.by_unit(), **self.clip)
-        self.scaler.unscale_(self.optimizer)
-        return torch.nn.utils.clip_grad_norm_(self.model.parameters(), **self.clip)
+        """In the order of the recipe. Returns the norm, if one is computed."""
+        norm = None
+        by_division = "clipping by division" in self.same
+        if not by_division:
+            self.scaler.unscale_(self.optimizer)
+        for i, (word, fields) in enumerate(self.clips):
+            if word == "ClipGradValue":
+                torch.nn.utils.clip_grad_value_(self.model.parameters(), **fields)
+            elif by_division:
+                is_last = i + 1 == len(self.clips)
+                by_unit = self.model.by_unit()
+                norm = clip_by_division(self.optimizer, by_unit, **fields, is_last=is_last)
+            else:
+                norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), **fields)
+        return norm
 
     def step(self, parts):
         """One update from a list of microbatches, or from one batch that the recipe cuts.
@@ -129,13 +148,14 @@ class Twin:
             self.scaler.scale(loss if alone else loss / count).backward()
             self.working.bring_home()
             total = total + loss.detach()
-        norm = self.clip_gradients() if self.clip else None
+        norm = self.clip_gradients() if self.clips else None
         scale = self.scaler.get_scale()
         self.working.update(lambda: self.scaler.step(self.optimizer))
         self.scaler.update()
         self.optimizer.zero_grad()
         skipped = self.scaler.get_scale() < scale
-        if self.average and not skipped:
+        self.steps += 1
+        if self.average and not skipped and self.average.is_due(self.steps):
             self.average.update_parameters(self.model)
             if "counters copied" in self.same:
                 python.copy_counters(self.average, self.model)
@@ -151,6 +171,7 @@ class Twin:
     def train(self, batches):
         """The same results as in the row's file: a number per step, and the final weights."""
         torch.manual_seed(11)
+        self.steps = 0
         numbers = {"losses": [], "rates": [], "norms": [], "skips": []}
         for parts in batches:
             numbers["rates"].append(self.optimizer.param_groups[0]["lr"])
@@ -164,6 +185,9 @@ class Twin:
         state = self.working.values(self.model.state_dict())
         weights = {f"final.{name}": x.detach().cpu() for name, x in state.items()}
         if self.average:
+            if self.average.n_averaged > 0 and self.averages_equally:
+                inputs = [self.where.moved(part[0]) for parts in batches for part in parts]
+                python.update_bn(self.average, self.model, inputs)
             averaged = self.average.module.state_dict()
             weights |= {f"averaged.{name}": x.detach().cpu() for name, x in averaged.items()}
         return weights | {n: torch.tensor(x, dtype=torch.float64) for n, x in numbers.items()}

@@ -12,6 +12,7 @@ void use(auto& trainer, std::vector<Batch>& loader) {
   Report report = trainer.step(loader);
   trainer.fit(loader, {.epochs = 3});
   double loss = trainer.evaluate(loader, Accuracy{}).loss + report.loss();
+  trainer.update_bn(loader);
   trainer.template get<AdamW>().lr = loss;
   at::Tensor outputs = trainer.predict(loader[0]);
   trainer.model()->eval();

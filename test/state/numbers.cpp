@@ -54,6 +54,15 @@ TEST_CASE("a saved number out of its range is an error that names it") {
            {"loss_scale", {0, -2, nan, infinity}},
            {"growth_tracker", {-1}},
            {"skips", {-1, nan, 0.5}}});
+  refuses(Trainer{model(), CrossEntropyLoss{}, SkipSpikes{.window = 4}, SWA{}},
+          {{"losses_and_norms", {nan, infinity}},
+           {"recorded", no_integer},
+           {"skips_in_a_row", no_integer},
+           {"skipped", no_integer},
+           {"SkipSpikes.steps", no_integer},
+           {"places_of_skips", {-2}},
+           {"SWA.steps", no_integer},
+           {"n_averaged", no_integer}});
   nn::Sequential wide(nn::Linear(8, 16), nn::Linear(16, 16), nn::Linear(16, 3));
   refuses(Trainer{wide, CrossEntropyLoss{}, Muon{},
                   Precision<FP8>{.scaling = DelayedScaling{.amax_history_len = 4}},

@@ -51,6 +51,28 @@ TEST_CASE(
   obeys<First>(classes, net, two, {[](auto& v) { v.microbatches = 3; }}, cosine);
 }
 
+using Clamped = Recipe<SGD, CrossEntropyLoss, ClipGradValue, SkipSpikes, SWA>;
+TEST_CASE("between steps: ClipGradValue, SkipSpikes, SWA, and EMA's warmup") {
+  const ClipGradValue clamp{.clip_value = 0.05};
+  const SGD sgd{.lr = 0.5};
+  obeys<Clamped>(classes, net, clamp, {[](auto& v) { v.clip_value = 1e-3; }}, sgd);
+  refuses<Clamped>(classes, clamp, [](auto& v) { v.clip_value = -1; }, "clip_value is -1", sgd);
+  obeys<Clamped>(classes, net, SWA{},
+                 {[](auto& v) { v.start_step = 3; }, [](auto& v) { v.every_steps = 2; },
+                  [](auto& v) { v.use_buffers = true; }},
+                 sgd, clamp);
+  refuses<Clamped>(classes, SWA{}, [](auto& v) { v.every_steps = 0; }, "every_steps 0", sgd, clamp);
+  refuses<Clamped>(
+      classes, SkipSpikes{}, [](auto& v) { v.window = 4; }, "window was changed", sgd, clamp);
+  refuses<Clamped>(classes, SkipSpikes{}, [](auto& v) { v.zscore = 0; }, "zscore 0", sgd, clamp);
+  const Accumulate<> two{.microbatches = 2};
+  const CosineAnnealingLR cosine{.T_max = 9};
+  obeys<First>(classes, net, EMA{}, {[](auto& v) { v.warmup = true; }}, two, cosine);
+  refuses<First>(
+      classes, EMA{}, [](auto& v) { v.from_initial_weights = true; }, "from_initial_weights was",
+      two, cosine);
+}
+
 using Second = Recipe<Adam, LinearLR, MSELoss, GradNorm, Checkpoint<Segments<>>>;
 TEST_CASE("between steps: Adam, LinearLR, MSELoss, GradNorm, Checkpoint<Segments<>>") {
   LinearLR linear{.total_iters = 5};

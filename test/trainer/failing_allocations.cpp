@@ -210,7 +210,8 @@ TEST_CASE("allocations: a step that runs out of memory changes nothing, whicheve
   on_own_thread([] {
     leaves_a_step(false, AdamW{.groups = {no_decay()}}, Precision<BF16>{}, EMA{});
     leaves_a_step(false, Adam{.amsgrad = true}, Precision<TF32>{});
-    leaves_a_step(false, SGD{.lr = 0.1, .momentum = 0.9}, Precision<FP16>{}, ClipGradNorm{});
+    leaves_a_step(false, SGD{.lr = 0.1, .momentum = 0.9}, Precision<FP16>{}, ClipGradNorm{},
+                  ClipGradValue{.clip_value = 0.5}, SkipSpikes{.window = 2}, SWA{});
     leaves_a_step(false, Adagrad{}, Precision<FP8>{});
     leaves_a_step(false, Lion{}, Precision<BF16True>{});
     leaves_a_step(false, Muon{.match = matrices_but(named("table.*"))});

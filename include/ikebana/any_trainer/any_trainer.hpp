@@ -1,34 +1,11 @@
 #pragma once
 // A trainer whose recipe is chosen at run time. Each recipe is compiled once, in the file that
 // makes an AnyTrainer of it; code that only uses an AnyTrainer compiles no recipe.
-#include <ikebana/grammar/refuse_batch.hpp>
+#include <ikebana/any_trainer/given_batches.hpp>
 #include <ikebana/trainer.hpp>
 #include <typeinfo>
 
 namespace ikebana {
-
-namespace detail {
-
-/// What a microbatch is given as in a vector: a bare tensor as `std::tuple<at::Tensor>`.
-template <class Batch>
-using given_microbatch = std::conditional_t<std::is_same_v<Batch, at::Tensor>, TensorAlone, Batch>;
-
-template <class Range>
-using range_diagnosis_t =
-    std::conditional_t<BareTensors<Range>, refuse::OneBatchOrSeveral<Range>, refuse::Nothing>;
-
-/// The batches of any range, bare tensors out of their tuples.
-template <class Batch, class Range>
-Microbatches<Batch> microbatches(const Range& batches) {
-  Microbatches<Batch> all;
-  for (const auto& batch : batches) {
-    if constexpr (std::is_convertible_v<decltype(batch), const Batch&>) all.push_back(batch);
-    else all.push_back(std::get<0>(batch));
-  }
-  return all;
-}
-
-}  // namespace detail
 
 /// Any trainer for batches of one type, with the types of its model and recipe erased. Gives the
 /// same bits as the trainer that it is made from. Costs one virtual call per method. Can be moved.
@@ -84,6 +61,11 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   /// What the model gives for a batch, as Trainer::predict; of its input alone, for a batch whose
   /// target is undefined. Throws BadModel for a recipe whose model does not give one tensor.
   at::Tensor predict(const Batch& batch) { return methods().predict(batch); }
+  /// Batch norm's statistics for the weights that are evaluated, as Trainer::update_bn.
+  template <class Loader>
+  void update_bn(Loader&& loader) {
+    methods().update_bn(BatchSource<Batch>(loader));
+  }
   /// Trains on a loader for some epochs, as Trainer::fit.
   template <class Loader>
   History fit(Loader&& loader, FitOptions<Batch> options = {}) {
@@ -114,6 +96,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   StopWish agree_to_stop(StopWish wish) { return methods().agree_to_stop(wish); }
   StopWish agree_to_stop_now(StopWish wish) { return methods().agree_to_stop_now(wish); }
   Handle model() { return methods().model(); }
+  void set_position(std::optional<BatchPosition> at) { methods().set_position(at); }
   void with_full_weights(const UseModel& use) { methods().with_full_weights(use); }
   void with_averaged_weights(const UseModel& use) { methods().with_averaged_weights(use); }
   void replace_weights(const UseModel& use) { methods().replace_weights(use); }
@@ -132,6 +115,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     virtual std::optional<Report> join_step(const detail::Microbatches<Batch>&) = 0;
     virtual Evaluation evaluate(const BatchSource<Batch>&, const std::vector<Metric<Batch>>&) = 0;
     virtual at::Tensor predict(const Batch&) = 0;
+    virtual void update_bn(const BatchSource<Batch>&) = 0;
     virtual void end_epoch(const Epoch&) = 0;
     virtual StateDict state_view(const StateParts&) = 0;
     virtual void restore(const StateDict&, const StateParts&) = 0;
@@ -148,6 +132,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
     virtual StopWish agree_to_stop(StopWish) = 0;
     virtual StopWish agree_to_stop_now(StopWish) = 0;
     virtual Handle model() = 0;
+    virtual void set_position(std::optional<BatchPosition>) = 0;
     virtual void with_full_weights(const UseModel&) = 0;
     virtual void with_averaged_weights(const UseModel&) = 0;
     virtual void replace_weights(const UseModel&) = 0;
@@ -187,6 +172,7 @@ struct AnyTrainer<Batch>::Implementation final : Methods {
                      detail::type_name<Batch>() +
                      ". Call predict of its Trainer, whose result may be of any type.");
   }
+  void update_bn(const BatchSource<Batch>& source) override { trainer.update_bn(source); }
   void end_epoch(const Epoch& epoch) override { trainer.end_epoch(epoch); }
   StateDict state_view(const StateParts& parts) override { return trainer.state_view(parts); }
   void restore(const StateDict& state, const StateParts& parts) override {
@@ -209,6 +195,7 @@ struct AnyTrainer<Batch>::Implementation final : Methods {
   StopWish agree_to_stop(StopWish wish) override { return trainer.agree_to_stop(wish); }
   StopWish agree_to_stop_now(StopWish wish) override { return trainer.agree_to_stop_now(wish); }
   Handle model() override { return detail::module_of(trainer.model()); }
+  void set_position(std::optional<BatchPosition> at) override { trainer.set_position(at); }
   void with_full_weights(const UseModel& use) override {
     trainer.with_full_weights([&](auto& m) { use(detail::module_of(m)); });
   }

@@ -1,7 +1,7 @@
 #pragma once
 // Moving averages of tensors, updated in place.
 #include <array>
-#include <ikebana/average/flags.hpp>
+#include <ikebana/average/device_update.hpp>
 #include <ikebana/average/windows.hpp>
 
 namespace ikebana::detail {
@@ -10,6 +10,9 @@ namespace ikebana::detail {
 /// the state of optimizers, it keeps averages too, and they are updated in its windows.
 class Averages {
  public:
+  /// `policy` names what averages, for errors.
+  explicit Averages(const char* policy = "EMA") : policy_(policy) {}
+
   /// Before any is made. Asks the storage for the space of these tensors' averages.
   void store_in(StateStorage* storage, const Tensors& values) {
     storage_ = storage;
@@ -17,6 +20,11 @@ class Averages {
       if (storage_ != nullptr && can_average(value)) storage_->reserve_state(average_like(value));
   }
   const Tensors& all() const { return averages_; }
+  bool any() const noexcept {
+    for (const at::Tensor& average : averages_)
+      if (average.defined()) return true;
+    return false;
+  }
   void resize(std::size_t n) { averages_.resize(n), values_.resize(n), placed_.resize(n); }
   /// False for a sparse tensor, and one whose elements share memory, as an expanded one.
   static bool can_average(const at::Tensor& value) {
@@ -38,7 +46,7 @@ class Averages {
   void check(const Name& name) const {
     for (std::size_t i = 0; i < averages_.size(); ++i)
       if (averages_[i].defined() && values_[i].defined() && !fits(i))
-        throw BadModel("EMA: `" + name(i) +
+        throw BadModel(std::string(policy_) + ": `" + name(i) +
                        "` changed its shape, dtype or device after its average was made. Change "
                        "the model before the trainer is made.");
   }
@@ -46,20 +54,22 @@ class Averages {
   void clear() noexcept {
     for (auto* list : {&averages_, &values_, &placed_})
       for (auto& t : *list) t.reset();
-    for (auto* list : lists()) list->clear();
+    on_device_.clear();
     for (auto* windows : all_windows()) windows->clear();
     is_sorted_ = false;
   }
   /// Makes all allocations of the update.
   void prepare(const AverageFlags& flags) {
     sort_if_needed();
-    if (!flags.on_host) prepare_on_device(flags);
+    if (flags.on_host) return;
+    on_device_.prepare(flags, [this](const auto& f, const auto& g) { each(f, g); });
   }
   /// Allocates nothing on a CPU: autograd's layer of the dispatcher would copy lists.
   void update(const AverageFlags& flags) noexcept {
     at::AutoDispatchBelowAutograd below;
     made_.clear();
-    if (!flags.on_host) return update_on_device();
+    if (!flags.on_host)
+      return on_device_.update([this](const auto& f, const auto& g) { each(f, g); });
     if (flags.is_rejected) return;
     for (const AverageWindow& some : copied_) copy(some);
     for (const AverageWindow& some : wide_) {
@@ -77,6 +87,8 @@ class Averages {
       at::_foreach_lerp_(some.averages, some.values, flags.weight);
     }
   }
+  /// Keeps the averages that were made since the last update, before one.
+  void keep_made() noexcept { made_.clear(); }
   /// Frees the averages that were made since the last update, in a step that failed.
   void abort() noexcept {
     for (std::size_t i : made_) averages_[i].reset(), values_[i].reset(), placed_[i].reset();
@@ -92,6 +104,12 @@ class Averages {
         const AverageWindowInUse use(windows(), some, /*writes_values=*/true);
         for (const std::size_t i : some.indices) exchange(i, scratch[i], back);
       }
+  }
+  /// Between the two calls of an exchange: the values are what is averaged from now on.
+  void take_values() {
+    for (const AverageWindow& some : wide_)  // the elements of all others are exchanged
+      for (std::size_t j = 0; j < some.averages.size(); ++j)
+        some.averages[j].copy_(some.values[j].detach());
   }
   /// Scratch of an exchange: the size of the largest tensor of each dtype and device, and that of
   /// all 16-bit values.
@@ -146,9 +164,10 @@ class Averages {
     if (is_saved && archive.loading()) values_[i] = value;
   }
 
-  [[noreturn]] static void refuse_recording() {
+  [[noreturn]] void refuse_recording() const {
     throw BadValue(
-        "EMA: this step is the first that averages one of the tensors, and it is recorded: each "
+        std::string(policy_) +
+        ": this step is the first that averages one of the tensors, and it is recorded: each "
         "replay would begin the average anew. Make an ordinary step first.");
   }
   bool fits(std::size_t i) const {
@@ -158,14 +177,13 @@ class Averages {
            average.scalar_type() == (average_is_wide(value) ? at::kFloat : type) &&
            (!is_sorted_ || type == types_[i]);
   }
-  std::array<Tensors*, 3> lists() { return {&scratch_, &weights_, &rejected_}; }
   std::array<std::vector<AverageWindow>*, 3> all_windows() { return {&lerped_, &copied_, &wide_}; }
 
   /// Floating-point and complex values are averaged; integers, which are counters, are copied.
   void sort_if_needed() {
     const std::int64_t limit = storage_ == nullptr ? 0 : storage_->window_bytes();
     if (is_sorted_ && limit == window_bytes_) return;
-    for (auto* list : lists()) list->clear();
+    on_device_.clear();
     for (auto* windows : all_windows()) windows->clear();
     types_.assign(averages_.size(), at::ScalarType::Undefined);
     window_bytes_ = limit;
@@ -201,48 +219,15 @@ class Averages {
       for (std::size_t j = 0; j < some.averages.size(); ++j)
         copied(some.averages[j], some.values[j]);
   }
-  void prepare_on_device(const AverageFlags& flags) {
-    if (scratch_.empty()) {
-      Tensors all;
-      each([&](at::Tensor& to, const auto&...) { all.push_back(to); }, [](const auto&...) {});
-      scratch_ = shared_like(all);
-    }
-    weights_.clear(), rejected_.clear();
-    auto reject = [&](at::Tensor& to, const auto&...) {
-      rejected_.push_back(flags.rejected_on_device.to(to.device()));
-    };
-    each(
-        [&](at::Tensor& to, const auto&...) {
-          weights_.push_back(flags.weight_on_device.to(to.options()));
-          reject(to);
-        },
-        reject);
-  }
-  /// Computes into scratch and selects on the device: arithmetic, such as a weight of 0, would not
-  /// keep every bit if the update is rejected.
-  void update_on_device() noexcept {
-    std::size_t k = 0;
-    each(
-        [&](at::Tensor& to, const at::Tensor& value, const at::Tensor& as_fp32) {
-          at::lerp_out(scratch_[k], to, as_fp32.defined() ? as_fp32.copy_(value) : value,
-                       weights_[k]);
-          at::where_out(to, rejected_[k], to, scratch_[k]);
-          ++k;
-        },
-        [&](at::Tensor& to, const at::Tensor& value) {
-          at::where_out(to, rejected_[k], to, value);
-          ++k;
-        });
-  }
-
+  const char* policy_;
   StateStorage* storage_ = nullptr;
   Tensors averages_, values_, placed_;
   std::vector<AverageWindow> lerped_, copied_,
-      wide_;                              // of the defined ones, by how they are updated
-  std::int64_t window_bytes_ = 0;         // that these were made for; 0: one of all
-  Tensors scratch_, weights_, rejected_;  // on the device, one per average
-  std::vector<at::ScalarType> types_;     // of the values, when they were sorted
-  std::vector<std::size_t> made_;         // since the last update
+      wide_;                       // of the defined ones, by how they are updated
+  std::int64_t window_bytes_ = 0;  // that these were made for; 0: one of all
+  DeviceUpdate on_device_;
+  std::vector<at::ScalarType> types_;  // of the values, when they were sorted
+  std::vector<std::size_t> made_;      // since the last update
   bool is_sorted_ = false;
 };
 

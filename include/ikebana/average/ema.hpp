@@ -1,114 +1,70 @@
 #pragma once
 // EMA of the weights.
-#include <ikebana/average/exchange.hpp>
+#include <ikebana/average/weight_average.hpp>
 
 namespace ikebana {
 
 /// An exponential moving average of the weights, with which `evaluate` computes. After each
-/// accepted update, average = decay * average + (1 - decay) * weight; the first update copies.
+/// accepted update, average = decay * average + (1 - decay) * weight; the first update copies, or
+/// with `from_initial_weights` the average begins with the weights before it, as in timm and
+/// diffusers. With `warmup` the decay of update n, from 0, is at most (1 + n) / (10 + n).
 /// `load_weights` starts it anew, `save_weights` and saved states export it as the weights. It
 /// averages master weights on the device that stores them, 16-bit ones in FP32. With `use_buffers`
-/// it averages floating-point buffers, too, and copies integer ones; otherwise evaluation uses the
-/// model's own, as of sparse and expanded ones. Cost: a copy of all trained weights, one pass over
-/// it per step, and three before and three after an evaluation. Parameters that never get a
-/// gradient have no average. Source: torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn;
-/// Polyak and Juditsky, 1992.
+/// it averages floating-point buffers, too, whose first value is that after the first step, and
+/// copies integer ones; otherwise evaluation uses the model's own, as of sparse and expanded ones.
+/// Cost: a copy of all trained weights, one pass over it per step, and three before and three after
+/// an evaluation. Parameters that never get a gradient have no average. Source:
+/// torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn; Polyak and Juditsky, 1992.
 struct EMA {
   double decay = 0.999;
   bool use_buffers = false;
+  bool from_initial_weights = false;
+  bool warmup = false;
 };
 
 template <std::same_as<EMA> Policy>
-struct Mechanism<Policy> : AverageHooks {
-  using carries_out = EMA;
-  EMA values;
-  explicit Mechanism(EMA v) : values(v) { check(); }
-
-  void attach(c10::Device device, const UnitTable& units) {
-    model_ = units.units()[0].module;
-    updates_ = at::zeros({}, at::dtype(at::kLong).device(device));
-  }
-  void begin(const Masters& masters) {
-    weights_.store_in(masters.storage, masters.values);
-    if (!masters.values.empty()) updates_ = updates_.to(masters.values[0].device());
+struct Mechanism<Policy> : detail::WeightAverage<EMA> {
+  explicit Mechanism(EMA v) : WeightAverage(v, "EMA"), from_initial_(v.from_initial_weights) {
+    check();
   }
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate&) {
     check();
-    weights_.resize(masters.values.size());
-    for (std::size_t i : gradients.indices) weights_.add(i, masters.values[i]);
-    if (gradients.updated_in_backward)  // whose average cannot begin with a weight's former value
-      for (std::size_t i = 0; i < masters.values.size(); ++i)
-        if (masters.values[i].requires_grad()) weights_.add(i, masters.values[i]);
-    if (values.use_buffers) add_buffers();
-    else if (!buffers_.all().empty()) buffers_ = {};  // the value was changed
-    check_fit(masters);
-    flags_ = detail::AverageFlags(gradients.found_inf, updates_, values.decay);
-    for (auto* all : {&weights_, &buffers_}) all->prepare(flags_);
+    // An average cannot begin with a weight's former value where backward has updated some.
+    this->prepare_update(masters, gradients, /*of_all=*/gradients.updated_in_backward,
+                         /*first_copies=*/!values.from_initial_weights,
+                         [&](const auto& n) { return weight(n); });
   }
-  void after_update(const Masters&, const StepGradients&) noexcept {
-    for (auto* all : {&weights_, &buffers_}) all->update(flags_);
-    flags_.count(updates_);
+  /// Throws BadValue where the recipe updates weights before this policy sees their initial values.
+  void refuse_update_in_backward() const {
+    if (values.from_initial_weights)
+      throw BadValue(
+          "EMA: from_initial_weights is true, and InBackward updates weights before the average "
+          "can begin with their initial values. Leave from_initial_weights out, or write the "
+          "optimizer without InBackward.");
   }
-  void abort() noexcept {
-    flags_ = {};
-    for (auto* all : {&weights_, &buffers_}) all->abort();
-  }
-
-  /// Evaluates with the averages in place of the masters; afterwards both have their former bits.
-  template <class Parameters, class Next>
-  decltype(auto) around_evaluation(Parameters& parameters, Next&& next) {
-    check_fit(parameters.masters());
-    std::vector<detail::Averages*> averages = {&weights_};
-    if (values.use_buffers) averages.push_back(&buffers_);
-    detail::ExchangeGuard guard(std::move(averages), [&]() noexcept { parameters.mark_stale(); });
-    return next();
-  }
-  void restart() noexcept {
-    for (auto* all : {&weights_, &buffers_}) all->clear();
-    updates_.zero_();
-    flags_ = {};
-  }
-  /// The average of each of the trainer's masters; undefined where it is the master itself, because
-  /// no update has included it.
-  const Tensors& averages() const { return weights_.all(); }
-
   std::string describe() const {
-    return "decay=" + c10::str(values.decay) + (values.use_buffers ? ", use_buffers" : "");
-  }
-  void state(Archive& archive, const Masters& masters) {
-    archive.tensor("n_averaged", updates_, &count_range);
-    weights_.state(archive, masters);
-    if (!values.use_buffers) return;
-    buffers_.state(archive, named_buffers());
+    return "decay=" + c10::str(values.decay) + (values.use_buffers ? ", use_buffers" : "") +
+           (values.from_initial_weights ? ", from_initial_weights" : "") +
+           (values.warmup ? ", warmup" : "");
   }
 
  private:
   void check() const {
     if (!(values.decay >= 0 && values.decay <= 1))
       throw BadValue("EMA: decay is " + c10::str(values.decay) + "; it must lie between 0 and 1.");
+    detail::check_unchanged(values.from_initial_weights == from_initial_,
+                            "EMA: from_initial_weights");
   }
-  void check_fit(const Masters& masters) const {
-    weights_.check([&](std::size_t i) { return masters.names[i]; });
-    buffers_.check([&](std::size_t i) { return named_buffers().names[i]; });
+  double weight(double n) const {
+    return 1 - (values.warmup ? std::min(values.decay, (1 + n) / (10 + n)) : values.decay);
   }
-  Masters named_buffers() const {
-    Masters buffers;
-    for (const auto& item : model_->named_buffers())
-      buffers.names.push_back(item.key()), buffers.values.push_back(item.value());
-    return buffers;
-  }
-  void add_buffers() {
-    Tensors now = model_->buffers();
-    buffers_.resize(now.size());
-    for (std::size_t i = 0; i < now.size(); ++i)
-      if (detail::Averages::can_average(now[i])) buffers_.add(i, now[i]);
+  at::Tensor weight(const at::Tensor& n) const {
+    if (!values.warmup) return at::full_like(n, 1 - values.decay);
+    return 1 - ((n + 1) / (n + 10)).clamp_max(values.decay);
   }
 
-  std::shared_ptr<torch::nn::Module> model_;
-  detail::Averages weights_, buffers_;
-  detail::AverageFlags flags_;
-  at::Tensor updates_;  // number of accepted updates, where master weights are
+  bool from_initial_;
 };
 
 }  // namespace ikebana

@@ -4,27 +4,38 @@
 
 namespace ikebana::detail {
 
-/// Whether the step is rejected, whether it is the first, and the weight of the new value. If only
-/// the device knows, they are tensors, which are made before the update.
+/// Whether the average stays as it is, whether it begins with this value, and the weight of the new
+/// value. If only the device knows, they are tensors, which are made before the update.
 struct AverageFlags {
   bool on_host = true, is_first = true, is_rejected = false;
-  double weight = 1;  ///< of the new value: 1 - decay
+  double weight = 1;  ///< of the new value
   /// On the device, if on_host is false; `updates_on_device` is the number of updates, 0 or 1.
   at::Tensor rejected_on_device, weight_on_device, updates_on_device;
 
   AverageFlags() = default;
-  AverageFlags(const at::Tensor& found_inf, const at::Tensor& updates, double decay) {
+  /// `updates` is the number of averages so far, and `weight_of` the weight of the next value where
+  /// there were that many, as a double and as a tensor of one. `first_copies`: the first is 1.
+  template <class WeightOf>
+  AverageFlags(const at::Tensor& found_inf, const at::Tensor& updates, bool first_copies,
+               const WeightOf& weight_of) {
     on_host = readable(updates) && (!found_inf.defined() || readable(found_inf));
-    weight = 1 - decay;
     if (on_host) {
-      is_first = updates.item<std::int64_t>() == 0;
+      is_first = first_copies && number(updates) == 0;
       is_rejected = found_inf.defined() && number(found_inf) != 0;
+      weight = weight_of(number(updates));
     } else {
       rejected_on_device =
           found_inf.defined() ? found_inf != 0 : at::zeros_like(updates, at::kBool);
-      weight_on_device = at::where(updates == 0, 1.0, weight);
+      weight_on_device = weight_of(updates.to(at::kDouble));
+      if (first_copies) weight_on_device = weight_on_device.masked_fill(updates == 0, 1);
       updates_on_device = rejected_on_device.logical_not().to(at::kLong);
     }
+  }
+  /// Of a step that takes no average.
+  static AverageFlags none() {
+    AverageFlags flags;
+    flags.is_rejected = true;
+    return flags;
   }
   void count(at::Tensor& updates) const noexcept {
     if (!on_host) updates.add_(updates_on_device);

@@ -46,6 +46,7 @@ class Trainer<ModelT, Policies...> : detail::recipe_diagnosis_t<ModelT, Policies
   Mechanism<Policy>& mechanism();
   Handle& model();
   std::int64_t steps() const;
+  void set_position(std::optional<BatchPosition>);
   StateDict state(const StateParts& = {});
   StateDict state_view(const StateParts& = {});
   void restore(const StateDict&, const StateParts& = {});
@@ -62,6 +63,8 @@ class Trainer<ModelT, Policies...> : detail::recipe_diagnosis_t<ModelT, Policies
   auto with_averaged_weights(F&& f) -> decltype(f(model()));
   template <class F>
   void replace_weights(F&& f);
+  template <class Loader>
+  void update_bn(Loader&&);
   void end_epoch(const Epoch&);
   std::string describe();
 };

@@ -1,7 +1,7 @@
 #pragma once
 // The norm of all gradients, which ClipGradNorm and GradNorm compute and check.
+#include <ikebana/clip/layout.hpp>
 #include <ikebana/detail/deferred_check.hpp>
-#include <ikebana/hooks.hpp>
 
 namespace ikebana::detail {
 
@@ -25,13 +25,13 @@ class TotalNorm : public ClipHooks {
   }
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue&, Ranks&, DeferredCheck& deferred) {
-    if (!gradients.norm.defined() || gradients.loss_is_scaled) return;
-    const bool known = readable(gradients.norm);
-    if (known && std::isfinite(number(gradients.norm))) return;
-    at::Tensor flag = gradients.norm.isfinite().logical_not().to(at::kFloat);
+    const at::Tensor norm = std::exchange(checked_, {});
+    if (!norm.defined() || gradients.loss_is_scaled) return;
+    if (readable(norm) && std::isfinite(number(norm))) return;
+    at::Tensor flag = norm.isfinite().logical_not().to(at::kFloat);
     gradients.reject(flag);
     if (values.error_if_nonfinite)
-      deferred.expect_zero(flag, [name = name_, which = known ? culprit(gradients) : ""] {
+      deferred.expect_zero(flag, [name = name_, which = std::exchange(culprit_, {})] {
         throw NonFinite(std::string(name) + ": the norm of the gradients is not finite" + which +
                         "; nothing was updated. Lower the learning rate, or skip such steps: "
                         ".error_if_nonfinite = false.");
@@ -39,11 +39,21 @@ class TotalNorm : public ClipHooks {
   }
 
  protected:
+  /// The norm that this policy has seen in the present step, until `accept` has checked it.
+  const at::Tensor& seen_norm() const { return checked_; }
   /// Computes the norm of the true gradients, unless a policy before this one has. Returns it;
   /// undefined where there is no gradient.
   template <class Ranks>
-  const at::Tensor& compute_norm(StepGradients& gradients, Ranks& ranks) const {
-    if (gradients.norm.defined() && gradients.norm_is_current) return gradients.norm;
+  const at::Tensor& compute_norm(StepGradients& gradients, Ranks& ranks) {
+    if (!gradients.norm.defined() || !gradients.norm_is_current) set_norm(gradients, ranks);
+    checked_ = gradients.norm;  // a policy behind this one may clamp what is not finite
+    culprit_ = must_name(gradients) ? culprit(gradients) : "";
+    return gradients.norm;
+  }
+
+ private:
+  template <class Ranks>
+  void set_norm(StepGradients& gradients, Ranks& ranks) const {
     at::Tensor norm;
     if (ranks.slices().size() == 1) norm = norm_of_all(gradients);
     else if (gradients.squared_norm.defined()) norm = gradients.squared_norm.sqrt();
@@ -51,10 +61,12 @@ class TotalNorm : public ClipHooks {
     if (norm.defined() && gradients.divisor.defined()) norm = norm / gradients.divisor;
     gradients.norm = std::move(norm);
     gradients.norm_is_current = true;
-    return gradients.norm;
   }
-
- private:
+  bool must_name(const StepGradients& gradients) const {
+    const at::Tensor& norm = gradients.norm;
+    return norm.defined() && values.error_if_nonfinite && !gradients.loss_is_scaled &&
+           readable(norm) && !std::isfinite(number(norm));
+  }
   static bool any_sparse(const Tensors& gradients) {
     for (const at::Tensor& gradient : gradients)
       if (gradient.layout() != at::kStrided) return true;
@@ -64,10 +76,7 @@ class TotalNorm : public ClipHooks {
   Tensors elements_of_all(const Tensors& gradients) const {
     Tensors all;
     for (const at::Tensor& gradient : gradients) {
-      if (gradient.layout() != at::kStrided && !gradient.is_sparse())
-        throw BadModel(std::string(name_) + ": a gradient of shape " + c10::str(gradient.sizes()) +
-                       " has layout " + c10::str(gradient.layout()) +
-                       ", which is not supported. Make it dense, or sparse by rows (COO).");
+      check_layout(name_, gradient);
       all.push_back(elements_of(gradient));
     }
     return all;
@@ -122,6 +131,8 @@ class TotalNorm : public ClipHooks {
   }
 
   const char* name_;
+  at::Tensor checked_;   // the norm that this policy has seen in the present step
+  std::string culprit_;  // what of it is not finite
   const Masters* masters_ = nullptr;
 };
 

@@ -105,6 +105,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Optimizer);
     step.gradients.collect(parameters.masters().values);
     step.gradients.storage = parameters.masters().storage;
+    step.gradients.position = step.position;
     step.gradients.updated_in_backward = mechanisms.optimizer.has_updated();
     if (step.microbatches == 0) detail::refuse_no_microbatch();
     if (step.gradients.indices.empty() && !step.gradients.updated_in_backward)
@@ -224,6 +225,9 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       throw BadValue(detail::type_name<Policy>() +
                      ": it updates parameters before their gradients are added up over ranks. "
                      "Write the optimizer without InBackward.");
+    if constexpr (Optimizer::updates_in_backward &&
+                  requires { mechanisms.average.refuse_update_in_backward(); })
+      mechanisms.average.refuse_update_in_backward();
     detail::refuse_slices<Optimizer>(parameters.masters());
     detail::check_cycled_momentum(mechanisms.schedule, mechanisms.optimizer);
   }

@@ -1,24 +1,31 @@
 #pragma once
-// Evaluation mode for a while.
+// Evaluation mode, or training mode, for a while.
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {
 
-/// RAII: sets every module to evaluation mode, and restores each module's own mode.
-class EvaluationMode {
+/// RAII: restores each module's own mode.
+class ModesOfModules {
  public:
-  explicit EvaluationMode(torch::nn::Module& root) {
+  explicit ModesOfModules(torch::nn::Module& root) {
     for (auto& module : root.modules()) modes_.emplace_back(module, module->is_training());
-    root.eval();
   }
-  ~EvaluationMode() {  // parents before children, because train() also sets the children
+  ~ModesOfModules() {  // parents before children, because train() also sets the children
     for (auto& [module, training] : modes_) module->train(training);
   }
-  EvaluationMode(const EvaluationMode&) = delete;
-  EvaluationMode& operator=(const EvaluationMode&) = delete;
+  ModesOfModules(const ModesOfModules&) = delete;
+  ModesOfModules& operator=(const ModesOfModules&) = delete;
 
  private:
   std::vector<std::pair<std::shared_ptr<torch::nn::Module>, bool>> modes_;
+};
+/// RAII: sets every module to evaluation mode.
+struct EvaluationMode : ModesOfModules {
+  explicit EvaluationMode(torch::nn::Module& root) : ModesOfModules(root) { root.eval(); }
+};
+/// RAII: sets every module to training mode.
+struct TrainingMode : ModesOfModules {
+  explicit TrainingMode(torch::nn::Module& root) : ModesOfModules(root) { root.train(); }
 };
 
 }  // namespace ikebana::detail

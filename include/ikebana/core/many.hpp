@@ -16,15 +16,6 @@ struct Held {
   Mechanism<Policy> held;
 };
 
-/// Under a loss scale an overflow is found before the first policy that sees the gradients, since
-/// that could make it finite.
-template <class Gradients>
-void find_overflow(Gradients& gradients) {
-  if (!gradients.loss_is_scaled || gradients.overflow.defined()) return;
-  gradients.overflow = any_non_finite(gradients);
-  gradients.reject(gradients.overflow);
-}
-
 }  // namespace detail
 
 /// Several policies of one axis. Each is asked; the first written is the outermost.

@@ -49,6 +49,9 @@ class RankMethods {
       }
     }
   }
+  /// For a loop over steps: where the batch of the next step lies in the data, for its report.
+  /// `fit` says it by itself.
+  void set_position(std::optional<BatchPosition> position) { core().step.position = position; }
   /// The ranks where there are several.
   std::optional<Ranks> several_ranks() {
     if constexpr (one_rank()) return std::nullopt;

@@ -28,6 +28,7 @@ struct StepState {
   bool is_watched = false;      ///< the first forward, for a mean that is returned as a sum
   StopWish wants_stop = {};     ///< of this rank; the next step tells the others
   StopWish all_stop = {};       ///< of all ranks, as they knew it when the last step opened
+  std::optional<BatchPosition> position;  ///< of the next step's batch, if the caller knows it
   /// Set: the step only finds out what it would allocate, and ends before its update.
   detail::DryListener* dry = nullptr;
   Roots roots;  ///< where backward of this microbatch starts

@@ -143,6 +143,7 @@ class Transaction {
     report.learning_rate = rate(core_.mechanisms.optimizer.base_lr());
     each_rate(core_.mechanisms.optimizer, rate,
               [&](double lr) { report.learning_rates.push_back(lr); });
+    report.position = state.position;
     report.norm = state.gradients.norm;
     report.found_inf = state.gradients.found_inf;
     report.outputs = outputs.joined();
@@ -168,7 +169,7 @@ class Transaction {
   }
   void commit() noexcept {
     committed_ = true;
-    ++core_.step.attempts;
+    ++core_.step.attempts, core_.step.position.reset();
     if (generators_) generators_->finish();
   }
   void stop_clock(Report& report) const noexcept {

@@ -123,18 +123,21 @@ void fit_epoch(Trainer& trainer, Range& loader, const FitOptions<Batch>& options
     keeper.after_step();
     return !note_stop(trainer.agree_to_stop(stop_wish(options, state, sigterm)), state.history);
   };
-  auto update = [&](const auto& batch) { return after_step(trainer.step(batch)); };
+  auto update = [&](const auto& batch, std::int64_t batches) {
+    trainer.set_position(BatchPosition{state.epoch, state.batch - batches});
+    return after_step(trainer.step(batch));
+  };
   auto add_to_group = [&](auto&& batch) {
     if constexpr (!runs_on_one_rank<Trainer>) shape.take(batch);
-    if (options.batches_per_step == 1) return update(batch);
+    if (options.batches_per_step == 1) return update(batch, 1);
     group.add(batch);
     if (group.size() < options.batches_per_step) return true;
-    return update(group.take());
+    return update(group.take(), options.batches_per_step);
   };
   // The last group may hold fewer batches; the loss is divided by the count of what it holds.
-  if (each_remaining_batch(loader, state, add_to_group) &&
-      (group.size() == 0 || update(group.take())))
-    shape.join(trainer, after_step);
+  const bool has_passed = each_remaining_batch(loader, state, add_to_group);
+  const std::int64_t left = group.size();
+  if (has_passed && (left == 0 || update(group.take(), left))) shape.join(trainer, after_step);
   if (state.history.stopped) keeper.after_stop();
 }
 
@@ -200,6 +203,7 @@ History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
   try {
     return detail::fit_epochs(trainer, loader, options, end_epoch);
   } catch (...) {
+    trainer.set_position({});
     trainer.report_exception();
     throw;
   }

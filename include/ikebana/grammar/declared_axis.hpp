@@ -114,9 +114,12 @@ template <> struct declared_axis<CTCLoss> { using type = axis::objective; };
 template <> struct declared_axis<TripletMarginLoss> { using type = axis::objective; };
 template <> struct declared_axis<CosineEmbeddingLoss> { using type = axis::objective; };
 template <> struct declared_axis<EMA> { using type = axis::average; };
+template <> struct declared_axis<SWA> { using type = axis::average; };
 template <> struct declared_axis<ClipGradNorm> { using type = axis::clip; };
+template <> struct declared_axis<ClipGradValue> { using type = axis::clip; };
 template <> struct declared_axis<GradNorm> { using type = axis::clip; };
 template <> struct declared_axis<InspectGradients> { using type = axis::clip; };
+template <> struct declared_axis<SkipSpikes> { using type = axis::clip; };
 template <> struct declared_axis<On> { using type = axis::device; };
 template <class F> struct declared_axis<Layout<F>>
     : policy_template<axis::layout, Layout, Off, ChannelsLast> {};

@@ -128,10 +128,13 @@ struct TripletMarginLoss;
 struct CosineEmbeddingLoss;
 // clip: what is done to all gradients before the update
 struct ClipGradNorm;
+struct ClipGradValue;
 struct GradNorm;
 struct InspectGradients;
+struct SkipSpikes;
 // average: the weights that are evaluated
 struct EMA;
+struct SWA;
 // observe: what a report contains besides the loss
 struct Memory;
 template <class What>

@@ -1,6 +1,8 @@
 #pragma once
 // What hooks are given: gradients, master weights, the part of a step.
+#include <ikebana/batch/position.hpp>
 #include <ikebana/detail/slice.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -105,7 +107,8 @@ struct StepGradients {
   at::Tensor overflow;   ///< one float, 1: under a loss scale, a gradient was not finite before a
                          ///< policy changed it; undefined: no policy has
   at::Tensor found_inf;  ///< one float, 1: skip the update; undefined: not asked for
-  StateStorage* storage = nullptr;  ///< as that of the masters
+  StateStorage* storage = nullptr;        ///< as that of the masters
+  std::optional<BatchPosition> position;  ///< of the step's batch; no value: not known
 
   /// Takes the gradients that the last backward left, and forgets everything else.
   void collect(const Tensors& masters) {

@@ -29,5 +29,12 @@ inline at::Tensor any_non_finite(const StepGradients& gradients) {
   });
   return found;
 }
+/// Under a loss scale an overflow is found before the first policy that changes gradients one by
+/// one, since that could make it finite.
+inline void find_overflow(StepGradients& gradients) {
+  if (!gradients.loss_is_scaled || gradients.overflow.defined()) return;
+  gradients.overflow = any_non_finite(gradients);
+  gradients.reject(gradients.overflow);
+}
 
 }  // namespace ikebana::detail

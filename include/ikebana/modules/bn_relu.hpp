@@ -1,5 +1,6 @@
 #pragma once
 // modules::BNReLU2d: batch norm of images, an addition if there is one, and ReLU, as one layer.
+#include <ikebana/detail/running_statistics.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/modules/fused_bn_relu.hpp>
 #include <optional>
@@ -118,7 +119,7 @@ namespace ikebana::modules {
 /// images and evaluation are computed by LibTorch's operators, the last ones in place. Has second
 /// derivatives. Throws BadBatch for a residual of another shape. Sources:
 /// torch.ao.nn.intrinsic.BNReLU2d; Ioffe and Szegedy, arXiv:1502.03167.
-struct BNReLU2dImpl : torch::nn::BatchNormImplBase<2, BNReLU2dImpl> {
+struct BNReLU2dImpl : torch::nn::BatchNormImplBase<2, BNReLU2dImpl>, detail::HasRunningStatistics {
   using Base = torch::nn::BatchNormImplBase<2, BNReLU2dImpl>;
   using Base::Base;
 
@@ -135,6 +136,9 @@ struct BNReLU2dImpl : torch::nn::BatchNormImplBase<2, BNReLU2dImpl> {
     if (residual.defined())
       y = y.scalar_type() == residual.scalar_type() ? y.add_(residual) : y + residual;
     return y.relu_();
+  }
+  detail::RunningStatistics running_statistics() override {
+    return detail::RunningStatistics::of(*this);
   }
   void pretty_print(std::ostream& out) const override {
     out << "ikebana::modules::BNReLU2d(" << options.num_features() << ')';

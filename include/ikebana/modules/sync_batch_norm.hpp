@@ -1,5 +1,6 @@
 #pragma once
 // modules::SyncBatchNorm: torch.nn.SyncBatchNorm, whose statistics are those of all ranks' rows.
+#include <ikebana/detail/running_statistics.hpp>
 #include <ikebana/ranks/rank_calls.hpp>
 #include <optional>
 #include <string>
@@ -137,7 +138,8 @@ namespace ikebana::modules {
 /// takes part. Throws BadBatch where all ranks together have one value in a channel, BadModel where
 /// ranks call other layers. Sources: Ioffe and Szegedy, arXiv:1502.03167; torch.nn.SyncBatchNorm.
 struct SyncBatchNormImpl : torch::nn::BatchNormImplBase<0, SyncBatchNormImpl>,
-                           detail::CallsAllRanks {
+                           detail::CallsAllRanks,
+                           detail::HasRunningStatistics {
   using Base = torch::nn::BatchNormImplBase<0, SyncBatchNormImpl>;
   using Base::Base;
 
@@ -147,6 +149,9 @@ struct SyncBatchNormImpl : torch::nn::BatchNormImplBase<0, SyncBatchNormImpl>,
     if (!this->is_training() || ranks == nullptr || ranks->calls()->size() == 1)
       return Base::forward(x);
     return over_ranks(x, *ranks);
+  }
+  detail::RunningStatistics running_statistics() override {
+    return detail::RunningStatistics::of(*this);
   }
   void pretty_print(std::ostream& out) const override {
     out << "ikebana::modules::SyncBatchNorm(" << options.num_features() << ')';

@@ -30,6 +30,8 @@ inline constexpr NumberRange beta_range{0, 1 - std::numeric_limits<double>::epsi
 inline constexpr NumberRange positive_range{std::numeric_limits<double>::min(),
                                             std::numeric_limits<double>::max(), false,
                                             "finite and positive"};
+inline constexpr NumberRange finite_range{-std::numeric_limits<double>::max(),
+                                          std::numeric_limits<double>::max(), false, "finite"};
 /// Any number, also an infinite one.
 inline constexpr NumberRange ordered_range{-std::numeric_limits<double>::infinity(),
                                            std::numeric_limits<double>::infinity(), false,

@@ -1,0 +1,69 @@
+#pragma once
+// SWA: the equal average of weights.
+#include <ikebana/average/weight_average.hpp>
+#include <ikebana/detail/recording.hpp>
+#include <ikebana/detail/without_values.hpp>
+
+namespace ikebana {
+
+/// Stochastic weight averaging: the equal average of the weights after `start_step` steps and after
+/// every `every_steps` steps from then on, with which `evaluate` computes. Both count the trainer's
+/// steps, as schedules do; the first average copies. For one average at the end of each epoch,
+/// `every_steps` is the number of steps of an epoch. A step that is skipped when one is due adds
+/// nothing. Batch norm's statistics of the averaged weights: `Trainer::update_bn`. As for EMA:
+/// `load_weights` starts it anew, `save_weights` and saved states export it as the weights, 16-bit
+/// masters have an FP32 average, and `use_buffers` averages buffers. Cost: a copy of all trained
+/// weights from the first average on, one pass over it in each step that takes one, and three
+/// before and three after an evaluation. Source: torch.optim.swa_utils.AveragedModel; Izmailov et
+/// al., arXiv:1803.05407.
+struct SWA {
+  std::int64_t start_step = 0;
+  std::int64_t every_steps = 1;
+  bool use_buffers = false;
+};
+
+template <std::same_as<SWA> Policy>
+struct Mechanism<Policy> : detail::WeightAverage<SWA> {
+  explicit Mechanism(SWA v) : WeightAverage(v, "SWA") { check(); }
+
+  template <class Rate>
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate&) {
+    check();
+    if (!is_due()) return this->prepare_none();
+    this->prepare_update(masters, gradients, /*of_all=*/true, /*first_copies=*/true,
+                         [](const auto& n) { return 1 / (n + 1); });
+  }
+  void end_step(const StepGradients&, Report&) noexcept { ++steps_; }
+  std::string describe() const {
+    return "start_step=" + std::to_string(values.start_step) +
+           ", every_steps=" + std::to_string(values.every_steps) +
+           (values.use_buffers ? ", use_buffers" : "");
+  }
+  void state(Archive& archive, const Masters& masters) {
+    archive.number("steps", steps_, &count_range);
+    WeightAverage::state(archive, masters);
+  }
+
+ private:
+  void check() const {
+    if (values.start_step < 0 || values.every_steps < 1)
+      throw BadValue("SWA: start_step is " + std::to_string(values.start_step) +
+                     " and every_steps " + std::to_string(values.every_steps) +
+                     "; start_step must not be negative, and every_steps 1 or more.");
+    if (detail::recording())
+      throw BadValue(
+          "SWA: the host decides which steps are averaged, so a step with it cannot be recorded. "
+          "Use EMA.");
+  }
+  /// Whether the step that is being made ends with an average. What only finds out how much memory
+  /// is needed finds out the most.
+  bool is_due() const {
+    if (detail::without_values()) return true;
+    const std::int64_t since_start = steps_ + 1 - values.start_step;
+    return since_start >= 0 && since_start % values.every_steps == 0;
+  }
+
+  std::int64_t steps_ = 0;  // that were made, those that were skipped included
+};
+
+}  // namespace ikebana

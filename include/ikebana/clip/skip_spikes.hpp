@@ -1,0 +1,104 @@
+#pragma once
+// The policy SkipSpikes and its mechanism.
+#include <ikebana/clip/spike_window.hpp>
+#include <ikebana/clip/total_norm.hpp>
+
+namespace ikebana {
+
+/// Skips a step whose loss, or whose norm of all gradients, lies more than `zscore` standard
+/// deviations above the mean of the last `window` steps that were made, as FP16 skips an overflow:
+/// no parameter, moment or average changes, and the schedule goes on. The first `window` steps are
+/// only observed; neither a step that is skipped nor a number that is not finite enters the window.
+/// A standard deviation (of the sample) below a thousandth of the mean counts as that. More than
+/// `max_skips` spikes in a row throw NonFinite. A norm that is not finite is an error, or with
+/// `error_if_nonfinite = false` a step without an update, as with GradNorm. The norm is that of the
+/// gradients as the policies before this one left them. Cost: one pass over the gradients, nothing
+/// beside ClipGradNorm or GradNorm; about 30 operators on `window` numbers, on the device; no wait
+/// for it. PaLM (arXiv:2204.02311, section 5.1) skips the batches around spikes by hand.
+struct SkipSpikes {
+  std::int64_t window = 128;
+  double zscore = 6;
+  std::int64_t max_skips = 20;
+  bool error_if_nonfinite = true;
+};
+
+/// A step that SkipSpikes has skipped.
+struct Spike {
+  std::int64_t step = 0;  ///< steps before it, as Report::step
+  double loss = 0, norm = 0;
+  double loss_zscore = 0, norm_zscore = 0;     ///< standard deviations above the mean of the window
+  std::optional<BatchPosition> position = {};  ///< of its batch, where `fit` or the caller knew it
+};
+
+template <std::same_as<SkipSpikes> Policy>
+struct Mechanism<Policy> : detail::TotalNorm<SkipSpikes> {
+  explicit Mechanism(SkipSpikes v) : TotalNorm(v, "SkipSpikes"), window_size_(v.window) { check(); }
+
+  void begin(const Masters& masters) {
+    TotalNorm::begin(masters);
+    window_.begin(values.window, masters.values.at(0).device());
+  }
+  template <class Ranks>
+  void clip(StepGradients& gradients, Ranks& ranks) {
+    check();
+    this->compute_norm(gradients, ranks);
+  }
+  template <class Ranks>
+  void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
+              detail::DeferredCheck& deferred) {
+    const at::Tensor norm = this->seen_norm();
+    TotalNorm::accept(gradients, loss, ranks, deferred);
+    if (!norm.defined()) return;
+    const at::Tensor mean = gradients.where_values_are(loss.mean().detach());
+    const at::Tensor now = at::stack({mean.to(at::kDouble), norm.to(at::kDouble)});
+    gradients.reject(window_.judge(now, values.zscore, gradients.found_inf).to(at::kFloat));
+    deferred.expect_zero(window_.too_many(values.max_skips), [max = values.max_skips] {
+      throw NonFinite("SkipSpikes: more than " + std::to_string(max) +
+                      " steps in a row had a loss or a norm far above that of the steps before "
+                      "them, so this is no spike; nothing was updated. Load an earlier state and "
+                      "lower the learning rate, or skip the batches that skips() lists; if the "
+                      "data changes here for good, raise zscore.");
+    });
+  }
+  template <class Rate>
+  void prepare(const Masters&, StepGradients& gradients, const Rate&) {
+    if (window_.has_judged()) window_.prepare(gradients.found_inf, gradients.position);
+  }
+  void end_step(const StepGradients&, Report&) noexcept { window_.commit(); }
+  void abort() noexcept { window_.forget(); }
+
+  /// How many steps were skipped as spikes. Waits for the device.
+  std::int64_t skipped() const { return window_.skipped(); }
+  /// The last 64 of them, oldest first. Waits for the device.
+  std::vector<Spike> skips() const {
+    std::vector<Spike> all;
+    const auto [numbers, places] = window_.rows();
+    const auto* x = numbers.template const_data_ptr<double>();
+    const auto* at = places.template const_data_ptr<std::int64_t>();
+    for (std::int64_t i = 0; i < numbers.size(0); ++i, x += 4, at += 3) {
+      all.push_back({at[0], x[0], x[1], x[2], x[3], {}});
+      if (at[1] >= 0) all.back().position = BatchPosition{at[1], at[2]};
+    }
+    return all;
+  }
+  std::string describe() const {
+    return "window=" + std::to_string(values.window) + ", zscore=" + c10::str(values.zscore) +
+           ", max_skips=" + std::to_string(values.max_skips) +
+           (values.error_if_nonfinite ? "" : ", skips a norm that is not finite");
+  }
+  void state(Archive& archive, const Masters&) { window_.state(archive); }
+
+ private:
+  void check() const {
+    if (values.window < 2 || !(values.zscore > 0) || values.max_skips < 0)
+      throw BadValue("SkipSpikes: window is " + std::to_string(values.window) + ", zscore " +
+                     c10::str(values.zscore) + ", max_skips " + std::to_string(values.max_skips) +
+                     "; window must be 2 or more, zscore positive, and max_skips not negative.");
+    detail::check_unchanged(values.window == window_size_, "SkipSpikes: window");
+  }
+
+  std::int64_t window_size_;
+  detail::SpikeWindow window_;
+};
+
+}  // namespace ikebana

@@ -1,0 +1,98 @@
+#pragma once
+// The statistics of batch norm for the weights that are evaluated, such as their average.
+#include <ikebana/core/around_step.hpp>
+#include <ikebana/core/evaluation_mode.hpp>
+#include <ikebana/core/placement.hpp>
+#include <ikebana/evaluate/batch_norms.hpp>
+#include <ikebana/evaluate/range_of.hpp>
+
+namespace ikebana {
+
+namespace detail {
+
+/// Where parameters are cut, a forward is a call of the ranks that share them: each batch is one of
+/// all these ranks.
+template <class Ranks>
+void take_turn(Ranks& ranks, bool has_batch) {
+  if (ranks.slices().size() == 1) return;
+  const std::string own = has_batch ? "a batch" : "the end";
+  for (const std::string& other : exchange_in(ranks.slices(), "update_bn", own))
+    if (other != own)
+      throw BadBatch("update_bn: this rank is at " + own + ", and another one at " + other +
+                     ". Their parameters are cut, so that they compute together: give every rank "
+                     "the same number of batches.");
+}
+
+/// Computes the loss of each batch that `visit` passes on, in training mode, without gradients.
+/// Returns how many there were.
+template <class Batch, class Core, class Visit>
+double run_batches(Core& core, const Visit& visit) {
+  const c10::InferenceMode no_inference(false);  // what a model keeps is used in later steps
+  const at::NoGradGuard no_grad;
+  const TrainingMode mode(*module_of(core.model));
+  auto ranks = core.ranks();
+  Run run(core, /*evaluating=*/true);
+  double batches = 0;
+  visit([&](const Batch& batch) {
+    if constexpr (!Core::one_rank) take_turn(ranks, /*has_batch=*/true);
+    Placement placement(core.device);
+    auto& m = core.mechanisms;
+    const Batch on_device = placement.place(m.device, m.layout, batch);
+    rows(on_device);  // throws for an empty batch
+    core.loss(run, on_device);
+    ++batches;
+  });
+  if constexpr (!Core::one_rank) take_turn(ranks, /*has_batch=*/false);
+  return batches;
+}
+
+template <class Batch, class Core, class Visit>
+void update_bn(Core& core, const Visit& visit) {
+  core.check_model();
+  const BatchNorms norms(*module_of(core.model));
+  if (norms.empty())
+    throw BadModel(
+        "update_bn: the model has no batch norm of LibTorch's that tracks statistics, so there is "
+        "nothing to compute. Remove the call.");
+  auto compute = [&] {
+    FreshStatistics statistics(norms, *module_of(core.model));
+    double batches = run_batches<Batch>(core, visit);
+    if constexpr (!Core::one_rank)
+      batches = norms.average_over(core.ranks().data(), batches, core.device);
+    if (batches == 0) throw BadBatch("update_bn: the loader gave no batch. Give it data.");
+    statistics.keep();
+  };
+  auto& average = core.mechanisms.average;
+  if constexpr (requires { average.around_statistics(core.parameters, Tensors(), compute); })
+    average.around_statistics(core.parameters, norms.buffers(), compute);
+  else average.around_evaluation(core.parameters, compute);
+}
+
+}  // namespace detail
+
+/// The base of `Trainer`, which is `Self`.
+template <class Self>
+class BatchNormMethods {
+ public:
+  /// Computes the statistics of all batch norms anew, for the weights that `evaluate` uses, over
+  /// the batches of a loader: the mean over the batches, of one loss of each, in training mode and
+  /// without gradients. Where the recipe averages weights, its average is evaluated and saved with
+  /// them until it changes, and training goes on with the model's own; otherwise they are the
+  /// model's. On several ranks the mean is over the batches of all. Dropout draws random numbers.
+  /// Throws BadBatch without a batch, BadModel without a batch norm; after an error all is as it
+  /// was. Waits for the device. Source: torch.optim.swa_utils.update_bn.
+  template <class Loader>
+  void update_bn(Loader&& loader) {
+    auto& self = static_cast<Self&>(*this);
+    using Batch = detail::batch_of_t<Loader>;
+    auto visit = [&](auto&& f) { detail::visit(loader, f); };
+    self.guarded([&] { return "update_bn, after step " + std::to_string(self.steps()); },
+                 [&] {
+                   detail::together(self.core(), "update_bn",
+                                    [&] { detail::update_bn<Batch>(self.core(), visit); });
+                 },
+                 [](auto&) { return std::string(); });
+  }
+};
+
+}  // namespace ikebana
