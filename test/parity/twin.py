@@ -11,6 +11,7 @@ import llama
 import more_nets
 import nets
 import place
+import schedules
 import torch
 import torch.nn.functional as F
 import words as python
@@ -75,7 +76,7 @@ class Twin:
         for group in self.optimizer.param_groups:
             group["lr"] *= rate
             group["initial_lr"] = group["lr"]
-        self.schedule = python.schedule_of(words, self.optimizer)
+        self.schedule = schedules.schedule_of(words, self.optimizer)
         self.number, fields = python.one_of(words, python.NUMBERS)
         half = self.number is torch.float16
         self.scaler = torch.amp.GradScaler(where.type, enabled=half, **fields)

@@ -237,15 +237,12 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   /// Calls `f`. Where it throws, the other ranks get its reason, once they are connected.
   template <class F>
   void reporting(F&& f) {
-    if constexpr (one_rank) {
+    if constexpr (one_rank) return f();
+    try {
       f();
-    } else {
-      try {
-        f();
-      } catch (...) {
-        mechanisms.shard.offer_exception(std::current_exception());
-        throw;
-      }
+    } catch (...) {
+      mechanisms.shard.offer_exception(std::current_exception());
+      throw;
     }
   }
 };

@@ -22,11 +22,11 @@ struct AxisList<First, Rest...> {
 /// - precision inside checkpoint: a recompute must use the same dtypes;
 /// - prune and quantize next to the weights: they change what a unit computes with.
 /// The other axes wrap no unit and follow in the order in which a step asks them.
-using WrappingOrder = AxisList<axis::observe, axis::capture, axis::shard, axis::offload,
-                               axis::checkpoint, axis::precision, axis::prune, axis::quantize,
-                               axis::accumulate, axis::objective, axis::clip, axis::optimizer,
-                               axis::schedule, axis::average, axis::freeze, axis::device,
-                               axis::layout>;
+using WrappingOrder =
+    AxisList<axis::observe, axis::capture, axis::shard, axis::offload, axis::checkpoint,
+             axis::precision, axis::prune, axis::quantize, axis::accumulate, axis::objective,
+             axis::clip, axis::optimizer, axis::schedule, axis::average, axis::freeze, axis::device,
+             axis::layout>;
 
 /// True for an axis of a user's own, which follows all others in a recipe that has it.
 template <class Axis>
