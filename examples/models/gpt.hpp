@@ -7,6 +7,7 @@
 #include <cmath>
 #include <ikebana.hpp>
 #include <ikebana/modules/attention.hpp>
+#include <ikebana/modules/linear.hpp>
 #include <string>
 #include <vector>
 
@@ -79,7 +80,7 @@ struct GPTImpl : torch::nn::Module {
   at::Tensor forward(Run& run, const at::Tensor& input) {
     at::Tensor x = token(input) + position->weight.slice(0, 0, input.size(1));
     for (Block& block : blocks) x = run(block, x);
-    return at::linear(norm(x), token->weight);
+    return ikebana::modules::linear(norm(x), token->weight);
   }
 
   /// Continues `text` by `length` bytes sampled at `temperature`. `text` has at least one byte.

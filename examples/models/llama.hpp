@@ -5,6 +5,7 @@
 
 #include <ikebana.hpp>
 #include <ikebana/modules/generate.hpp>
+#include <ikebana/modules/linear.hpp>
 #include <ikebana/modules/linear_cross_entropy.hpp>
 #include <ikebana/modules/rms_norm.hpp>
 #include <ikebana/modules/rotary.hpp>
@@ -59,11 +60,11 @@ struct LlamaAttentionImpl : torch::nn::Module {
     auto options = ikebana::modules::causal_at_end(q, k);
     options.enable_gqa = true;
     const auto y = ikebana::modules::attention(q, k, v, options);
-    return at::linear(y.transpose(1, 2).flatten(2), o_proj->weight);
+    return ikebana::modules::linear(y.transpose(1, 2).flatten(2), o_proj->weight);
   }
   /// (rows, length, hidden_size) to (rows, heads, length, width).
   at::Tensor heads(const torch::nn::Linear& project, const at::Tensor& x) const {
-    return at::linear(x, project->weight).unflatten(-1, {-1, width}).transpose(1, 2);
+    return ikebana::modules::linear(x, project->weight).unflatten(-1, {-1, width}).transpose(1, 2);
   }
 
   std::int64_t width;
@@ -142,7 +143,7 @@ struct LlamaImpl : torch::nn::Module {
     auto x = model->embed_tokens(tokens);
     for (std::size_t i = 0; i < model->blocks.size(); ++i)
       x = model->blocks[i](x, Seen{cache, static_cast<std::int64_t>(i)});
-    return at::linear(model->norm(x), head());
+    return ikebana::modules::linear(model->norm(x), head());
   }
   ikebana::modules::KVCache cache(std::int64_t rows, std::int64_t length) const {
     const auto& weight = model->embed_tokens->weight;

@@ -10,6 +10,7 @@
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/modules/kv_cache.hpp>
+#include <ikebana/modules/linear.hpp>
 
 namespace ikebana::modules {
 
@@ -23,16 +24,21 @@ struct SamplingOptions {
   double top_p = 1;
 };
 
+/// Throws Error for options out of range.
+inline void check_sampling(const SamplingOptions& o) {
+  if (!(o.temperature >= 0) || o.top_k < 0 || !(o.top_p > 0 && o.top_p <= 1))
+    throw Error("sampling: temperature " + c10::str(o.temperature) + ", top_k " +
+                std::to_string(o.top_k) + ", top_p " + c10::str(o.top_p) +
+                "; temperature and top_k must be 0 or more, top_p above 0 and at most 1");
+}
+
 /// The probabilities with which tokens are drawn: logits (..., V) to (..., V) in FP32. Applies the
 /// temperature, then top_k, then top_p to the rest, as Hugging Face's transformers does. Throws
 /// Error for options out of range.
 /// Sources: Fan et al., Hierarchical Neural Story Generation, 2018 (top_k); Holtzman et al., The
 /// Curious Case of Neural Text Degeneration, 2020 (top_p).
 inline at::Tensor probabilities(const at::Tensor& logits, const SamplingOptions& o = {}) {
-  if (!(o.temperature >= 0) || o.top_k < 0 || !(o.top_p > 0 && o.top_p <= 1))
-    throw Error("sampling: temperature " + c10::str(o.temperature) + ", top_k " +
-                std::to_string(o.top_k) + ", top_p " + c10::str(o.top_p) +
-                "; temperature and top_k must be 0 or more, top_p above 0 and at most 1");
+  check_sampling(o);
   auto scores = logits.to(at::kFloat);
   if (o.temperature == 0) return at::zeros_like(scores).scatter_(-1, scores.argmax(-1, true), 1);
   scores = scores / o.temperature;
@@ -75,6 +81,7 @@ class TokenSampler {
         prompt.scalar_type() != at::kLong)
       throw Error("generate: the prompt is " + described(prompt) +
                   "; it must be (B, T) tokens of dtype Long, with at least one per row");
+    modules::check_sampling(o.sampling);
     if (o.max_new_tokens < 0)
       throw Error("generate: max_new_tokens is " + std::to_string(o.max_new_tokens) +
                   "; it must be 0 or more");
@@ -87,10 +94,8 @@ class TokenSampler {
     if (logits.dim() < 2 || logits.dim() > 3 || logits.size(0) != ended_.size(0))
       throw Error("generate: the model returned logits " + c10::str(logits.sizes()) +
                   "; they must be (B, T, V) or (B, V)");
-    const auto last = (logits.dim() == 3 ? logits.select(1, -1) : logits).cpu();
-    const auto p = modules::probabilities(last, options_.sampling);
-    auto token = options_.sampling.temperature == 0 ? p.argmax(-1, true)
-                                                    : at::multinomial(p, 1, false, generator_);
+    const auto last = logits.dim() == 3 ? logits.select(1, -1) : logits;
+    auto token = chosen(last);
     if (!options_.stop_token) return token;
     token.masked_fill_(ended_, *options_.stop_token);
     ended_ = token == *options_.stop_token;
@@ -99,6 +104,12 @@ class TokenSampler {
   bool all_ended() const { return options_.stop_token && ended_.all().item<bool>(); }
 
  private:
+  /// Without a temperature one argmax, where the logits are: only tokens are copied.
+  at::Tensor chosen(const at::Tensor& logits) {
+    if (options_.sampling.temperature == 0) return logits.argmax(-1, true).cpu();
+    const auto p = modules::probabilities(logits.cpu(), options_.sampling);
+    return at::multinomial(p, 1, false, generator_);
+  }
   static std::string described(const at::Tensor& x) {
     return x.defined() ? c10::toString(x.scalar_type()) + c10::str(x.sizes()) : "undefined";
   }
@@ -114,6 +125,7 @@ template <class Step>
 at::Tensor generate_with(Step&& step, const at::Tensor& prompt,
                          const modules::GenerateOptions& options) {
   const at::NoGradGuard no_grad;
+  const GeneratingScope generates;
   TokenSampler sampler(prompt, options);
   at::Tensor all = prompt, new_tokens = prompt;
   for (std::int64_t i = 0; i < options.max_new_tokens && !sampler.all_ended(); ++i) {
