@@ -7,6 +7,7 @@ does it instead, where Python has another way.
 import contextlib
 from unittest import mock
 
+import averages
 import llama
 import more_nets
 import nets
@@ -67,7 +68,7 @@ class Twin:
         self.do_as_ikebana()
         python.freeze(words, self.model)
         self.averages_equally = "SWA" in words
-        self.average = python.average_of(words, self.model, same)
+        self.average = averages.average_of(words, self.model, same)
         self.working = python.working_of(words, self.model)
         self.changes.callback(self.working.close)
         if "Precision<TF32>" in words:
@@ -159,7 +160,7 @@ class Twin:
         if self.average and not skipped and self.average.is_due(self.steps):
             self.average.update_parameters(self.model)
             if "counters copied" in self.same:
-                python.copy_counters(self.average, self.model)
+                averages.copy_counters(self.average, self.model)
         return total / count, norm, skipped
 
     def step_schedule(self, loss):
@@ -188,7 +189,7 @@ class Twin:
         if self.average:
             if self.average.n_averaged > 0 and self.averages_equally:
                 inputs = [self.where.moved(part[0]) for parts in batches for part in parts]
-                python.update_bn(self.average, self.model, inputs)
+                averages.update_bn(self.average, self.model, inputs)
             averaged = self.average.module.state_dict()
             weights |= {f"averaged.{name}": x.detach().cpu() for name, x in averaged.items()}
         return weights | {n: torch.tensor(x, dtype=torch.float64) for n, x in numbers.items()}

@@ -225,9 +225,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       throw BadValue(detail::type_name<Policy>() +
                      ": it updates parameters before their gradients are added up over ranks. "
                      "Write the optimizer without InBackward.");
-    if constexpr (Optimizer::updates_in_backward &&
-                  requires { mechanisms.average.refuse_update_in_backward(); })
-      mechanisms.average.refuse_update_in_backward();
+    detail::check_initial_weights<Optimizer>(mechanisms.average);
     detail::refuse_slices<Optimizer>(parameters.masters());
     detail::check_cycled_momentum(mechanisms.schedule, mechanisms.optimizer);
   }

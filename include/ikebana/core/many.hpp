@@ -135,6 +135,13 @@ Mechanism<Policy> make_mechanism(Values& values) {
   else return Mechanism<Policy>(values.template take<Policy>());
 }
 
+/// Throws BadValue where an average needs weights that the optimizer updates before it sees them.
+template <class Optimizer, class Average>
+void check_initial_weights(const Average& average) {
+  if constexpr (Optimizer::updates_in_backward && requires { average.refuse_update_in_backward(); })
+    average.refuse_update_in_backward();
+}
+
 /// Calls `f(mechanism)`, for each policy of an axis that takes several.
 template <class Policy, class F>
 void each_policy(Mechanism<Policy>& mechanism, F&& f) {
