@@ -49,8 +49,14 @@ inline FitOptions<Rows> options(const std::filesystem::path& folder, bool async)
           .save_async = async};
 }
 
-/// Trains to the end, from the newest state of the folder, and saves the last state as
-/// `folder.end`.
+/// What a callback counts: saved beside the trainer.
+struct Counter {
+  std::int64_t steps = 0;
+  void state(Archive& archive) { archive.number("steps", steps, &count_range); }
+};
+
+/// Trains until early stopping ends it, after three of four epochs, from the newest state of the
+/// folder, and saves the last state as `folder.end`.
 inline void train(const std::filesystem::path& folder, bool async) {
   at::set_num_threads(1);
   const Quiet quiet;  // saves are frequent, so the disk is too slow
@@ -58,9 +64,14 @@ inline void train(const std::filesystem::path& folder, bool async) {
   auto valid = validation();
   auto training = trainer();
   auto fit_options = options(folder, async);
+  Counter counter;
+  fit_options.epochs = 4;
   fit_options.validate = valid;
+  fit_options.on_step = [&](const Report&) { ++counter.steps; };
+  fit_options.early_stopping = EarlyStopping{.patience = 2, .min_delta = 1e3};
+  fit_options.parts = {counter};
   training.fit(data, fit_options);
-  save_tensors(folder.string() + ".end", training.state());
+  save_tensors(folder.string() + ".end", training.state(counter));
 }
 
 }  // namespace campaign
