@@ -32,7 +32,7 @@ void shows_gradients() {
   for (const auto& p : make<Counted>()->named_parameters())
     if (!contains(p.key(), "unused")) whole_elements += p.value().numel();
   if (K == Kind::DDP) {
-    for (std::size_t r : {0, 1}) {
+    for (std::size_t r = 0; r < 2; ++r) {
       CHECK(std::sqrt(squared[r]) == doctest::Approx(norm).epsilon(1e-6));
       CHECK(elements[r] == whole_elements);
     }
