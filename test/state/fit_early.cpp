@@ -155,7 +155,7 @@ TEST_CASE("early stopping and parts: what cannot be is an error before the first
           "min_delta is nan");
   refused({.parts = {memory}}, "and parts need a folder. Give save_to.");
   const Folder folder;
-  CHECK(contains(message_of<BadValue>([&] { Options{.parts = {memory, twin}}; }),
+  CHECK(contains(message_of<BadValue>([&] { (void)Options{.parts = {memory, twin}}; }),
                  "two parts have the name `memory`"));
   ikebana::detail::FitState fit;
   refused({.save_to = folder.path, .parts = {fit}}, "two parts have the name `fit`");
