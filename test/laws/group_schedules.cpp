@@ -8,7 +8,7 @@ namespace laws::group_schedules {
 using namespace group_values;
 
 TEST_CASE("group schedules: a group's schedule is in place of the recipe's") {
-  const LinearLR of_group{.start_factor = 1, .end_factor = 0, .total_iters = 8};
+  const LinearLR of_group{.start_factor = 0.5, .end_factor = 0, .total_iters = 8};
   const CosineAnnealingLR of_recipe{.T_max = 7};
   const Mechanism<LinearLR> linear(of_group);
   const Mechanism<CosineAnnealingLR> cosine(of_recipe);
