@@ -7,7 +7,7 @@ int main() {
 #ifdef COUNTERPART
   Trainer<Net, ReduceLROnPlateau> trainer{Net()};
 #else
-  Trainer<Net, SequentialLR<LinearLR, ReduceLROnPlateau>> trainer{Net()};
+  Trainer<Net, SequentialLR<LinearLR, ReduceLROnPlateau> > trainer{Net()};
 #endif
   trainer.step(Batch{});
 }
