@@ -57,7 +57,7 @@ class ByOperators : public PerParameterOptimizer<Policy> {
   explicit ByOperators(Policy v, std::vector<Slot> state_slots,
                        std::optional<std::size_t> used = {})
       : PerParameterOptimizer<Policy>(std::move(v), std::move(state_slots), used) {
-    this->by_operators_ = true;
+    this->by_operators_ = this->in_parts_ = true;
   }
 
  protected:

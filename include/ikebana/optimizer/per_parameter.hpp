@@ -4,6 +4,7 @@
 // step is rejected.
 #include <ikebana/optimizer/cut_parameter.hpp>
 #include <ikebana/optimizer/grouped.hpp>
+#include <ikebana/optimizer/update_in_parts.hpp>
 #include <ikebana/ranks/step_calls.hpp>
 
 namespace ikebana::detail {
@@ -34,6 +35,7 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
   bool on_device(const at::Tensor& p) const { return as_on_device_ || !on_host(p); }
   bool as_on_device_ = false;  ///< for tests: take the device's implementation on a CPU, too
   bool by_operators_ = false;  ///< on a CPU, too, the update uses operators, and may fail
+  bool in_parts_ = false;      ///< those of large parameters part after part of their elements
   /// An element's update depends on other elements: it is given no slices, unless `updates_cut_`
   /// says that it calls `update_cut` where `ranks_` is not null.
   bool needs_whole_ = false, updates_cut_ = false;
@@ -65,6 +67,10 @@ class PerParameterOptimizer : public GroupedOptimizer<Policy> {
       const bool is_on_device = on_device(b.parameters[0]);
       if (!is_on_device && found_inf && number(*found_inf) != 0) return;
       for (std::size_t j = 0; j < b.indices.size(); ++j) {
+        if (in_parts_ && !is_on_device && has_parts(b, j)) {
+          update_in_parts(b, j, scratch_, divisor, apply);
+          continue;
+        }
         scratch_.clear();
         apply(ParameterUpdate(b, j, scratch_, divisor, is_on_device));
       }
