@@ -51,7 +51,7 @@ TEST_CASE("from PyTorch: a frozen backbone, then two learning rates") {
 
   set_trained(*model->backbone, false);
   model->backbone->eval();
-  Group slower{.match = named("backbone.*"), .lr = 1e-3};
+  Group slower{.match = "backbone.*", .lr = 1e-3};
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-2, .groups = {slower}}};
   for (const Rows& batch : loader) {
     if (trainer.steps() == 10) set_trained(*model->backbone, true);

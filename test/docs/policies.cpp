@@ -100,10 +100,10 @@ TEST_CASE("docs/average.md: SWA and batch norm's statistics") {
 TEST_CASE("docs/between_steps.md") {
   auto model = net();
   auto loader = classes();
-  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.groups = {no_decay(named("2.*"))}}};
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.groups = {no_decay("2.*")}}};
   trainer.step(loader[0]);
   trainer.get<AdamW>().lr = 1e-4;
-  trainer.get<AdamW>().groups[0].match = named("0.*");
+  trainer.get<AdamW>().groups[0].match = "0.*";
   CHECK(trainer.step(loader[0]).learning_rate == 1e-4);
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("docs/accumulate.md: a limit on a CPU") {
 TEST_CASE("docs/freeze.md: by name") {
   auto model = net();
   auto loader = classes();
-  Trainer trainer{model, CrossEntropyLoss{}, AdamW{}, Freeze<>{.match = named("0.*")}};
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{}, Freeze<>{.match = "0.*"}};
   for (const auto& batch : loader) trainer.step(batch);
   CHECK(test::same_bits(model->parameters()[0], net()->parameters()[0]));
 }

@@ -25,7 +25,7 @@ TEST_CASE("docs/schedule.md: a function of the step") {
 TEST_CASE("docs/optimizer.md: a group with a schedule of its own") {
   auto model = net();
   auto loader = classes();
-  Group head{.match = named("2.*"),
+  Group head{.match = "2.*",
              .lr = 1e-2,
              .betas = {{0.8, 0.95}},
              .schedule = CosineAnnealingLR{.T_max = 100, .warmup_steps = 10}};

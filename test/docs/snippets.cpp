@@ -46,7 +46,7 @@ TEST_CASE("memory.md: an estimate of 6.4 billion parameters") {
 
 TEST_CASE("optimizer.md: Muon updates hidden matrices, and AdamW the others") {
   Muon muon{.lr = 2e-2,
-            .match = matrices_but(named("token.*", "position.*")),
+            .match = matrices_but({"token.*", "position.*"}),
             .otherwise = AdamW{.lr = 3e-4, .groups = {no_decay()}}};
 
   GPTConfig config{.layers = 1, .width = 16, .heads = 2, .context = 8};
@@ -59,9 +59,8 @@ TEST_CASE("optimizer.md: Muon updates hidden matrices, and AdamW the others") {
 }
 
 TEST_CASE("optimizer.md: Lion instead of AdamW for what Muon does not update") {
-  Combined<Muon, Lion> both{
-      .first = {.lr = 2e-2, .match = matrices_but(named("token.*", "position.*"))},
-      .rest = {.lr = 1e-4, .groups = {no_decay()}}};
+  Combined<Muon, Lion> both{.first = {.lr = 2e-2, .match = matrices_but({"token.*", "position.*"})},
+                            .rest = {.lr = 1e-4, .groups = {no_decay()}}};
 
   GPTConfig config{.layers = 1, .width = 16, .heads = 2, .context = 8};
   at::Tensor text = torch::randint(256, {16, 9});

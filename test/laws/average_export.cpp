@@ -94,7 +94,7 @@ TEST_CASE("EMA: a saved state has what evaluate uses under the model's names") {
     }
     Trainer plain{net(7), CrossEntropyLoss{}, AdamW{.lr = 0.1}};
     CHECK(contains(message_of<BadState>([&] { plain.restore(state); }),
-                   "`0.weight` is an average of weights, and this recipe has none"));
+                   "restore: the state was saved with EMA, which this recipe does not have. No"));
     const StateDict now = trainer.state();  // with the generator that the models above drew from
     StateDict forged = state;
     forged.erase("0.weight");

@@ -111,8 +111,7 @@ TEST_CASE("fit: a state of another recipe is an error and is not skipped") {
   const std::string message = message_of<BadState>([&] { other.fit(data, o); });
   for (const char* part :
        {"`ikebana.trained.0.weight` is Float[16, 8], the trainer has Float[3, 8]",
-        "`ikebana.SGD.momentum` is missing",
-        "`3.bias` is an average of weights, and this recipe has none"})
+        "the state was saved with AdamW, EMA, ReduceLROnPlateau, and this recipe has SGD; `"})
     CHECK_MESSAGE(contains(message, part), message);
   CHECK(same_state(other.state(), before));
 }

@@ -85,9 +85,57 @@ TEST_CASE("bad state: foreign, incomplete, of another shape: nothing is restored
   auto other = [](StateDict& d) {
     d = Trainer{Net(), CrossEntropyLoss{}, SGD{.momentum = 0.9}}.state();
   };
-  WELL(undone<BadState>(trainer, some(), spoilt(other),
-                        {"restore", "Restore into the recipe", "is missing; `"}));
+  WELL(
+      undone<BadState>(trainer, some(), spoilt(other),
+                       {"restore: the state was saved with SGD, and this recipe has AdamW. Nothing",
+                        "Restore into the recipe", "load_weights takes the weights alone"}));
   trainer.restore(good);
+}
+
+TEST_CASE("bad state: policies that only the state or only the recipe has, by name") {
+  auto made = [](auto... policies) { return Trainer{Net(), CrossEntropyLoss{}, policies...}; };
+  auto refused = [](auto& trainer, const StateDict& state, const Words& words) {
+    for (int s = 0; s < 2; ++s)
+      if (auto wrong = undone<BadState>(
+              trainer, some(), [&] { trainer.restore(state); }, words);
+          !wrong.empty())
+        return wrong;
+    return std::string();
+  };
+  auto plain = made(SGD{});
+  auto other = made(Combined<AdamW, SGD>{.match = "w.*"});
+  auto averaged = made(SGD{}, EMA{});
+  auto scaled = made(SGD{}, Precision<FP16>{});
+  for (auto step = 0; step < 2; ++step)
+    plain.step(some()), other.step(some()), averaged.step(some()), scaled.step(some());
+  WELL(refused(plain, averaged.state(), {"saved with EMA, which this recipe does not have. N"}));
+  WELL(refused(averaged, plain.state(), {"saved without EMA, which this recipe has. Nothing"}));
+  WELL(refused(scaled, averaged.state(),
+               {"saved with EMA, and this recipe has Precision<FP16>. N"}));
+  WELL(refused(plain, other.state(),
+               {"saved with Combined<AdamW, SGD>, and this recipe has SGD. Nothing was changed"}));
+  StateDict cut = averaged.state();
+  cut.erase("ikebana.SGD.momentum");
+  WELL(refused(
+      averaged, cut,
+      {"restore: `ikebana.SGD.momentum` is missing. Nothing", "the state was saved from."}));
+}
+
+TEST_CASE("bad value: an empty path is an error that names the call, and nothing changes") {
+  Classifier trainer{Net()};
+  trainer.step(some());
+  auto refused = [&](const char* call, auto&& f) {
+    return undone<BadValue>(trainer, some(), f,
+                            {(call + std::string(": the path is empty. Give")).c_str()});
+  };
+  WELL(refused("save", [&] { trainer.save(""); }));
+  WELL(refused("save_async", [&] { trainer.save_async("").wait(); }));
+  WELL(refused("save_full", [&] { trainer.save_full(""); }));
+  WELL(refused("load", [&] { trainer.load(""); }));
+  WELL(refused("save_weights", [&] { trainer.save_weights(""); }));
+  WELL(refused("load_weights", [&] { trainer.load_weights(""); }));
+  WELL(refused("save_tensors", [&] { save_tensors("", {}); }));
+  WELL(refused("load_tensors", [&] { load_tensors(""); }));
 }
 
 }  // namespace test::bad

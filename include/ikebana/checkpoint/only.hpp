@@ -1,13 +1,14 @@
 #pragma once
 // Checkpoint<Only<Units...>>: chosen units are recomputed.
 #include <ikebana/checkpoint/recompute.hpp>
+#include <ikebana/detail/nearest_names.hpp>
 #include <ikebana/parameters/rule.hpp>
 
 namespace ikebana {
 
 /// Units of these types keep only their inputs and are recomputed in backward; the others keep
 /// their activations. Changes no bit. `Only<>` takes a rule as a value, which is called once for
-/// each unit when the trainer is made, e.g.
+/// each unit when the trainer is made, or the names of units: `.match = "blocks.*"`, or
 /// `.match = [](const Unit& unit) { return unit.name != "blocks.0"; }`.
 template <class... Units>
 struct Checkpoint<Only<Units...>> {};
@@ -28,10 +29,10 @@ struct Mechanism<Checkpoint<Only<Units...>>> : detail::CheckpointMechanism {
     chosen_.clear();
     for (const Unit& unit : table.units()) chosen_.push_back(is_chosen(unit));
     if (std::find(chosen_.begin(), chosen_.end(), true) == chosen_.end())
-      throw BadModel(
-          "Checkpoint<Only>: the types or the rule choose none of the model's units, so nothing "
-          "would be checkpointed. Register such a unit, correct the rule, or leave Checkpoint "
-          "out.");
+      throw BadModel("Checkpoint<Only>: the types or the rule choose none of the model's units" +
+                     names_of(table) +
+                     ", so nothing would be checkpointed. Register such a unit, correct the rule, "
+                     "or leave Checkpoint out.");
   }
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {
@@ -48,13 +49,21 @@ struct Mechanism<Checkpoint<Only<Units...>>> : detail::CheckpointMechanism {
   }
 
  private:
+  std::string names_of(const UnitTable& table) const {
+    std::vector<std::string> names;
+    for (const Unit& unit : table.units())
+      if (!unit.is_root()) names.push_back(unit.name);
+    if constexpr (sizeof...(Units) > 0) return detail::nearest_names({}, std::move(names));
+    else return detail::nearest_names(values.match.patterns(), std::move(names));
+  }
   bool is_chosen(const Unit& unit) const {
     if constexpr (sizeof...(Units) > 0) {
       return (dynamic_cast<detail::impl_of_t<Units>*>(unit.module.get()) || ...);
     } else {
       if (!values.match)
         throw BadValue(
-            "Checkpoint<Only<>>: match is empty. Set it to a rule (const Unit&) -> bool.");
+            "Checkpoint<Only<>>: match is empty. Set it to names of units, \"blocks.*\", or to a "
+            "rule (const Unit&) -> bool.");
       return values.match(unit);
     }
   }

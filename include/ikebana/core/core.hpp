@@ -169,7 +169,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     archive.begin_section("trainer");
     archive.number("step", step.attempts, &count_range);
     mechanisms.each([&](auto& mechanism) {
-      archive.begin_section(detail::type_name<std::decay_t<decltype(mechanism.values)>>());
+      archive.begin_policy(detail::type_name<std::decay_t<decltype(mechanism.values)>>());
       mechanism.state(archive, parameters.masters());
     });
   }

@@ -32,7 +32,16 @@ inline const char* suggestion(const std::string& what) {
     const char* phrase;
     const char* text;
   };
+  constexpr const char* compare_shapes =
+      "Compare the shapes in this text: those of the batch, of the inputs, and what the operator "
+      "takes.";
   static constexpr Hint hints[] = {
+      {"a second time",
+       "The loss uses a graph that an earlier backward has freed: detach what you carry from one "
+       "step or microbatch to the next, as state = state.detach()."},
+      {"modified by an inplace operation",
+       "Backward needs the value that a tensor had before it was changed: write x = x + y for "
+       "x += y, use the operator without a trailing underscore, or change a clone()."},
       {"device-side assert",
        "An index or a target was out of range on the device, which cannot be used any more by this "
        "process: run the batch on a CPU, which names the operation."},
@@ -47,8 +56,10 @@ inline const char* suggestion(const std::string& what) {
        "Convert the batch's tensor to the model's dtype, e.g. batch.input.to(torch::kFloat)."},
       {"device",
        "All tensors of the loss must be on the model's device; the trainer moves batches there."},
-      {"shape", "Compare the batch's shapes with what the model's first layer takes."},
-      {"size", "Compare the batch's shapes with what the model's first layer takes."},
+      {"shape", compare_shapes},
+      {"size", compare_shapes},
+      {"channels", compare_shapes},
+      {"dimension", compare_shapes},
   };
   for (const Hint& hint : hints)
     if (what.find(hint.phrase) != std::string::npos) return hint.text;
@@ -107,18 +118,27 @@ template <class StepState, class Place>
 std::string where_text(const StepState& step, const Place& place) {
   return " (" + place() + (step.partly_updated || step.was_made ? ")." : "). Nothing was updated.");
 }
-/// Throws OutOfMemory or StepFailed with the original text, and where it was (`place()`). `lost`: a
-/// sentence on what was not put back; `memory`: lines on what memory was used for.
+/// A text without the period or the line feed at its end.
+inline std::string without_end(std::string text) {
+  while (!text.empty() && (text.back() == '.' || text.back() == '\n')) text.pop_back();
+  return text;
+}
+/// Within a handler of `error`, whose text is `what`: throws OutOfMemory or StepFailed with that
+/// text, and where it was (`place()`). `lost`: a sentence on what was not put back; `memory`: lines
+/// on what memory was used for.
 template <class StepState, class Place>
-[[noreturn]] void rethrow(const std::string& what, const StepState& step, const Place& place,
-                          const std::string& lost, const std::string& memory) {
+[[noreturn]] void rethrow(const std::exception& error, const std::string& what,
+                          const StepState& step, const Place& place, const std::string& lost,
+                          const std::string& memory) {
   const std::string where = where_text(step, place);
   if (is_out_of_memory(what))
     throw OutOfMemory(what + where + lost +
                       " Use more microbatches (Accumulate<N>; Accumulate<Fit<>> finds how many), "
                       "Checkpoint<Full>, or a smaller batch." +
                       memory);
-  throw StepFailed(what + where + lost + " " + suggestion(what));
+  const std::string in_model = step.failed_unit.place(error, what);
+  throw StepFailed((in_model.empty() ? what : without_end(what) + in_model) + where + lost + " " +
+                   suggestion(what));
 }
 
 /// Within a handler: throws the exception again, one of LibTorch's as this library's.
@@ -138,7 +158,7 @@ template <class StepState, class Place>
     rethrow(error, lost);
   } catch (const std::exception& error) {
     const std::string what = text_of_libtorch(error);
-    if (!what.empty()) rethrow(what, step, place, lost, memory);
+    if (!what.empty()) rethrow(error, what, step, place, lost, memory);
     warn_of(lost);
     throw;
   } catch (...) {

@@ -2,6 +2,7 @@
 // The state of a step, in one place.
 #include <ikebana/hooks.hpp>
 #include <ikebana/run/dry_listener.hpp>
+#include <ikebana/run/failed_unit.hpp>
 #include <utility>
 
 namespace ikebana {
@@ -34,6 +35,7 @@ struct StepState {
   Roots roots;  ///< where backward of this microbatch starts
   StepGradients gradients;
   detail::DeferredCheck deferred;  ///< checks whose flags only the device knows
+  detail::FailedUnit failed_unit;  ///< of the last exception that left a unit's forward
 
   bool is_first() const { return attempts == 0; }
   bool is_last_microbatch() const { return microbatch == microbatches; }

@@ -65,16 +65,19 @@ void for_each_named_tensor(T& value, F&& f, const std::string& path = {}) {
   }
 }
 
+/// `Long[12, 64] on cpu`.
+inline std::string tensor_text(const at::Tensor& t) {
+  if (!t.defined()) return "(undefined)";
+  return std::string(c10::toString(t.scalar_type())) + c10::str(t.sizes()) + " on " +
+         t.device().str();
+}
 /// `input Long[12, 64] cpu, target Long[12, 64] cpu`: for messages.
 template <class T>
 std::string tensors_text(const T& value) {
   std::string text;
   for_each_named_tensor(value, [&](const at::Tensor& t, const std::string& name) {
     if (!text.empty()) text += ", ";
-    text += name;
-    if (!t.defined()) return void(text += " (undefined)");
-    text += std::string(" ") + c10::toString(t.scalar_type()) + c10::str(t.sizes()) + " on " +
-            t.device().str();
+    text += name + " " + tensor_text(t);
   });
   return text.empty() ? "no tensors" : text;
 }

@@ -1,5 +1,6 @@
 #pragma once
 // Freeze<Block>, by type of unit, and Freeze<>{.match = rule}, by name.
+#include <ikebana/detail/nearest_names.hpp>
 #include <ikebana/freeze/frozen.hpp>
 
 namespace ikebana {
@@ -12,7 +13,7 @@ namespace ikebana {
 template <class... Units>
 struct Freeze {};
 
-/// Does not train the parameters for which `match` is true: Freeze<>{.match = named("embed.*")}.
+/// Does not train the parameters for which `match` is true: Freeze<>{.match = "embed.*"}.
 /// `match` has no default. Making the trainer throws BadValue if `match` is true for no parameter,
 /// and BadModel if nothing is left to train.
 template <>
@@ -58,8 +59,7 @@ struct Mechanism<Freeze<>> : FreezeHooks {
   explicit Mechanism(Freeze<> v) : values(std::move(v)), rule_(values.match) {
     if (!values.match)
       throw BadValue(
-          "Freeze<>: match is empty; it has no rule. Give one: Freeze<>{.match = "
-          "named(\"embed.*\")}.");
+          "Freeze<>: match is empty; it has no rule. Give one: Freeze<>{.match = \"embed.*\"}.");
   }
   void freeze(const UnitTable& table) {
     torch::nn::Module& model = *table.units()[0].module;
@@ -67,8 +67,10 @@ struct Mechanism<Freeze<>> : FreezeHooks {
       if (values.match(item.key(), item.value())) frozen_.add(item.value());
     if (frozen_.size() == 0)
       throw BadValue(
-          "Freeze<>: its rule matches no parameter. Correct it, or leave Freeze out; the rule is "
-          "called with the names of named_parameters().");
+          "Freeze<>: its rule matches no parameter" +
+          detail::nearest_names(values.match.patterns(), model.named_parameters().keys()) +
+          ". Correct it, or leave Freeze out; the rule is called with the names of "
+          "named_parameters().");
     frozen_.check(model, "Freeze<>");
   }
   template <class Rate>

@@ -1,5 +1,6 @@
 #pragma once
 // Combined<Muon, Lion>: two optimizers, each for some of the parameters.
+#include <ikebana/detail/nearest_names.hpp>
 #include <ikebana/hooks/step_rate.hpp>
 #include <ikebana/optimizer/fallback_optimizer.hpp>
 #include <ikebana/optimizer/optimizer_part.hpp>
@@ -31,7 +32,7 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
     constexpr bool has_rule = std::is_same_v<First, SparseAdam> || detail::updates_some<First>;
     if (!has_rule && !values.match)
       throw BadValue("Combined: `match` is empty. Give it the rule of the parameters that " +
-                     detail::type_name<First>() + " updates: .match = named(\"table.*\").");
+                     detail::type_name<First>() + " updates: .match = \"table.*\".");
     detail::check_fallback_is_unused(values.first, values.rest);
     if constexpr (!noexcept(first_.update()) && !noexcept(rest_.update())) first_.keep_copies();
   }
@@ -45,7 +46,7 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
       is_first_.push_back(is_of_first(masters.names[i], masters.whole(i)));
     first_.take(masters, [&](std::size_t i) { return is_first_[i]; });
     rest_.take(masters, [&](std::size_t i) { return !is_first_[i]; });
-    check_both_are_used();
+    check_both_are_used(masters.names);
     keep_rule();
     first_.begin(), rest_.begin();
   }
@@ -137,10 +138,11 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
             "`. Make a new trainer.");
     keep_rule();
   }
-  void check_both_are_used() const {
+  void check_both_are_used(const std::vector<std::string>& names) const {
     if (first_.size() == 0)
       throw BadValue("Combined: no parameter is for " + detail::type_name<First>() +
-                     (values.match ? ". Correct `match`, or write "
+                     (values.match ? detail::nearest_names(values.match.patterns(), names) +
+                                         ". Correct `match`, or write "
                                    : ", and `match` is empty. Give it a rule, or write ") +
                      detail::type_name<Rest>() + " alone.");
     if (rest_.size() == 0)

@@ -1,6 +1,7 @@
 #pragma once
 // Parameter groups: rules by name or shape that give some parameters other values.
 #include <array>
+#include <ikebana/detail/nearest_names.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/hooks/arguments.hpp>
 #include <ikebana/optimizer/group_schedule.hpp>
@@ -31,6 +32,27 @@ inline Group no_decay(ParameterRule match = one_dimensional) {
 
 namespace detail {
 
+/// Throws BadValue for group `g`, which has no parameter; `updated`: which parameters this
+/// optimizer updates.
+[[noreturn]] inline void refuse_group(std::size_t g, const Group& group, const Masters& masters,
+                                      const std::vector<bool>& updated) {
+  const std::string text = "optimizer: group " + std::to_string(g) + " matches no parameter";
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < masters.names.size(); ++i) {
+    const std::string& name = masters.names[i];
+    if (group.match(name, masters.whole(i)))
+      throw BadValue(text +
+                     (updated[i] ? " that the groups before it leave: `" + name +
+                                       "` is in one of them. Put the narrower rule first"
+                                 : " of this optimizer: another updates `" + name +
+                                       "`. Write the group there") +
+                     ", or leave the group out.");
+    if (updated[i]) names.push_back(name);
+  }
+  throw BadValue(text + nearest_names(group.match.patterns(), std::move(names)) +
+                 ". Correct its rule, or leave the group out.");
+}
+
 /// For each parameter with `is_updated(i)`, the index of the first group that matches it; the
 /// number of groups if none does. Throws BadValue for a group that matches none of them.
 template <class IsUpdated>
@@ -44,9 +66,11 @@ std::vector<std::size_t> group_of_each_parameter(const std::vector<Group>& group
       if (is_updated(i) && groups[g].match(masters.names[i], masters.whole(i)))
         group[i] = g, used[g] = true;
   for (std::size_t g = 0; g < groups.size(); ++g)
-    if (!used[g])
-      throw BadValue("optimizer: group " + std::to_string(g) +
-                     " matches no parameter. Correct its rule, or leave the group out.");
+    if (!used[g]) {
+      std::vector<bool> updated;
+      for (std::size_t i = 0; i < group.size(); ++i) updated.push_back(is_updated(i));
+      refuse_group(g, groups[g], masters, updated);
+    }
   return group;
 }
 

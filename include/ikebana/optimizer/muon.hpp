@@ -1,5 +1,6 @@
 #pragma once
 // The policy Muon and its mechanism.
+#include <ikebana/detail/nearest_names.hpp>
 #include <ikebana/optimizer/fallback_optimizer.hpp>
 #include <ikebana/optimizer/matrix_rounds.hpp>
 #include <ikebana/optimizer/newton_schulz.hpp>
@@ -15,7 +16,7 @@ enum class AdjustLR { Original, MatchRMSAdamW };
 /// are about equal. It updates the matrices for which `match` is true, by default all parameters of
 /// two dimensions, and `otherwise` updates the other parameters, for which PyTorch needs a second
 /// optimizer. Embeddings and heads are matrices, but should go to `otherwise`:
-/// `.match = matrices_but(named("embed.*", "head.*"))`. State: one moment per matrix in its dtype.
+/// `.match = matrices_but({"embed.*", "head.*"})`. State: one moment per matrix in its dtype.
 /// Cost: four passes over memory and 15 matrix products in BFloat16 per matrix, which is a small
 /// part of the model's own products for large batches; scratch for the largest matrix. Fields and
 /// defaults as torch.optim.Muon; `groups` are Muon's, and `otherwise` has its own. Source: Jordan
@@ -50,7 +51,8 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
       check(!is_updated(i) || masters.values[i].dim() == 2, [&] {
         return "Muon updates matrices, and `match` is true for `" + masters.names[i] +
                "` of shape " + c10::str(masters.values[i].sizes()) +
-               ". Exclude it, so that the optimizer of the others updates it.";
+               ". Exclude it, so that the optimizer of the others updates it: matrices_but(rule) "
+               "is true for all matrices but those of a rule.";
       });
     PerParameterOptimizer::begin(masters, is_updated);
   }
@@ -158,6 +160,7 @@ struct Mechanism<Policy> : detail::WithFallback<detail::MuonMatrices<Muon>> {
     uses_muon_.clear(), rule_ = values.match;
     for (std::size_t i = 0; i < masters.values.size(); ++i)
       uses_muon_.push_back(values.match(masters.names[i], masters.whole(i)));
+    check_names(masters);
     MuonMatrices::begin(masters, [&](std::size_t i) { return uses_muon_[i]; });
     fallback_.mechanism.begin(masters, [&](std::size_t i) { return !uses_muon_[i]; });
   }
@@ -172,6 +175,15 @@ struct Mechanism<Policy> : detail::WithFallback<detail::MuonMatrices<Muon>> {
   }
 
  private:
+  void check_names(const Masters& masters) const {
+    const auto& patterns = values.match.patterns();
+    const bool matches = std::find(uses_muon_.begin(), uses_muon_.end(), true) != uses_muon_.end();
+    check(patterns.empty() || matches, [&] {
+      return "Muon's `match` matches no parameter" +
+             detail::nearest_names(patterns, masters.names) +
+             ". Correct it, or write the optimizer of the others alone.";
+    });
+  }
   /// Another rule may be assigned, as long as each parameter stays with its optimizer.
   void check_rule(const Masters& masters) {
     for (std::size_t i = 0; i < masters.values.size(); ++i)

@@ -1,17 +1,41 @@
 #pragma once
 // Rules that choose parameters by name or shape: of parameter groups and of Freeze.
+#include <algorithm>
 #include <concepts>
 #include <functional>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/posix/name_pattern.hpp>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace ikebana {
 
-/// What something is about: a function of `const Args&...` to bool. Copies share the function, so
-/// that a mechanism can tell that another one was assigned.
+namespace detail {
+
+/// True for what has a name that one of these shell patterns matches: a parameter, given by its
+/// name and itself, or what has a field `name`.
+struct NamePatterns {
+  std::vector<std::string> patterns;
+
+  template <class... Rest>
+  bool operator()(const std::string& name, const Rest&...) const {
+    auto matches = [&](const auto& pattern) { return matches_pattern(name, pattern); };
+    return std::any_of(patterns.begin(), patterns.end(), matches);
+  }
+  template <class Named>
+    requires requires(const Named& named) { named.name; }
+  bool operator()(const Named& named) const {
+    return (*this)(named.name);
+  }
+};
+
+}  // namespace detail
+
+/// What something is about: a function of `const Args&...` to bool, or a shell pattern of names, as
+/// `.match = "head.*"`, or several, as `.match = {"embed.*", "head.*"}`. Copies share the function,
+/// so that a mechanism can tell that another one was assigned.
 template <class... Args>
 class Rule {
  public:
@@ -24,12 +48,31 @@ class Rule {
     if (Function function(std::forward<F>(f)); function)
       function_ = std::make_shared<const Function>(std::move(function));
   }
+  /// By name; an empty pattern, or none, is no rule.
+  Rule(const char* pattern) : Rule(std::string(pattern == nullptr ? "" : pattern)) {}
+  Rule(const std::string& pattern) {
+    if (!pattern.empty()) *this = detail::NamePatterns{{pattern}};
+  }
+  Rule(std::initializer_list<const char*> patterns) {
+    detail::NamePatterns all;
+    for (const char* pattern : patterns)
+      if (pattern != nullptr) all.patterns.emplace_back(pattern);
+    *this = std::move(all);
+  }
   bool operator()(const Args&... args) const {
     return function_ ? (*function_)(args...) : Function()(args...);
   }
   explicit operator bool() const { return function_ != nullptr; }
-  /// True for copies of one rule.
-  bool is(const Rule& other) const { return function_ == other.function_; }
+  /// True for copies of one rule, and for rules by the same names.
+  bool is(const Rule& other) const {
+    return function_ == other.function_ || (!patterns().empty() && patterns() == other.patterns());
+  }
+  /// Of a rule by name alone; of any other, none.
+  const std::vector<std::string>& patterns() const {
+    static const std::vector<std::string> none;
+    const auto* names = function_ ? function_->template target<detail::NamePatterns>() : nullptr;
+    return names != nullptr ? names->patterns : none;
+  }
 
  private:
   std::shared_ptr<const Function> function_;
@@ -39,15 +82,11 @@ class Rule {
 /// called when the trainer is made, so what it returns may depend on these two only.
 using ParameterRule = Rule<std::string, at::Tensor>;
 
-/// Names by shell pattern, by one of several: `named("*.bias")`, `named("embed.*", "head.*")`.
+/// Names by shell pattern, by one of several: `named("*.bias")`, `named("embed.*", "head.*")`. A
+/// string alone is such a rule, too.
 template <class... Patterns>
 ParameterRule named(Patterns... patterns) {
-  return [all = std::vector<std::string>{std::move(patterns)...}](const std::string& name,
-                                                                  const at::Tensor&) {
-    for (const std::string& pattern : all)
-      if (detail::matches_pattern(name, pattern)) return true;
-    return false;
-  };
+  return detail::NamePatterns{{std::move(patterns)...}};
 }
 /// Biases and the weights of norms: parameters of at most one dimension.
 inline bool one_dimensional(const std::string&, const at::Tensor& parameter) {
@@ -57,7 +96,7 @@ inline bool one_dimensional(const std::string&, const at::Tensor& parameter) {
 inline bool two_dimensional(const std::string&, const at::Tensor& parameter) {
   return parameter.dim() == 2;
 }
-/// Matrices but for those that `rule` matches: `matrices_but(named("embed.*", "head.*"))`.
+/// Matrices but for those that `rule` matches: `matrices_but({"embed.*", "head.*"})`.
 inline ParameterRule matrices_but(ParameterRule rule) {
   return [rule = std::move(rule)](const std::string& name, const at::Tensor& parameter) {
     return two_dimensional(name, parameter) && !rule(name, parameter);

@@ -53,11 +53,16 @@ struct UnitCall {
   auto operator()(Args&&... args) const {
     if constexpr (std::is_same_v<Wrappers, AxisList<>>) {
       if (core->step.dry != nullptr) core->step.dry->in_unit();
-      if constexpr (Core::one_rank) {
-        return forward(*core, std::forward<Args>(args)...);
-      } else {  // here as well as around the loss: a recompute may run on another thread
-        const auto scope = core->rank_calls.scope(core->step.is_dummy);
-        return forward(*core, std::forward<Args>(args)...);
+      try {
+        if constexpr (Core::one_rank) {
+          return forward(*core, std::forward<Args>(args)...);
+        } else {  // here as well as around the loss: a recompute may run on another thread
+          const auto scope = core->rank_calls.scope(core->step.is_dummy);
+          return forward(*core, std::forward<Args>(args)...);
+        }
+      } catch (const c10::Error&) {
+        core->step.failed_unit.note(unit->name, args...);
+        throw;
       }
     } else {
       using Wrapper = typename Wrappers::first;

@@ -6,6 +6,7 @@
 #include <ikebana/error.hpp>
 #include <ikebana/state/archive_scope.hpp>
 #include <ikebana/state/number_range.hpp>
+#include <ikebana/state/other_policies.hpp>
 #include <ikebana/state/write_elements.hpp>
 #include <map>
 #include <set>
@@ -174,9 +175,7 @@ class Archive : public ArchiveScope {
     for (const auto& [name, tensor] : dict_)
       if (!used_.count(name)) add_unused(name);
     if (!problems_.empty())
-      throw BadState(detail::escaped("restore: " + detail::joined(problems_)) +
-                     ". Nothing was changed. Restore into the recipe and model that the state was "
-                     "saved from.");
+      throw BadState(detail::text_of_mismatch(std::move(problems_), policies_, dict_));
     mode_ = Mode::Load;
   }
 
@@ -217,8 +216,7 @@ class Archive : public ArchiveScope {
   }
   void add_unused(const std::string& name) {
     const std::string quoted = "`" + name + "` ";
-    if (dict_.count(trained_prefix + name))
-      return problems_.push_back(quoted + "is an average of weights, and this recipe has none");
+    if (dict_.count(trained_prefix + name)) return problems_.push_back(quoted + detail::no_average);
     if (!name.starts_with(std::string(reserved_prefix) + parts_prefix))
       return problems_.push_back(quoted + "belongs to no part of this trainer");
     if (ignores_parts_) return;

@@ -23,6 +23,11 @@ class ArchiveScope {
   void begin_model() { prefix_.clear(); }
   /// Names from here on begin with `ikebana.<section>.`.
   void begin_section(const std::string& section) { prefix_ = reserved_prefix + section + "."; }
+  /// The same, for the section of one of the trainer's policies.
+  void begin_policy(const std::string& name) {
+    policies_.push_back(name);
+    begin_section(name);
+  }
   /// Within `f`, names also begin with `<name>.`: a part of a part.
   template <class F>
   void within(const std::string& name, F&& f) {
@@ -73,6 +78,7 @@ class ArchiveScope {
   }
 
   std::string prefix_;
+  std::vector<std::string> policies_;
 
  private:
   StateRows* rows_;

@@ -1,5 +1,6 @@
 #pragma once
 // The methods that save and load, shared by Trainer and AnyTrainer.
+#include <ikebana/state/check_path.hpp>
 #include <ikebana/state/full_state.hpp>
 #include <ikebana/state/weights.hpp>
 
@@ -25,6 +26,7 @@ class SaveAndLoad {
   /// all share, and the file at `path` then names them. Throws FileFailed for an error of the
   /// system.
   void save(const std::filesystem::path& path, const StateParts& parts = {}) {
+    detail::check_path(path, "save");
     if (saver_) saver_->finish();  // an asynchronous save may be writing the same file
     if (!self().several_ranks())
       return save_tensors(path, self().rank_state(parts).tensors, metadata());
@@ -34,6 +36,7 @@ class SaveAndLoad {
   /// kept for the next save. Call `wait()` of the result to wait until the file is durable, on
   /// several ranks those of all. If no code waits, the next save throws the error of this one.
   PendingSave save_async(const std::filesystem::path& path, const StateParts& parts = {}) {
+    detail::check_path(path, "save_async");
     if (!saver_) saver_ = std::make_unique<AsyncSaver>();
     if (self().several_ranks())
       return detail::save_async_on_ranks(self(), *saver_, parts, {path}, system_files(),
@@ -47,6 +50,7 @@ class SaveAndLoad {
   /// to the places where they belong, and none has more in memory. Loading it is as loading a
   /// state that one rank saved. The folder must be one that all ranks share.
   void save_full(const std::filesystem::path& path, const StateParts& parts = {}) {
+    detail::check_path(path, "save_full");
     if (!self().several_ranks()) return save(path, parts);
     if (saver_) saver_->finish();
     detail::save_full_on_ranks(self(), parts, path, system_files());
@@ -55,6 +59,7 @@ class SaveAndLoad {
   /// BadFile for a damaged file, and BadState with every mismatch for one that does not fit; then
   /// nothing is changed.
   void load(const std::filesystem::path& path, const StateParts& parts = {}) {
+    detail::check_path(path, "load");
     if (saver_) saver_->finish();  // so that it finds the last save
     if (!self().several_ranks()) {
       RankState state{detail::load_state(system_files(), path).tensors, {}};

@@ -2,6 +2,7 @@
 // Writes all tensors of a state to a file, and reads them back.
 #include <exception>
 #include <ikebana/posix/posix_files.hpp>
+#include <ikebana/state/check_path.hpp>
 #include <ikebana/state/rank_states.hpp>
 
 namespace ikebana {
@@ -25,6 +26,7 @@ inline void save_one_file(Files& files, const Files::Path& path, const StateDict
 /// BadModel for a tensor that a file cannot hold; an existing file is then unchanged.
 inline void save_tensors(const std::filesystem::path& path, const StateDict& tensors,
                          const Metadata& metadata = {}, Files& files = system_files()) {
+  detail::check_path(path, "save_tensors");
   const bool had_files_of_ranks = !detail::named_files(files, path).empty();
   detail::save_one_file(files, path, tensors, metadata);
   if (had_files_of_ranks) detail::remove_unnamed(files, path);
@@ -34,6 +36,7 @@ inline void save_tensors(const std::filesystem::path& path, const StateDict& ten
 /// state that several ranks saved, whole tensors, and what rank 0 had of its own. Throws FileFailed
 /// for an error of the system, and BadFile for a damaged file.
 inline TensorFile load_tensors(const std::filesystem::path& path, Files& files = system_files()) {
+  detail::check_path(path, "load_tensors");
   return detail::read_whole(files, path, /*require_checksums=*/false);
 }
 

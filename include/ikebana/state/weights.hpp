@@ -1,6 +1,7 @@
 #pragma once
 // A model's weights alone, in files that Python reads and writes.
 #include <ikebana/model.hpp>
+#include <ikebana/state/check_path.hpp>
 #include <ikebana/state/saved_state.hpp>
 #include <unordered_map>
 
@@ -172,6 +173,7 @@ class WeightLoader {
 template <class Model>
 UnmatchedWeights load_weights(Model& model, const std::filesystem::path& path,
                               const WeightOptions& options = {}, Files& files = system_files()) {
+  detail::check_path(path, "load_weights");
   StateDict all;
   for (const auto& file : detail::weight_files(files, path)) {
     StateDict part = detail::read_whole(files, file, /*require_checksums=*/false).tensors;
@@ -189,6 +191,7 @@ UnmatchedWeights load_weights(Model& model, const std::filesystem::path& path,
 template <class Model>
 void save_weights(Model& model, const std::filesystem::path& path,
                   const WeightOptions& options = {}, Files& files = system_files()) {
+  detail::check_path(path, "save_weights");
   StateDict all;
   std::set<const void*> seen;
   for (const auto& [name, t] : detail::named_weights(*detail::module_of(model))) {
