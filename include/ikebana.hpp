@@ -1,6 +1,9 @@
 #pragma once
 #include <ikebana/grammar/refuse.hpp>  // first: the compiler tells a refusal's chain of includes
+#include <ikebana/grammar/refuse_batch.hpp>
+#include <ikebana/grammar/refuse_loader.hpp>
 #include <ikebana/grammar/refuse_offload.hpp>
+#include <ikebana/grammar/refuse_run.hpp>
 #include <ikebana/grammar/refuse_use.hpp>
 
 // Everything. Reading order: grammar/vocabulary.hpp, step.hpp, then the folder of one axis.

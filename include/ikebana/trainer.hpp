@@ -50,7 +50,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
     requires(!detail::gives_model<Given, Handle> &&
              !std::is_same_v<std::remove_cvref_t<Given>, Trainer>)
   explicit Trainer(Given&&, Values&&...) {
-    (void)sizeof(refuse::NotTheModel<std::remove_cvref_t<Given>, Model>);
+    (void)sizeof(detail::model_refusal_t<std::remove_cvref_t<Given>, Model>);
   }
 
   /// One update of the parameters. A batch is cut into the recipe's microbatches; of a range of
@@ -59,9 +59,9 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   /// `std::vector<std::tuple<at::Tensor>>`. Throws an Error for what cannot be computed, and then
   /// nothing has changed: neither parameters, moments and counters, nor buffers and random
   /// generators. Waits for no device.
-  template <class Batch>
-  Report step(const Batch& batch) {
-    using Diagnosis = detail::step_diagnosis_t<Core, Batch>;
+  template <class Batch, class... Others>
+  Report step(const Batch& batch, const Others&...) {
+    using Diagnosis = detail::step_diagnosis_t<Core, Batch, Others...>;
     (void)sizeof(Diagnosis);
     if constexpr (refuse::passed<Diagnosis>)
       return guarded([&] { return detail::place_in_step(core().step, batch); },
@@ -75,11 +75,10 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   /// `update(batch, outputs)` and `value()`.
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&& loader, Metrics... metrics) {
-    using Batch = detail::batch_of_t<Loader>;
-    using Diagnosis = detail::evaluate_diagnosis_t<Core, Batch>;
+    using Diagnosis = detail::evaluate_diagnosis_t<Core, Loader, Metrics...>;
     (void)sizeof(Diagnosis);
     if constexpr (refuse::passed<Diagnosis>) {
-      std::vector<Metric<Batch>> list;
+      std::vector<Metric<detail::batch_of_t<Loader>>> list;
       (detail::append(list, std::move(metrics)), ...);
       auto visit = [&](auto&& f) { detail::visit(loader, f); };
       return guarded([&] { return "evaluate, after step " + std::to_string(steps()); },
@@ -117,10 +116,17 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   }
 
   /// Steps over all batches of a loader, epoch by epoch, with a progress bar on a terminal.
-  template <class Loader>
-  History fit(Loader&& loader, FitOptions<detail::batch_of_t<Loader>> options = {}) {
-    auto ended = [&](const Epoch& epoch) { end_epoch(epoch); };
-    return ikebana::fit(*this, detail::range_of(loader), options, ended);
+  template <class Loader, class Options = FitOptions<detail::batch_of_t<Loader>>>
+  History fit(Loader&& loader, const Options& options = {}) {
+    using Diagnosis = detail::fit_diagnosis_t<Loader, Options>;
+    (void)sizeof(Diagnosis);
+    if constexpr (refuse::passed<Diagnosis>) {
+      auto ended = [&](const Epoch& epoch) { end_epoch(epoch); };
+      const FitOptions<detail::batch_of_t<Loader>>& given = options;
+      return ikebana::fit(*this, detail::range_of(loader), given, ended);
+    } else {
+      return {};
+    }
   }
 
   /// What `fit` calls after each epoch, for a loop over epochs of your own.
@@ -147,22 +153,6 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   Handle& model() { return core().model; }
   /// Steps so far. A skipped step counts, one that threw does not.
   std::int64_t steps() const { return core().step.attempts; }
-
-  /// As `with_full_weights`, for an `f` that replaces the weights, such as `load_weights`: an
-  /// average then starts anew from them. If `f` throws, it stays as it is.
-  template <class F>
-  void replace_weights(F&& f) {
-    detail::BusyGuard busy(core().busy);
-    auto& average = core().mechanisms.average;
-    if (detail::keeps_old_average<std::decay_t<decltype(average)>>)
-      throw BadModel(
-          "load_weights: the mechanism of the recipe's `" +
-          detail::type_name<std::decay_t<decltype(average.values)>>() +
-          "` has no `void restart() noexcept`, which starts the average anew: "
-          "evaluation would use the former weights. Write one; empty, if it keeps none.");
-    this->with_full_weights(f);
-    average.restart();
-  }
 
   /// Ends the trainer, and returns its model with plain, whole parameters on every rank, which all
   /// call. A destructor alone must not wait for other ranks: parameters that are cut among them

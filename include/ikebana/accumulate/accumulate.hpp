@@ -16,6 +16,7 @@ template <>
 struct Accumulate<Dynamic> {
   std::int64_t microbatches = 0;
 };
+Accumulate(std::int64_t) -> Accumulate<Dynamic>;  // Accumulate{8}
 
 template <std::int64_t N>
 struct Mechanism<Accumulate<N>> : AccumulateHooks {

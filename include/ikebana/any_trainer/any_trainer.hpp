@@ -69,8 +69,12 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   /// Trains on a loader for some epochs, as Trainer::fit.
   template <class Loader>
   History fit(Loader&& loader, FitOptions<Batch> options = {}) {
+    using Diagnosis = detail::source_diagnosis_t<Batch, Loader>;
+    (void)sizeof(Diagnosis);
     auto end_this_epoch = [&](const Epoch& epoch) { end_epoch(epoch); };
-    return ikebana::fit(*this, detail::range_of(loader), options, end_this_epoch);
+    if constexpr (refuse::passed<Diagnosis>)
+      return ikebana::fit(*this, detail::range_of(loader), options, end_this_epoch);
+    else return {};
   }
   void end_epoch(const Epoch& epoch) { methods().end_epoch(epoch); }
 

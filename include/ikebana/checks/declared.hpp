@@ -66,12 +66,5 @@ consteval auto undeclared_hook() {
 template <class Policy>
 using first_undeclared_t = typename decltype(undeclared_hook<Policy>())::type;
 
-/// True for an average of a user's own that does not override `restart`.
-template <class M>
-inline constexpr bool keeps_old_average = requires {
-  requires own_policy<decltype(M::values)>;
-  requires std::is_same_v<decltype(&M::restart), void (AverageHooks::*)() noexcept>;
-};
-
 }  // namespace detail
 }  // namespace ikebana

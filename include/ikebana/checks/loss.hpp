@@ -2,7 +2,10 @@
 // Checks whether the objective can compute a loss from a model and a batch. The check is made where
 // the type of a batch is first known: an error from inside a step would be hard to read.
 #include <ikebana/core/core.hpp>
+#include <ikebana/evaluate/metric.hpp>
+#include <ikebana/evaluate/range_of.hpp>
 #include <ikebana/grammar/refuse_batch.hpp>
+#include <ikebana/grammar/refuse_loader.hpp>
 
 namespace ikebana::detail {
 
@@ -58,6 +61,14 @@ template <class Core, class Batch>
 inline constexpr bool takes_bare_tensors<Core, Batch> =
     !loss_takes<Core, TensorAlone> && loss_takes<Core, at::Tensor>;
 
+/// A list of tensors, which is one batch, where the loss takes one tensor. Of other batches no loss
+/// of a tensor is looked at: it may be a template that does not compile for one.
+template <class Core, class Batch>
+inline constexpr bool is_list_for_tensor = false;
+template <class Core, ListOfTensors Batch>
+inline constexpr bool is_list_for_tensor<Core, Batch> =
+    !loss_takes<Core, Batch> && loss_takes<Core, at::Tensor>;
+
 template <class T>
 inline constexpr bool is_entry = false;
 template <class Name, class Value>
@@ -71,41 +82,52 @@ consteval auto batch_diagnosis() {
   else if constexpr (any_inside<RefersToTensors, Microbatch>())
     return refuse::is<refuse::TensorsOfOthers<Microbatch>>{};
   else if constexpr (takes_bare_tensors<Core, Batch>) return refuse::is<refuse::Nothing>{};
-  else if constexpr (ListOfTensors<Batch> && !loss_takes<Core, Batch> &&
-                     loss_takes<Core, at::Tensor>)
+  else if constexpr (is_list_for_tensor<Core, Batch>)
     return refuse::is<refuse::ListIsOneBatch<Batch>>{};
   else return loss_diagnosis<Core, Microbatch>();
 }
 
-/// Why batches of this type cannot be evaluated. A range of batches cannot: to a step its elements
-/// are the batches, and here all of it would be one. An entry of a map is a part of a batch.
+/// Why the batches of a loader cannot be evaluated. A range of batches cannot: to a step its
+/// elements are the batches, and here all of it would be one. An entry of a map is a part of a
+/// batch.
 template <class Core, class Batch>
-consteval auto evaluate_diagnosis() {
+consteval auto evaluated_batch_diagnosis() {
   using Diagnosis = typename decltype(batch_diagnosis<Core, Batch, Batch>())::type;
   if constexpr (!refuse::passed<Diagnosis>) return refuse::is<Diagnosis>{};
   else if constexpr (Batches<const Batch> || is_entry<Batch>)
     return refuse::is<refuse::NotALoader<Batch>>{};
   else return refuse::is<refuse::Nothing>{};
 }
-template <class Core, class Batch>
-using evaluate_diagnosis_t = typename decltype(evaluate_diagnosis<Core, Batch>())::type;
+template <class Core, class Loader, class... Metrics>
+consteval auto evaluate_diagnosis() {
+  using Batch = batch_of_t<Loader>;
+  if constexpr (!has_batches<Loader>)
+    return refuse::is<refuse::NoBatches<std::remove_cvref_t<Loader>>>{};
+  else
+    return refuse::first<typename decltype(evaluated_batch_diagnosis<Core, Batch>())::type,
+                         metric_diagnosis_t<Metrics, Batch>...>{};
+}
+template <class Core, class Loader, class... Metrics>
+using evaluate_diagnosis_t =
+    typename decltype(evaluate_diagnosis<Core, Loader, Metrics...>())::type;
 
 /// Why `step` cannot be given this batch or range of batches. It also calls the count, before the
-/// first microbatch.
-template <class Core, class Batch>
+/// first microbatch. Of `Others` there must be none.
+template <class Core, class Batch, class... Others>
 consteval auto step_diagnosis() {
   using Objective = decltype(std::declval<Core&>().mechanisms.objective);
   using Model = handle_of_t<typename Core::Model>;
   using Microbatch = std::conditional_t<takes_bare_tensors<Core, Batch>, at::Tensor,
                                         typename microbatch_of<Batch>::type>;
   using Diagnosis = typename decltype(batch_diagnosis<Core, Batch, Microbatch>())::type;
-  if constexpr (!refuse::passed<Diagnosis>) return refuse::is<Diagnosis>{};
+  if constexpr (sizeof...(Others) > 0) return refuse::is<refuse::BatchInParts<Batch, Others...>>{};
+  else if constexpr (!refuse::passed<Diagnosis>) return refuse::is<Diagnosis>{};
   else if constexpr (requires { Objective::template count_refusal<Model, Microbatch>(); })
     return Objective::template count_refusal<Model, Microbatch>();
   else return refuse::is<refuse::Nothing>{};
 }
-template <class Core, class Batch>
-using step_diagnosis_t = typename decltype(step_diagnosis<Core, Batch>())::type;
+template <class Core, class Batch, class... Others>
+using step_diagnosis_t = typename decltype(step_diagnosis<Core, Batch, Others...>())::type;
 
 /// What `step` was given, with bare tensors for `std::tuple<at::Tensor>` where the loss takes them.
 /// A range that makes its batches while they are read is read once, where a step may be repeated.

@@ -113,6 +113,9 @@ consteval auto check_policy() {
   else if constexpr (policy<Policy> && known_axis<Axis>) return is<Nothing>{};
   else if constexpr (policy<Policy>) return is<NotAnAxis<Policy, Axis>>{};
   else if constexpr (!std::is_void_v<Nearest>) return is<MeantAnotherPolicy<Policy, Nearest>>{};
+  else if constexpr (is_other_loss<Policy>) return is<LossOfTorch<Policy>>{};
+  else if constexpr (std::is_same_v<Policy, torch::optim::LBFGS>)
+    return is<NeedsSeveralLosses<Policy>>{};
   else if constexpr (module_type<Policy>) return is<SecondModel<Model, Policy>>{};
   else return is<NotAPolicy<Policy>>{};
 }

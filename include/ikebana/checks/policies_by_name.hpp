@@ -41,6 +41,13 @@ template <> struct nearest<torch::optim::AdamOptions> { using type = Adam; };
 template <> struct nearest<torch::optim::SGDOptions> { using type = SGD; };
 template <> struct nearest<torch::optim::AdagradOptions> { using type = Adagrad; };
 template <> struct nearest<torch::optim::RMSpropOptions> { using type = RMSprop; };
+template <> struct nearest<torch::optim::StepLR> { using type = StepLR; };
+template <> struct nearest<torch::optim::ReduceLROnPlateauScheduler> {
+  using type = ReduceLROnPlateau;
+};
+template <> struct nearest<c10::DeviceType> { using type = On; };
+template <> struct nearest<c10::Device> { using type = On; };
+template <> struct nearest<c10::ScalarType> { using type = Precision<BF16>; };
 template <> struct nearest<torch::nn::CrossEntropyLoss> { using type = CrossEntropyLoss; };
 template <> struct nearest<torch::nn::MSELoss> { using type = MSELoss; };
 template <> struct nearest<torch::nn::BCEWithLogitsLoss> { using type = BCEWithLogitsLoss; };
@@ -63,5 +70,13 @@ template <class T> struct nearest<T*> : bare<T> {};
 template <class T> struct nearest<T&> : bare<T> {};
 template <class T> struct nearest<T&&> : bare<T> {};
 // clang-format on
+
+/// A loss of LibTorch that has no policy. It is a module, but no second model.
+template <class Written>
+inline constexpr bool is_other_loss =
+    is_one_of<Written, AxisList<torch::nn::HingeEmbeddingLoss, torch::nn::MarginRankingLoss,
+                                torch::nn::MultiMarginLoss, torch::nn::MultiLabelMarginLoss,
+                                torch::nn::MultiLabelSoftMarginLoss, torch::nn::SoftMarginLoss,
+                                torch::nn::TripletMarginWithDistanceLoss>>;
 
 }  // namespace ikebana::refuse

@@ -1,6 +1,8 @@
 #pragma once
-// LibTorch's losses and optimizers by name, so that one in a recipe is answered with the policy
-// that was likely meant, and its module of TorchScript, which is no model that can be trained here.
+// LibTorch's losses, optimizers and schedules by name, so that one in a recipe is answered with the
+// policy that was likely meant; its types of devices and dtypes; and its module of TorchScript,
+// which is no model that can be trained here.
+#include <cstdint>
 
 namespace torch::nn {
 class CrossEntropyLoss;
@@ -16,6 +18,13 @@ class BCELoss;
 class CTCLoss;
 class TripletMarginLoss;
 class CosineEmbeddingLoss;
+class HingeEmbeddingLoss;
+class MarginRankingLoss;
+class MultiMarginLoss;
+class MultiLabelMarginLoss;
+class MultiLabelSoftMarginLoss;
+class SoftMarginLoss;
+class TripletMarginWithDistanceLoss;
 }  // namespace torch::nn
 namespace torch::optim {
 class AdamW;
@@ -23,6 +32,9 @@ class Adam;
 class SGD;
 class Adagrad;
 class RMSprop;
+class LBFGS;
+class StepLR;
+class ReduceLROnPlateauScheduler;
 struct AdamWOptions;
 struct AdamOptions;
 struct SGDOptions;
@@ -32,3 +44,8 @@ struct RMSpropOptions;
 namespace torch::jit {
 struct Module;
 }  // namespace torch::jit
+namespace c10 {
+enum class DeviceType : std::int8_t;
+struct Device;
+enum class ScalarType : std::int8_t;
+}  // namespace c10

@@ -19,7 +19,8 @@ consteval bool forward_takes() {
 /// Whether it would, if it took a `run`, without which policies cannot see the model's units.
 template <class Model, class... Given>
 consteval bool forward_lacks_run() {
-  if constexpr (std::is_void_v<units_of_t<Model>> || std::is_same_v<units_of_t<Model>, Children>)
+  if constexpr (std::is_void_v<units_of_t<Model>> || std::is_same_v<units_of_t<Model>, Children> ||
+                (std::is_void_v<Given> || ...))
     return false;
   else return requires(Model& model, const Given&... given) { model->forward(given...); };
 }

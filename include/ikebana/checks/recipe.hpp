@@ -5,6 +5,7 @@
 #include <ikebana/checks/never_asked.hpp>
 #include <ikebana/checks/policies.hpp>
 #include <ikebana/checks/schedules.hpp>
+#include <ikebana/checks/unknown_choices.hpp>
 
 namespace ikebana::detail {
 

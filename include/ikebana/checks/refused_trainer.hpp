@@ -30,16 +30,16 @@ class Trainer<ModelT, Policies...> : detail::recipe_diagnosis_t<ModelT, Policies
 
   template <class... Any>
   explicit Trainer(Any&&...) {}
-  template <class Batch>
-  Report step(const Batch&);
+  template <class Batch, class... Others>
+  Report step(const Batch&, const Others&...);
   template <class Batch>
   std::optional<Report> join_step(const Batch&);
   template <class Loader, class... Metrics>
   Evaluation evaluate(Loader&&, Metrics...);
   template <class... Given>
   at::Tensor predict(Given&&...);
-  template <class Loader>
-  History fit(Loader&&, FitOptions<detail::batch_of_t<Loader>> = {});
+  template <class Loader, class Options = FitOptions<detail::batch_of_t<Loader>>>
+  History fit(Loader&&, const Options& = {});
   template <class Policy>
   Policy& get();
   template <class Policy>

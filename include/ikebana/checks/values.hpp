@@ -21,6 +21,15 @@ template <class Given, class Handle>
 concept gives_model = std::is_convertible_v<Given, Handle> ||
                       (maker<Given> && std::is_convertible_v<std::invoke_result_t<Given&>, Handle>);
 
+/// Why a value that is neither the model nor a maker is refused as the first argument.
+template <class Given, class Model>
+struct model_refusal : refuse::is<refuse::NotTheModel<Given, Model>> {};
+template <refuse::module_type Given, class Model>
+  requires std::is_same_v<impl_of_t<Model>, Given>
+struct model_refusal<Given, Model> : refuse::is<refuse::ModuleByValue<Given>> {};
+template <class Given, class Model>
+using model_refusal_t = typename model_refusal<Given, Model>::type;
+
 template <class Policy, class Recipe>
 inline constexpr bool in_recipe = false;
 template <class Policy, class... Policies>

@@ -4,6 +4,17 @@
 
 namespace ikebana {
 
+namespace detail {
+
+/// True for an average of a user's own that does not override `restart`.
+template <class M>
+inline constexpr bool keeps_old_average = requires {
+  requires own_policy<decltype(M::values)>;
+  requires std::is_same_v<decltype(&M::restart), void (AverageHooks::*)() noexcept>;
+};
+
+}  // namespace detail
+
 /// The base of `Trainer`, which is `Self`.
 template <class Self>
 class WeightMethods {
@@ -33,6 +44,22 @@ class WeightMethods {
                                          [&]() -> decltype(auto) { return with_full_weights(f); });
       });
     }
+  }
+
+  /// As `with_full_weights`, for an `f` that replaces the weights, such as `load_weights`: an
+  /// average then starts anew from them. If `f` throws, it stays as it is.
+  template <class F>
+  void replace_weights(F&& f) {
+    detail::BusyGuard busy(core().busy);
+    auto& average = core().mechanisms.average;
+    if (detail::keeps_old_average<std::decay_t<decltype(average)>>)
+      throw BadModel(
+          "load_weights: the mechanism of the recipe's `" +
+          detail::type_name<std::decay_t<decltype(average.values)>>() +
+          "` has no `void restart() noexcept`, which starts the average anew: "
+          "evaluation would use the former weights. Write one; empty, if it keeps none.");
+    with_full_weights(f);
+    average.restart();
   }
 
  private:

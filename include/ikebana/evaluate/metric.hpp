@@ -2,12 +2,16 @@
 // Metrics: what an evaluation measures besides the loss.
 #include <functional>
 #include <ikebana/batch.hpp>
-#include <ikebana/grammar/refuse.hpp>
+#include <ikebana/grammar/diagnosis.hpp>
+#include <ikebana/grammar/refuse_loader.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 #include <memory>
 #include <optional>
 
 namespace ikebana {
+
+template <class Batch>
+class Metric;
 
 namespace detail {
 
@@ -30,6 +34,28 @@ M own_copy(const M& metric) {
   return copy;
 }
 
+/// Why a type is no metric for batches of type `Batch`.
+template <class M, class Batch>
+consteval auto check_metric() {
+  if constexpr (!requires(const M& m, std::string& name) { name = m.name; })
+    return refuse::is<refuse::MetricWithoutName<M>>{};
+  else if constexpr (!requires(M& m, const Batch& batch, const at::Tensor& outputs) {
+                       m.update(batch, outputs);
+                     })
+    return refuse::is<refuse::MetricTakesOtherArguments<M, Batch>>{};
+  else if constexpr (!requires(M& m) { static_cast<double>(m.value()); })
+    return refuse::is<refuse::MetricWithoutValue<M>>{};
+  else return refuse::is<refuse::Nothing>{};
+}
+template <class M, class Batch>
+struct metric_diagnosis : decltype(check_metric<M, Batch>()) {};
+template <class Batch>
+struct metric_diagnosis<Metric<Batch>, Batch> : refuse::is<refuse::Nothing> {};
+template <class Batch>
+struct metric_diagnosis<std::vector<Metric<Batch>>, Batch> : refuse::is<refuse::Nothing> {};
+template <class M, class Batch>
+using metric_diagnosis_t = typename metric_diagnosis<M, Batch>::type;
+
 }  // namespace detail
 
 /// Any metric, with its type erased: a class with `name`, `update(batch, outputs)` and `value()`,
@@ -44,15 +70,10 @@ class Metric {
  public:
   template <class M>
     requires(!std::is_same_v<std::decay_t<M>, Metric>)
-  Metric(M metric) : name_(metric.name) {
-    auto shared = std::make_shared<M>(detail::own_copy(metric));
-    update_ = [shared](const Batch& batch, const at::Tensor& outputs) {
-      shared->update(batch, outputs);
-    };
-    if constexpr (requires(RankGroup& ranks) { shared->reduce(ranks); })
-      reduce_ = [shared](RankGroup& ranks) { shared->reduce(ranks); };
-    value_ = [shared] { return static_cast<double>(shared->value()); };
-    initial_ = [initial = detail::own_copy(metric)] { return Metric(initial); };
+  Metric(M metric) {
+    using Diagnosis = detail::metric_diagnosis_t<M, Batch>;
+    (void)sizeof(Diagnosis);
+    if constexpr (refuse::passed<Diagnosis>) erase(metric);
   }
   const std::string& name() const { return name_; }
   /// Throws Error if the loss gave no outputs.
@@ -77,6 +98,19 @@ class Metric {
   Metric initial() const { return initial_(); }
 
  private:
+  template <class M>
+  void erase(const M& metric) {
+    name_ = metric.name;
+    auto shared = std::make_shared<M>(detail::own_copy(metric));
+    update_ = [shared](const Batch& batch, const at::Tensor& outputs) {
+      shared->update(batch, outputs);
+    };
+    if constexpr (requires(RankGroup& ranks) { shared->reduce(ranks); })
+      reduce_ = [shared](RankGroup& ranks) { shared->reduce(ranks); };
+    value_ = [shared] { return static_cast<double>(shared->value()); };
+    initial_ = [initial = detail::own_copy(metric)] { return Metric(initial); };
+  }
+
   std::string name_;
   std::function<void(const Batch&, const at::Tensor&)> update_;
   std::function<void(RankGroup&)> reduce_;

@@ -16,8 +16,15 @@ decltype(auto) range_of(Loader& loader) {
   if constexpr (requires { std::begin(*loader); }) return (*loader);
   else return (loader);
 }
+/// The batch of what is no loader.
+struct NoBatch {};
 template <class Loader>
 struct batch_of {
+  using type = NoBatch;
+};
+template <class Loader>
+  requires requires(Loader& loader) { *std::begin(range_of(loader)); }
+struct batch_of<Loader> {
   using type = std::decay_t<decltype(*std::begin(range_of(std::declval<Loader&>())))>;
 };
 template <class Batch>
@@ -26,6 +33,8 @@ struct batch_of<BatchSource<Batch>> {
 };
 template <class Loader>
 using batch_of_t = typename batch_of<std::remove_cvref_t<Loader>>::type;
+template <class Loader>
+concept has_batches = !std::is_same_v<batch_of_t<Loader>, NoBatch>;
 
 /// Calls `f` for every batch of a loader. A DataLoader that was begun starts anew, and continues
 /// afterwards where it was.

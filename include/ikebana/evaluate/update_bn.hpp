@@ -5,6 +5,7 @@
 #include <ikebana/core/placement.hpp>
 #include <ikebana/evaluate/batch_norms.hpp>
 #include <ikebana/evaluate/range_of.hpp>
+#include <ikebana/grammar/refuse_loader.hpp>
 
 namespace ikebana {
 
@@ -83,15 +84,19 @@ class BatchNormMethods {
   /// was. Waits for the device. Source: torch.optim.swa_utils.update_bn.
   template <class Loader>
   void update_bn(Loader&& loader) {
-    auto& self = static_cast<Self&>(*this);
-    using Batch = detail::batch_of_t<Loader>;
-    auto visit = [&](auto&& f) { detail::visit(loader, f); };
-    self.guarded([&] { return "update_bn, after step " + std::to_string(self.steps()); },
-                 [&] {
-                   detail::together(self.core(), "update_bn",
-                                    [&] { detail::update_bn<Batch>(self.core(), visit); });
-                 },
-                 [](auto&) { return std::string(); });
+    if constexpr (!detail::has_batches<Loader>) {
+      (void)sizeof(refuse::NoBatches<std::remove_cvref_t<Loader>>);
+    } else {
+      auto& self = static_cast<Self&>(*this);
+      using Batch = detail::batch_of_t<Loader>;
+      auto visit = [&](auto&& f) { detail::visit(loader, f); };
+      self.guarded([&] { return "update_bn, after step " + std::to_string(self.steps()); },
+                   [&] {
+                     detail::together(self.core(), "update_bn",
+                                      [&] { detail::update_bn<Batch>(self.core(), visit); });
+                   },
+                   [](auto&) { return std::string(); });
+    }
   }
 };
 

@@ -4,6 +4,8 @@
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/evaluate/range_of.hpp>
 #include <ikebana/fit/early_stopping.hpp>
+#include <ikebana/grammar/diagnosis.hpp>
+#include <ikebana/grammar/refuse_loader.hpp>
 #include <ikebana/posix/posix_files.hpp>
 #include <ikebana/state/state_parts.hpp>
 #include <memory>
@@ -31,19 +33,42 @@ void archive_position(Loader& loader, Archive& archive) {
   archive.ignore_section();
 }
 
+/// A view or a pointer, which refers to a loader or owns it: it is kept, instead of a reference.
+template <class Given>
+concept keeps_loader = requires(Given& given) { std::begin(*given); } || std::ranges::view<Given>;
+/// Why batches of type `Batch` cannot be had from a loader.
+template <class Batch, class Loader>
+consteval auto source_diagnosis() {
+  using Bare = std::remove_cvref_t<Loader>;
+  if constexpr (!has_batches<Loader>) return refuse::is<refuse::NoBatches<Bare>>{};
+  else if constexpr (!std::is_convertible_v<batch_of_t<Loader>, const Batch&>)
+    return refuse::is<refuse::OtherBatches<Bare, Batch>>{};
+  else return refuse::is<refuse::Nothing>{};
+}
+template <class Batch, class Loader>
+using source_diagnosis_t = typename decltype(source_diagnosis<Batch, Loader>())::type;
+
 }  // namespace detail
 
 /// Batches of any loader, with the loader's type erased: the type of `FitOptions::validate`. Refers
-/// to the loader, which must outlive it.
+/// to the loader, which must outlive it; a temporary is refused. A temporary pointer or view, such
+/// as a std::unique_ptr that `make_data_loader` returns, is kept.
 template <class Batch>
 class BatchSource {
  public:
   BatchSource() = default;
   template <class Loader>
     requires(!std::is_same_v<std::decay_t<Loader>, BatchSource>)
-  BatchSource(Loader& loader)
-      : visit_([&loader](const auto& f) { detail::visit(loader, f); }),
-        position_([&loader](Archive& archive) { detail::archive_position(loader, archive); }) {}
+  BatchSource(Loader&& loader) {
+    using Bare = std::remove_cvref_t<Loader>;
+    using Diagnosis = detail::source_diagnosis_t<Batch, Loader>;
+    (void)sizeof(Diagnosis);
+    if constexpr (!refuse::passed<Diagnosis>) return;
+    else if constexpr (std::is_lvalue_reference_v<Loader>) refer_to(loader);
+    else if constexpr (!std::is_const_v<Loader> && detail::keeps_loader<Bare>)
+      keep(std::make_shared<Bare>(std::move(loader)));
+    else (void)sizeof(refuse::TemporaryLoader<Bare>);
+  }
 
   explicit operator bool() const { return static_cast<bool>(visit_); }
   /// Calls `f` for every batch of one pass.
@@ -56,6 +81,17 @@ class BatchSource {
   }
 
  private:
+  template <class Loader>
+  void refer_to(Loader& loader) {
+    visit_ = [&loader](const auto& f) { detail::visit(loader, f); };
+    position_ = [&loader](Archive& archive) { detail::archive_position(loader, archive); };
+  }
+  template <class Loader>
+  void keep(const std::shared_ptr<Loader>& loader) {
+    visit_ = [loader](const auto& f) { detail::visit(*loader, f); };
+    position_ = [loader](Archive& archive) { detail::archive_position(*loader, archive); };
+  }
+
   std::function<void(const std::function<void(const Batch&)>&)> visit_;
   std::function<void(Archive&)> position_;
 };
@@ -105,5 +141,22 @@ struct FitOptions {
   StateParts parts = {};
   Files* files = &system_files();  ///< replaced by tests
 };
+
+namespace detail {
+
+/// Why `fit` cannot be given this loader and these options.
+template <class Loader, class Options>
+consteval auto fit_diagnosis() {
+  using Batch = batch_of_t<Loader>;
+  if constexpr (!has_batches<Loader>)
+    return refuse::is<refuse::NoBatches<std::remove_cvref_t<Loader>>>{};
+  else if constexpr (!std::is_convertible_v<const Options&, const FitOptions<Batch>&>)
+    return refuse::is<refuse::NotOptions<Options, Batch>>{};
+  else return refuse::is<refuse::Nothing>{};
+}
+template <class Loader, class Options>
+using fit_diagnosis_t = typename decltype(fit_diagnosis<Loader, Options>())::type;
+
+}  // namespace detail
 
 }  // namespace ikebana

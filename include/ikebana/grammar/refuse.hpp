@@ -32,8 +32,8 @@ template <class Written, class Policy>
 struct MeantAnotherPolicy {
   static_assert(possible<quoted<Written> + " is not a policy; write " + quoted<Policy>>,
                 "ikebana: a recipe is made of policies, and one of its types only resembles a "
-                "policy. Write that policy, e.g. Precision<BF16> for BF16, or ikebana::AdamW for "
-                "torch::optim::AdamW, AdamW& or const AdamW.");
+                "policy. Write that policy, e.g. Precision<BF16> for BF16, On{torch::kCUDA} for "
+                "torch::kCUDA, or ikebana::AdamW for torch::optim::AdamW or const AdamW.");
 };
 template <class Policy>
 struct ModelMissing {

@@ -36,6 +36,21 @@ struct TensorsOfOthers {
                 "std::tuple{x, y} instead of std::tie(x, y), and std::vector<at::Tensor> instead "
                 "of a span; copies of tensors share their memory, so this costs nothing.");
 };
+template <class Map>
+struct MapOfOthers {
+  static_assert(possible<quoted<Map> + " is not a map from names to tensors">,
+                "ikebana: of a map a built-in objective takes the tensors that are named input and "
+                "target (or data, x, input_ids, pixel_values; label, labels, y). Write "
+                "std::map<std::string, at::Tensor>, or the objective as a lambda (run, model, "
+                "batch) -> Loss.");
+};
+template <class... Parts>
+struct BatchInParts {
+  static_assert(possible<"step was given " + names_of<Parts...>>,
+                "ikebana: a step takes one batch, or one range of batches. Write the parts of a "
+                "batch as one value, step(std::tuple{x, y}) or step(Batch{.input = x, .target = "
+                "y}), and several batches as a range: step(std::vector{first, second}).");
+};
 template <class Model, class... Given>
 struct NothingToPredict {
   static_assert(possible<"predict cannot give " + quoted<Model> + " " + names_of<Given...>>,

@@ -18,6 +18,15 @@ struct ScriptedModel {
                 "(run, model, batch) -> Loss.");
 };
 
+template <class Written>
+struct LossOfTorch {
+  static_assert(
+      possible<quoted<Written> + " is a loss of LibTorch, and there is no policy for it">,
+      "ikebana: a loss of LibTorch is a module, which a recipe does not call, and this "
+      "one has no policy of its name. Write the objective as a lambda (run, model, batch) "
+      "-> Loss that calls it with torch::kSum, and gives the count.");
+};
+
 // Optimizers of optimizers
 
 template <class Policy, class Written>
@@ -128,6 +137,14 @@ struct NotTheModel {
                 "ikebana: the first argument of a trainer's constructor must be its model, "
                 "or a callable without arguments that returns it. "
                 "Write Trainer<Model, Policies...>{model, values...}.");
+};
+template <class Module>
+struct ModuleByValue {
+  static_assert(possible<quoted<Module> + " is a module by value; write std::make_shared<" +
+                         name<Module> + ">()">,
+                "ikebana: a trainer shares its model with the program, and a module of LibTorch is "
+                "shared by a pointer. Write std::make_shared of its type and arguments, or make it "
+                "by the holder that TORCH_MODULE declares: Net(config) for NetImpl.");
 };
 template <class Value>
 struct ValueNotInRecipe {

@@ -4,6 +4,34 @@
 
 namespace ikebana {
 
+namespace detail {
+
+/// Takes any argument, by a conversion, which ranks below what takes it as it is.
+struct ConvertedArgument {
+  template <class T>
+  ConvertedArgument(T&&);
+};
+/// Ranks below a callable for its arguments, and above a const one for its object, so that a call
+/// of both is ambiguous.
+struct RivalCall {
+  void operator()(ConvertedArgument, ConvertedArgument, ConvertedArgument);
+};
+template <class F>
+struct CallWithRival : F, RivalCall {
+  using F::operator();
+  using RivalCall::operator();
+};
+/// True only for a callable that takes these arguments. Its body is not compiled to find that out,
+/// as it must be for a result of type `auto`: where it has an error, the callable would else look
+/// like one of other parameters. False for one that is not const, of which nothing is known.
+template <class F, class... Args>
+inline constexpr bool surely_takes = false;
+template <callable_class F, class... Args>
+inline constexpr bool surely_takes<F, Args...> =
+    !requires(CallWithRival<F>& both, Args... args) { both(args...); };
+
+}  // namespace detail
+
 /// Any callable (run, model, batch) -> Loss is an objective. If it has a member
 /// `count(model, batch)` or `count(batch)`, the count is known before the first backward. A
 /// callable that is not a template takes a `Runner&`.
@@ -17,8 +45,10 @@ struct Mechanism<F> : ObjectiveHooks {
 
   template <class Run, class Model, class Batch>
   static consteval auto refusal() {
+    constexpr bool takes_run = detail::surely_takes<F, Run&, Model&, const Batch&>;
     if constexpr (std::is_invocable_v<F&, Run&, Model&, const Batch&>)
       return detail::loss_refusal<std::invoke_result_t<F&, Run&, Model&, const Batch&>>();
+    else if constexpr (takes_run) return refuse::is<refuse::Reported>{};
     else if constexpr (std::is_invocable_v<F&, Runner&, Model&, const Batch&>)
       return detail::loss_refusal<std::invoke_result_t<F&, Runner&, Model&, const Batch&>>();
     else return refuse::is<refuse::ObjectiveTakesOtherArguments<F, Batch>>{};

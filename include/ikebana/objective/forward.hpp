@@ -21,7 +21,10 @@ consteval auto input_refusal() {
 /// The compile-time error for a model that cannot be called with this batch's input.
 template <class Run, class Model, class Batch>
 consteval auto forward_refusal() {
-  if constexpr (!has_input_and_target<Batch>) return refuse::is<refuse::NoInputOrTarget<Batch>>{};
+  if constexpr (Map<const Batch> && !MapOfTensors<const Batch>)
+    return refuse::is<refuse::MapOfOthers<Batch>>{};
+  else if constexpr (!has_input_and_target<Batch>)
+    return refuse::is<refuse::NoInputOrTarget<Batch>>{};
   else if constexpr (holds_more<Batch>) return refuse::is<refuse::MoreThanInputAndTarget<Batch>>{};
   else
     return input_refusal<Run, Model,

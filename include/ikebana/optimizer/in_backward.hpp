@@ -20,6 +20,8 @@ template <class Optimizer>
 struct InBackward {
   Optimizer optimizer = {};
 };
+template <class Optimizer>
+InBackward(Optimizer) -> InBackward<Optimizer>;
 
 template <class Optimizer>
 struct Mechanism<InBackward<Optimizer>> : OptimizerHooks {

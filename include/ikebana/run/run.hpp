@@ -1,5 +1,6 @@
 #pragma once
 // `run(unit, args...)`: how a model's loss computes one unit, so that every policy applies to it.
+#include <ikebana/grammar/refuse_run.hpp>
 #include <ikebana/run/unit_call.hpp>
 
 namespace ikebana {
@@ -29,10 +30,12 @@ class Run {
     using Module = std::remove_cvref_t<Holder>;
     using Model = typename Core::Model;
     constexpr bool is_model = std::is_same_v<detail::impl_of_t<Module>, detail::impl_of_t<Model>>;
-    if constexpr (!detail::runnable<Module, Model>) {
+    if constexpr (!detail::runnable<Module, Model> && !refuse::module_type<Module>) {
+      (void)sizeof(refuse::RunTakesAModule<Module>);
+      return at::Tensor();
+    } else if constexpr (!detail::runnable<Module, Model>) {
       (void)sizeof(refuse::UndeclaredUnit<detail::impl_of_t<Module>, detail::impl_of_t<Model>>);
-      if constexpr (refuse::module_type<Module>)
-        return detail::call_forward(holder, *this, std::forward<Args>(args)...);
+      return detail::call_forward(holder, *this, std::forward<Args>(args)...);
     } else if constexpr (is_model && detail::has_inner_units<Model> &&
                          detail::passes_run_on<Run, Module, Args...>) {
       return detail::run_units(*this, holder, std::forward<Args>(args)...);
@@ -41,6 +44,12 @@ class Run {
       return core_->run_unit(detail::module_address(holder), Forward{&holder, evaluating},
                              std::forward<Args>(args)...);
     }
+  }
+
+  /// Refused: a run is no model.
+  template <class Model = typename Core::Model>
+  auto operator->() const -> detail::impl_of_t<Model>* {
+    return (void)sizeof(refuse::RunIsNoModel<detail::impl_of_t<Model>>), nullptr;
   }
 
   /// True in `Trainer::evaluate`.
