@@ -2,6 +2,7 @@
 // Where in a model LibTorch threw: the operator, the layer, and the unit with its inputs.
 #include <exception>
 #include <ikebana/detail/tensors.hpp>
+#include <string_view>
 
 namespace ikebana::detail {
 
@@ -30,7 +31,7 @@ inline std::string identifier_between(const std::string& text, const char* befor
 /// LibTorch that called it, as far as the frames show them. Costs some milliseconds.
 inline std::string operator_text(const c10::Error& error) {
   const std::string frames = frames_of(error);
-  std::string called, text;
+  std::string called;
   std::size_t layer_at = 0;
   for (std::size_t at = 0;; ++at) {
     std::string name = identifier_between(frames, "at::_ops::", "::call(", at);
@@ -63,7 +64,7 @@ class FailedUnit {
   /// Within a handler of `error`, whose text `what` is: the operator, and the unit if that is
   /// known. Empty for an error that a device reported later.
   std::string place(const std::exception& error, const std::string& what) const {
-    if (what.find("CUDA") != what.npos || what.find("device-side") != what.npos) return {};
+    if (what.find("CUDA error") != what.npos || what.find("device-side") != what.npos) return {};
     const auto* torch = dynamic_cast<const c10::Error*>(&error);
     return (torch ? operator_text(*torch) : "") +
            (exception_ && exception_ == std::current_exception() ? unit_ : "");
