@@ -60,11 +60,11 @@ void append(StateDict& out, const std::vector<std::vector<BatchT>>& batches) {
 
 /// What the trainer has besides the model: the weights that it averages. Batch norm's statistics of
 /// an SWA are computed from the batches, as its users do.
-template <class... Policies, class Trainer>
+template <class... Policies, class Trainer, class BatchT>
 void append_average(StateDict& out, Trainer& trainer,
-                    const std::vector<std::vector<Batch>>& batches) {
+                    const std::vector<std::vector<BatchT>>& batches) {
   if constexpr ((std::is_same_v<Policies, SWA> || ...)) {
-    std::vector<Batch> all;
+    std::vector<BatchT> all;
     for (const auto& parts : batches) all.insert(all.end(), parts.begin(), parts.end());
     const ikebana::detail::BatchNorms norms(*ikebana::detail::module_of(trainer.model()));
     if (!norms.empty()) trainer.update_bn(all);
