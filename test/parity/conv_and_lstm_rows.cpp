@@ -20,6 +20,7 @@ std::vector<Row> conv_and_lstm_rows() {
       row("conv.fp32", bits, conv, loss, adamw),
       row("conv.bf16", bits, conv, loss, adamw, Precision<BF16>{}),
       row("conv.accumulate", bits, conv, loss, adamw, Accumulate<5>{}),
+      row("conv.layout", bits, conv, loss, adamw, Layout<ChannelsLast>{}),
       row("lstm.fp32", bits, lstm, loss, adamw),
       row("lstm.bf16", other_bias, lstm, loss, adamw, Precision<BF16>{}),
       row("lstm.bf16.bias", bits_with("the bias in a pass of its own"),

@@ -64,6 +64,9 @@ class Twin:
         self.model.load_state_dict(weights)
         self.model.to(where.name, torch.float64 if where.double else None)
         words.pop("On", None)
+        self.channels_last = words.pop("Layout<ChannelsLast>", None) is not None
+        if self.channels_last:
+            self.model.to(memory_format=torch.channels_last)
         self.same, self.where, self.changes = same, where, contextlib.ExitStack()
         self.do_as_ikebana()
         python.freeze(words, self.model)
@@ -167,6 +170,11 @@ class Twin:
         by_metric = isinstance(self.schedule, lr_scheduler.ReduceLROnPlateau)
         self.schedule.step(*([loss] if by_metric else []))
 
+    def moved(self, x):
+        x = self.where.moved(x)
+        images = self.channels_last and x.ndim == 4
+        return x.contiguous(memory_format=torch.channels_last) if images else x
+
     def sum_of(self, part):
         return self.model.loss_sum(part, self.run)[0]
 
@@ -177,7 +185,7 @@ class Twin:
         numbers = {"losses": [], "rates": [], "norms": [], "skips": []}
         for parts in batches:
             numbers["rates"].append(self.optimizer.param_groups[0]["lr"])
-            parts = [tuple(self.where.moved(x) for x in part) for part in parts]
+            parts = [tuple(self.moved(x) for x in part) for part in parts]
             with self.where.rates(self.optimizer):
                 loss, norm, skipped = self.step(parts)
             self.step_schedule(loss.item())
@@ -188,7 +196,7 @@ class Twin:
         weights = {f"final.{name}": x.detach().cpu() for name, x in state.items()}
         if self.average:
             if self.average.n_averaged > 0 and self.averages_equally:
-                inputs = [self.where.moved(part[0]) for parts in batches for part in parts]
+                inputs = [self.moved(part[0]) for parts in batches for part in parts]
                 averages.update_bn(self.average, self.model, inputs)
             averaged = self.average.module.state_dict()
             weights |= {f"averaged.{name}": x.detach().cpu() for name, x in averaged.items()}
