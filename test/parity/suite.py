@@ -42,7 +42,8 @@ def words():
         "GradNorm": "it changes nothing: test/laws/norms.cpp",
         "InspectGradients": "it changes nothing: test/laws/inspect_gradients.cpp",
         "Combined": "two optimizers: test/laws/combined.cpp compares it with PyTorch's",
-        **dict.fromkeys(("Lion", "LAMB", "AdamW8bit"), "PyTorch lacks it: test/laws has its paper's loop"),
+        **dict.fromkeys(
+            ("Lion", "LAMB", "AdamW8bit"), "PyTorch lacks it: test/laws has its paper's loop"),
     }
     for word in re.findall(r"^struct (\w+);", text, re.M):
         if word not in no_row and not re.search(rf"\b{word}\b", table):
