@@ -104,7 +104,9 @@ void go_on(T& trainer, Outcome& outcome) {
 template <class T>
 void go_on_by_hand(T& trainer, Outcome& outcome) {
   Epoch epoch;
+  std::int64_t batch = 0;
   for (const Rows& rows : data()) {
+    trainer.set_position(BatchPosition{0, batch++});
     outcome.losses.push_back(trainer.step(rows).loss());
     epoch.loss += outcome.losses.back() / static_cast<double>(data().size());
   }
