@@ -18,8 +18,9 @@ struct Adadelta {
 };
 
 template <std::same_as<Adadelta> Policy>
-struct Mechanism<Policy> : detail::ByOperators<Adadelta> {
-  explicit Mechanism(Adadelta v) : ByOperators(std::move(v), {{"square_avg"}, {"acc_delta"}}) {
+struct Mechanism<Policy> : detail::ElementsByOperators<Adadelta> {
+  explicit Mechanism(Adadelta v)
+      : ElementsByOperators(std::move(v), {{"square_avg"}, {"acc_delta"}}) {
     check_values();
   }
 
@@ -28,21 +29,8 @@ struct Mechanism<Policy> : detail::ByOperators<Adadelta> {
     check_values();
     prepare_scratch(masters, gradients, rate, 2, 2);
   }
-  void update(const Masters&, StepGradients& gradients) {
-    update_each(gradients, [&](const detail::ParameterUpdate& update) {
-      update.with_lr_and_step([&](const auto& lr, const auto&) { update_one(update, lr); });
-    });
-  }
-  std::string describe() const {
-    return detail::named_values("lr", values.lr, "rho", values.rho, "eps", values.eps,
-                                "weight_decay", values.weight_decay) +
-           (values.maximize ? ", maximize" : "");
-  }
-  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
-
- private:
   template <class Number>
-  void update_one(const detail::ParameterUpdate& update, const Number& lr) const {
+  void update_one(const detail::ParameterUpdate& update, const Number& lr, const Number&) const {
     const at::Tensor &p = update.parameter(), &g = decayed_gradient(update),
                      &square = update.state(0), &changes = update.state(1);
     at::Tensor root = update.scratch.like(p), change = update.scratch.like(p);
@@ -53,6 +41,14 @@ struct Mechanism<Policy> : detail::ByOperators<Adadelta> {
     changes.mul_(values.rho).addcmul_(change, change, 1 - values.rho);
     detail::subtract_scaled(p, change, lr);
   }
+  std::string describe() const {
+    return detail::named_values("lr", values.lr, "rho", values.rho, "eps", values.eps,
+                                "weight_decay", values.weight_decay) +
+           (values.maximize ? ", maximize" : "");
+  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
+
+ private:
   void check_values() const {
     check_rate(), check_eps();
     check(values.rho >= 0 && values.rho <= 1,

@@ -18,8 +18,8 @@ struct Adamax {
 };
 
 template <std::same_as<Adamax> Policy>
-struct Mechanism<Policy> : detail::ByOperators<Adamax> {
-  explicit Mechanism(Adamax v) : ByOperators(std::move(v), {{"exp_avg"}, {"exp_inf"}}) {
+struct Mechanism<Policy> : detail::ElementsByOperators<Adamax> {
+  explicit Mechanism(Adamax v) : ElementsByOperators(std::move(v), {{"exp_avg"}, {"exp_inf"}}) {
     check_values();
   }
 
@@ -28,20 +28,6 @@ struct Mechanism<Policy> : detail::ByOperators<Adamax> {
     check_values();
     prepare_scratch(masters, gradients, rate, 2, 1);
   }
-  void update(const Masters&, StepGradients& gradients) {
-    update_each(gradients, [&](const detail::ParameterUpdate& update) {
-      update.with_lr_and_step(
-          [&](const auto& lr, const auto& step) { update_one(update, lr, step); });
-    });
-  }
-  std::string describe() const {
-    return detail::named_values("lr", values.lr, "betas", values.betas, "eps", values.eps,
-                                "weight_decay", values.weight_decay) +
-           (values.maximize ? ", maximize" : "");
-  }
-  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
-
- private:
   template <class Number>
   void update_one(const detail::ParameterUpdate& update, const Number& lr,
                   const Number& step) const {
@@ -54,6 +40,14 @@ struct Mechanism<Policy> : detail::ByOperators<Adamax> {
     const Number correction = 1 - detail::power(update.betas()[0], step);
     detail::add_quotient(p, first, largest, -(lr / correction), size);
   }
+  std::string describe() const {
+    return detail::named_values("lr", values.lr, "betas", values.betas, "eps", values.eps,
+                                "weight_decay", values.weight_decay) +
+           (values.maximize ? ", maximize" : "");
+  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
+
+ private:
   void check_values() const { check_rate(), check_betas(), check_eps(); }
 };
 

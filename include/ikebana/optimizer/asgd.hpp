@@ -21,8 +21,9 @@ struct ASGD {
 };
 
 template <std::same_as<ASGD> Policy>
-struct Mechanism<Policy> : detail::ByOperators<ASGD> {
-  explicit Mechanism(ASGD v) : ByOperators(std::move(v), {{"ax"}, detail::number_slot("eta", 0)}) {
+struct Mechanism<Policy> : detail::ElementsByOperators<ASGD> {
+  explicit Mechanism(ASGD v)
+      : ElementsByOperators(std::move(v), {{"ax"}, detail::number_slot("eta", 0)}) {
     check_values();
   }
 
@@ -31,20 +32,6 @@ struct Mechanism<Policy> : detail::ByOperators<ASGD> {
     check_values();
     prepare_scratch(masters, gradients, rate, 2, 1);
   }
-  void update(const Masters&, StepGradients& gradients) {
-    update_each(gradients, [&](const detail::ParameterUpdate& update) {
-      update.with_lr_and_step(
-          [&](const auto& lr, const auto& step) { update_one(update, lr, step); });
-    });
-  }
-  std::string describe() const {
-    return detail::named_values("lr", values.lr, "lambd", values.lambd, "alpha", values.alpha, "t0",
-                                values.t0, "weight_decay", values.weight_decay) +
-           (values.maximize ? ", maximize" : "");
-  }
-  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
-
- private:
   template <class Number>
   void update_one(const detail::ParameterUpdate& update, const Number& lr,
                   const Number& step) const {
@@ -57,6 +44,14 @@ struct Mechanism<Policy> : detail::ByOperators<ASGD> {
     add_to_average(average, p, step, update.scratch.like(p));
     eta.copy_(detail::operand(lr / detail::power(1 + values.lambd * lr * step, values.alpha)));
   }
+  std::string describe() const {
+    return detail::named_values("lr", values.lr, "lambd", values.lambd, "alpha", values.alpha, "t0",
+                                values.t0, "weight_decay", values.weight_decay) +
+           (values.maximize ? ", maximize" : "");
+  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
+
+ private:
   /// The first step has the rate itself.
   static void start(const at::Tensor& eta, double lr, double step) {
     if (step == 1) eta.fill_(lr);

@@ -57,7 +57,7 @@ class ByOperators : public PerParameterOptimizer<Policy> {
   explicit ByOperators(Policy v, std::vector<Slot> state_slots,
                        std::optional<std::size_t> used = {})
       : PerParameterOptimizer<Policy>(std::move(v), std::move(state_slots), used) {
-    this->by_operators_ = this->in_parts_ = true;
+    this->by_operators_ = true;
   }
 
  protected:
@@ -92,6 +92,26 @@ class ByOperators : public PerParameterOptimizer<Policy> {
   static void check_at_least_0(double value, const char* name) {
     ByOperators::check(value >= 0 && std::isfinite(value), [&] {
       return std::string(name) + " is " + c10::str(value) + "; it must be finite and not negative.";
+    });
+  }
+};
+
+/// The same, where the update of an element depends on no other element: that of a large parameter
+/// is made in parts. The mechanism has `update_one(update, lr, step)`, whose last two arguments are
+/// doubles where the host may read them, else tensors.
+template <class Policy>
+class ElementsByOperators : public ByOperators<Policy> {
+ public:
+  explicit ElementsByOperators(Policy v, std::vector<Slot> state_slots,
+                               std::optional<std::size_t> used = {})
+      : ByOperators<Policy>(std::move(v), std::move(state_slots), used) {
+    this->in_parts_ = true;
+  }
+  void update(const Masters&, StepGradients& gradients) {
+    this->update_each(gradients, [this](const ParameterUpdate& update) {
+      update.with_lr_and_step([&](const auto& lr, const auto& step) {
+        static_cast<const Mechanism<Policy>&>(*this).update_one(update, lr, step);
+      });
     });
   }
 };

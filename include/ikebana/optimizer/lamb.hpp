@@ -35,7 +35,7 @@ inline at::Tensor trust_ratio(const at::Tensor& norm, const at::Tensor& of_chang
 template <std::same_as<LAMB> Policy>
 struct Mechanism<Policy> : detail::ByOperators<LAMB> {
   explicit Mechanism(LAMB v) : ByOperators(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}}) {
-    needs_whole_ = updates_cut_ = true, in_parts_ = false;  // for the norms
+    needs_whole_ = updates_cut_ = true;  // for the norms
     check_values();
   }
 

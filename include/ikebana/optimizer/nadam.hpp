@@ -20,10 +20,10 @@ struct NAdam {
 };
 
 template <std::same_as<NAdam> Policy>
-struct Mechanism<Policy> : detail::ByOperators<NAdam> {
+struct Mechanism<Policy> : detail::ElementsByOperators<NAdam> {
   explicit Mechanism(NAdam v)
-      : ByOperators(std::move(v),
-                    {{"exp_avg"}, {"exp_avg_sq"}, detail::number_slot("mu_product", 1)}) {
+      : ElementsByOperators(std::move(v),
+                            {{"exp_avg"}, {"exp_avg_sq"}, detail::number_slot("mu_product", 1)}) {
     check_values();
   }
 
@@ -32,22 +32,6 @@ struct Mechanism<Policy> : detail::ByOperators<NAdam> {
     check_values();
     prepare_scratch(masters, gradients, rate, 3, 1);
   }
-  void update(const Masters&, StepGradients& gradients) {
-    update_each(gradients, [&](const detail::ParameterUpdate& update) {
-      update.with_lr_and_step(
-          [&](const auto& lr, const auto& step) { update_one(update, lr, step); });
-    });
-  }
-  std::string describe() const {
-    return detail::named_values("lr", values.lr, "betas", values.betas, "eps", values.eps,
-                                "weight_decay", values.weight_decay, "momentum_decay",
-                                values.momentum_decay) +
-           (values.decoupled_weight_decay ? ", decoupled_weight_decay" : "") +
-           (values.maximize ? ", maximize" : "");
-  }
-  void state(Archive& archive, const Masters& masters) { save(archive, masters, 3); }
-
- private:
   template <class Number>
   void update_one(const detail::ParameterUpdate& update, const Number& lr,
                   const Number& step) const {
@@ -65,6 +49,16 @@ struct Mechanism<Policy> : detail::ByOperators<NAdam> {
     detail::add_quotient(p, g, root, -lr * (1 - mu) / (1 - product), g);
     detail::add_quotient(p, first, root, -lr * next_mu / (1 - product * next_mu), g);
   }
+  std::string describe() const {
+    return detail::named_values("lr", values.lr, "betas", values.betas, "eps", values.eps,
+                                "weight_decay", values.weight_decay, "momentum_decay",
+                                values.momentum_decay) +
+           (values.decoupled_weight_decay ? ", decoupled_weight_decay" : "") +
+           (values.maximize ? ", maximize" : "");
+  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 3); }
+
+ private:
   template <class Number>
   Number momentum_of(double beta1, const Number& step) const {
     return beta1 * (1 - 0.5 * detail::power(0.96, step * values.momentum_decay));

@@ -34,8 +34,8 @@ inline void rectify(at::Tensor& change, at::Tensor& inverse, const at::Tensor& l
 }  // namespace detail
 
 template <std::same_as<RAdam> Policy>
-struct Mechanism<Policy> : detail::ByOperators<RAdam> {
-  explicit Mechanism(RAdam v) : ByOperators(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}}) {
+struct Mechanism<Policy> : detail::ElementsByOperators<RAdam> {
+  explicit Mechanism(RAdam v) : ElementsByOperators(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}}) {
     check_values();
   }
 
@@ -44,21 +44,6 @@ struct Mechanism<Policy> : detail::ByOperators<RAdam> {
     check_values();
     prepare_scratch(masters, gradients, rate, 2, 2);
   }
-  void update(const Masters&, StepGradients& gradients) {
-    update_each(gradients, [&](const detail::ParameterUpdate& update) {
-      update.with_lr_and_step(
-          [&](const auto& lr, const auto& step) { update_one(update, lr, step); });
-    });
-  }
-  std::string describe() const {
-    return detail::named_values("lr", values.lr, "betas", values.betas, "eps", values.eps,
-                                "weight_decay", values.weight_decay) +
-           (values.decoupled_weight_decay ? ", decoupled_weight_decay" : "") +
-           (values.maximize ? ", maximize" : "");
-  }
-  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
-
- private:
   template <class Number>
   void update_one(const detail::ParameterUpdate& update, const Number& lr,
                   const Number& step) const {
@@ -80,6 +65,15 @@ struct Mechanism<Policy> : detail::ByOperators<RAdam> {
     detail::rectify(change, inverse, now, detail::power(factor, 0.5));
     p.sub_(change);
   }
+  std::string describe() const {
+    return detail::named_values("lr", values.lr, "betas", values.betas, "eps", values.eps,
+                                "weight_decay", values.weight_decay) +
+           (values.decoupled_weight_decay ? ", decoupled_weight_decay" : "") +
+           (values.maximize ? ", maximize" : "");
+  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
+
+ private:
   void check_values() const { check_rate(), check_betas(), check_eps(); }
 };
 

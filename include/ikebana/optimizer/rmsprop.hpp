@@ -22,10 +22,10 @@ struct RMSprop {
 };
 
 template <std::same_as<RMSprop> Policy>
-struct Mechanism<Policy> : detail::ByOperators<RMSprop> {
+struct Mechanism<Policy> : detail::ElementsByOperators<RMSprop> {
   explicit Mechanism(RMSprop v)
-      : ByOperators(v, state_slots(v.centered),
-                    slots(detail::OptimizerValues<RMSprop>(v).any_momentum())),
+      : ElementsByOperators(v, state_slots(v.centered),
+                            slots(detail::OptimizerValues<RMSprop>(v).any_momentum())),
         centered_(v.centered) {
     check_values();
   }
@@ -35,10 +35,24 @@ struct Mechanism<Policy> : detail::ByOperators<RMSprop> {
     check_values();
     prepare_scratch(masters, gradients, rate, slots(any_momentum(rate)), 1);
   }
-  void update(const Masters&, StepGradients& gradients) {
-    update_each(gradients, [&](const detail::ParameterUpdate& update) {
-      update.with_lr_and_step([&](const auto& lr, const auto&) { update_one(update, lr); });
-    });
+  template <class Number>
+  void update_one(const detail::ParameterUpdate& update, const Number& lr, const Number&) const {
+    const at::Tensor &p = update.parameter(), &g = decayed_gradient(update),
+                     &square = update.state(0);
+    at::Tensor root = update.scratch.like(p);
+    square.mul_(values.alpha).addcmul_(g, g, 1 - values.alpha);
+    if (values.centered) {
+      const at::Tensor& average = update.state(1);
+      average.lerp_(g, 1 - values.alpha);
+      at::addcmul_out(root, square, average, average, -1).sqrt_();
+    } else {
+      at::sqrt_out(root, square);
+    }
+    root.add_(update.eps());
+    if (update.momentum() == 0) return detail::add_quotient(p, g, root, -lr, g);
+    const at::Tensor& buffer = update.state(2);
+    buffer.mul_(update.momentum()).addcdiv_(g, root);
+    detail::add_scaled(p, buffer, -lr, root);
   }
   std::string describe() const {
     return detail::named_values("lr", values.lr, "alpha", values.alpha, "eps", values.eps,
@@ -60,25 +74,6 @@ struct Mechanism<Policy> : detail::ByOperators<RMSprop> {
   }
   static std::size_t slots(bool with_momentum) { return with_momentum ? 3 : 2; }
 
-  template <class Number>
-  void update_one(const detail::ParameterUpdate& update, const Number& lr) const {
-    const at::Tensor &p = update.parameter(), &g = decayed_gradient(update),
-                     &square = update.state(0);
-    at::Tensor root = update.scratch.like(p);
-    square.mul_(values.alpha).addcmul_(g, g, 1 - values.alpha);
-    if (values.centered) {
-      const at::Tensor& average = update.state(1);
-      average.lerp_(g, 1 - values.alpha);
-      at::addcmul_out(root, square, average, average, -1).sqrt_();
-    } else {
-      at::sqrt_out(root, square);
-    }
-    root.add_(update.eps());
-    if (update.momentum() == 0) return detail::add_quotient(p, g, root, -lr, g);
-    const at::Tensor& buffer = update.state(2);
-    buffer.mul_(update.momentum()).addcdiv_(g, root);
-    detail::add_scaled(p, buffer, -lr, root);
-  }
   void check_values() const {
     check_rate(), check_eps();
     check_at_least_0(values.alpha, "alpha"), check_at_least_0(values.momentum, "momentum");

@@ -19,8 +19,8 @@ struct Rprop {
 };
 
 template <std::same_as<Rprop> Policy>
-struct Mechanism<Policy> : detail::ByOperators<Rprop> {
-  explicit Mechanism(Rprop v) : ByOperators(std::move(v), {{"prev"}, {"step_size"}}) {
+struct Mechanism<Policy> : detail::ElementsByOperators<Rprop> {
+  explicit Mechanism(Rprop v) : ElementsByOperators(std::move(v), {{"prev"}, {"step_size"}}) {
     check_values();
   }
 
@@ -29,29 +29,10 @@ struct Mechanism<Policy> : detail::ByOperators<Rprop> {
     check_values();
     prepare_scratch(masters, gradients, rate, 2, 2);
   }
-  void update(const Masters&, StepGradients& gradients) {
-    update_each(gradients, [&](const detail::ParameterUpdate& update) {
-      update.with_lr_and_step([&](const auto& lr, const auto& step) {
-        start(update.state(1), lr, step);
-        update_one(update);
-      });
-    });
-  }
-  std::string describe() const {
-    return detail::named_values("lr", values.lr, "etas", values.etas, "step_sizes",
-                                values.step_sizes) +
-           (values.maximize ? ", maximize" : "");
-  }
-  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
-
- private:
-  static void start(const at::Tensor& sizes, double lr, double step) {
-    if (step == 1) sizes.fill_(lr);
-  }
-  static void start(at::Tensor sizes, const at::Tensor& lr, const at::Tensor& step) {
-    at::where_out(sizes, step == 1, lr.to(sizes.scalar_type()), sizes);
-  }
-  void update_one(const detail::ParameterUpdate& update) const {
+  template <class Number>
+  void update_one(const detail::ParameterUpdate& update, const Number& lr,
+                  const Number& step) const {
+    start(update.state(1), lr, step);
     const at::Tensor &p = update.parameter(), &g = signed_gradient(update),
                      &before = update.state(0), &sizes = update.state(1);
     at::Tensor factor = update.scratch.like(p),
@@ -66,6 +47,20 @@ struct Mechanism<Policy> : detail::ByOperators<Rprop> {
     g.masked_fill_(mask, 0);
     p.addcmul_(at::sign_out(factor, g), sizes, -1);
     before.copy_(g);
+  }
+  std::string describe() const {
+    return detail::named_values("lr", values.lr, "etas", values.etas, "step_sizes",
+                                values.step_sizes) +
+           (values.maximize ? ", maximize" : "");
+  }
+  void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
+
+ private:
+  static void start(const at::Tensor& sizes, double lr, double step) {
+    if (step == 1) sizes.fill_(lr);
+  }
+  static void start(at::Tensor sizes, const at::Tensor& lr, const at::Tensor& step) {
+    at::where_out(sizes, step == 1, lr.to(sizes.scalar_type()), sizes);
   }
   void check_values() const {
     check_rate();
