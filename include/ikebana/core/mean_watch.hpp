@@ -53,20 +53,20 @@ class MeanWatch {
 
   static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
     const std::string_view name = function.name();
+    const bool is_plain = name == "aten::mean";
+    if (!is_plain && name.find("_loss") == name.npos && name.find("cross_entropy") == name.npos &&
+        name.find("kl_div") == name.npos)
+      return nullptr;
     const auto inputs = bridge::recorded_inputs(function);
     if (inputs.empty() || !inputs[0].isTensor() || !inputs[0].toTensor().defined()) return nullptr;
     const at::Tensor& first = inputs[0].toTensor();
+    const bool is_its_sum =  // the mean of one element
+        !is_plain && inputs.size() > 1 && inputs[1].isTensor() && inputs[1].toTensor().numel() == 1;
+    if (is_plain ? is_sum(first) : is_its_sum || !reduces_to_mean(function)) return nullptr;
     auto found = std::make_unique<Mean>();
+    found->by = name, found->is_plain = is_plain;
     found->elements = static_cast<double>(first.numel());
-    found->by = name;
-    if (name == "aten::mean") return is_sum(first) ? nullptr : std::move(found);
-    if (name.find("_loss") == name.npos && name.find("cross_entropy") == name.npos &&
-        name.find("kl_div") == name.npos)
-      return nullptr;
-    found->is_plain = false;
-    if (inputs.size() > 1 && inputs[1].isTensor() && inputs[1].toTensor().numel() == 1)
-      return nullptr;  // its mean is its sum
-    return reduces_to_mean(function) ? std::move(found) : nullptr;
+    return found;
   }
   static void end(const at::RecordFunction& function, at::ObserverContext* context) {
     auto* found = static_cast<Mean*>(context);
