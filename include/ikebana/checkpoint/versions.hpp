@@ -3,6 +3,7 @@
 // forward, and parameters, whose versions show whether they changed since forward.
 #include <algorithm>
 #include <atomic>
+#include <ikebana/detail/flat_copy.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <memory>
 #include <string>
@@ -16,10 +17,12 @@ class BufferValues {
   explicit BufferValues(const torch::nn::Module& module) {
     for (const auto& b : module.buffers()) values_.push_back({b, b.detach().clone(), Version(b)});
   }
-  /// Writes through variable_data and restores the version, so that autograd sees no change.
+  /// Restores the versions as well, so that autograd sees no change. On a CPU nothing is allocated
+  /// for dense buffers, since a destructor calls it, also after an allocation that failed.
   void restore() {
     for (auto& value : values_) {
-      value.buffer.variable_data().copy_(value.copy);
+      if (are_flat_alike(value.buffer, value.copy)) copy_flat(value.buffer, value.copy);
+      else value.buffer.variable_data().copy_(value.copy);
       value.version.restore();
     }
   }

@@ -2,10 +2,9 @@
 // What a step that throws puts back besides parameters and the state of policies: the model's
 // buffers, such as the statistics of batch norm, and the random generators.
 #include <array>
-#include <cstring>
 #include <ikebana/bridge/generator_state.hpp>
+#include <ikebana/detail/flat_copy.hpp>
 #include <ikebana/detail/tensor_version.hpp>
-#include <ikebana/detail/without_values.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,7 +47,7 @@ class BufferBackup {
     version_.record_again();
     if (!copy_.defined() && !changes_ && !uncounted_) return;
     if (moved || !copy_.defined() || (stale && storage_ == nullptr)) take_value();
-    else if (stale && by_bytes_) copy(copy_, buffer_);
+    else if (stale && by_bytes_) copy_flat(copy_, buffer_);
     else if (stale) copies.add(copy_, former_);
   }
   /// The step was committed. After the first, what it left as it was is taken for constant.
@@ -104,20 +103,13 @@ class BufferBackup {
     const bool strided = storage_ != nullptr;
     if (strided && at::has_internal_overlap(buffer_) == at::MemOverlap::Yes) return;
     copy_ = former_.clone();
-    by_bytes_ = !without_values() && strided && buffer_.is_cpu() &&
-                buffer_.is_non_overlapping_and_dense() && buffer_.strides() == copy_.strides() &&
-                !buffer_.is_conj() && !buffer_.is_neg();
-  }
-  /// Both are dense, in the same order.
-  static void copy(const at::Tensor& to, const at::Tensor& from) {
-    const std::size_t bytes = to.nbytes();
-    if (bytes != 0) std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), bytes);
+    by_bytes_ = are_flat_alike(buffer_, copy_);
   }
   void write() {
     if (storage_ == nullptr) {
       if (version_.changed()) buffer_.set_data(std::exchange(copy_, {})), changes_ = true;
     } else if (by_bytes_) {
-      copy(buffer_, copy_);
+      copy_flat(buffer_, copy_);
     } else {
       buffer_.variable_data().copy_(copy_, /*non_blocking=*/true);
     }

@@ -3,8 +3,7 @@
 // the device rejects.
 #include <algorithm>
 #include <cstring>
-#include <ikebana/detail/torch.hpp>
-#include <ikebana/detail/without_values.hpp>
+#include <ikebana/detail/flat_copy.hpp>
 #include <vector>
 
 namespace ikebana::detail {
@@ -79,10 +78,6 @@ class UpdateCopies {
   };
 
   void add(Copy copy) { all_.push_back(std::move(copy)); }
-  static bool is_flat(const at::Tensor& t) {
-    return !without_values() && t.is_cpu() && t.layout() == at::kStrided &&
-           t.is_non_overlapping_and_dense();
-  }
   static void put_back(const Copy& copy) {
     const at::Tensor changed = copy.changed;
     if (!copy.flat) {
@@ -90,9 +85,9 @@ class UpdateCopies {
       else changed.index_copy_(0, copy.rows, copy.before);
       return;
     }
+    if (!copy.rows.defined()) return copy_flat(changed, copy.before);
     auto* to = static_cast<char*>(changed.mutable_data_ptr());
     const auto* from = static_cast<const char*>(copy.before.const_data_ptr());
-    if (!copy.rows.defined()) return void(std::memcpy(to, from, changed.nbytes()));
     const auto rows = static_cast<std::size_t>(copy.rows.numel());
     const std::size_t bytes = rows == 0 ? 0 : copy.before.nbytes() / rows;
     const auto* index = static_cast<const std::int64_t*>(copy.rows.const_data_ptr());
