@@ -8,7 +8,8 @@ retired_terms.txt lists the terms. A name is a whole identifier (or a few tokens
 for in code: in C++ and Python outside of comments and strings, anywhere between backticks, and in
 the code blocks of a page. A phrase is a regular expression in which a space matches any white
 space; it is searched for in comments, in strings and in pages, also where it is broken across
-lines, and its case does not matter. A section may name the files that its terms are about.
+lines, and its case does not matter. A macro is a name that other libraries define as a macro; a
+comment may have it between backticks. A section may name the files that its terms are about.
 """
 import fnmatch
 import pathlib
@@ -86,22 +87,23 @@ def of_page(text):
 
 
 def parts_of(name, text):
-    """The text of a file as code and as prose."""
+    """The text in which each kind of term is searched for."""
     suffix = pathlib.PurePosixPath(name).suffix
     if suffix == ".md":
-        return of_page(text)
+        code, prose = of_page(text)
+        return {"names": code, "macros": code, "phrases": prose}
     code, prose = split(text, LANGUAGES.get(suffix, CPP))
     quoted = list(code)
     for found in BACKTICKS.finditer(prose):
         quoted[found.start(1): found.end(1)] = found.group(1)
-    return "".join(quoted), prose
+    return {"names": "".join(quoted), "macros": code, "phrases": prose}
 
 
 def read_terms(lines):
     """(kind, old, pattern, files, new) for each line `old -> new` below a section's head."""
     kind, files = None, []
     for line in lines:
-        if head := re.fullmatch(r"\[(names|phrases)((?: [\w/*.]+)*)\]", line.strip()):
+        if head := re.fullmatch(r"\[(names|macros|phrases)((?: [\w/*.]+)*)\]", line.strip()):
             kind, files = head[1], head[2].split()
         elif line.strip() and not line.startswith("#"):
             old, new = line.rstrip("\n").split(" -> ")
@@ -109,27 +111,28 @@ def read_terms(lines):
 
 
 def pattern_of(kind, old):
-    if kind == "names":
+    if kind != "phrases":
         begin, end = r"(?<!\w)" * old[0].isidentifier(), r"(?!\w)" * old[-1].isidentifier()
         return re.compile(begin + re.escape(old) + end)
     spaced = re.sub(r" +", r"\\s+", old)
     return re.compile(rf"(?<![\w-])(?:{spaced})(?![\w-])", re.I)
 
 
-def possible(code, prose, terms):
+def possible(parts, terms):
     """The terms that the text may contain: each name that is a substring of the code, and all
     phrases, unless one search for any of them finds none."""
     phrases = "|".join(old for kind, old, *_ in terms if kind == "phrases")
-    any_phrase = pattern_of("phrases", phrases).search(prose)
-    return [term for term in terms if (term[1] in code if term[0] == "names" else any_phrase)]
+    any_phrase = pattern_of("phrases", phrases).search(parts["phrases"])
+    return [term for term in terms
+            if (any_phrase if term[0] == "phrases" else term[1] in parts[term[0]])]
 
 
 def breaches(name, text, terms):
-    code, prose = parts_of(name, text)
-    for kind, _, pattern, files, new in possible(code, prose, terms):
+    parts = parts_of(name, text)
+    for kind, _, pattern, files, new in possible(parts, terms):
         if files and not any(fnmatch.fnmatch(name, f"{file}*") for file in files):
             continue
-        for found in pattern.finditer(code if kind == "names" else prose):
+        for found in pattern.finditer(parts[kind]):
             line = text.count("\n", 0, found.start()) + 1
             yield line, f"{name}:{line}: `{' '.join(found.group().split())}`: use {new}"
 
@@ -161,6 +164,8 @@ words? of (?:a|the) recipe -> policies
 the house -> the architecture
 [phrases include]
 the page -> step.hpp
+[macros include/*.hpp]
+None -> another name
 """
 FOUND = (  # file, text, line
     ("a.hpp", "int a;\nHomecoming b;", 2),
@@ -178,6 +183,7 @@ FOUND = (  # file, text, line
     ("a.md", "`Homecoming`", 1),
     ("a.md", "```cpp\nHomecoming a;\n```", 2),
     ("include/a.hpp", "// the page", 1),
+    ("include/a.hpp", "enum A {\n None };", 2),
 )
 NOT_FOUND = (
     ("a.hpp", "// Homecoming is a word; the rest(s) of it. In other words, a recipe."),
@@ -187,7 +193,8 @@ NOT_FOUND = (
     ("a.hpp", 'f("the", "house", \'"\', 1\'000);  // the household, the-house'),
     ("a.py", "the = house"),
     ("a.md", "Homecoming, and the page"),
-    ("include/a.hpp", "// the memory page"),
+    ("include/a.hpp", "// the memory page; a `None`"),
+    ("a.hpp", "enum A { None };"),
 )
 
 

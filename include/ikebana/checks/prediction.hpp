@@ -52,14 +52,14 @@ consteval PredictBy prediction_of_one() {
   if constexpr (forward_takes<Run, Model, Given>()) return PredictBy::Forward;
   else if constexpr (std::is_void_v<Input>) {
     if constexpr (loss_takes<Core, Given>) return PredictBy::Outputs;
-    else return PredictBy::None;
+    else return PredictBy::Unknown;
   } else if constexpr (forward_takes<Run, Model, Input>()) return PredictBy::Input;
   else if constexpr (loss_takes<Core, Given>) return PredictBy::Outputs;
-  else return PredictBy::None;
+  else return PredictBy::Unknown;
 }
 /// What is done with each batch of a loader; `None` for what is no loader.
 template <class Core, class... Given>
-inline constexpr PredictBy prediction_of_each = PredictBy::None;
+inline constexpr PredictBy prediction_of_each = PredictBy::Unknown;
 template <class Core, LoaderOfBatches Given>
 inline constexpr PredictBy prediction_of_each<Core, Given> =
     prediction_of_one<Core, batch_of_t<Given>>();
@@ -70,12 +70,12 @@ consteval PredictBy prediction_of() {
   if constexpr (sizeof...(Given) != 1)
     return sizeof...(Given) > 1 && forward_takes<ikebana::Run<Core>, Model, Given...>()
                ? PredictBy::Forward
-               : PredictBy::None;
-  else if constexpr (prediction_of_one<Core, Given...>() != PredictBy::None)
+               : PredictBy::Unknown;
+  else if constexpr (prediction_of_one<Core, Given...>() != PredictBy::Unknown)
     return prediction_of_one<Core, Given...>();
   else
-    return prediction_of_each<Core, Given...> == PredictBy::None ? PredictBy::None
-                                                                 : PredictBy::Loader;
+    return prediction_of_each<Core, Given...> == PredictBy::Unknown ? PredictBy::Unknown
+                                                                    : PredictBy::Loader;
 }
 template <class Core, class... Given>
 consteval auto predict_diagnosis() {
@@ -84,7 +84,7 @@ consteval auto predict_diagnosis() {
     return refuse::is<refuse::TensorsOutOfSight<std::tuple<Given...>>>{};
   else if constexpr (((RefersToTensors<Given>::value) || ...))
     return refuse::is<refuse::TensorsOfOthers<std::tuple<Given...>>>{};
-  else if constexpr (prediction_of<Core, Given...>() != PredictBy::None)
+  else if constexpr (prediction_of<Core, Given...>() != PredictBy::Unknown)
     return refuse::is<refuse::Nothing>{};
   else if constexpr (forward_lacks_run<Model, Given...>() ||
                      forward_lacks_run<Model, typename input_type<Given>::type...>())

@@ -10,7 +10,7 @@ namespace ikebana::detail {
 
 /// What `predict` does with what it is given: calls `forward` with it, or with a batch's input,
 /// takes the outputs of the loss, does so with each batch of a loader, or refuses it.
-enum class PredictBy { Forward, Input, Outputs, Loader, None };
+enum class PredictBy { Forward, Input, Outputs, Loader, Unknown };
 
 /// Gives a result memory of its own where it shares that of the model: parameters and buffers
 /// change in later steps, and where weights are averaged or gathered, at once.

@@ -44,10 +44,10 @@ struct Mechanism<Policy> : ObjectiveHooks {
     check(output, detail::joined(target), input_lengths, per_target);
     const at::Tensor wide =
         output.scalar_type() == at::kDouble ? output : output.to(at::kFloat);  // no half kernels
-    const at::Tensor each =
-        at::ctc_loss(values.batch_first ? wide.transpose(0, 1) : wide,
-                     detail::as_classes(detail::joined(target)), input_lengths, per_target,
-                     values.blank, at::Reduction::None, values.zero_infinity);
+    constexpr std::int64_t unreduced = 0;  // a macro of X11 hides at::Reduction's name
+    const at::Tensor each = at::ctc_loss(values.batch_first ? wide.transpose(0, 1) : wide,
+                                         detail::as_classes(detail::joined(target)), input_lengths,
+                                         per_target, values.blank, unreduced, values.zero_infinity);
     const at::Tensor divisor = per_target.clamp_min(1).to(each.options(), /*non_blocking=*/true);
     const at::Tensor rows_first = values.batch_first ? output : output.transpose(0, 1);
     return {(each / divisor).sum(), each.numel(),

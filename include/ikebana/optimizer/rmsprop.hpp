@@ -25,7 +25,7 @@ template <std::same_as<RMSprop> Policy>
 struct Mechanism<Policy> : detail::ElementsByOperators<RMSprop> {
   explicit Mechanism(RMSprop v)
       : ElementsByOperators(v, state_slots(v.centered),
-                            slots(detail::OptimizerValues<RMSprop>(v).any_momentum())),
+                            buffers(detail::OptimizerValues<RMSprop>(v).any_momentum())),
         centered_(v.centered) {
     check_values();
   }
@@ -33,7 +33,7 @@ struct Mechanism<Policy> : detail::ElementsByOperators<RMSprop> {
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
-    prepare_scratch(masters, gradients, rate, slots(any_momentum(rate)), 1);
+    prepare_scratch(masters, gradients, rate, buffers(any_momentum(rate)), 1);
   }
   template <class Number>
   void update_one(const detail::ParameterUpdate& update, const Number& lr, const Number&) const {
@@ -62,7 +62,7 @@ struct Mechanism<Policy> : detail::ElementsByOperators<RMSprop> {
   void state(Archive& archive, const Masters& masters) {
     const bool has_buffers = archive.saving() ? state_.slots_in_use() == 3
                                               : detail::has_slot(archive, "momentum_buffer");
-    save(archive, masters, slots(has_buffers || any_momentum()));
+    save(archive, masters, buffers(has_buffers || any_momentum()));
   }
 
  private:
@@ -72,7 +72,7 @@ struct Mechanism<Policy> : detail::ElementsByOperators<RMSprop> {
     };
     return {{"square_avg"}, {"grad_avg", if_centered}, {"momentum_buffer"}};
   }
-  static std::size_t slots(bool with_momentum) { return with_momentum ? 3 : 2; }
+  static std::size_t buffers(bool with_momentum) { return with_momentum ? 3 : 2; }
 
   void check_values() const {
     check_rate(), check_eps();
