@@ -46,9 +46,9 @@ std::vector<at::Tensor> rest(T& trainer, Rows (*batch)(int)) {
   return all;
 }
 
-/// After each change, a trainer computes what one computes that was made with the changed value
-/// and has the same state; and something else than without the change.
-template <class T, class P, class... Others>
+/// After `before` steps and each change, a trainer computes what one computes that was made with
+/// the changed value and has the same state; and something else than without the change.
+template <class T, int before = 1, class P, class... Others>
 void obeys(Rows (*batch)(int), nn::Sequential (*model)(), P values,
            std::initializer_list<void (*)(std::type_identity_t<P>&)> changes, Others... others) {
   INFO(ikebana::detail::type_name<P>());
@@ -56,13 +56,14 @@ void obeys(Rows (*batch)(int), nn::Sequential (*model)(), P values,
   for (auto change : changes) {
     CAPTURE(index++);
     T changed(model(), P(values), Others(others)...), same(model(), P(values), Others(others)...);
-    changed.step(batch(0)), same.step(batch(0));
+    for (int i = 0; i < before; ++i) changed.step(batch(0)), same.step(batch(0));
     change(changed.template get<P>());
     P other = values;
     change(other);
     T made(model(), other, Others(others)...);
     made.restore(changed.state());
     const auto results = rest(changed, batch);
+    for (const at::Tensor& t : results) CHECK(t.isfinite().all().item<bool>());
     CHECK(same_bits(results, rest(made, batch)));
     CHECK_FALSE(same_bits(results, rest(same, batch)));
   }
