@@ -21,8 +21,8 @@ VECTORS = r"[esw]mmintrin\.h$"
 ONLY_IN = {TORCH: r"ikebana/detail/torch(?:_optim|_c10d)?\.hpp$",
            r"boost/hana": r"ikebana/grammar/",
            SYSTEM: r"ikebana/posix/", VECTORS: r"ikebana/(?:state|detail)/"}
-AXES = (r"ikebana/(?:bridge/|detail/|error|hooks|ranks/|run/|parameters/(?:rule|update)\b|"
-        r"state/archive|posix/)")
+AXES = (r"ikebana/(?:bridge/|detail/|error|hooks|ranks/|run/|"
+        r"parameters/(?:rule|matched_names|update)\b|state/archive|posix/)")
 # Not part of ikebana.hpp: each is usable alone, and no policy of ikebana.hpp needs it.
 ALONE = (r"ikebana/(?:(?:modules|bridge|shard|estimate|memory)/|(?:shard|estimate|memory)\.hpp|"
          r"optimizer/libtorch_|detail/torch_(?:optim|c10d)|"

@@ -84,6 +84,28 @@ TEST_CASE("rules by name: one that matches nothing is an error that lists the ne
                {"(`nowhere.*`, `block.w.bia`;", "the nearest are `block.w.bias`, "}));
 }
 
+template <class P>
+void refuses_weights() {
+  const char* near = "keep_fp32 matches no parameter (`*.nrom.*`; of 4 names, the nearest are ";
+  WELL(refused(P{.keep_fp32 = "*.nrom.*"}, {near, "Correct it, or leave the default"}));
+  Trainer none{Net(), CrossEntropyLoss{}, P{.keep_fp32 = [](const auto&...) { return false; }}};
+  Trainer one{Net(), CrossEntropyLoss{}, P{.keep_fp32 = {"*.norm.*", "w.bias"}}};
+}
+TEST_CASE("rules by name: names of parameters that stay in FP32, or that are no matrices of Muon") {
+  refuses_weights<Precision<BF16Weights>>();
+  refuses_weights<Precision<BF16True>>();
+  const char* near = ": matrices_but leaves out no parameter (`blok.*`; of 4 names, the nearest";
+  const Muon muon{.match = matrices_but("blok.*")};
+  WELL(refused(muon, {"Muon", near, "Correct its rule, or write two_dimensional"}));
+  WELL(refused(Combined<AdamW, SGD>{.match = matrices_but("blok.*")}, {"Combined", near}));
+  WELL(refused(Combined<Muon, SGD>{.first = muon}, {"Muon", near}));
+  // a frozen parameter counts
+  Trainer frozen{Net(), CrossEntropyLoss{}, Muon{.match = matrices_but("block.*")},
+                 Freeze<>{.match = "block.*"}};
+  Trainer stored{Net(), CrossEntropyLoss{}, Muon{.match = matrices_but("block.*")},
+                 Freeze<>{.match = "block.*"}, Offload<CPU>{}};
+}
+
 TEST_CASE("rules by name: a rule that is a function lists some names") {
   auto none = [](const auto&...) { return false; };
   const char* such = "(of 4 names, such as `w.weight`, `w.bias`, `block.w.weight`)";

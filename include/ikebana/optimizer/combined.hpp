@@ -4,6 +4,7 @@
 #include <ikebana/hooks/step_rate.hpp>
 #include <ikebana/optimizer/fallback_optimizer.hpp>
 #include <ikebana/optimizer/optimizer_part.hpp>
+#include <ikebana/parameters/matched_names.hpp>
 
 namespace ikebana {
 
@@ -38,6 +39,7 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   }
 
   void attach(c10::Device device, const UnitTable& units) {
+    detail::check_left_out("Combined", values.match, detail::parameter_names(units));
     if constexpr (std::is_same_v<First, SparseAdam>) sparse_ = detail::sparse_embeddings(units);
     first_.mechanism.attach(device, units), rest_.mechanism.attach(device, units);
   }

@@ -5,6 +5,7 @@
 #include <ikebana/optimizer/matrix_rounds.hpp>
 #include <ikebana/optimizer/newton_schulz.hpp>
 #include <ikebana/optimizer/per_parameter.hpp>
+#include <ikebana/parameters/matched_names.hpp>
 
 namespace ikebana {
 
@@ -45,6 +46,9 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
     check_values();
   }
 
+  void attach(c10::Device, const UnitTable& units) {
+    check_left_out("Muon", values.match, parameter_names(units));
+  }
   template <class IsUpdated = EveryMaster>
   void begin(const Masters& masters, const IsUpdated& is_updated = {}) {
     for (std::size_t i = 0; i < masters.values.size(); ++i)

@@ -70,8 +70,13 @@ class Rule {
   /// Of a rule by name alone; of any other, none.
   const std::vector<std::string>& patterns() const {
     static const std::vector<std::string> none;
-    const auto* names = function_ ? function_->template target<detail::NamePatterns>() : nullptr;
+    const auto* names = target<detail::NamePatterns>();
     return names != nullptr ? names->patterns : none;
+  }
+  /// The function, where it is an `F`; else null.
+  template <class F>
+  const F* target() const {
+    return function_ ? function_->template target<F>() : nullptr;
   }
 
  private:
@@ -96,11 +101,19 @@ inline bool one_dimensional(const std::string&, const at::Tensor& parameter) {
 inline bool two_dimensional(const std::string&, const at::Tensor& parameter) {
   return parameter.dim() == 2;
 }
-/// Matrices but for those that `rule` matches: `matrices_but({"embed.*", "head.*"})`.
+namespace detail {
+struct MatricesBut {
+  ParameterRule left_out;
+
+  bool operator()(const std::string& name, const at::Tensor& parameter) const {
+    return two_dimensional(name, parameter) && !left_out(name, parameter);
+  }
+};
+}  // namespace detail
+/// Matrices but for those that `rule` matches: `matrices_but({"embed.*", "head.*"})`. Where it is a
+/// rule by name that matches no parameter, who uses it throws BadValue.
 inline ParameterRule matrices_but(ParameterRule rule) {
-  return [rule = std::move(rule)](const std::string& name, const at::Tensor& parameter) {
-    return two_dimensional(name, parameter) && !rule(name, parameter);
-  };
+  return detail::MatricesBut{std::move(rule)};
 }
 
 }  // namespace ikebana

@@ -2,7 +2,7 @@
 // The base of the precisions with BF16 weights: which parameters are BF16. By default biases and
 // the weights of norms are not: they take few bytes, and LibTorch's norms on a CPU do not accept
 // BF16 weights with FP32 inputs.
-#include <ikebana/parameters/rule.hpp>
+#include <ikebana/parameters/matched_names.hpp>
 #include <ikebana/precision/autocast.hpp>
 
 namespace ikebana::detail {
@@ -11,12 +11,14 @@ namespace ikebana::detail {
 struct LowPrecisionWeights : Autocast<at::kBFloat16> {
  protected:
   /// Stores for each unit the dtypes of its parameters, and which of them become BF16. Throws
-  /// BadValue if `keep_fp32` is empty.
+  /// BadValue if `keep_fp32` is empty, or by name and matches none.
   void choose(const UnitTable& table, const ParameterRule& keep_fp32) {
     if (!keep_fp32)
       throw BadValue(
           "Precision: keep_fp32 is empty. Give it a rule (name, parameter) -> bool, or leave the "
           "default.");
+    check_matches("Precision: keep_fp32 matches", keep_fp32, parameter_names(table),
+                  ". Correct it, or leave the default.");
     rule_ = keep_fp32;
     units_.clear();
     for (const Unit& unit : table.units()) {
