@@ -5,7 +5,7 @@
 namespace laws::group_values {
 
 using All = Choices<AdamW, Adam, SGD, Adagrad, Adafactor, Lion, Muon, SparseAdam, AdamW8bit,
-                    RMSprop, NAdam, Rprop, LAMB>;
+                    RMSprop, NAdam, RAdam, Adamax, Adadelta, ASGD, Rprop, LAMB>;
 using Halves = Choices<AdamW, SGD, Lion, Muon>;
 
 /// A schedule of the momentum alone.

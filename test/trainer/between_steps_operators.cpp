@@ -38,6 +38,10 @@ TEST_CASE("between steps: RMSprop, NAdam, SmoothL1Loss") {
   refuses<Eleventh>(numbers, optimizer, [](auto& v) { v.first.alpha = -1; }, "alpha is -1");
   refuses<Eleventh>(
       numbers, optimizer, [](auto& v) { v.rest.momentum_decay = -1; }, "momentum_decay is -1");
+  Eleventh trainer(net(), both(RMSprop{.momentum = 0.5}, NAdam{}));
+  trainer.step(numbers(0));
+  trainer.get<Combined<RMSprop, NAdam>>().first.momentum = 0;
+  CHECK(ends_with(trainer.state(), "3.weight.momentum_buffer").defined());  // is kept
   obeys<Eleventh>(numbers, net, SmoothL1Loss{},
                   {[](auto& v) { v.beta = 0.1; }, [](auto& v) { v.outputs = true; }}, optimizer);
 }
