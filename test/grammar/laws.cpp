@@ -83,21 +83,27 @@ static_assert(sets<Holder, void> && sets<NotCallable, void>);
 static_assert(sets<BF16, void> && sets<Full, void> && sets<Memory, void>);
 static_assert(sets<const AdamW, void> && sets<AdamW&, void> && sets<AdamW*, void>);
 
-// An axis that is left out gets its default.
-static_assert(
-    same<compose_t<>,
-         Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>, Checkpoint<Off>, Precision<FP32>,
-                  Prune<Off>, Quantize<Off>, Accumulate<1>, Without<axis::objective>,
-                  Without<axis::clip>, AdamW, ConstantLR, Without<axis::average>, Freeze<Off>,
-                  Without<axis::device>, Layout<Off>>>);
+// An axis that is left out gets its default, which no type names.
+template <class Axis, class... Policies>
+using on = typename detail::policy_in<Axis, compose_t<Policies...>>::type;
+static_assert(same<compose_t<>, Composed<>>);
+static_assert(same<on<axis::observe>, Many<>> && same<on<axis::capture>, Capture<Off>>);
+static_assert(same<on<axis::shard>, Shard<Off>> && same<on<axis::offload>, Offload<Off>>);
+static_assert(same<on<axis::checkpoint>, Checkpoint<Off>> && same<on<axis::prune>, Prune<Off>>);
+static_assert(same<on<axis::precision>, Precision<FP32>> && same<on<axis::layout>, Layout<Off>>);
+static_assert(same<on<axis::quantize>, Quantize<Off>> && same<on<axis::freeze>, Freeze<Off>>);
+static_assert(same<on<axis::accumulate>, Accumulate<1>> && same<on<axis::optimizer>, AdamW>);
+static_assert(same<on<axis::objective>, Without<axis::objective>>);
+static_assert(same<on<axis::clip>, Without<axis::clip>> && same<on<axis::schedule>, ConstantLR>);
+static_assert(same<on<axis::average>, Without<axis::average>>);
+static_assert(same<on<axis::device>, Without<axis::device>>);
 static_assert(same<compose_t<AdamW, Accumulate<1>, Precision<FP32>>, compose_t<>>);
+static_assert(same<on<axis::optimizer, SGD>, SGD> && same<on<axis::clip, SGD>, on<axis::clip>>);
+static_assert(same<on<axis::clip, ClipGradNorm>, Many<ClipGradNorm>>);
 
 // Policies in any order make one type.
 using Five = std::tuple<AdamW, Precision<BF16>, Checkpoint<Full>, Accumulate<4>, OwnClip>;
-using Sorted = Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>, Checkpoint<Full>,
-                        Precision<BF16>, Prune<Off>, Quantize<Off>, Accumulate<4>,
-                        Without<axis::objective>, Many<OwnClip>, AdamW, ConstantLR,
-                        Without<axis::average>, Freeze<Off>, Without<axis::device>, Layout<Off>>;
+using Sorted = Composed<Checkpoint<Full>, Precision<BF16>, Accumulate<4>, Many<OwnClip>>;
 constexpr auto orders = [] {
   std::array<std::array<std::size_t, 5>, 120> all{};
   std::array<std::size_t, 5> next{0, 1, 2, 3, 4};
@@ -123,14 +129,8 @@ static_assert(all_sort(std::make_index_sequence<orders.size()>{}));
 static_assert(!same<Mechanisms<compose_t<Accumulate<4>>>, Mechanisms<compose_t<Accumulate<8>>>>);
 
 // An axis that accepts several policies keeps the order in which they were written.
-template <class Recipe>
-struct observed;
-template <class First, class... Rest>
-struct observed<Composed<First, Rest...>> {
-  using type = First;
-};
 template <class... Policies>
-using observed_t = typename observed<compose_t<Policies...>>::type;
+using observed_t = on<axis::observe, Policies...>;
 static_assert(
     same<observed_t<OwnObserve, AdamW, Observe<Memory>>, Many<OwnObserve, Observe<Memory>>>);
 static_assert(

@@ -1,6 +1,7 @@
 #pragma once
 // Checks and holds the values given to a trainer's constructor, by type.
 #include <ikebana/checks/policies.hpp>
+#include <ikebana/core/many.hpp>
 #include <tuple>
 
 namespace ikebana::detail {
@@ -30,14 +31,18 @@ struct model_refusal<Given, Model> : refuse::is<refuse::ModuleByValue<Given>> {}
 template <class Given, class Model>
 using model_refusal_t = typename model_refusal<Given, Model>::type;
 
+template <class Policy, class Chosen>
+inline constexpr bool is_chosen = std::is_same_v<Policy, Chosen>;
+template <class Policy, class... Policies>
+inline constexpr bool is_chosen<Policy, Many<Policies...>> =
+    (std::is_same_v<Policy, Policies> || ...);
+/// True for a policy that a recipe has, or has by default.
 template <class Policy, class Recipe>
 inline constexpr bool in_recipe = false;
-template <class Policy, class... Policies>
-inline constexpr bool in_recipe<Policy, Composed<Policies...>> =
-    (in_recipe<Policy, Policies> || ...) || (std::is_same_v<Policy, Policies> || ...);
-template <class Policy, class... Policies>
-inline constexpr bool in_recipe<Policy, Many<Policies...>> =
-    (std::is_same_v<Policy, Policies> || ...);
+template <class Policy, class Recipe>
+  requires(!std::is_void_v<axis_of_t<Policy>>)
+inline constexpr bool in_recipe<Policy, Recipe> =
+    is_chosen<Policy, typename policy_in<axis_of_t<Policy>, Recipe>::type>;
 
 /// False for a policy whose count or choice is not in its type, and must be given as a value.
 template <class Policy>
@@ -54,7 +59,7 @@ template <>
 inline constexpr bool has_default<Freeze<>> = false;
 
 template <class... Given>
-class Values {
+class Values : public AnyValues {
  public:
   explicit Values(Given... given) : given_(std::move(given)...) {}
 

@@ -146,7 +146,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
     };
     add(detail::spelled_type<RecipeT>());
-    mechanisms.all([&](auto& mechanism) {
+    mechanisms.each([&](auto& mechanism) {
       using Policy = std::decay_t<decltype(mechanism.values)>;
       if constexpr (requires { mechanism.describe_values(); }) add(mechanism.describe_values());
       else if constexpr (!std::is_same_v<axis_of_t<Policy>, axis::device>)

@@ -10,6 +10,8 @@
 namespace ikebana {
 
 namespace detail {
+/// The base of the values that are given to a trainer, whatever their types.
+struct AnyValues {};
 /// One of several mechanisms, which need not be movable.
 template <class Policy>
 struct Held {
@@ -130,9 +132,16 @@ struct Mechanism<Many<Policies...>> : private detail::Held<Policies>... {
 namespace detail {
 
 template <class Policy, class Values>
+  requires(!is_null<Policy>)
 Mechanism<Policy> make_mechanism(Values& values) {
   if constexpr (made_from<Policy, Many>) return Mechanism<Policy>(values);
   else return Mechanism<Policy>(values.template take<Policy>());
+}
+/// A null choice has no values, so that one function makes it for all recipes.
+template <class Policy>
+  requires is_null<Policy>
+Mechanism<Policy> make_mechanism(AnyValues&) {
+  return Mechanism<Policy>(Policy{});
 }
 
 /// Throws BadValue where an average needs weights that the optimizer updates before it sees them.
@@ -140,13 +149,6 @@ template <class Optimizer, class Average>
 void check_initial_weights(const Average& average) {
   if constexpr (Optimizer::updates_in_backward && requires { average.refuse_update_in_backward(); })
     average.refuse_update_in_backward();
-}
-
-/// Calls `f(mechanism)`, for each policy of an axis that takes several.
-template <class Policy, class F>
-void each_policy(Mechanism<Policy>& mechanism, F&& f) {
-  if constexpr (made_from<Policy, Many>) mechanism.each(f);
-  else f(mechanism);
 }
 
 }  // namespace detail

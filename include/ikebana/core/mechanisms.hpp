@@ -8,15 +8,17 @@ namespace detail {
 
 /// The mechanism of one axis, as a member that has the axis's name; of an axis of a user's own it
 /// has none.
-template <class Axis, class Policy>
+template <class Axis, class PolicyT>
 struct MechanismOf {
+  using Policy = PolicyT;
   Mechanism<Policy> own;
   Mechanism<Policy>& on(std::type_identity<Axis>) { return own; }
 };
 
 #define IKEBANA_MECHANISM_OF(axis_name)                                              \
-  template <class Policy>                                                            \
-  struct MechanismOf<axis::axis_name, Policy> {                                      \
+  template <class PolicyT>                                                           \
+  struct MechanismOf<axis::axis_name, PolicyT> {                                     \
+    using Policy = PolicyT;                                                          \
     Mechanism<Policy> axis_name;                                                     \
     Mechanism<Policy>& on(std::type_identity<axis::axis_name>) { return axis_name; } \
   }
@@ -39,21 +41,58 @@ IKEBANA_MECHANISM_OF(schedule);
 IKEBANA_MECHANISM_OF(shard);
 #undef IKEBANA_MECHANISM_OF
 
+/// The members of all axes. Its name is long, so it has no other functions.
+template <class... Members>
+struct MechanismMembers : Members... {
+  template <class Values>
+  explicit MechanismMembers(Values& values)
+      : Members{make_mechanism<typename Members::Policy>(values)}... {}
+  /// The mechanism of an axis: `m.on(std::type_identity<axis::shard>())` is `m.shard`.
+  using Members::on...;
+};
+template <class Recipe, class Order = typename order_in<Recipe>::type>
+struct mechanism_members;
+template <class Recipe, class... Axes>
+struct mechanism_members<Recipe, AxisList<Axes...>> {
+  using type = MechanismMembers<MechanismOf<Axes, typename policy_in<Axes, Recipe>::type>...>;
+};
+
+/// A policy and its axis, and the list of those of some axes in a recipe: `Many` one by one.
+template <class Axis, class Policy>
+struct OnAxis {};
+template <class Done, class Axis, class Policy>
+struct with_policies;
+template <class... Done, class Axis, class Policy>
+struct with_policies<AxisList<Done...>, Axis, Policy> {
+  using type = AxisList<Done..., OnAxis<Axis, Policy>>;
+};
+template <class... Done, class Axis, class... Policies>
+struct with_policies<AxisList<Done...>, Axis, Many<Policies...>> {
+  using type = AxisList<Done..., OnAxis<Axis, Policies>...>;
+};
+template <class Recipe, class Axes, class Done = AxisList<>>
+struct policies_of {
+  using type = Done;
+};
+template <class Recipe, class Axis, class... Axes, class Done>
+struct policies_of<Recipe, AxisList<Axis, Axes...>, Done>
+    : policies_of<
+          Recipe, AxisList<Axes...>,
+          typename with_policies<Done, Axis, typename policy_in<Axis, Recipe>::type>::type> {};
+
 }  // namespace detail
 
-template <class Recipe, class Order = typename detail::order_in<Recipe>::type>
-struct Mechanisms;
 /// `m.shard`, `m.precision` and so on. Each is built from its policy's value: the one that was
 /// given, or the default.
-template <class... Policies, class... Axes>
-struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
-    : detail::MechanismOf<Axes, Policies>... {
-  template <class Values>
-  explicit Mechanisms(Values values)
-      : detail::MechanismOf<Axes, Policies>{detail::make_mechanism<Policies>(values)}... {}
+template <class Recipe>
+struct Mechanisms : detail::mechanism_members<Recipe>::type {
+  using Members = typename detail::mechanism_members<Recipe>::type;
+  using Order = typename detail::order_in<Recipe>::type;
+  using Members::on;
 
-  /// The mechanism of an axis: `m.on(std::type_identity<axis::shard>())` is `m.shard`.
-  using detail::MechanismOf<Axes, Policies>::on...;
+  template <class Values>
+  explicit Mechanisms(Values values) : Members(values) {}
+
   /// The mechanism of a policy of the recipe.
   template <class Policy>
   Mechanism<Policy>& of() {
@@ -65,7 +104,7 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
   /// Calls `f(mechanism)` for each that is not of a null choice, outermost first.
   template <class F>
   void each(F&& f) {
-    each(AxisList<Axes...>(), f);
+    each(Order(), f);
   }
   /// The same for those of some axes, in the order of the list.
   template <class... Some, class F>
@@ -75,13 +114,23 @@ struct Mechanisms<Composed<Policies...>, AxisList<Axes...>>
   /// Calls `f(mechanism)` for each, null choices included.
   template <class F>
   void all(F&& f) {
-    each_listed(AxisList<Axes...>(), f);
+    each_listed(Order(), f);
   }
 
  private:
-  template <class... Some, class F>
-  void each_listed(AxisList<Some...>, F&& f) {
-    (detail::each_policy(on(std::type_identity<Some>()), f), ...);
+  template <class List>
+  void each_listed(List, auto&& f) {
+    each_policy(typename detail::policies_of<Recipe, List>::type(), f);
+  }
+  template <class... Axes, class... Policies>
+  void each_policy(AxisList<detail::OnAxis<Axes, Policies>...>, auto& f) {
+    (f(at(detail::OnAxis<Axes, Policies>())), ...);
+  }
+  template <class Axis, class Policy>
+  Mechanism<Policy>& at(detail::OnAxis<Axis, Policy>) {
+    auto& mechanism = on(std::type_identity<Axis>());
+    if constexpr (std::is_same_v<decltype(mechanism), Mechanism<Policy>&>) return mechanism;
+    else return mechanism.template get<Policy>();
   }
   template <class Axis, class Policy>
   static Mechanism<Policy> declared(detail::MechanismOf<Axis, Policy>&);

@@ -1,5 +1,6 @@
 #pragma once
-// Sorts the policies of a recipe by axis and fills in defaults, so that their order is immaterial.
+// Sorts the policies of a recipe by axis and leaves out defaults, so that their order is immaterial
+// and the name of a recipe's type is short.
 #include <ikebana/grammar/axis_of.hpp>
 #include <ikebana/grammar/wrapping_order.hpp>
 #include <type_traits>
@@ -7,6 +8,7 @@
 #include <ikebana/detail/macros_aside.inc>
 
 #include <boost/hana/filter.hpp>
+#include <boost/hana/flatten.hpp>
 #include <boost/hana/transform.hpp>
 #include <boost/hana/tuple.hpp>
 #include <boost/hana/type.hpp>
@@ -19,7 +21,8 @@ namespace ikebana {
 /// The policies of an axis that takes many, in the order in which they were written.
 template <class... Policies>
 struct Many;
-/// A recipe in wrapping order: one policy per axis, or `Many` of them.
+/// A recipe in wrapping order: one policy per axis, or `Many` of them. An axis that has its default
+/// is left out, since the name is part of that of every function of a trainer.
 template <class... Policies>
 struct Composed;
 
@@ -85,6 +88,16 @@ template <class Policy, class... Others>
 struct one_of<Many<Policy, Others...>> {
   using type = Policy;
 };
+/// The axis of a policy, or of `Many` of them.
+template <class Policy>
+using axis_of_one = axis_of_t<typename one_of<Policy>::type>;
+template <class Axis, class Policy>
+inline constexpr bool is_default = false;
+template <class Axis, class Policy>
+  requires(!own_axis<Axis>)
+inline constexpr bool is_default<Axis, Policy> =
+    std::is_same_v<Policy, typename policy_on<Axis>::type>;
+
 /// The axes of a recipe, in wrapping order: those of the library, then those of a user's own, in
 /// the order in which the recipe names them.
 template <class... Policies>
@@ -96,15 +109,36 @@ struct order_in<Composed<Policies...>> {
   using type = order_of<Policies...>;
 };
 
+/// The policy of an axis in a recipe that was composed: one of its own, or the default.
+template <class Axis, class Recipe>
+struct policy_in;
+template <class Axis>
+struct policy_in<Axis, Composed<>> : policy_on<Axis> {};
+template <class Axis, class Policy, class... Others>
+struct policy_in<Axis, Composed<Policy, Others...>> : policy_in<Axis, Composed<Others...>> {};
+template <class Axis, class Policy, class... Others>
+  requires std::is_same_v<axis_of_one<Policy>, Axis>
+struct policy_in<Axis, Composed<Policy, Others...>> {
+  using type = Policy;
+};
+
+/// The policy of an axis as a tuple of one type, or of none where it is the default.
+template <class Axis, class... Policies>
+constexpr auto written_on() {
+  if constexpr ((std::is_same_v<axis_of_t<Policies>, Axis> || ...)) {
+    constexpr auto all = hana::filter(hana::tuple_t<Policies...>, is_on<Axis>{});
+    using Policy = typename decltype(hana::unpack(all, policies_on<Axis>{}))::type;
+    if constexpr (is_default<Axis, Policy>) return hana::tuple_t<>;
+    else return hana::tuple_t<Policy>;
+  } else {
+    return hana::tuple_t<>;
+  }
+}
 template <class... Policies>
 constexpr auto compose() {
-  return hana::transform(hana_types(order_of<Policies...>()), [](auto axis) {
-    using Axis = typename decltype(axis)::type;
-    if constexpr ((std::is_same_v<axis_of_t<Policies>, Axis> || ...))
-      return hana::unpack(hana::filter(hana::tuple_t<Policies...>, is_on<Axis>{}),
-                          policies_on<Axis>{});
-    else return hana::type_c<typename policy_on<Axis>::type>;
-  });
+  return hana::flatten(hana::transform(hana_types(order_of<Policies...>()), [](auto axis) {
+    return written_on<typename decltype(axis)::type, Policies...>();
+  }));
 }
 
 template <class... Policies>
