@@ -26,6 +26,15 @@ struct MaxNorm {
   using axis = constraint;
   double max_norm = 1;
 };
+/// Another, whose policy is called as the library's null choices are, and has a value.
+struct label : axis::own {};
+template <class How>
+struct Label;
+template <>
+struct Label<Off> {
+  using axis = label;
+  int number = 0;
+};
 
 }  // namespace test::own_policies
 
@@ -48,6 +57,12 @@ struct ikebana::Mechanism<test::own_policies::Change<Name>> : ikebana::ClipHooks
     if (!gradients.divisor.defined()) values.log->calls += "accept";
     values.log->calls += Name;
   }
+};
+template <>
+struct ikebana::Mechanism<test::own_policies::Label<ikebana::Off>> : ikebana::Hooks {
+  test::own_policies::Label<ikebana::Off> values;
+  explicit Mechanism(test::own_policies::Label<ikebana::Off> v) : values(v) {}
+  std::string describe() const { return std::to_string(values.number); }
 };
 template <>
 struct ikebana::Mechanism<test::own_policies::MaxNorm> : ikebana::Hooks {
@@ -194,6 +209,10 @@ TEST_CASE("own policies: a policy on an axis of a user's own is asked after all 
   const auto state = trainer.state();
   CHECK(std::any_of(state.begin(), state.end(),
                     [](const auto& item) { return contains(item.first, "MaxNorm"); }));
+  Trainer both{linear(), Squares{}, Label<Off>{.number = 7}, MaxNorm{}};
+  both.step(rows());
+  CHECK(both.get<Label<Off>>().number == 7);
+  CHECK(contains(both.describe(), "Label<Off>  {7}"));
 }
 
 }  // namespace test::own_policies

@@ -131,15 +131,20 @@ struct Mechanism<Many<Policies...>> : private detail::Held<Policies>... {
 
 namespace detail {
 
+template <class Policy>
+inline constexpr bool has_no_values = false;
+template <class Policy>
+  requires is_null<Policy>
+inline constexpr bool has_no_values<Policy> = std::is_empty_v<Policy>;
 template <class Policy, class Values>
-  requires(!is_null<Policy>)
+  requires(!has_no_values<Policy>)
 Mechanism<Policy> make_mechanism(Values& values) {
   if constexpr (made_from<Policy, Many>) return Mechanism<Policy>(values);
   else return Mechanism<Policy>(values.template take<Policy>());
 }
-/// A null choice has no values, so that one function makes it for all recipes.
+/// A null choice is alike in all recipes, so that one function makes it for them.
 template <class Policy>
-  requires is_null<Policy>
+  requires has_no_values<Policy>
 Mechanism<Policy> make_mechanism(AnyValues&) {
   return Mechanism<Policy>(Policy{});
 }
