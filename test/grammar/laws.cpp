@@ -60,11 +60,9 @@ static_assert(sets<Accumulate<4>, axis::accumulate> && sets<Accumulate<>, axis::
 static_assert(sets<Offload<Off>, axis::offload> && sets<Shard<Off>, axis::shard>);
 static_assert(sets<Capture<Off>, axis::capture> && sets<Quantize<Off>, axis::quantize>);
 static_assert(sets<Prune<Off>, axis::prune> && sets<Freeze<Off>, axis::freeze>);
-static_assert(sets<AdamW, axis::optimizer> && sets<Adam, axis::optimizer>);
-static_assert(sets<SGD, axis::optimizer> && sets<ConstantLR, axis::schedule>);
-static_assert(sets<LinearLR, axis::schedule> && sets<CosineAnnealingLR, axis::schedule>);
-static_assert(sets<StepLR, axis::schedule> && sets<WarmupStableDecayLR, axis::schedule>);
-static_assert(sets<LambdaLR, axis::schedule> && sets<ReduceLROnPlateau, axis::schedule>);
+static_assert(all_set<axis::optimizer, AdamW, Adam, SGD>);
+static_assert(all_set<axis::schedule, ConstantLR, LinearLR, CosineAnnealingLR, StepLR,
+                      WarmupStableDecayLR, LambdaLR, ReduceLROnPlateau>);
 static_assert(all_set<axis::freeze, Freeze<>, Freeze<Model, Declared>>);
 static_assert(all_set<axis::objective, BCEWithLogitsLoss, KLDivLoss, CrossEntropyLoss, MSELoss,
                       L1Loss, SmoothL1Loss, HuberLoss, BCELoss, NLLLoss, PoissonNLLLoss, CTCLoss,
@@ -87,16 +85,14 @@ static_assert(sets<const AdamW, void> && sets<AdamW&, void> && sets<AdamW*, void
 template <class Axis, class... Policies>
 using on = typename detail::policy_in<Axis, compose_t<Policies...>>::type;
 static_assert(same<compose_t<>, Composed<>>);
-static_assert(same<on<axis::observe>, Many<>> && same<on<axis::capture>, Capture<Off>>);
-static_assert(same<on<axis::shard>, Shard<Off>> && same<on<axis::offload>, Offload<Off>>);
-static_assert(same<on<axis::checkpoint>, Checkpoint<Off>> && same<on<axis::prune>, Prune<Off>>);
-static_assert(same<on<axis::precision>, Precision<FP32>> && same<on<axis::layout>, Layout<Off>>);
-static_assert(same<on<axis::quantize>, Quantize<Off>> && same<on<axis::freeze>, Freeze<Off>>);
-static_assert(same<on<axis::accumulate>, Accumulate<1>> && same<on<axis::optimizer>, AdamW>);
-static_assert(same<on<axis::objective>, Without<axis::objective>>);
-static_assert(same<on<axis::clip>, Without<axis::clip>> && same<on<axis::schedule>, ConstantLR>);
-static_assert(same<on<axis::average>, Without<axis::average>>);
-static_assert(same<on<axis::device>, Without<axis::device>>);
+template <class... Axes>
+Composed<on<Axes>...> defaults(AxisList<Axes...>);
+static_assert(
+    same<decltype(defaults(WrappingOrder())),
+         Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>, Checkpoint<Off>, Precision<FP32>,
+                  Prune<Off>, Quantize<Off>, Accumulate<1>, Without<axis::objective>,
+                  Without<axis::clip>, AdamW, ConstantLR, Without<axis::average>, Freeze<Off>,
+                  Without<axis::device>, Layout<Off>>>);
 static_assert(same<compose_t<AdamW, Accumulate<1>, Precision<FP32>>, compose_t<>>);
 static_assert(same<on<axis::optimizer, SGD>, SGD> && same<on<axis::clip, SGD>, on<axis::clip>>);
 static_assert(same<on<axis::clip, ClipGradNorm>, Many<ClipGradNorm>>);
@@ -159,6 +155,11 @@ static_assert(same<own_order<OnSecond<1>, AdamW, OnSecond<2>>, Then>);
 static_assert(
     same<own_order<OnSecond<1>, OnFirst, OnSecond<2>>, detail::appended<Then, first_axis>::type>);
 static_assert(same<compose_t<OnFirst, AdamW>, compose_t<AdamW, OnFirst>>);
+// What such an axis calls its default is in no recipe that does not name it.
+struct third_axis : axis::own {
+  using default_policy = AdamW;
+};
+static_assert(same<on<third_axis>, Many<>>);
 
 // Only the first cause is reported: policies, choices, pairs.
 template <class... Policies>

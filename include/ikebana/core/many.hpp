@@ -76,16 +76,16 @@ struct Mechanism<Many<Policies...>> : private detail::Held<Policies>... {
              [&](auto& mechanism) { mechanism.accept(gradients, loss, ranks, deferred); });
   }
 
-  template <class F>
-  void each([[maybe_unused]] F&& f) {
-    (f(get<Policies>()), ...);
-  }
   template <class Policy>
   Mechanism<Policy>& get() {
     return detail::Held<Policy>::held;
   }
 
  private:
+  template <class F>
+  void each([[maybe_unused]] F&& f) {
+    (f(get<Policies>()), ...);
+  }
   /// Asks each to change gradients, after what a policy of a user's own relies on.
   template <class F>
   void ask_each(StepGradients& gradients, const F& f) {

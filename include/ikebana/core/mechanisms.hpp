@@ -57,28 +57,27 @@ struct mechanism_members<Recipe, AxisList<Axes...>> {
   using type = MechanismMembers<MechanismOf<Axes, typename policy_in<Axes, Recipe>::type>...>;
 };
 
-/// A policy and its axis, and the list of those of some axes in a recipe: `Many` one by one.
-template <class Axis, class Policy>
-struct OnAxis {};
-template <class Done, class Axis, class Policy>
-struct with_policies;
-template <class... Done, class Axis, class Policy>
-struct with_policies<AxisList<Done...>, Axis, Policy> {
-  using type = AxisList<Done..., OnAxis<Axis, Policy>>;
+/// The policies of some axes in a recipe, in the order of the axes; `Many` are listed one by one.
+template <class... Policies>
+struct PolicyList {};
+template <class List, class Policy>
+struct with_policy;
+template <class... Policies, class Policy>
+struct with_policy<PolicyList<Policies...>, Policy> {
+  using type = PolicyList<Policies..., Policy>;
 };
-template <class... Done, class Axis, class... Policies>
-struct with_policies<AxisList<Done...>, Axis, Many<Policies...>> {
-  using type = AxisList<Done..., OnAxis<Axis, Policies>...>;
+template <class... Policies, class... Others>
+struct with_policy<PolicyList<Policies...>, Many<Others...>> {
+  using type = PolicyList<Policies..., Others...>;
 };
-template <class Recipe, class Axes, class Done = AxisList<>>
+template <class Recipe, class Axes, class List = PolicyList<>>
 struct policies_of {
-  using type = Done;
+  using type = List;
 };
-template <class Recipe, class Axis, class... Axes, class Done>
-struct policies_of<Recipe, AxisList<Axis, Axes...>, Done>
-    : policies_of<
-          Recipe, AxisList<Axes...>,
-          typename with_policies<Done, Axis, typename policy_in<Axis, Recipe>::type>::type> {};
+template <class Recipe, class Axis, class... Axes, class List>
+struct policies_of<Recipe, AxisList<Axis, Axes...>, List>
+    : policies_of<Recipe, AxisList<Axes...>,
+                  typename with_policy<List, typename policy_in<Axis, Recipe>::type>::type> {};
 
 }  // namespace detail
 
@@ -97,9 +96,8 @@ struct Mechanisms : detail::mechanism_members<Recipe>::type {
   template <class Policy>
   Mechanism<Policy>& of() {
     auto& mechanism = on(std::type_identity<axis_of_t<Policy>>());
-    if constexpr (requires { mechanism.template get<Policy>(); })
-      return mechanism.template get<Policy>();
-    else return mechanism;
+    if constexpr (std::is_same_v<decltype(mechanism), Mechanism<Policy>&>) return mechanism;
+    else return mechanism.template get<Policy>();
   }
   /// Calls `f(mechanism)` for each that is not of a null choice, outermost first.
   template <class F>
@@ -122,15 +120,9 @@ struct Mechanisms : detail::mechanism_members<Recipe>::type {
   void each_listed(List, auto&& f) {
     each_policy(typename detail::policies_of<Recipe, List>::type(), f);
   }
-  template <class... Axes, class... Policies>
-  void each_policy(AxisList<detail::OnAxis<Axes, Policies>...>, auto& f) {
-    (f(at(detail::OnAxis<Axes, Policies>())), ...);
-  }
-  template <class Axis, class Policy>
-  Mechanism<Policy>& at(detail::OnAxis<Axis, Policy>) {
-    auto& mechanism = on(std::type_identity<Axis>());
-    if constexpr (std::is_same_v<decltype(mechanism), Mechanism<Policy>&>) return mechanism;
-    else return mechanism.template get<Policy>();
+  template <class... Policies>
+  void each_policy(detail::PolicyList<Policies...>, auto& f) {
+    (f(of<Policies>()), ...);
   }
   template <class Axis, class Policy>
   static Mechanism<Policy> declared(detail::MechanismOf<Axis, Policy>&);

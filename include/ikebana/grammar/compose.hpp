@@ -91,12 +91,6 @@ struct one_of<Many<Policy, Others...>> {
 /// The axis of a policy, or of `Many` of them.
 template <class Policy>
 using axis_of_one = axis_of_t<typename one_of<Policy>::type>;
-template <class Axis, class Policy>
-inline constexpr bool is_default = false;
-template <class Axis, class Policy>
-  requires(!own_axis<Axis>)
-inline constexpr bool is_default<Axis, Policy> =
-    std::is_same_v<Policy, typename policy_on<Axis>::type>;
 
 /// The axes of a recipe, in wrapping order: those of the library, then those of a user's own, in
 /// the order in which the recipe names them.
@@ -109,11 +103,16 @@ struct order_in<Composed<Policies...>> {
   using type = order_of<Policies...>;
 };
 
-/// The policy of an axis in a recipe that was composed: one of its own, or the default.
+/// The policy of an axis in a recipe that was composed: one of its own, or the default. An axis of
+/// a user's own has no default: a recipe that names no policy on it is without the axis.
 template <class Axis, class Recipe>
 struct policy_in;
 template <class Axis>
 struct policy_in<Axis, Composed<>> : policy_on<Axis> {};
+template <own_axis Axis>
+struct policy_in<Axis, Composed<>> {
+  using type = Many<>;
+};
 template <class Axis, class Policy, class... Others>
 struct policy_in<Axis, Composed<Policy, Others...>> : policy_in<Axis, Composed<Others...>> {};
 template <class Axis, class Policy, class... Others>
@@ -128,7 +127,8 @@ constexpr auto written_on() {
   if constexpr ((std::is_same_v<axis_of_t<Policies>, Axis> || ...)) {
     constexpr auto all = hana::filter(hana::tuple_t<Policies...>, is_on<Axis>{});
     using Policy = typename decltype(hana::unpack(all, policies_on<Axis>{}))::type;
-    if constexpr (is_default<Axis, Policy>) return hana::tuple_t<>;
+    using Default = typename policy_in<Axis, Composed<>>::type;
+    if constexpr (std::is_same_v<Policy, Default>) return hana::tuple_t<>;
     else return hana::tuple_t<Policy>;
   } else {
     return hana::tuple_t<>;
