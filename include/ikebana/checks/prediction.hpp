@@ -57,7 +57,7 @@ consteval PredictBy prediction_of_one() {
   else if constexpr (loss_takes<Core, Given>) return PredictBy::Outputs;
   else return PredictBy::Unknown;
 }
-/// What is done with each batch of a loader; `None` for what is no loader.
+/// What is done with each batch of a loader; `Unknown` for what is no loader.
 template <class Core, class... Given>
 inline constexpr PredictBy prediction_of_each = PredictBy::Unknown;
 template <class Core, LoaderOfBatches Given>

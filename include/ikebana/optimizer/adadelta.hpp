@@ -44,7 +44,7 @@ struct Mechanism<Policy> : detail::ElementsByOperators<Adadelta> {
   std::string describe() const {
     return detail::named_values("lr", values.lr, "rho", values.rho, "eps", values.eps,
                                 "weight_decay", values.weight_decay) +
-           (values.maximize ? ", maximize" : "");
+           flags();
   }
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
 

@@ -40,11 +40,6 @@ struct Mechanism<Policy> : detail::ElementsByOperators<Adamax> {
     const Number correction = 1 - detail::power(update.betas()[0], step);
     detail::add_quotient(p, first, largest, -(lr / correction), size);
   }
-  std::string describe() const {
-    return detail::named_values("lr", values.lr, "betas", values.betas, "eps", values.eps,
-                                "weight_decay", values.weight_decay) +
-           (values.maximize ? ", maximize" : "");
-  }
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
 
  private:

@@ -47,7 +47,7 @@ struct Mechanism<Policy> : detail::ElementsByOperators<ASGD> {
   std::string describe() const {
     return detail::named_values("lr", values.lr, "lambd", values.lambd, "alpha", values.alpha, "t0",
                                 values.t0, "weight_decay", values.weight_decay) +
-           (values.maximize ? ", maximize" : "");
+           flags();
   }
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
 

@@ -59,8 +59,22 @@ class ByOperators : public PerParameterOptimizer<Policy> {
       : PerParameterOptimizer<Policy>(std::move(v), std::move(state_slots), used) {
     this->by_operators_ = true;
   }
+  /// Of a policy with the values of Adam and no others.
+  std::string describe() const {
+    const Policy& v = this->values;
+    return named_values("lr", v.lr, "betas", v.betas, "eps", v.eps, "weight_decay",
+                        v.weight_decay) +
+           flags();
+  }
 
  protected:
+  /// Of the choices that are made otherwise than by default.
+  std::string flags() const {
+    std::string text;
+    if constexpr (requires(const Policy& v) { v.decoupled_weight_decay; })
+      if (this->values.decoupled_weight_decay) text += ", decoupled_weight_decay";
+    return text + (this->values.maximize ? ", maximize" : "");
+  }
   /// As `prepare_buckets`, with scratch for `count` tensors like a parameter.
   template <class Rate>
   void prepare_scratch(const Masters& masters, const StepGradients& gradients, const Rate& rate,

@@ -147,7 +147,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
       bucket.in_fp32.clear(), bucket.flat.clear(), bucket.flat_in_fp32.clear();
     }
   }
-  /// Saves or loads lr, weight_decay, groups, step counts and the first `slots` slots.
+  /// Saves or loads lr, weight_decay, groups, step counts and the first `state_slots` slots.
   void save(Archive& archive, const Masters& masters, std::size_t state_slots) {
     archive.number("lr", values.lr, &factor_range);
     if constexpr (decays) archive.number("weight_decay", values.weight_decay, &factor_range);

@@ -57,11 +57,6 @@ struct Mechanism<Policy> : detail::ByOperators<LAMB> {
       });
     });
   }
-  std::string describe() const {
-    return detail::named_values("lr", values.lr, "betas", values.betas, "eps", values.eps,
-                                "weight_decay", values.weight_decay) +
-           (values.maximize ? ", maximize" : "");
-  }
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
 
  private:

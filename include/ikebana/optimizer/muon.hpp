@@ -1,6 +1,5 @@
 #pragma once
 // The policy Muon and its mechanism.
-#include <ikebana/detail/nearest_names.hpp>
 #include <ikebana/optimizer/fallback_optimizer.hpp>
 #include <ikebana/optimizer/matrix_rounds.hpp>
 #include <ikebana/optimizer/newton_schulz.hpp>
@@ -164,7 +163,8 @@ struct Mechanism<Policy> : detail::WithFallback<detail::MuonMatrices<Muon>> {
     uses_muon_.clear(), rule_ = values.match;
     for (std::size_t i = 0; i < masters.values.size(); ++i)
       uses_muon_.push_back(values.match(masters.names[i], masters.whole(i)));
-    check_names(masters);
+    detail::check_matches("optimizer: Muon's `match` matches", values.match, masters.names,
+                          ". Correct it, or write the optimizer of the others alone.");
     MuonMatrices::begin(masters, [&](std::size_t i) { return uses_muon_[i]; });
     fallback_.mechanism.begin(masters, [&](std::size_t i) { return !uses_muon_[i]; });
   }
@@ -179,15 +179,6 @@ struct Mechanism<Policy> : detail::WithFallback<detail::MuonMatrices<Muon>> {
   }
 
  private:
-  void check_names(const Masters& masters) const {
-    const auto& patterns = values.match.patterns();
-    const bool matches = std::find(uses_muon_.begin(), uses_muon_.end(), true) != uses_muon_.end();
-    check(patterns.empty() || matches, [&] {
-      return "Muon's `match` matches no parameter" +
-             detail::nearest_names(patterns, masters.names) +
-             ". Correct it, or write the optimizer of the others alone.";
-    });
-  }
   /// Another rule may be assigned, as long as each parameter stays with its optimizer.
   void check_rule(const Masters& masters) {
     for (std::size_t i = 0; i < masters.values.size(); ++i)

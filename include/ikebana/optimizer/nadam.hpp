@@ -53,8 +53,7 @@ struct Mechanism<Policy> : detail::ElementsByOperators<NAdam> {
     return detail::named_values("lr", values.lr, "betas", values.betas, "eps", values.eps,
                                 "weight_decay", values.weight_decay, "momentum_decay",
                                 values.momentum_decay) +
-           (values.decoupled_weight_decay ? ", decoupled_weight_decay" : "") +
-           (values.maximize ? ", maximize" : "");
+           flags();
   }
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 3); }
 

@@ -65,12 +65,6 @@ struct Mechanism<Policy> : detail::ElementsByOperators<RAdam> {
     detail::rectify(change, inverse, now, detail::power(factor, 0.5));
     p.sub_(change);
   }
-  std::string describe() const {
-    return detail::named_values("lr", values.lr, "betas", values.betas, "eps", values.eps,
-                                "weight_decay", values.weight_decay) +
-           (values.decoupled_weight_decay ? ", decoupled_weight_decay" : "") +
-           (values.maximize ? ", maximize" : "");
-  }
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
 
  private:

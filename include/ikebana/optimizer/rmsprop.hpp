@@ -57,7 +57,7 @@ struct Mechanism<Policy> : detail::ElementsByOperators<RMSprop> {
   std::string describe() const {
     return detail::named_values("lr", values.lr, "alpha", values.alpha, "eps", values.eps,
                                 "weight_decay", values.weight_decay, "momentum", values.momentum) +
-           (values.centered ? ", centered" : "") + (values.maximize ? ", maximize" : "");
+           (values.centered ? ", centered" : "") + flags();
   }
   void state(Archive& archive, const Masters& masters) {
     const bool has_buffers = archive.saving() ? state_.slots_in_use() == 3

@@ -51,7 +51,7 @@ struct Mechanism<Policy> : detail::ElementsByOperators<Rprop> {
   std::string describe() const {
     return detail::named_values("lr", values.lr, "etas", values.etas, "step_sizes",
                                 values.step_sizes) +
-           (values.maximize ? ", maximize" : "");
+           flags();
   }
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
 

@@ -110,8 +110,8 @@ struct MatricesBut {
   }
 };
 }  // namespace detail
-/// Matrices but for those that `rule` matches: `matrices_but({"embed.*", "head.*"})`. Where it is a
-/// rule by name that matches no parameter, who uses it throws BadValue.
+/// Matrices but for those that `rule` matches: `matrices_but({"embed.*", "head.*"})`. Where that
+/// is by name and matches no parameter, Muon and Combined throw BadValue.
 inline ParameterRule matrices_but(ParameterRule rule) {
   return detail::MatricesBut{std::move(rule)};
 }
