@@ -9,12 +9,12 @@ namespace ikebana {
 /// operators for each parameter, and the copies by which an update is undone. Fields and defaults
 /// as torch.optim.Adadelta. Source: Zeiler, arXiv:1212.5701, whose lr is 1.
 struct Adadelta {
-  double lr = 1;
-  double rho = 0.9;
-  double eps = 1e-6;
-  double weight_decay = 0;
-  bool maximize = false;
-  std::vector<Group> groups = {};
+  double lr = 1;                   ///< learning rate; a schedule multiplies it
+  double rho = 0.9;                ///< decay per step of both averages, in [0, 1]
+  double eps = 1e-6;               ///< added under both roots
+  double weight_decay = 0;         ///< adds weight_decay * parameter to the gradient
+  bool maximize = false;           ///< maximises the loss instead
+  std::vector<Group> groups = {};  ///< parameters with values of their own
 };
 
 template <std::same_as<Adadelta> Policy>

@@ -13,13 +13,14 @@ namespace ikebana {
 /// defaults as torch.optim.Adafactor; without a value, `eps.first` is the dtype's machine epsilon.
 /// Source: Shazeer and Stern, arXiv:1804.04235.
 struct Adafactor {
-  double lr = 1e-2;
-  double beta2_decay = -0.8;
+  double lr = 1e-2;           ///< largest rate relative to the parameter's RMS
+  double beta2_decay = -0.8;  ///< in step t the second moment's decay is 1 - t^beta2_decay
+  /// The least second moment's root, and the least RMS of a parameter that a step is relative to.
   std::pair<std::optional<double>, double> eps = {std::nullopt, 1e-3};
-  double d = 1;
-  double weight_decay = 0;
-  bool maximize = false;
-  std::vector<Group> groups = {};
+  double d = 1;                    ///< largest RMS of an update before the rate is applied
+  double weight_decay = 0;         ///< decoupled: takes lr * weight_decay * parameter
+  bool maximize = false;           ///< maximises the loss instead
+  std::vector<Group> groups = {};  ///< parameters with values of their own
 };
 
 namespace detail {

@@ -10,13 +10,13 @@ namespace ikebana {
 /// defaults as torch.optim.Adagrad. Source: Duchi et al., Journal of Machine Learning Research 12,
 /// 2011.
 struct Adagrad {
-  double lr = 1e-2;
-  double lr_decay = 0;
-  double weight_decay = 0;
-  double initial_accumulator_value = 0;
-  double eps = 1e-10;
-  bool maximize = false;
-  std::vector<Group> groups = {};
+  double lr = 1e-2;                      ///< learning rate; a schedule multiplies it
+  double lr_decay = 0;                   ///< step t, from 0, has lr / (1 + t * lr_decay)
+  double weight_decay = 0;               ///< adds weight_decay * parameter to the gradient
+  double initial_accumulator_value = 0;  ///< what the sums of squares start with
+  double eps = 1e-10;                    ///< added to the denominator
+  bool maximize = false;                 ///< maximises the loss instead
+  std::vector<Group> groups = {};        ///< parameters with values of their own
 };
 
 namespace detail {

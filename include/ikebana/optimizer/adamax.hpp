@@ -9,12 +9,12 @@ namespace ikebana {
 /// parameter, and the copies by which an update is undone. Fields and defaults as
 /// torch.optim.Adamax. Source: Kingma and Ba, arXiv:1412.6980, section 7.1.
 struct Adamax {
-  double lr = 2e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 0;
-  bool maximize = false;
-  std::vector<Group> groups = {};
+  double lr = 2e-3;                            ///< learning rate; a schedule multiplies it
+  std::array<double, 2> betas = {0.9, 0.999};  ///< decay of the moment and of magnitudes, in [0, 1)
+  double eps = 1e-8;                           ///< added to each magnitude
+  double weight_decay = 0;                     ///< adds weight_decay * parameter to the gradient
+  bool maximize = false;                       ///< maximises the loss instead
+  std::vector<Group> groups = {};              ///< parameters with values of their own
 };
 
 template <std::same_as<Adamax> Policy>

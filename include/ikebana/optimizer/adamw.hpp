@@ -10,13 +10,13 @@ namespace ikebana {
 /// torch.optim.AdamW.
 /// Source: Loshchilov and Hutter, arXiv:1711.05101.
 struct AdamW {
-  double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 1e-2;
-  bool amsgrad = false;
-  bool maximize = false;
-  std::vector<Group> groups = {};
+  double lr = 1e-3;                            ///< learning rate; a schedule multiplies it
+  std::array<double, 2> betas = {0.9, 0.999};  ///< decay of the first and second moment, in [0, 1)
+  double eps = 1e-8;                           ///< added to the denominator
+  double weight_decay = 1e-2;                  ///< decoupled: takes lr * weight_decay * parameter
+  bool amsgrad = false;                        ///< divides by the largest second moment so far
+  bool maximize = false;                       ///< maximises the loss instead
+  std::vector<Group> groups = {};              ///< parameters with values of their own
 };
 
 template <std::same_as<AdamW> Policy>

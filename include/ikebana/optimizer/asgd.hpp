@@ -11,13 +11,13 @@ namespace ikebana {
 /// before, as in PyTorch. Fields and defaults as torch.optim.ASGD. Source: Polyak and Juditsky,
 /// SIAM Journal on Control and Optimization 30(4), 1992.
 struct ASGD {
-  double lr = 1e-2;
-  double lambd = 1e-4;
-  double alpha = 0.75;
-  double t0 = 1e6;
-  double weight_decay = 0;
-  bool maximize = false;
-  std::vector<Group> groups = {};
+  double lr = 1e-2;                ///< learning rate; a schedule multiplies it
+  double lambd = 1e-4;             ///< shrinks the parameter by lambd * rate; slows the rate
+  double alpha = 0.75;             ///< power with which the rate falls
+  double t0 = 1e6;                 ///< step from which the average is taken
+  double weight_decay = 0;         ///< adds weight_decay * parameter to the gradient
+  bool maximize = false;           ///< maximises the loss instead
+  std::vector<Group> groups = {};  ///< parameters with values of their own
 };
 
 template <std::same_as<ASGD> Policy>

@@ -17,16 +17,16 @@ namespace ikebana {
 /// torchao and bitsandbytes, and fixed when the trainer is made. PyTorch has no such optimizer.
 /// Source: Dettmers et al., arXiv:2110.02861.
 struct AdamW8bit {
-  double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 1e-2;
-  bool maximize = false;
-  std::int64_t block_size = 256;
-  std::int64_t min_8bit_size = 4096;
-  std::vector<Group> groups = {};
+  double lr = 1e-3;                            ///< learning rate; a schedule multiplies it
+  std::array<double, 2> betas = {0.9, 0.999};  ///< decay of the first and second moment, in [0, 1)
+  double eps = 1e-8;                           ///< added to the denominator
+  double weight_decay = 1e-2;                  ///< decoupled: takes lr * weight_decay * parameter
+  bool maximize = false;                       ///< maximises the loss instead
+  std::int64_t block_size = 256;               ///< elements that share a scale, from 16 on
+  std::int64_t min_8bit_size = 4096;           ///< elements; smaller parameters keep FP32 moments
+  std::vector<Group> groups = {};              ///< parameters with values of their own
 
-  static constexpr std::int64_t max_block_size = 4096;
+  static constexpr std::int64_t max_block_size = 4096;  ///< elements; the largest block_size
   /// Of a whole parameter of so many elements.
   bool in_8_bits(std::int64_t elements) const { return elements >= min_8bit_size; }
 };

@@ -18,9 +18,9 @@ namespace ikebana {
 /// parameter. After torchrec's CombinedOptimizer.
 template <class First, class Rest>
 struct Combined {
-  ParameterRule match = {};
-  First first = {};
-  Rest rest = {};
+  ParameterRule match = {};  ///< which parameters `first` updates
+  First first = {};          ///< the optimizer of those, and its values
+  Rest rest = {};            ///< the optimizer of all others, and its values
 };
 
 template <class First, class Rest>

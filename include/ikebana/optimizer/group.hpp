@@ -16,13 +16,14 @@ namespace ikebana {
 /// group that matches no parameter, and for a value that the optimizer has no field for. Rules are
 /// called then, and in the step after another is assigned.
 struct Group {
+  /// Which parameters: a pattern of their names, or a function of name and tensor.
   ParameterRule match;
-  std::optional<double> lr = {};
-  std::optional<double> weight_decay = {};
-  std::optional<std::array<double, 2>> betas = {};
-  std::optional<double> eps = {};
-  std::optional<double> momentum = {};
-  GroupSchedule schedule = {};  ///< in place of the recipe's
+  std::optional<double> lr = {};                    ///< learning rate, before the schedule
+  std::optional<double> weight_decay = {};          ///< as the optimizer applies it
+  std::optional<std::array<double, 2>> betas = {};  ///< decay of its moments, in [0, 1)
+  std::optional<double> eps = {};                   ///< as the optimizer's
+  std::optional<double> momentum = {};              ///< as the optimizer's
+  GroupSchedule schedule = {};                      ///< in place of the recipe's
 };
 
 /// A group without weight decay, by default of biases and norms.

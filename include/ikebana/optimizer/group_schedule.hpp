@@ -16,7 +16,9 @@ namespace ikebana {
 /// the policy refuses. Copies share the values, which do not change; assign another schedule.
 class GroupSchedule {
  public:
+  /// None: the recipe's schedule applies.
   GroupSchedule() = default;
+  /// From the values of a schedule. Throws BadValue for values that it refuses.
   template <class Policy>
     requires(!std::same_as<Policy, GroupSchedule> &&
              std::same_as<axis_of_t<Policy>, axis::schedule>)
@@ -33,9 +35,13 @@ class GroupSchedule {
       return schedule->momentum(base, step);
     };
   }
+  /// Whether it is a schedule.
   explicit operator bool() const { return static_cast<bool>(rate_); }
+  /// The learning rate of step `step`, from 0, of a group whose lr is `base`.
   double rate(double base, std::int64_t step) const { return rate_(base, step); }
+  /// The momentum, or first beta, of that step.
   double momentum(double base, std::int64_t step) const { return momentum_(base, step); }
+  /// Whether the schedule changes the momentum.
   bool cycles_momentum() const { return cycles_momentum_; }
 
  private:

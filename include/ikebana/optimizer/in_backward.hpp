@@ -18,7 +18,7 @@ namespace ikebana {
 /// arXiv:2306.09782.
 template <class Optimizer>
 struct InBackward {
-  Optimizer optimizer = {};
+  Optimizer optimizer = {};  ///< the values of the optimizer
 };
 template <class Optimizer>
 InBackward(Optimizer) -> InBackward<Optimizer>;

@@ -12,12 +12,12 @@ namespace ikebana {
 /// fields and defaults are those of AdamW, but for eps, and the formulas those of algorithm 2 of
 /// the paper, with the identity as its function of the norm. Source: You et al., arXiv:1904.00962.
 struct LAMB {
-  double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-6;
-  double weight_decay = 1e-2;
-  bool maximize = false;
-  std::vector<Group> groups = {};
+  double lr = 1e-3;                            ///< learning rate; a schedule multiplies it
+  std::array<double, 2> betas = {0.9, 0.999};  ///< decay of the first and second moment, in [0, 1)
+  double eps = 1e-6;                           ///< added to the denominator
+  double weight_decay = 1e-2;                  ///< adds weight_decay * parameter to the change
+  bool maximize = false;                       ///< maximises the loss instead
+  std::vector<Group> groups = {};              ///< parameters with values of their own
 };
 
 namespace detail {

@@ -17,6 +17,7 @@ namespace ikebana {
 /// and a copy of all parameters and their state before each update, by which a step is undone.
 template <class Optimizer>
 struct LibTorchOptimizer {
+  /// It sets the axis optimizer.
   using axis = ikebana::axis::optimizer;
   static_assert(std::derived_from<Optimizer, torch::optim::Optimizer>,
                 "ikebana: the argument of LibTorchOptimizer must derive from "
@@ -25,13 +26,18 @@ struct LibTorchOptimizer {
                 "ikebana: LibTorchOptimizer must know the options of an optimizer. Write `using "
                 "Options = YourOptions;` in its class, with a type derived from "
                 "torch::optim::OptimizerCloneableOptions<YourOptions>.");
+  /// LBFGS computes the loss several times in a step, and is refused.
   static constexpr bool needs_closure = std::derived_from<Optimizer, torch::optim::LBFGS>;
+  /// One call of `step` updates all parameters; InBackward is refused.
   static constexpr bool updates_several_at_once = true;
+  /// The options of this optimizer.
   using Options = typename detail::options_of<Optimizer>::Options;
+  /// What the optimizer is constructed from.
   using ParamGroups = std::vector<torch::optim::OptimizerParamGroup>;
 
-  Options options;
-  std::vector<Group> groups = {};
+  Options options;                 ///< the values of every parameter without a group's
+  std::vector<Group> groups = {};  ///< parameters with values of their own
+  /// How the optimizer is made; without a value, by its constructor.
   std::function<std::unique_ptr<Optimizer>(const ParamGroups&, const Options&)> make = {};
 };
 

@@ -13,11 +13,12 @@ namespace ikebana {
 /// operators on other devices. Defaults as in the paper, whose lr is 1e-4; PyTorch has no Lion.
 /// Source: Chen et al., arXiv:2302.06675.
 struct Lion {
-  double lr = 1e-4;
+  double lr = 1e-4;  ///< the size of each element's step; a schedule multiplies it
+  /// Share of the moment in a step's direction, and the moment's decay, in [0, 1).
   std::array<double, 2> betas = {0.9, 0.99};
-  double weight_decay = 0;
-  bool maximize = false;
-  std::vector<Group> groups = {};
+  double weight_decay = 0;         ///< decoupled: takes lr * weight_decay * parameter
+  bool maximize = false;           ///< maximises the loss instead
+  std::vector<Group> groups = {};  ///< parameters with values of their own
 };
 
 namespace detail {

@@ -22,17 +22,18 @@ enum class AdjustLR { Original, MatchRMSAdamW };
 /// defaults as torch.optim.Muon; `groups` are Muon's, and `otherwise` has its own. Source: Jordan
 /// et al., kellerjordan.github.io/posts/muon; MatchRMSAdamW: Liu et al., arXiv:2502.16982.
 struct Muon {
-  double lr = 1e-3;
-  double weight_decay = 0.1;
-  double momentum = 0.95;
-  bool nesterov = true;
+  double lr = 1e-3;           ///< learning rate; a schedule multiplies it
+  double weight_decay = 0.1;  ///< decoupled: takes lr * weight_decay * parameter
+  double momentum = 0.95;     ///< decay of the moment, in [0, 1)
+  bool nesterov = true;       ///< adds the gradient to the moment once more
+  /// Of the Newton-Schulz iteration's polynomial: those of x, x^3 and x^5.
   std::array<double, 3> ns_coefficients = {3.4445, -4.775, 2.0315};
-  double eps = 1e-7;
-  std::int64_t ns_steps = 5;
-  AdjustLR adjust_lr_fn = AdjustLR::Original;
-  ParameterRule match = two_dimensional;
-  AdamW otherwise = {};
-  std::vector<Group> groups = {};
+  double eps = 1e-7;                           ///< least norm by which a matrix is divided
+  std::int64_t ns_steps = 5;                   ///< iterations, less than 100
+  AdjustLR adjust_lr_fn = AdjustLR::Original;  ///< how a matrix's shape changes its lr
+  ParameterRule match = two_dimensional;       ///< which matrices it updates
+  AdamW otherwise = {};                        ///< updates all other parameters
+  std::vector<Group> groups = {};              ///< matrices with values of their own
 };
 
 namespace detail {

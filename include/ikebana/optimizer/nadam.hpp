@@ -9,14 +9,14 @@ namespace ikebana {
 /// operators for each parameter, and the copies by which an update is undone. Fields and defaults
 /// as torch.optim.NAdam. Source: Dozat, Incorporating Nesterov Momentum into Adam, 2016.
 struct NAdam {
-  double lr = 2e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
-  double weight_decay = 0;
-  double momentum_decay = 4e-3;
-  bool decoupled_weight_decay = false;
-  bool maximize = false;
-  std::vector<Group> groups = {};
+  double lr = 2e-3;                            ///< learning rate; a schedule multiplies it
+  std::array<double, 2> betas = {0.9, 0.999};  ///< decay of the first and second moment, in [0, 1)
+  double eps = 1e-8;                           ///< added to the denominator
+  double weight_decay = 0;                     ///< adds weight_decay * parameter to the gradient
+  double momentum_decay = 4e-3;                ///< how fast the momentum grows to betas[0]
+  bool decoupled_weight_decay = false;         ///< weight_decay as AdamW has it
+  bool maximize = false;                       ///< maximises the loss instead
+  std::vector<Group> groups = {};              ///< parameters with values of their own
 };
 
 template <std::same_as<NAdam> Policy>

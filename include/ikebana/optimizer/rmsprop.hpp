@@ -11,14 +11,14 @@ namespace ikebana {
 /// Tieleman and Hinton, lecture 6.5 of Neural Networks for Machine Learning, 2012; centered:
 /// Graves, arXiv:1308.0850.
 struct RMSprop {
-  double lr = 1e-2;
-  double alpha = 0.99;
-  double eps = 1e-8;
-  double weight_decay = 0;
-  double momentum = 0;
-  bool centered = false;
-  bool maximize = false;
-  std::vector<Group> groups = {};
+  double lr = 1e-2;                ///< learning rate; a schedule multiplies it
+  double alpha = 0.99;             ///< decay per step of the averages
+  double eps = 1e-8;               ///< added to the denominator
+  double weight_decay = 0;         ///< adds weight_decay * parameter to the gradient
+  double momentum = 0;             ///< decay per step of the buffer; 0: none is kept
+  bool centered = false;           ///< divides by the gradients' deviation from their average
+  bool maximize = false;           ///< maximises the loss instead
+  std::vector<Group> groups = {};  ///< parameters with values of their own
 };
 
 template <std::same_as<RMSprop> Policy>

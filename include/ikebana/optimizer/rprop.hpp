@@ -11,11 +11,12 @@ namespace ikebana {
 /// and defaults as torch.optim.Rprop. Source: Riedmiller and Braun, IEEE International Conference
 /// on Neural Networks, 1993.
 struct Rprop {
-  double lr = 1e-2;
+  double lr = 1e-2;  ///< the first step of each element
+  /// Factors of the step size, where the sign changes and where it is kept.
   std::array<double, 2> etas = {0.5, 1.2};
-  std::array<double, 2> step_sizes = {1e-6, 50};
-  bool maximize = false;
-  std::vector<Group> groups = {};
+  std::array<double, 2> step_sizes = {1e-6, 50};  ///< least and largest step of an element
+  bool maximize = false;                          ///< maximises the loss instead
+  std::vector<Group> groups = {};                 ///< parameters with values of their own
 };
 
 template <std::same_as<Rprop> Policy>

@@ -9,13 +9,13 @@ namespace ikebana {
 /// operator per group; with dampening, the first update on a device waits for it. Fields and
 /// defaults as torch.optim.SGD.
 struct SGD {
-  double lr = 1e-3;
-  double momentum = 0;
-  double dampening = 0;
-  double weight_decay = 0;
-  bool nesterov = false;
-  bool maximize = false;
-  std::vector<Group> groups = {};
+  double lr = 1e-3;                ///< learning rate; a schedule multiplies it
+  double momentum = 0;             ///< decay per step of the buffer; 0: none is kept
+  double dampening = 0;            ///< 1 - dampening of each gradient is added to the buffer
+  double weight_decay = 0;         ///< adds weight_decay * parameter to the gradient
+  bool nesterov = false;           ///< the step looks ahead; needs a momentum and no dampening
+  bool maximize = false;           ///< maximises the loss instead
+  std::vector<Group> groups = {};  ///< parameters with values of their own
 };
 
 template <std::same_as<SGD> Policy>

@@ -13,12 +13,12 @@ namespace ikebana {
 /// which PyTorch needs a second optimizer; `groups` apply to the sparse ones. Fields and defaults
 /// as torch.optim.SparseAdam.
 struct SparseAdam {
-  double lr = 1e-3;
-  std::array<double, 2> betas = {0.9, 0.999};
-  double eps = 1e-8;
-  bool maximize = false;
-  AdamW otherwise = {};
-  std::vector<Group> groups = {};
+  double lr = 1e-3;                            ///< learning rate; a schedule multiplies it
+  std::array<double, 2> betas = {0.9, 0.999};  ///< decay of the first and second moment, in [0, 1)
+  double eps = 1e-8;                           ///< added to the denominator
+  bool maximize = false;                       ///< maximises the loss instead
+  AdamW otherwise = {};                        ///< updates parameters with dense gradients
+  std::vector<Group> groups = {};              ///< sparse ones with values of their own
 };
 
 namespace detail {

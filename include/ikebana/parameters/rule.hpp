@@ -39,9 +39,12 @@ struct NamePatterns {
 template <class... Args>
 class Rule {
  public:
+  /// What a rule is made of.
   using Function = std::function<bool(const Args&...)>;
 
+  /// No rule; calling it throws std::bad_function_call.
   Rule() = default;
+  /// Of any callable.
   template <class F>
     requires(!std::same_as<std::remove_cvref_t<F>, Rule> && std::is_constructible_v<Function, F>)
   Rule(F&& f) {
@@ -50,18 +53,22 @@ class Rule {
   }
   /// By name; an empty pattern, or none, is no rule.
   Rule(const char* pattern) : Rule(std::string(pattern == nullptr ? "" : pattern)) {}
+  /// By name, as a shell pattern.
   Rule(const std::string& pattern) {
     if (!pattern.empty()) *this = detail::NamePatterns{{pattern}};
   }
+  /// By name, as one of several shell patterns.
   Rule(std::initializer_list<const char*> patterns) {
     detail::NamePatterns all;
     for (const char* pattern : patterns)
       if (pattern != nullptr) all.patterns.emplace_back(pattern);
     *this = std::move(all);
   }
+  /// Whether the rule holds for these.
   bool operator()(const Args&... args) const {
     return function_ ? (*function_)(args...) : Function()(args...);
   }
+  /// Whether there is a rule.
   explicit operator bool() const { return function_ != nullptr; }
   /// True for copies of one rule, and for rules by the same names.
   bool is(const Rule& other) const {

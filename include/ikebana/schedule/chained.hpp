@@ -11,8 +11,8 @@ namespace ikebana {
 /// torch.optim.lr_scheduler.ChainedScheduler, of which docs/schedule.md has the differences.
 template <class... Schedules>
 struct ChainedScheduler {
-  std::tuple<Schedules...> schedules = {};
-  std::int64_t warmup_steps = 0;
+  std::tuple<Schedules...> schedules = {};  ///< all of them, in order
+  std::int64_t warmup_steps = 0;            ///< steps of a linear rise before it
 };
 template <class... Schedules>
 ChainedScheduler(std::tuple<Schedules...>) -> ChainedScheduler<Schedules...>;

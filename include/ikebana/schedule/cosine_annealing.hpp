@@ -9,9 +9,9 @@ namespace ikebana {
 /// PyTorch, the rate then rises again, with period 2 T_max. `T_max` has no default. Source:
 /// torch.optim.lr_scheduler.CosineAnnealingLR; Loshchilov and Hutter, arXiv:1608.03983.
 struct CosineAnnealingLR {
-  std::int64_t T_max = 0;
-  double eta_min = 0;
-  std::int64_t warmup_steps = 0;
+  std::int64_t T_max = 0;         ///< steps from the base rate to eta_min
+  double eta_min = 0;             ///< the least learning rate
+  std::int64_t warmup_steps = 0;  ///< steps of a linear rise before it
 };
 
 template <std::same_as<CosineAnnealingLR> Policy>

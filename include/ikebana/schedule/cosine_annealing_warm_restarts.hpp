@@ -10,10 +10,10 @@ namespace ikebana {
 /// torch.optim.lr_scheduler.CosineAnnealingWarmRestarts, whose `step(epoch + i / batches)` is
 /// T_0 = epochs * batches here; Loshchilov and Hutter, arXiv:1608.03983.
 struct CosineAnnealingWarmRestarts {
-  std::int64_t T_0 = 0;
-  std::int64_t T_mult = 1;
-  double eta_min = 0;
-  std::int64_t warmup_steps = 0;
+  std::int64_t T_0 = 0;           ///< steps until the first restart
+  std::int64_t T_mult = 1;        ///< factor of the length after each restart
+  double eta_min = 0;             ///< the learning rate before a restart
+  std::int64_t warmup_steps = 0;  ///< steps of a linear rise before it
 };
 
 template <std::same_as<CosineAnnealingWarmRestarts> Policy>

@@ -13,21 +13,31 @@ namespace ikebana {
 /// is the optimizer's lr where it is left out. Both are those of all groups, which must have one
 /// lr. Source: torch.optim.lr_scheduler.CyclicLR; Smith, arXiv:1506.01186.
 struct CyclicLR {
-  enum Mode { triangular, triangular2, exp_range };
-  enum ScaleMode { cycle, iterations };
+  /// How the height of cycles changes.
+  enum Mode {
+    triangular,   ///< not at all
+    triangular2,  ///< halved from cycle to cycle
+    exp_range     ///< times `gamma` from step to step
+  };
+  /// What `scale_fn` is a function of.
+  enum ScaleMode {
+    cycle,      ///< the cycle, from 1
+    iterations  ///< the step, from 0
+  };
 
-  std::optional<double> base_lr = {};
-  double max_lr = 0;
-  std::int64_t step_size_up = 2000;
-  std::optional<std::int64_t> step_size_down = {};
-  Mode mode = triangular;
-  double gamma = 1;
+  std::optional<double> base_lr = {};               ///< the least rate; left out: the optimizer's
+  double max_lr = 0;                                ///< the largest rate
+  std::int64_t step_size_up = 2000;                 ///< steps of a rise
+  std::optional<std::int64_t> step_size_down = {};  ///< steps of a descent; left out: as many
+  Mode mode = triangular;                           ///< how cycles change
+  double gamma = 1;                                 ///< factor per step, for exp_range
+  /// The height's factor, in place of `mode`.
   std::function<double(double cycle_or_step)> scale_fn = {};
-  ScaleMode scale_mode = cycle;
-  bool cycle_momentum = true;
-  double base_momentum = 0.8;
-  double max_momentum = 0.9;
-  std::int64_t warmup_steps = 0;
+  ScaleMode scale_mode = cycle;   ///< what `scale_fn` is given
+  bool cycle_momentum = true;     ///< whether the momentum moves, too
+  double base_momentum = 0.8;     ///< at the largest rate
+  double max_momentum = 0.9;      ///< at the least rate
+  std::int64_t warmup_steps = 0;  ///< steps of a linear rise before it
 };
 
 template <std::same_as<CyclicLR> Policy>

@@ -7,8 +7,8 @@ namespace ikebana {
 /// The base rate, multiplied by `gamma` after every step. `gamma` has no default. Source:
 /// torch.optim.lr_scheduler.ExponentialLR.
 struct ExponentialLR {
-  double gamma = 0;
-  std::int64_t warmup_steps = 0;
+  double gamma = 0;               ///< factor per step, more than 0
+  std::int64_t warmup_steps = 0;  ///< steps of a linear rise before it
 };
 
 template <std::same_as<ExponentialLR> Policy>

@@ -10,8 +10,9 @@ namespace ikebana {
 /// makes a rate negative or not finite, that step throws BadValue and is undone. Source:
 /// torch.optim.lr_scheduler.LambdaLR.
 struct LambdaLR {
+  /// The factor of the base rate in a step.
   std::function<double(std::int64_t step)> lr_lambda = {};
-  std::int64_t warmup_steps = 0;
+  std::int64_t warmup_steps = 0;  ///< steps of a linear rise before it
 };
 
 template <std::same_as<LambdaLR> Policy>

@@ -10,9 +10,9 @@ namespace ikebana {
 /// order; one that is written twice counts twice, as in PyTorch. `milestones` has no default.
 /// Source: torch.optim.lr_scheduler.MultiStepLR.
 struct MultiStepLR {
-  std::vector<std::int64_t> milestones = {};
-  double gamma = 0.1;
-  std::int64_t warmup_steps = 0;
+  std::vector<std::int64_t> milestones = {};  ///< steps
+  double gamma = 0.1;                         ///< factor at each of them
+  std::int64_t warmup_steps = 0;              ///< steps of a linear rise before it
 };
 
 template <std::same_as<MultiStepLR> Policy>

@@ -14,21 +14,25 @@ namespace ikebana {
 /// is its maximum. The number of steps has no default; a step beyond it throws BadValue and is
 /// undone. Source: torch.optim.lr_scheduler.OneCycleLR; Smith and Topin, arXiv:1708.07120.
 struct OneCycleLR {
-  enum AnnealStrategy { cos, linear };
+  /// The form of rise and descent.
+  enum AnnealStrategy {
+    cos,    ///< half a cosine
+    linear  ///< a straight line
+  };
 
-  std::optional<double> max_lr = {};
-  std::int64_t total_steps = 0;
-  std::int64_t epochs = 0;
-  std::int64_t steps_per_epoch = 0;
-  double pct_start = 0.3;
-  AnnealStrategy anneal_strategy = cos;
-  bool cycle_momentum = true;
-  double base_momentum = 0.85;
-  double max_momentum = 0.95;
-  double div_factor = 25;
-  double final_div_factor = 1e4;
-  bool three_phase = false;
-  std::int64_t warmup_steps = 0;
+  std::optional<double> max_lr = {};     ///< the largest rate; left out: the optimizer's lr
+  std::int64_t total_steps = 0;          ///< steps; 0: epochs * steps_per_epoch
+  std::int64_t epochs = 0;               ///< in place of total_steps
+  std::int64_t steps_per_epoch = 0;      ///< in place of total_steps
+  double pct_start = 0.3;                ///< fraction of the steps that rise, in [0, 1]
+  AnnealStrategy anneal_strategy = cos;  ///< the form of rise and descent
+  bool cycle_momentum = true;            ///< whether the momentum moves, too
+  double base_momentum = 0.85;           ///< at the largest rate
+  double max_momentum = 0.95;            ///< at the first and the last rate
+  double div_factor = 25;                ///< max_lr over the first rate
+  double final_div_factor = 1e4;         ///< the first rate over the last one
+  bool three_phase = false;              ///< a descent to the first rate, then one to the last
+  std::int64_t warmup_steps = 0;         ///< steps of a linear rise before it
 };
 
 template <std::same_as<OneCycleLR> Policy>

@@ -13,9 +13,9 @@ namespace ikebana {
 /// your own, but ReduceLROnPlateau, which follows epochs by itself. Source: torch.optim.
 template <class Schedule>
 struct PerEpoch {
-  Schedule schedule = {};
-  std::int64_t steps_per_epoch = 0;
-  std::int64_t warmup_steps = 0;
+  Schedule schedule = {};            ///< counts epochs; its own warmup_steps must be 0
+  std::int64_t steps_per_epoch = 0;  ///< 0: not checked
+  std::int64_t warmup_steps = 0;     ///< steps of a linear rise before it
 };
 template <class Schedule>
 PerEpoch(Schedule) -> PerEpoch<Schedule>;

@@ -7,9 +7,9 @@ namespace ikebana {
 /// The base rate times `(1 - step / total_iters) ^ power`, then 0. `total_iters` has no default.
 /// Source: torch.optim.lr_scheduler.PolynomialLR.
 struct PolynomialLR {
-  std::int64_t total_iters = 0;
-  double power = 1;
-  std::int64_t warmup_steps = 0;
+  std::int64_t total_iters = 0;   ///< steps until the rate is 0
+  double power = 1;               ///< 1: a straight line
+  std::int64_t warmup_steps = 0;  ///< steps of a linear rise before it
 };
 
 template <std::same_as<PolynomialLR> Policy>

@@ -12,19 +12,27 @@ namespace ikebana {
 /// epoch. In your own loop, call `trainer.mechanism<ReduceLROnPlateau>().step(metric)`. Its state
 /// is saved and restored. Source: torch.optim.lr_scheduler.ReduceLROnPlateau.
 struct ReduceLROnPlateau {
-  enum Mode { min, max };
-  enum ThresholdMode { rel, abs };
+  /// Which of two metrics is better.
+  enum Mode {
+    min,  ///< the smaller one, as of a loss
+    max   ///< the larger one, as of an accuracy
+  };
+  /// What the threshold is.
+  enum ThresholdMode {
+    rel,  ///< a fraction of the best metric
+    abs   ///< a difference of metrics
+  };
 
-  Mode mode = min;
-  double factor = 0.1;
-  std::int64_t patience = 10;
-  double threshold = 1e-4;
-  ThresholdMode threshold_mode = rel;
-  std::int64_t cooldown = 0;
-  double min_lr = 0;
-  double eps = 1e-8;
-  std::string metric = {};  ///< empty: the loss
-  std::int64_t warmup_steps = 0;
+  Mode mode = min;                     ///< which metric is better
+  double factor = 0.1;                 ///< of every rate at a reduction, in [0, 1)
+  std::int64_t patience = 10;          ///< epochs without improvement that are borne
+  double threshold = 1e-4;             ///< least change that is an improvement
+  ThresholdMode threshold_mode = rel;  ///< what `threshold` is relative to
+  std::int64_t cooldown = 0;           ///< epochs after a reduction that are not counted
+  double min_lr = 0;                   ///< no rate falls below it
+  double eps = 1e-8;                   ///< smaller reductions are not made
+  std::string metric = {};             ///< empty: the loss
+  std::int64_t warmup_steps = 0;       ///< steps of a linear rise before it
 };
 
 template <std::same_as<ReduceLROnPlateau> Policy>

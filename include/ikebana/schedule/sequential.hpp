@@ -12,9 +12,9 @@ namespace ikebana {
 /// {...}, .milestones = {100}}`. Source: torch.optim.lr_scheduler.SequentialLR.
 template <class... Schedules>
 struct SequentialLR {
-  std::tuple<Schedules...> schedules = {};
-  std::vector<std::int64_t> milestones = {};
-  std::int64_t warmup_steps = 0;
+  std::tuple<Schedules...> schedules = {};    ///< in order
+  std::vector<std::int64_t> milestones = {};  ///< steps at which the second and later ones begin
+  std::int64_t warmup_steps = 0;              ///< steps of a linear rise before it
 };
 template <class... Schedules>
 SequentialLR(std::tuple<Schedules...>, std::vector<std::int64_t>) -> SequentialLR<Schedules...>;

@@ -7,9 +7,9 @@ namespace ikebana {
 /// The base rate, multiplied by `gamma` after every `step_size` steps. `step_size` has no default.
 /// Source: torch.optim.lr_scheduler.StepLR.
 struct StepLR {
-  std::int64_t step_size = 0;
-  double gamma = 0.1;
-  std::int64_t warmup_steps = 0;
+  std::int64_t step_size = 0;     ///< steps of one rate
+  double gamma = 0.1;             ///< factor after them
+  std::int64_t warmup_steps = 0;  ///< steps of a linear rise before it
 };
 
 template <std::same_as<StepLR> Policy>

@@ -5,9 +5,12 @@
 
 namespace ikebana {
 
-/// The decay's factor, as a function of its completed part u in [0, 1]: 1 - u, 1 - sqrt(u), or
-/// (1 + cos(pi u)) / 2.
-enum class DecayForm { Linear, OneMinusSqrt, Cosine };
+/// The factor of WarmupStableDecayLR's decay, as a function of its completed part u in [0, 1].
+enum class DecayForm {
+  Linear,        ///< 1 - u
+  OneMinusSqrt,  ///< 1 - sqrt(u)
+  Cosine         ///< (1 + cos(pi u)) / 2
+};
 
 /// Warm-up, then the base rate for `stable_steps`, then a decay to `eta_min` (a rate, as in
 /// CosineAnnealingLR) in `decay_steps` steps, and then `eta_min`. `decay_steps` has no default. A
@@ -15,11 +18,11 @@ enum class DecayForm { Linear, OneMinusSqrt, Cosine };
 /// Hu et al. (MiniCPM), arXiv:2404.06395; Haegele et al., arXiv:2405.18392, who found 1 - sqrt the
 /// best form.
 struct WarmupStableDecayLR {
-  std::int64_t warmup_steps = 0;
-  std::int64_t stable_steps = 0;
-  std::int64_t decay_steps = 0;
-  DecayForm decay = DecayForm::OneMinusSqrt;
-  double eta_min = 0;
+  std::int64_t warmup_steps = 0;              ///< of a linear rise
+  std::int64_t stable_steps = 0;              ///< with the base rate
+  std::int64_t decay_steps = 0;               ///< from the base rate to eta_min
+  DecayForm decay = DecayForm::OneMinusSqrt;  ///< form of the descent
+  double eta_min = 0;                         ///< the learning rate after it
 };
 
 namespace detail {
