@@ -12,9 +12,10 @@ namespace ikebana {
 /// `Accumulate<>` takes N as a value, which must be 1 or more.
 template <std::int64_t N>
 struct Accumulate {};
+/// Accumulate with the number of microbatches as a value.
 template <>
 struct Accumulate<Dynamic> {
-  std::int64_t microbatches = 0;
+  std::int64_t microbatches = 0;  ///< of each batch, 1 or more
 };
 Accumulate(std::int64_t) -> Accumulate<Dynamic>;  // Accumulate{8}
 

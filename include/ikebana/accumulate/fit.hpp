@@ -23,12 +23,12 @@ struct Accumulate<Fit<>> {
   std::int64_t limit = 0;  ///< bytes in use on a CPU at the most, as by MemoryLimit; 0: none
   std::int64_t quiet_steps = 100;  ///< that fit before fewer are tried; 0: never
 };
-/// The same with the maximum in the type.
+/// Accumulate<Fit<>> with the maximum in the type: Accumulate<Fit<64>>.
 template <std::int64_t N>
   requires(detail::is_fit(N))
 struct Accumulate<N> {
-  std::int64_t limit = 0;
-  std::int64_t quiet_steps = 100;
+  std::int64_t limit = 0;          ///< as that of Accumulate<Fit<>>
+  std::int64_t quiet_steps = 100;  ///< as that of Accumulate<Fit<>>
 };
 
 template <std::int64_t N>

@@ -16,10 +16,10 @@ namespace ikebana {
 /// an evaluation. Parameters that never get a gradient have no average. Source:
 /// torch.optim.swa_utils.AveragedModel with get_ema_multi_avg_fn; Polyak and Juditsky, 1992.
 struct EMA {
-  double decay = 0.999;
-  bool use_buffers = false;
-  bool from_initial_weights = false;
-  bool warmup = false;
+  double decay = 0.999;               ///< share of the average that each step keeps, in [0, 1)
+  bool use_buffers = false;           ///< averages floating-point buffers, too
+  bool from_initial_weights = false;  ///< begins with the weights before the first update
+  bool warmup = false;                ///< the decay of update n is at most (1 + n) / (10 + n)
 };
 
 template <std::same_as<EMA> Policy>

@@ -17,9 +17,9 @@ namespace ikebana {
 /// before and three after an evaluation. Source: torch.optim.swa_utils.AveragedModel; Izmailov et
 /// al., arXiv:1803.05407.
 struct SWA {
-  std::int64_t start_step = 0;
-  std::int64_t every_steps = 1;
-  bool use_buffers = false;
+  std::int64_t start_step = 0;   ///< steps before the first average
+  std::int64_t every_steps = 1;  ///< steps from one average to the next
+  bool use_buffers = false;      ///< averages floating-point buffers, too
 };
 
 template <std::same_as<SWA> Policy>

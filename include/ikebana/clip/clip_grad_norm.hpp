@@ -12,8 +12,8 @@ namespace ikebana {
 /// the norm of its rows, which PyTorch's function does not support. Source:
 /// torch.nn.utils.clip_grad_norm_.
 struct ClipGradNorm {
-  double max_norm = 1;
-  bool error_if_nonfinite = true;
+  double max_norm = 1;             ///< the largest total norm, above 0
+  bool error_if_nonfinite = true;  ///< false: skips a step whose norm is not finite
 };
 
 template <std::same_as<ClipGradNorm> Policy>

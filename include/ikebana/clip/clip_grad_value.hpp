@@ -13,7 +13,7 @@ namespace ikebana {
 /// FP16 one more, which finds an overflow before. Several ranks exchange nothing. Source:
 /// torch.nn.utils.clip_grad_value_.
 struct ClipGradValue {
-  double clip_value = 0;
+  double clip_value = 0;  ///< the largest magnitude of an element, above 0
 };
 
 template <std::same_as<ClipGradValue> Policy>

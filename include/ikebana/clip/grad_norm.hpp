@@ -11,7 +11,7 @@ namespace ikebana {
 /// the gradients; nothing beside ClipGradNorm, whose norm it takes. Source:
 /// torch.nn.utils.get_total_norm.
 struct GradNorm {
-  bool error_if_nonfinite = true;
+  bool error_if_nonfinite = true;  ///< false: skips a step whose norm is not finite
 };
 
 template <std::same_as<GradNorm> Policy>

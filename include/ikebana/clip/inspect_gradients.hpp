@@ -18,6 +18,7 @@ namespace ikebana {
 /// update. Cost: where gradients are still to be divided, a pass over each, into memory that is
 /// freed when the hook returns; otherwise none but the hook's own. Empty: nothing is called.
 struct InspectGradients {
+  /// Called with each parameter's full name and its gradient, which it may only read.
   std::function<void(const std::string& name, const at::Tensor& gradient)> hook = {};
 };
 

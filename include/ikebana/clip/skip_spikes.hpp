@@ -16,17 +16,19 @@ namespace ikebana {
 /// beside ClipGradNorm or GradNorm; about 30 operators on `window` numbers, on the device; no wait
 /// for it. PaLM (arXiv:2204.02311, section 5.1) skips the batches around spikes by hand.
 struct SkipSpikes {
-  std::int64_t window = 128;
-  double zscore = 6;
-  std::int64_t max_skips = 20;
-  bool error_if_nonfinite = true;
+  std::int64_t window = 128;       ///< steps that a spike is compared with
+  double zscore = 6;               ///< standard deviations above the mean that are allowed
+  std::int64_t max_skips = 20;     ///< spikes in a row that are allowed
+  bool error_if_nonfinite = true;  ///< false: skips a step whose norm is not finite
 };
 
 /// A step that SkipSpikes has skipped.
 struct Spike {
-  std::int64_t step = 0;  ///< steps before it, as Report::step
-  double loss = 0, norm = 0;
-  double loss_zscore = 0, norm_zscore = 0;     ///< standard deviations above the mean of the window
+  std::int64_t step = 0;   ///< steps before it, as Report::step
+  double loss = 0;         ///< its loss
+  double norm = 0;         ///< its norm of all gradients
+  double loss_zscore = 0;  ///< standard deviations of the loss above the mean of the window
+  double norm_zscore = 0;  ///< those of the norm
   std::optional<BatchPosition> position = {};  ///< of its batch, where `fit` or the caller knew it
 };
 

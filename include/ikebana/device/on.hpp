@@ -7,7 +7,7 @@ namespace ikebana {
 /// Moves the model to a device and trains it there: `On{torch::kCUDA}`. By default, the model is
 /// trained on the device of its parameters.
 struct On {
-  c10::Device device;
+  c10::Device device;  ///< fixed when the trainer is made
 };
 
 template <std::same_as<On> Policy>

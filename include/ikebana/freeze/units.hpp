@@ -18,7 +18,7 @@ struct Freeze {};
 /// and BadModel if nothing is left to train.
 template <>
 struct Freeze<> {
-  ParameterRule match;
+  ParameterRule match;  ///< which parameters: a pattern of names, or a function of name and tensor
 };
 
 template <class... Units>

@@ -14,8 +14,8 @@ namespace ikebana {
 /// BadValue if shapes or dtypes do not fit. On a device values outside of 0 to 1 are an assertion
 /// of its kernel, which ends the program's use of the device. Source: torch.nn.BCELoss.
 struct BCELoss {
-  at::Tensor weight = {};
-  bool outputs = false;
+  at::Tensor weight = {};  ///< factor of each element's loss, for one row; undefined: 1
+  bool outputs = false;    ///< whether the report has the model's outputs
 };
 
 template <std::same_as<BCELoss> Policy>

@@ -12,9 +12,9 @@ namespace ikebana {
 /// CrossEntropyLoss. Throws BadBatch and BadValue if shapes or dtypes do not fit. Source:
 /// torch.nn.BCEWithLogitsLoss.
 struct BCEWithLogitsLoss {
-  at::Tensor weight = {};
-  at::Tensor pos_weight = {};
-  bool outputs = false;
+  at::Tensor weight = {};      ///< factor of each element's loss, for one row; undefined: 1
+  at::Tensor pos_weight = {};  ///< factor of positive targets, for one row; undefined: 1
+  bool outputs = false;        ///< whether the report has the model's outputs
 };
 
 template <std::same_as<BCEWithLogitsLoss> Policy>

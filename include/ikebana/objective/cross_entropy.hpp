@@ -12,11 +12,11 @@ namespace ikebana {
 /// Throws BadBatch if the shapes do not fit, BadValue for a `class_dim` that does not exist.
 /// Source: torch.nn.CrossEntropyLoss.
 struct CrossEntropyLoss {
-  std::int64_t ignore_index = -100;
-  double label_smoothing = 0;
-  at::Tensor weight = {};
-  std::int64_t class_dim = 1;
-  bool outputs = false;
+  std::int64_t ignore_index = -100;  ///< targets of this value cost and count nothing
+  double label_smoothing = 0;        ///< share of a target spread over all classes, 0 to 1
+  at::Tensor weight = {};            ///< (C) factor of each class, or undefined: 1
+  std::int64_t class_dim = 1;        ///< the output's dimension of classes; -1: the last
+  bool outputs = false;              ///< whether the report has the model's outputs
 };
 
 template <std::same_as<CrossEntropyLoss> Policy>

@@ -14,10 +14,10 @@ namespace ikebana {
 /// the report has the output, rows first. Throws BadModel and BadBatch for shapes that do not fit.
 /// Source: torch.nn.CTCLoss.
 struct CTCLoss {
-  std::int64_t blank = 0;
-  bool zero_infinity = false;
-  bool batch_first = false;
-  bool outputs = false;
+  std::int64_t blank = 0;      ///< index of the class for blank
+  bool zero_infinity = false;  ///< an impossible alignment costs 0
+  bool batch_first = false;    ///< the output is (N, T, C)
+  bool outputs = false;        ///< whether the report has the model's outputs
 };
 
 template <std::same_as<CTCLoss> Policy>

@@ -9,8 +9,8 @@ namespace ikebana {
 /// The batch's fields are those of CrossEntropyLoss. Throws BadBatch if the shapes differ or the
 /// target is of integers, BadValue for a `delta` that is not above 0. Source: torch.nn.HuberLoss.
 struct HuberLoss {
-  double delta = 1;
-  bool outputs = false;
+  double delta = 1;      ///< where the loss becomes linear, above 0
+  bool outputs = false;  ///< whether the report has the model's outputs
 };
 
 template <std::same_as<HuberLoss> Policy>

@@ -11,8 +11,8 @@ namespace ikebana {
 /// those of CrossEntropyLoss. Throws BadBatch if shapes or dtypes do not fit. Source:
 /// torch.nn.KLDivLoss.
 struct KLDivLoss {
-  bool log_target = false;
-  bool outputs = false;
+  bool log_target = false;  ///< the target is log-probabilities
+  bool outputs = false;     ///< whether the report has the model's outputs
 };
 
 template <std::same_as<KLDivLoss> Policy>

@@ -8,7 +8,7 @@ namespace ikebana {
 /// as PyTorch's mean does. The batch's fields are those of CrossEntropyLoss. Throws BadBatch if the
 /// shapes differ or the target is of integers. Source: torch.nn.L1Loss.
 struct L1Loss {
-  bool outputs = false;
+  bool outputs = false;  ///< whether the report has the model's outputs
 };
 
 template <std::same_as<L1Loss> Policy>

@@ -8,7 +8,7 @@ namespace ikebana {
 /// as PyTorch's mean does. The batch's fields are those of CrossEntropyLoss. Throws BadBatch if the
 /// shapes differ or the target is of integers. Source: torch.nn.MSELoss.
 struct MSELoss {
-  bool outputs = false;
+  bool outputs = false;  ///< whether the report has the model's outputs
 };
 
 template <std::same_as<MSELoss> Policy>

@@ -9,10 +9,10 @@ namespace ikebana {
 /// are as for CrossEntropyLoss. Throws BadBatch if shapes or dtypes do not fit, BadValue for a
 /// `class_dim` that does not exist. Source: torch.nn.NLLLoss.
 struct NLLLoss {
-  std::int64_t ignore_index = -100;
-  at::Tensor weight = {};
-  std::int64_t class_dim = 1;
-  bool outputs = false;
+  std::int64_t ignore_index = -100;  ///< targets of this value cost and count nothing
+  at::Tensor weight = {};            ///< (C) factor of each class, or undefined: 1
+  std::int64_t class_dim = 1;        ///< the output's dimension of classes; -1: the last
+  bool outputs = false;              ///< whether the report has the model's outputs
 };
 
 template <std::same_as<NLLLoss> Policy>

@@ -10,10 +10,10 @@ namespace ikebana {
 /// log(target!) to it. Counts elements, as PyTorch's mean does. The batch's fields are those of
 /// CrossEntropyLoss. Throws BadBatch if the shapes differ. Source: torch.nn.PoissonNLLLoss.
 struct PoissonNLLLoss {
-  bool log_input = true;
-  bool full = false;
-  double eps = 1e-8;
-  bool outputs = false;
+  bool log_input = true;  ///< the output is the logarithm of the rate
+  bool full = false;      ///< adds Stirling's approximation of log(target!)
+  double eps = 1e-8;      ///< added to a rate, without log_input
+  bool outputs = false;   ///< whether the report has the model's outputs
 };
 
 template <std::same_as<PoissonNLLLoss> Policy>

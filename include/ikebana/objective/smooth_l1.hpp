@@ -9,8 +9,8 @@ namespace ikebana {
 /// batch's fields are those of CrossEntropyLoss. Throws BadBatch if the shapes differ or the target
 /// is of integers, BadValue for a negative `beta`. Source: torch.nn.SmoothL1Loss.
 struct SmoothL1Loss {
-  double beta = 1;
-  bool outputs = false;
+  double beta = 1;       ///< where the loss becomes linear, 0 or more
+  bool outputs = false;  ///< whether the report has the model's outputs
 };
 
 template <std::same_as<SmoothL1Loss> Policy>

@@ -12,11 +12,11 @@ namespace ikebana {
 /// them as (N, 3, D). Throws BadModel for other shapes, BadValue for a `margin` that is not above
 /// 0. Source: torch.nn.TripletMarginLoss.
 struct TripletMarginLoss {
-  double margin = 1;
-  double p = 2;
-  double eps = 1e-6;
-  bool swap = false;
-  bool outputs = false;
+  double margin = 1;     ///< by how much the negative must be farther, above 0
+  double p = 2;          ///< norm of a difference: 2 is the Euclidean
+  double eps = 1e-6;     ///< added to each element of a difference
+  bool swap = false;     ///< also uses the distance from positive to negative
+  bool outputs = false;  ///< whether the report has the model's outputs
 };
 
 template <std::same_as<TripletMarginLoss> Policy>

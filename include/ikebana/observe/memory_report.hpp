@@ -12,7 +12,7 @@ namespace ikebana {
 
 /// Bytes of one unit in a step. What belongs to no unit is the root's, whose name is empty.
 struct UnitPeak {
-  std::string name;
+  std::string name;               ///< as `named_modules` has it
   std::int64_t activations = 0;   ///< that its forward leaves for backward, in the first microbatch
   std::int64_t forward_peak = 0;  ///< most in use while its forward computed; 0: it did not
   std::int64_t backward_peak = 0;  ///< the same of its backward; only on a CPU, elsewhere 0
@@ -21,11 +21,11 @@ struct UnitPeak {
 /// The memory of one step on one device, in bytes, all trainers and tensors of the process
 /// included. What a recompute of Checkpoint allocates counts as backward.
 struct MemoryReport {
-  std::string device = "cpu";
-  std::int64_t before = 0;  ///< in use when the step began
-  std::int64_t after = 0;   ///< in use when it had ended, its report and outputs included
-  std::int64_t peak = 0;    ///< most in use at once, as `Report::peak_bytes`
-  Phase peak_phase = Phase::Data;
+  std::string device = "cpu";      ///< as c10::Device::str has it
+  std::int64_t before = 0;         ///< in use when the step began
+  std::int64_t after = 0;          ///< in use when it had ended, its report and outputs included
+  std::int64_t peak = 0;           ///< most in use at once, as `Report::peak_bytes`
+  Phase peak_phase = Phase::Data;  ///< in which the peak is
   std::size_t peak_unit = 0;  ///< index in `units` of whose forward or backward computed at the
                               ///< peak; 0: no unit's. Of a backward only on a CPU.
   std::array<std::int64_t, 4> phase_peaks = {};  ///< by Phase
@@ -34,6 +34,7 @@ struct MemoryReport {
   /// Bytes that became free by the clean-up before this step; no value: there was none.
   std::optional<std::int64_t> cleaned_up = {};
 
+  /// The most bytes in use at once in a phase.
   std::int64_t peak_of(Phase phase) const { return phase_peaks[static_cast<std::size_t>(phase)]; }
   /// For people, with a row for each unit; also by `<<`.
   template <class = void>

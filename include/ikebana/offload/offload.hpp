@@ -12,75 +12,79 @@ namespace ikebana {
 /// `allow_unused_units` it may leave units out. Source: PyTorch's FSDP2 CPUOffloadPolicy.
 template <>
 struct Offload<CPU> {
-  static constexpr bool needs_units = true;
-  bool allow_unused_units = false;
+  static constexpr bool needs_units = true;  ///< the model must declare units
+  bool allow_unused_units = false;           ///< a step may leave units out
 };
 /// Master weights, gradients and the state of the optimizer lie in memory of the host, where they
 /// are updated; copies of the parameters stay on the device. Cost: 4 bytes per parameter over the
-/// bus each way in a step. `allow_unused_units` as above. Source: Ren et al., arXiv:2101.06840.
+/// bus each way in a step. A step throws BadModel for a unit that it does not run by `run`; with
+/// `allow_unused_units` it may leave units out. Source: Ren et al., arXiv:2101.06840.
 template <>
 struct Offload<CPU, OptimizerState> {
-  bool allow_unused_units = false;
+  bool allow_unused_units = false;  ///< a step may leave units out
 };
 /// What autograd saves in forward lies in memory of the host until backward needs it: all but
 /// parameters, buffers, the batch, and storages under `min_bytes`. With Checkpoint only what that
 /// keeps is moved. Changes no bit. Source: torch.autograd.graph.save_on_cpu.
 template <>
 struct Offload<CPU, Activations> {
-  std::int64_t min_bytes = 4096;
+  std::int64_t min_bytes = 4096;  ///< smaller storages stay on the device
 };
-/// Both of these.
+/// Offload<CPU, Activations> and Offload<CPU, OptimizerState> in one.
 template <>
 struct Offload<CPU, Activations, OptimizerState> {
-  std::int64_t min_bytes = 4096;
-  bool allow_unused_units = false;
+  std::int64_t min_bytes = 4096;    ///< smaller storages stay on the device
+  bool allow_unused_units = false;  ///< a step may leave units out
 };
-/// Activations, and all of `Offload<CPU>`.
+/// Offload<CPU, Activations> and Offload<CPU> in one.
 template <>
 struct Offload<CPU, Activations, Parameters> {
-  static constexpr bool needs_units = true;
-  std::int64_t min_bytes = 4096;
-  bool allow_unused_units = false;
+  static constexpr bool needs_units = true;  ///< the model must declare units
+  std::int64_t min_bytes = 4096;             ///< smaller storages stay on the device
+  bool allow_unused_units = false;           ///< a step may leave units out
 };
 
-// The same in files of `folder`, which lies on a disk and must be named. The files have no name, so
-// that they end with the process; their space is reserved when they are made. Tensors in them are
-// mapped into memory, which they leave when they are not used: optimizers use `window_bytes` of
-// state at a time. Throws FileFailed where the folder cannot be written or has no room, BadValue
-// for one in memory (tmpfs).
-
+/// As Offload<CPU>, in files of `folder`, which lies on a disk and must be named. The files have no
+/// name, so that they end with the process; their space is reserved when they are made. Tensors in
+/// them are mapped into memory, which they leave when they are not used: optimizers use
+/// `window_bytes` of state at a time. Throws FileFailed where the folder cannot be written or has
+/// no room, BadValue for one in memory (tmpfs).
 template <>
 struct Offload<Disk> {
-  static constexpr bool needs_units = true;
-  std::filesystem::path folder;
-  std::int64_t window_bytes = 8 << 20;
-  bool allow_unused_units = false;
+  static constexpr bool needs_units = true;  ///< the model must declare units
+  std::filesystem::path folder;              ///< on a disk; it must exist
+  std::int64_t window_bytes = 8 << 20;       ///< bytes of state in memory at once in an update
+  bool allow_unused_units = false;           ///< a step may leave units out
 };
+/// As Offload<CPU, OptimizerState>, in files, as Offload<Disk>.
 template <>
 struct Offload<Disk, OptimizerState> {
-  std::filesystem::path folder;
-  std::int64_t window_bytes = 8 << 20;
-  bool allow_unused_units = false;
+  std::filesystem::path folder;         ///< on a disk; it must exist
+  std::int64_t window_bytes = 8 << 20;  ///< bytes of state in memory at once in an update
+  bool allow_unused_units = false;      ///< a step may leave units out
 };
+/// As Offload<CPU, Activations>, in files, as Offload<Disk>.
 template <>
 struct Offload<Disk, Activations> {
-  std::filesystem::path folder;
-  std::int64_t min_bytes = 1 << 16;
+  std::filesystem::path folder;      ///< on a disk; it must exist
+  std::int64_t min_bytes = 1 << 16;  ///< smaller storages stay on the device
 };
+/// Offload<Disk, Activations> and Offload<Disk, OptimizerState> in one.
 template <>
 struct Offload<Disk, Activations, OptimizerState> {
-  std::filesystem::path folder;
-  std::int64_t window_bytes = 8 << 20;
-  std::int64_t min_bytes = 1 << 16;
-  bool allow_unused_units = false;
+  std::filesystem::path folder;         ///< on a disk; it must exist
+  std::int64_t window_bytes = 8 << 20;  ///< bytes of state in memory at once in an update
+  std::int64_t min_bytes = 1 << 16;     ///< smaller storages stay on the device
+  bool allow_unused_units = false;      ///< a step may leave units out
 };
+/// Offload<Disk, Activations> and Offload<Disk> in one.
 template <>
 struct Offload<Disk, Activations, Parameters> {
-  static constexpr bool needs_units = true;
-  std::filesystem::path folder;
-  std::int64_t window_bytes = 8 << 20;
-  std::int64_t min_bytes = 1 << 16;
-  bool allow_unused_units = false;
+  static constexpr bool needs_units = true;  ///< the model must declare units
+  std::filesystem::path folder;              ///< on a disk; it must exist
+  std::int64_t window_bytes = 8 << 20;       ///< bytes of state in memory at once in an update
+  std::int64_t min_bytes = 1 << 16;          ///< smaller storages stay on the device
+  bool allow_unused_units = false;           ///< a step may leave units out
 };
 
 namespace detail {

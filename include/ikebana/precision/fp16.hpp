@@ -12,12 +12,12 @@ namespace ikebana {
 /// `max_skips` skipped steps in a row throw NonFinite.
 template <>
 struct Precision<FP16> {
-  double init_scale = 65536;
-  double growth_factor = 2;
-  double backoff_factor = 0.5;
-  std::int64_t growth_interval = 2000;
-  double min_scale = 1.0 / 16384;
-  std::int64_t max_skips = 50;
+  double init_scale = 65536;            ///< of the loss, in the first step
+  double growth_factor = 2;             ///< of the scale, after growth_interval steps
+  double backoff_factor = 0.5;          ///< of the scale, after an overflow
+  std::int64_t growth_interval = 2000;  ///< steps without an overflow until the scale grows
+  double min_scale = 1.0 / 16384;       ///< the scale falls no further
+  std::int64_t max_skips = 50;          ///< skipped steps in a row that are allowed
 };
 
 template <std::same_as<Precision<FP16>> Policy>

@@ -15,6 +15,7 @@ namespace ikebana {
 /// DelayedScaling. Source: Micikevicius et al., arXiv:2209.05433; torch._scaled_mm.
 template <>
 struct Precision<FP8> {
+  /// How the scale of a tensor is chosen.
   std::variant<DynamicScaling, DelayedScaling> scaling = DynamicScaling{};
 };
 

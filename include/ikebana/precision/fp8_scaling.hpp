@@ -9,6 +9,7 @@ namespace ikebana {
 /// Scales each tensor by its own largest magnitude. Cost: one more pass over each tensor. Source:
 /// torchao's tensorwise dynamic scaling.
 struct DynamicScaling {
+  /// Always true: there are no values.
   bool operator==(const DynamicScaling&) const = default;
 };
 
@@ -17,9 +18,10 @@ struct DynamicScaling {
 /// is left free. The first step, and tensors that were zero in all these steps, are scaled as with
 /// DynamicScaling. Fields and defaults as Transformer Engine's DelayedScaling.
 struct DelayedScaling {
-  std::int64_t amax_history_len = 1024;
-  double margin = 0;
+  std::int64_t amax_history_len = 1024;  ///< steps whose magnitudes count
+  double margin = 0;                     ///< powers of two of the range that are left free
 
+  /// Whether both fields are equal.
   bool operator==(const DelayedScaling&) const = default;
 };
 

@@ -25,7 +25,7 @@ struct ReduceLROnPlateau {
 
   Mode mode = min;                     ///< which metric is better
   double factor = 0.1;                 ///< of every rate at a reduction, in [0, 1)
-  std::int64_t patience = 10;          ///< epochs without improvement that are borne
+  std::int64_t patience = 10;          ///< epochs without improvement that are allowed
   double threshold = 1e-4;             ///< least change that is an improvement
   ThresholdMode threshold_mode = rel;  ///< what `threshold` is relative to
   std::int64_t cooldown = 0;           ///< epochs after a reduction that are not counted
