@@ -8,6 +8,7 @@
 
 namespace ikebana {
 
+/// Of which rank `estimate` says what it takes.
 struct EstimateOptions {
   /// Of how many ranks one is estimated, under Shard; 0: those of the policy's process group, or
   /// one. They need not exist. Not of a batch with real tensors.

@@ -12,15 +12,17 @@
 #include <span>
 
 namespace ikebana {
-
 // The base of each axis, outermost first.
 
+/// Measures a step and adds to its report.
 struct ObserveHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, UnitBackwardHooks {
+  /// `next()` is one phase of a step.
   template <class Next>
   decltype(auto) around_phase(Phase, Next&& next) {
     return next();
   }
 };
+/// Records a step and replays it.
 struct CaptureHooks : Hooks, StepWrapperHooks {
   /// `next()` is all of a step that the device computes, from the first forward to the update, and
   /// returns its report.
@@ -49,8 +51,8 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   /// 4. Around each forward of a recipe whose units are gathered while they compute, and before
   /// each of its units is gathered and run: ranks that gather together must do the same.
   void begin_forward(bool /*trains*/) {}
-  void begin_unit(const Unit&) {}
-  void end_forward() {}
+  void begin_unit(const Unit&) {}  ///< before a unit is gathered
+  void end_forward() {}            ///< after the forward
   /// 8. The rows of a parameter that this rank stores, of `count`.
   RowRange stored_rows(const Unit&, std::size_t /*parameter*/, std::int64_t count) const {
     return {0, count};
@@ -66,7 +68,7 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   std::optional<bool> reshard_after_forward() const { return {}; }
   /// Whether the next unit, in forward or in backward, is gathered ahead.
   bool forward_prefetch() const { return true; }
-  bool backward_prefetch() const { return true; }
+  bool backward_prefetch() const { return true; }  ///< in backward
   /// 9. After the last backward: waits for reductions that are on their way, so that the gradients
   /// of all master weights are there.
   void finish_reductions(const Masters&) {}
@@ -81,9 +83,11 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   /// again. All must return the same. False: they cannot know.
   bool ran_out_of_memory() noexcept { return false; }
 };
+/// Stores elsewhere what the device does not need at the moment.
 struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
-  void begin_step() noexcept {}       // before a step gathers anything
-  template <class Batch, class Next>  // 5. around the loss of a microbatch
+  void begin_step() noexcept {}  ///< before a step gathers anything
+  /// 5. Around the loss of a microbatch.
+  template <class Batch, class Next>
   decltype(auto) around_loss(const Batch&, Next&& next) {
     return next();
   }
@@ -93,8 +97,9 @@ struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   /// Where the state of optimizers is stored, and where Shard puts the gradients that it has
   /// summed. Asked once, after `attach`.
   StateStorage* state_storage() { return nullptr; }
-  GradientStorage* gradient_storage() { return nullptr; }
+  GradientStorage* gradient_storage() { return nullptr; }  ///< of gradients
 };
+/// Chooses what forward keeps, and computes the rest again in backward.
 struct CheckpointHooks : Hooks, StepWrapperHooks, UnitWrapperHooks {
   /// 2. Before the first forward: what holds for the microbatches of this rank, as bits, such as
   /// which of the plans that were made so far. All ranks then go on with what holds for each.
@@ -111,7 +116,9 @@ struct CheckpointHooks : Hooks, StepWrapperHooks, UnitWrapperHooks {
     return next(std::forward<Args>(args)...);
   }
 };
+/// Sets dtypes and the loss scale, and decides whether the loss is accepted.
 struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks {
+  /// Around each forward of the model, also in an evaluation.
   template <class Next>
   decltype(auto) around_forward(Next&& next) {
     return next();
@@ -127,7 +134,7 @@ struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks 
   UpdateRounding* rounding() { return nullptr; }
   /// 7. The gradient that backward starts with.
   at::Tensor scale(const at::Tensor& seed) { return seed; }
-  void unscale(StepGradients&) {}  // 9
+  void unscale(StepGradients&) {}  ///< 9. Divides by the loss scale.
   /// 10. Rejects an update that must not be made (`StepGradients::reject`), or throws. The default:
   /// where the loss is not finite.
   template <class Ranks>
@@ -140,14 +147,16 @@ struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks 
     });
   }
 };
-struct PruneHooks : Hooks, GatherHooks {};
-struct QuantizeHooks : Hooks, UnitWrapperHooks, GatherHooks {};
+struct PruneHooks : Hooks, GatherHooks {};                       ///< Masks weights.
+struct QuantizeHooks : Hooks, UnitWrapperHooks, GatherHooks {};  ///< Rounds weights.
+/// Cuts a batch into microbatches.
 struct AccumulateHooks : Hooks, StepWrapperHooks {
   /// Declared true by a mechanism that may make a step again with more microbatches: it is then
   /// asked to split each batch of a range, too.
   static constexpr bool fits_memory = false;
+  /// 1. The microbatches of a batch.
   template <class Batch>
-  auto split(const Batch& batch) {  // 1
+  auto split(const Batch& batch) {
     return std::span<const Batch>(&batch, 1);
   }
   /// Around what an evaluation computes of one batch, which is on the device, or of none where only
@@ -160,6 +169,7 @@ struct AccumulateHooks : Hooks, StepWrapperHooks {
 };
 /// 5. Each objective defines `Loss loss(run, model, batch)`, and may define `count(model, batch)`.
 struct ObjectiveHooks : Hooks {};
+/// Looks at all gradients before the update, and may change or reject them.
 struct ClipHooks : Hooks {
   /// False: before each of its hooks the gradients are divided by `divisor`, in one more pass, so
   /// that `values` are the true gradients. True for a mechanism that reads `divisor` itself.
@@ -174,13 +184,14 @@ struct ClipHooks : Hooks {
   template <class Ranks>
   void accept(StepGradients&, const LossValue&, Ranks&, detail::DeferredCheck&) {}
 };
+/// Updates the master weights.
 struct OptimizerHooks : Hooks {
   /// Declared true by an optimizer whose update of an element depends on no other element: it may
   /// be given slices of parameters.
   static constexpr bool by_elements = false;
   /// Declared true by one that updates parameters as their gradients arrive.
   static constexpr bool updates_in_backward = false;
-  double base_lr() const { return 0; }
+  double base_lr() const { return 0; }  ///< before the schedule, without a group
   /// 7. Called before gradients arrive.
   template <class Rate>
   void before_backward(const LossValue&, std::size_t /*microbatches*/, const Rate&) {}
@@ -193,6 +204,7 @@ struct OptimizerHooks : Hooks {
   /// `divisor`, changes nothing where `found_inf` is set, and undoes its update in `abort`.
   void update(const Masters&, StepGradients&) {}
 };
+/// The learning rate and the momentum of each step.
 struct ScheduleHooks : Hooks {
   /// The learning rate of step `step`, which counts from 0, for a group whose own is `base`.
   double rate(double base, std::int64_t /*step*/) const { return base; }
@@ -200,6 +212,7 @@ struct ScheduleHooks : Hooks {
   /// latest.
   double momentum(double base, std::int64_t /*step*/) const { return base; }
 };
+/// Follows the weights, and decides which are evaluated.
 struct AverageHooks : Hooks {
   /// Which weights are evaluated. `next()` computes with the master weights as they are then. A
   /// mechanism that changes them calls `parameters.mark_stale()`, and restores them.
@@ -211,11 +224,13 @@ struct AverageHooks : Hooks {
   /// that does not override it refuses such a call.
   void restart() noexcept {}
 };
+/// Decides which parameters are trained.
 struct FreezeHooks : Hooks {
   /// Before all others, when the trainer is made. Parameters that then require no gradient are
   /// never trained.
   void freeze(const UnitTable&) {}
 };
+/// Moves the model and batches to a device.
 struct DeviceHooks : Hooks {
   /// 1. Moves the batch to the model's device.
   template <class Batch>
@@ -223,6 +238,7 @@ struct DeviceHooks : Hooks {
     return detail::moved(batch, device);
   }
 };
+/// Lays out the model's tensors and those of batches.
 struct LayoutHooks : Hooks {
   /// 1. After the device's: the batch as its tensors are to lie in memory.
   template <class Batch>

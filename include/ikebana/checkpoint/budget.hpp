@@ -13,18 +13,20 @@ namespace ikebana {
 /// budget, with the smallest one that would do; the step is undone. Several ranks use one plan.
 template <std::int64_t N>
 struct Checkpoint<Budget<N>> {};
+/// Checkpoint<Budget> with the bytes as a value: Checkpoint<Budget<>>{.bytes = GiB(8)}.
 template <>
 struct Checkpoint<Budget<Dynamic>> {
-  std::int64_t bytes = 0;
+  std::int64_t bytes = 0;  ///< the most in use in a step, 1 or more
 };
 
-/// The same for the activations of units alone: `bytes` is what they keep from forward to backward,
-/// their inputs included. The peak of a step is not limited.
+/// As Checkpoint<Budget>, for the activations of units alone: `bytes` is what they keep from
+/// forward to backward, their inputs included. The peak of a step is not limited.
 template <std::int64_t N>
 struct Checkpoint<ActivationBudget<N>> {};
+/// Checkpoint<ActivationBudget> with the bytes as a value.
 template <>
 struct Checkpoint<ActivationBudget<Dynamic>> {
-  std::int64_t bytes = 0;
+  std::int64_t bytes = 0;  ///< of activations from forward to backward, 1 or more
 };
 
 template <std::int64_t N>

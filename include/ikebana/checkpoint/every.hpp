@@ -10,9 +10,10 @@ namespace ikebana {
 /// takes the number as a value.
 template <std::int64_t K>
 struct Checkpoint<Every<K>> {};
+/// Checkpoint<Every> with the number as a value: Checkpoint<Every<>>{.every = 2}.
 template <>
 struct Checkpoint<Every<Dynamic>> {
-  std::int64_t every = 0;
+  std::int64_t every = 0;  ///< K, 1 or more
 };
 
 template <std::int64_t K>

@@ -12,9 +12,10 @@ namespace ikebana {
 /// `.match = [](const Unit& unit) { return unit.name != "blocks.0"; }`.
 template <class... Units>
 struct Checkpoint<Only<Units...>> {};
+/// Checkpoint<Only> with a rule as a value. Throws BadModel where it chooses no unit.
 template <>
 struct Checkpoint<Only<>> {
-  Rule<Unit> match;
+  Rule<Unit> match;  ///< which units are recomputed: a pattern of names, or a function
 };
 
 template <class... Units>

@@ -13,6 +13,7 @@ namespace ikebana {
 /// arXiv:1604.06174; torch.utils.checkpoint.checkpoint_sequential.
 template <std::int64_t N>
 struct Checkpoint<Segments<N>> {};
+/// Checkpoint<Segments> with the number as a value.
 template <>
 struct Checkpoint<Segments<Dynamic>> {
   std::int64_t segments = 0;  ///< 0: about the square root of the number of units

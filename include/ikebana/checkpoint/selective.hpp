@@ -14,7 +14,7 @@ namespace ikebana {
 /// create_selective_checkpoint_contexts.
 template <>
 struct Checkpoint<Selective> {
-  OperatorRule keep = matrix_operators;
+  OperatorRule keep = matrix_operators;  ///< whose outputs are kept
 };
 
 template <std::same_as<Checkpoint<Selective>> Policy>

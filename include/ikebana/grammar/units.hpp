@@ -13,11 +13,14 @@ struct Units {};
 /// `using type = ikebana::Units<TheirBlock>;`. `void`: the whole model is one unit.
 template <class Module>
 struct UnitsOf {
+  /// `Units<...>`, or void.
   using type = void;
 };
+/// Of a module type that declares them.
 template <class Module>
   requires requires { typename Module::units; }
 struct UnitsOf<Module> {
+  /// What it declares.
   using type = typename Module::units;
 };
 

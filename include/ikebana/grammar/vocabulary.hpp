@@ -157,57 +157,74 @@ struct Mechanism;
 /// written, its `default_policy`.
 namespace axis {
 struct own {};  ///< The base of an axis of your own, which is asked the hooks of `Hooks`, last.
+/// What a report has besides the loss. Takes several policies.
 struct observe {
-  static constexpr bool many = true;
+  static constexpr bool many = true;  ///< a recipe may have several
 };
+/// Whether a step is recorded and replayed. It has its null choice alone.
 struct capture {
-  using default_policy = Capture<Off>;
+  using default_policy = Capture<Off>;  ///< no step is
 };
+/// What each of several ranks stores.
 struct shard {
-  using default_policy = Shard<Off>;
+  using default_policy = Shard<Off>;  ///< one rank
 };
+/// What is elsewhere than on the device while it is not needed.
 struct offload {
-  using default_policy = Offload<Off>;
+  using default_policy = Offload<Off>;  ///< nothing
 };
+/// The activations that backward computes again.
 struct checkpoint {
-  using default_policy = Checkpoint<Off>;
+  using default_policy = Checkpoint<Off>;  ///< none
 };
+/// The dtypes of the computation and of the weights.
 struct precision {
-  using default_policy = Precision<FP32>;
+  using default_policy = Precision<FP32>;  ///< those of the weights
 };
+/// Which weights are masked. It has its null choice alone.
 struct prune {
-  using default_policy = Prune<Off>;
+  using default_policy = Prune<Off>;  ///< none
 };
+/// To what weights are rounded. It has its null choice alone.
 struct quantize {
-  using default_policy = Quantize<Off>;
+  using default_policy = Quantize<Off>;  ///< to nothing
 };
+/// How many microbatches make one update.
 struct accumulate {
-  using default_policy = Accumulate<1>;
+  using default_policy = Accumulate<1>;  ///< one
 };
+/// What is minimised. Any callable is a policy on it.
 struct objective {
-  using default_policy = Without<objective>;
+  using default_policy = Without<objective>;  ///< the model's own `loss`
 };
+/// What is done to all gradients before the update. Takes several policies.
 struct clip {
-  static constexpr bool many = true;
-  using default_policy = Without<clip>;
+  static constexpr bool many = true;     ///< a recipe may have several
+  using default_policy = Without<clip>;  ///< nothing
 };
+/// How parameters are updated.
 struct optimizer {
-  using default_policy = AdamW;
+  using default_policy = AdamW;  ///< with its default values
 };
+/// The learning rate of each step.
 struct schedule {
-  using default_policy = ConstantLR;
+  using default_policy = ConstantLR;  ///< the optimizer's lr
 };
+/// The weights that are evaluated.
 struct average {
-  using default_policy = Without<average>;
+  using default_policy = Without<average>;  ///< the trained ones
 };
+/// The parameters that are not trained.
 struct freeze {
-  using default_policy = Freeze<Off>;
+  using default_policy = Freeze<Off>;  ///< none
 };
+/// Where the model computes.
 struct device {
-  using default_policy = Without<device>;
+  using default_policy = Without<device>;  ///< where it is
 };
+/// How tensors of four dimensions lie in memory.
 struct layout {
-  using default_policy = Layout<Off>;
+  using default_policy = Layout<Off>;  ///< as they are
 };
 }  // namespace axis
 

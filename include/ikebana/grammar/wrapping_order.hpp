@@ -7,10 +7,11 @@ namespace ikebana {
 /// Axes in an order that means something.
 template <class... Axes>
 struct AxisList {};
+/// Of one axis or more.
 template <class First, class... Rest>
 struct AxisList<First, Rest...> {
-  using first = First;
-  using rest = AxisList<Rest...>;
+  using first = First;             ///< the outermost
+  using rest = AxisList<Rest...>;  ///< the others
 };
 
 /// The wrapping order, outermost first. What recompute does again is inside checkpoint; what it

@@ -10,10 +10,10 @@ namespace ikebana {
 
 class RankGroup;  // ranks/rank_group.hpp
 
-/// Where the time of a step goes.
+/// Where the time of a step goes: moving the batch, forward, backward, and all that follows.
 enum class Phase { Data, Forward, Backward, Optimizer };
-using Tensors = std::vector<at::Tensor>;
-using DTypes = std::vector<at::ScalarType>;
+using Tensors = std::vector<at::Tensor>;     ///< one for each parameter, or several of a step
+using DTypes = std::vector<at::ScalarType>;  ///< one for each parameter
 
 namespace detail {
 inline const char* phase_name(Phase phase) {
@@ -33,7 +33,7 @@ struct Roots {
   Tensors sums;   ///< the loss's sums
   Tensors seeds;  ///< the gradient that each of them starts with
 
-  void clear() noexcept { sums.clear(), seeds.clear(); }
+  void clear() noexcept { sums.clear(), seeds.clear(); }  ///< frees the graph
 };
 
 /// The elements of a gradient; of a sparse one, those of its rows. Shares the gradient's memory.
@@ -60,10 +60,10 @@ struct StateStorage {
   /// and once more where that update is undone. Outside of windows, memory must be readable, since
   /// saving a state reads it.
   virtual void begin_window(const Tensors& /*state*/) noexcept {}
-  virtual void end_window(const Tensors& /*state*/) noexcept {}
+  virtual void end_window(const Tensors& /*state*/) noexcept {}  ///< after it
   /// Around the use of master weights or their gradients, by what goes through all of them.
   virtual void begin_use(const Tensors&, bool /*writes*/) noexcept {}
-  virtual void end_use(const Tensors&) noexcept {}
+  virtual void end_use(const Tensors&) noexcept {}  ///< after it
 };
 
 /// Where the gradients of master weights go that come from other ranks.
@@ -189,7 +189,7 @@ inline at::Tensor in_memory_order(const at::Tensor& t) {
 
 /// The master weights, as an update sees them.
 struct Masters {
-  std::vector<std::string> names;
+  std::vector<std::string> names;      ///< of the parameters, as `named_parameters` has them
   Tensors values;                      ///< leaves; the optimizer updates them in place
   UpdateRounding* rounding = nullptr;  ///< null: updates are computed and written in their dtype
   std::size_t first = 0;               ///< index of the first of these among the trainer's
@@ -198,6 +198,7 @@ struct Masters {
   std::vector<Slice> slices = {};               ///< of each; empty: all are whole
   RankGroup* ranks = nullptr;                   ///< among which they are cut; null: all are whole
 
+  /// Adds one.
   void add(std::string name, at::Tensor value, Slice slice) {
     names.push_back(std::move(name)), values.push_back(std::move(value));
     slices.push_back(std::move(slice));
@@ -213,6 +214,7 @@ struct Masters {
     one.rounding = rounding, one.storage = storage, one.first = first + i, one.ranks = ranks;
     return one.add(*this, i), one;
   }
+  /// Whether master `i` is a whole parameter.
   bool is_whole(std::size_t i) const { return slices.empty() || slices[i].is_whole(); }
   /// What a rule is asked about: the master itself, or where it is a slice, a tensor of the whole
   /// parameter's shape and dtype that has no values; reading one is an error.

@@ -42,6 +42,7 @@ struct Hooks {
 // Hooks that several axes are asked. A wrapper calls `next` exactly once, or once more to do it
 // again.
 
+/// Of axes that are around a whole step.
 struct StepWrapperHooks {
   /// `next()` makes the whole step, as a transaction: after an exception it may be called again.
   template <class Core, class Batch, class Next>
@@ -55,6 +56,7 @@ namespace detail {
 struct Undeclared : std::false_type {};
 }  // namespace detail
 
+/// Of axes that are around the forward of each unit.
 struct UnitWrapperHooks {
   /// True for a mechanism that works in `around_unit`: a step that runs no unit is then an error.
   static constexpr bool per_unit = false;
@@ -65,6 +67,7 @@ struct UnitWrapperHooks {
     return next(std::forward<Args>(args)...);
   }
 };
+/// Of axes that are called before and after the backward of each unit.
 struct UnitBackwardHooks {
   /// Declared true by a mechanism that has the two hooks: they are called for no other.
   static constexpr detail::Undeclared listens_to_backward = {};
@@ -97,6 +100,7 @@ struct GatherHooks {
 /// 4. And what is stored: `to_masters` turns full parameters into master weights, one for each. The
 /// tensors that it returns are stored as they are, without a copy.
 struct StorageHooks : GatherHooks {
+  /// Full parameters to master weights.
   Tensors to_masters(const Unit&, Tensors full) { return full; }
 };
 

@@ -13,10 +13,14 @@ namespace ikebana {
 template <class Schedule>
 class StepRate {
  public:
+  /// Of step `step`, from 0; keeps a reference to the schedule's mechanism.
   StepRate(const Schedule& schedule, std::int64_t step) : schedule_(&schedule), step_(step) {}
 
+  /// The learning rate of this step for a base learning rate.
   double operator()(double base_lr) const { return schedule_->rate(base_lr, step_); }
+  /// The momentum, or first beta, of this step for a base momentum.
   double momentum(double base) const { return schedule_->momentum(base, step_); }
+  /// The attempted steps before this one.
   std::int64_t step() const { return step_; }
 
  private:

@@ -57,6 +57,7 @@ class DeviceMemPool {
                 "and leave pools out where LibTorch's allocator of the device has none.");
 
  public:
+  /// An empty pool of `allocator` for one device.
   DeviceMemPool(Allocator& allocator, c10::Device device)
       : allocator_(allocator), device_(checked(device)) {
     allocator_.createOrIncrefPool(device_.index(), id());
@@ -68,6 +69,7 @@ class DeviceMemPool {
   DeviceMemPool(const DeviceMemPool&) = delete;
   DeviceMemPool& operator=(const DeviceMemPool&) = delete;
 
+  /// The device, with its index.
   c10::Device device() const { return device_; }
   /// The name of the pool in the allocator. Pools that LibTorch makes count from 0.
   c10::MempoolId_t id() const {
@@ -99,6 +101,7 @@ class DeviceMemPool {
 template <class Allocator>
 class UseDeviceMemPool {
  public:
+  /// Opens the scope on this thread.
   explicit UseDeviceMemPool(DeviceMemPool<Allocator>& pool)
       : allocator_(pool.allocator_), device_(pool.device()), id_(pool.id()), state_(pool.state_) {
     if (state_->in_use.exchange(true))
@@ -112,6 +115,7 @@ class UseDeviceMemPool {
       throw;
     }
   }
+  /// The same, where it is for tensors of `device`.
   UseDeviceMemPool(DeviceMemPool<Allocator>& pool, c10::Device device)
       : UseDeviceMemPool(of_device(pool, device)) {}
   ~UseDeviceMemPool() {

@@ -7,6 +7,7 @@
 
 namespace ikebana {
 
+/// The options of a MemoryHistory.
 struct MemoryHistoryOptions {
   /// How many allocations and frees are kept: the last ones. 0: none, only what is in use.
   std::size_t max_events = 1 << 17;
@@ -24,6 +25,7 @@ struct MemoryHistoryOptions {
 /// (docs/memory.md).
 class MemoryHistory : bridge::AllocationObserverV2 {
  public:
+  /// Begins to record.
   explicit MemoryHistory(MemoryHistoryOptions options = {})
       : options_(options), allocator_(bridge::CountingAllocatorV2::install()) {
     if (options_.stack_traces) (void)detail::stack_trace();  // loads what unwinds

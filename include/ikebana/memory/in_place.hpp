@@ -19,11 +19,12 @@ struct InPlaceError : Error {
   using Error::Error;
 };
 
-/// What an InPlaceChecker does where an operator writes to memory that a graph needs.
+/// At a write to memory that a graph needs: nothing, a warning, or InPlaceError at the write.
 enum class OnWrite { Nothing, Warn, Throw };
 
+/// The options of an InPlaceChecker.
 struct InPlaceOptions {
-  OnWrite on_write = OnWrite::Nothing;
+  OnWrite on_write = OnWrite::Nothing;  ///< at a write to memory that a backward needs
 };
 
 namespace detail {
@@ -170,6 +171,7 @@ class WriteMode final : public bridge::OperatorMode {
 /// with `on_write` where another library has the dispatch key of operator modes.
 class InPlaceChecker {
  public:
+  /// Hears of what autograd saves from now on, on this thread.
   explicit InPlaceChecker(InPlaceOptions options = {}) {
     check_possible();
     parts_ = std::make_unique<Parts>(options);

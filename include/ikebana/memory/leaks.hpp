@@ -7,11 +7,12 @@ namespace ikebana {
 
 /// Memory of tensors that were made at the same place, and their number.
 struct Leak {
-  std::int64_t bytes = 0;
-  std::int64_t count = 0;
+  std::int64_t bytes = 0;                    ///< of all of them
+  std::int64_t count = 0;                    ///< of blocks of memory
   std::shared_ptr<const MemoryWhere> where;  ///< never null
 };
 
+/// The options of a LeakFinder.
 struct LeakFinderOptions {
   /// Also which functions made it: some microseconds more per allocation.
   bool stack_traces = false;
@@ -24,6 +25,7 @@ struct LeakFinderOptions {
 /// use.
 class LeakFinder {
  public:
+  /// Hears of every allocation on the CPU from now on.
   explicit LeakFinder(LeakFinderOptions options = {})
       : history_({.max_events = 0, .stack_traces = options.stack_traces}) {}
 

@@ -11,6 +11,7 @@
 
 namespace ikebana {
 
+/// The options of a MemPool.
 struct MemPoolOptions {
   /// The most bytes that the pool may hold, in use or kept. Beyond it, what is kept is released,
   /// and an allocation for which that is not enough throws OutOfMemory. No value: no limit.
@@ -31,6 +32,7 @@ struct MemPoolOptions {
 /// the limit, where memory is short, and with the pool. Costs 64 bytes for each block.
 class MemPool {
  public:
+  /// An empty pool. Throws BadValue for a negative limit.
   explicit MemPool(MemPoolOptions options = {})
       : pool_(detail::CachingPool::make(checked(options))) {}
   MemPool(const MemPool&) = delete;
@@ -40,8 +42,9 @@ class MemPool {
   std::int64_t reserved() const { return to_bytes(pool_->counts().reserved); }
   /// Bytes of those in use, as LibTorch asked for them; with a MemoryCounter 64 more per tensor.
   std::int64_t allocated() const { return to_bytes(pool_->counts().allocated); }
-  /// How many allocations were served from what was kept, and how many were not.
+  /// How many allocations were served from what was kept.
   std::uint64_t hits() const { return pool_->counts().hits; }
+  /// How many were not.
   std::uint64_t misses() const { return pool_->counts().misses; }
   /// Returns what is kept to the CPU's allocator, as `torch.cuda.empty_cache`. The result is how
   /// many bytes. May be called on any thread.
@@ -74,6 +77,7 @@ class MemPool {
 /// LibTorch's profiler sees allocations that the pool does not serve from what it keeps.
 class UseMemPool {
  public:
+  /// Opens the scope on this thread.
   explicit UseMemPool(MemPool& pool)
       : allocator_(bridge::PoolAllocatorV1::install()),
         scope_(std::make_shared<bridge::OpenPoolScopeV1>()) {

@@ -26,22 +26,27 @@ struct MemoryWhere {
 
 /// One allocation of LibTorch's that is in use.
 struct MemoryBlock {
-  std::uint64_t address = 0;
-  std::int64_t bytes = 0;
-  std::uint64_t number = 0;  ///< as MemoryEvent::number
-  std::string kind;          ///< as MemoryEvent::kind
-  std::string unit;          ///< whose parameter or gradient it is; otherwise where it was made
+  std::uint64_t address = 0;  ///< of its first byte
+  std::int64_t bytes = 0;     ///< as LibTorch asked for them
+  std::uint64_t number = 0;   ///< as MemoryEvent::number
+  std::string kind;           ///< as MemoryEvent::kind
+  std::string unit;           ///< whose parameter or gradient it is; otherwise where it was made
   std::shared_ptr<const MemoryWhere> where;  ///< it was made; never null, shared by equal ones
 };
 
 /// One allocation or free, or an allocation that did not fit.
 struct MemoryEvent {
-  enum class Action { Alloc, Free, OutOfMemory };
-  Action action = Action::Alloc;
-  std::uint64_t address = 0;  ///< 0 of one that did not fit
-  std::int64_t bytes = 0;
-  std::int64_t time_us = 0;  ///< since 1970
-  std::int64_t left = 0;     ///< of one that did not fit: bytes that the limit left; 0 without one
+  /// What happened.
+  enum class Action {
+    Alloc,       ///< an allocation
+    Free,        ///< a free
+    OutOfMemory  ///< an allocation that did not fit
+  };
+  Action action = Action::Alloc;  ///< what happened
+  std::uint64_t address = 0;      ///< 0 of one that did not fit
+  std::int64_t bytes = 0;         ///< that were asked for
+  std::int64_t time_us = 0;       ///< since 1970
+  std::int64_t left = 0;  ///< of one that did not fit: bytes that the limit left; 0 without one
   /// `parameter` and `gradient`, which a step under `by_unit` tells; `temporary`, freed in the
   /// phase in which it was allocated; otherwise what its phase leaves: `batch`, `activation`,
   /// `gradient`, `optimizer state`, with averages. Outside of steps `other`.
@@ -54,9 +59,9 @@ struct MemoryEvent {
 
 /// What a history holds, copied out of it.
 struct MemoryRecord {
-  std::string device = "cpu";
-  std::int64_t in_use = 0;  ///< bytes when it was copied, all that the process uses
-  std::int64_t before = 0;  ///< of these, bytes that were allocated before the history began
+  std::string device = "cpu";  ///< as c10::Device::str has it
+  std::int64_t in_use = 0;     ///< bytes when it was copied, all that the process uses
+  std::int64_t before = 0;     ///< of these, bytes that were allocated before the history began
   std::vector<MemoryEvent> events;  ///< the last ones, in the order in which they happened
   std::vector<MemoryBlock> blocks;  ///< in use, allocated since, by address
   std::uint64_t dropped = 0;        ///< events that the bound of the history has dropped

@@ -28,11 +28,11 @@ enum class WriteEffect {
 struct SavedTensor {
   std::string saved_by;  ///< operators, outermost first: `aten::linear > aten::addmm`
   std::string label;     ///< the RECORD_USER_SCOPEs, such as a unit under LabelUnits; may be empty
-  std::vector<std::int64_t> sizes;
-  at::ScalarType dtype;
-  c10::Device device;
-  WriteEffect effect = WriteEffect::Throws;
-  bool is_changed = false;  ///< backward throws in any case
+  std::vector<std::int64_t> sizes;           ///< its shape
+  at::ScalarType dtype;                      ///< its dtype
+  c10::Device device;                        ///< its device
+  WriteEffect effect = WriteEffect::Throws;  ///< what a write to it does
+  bool is_changed = false;                   ///< backward throws in any case
 
   /// `aten::mul saved Float[3, 4] on cpu in block0`
   std::string text() const {

@@ -15,6 +15,7 @@ namespace ikebana {
 /// Throws Error for a device whose memory LibTorch does not count.
 class MemoryScope {
  public:
+  /// Measures memory of `device` from now on; the label may be empty.
   template <std::convertible_to<c10::Device> Device = c10::DeviceType>
   explicit MemoryScope(std::string label = "", Device device = at::kCPU)
       : device_(bridge::with_index(device)),
@@ -31,14 +32,16 @@ class MemoryScope {
   std::int64_t peak() const { return counter_.peak() - before_; }
   /// From now on, the peak is that of what follows.
   void reset_peak() { counter_.reset_peak(); }
-  /// Bytes in use now, by the whole process; and when it began.
+  /// Bytes in use now, by the whole process.
   std::int64_t in_use() const { return counter_.now(); }
+  /// Bytes in use when it began, by the whole process.
   std::int64_t before() const { return before_; }
   /// What is free, on the machine or the device; reserved and fragmented memory of an accelerator.
   template <class = void>
   MemoryFacts facts() const {
     return bridge::memory_facts(device_);
   }
+  /// The label that it was given.
   const std::string& label() const { return label_.text(); }
   /// `epoch 3: allocated 12.0 MiB, peak 45.7 MiB, on cpu`
   std::string text() const {

@@ -19,14 +19,14 @@ namespace ikebana::modules {
 struct AttentionOptions {
   /// Bool (true: the key takes part) or added to the scores; broadcastable to (..., H, T, S).
   std::optional<at::Tensor> attn_mask{};
-  double dropout_p = 0;
+  double dropout_p = 0;  ///< share of the weights that are set to 0, in [0, 1)
   /// Query t attends to the keys 0 to t. Cannot be combined with a mask.
   bool is_causal = false;
   /// 1 / sqrt(E) when not given.
   std::optional<double> scale{};
   /// Key and value have fewer heads than the query; several query heads share each of them.
   bool enable_gqa = false;
-  AttentionForm form = AttentionForm::Fastest;
+  AttentionForm form = AttentionForm::Fastest;  ///< how it is computed
 };
 
 }  // namespace ikebana::modules

@@ -8,13 +8,14 @@ namespace ikebana::modules {
 
 /// How attention is computed. All forms are exact; they differ by roundings in the inputs' dtype.
 enum class AttentionForm {
-  Fastest,   // chosen by shape, dtype and device
-  Fused,     // LibTorch's scaled_dot_product_attention
-  Composed,  // matrix products and a softmax; can be differentiated twice
-  Widened,   // half precision computed in FP32, by the fastest form for FP32
-  Chunked,   // a few queries at a time, recomputed in backward; memory linear in the lengths
+  Fastest,   ///< chosen by shape, dtype and device
+  Fused,     ///< LibTorch's scaled_dot_product_attention
+  Composed,  ///< matrix products and a softmax; can be differentiated twice
+  Widened,   ///< half precision computed in FP32, by the fastest form for FP32
+  Chunked,   ///< a few queries at a time, recomputed in backward; memory linear in the lengths
 };
 
+/// The name of a form, in lower case.
 inline const char* name(AttentionForm form) {
   switch (form) {
     case AttentionForm::Fused:

@@ -120,6 +120,7 @@ namespace ikebana::modules {
 /// derivatives. Throws BadBatch for a residual of another shape. Sources:
 /// torch.ao.nn.intrinsic.BNReLU2d; Ioffe and Szegedy, arXiv:1502.03167.
 struct BNReLU2dImpl : torch::nn::BatchNormImplBase<2, BNReLU2dImpl>, detail::HasRunningStatistics {
+  /// What it derives from, with its constructors.
   using Base = torch::nn::BatchNormImplBase<2, BNReLU2dImpl>;
   using Base::Base;
 
@@ -137,9 +138,11 @@ struct BNReLU2dImpl : torch::nn::BatchNormImplBase<2, BNReLU2dImpl>, detail::Has
       y = y.scalar_type() == residual.scalar_type() ? y.add_(residual) : y + residual;
     return y.relu_();
   }
+  /// The running statistics, which a recompute of a checkpoint leaves as they are.
   detail::RunningStatistics running_statistics() override {
     return detail::RunningStatistics::of(*this);
   }
+  /// As printing the model shows it.
   void pretty_print(std::ostream& out) const override {
     out << "ikebana::modules::BNReLU2d(" << options.num_features() << ')';
   }

@@ -60,8 +60,8 @@ inline at::Tensor probabilities(const at::Tensor& logits, const SamplingOptions&
 
 /// The options of `generate`: how tokens are chosen, and when it ends.
 struct GenerateOptions {
-  std::int64_t max_new_tokens = 20;
-  SamplingOptions sampling{};
+  std::int64_t max_new_tokens = 20;  ///< of each row, 0 or more
+  SamplingOptions sampling{};        ///< how each token is chosen
   /// Ends a row; the result is padded with it.
   std::optional<std::int64_t> stop_token{};
   /// Seed of the call's own generator; LibTorch's default generators are not used.

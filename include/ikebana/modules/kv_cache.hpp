@@ -13,10 +13,13 @@ namespace ikebana::modules {
 
 /// The size of a KVCache, which is allocated at once.
 struct KVCacheOptions {
-  std::int64_t layers = 1, batch = 1, heads = 1;  // heads: those of keys and values
-  std::int64_t max_length = 0, width = 0;         // in positions; of one head
-  at::ScalarType dtype = at::kFloat;
-  c10::Device device = c10::kCPU;
+  std::int64_t layers = 1;            ///< of the transformer
+  std::int64_t batch = 1;             ///< rows that are generated at once
+  std::int64_t heads = 1;             ///< of keys and values
+  std::int64_t max_length = 0;        ///< positions
+  std::int64_t width = 0;             ///< of one head
+  at::ScalarType dtype = at::kFloat;  ///< of keys and values
+  c10::Device device = c10::kCPU;     ///< of the model
 };
 
 /// The keys and values of past positions, for each layer of a transformer, so that generation need
@@ -24,6 +27,7 @@ struct KVCacheOptions {
 /// allocated at once; appending copies the new ones. For inference: the cache has no gradient.
 class KVCache {
  public:
+  /// An empty cache. Throws Error for a size below 1.
   explicit KVCache(const KVCacheOptions& o) : options_(o) {
     if (o.layers < 1 || o.batch < 1 || o.heads < 1 || o.max_length < 1 || o.width < 1)
       throw Error("KVCache: " + std::to_string(o.layers) + " layers, batch " +
@@ -37,7 +41,9 @@ class KVCache {
 
   /// The number of positions in the cache of a layer.
   std::int64_t length(std::int64_t layer = 0) const { return lengths_.at(index(layer)); }
+  /// The number of positions that fit.
   std::int64_t max_length() const { return options_.max_length; }
+  /// The number of layers.
   std::int64_t layers() const { return options_.layers; }
 
   /// Appends key and value (batch, heads, T, width) of the next T positions of a layer, and returns
@@ -61,6 +67,7 @@ class KVCache {
       throw Error("KVCache: truncate to " + std::to_string(length) + "; it must be 0 or more");
     for (auto& each : lengths_) each = std::min(each, length);
   }
+  /// Removes all positions; keeps the memory.
   void clear() { truncate(0); }
 
  private:

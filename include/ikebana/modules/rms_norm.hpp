@@ -90,12 +90,14 @@ struct RMSNormOptions {
 /// also under autocast. Sources: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019;
 /// torch.nn.RMSNorm.
 struct RMSNormImpl : torch::nn::Module {
+  /// Over the last dimensions of an input, which have this shape.
   explicit RMSNormImpl(std::vector<std::int64_t> shape, RMSNormOptions o = {})
       : normalized_shape(std::move(shape)), options(o) {
     const bool affine = options.elementwise_affine;
     weight = register_parameter("weight", affine ? at::ones(normalized_shape) : at::Tensor(),
                                 /*requires_grad=*/affine);
   }
+  /// Over the last dimension, of `width` elements.
   explicit RMSNormImpl(std::int64_t width, RMSNormOptions o = {})
       : RMSNormImpl(std::vector<std::int64_t>{width}, o) {}
 
@@ -109,13 +111,14 @@ struct RMSNormImpl : torch::nn::Module {
     return detail::RMSNormOfRows::apply(rows, flat, options.eps.value_or(default_eps))
         .view(x.sizes());
   }
+  /// As printing the model shows it.
   void pretty_print(std::ostream& out) const override {
     out << "ikebana::modules::RMSNorm(" << at::IntArrayRef(normalized_shape) << ')';
   }
 
-  std::vector<std::int64_t> normalized_shape;
-  RMSNormOptions options;
-  at::Tensor weight;
+  std::vector<std::int64_t> normalized_shape;  ///< of the last dimensions
+  RMSNormOptions options;                      ///< as they were given
+  at::Tensor weight;                           ///< undefined without elementwise_affine
 
  private:
   // For inputs that do not fit, LibTorch's rms_norm throws its own error.

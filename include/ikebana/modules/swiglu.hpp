@@ -10,6 +10,7 @@ namespace ikebana::modules {
 /// names. Costs three products of width * hidden; keeps x and four tensors of the hidden width for
 /// backward. Source: Shazeer, GLU Variants Improve Transformer, 2020.
 struct SwiGLUImpl : torch::nn::Module {
+  /// `width` features in and out, `hidden` between.
   SwiGLUImpl(std::int64_t width, std::int64_t hidden) {
     gate_proj = register_module("gate_proj", without_bias(width, hidden));
     up_proj = register_module("up_proj", without_bias(width, hidden));
@@ -22,7 +23,9 @@ struct SwiGLUImpl : torch::nn::Module {
     return at::linear(gate * at::linear(x, up_proj->weight), down_proj->weight);
   }
 
-  torch::nn::Linear gate_proj{nullptr}, up_proj{nullptr}, down_proj{nullptr};
+  torch::nn::Linear gate_proj{nullptr};  ///< width to hidden, before silu
+  torch::nn::Linear up_proj{nullptr};    ///< width to hidden
+  torch::nn::Linear down_proj{nullptr};  ///< hidden to width
 
  private:
   static torch::nn::Linear without_bias(std::int64_t from, std::int64_t to) {

@@ -140,6 +140,7 @@ namespace ikebana::modules {
 struct SyncBatchNormImpl : torch::nn::BatchNormImplBase<0, SyncBatchNormImpl>,
                            detail::CallsAllRanks,
                            detail::HasRunningStatistics {
+  /// What it derives from, with its constructors.
   using Base = torch::nn::BatchNormImplBase<0, SyncBatchNormImpl>;
   using Base::Base;
 
@@ -150,9 +151,11 @@ struct SyncBatchNormImpl : torch::nn::BatchNormImplBase<0, SyncBatchNormImpl>,
       return Base::forward(x);
     return over_ranks(x, *ranks);
   }
+  /// The running statistics, which a recompute of a checkpoint leaves as they are.
   detail::RunningStatistics running_statistics() override {
     return detail::RunningStatistics::of(*this);
   }
+  /// As printing the model shows it.
   void pretty_print(std::ostream& out) const override {
     out << "ikebana::modules::SyncBatchNorm(" << options.num_features() << ')';
   }

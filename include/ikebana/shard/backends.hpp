@@ -9,9 +9,11 @@
 
 namespace ikebana {
 
-/// What carries the tensors of a model on a device: NCCL, of CUDA devices alone, or Gloo, by copies
-/// in host memory.
-enum class Backend : std::uint8_t { NCCL, Gloo };
+/// What carries the tensors of a model on a device.
+enum class Backend : std::uint8_t {
+  NCCL,  ///< of CUDA devices alone
+  Gloo   ///< by copies in host memory
+};
 
 namespace detail {
 

@@ -12,7 +12,7 @@ namespace ikebana {
 /// et al. 2023, arXiv 2304.11277.
 template <>
 struct Shard<FSDP> {
-  static constexpr bool needs_units = true;
+  static constexpr bool needs_units = true;         ///< the model must declare units
   std::optional<ProcessGroup> process_group = {};   ///< left out: that of the environment
   std::optional<at::ScalarType> param_dtype = {};   ///< in which Precision gathers; else an error
   std::optional<at::ScalarType> reduce_dtype = {};  ///< in which gradients are summed; by Precision
@@ -20,7 +20,8 @@ struct Shard<FSDP> {
   bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last one
   /// Release a unit after its forward; no value: all but the last, whose backward comes first.
   std::optional<bool> reshard_after_forward = {};
-  bool forward_prefetch = true, backward_prefetch = true;  ///< gather the next unit ahead
+  bool forward_prefetch = true;   ///< gather the next unit ahead in forward
+  bool backward_prefetch = true;  ///< and in backward
 };
 
 template <std::same_as<Shard<FSDP>> Policy>

@@ -15,16 +15,17 @@ namespace ikebana {
 /// dimensions; HYBRID_SHARD in Zhao et al. 2023, arXiv 2304.11277.
 template <std::int64_t N>
 struct Shard<HSDP<N>> {
-  static constexpr bool needs_units = true;
-  static constexpr std::int64_t ranks_per_copy = N;
-  std::optional<ProcessGroup> process_group = {};   ///< left out: that of the environment
-  std::optional<at::ScalarType> param_dtype = {};   ///< in which Precision gathers; else an error
+  static constexpr bool needs_units = true;          ///< the model must declare units
+  static constexpr std::int64_t ranks_per_copy = N;  ///< that have a copy together
+  std::optional<ProcessGroup> process_group = {};    ///< left out: that of the environment
+  std::optional<at::ScalarType> param_dtype = {};    ///< in which Precision gathers; else an error
   std::optional<at::ScalarType> reduce_dtype = {};  ///< in which gradients are summed; by Precision
   bool allow_unused_units = false;                  ///< steps may leave units out, on all ranks
   bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last one
   /// Release a unit after its forward; no value: all but the last, whose backward comes first.
   std::optional<bool> reshard_after_forward = {};
-  bool forward_prefetch = true, backward_prefetch = true;  ///< gather the next unit ahead
+  bool forward_prefetch = true;   ///< gather the next unit ahead in forward
+  bool backward_prefetch = true;  ///< and in backward
   /// True: gradients are added up in the order of ranks, and ranks make the bits of one with as
   /// many microbatches. False: each group's sum, and then those of the groups. Left out: true on a
   /// CPU.

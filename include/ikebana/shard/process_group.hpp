@@ -30,6 +30,7 @@ struct GroupMembers {
 
 }  // namespace detail
 
+/// The options of a ProcessGroup, the same on all ranks.
 struct ProcessGroupOptions {
   /// How long a rank waits for another one before it fails. PyTorch's default for Gloo.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
@@ -47,6 +48,7 @@ struct ProcessGroupOptions {
 /// for models on a CUDA device NCCL beside it, unless `backend` says otherwise.
 class ProcessGroup {
  public:
+  /// Its options.
   using Options = ProcessGroupOptions;
 
   /// The group of this process: of the ranks that torchrun, mpirun, srun or `launch` started, or
@@ -88,8 +90,11 @@ class ProcessGroup {
     members_->backend = std::move(backend);
   }
 
+  /// This rank among those of the group, from 0.
   std::int64_t rank() const { return members_->rank; }
+  /// How many ranks the group has.
   std::int64_t size() const { return members_->size; }
+  /// What the connections of its trainers share.
   const std::shared_ptr<detail::GroupMembers>& members() const { return members_; }
 
  private:

@@ -10,14 +10,13 @@ namespace ikebana {
 /// A process and those that train together with it. Fill it in yourself, or read it from what
 /// started the process: `World::from_environment()`.
 struct World {
-  /// This process among all, from 0, and how many there are.
-  std::int64_t rank = 0, size = 1;
-  /// This process among those on its host, as for choosing a device, and how many there are.
-  std::int64_t local_rank = 0, local_size = 1;
-  /// Where the ranks meet: the host of rank 0, and a port that is free there. The same for all
-  /// ranks; not used where `size` is 1.
+  std::int64_t rank = 0;        ///< this process among all, from 0
+  std::int64_t size = 1;        ///< how many there are
+  std::int64_t local_rank = 0;  ///< this process among those on its host, as for choosing a device
+  std::int64_t local_size = 1;  ///< how many there are on its host
+  /// Where the ranks meet: the host of rank 0. The same for all ranks; not used where `size` is 1.
   std::string master_addr = {};
-  std::int64_t master_port = 0;
+  std::int64_t master_port = 0;  ///< a port that is free there, 1 to 65535; the same for all ranks
   /// What started the ranks: "torchrun", "launch", "mpirun", "mpiexec", "srun", or "RANK and
   /// WORLD_SIZE" that something else set. Empty for a process that is alone.
   std::string started_by = {};
