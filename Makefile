@@ -19,7 +19,7 @@ configure = cmake --preset $(1) --log-level=WARNING $(call generator,$(1)) $(lib
 # A make started by CMake must not use the job server of this one.
 build = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build --preset $(1) -j $(JOBS) --target $(2)
 
-.PHONY: help demo test test-long test-gpu bench bench-gpu clean
+.PHONY: help demo test test-long test-gpu bench bench-gpu docs clean
 help:
 	@echo 'make demo [TEXT=path]  train a small language model on a file or folder of text'
 	@echo 'make test              build and run all tests'
@@ -27,6 +27,7 @@ help:
 	@echo 'make test-gpu          run the tests on an NVIDIA GPU, without a network (docs/gpu.md)'
 	@echo 'make bench             build and run the benchmarks'
 	@echo 'make bench-gpu         build and run the benchmarks on a GPU'
+	@echo 'make docs              build the site with the reference in build/site'
 	@echo 'make clean             remove build/ (LibTorch in .venv stays)'
 
 demo:
@@ -54,6 +55,10 @@ bench:
 	@scripts/setup bench
 	@$(call configure,release)
 	@$(call build,release,bench)
+
+docs:
+	@scripts/setup docs
+	@.site/bin/python docs/site/build.py . build/site
 
 clean:
 	rm -rf build

@@ -28,6 +28,13 @@ has_conan() {
 }
 
 missing_packages() {
+  if [[ $target == docs || $target == test ]]; then
+    have doxygen || echo doxygen
+  fi
+  if [[ $target == docs ]]; then
+    have dot || echo graphviz
+    return
+  fi
   have "${compiler[0]}" || echo g++
   has_header boost/hana.hpp || echo libboost-dev
   if [[ $target == bench ]]; then
@@ -124,6 +131,9 @@ has_python_headers() {
   [[ -f $("$python" -c "$folder" 2>/dev/null)/Python.h ]]
 }
 
+# install_site copies the list when all of it is installed.
+has_site() { cmp -s docs/site/requirements.txt "$site/requirements.txt"; }
+
 has_venv() { "$venv/bin/python" -m pip --version >/dev/null 2>&1; }
 
 find_python() {
@@ -132,13 +142,26 @@ find_python() {
     "$name" -c "import sys; sys.exit(sys.version_info < (${oldest_python/./,}))" 2>/dev/null &&
       { command -v "$name"; return; }
   done
-  have python3 && die "LibTorch's wheel needs Python $oldest_python or newer; python3 is older"
+  have python3 && die "Python $oldest_python or newer is needed; python3 is older"
   echo python3
 }
 
 look() {
   mapfile -t packages < <(missing_packages)
   steps=()
+  if [[ $target == docs ]]; then
+    has_site || steps+=(site)
+  else
+    look_for_libtorch
+  fi
+  if [[ " ${steps[*]} " =~ \ (venv|oracle|site)\  ]]; then
+    python=$(find_python)
+    "$python" -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+  fi
+  if ((${#packages[@]})); then steps=(packages "${steps[@]}"); fi
+}
+
+look_for_libtorch() {
   has_cmake || steps+=(cmake)
   [[ $target != test ]] || has_conan || steps+=(conan)
   [[ $target != test ]] || has_formatter || steps+=(formatter)
@@ -147,9 +170,4 @@ look() {
   if ((${#steps[@]})) && ! has_venv; then steps=(venv "${steps[@]}"); fi
   # First, since LibTorch of .venv can be linked to it.
   [[ $target == demo ]] || users_oracle || has_oracle || steps=(oracle "${steps[@]}")
-  if [[ " ${steps[*]} " =~ \ (venv|oracle)\  ]]; then
-    python=$(find_python)
-    "$python" -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
-  fi
-  if ((${#packages[@]})); then steps=(packages "${steps[@]}"); fi
 }

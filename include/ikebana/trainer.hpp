@@ -32,11 +32,11 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
 
   /// Takes the model, or a maker: a callable that returns it, `Trainer{[&] { return GPT(config); },
   /// AdamW{}}`. Then values for any of the policies, by type; the others get their defaults. A
-  /// maker is called once, on every rank. Under Shard<FSDP> and <HSDP> its operators are recorded,
-  /// and weights made unit by unit, with the bits of a model that was made whole (docs/shard.md);
-  /// in other recipes a rank holds whole parameters, and it is just called. Throws BadModel for a
-  /// model that cannot be trained, or a recorded maker that reads a value, and BadValue for a
-  /// policy's value that cannot be used.
+  /// maker is called once, on every rank. Under `Shard<FSDP>` and `<HSDP>` its operators are
+  /// recorded, and weights made unit by unit, with the bits of a model that was made whole
+  /// (docs/shard.md); in other recipes a rank holds whole parameters, and it is just called. Throws
+  /// BadModel for a model that cannot be trained, or a recorded maker that reads a value, and
+  /// BadValue for a policy's value that cannot be used.
   template <class Given, class... Values>
     requires detail::gives_model<Given, Handle>
   explicit Trainer(Given&& given, Values... values) {

@@ -1,0 +1,165 @@
+"""Doxygen's XML as Markdown: comments, with links to public names, and declarations."""
+
+import re
+
+PLAIN = re.compile(r"([\\`*_\[\]<>{}|#$~])")
+
+
+def anchor(name):
+    """The target of a name's section: unlike a heading's slug, it is as the name is. Sphinx does not
+    tell cases apart, so that of `plain` differs from that of `Plain`."""
+    name = re.sub(r"operator(\W+)", lambda op: "operator" + "".join(f"-{ord(c):x}" for c in op[1]), name)
+    parts = [("f-" if part[:1].islower() else "") + part for part in name.split("::")]
+    return "api-" + re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(parts)).strip("-").lower()
+
+LABEL = re.compile(r"(?<=[.)])\s+(Cost|State|Errors|Shapes|Units|Source|Throws)(:? )")
+
+
+def escaped(text):
+    return PLAIN.sub(r"\\\1", text)
+
+
+class Writer:
+    """Writes comments; `names` maps the ids of Doxygen to the names that have a section."""
+
+    def __init__(self, names):
+        self.names = names
+
+    def inline(self, element, in_code=False):
+        text = self.plain(element.text, in_code)
+        for child in element:
+            text += self.child(child, in_code) + self.plain(child.tail, in_code)
+        return text
+
+    def plain(self, text, in_code):
+        text = re.sub(r"\s+", " ", text or "")
+        if in_code:
+            return text
+        pages = re.split(r"\b(docs/[\w-]+\.md)", text)
+        pages[1::2] = [f"[{page}](../{page})" for page in pages[1::2]]
+        pages[::2] = map(escaped, pages[::2])
+        return "".join(pages)
+
+    def child(self, child, in_code):
+        inner = self.inline(child, in_code or child.tag == "computeroutput")
+        if child.tag == "computeroutput":
+            ends = "``" if "`" in inner else "`"
+            link = self.target(child[0]) if len(child) == 1 and not (child.text or child[0].tail) else ""
+            return f"[{ends}{inner}{ends}]({link})" if link else ends + inner + ends
+        if child.tag == "ref" and not in_code:
+            return f"[{inner}]({self.target(child)})" if self.target(child) else inner
+        if child.tag in ("emphasis", "bold"):
+            return {"emphasis": "*", "bold": "**"}[child.tag].join(("", inner, ""))
+        return {"linebreak": "\n", "sp": " ", "ndash": "-", "nonbreakablespace": " "}.get(child.tag, inner)
+
+    def target(self, element):
+        name = self.names.get(element.get("refid")) if element.tag == "ref" else None
+        return f"#{anchor(name)}" if name else ""
+
+    def blocks(self, element):
+        """The paragraphs, lists and code of a description."""
+        for child in element:
+            if child.tag in ("verbatim", "programlisting"):
+                yield f"```cpp\n{code(child)}\n```"
+            elif child.tag in ("itemizedlist", "orderedlist"):
+                mark = "- " if child.tag == "itemizedlist" else "1. "
+                yield "\n".join(mark + "\n".join(self.blocks(item)) for item in child)
+            elif child.tag in ("para", "simplesect", "sect1"):
+                nested = {"verbatim", "programlisting", "itemizedlist", "orderedlist", "simplesect"}
+                if text := self.without(child, nested).strip():
+                    yield text
+                yield from self.blocks(child)
+
+    def without(self, element, tags):
+        """The text of a paragraph, without the blocks within it, which follow it."""
+        text = self.plain(element.text, False)
+        for child in element:
+            if child.tag not in tags and child.tag not in ("para", "title"):
+                text += self.child(child, False)
+            text += self.plain(child.tail, False)
+        return text
+
+    def comment(self, element):
+        """The whole comment of a compound, a member or a value of an enumeration."""
+        found = [element.find(tag) for tag in ("briefdescription", "detaileddescription")]
+        text = "\n\n".join(text for part in found if part is not None for text in self.blocks(part))
+        text = re.sub(r"^(\d+)\.(?=\s|$)", r"\1\\.", text, flags=re.M)  # which begins no list
+        return LABEL.sub(lambda label: f"\n\n**{label[1]}**{label[2]}", text)
+
+
+def code(element):
+    lines = element.iter("codeline")
+    return "\n".join("".join(text_of(x) for x in line) for line in lines) or text_of(element).strip("\n")
+
+
+def text_of(element):
+    if element is None:
+        return ""
+    own = " " if element.tag == "sp" else element.text or ""
+    return own + "".join(text_of(child) + (child.tail or "") for child in element)
+
+
+def tidy(text):
+    """A type or an expression as clang-format would write it."""
+    text = re.sub(r"\s+", " ", text).strip()
+    text = re.sub(r"< (?=\S)", "<", text)
+    text = re.sub(r"(?<=[\w>*&.]) >", ">", text)
+    text = re.sub(r" ([&*]+)(?=[\w. ,)>]|$)", r"\1 ", text)
+    return re.sub(r" +([,)>]|\.\.\.)|( ) +", r"\1\2", text).strip()
+
+
+def expression(text):
+    text = re.sub(r"(?<=\w)< (?=\S)", "<", re.sub(r"\s+", " ", text).strip())
+    return re.sub(r"(?<=[\w>.]) >(?=[,)>:(]|$| [&|{])", ">", text)
+
+
+def sentence(markdown):
+    """The first sentence of a comment, without links."""
+    first = re.split(r"(?<=[.:])(?:\s|$)(?![a-z])", markdown.split("\n\n")[0] + " ")[0].rstrip(":")
+    return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", first.strip())
+
+
+def template(element):
+    """The lines `template <...>` and `requires ...` before a declaration."""
+    params = element.find("templateparamlist")
+    if params is None:
+        return []
+    each = []
+    for param in params:
+        text = f"{text_of(param.find('type'))} {text_of(param.find('declname'))}".strip()
+        value = text_of(param.find("defval"))
+        each.append(tidy(text) + (f" = {tidy(value)}" if value else ""))
+    lines = [f"template <{', '.join(each)}>"]
+    requires = expression(text_of(element.find("requiresclause")))
+    return lines + ([f"  requires {requires}"] if requires else [])
+
+
+def declaration(element, name):
+    """A member or a name of a namespace as it is declared, without its body."""
+    kind, lines = element.get("kind"), template(element)
+    args = re.sub(r"(?<=\w)=", " = ", tidy(element.findtext("argsstring") or ""))
+    words = ["static"] if element.get("static") == "yes" and kind != "variable" else []
+    words += [word for word in ("explicit",) if element.get(word) == "yes"]
+    if kind == "typedef":
+        return "\n".join([*lines, f"using {name} = {tidy(text_of(element.find('type')))};"])
+    if kind == "enum":
+        values = ", ".join(value.findtext("name") for value in element.findall("enumvalue"))
+        return f"enum {'class ' if element.get('strong') == 'yes' else ''}{name} {{ {values} }};"
+    type_ = tidy(text_of(element.find("type")))
+    head = " ".join(filter(None, [*words, type_, name]))
+    value = tidy(text_of(element.find("initializer")))
+    lines.append(wrapped(head, args) if kind == "function" else f"{head}{args} {value}".strip())
+    return "\n".join(lines) + ";"
+
+
+def wrapped(head, args):
+    """A function's head in one line, or with a line per parameter."""
+    if len(head) + len(args) <= 84 or args.count(",") == 0:
+        return head + args
+    close, depth, at = args.rindex(")"), 0, []
+    for i, mark in enumerate(args[:close]):
+        depth += (mark in "<({") - (mark in ">)}")
+        if mark == "," and depth == 1:
+            at.append(i)
+    cuts = [args[i + 1:j].strip() for i, j in zip([0, *at], [*at, close])]
+    return head + "(\n    " + ",\n    ".join(cuts) + args[close:]

@@ -1,0 +1,85 @@
+"""What is public, and on which page of the reference it is described.
+
+A name in namespace ikebana outside of detail, bridge and refuse belongs to the first topic that
+names it, or whose path its header begins with, or it is internal. One that is neither is an error.
+"""
+
+import dataclasses
+import re
+
+
+@dataclasses.dataclass(frozen=True)
+class Topic:
+    page: str  # the file name of its page in the reference
+    title: str
+    guide: str  # the page that explains how these names are used
+    paths: tuple = ()  # beginnings of headers' paths, relative to include/ikebana
+    names: tuple = ()  # single names, also of other headers
+    intro: str = ""
+
+
+TOPICS = [
+    Topic("trainer", "Trainer", "docs/step.md", ("trainer.hpp",),
+          intro="The class that trains: a model and a recipe."),
+    Topic("any_trainer", "AnyTrainer and Recipes", "docs/any_trainer.md", ("any_trainer/",)),
+    Topic("model", "Models, units and losses", "docs/objective.md",
+          ("loss.hpp", "model.hpp", "run/", "grammar/units.hpp"),
+          intro="What a model declares, what its loss is given, and what it returns."),
+    Topic("report", "Reports", "docs/between_steps.md", ("report.hpp",),
+          intro="What a step, an epoch and an evaluation return."),
+    Topic("errors", "Error classes", "docs/errors.md", ("error.hpp",),
+          intro="Every error of the library derives from `Error`. A text says what, where and "
+          "the cure."),
+    Topic("recipe", "Recipes, axes and null choices", "README.md",
+          ("core/off.hpp", "grammar/counts.hpp"), ("axis::", "Capture", "Quantize", "Prune"),
+          intro="The axes of a recipe, and the choice of each that leaves things as they are."),
+    Topic("precision", "Precision", "docs/precision.md", ("precision/",), ("Precision",)),
+    Topic("checkpoint", "Activation checkpointing", "docs/checkpoint.md", ("checkpoint/",),
+          ("Checkpoint", "Every", "Segments", "Only", "Budget", "ActivationBudget")),
+    Topic("accumulate", "Microbatches", "docs/accumulate.md", ("accumulate/",)),
+    Topic("optimizer", "Optimizers", "docs/optimizer.md",
+          ("optimizer/", "parameters/rule.hpp")),
+    Topic("schedule", "Schedules", "docs/schedule.md", ("schedule/",)),
+    Topic("objective", "Objectives", "docs/objective.md", ("objective/",)),
+    Topic("clip", "Clipping and checks of gradients", "docs/clip.md", ("clip/",)),
+    Topic("average", "Averages of the weights", "docs/average.md", ("average/",)),
+    Topic("freeze", "Frozen parameters", "docs/freeze.md", ("freeze/",)),
+    Topic("observe", "Observing a step", "docs/memory.md", ("observe/",), ("Observe",)),
+    Topic("device", "Device", "docs/gpu.md", ("device/",)),
+    Topic("layout", "Memory layout", "docs/layout.md", ("layout/",), ("Layout",)),
+    Topic("offload", "Offloading", "docs/offload.md", ("offload/",), ("Offload",)),
+    Topic("shard", "Several ranks", "docs/shard.md", ("shard/",), ("Shard", "HSDP", "StopWish")),
+    Topic("fit", "fit", "docs/between_steps.md", ("fit/",)),
+    Topic("evaluate", "Evaluation and metrics", "docs/evaluate.md", ("evaluate/",)),
+    Topic("batch", "Batches", "docs/data.md", ("batch/", "batch.hpp")),
+    Topic("data", "Datasets and the loader", "docs/data.md", ("data/",)),
+    Topic("state", "Saved states and weights", "docs/state.md", ("state/",)),
+    Topic("memory", "Memory: estimates and tools", "docs/memory_tools.md",
+          ("memory/", "estimate", "detail/bytes.hpp", "bridge/memory_facts.hpp")),
+    Topic("modules", "Modules", "docs/modules.md", ("modules/",)),
+    Topic("hooks", "Hooks and mechanisms", "docs/step.md", ("hooks",),
+          ("Mechanism", "RankGroup", "OneRank", "OneRankGroup", "SingleRank", "Ranks",
+           "TensorsOfRanks", "Slice", "RowRange", "rows_of_rank"),
+          intro="For authors of policies: what a mechanism overrides, and what it is given."),
+]
+
+# Public members of public types that only other parts of the library call.
+HIDDEN = {
+    "Trainer": (),
+    "StateMethods": ("rank_state", "rows_to_load", "restore_rows"),
+    "RankMethods": ("several_ranks", "together_or_not"),
+}
+
+# What the parts of the library need from each other, and no program writes.
+INTERNAL_PATHS = ("grammar/", "checks/", "core/", "parameters/", "posix/", "ranks/", "detail/",
+                  "step.hpp", "bridge/")
+INTERNAL = re.compile(r"""
+    Mechanism<.*|Mechanisms.*|CutParameter
+    |axis_of.*|fit|evaluate|ArchiveScope|BatchNormMethods|SaveAndLoad
+    |AnyTrainer::.*|PendingSave::Shared|MemoryHistory::.*|InPlaceChecker::Parts
+    |finish_store|make_store|CSVLogger::File|Permutation|DataLoader<Dataset,\ Collate>
+    |NumberRange|\w+_range|RankState|FileHeader|FileTensor|StateRows|TensorFile
+    |HooksOf|UnitsOf<Module>|UnitsOf<torch::nn::SequentialImpl>|AsyncSaver|StateFolder
+    |modules::Rotary::Tables|modules::name|modules::check_sampling|Without<axis::objective>
+    |load_tensors|save_tensors|HasMemPools
+    """, re.X)
