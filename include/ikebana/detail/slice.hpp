@@ -8,7 +8,8 @@ namespace ikebana {
 
 /// Rows `first` to `first + count` of a parameter, in its first dimension.
 struct RowRange {
-  std::int64_t first = 0, count = 0;
+  std::int64_t first = 0;  ///< index of the first of them
+  std::int64_t count = 0;  ///< how many
 };
 
 /// The rows that a rank has of a parameter with `all` rows: every rank has as many as the others,
@@ -24,7 +25,9 @@ struct Slice {
   RowRange rows;                    ///< that the rank has; a tensor without dimensions has 1
   std::size_t unit = 0;             ///< index of the unit that owns the parameter
 
+  /// Whether the rank has all rows.
   bool is_whole() const { return rows.count == all_rows(); }
+  /// The rows of the whole tensor.
   std::int64_t all_rows() const { return sizes.empty() ? 1 : sizes[0]; }
   /// Of the whole tensor.
   std::int64_t numel() const { return c10::multiply_integers(sizes); }

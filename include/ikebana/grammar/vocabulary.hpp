@@ -21,22 +21,29 @@ struct FP16;
 struct BF16Weights;
 struct BF16True;
 struct FP8;
+/// The policy of its axis: `Precision<BF16>`.
 template <class Number>
 struct Precision;
 
 // checkpoint: the activations that backward computes again, instead of keeping them
 struct Full;
 struct Selective;
+/// Of every K-th unit: `Checkpoint<Every<2>>`, or `Checkpoint<Every<>>{.every = 2}`.
 template <std::int64_t K = Dynamic>
 struct Every;
+/// In N segments of units: `Checkpoint<Segments<>>`.
 template <std::int64_t N = Dynamic>
 struct Segments;
+/// Of the units of these types: `Checkpoint<Only<Block>>`.
 template <class... Units>
 struct Only;
+/// So that a step takes at most N bytes: `Checkpoint<Budget<>>{.bytes = GiB(8)}`.
 template <std::int64_t N = Dynamic>
 struct Budget;
+/// So that units keep at most N bytes: `Checkpoint<ActivationBudget<>>{.bytes = GiB(2)}`.
 template <std::int64_t N = Dynamic>
 struct ActivationBudget;
+/// The policy of its axis: `Checkpoint<Full>`.
 template <class What>
 struct Checkpoint;
 
@@ -50,10 +57,12 @@ struct DDP;
 struct ZeRO1;
 struct ZeRO2;
 struct FSDP;
+/// N ranks that share a copy of the model: `Shard<HSDP<8>>`.
 template <std::int64_t N>
 struct HSDP;
+/// The policy of its axis, in <ikebana/shard.hpp>: `Shard<FSDP>`.
 template <class How>
-struct Shard;  // for several ranks: #include <ikebana/shard.hpp>
+struct Shard;
 // offload: what lies elsewhere than on the device while it is not needed
 struct CPU;
 struct Disk;
@@ -61,13 +70,17 @@ struct Activations;
 struct OptimizerState;
 struct Parameters;
 struct Gradients;
+/// The policy of its axis: `Offload<CPU>`, `Offload<Disk, OptimizerState>`.
 template <class Where, class... What>
 struct Offload;
 // capture, quantize, prune: their null choices
+/// The policy of its axis; `Capture<Off>` alone.
 template <class What>
 struct Capture;
+/// The policy of its axis; `Quantize<Off>` alone.
 template <class How, class... What>
 struct Quantize;
+/// The policy of its axis; `Prune<Off>` alone.
 template <class How, class... What>
 struct Prune;
 // optimizer
@@ -137,12 +150,14 @@ struct EMA;
 struct SWA;
 // observe: what a report contains besides the loss
 struct Memory;
+/// A policy of its axis: `Observe<Memory>`.
 template <class What>
 struct Observe;
 // device: where the model computes
 struct On;
 // layout: how tensors of four dimensions lie in memory
 struct ChannelsLast;
+/// The policy of its axis: `Layout<ChannelsLast>`.
 template <class Format>
 struct Layout;
 

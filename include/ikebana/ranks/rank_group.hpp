@@ -33,8 +33,8 @@ class RankBoard {
 class RankGroup {
  public:
   virtual ~RankGroup() = default;
-  virtual std::int64_t rank() const = 0;
-  virtual std::int64_t size() const = 0;
+  virtual std::int64_t rank() const = 0;  ///< this rank among those of the group, from 0
+  virtual std::int64_t size() const = 0;  ///< how many ranks the group has
   /// Which of all ranks this member is, for messages.
   virtual std::int64_t rank_in_world(std::int64_t member) const { return member; }
   /// Replaces each tensor by its sum over the ranks, in one exchange. The tensors are on
@@ -57,6 +57,7 @@ class RankGroup {
   /// Null for ranks that have none.
   virtual std::shared_ptr<RankBoard> board() { return nullptr; }
 
+  /// The sum of one tensor. Throws Error where it is undefined.
   at::Tensor sum(const at::Tensor& value) {
     if (!value.defined())
       throw Error(
@@ -158,16 +159,17 @@ inline void RankGroup::sum_in(const std::string& call, std::vector<at::Tensor>& 
 class SingleRank final : public RankGroup {
  public:
   using RankGroup::sum;
-  std::int64_t rank() const override { return 0; }
-  std::int64_t size() const override { return 1; }
+  std::int64_t rank() const override { return 0; }  ///< 0
+  std::int64_t size() const override { return 1; }  ///< 1
   void sum(std::vector<at::Tensor>&) override {}
   std::vector<std::string> exchange(const std::string& own) override { return {own}; }
 };
 
 /// A group of one rank: sums are the values themselves, and nothing is exchanged.
 struct OneRankGroup {
-  static constexpr std::int64_t rank() { return 0; }
-  static constexpr std::int64_t size() { return 1; }
+  static constexpr std::int64_t rank() { return 0; }  ///< 0
+  static constexpr std::int64_t size() { return 1; }  ///< 1
+  /// The value itself.
   template <class Value>
   static constexpr const Value& sum(const Value& value) {
     return value;
@@ -176,8 +178,8 @@ struct OneRankGroup {
 
 /// The ranks of a recipe that runs on one.
 struct OneRank {
-  static constexpr OneRankGroup data() { return {}; }
-  static constexpr OneRankGroup slices() { return {}; }
+  static constexpr OneRankGroup data() { return {}; }    ///< of one
+  static constexpr OneRankGroup slices() { return {}; }  ///< of one
 };
 
 /// The ranks of a recipe that runs on several: `data` has those that train on different samples,
@@ -185,9 +187,10 @@ struct OneRank {
 /// `slices` is a group of one.
 class Ranks {
  public:
+  /// Keeps references to both.
   Ranks(RankGroup& data, RankGroup& slices) : data_(&data), slices_(&slices) {}
-  RankGroup& data() const { return *data_; }
-  RankGroup& slices() const { return *slices_; }
+  RankGroup& data() const { return *data_; }      ///< those with different samples
+  RankGroup& slices() const { return *slices_; }  ///< those among which parameters are cut
 
  private:
   RankGroup *data_, *slices_;
