@@ -71,7 +71,8 @@ def refuses(member):
     if member.get("kind") != "function" or not (start := int(at.get("bodystart") or 0)) > 0:
         return False
     lines = (SITE.parents[1] / "include" / at.get("bodyfile")).read_text().splitlines()
-    return "refusal_t<" in "".join(lines[start - 1 : int(at.get("bodyend"))])
+    body = "".join(lines[start - 1 : int(at.get("bodyend"))])
+    return "sizeof(" in body and "refus" in body and "if constexpr" not in body
 
 
 def spelled(name):

@@ -65,9 +65,9 @@ TOPICS = [
 
 # Public members of public types that only other parts of the library call.
 HIDDEN = {
-    "Trainer": (),
     "StateMethods": ("rank_state", "rows_to_load", "restore_rows"),
     "RankMethods": ("several_ranks", "together_or_not"),
+    "AnyTrainer": ("rank_state", "rows_to_load", "restore_rows", "several_ranks", "together_or_not"),
 }
 
 # What the parts of the library need from each other, and no program writes.
@@ -77,7 +77,7 @@ INTERNAL = re.compile(r"""
     Mechanism<.*|Mechanisms.*|CutParameter
     |axis_of.*|fit|evaluate|ArchiveScope|BatchNormMethods|SaveAndLoad
     |AnyTrainer::.*|PendingSave::Shared|MemoryHistory::.*|InPlaceChecker::Parts
-    |finish_store|make_store|CSVLogger::File|Permutation|DataLoader<Dataset,\ Collate>
+    |finish_store|make_store|CSVLogger::File|DataLoader::Iterator|Permutation|DataLoader<Dataset,\ Collate>
     |NumberRange|\w+_range|RankState|FileHeader|FileTensor|StateRows|TensorFile
     |HooksOf|UnitsOf<Module>|UnitsOf<torch::nn::SequentialImpl>|AsyncSaver|StateFolder
     |modules::Rotary::Tables|modules::name|modules::check_sampling|Without<axis::objective>

@@ -15,21 +15,27 @@ namespace ikebana {
 class Count {
  public:
   Count() = default;  ///< no count was given; as a number, 0
+  /// A number on the host, or a one-element tensor, which is detached and may be on a device.
+  /// Throws BadBatch for a tensor that is not one real number.
   template <class Number>
     requires std::is_arithmetic_v<Number>
   Count(Number items) : given_(true), items_(static_cast<double>(items)) {}
   Count(const at::Tensor& items) : given_(true), tensor_(widened(items)) {}
 
+  /// False where no count was given.
   bool is_given() const { return given_; }
+  /// Whether it is a tensor.
   bool on_device() const { return tensor_.defined(); }
   /// True where `value()` does not wait for a device.
   bool readable() const { return !on_device() || detail::readable(tensor_); }
+  /// The number. Waits for the device where it is a tensor on one.
   double value() const { return on_device() ? detail::number(tensor_) : items_; }
   /// False for a number that counts no items: below 0, NaN, or 2^63 and above.
   bool is_possible() const {
     const double items = value();
     return items >= 0 && items < 0x1p63;
   }
+  /// `sum` divided by this count, where the sum is.
   at::Tensor divide(const at::Tensor& sum) const {
     return on_device() ? at::div(sum, tensor_.to(exact_type(sum))) : at::div(sum, items_);
   }
@@ -58,6 +64,7 @@ class Count {
   at::Tensor on_its_device() const {
     return on_device() ? tensor_.reshape({}) : at::scalar_tensor(items_, at::kDouble);
   }
+  /// Adds another count. Of two on the host the sum is on the host; otherwise it is a tensor.
   Count& operator+=(const Count& other) {
     given_ |= other.given_;
     if (!on_device() && !other.on_device()) items_ += other.items_;
@@ -95,10 +102,10 @@ class Count {
 /// A named part of a loss: it adds `scale * sum / count` to what is minimised. `scale` must be
 /// finite.
 struct Term {
-  std::string name;
-  at::Tensor sum;
-  Count count;
-  double scale = 1;
+  std::string name;  ///< by which reports have it; of each term another one
+  at::Tensor sum;    ///< differentiable, one element
+  Count count;       ///< what it is divided by
+  double scale = 1;  ///< its weight in the loss; finite
 };
 
 /// The loss of one microbatch: a differentiable one-element sum and the number of items it sums
@@ -106,10 +113,10 @@ struct Term {
 /// report; `terms` are further parts. No code before the step divides, so that microbatches are
 /// weighted correctly.
 struct Loss {
-  at::Tensor sum = {};
-  Count count = {};
-  at::Tensor outputs = {};
-  std::vector<Term> terms = {};
+  at::Tensor sum = {};           ///< differentiable, one element; undefined where `terms` are all
+  Count count = {};              ///< items that the sum is over
+  at::Tensor outputs = {};       ///< (rows, ...): for metrics and Report::outputs
+  std::vector<Term> terms = {};  ///< further parts of the loss, each with a name of its own
 
   /// For a mean over `n` items, such as `F::cross_entropy` returns: the loss whose sum is
   /// `average * n`, in single precision at least. `n` must be what the mean was divided by: the
@@ -152,6 +159,7 @@ class LossValue {
   }
   /// True where `is_finite()` does not wait for a device.
   bool readable() const { return detail::readable(parts[0].sum); }
+  /// Whether the sum of every term is finite. Waits for the device.
   bool is_finite() const {
     for (const Part& part : parts)
       if (!std::isfinite(detail::number(part.sum))) return false;
@@ -164,7 +172,7 @@ class LossValue {
     return sum.isfinite().logical_not().to(at::kFloat);
   }
 
-  c10::SmallVector<Part, 1> parts;
+  c10::SmallVector<Part, 1> parts;  ///< the terms, that of the loss itself first
 
  private:
   /// Counts that the host can read are checked before backward.

@@ -21,11 +21,12 @@ struct UnitsOf<torch::nn::SequentialImpl> {
 /// One unit of the model: the part that is checkpointed, sharded or offloaded as one. The whole
 /// model is the root unit, with an empty name.
 struct Unit {
-  std::string name;
-  std::shared_ptr<torch::nn::Module> module;
-  std::vector<std::string> names;      ///< of the parameters below
-  std::vector<at::Tensor> parameters;  ///< those that no inner unit owns
-  std::size_t index = 0;
+  std::string name;                           ///< its path in the model: `blocks.0`
+  std::shared_ptr<torch::nn::Module> module;  ///< the module itself
+  std::vector<std::string> names;             ///< of the parameters below
+  std::vector<at::Tensor> parameters;         ///< those that no inner unit owns
+  std::size_t index = 0;                      ///< in UnitTable::units
+  /// Whether it is the whole model.
   bool is_root() const { return index == 0; }
 };
 
@@ -87,6 +88,7 @@ struct is_unit<void> {
 /// made.
 class UnitTable {
  public:
+  /// The units of a model, which is a module, a holder or a shared pointer.
   template <class Model>
   static UnitTable of(Model& model) {
     UnitTable table;
@@ -108,6 +110,7 @@ class UnitTable {
                      "trainer is made.");
     return units_[found->second];
   }
+  /// All units, the root first, then in the order of the modules.
   const std::vector<Unit>& units() const { return units_; }
 
  private:

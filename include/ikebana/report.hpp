@@ -17,11 +17,13 @@ namespace ikebana {
 /// What Offload moved in a step, in bytes, and in how many copies; directions are seen from the
 /// device.
 struct OffloadTraffic {
-  std::int64_t activations_out = 0, activations_back = 0;
-  std::int64_t parameters_back = 0;  ///< master weights, to what units compute with
-  std::int64_t gradients_out = 0;
-  std::int64_t copies_out = 0, copies_back = 0;  ///< of all these
-  std::int64_t peak_stored = 0;  ///< the most bytes of activations that lay elsewhere at once
+  std::int64_t activations_out = 0;   ///< activations, after their forward
+  std::int64_t activations_back = 0;  ///< activations, for their backward
+  std::int64_t parameters_back = 0;   ///< master weights, to what units compute with
+  std::int64_t gradients_out = 0;     ///< gradients, to the optimizer
+  std::int64_t copies_out = 0;        ///< copies of all these
+  std::int64_t copies_back = 0;       ///< copies of all these
+  std::int64_t peak_stored = 0;       ///< the most bytes of activations that lay elsewhere at once
 };
 
 struct MemoryReport;  // observe/memory_report.hpp
@@ -76,9 +78,10 @@ class Report {
   at::Tensor outputs;                       ///< Loss::outputs of all microbatches, in row order
 
   // What the step fills in.
-  LossValue value;
-  at::Tensor norm, found_inf;
-  bool must_be_finite = true;
+  LossValue value;       ///< the loss, undivided; `loss()` reads it
+  at::Tensor norm;       ///< of all gradients, on the device; `grad_norm()` reads it
+  at::Tensor found_inf;  ///< on the device, 1 where the step was skipped; `skipped()` reads it
+  bool must_be_finite = true;  ///< whether `loss()` throws where it is not finite
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Report& report) {
@@ -99,7 +102,7 @@ inline std::ostream& operator<<(std::ostream& out, const Report& report) {
 struct Evaluation {
   double loss = 0;   ///< sum over terms of scale * sum / count, over all batches
   double count = 0;  ///< items of the first term
-  std::vector<std::pair<std::string, double>> metrics;
+  std::vector<std::pair<std::string, double>> metrics;  ///< in the order in which they were given
 
   /// The value of a metric by its name. Throws Error if there is none of that name.
   double operator[](const std::string& name) const {
@@ -111,11 +114,11 @@ struct Evaluation {
 
 /// One pass of `fit` over the data.
 struct Epoch {
-  std::int64_t epoch = 0;  ///< from 0
-  std::int64_t steps = 0;
-  double loss = 0;     ///< mean of the steps' losses
-  double seconds = 0;  ///< of training, without validation
-  std::optional<Evaluation> validation = {};
+  std::int64_t epoch = 0;                     ///< from 0
+  std::int64_t steps = 0;                     ///< updates that were tried
+  double loss = 0;                            ///< mean of the steps' losses
+  double seconds = 0;                         ///< of training, without validation
+  std::optional<Evaluation> validation = {};  ///< of `FitOptions::validate`
 };
 /// The epochs of `fit`, including those before a resume.
 struct History : std::vector<Epoch> {

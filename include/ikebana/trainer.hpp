@@ -26,8 +26,11 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
                 public WeightMethods<Trainer<ModelT, Policies...>>,
                 public BatchNormMethods<Trainer<ModelT, Policies...>> {
  public:
+  /// The type of the model, as it was given.
   using Model = ModelT;
+  /// One policy per axis, in wrapping order, whatever order they were given in.
   using Recipe = compose_t<Policies...>;
+  /// How the trainer keeps the model: a module type by a shared pointer.
   using Handle = detail::handle_of_t<Model>;
 
   /// Takes the model, or a maker: a callable that returns it, `Trainer{[&] { return GPT(config); },
@@ -150,6 +153,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
       return (void)sizeof(refuse::NotInRecipe<Policy>), detail::unevaluated<Mechanism<Policy>&>();
     }
   }
+  /// The model. While it trains, its parameters may lie elsewhere (`with_full_weights`).
   Handle& model() { return core().model; }
   /// Steps so far. A skipped step counts, one that threw does not.
   std::int64_t steps() const { return core().step.attempts; }

@@ -12,10 +12,13 @@ namespace ikebana {
 template <class Batch>
 class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
  public:
+  /// How `model()` and the functions below are given the model.
   using Handle = std::shared_ptr<torch::nn::Module>;
   /// The function that `with_full_weights`, `with_averaged_weights` and `replace_weights` call.
   using UseModel = std::function<void(const Handle&)>;
 
+  /// Takes over a trainer, which is moved from; its recipe is compiled here. Throws nothing of its
+  /// own.
   template <class Model, class... Policies>
   AnyTrainer(Trainer<Model, Policies...> trainer)
       : methods_(std::make_unique<Implementation<Model, Policies...>>(std::move(trainer))) {}
@@ -76,9 +79,13 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
       return ikebana::fit(*this, detail::range_of(loader), options, end_this_epoch);
     else return {};
   }
+  /// What `fit` calls after each epoch, as Trainer::end_epoch.
   void end_epoch(const Epoch& epoch) { methods().end_epoch(epoch); }
 
+  /// The state without copies, as Trainer::state_view: the tensors are those that train.
   StateDict state_view(const StateParts& parts = {}) { return methods().state_view(parts); }
+  /// Loads what `state` returned, as Trainer::restore: throws BadState, and changes nothing, where
+  /// it does not fit.
   void restore(const StateDict& state, const StateParts& parts = {}) {
     methods().restore(state, parts);
   }
@@ -92,17 +99,30 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   void together_or_not(const char* call, const std::function<void()>& f) {
     methods().together_or_not(call, f);
   }
+  /// The whole recipe, as Trainer::describe.
   std::string describe() { return methods().describe(); }
+  /// Steps so far, those that were skipped included.
   std::int64_t steps() const { return methods().steps(); }
+  /// How many ranks train the model; 1 without `Shard`.
   std::int64_t world_size() const { return methods().world_size(); }
+  /// Which of them this is, from 0.
   std::int64_t rank() const { return methods().rank(); }
+  /// Tells the other ranks of the present exception, as Trainer::report_exception.
   void report_exception() noexcept { methods().report_exception(); }
+  /// Tells the other ranks, in the next step, whether this one wants to stop, as
+  /// Trainer::agree_to_stop.
   StopWish agree_to_stop(StopWish wish) { return methods().agree_to_stop(wish); }
+  /// The same at once, in a call of all ranks.
   StopWish agree_to_stop_now(StopWish wish) { return methods().agree_to_stop_now(wish); }
+  /// The model, which the trainer still holds: while it trains, its parameters may lie elsewhere.
   Handle model() { return methods().model(); }
+  /// Where the batch of the next step lies in the data, for its report.
   void set_position(std::optional<BatchPosition> at) { methods().set_position(at); }
+  /// Calls `use` while the model has plain, whole weights, as Trainer::with_full_weights.
   void with_full_weights(const UseModel& use) { methods().with_full_weights(use); }
+  /// The same with the weights that `evaluate` uses: the average, where the recipe has one.
   void with_averaged_weights(const UseModel& use) { methods().with_averaged_weights(use); }
+  /// Calls `use`, which may write other weights into the model, as Trainer::replace_weights.
   void replace_weights(const UseModel& use) { methods().replace_weights(use); }
 
   /// The fields of a policy that the recipe names; null if it does not name it.

@@ -10,6 +10,7 @@ namespace ikebana {
 template <class Batch, class... Args>
 class Recipes {
  public:
+  /// Makes a trainer: `[](GPT model) { return AnyTrainer<Tokens>(Trainer{model, AdamW{}}); }`.
   using Factory = std::function<AnyTrainer<Batch>(Args...)>;
 
   /// Throws BadValue for a name that was added before.

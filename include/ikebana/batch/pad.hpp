@@ -8,11 +8,12 @@ namespace ikebana {
 /// The end of each sample at which values are added.
 enum class PaddingSide { right, left };
 
+/// How samples are padded; the names are those of PyTorch and Hugging Face.
 struct PadOptions {
-  double padding_value = 0;
-  PaddingSide padding_side = PaddingSide::right;
-  std::int64_t max_length = 0;  ///< the padded length; 0: that of the longest sample
-  std::int64_t pad_to_multiple_of = 1;
+  double padding_value = 0;  ///< which is added; the dtype of the samples must hold it
+  PaddingSide padding_side = PaddingSide::right;  ///< where it is added
+  std::int64_t max_length = 0;          ///< the padded length; 0: that of the longest sample
+  std::int64_t pad_to_multiple_of = 1;  ///< the padded length is rounded up to one, 1 or more
 };
 
 /// n samples of at most L rows as one tensor.

@@ -56,6 +56,7 @@ class Ragged {
     offsets_ = offsets.to(values_.device(), at::kLong, /*non_blocking=*/false, /*copy=*/true);
   }
 
+  /// False for one that was made without samples.
   bool defined() const { return !host_.empty(); }
   /// The number of samples.
   std::int64_t size() const { return defined() ? std::ssize(host_) - 1 : 0; }

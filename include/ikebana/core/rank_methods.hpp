@@ -13,6 +13,7 @@ class RankMethods {
   auto ranks() { return core().ranks(); }
   /// How many ranks train this model, and which of them this is.
   std::int64_t world_size() const { return core().ranks().data().size(); }
+  /// Which of them this is, from 0.
   std::int64_t rank() const { return core().ranks().data().rank(); }
   /// For a loop over steps on several ranks, all of which must end after the same step: the next
   /// step tells the others what this rank wants, at no cost. Returns what all ranks know since the

@@ -86,6 +86,7 @@ auto collate(const Parts<At>& parts) {
 /// numbers does not compile, because its field cannot become a tensor. A Ragged in a sample holds
 /// that sample, `Ragged{{tensor}}`, and becomes the Ragged of all. Costs one copy of each tensor.
 struct DefaultCollate {
+  /// The batch of `samples`, whose indices (Long, one each) are for messages.
   template <class Sample>
     requires std::is_void_v<typename detail::unstackable<Sample>::type>
   auto operator()(const std::vector<Sample>& samples, const at::Tensor& indices) const {

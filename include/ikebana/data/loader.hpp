@@ -31,18 +31,26 @@ class DataLoader {
   using LoaderCore = detail::LoaderCore<Dataset, Collate>;
 
  public:
+  /// What the collate function, or the dataset, returns.
   using Batch = typename LoaderCore::Batch;
+  /// The type of `position()`.
   using Position = LoaderPosition;
+  /// The section of its position in a saved state.
   static constexpr const char* state_name = "loader";
 
+  /// Takes the dataset, or a pointer to one that outlives the loader. Throws BadValue for options
+  /// out of range.
   explicit DataLoader(Dataset dataset, const DataLoaderOptions& options = {}, Collate collate = {})
       : core_(new LoaderCore(std::move(dataset), options, std::move(collate))) {}
 
   /// Batches per epoch, on each of several ranks.
   std::int64_t size() const { return core_->order().batches(); }
+  /// The options that it was made with.
   const DataLoaderOptions& options() const { return core_->options(); }
+  /// The dataset, or what the pointer points to.
   const auto& dataset() const { return std::as_const(core_->dataset()); }
 
+  /// The epoch of the next batch, from 0.
   std::int64_t epoch() const { return position().epoch; }
   /// Counts batches that were delivered to a loop, not prefetched ones. In the body of a loop it is
   /// the position of the next batch, so a state that is saved there resumes with that batch.
@@ -81,6 +89,7 @@ class DataLoader {
   /// the next one. After a loop that was left early, the next loop continues with the next batch.
   /// There is one loop at a time.
   Iterator begin() { return Iterator(*core_); }
+  /// The end of any loop.
   std::default_sentinel_t end() const { return std::default_sentinel; }
 
   /// Calls `f(batch)` for each batch of the present epoch, from its first one on. The position is

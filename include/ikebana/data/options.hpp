@@ -34,8 +34,9 @@ struct DataLoaderOptions {
 /// A loader's position: `batch` batches of `epoch` were delivered, so `batch` is the index of the
 /// next.
 struct LoaderPosition {
-  std::int64_t epoch = 0;
-  std::int64_t batch = 0;
+  std::int64_t epoch = 0;  ///< passes over the data that have ended
+  std::int64_t batch = 0;  ///< of those of the epoch
+  /// Whether both are the same place.
   bool operator==(const LoaderPosition&) const = default;
 };
 

@@ -12,15 +12,17 @@ namespace ikebana {
 /// samples differ in more than dimension 0.
 template <class Sample>
 struct PadCollate {
+  /// A field that differs in length, and how it is padded.
   struct Field {
-    at::Tensor Sample::* field;
-    double padding_value = 0;
+    at::Tensor Sample::* field;              ///< which: `&Sample::input`
+    double padding_value = 0;                ///< which is added to it
     at::Tensor Sample::* lengths = nullptr;  ///< where to store the lengths, or nowhere
     at::Tensor Sample::* mask = nullptr;     ///< where to store the mask, or nowhere
   };
-  std::vector<Field> fields;
-  PadOptions options = {};
+  std::vector<Field> fields;  ///< those that are padded; the other fields are stacked
+  PadOptions options = {};    ///< of all of them, without `padding_value`
 
+  /// The batch of `samples`, whose indices (Long, one each) are for messages.
   Sample operator()(std::vector<Sample> samples, const at::Tensor& indices) const {
     std::vector<Padded> all;
     for (const Field& one : fields) all.push_back(padded(samples, one, indices));

@@ -14,6 +14,7 @@ namespace ikebana {
 /// until it is used.
 class SampleRng {
  public:
+  /// `key` decides all numbers: a loader makes it of the seed, the epoch and the index.
   explicit SampleRng(std::uint64_t key) : key_(key) {}
 
   /// A generator for LibTorch's functions: `at::rand({3}, rng.generator())`. The first call seeds

@@ -16,7 +16,9 @@ class TensorDataset {
   explicit TensorDataset(at::Tensor first, at::Tensor second, More... more)
       : TensorDataset(Batch(std::move(first), std::move(second), std::move(more)...)) {}
 
+  /// The number of samples.
   std::int64_t size() const { return size_; }
+  /// The samples of these indices (Long, one dimension), as copies in their order.
   Batch get_batch(const at::Tensor& indices) const { return index_select(all_, indices); }
 
  private:

@@ -68,6 +68,7 @@ using metric_diagnosis_t = typename metric_diagnosis<M, Batch>::type;
 template <class Batch>
 class Metric {
  public:
+  /// Copies a metric. What lacks one of its functions is refused by the compiler, which names it.
   template <class M>
     requires(!std::is_same_v<std::decay_t<M>, Metric>)
   Metric(M metric) {
@@ -75,6 +76,7 @@ class Metric {
     (void)sizeof(Diagnosis);
     if constexpr (refuse::passed<Diagnosis>) erase(metric);
   }
+  /// The name under which an Evaluation has its value.
   const std::string& name() const { return name_; }
   /// Throws Error if the loss gave no outputs.
   void update(const Batch& batch, const at::Tensor& outputs) const {
@@ -84,6 +86,7 @@ class Metric {
                   "Return Loss{sum, count, outputs}.");
     update_(batch, outputs);
   }
+  /// Its value for all batches since `initial()`. Waits for the device where the metric does.
   double value() const { return value_(); }
   /// From here on the value is that of all ranks. Throws Error for a metric that cannot be.
   void reduce(RankGroup& ranks) const {
@@ -130,14 +133,17 @@ void append(std::vector<Metric<Batch>>& list, M metric) {
 /// The fraction of targets for which the largest output is the target's class. Targets equal to
 /// `ignore_index` do not count. Costs one comparison per batch, on the device.
 struct Accuracy {
-  std::string name = "accuracy";
-  std::int64_t ignore_index = -100;
+  std::string name = "accuracy";     ///< by which an Evaluation has it
+  std::int64_t ignore_index = -100;  ///< the class of targets that do not count
   /// The dimension of the outputs that holds the classes; negative: counted from the last. Without
   /// it, that is dimension 1, as in CrossEntropyLoss, or the last one, whichever fits the targets'
   /// shape; where both do, BadBatch is thrown.
   std::optional<std::int64_t> dim = {};
-  at::Tensor correct = {}, total = {};  ///< counts so far, on the device
+  at::Tensor correct = {};  ///< right outputs so far, Long on the device
+  at::Tensor total = {};    ///< targets so far, Long on the device
 
+  /// Counts a batch: outputs (N, C, ...) or (N, ..., C), targets (N, ...) of class indices. Throws
+  /// BadBatch for shapes that do not fit.
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
     if constexpr (detail::holds_more<Batch>) (void)sizeof(refuse::MoreThanInputAndTarget<Batch>);

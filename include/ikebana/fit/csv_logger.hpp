@@ -13,8 +13,10 @@ namespace ikebana {
 /// Reading a report waits for the device. Throws Error if it cannot write.
 class CSVLogger {
  public:
+  /// A line: each column with its name.
   using Row = std::vector<std::pair<std::string, double>>;
 
+  /// Opens the file, which is replaced. Throws Error where it cannot be written.
   explicit CSVLogger(std::string path) : file_(std::make_shared<File>()) {
     file_->path = std::move(path);
     file_->out.open(file_->path, std::ios::trunc);

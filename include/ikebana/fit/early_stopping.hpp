@@ -13,18 +13,20 @@ namespace ikebana {
 /// which it is not finite; otherwise such a value is no improvement. A resumed training stops after
 /// the same epoch. Names and rule are those of PyTorch Lightning's callback.
 struct EarlyStopping {
+  /// Whether the smallest or the largest value is the best.
   enum Mode { min, max };
   std::string metric = {};        ///< empty: the loss
   std::optional<Mode> mode = {};  ///< which of a metric's values is the best; of the loss: min
   std::int64_t patience = 3;      ///< 1 or more
   double min_delta = 0;           ///< 0 or more
-  bool check_finite = true;
+  bool check_finite = true;       ///< stop after a value that is not finite
 };
 
 /// What EarlyStopping counts, for a loop over epochs of your own: call `step` with the value of
 /// each epoch. Its state is saved where it is passed to `save`, as any part.
 class EarlyStopper {
  public:
+  /// The section of its counts in a saved state.
   static constexpr const char* state_name = "early_stopping";
 
   /// Throws BadValue for a patience or a min_delta that is out of range.
@@ -46,6 +48,7 @@ class EarlyStopper {
     else ++bad_epochs_;
     return stops();
   }
+  /// Whether training is to stop, after the last `step`.
   bool stops() const { return has_diverged_ || bad_epochs_ >= values_.patience; }
   /// The best value so far; NaN where there was none.
   double best() const { return best_; }

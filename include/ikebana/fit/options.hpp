@@ -57,6 +57,7 @@ template <class Batch>
 class BatchSource {
  public:
   BatchSource() = default;
+  /// Of any loader. One whose batches have another type is refused by the compiler.
   template <class Loader>
     requires(!std::is_same_v<std::decay_t<Loader>, BatchSource>)
   BatchSource(Loader&& loader) {
@@ -70,11 +71,13 @@ class BatchSource {
     else (void)sizeof(refuse::TemporaryLoader<Bare>);
   }
 
+  /// False where there is no loader.
   explicit operator bool() const { return static_cast<bool>(visit_); }
   /// Calls `f` for every batch of one pass.
   void visit(const std::function<void(const Batch&)>& f) const { visit_(f); }
   /// Saves and loads the loader's position, where its passes may differ.
   static constexpr const char* state_name = "validation";
+  /// Saves and loads its position, as any part of a state.
   void state(Archive& archive) const {
     if (position_) position_(archive);
     else archive.ignore_section();
@@ -100,6 +103,7 @@ class BatchSource {
 struct StopWhen : std::function<bool()> {
   using std::function<bool()>::function;
 #ifdef __cpp_lib_jthread  // libc++ has it from LLVM 20 on
+  /// Stops when the token is asked to.
   StopWhen(std::stop_token token)
       : std::function<bool()>([token] { return token.stop_requested(); }) {}
 #endif
@@ -107,6 +111,7 @@ struct StopWhen : std::function<bool()> {
 
 /// Which state is the best: that of the epoch with the smallest or the largest value in validation.
 struct KeepBest {
+  /// Whether the smallest or the largest value is the best.
   enum Mode { min, max };
   std::string metric = {};        ///< empty: the loss
   std::optional<Mode> mode = {};  ///< which of a metric's values is the best; of the loss: min
@@ -115,12 +120,13 @@ struct KeepBest {
 /// Options of `Trainer::fit`.
 template <class Batch>
 struct FitOptions {
+  /// Passes over the loader; a resumed training makes those that are left.
   std::int64_t epochs = 1;
-  std::int64_t batches_per_step = 1;  ///< batches per update; each is one microbatch
-  BatchSource<Batch> validate = {};   ///< evaluated after every epoch
-  std::vector<Metric<Batch>> metrics = {};
-  std::function<void(const Report&)> on_step = {};
-  std::function<void(const Epoch&)> on_epoch = {};
+  std::int64_t batches_per_step = 1;                ///< batches per update; each is one microbatch
+  BatchSource<Batch> validate = {};                 ///< evaluated after every epoch
+  std::vector<Metric<Batch>> metrics = {};          ///< computed by each validation: `{Accuracy{}}`
+  std::function<void(const Report&)> on_step = {};  ///< called after each step
+  std::function<void(const Epoch&)> on_epoch = {};  ///< called after each epoch and its validation
   /// Called after every step and every epoch; fit stops when it returns true.
   StopWhen stop = {};
   /// Ends training after an epoch whose validation has not improved for some epochs.

@@ -34,6 +34,7 @@ class Progress {
 
   /// Begins after `steps` steps of an epoch.
   void begin_at(std::int64_t epoch, std::int64_t steps) { step_ = epoch * steps_ + steps; }
+  /// Counts a step, and draws the line where a tenth of a second has passed. `epoch` is from 0.
   void draw(std::int64_t epoch, const Report& report) {
     ++step_;
     if (!enabled_) return;

@@ -23,8 +23,11 @@ consteval auto loss_refusal() {
 template <class Core>
 class Run {
  public:
+  /// Made by the trainer for each step and each evaluation.
   Run(Core& core, bool is_evaluating) : evaluating(is_evaluating), core_(&core) {}
 
+  /// What `forward(args...)` of the unit returns. A module that is no unit of the model, and a
+  /// value that is no module, are refused by the compiler.
   template <class Holder, class... Args>
   auto operator()(Holder&& holder, Args&&... args) {
     using Module = std::remove_cvref_t<Holder>;

@@ -31,6 +31,7 @@ struct ErasedForward {
 /// compiled.
 class Runner {
  public:
+  /// Of any run, which may end before it.
   template <class Core>
   explicit Runner(Run<Core>& run)
       : evaluating(run.evaluating),
@@ -42,6 +43,8 @@ class Runner {
           return run.core_->run_unit(module, detail::ErasedForward{&forward}, std::move(inputs));
         }) {}
 
+  /// What `forward(args...)` of the unit returns. Throws BadModel for a module that is no unit of
+  /// the model.
   template <class Holder, class... Args>
   auto operator()(Holder& holder, Args&&... args) {
     if constexpr (detail::passes_run_on<Runner, Holder, Args...>)
@@ -80,7 +83,8 @@ class Runner {
 /// Runs a unit without any wrapper: for a model used by hand, outside any trainer. Throws BadModel
 /// where a trainer stores the unit's parameters elsewhere.
 struct Plain {
-  bool evaluating = true;
+  bool evaluating = true;  ///< what `run.evaluating` is for a model that asks it
+  /// What `forward(args...)` of the unit returns.
   template <class Holder, class... Args>
   auto operator()(Holder& holder, Args&&... args) const {
     for (const auto& p : detail::module_of(holder)->parameters())
@@ -90,6 +94,7 @@ struct Plain {
     return detail::call_forward(holder, *this, std::forward<Args>(args)...);
   }
 };
+/// A Plain to pass on: `model->loss(plain, batch)`.
 inline constexpr Plain plain;
 
 }  // namespace ikebana

@@ -122,10 +122,13 @@ class Archive : public ArchiveScope {
     if (saved != present)
       add_mismatch(name, "is " + c10::str(saved) + ", here it is " + c10::str(present));
   }
-
+  /// Whether `state` is to list what is saved.
   bool saving() const { return mode_ == Mode::Save; }
+  /// Whether values are written now, after all have been checked.
   bool loading() const { return mode_ == Mode::Load || mode_ == Mode::Undo; }
+  /// Whether values are compared alone, and problems recorded.
   bool checking() const { return mode_ == Mode::Check; }
+  /// Whether the state has `name` in the present section.
   bool has(const std::string& name) const { return dict_.count(prefix_ + name) != 0; }
   /// The state's names in the present section, without its own.
   std::vector<std::string> names() const {

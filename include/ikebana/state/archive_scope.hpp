@@ -16,8 +16,12 @@ using StateRows = std::map<std::string, Slice>;
 /// The base of `Archive`.
 class ArchiveScope {
  public:
-  static constexpr const char *reserved_prefix = "ikebana.", *parts_prefix = "parts.",
-                              *trained_prefix = "ikebana.trained.";
+  /// How the names of all begin that is not the model's.
+  static constexpr const char* reserved_prefix = "ikebana.";
+  /// How the sections of parts beside the trainer begin.
+  static constexpr const char* parts_prefix = "parts.";
+  /// How the names of trained weights begin where the state has averaged ones.
+  static constexpr const char* trained_prefix = "ikebana.trained.";
 
   /// Names from here on are the model's own.
   void begin_model() { prefix_.clear(); }

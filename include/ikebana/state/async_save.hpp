@@ -24,6 +24,7 @@ class PendingSave {
     shared_->was_waited_for = true;
     shared_->result.get();
   }
+  /// Whether `wait` would return at once.
   bool ready() const {
     return !shared_ ||
            shared_->result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;

@@ -4,6 +4,7 @@
 
 namespace ikebana {
 
+/// What can be saved beside a trainer: any type with `state(Archive&)`.
 template <class Part>
 concept KeepsState = requires(Part& part, Archive& archive) { part.state(archive); };
 
@@ -20,6 +21,7 @@ class StateParts {
     (add(parts), ...);
   }
 
+  /// Adds a part, which must outlive it. Throws BadValue for a second part of the same name.
   template <class Part>
   void add(Part& part) {
     std::string name;
@@ -32,7 +34,9 @@ class StateParts {
     for (const auto& [name, visit] : others.parts_) add(name, visit);
     ignores_others_ = ignores_others_ || others.ignores_others_;
   }
+  /// Whether there is no part.
   bool empty() const { return parts_.empty(); }
+  /// Lists the parts, each in a section of its own.
   void state(Archive& archive) const {
     for (const auto& [name, visit] : parts_)
       archive.begin_section(Archive::parts_prefix + name), visit(archive);

@@ -24,7 +24,8 @@ struct WeightOptions {
 
 /// Names that only the model has (missing) or only the file has (unexpected).
 struct UnmatchedWeights {
-  std::vector<std::string> missing, unexpected;
+  std::vector<std::string> missing;     ///< which the file lacks
+  std::vector<std::string> unexpected;  ///< which the model lacks
 };
 
 namespace detail {
