@@ -83,7 +83,7 @@ def spelled(name):
 
 def key_of(name, header):
     """By which name something is found: a count that is a value belongs to the same name."""
-    name = spelled(name)
+    name = topics.ALIASES.get(name) or spelled(name)
     if name in ("Accumulate<N>", "Accumulate<Fit<>>") and header.endswith("accumulate/fit.hpp"):
         return "Accumulate<Fit<N>>"
     name = re.sub(r"Every<Dynamic>", "Every<K>", re.sub(r"(Budget|Segments)<Dynamic>", r"\1<N>", name))
@@ -115,7 +115,7 @@ def candidates(xml):
         kind, name = compound.get("kind"), compound.findtext("name")
         if kind not in ("class", "struct", "concept", "namespace") or not name.startswith("ikebana"):
             continue
-        if OUTSIDE.search(name) and name != "ikebana::bridge::MemoryFacts":
+        if OUTSIDE.search(name) and name not in topics.ALIASES:
             continue
         found = ElementTree.parse(xml / f"{compound.get('refid')}.xml").getroot()[0]
         if kind != "namespace":

@@ -55,13 +55,17 @@ TOPICS = [
     Topic("data", "Datasets and the loader", "docs/data.md", ("data/",)),
     Topic("state", "Saved states and weights", "docs/state.md", ("state/",)),
     Topic("memory", "Memory: estimates and tools", "docs/memory_tools.md",
-          ("memory/", "estimate", "detail/bytes.hpp", "bridge/memory_facts.hpp")),
+          ("memory/", "estimate", "detail/bytes.hpp", "bridge/memory_facts.hpp"),
+          ("MemoryLimit",)),
     Topic("modules", "Modules", "docs/modules.md", ("modules/",)),
     Topic("hooks", "Hooks and mechanisms", "docs/step.md", ("hooks",),
           ("Mechanism", "RankGroup", "OneRank", "OneRankGroup", "SingleRank", "Ranks",
            "TensorsOfRanks", "Slice", "RowRange", "rows_of_rank"),
           intro="For authors of policies: what a mechanism overrides, and what it is given."),
 ]
+
+# Names of namespace bridge that namespace ikebana has by a using-declaration.
+ALIASES = {"ikebana::bridge::MemoryLimit": "MemoryLimit"}
 
 # Public members of public types that only other parts of the library call.
 HIDDEN = {

@@ -17,8 +17,7 @@ class AnyTrainer : public SaveAndLoad<AnyTrainer<Batch>> {
   /// The function that `with_full_weights`, `with_averaged_weights` and `replace_weights` call.
   using UseModel = std::function<void(const Handle&)>;
 
-  /// Takes over a trainer, which is moved from; its recipe is compiled here. Throws nothing of its
-  /// own.
+  /// Takes over a trainer, which is moved from; its recipe is compiled here.
   template <class Model, class... Policies>
   AnyTrainer(Trainer<Model, Policies...> trainer)
       : methods_(std::make_unique<Implementation<Model, Policies...>>(std::move(trainer))) {}

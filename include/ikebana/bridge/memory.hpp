@@ -126,6 +126,7 @@ class MemoryCounter {
 /// negative limit.
 class MemoryLimit {
  public:
+  /// Holds from here to its end: bytes in use, 0 or more.
   template <std::convertible_to<std::int64_t> Bytes>
   explicit MemoryLimit(Bytes bytes) : allocator_(CountingAllocatorV2::install()) {
     if (bytes < 0)
