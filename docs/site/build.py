@@ -11,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import navigation
 import pages
 import reference
+import sections
 import topics
 
 
@@ -22,10 +23,10 @@ def main():
     entries, writer = reference.load(root, work / "doxygen")
     stage = pages.Stage(root, work / "pages")
     names = {path.stem for path in (root / "docs").glob("*.md")}
-    headers = reference.write(root, entries, writer, stage.out / "reference")
+    sources = sections.write(root, entries, writer, stage.out / "reference")
     stage.write_pages(navigation.toctrees(names))
-    stage.write_sources(headers)
-    contents = navigation.toctree("", [topic.page for topic in topics.TOPICS])
+    stage.write_sources(sources)
+    contents = navigation.toctree("", [f"{topic.title} <{topic.page}>" for topic in topics.TOPICS])
     with (stage.out / "reference/index.md").open("a") as index:
         index.write(f"\n{contents}\n")
     site = pathlib.Path(__file__).parent

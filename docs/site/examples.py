@@ -18,7 +18,7 @@ def names_of(line):
 
 
 def read(folder):
-    """{name: [code, ...]} of all files, and what is wrong with their marks."""
+    """{name: [(code, file's name), ...]} of all files, and what is wrong with their marks."""
     found, wrong = {}, []
     for path in sorted(pathlib.Path(folder).glob("*.cpp")):
         text = path.read_text()
@@ -27,5 +27,6 @@ def read(folder):
             wrong.append(f"{path.name}: a region has no `// example: names` or no `// end`")
         for region in regions:
             for name in names_of(region[1]):
-                found.setdefault(name, []).append(textwrap.dedent(region[2]).strip("\n"))
+                code = textwrap.dedent(region[2]).strip("\n")
+                found.setdefault(name, []).append((code, path.name))
     return found, wrong

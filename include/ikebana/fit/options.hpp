@@ -75,9 +75,9 @@ class BatchSource {
   explicit operator bool() const { return static_cast<bool>(visit_); }
   /// Calls `f` for every batch of one pass.
   void visit(const std::function<void(const Batch&)>& f) const { visit_(f); }
-  /// Saves and loads the loader's position, where its passes may differ.
+  /// The section of the loader's position in a saved state.
   static constexpr const char* state_name = "validation";
-  /// Saves and loads its position, as any part of a state.
+  /// Saves and loads the loader's position, where its passes may differ.
   void state(Archive& archive) const {
     if (position_) position_(archive);
     else archive.ignore_section();

@@ -1,0 +1,196 @@
+"""The pages of the reference, as Markdown."""
+
+import functools
+import re
+
+import doxygen
+import examples
+import text
+import topics
+
+
+def heading(level, name):
+    return f"({text.anchor(name)})=\n{'#' * level} {text.escaped(name)}"
+
+
+def fence(body):
+    return f"```cpp\n{body}\n```"
+
+
+@functools.cache
+def reached(root, header):
+    """The headers that a header includes, itself among them."""
+    text = (root / "include" / header).read_text() if (root / "include" / header).exists() else ""
+    found = re.findall(r"^#include <(ikebana[/\w.]*)>", text, re.M)
+    return {header}.union(*(reached(root, each) for each in found))
+
+
+def included_by(root, header):
+    """The header that a program includes for the names of this one."""
+    for name in ("ikebana.hpp", "ikebana/shard.hpp", "ikebana/memory.hpp", "ikebana/estimate.hpp"):
+        if header in reached(root, name):
+            return name
+    return header
+
+
+def declared(entry, part):
+    """How a part of an entry is declared."""
+    if part.tag != "compounddef":
+        return text.declaration(part, entry.name.split("::")[-1])
+    kind = part.get("kind")
+    name = doxygen.spelled(part.findtext("compoundname")).split("::")[-1].removesuffix("Impl")
+    if kind == "concept":
+        value = text.tidy(text.text_of(part.find("initializer")))
+        return value.replace("template<", "template <").replace("> concept ikebana::", ">\nconcept ", 1)
+    bases = [text.tidy(text.text_of(b)) for b in part.findall("basecompoundref") if b.get("prot") == "public"]
+    bases = [b.removeprefix("ikebana::") for b in bases if "detail::" not in b and "Methods<" not in b]
+    ends = f" : {', '.join(bases)}" if bases and entry.name != "Trainer" else ""
+    lines = [*text.template(part), f"{kind} {name}{ends};"]
+    return "\n".join(lines) if len(lines) > 1 or ends else ""  # a plain `struct X;` says nothing
+
+
+def guide_of(root, entry):
+    """The page that explains a name, at the heading with the name if there is one."""
+    page = root / entry.topic.guide
+    if not page.exists():
+        return ""
+    content = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.M | re.S)
+    title, at = re.search(r"^# (.*)", content, re.M)[1], ""
+    own = entry.name.split("::")[-1].split("<")[0]
+    for found in re.findall(r"^##+ (.*)", content, re.M):
+        if re.search(rf"\b{re.escape(own)}\b", found):
+            at = "#" + slug(found)
+            break
+    target = "../index.md" if entry.topic.guide == "README.md" else f"../{entry.topic.guide}"
+    return f"[{title.replace('`', '')}]({target}{at})"
+
+
+@functools.cache
+def errors_by_header(root):
+    """(kind, header, anchor) of the headings of docs/errors.md, where errors stand by header."""
+    page = root / "docs/errors.md"
+    headings = re.findall(r"^### ((.*): (.*\.hpp))$", page.read_text(), re.M) if page.exists() else []
+    return [(kind, header, slug(title)) for title, kind, header in headings]
+
+
+def errors_of(root, header):
+    """Links to the errors of a header and of those of its folder that it includes."""
+    path = header.removeprefix("ikebana/")
+    folder = path.rpartition("/")[0] or "none"
+    own = {h.removeprefix("ikebana/") for h in reached(root, header)}
+    found = [(kind, h, at) for kind, h, at in errors_by_header(root)
+             if h == path or h in own and h.startswith(folder + "/")]
+    found.sort(key=lambda error: error[1] != path)
+    links = [f"[{kind}](../docs/errors.md#{at})" for kind, h, at in found[:6]]
+    return ", ".join(links)
+
+
+def slug(title):
+    """The anchor that GitHub gives to a heading."""
+    title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
+def cell(content):
+    return re.sub(r"\s*\n\s*", " ", content).replace("|", "\\|")
+
+
+def table_of_fields(part, writer):
+    rows = []
+    for member in part.iter("memberdef"):
+        if member.get("prot") != "public" or not doxygen.shown(part, member):
+            continue
+        if member.get("kind") in ("variable", "typedef", "enum"):
+            rows.append(f"| {' | '.join(map(cell, field(member, writer)))} |")
+    return "\n".join(["| field | type and default | what it is |", "|---|---|---|", *rows]) if rows else ""
+
+
+def field(member, writer):
+    kind, name = member.get("kind"), member.findtext("name")
+    value = text.tidy(text.text_of(member.find("initializer"))).removeprefix("= ")
+    comment = writer.comment(member)
+    if kind == "enum":
+        values = [f"`{v.findtext('name')}` {writer.comment(v)}".strip() for v in member.findall("enumvalue")]
+        return f"`{name}`", "enum", f"{comment} {'; '.join(values)}"
+    type_ = text.tidy(text.text_of(member.find("type")))
+    if kind == "typedef":
+        return f"`{name}`", f"type, `{type_}`", comment
+    type_ = ("static " if member.get("static") == "yes" else "") + type_.replace("static ", "")
+    return f"`{name}`", f"`{type_}`" + (f", `{value}`" if value else ""), comment
+
+
+def functions(entry, writer, shown):
+    """A section per member function, with its overloads."""
+    groups = {}
+    for member in entry.members():
+        if member.get("kind") == "function":
+            groups.setdefault(member.findtext("name"), []).append(member)
+    for name, overloads in groups.items():
+        full = f"{entry.name}::{name}"
+        yield heading(3, full)
+        for member in overloads:
+            yield fence(text.declaration(member, name))
+            yield writer.comment(member)
+        yield from examples_of(full, shown)
+
+
+def examples_of(name, shown):
+    for code, file in shown.get(name, []):
+        yield f"**Example**, from [test/docs/reference/{file}](../sources/test/docs/reference/{file}.md):"
+        yield fence(code)
+
+
+def section(root, entry, writer, shown):
+    """All about one name."""
+    part, source = entry.parts[0], f"../sources/include/{entry.header}.md"
+    kind = part.get("kind").replace("typedef", "type")
+    where = [f"{kind}, `#include <{included_by(root, entry.header)}>`, in [{entry.header}]({source})"]
+    if guide := guide_of(root, entry):
+        where.append(f"guide: {guide}")
+    if errors := errors_of(root, entry.header):
+        where.append(f"errors: {errors}")
+    yield heading(2, entry.name)
+    yield "; ".join(where)
+    for part in entry.parts:
+        if declaration := declared(entry, part):
+            yield fence(declaration)
+        yield writer.comment(part)
+        if entry.is_type:
+            yield table_of_fields(part, writer)
+        elif part.get("kind") == "enum":
+            yield "\n".join(f"- `{v.findtext('name')}`: {cell(writer.comment(v))}".rstrip(": ")
+                            for v in part.findall("enumvalue"))
+    for base in entry.bases:
+        yield table_of_fields(base, writer)
+    yield from examples_of(entry.name, shown)
+    yield from functions(entry, writer, shown)
+
+
+def write(root, entries, writer, out):
+    """A page per topic and the index. Returns the sources that they link to."""
+    shown, _ = examples.read(root / "test/docs/reference")
+    out.mkdir(parents=True, exist_ok=True)
+    for topic in topics.TOPICS:
+        own = [entry for entry in entries.values() if entry.topic is topic]
+        blocks = [f"# Reference: {topic.title}", topic.intro]
+        for entry in own:
+            blocks += section(root, entry, writer, shown)
+        (out / f"{topic.page}.md").write_text("\n\n".join(filter(None, blocks)) + "\n")
+    (out / "index.md").write_text(index(entries, writer))
+    files = {f"test/docs/reference/{file}" for each in shown.values() for _, file in each}
+    return files | {f"include/{entry.header}" for entry in entries.values()}
+
+
+def index(entries, writer):
+    """All public names in alphabetical order, with a sentence about each."""
+    blocks, letter = ["# All public names", f"The {len(entries)} public names of namespace `ikebana`."], ""
+    for entry in entries.values():
+        comments = [writer.comment(part) for part in entry.parts]
+        about = text.sentence(next(filter(None, comments), ""))
+        first = entry.name.split("::")[-1][0].upper()
+        if first != letter and "::" not in entry.name:
+            letter = first
+            blocks.append(f"## {letter}")
+        blocks.append(f"- [`{entry.name}`](#{text.anchor(entry.name)}): {about}")
+    lines = "\n\n".join(blocks)
+    return re.sub(r"\n\n- ", "\n- ", lines) + "\n"
