@@ -7,9 +7,8 @@
 option(IKEBANA_REQUIRE_CUDA_HEADERS "Missing CUDA headers are an error" OFF)
 
 function(ikebana_provide_cuda refusal)
-  set(sentence "CUDA's headers were not found beside LibTorch: `scripts/setup test` installs them, \
-as does `pip install nvidia-cuda-crt nvidia-cuda-cccl` beside torch, or a toolkit with nvcc on \
-PATH.")
+  set(sentence "CUDA's headers were not found beside LibTorch: run `scripts/setup test`, or \
+`pip install nvidia-cuda-crt nvidia-cuda-cccl` beside torch, or put a toolkit's nvcc on PATH.")
   set(${refusal} ${sentence} PARENT_SCOPE)
   get_target_property(root ikebana::libtorch INTERFACE_INCLUDE_DIRECTORIES)
   if(NOT root)

@@ -60,10 +60,12 @@ class Fields:
     def of_model(self, key, default=None):
         value = self.get(f"{self.architecture}.{key}", default)
         if value is None:
-            raise Refused(f"its metadata has no {self.architecture}.{key}")
+            raise Refused(f"its metadata has no {self.architecture}.{key}: use another copy, or "
+                          "convert the model to GGUF again")
         if isinstance(value, list):
             if len(set(value)) != 1:
-                raise Refused(f"{self.architecture}.{key} differs from layer to layer")
+                raise Refused(f"{self.architecture}.{key} differs from layer to layer, and a "
+                              "Llama's does not: convert the files of the original model instead")
             value = value[0]
         return value
 
@@ -73,13 +75,15 @@ def check(fields):
     if fields.architecture != SUPPORTED:
         raise Refused(
             f"its architecture is {fields.architecture}, and the names and the order of rows are "
-            f"known for {SUPPORTED} alone (also Mistral, SmolLM and others of that shape)"
+            f"known for {SUPPORTED} alone (also Mistral, SmolLM and others of that shape): convert "
+            "the files of the original model instead"
         )
     if fields.get("split.count", 1) not in (0, 1):
         raise Refused("it is one part of several: join them by llama-gguf-split --merge")
     scaling = fields.of_model("rope.scaling.type", "none")
     if scaling != "none":
-        raise Refused(f"it scales the rotation ({scaling}), and modules::Rotary does not")
+        raise Refused(f"it scales the rotation ({scaling}), and modules::Rotary does not: "
+                      "write the model's own rotation")
 
 
 def config_of(fields, shapes):
@@ -106,7 +110,8 @@ def config_of(fields, shapes):
     }
     rotated = fields.of_model("rope.dimension_count", config["head_dim"])
     if rotated != config["head_dim"]:
-        raise Refused(f"it rotates {rotated} of the {config['head_dim']} numbers of a head")
+        raise Refused(f"it rotates {rotated} of the {config['head_dim']} numbers of a head, and "
+                      "modules::Rotary all: write the model's own rotation")
     for name in ("bos", "eos"):
         token = fields.get(f"tokenizer.ggml.{name}_token_id")
         if token is not None:
@@ -120,14 +125,15 @@ def new_name(name):
     number, part, kind = found.groups() if found else (None, name, None)
     table = WHOLE if number is None else LAYER
     if kind is None or part not in table:
-        raise Refused(f"`{name}` has no name in a Llama")
+        raise Refused(f"`{name}` has no name in a Llama: convert the files of the original "
+                      "model instead")
     return f"{'' if number is None else f'model.layers.{number}.'}{table[part]}.{kind}", part
 
 
 def in_halves(rows, heads):
     """The rows of each head in two halves; GGUF has the first of each half side by side."""
     if rows.shape[0] % (2 * heads):
-        raise Refused(f"{rows.shape[0]} rows are no pairs of {heads} heads")
+        raise Refused(f"{rows.shape[0]} rows are no pairs of {heads} heads: use another copy")
     pairs = rows.reshape(heads, rows.shape[0] // heads // 2, 2, *rows.shape[1:])
     return pairs.swapaxes(1, 2).reshape(rows.shape)
 
@@ -161,20 +167,22 @@ def convert(source, dtype):
     except OSError as error:
         raise Refused(error.strerror or str(error)) from error
     except (ValueError, IndexError, KeyError) as error:
-        raise Refused(f"it is no intact GGUF file: {error}") from error
+        raise Refused(f"it is no intact GGUF file: {error}. Use another copy") from error
     fields = Fields(reader)
     check(fields)
     shapes = {t.name: [int(n) for n in reversed(t.shape)] for t in reader.tensors}
     if "token_embd.weight" not in shapes:
-        raise Refused("it has no token_embd.weight: it holds no weights, or a part of them")
+        raise Refused("it has no token_embd.weight: it holds no weights, or a part of them. "
+                      "Name a file of a whole model")
     if "rope_freqs.weight" in shapes:
         raise Refused("its rope_freqs.weight scales the rotation, and modules::Rotary "
-                      "does not")
+                      "does not: write the model's own rotation")
     config = config_of(fields, shapes)
     tensors = dict(values(tensor, config) for tensor in reader.tensors)
     missing = sorted(expected(config) - tensors.keys())
     if missing:
-        raise Refused(f"`{missing[0]}` and {len(missing) - 1} others are missing of it")
+        raise Refused(f"`{missing[0]}` and {len(missing) - 1} others are missing of it: "
+                      "use another copy")
     config["torch_dtype"] = dtype
     kinds = sorted({t.tensor_type.name for t in reader.tensors})
     return {n: x.to(getattr(torch, dtype)) for n, x in tensors.items()}, config, kinds

@@ -57,7 +57,8 @@ users_libtorch() {
   local folder folders=()
   if [[ ${IKEBANA_LIBTORCH:-} ]]; then
     [[ -f $IKEBANA_LIBTORCH/lib/libtorch_cpu.so ]] && return 0
-    die "IKEBANA_LIBTORCH is $IKEBANA_LIBTORCH, which holds no lib/libtorch_cpu.so"
+    die "IKEBANA_LIBTORCH is $IKEBANA_LIBTORCH, which holds no lib/libtorch_cpu.so:" \
+      "name the folder that holds include/torch and lib/"
   fi
   IFS=: read -ra folders <<<"${CMAKE_PREFIX_PATH:-}"
   for folder in ${Torch_DIR:+"$Torch_DIR/.."} "${folders[@]}"; do
@@ -142,7 +143,7 @@ find_python() {
     "$name" -c "import sys; sys.exit(sys.version_info < (${oldest_python/./,}))" 2>/dev/null &&
       { command -v "$name"; return; }
   done
-  have python3 && die "Python $oldest_python or newer is needed; python3 is older"
+  have python3 && die "python3 is older than needed: install Python $oldest_python or newer"
   echo python3
 }
 

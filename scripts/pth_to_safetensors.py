@@ -49,11 +49,13 @@ def check_format(path):
     if head[:4] == b"GGUF":
         raise Refused("it is a GGUF file: use gguf_to_safetensors.py")
     if head[8:] == b"{":
-        raise Refused("it is a safetensors file already: load_weights reads it")
+        raise Refused("it is a safetensors file already: give it to load_weights")
     if head[:2] == b"PK" and not zipfile.is_zipfile(path):
-        raise Refused("it is cut off or damaged: its list of contents at the end is missing")
+        raise Refused("it is cut off or damaged: its list of contents at the end is missing. "
+                      "Use another copy")
     if head[:2] != b"PK" and head[:1] != b"\x80":
-        raise Refused("torch.save has not written it: it is neither a zip archive nor a pickle")
+        raise Refused("torch.save has not written it: it is neither a zip archive nor a pickle. "
+                      "Name a file that torch.save wrote")
     if head[:2] != b"PK":
         return
     with zipfile.ZipFile(path) as archive:
@@ -65,7 +67,7 @@ def check_format(path):
             "those"
         )
     if "data.pkl" not in names:
-        raise Refused("it is a zip archive that torch.save has not written")
+        raise Refused("it is a zip archive that torch.save has not written. Name one that it wrote")
 
 
 def load(path):
@@ -87,7 +89,8 @@ def load(path):
                 "torch.save(model.state_dict(), 'weights.pth')"
             ) from error
         why = str(error).strip().splitlines() or [type(error).__name__]
-        raise Refused(f"torch.load cannot read it: {why[0].partition('. ')[0]}") from error
+        raise Refused(f"torch.load cannot read it: {why[0].partition('. ')[0]}. Use another copy, "
+                      "or save it again in Python") from error
 
 
 def is_state_dict(found):
@@ -99,10 +102,11 @@ def choose(found, keys):
     """The state_dict within what a file holds."""
     for key in keys:
         if not isinstance(found, collections.abc.Mapping) or key not in found:
-            raise Refused(f"there is no --key {key}; there is {content(found)}")
+            raise Refused(f"there is no --key {key}: name one of {content(found)}")
         found = found[key]
     if not isinstance(found, collections.abc.Mapping):
-        raise Refused(f"it holds {content(found)}, not a state_dict")
+        raise Refused(f"it holds {content(found)}, not a state_dict: write "
+                      "torch.save(model.state_dict(), 'weights.pth') in Python")
     if keys or is_state_dict(found):
         return found
     nested = [key for key in KEYS if isinstance(found.get(key), collections.abc.Mapping)]
@@ -130,12 +134,14 @@ def stripped(name, prefixes):
 def renamed(tensors, prefixes):
     for prefix in prefixes:
         if not any(prefix in name for name in tensors):
-            raise Refused(f"--strip {prefix}: no name has it; there is {some(tensors)}")
+            raise Refused(f"--strip {prefix}: no name has it: leave it out, or name a "
+                          f"part of {some(tensors)}")
     result = {}
     for name, x in tensors.items():
         new = stripped(name, prefixes)
         if not new or new in result:
-            raise Refused(f"--strip: `{name}` would be `{new}`, which is the name of another")
+            raise Refused(f"--strip: `{name}` would be `{new}`, which is the name of another: "
+                          "leave --strip out")
         result[new] = x
     return result
 
@@ -143,9 +149,11 @@ def renamed(tensors, prefixes):
 def writable(name, x, dtype):
     """The tensor as safetensors writes it: on the CPU, dense, with memory of its own."""
     if not isinstance(x, torch.Tensor):
-        raise Refused(f"`{name}` is no tensor but a {type(x).__name__}: --drop '{name}'")
+        raise Refused(f"`{name}` is no tensor but a {type(x).__name__}: leave it out by "
+                      f"--drop '{name}'")
     if x.is_meta:
-        raise Refused(f"`{name}` is on the device meta, which has no values: --drop '{name}'")
+        raise Refused(f"`{name}` is on the device meta, which has no values: leave it out by "
+                      f"--drop '{name}'")
     if x.layout != torch.strided:
         x = x.to_dense()
     if x.is_quantized:
@@ -168,17 +176,18 @@ def shared(tensors):
 def convert(arguments):
     found = choose(load(arguments.source), arguments.key)
     if not all(isinstance(name, str) for name in found):
-        raise Refused("its state_dict has names that are no text")
+        raise Refused("its state_dict has names that are no text: rename them in Python")
     for pattern in arguments.drop:
         if not fnmatch.filter(found, pattern):
-            raise Refused(f"--drop {pattern}: no name matches; there is {some(found)}")
+            raise Refused(f"--drop {pattern}: no name matches: leave it out, or name one of "
+                          f"{some(found)}")
     kept = {
         name: x for name, x in found.items()
         if not any(fnmatch.fnmatchcase(name, pattern) for pattern in arguments.drop)
     }
     kept = renamed(kept, arguments.strip)
     if not kept:
-        raise Refused("no tensor is left")
+        raise Refused("no tensor is left: drop fewer")
     for names in shared(kept):
         print(f"one tensor under several names: {some(names)}; --drop leaves one out")
     for prefix in WRAPPERS:
@@ -198,7 +207,7 @@ def write(tensors, target):
         os.replace(part, target)
     except (OSError, SafetensorError) as error:
         part.unlink(missing_ok=True)
-        raise Refused(f"{target} cannot be written: {error}") from error
+        raise Refused(f"{target} cannot be written: {error}. Name another target") from error
 
 
 def main():

@@ -29,7 +29,8 @@ Batch narrow(const Batch& batch, std::int64_t begin, std::int64_t length) {
   if (begin < 0) begin += all;
   if (begin < 0 || length < 0 || begin > all - length)
     throw BadBatch("narrow: there are no rows " + std::to_string(begin) + " to " +
-                   std::to_string(begin + length) + " in a batch of " + std::to_string(all) + ".");
+                   std::to_string(begin + length) + " in a batch of " + std::to_string(all) +
+                   ". Give it a range within the batch.");
   return detail::narrowed(batch, all, begin, length);
 }
 

@@ -33,7 +33,8 @@ inline void check(const EstimateOptions& options) {
   const std::int64_t ranks = std::max<std::int64_t>(options.ranks, 1);
   if (options.ranks < 0 || options.rank < 0 || options.rank >= ranks)
     throw BadValue("estimate: rank " + std::to_string(options.rank) + " of " +
-                   std::to_string(options.ranks) + " is impossible; ranks count from 0.");
+                   std::to_string(options.ranks) +
+                   " is impossible; ranks count from 0, so it must be less.");
 }
 /// Of a recipe that trains on one rank.
 inline void refuse_ranks(const EstimateOptions& options) {

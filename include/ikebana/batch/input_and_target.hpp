@@ -57,7 +57,8 @@ inline const at::Tensor& one_of_two(const std::vector<at::Tensor>& batch, std::s
         "batch: the objective takes a list of two tensors, an input and a target, and "
         "this one holds " +
         std::to_string(batch.size()) +
-        ". Several batches of bare tensors are std::vector<std::tuple<at::Tensor>>.");
+        ". Give it two; several batches of bare tensors are a "
+        "std::vector<std::tuple<at::Tensor>>.");
   return batch[i];
 }
 

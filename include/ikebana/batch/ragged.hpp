@@ -136,7 +136,9 @@ class Ragged {
                       t.scalar_type() == first.scalar_type() && t.device() == first.device();
     if (!fits)
       throw BadBatch("Ragged: sample " + std::to_string(i) + " is " + text(t) + ", and sample 0 " +
-                     text(first) + ". Samples may differ in the size of dimension 0 alone.");
+                     text(first) +
+                     ". Samples may differ in the size of dimension 0 alone: crop, pad or "
+                     "convert them to agree in all else.");
   }
   static void check(const at::Tensor& values, const at::Tensor& offsets) {
     const bool fits = values.defined() && values.dim() > 0 && offsets.defined() &&
@@ -156,7 +158,7 @@ class Ragged {
   }
   [[noreturn]] void throw_no_sample(std::int64_t i) const {
     throw BadBatch("Ragged: there is no sample " + std::to_string(i) + "; it has " +
-                   std::to_string(size()) + ", counted from 0.");
+                   std::to_string(size()) + ". Count from 0.");
   }
 
   at::Tensor values_, offsets_;

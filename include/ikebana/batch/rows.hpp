@@ -148,7 +148,7 @@ class SelectRows {
         const std::int64_t row = host.const_data_ptr<std::int64_t>()[n];
         if (row < 0 || row >= rows_)
           throw BadBatch("index_select: there is no row " + std::to_string(row) + " of " +
-                         std::to_string(rows_) + ".");
+                         std::to_string(rows_) + ". Count rows from 0.");
         selected.push_back(*std::ranges::next(std::ranges::begin(list), row));
       }
       list = std::move(selected);

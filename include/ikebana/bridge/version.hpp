@@ -10,7 +10,8 @@ namespace ikebana::bridge {
 
 /// The version of LibTorch that is compiled against, as 100 * major + minor: 211 is 2.11.
 inline constexpr int libtorch_version = 100 * TORCH_VERSION_MAJOR + TORCH_VERSION_MINOR;
-static_assert(libtorch_version >= 208, "ikebana needs LibTorch 2.8 or newer");
+static_assert(libtorch_version >= 208,
+              "ikebana: this LibTorch is too old. Use LibTorch 2.8 or newer.");
 
 /// The pointer to a node of the autograd graph: deduced, because its type differs between versions.
 using NodePointer = std::remove_cvref_t<decltype(std::declval<const at::Tensor&>().grad_fn())>;

@@ -14,7 +14,9 @@ namespace ikebana::detail {
 struct AllRanksEnded {};
 
 [[noreturn]] inline void refuse_no_microbatch() {
-  throw BadBatch("step: the recipe's accumulate policy made no microbatch of the batch.");
+  throw BadBatch(
+      "step: the recipe's accumulate policy made no microbatch of the batch. Let its "
+      "`split` return at least one.");
 }
 
 /// Makes the sums and counts of a dummy's loss zero, whatever they are, and drops its outputs.

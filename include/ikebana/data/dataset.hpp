@@ -77,7 +77,8 @@ template <class Given>
 auto& dataset_of(Given& given) {
   if constexpr (!AnyDataset<Given> && requires { *given; }) {
     if constexpr (requires { given == nullptr; })
-      if (given == nullptr) throw BadValue("DataLoader: the pointer to its dataset is null.");
+      if (given == nullptr)
+        throw BadValue("DataLoader: the pointer to its dataset is null. Make the dataset first.");
     return *given;
   } else {
     return given;

@@ -46,8 +46,8 @@ class LoaderCore {
   void seek(LoaderPosition at) {
     if (at.epoch < 0 || at.batch < 0 || at.batch > order().batches())
       throw BadValue("DataLoader: there is no " + text(at) +
-                     ". Epochs count from 0, and each has " + std::to_string(order().batches()) +
-                     " batches.");
+                     ". Name one that exists: epochs count from 0, and each has " +
+                     std::to_string(order().batches()) + " batches.");
     at_ = at;
     begin_loop();
   }

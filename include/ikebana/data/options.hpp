@@ -88,7 +88,8 @@ inline void check(const DataLoaderOptions& options) {
   check_min("rank", options.rank, 0);
   if (options.rank >= options.num_replicas)
     throw BadValue("DataLoader: rank is " + std::to_string(options.rank) + " of num_replicas " +
-                   std::to_string(options.num_replicas) + "; ranks count from 0.");
+                   std::to_string(options.num_replicas) +
+                   "; ranks count from 0, so it must be less.");
   check_workers(options);
 }
 

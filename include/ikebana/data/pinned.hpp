@@ -10,7 +10,9 @@ inline bool pins_memory(bool asked_for) {
   const auto device = at::getAccelerator();
   if (device && at::globalContext().getAcceleratorHooksInterface(*device).isAvailable())
     return true;
-  TORCH_WARN("DataLoader: pin_memory is true, and there is no device: memory is not pinned.");
+  TORCH_WARN(
+      "DataLoader: pin_memory is true, and there is no device: memory is not pinned. "
+      "Leave pin_memory out.");
   return false;
 }
 

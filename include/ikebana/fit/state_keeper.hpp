@@ -61,7 +61,7 @@ class StateKeeper {
     if constexpr (resumes_within_epoch) return save(/*is_best=*/false);
     TORCH_WARN(
         "fit: stopped within an epoch, and this loader cannot resume there; the newest state is "
-        "that of the last completed epoch.");
+        "that of the last completed epoch. Use ikebana::DataLoader to resume within one.");
   }
   /// Waits for the last save. Throws its error if it failed.
   void end() {

@@ -98,9 +98,9 @@ class LinearCrossEntropyCall {
   void check_sizes() const {
     const auto h = hidden_.sizes(), w = weight_.sizes();
     if (h.empty() || w.size() != 2 || h.back() != w[1])
-      refuse("do not fit: hidden is (..., E) and weight (V, E)");
+      refuse("do not fit: hidden is (..., E) and weight (V, E); give both the same E");
     if (h.slice(0, h.size() - 1) != target_.sizes())
-      refuse("do not fit: target has the sizes of hidden without the last one");
+      refuse("do not fit: target has the sizes of hidden without the last one; reshape it");
     const auto& bias = options_.bias;
     if (bias.defined() && (bias.dim() != 1 || bias.size(0) != w[0]))
       refuse("with bias " + c10::str(bias.sizes()) +
@@ -127,7 +127,7 @@ class LinearCrossEntropyCall {
     const auto first = target_.masked_select(wrong)[0].item<std::int64_t>();
     refuse("with the target " + std::to_string(first) + ", which is neither one of the " +
            std::to_string(classes) + " classes nor ignore_index " +
-           std::to_string(options_.ignore_index));
+           std::to_string(options_.ignore_index) + "; give classes from 0, or set ignore_index");
   }
 
   [[noreturn]] void refuse(const std::string& why) const {

@@ -53,7 +53,7 @@ struct Mechanism<Policy> : detail::OutputAndTarget<BCELoss> {
           "BCELoss: the output has values outside of 0 to 1, or NaN. End the model with a sigmoid, "
           "or use BCEWithLogitsLoss, which takes logits.");
     if (message.find("target should be between 0 and 1") != message.npos)
-      throw BadBatch("BCELoss: the target has values outside of 0 to 1; they are probabilities.");
+      throw BadBatch("BCELoss: the target has values outside of 0 to 1. Give it probabilities.");
   }
 
   detail::RowWeight weight_;

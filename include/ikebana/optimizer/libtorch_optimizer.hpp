@@ -111,8 +111,8 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
       if constexpr (std::constructible_from<Optimizer, decltype(given), Options>)
         return std::make_unique<Optimizer>(given, values.options);
     } catch (const c10::Error& error) {
-      throw BadValue("LibTorchOptimizer: " + detail::type_name<Optimizer>() +
-                     " cannot be made: " + detail::message_of(error));
+      throw BadValue("LibTorchOptimizer: " + detail::type_name<Optimizer>() + " cannot be made: " +
+                     detail::message_of(error) + ". Correct its options or `make`.");
     }
     throw BadValue("LibTorchOptimizer: " + detail::type_name<Optimizer>() +
                    " has no constructor from parameter groups and options. Give `make`.");
@@ -121,7 +121,8 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
   template <class Rate>
   void set(torch::optim::OptimizerOptions& options, std::size_t g, const Rate& rate) const {
     auto* own = dynamic_cast<Options*>(&options);
-    check(own != nullptr, "the optimizer has options of another type than `options`.");
+    check(own != nullptr,
+          "the optimizer has options of another type than `options`. Let `make` pass those on.");
     const Group& group = detail::group_at(values.groups, g);
     const detail::GroupRate scheduled(group.schedule, rate);
     *own = values.options;

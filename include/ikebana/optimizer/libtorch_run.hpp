@@ -133,7 +133,8 @@ class LibTorchRun {
     const auto* state = dynamic_cast<const State*>(found->second.get());
     if (!state)
       throw BadModel("LibTorchOptimizer: the state of " + type_name<Optimizer>() +
-                     " is of another type than its ParamState, " + type_name<State>() + ".");
+                     " is of another type than its ParamState, " + type_name<State>() +
+                     ". Correct `using ParamState` in its class.");
     return state;
   }
   void put(std::size_t i, std::unique_ptr<State> state) {
@@ -175,10 +176,12 @@ class LibTorchRun {
             if (!states_[i]) check_values_of_state<Optimizer>(bridge::values_of(base_of(*state)));
         }
     if (owned != optimizer_->state().size())
-      throw BadModel("LibTorchOptimizer: " + type_name<Optimizer>() +
-                     (keeps_state
-                          ? " keeps state that belongs to no parameter; it could not be saved."
-                          : " keeps state. Write `using ParamState = ...;` in its class."));
+      throw BadModel(
+          "LibTorchOptimizer: " + type_name<Optimizer>() +
+          (keeps_state
+               ? " keeps state that belongs to no parameter; it could not be saved. Keep it "
+                 "by parameter."
+               : " keeps state. Write `using ParamState = ...;` in its class."));
   }
   /// If the device rejected the last update, its numbers, its tensors of the host and what it
   /// created are undone as well.

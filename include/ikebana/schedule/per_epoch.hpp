@@ -58,7 +58,7 @@ struct Mechanism<PerEpoch<Schedule>> : detail::ComposedSchedule<PerEpoch<Schedul
     if (steps_ == 0)
       throw BadValue(
           "PerEpoch: an epoch ends, and no step was made since the last one ended. `fit` calls "
-          "end_epoch after each epoch; in a loop of your own call it once, after the last step.");
+          "end_epoch after each epoch; in a loop of your own, call it once, after the last step.");
     Base::end_epoch(epoch);
     ++epochs_, steps_ = 0;
   }

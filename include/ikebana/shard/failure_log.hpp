@@ -50,14 +50,14 @@ class FailureLog {
     if (const std::string ended = shared_->watch->ended(); !ended.empty()) throw RankFailed(ended);
     const auto text = within(shared_->timeout + std::chrono::milliseconds(500),
                              [prefix](Shared& s) { return await_ranks(s, prefix); });
-    if (!text) throw RankFailed("the process of rank 0 does not answer");
+    if (!text) throw RankFailed("the process of rank 0 does not answer: look at what it printed");
     if (!text->empty()) throw RankFailed(*text);
   }
   /// As `compare_posts`. Throws RankFailed for what another rank reported.
   std::string differs(const std::string& prefix, const RankPost& post) {
     const auto text = within(post.limit + std::chrono::milliseconds(1500),
                              [prefix, post](Shared& s) { return compare_posts(s, prefix, post); });
-    if (!text) throw RankFailed("the process of rank 0 does not answer");
+    if (!text) throw RankFailed("the process of rank 0 does not answer: look at what it printed");
     if (text->starts_with('!')) throw RankFailed(text->substr(1));
     return *text;
   }

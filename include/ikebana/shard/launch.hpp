@@ -24,7 +24,8 @@ template <class Train>
 int exit_code_of(Train& train, const World& world) {
   using Result = decltype(call_train(train, world));
   static_assert(std::is_void_v<Result> || std::is_same_v<std::remove_cvref_t<Result>, int>,
-                "ikebana: launch calls a function that returns an exit code, as int, or nothing.");
+                "ikebana: launch calls a function that returns an exit code, as int, or nothing. "
+                "Let yours return one of them.");
   if constexpr (std::is_void_v<Result>) {
     call_train(train, world);
     return 0;
@@ -84,8 +85,10 @@ inline bool is_no_rank(const World& world) {
 /// it is not set, is this process's processors by `n`.
 template <class Train>
 int launch(int argc, char** argv, std::int64_t n, Train&& train) {
-  static_assert(detail::TrainsWithWorld<Train> || detail::TrainsAlone<Train>,
-                "ikebana: launch calls a function that takes nothing or a `const World&`.");
+  static_assert(
+      detail::TrainsWithWorld<Train> || detail::TrainsAlone<Train>,
+      "ikebana: launch calls a function that takes nothing or a `const World&`. Let yours "
+      "take one of them.");
   return detail::with_errors_reported("error", [&] {
     const World world = World::from_environment();
     std::string rank = "error";

@@ -69,7 +69,7 @@ class ProcessGroup {
       : members_(std::make_shared<detail::GroupMembers>()) {
     if (size < 1 || rank < 0 || rank >= size)
       throw BadValue("ProcessGroup: rank is " + std::to_string(rank) + " of " +
-                     std::to_string(size) + "; ranks count from 0.");
+                     std::to_string(size) + "; ranks count from 0, so it must be less.");
     if (options.timeout.count() < 1)
       throw BadValue("ProcessGroup: timeout is " + std::to_string(options.timeout.count()) +
                      " ms; it must be 1 or more.");
@@ -85,7 +85,7 @@ class ProcessGroup {
   /// unless it is LibTorch's Gloo.
   explicit ProcessGroup(c10::intrusive_ptr<c10d::Backend> backend)
       : members_(std::make_shared<detail::GroupMembers>()) {
-    if (backend == nullptr) throw BadValue("ProcessGroup: the backend is null.");
+    if (backend == nullptr) throw BadValue("ProcessGroup: the backend is null. Make it first.");
     members_->rank = backend->getRank(), members_->size = backend->getSize();
     members_->backend = std::move(backend);
   }

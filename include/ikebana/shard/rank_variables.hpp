@@ -69,7 +69,7 @@ inline std::int64_t slurm_local_size(const Environment& env, std::int64_t size) 
   for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}) {
     if (!env.has(name)) continue;
     const auto tasks = tasks_per_node(env.text(name));
-    if (!tasks) throw BadValue(env.quoted(name) + " in the environment; expected as in 2(x3),1.");
+    if (!tasks) throw BadValue(env.quoted(name) + " in the environment; it must be as in 2(x3),1.");
     // That of a job may be set in a step with fewer tasks.
     if (std::accumulate(tasks->begin(), tasks->end(), std::int64_t{0}) != size) continue;
     const auto last = static_cast<std::int64_t>(tasks->size()) - 1;

@@ -60,13 +60,15 @@ inline void finish_store(c10d::Store& store, const World& world,
   try {
     finished = detail::answered(where, world, deadline, finish);
   } catch (const c10::Error& error) {
-    throw RankFailed(where + " at " + detail::address_of(world) + ": rank 0 has ended before. (" +
+    throw RankFailed(where + " at " + detail::address_of(world) +
+                     ": rank 0 has ended before. Let its process call finish_store, too. (" +
                      detail::message_of(error) + ")");
   }
   if (!finished) return;
   throw RankFailed(where + " at " + detail::address_of(world) + " waited " + deadline.text() +
                    " for the other ranks, of which " + std::to_string(*finished) +
-                   " have finished. Another rank failed, or still trains.");
+                   " have finished. Another rank failed, or still trains: look at what the others "
+                   "printed, or give finish_store more time.");
 }
 
 }  // namespace ikebana

@@ -43,7 +43,7 @@ class StoreBoard final : public RankBoard {
     if (const auto text = calls_.within(answers_within, std::move(f))) return *text;
     throw RankFailed(
         "ranks: the store of the ranks does not answer. Its process, that of rank 0 or torchrun's "
-        "agent, has ended or is stopped.");
+        "agent, has ended or is stopped: look at what it printed.");
   }
 
   std::mutex mutex_;

@@ -32,7 +32,7 @@ struct FileHeader {
 namespace detail {
 
 static_assert(std::endian::native == std::endian::little,
-              "ikebana: saved states are little-endian, and this machine is not.");
+              "ikebana: saved states are little-endian, and this machine is not. Use one that is.");
 
 inline constexpr const char* crc_key = "ikebana.crc32";             // the header's checksum
 inline constexpr std::string_view crc_prefix = "ikebana.crc32.";    // followed by a tensor's name

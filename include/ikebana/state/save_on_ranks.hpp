@@ -119,7 +119,7 @@ class SaveByBoard {
       if (ended || Clock::now() > end)
         throw FileFailed("save: rank " + std::to_string(rank) +
                          " did not end its part of a save that was begun. It may have been killed; "
-                         "the state before is intact.");
+                         "the state before is intact: load that one.");
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }

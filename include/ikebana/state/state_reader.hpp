@@ -121,7 +121,7 @@ class StateReader {
         one.all.push_back({part, {0, one.sizes.empty() ? 1 : one.sizes[0]}});
         return one;
       }
-    throw BadFile("load: `" + path_.string() + "` has no `" + name + "`.");
+    throw BadFile("load: `" + path_.string() + "` has no `" + name + "`. Name a file that has it.");
   }
   at::Tensor read(const Pieces& pieces, const std::string& name, const Slice* wanted) {
     const Piece& first = pieces.all[0];

@@ -1,0 +1,63 @@
+"""What to do about errors whose text does not say it: a part of the text, and a sentence.
+
+A sentence is for errors that pass on what another library, another rank or another error said, and
+for those that leave the choice to the reader. Where a text could say it in a few words, it should.
+"""
+
+CURES = {
+    # LibTorch, the system and other errors
+    "<its text> in unit <unit><where><lost> <what to do>":
+        "The text begins with that of LibTorch or of the model. What to do depends on it: see the "
+        "table below.",
+    "a pipe for a rank's stderr": "Raise the limit of open files: `ulimit -n`.",
+    "a process for a rank": "Raise the limit of processes, `ulimit -u`, or free memory.",
+    "a socket on 127.0.0.1": "Raise the limit of open files: `ulimit -n`.",
+    "a pipe": "Raise the limit of open files: `ulimit -n`.",
+    "std::bad_alloc": "Free memory on the machine, or train with a smaller batch.",
+    # Data
+    "a new loop tries it again, and seek(":
+        "Correct the dataset for that sample, or skip the batch by `seek`.",
+    "of its list, of the samples": "The text ends with the error of `pad`, which says what to do.",
+    # Optimizers of LibTorch
+    "LibTorchOptimizer: the options or the state of <optimizer>: <its text>":
+        "Correct what the text names: a field of the options, or of the class of the state.",
+    # Ranks
+    "ranks: at <call>: <its text>": "Look at the error of the rank that the text names.",
+    "ranks: at <due>: ": "Look at the error of the rank that the text names.",
+    "make_store: <refusal>": "Look at the error of the rank that the text names.",
+    "lost its connection to <host:port> while the ranks met":
+        "Look at what rank 0, or torchrun's agent, printed before it ended.",
+    "ranks: this rank takes no part any more":
+        "Look at the first error of this rank, and let all ranks go on with the same call.",
+    "files: cannot": "What to do depends on the reason: see the table below.",
+    "rank <rank>: <why>": "Look at the error of that rank, which the text ends with.",
+    # Warnings
+    "The state was saved by a trainer on the CPU":
+        "Nothing has to be done; to repeat the CPU's random numbers, train on a CPU.",
+    "ikebana: a parameter of shape <shape> stays BFloat16":
+        "Free memory before the trainer ends, or load the weights from a saved file.",
+    "could not be restored, since memory ended":
+        "Free memory before the trainer ends, or load the weights from a saved file.",
+    "<reason> Looks for the state before it.":
+        "Nothing has to be done; the text names the damaged file, which may be removed.",
+    "<why> Loaded the state before it.":
+        "Nothing has to be done; the text names the damaged file, which may be removed.",
+    "Loaded the state before it, `<name>`.":
+        "Nothing has to be done; the text names the damaged file, which may be removed.",
+    "resume: skipped a state: <reason>":
+        "Nothing has to be done; the text names the damaged file, which may be removed.",
+    "An asynchronous save failed, and no code waited for it":
+        "Call `wait` of what `save_async` returned, which throws that error.",
+    "was not saved; training goes on": "Correct what the text ends with, such as a full disk.",
+    "step: an exception ended it.": "Load the last saved state if the text says so.",
+    "test_gpu is not built": "The text ends with what is missing, and what to install.",
+    "InPlaceChecker: <name> writes in place to memory that backward still needs.":
+        "Write to a copy (`x = x + y` in place of `x.add_(y)`), or after backward.",
+    # Scripts
+    "<file>: <reason>.": "Correct the path, or the rights of the file.",
+    "<folder> cannot be written": "Name another folder.",
+    "gpu: <file> was not found": "Make a bundle where there is a network, by `scripts/gpu-bundle "
+        "FOLDER`, copy it here, and let `IKEBANA_GPU_BUNDLE` name it.",
+    "gpu: IKEBANA_GPU_BUNDLE is": "As above.",
+    "setup: still missing": "Look at the end of the log that the text names.",
+}
