@@ -3,6 +3,7 @@
 
 import pathlib
 import shutil
+import subprocess
 import sys
 
 from sphinx.cmd.build import main as sphinx
@@ -32,8 +33,22 @@ def main():
     site = pathlib.Path(__file__).parent
     failed = sphinx(["-q", "-W", "--keep-going", "-j", "auto", "-b", "html", "-c", str(site), "-d",
                      str(work / "doctrees"), str(stage.out), str(out)])
-    print(f"{out}/index.html" if not failed else "the site has warnings")
-    sys.exit(failed)
+    if failed:
+        sys.exit("the site has warnings")
+    try_search(out, "AdamW", "reference/optimizer.html#api-adamw")
+    print(f"{out}/index.html")
+
+
+def try_search(out, word, expected):
+    """Searches the built site in a browser without a network, where there is one."""
+    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if not browser:
+        return print("the search was not tried: there is no chromium")
+    found = subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", "--dump-dom",
+         f"{out.as_uri()}/search.html?q={word}"], text=True, capture_output=True, timeout=120).stdout
+    if expected not in found:
+        sys.exit(f"a search for {word} does not find {expected}")
 
 
 if __name__ == "__main__":

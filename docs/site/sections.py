@@ -49,20 +49,28 @@ def declared(entry, part):
     return "\n".join(lines) if len(lines) > 1 or ends else ""  # a plain `struct X;` says nothing
 
 
+@functools.cache
+def parts_of(root, page):
+    """(title of the page, heading, text) of the parts of a page, that before the first heading too."""
+    content = (root / page).read_text()
+    title = re.search(r"^# (.*)", content, re.M)[1].replace("`", "")
+    before, *rest = re.split(r"^##+ (.*)$", re.sub(r"^#[^!\s#].*", "", content, flags=re.M), flags=re.M)
+    return [(title, "", before), *((title, *part) for part in zip(rest[::2], rest[1::2]))]
+
+
 def guide_of(root, entry):
-    """The page that explains a name, at the heading with the name if there is one."""
-    page = root / entry.topic.guide
-    if not page.exists():
+    """The page that explains a name, at the part that is about it: whose heading has it, or which
+    has it most often."""
+    own = re.compile(rf"\b{re.escape(entry.name.split('::')[-1].split('<')[0])}\b")
+    pages = [page for page in entry.topic.guides if (root / page).exists()]
+    found = [(100 * bool(own.search(heading)) + len(own.findall(body)), -at, page, title, heading)
+             for page in pages for at, (title, heading, body) in enumerate(parts_of(root, page))]
+    if not found:
         return ""
-    content = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.M | re.S)
-    title, at = re.search(r"^# (.*)", content, re.M)[1], ""
-    own = entry.name.split("::")[-1].split("<")[0]
-    for found in re.findall(r"^##+ (.*)", content, re.M):
-        if re.search(rf"\b{re.escape(own)}\b", found):
-            at = "#" + slug(found)
-            break
-    target = "../index.md" if entry.topic.guide == "README.md" else f"../{entry.topic.guide}"
-    return f"[{title.replace('`', '')}]({target}{at})"
+    _, _, page, title, heading = max(found)
+    target = "index.md" if page == "README.md" else page
+    at, named = (f"#{slug(heading)}", f", {heading}") if heading else ("", "")
+    return f"[{title}{named}](../{target}{at})"
 
 
 @functools.cache

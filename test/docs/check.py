@@ -111,9 +111,28 @@ def walk():
             yield f"checks/never_asked.hpp does not check the hook {hook}"
 
 
+def anchors(page):
+    """The anchors of a page's headings, as GitHub makes them."""
+    seen = {}
+    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.M | re.S)
+    for title in re.findall(r"^#+ (.*)$", text, re.M):
+        title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()
+        slug = re.sub(r"[^\w\- ]", "", title).replace(" ", "-")
+        seen[slug] = seen.get(slug, -1) + 1
+        yield f"{slug}-{seen[slug]}" if seen[slug] else slug
+
+
+def sections(page, name, text):
+    """The headings that links to pages name are there."""
+    for link, at in re.findall(r"\]\(([\w./-]*\.md|)#([^)]+)\)", BLOCK.sub("", text)):
+        target = page.parent / link if link else page
+        if target.exists() and at not in anchors(target):
+            yield f"{name}: {link or 'this page'} has no heading for #{at}"
+
+
 wrong = [*walk(), *effects()]
 for page in pages:
     name, text = page.relative_to(root), page.read_text()
-    wrong += [*blocks(name, text), *links(page, name, text)]
+    wrong += [*blocks(name, text), *links(page, name, text), *sections(page, name, text)]
 print("\n".join(wrong) or f"{len(pages)} pages are right")
 sys.exit(1 if wrong else 0)
