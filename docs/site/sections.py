@@ -82,15 +82,18 @@ def errors_by_header(root):
 
 
 def errors_of(root, header):
-    """Links to the errors of a header and of those of its folder that it includes."""
+    """A link per kind of error of a header and, where it has none, of those of its folder that it
+    includes."""
     path = header.removeprefix("ikebana/")
     folder = path.rpartition("/")[0] or "none"
     own = {h.removeprefix("ikebana/") for h in reached(root, header)}
-    found = [(kind, h, at) for kind, h, at in errors_by_header(root)
-             if h == path or h in own and h.startswith(folder + "/")]
-    found.sort(key=lambda error: error[1] != path)
-    links = [f"[{kind}](../docs/errors.md#{at})" for kind, h, at in found[:6]]
-    return ", ".join(links)
+    found = {}
+    for kind, each, at in errors_by_header(root):
+        if each == path:
+            found[kind] = at
+        elif each in own and each.startswith(folder + "/") and kind[0:3] in ("Bad", "Non", "Out"):
+            found.setdefault(kind, at)
+    return ", ".join(f"[{kind}](../docs/errors.md#{at})" for kind, at in found.items())
 
 
 def slug(title):
@@ -148,7 +151,7 @@ def examples_of(name, shown):
         yield fence(code)
 
 
-def section(root, entry, writer, shown):
+def section(root, entry, entries, writer, shown):
     """All about one name."""
     part, source = entry.parts[0], f"../sources/include/{entry.header}.md"
     kind = part.get("kind").replace("typedef", "type")
@@ -170,6 +173,9 @@ def section(root, entry, writer, shown):
                             for v in part.findall("enumvalue"))
     for base in entry.bases:
         yield table_of_fields(base, writer)
+    if choices := [name for name in entries if name.startswith(entry.name + "<")]:
+        links = (f"[`{name}`](#{text.anchor(name)})" for name in choices)
+        yield f"**Choices**: {', '.join(links)}"
     yield from examples_of(entry.name, shown)
     yield from functions(entry, writer, shown)
 
@@ -182,7 +188,7 @@ def write(root, entries, writer, out):
         own = [entry for entry in entries.values() if entry.topic is topic]
         blocks = [f"# Reference: {topic.title}", topic.intro]
         for entry in own:
-            blocks += section(root, entry, writer, shown)
+            blocks += section(root, entry, entries, writer, shown)
         (out / f"{topic.page}.md").write_text("\n\n".join(filter(None, blocks)) + "\n")
     (out / "index.md").write_text(index(entries, writer))
     files = {f"test/docs/reference/{file}" for each in shown.values() for _, file in each}

@@ -115,8 +115,10 @@ def expression(text):
 
 def sentence(markdown):
     """The first sentence of a comment, without links."""
+    markdown = re.sub(r"^(\d+,? ?)+\\?\.\s+", "", markdown)  # the place in the step
     first = re.split(r"(?<=[.:])(?:\s|$)(?![a-z])", markdown.split("\n\n")[0] + " ")[0].rstrip(":")
-    return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", first.strip())
+    first = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", first.strip())
+    return first[:1].upper() + first[1:] + ("" if first[-1:] in ".;" else ".")
 
 
 def template(element):

@@ -21,29 +21,31 @@ struct FP16;
 struct BF16Weights;
 struct BF16True;
 struct FP8;
-/// The policy of its axis: `Precision<BF16>`.
+/// The dtypes that a trainer computes and stores weights in: `Precision<BF16>`.
 template <class Number>
 struct Precision;
 
 // checkpoint: the activations that backward computes again, instead of keeping them
 struct Full;
 struct Selective;
-/// Of every K-th unit: `Checkpoint<Every<2>>`, or `Checkpoint<Every<>>{.every = 2}`.
+/// Choice of Checkpoint: every K-th unit. `Checkpoint<Every<2>>`, or `Checkpoint<Every<>>{.every =
+/// 2}`.
 template <std::int64_t K = Dynamic>
 struct Every;
-/// In N segments of units: `Checkpoint<Segments<>>`.
+/// Choice of Checkpoint: N segments of several units. `Checkpoint<Segments<>>`.
 template <std::int64_t N = Dynamic>
 struct Segments;
-/// Of the units of these types: `Checkpoint<Only<Block>>`.
+/// Choice of Checkpoint: the units of these types. `Checkpoint<Only<Block>>`.
 template <class... Units>
 struct Only;
-/// So that a step takes at most N bytes: `Checkpoint<Budget<>>{.bytes = GiB(8)}`.
+/// Choice of Checkpoint: a step takes at most N bytes. `Checkpoint<Budget<>>{.bytes = GiB(8)}`.
 template <std::int64_t N = Dynamic>
 struct Budget;
-/// So that units keep at most N bytes: `Checkpoint<ActivationBudget<>>{.bytes = GiB(2)}`.
+/// Choice of Checkpoint: units keep at most N bytes. `Checkpoint<ActivationBudget<>>{.bytes =
+/// GiB(2)}`.
 template <std::int64_t N = Dynamic>
 struct ActivationBudget;
-/// The policy of its axis: `Checkpoint<Full>`.
+/// Which activations backward computes again: `Checkpoint<Full>`.
 template <class What>
 struct Checkpoint;
 
@@ -57,10 +59,10 @@ struct DDP;
 struct ZeRO1;
 struct ZeRO2;
 struct FSDP;
-/// N ranks that share a copy of the model: `Shard<HSDP<8>>`.
+/// Choice of Shard: N ranks share a copy of the model. `Shard<HSDP<8>>`.
 template <std::int64_t N>
 struct HSDP;
-/// The policy of its axis, in <ikebana/shard.hpp>: `Shard<FSDP>`.
+/// What each of several ranks stores: `Shard<FSDP>`, in `<ikebana/shard.hpp>`.
 template <class How>
 struct Shard;
 // offload: what lies elsewhere than on the device while it is not needed
@@ -70,17 +72,17 @@ struct Activations;
 struct OptimizerState;
 struct Parameters;
 struct Gradients;
-/// The policy of its axis: `Offload<CPU>`, `Offload<Disk, OptimizerState>`.
+/// What lies outside of the device that computes: `Offload<CPU>`, `Offload<Disk, OptimizerState>`.
 template <class Where, class... What>
 struct Offload;
 // capture, quantize, prune: their null choices
-/// The policy of its axis; `Capture<Off>` alone.
+/// Whether steps are recorded and replayed; this version has `Capture<Off>` alone.
 template <class What>
 struct Capture;
-/// The policy of its axis; `Quantize<Off>` alone.
+/// To what weights are rounded; this version has `Quantize<Off>` alone.
 template <class How, class... What>
 struct Quantize;
-/// The policy of its axis; `Prune<Off>` alone.
+/// Which weights are masked; this version has `Prune<Off>` alone.
 template <class How, class... What>
 struct Prune;
 // optimizer
@@ -150,14 +152,14 @@ struct EMA;
 struct SWA;
 // observe: what a report contains besides the loss
 struct Memory;
-/// A policy of its axis: `Observe<Memory>`.
+/// What a report has besides the loss: `Observe<Memory>`.
 template <class What>
 struct Observe;
 // device: where the model computes
 struct On;
 // layout: how tensors of four dimensions lie in memory
 struct ChannelsLast;
-/// The policy of its axis: `Layout<ChannelsLast>`.
+/// How tensors of four dimensions lie in memory: `Layout<ChannelsLast>`.
 template <class Format>
 struct Layout;
 
