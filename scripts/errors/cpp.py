@@ -179,6 +179,31 @@ def split(tokens, mark):
     return [] if parts == [[]] else parts
 
 
+def depth_split(tokens, mark):
+    """The first mark outside of brackets and where it is, or None."""
+    depth = skip = 0
+    for at, token in enumerate(tokens):
+        if at < skip:
+            continue
+        skip = (template_end(tokens, at) or 0) + 1
+        if token.kind == "mark":
+            depth += (token.text in OPEN) - (token.text in CLOSE)
+            if depth == 0 and token.text == mark:
+                return at
+    return None
+
+
+def closing(tokens, at):
+    """The index of the bracket that closes the one at `at`."""
+    depth = 0
+    for end in range(at, len(tokens)):
+        if tokens[end].kind == "mark":
+            depth += (tokens[end].text in OPEN) - (tokens[end].text in CLOSE)
+            if depth == 0:
+                return end
+    raise ValueError("a bracket is not closed")
+
+
 def parameter(tokens):
     """The name and the default value of a parameter."""
     halves = split(tokens, "=")

@@ -29,6 +29,9 @@ CURES = {
         "Look at what rank 0, or torchrun's agent, printed before it ended.",
     "ranks: this rank takes no part any more":
         "Look at the first error of this rank, and let all ranks go on with the same call.",
+    "launch: <rank, and how it ended>":
+        "Look at the last lines of that rank, and at its first error.",
+    "an exception that is not a std::exception": "Throw types that derive from `std::exception`.",
     "files: cannot": "What to do depends on the reason: see the table below.",
     "rank <rank>: <why>": "Look at the error of that rank, which the text ends with.",
     # Warnings

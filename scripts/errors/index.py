@@ -13,6 +13,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import others  # noqa: E402
+from literals import unlisted  # noqa: E402
 from page import Page  # noqa: E402
 from sites import INTERNAL, Sites  # noqa: E402
 from tree import Tree  # noqa: E402
@@ -55,6 +56,7 @@ def index(root):
     page = Page(tree, messages, intro)
     text = page.text()
     wrong += wrong_texts(intro, (root / "test/docs/errors.cpp").read_text())
+    wrong += unlisted(tree, text)
     print(f"{throws} throws: {sites.rethrown} pass an exception on, {len(sites.internal)} are "
           f"internal; {len(page.messages)} texts of errors and warnings")
     return text, wrong + page.wrong

@@ -19,6 +19,11 @@ def hints(tree):
         at = tokens[at].match + 2
 
 
+def other_hint(tree):
+    """What to do where no phrase is in the text."""
+    return returned(tree, "core/guard.hpp", "suggestion")[-1]
+
+
 def of_errno(tree):
     """(codes, what to do) for `suggestion_for` of posix/posix_files.hpp."""
     body = tree.sources["posix/posix_files.hpp"].text.split("suggestion_for(int code)")[1]
@@ -42,8 +47,43 @@ def pushed(tree, name):
 
 
 def returned(tree, header, name):
-    """The texts that a function of a header returns."""
+    """The texts that the functions of a header with this name return."""
     source = tree.sources[header]
-    function = next(f for f in source.functions if f.name == name)
-    texts = tree.returned(function, {}, 0)
+    texts = [t for f in source.functions if f.name == name for t in tree.returned(f, {}, 0)]
     return [t for t in texts if has_literal(t)]
+
+
+def given(tree, header, name, parameter):
+    """The texts that the calls of a function of a header give to a parameter."""
+    function = next(f for f in tree.sources[header].functions if f.name == name)
+    return [t for bound in tree.bounds(function, {parameter}) for t in bound.texts[parameter]]
+
+
+def of_group(tree, heading):
+    """(title, texts) of what the texts of a group of the page may contain."""
+    if heading == "BadState":
+        yield "What the list after `restore:` may contain", [
+            *returned(tree, "state/other_policies.hpp", "take_other_policies"),
+            *pushed(tree, "problems_")]
+        yield "What the list of `load_weights` may contain", given(
+            tree, "state/weights.hpp", "add_problem", "what")
+    elif heading == "NonFinite":
+        yield "What follows \"the norm of the gradients is not finite\"", returned(
+            tree, "clip/total_norm.hpp", "culprit")
+    elif heading == "InPlaceError":
+        yield "What is said of each tensor", returned(tree, "memory/in_place.hpp", "text_of")
+    elif heading == "StepFailed":
+        yield "What the text of any error in a step may end with", [
+            *returned(tree, "core/guard.hpp", "updated_before"),
+            *returned(tree, "core/restore_point.hpp", "take_lost")]
+    elif heading == "Printed by launch":
+        yield "How a rank may have ended", returned(tree, "shard/rank_processes.hpp", "described")
+    elif heading == "RankFailed":
+        yield "What the ranks may report", [
+            *returned(tree, "shard/failure_log.hpp", "reason"),
+            *returned(tree, "shard/failure_log.hpp", "asked"),
+            *returned(tree, "shard/await_ranks.hpp", "await_ranks"),
+            *returned(tree, "shard/compare_posts.hpp", "compare_posts")]
+        yield "What was due, after \"ranks: at\"", returned(tree, "shard/messages.hpp", "text")
+        yield "The calls, after \"ranks: at\" and \"this rank is at\"", sorted(set(given(
+            tree, "ranks/rank_group.hpp", "exchange_in", "call")))

@@ -22,10 +22,11 @@ SHOWN_AS = {
     "batch/ragged.hpp:text": "tensor", "data/pad_collate.hpp:text": "indices",
     "checkpoint/slots.hpp:text": "shape and dtype", "modules/attention.hpp:text": "shape",
     "shard/connection.hpp:text": "call", "shard/meeting.hpp:get": "refusal",
+    "shard/rank_processes.hpp:described": "rank, and how it ended", "exception_text": "its text",
 }
 # Parameters and variables that stay names, by the header.
 KEPT = {"state/archive.hpp:name", "core/guard.hpp:lost", "core/guard.hpp:memory",
-        "ranks/rank_group.hpp:call", "core/around_step.hpp:call"}
+        "ranks/rank_group.hpp:call", "core/around_step.hpp:call", "schedule/cycling.hpp:other"}
 # Better names than those of the source.
 NAMES = {"address_of": "host:port", "rank_in_world": "rank", "sizeof": "number", "get": "value",
          "some_indices": "indices", "unit_name": "unit", "what": "its text", "seed": "gradient",

@@ -43,12 +43,17 @@ GROUPS = (
     ("StepFailed", ("StepFailed",),
      "LibTorch or the model threw during a step; the text contains theirs, where it was, and what "
      "to do."),
+    ("Tensors without values", ("values",),
+     "LibTorch throws a `c10::Error` with this text where an operator reads a tensor that has no "
+     "memory; in a step it is a part of a `StepFailed`."),
     ("Error", ("Error",),
      "The base of all others, thrown itself where a call makes no sense, or the process lacks what "
      "it needs."),
     ("Of the standard library", ("system_error", "bad_alloc"),
      "Thrown where the system has no resources left: `std::system_error` with this text, and "
      "`std::bad_alloc`."),
+    ("Printed by launch", ("launch",),
+     "Lines on stderr of a program that `launch` started on several ranks, which then ends."),
     ("Warnings", ("warning",),
      "Printed to stderr by LibTorch's `TORCH_WARN`. Training goes on."),
     ("CMake and the scripts of the tree", ("build",),
@@ -74,6 +79,16 @@ def code(text):
 def slug(heading):
     """The anchor that GitHub and MyST give to a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def table(title, column, rows):
+    lines = "".join(f"| {left} | {right} |\n" for left, right in rows)
+    return f"\n### {title}\n\n| {column} | what to do |\n|---|---|\n{lines}"
+
+
+def bullets(title, items):
+    items = dict.fromkeys(plain(item).rstrip("; ") for item in items)
+    return f"\n### {title}\n\n" + "".join(f"- {code(item)}\n" for item in items)
 
 
 class Page:
@@ -123,22 +138,16 @@ class Page:
     def lists(self, heading):
         """What the texts of a group may contain."""
         if heading == "StepFailed":
-            yield "\n### What to do, by a phrase of LibTorch's text\n\n"
-            yield "| phrase | what to do |\n|---|---|\n"
-            yield from (f"| {code(phrase)} | {text} |\n" for phrase, text in lists.hints(self.tree))
+            yield table("What to do, by a phrase of LibTorch's text", "phrase",
+                        [*((code(p), text) for p, text in lists.hints(self.tree)),
+                         ("any other", lists.other_hint(self.tree))])
         elif heading == "FileFailed":
-            yield "\n### What to do, by the system's reason\n\n| errno | what to do |\n|---|---|\n"
-            yield from (f"| {codes} | {text} |\n" for codes, text in lists.of_errno(self.tree))
-        elif heading == "BadState":
-            yield "\n### What the list after `restore:` may contain\n\n"
-            items = [*lists.returned(self.tree, "state/other_policies.hpp", "take_other_policies"),
-                     *lists.pushed(self.tree, "problems_")]
-            items = dict.fromkeys(plain(i).rstrip("; ") for i in items)
-            yield from (f"- {code(item)}\n" for item in items)
+            yield table("What to do, by the system's reason", "errno", lists.of_errno(self.tree))
         elif heading == "BadFile":
-            yield "\n### What may be damaged, in the header of a file\n\n"
-            items = dict.fromkeys(plain(m.text) for m in self.messages if m.kind == "ParseError")
-            yield from (f"- {code(item)}\n" for item in items)
+            yield bullets("What may be damaged, in the header of a file",
+                          [m.text for m in self.messages if m.kind == "ParseError"])
+        for title, items in lists.of_group(self.tree, heading):
+            yield bullets(title, items)
 
     def by_header(self):
         """A line for each header, which pages on that header link to."""

@@ -31,12 +31,16 @@ INTERNAL = {
     ("shard/failure_log.hpp", "RankFailed(text->substr(1))"): "the error of another rank",
     ("state/safetensors.hpp", "Json::ParseError"): "a text again, with the field before it",
 }
-# Exceptions whose texts are a part of those of others: which, and around it what.
-PARTS = {"ParseError": "BadFile"}
+# Exceptions whose texts are a part of those of others.
+PARTS = {"ParseError"}
 # Errors that consist of other texts alone.
 WITHOUT_TEXT = {("core/guard.hpp", "StepFailed"), ("posix/memory.hpp", "bad_alloc")}
-# Functions besides constructors whose argument is the text of a warning.
-WARNINGS = {"TORCH_WARN", "TORCH_WARN_ONCE"}
+# Functions besides constructors that are given a text: what it is then. Of warnings all arguments
+# are parts of it, of the others the one at this index.
+GIVEN = {"TORCH_WARN": ("warning", None), "TORCH_WARN_ONCE": ("warning", None),
+         "set_error": ("values", 1), "write_to_stderr": ("launch", 0),
+         "release_data_and_set_meta_custom_data_ptr_error_msg_": ("values", 0)}
+KINDS = {kind for kind, _ in GIVEN.values()} | {"system_error", "bad_alloc"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,8 +79,10 @@ class Sites:
         if word == "throw":
             self.throws += 1
             self.at_throw(source, at)
-        elif word in WARNINGS and after == "(":
-            self.add("warning", source, at, self.inside(source, at + 1))
+        elif word in GIVEN and after == "(" and source.enclosing(at):
+            kind, which = GIVEN[word]
+            inside = self.inside(source, at + 1)
+            self.add(kind, source, at, inside if which is None else split(inside, ",")[which])
         elif word == "static_assert":
             self.at_assert(source, at)
         elif word in self.types and after == "(" and before == "(":
@@ -114,9 +120,8 @@ class Sites:
         found = self.tree.messages(source, at, expression) if len(parts) < 2 else self.of_list(
             source, at, parts)
         for bound, texts in found:
-            thrown = kind if kind in self.types or kind in PARTS or kind in (
-                "warning", "system_error", "bad_alloc") else next(
-                    (t for t in bound.types if t in self.types), None)
+            thrown = kind if kind in self.types | PARTS | KINDS else next(
+                (t for t in bound.types if t in self.types), None)
             if thrown is None:
                 self.unread.append(f"{source.name}:{source.tokens[at].line}: {kind} is no error "
                                    "of error.hpp, and not listed in sites.py")
@@ -130,6 +135,8 @@ class Sites:
         return [(Bound(source, at, {}), joined([texts.of(p) for p in parts]))]
 
     def add_text(self, kind, source, at, text):
+        if not has_literal(text) and kind in ("values", "launch"):
+            return  # a function that passes it on
         if not has_literal(text) and (source.name, kind) not in WITHOUT_TEXT:
             self.unread.append(f"{source.name}:{source.tokens[at].line}: {kind} has no text of its "
                                f"own, but `{text}`")

@@ -1,36 +1,11 @@
 """The texts that an expression of C++ may make, with <names> for the parts that vary."""
-from cpp import CLOSE, NAMES_TYPES, OPEN, parameter, split, template_end
+from cpp import CLOSE, NAMES_TYPES, OPEN, closing, depth_split, parameter, split
 from local_texts import LocalTexts
 from names import BEGIN, END, KEPT, PLAIN, SHOWN_AS, has_literal, joined, varies
 
 DEEPEST = 9  # calls within calls
 SAYS_NOTHING = {"value", "str", "string", "load", "memory_order_relaxed", "std", "begin",
                 "value_or", "find", "front", "back", "data", "at", "sizeof"}
-
-
-def depth_split(tokens, mark):
-    """The first mark outside of brackets and where it is, or None."""
-    depth = skip = 0
-    for at, token in enumerate(tokens):
-        if at < skip:
-            continue
-        skip = (template_end(tokens, at) or 0) + 1
-        if token.kind == "mark":
-            depth += (token.text in OPEN) - (token.text in CLOSE)
-            if depth == 0 and token.text == mark:
-                return at
-    return None
-
-
-def closing(tokens, at):
-    """The index of the bracket that closes the one at `at`."""
-    depth = 0
-    for end in range(at, len(tokens)):
-        if tokens[end].kind == "mark":
-            depth += (tokens[end].text in OPEN) - (tokens[end].text in CLOSE)
-            if depth == 0:
-                return end
-    raise ValueError("a bracket is not closed")
 
 
 class Texts(LocalTexts):
@@ -82,8 +57,12 @@ class Texts(LocalTexts):
             return self.of_lambda(tokens, [])
         if tokens[-1].text in (")", "}"):
             return self.of_call(tokens)
+        if len(tokens) == 1 and tokens[0].text == "nullptr":
+            return [""]
         if len(tokens) == 1 and tokens[0].kind == "word":
             return self.of_name(tokens[0].text)
+        if len(tokens) == 3 and tokens[1].text == "::":
+            return self.of_name(tokens[2].text)  # a constant of another namespace
         if len(tokens) > 3 and tokens[1].text == "<" and tokens[0].text in NAMES_TYPES:
             inner = [t.text for t in tokens[2:-1]]
             inner = inner[4:-1] if "impl_of_t" in inner else inner
@@ -159,14 +138,14 @@ class Texts(LocalTexts):
         if (local := self.local_lambda(name)) is not None:
             return self.of_lambda(local, inside)
         arguments = [self.of(part) for part in inside]
+        found = []
         for function in self.tree.functions_for(name, self.source, len(inside), self.at):
-            names = [p[0] for p in function.parameters]
-            bound = dict(zip(names, arguments))
+            bound = dict(zip([p[0] for p in function.parameters], arguments))
             texts = self.tree.returned(function, bound, self.depth + 1)
-            texts = [t for t in texts if t] or texts
-            if texts and any(map(has_literal, texts)):
-                return texts
-        return None
+            found += [t for t in texts if t] if any(map(has_literal, texts)) else []
+            if found and function.file.name in self.tree.reach(self.source.name):
+                break  # else it is of several classes that derive from this one
+        return list(dict.fromkeys(found))
 
     def local_lambda(self, name):
         for at in self.places(name):

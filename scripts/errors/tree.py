@@ -106,6 +106,8 @@ class Tree:
         for source, at, inside, types in self.calls(function):
             inside += [p[1] for p in function.parameters[len(inside) :]]  # default values
             given = {n: a for n, a in zip(names, inside) if n in wanted}
+            if any(t.text == "nullptr" for a in given.values() for t in a[:1]):
+                continue  # no text
             caller = source.enclosing(at)
             texts = Texts(self, source, caller, at)
             known = {n: letters(texts.of(a), n) for n, a in given.items()}

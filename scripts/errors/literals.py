@@ -1,0 +1,69 @@
+"""A check beside that of every `throw`: every sentence in a header is on the page, or is none of an
+error. It finds what a helper is given in a way that tree.py does not see."""
+import re
+
+FEWEST_WORDS = 4
+# What is no text of an error, by its beginning, and why.
+OTHERS = {
+    "what a report or a policy describes itself as": (
+        "keeps matrix products", "keeps operators by a", ", skips a norm", "skips a norm",
+        ", otherwise AdamW", "autocast to", "BFloat16 weights without", "BFloat16 parameters, F",
+        "linear layers in Float8", ", the rest autocast", "has no effect on",
+        "the model's own", " attempts that ran"),
+    "tables, pages and results": (
+        "  with one of these", "%.2f bytes", "memory held between", "  of these, on",
+        "  parameters, gradients", "allocated before", "free within used", "  the cache was",
+        " times to find room", "memory of a step", "a write in place breaks",
+        " in the first bucket"),
+    "what a number that is loaded must be, in the list of `restore:`": (
+        "the number of parts", "a whole number", "a number of batches", "an index of"),
+    "names of calls and parts of a text, which stand there as <name>": (
+        "a step in fewer", "an attempt in more", "the beginning of", "the load of a",
+        "the end of with",
+        "a custom autograd function", ", in the forward", "a backend of its own",
+        "backward will throw, since it was changed", ", not a whole number",
+        "it threw something that is",
+        "the broadcast of rank 0's", "an exchange of the optimizer's"),
+    "phrases that are searched for in texts of others": (
+        "driver on your system", " This could be", "input should be", "target should be"),
+    "schemas of operators": ("ikebana::chunked_attention(", "ikebana::composed_attention("),
+    "what no user meets": (
+        "checkpoint: a gradient reached", "DataLoader: it is being", "ranks: finish_swap",
+        "the messages were", "the ranks did not", "exceptions cannot leave", ": not enough memory",
+        "launch: /proc/self/exe"),
+}
+
+
+def same(text):
+    """Without what the page adds to a text."""
+    return re.sub(r"[\s`*]+", " ", text)
+
+
+def literals(source):
+    """(line, text) of the literals of a header, those that follow each other as one."""
+    tokens, at = source.tokens, 0
+    while at < len(tokens):
+        end = at
+        while end < len(tokens) and tokens[end].kind == "string":
+            end += 1
+        if end > at:
+            yield tokens[at].line, "".join(t.value for t in tokens[at:end])
+        at = end + 1
+
+
+def unlisted(tree, page):
+    """What a header says and the page does not."""
+    page = same(re.sub(r"`+ \*\*`+|`+\*\*", " ", page))
+    used = set()
+    for source in tree.sources.values():
+        for line, text in literals(source):
+            if len(text.split()) < FEWEST_WORDS or same(text).strip(" .;:,") in page:
+                continue
+            known = [b for beginnings in OTHERS.values() for b in beginnings if text.startswith(b)]
+            used |= set(known)
+            if not known:
+                yield (f"{source.name}:{line}: the page has no `{same(text).strip()}`: let tree.py "
+                       "find it, or say in scripts/errors/literals.py why it is no error")
+    for beginnings in OTHERS.values():
+        yield from (f"no header has this text of scripts/errors/literals.py: {b}"
+                    for b in beginnings if b not in used)
