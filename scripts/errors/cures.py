@@ -36,7 +36,7 @@ CURES = {
     "rank <rank>: <why>": "Look at the error of that rank, which the text ends with.",
     # Warnings
     "The state was saved by a trainer on the CPU":
-        "Nothing has to be done; to repeat the CPU's random numbers, train on a CPU.",
+        "Nothing has to be done; the device's random numbers go on from where they are.",
     "ikebana: a parameter of shape <shape> stays BFloat16":
         "Free memory before the trainer ends, or load the weights from a saved file.",
     "could not be restored, since memory ended":

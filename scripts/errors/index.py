@@ -38,6 +38,14 @@ def wrong_texts(intro, test):
             yield f"scripts/errors/intro.md: test/docs/errors.cpp does not compare `{text}`"
 
 
+def wrong_quotes(intro, messages):
+    """The errors that the introduction quotes and nothing throws."""
+    known = [re.sub("\ue000[^\ue001]*\ue001", ".+", re.escape(m.text)) for m in messages]
+    for quote in re.findall(r"^> (.*)$", intro, re.M):
+        if not any(re.fullmatch(pattern, quote) for pattern in known):
+            yield f"scripts/errors/intro.md: no error says `{quote}`"
+
+
 def index(root):
     """The page, and what is wrong."""
     include = root / "include/ikebana"
@@ -55,6 +63,7 @@ def index(root):
     intro = (root / "scripts/errors/intro.md").read_text()
     page = Page(tree, messages, intro)
     text = page.text()
+    wrong += wrong_quotes(intro, messages)
     wrong += wrong_texts(intro, (root / "test/docs/errors.cpp").read_text())
     wrong += unlisted(tree, text)
     print(f"{throws} throws: {sites.rethrown} pass an exception on, {len(sites.internal)} are "

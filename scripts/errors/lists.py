@@ -50,7 +50,7 @@ def returned(tree, header, name):
     """The texts that the functions of a header with this name return."""
     source = tree.sources[header]
     texts = [t for f in source.functions if f.name == name for t in tree.returned(f, {}, 0)]
-    return [t for t in texts if has_literal(t)]
+    return [t for t in texts if has_literal(t) and " " in t]
 
 
 def given(tree, header, name, parameter):

@@ -30,7 +30,7 @@ KEPT = {"state/archive.hpp:name", "core/guard.hpp:lost", "core/guard.hpp:memory"
 # Better names than those of the source.
 NAMES = {"address_of": "host:port", "rank_in_world": "rank", "sizeof": "number", "get": "value",
          "some_indices": "indices", "unit_name": "unit", "what": "its text", "seed": "gradient",
-         "a": "parameter", "b": "parameter", "k": "name", "table": "names", "g": "number",
+         "a": "name", "b": "name", "k": "name", "table": "names", "g": "number",
          "r": "rank", "host": "offset", "which": " (the gradient of `name`)", "1": "header"}
 # Functions that return the text that they are given, or of what they are called.
 PLAIN = {"string", "escaped", "c_str", "move", "string_view", "without_end", "get", "ref",

@@ -124,7 +124,8 @@ class Page:
                               "to scripts/errors/cures.py")
         line = f"{code(wrong)} **{code(cure)}**" if cure else code(wrong)
         name = f"`refuse::{message.name}`: {code(plain(message.written))}. " if message.name else ""
-        return f"- {name}{line}" + (f" **To do:** {sentence}" if sentence else "")
+        says = bool(cure) and cure != "<what to do>"
+        return f"- {name}{line}" + (f" **To do:** {sentence}" if sentence and not says else "")
 
     def group(self, heading, kinds, sentence):
         found = [m for m in self.messages if m.kind in kinds]

@@ -5,7 +5,7 @@ from names import BEGIN, END, KEPT, PLAIN, SHOWN_AS, has_literal, joined, varies
 
 DEEPEST = 9  # calls within calls
 SAYS_NOTHING = {"value", "str", "string", "load", "memory_order_relaxed", "std", "begin",
-                "value_or", "find", "front", "back", "data", "at", "sizeof"}
+                "value_or", "find", "front", "back", "data", "at", "sizeof", "int64_t", "size_t"}
 
 
 class Texts(LocalTexts):
