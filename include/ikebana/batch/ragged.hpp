@@ -15,11 +15,11 @@ inline void check_index(const at::Tensor& index) {
   const bool fits = index.defined() && index.dim() <= 1 &&
                     (index.scalar_type() == at::kLong || index.scalar_type() == at::kInt);
   if (!fits)
-    throw BadBatch(
-        "index_select: the index is " +
-        (index.defined() ? c10::toString(index.scalar_type()) + c10::str(index.sizes())
-                         : std::string("undefined")) +
-        "; it must be a vector of Long or Int. Of a mask that is mask.nonzero().squeeze(1).");
+    throw BadBatch("index_select: the index is " +
+                   (index.defined() ? c10::toString(index.scalar_type()) + c10::str(index.sizes())
+                                    : std::string("undefined")) +
+                   "; it must be a vector of Long or Int. For a mask write "
+                   "mask.nonzero().squeeze(1).");
 }
 }  // namespace detail
 
