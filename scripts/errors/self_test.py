@@ -24,6 +24,7 @@ REFUSED = {  # the same -> a part of what is wrong
     'throw Error("a: this is so.");': "nothing says what to do about `a: this is so.`",
     "throw Other(x);": "Other is no error of error.hpp",
     "throw error;": "cannot read this throw",
+    'throw Error(c ? "a: b. Write c.");': "cannot read this text",
     "throw Error(text_);": "Error has no text of its own",
 }
 HEADER = """#include <ikebana/error.hpp>

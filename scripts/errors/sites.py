@@ -117,8 +117,13 @@ class Sites:
 
     def add(self, kind, source, at, expression):
         parts = split(expression, ",")
-        found = self.tree.messages(source, at, expression) if len(parts) < 2 else self.of_list(
-            source, at, parts)
+        try:
+            found = self.tree.messages(source, at, expression) if len(parts) < 2 else self.of_list(
+                source, at, parts)
+        except (IndexError, ValueError) as error:
+            self.unread.append(f"{source.name}:{source.tokens[at].line}: cannot read this text: "
+                               f"{error}")
+            return
         for bound, texts in found:
             thrown = kind if kind in self.types | PARTS | KINDS else next(
                 (t for t in bound.types if t in self.types), None)
