@@ -44,7 +44,8 @@ class ParameterClaim {
   std::vector<at::Tensor> parameters_;
 };
 
-/// Throws BadModel for a module without parameters, with none to train, or on two devices.
+/// Throws BadModel for a module without parameters, with none to train, without values, or on two
+/// devices.
 inline void check_trainable(const torch::nn::Module& module) {
   auto named = module.named_parameters();
   if (named.is_empty())
@@ -56,6 +57,11 @@ inline void check_trainable(const torch::nn::Module& module) {
   for (const auto& item : named) {
     const at::Tensor& p = item.value();
     any = any || p.requires_grad();
+    if (p.is_meta())
+      throw BadModel("trainer: `" + item.key() +
+                     "` is on the device meta, so it has no values to train. Make it on the device "
+                     "that computes. What a training takes is estimated without memory by "
+                     "estimate(), which is given a callable that makes the model.");
     if (p.device() != first.value().device())
       throw BadModel("trainer: `" + first.key() + "` is on " + first.value().device().str() +
                      " and `" + item.key() + "` on " + p.device().str() +

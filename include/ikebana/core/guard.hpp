@@ -55,7 +55,8 @@ inline const char* suggestion(const std::string& what) {
       {"same dtype",
        "Convert the batch's tensor to the model's dtype, e.g. batch.input.to(torch::kFloat)."},
       {"device",
-       "All tensors of the loss must be on the model's device; the trainer moves batches there."},
+       "All tensors of the loss must be on the device that the model was on when its trainer was "
+       "made; the trainer moves batches there. Move a model before, or by On{device}."},
       {"shape", compare_shapes},
       {"size", compare_shapes},
       {"channels", compare_shapes},

@@ -15,6 +15,11 @@ inline std::string convert_pickle(const std::string& from, const std::string& to
   return "Convert it: python3 scripts/pth_to_safetensors.py " + from + " " + to;
 }
 
+/// And how arrays of NumPy do, given as a dict.
+inline std::string save_arrays(const std::string& arrays) {
+  return "from safetensors.numpy import save_file; save_file(" + arrays + ", 'arrays.safetensors')";
+}
+
 /// The names at the end of a zip archive, which has its list of contents there; enough of them to
 /// tell who wrote it.
 inline std::string end_of_archive(InputFile& file) {
@@ -27,17 +32,20 @@ inline std::string end_of_archive(InputFile& file) {
 /// What a file is that cannot be read as safetensors, and what to do with it; empty if it is none
 /// of the formats in which weights are commonly given away.
 inline std::string foreign_format(InputFile& file, const std::string& path) {
-  std::string head(std::min<std::uint64_t>(file.size(), 4), '\0');
+  std::string head(std::min<std::uint64_t>(file.size(), 6), '\0');
   file.read(0, head.data(), head.size());
   const std::string_view begin = head;
-  if (begin == "GGUF")
+  if (begin.starts_with("GGUF"))
     return "is a GGUF file, whose weights are quantised and in another order. Convert it: python3 "
            "scripts/gguf_to_safetensors.py " +
            path + " FOLDER, and load FOLDER";
-  if (begin.size() == 4 && begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5)
+  if (begin.size() >= 4 && begin[0] == '\x80' && begin[1] >= 2 && begin[1] <= 5)
     return "is a pickle, as torch.save wrote before PyTorch 1.6. " +
            convert_pickle(path, "weights.safetensors");
-  if (begin != "PK\x03\x04") return "";
+  if (begin == "\x93NUMPY")
+    return "is an array of NumPy. Convert it in Python: " +
+           save_arrays("{'array': numpy.load('" + path + "')}");
+  if (!begin.starts_with("PK\x03\x04")) return "";
   const std::string end = end_of_archive(file);
   if (end.find("/constants.pkl") != end.npos)
     return "is a TorchScript archive, which holds a program. Write its weights in Python, "
@@ -46,6 +54,9 @@ inline std::string foreign_format(InputFile& file, const std::string& path) {
   if (end.find("/data.pkl") != end.npos)
     return "is a file of torch.save, a pickle in a zip archive. " +
            convert_pickle(path, "weights.safetensors");
+  if (end.find(".npy") != end.npos)
+    return "is an archive of NumPy's arrays. Convert it in Python: " +
+           save_arrays("dict(numpy.load('" + path + "'))");
   return "is a zip archive. If torch.save wrote it, it was cut off; use another copy";
 }
 

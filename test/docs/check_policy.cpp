@@ -1,0 +1,117 @@
+// The checks that docs/extending.md gives to authors of policies: each finds its fault, and none is
+// found in a policy that is right.
+#include "../../examples/check_policy.hpp"
+
+#include "classes.hpp"
+
+namespace test::check_policies {
+
+enum class Fault { None, NotInState, CountsAtOnce, CountsSkipped, PerRank };
+
+/// Doubles the gradients of every second step.
+template <Fault F>
+struct Doubles {
+  using axis = ikebana::axis::clip;
+};
+
+}  // namespace test::check_policies
+
+template <test::check_policies::Fault F>
+struct ikebana::Mechanism<test::check_policies::Doubles<F>> : ikebana::ClipHooks {
+  using Fault = test::check_policies::Fault;
+  test::check_policies::Doubles<F> values;
+  explicit Mechanism(test::check_policies::Doubles<F> v) : values(v) {}
+  template <class Ranks>
+  void clip(StepGradients& gradients, Ranks& ranks) {
+    for (at::Tensor& gradient : gradients.values)
+      gradient = gradient * (count_ % 2 + (F == Fault::PerRank ? ranks.data().rank() : 1));
+    if (F == Fault::CountsAtOnce) ++count_;
+  }
+  void after_update(const Masters&, const StepGradients&) noexcept {
+    if (F != Fault::CountsAtOnce && F != Fault::CountsSkipped) ++count_;
+  }
+  void end_step(const StepGradients&, Report&) noexcept {
+    if (F == Fault::CountsSkipped) ++count_;
+  }
+  void state(Archive& archive, const Masters&) {
+    if (F != Fault::NotInState) archive.number("count", count_);
+  }
+
+ private:
+  std::int64_t count_ = 1;
+};
+
+namespace test::check_policies {
+
+using namespace ikebana;
+namespace nn = torch::nn;
+
+struct Rows {
+  at::Tensor input, target;
+};
+nn::Sequential net() {
+  torch::manual_seed(0);
+  return nn::Sequential(nn::Linear(16, 32), nn::GELU(), nn::Linear(32, 32));
+}
+/// What each check says of the policy; empty: nothing.
+template <Fault F>
+std::vector<std::string> found() {
+  std::vector<Rows> batches;
+  for (int i = 0; i < 3; ++i) batches.push_back({at::randn({32, 16}), at::randn({32, 32})});
+  auto recipe = [](auto model, auto... more) {
+    return Trainer{model, MSELoss{}, SGD{.lr = 0.1}, Doubles<F>{}, more...};
+  };
+  std::vector<std::string> texts{message_of([&] { check_policy::resumes(net, recipe, batches); }),
+                                 message_of([&] { check_policy::undoes(net, recipe, batches); }),
+                                 message_of([&] { check_policy::skips(net, recipe, batches); }),
+                                 ""};
+  if constexpr (F == Fault::None || F == Fault::PerRank)  // the others compile sooner without
+    texts[3] = message_of([&] { check_policy::on_two_ranks<DDP>(net, recipe, batches); });
+  return texts;
+}
+/// Whether these of the four checks find a fault, and no other does.
+template <Fault F>
+void finds(const std::vector<const char*>& words) {
+  const std::vector<std::string> texts = found<F>();
+  for (std::size_t i = 0; i < 4; ++i) {
+    CAPTURE(i);
+    CHECK_MESSAGE(contains(texts[i], words[i]), texts[i]);
+    CHECK_MESSAGE(texts[i].empty() == std::string(words[i]).empty(), texts[i]);
+  }
+}
+
+TEST_CASE("docs/extending.md: the checks of a policy find what is wrong, and nothing else") {
+  finds<Fault::None>({"", "", "", ""});
+  finds<Fault::NotInState>({"goes on in another way: `0.bias` differs", "", "", ""});
+  finds<Fault::CountsAtOnce>(
+      {"", "a step that throws changes the state", "is skipped changes", ""});
+  finds<Fault::CountsSkipped>({"", "", "is skipped changes", ""});
+  finds<Fault::PerRank>({"", "", "", "the ranks differ"});
+}
+
+TEST_CASE("docs/extending.md: one policy is read, and another is changed") {
+  auto model = net();
+  std::vector<Rows> batches(3, Rows{at::randn({32, 16}), at::randn({32, 32})});
+  Trainer trainer{model, MSELoss{}, Precision<FP16>{.init_scale = 512}, ClipGradNorm{}};
+
+  for (const Rows& batch : batches) {
+    trainer.step(batch);
+    const double scale = trainer.mechanism<Precision<FP16>>().loss_scale();
+    trainer.get<ClipGradNorm>().max_norm = scale > 1024 ? 1.0 : 0.5;
+  }
+
+  CHECK(trainer.get<ClipGradNorm>().max_norm == 0.5);
+}
+
+template <bool clips>
+std::string recipe_of() {
+  using Clip = std::conditional_t<clips, ClipGradNorm, Without<axis::clip>>;
+  Trainer<nn::Sequential, MSELoss, Clip> trainer{net()};
+  return trainer.describe();
+}
+TEST_CASE("docs/extending.md: a policy that a program may leave out") {
+  CHECK(contains(recipe_of<true>(), "ClipGradNorm"));
+  CHECK(contains(recipe_of<false>(), "Without<clip>"));
+}
+
+}  // namespace test::check_policies
