@@ -39,16 +39,16 @@ def main():
     print(f"{out}/index.html")
 
 
-def try_search(out, word, expected):
+def try_search(out, query, expected):
     """Searches the built site in a browser without a network, where there is one."""
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if not browser:
         return print("the search was not tried: there is no chromium")
     found = subprocess.run(
         [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000", "--dump-dom",
-         f"{out.as_uri()}/search.html?q={word}"], text=True, capture_output=True, timeout=120).stdout
+         f"{out.as_uri()}/search.html?q={query}"], text=True, capture_output=True, timeout=120).stdout
     if expected not in found:
-        sys.exit(f"a search for {word} does not find {expected}")
+        sys.exit(f"a search for {query} does not find {expected}")
 
 
 if __name__ == "__main__":
