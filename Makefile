@@ -2,6 +2,7 @@
 # those on a GPU install nothing.
 PRESET ?= dev
 TEXT ?=
+STEPS ?= 24
 DEVICE ?= cuda
 JOBS ?= $(shell scripts/jobs)
 
@@ -19,9 +20,10 @@ configure = cmake --preset $(1) --log-level=WARNING $(call generator,$(1)) $(lib
 # A make started by CMake must not use the job server of this one.
 build = env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL cmake --build --preset $(1) -j $(JOBS) --target $(2)
 
-.PHONY: help demo test test-long test-gpu bench bench-gpu docs clean
+.PHONY: help demo finetune test test-long test-gpu bench bench-gpu docs clean
 help:
 	@echo 'make demo [TEXT=path]  train a small language model on a file or folder of text'
+	@echo 'make finetune          fine-tune SmolLM2-135M on TEXT=path in STEPS=n steps, beside Python'
 	@echo 'make test              build and run all tests'
 	@echo 'make test-long         run sanitizers, other LibTorch versions and compilers (hours)'
 	@echo 'make test-gpu          run the tests on an NVIDIA GPU, without a network (docs/gpu.md)'
@@ -35,6 +37,15 @@ demo:
 	@$(call configure,release)
 	@$(call build,release,demo)
 	@build/release/examples/demo $(if $(TEXT),'$(TEXT)')
+
+# The text is looked for before anything is installed.
+finetune:
+	@test -e '$(or $(TEXT),docs)' || { echo "finetune: there is no '$(TEXT)': give a file or a folder" \
+	  "of text by make finetune TEXT=path" >&2; exit 2; }
+	@scripts/setup finetune
+	@$(call configure,release)
+	@$(call build,release,finetune)
+	@.finetune/bin/python scripts/finetune/main.py '$(or $(TEXT),docs)' --steps $(STEPS)
 
 test:
 	@scripts/setup test

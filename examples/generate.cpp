@@ -15,12 +15,8 @@ std::string continued(Llama& llama, const std::string& text, std::int64_t length
   for (const unsigned char c : text) bytes.push_back(c);
   const auto prompt = torch::tensor(bytes).unsqueeze(0);
   llama->eval();
-  const auto step = [&](const at::Tensor& tokens, modules::KVCache& cache) {
-    return llama->logits(tokens, &cache);
-  };
-  auto cache = llama->cache(1, prompt.size(1) + length);
-  const auto tokens = modules::generate(
-      step, prompt, cache,
+  const auto tokens = llama->generate(
+      prompt,
       {.max_new_tokens = length, .sampling = {.temperature = 0.7, .top_p = 0.9}, .seed = 1});
   std::string out;
   for (std::int64_t i = 0; i < tokens.size(1); ++i)

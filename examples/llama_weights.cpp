@@ -7,58 +7,13 @@
 // strict=0       prints the names that only one side has, and continues
 // logits=PATH    writes the logits to a file
 // save=PATH      writes the weights to a file
-#include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <map>
-#include <sstream>
 
-#include "models/llama.hpp"
+#include "models/llama_folder.hpp"
 using namespace ikebana;
 
-/// The `name=value` arguments of the command line.
-struct Options {
-  std::map<std::string, std::string> values;
-
-  std::string get(const std::string& name, std::string fallback = "") const {
-    auto found = values.find(name);
-    return found == values.end() ? fallback : found->second;
-  }
-};
-
-/// The value of `key` in a flat JSON object, as a number; `true` is 1.
-double number(const std::string& json, const std::string& key, double fallback) {
-  const auto at = json.find('"' + key + '"');
-  if (at == json.npos) return fallback;
-  const auto value = json.find_first_not_of(" \n\t:", at + key.size() + 2);
-  if (json.compare(value, 4, "null") == 0) return fallback;
-  return json.compare(value, 4, "true") == 0 ? 1 : std::strtod(json.c_str() + value, nullptr);
-}
-
-LlamaConfig read_config(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file)
-    throw Error("llama_weights: " + path.string() +
-                " cannot be read. Name a folder that holds config.json and the weights.");
-  std::stringstream text;
-  text << file.rdbuf();
-  LlamaConfig c;
-  for (auto [key, field] : {std::pair{"vocab_size", &c.vocab_size},
-                            {"hidden_size", &c.hidden_size},
-                            {"intermediate_size", &c.intermediate_size},
-                            {"num_hidden_layers", &c.num_hidden_layers},
-                            {"num_attention_heads", &c.num_attention_heads},
-                            {"num_key_value_heads", &c.num_key_value_heads}})
-    *field = static_cast<std::int64_t>(number(text.str(), key, static_cast<double>(*field)));
-  c.rms_norm_eps = number(text.str(), "rms_norm_eps", c.rms_norm_eps);
-  c.rope_theta = number(text.str(), "rope_theta", c.rope_theta);
-  c.tie_word_embeddings = number(text.str(), "tie_word_embeddings", 0) != 0;
-  return c;
-}
-
-void load(Llama& llama, const std::filesystem::path& folder, const Options& options) {
+void load(Llama& llama, const std::filesystem::path& folder, const NamedValues& options) {
   const std::string prefix = options.get("rename");
   const auto without_prefix = [&](const std::string& name) {
     return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
@@ -73,12 +28,9 @@ void load(Llama& llama, const std::filesystem::path& folder, const Options& opti
 
 int main(int argc, char** argv) try {
   if (argc < 2) throw Error("usage: llama_weights FOLDER [name=value...]; see llama_weights.cpp");
-  Options options;
-  for (const std::string& argument : std::vector<std::string>(argv + 2, argv + argc)) {
-    const auto equals = std::min(argument.find('='), argument.size() - 1);
-    options.values[argument.substr(0, equals)] = argument.substr(equals + 1);
-  }
-  Llama llama(read_config(std::filesystem::path(argv[1]) / "config.json"));
+  const NamedValues options(argv + 2, argv + argc,
+                            {"weights", "rename", "cast", "strict", "logits", "save"});
+  Llama llama(read_config(argv[1]));
   load(llama, argv[1], options);
   llama->eval();
 

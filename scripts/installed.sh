@@ -115,6 +115,19 @@ has_oracle() {
   return 1
 }
 
+# pip installs the dependencies of a wheel before the wheel, and writes INSTALLER last.
+has_finetune() {
+  local site wheel
+  for site in "$finetune"/lib/python3*/site-packages; do
+    for wheel in "${transformers_wheels[@]}" "$model_wheel"; do
+      [[ -f $site/${wheel/==/-}.dist-info/INSTALLER ]] || return 1
+    done
+    "$finetune/bin/python" -c 'import numpy, safetensors' 2>/dev/null
+    return
+  done
+  return 1
+}
+
 users_oracle() {
   local version
   [[ ${IKEBANA_ORACLE:-} ]] || return 1
@@ -155,7 +168,7 @@ look() {
   else
     look_for_libtorch
   fi
-  if [[ " ${steps[*]} " =~ \ (venv|oracle|site)\  ]]; then
+  if [[ " ${steps[*]} " =~ \ (venv|oracle|finetune|site)\  ]]; then
     python=$(find_python)
     "$python" -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
   fi
@@ -169,6 +182,7 @@ look_for_libtorch() {
   users_libtorch || has_libtorch || steps+=(libtorch)
   [[ $target != test ]] || has_headers || steps+=(headers)
   if ((${#steps[@]})) && ! has_venv; then steps=(venv "${steps[@]}"); fi
+  [[ $target != finetune ]] || has_finetune || steps+=(finetune)
   # First, since LibTorch of .venv can be linked to it.
   [[ $target == demo ]] || users_oracle || has_oracle || steps=(oracle "${steps[@]}")
 }

@@ -155,6 +155,14 @@ struct LlamaImpl : torch::nn::Module {
                                       .dtype = weight.scalar_type(),
                                       .device = weight.device()});
   }
+  /// Continues each row of `prompt`, (rows, length) tokens.
+  at::Tensor generate(const at::Tensor& prompt, const ikebana::modules::GenerateOptions& options) {
+    const auto step = [&](const at::Tensor& tokens, ikebana::modules::KVCache& seen) {
+      return logits(tokens, &seen);
+    };
+    auto seen = cache(prompt.size(0), prompt.size(1) + options.max_new_tokens);
+    return ikebana::modules::generate(step, prompt, seen, options);
+  }
   const at::Tensor& head() const {
     return (lm_head ? lm_head->weight : model->embed_tokens->weight);
   }

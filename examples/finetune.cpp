@@ -1,0 +1,128 @@
+// Fine-tunes a pretrained Llama in the format of Hugging Face's transformers on the tokens of a
+// text, by a recipe that is chosen by name. `make finetune` calls it: docs/finetune.md.
+//   finetune FOLDER TOKENS [name=value...]
+// FOLDER holds config.json and the weights; TOKENS is a file of scripts/finetune/tokens.py.
+// recipe=NAME    fp32, the default, or bf16
+// states=FOLDER  saves states there four times, and continues from the newest one
+// end=PATH       writes the state after the last step
+// show=0         prints no perplexity and no text before and after the training
+// logits=PATH    writes the logits of the first held-out window, and does not train
+#include <algorithm>
+#include <cmath>
+#include <ikebana/any_trainer/recipes.hpp>
+#include <iostream>
+
+#include "models/llama_folder.hpp"
+#include "text.hpp"
+using namespace ikebana;
+
+using Finetuning = AnyTrainer<Tokens>;
+
+Finetuning fp32(const Llama& llama) {
+  return Trainer{llama, AdamW{.lr = 1e-4}, ClipGradNorm{}, Observe<Memory>{}};
+}
+Finetuning bf16(const Llama& llama) {
+  return Trainer{llama,
+                 AdamW{.lr = 1e-4},
+                 Precision<BF16>{},        // autocast
+                 Checkpoint<Selective>{},  // keeps matrix products, recomputes what is cheap
+                 ClipGradNorm{},
+                 Observe<Memory>{}};  // the peak of each step in its report
+}
+
+/// What scripts/finetune/tokens.py writes: windows of tokens, each one longer than what a model
+/// reads of it, and the bytes that every token stands for.
+class TokenFile {
+ public:
+  explicit TokenFile(const std::filesystem::path& path)
+      : path_(path.string()), tensors_(load_tensors(path).tensors) {}
+
+  std::int64_t steps() const { return tensor("train", 3).size(0); }
+  std::int64_t rows() const { return tensor("train", 3).size(1); }
+  /// The windows of all steps, in their order.
+  Tokens train() const { return shifted(tensor("train", 3).flatten(0, 1)); }
+  Tokens held_out() const { return shifted(tensor("held_out", 2)); }
+  at::Tensor prompt() const { return tensor("prompt", 2); }
+
+  /// The text of tokens, one dimension.
+  std::string text(const at::Tensor& tokens) const {
+    const at::Tensor bytes = tensor("bytes", 1), ends = tensor("ends", 1);
+    std::string out;
+    for (std::int64_t i = 0; i < tokens.numel(); ++i) {
+      const auto token = tokens[i].item<std::int64_t>();
+      const auto begin = token == 0 ? 0 : ends[token - 1].item<std::int64_t>();
+      const auto* data = reinterpret_cast<const char*>(bytes.const_data_ptr<std::uint8_t>());
+      out.append(data + begin, data + ends[token].item<std::int64_t>());
+    }
+    return out;
+  }
+
+ private:
+  const at::Tensor& tensor(const std::string& name, std::int64_t dimensions) const {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end() || found->second.dim() != dimensions)
+      throw Error("finetune: " + path_ + " has no `" + name + "` of " + std::to_string(dimensions) +
+                  " dimensions. scripts/finetune/tokens.py writes it.");
+    return found->second;
+  }
+  static Tokens shifted(const at::Tensor& windows) {
+    return {windows.slice(1, 0, -1), windows.slice(1, 1)};
+  }
+
+  std::string path_;
+  StateDict tensors_;
+};
+
+/// Perplexity on the held-out windows, and how the model continues the prompt.
+void show(const char* when, Finetuning& trainer, Llama& llama, const TokenFile& file) {
+  const TensorDataset held_out{file.held_out()};
+  DataLoader loader{held_out, {.batch_size = file.rows()}};
+  std::cout << "perplexity " << when << ": " << std::exp(trainer.evaluate(loader).loss) << '\n';
+  const at::Tensor tokens = llama->generate(
+      file.prompt(),
+      {.max_new_tokens = 60, .sampling = {.temperature = 0.7, .top_p = 0.9}, .seed = 1});
+  std::cout << "text " << when << ": " << printable(file.text(tokens[0])) << "\nend of text"
+            << std::endl;
+}
+
+void finetune(Llama& llama, const TokenFile& file, const NamedValues& options) {
+  Recipes<Tokens, const Llama&> recipes;
+  recipes.add("fp32", fp32).add("bf16", bf16);
+  Finetuning trainer = recipes.make(options.get("recipe", "fp32"), llama);
+  const bool shows = options.get("show") != "0";
+  if (shows) std::cout << trainer.describe();
+  if (shows) show("before", trainer, llama, file);
+
+  const std::string states = options.get("states");
+  DataLoader loader{TensorDataset{file.train()}, {.batch_size = file.rows()}};
+  trainer.fit(loader,
+              {.on_step = [](const Report& r) { std::cout << r << std::endl; },
+               .progress = false,
+               .save_to = states,
+               .save_every = states.empty() ? 0 : std::max<std::int64_t>(1, file.steps() / 4),
+               .resume = !states.empty()});
+  if (shows) show("after", trainer, llama, file);
+  if (const auto path = options.get("end"); !path.empty()) save_tensors(path, trainer.state());
+}
+
+int main(int argc, char** argv) try {
+  if (argc < 3) throw Error("usage: finetune FOLDER TOKENS [name=value...]; see finetune.cpp");
+  const NamedValues options(argv + 3, argv + argc, {"recipe", "states", "end", "show", "logits"});
+  const std::filesystem::path folder = argv[1];
+  const TokenFile file(argv[2]);
+
+  torch::manual_seed(0);  // the state of the generator is saved, too
+  Llama llama(read_config(folder));
+  load_weights(llama, folder);  // under Hugging Face's names
+  if (const auto path = options.get("logits"); !path.empty()) {
+    const at::NoGradGuard no_grad;
+    const at::Tensor tokens = file.held_out().input.slice(0, 0, 1);
+    save_tensors(path, {{"tokens", tokens}, {"logits", llama->logits(tokens)}});
+  } else {
+    finetune(llama, file, options);
+  }
+  return 0;
+} catch (const std::exception& error) {
+  std::cerr << error.what() << '\n';
+  return 1;
+}
