@@ -48,6 +48,7 @@ class Stage:
         hidden = []
         plain = CODE.sub(lambda code: hidden.append(code[0]) or f"\0{len(hidden) - 1}\0", text)
         plain = LINK.sub(link, plain)
+        plain = re.sub(r"^( *)%", r"\1&#37;", plain, flags=re.M)  # which MyST takes for a comment
         plain = re.sub("\0(\\d+)\0", lambda at: hidden[int(at[1])], plain)
         return diagrams.replaced(plain)
 
