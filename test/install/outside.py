@@ -101,6 +101,21 @@ def conan(place):
     status, said, output = place.attempt(*create, *options, env=env, cwd=tree)
     expect(status == 0 and "step 199 loss" in said, output)
     print(output)
+    tutorial_by_conan(place, env)
+
+
+def tutorial_by_conan(place, env):
+    """The commands of docs/tutorial.md find the package for its project; it is not built again."""
+    folder = place.folder / "digits"
+    shutil.copytree(place.root / "examples/tutorial", folder)
+    page = (place.root / "docs/tutorial.md").read_text()
+    for command in ("conan install . --output-folder=build/conan",
+                    "cmake -S . -B build/conan -DCMAKE_TOOLCHAIN_FILE=conan_toolchain.cmake "
+                    "-DCMAKE_BUILD_TYPE=Release"):
+        expect(f"\n{command}\n" in page, f"docs/tutorial.md has another command than {command}")
+        words = [{"conan": place.conan, "cmake": place.cmake}.get(word, word)
+                 for word in command.split()]
+        place.run(*words, env={**env, "IKEBANA_LIBTORCH": place.libtorch}, cwd=folder)
 
 
 tests = {

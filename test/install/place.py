@@ -19,9 +19,11 @@ class Place:
         parser.add_argument("test", choices=tests)
         for name in ("root", "build", "folder", "libtorch", "cmake", "generator", "cxx", "conan"):
             parser.add_argument(f"--{name}", required=True)
+        parser.add_argument("--programs")
         given = parser.parse_args()
         self.test, self.cmake, self.conan = given.test, given.cmake, given.conan
         self.generator, self.cxx, self.libtorch = given.generator, given.cxx, given.libtorch
+        self.programs = given.programs
         self.root, self.build = pathlib.Path(given.root), pathlib.Path(given.build)
         self.prefix = pathlib.Path(given.folder) / "moved prefix"
         self.folder = pathlib.Path(given.folder) / given.test
