@@ -9,7 +9,8 @@ import sys
 root = pathlib.Path(sys.argv[1])
 pages = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
-TERM = re.compile(r"\*\*([a-z]+(?: [a-z]+)?)\*\*")  # where a page marks the term that it explains
+# Where a page marks the term that it explains.
+TERM = re.compile(r"\*\*((?!the |an? )[a-z]+(?: [a-z]+)?)\*\*")
 NO_TERMS = {"docs/bench.md", "docs/bench-gpu.md", "docs/clip.md"}  # what they mark are columns
 MOST_SENTENCES = 4
 
