@@ -23,6 +23,7 @@ html_theme = "furo"
 html_title = f"ikebana {version}"
 html_static_path = [str(pathlib.Path(__file__).parent / "static")]
 html_css_files = ["site.css"]
+html_use_index = False
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False

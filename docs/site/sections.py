@@ -43,7 +43,7 @@ def declared(entry, part):
         value = text.tidy(text.text_of(part.find("initializer")))
         return value.replace("template<", "template <").replace("> concept ikebana::", ">\nconcept ", 1)
     bases = [text.tidy(text.text_of(b)) for b in part.findall("basecompoundref") if b.get("prot") == "public"]
-    bases = [b.removeprefix("ikebana::") for b in bases if "detail::" not in b and "Methods<" not in b]
+    bases = [b.removeprefix("ikebana::") for b in bases if "detail::" not in b and "Methods<" not in b and "SaveAndLoad" not in b]
     ends = f" : {', '.join(bases)}" if bases and entry.name != "Trainer" else ""
     lines = [*text.template(part), f"{kind} {name}{ends};"]
     return "\n".join(lines) if len(lines) > 1 or ends else ""  # a plain `struct X;` says nothing
