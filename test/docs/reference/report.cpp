@@ -154,7 +154,7 @@ TEST_CASE("reference: errors of files and states") {
 
 TEST_CASE("reference: memory that runs out") {
   std::string message;
-  // example: OutOfMemory
+  // example: OutOfMemory, MemoryLimit
   MemoryLimit limit(MiB(1));  // as where a machine has no more
   Trainer trainer{net(), CrossEntropyLoss{}, AdamW{.lr = 1e-3}};
   try {
