@@ -40,12 +40,13 @@ struct Corpus {
 };
 
 struct ReaderImpl : nn::Module {
-  nn::Embedding embedding = register_module(
-      "embedding", nn::Embedding(nn::EmbeddingOptions(vocabulary, 32).padding_idx(0)));
-  nn::Conv1d pairs = register_module("pairs", nn::Conv1d(nn::Conv1dOptions(32, 64, 3).padding(1)));
-  nn::Linear tone = register_module("tone", nn::Linear(64, 3));
-  nn::Linear star = register_module("star", nn::Linear(64, 1));
-
+  nn::Embedding embedding{nn::EmbeddingOptions(vocabulary, 32).padding_idx(0)};
+  nn::Conv1d pairs{nn::Conv1dOptions(32, 64, 3).padding(1)};
+  nn::Linear tone{64, 3}, star{64, 1};
+  ReaderImpl() {
+    register_module("embedding", embedding), register_module("pairs", pairs);
+    register_module("tone", tone), register_module("star", star);
+  }
   struct Output {
     at::Tensor tones, stars;  // (all tokens, 3) logits, and (reviews)
   };
@@ -89,7 +90,7 @@ int main() {
                         std::abs(first.term("stars") - stars_mean.item<double>()) < 1e-5;
   std::cout << first << "\n";
 
-  trainer.fit(training, {.epochs = 6});
+  trainer.fit(training, {.epochs = 4});
   const Reviews test = *DataLoader{Corpus{512}, {.batch_size = 512, .seed = 2}}.begin();
   const auto found = trainer.predict(test.tokens);
   const at::Tensor right = (found.tones.argmax(1) == test.tones.values()).to(at::kFloat).mean();
