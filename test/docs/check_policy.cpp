@@ -13,6 +13,16 @@ template <Fault F>
 struct Doubles {
   using axis = ikebana::axis::clip;
 };
+/// Two policies, and one that is made of both.
+struct Scales {
+  using axis = ikebana::axis::clip;
+  double factor = 0.5;
+};
+struct ScalesAndClips {
+  using axis = ikebana::axis::clip;
+  Scales scales = {};
+  ikebana::ClipGradNorm clips = {};
+};
 
 }  // namespace test::check_policies
 
@@ -39,6 +49,38 @@ struct ikebana::Mechanism<test::check_policies::Doubles<F>> : ikebana::ClipHooks
 
  private:
   std::int64_t count_ = 1;
+};
+
+template <>
+struct ikebana::Mechanism<test::check_policies::Scales> : ikebana::ClipHooks {
+  test::check_policies::Scales values;
+  explicit Mechanism(test::check_policies::Scales v) : values(v) {}
+  template <class Ranks>
+  void clip(StepGradients& gradients, Ranks&) {
+    for (at::Tensor& gradient : gradients.values) gradient = gradient * values.factor;
+  }
+};
+template <>
+struct ikebana::Mechanism<test::check_policies::ScalesAndClips> : ikebana::ClipHooks {
+  test::check_policies::ScalesAndClips values;
+  explicit Mechanism(test::check_policies::ScalesAndClips v)
+      : values(v), scales_(v.scales), clips_(v.clips) {}
+  template <class Ranks>
+  void clip(StepGradients& gradients, Ranks& ranks) {
+    scales_.values = values.scales, clips_.values = values.clips;
+    scales_.clip(gradients, ranks);
+    gradients.norm_is_current = false, gradients.squared_norm.reset();  // it has changed gradients
+    clips_.clip(gradients, ranks);
+  }
+  template <class Ranks>
+  void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
+              detail::DeferredCheck& deferred) {
+    clips_.accept(gradients, loss, ranks, deferred);
+  }
+
+ private:
+  Mechanism<test::check_policies::Scales> scales_;
+  Mechanism<ClipGradNorm> clips_;
 };
 
 namespace test::check_policies {
@@ -101,6 +143,25 @@ TEST_CASE("docs/extending.md: one policy is read, and another is changed") {
   }
 
   CHECK(trainer.get<ClipGradNorm>().max_norm == 0.5);
+}
+
+TEST_CASE("docs/extending.md: a clip policy that is made of two is as both in a recipe") {
+  const Rows batch{at::randn({32, 16}), at::randn({32, 32})};
+  auto moved = [&](const auto&... policies) {
+    auto model = net();
+    Trainer trainer{model, MSELoss{}, SGD{.lr = 1}, policies...};
+    const Report report = trainer.step(batch);
+    return std::pair{std::vector<at::Tensor>(model->parameters()), *report.grad_norm()};
+  };
+  const ClipGradNorm clip{.max_norm = 0.01};
+  const auto made = moved(ScalesAndClips{.clips = clip}), both = moved(Scales{}, clip);
+  CHECK(same_bits(made.first, both.first));
+  CHECK(made.second == both.second);
+  CHECK_FALSE(same_bits(made.first, moved(clip, Scales{}).first));
+  auto recipe = [&](auto model, auto... more) {
+    return Trainer{model, MSELoss{}, SGD{.lr = 1}, ScalesAndClips{.clips = clip}, more...};
+  };
+  check_policy::on_two_ranks<DDP>(net, recipe, std::vector{batch, batch});
 }
 
 template <bool clips>

@@ -45,6 +45,7 @@ TEST_CASE("docs/reproducibility.md: what changes no bit, and what does") {
     trainer.describe();
   };
   const auto saves = [](auto& trainer, auto&) {
+    if (trainer.steps() != 2) return;
     const Folder folder;
     trainer.save(folder / "state");
     trainer.save_async(folder / "other").wait();
@@ -117,7 +118,7 @@ Tensors gathered(bool deterministic) {
   const Deterministic while_computed(deterministic);
   torch::manual_seed(3);
   const at::Tensor table = at::randn({50, 64}).requires_grad_();
-  const at::Tensor index = at::randint(50, {20000}, at::kLong), scale = at::randn({20000, 1});
+  const at::Tensor index = at::randint(50, {5000}, at::kLong), scale = at::randn({5000, 1});
   (table.index({index}) * scale).sum().backward();
   return {table.grad()};
 }
@@ -125,7 +126,7 @@ Tensors gathered(bool deterministic) {
 Tensors selected() {
   torch::manual_seed(3);
   const at::Tensor table = at::randn({50, 64}).requires_grad_();
-  const at::Tensor index = at::randint(50, {20000}, at::kLong), scale = at::randn({20000, 1});
+  const at::Tensor index = at::randint(50, {5000}, at::kLong), scale = at::randn({5000, 1});
   (table.index_select(0, index) * scale).sum().backward();
   const at::Tensor of_select = table.grad().clone();
   table.mutable_grad().reset();
@@ -136,13 +137,13 @@ Tensors selected() {
 TEST_CASE("docs/reproducibility.md: gradients of indexing, by several threads") {
   const Tensors once = gathered(true), by_select = selected();
   int differ = 0;
-  for (int i = 0; i < 10; ++i) {
+  for (int i = 0; i < 5; ++i) {
     CHECK(same_bits(gathered(true), once));
     CHECK(same_bits(selected(), by_select));
     differ += same_bits(gathered(false), once) ? 0 : 1;
   }
   if (std::getenv("IKEBANA_BITS") != nullptr)
-    std::cout << "indexing differed in " << differ << " of 10 with " << at::get_num_threads()
+    std::cout << "indexing differed in " << differ << " of 5 with " << at::get_num_threads()
               << " threads\n";
 }
 

