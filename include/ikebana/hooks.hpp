@@ -14,7 +14,7 @@
 namespace ikebana {
 // The base of each axis, outermost first.
 
-/// Measures a step and adds to its report.
+/// The base of mechanisms on the axis observe, which measure a step and add to its report.
 struct ObserveHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, UnitBackwardHooks {
   /// `next()` is one phase of a step.
   template <class Next>
@@ -22,7 +22,7 @@ struct ObserveHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, UnitBackwardHoo
     return next();
   }
 };
-/// Records a step and replays it.
+/// The base of mechanisms on the axis capture, which record a step and replay it.
 struct CaptureHooks : Hooks, StepWrapperHooks {
   /// `next()` is all of a step that the device computes, from the first forward to the update, and
   /// returns its report.
@@ -31,9 +31,9 @@ struct CaptureHooks : Hooks, StepWrapperHooks {
     return next();
   }
 };
-/// One rank. A mechanism for several returns `Ranks` from `ranks`; what ranks tell each other in a
-/// step is then exchanged by these, in this order: when the step opens, when its gradients are
-/// there, and before the commit.
+/// The base of mechanisms on the axis shard; by default one rank. One for several returns `Ranks`
+/// from `ranks`, and by these its ranks exchange what they tell each other in a step: when it
+/// opens, when its gradients are there, and before the commit.
 struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   /// The ranks that train this model.
   OneRank ranks() const { return {}; }
@@ -83,7 +83,7 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   /// again. All must return the same. False: they cannot know.
   bool ran_out_of_memory() noexcept { return false; }
 };
-/// Stores elsewhere what the device does not need at the moment.
+/// The base of mechanisms on the axis offload, which store elsewhere what is not needed now.
 struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   void begin_step() noexcept {}  ///< before a step gathers anything
   /// 5. Around the loss of a microbatch.
@@ -99,7 +99,7 @@ struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   StateStorage* state_storage() { return nullptr; }
   GradientStorage* gradient_storage() { return nullptr; }  ///< of gradients
 };
-/// Chooses what forward keeps, and computes the rest again in backward.
+/// The base of mechanisms on the axis checkpoint, which choose what forward keeps.
 struct CheckpointHooks : Hooks, StepWrapperHooks, UnitWrapperHooks {
   /// 2. Before the first forward: what holds for the microbatches of this rank, as bits, such as
   /// which of the plans that were made so far. All ranks then go on with what holds for each.
@@ -116,7 +116,7 @@ struct CheckpointHooks : Hooks, StepWrapperHooks, UnitWrapperHooks {
     return next(std::forward<Args>(args)...);
   }
 };
-/// Sets dtypes and the loss scale, and decides whether the loss is accepted.
+/// The base of mechanisms on the axis precision: dtypes, the loss scale, which loss is accepted.
 struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks {
   /// Around each forward of the model, also in an evaluation.
   template <class Next>
@@ -147,9 +147,9 @@ struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks 
     });
   }
 };
-struct PruneHooks : Hooks, GatherHooks {};                       ///< Masks weights.
-struct QuantizeHooks : Hooks, UnitWrapperHooks, GatherHooks {};  ///< Rounds weights.
-/// Cuts a batch into microbatches.
+struct PruneHooks : Hooks, GatherHooks {};                       ///< On the axis prune.
+struct QuantizeHooks : Hooks, UnitWrapperHooks, GatherHooks {};  ///< On the axis quantize.
+/// The base of mechanisms on the axis accumulate, which cut a batch into microbatches.
 struct AccumulateHooks : Hooks, StepWrapperHooks {
   /// Declared true by a mechanism that may make a step again with more microbatches: it is then
   /// asked to split each batch of a range, too.
@@ -167,9 +167,9 @@ struct AccumulateHooks : Hooks, StepWrapperHooks {
     return next(std::span<const Batch>(batch, batch != nullptr ? 1 : 0), std::size_t(1));
   }
 };
-/// 5. Each objective defines `Loss loss(run, model, batch)`, and may define `count(model, batch)`.
+/// 5. On the axis objective; define `Loss loss(run, model, batch)`, perhaps `count(model, batch)`.
 struct ObjectiveHooks : Hooks {};
-/// Looks at all gradients before the update, and may change or reject them.
+/// The base of mechanisms on the axis clip, which see all gradients and may change or reject them.
 struct ClipHooks : Hooks {
   /// False: before each of its hooks the gradients are divided by `divisor`, in one more pass, so
   /// that `values` are the true gradients. True for a mechanism that reads `divisor` itself.
@@ -184,7 +184,7 @@ struct ClipHooks : Hooks {
   template <class Ranks>
   void accept(StepGradients&, const LossValue&, Ranks&, detail::DeferredCheck&) {}
 };
-/// Updates the master weights.
+/// The base of mechanisms on the axis optimizer, which update the master weights.
 struct OptimizerHooks : Hooks {
   /// Declared true by an optimizer whose update of an element depends on no other element: it may
   /// be given slices of parameters.
@@ -204,7 +204,7 @@ struct OptimizerHooks : Hooks {
   /// `divisor`, changes nothing where `found_inf` is set, and undoes its update in `abort`.
   void update(const Masters&, StepGradients&) {}
 };
-/// The learning rate and the momentum of each step.
+/// The base of mechanisms on the axis schedule: the rate and the momentum of each step.
 struct ScheduleHooks : Hooks {
   /// The learning rate of step `step`, which counts from 0, for a group whose own is `base`.
   double rate(double base, std::int64_t /*step*/) const { return base; }
@@ -212,7 +212,7 @@ struct ScheduleHooks : Hooks {
   /// latest.
   double momentum(double base, std::int64_t /*step*/) const { return base; }
 };
-/// Follows the weights, and decides which are evaluated.
+/// The base of mechanisms on the axis average, which decide which weights are evaluated.
 struct AverageHooks : Hooks {
   /// Which weights are evaluated. `next()` computes with the master weights as they are then. A
   /// mechanism that changes them calls `parameters.mark_stale()`, and restores them.
@@ -224,13 +224,13 @@ struct AverageHooks : Hooks {
   /// that does not override it refuses such a call.
   void restart() noexcept {}
 };
-/// Decides which parameters are trained.
+/// The base of mechanisms on the axis freeze, which decide which parameters are trained.
 struct FreezeHooks : Hooks {
   /// Before all others, when the trainer is made. Parameters that then require no gradient are
   /// never trained.
   void freeze(const UnitTable&) {}
 };
-/// Moves the model and batches to a device.
+/// The base of mechanisms on the axis device, which move the model and batches to one.
 struct DeviceHooks : Hooks {
   /// 1. Moves the batch to the model's device.
   template <class Batch>
@@ -238,7 +238,7 @@ struct DeviceHooks : Hooks {
     return detail::moved(batch, device);
   }
 };
-/// Lays out the model's tensors and those of batches.
+/// The base of mechanisms on the axis layout, which lay out the tensors of model and batches.
 struct LayoutHooks : Hooks {
   /// 1. After the device's: the batch as its tensors are to lie in memory.
   template <class Batch>

@@ -12,8 +12,8 @@ class RankGroup;  // ranks/rank_group.hpp
 
 /// Where the time of a step goes: moving the batch, forward, backward, and all that follows.
 enum class Phase { Data, Forward, Backward, Optimizer };
-using Tensors = std::vector<at::Tensor>;     ///< one for each parameter, or several of a step
-using DTypes = std::vector<at::ScalarType>;  ///< one for each parameter
+using Tensors = std::vector<at::Tensor>;     ///< tensors, mostly one for each parameter
+using DTypes = std::vector<at::ScalarType>;  ///< dtypes, one for each parameter
 
 namespace detail {
 inline const char* phase_name(Phase phase) {

@@ -42,7 +42,7 @@ struct Hooks {
 // Hooks that several axes are asked. A wrapper calls `next` exactly once, or once more to do it
 // again.
 
-/// Of axes that are around a whole step.
+/// The hook of axes that are around a whole step.
 struct StepWrapperHooks {
   /// `next()` makes the whole step, as a transaction: after an exception it may be called again.
   template <class Core, class Batch, class Next>
@@ -56,7 +56,7 @@ namespace detail {
 struct Undeclared : std::false_type {};
 }  // namespace detail
 
-/// Of axes that are around the forward of each unit.
+/// The hook of axes that are around the forward of each unit.
 struct UnitWrapperHooks {
   /// True for a mechanism that works in `around_unit`: a step that runs no unit is then an error.
   static constexpr bool per_unit = false;
@@ -67,7 +67,7 @@ struct UnitWrapperHooks {
     return next(std::forward<Args>(args)...);
   }
 };
-/// Of axes that are called before and after the backward of each unit.
+/// The hooks of axes that are called before and after the backward of each unit.
 struct UnitBackwardHooks {
   /// Declared true by a mechanism that has the two hooks: they are called for no other.
   static constexpr detail::Undeclared listens_to_backward = {};
@@ -76,10 +76,10 @@ struct UnitBackwardHooks {
   /// All that the unit computes in backward is done; before the next unit's backward begins.
   void after_unit_backward(const Unit&) {}
 };
-/// 4, 8, 12. What a unit computes with (parameters/): `gather` turns master weights into gathered
-/// parameters, `reduce` the gradients of gathered parameters into those of master weights. Every
-/// unit must then be run by `run` in each step, unless its policy has a field `allow_unused_units`
-/// that is true.
+/// 4, 8, 12. The hooks of axes that decide what a unit computes with (parameters/): `gather` turns
+/// master weights into gathered parameters, `reduce` the gradients of gathered parameters into
+/// those of master weights. Every unit must then be run by `run` in each step, unless its policy
+/// has a field `allow_unused_units` that is true.
 struct GatherHooks {
   /// Declared true by a mechanism that has these hooks; they are called of no other. A unit then
   /// computes with what `gather` returns.
@@ -97,8 +97,9 @@ struct GatherHooks {
   /// arrive later, an undefined one is returned, and Shard's `finish_reductions` adds it.
   Tensors reduce(const Unit&, Tensors gradients) { return gradients; }
 };
-/// 4. And what is stored: `to_masters` turns full parameters into master weights, one for each. The
-/// tensors that it returns are stored as they are, without a copy.
+/// 4. The hooks of axes that also decide what is stored: `to_masters` turns full parameters into
+/// master weights, one for each. The tensors that it returns are stored as they are, without a
+/// copy.
 struct StorageHooks : GatherHooks {
   /// Full parameters to master weights.
   Tensors to_masters(const Unit&, Tensors full) { return full; }

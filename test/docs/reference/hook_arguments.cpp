@@ -55,6 +55,9 @@ TEST_CASE("reference: what hooks are given") {
     // end
     CHECK(from[0].empty());
   }
+}
+
+TEST_CASE("reference: what backward and storages are given") {
   {
     const at::Tensor weight = at::ones({3}).requires_grad_(), loss = weight.square().sum();
     // example: Roots

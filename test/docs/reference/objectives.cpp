@@ -26,6 +26,9 @@ TEST_CASE_FIXTURE(Small, "reference: objectives of classes and labels") {
     CHECK(sum_of(NLLLoss{}, output, target) ==
           doctest::Approx(-output.gather(1, target.unsqueeze(1)).sum().item<double>()));
   }
+}
+
+TEST_CASE_FIXTURE(Small, "reference: objectives of labels and probabilities") {
   {
     // example: BCEWithLogitsLoss
     BCEWithLogitsLoss rare_labels{.pos_weight = torch::tensor({1.f, 4.f, 9.f})};

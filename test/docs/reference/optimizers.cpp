@@ -178,6 +178,9 @@ TEST_CASE("reference: the values of optimizers") {
     // end
     CHECK(contains(described_alone(optimizer), "momentum=0.9"));
   }
+}
+
+TEST_CASE("reference: the values of other optimizers") {
   {
     // example: NAdam
     NAdam optimizer{.lr = 2e-3, .weight_decay = 0.01, .decoupled_weight_decay = true};

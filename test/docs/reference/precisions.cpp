@@ -1,11 +1,12 @@
 // Examples of the reference: precisions, checkpoints and offloading.
-#include <unistd.h>
-
 #include <filesystem>
 
 #include "policies.hpp"
 
 namespace test::reference::precisions {
+
+/// Lies on a disk; that of temporary files may be in memory.
+const std::filesystem::path folder = std::filesystem::current_path();
 
 TEST_CASE_FIXTURE(Small, "reference: precisions") {
   {
@@ -34,6 +35,9 @@ TEST_CASE_FIXTURE(Small, "reference: precisions") {
     // end
     CHECK(trainer.get<Precision<FP16>>().init_scale == 1024);
   }
+}
+
+TEST_CASE_FIXTURE(Small, "reference: precisions with weights of few bits") {
   {
     // example: Precision<BF16Weights>
     Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3},
@@ -80,6 +84,9 @@ TEST_CASE_FIXTURE(Small, "reference: checkpoints") {
     // end
     CHECK(by_value.every == 2);
   }
+}
+
+TEST_CASE_FIXTURE(Small, "reference: checkpoints of some units") {
   {
     // example: Checkpoint<Segments<N>>, Segments
     Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3},
@@ -94,6 +101,9 @@ TEST_CASE_FIXTURE(Small, "reference: checkpoints") {
     // end
     CHECK(static_cast<bool>(trainer.get<Checkpoint<Only<>>>().match));
   }
+}
+
+TEST_CASE_FIXTURE(Small, "reference: checkpoints within a budget") {
   {
     // example: Checkpoint<Budget<N>>, Budget, GiB
     Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3},
@@ -110,8 +120,6 @@ TEST_CASE_FIXTURE(Small, "reference: checkpoints") {
 }
 
 TEST_CASE_FIXTURE(Small, "reference: offloading") {
-  // Beside the program, which lies on a disk; a folder of temporary files may be in memory.
-  const std::filesystem::path folder = std::filesystem::current_path();
   {
     // example: Offload, Offload<CPU, Activations>
     Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3},
@@ -133,6 +141,9 @@ TEST_CASE_FIXTURE(Small, "reference: offloading") {
     // end
     CHECK(offload.allow_unused_units);
   }
+}
+
+TEST_CASE("reference: offloading of several kinds") {
   {
     // example: Offload<CPU, Activations, OptimizerState>
     Offload<CPU, Activations, OptimizerState> offload{.min_bytes = KiB(64)};
@@ -145,6 +156,9 @@ TEST_CASE_FIXTURE(Small, "reference: offloading") {
     // end
     CHECK(offload.min_bytes == 65536);
   }
+}
+
+TEST_CASE_FIXTURE(Small, "reference: offloading to files") {
   {
     // example: Offload<Disk, OptimizerState>
     Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3},
@@ -164,6 +178,9 @@ TEST_CASE_FIXTURE(Small, "reference: offloading") {
     // end
     CHECK(offload.min_bytes == MiB(1));
   }
+}
+
+TEST_CASE("reference: offloading of several kinds to files") {
   {
     // example: Offload<Disk, Activations, OptimizerState>
     Offload<Disk, Activations, OptimizerState> offload{.folder = folder};

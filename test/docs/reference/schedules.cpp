@@ -64,6 +64,9 @@ TEST_CASE("reference: the values of schedules") {
     // end
     CHECK((rate(schedule, 29) == 1 && rate(schedule, 60) == 0.25));
   }
+}
+
+TEST_CASE("reference: schedules of powers") {
   {
     // example: MultiStepLR
     MultiStepLR schedule{.milestones = {60, 80}, .gamma = 0.1};
@@ -82,6 +85,9 @@ TEST_CASE("reference: the values of schedules") {
     // end
     CHECK((rate(schedule, 500) == 0.25 && rate(schedule, 1000) == 0));
   }
+}
+
+TEST_CASE("reference: schedules of cycles and phases") {
   {
     // example: OneCycleLR
     OneCycleLR schedule{.max_lr = 1e-2, .epochs = 10, .steps_per_epoch = 100};
@@ -102,6 +108,9 @@ TEST_CASE("reference: the values of schedules") {
     // end
     CHECK((rate(schedule, 500) == 1 && rate(schedule, 900) == 0.5));
   }
+}
+
+TEST_CASE("reference: schedules that are made of others") {
   {
     // example: LambdaLR
     LambdaLR schedule{.lr_lambda = [](std::int64_t step) { return step < 100 ? 1.0 : 0.1; }};

@@ -23,6 +23,9 @@ TEST_CASE_FIXTURE(Small, "reference: microbatches and clipping") {
     // end
     CHECK(trainer.mechanism<Accumulate<Fit<64>>>().microbatches() == 1);
   }
+}
+
+TEST_CASE_FIXTURE(Small, "reference: gradients that are seen and checked") {
   {
     // example: ClipGradValue, InspectGradients
     std::map<std::string, double> largest;
