@@ -38,8 +38,13 @@ TOPICS = [
           ("Checkpoint", "Every", "Segments", "Only", "Budget", "ActivationBudget")),
     Topic("accumulate", "Microbatches", ("docs/accumulate.md",), ("accumulate/",)),
     Topic("optimizer", "Optimizers", ("docs/optimizer.md",),
-          ("optimizer/", "parameters/rule.hpp")),
-    Topic("schedule", "Schedules", ("docs/schedule.md",), ("schedule/",)),
+          ("optimizer/", "parameters/rule.hpp"),
+          intro="An optimizer is a policy of the recipe: `Trainer{model, AdamW{.lr = 3e-4}}`. Values "
+          "of a group replace those of the optimizer for the parameters that its rule matches."),
+    Topic("schedule", "Schedules", ("docs/schedule.md",), ("schedule/",),
+          intro="A schedule is a policy of the recipe, beside the optimizer: `Trainer{model, "
+          "AdamW{.lr = 3e-4}, CosineAnnealingLR{.T_max = 1000}}`. The base rate is the `lr` of the "
+          "optimizer or of a group; steps count from 0."),
     Topic("objective", "Objectives", ("docs/objective.md",), ("objective/",)),
     Topic("clip", "Clipping and checks of gradients", ("docs/clip.md",), ("clip/",)),
     Topic("average", "Averages of the weights", ("docs/average.md",), ("average/",)),
@@ -47,7 +52,9 @@ TOPICS = [
     Topic("observe", "Observing a step", ("docs/memory.md",), ("observe/",), ("Observe",)),
     Topic("device", "Device", ("docs/devices.md", "docs/gpu.md"), ("device/",)),
     Topic("layout", "Memory layout", ("docs/layout.md",), ("layout/",), ("Layout",)),
-    Topic("offload", "Offloading", ("docs/offload.md",), ("offload/",), ("Offload",)),
+    Topic("offload", "Offloading", ("docs/offload.md",), ("offload/",), ("Offload",),
+          intro="What is offloaded is a policy of the recipe: `Trainer{model, AdamW{}, "
+          "Offload<CPU>{}}`."),
     Topic("shard", "Several ranks", ("docs/shard.md",), ("shard/",), ("Shard", "HSDP", "StopWish")),
     Topic("fit", "fit", ("docs/from_pytorch.md", "docs/state.md", "docs/data.md"), ("fit/",)),
     Topic("evaluate", "Evaluation and metrics", ("docs/evaluate.md",), ("evaluate/",)),
@@ -61,7 +68,9 @@ TOPICS = [
     Topic("hooks", "Hooks and mechanisms", ("docs/step.md", "docs/extending.md", "docs/contributing.md"), ("hooks",),
           ("Mechanism", "RankGroup", "OneRank", "OneRankGroup", "SingleRank", "Ranks",
            "TensorsOfRanks", "Slice", "RowRange", "rows_of_rank"),
-          intro="For authors of policies: what a mechanism overrides, and what it is given."),
+          intro="For authors of policies: what a mechanism overrides, and what it is given. A number "
+          "before a comment is that of the place in [step.md](../docs/step.md) where a step asks "
+          "the hook."),
 ]
 
 # Names of namespace bridge that namespace ikebana has by a using-declaration.
