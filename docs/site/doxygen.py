@@ -1,6 +1,7 @@
 """Runs Doxygen over the headers, and reads what it wrote: Entry by Entry what is public."""
 
 import dataclasses
+import os
 import pathlib
 import re
 import shutil
@@ -14,6 +15,7 @@ import topics
 OUTSIDE = re.compile(r"::(?:detail|bridge|refuse)(?:::|$)")
 OPERATOR = re.compile(r"operator\W")
 SITE = pathlib.Path(__file__).parent
+include = SITE.parents[1] / "include"
 
 
 @dataclasses.dataclass
@@ -40,8 +42,11 @@ class Entry:
 
 def run(root, out):
     """Doxygen's XML of the headers in out/xml. Exits where it warns."""
+    global include
+    include = root / "include"
     out.mkdir(parents=True, exist_ok=True)
     given = f"OUTPUT_DIRECTORY = {out}\nINPUT = include/ikebana include/ikebana.hpp\n"
+    given += f'INPUT_FILTER = "sed -E -f {os.path.relpath(SITE, root)}/comments.sed"\n'
     if not shutil.which("doxygen"):
         sys.exit("there is no doxygen: `scripts/setup docs` installs it")
     ran = subprocess.run(["doxygen", "-"], cwd=root, text=True, capture_output=True,
@@ -70,7 +75,7 @@ def refuses(member):
     at = member.find("location")
     if member.get("kind") != "function" or not (start := int(at.get("bodystart") or 0)) > 0:
         return False
-    lines = (SITE.parents[1] / "include" / at.get("bodyfile")).read_text().splitlines()
+    lines = (include / at.get("bodyfile")).read_text().splitlines()
     body = "".join(lines[start - 1 : int(at.get("bodyend"))])
     return "sizeof(" in body and "refus" in body and "if constexpr" not in body
 

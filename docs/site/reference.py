@@ -3,6 +3,7 @@
 
     reference.py check ROOT      exits 1 and names each public name, field or member without a
                                  comment, each name without an example, and each example of no name
+    reference.py self            the same on headers made here: every fault is found, and no other
     reference.py remaining ROOT  writes the lists of what is not there yet, which check permits
 """
 
@@ -62,7 +63,46 @@ def load(root, out):
     return entries, text.Writer(names)
 
 
+HEADER = """#pragma once
+namespace ikebana {
+/// Clips.
+struct Clip {
+  double norm = 1;   ///< the largest
+  double bare = 2;
+  /// Clips now.
+  void now();
+  void now(int);
+  void never();
+};
+struct Bare {};
+/// A function of two forms.
+void form();
+void form(int);
+namespace detail { struct Hidden {}; }
+}
+"""
+EXAMPLES = "// example: Clip, Clip::now\nClip clip;\n// end\n// example: Missing\n// end\n"
+
+
+def self_test():
+    """Exits 1 unless what HEADER and EXAMPLES lack is found, and nothing else."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        (root / "include/ikebana/clip").mkdir(parents=True)
+        (root / "include/ikebana/clip/clip.hpp").write_text(HEADER)
+        (root / "include/ikebana.hpp").write_text("#pragma once\n#include <ikebana/clip/clip.hpp>\n")
+        (root / "clip.cpp").write_text(EXAMPLES)
+        found = check(*load(root, root / "out"), root)
+    expected = ({"comment": ["Bare", "Clip::bare", "Clip::never"], "example": ["Bare", "form"]},
+                ["test/docs/reference: `Missing` is no public name"])
+    if found != expected:
+        sys.exit(f"found {found} instead of {expected}")
+    print("every fault is found")
+
+
 def main():
+    if sys.argv[1:] == ["self"]:
+        return self_test()
     if len(sys.argv) != 3 or sys.argv[1] not in ("check", "remaining"):
         sys.exit(__doc__)
     root = pathlib.Path(sys.argv[2]).resolve()
