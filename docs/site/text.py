@@ -2,8 +2,8 @@
 
 import re
 
-# Names that are also words: in prose they are no links.
-WORDS = set("On Run Count Rule Group Unit Units Term Slice Leak Plain Only Every Ranks World Phase Fit "
+# Names that are also of plain English: in prose they are no links.
+ENGLISH = set("On Run Count Rule Group Unit Units Term Slice Leak Plain Only Every Ranks World Phase Fit "
             "Hooks Observe Tensors Budget Segments Layout Precision Spike Metric Estimate".split())
 PLAIN = re.compile(r"([\\`*_\[\]<>{}|#$~])")
 
@@ -50,7 +50,7 @@ class Writer:
             link = self.target(child[0]) if len(child) == 1 and not (child.text or child[0].tail) else ""
             return f"[{ends}{inner}{ends}]({link})" if link else ends + inner + ends
         if child.tag == "ref" and not in_code:
-            link = self.target(child) if child.text not in WORDS else ""
+            link = self.target(child) if child.text not in ENGLISH else ""
             return f"[{inner}]({link})" if link else inner
         if child.tag in ("emphasis", "bold"):
             return {"emphasis": "*", "bold": "**"}[child.tag].join(("", inner, ""))
