@@ -4,7 +4,6 @@
     reference.py check ROOT      exits 1 and names each public name, field or member without a
                                  comment, each name without an example, and each example of no name
     reference.py self            the same on headers made here: every fault is found, and no other
-    reference.py remaining ROOT  writes the lists of what is not there yet, which check permits
 """
 
 import pathlib
@@ -16,9 +15,6 @@ import doxygen
 import examples
 import navigation
 import text
-
-SITE = pathlib.Path(__file__).parent
-LISTS = {"comment": SITE / "without_comment.txt", "example": SITE / "without_example.txt"}
 
 
 def without_comment(entries, writer):
@@ -36,24 +32,12 @@ def without_comment(entries, writer):
 
 
 def check(entries, writer, folder):
-    """What is wrong: (kind, name) of what is missing, and texts about the regions."""
+    """Texts about what is missing, and about regions of no name."""
     found, wrong = examples.read(folder)
     known = set(entries) | {f"{e.name}::{m.findtext('name')}" for e in entries.values() for m in e.members()}
     wrong += [f"test/docs/reference: `{name}` is no public name" for name in found if name not in known]
-    missing = {"comment": sorted(set(without_comment(entries, writer))),
-               "example": sorted(name for name in entries if name not in found)}
-    return missing, wrong
-
-
-def compare(missing):
-    """Texts about what is missing and not listed, and about what is listed and not missing."""
-    for kind, path in LISTS.items():
-        listed = set(path.read_text().splitlines()) if path.exists() else set()
-        for name in missing[kind]:
-            if name not in listed:
-                yield f"{name} has no {kind}"
-        for name in sorted(listed - set(missing[kind])):
-            yield f"{path.name}: remove `{name}`, which is no public name or has its {kind}"
+    wrong += [f"{name} has no comment" for name in sorted(set(without_comment(entries, writer)))]
+    return wrong + [f"{name} has no example" for name in entries if name not in found]
 
 
 def load(root, out):
@@ -93,8 +77,9 @@ def self_test():
         (root / "include/ikebana.hpp").write_text("#pragma once\n#include <ikebana/clip/clip.hpp>\n")
         (root / "clip.cpp").write_text(EXAMPLES)
         found = check(*load(root, root / "out"), root)
-    expected = ({"comment": ["Bare", "Clip::bare", "Clip::never"], "example": ["Bare", "form"]},
-                ["test/docs/reference: `Missing` is no public name"])
+    expected = ["test/docs/reference: `Missing` is no public name", "Bare has no comment",
+                "Clip::bare has no comment", "Clip::never has no comment", "Bare has no example",
+                "form has no example"]
     if found != expected:
         sys.exit(f"found {found} instead of {expected}")
     print("every fault is found")
@@ -103,19 +88,13 @@ def self_test():
 def main():
     if sys.argv[1:] == ["self"]:
         return self_test()
-    if len(sys.argv) != 3 or sys.argv[1] not in ("check", "remaining"):
+    if len(sys.argv) != 3 or sys.argv[1] != "check":
         sys.exit(__doc__)
     root = pathlib.Path(sys.argv[2]).resolve()
     with tempfile.TemporaryDirectory() as folder:
         entries, writer = load(root, pathlib.Path(folder))
     navigation.toctrees({path.stem for path in (root / "docs").glob("*.md")})
-    missing, wrong = check(entries, writer, root / "test/docs/reference")
-    if sys.argv[1] == "remaining":
-        for kind, path in LISTS.items():
-            path.write_text("".join(name + "\n" for name in missing[kind]))
-            print(f"{len(missing[kind])} names without {kind}, listed in {path.name}")
-    else:
-        wrong += compare(missing)
+    wrong = check(entries, writer, root / "test/docs/reference")
     print("\n".join(wrong) or f"{len(entries)} public names are described")
     sys.exit(1 if wrong else 0)
 
