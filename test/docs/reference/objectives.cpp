@@ -29,6 +29,7 @@ TEST_CASE_FIXTURE(Small, "reference: objectives of classes and labels") {
 }
 
 TEST_CASE_FIXTURE(Small, "reference: objectives of labels and probabilities") {
+  const at::Tensor output = at::log_softmax(at::randn({4, 3}), 1);
   {
     // example: BCEWithLogitsLoss
     BCEWithLogitsLoss rare_labels{.pos_weight = torch::tensor({1.f, 4.f, 9.f})};
