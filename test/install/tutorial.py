@@ -112,7 +112,9 @@ class Reader:
     def interrupt(self, command):
         """Ctrl-C, once a state of the middle of an epoch was saved and before the end."""
         states = self.folder / command[1] / "states"
-        program = subprocess.Popen(command, cwd=self.folder, env=self.env)
+        # What runs in the background of a shell inherits that it ignores Ctrl-C.
+        program = subprocess.Popen(command, cwd=self.folder, env=self.env, preexec_fn=lambda:
+                                   signal.signal(signal.SIGINT, signal.SIG_DFL))
         while not list(states.glob("step-*[1-9]6.safetensors")):
             expect(program.poll() is None, "the training ended before it could be interrupted")
             time.sleep(0.01)
