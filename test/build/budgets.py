@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-FILE, PAGE, FUNCTION, LINE = 250, 80, 40, 100
+FILE, PAGE, TASK, FUNCTION, LINE = 250, 80, 100, 40, 100
 FOLDERS = "include", "examples", "test", "bench", "cmake", "scripts"
 SKIPPED = re.compile(
     r"""//[^\n]*|/\*.*?\*/                          # comments
@@ -76,6 +76,8 @@ FUNCTIONS_OF = {
 def breaches(name, text):
     lines = text.splitlines()
     file, function = (PAGE, PAGE) if name == "include/ikebana/step.hpp" else (FILE, FUNCTION)
+    if name.startswith("examples/tasks/"):  # programs to be read at a glance
+        file = TASK
     if len(lines) > file:
         yield f"{name}: {len(lines)} lines; {file} are allowed"
     for number, line in enumerate(lines, 1):
@@ -128,6 +130,8 @@ def self_test():
             assert len(list(breaches(name, text))) == found, name
     assert not list(breaches("a.hpp", ";\n" * FILE)) and list(breaches("a.hpp", ";\n" * (FILE + 1)))
     assert list(breaches("include/ikebana/step.hpp", ";\n" * (PAGE + 1)))
+    for count, found in ((TASK, 0), (TASK + 1, 1)):
+        assert len(list(breaches("examples/tasks/a.cpp", ";\n" * count))) == found
     assert not list(breaches("a.py", "#" * LINE)) and list(breaches("a.py", "#" * (LINE + 1)))
     return 0
 
