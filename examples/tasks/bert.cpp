@@ -41,7 +41,7 @@ struct Corpus {
       if (kind < 0.9) input[i] = kind < 0.8 ? mask : rng.randint(2 * tokens);
     }
     const at::Tensor place = at::arange(2 * n);
-    return {input, (place >= n).to(at::kLong), place % n, labels};
+    return {input, (place >= n).to(at::kLong), place % n, labels, {}};
   }
 };
 

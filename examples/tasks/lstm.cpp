@@ -28,13 +28,13 @@ struct Chunk {
 /// 32 texts of `chunks` chunks, in their order.
 std::vector<Chunk> texts(std::int64_t chunks, std::uint32_t seed) {
   std::mt19937 random(seed);
+  auto draw = [&](std::uint32_t n) { return static_cast<std::int64_t>(random() % n); };
   const std::int64_t end = chunks * length + 1;
   at::Tensor text = at::full({32, end + 12}, pause), crosses = at::zeros({32, end + 12}, at::kBool);
   for (std::int64_t row = 0; row < 32; ++row)
     for (std::int64_t begin = 0; begin < end;) {
-      const std::int64_t letter = random() % letters, asked = begin + 2 + random() % 5;
-      text[row][begin] = text[row][asked + 1] = letter;
-      text[row][asked] = question;
+      const std::int64_t letter = draw(letters), asked = begin + 2 + draw(5);
+      text[row][begin] = text[row][asked + 1] = letter, text[row][asked] = question;
       crosses[row][asked + 1] = begin / length != asked / length;
       begin = asked + 2;
     }
