@@ -13,6 +13,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import textwrap
 import time
 from importlib.metadata import version
 
@@ -92,7 +93,7 @@ def train(show, recipe, words, in_python, folder):
     if not apart <= MOST_LOSS[recipe]:
         raise Failed("the losses differ: the two did not train alike")
     killed, resumed = program.resumed([*words, f"recipe={recipe}"], folder, whole, end)
-    show(f"  killed after step {killed}, resumed before step {resumed}: the state of the end has "
+    show(f"  killed in step {killed + 1}, continued with step {resumed}: the state of the end has "
          f"the same bits in its {program.tensors_in(end)} tensors")
     end.unlink()
     return whole, python
@@ -114,6 +115,12 @@ def table_of_costs(runs):
         for name, run in zip((recipe, f"{recipe}, transformers"), pair, strict=True):
             cells = f"{run.perplexity['after']:.2f}", run.peak or "-", run.mib, f"{run.ms:.0f}"
             yield f"{name:20}" + "".join(f"{cell:>14}" for cell in cells)
+
+
+def writes(when, text):
+    """A text that the model wrote, in lines of a readable length, and an empty line."""
+    lines = f"{when}, it writes: {text}".rstrip().splitlines()
+    return "\n".join(part for line in lines for part in textwrap.wrap(line, 100) or [""]) + "\n"
 
 
 def prepare(show, arguments, model, tokens):
@@ -140,8 +147,8 @@ def finetune(show, arguments):
     first = runs["fp32"][0]
     show("", *table_of_losses(runs), "")
     show(f"perplexity of the held-out text before: {first.perplexity['before']:.2f}; after:", "",
-         *table_of_costs(runs), "", f"before, it writes: {first.text['before']}", "",
-         *(f"after, {recipe}: {pair[0].text['after']}\n" for recipe, pair in runs.items()),
+         *table_of_costs(runs), "", writes("before", first.text["before"]),
+         *(writes(f"after {recipe}", pair[0].text["after"]) for recipe, pair in runs.items()),
          f"everything holds; it took {(time.monotonic() - begin) / 60:.1f} minutes")
 
 

@@ -137,6 +137,7 @@ def check_refusals(words, folder):
     (folder / "folder/b").write_text("second")
     (folder / "folder/a").write_text("first ")
     assert tokens.read_text(folder / "folder") == "first second"
+    assert len(tokens.read_text(ROOT / "docs")) > 100_000  # what `make finetune` reads by default
     for name, expected in (("none", "there is no"), ("latin", "is not UTF-8: its byte 1 is 0xfc")):
         fails(tokens.Refused, [expected], tokens.read_text, folder / name)
     fails(tokens.Refused, ["too short", "its last tenth has 2 tokens", "17"], tokens.tensors_of,
