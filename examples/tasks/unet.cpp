@@ -31,7 +31,7 @@ struct Shapes {
     at::Tensor target = at::full({size_of_image, size_of_image}, background, at::kLong);
     for (int i = 0; i < 2; ++i) {
       const std::int64_t kind = rng.randint(2) == 0 ? diamond : square;
-      const double radius = 4 + 3 * rng.uniform(), y = 32 * rng.uniform(), x = 32 * rng.uniform();
+      const double radius = 3 + 3 * rng.uniform(), y = 32 * rng.uniform(), x = 32 * rng.uniform();
       const at::Tensor down = (axis - y).abs().unsqueeze(1), right = (axis - x).abs();
       const at::Tensor far = kind == diamond ? (down + right) / 1.4 : at::maximum(down, right);
       target.masked_fill_(far < radius, kind);
@@ -56,7 +56,7 @@ struct MeanIoU {
 int main() {
   torch::set_num_threads(1);  // so small a net gains nothing from more
   torch::manual_seed(0);
-  DataLoader training{Shapes{512}, {.batch_size = 16, .num_workers = 1, .seed = 1}};
+  DataLoader training{Shapes{512}, {.batch_size = 8, .num_workers = 1, .seed = 1}};
   DataLoader held_out{Shapes{64}, {.batch_size = 16, .seed = 2}};
 
   auto objective = [](auto& run, UNet& net, const Images& batch) {
@@ -70,7 +70,7 @@ int main() {
                           {"dice", dice.sum(), dice.numel()}}};
   };
   Trainer trainer{UNet(UNetConfig{.channels = 1, .classes = classes, .width = 8, .depth = 2}),
-                  objective, AdamW{.lr = 6e-3}, CosineAnnealingLR{.T_max = 6 * 32},
+                  objective, AdamW{.lr = 4e-3}, CosineAnnealingLR{.T_max = 6 * 64},
                   Layout<ChannelsLast>{}};
 
   std::cout << "before    IoU " << trainer.evaluate(held_out, MeanIoU{})["IoU"] << '\n';
