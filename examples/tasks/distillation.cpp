@@ -35,7 +35,7 @@ nn::Sequential small() {
 }
 
 int main() {
-  torch::manual_seed(0);
+  torch::manual_seed(0), torch::set_num_threads(1);  // small nets gain nothing from more
   const Images all = noisy(some_digits(4096, 0)), few{all.input, all.target.clone()};
   few.target.view({256, 16}).narrow(1, 1, 15).fill_(-100);  // no label
   const std::vector<Images> held_out{noisy(some_digits(1024, 1))};
@@ -66,5 +66,5 @@ int main() {
   const double best = accuracy(teacher), taught = accuracy(student), untaught = accuracy(alone);
   std::cout << "accuracy: teacher " << best << ", student " << taught << ", the same net alone "
             << untaught << '\n';
-  return best > 0.8 && taught > untaught + 0.1 ? 0 : 1;
+  return best > 0.8 && taught > untaught + 0.3 ? 0 : 1;
 }

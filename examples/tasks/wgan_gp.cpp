@@ -34,7 +34,7 @@ nn::Sequential net(std::int64_t outputs) {
 }
 
 int main() {
-  torch::manual_seed(0);
+  torch::manual_seed(0), torch::set_num_threads(1);  // small nets gain nothing from more
   nn::Sequential generator = net(2), critic = net(1);
 
   auto criticize = [&](auto& run, nn::Sequential& model, const at::Tensor& real) {
