@@ -121,7 +121,7 @@ TEST_CASE_FIXTURE(Small, "reference: optimizers of some parameters") {
                     Both{.match = "0.*", .first = {.lr = 0.1}, .rest = {.lr = 1e-4}}};
     trainer.get<Both>().rest.lr = 1e-5;
     // end
-    CHECK(contains(described<Both>(trainer), "lr=0.1"));
+    CHECK(contains(described<Both>(trainer), "first SGD {lr=0.1"));
     CHECK(trainer.get<Both>().rest.lr == 1e-5);
   }
   {
