@@ -8,26 +8,26 @@
 namespace ikebana {
 
 /// The choice that leaves things as they are: `Checkpoint<Off>`, `Shard<Off>`.
-struct Off;
+struct Off {};
 /// The null choice of an axis whose policies take no parameter: `Without<axis::clip>`.
 template <class Axis>
 struct Without;
 
 // precision: the dtypes of the computation and of the weights
-struct FP32;
-struct TF32;
-struct BF16;
-struct FP16;
-struct BF16Weights;
-struct BF16True;
-struct FP8;
+struct FP32 {};
+struct TF32 {};
+struct BF16 {};
+struct FP16 {};
+struct BF16Weights {};
+struct BF16True {};
+struct FP8 {};
 /// The dtypes that a trainer computes and stores weights in: `Precision<BF16>`.
 template <class Number>
 struct Precision;
 
 // checkpoint: the activations that backward computes again, instead of keeping them
-struct Full;
-struct Selective;
+struct Full {};
+struct Selective {};
 /// Choice of Checkpoint: every K-th unit. `Checkpoint<Every<2>>`, or `Checkpoint<Every<>>{.every =
 /// 2}`.
 template <std::int64_t K = Dynamic>
@@ -55,10 +55,10 @@ struct Accumulate;
 template <class... Units>
 struct Freeze;  // which parameters are not trained
 // shard: what each of several ranks stores
-struct DDP;
-struct ZeRO1;
-struct ZeRO2;
-struct FSDP;
+struct DDP {};
+struct ZeRO1 {};
+struct ZeRO2 {};
+struct FSDP {};
 /// Choice of Shard: N ranks share a copy of the model. `Shard<HSDP<8>>`.
 template <std::int64_t N>
 struct HSDP;
@@ -66,12 +66,12 @@ struct HSDP;
 template <class How>
 struct Shard;
 // offload: what lies elsewhere than on the device while it is not needed
-struct CPU;
-struct Disk;
-struct Activations;
-struct OptimizerState;
-struct Parameters;
-struct Gradients;
+struct CPU {};
+struct Disk {};
+struct Activations {};
+struct OptimizerState {};
+struct Parameters {};
+struct Gradients {};
 /// What lies outside of the device that computes: `Offload<CPU>`, `Offload<Disk, OptimizerState>`.
 template <class Where, class... What>
 struct Offload;
@@ -151,14 +151,14 @@ struct SkipSpikes;
 struct EMA;
 struct SWA;
 // observe: what a report contains besides the loss
-struct Memory;
+struct Memory {};
 /// What a report has besides the loss: `Observe<Memory>`.
 template <class What>
 struct Observe;
 // device: where the model computes
 struct On;
 // layout: how tensors of four dimensions lie in memory
-struct ChannelsLast;
+struct ChannelsLast {};
 /// How tensors of four dimensions lie in memory: `Layout<ChannelsLast>`.
 template <class Format>
 struct Layout;
