@@ -63,6 +63,10 @@ def shown(owner, member):
     is_copy = re.match(rf"\((?:const )?{own} ?&&?\w*\)", args.replace(" &", "&"))
     if member.get("kind") == "friend" or name.startswith("~") or args.endswith("=delete"):
         return False
+    if name in ("pretty_print", "running_statistics"):  # of modules, for LibTorch and for a recompute
+        return False
+    if "=0" in args and owner.findtext("compoundname") not in member.findtext("definition"):
+        return False  # a base's, which this one overrides and makes visible by `using`
     if name in topics.HIDDEN.get(own, ()) or refuses(member):
         return False
     if "refuse::" in ElementTree.tostring(member, "unicode") or name in ("carries_out", own + "Impl"):

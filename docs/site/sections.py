@@ -42,11 +42,14 @@ def declared(entry, part):
     if kind == "concept":
         value = text.tidy(text.text_of(part.find("initializer")))
         return value.replace("template<", "template <").replace("> concept ikebana::", ">\nconcept ", 1)
-    bases = [text.tidy(text.text_of(b)) for b in part.findall("basecompoundref") if b.get("prot") == "public"]
-    bases = [b.removeprefix("ikebana::") for b in bases if "detail::" not in b and "Methods<" not in b and "SaveAndLoad" not in b]
+    internal = {base.get("id") for base in entry.bases}
+    bases = [text.tidy(text.text_of(b)) for b in part.findall("basecompoundref")
+             if b.get("prot") == "public" and b.get("refid") not in internal]
+    bases = [b.removeprefix("ikebana::") for b in bases if "detail::" not in b and "Methods<" not in b]
     ends = f" : {', '.join(bases)}" if bases and entry.name != "Trainer" else ""
     lines = [*text.template(part), f"{kind} {name}{ends};"]
-    return "\n".join(lines) if len(lines) > 1 or ends else ""  # a plain `struct X;` says nothing
+    # A plain `struct X;` says no more than the heading.
+    return "" if not ends and (len(lines) == 1 or lines[0] == "template <>" and name == entry.name) else "\n".join(lines)
 
 
 @functools.cache
@@ -58,18 +61,29 @@ def parts_of(root, page):
     return [(title, "", before), *((title, *part) for part in zip(rest[::2], rest[1::2]))]
 
 
+def weight(own, heading, body):
+    """How much a part of a page is about a name: by its heading, and by the code that has it."""
+    code = " ".join(re.findall(r"`[^`]+`", body))
+    plain = heading.strip("`")
+    if own.fullmatch(plain):
+        return 10**6
+    rare = heading in ("Cost", "Errors", "Guarantee", "By header", "The tree")
+    return (0 if rare else 1000 * bool(own.search(plain))) + len(own.findall(code)) / (10 if rare else 1)
+
+
 def guide_of(root, entry):
-    """The page that explains a name, at the part that is about it: whose heading has it, or which
-    has it most often."""
-    own = re.compile(rf"\b{re.escape(entry.name.split('::')[-1].split('<')[0])}\b")
-    pages = [page for page in entry.topic.guides if (root / page).exists()]
-    found = [(100 * bool(own.search(heading)) + len(own.findall(body)), -at, page, title, heading)
-             for page in pages for at, (title, heading, body) in enumerate(parts_of(root, page))]
-    if not found:
-        return ""
-    _, _, page, title, heading = max(found)
+    """The page that explains a name, at the part that is most about it; if none is, the first page of
+    its topic."""
+    *space, name = entry.name.split("<")[0].split("::")
+    guides = entry.topic.guides
+    if space == ["axis"]:
+        guides = next((t.guides[:1] for t in topics.TOPICS if t.page == name), guides)
+    own = re.compile(rf"\b{re.escape(name)}\b")
+    found = [(weight(own, heading, body), -i, -at, page, title, heading) for i, page in enumerate(guides)
+             for at, (title, heading, body) in enumerate(parts_of(root, page))]
+    _, _, _, page, title, heading = max(found)
     target = "index.md" if page == "README.md" else page
-    at, named = (f"#{slug(heading)}", f", {heading}") if heading else ("", "")
+    at, named = (f"#{slug(heading)}", f" > {heading}") if heading else ("", "")
     return f"[{title}{named}](../{target}{at})"
 
 
@@ -118,11 +132,11 @@ def table_of_fields(part, writer):
 
 def field(member, writer):
     kind, name = member.get("kind"), member.findtext("name")
-    value = text.tidy(text.text_of(member.find("initializer"))).removeprefix("= ")
+    value = text.tidy(text.text_of(member.find("initializer"))).removeprefix("=").strip().replace("& ", "&")
     comment = writer.comment(member)
     if kind == "enum":
         values = [f"`{v.findtext('name')}` {writer.comment(v)}".strip() for v in member.findall("enumvalue")]
-        return f"`{name}`", "enum", f"{comment} {'; '.join(values)}"
+        return f"`{name}`", "enum", f"{comment} Values: {'; '.join(values)}."
     type_ = text.tidy(text.text_of(member.find("type")))
     if kind == "typedef":
         return f"`{name}`", f"type, `{type_}`", comment
@@ -137,11 +151,12 @@ def functions(entry, writer, shown):
         if member.get("kind") == "function":
             groups.setdefault(member.findtext("name"), []).append(member)
     for name, overloads in groups.items():
+        name = name.removesuffix("Impl")  # a constructor, which the holder has by its own name
         full = f"{entry.name}::{name}"
         yield heading(3, full)
         for member in overloads:
             yield fence(text.declaration(member, name))
-            yield writer.comment(member)
+            yield text.as_sentence(writer.comment(member))
         yield from examples_of(full, shown)
 
 
@@ -159,23 +174,24 @@ def section(root, entry, entries, writer, shown):
     if guide := guide_of(root, entry):
         where.append(f"guide: {guide}")
     if errors := errors_of(root, entry.header):
-        where.append(f"errors: {errors}")
+        where.append(f"errors of its header: {errors}")
     yield heading(2, entry.name)
     yield "; ".join(where)
     for part in entry.parts:
         if declaration := declared(entry, part):
             yield fence(declaration)
-        yield writer.comment(part)
+        yield text.as_sentence(writer.comment(part))
         if entry.is_type:
             yield table_of_fields(part, writer)
-        elif part.get("kind") == "enum":
+        elif any(writer.comment(value) for value in part.findall("enumvalue")):
             yield "\n".join(f"- `{v.findtext('name')}`: {cell(writer.comment(v))}".rstrip(": ")
                             for v in part.findall("enumvalue"))
     for base in entry.bases:
         yield table_of_fields(base, writer)
-    if choices := [name for name in entries if name.startswith(entry.name + "<")]:
-        links = (f"[`{name}`](#{text.anchor(name)})" for name in choices)
-        yield f"**Choices**: {', '.join(links)}"
+    for title, mark in (("Choices", f"{re.escape(entry.name)}<"),
+                        ("In a recipe", rf"\w+<{re.escape(entry.name)}\b")):
+        if found := [name for name in entries if re.match(mark, name)]:
+            yield f"**{title}**: " + ", ".join(f"[`{name}`](#{text.anchor(name)})" for name in found)
     yield from examples_of(entry.name, shown)
     yield from functions(entry, writer, shown)
 
@@ -188,16 +204,24 @@ def write(root, entries, writer, out):
         own = [entry for entry in entries.values() if entry.topic is topic]
         blocks = [f"# Reference: {topic.title}", topic.intro]
         for entry in own:
+            writer.own = entry.name
             blocks += section(root, entry, entries, writer, shown)
         (out / f"{topic.page}.md").write_text("\n\n".join(filter(None, blocks)) + "\n")
+    writer.own = None
     (out / "index.md").write_text(index(entries, writer))
     files = {f"test/docs/reference/{file}" for each in shown.values() for _, file in each}
     return files | {f"include/{entry.header}" for entry in entries.values()}
 
 
+INDEX = """The {} public names of namespace `ikebana`, in alphabetical order; those of `ikebana::axis` and
+`ikebana::modules` stand under A and M. The pages below this one in the navigation describe them by topic: how a name is
+declared, which header it needs, its fields with their defaults, and an example that is compiled and run. A program
+includes `ikebana.hpp` for all but what says otherwise."""
+
+
 def index(entries, writer):
     """All public names in alphabetical order, with a sentence about each."""
-    blocks, letter = ["# All public names", f"The {len(entries)} public names of namespace `ikebana`."], ""
+    blocks, letter = ["# All public names", INDEX.format(len(entries))], ""
     for entry in entries.values():
         comments = [writer.comment(part) for part in entry.parts]
         about = text.sentence(next(filter(None, comments), ""))

@@ -4,7 +4,8 @@ import re
 
 # Names that are also of plain English: in prose they are no links.
 ENGLISH = set("On Run Count Rule Group Unit Units Term Slice Leak Plain Only Every Ranks World Phase Fit "
-            "Hooks Observe Tensors Budget Segments Layout Precision Spike Metric Estimate".split())
+            "Hooks Observe Tensors Budget Segments Layout Precision Spike Metric Estimate Without".split())
+BLOCKS = {"verbatim", "programlisting", "itemizedlist", "orderedlist", "simplesect", "para"}
 PLAIN = re.compile(r"([\\`*_\[\]<>{}|#$~])")
 
 
@@ -15,7 +16,9 @@ def anchor(name):
     parts = [("f-" if part[:1].islower() else "") + part for part in name.split("::")]
     return "api-" + re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(parts)).strip("-").lower()
 
-LABEL = re.compile(r"(?<=[.)])\s+(Cost|State|Errors|Shapes|Units|Source|Throws)(:? )")
+LABEL = re.compile(r"(?<=[.)])\s+(?:(Errors|Memory|Shapes|Sources?|Time|Units)(?=: )|(Cost|State|Throws)(?=:? ))")
+# What begins a paragraph of its own, like the labels.
+ASIDE = re.compile(r"(?<=\.)\s+(?=(?:Fields|Names|Defaults)(?:, \w+)*(?: and \w+)? (?:are |as )|PyTorch has no )")
 
 
 def escaped(text):
@@ -23,10 +26,12 @@ def escaped(text):
 
 
 class Writer:
-    """Writes comments; `names` maps the ids of Doxygen to the names that have a section."""
+    """Writes comments; `names` maps the ids of Doxygen to the names that have a section. A name is no
+    link in the section `own`, which is about it."""
 
     def __init__(self, names):
         self.names = names
+        self.own = None
 
     def inline(self, element, in_code=False):
         text = self.plain(element.text, in_code)
@@ -58,7 +63,7 @@ class Writer:
 
     def target(self, element):
         name = self.names.get(element.get("refid")) if element.tag == "ref" else None
-        return f"#{anchor(name)}" if name else ""
+        return f"#{anchor(name)}" if name and name != self.own else ""
 
     def blocks(self, element):
         """The paragraphs, lists and code of a description."""
@@ -69,26 +74,28 @@ class Writer:
                 mark = "- " if child.tag == "itemizedlist" else "1. "
                 yield "\n".join(mark + "\n".join(self.blocks(item)) for item in child)
             elif child.tag in ("para", "simplesect", "sect1"):
-                nested = {"verbatim", "programlisting", "itemizedlist", "orderedlist", "simplesect"}
-                if text := self.without(child, nested).strip():
-                    yield text
-                yield from self.blocks(child)
+                yield from self.pieces(child)
 
-    def without(self, element, tags):
-        """The text of a paragraph, without the blocks within it, which follow it."""
+    def pieces(self, element):
+        """A paragraph: its text, and the blocks within it, in their order."""
         text = self.plain(element.text, False)
         for child in element:
-            if child.tag not in tags and child.tag not in ("para", "title"):
+            if child.tag in BLOCKS:
+                yield from filter(None, [text.strip()])
+                yield from self.blocks([child])
+                text = ""
+            elif child.tag != "title":
                 text += self.child(child, False)
             text += self.plain(child.tail, False)
-        return text
+        yield from filter(None, [text.strip()])
 
     def comment(self, element):
         """The whole comment of a compound, a member or a value of an enumeration."""
         found = [element.find(tag) for tag in ("briefdescription", "detaileddescription")]
         text = "\n\n".join(text for part in found if part is not None for text in self.blocks(part))
         text = re.sub(r"^(\d+)\.(?=\s|$)", r"\1\\.", text, flags=re.M)  # which begins no list
-        return LABEL.sub(lambda label: f"\n\n**{label[1]}**{label[2]}", text)
+        text = LABEL.sub(lambda label: f"\n\n**{label[1] or label[2]}**", text)
+        return ASIDE.sub("\n\n", text)
 
 
 def code(element):
@@ -106,7 +113,7 @@ def text_of(element):
 def tidy(text):
     """A type or an expression as clang-format would write it."""
     text = re.sub(r"\s+", " ", text).strip()
-    text = re.sub(r"< (?=\S)", "<", text)
+    text = re.sub(r"(?<=\w)< (?=\S)", "<", text)
     text = re.sub(r"(?<=[\w>*&.]) >", ">", text)
     text = re.sub(r" ([&*]+)(?=[\w. ,)>]|$)", r"\1 ", text)
     return re.sub(r" +([,)>]|\.\.\.)|( ) +", r"\1\2", text).strip()
@@ -120,9 +127,20 @@ def expression(text):
 def sentence(markdown):
     """The first sentence of a comment, without links."""
     markdown = re.sub(r"^(\d+,? ?)+\\?\.\s+", "", markdown)  # the place in the step
-    first = re.split(r"(?<=[.:])(?:\s|$)(?![a-z])", markdown.split("\n\n")[0] + " ")[0].rstrip(":")
+    ends = r"(?<=\.)(?<!e\.g\.)(?<!i\.e\.)(?<!al\.)\s|(?<=[.:])\s(?![a-z])"
+    first = re.split(ends, markdown.split("\n\n")[0] + " ")[0].rstrip(":")
     first = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", first.strip())
-    return first[:1].upper() + first[1:] + ("" if first[-1:] in ".;" else ".")
+    return capital(first) + ("" if first[-1:] in ".;" else ".")
+
+
+def as_sentence(comment):
+    """A comment as it stands alone: with a capital and a full stop, which those after a line lack."""
+    return capital(comment) + "." * bool(re.search(r"\w$", comment)) if comment else ""
+
+
+def capital(text):
+    """With a capital at its beginning, unless that is code, such as `x / 2` or `cross_entropy(...)`."""
+    return text[:1].upper() + text[1:] if re.match(r"[a-z]+[ ,.;]", text) and text[1] != " " else text
 
 
 def template(element):
@@ -143,17 +161,19 @@ def template(element):
 def declaration(element, name):
     """A member or a name of a namespace as it is declared, without its body."""
     kind, lines = element.get("kind"), template(element)
-    args = re.sub(r"(?<=\w)=", " = ", tidy(element.findtext("argsstring") or ""))
+    args = re.sub(r"(?<=[\w)]) ?=(?!=) ?", " = ", tidy(element.findtext("argsstring") or ""))
     words = ["static"] if element.get("static") == "yes" and kind != "variable" else []
+    words += ["virtual"] if element.get("virt", "non-virtual") != "non-virtual" and "override" not in args else []
     words += [word for word in ("explicit",) if element.get(word) == "yes"]
     if kind == "typedef":
         return "\n".join([*lines, f"using {name} = {tidy(text_of(element.find('type')))};"])
     if kind == "enum":
         values = ", ".join(value.findtext("name") for value in element.findall("enumvalue"))
         return f"enum {'class ' if element.get('strong') == 'yes' else ''}{name} {{ {values} }};"
-    type_ = tidy(text_of(element.find("type")))
+    type_ = tidy(text_of(element.find("type"))).removeprefix("virtual ")
     head = " ".join(filter(None, [*words, type_, name]))
     value = tidy(text_of(element.find("initializer")))
+    value = "" if "detail::" in value else value
     lines.append(wrapped(head, args) if kind == "function" else f"{head}{args} {value}".strip())
     return "\n".join(lines) + ";"
 

@@ -21,7 +21,9 @@ class Topic:
 TOPICS = [
     Topic("trainer", "Trainer", ("docs/tutorial.md", "docs/step.md", "README.md"), ("trainer.hpp",),
           intro="The class that trains: a model and a recipe."),
-    Topic("any_trainer", "AnyTrainer and Recipes", ("docs/any_trainer.md",), ("any_trainer/",)),
+    Topic("any_trainer", "AnyTrainer and Recipes", ("docs/any_trainer.md",), ("any_trainer/",),
+          intro="A trainer whose model and recipe are no longer in its type, and recipes that a "
+          "program chooses by name while it runs."),
     Topic("model", "Models, units and losses", ("docs/objective.md", "docs/step.md", "docs/architecture.md", "README.md"),
           ("loss.hpp", "model.hpp", "run/", "grammar/units.hpp"),
           intro="What a model declares, what its loss is given, and what it returns."),
@@ -33,10 +35,16 @@ TOPICS = [
     Topic("recipe", "Recipes, axes and null choices", ("README.md", "docs/architecture.md", "docs/accumulate.md"),
           ("core/off.hpp", "grammar/counts.hpp"), ("axis::", "Capture", "Quantize", "Prune"),
           intro="The axes of a recipe, and the choice of each that leaves things as they are."),
-    Topic("precision", "Precision", ("docs/precision.md",), ("precision/",), ("Precision",)),
+    Topic("precision", "Precision", ("docs/precision.md",), ("precision/",), ("Precision",),
+          intro="The dtypes that a trainer computes in and stores weights in: `Trainer{model, "
+          "AdamW{}, Precision<BF16>{}}`."),
     Topic("checkpoint", "Activation checkpointing", ("docs/checkpoint.md",), ("checkpoint/",),
-          ("Checkpoint", "Every", "Segments", "Only", "Budget", "ActivationBudget")),
-    Topic("accumulate", "Microbatches", ("docs/accumulate.md",), ("accumulate/",)),
+          ("Checkpoint", "Every", "Segments", "Only", "Budget", "ActivationBudget"),
+          intro="Which activations are dropped after forward and computed again in backward: "
+          "`Trainer{model, AdamW{}, Checkpoint<Full>{}}`. No choice changes a bit of the "
+          "result."),
+    Topic("accumulate", "Microbatches", ("docs/accumulate.md",), ("accumulate/",),
+          intro="How many microbatches make one update: `Trainer{model, AdamW{}, Accumulate<8>{}}`."),
     Topic("optimizer", "Optimizers", ("docs/optimizer.md",),
           ("optimizer/", "parameters/rule.hpp"),
           intro="An optimizer is a policy of the recipe: `Trainer{model, AdamW{.lr = 3e-4}}`. Values "
@@ -45,26 +53,50 @@ TOPICS = [
           intro="A schedule is a policy of the recipe, beside the optimizer: `Trainer{model, "
           "AdamW{.lr = 3e-4}, CosineAnnealingLR{.T_max = 1000}}`. The base rate is the `lr` of the "
           "optimizer or of a group; steps count from 0."),
-    Topic("objective", "Objectives", ("docs/objective.md",), ("objective/",)),
-    Topic("clip", "Clipping and checks of gradients", ("docs/clip.md",), ("clip/",)),
-    Topic("average", "Averages of the weights", ("docs/average.md",), ("average/",)),
-    Topic("freeze", "Frozen parameters", ("docs/freeze.md",), ("freeze/",)),
-    Topic("observe", "Observing a step", ("docs/memory.md",), ("observe/",), ("Observe",)),
-    Topic("device", "Device", ("docs/devices.md", "docs/gpu.md"), ("device/",)),
-    Topic("layout", "Memory layout", ("docs/layout.md",), ("layout/",), ("Layout",)),
+    Topic("objective", "Objectives", ("docs/objective.md",), ("objective/",),
+          intro="A policy that computes the loss of a model which has only a `forward`: "
+          "`Trainer{model, CrossEntropyLoss{}, AdamW{}}`. Names and defaults are those of "
+          "`torch.nn`; each returns a sum and a count, by which the step divides."),
+    Topic("clip", "Clipping and checks of gradients", ("docs/clip.md",), ("clip/",),
+          intro="What is done to all gradients between backward and the update, and what is checked. "
+          "A recipe may have several, which work in the order in which it names them."),
+    Topic("average", "Averages of the weights", ("docs/average.md",), ("average/",),
+          intro="An average of the weights over steps, with which a trainer evaluates and which it "
+          "exports."),
+    Topic("freeze", "Frozen parameters", ("docs/freeze.md",), ("freeze/",),
+          intro="Which parameters are not trained."),
+    Topic("observe", "Observing a step", ("docs/memory.md",), ("observe/",), ("Observe",),
+          intro="What a report says besides the loss."),
+    Topic("device", "Device", ("docs/devices.md", "docs/gpu.md"), ("device/",),
+          intro="Where the model is trained."),
+    Topic("layout", "Memory layout", ("docs/layout.md",), ("layout/",), ("Layout",),
+          intro="How the elements of tensors of four dimensions lie in memory."),
     Topic("offload", "Offloading", ("docs/offload.md",), ("offload/",), ("Offload",),
           intro="What is offloaded is a policy of the recipe: `Trainer{model, AdamW{}, "
           "Offload<CPU>{}}`."),
-    Topic("shard", "Several ranks", ("docs/shard.md",), ("shard/",), ("Shard", "HSDP", "StopWish")),
-    Topic("fit", "fit", ("docs/from_pytorch.md", "docs/state.md", "docs/data.md"), ("fit/",)),
-    Topic("evaluate", "Evaluation and metrics", ("docs/evaluate.md",), ("evaluate/",)),
-    Topic("batch", "Batches", ("docs/data.md", "docs/tensors.md", "docs/step.md"), ("batch/", "batch.hpp")),
-    Topic("data", "Datasets and the loader", ("docs/data.md",), ("data/",)),
-    Topic("state", "Saved states and weights", ("docs/state.md",), ("state/",)),
+    Topic("shard", "Several ranks", ("docs/shard.md",), ("shard/",), ("Shard", "HSDP", "StopWish"),
+          intro="Training on several ranks, each a process. A program includes `ikebana/shard.hpp`."),
+    Topic("fit", "fit", ("docs/from_pytorch.md", "docs/state.md", "docs/data.md"), ("fit/",),
+          intro="The options of `Trainer::fit`, and what it uses: the progress bar, early stopping, "
+          "logs."),
+    Topic("evaluate", "Evaluation and metrics", ("docs/evaluate.md",), ("evaluate/",),
+          intro="Metrics for `Trainer::evaluate` and for the validation of `fit`."),
+    Topic("batch", "Batches", ("docs/data.md", "docs/tensors.md", "docs/step.md"), ("batch/", "batch.hpp"),
+          intro="What is done with the rows of a batch, which may be any struct, pair, tuple, vector "
+          "or map of tensors, and batches of samples that differ in length."),
+    Topic("data", "Datasets and the loader", ("docs/data.md",), ("data/",),
+          intro="Datasets, and the loader that makes batches of them and resumes at the exact sample."),
+    Topic("state", "Saved states and weights", ("docs/state.md",), ("state/",),
+          intro="What a trainer saves and loads: whole states, which resume to the bit, and weights "
+          "alone."),
     Topic("memory", "Memory: estimates and tools", ("docs/memory_tools.md", "docs/memory.md"),
           ("memory/", "estimate", "detail/bytes.hpp", "bridge/memory_facts.hpp"),
-          ("MemoryLimit",)),
-    Topic("modules", "Modules", ("docs/modules.md",), ("modules/",)),
+          ("MemoryLimit",),
+          intro="How much memory a recipe will take, where memory went, and tools against its waste "
+          "and against writes that break backward."),
+    Topic("modules", "Modules", ("docs/modules.md",), ("modules/",),
+          intro="Layers for models, in namespace `ikebana::modules`, each with a header of its own "
+          "that works without a trainer."),
     Topic("hooks", "Hooks and mechanisms", ("docs/step.md", "docs/extending.md", "docs/contributing.md"), ("hooks",),
           ("Mechanism", "RankGroup", "OneRank", "OneRankGroup", "SingleRank", "Ranks",
            "TensorsOfRanks", "Slice", "RowRange", "rows_of_rank"),
@@ -78,6 +110,9 @@ ALIASES = {"ikebana::bridge::MemoryLimit": "MemoryLimit"}
 
 # Public members of public types that only other parts of the library call.
 HIDDEN = {
+    "AdamW8bit": ("in_8_bits",),
+    "ProcessGroup": ("members",),
+    "Ragged": ("each_part",),
     "StateMethods": ("rank_state", "rows_to_load", "restore_rows"),
     "RankMethods": ("several_ranks", "together_or_not"),
     "AnyTrainer": ("rank_state", "rows_to_load", "restore_rows", "several_ranks", "together_or_not"),
