@@ -19,6 +19,8 @@ suppress_warnings = []
 nitpicky = True
 smartquotes = False
 
+highlight_language = "none"  # of blocks without a language, such as what a program prints
+
 html_theme = "furo"
 html_title = f"ikebana {version}"
 html_static_path = [str(pathlib.Path(__file__).parent / "static")]
@@ -30,3 +32,28 @@ html_show_copyright = False
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 html_theme_options = {"navigation_with_keys": False}
+
+
+def shorten(app, page, template, context, doctree):
+    """In the contents of a page, headings under another one do not repeat it: `step` under `Trainer`
+    stands for `Trainer::step`, and a header under `BadValue` for `BadValue: header`."""
+    context["toc"] = re.sub(r'(<a class="reference internal" href="#[^"]+">)([^<]*)(?=</a>)', Short(),
+                            context.get("toc", ""))
+
+
+class Short:
+    """Replaces links of the contents, in their order."""
+
+    def __init__(self):
+        self.outer = None
+
+    def __call__(self, link):
+        for mark in ("::", ": "):
+            if self.outer and link[2].startswith(self.outer + mark):
+                return link[1] + link[2].removeprefix(self.outer + mark)
+        self.outer = link[2]
+        return link[0]
+
+
+def setup(app):
+    app.connect("html-page-context", shorten, priority=900)

@@ -10,6 +10,7 @@ import diagrams
 LANGUAGES = {".hpp": "cpp", ".cpp": "cpp", ".h": "cpp", ".inc": "cpp", ".py": "python", ".sh": "sh",
              ".txt": "text", ".cmake": "cmake"}
 CODE = re.compile(r"^ *```.*?^ *```$|(`+)[^`\n].*?\1", re.M | re.S)
+ERROR = re.compile(r"^```\n(?=.*static assertion failed)", re.S)  # whose lines wrap, as those of text do
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 FRONT = "---\norphan: true\nnosearch: true\n---\n\n"
 
@@ -46,7 +47,7 @@ class Stage:
             return f"]({relative}{found[2] or '' if target in self.pages.values() else ''})"
 
         hidden = []
-        plain = CODE.sub(lambda code: hidden.append(code[0]) or f"\0{len(hidden) - 1}\0", text)
+        plain = CODE.sub(lambda code: hidden.append(ERROR.sub("```text\n", code[0])) or f"\0{len(hidden) - 1}\0", text)
         plain = LINK.sub(link, plain)
         plain = re.sub(r"^( *)%", r"\1&#37;", plain, flags=re.M)  # which MyST takes for a comment
         plain = re.sub("\0(\\d+)\0", lambda at: hidden[int(at[1])], plain)
