@@ -11,6 +11,7 @@ LANGUAGES = {".hpp": "cpp", ".cpp": "cpp", ".h": "cpp", ".inc": "cpp", ".py": "p
              ".txt": "text", ".cmake": "cmake"}
 CODE = re.compile(r"^ *```.*?^ *```$|(`+)[^`\n].*?\1", re.M | re.S)
 ERROR = re.compile(r"^```\n(?=.*static assertion failed)", re.S)  # whose lines wrap, as those of text do
+TEXT = re.compile(r"^```text\n.*?(?=\n```$)", re.M | re.S)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 FRONT = "---\norphan: true\nnosearch: true\n---\n\n"
 
@@ -51,6 +52,8 @@ class Stage:
         plain = LINK.sub(link, plain)
         plain = re.sub(r"^( *)%", r"\1&#37;", plain, flags=re.M)  # which MyST takes for a comment
         plain = re.sub("\0(\\d+)\0", lambda at: hidden[int(at[1])], plain)
+        if page == "docs/errors.md":  # whose texts are broken at 120 columns
+            plain = TEXT.sub(lambda block: block[0].replace("\n", " ").replace("```text ", "```text\n"), plain)
         return diagrams.replaced(plain)
 
     def write_pages(self, navigation):

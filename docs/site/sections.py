@@ -81,7 +81,9 @@ def guide_of(root, entry):
     own = re.compile(rf"\b{re.escape(name)}\b")
     found = [(weight(own, heading, body), -i, -at, page, title, heading) for i, page in enumerate(guides)
              for at, (title, heading, body) in enumerate(parts_of(root, page))]
-    _, _, _, page, title, heading = max(found)
+    most, _, _, page, title, heading = max(found)
+    if most < 1000 and 2 * most < sum(each[0] for each in found if each[3] == page):
+        heading = ""  # the whole page is about it
     target = "index.md" if page == "README.md" else page
     at, named = (f"#{slug(heading)}", f" > {heading}") if heading else ("", "")
     return f"[{title}{named}](../{target}{at})"
