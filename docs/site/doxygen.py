@@ -71,7 +71,7 @@ def shown(owner, member):
         return False
     if "refuse::" in ElementTree.tostring(member, "unicode") or name in ("carries_out", own + "Impl"):
         return False
-    return not (name in (own, "operator=") and (is_copy or args.endswith("=default")))
+    return not (name in (own, "operator=", "operator==") and (is_copy or args.endswith("=default")))
 
 
 def refuses(member):

@@ -83,7 +83,7 @@ def guide_of(root, entry):
              for at, (title, heading, body) in enumerate(parts_of(root, page))]
     most, _, _, page, title, heading = max(found)
     if most < 1000 and 2 * most < sum(each[0] for each in found if each[3] == page):
-        heading = ""  # the whole page is about it
+        heading = ""  # no part is about it more than the others together
     target = "index.md" if page == "README.md" else page
     at, named = (f"#{slug(heading)}", f" > {heading}") if heading else ("", "")
     return f"[{title}{named}](../{target}{at})"
@@ -204,6 +204,9 @@ def write(root, entries, writer, out):
     out.mkdir(parents=True, exist_ok=True)
     for topic in topics.TOPICS:
         own = [entry for entry in entries.values() if entry.topic is topic]
+        lead = next(iter(topic.names), "")  # the policy of the page, which stands first with its choices
+        if lead in entries and "vocabulary" in entries[lead].header:
+            own.sort(key=lambda entry: entry.name.split("<")[0] != lead)
         blocks = [f"# Reference: {topic.title}", topic.intro]
         for entry in own:
             writer.own = entry.name
