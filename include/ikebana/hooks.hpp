@@ -68,7 +68,7 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   std::optional<bool> reshard_after_forward() const { return {}; }
   /// Whether the next unit, in forward or in backward, is gathered ahead.
   bool forward_prefetch() const { return true; }
-  bool backward_prefetch() const { return true; }  ///< in backward
+  bool backward_prefetch() const { return true; }  ///< the same in backward
   /// 9. After the last backward: waits for reductions that are on their way, so that the gradients
   /// of all master weights are there.
   void finish_reductions(const Masters&) {}
@@ -97,7 +97,7 @@ struct OffloadHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   /// Where the state of optimizers is stored, and where Shard puts the gradients that it has
   /// summed. Asked once, after `attach`.
   StateStorage* state_storage() { return nullptr; }
-  GradientStorage* gradient_storage() { return nullptr; }  ///< of gradients
+  GradientStorage* gradient_storage() { return nullptr; }  ///< the same for gradients
 };
 /// The base of mechanisms on the axis checkpoint, which choose what forward keeps.
 struct CheckpointHooks : Hooks, StepWrapperHooks, UnitWrapperHooks {

@@ -13,13 +13,15 @@ class Recipes {
   /// Makes a trainer: `[](GPT model) { return AnyTrainer<Tokens>(Trainer{model, AdamW{}}); }`.
   using Factory = std::function<AnyTrainer<Batch>(Args...)>;
 
-  /// Throws BadValue for a name that was added before.
+  /// Adds a recipe, which `make` finds by its name. Throws BadValue for a name that was added
+  /// before.
   Recipes& add(const std::string& name, Factory factory) {
     if (!factories_.emplace(name, std::move(factory)).second)
       throw BadValue("recipes: `" + name + "` was added already. Give each recipe its own name.");
     return *this;
   }
-  /// Throws BadValue for an unknown name, with all names that were added.
+  /// Makes a trainer by the recipe of that name. Throws BadValue for an unknown name, with all
+  /// names that were added.
   AnyTrainer<Batch> make(const std::string& name, Args... args) const {
     auto found = factories_.find(name);
     if (found != factories_.end()) return found->second(std::forward<Args>(args)...);
@@ -27,7 +29,7 @@ class Recipes {
     for (const auto& one : names()) known += (known.empty() ? "" : ", ") + one;
     throw BadValue("recipes: there is no `" + name + "`. Name one of: " + known + ".");
   }
-  /// In alphabetical order.
+  /// The names that were added, in alphabetical order.
   std::vector<std::string> names() const {
     std::vector<std::string> all;
     for (const auto& [name, factory] : factories_) all.push_back(name);

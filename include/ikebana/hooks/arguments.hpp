@@ -60,10 +60,10 @@ struct StateStorage {
   /// and once more where that update is undone. Outside of windows, memory must be readable, since
   /// saving a state reads it.
   virtual void begin_window(const Tensors& /*state*/) noexcept {}
-  virtual void end_window(const Tensors& /*state*/) noexcept {}  ///< after it
+  virtual void end_window(const Tensors& /*state*/) noexcept {}  ///< after that use
   /// Around the use of master weights or their gradients, by what goes through all of them.
   virtual void begin_use(const Tensors&, bool /*writes*/) noexcept {}
-  virtual void end_use(const Tensors&) noexcept {}  ///< after it
+  virtual void end_use(const Tensors&) noexcept {}  ///< after that use
 };
 
 /// Where the gradients of master weights go that come from other ranks.

@@ -159,16 +159,16 @@ inline void RankGroup::sum_in(const std::string& call, std::vector<at::Tensor>& 
 class SingleRank final : public RankGroup {
  public:
   using RankGroup::sum;
-  std::int64_t rank() const override { return 0; }  ///< 0
-  std::int64_t size() const override { return 1; }  ///< 1
+  std::int64_t rank() const override { return 0; }  ///< always 0
+  std::int64_t size() const override { return 1; }  ///< always 1
   void sum(std::vector<at::Tensor>&) override {}
   std::vector<std::string> exchange(const std::string& own) override { return {own}; }
 };
 
 /// A group of one rank: sums are the values themselves, and nothing is exchanged.
 struct OneRankGroup {
-  static constexpr std::int64_t rank() { return 0; }  ///< 0
-  static constexpr std::int64_t size() { return 1; }  ///< 1
+  static constexpr std::int64_t rank() { return 0; }  ///< always 0
+  static constexpr std::int64_t size() { return 1; }  ///< always 1
   /// The value itself.
   template <class Value>
   static constexpr const Value& sum(const Value& value) {
@@ -178,8 +178,8 @@ struct OneRankGroup {
 
 /// The ranks of a recipe that runs on one.
 struct OneRank {
-  static constexpr OneRankGroup data() { return {}; }    ///< of one
-  static constexpr OneRankGroup slices() { return {}; }  ///< of one
+  static constexpr OneRankGroup data() { return {}; }    ///< a group of one
+  static constexpr OneRankGroup slices() { return {}; }  ///< a group of one
 };
 
 /// The ranks of a recipe that runs on several: `data` has those that train on different samples,

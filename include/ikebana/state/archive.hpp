@@ -25,8 +25,8 @@ using StateDict = std::map<std::string, at::Tensor>;
 /// what loading needs, and changes nothing.
 class Archive : public ArchiveScope {
  public:
-  /// Undo: loading what the same parts saved in this process, whose tensors have been put back.
-  /// Plan: notes the rows of tensors that loading will need; the dictionary has names alone.
+  /// What is done with what is listed. Plan notes the rows that loading will need, of names alone;
+  /// Undo loads what the same parts saved in this process, whose tensors have been put back.
   enum class Mode { Save, Plan, Check, Load, Undo };
 
   /// Saving makes no copies: the dictionary then holds the tensors themselves. `rows`: of a state
