@@ -7,6 +7,7 @@
 """
 
 import pathlib
+import re
 import sys
 import tempfile
 
@@ -19,7 +20,7 @@ import text
 
 def without_comment(entries, writer):
     """The public names, fields and members without a comment. An overload shares that of the one
-    before it, and a specialisation that of its name."""
+    before it, a specialisation that of its name, and a value that of its enum, which names it."""
     for entry in entries.values():
         if not any(writer.comment(part) for part in entry.parts):
             yield entry.name
@@ -29,6 +30,11 @@ def without_comment(entries, writer):
             if not writer.comment(member) and name != before:
                 yield f"{entry.name}::{name}"
             before = name
+        for enum in (e for part in entry.parts for e in part.iter() if e.find("enumvalue") is not None):
+            for value in enum.findall("enumvalue"):
+                name = value.findtext("name")
+                if not writer.comment(value) and not re.search(rf"\b{name}\b", writer.comment(enum)):
+                    yield f"{entry.name}::{name}"
 
 
 def check(entries, writer, folder):
@@ -59,6 +65,11 @@ struct Clip {
   void never();
 };
 struct Bare {};
+/// Of two.
+enum class Two {
+  One,  ///< the first
+  Other
+};
 /// A function of two forms.
 void form();
 void form(int);
@@ -78,8 +89,9 @@ def self_test():
         (root / "clip.cpp").write_text(EXAMPLES)
         found = check(*load(root, root / "out"), root)
     expected = ["test/docs/reference: `Missing` is no public name", "Bare has no comment",
-                "Clip::bare has no comment", "Clip::never has no comment", "Bare has no example",
-                "form has no example"]
+                "Clip::bare has no comment", "Clip::never has no comment", "Two::Other has no comment",
+                "Bare has no example",
+                "form has no example", "Two has no example"]
     if found != expected:
         sys.exit(f"found {found} instead of {expected}")
     print("every fault is found")

@@ -6,7 +6,10 @@
 namespace ikebana {
 
 /// The end of each sample at which values are added.
-enum class PaddingSide { right, left };
+enum class PaddingSide {
+  right,  ///< behind the sample
+  left    ///< before it, as generation needs
+};
 
 /// How samples are padded; the names are those of PyTorch and Hugging Face.
 struct PadOptions {

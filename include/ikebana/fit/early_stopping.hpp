@@ -14,7 +14,10 @@ namespace ikebana {
 /// the same epoch. Names and rule are those of PyTorch Lightning's callback.
 struct EarlyStopping {
   /// Whether the smallest or the largest value is the best.
-  enum Mode { min, max };
+  enum Mode {
+    min,  ///< the lowest value is the best
+    max   ///< the highest value is the best
+  };
   std::string metric = {};        ///< empty: the loss
   std::optional<Mode> mode = {};  ///< which of a metric's values is the best; of the loss: min
   std::int64_t patience = 3;      ///< 1 or more

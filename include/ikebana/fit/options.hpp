@@ -112,7 +112,10 @@ struct StopWhen : std::function<bool()> {
 /// Which state is the best: that of the epoch with the smallest or the largest value in validation.
 struct KeepBest {
   /// Whether the smallest or the largest value is the best.
-  enum Mode { min, max };
+  enum Mode {
+    min,  ///< the lowest value is the best
+    max   ///< the highest value is the best
+  };
   std::string metric = {};        ///< empty: the loss
   std::optional<Mode> mode = {};  ///< which of a metric's values is the best; of the loss: min
 };

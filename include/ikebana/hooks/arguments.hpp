@@ -10,8 +10,13 @@ namespace ikebana {
 
 class RankGroup;  // ranks/rank_group.hpp
 
-/// Where the time of a step goes: moving the batch, forward, backward, and all that follows.
-enum class Phase { Data, Forward, Backward, Optimizer };
+/// Where the time of a step goes.
+enum class Phase {
+  Data,      ///< the batch is moved to the device and cut into microbatches
+  Forward,   ///< the loss of a microbatch
+  Backward,  ///< its gradients
+  Optimizer  ///< all that follows the last backward
+};
 using Tensors = std::vector<at::Tensor>;     ///< tensors, mostly one for each parameter
 using DTypes = std::vector<at::ScalarType>;  ///< dtypes, one for each parameter
 

@@ -19,7 +19,7 @@ struct InPlaceError : Error {
   using Error::Error;
 };
 
-/// At a write to memory that a graph needs: nothing, a warning, or InPlaceError at the write.
+/// At a write to memory that a graph needs: Nothing, Warn, or Throw InPlaceError before backward.
 enum class OnWrite { Nothing, Warn, Throw };
 
 /// The options of an InPlaceChecker.

@@ -8,9 +8,11 @@
 
 namespace ikebana {
 
-/// The factor of Muon's lr for a matrix of (rows, columns): sqrt(max(1, rows / columns)), or
-/// 0.2 sqrt(max(rows, columns)), with which an lr that was tuned for AdamW can be used.
-enum class AdjustLR { Original, MatchRMSAdamW };
+/// The factor of Muon's lr for a matrix of (rows, columns).
+enum class AdjustLR {
+  Original,      ///< sqrt(max(1, rows / columns))
+  MatchRMSAdamW  ///< 0.2 sqrt(max(rows, columns)): an lr that was tuned for AdamW can be used
+};
 
 /// Momentum orthogonalized by a Newton-Schulz iteration: the singular values of a matrix's change
 /// are about equal. It updates the matrices for which `match` is true, by default all parameters of

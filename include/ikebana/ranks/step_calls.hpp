@@ -8,7 +8,11 @@
 namespace ikebana {
 
 /// Whether a rank wants training to end, and why: the larger one counts.
-enum class StopWish : std::int64_t { No, Asked, Terminated };
+enum class StopWish : std::int64_t {
+  No,         ///< it goes on
+  Asked,      ///< `FitOptions::stop` returned true
+  Terminated  ///< SIGTERM came, and `FitOptions::save_on_sigterm` is set
+};
 
 /// Whether a rank has a batch for a step. After the end of its loader it computes with one of zeros
 /// in the shapes of an earlier batch, unless it never had one.

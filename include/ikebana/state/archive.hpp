@@ -21,11 +21,11 @@ namespace ikebana {
 using StateDict = std::map<std::string, at::Tensor>;
 
 /// Saves, checks or loads what a part keeps. A part lists its tensors and numbers once, in
-/// `state(Archive&)`, for all three modes. Checking records everything that does not fit, allocates
-/// what loading needs, and changes nothing.
+/// `state(Archive&)`, for all modes.
 class Archive : public ArchiveScope {
  public:
-  /// What is done with what is listed. Plan notes the rows that loading will need, of names alone;
+  /// What is done with what is listed. Save puts it into the state; Plan notes the rows that Load
+  /// will need, of names alone; Check records what does not fit, and changes nothing; Load sets it;
   /// Undo loads what the same parts saved in this process, whose tensors have been put back.
   enum class Mode { Save, Plan, Check, Load, Undo };
 
