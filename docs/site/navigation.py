@@ -4,7 +4,7 @@ GROUPS = {
     "Start": ["tutorial", "recipes", "slow", "from_pytorch", "examples", "finetune"],
     "Policies": ["precision", "checkpoint", "accumulate", "optimizer", "schedule", "objective", "clip",
                  "average", "freeze", "layout", "offload", "shard"],
-    "Data and state": ["data", "tensors", "state", "evaluate", "between_steps", "reproducibility"],
+    "Data and state": ["data", "fit", "evaluate", "state", "tensors", "between_steps", "reproducibility"],
     "Guides": ["memory", "memory_tools", "production", "devices", "gpu", "modules", "any_trainer"],
     "Extending": ["extending", "step", "architecture"],
     "Reference": ["reference/index", "errors", "glossary"],
