@@ -34,7 +34,7 @@ inline void check(const EstimateOptions& options) {
   if (options.ranks < 0 || options.rank < 0 || options.rank >= ranks)
     throw BadValue("estimate: rank " + std::to_string(options.rank) + " of " +
                    std::to_string(options.ranks) +
-                   " is impossible; ranks count from 0, so it must be less.");
+                   " is impossible; ranks count from 0 and must be less than their number.");
 }
 /// Of a recipe that trains on one rank.
 inline void refuse_ranks(const EstimateOptions& options) {

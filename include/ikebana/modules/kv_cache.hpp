@@ -74,7 +74,8 @@ class KVCache {
   std::size_t index(std::int64_t layer) const {
     if (layer < 0 || layer >= options_.layers)
       throw Error("KVCache: there is no layer " + std::to_string(layer) + " of " +
-                  std::to_string(options_.layers) + "; layers count from 0, so it must be less");
+                  std::to_string(options_.layers) +
+                  "; layers count from 0 and must be less than that");
     return static_cast<std::size_t>(layer);
   }
   at::Tensor keys(std::int64_t layer) const { return storage_[2 * layer]; }

@@ -69,7 +69,8 @@ class ProcessGroup {
       : members_(std::make_shared<detail::GroupMembers>()) {
     if (size < 1 || rank < 0 || rank >= size)
       throw BadValue("ProcessGroup: rank is " + std::to_string(rank) + " of " +
-                     std::to_string(size) + "; ranks count from 0, so it must be less.");
+                     std::to_string(size) +
+                     "; ranks count from 0 and must be less than their number, at least 1.");
     if (options.timeout.count() < 1)
       throw BadValue("ProcessGroup: timeout is " + std::to_string(options.timeout.count()) +
                      " ms; it must be 1 or more.");

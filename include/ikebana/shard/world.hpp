@@ -45,11 +45,12 @@ inline void World::check() const {
   };
   if (!below(rank, size))
     throw BadValue("World: rank " + pair(rank, size) +
-                   " is impossible; ranks count from 0, so it must be less.");
+                   " is impossible; ranks count from 0 and must be less than their number.");
   if (!below(local_rank, local_size) || local_size > size)
     throw BadValue("World: local rank " + pair(local_rank, local_size) + ", in a world of " +
                    std::to_string(size) +
-                   ", is impossible; local ranks count from 0, so it must be less.");
+                   ", is impossible; local ranks count from 0 and must be less than their number, "
+                   "which is at most the size of the world.");
   if (size == 1) return;
   if (master_addr.empty())
     throw BadValue("World: master_addr is empty; it must name the host of rank 0.");
