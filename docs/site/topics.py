@@ -76,7 +76,7 @@ TOPICS = [
           "Offload<CPU>{}}`."),
     Topic("shard", "Several ranks", ("docs/shard.md",), ("shard/",), ("Shard", "HSDP", "StopWish"),
           intro="Training on several ranks, each a process. A program includes `ikebana/shard.hpp`."),
-    Topic("fit", "fit", ("docs/from_pytorch.md", "docs/state.md", "docs/data.md"), ("fit/",),
+    Topic("fit", "fit", ("docs/fit.md", "docs/from_pytorch.md", "docs/state.md", "docs/data.md"), ("fit/",),
           intro="The options of `Trainer::fit`, and what it uses: the progress bar, early stopping, "
           "logs."),
     Topic("evaluate", "Evaluation and metrics", ("docs/evaluate.md",), ("evaluate/",),
@@ -86,9 +86,9 @@ TOPICS = [
           "or map of tensors, and batches of samples that differ in length."),
     Topic("data", "Datasets and the loader", ("docs/data.md",), ("data/",),
           intro="Datasets, and the loader that makes batches of them and resumes at the exact sample."),
-    Topic("state", "Saved states and weights", ("docs/state.md",), ("state/",),
+    Topic("state", "Saved states, weights and files of tensors", ("docs/state.md", "docs/tensors.md"), ("state/",),
           intro="What a trainer saves and loads: whole states, which resume to the bit, and weights "
-          "alone."),
+          "alone; and tensors of your own."),
     Topic("memory", "Memory: estimates and tools", ("docs/memory_tools.md", "docs/memory.md"),
           ("memory/", "estimate", "detail/bytes.hpp", "bridge/memory_facts.hpp"),
           ("MemoryLimit",),
@@ -125,9 +125,9 @@ INTERNAL = re.compile(r"""
     Mechanism<.*|Mechanisms.*|CutParameter
     |axis_of.*|fit|evaluate|ArchiveScope|BatchNormMethods|SaveAndLoad
     |AnyTrainer::.*|PendingSave::Shared|MemoryHistory::.*|InPlaceChecker::Parts
-    |finish_store|make_store|CSVLogger::File|DataLoader::Iterator|Permutation|DataLoader<Dataset,\ Collate>
-    |NumberRange|\w+_range|RankState|FileHeader|FileTensor|StateRows|TensorFile
+    |CSVLogger::File|DataLoader::Iterator|Permutation|DataLoader<Dataset,\ Collate>
+    |RankState|StateRows
     |HooksOf|UnitsOf<Module>|UnitsOf<torch::nn::SequentialImpl>|AsyncSaver|StateFolder
     |modules::Rotary::Tables|modules::name|modules::check_sampling|Without<axis::objective>
-    |load_tensors|save_tensors|HasMemPools
+    |HasMemPools
     """, re.X)

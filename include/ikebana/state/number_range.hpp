@@ -7,13 +7,16 @@ namespace ikebana {
 
 /// The values that saved numbers may have. A NaN is in no range.
 struct NumberRange {
-  double min, max;
-  bool is_whole;
+  double min;        ///< the least number of it
+  double max;        ///< the largest number of it
+  bool is_whole;     ///< only whole numbers
   const char* text;  ///< what the numbers must be, for errors
 
+  /// Whether it contains a number.
   bool has(double number) const {
     return number >= min && number <= max && (!is_whole || number == std::floor(number));
   }
+  /// The first of the numbers from `x` to `end` that it does not contain; `end` if there is none.
   const double* first_outside(const double* x, const double* end) const {
     while (x != end && has(*x)) ++x;
     return x;
@@ -27,9 +30,11 @@ inline constexpr NumberRange factor_range{0, std::numeric_limits<double>::max(),
 /// Factors of a moving average: below 1.
 inline constexpr NumberRange beta_range{0, 1 - std::numeric_limits<double>::epsilon() / 2, false,
                                         "in [0, 1)"};
+/// Scales and other numbers above 0.
 inline constexpr NumberRange positive_range{std::numeric_limits<double>::min(),
                                             std::numeric_limits<double>::max(), false,
                                             "finite and positive"};
+/// Any number but an infinite one.
 inline constexpr NumberRange finite_range{-std::numeric_limits<double>::max(),
                                           std::numeric_limits<double>::max(), false, "finite"};
 /// Any number, also an infinite one.

@@ -14,19 +14,19 @@
 
 namespace ikebana {
 
-/// One tensor of a file: its dtype by the format's name, its shape, and the offsets of its bytes,
-/// counted from the first tensor's first byte.
+/// One tensor of a file.
 struct FileTensor {
-  std::string dtype;
-  std::vector<std::int64_t> shape;
-  std::uint64_t begin = 0, end = 0;
+  std::string dtype;                ///< by the format's name: F32, BF16, I64
+  std::vector<std::int64_t> shape;  ///< its sizes
+  std::uint64_t begin = 0;          ///< offset of its bytes from the first tensor's first byte
+  std::uint64_t end = 0;            ///< offset behind its last byte
 };
 
 /// The header of a file of tensors.
 struct FileHeader {
-  std::map<std::string, std::string> metadata;
-  std::map<std::string, FileTensor> tensors;
-  std::uint64_t data = 0;  ///< offset of the tensors' bytes in the file
+  std::map<std::string, std::string> metadata;  ///< texts by name, checksums among them
+  std::map<std::string, FileTensor> tensors;    ///< by name
+  std::uint64_t data = 0;                       ///< offset of the tensors' bytes in the file
 };
 
 namespace detail {

@@ -7,10 +7,10 @@
 
 namespace ikebana {
 
-/// The header of a file and its tensors, on the CPU.
+/// What `load_tensors` reads.
 struct TensorFile {
-  FileHeader header;
-  StateDict tensors;
+  FileHeader header;  ///< of the file, with its metadata
+  StateDict tensors;  ///< by name, on the CPU
 };
 
 namespace detail {

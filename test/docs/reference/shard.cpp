@@ -35,6 +35,17 @@ TEST_CASE_FIXTURE(Small, "reference: fully sharded") {
   CHECK(trainer.restore_model()->size() == 3);
 }
 
+TEST_CASE("reference: a store of the ranks") {
+  // example: make_store, finish_store
+  World world = World::from_environment();
+  auto store = make_store(world, std::chrono::minutes(5));  // on all ranks
+  if (world.rank == 0) store->set("run", "a name that all ranks use");
+  std::string run = store->get_to_str("run");
+  finish_store(*store, world, std::chrono::minutes(5));  // before the process ends
+  // end
+  CHECK(run == "a name that all ranks use");
+}
+
 TEST_CASE("reference: other ways to shard") {
   {
     // example: Shard<ZeRO1>

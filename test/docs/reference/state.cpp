@@ -55,6 +55,60 @@ TEST_CASE("reference: states") {
   std::filesystem::remove(path);
 }
 
+TEST_CASE("reference: files of tensors") {
+  const auto path = std::filesystem::temp_directory_path() / "ikebana_reference_tensors";
+  at::Tensor features = at::randn({8, 4});
+  // example: save_tensors, load_tensors, TensorFile, FileHeader, FileTensor
+  save_tensors(path, {{"features", features}}, {{"made_by", "encoder 3"}});
+  TensorFile file = load_tensors(path);  // compares the checksums
+  at::Tensor same = file.tensors.at("features");
+  std::string made_by = file.header.metadata.at("made_by");
+  std::string dtype = file.header.tensors.at("features").dtype;  // F32
+  // end
+  CHECK((test::same_bits(same, features) && made_by == "encoder 3" && dtype == "F32"));
+  std::filesystem::remove(path);
+}
+
+// example: NumberRange, count_range, positive_range
+struct Patience {  // a saved number outside of its range is an error, and nothing is loaded
+  static constexpr const char* state_name = "patience";
+  static constexpr NumberRange share{0, 1, false, "from 0 to 1"};
+  std::int64_t epochs = 0;
+  double scale = 1, fraction = 0.5;
+
+  void state(Archive& archive) {
+    archive.number("epochs", epochs, &count_range);
+    archive.number("scale", scale, &positive_range);
+    archive.number("fraction", fraction, &share);
+  }
+};
+// end
+
+struct Tuner {
+  static constexpr const char* state_name = "tuner";
+  double rate = 1e-3, decay = 0.9, offset = -1, best = 0;
+
+  void state(Archive& archive) {
+    // example: factor_range, beta_range, finite_range, ordered_range
+    archive.number("rate", rate, &factor_range);  // finite and not negative
+    archive.number("decay", decay, &beta_range);  // in [0, 1)
+    archive.number("offset", offset, &finite_range);
+    archive.number("best", best, &ordered_range);  // may be infinite, not NaN
+    // end
+  }
+};
+
+TEST_CASE("reference: ranges of saved numbers") {
+  Trainer trainer{net(), CrossEntropyLoss{}};
+  Patience patience;
+  StateDict state = trainer.state({patience});
+  trainer.restore(state, {patience});
+  patience.fraction = 2;
+  state = trainer.state({patience});
+  const std::string said = test::message_of<BadState>([&] { trainer.restore(state, {patience}); });
+  CHECK(test::contains(said, "from 0 to 1"));
+}
+
 TEST_CASE("reference: weights") {
   const auto path = std::filesystem::temp_directory_path() / "ikebana_reference_weights";
   auto model = net();
