@@ -7,6 +7,7 @@ import doxygen
 import examples
 import text
 import topics
+from anchors import slug
 
 
 def heading(level, name):
@@ -110,12 +111,6 @@ def errors_of(root, header):
         elif each in own and each.startswith(folder + "/") and kind[0:3] in ("Bad", "Non", "Out"):
             found.setdefault(kind, at)
     return ", ".join(f"[{kind}](../docs/errors.md#{at})" for kind, at in found.items())
-
-
-def slug(title):
-    """The anchor that GitHub gives to a heading."""
-    title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)
-    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def cell(content):

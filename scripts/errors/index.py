@@ -11,7 +11,8 @@ import pathlib
 import re
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "docs/site")]
 import others  # noqa: E402
 from literals import unlisted  # noqa: E402
 from page import Page  # noqa: E402

@@ -3,6 +3,7 @@ import itertools
 import re
 
 import lists
+from anchors import slug
 from cures import CURES
 from names import BEGIN, END
 from split import divided
@@ -74,11 +75,6 @@ def code(text):
     fence = "``" if "`" in text else "`"
     pad = " " if text.startswith("`") or text.endswith("`") else ""
     return f"{fence}{pad}{text}{pad}{fence}" if text else ""
-
-
-def slug(heading):
-    """The anchor that GitHub and MyST give to a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def table(title, column, rows):

@@ -10,6 +10,9 @@ import re
 import sys
 
 root = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(root / "docs/site"))
+from anchors import anchors  # noqa: E402
+
 include = root / "include/ikebana"
 pages = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
 compiled = [
@@ -112,22 +115,11 @@ def walk():
             yield f"checks/never_asked.hpp does not check the hook {hook}"
 
 
-def anchors(page):
-    """The anchors of a page's headings, as GitHub makes them."""
-    seen = {}
-    text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.M | re.S)
-    for title in re.findall(r"^#+ (.*)$", text, re.M):
-        title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()
-        slug = re.sub(r"[^\w\- ]", "", title).replace(" ", "-")
-        seen[slug] = seen.get(slug, -1) + 1
-        yield f"{slug}-{seen[slug]}" if seen[slug] else slug
-
-
 def sections(page, name, text):
     """The headings that links to pages name are there."""
     for link, at in re.findall(r"\]\(([\w./-]*\.md|)#([^)]+)\)", BLOCK.sub("", text)):
         target = page.parent / link if link else page
-        if target.exists() and at not in anchors(target):
+        if target.exists() and at not in anchors(target.read_text()):
             yield f"{name}: {link or 'this page'} has no heading for #{at}"
 
 

@@ -7,18 +7,15 @@ import re
 import sys
 
 root = pathlib.Path(sys.argv[1])
+sys.path.insert(0, str(root / "docs/site"))
+from anchors import anchors  # noqa: E402
+
 pages = [root / "README.md", *sorted((root / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^ *```.*?^ *```$", re.M | re.S)
 # Where a page marks the term that it explains.
 TERM = re.compile(r"\*\*((?!the |an? )[a-z]+(?: [a-z]+)?)\*\*")
 NO_TERMS = {"docs/bench.md", "docs/bench-gpu.md", "docs/clip.md"}  # what they mark are columns
 MOST_SENTENCES = 4
-
-
-def anchors(text):
-    """The anchors of a page's headings."""
-    for heading in re.findall(r"^#+ (.*)$", BLOCK.sub("", text), re.M):
-        yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def wrong_entry(name, text):
