@@ -95,21 +95,27 @@ nn::Sequential net() {
   torch::manual_seed(0);
   return nn::Sequential(nn::Linear(16, 32), nn::GELU(), nn::Linear(32, 32));
 }
-/// What each check says of the policy; empty: nothing.
-std::vector<std::string> found(Fault fault) {
+/// Changes buffers and draws random numbers in its forward.
+nn::Sequential net_with_buffers() {
+  torch::manual_seed(0);
+  return nn::Sequential(nn::Linear(16, 32), nn::BatchNorm1d(32), nn::Dropout(0.3),
+                        nn::Linear(32, 32));
+}
+/// What each check says of the policy; empty: nothing. The last takes no net with dropout.
+std::vector<std::string> found(Fault fault, nn::Sequential (*made)() = net) {
   std::vector<Rows> batches;
   for (int i = 0; i < 3; ++i) batches.push_back({at::randn({32, 16}), at::randn({32, 32})});
   auto recipe = [&](auto model, auto... more) {
     return Trainer{model, MSELoss{}, SGD{.lr = 0.1}, Doubles{fault}, more...};
   };
-  return {message_of([&] { check_policy::resumes(net, recipe, batches); }),
-          message_of([&] { check_policy::undoes(net, recipe, batches); }),
-          message_of([&] { check_policy::skips(net, recipe, batches); }),
+  return {message_of([&] { check_policy::resumes(made, recipe, batches); }),
+          message_of([&] { check_policy::undoes(made, recipe, batches); }),
+          message_of([&] { check_policy::skips(made, recipe, batches); }),
           message_of([&] { check_policy::on_two_ranks<DDP>(net, recipe, batches); })};
 }
 /// Whether these of the four checks find a fault, and no other does.
-void finds(Fault fault, const std::vector<const char*>& words) {
-  const std::vector<std::string> texts = found(fault);
+void finds(Fault fault, const std::vector<const char*>& words, nn::Sequential (*made)() = net) {
+  const std::vector<std::string> texts = found(fault, made);
   for (std::size_t i = 0; i < 4; ++i) {
     CAPTURE(i);
     CHECK_MESSAGE(contains(texts[i], words[i]), texts[i]);
@@ -124,6 +130,11 @@ TEST_CASE("docs/extending.md: the checks of a policy find what is wrong, and not
         {"", "a step that throws changes the state", "is skipped changes", ""});
   finds(Fault::CountsSkipped, {"", "", "is skipped changes", ""});
   finds(Fault::PerRank, {"", "", "", "the ranks differ"});
+}
+TEST_CASE("docs/extending.md: the checks of a policy take a model with batch norm and dropout") {
+  finds(Fault::None, {"", "", "", ""}, net_with_buffers);
+  finds(Fault::CountsAtOnce, {"", "a step that throws changes the state", "is skipped changes", ""},
+        net_with_buffers);
 }
 
 TEST_CASE("docs/extending.md: one policy is read, and another is changed") {
