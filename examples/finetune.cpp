@@ -3,6 +3,7 @@
 //   finetune FOLDER TOKENS [name=value...]
 // FOLDER holds config.json and the weights; TOKENS is a file of scripts/finetune/tokens.py.
 // recipe=NAME    fp32, the default, or bf16
+// device=NAME    cpu, the default, or cuda, whose kernels then are those that give the same bits
 // states=FOLDER  saves states there four times, and continues from the newest one
 // end=PATH       writes the state after the last step
 // show=0         prints no perplexity and no text before and after the training
@@ -79,9 +80,9 @@ void show(const char* when, Finetuning& trainer, Llama& llama, const TokenFile& 
   DataLoader loader{held_out, {.batch_size = file.rows()}};
   std::cout << "perplexity " << when << ": " << std::exp(trainer.evaluate(loader).loss) << '\n';
   const at::Tensor tokens = llama->generate(
-      file.prompt(),
+      file.prompt().to(llama->head().device()),
       {.max_new_tokens = 60, .sampling = {.temperature = 0.7, .top_p = 0.9}, .seed = 1});
-  std::cout << "text " << when << ": " << printable(file.text(tokens[0])) << "\nend of text"
+  std::cout << "text " << when << ": " << printable(file.text(tokens[0].cpu())) << "\nend of text"
             << std::endl;
 }
 
@@ -107,16 +108,19 @@ void finetune(Llama& llama, const TokenFile& file, const NamedValues& options) {
 
 int main(int argc, char** argv) try {
   if (argc < 3) throw Error("usage: finetune FOLDER TOKENS [name=value...]; see finetune.cpp");
-  const NamedValues options(argv + 3, argv + argc, {"recipe", "states", "end", "show", "logits"});
+  const NamedValues options(argv + 3, argv + argc, {"recipe", "device", "states", "end", "show", "logits"});
   const std::filesystem::path folder = argv[1];
   const TokenFile file(argv[2]);
 
   torch::manual_seed(0);  // the state of the generator is saved, too
   Llama llama(read_config(folder));
   load_weights(llama, folder);  // under Hugging Face's names
+  const c10::Device device(options.get("device", "cpu"));
+  llama->to(device);
+  at::globalContext().setDeterministicAlgorithms(!device.is_cpu(), /*warn_only=*/false);
   if (const auto path = options.get("logits"); !path.empty()) {
     const at::NoGradGuard no_grad;
-    const at::Tensor tokens = file.held_out().input.slice(0, 0, 1);
+    const at::Tensor tokens = file.held_out().input.slice(0, 0, 1).to(device);
     save_tensors(path, {{"tokens", tokens}, {"logits", llama->logits(tokens)}});
   } else {
     finetune(llama, file, options);

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """The same model and the same training by Hugging Face's transformers, to compare with.
 
-    in_python.py logits FOLDER LOGITS         the largest difference from logits in a file, and the
-                                              largest logit
-    in_python.py train FOLDER TOKENS RECIPE   the training of examples/finetune.cpp, and its lines
+    in_python.py logits FOLDER LOGITS DEVICE         the largest difference from logits in a file,
+                                                     and the largest logit
+    in_python.py train FOLDER TOKENS DEVICE RECIPE   the training of examples/finetune.cpp, and its
+                                                     lines
 
 FOLDER is what scripts/gguf_to_safetensors.py writes, TOKENS what tokens.py writes, RECIPE is fp32
 or bf16, which is autocast with selective checkpointing. Needs a Python with torch, safetensors and
@@ -27,18 +28,22 @@ from transformers.utils import logging  # noqa: E402
 aten = torch.ops.aten
 # What Checkpoint<Selective> keeps: the outputs of matrix products and of attention.
 KEPT = [aten.mm.default, aten.addmm.default, aten.bmm.default,
-        aten._scaled_dot_product_flash_attention_for_cpu.default]
+        aten._scaled_dot_product_flash_attention_for_cpu.default,
+        aten._scaled_dot_product_flash_attention.default,
+        aten._scaled_dot_product_efficient_attention.default,
+        aten._scaled_dot_product_cudnn_attention.default]
 
 
-def model_of(folder):
+def model_of(folder, device):
     logging.disable_progress_bar()
-    return LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, use_cache=False)
+    model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, use_cache=False)
+    return model.to(device)
 
 
-def print_difference(folder, path):
-    found = load_file(path)
+def print_difference(folder, path, device):
+    found = load_file(path, device)
     with torch.no_grad():
-        wanted = model_of(folder)(found["tokens"]).logits
+        wanted = model_of(folder, device)(found["tokens"]).logits
     print((found["logits"] - wanted).abs().max().item(), wanted.abs().max().item())
 
 
@@ -56,9 +61,10 @@ def perplexity(model, windows, rows, autocast):
     return math.exp(total / len(windows))
 
 
-def train(folder, path, recipe):
-    model, data = model_of(folder), load_file(path)
-    autocast = functools.partial(torch.autocast, "cpu", torch.bfloat16, enabled=recipe == "bf16")
+def train(folder, path, device, recipe):
+    model, data = model_of(folder, device), load_file(path, device)
+    torch.use_deterministic_algorithms(device != "cpu")
+    autocast = functools.partial(torch.autocast, device, torch.bfloat16, enabled=recipe == "bf16")
     if recipe == "bf16":
         context = functools.partial(create_selective_checkpoint_contexts, KEPT)
         model.gradient_checkpointing_enable({"use_reentrant": False, "context_fn": context})
@@ -74,8 +80,9 @@ def train(folder, path, recipe):
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        loss = loss.item()  # which waits for the device
         ms = (time.perf_counter() - begin) * 1e3
-        print(f"step {step}  loss {loss.item():.6g}  {ms:.6g} ms", flush=True)
+        print(f"step {step}  loss {loss:.6g}  {ms:.6g} ms", flush=True)
     print(f"perplexity after: {perplexity(model, data['held_out'], rows, autocast):.6g}")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fine-tunes a pretrained language model on a text, and compares each step with transformers'.
 
-    main.py TEXT [--steps N] [--program PATH] [--folder FOLDER]
+    main.py TEXT [--steps N] [--device cpu|cuda] [--program PATH] [--folder FOLDER]
 
 What `make finetune` calls, by the Python of `scripts/setup finetune`; docs/finetune.md explains it.
 Exits 1 at the first thing that does not hold. What it prints is also written to FOLDER/output.txt.
@@ -62,17 +62,19 @@ def packaged_model():
     return files[0]
 
 
-def about_machine():
+def about_machine(device):
+    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
+    if device == "cuda":
+        import torch
+        return f"{torch.cuda.get_device_name()}; {packages}"
     found = [line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").open()
              if line.startswith("model name")]
-    packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "transformers"))
     return f"{found[0] if found else 'unknown processor'}, {os.cpu_count()} cores; {packages}"
 
 
-def compare_logits(show, binary, model, tokens, logits):
-    said([binary, model, tokens, f"logits={logits}"])
-    in_python = SCRIPTS / "finetune/in_python.py"
-    found = said([sys.executable, in_python, "logits", model, logits])
+def compare_logits(show, words, in_python, logits, device):
+    said([*words, f"logits={logits}"])
+    found = said([*in_python, "logits", words[1], logits, device])
     difference, largest = map(float, found.split())
     part = difference / largest
     show(f"logits of {LENGTH} held-out tokens: at most {difference:.2g} from those of "
@@ -131,18 +133,19 @@ def prepare(show, arguments, model, tokens):
     about_text = said([python, SCRIPTS / "finetune/tokens.py", source, arguments.text, tokens,
                        "--steps", arguments.steps, "--rows", ROWS, "--length", LENGTH])
     about_model = said([python, SCRIPTS / "gguf_to_safetensors.py", source, model])
-    show(about_machine(), f"{source.name}: {about_model}", about_text,
+    show(about_machine(arguments.device), f"{source.name}: {about_model}", about_text,
          f"{arguments.steps} steps of {ROWS} x {LENGTH} tokens")
 
 
 def finetune(show, arguments):
-    folder, binary, begin = arguments.folder, arguments.program, time.monotonic()
+    folder, device, begin = arguments.folder, arguments.device, time.monotonic()
     model, tokens = folder / "model", folder / "tokens.safetensors"
     prepare(show, arguments, model, tokens)
-    compare_logits(show, binary, model, tokens, folder / "logits.safetensors")
-    in_python = [sys.executable, SCRIPTS / "finetune/in_python.py", "train", model, tokens]
-    runs = {recipe: train(show, recipe, [binary, model, tokens], in_python, folder)
-            for recipe in RECIPES}
+    words = [arguments.program, model, tokens, f"device={device}"]
+    in_python = [sys.executable, SCRIPTS / "finetune/in_python.py"]
+    compare_logits(show, words, in_python, folder / "logits.safetensors", device)
+    in_python += ["train", model, tokens, device]
+    runs = {recipe: train(show, recipe, words, in_python, folder) for recipe in RECIPES}
 
     first = runs["fp32"][0]
     show("", *table_of_losses(runs), "")
@@ -158,10 +161,13 @@ def main():
     )
     parser.add_argument("text", type=pathlib.Path)
     parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--program", type=pathlib.Path,
                         default=ROOT / "build/release/examples/finetune")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/finetune")
     arguments = parser.parse_args()
+    # Without it cuBLAS may choose other algorithms in another run; it reads this when it starts.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     try:
         arguments.folder.mkdir(parents=True, exist_ok=True)
         finetune(Output(arguments.folder / "output.txt"), arguments)

@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import time
 
-STEP = re.compile(r"step (\d+)  loss (\S+)(?:.*  peak (\d+) MiB)?.*  (\S+) ms")
+STEP = re.compile(r"step (\d+)  loss (\S+)(?:.*  peak (\d+) MiB)?.* ms")
 TEXT = re.compile(r"text (before|after): (.*?)\nend of text", re.S)
 PERPLEXITY = re.compile(r"perplexity (before|after): (\S+)")
 
@@ -19,16 +19,24 @@ class Failed(Exception):
 
 
 class Run:
-    """What one program printed: its steps, its perplexities and its texts; and its memory."""
+    """What one program printed: its steps, its perplexities and its texts; and its memory and time.
 
-    def __init__(self, output, mib):
-        steps = [STEP.fullmatch(line) for line in output.splitlines()]
-        steps = [found for found in steps if found]
+    A step prints its loss, for which it waits until its device has computed it. So the time of a
+    step is that from the line of the step before to its own.
+    """
+
+    def __init__(self, lines, mib):
+        """The lines, each with the time at which it was read."""
+        output = "".join(line for line, _ in lines)
+        steps = [(STEP.fullmatch(line.rstrip("\n")), at) for line, at in lines]
+        times = [at for found, at in steps if found]
+        steps = [found for found, _ in steps if found]
         self.mib = mib  # the most that its process had in memory
         self.numbers = [int(found[1]) for found in steps]
         self.losses = [found[2] for found in steps]  # as they were printed
         self.peak = max((int(found[3]) for found in steps if found[3]), default=None)
-        self.ms = statistics.median(float(found[4]) for found in steps) if steps else None
+        self.ms = statistics.median(1e3 * (b - a) for a, b in zip(times, times[1:])) \
+            if times[1:] else None
         self.perplexity = {when: float(value) for when, value in PERPLEXITY.findall(output)}
         self.text = dict(TEXT.findall(output))
 
@@ -40,14 +48,14 @@ def start(words):
         raise Failed(f"{words[0]} cannot be started: {error.strerror}") from error
 
 
-def finish(process, output=""):
+def finish(process):
     """Waits for a program, and returns its Run. Its errors have gone to our stderr."""
-    output += process.stdout.read()
+    lines = [(line, time.monotonic()) for line in process.stdout]
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise Failed(f"{process.args[0]} failed ({process.returncode}); its error is above")
-    return Run(output, used.ru_maxrss >> 10)
+    return Run(lines, used.ru_maxrss >> 10)
 
 
 def run(words):
