@@ -124,6 +124,8 @@ struct Epoch {
 struct History : std::vector<Epoch> {
   bool stopped = false;     ///< ended early, by `FitOptions::stop`, early stopping or SIGTERM
   bool terminated = false;  ///< ended early by SIGTERM
+  /// The updates that were made before it went on from a saved state; empty if it began anew.
+  std::optional<std::int64_t> resumed_at = {};
 };
 
 }  // namespace ikebana

@@ -15,7 +15,7 @@ std::string description(int index);
 void forbid_host_sync(bool forbid);
 std::int64_t allocated_bytes(int index);
 std::int64_t peak_bytes(int index);
-/// Bytes that a DeviceMemPool holds: while a tensor of it exists, and after it was trimmed.
+/// Bytes that a DeviceMemPool holds: while a tensor of it exists, and after it was destroyed.
 std::pair<std::int64_t, std::int64_t> bytes_of_pool(int index);
 /// False after an error that outlasts the call that caused it.
 bool is_usable();

@@ -49,9 +49,9 @@ TEST_CASE("a device without an index means the trainer's, within a model") {
 }
 TEST_CASE("a pool of the device's allocator holds what is allocated in its scope") {
   NOT_RUN_UNLESS(on_cuda(), "LibTorch's allocator of this device has no pools");
-  const auto [while_used, trimmed] = cuda::bytes_of_pool(0);
+  const auto [while_used, afterwards] = cuda::bytes_of_pool(0);
   CHECK(while_used >= 1 << 20);
-  CHECK(trimmed == 0);
+  CHECK(afterwards == 0);
 }
 TEST_CASE("Observe<Memory> and MemoryCounter read the allocator's own figures") {
   NOT_RUN_UNLESS(!on_cpu(), "other tests count the CPU's memory");

@@ -23,7 +23,8 @@ from place import Place, expect
 
 NAMED = re.compile(r"`([\w./]+)`:$")
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?$")
-MACHINE = ("ms", "s")  # the number before one of these depends on the machine
+# The number before one of these depends on the machine, and on when it was interrupted.
+MACHINE = ("ms", "s", "steps,")
 INSTALLS = ("sudo apt", "mkdir ", "cd ", "python3 -m venv", ".venv/bin/pip", "git clone")
 quick = {"-DCMAKE_BUILD_TYPE=Release": "-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0",
          " -O2 ": " -O0 "}
@@ -110,12 +111,12 @@ class Reader:
         shutil.copy(self.programs / same[0], self.folder / "build" / target)
 
     def interrupt(self, command):
-        """Ctrl-C, once a state of the middle of an epoch was saved and before the end."""
+        """Ctrl-C, once a state of the middle of the second epoch was saved."""
         states = self.folder / command[1] / "states"
         # What runs in the background of a shell inherits that it ignores Ctrl-C.
         program = subprocess.Popen(command, cwd=self.folder, env=self.env, preexec_fn=lambda:
                                    signal.signal(signal.SIGINT, signal.SIG_DFL))
-        while not list(states.glob("step-*[1-9]6.safetensors")):
+        while not list(states.glob("step-*80.safetensors")):
             expect(program.poll() is None, "the training ended before it could be interrupted")
             time.sleep(0.01)
         program.send_signal(signal.SIGINT)

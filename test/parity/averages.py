@@ -10,8 +10,10 @@ def average_of(words, model, same):
         # Otherwise PyTorch takes this function on a GPU, and rounds differently on a CPU.
         named = "get_swa_multi_avg_fn" in same
         multi_avg_fn = swa_utils.get_swa_multi_avg_fn() if named else None
+        # On a GPU its default fails for buffers that are integers, by an operator that they lack.
+        avg_fn = None if named or not fields["use_buffers"] else swa_utils.get_swa_avg_fn()
         average = swa_utils.AveragedModel(
-            model, multi_avg_fn=multi_avg_fn, use_buffers=fields["use_buffers"]
+            model, avg_fn=avg_fn, multi_avg_fn=multi_avg_fn, use_buffers=fields["use_buffers"]
         )
         start, every = fields["start_step"], fields["every_steps"]
         average.is_due = lambda step: step >= start and (step - start) % every == 0

@@ -38,7 +38,7 @@ std::vector<Row> gpt_rows() {
       row("gpt.selective", bits, gpt, adamw, Checkpoint<Selective>{}),
       row("gpt.every", bits, gpt, adamw, Checkpoint<Every<2>>{}),
       row("gpt.segments", bits, gpt, adamw, Checkpoint<Segments<>>{}),
-      row("gpt.budget", bits, gpt, adamw, Checkpoint<Budget<>>{.bytes = 16 << 20}),
+      row("gpt.budget", bits, gpt, adamw, Checkpoint<Budget<>>{.bytes = (16 << 20) + kept_by_kernels}),
       row("gpt.activations", bits, gpt, adamw, Checkpoint<ActivationBudget<>>{.bytes = 1 << 20}),
       row("gpt.only", bits, gpt, adamw, Checkpoint<Only<Block>>{}),
       row("gpt.accumulate", bits, gpt, adamw, Accumulate<5>{}),

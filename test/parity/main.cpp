@@ -79,12 +79,11 @@ int train(const std::vector<parity::Row>& rows, const Command& command) {
 
 int main(int count, char** words) {
   try {
-    const auto rows = parity::all_rows();
-    if (count < 2) return print(rows), 0;
+    if (count < 2) return print(parity::all_rows()), 0;
     if (std::string(words[1]) == "--models" && count == 3) return parity::write_models(words[2]), 0;
     const auto command = command_of({words + 1, words + count});
     parity::prepare(command.device);
-    return train(chosen(rows, command), command);
+    return train(chosen(parity::all_rows(), command), command);
   } catch (const std::exception& e) {
     std::cerr << parity::first_line(e) << '\n';
     return 2;

@@ -26,9 +26,14 @@ class Itself:
         """Called after training."""
 
 
-def in_bf16(parameters):
-    for p in parameters:
-        if p.ndim > 1:
+def is_low(name, p):
+    """Whether a parameter is in BF16 by default: matrices, and the biases of recurrent layers."""
+    return p.ndim > 1 or name.rsplit(".", 1)[-1].startswith(("bias_ih_l", "bias_hh_l"))
+
+
+def in_bf16(named):
+    for name, p in named:
+        if is_low(name, p):
             p.data = p.data.bfloat16()
 
 
@@ -38,7 +43,7 @@ class Copies(Itself):
     def __init__(self, model, fields):
         self.names, self.copies = zip(*model.named_parameters())
         self.masters = [torch.nn.Parameter(p.detach().clone()) for p in self.copies]
-        in_bf16(self.copies)
+        in_bf16(model.named_parameters())
 
     def bring_home(self):
         for master, p in zip(self.masters, self.copies):
@@ -97,14 +102,17 @@ class Rounded(Itself):
         self.parameters, self.seed, self.steps = list(model.parameters()), fields["seed"], 0
         order = [id(p) for p in model.by_unit()]
         self.numbers = [order.index(id(p)) for p in self.parameters]
-        in_bf16(self.parameters)
+        in_bf16(model.named_parameters())
+        self.low = [is_low(name, p) for name, p in model.named_parameters()]
         self.masters = [
-            p if p.ndim < 2 else torch.nn.Parameter(p.detach().float()) for p in self.parameters
+            torch.nn.Parameter(p.detach().float()) if low else p
+            for p, low in zip(self.parameters, self.low)
         ]
 
     @torch.no_grad()
     def update(self, step):
-        low = [x for x in zip(self.masters, self.parameters, self.numbers) if x[1].ndim > 1]
+        parameters = zip(self.masters, self.parameters, self.numbers, self.low)
+        low = [found[:3] for found in parameters if found[3]]
         for exact, p, _ in low:
             exact.copy_(p)
             exact.grad, p.grad = p.grad.float(), None

@@ -21,6 +21,8 @@ inline Agreement bits_with(std::string twin) { return {.twin = std::move(twin)};
 
 using Batch = Tokens;
 inline constexpr std::int64_t steps = 20;
+/// Bytes that a device's libraries keep of its memory from the first step on, such as cuBLAS.
+inline std::int64_t kept_by_kernels = 0;
 inline constexpr std::int64_t steps_per_epoch = 5;  // for PerEpoch
 
 /// A model, its name in nets.py, and for each step its batches: one, or several microbatches.

@@ -32,9 +32,10 @@ def one_cycle(optimizer, max_lr, total_steps, epochs, steps_per_epoch, **fields)
     return lr_scheduler.OneCycleLR(optimizer, max_lr, *steps, **fields)
 
 
-def cyclic(optimizer, base_lr, **fields):
-    base_lr = base_lr or [group["lr"] for group in optimizer.param_groups]
-    return lr_scheduler.CyclicLR(optimizer, base_lr, **fields)
+def cyclic(optimizer, base_lr, max_lr, **fields):
+    groups = optimizer.param_groups
+    base_lr = base_lr or [group["lr"] for group in groups]
+    return lr_scheduler.CyclicLR(optimizer, base_lr, max_lr * groups[0]["times"], **fields)
 
 
 def all_of(schedules, optimizer):

@@ -34,6 +34,7 @@ inline bool is_usable(c10::Device device) {
 /// it. Throws if the device is not there. Changes nothing for the CPU.
 inline void prepare(c10::Device device) {
   if (device.is_cpu()) return;
+  if (device.is_cuda()) kept_by_kernels = 64 << 20;
   ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   static FewerWarnings warnings;
   c10::WarningUtils::set_warning_handler(&warnings);

@@ -79,6 +79,7 @@ class Twin:
         self.optimizer = python.optimizer_of(words, self.model, list(self.working.masters))
         for group in self.optimizer.param_groups:
             group["lr"] *= rate
+            group["times"] = rate  # for schedules that have rates of their own
             group["initial_lr"] = group["lr"]
         self.schedule = schedules.schedule_of(words, self.optimizer)
         self.number, fields = python.one_of(words, python.NUMBERS)

@@ -94,7 +94,8 @@ TEST_CASE("fit on several ranks: a damaged state is skipped by all") {
   for (const bool damaged : {false, true})
     on_any(How::ZeRO2, 2, 1, [&](Any& trainer, std::int64_t) {
       test::Warnings warnings;
-      fit(trainer, data, run, {.steps = damaged ? 1000 : 6});
+      const History history = fit(trainer, data, run, {.steps = damaged ? 1000 : 6});
+      CHECK(history.resumed_at.value_or(-1) == (damaged ? 6 : -1));
       CHECK(warnings.count("resume: skipped a state: ") == (damaged ? 1 : 0));
       CHECK(trainer.steps() == (damaged ? 10 : 7) /* all stop one later */);
       if (damaged || trainer.rank() != 1) return;

@@ -1,5 +1,10 @@
 // fit with saved states: killed anywhere and resumed, it ends with the bits of an uninterrupted
 // one.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <fstream>
+
 #include "state/fit_nets.hpp"
 
 namespace test::fitting {
@@ -49,6 +54,7 @@ void resumes_exactly(Make make, Loader loader, const std::function<void(Options&
   History wanted;
   auto data = loader();
   REQUIRE(fits(whole, data, wanted_options(folder.path), &wanted));
+  CHECK(!wanted.resumed_at);
   for (int first : {0, 1, 2, 3, 5, 8}) {
     INFO(first);
     const Folder other;
@@ -143,6 +149,49 @@ TEST_CASE("fit: a state without the validation's position leaves the loader wher
   save_tensors(older.path / step(3), file.tensors, file.header.metadata);
   const History here = validated(folder.path, 2, {8, 0}), there = validated(older.path, 2, {3, 0});
   CHECK(here[1].validation->loss == there[1].validation->loss);
+}
+
+/// What is written to stderr while this lives.
+class StderrText {
+ public:
+  StderrText() : kept_(::dup(2)) {
+    const int file = ::open(path().c_str(), O_CREAT | O_WRONLY, 0600);
+    ::dup2(file, 2);
+    ::close(file);
+  }
+  ~StderrText() {
+    ::dup2(kept_, 2);
+    ::close(kept_);
+  }
+  std::string text() const {
+    std::ifstream file(path());
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+ private:
+  fs::path path() const { return folder_ / "stderr"; }
+
+  Folder folder_;
+  int kept_;
+};
+
+TEST_CASE("fit: a training that is resumed says so once, and where") {
+  const Folder folder;
+  auto data = batches(7), valid = batches(1);
+  Options o = options(folder / "states", valid);
+  const auto resumed = [&](std::int64_t epochs, bool progress, std::int64_t killed) {
+    o.epochs = epochs, o.progress = progress;
+    auto trainer = made();
+    History history;
+    const StderrText captured;
+    fits(trainer, data, killed < 0 ? o : killed_after(o, killed), &history);
+    return (history.resumed_at ? std::to_string(*history.resumed_at) : "-") + " " + captured.text();
+  };
+  const std::string where = "from the state in `" + (folder / "states").string() + "`\n";
+  CHECK(resumed(3, true, 10) == "- ");  // begins anew, and is killed in its step 11
+  CHECK(resumed(2, true, -1) == "9 fit: resumes after 9 steps, in epoch 1, " + where);
+  CHECK(resumed(3, false, -1) == "14 ");
+  CHECK(resumed(3, true, -1) == "21 fit: resumes after 21 steps, in epoch 3, " + where);
 }
 
 TEST_CASE("fit: a loader without a position resumes at the ends of epochs") {

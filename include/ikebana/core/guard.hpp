@@ -51,6 +51,12 @@ inline const char* suggestion(const std::string& what) {
       {"Sparse", "Make the embedding with sparse(false), or write SparseAdam."},
       {"out of bounds", "Targets must be 0 .. classes - 1, or the objective's ignore_index."},
       {"index out of range", "Indices must be smaller than the embedding's number of rows."},
+      {"Found dtype",
+       "The model's output and the target have two dtypes: convert the target to that of the "
+       "output, e.g. by target.to(torch::kFloat)."},
+      {"Weight scalar types",
+       "cuDNN computes a recurrent layer in one dtype: let keep_fp32 match all of the layer's "
+       "parameters or none."},
       {"scalar type", "Convert the batch's tensor to the dtype that the operation names."},
       {"same dtype",
        "Convert the batch's tensor to the model's dtype, e.g. batch.input.to(torch::kFloat)."},

@@ -134,7 +134,8 @@ struct FitOptions {
   StopWhen stop = {};
   /// Ends training after an epoch whose validation has not improved for some epochs.
   std::optional<EarlyStopping> early_stopping = {};
-  bool progress = true;  ///< a bar on stderr, if that is a terminal
+  /// A bar on stderr, if that is a terminal, and a line there where a training is resumed.
+  bool progress = true;
 
   // Saved states. If a save fails, fit warns and tries again at the next one; it throws the error
   // at its end if the last save failed.
@@ -142,7 +143,7 @@ struct FitOptions {
   std::int64_t save_every = 0;             ///< steps between saves; also saved after each epoch
   std::int64_t keep = 2;                   ///< how many of the newest states are kept
   std::optional<KeepBest> keep_best = {};  ///< kept as `best.safetensors`
-  bool resume = false;                     ///< continue from the newest intact state
+  bool resume = false;                     ///< continue from the newest intact state, and say so
   bool save_async = false;                 ///< training waits only for a copy in memory
   bool save_on_sigterm = false;            ///< on SIGTERM, save after the current step and return
   /// Objects of your own with `state(Archive&)`, which are saved and resumed with the trainer:

@@ -2,6 +2,7 @@
 // The states that `fit` saves, and the one that it resumes from.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <ikebana/fit/fit_state.hpp>
 #include <ikebana/fit/options.hpp>
 #include <ikebana/fit/validation_rule.hpp>
@@ -41,8 +42,7 @@ class StateKeeper {
     if (trainer_.several_ranks()) return begin_on_ranks();
     folder_.open();
     if (!options_.resume) return refuse_other_states(folder_.steps().empty());
-    if (auto newest = folder_.newest())
-      trainer_.restore_rows({std::move(newest->tensors), {}}, parts());
+    if (auto newest = folder_.newest()) resume({std::move(newest->tensors), {}}, /*rank=*/0);
   }
   void after_step() {
     step_is_saved_ = false;
@@ -132,7 +132,17 @@ class StateKeeper {
     auto plan = [&](StateDict names) { return trainer_.rows_to_load(std::move(names)); };
     auto newest = read_on_ranks(group, *options_.files, places, plan, skip);
     if (!reason.empty()) TORCH_WARN(reason, " Loaded the state before it.");
-    trainer_.restore_rows(std::move(newest.state), parts());
+    resume(std::move(newest.state), group.rank());
+  }
+  /// A training that goes on where nobody expects it to looks like one that learns badly, so it is
+  /// said once, in logs as well.
+  void resume(RankState state, std::int64_t rank) {
+    trainer_.restore_rows(std::move(state), parts());
+    fit_state_.history.resumed_at = trainer_.steps();
+    if (!options_.progress || rank != 0) return;
+    std::fprintf(stderr, "fit: resumes after %lld steps, in epoch %lld, from the state in `%s`\n",
+                 static_cast<long long>(trainer_.steps()), static_cast<long long>(fit_state_.epoch),
+                 options_.save_to.string().c_str());
   }
   StateParts parts() {
     StateParts parts(fit_state_, options_.validate);

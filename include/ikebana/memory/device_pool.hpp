@@ -42,7 +42,7 @@ concept HasMemPools = requires(Allocator& allocator, c10::DeviceIndex device, c1
 
 /// A pool of an accelerator's caching allocator, for one device: what `torch.cuda.MemPool` is in
 /// Python. Memory of the pool serves no tensor outside of it. When the pool is destroyed, the
-/// allocator releases what no tensor uses.
+/// allocator releases what no tensor uses; as long as it lives, CUDA's allocator keeps all of it.
 ///
 ///     DeviceMemPool pool(*c10::cuda::CUDACachingAllocator::get(), device);
 ///     UseDeviceMemPool use(pool);
@@ -64,7 +64,7 @@ class DeviceMemPool {
   }
   ~DeviceMemPool() {
     allocator_.releasePool(device_.index(), id());
-    trim();
+    allocator_.emptyCache(id());
   }
   DeviceMemPool(const DeviceMemPool&) = delete;
   DeviceMemPool& operator=(const DeviceMemPool&) = delete;
@@ -75,8 +75,6 @@ class DeviceMemPool {
   c10::MempoolId_t id() const {
     return {0, (c10::CaptureId_t{1} << 63) | reinterpret_cast<std::uintptr_t>(state_.get())};
   }
-  /// Releases what the pool keeps.
-  void trim() { allocator_.emptyCache(id()); }
 
  private:
   template <class>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -174,9 +175,21 @@ class AttentionCall {
   }
 
   at::Tensor fused() const {
-    return at::scaled_dot_product_attention(query_, key_, value_, options_.attn_mask,
-                                            options_.dropout_p, options_.is_causal, options_.scale,
-                                            options_.enable_gqa);
+    const at::Tensor out = at::scaled_dot_product_attention(
+        query_, key_, value_, options_.attn_mask, options_.dropout_p, options_.is_causal,
+        options_.scale, options_.enable_gqa);
+    // cuDNN's kernel for 16-bit tensors gives a query without keys the mean of all values, where
+    // every other kernel gives zeros.
+    const bool by_cudnn = query_.is_cuda() && c10::elementSize(query_.scalar_type()) == 2;
+    if (!options_.attn_mask || !by_cudnn) return out;
+    return out.masked_fill(without_keys(*options_.attn_mask), 0);
+  }
+  /// Which queries have no key, (.., T, 1).
+  static at::Tensor without_keys(const at::Tensor& mask) {
+    const at::Tensor left_out = mask.scalar_type() == at::kBool
+                                    ? mask.logical_not()
+                                    : mask == -std::numeric_limits<double>::infinity();
+    return left_out.all(-1, /*keepdim=*/true);
   }
 
   at::Tensor composed() const {

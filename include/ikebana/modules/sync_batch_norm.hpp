@@ -108,8 +108,10 @@ struct NormalizeOverRanks : torch::autograd::Function<NormalizeOverRanks> {
   /// Of this rank's rows: the sums of the gradient's products with the normalised input, which is
   /// the gradient of the weight, and of the gradient, which is that of the bias.
   static Tensors local_sums(const at::Tensor& g, const Kept& k) {
-    const auto [none, products, sum] = at::native_batch_norm_backward(
-        g, k.x, k.weight, k.mean, k.var, {}, {}, /*train=*/false, k.eps, {false, true, true});
+    const at::Tensor unused = at::empty({0}, k.mean.options());  // CUDA's kernel wants one
+    const auto [none, products, sum] =
+        at::native_batch_norm_backward(g, k.x, k.weight, k.mean, k.var, unused, unused,
+                                       /*train=*/false, k.eps, {false, true, true});
     return {products, sum};
   }
   /// weight / sqrt(var + eps) * (g - (y sums[0] + sums[1]) / count), y the normalised input.

@@ -17,7 +17,7 @@ struct ClassTarget : OutputAndTarget<Policy> {
   /// class; of probabilities all.
   template <class Model, class Batch>
   Count count(Model&, const Batch& batch) {
-    const at::Tensor& target = joined(target_of(batch));
+    const at::Tensor& target = target_tensor<Policy>(batch);
     if (target.is_floating_point())
       return target.dim() ? target.numel() / std::max<std::int64_t>(target.size(dim(target)), 1)
                           : 1;

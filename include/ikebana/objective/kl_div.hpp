@@ -26,9 +26,9 @@ struct Mechanism<Policy> : detail::OutputAndTarget<KLDivLoss> {
   /// The rows of a Ragged are all those of its samples.
   template <class Model, class Batch>
   Count count(Model&, const Batch& batch) {
-    const auto& target = detail::target_of(batch);
-    const at::Tensor& all = detail::joined(target);
-    constexpr bool is_ragged = std::is_same_v<std::decay_t<decltype(target)>, Ragged>;
+    const at::Tensor& all = detail::target_tensor<KLDivLoss>(batch);
+    using Target = std::decay_t<decltype(detail::target_of(batch))>;
+    constexpr bool is_ragged = std::is_same_v<Target, Ragged>;
     constexpr std::int64_t dim = is_ragged ? 0 : batch_dim<Batch>;
     return all.dim() > dim ? all.size(dim) : 1;
   }

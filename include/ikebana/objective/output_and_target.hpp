@@ -4,6 +4,17 @@
 
 namespace ikebana::detail {
 
+/// The target as one tensor. Throws BadBatch if it is undefined.
+template <class Policy, class Batch>
+const at::Tensor& target_tensor(const Batch& batch) {
+  const at::Tensor& target = joined(target_of(batch));
+  if (!target.defined())
+    throw BadBatch(type_name<Policy>() +
+                   ": the target is undefined. Give the batch a tensor of "
+                   "targets.");
+  return target;
+}
+
 /// `Mechanism<Policy>` derives from it and defines `at::Tensor sum(output, target)`, the
 /// differentiable sum over all elements; it may hide `count`, which counts elements, as PyTorch's
 /// mean does. Of a Ragged the joined rows are compared: both then have the same lengths.
@@ -24,12 +35,12 @@ struct OutputAndTarget : ObjectiveHooks {
     if constexpr (requires { result.lengths(), target_of(batch).lengths(); })
       check_same_lengths(type_name<Policy>(), result, target_of(batch));
     const at::Tensor& output = joined(result);
-    at::Tensor sum = own.sum(output, joined(target_of(batch)));
+    at::Tensor sum = own.sum(output, target_tensor<Policy>(batch));
     return {sum, own.count(model, batch), values.outputs || run.evaluating ? output : at::Tensor()};
   }
   template <class Model, class Batch>
   Count count(Model&, const Batch& batch) {
-    return joined(target_of(batch)).numel();
+    return target_tensor<Policy>(batch).numel();
   }
 };
 

@@ -60,6 +60,7 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Adagrad> {
   std::string describe() const {
     return "lr=" + c10::str(values.lr) + ", lr_decay=" + c10::str(values.lr_decay) +
            ", weight_decay=" + c10::str(values.weight_decay) + ", eps=" + c10::str(values.eps) +
+           (initial_ == 0 ? "" : ", initial_accumulator_value=" + c10::str(initial_)) +
            (values.maximize ? ", maximize" : "");
   }
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 1); }

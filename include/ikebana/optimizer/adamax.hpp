@@ -37,7 +37,7 @@ struct Mechanism<Policy> : detail::ElementsByOperators<Adamax> {
     first.lerp_(g, 1 - update.betas()[0]);
     largest.mul_(update.betas()[1]);
     at::maximum_out(largest, largest, at::abs_out(size, g).add_(update.eps()));
-    const Number correction = 1 - detail::power(update.betas()[0], step);
+    const Number correction = detail::bias_correction(update.betas()[0], step);
     detail::add_quotient(p, first, largest, -(lr / correction), size);
   }
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }

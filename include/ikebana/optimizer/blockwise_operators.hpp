@@ -76,11 +76,11 @@ class BlockwiseOperators {
     first.mul_(update_.betas()[0]).add_(gradient_, 1 - update_.betas()[0]);
     second.mul_(update_.betas()[1]).addcmul_(gradient_, gradient_, 1 - update_.betas()[1]);
     at::sqrt_out(work, second);
-    work.mul_(1 / root(1 - power(update_.betas()[1], step)));
+    work.mul_(1 / root(bias_correction(update_.betas()[1], step)));
     at::Tensor change = at::div_out(work, first, work.add_(update_.eps()));
     at::Tensor p = flat(update_.parameter());
     if (update_.weight_decay() != 0) p.mul_(1 - lr * update_.weight_decay());
-    subtract_scaled(p, change, lr / (1 - power(update_.betas()[0], step)));
+    subtract_scaled(p, change, lr / bias_correction(update_.betas()[0], step));
     for (std::size_t i = 0; i < 2; ++i) encode(i);
   }
 

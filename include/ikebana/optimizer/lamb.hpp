@@ -70,8 +70,8 @@ struct Mechanism<Policy> : detail::ByOperators<LAMB> {
   static at::Tensor next_change(const detail::ParameterUpdate& update, const Number& step) {
     const at::Tensor& p = update.parameter();
     at::Tensor change = update.scratch.like(p), root = update.scratch.like(p);
-    const Number correction1 = 1 - detail::power(update.betas()[0], step),
-                 correction2 = 1 - detail::power(update.betas()[1], step);
+    const Number correction1 = detail::bias_correction(update.betas()[0], step),
+                 correction2 = detail::bias_correction(update.betas()[1], step);
     at::div_out(change, update.state(0), detail::operand(correction1));
     at::div_out(root, update.state(1), detail::operand(correction2)).sqrt_().add_(update.eps());
     change.div_(root);

@@ -44,7 +44,7 @@ struct Mechanism<Policy> : detail::ElementsByOperators<NAdam> {
     at::Tensor root = update.scratch.like(p);
     first.lerp_(g, 1 - beta1);
     second.mul_(beta2).addcmul_(g, g, 1 - beta2);
-    const Number correction = 1 - detail::power(beta2, step);
+    const Number correction = detail::bias_correction(beta2, step);
     at::div_out(root, second, detail::operand(correction)).sqrt_().add_(update.eps());
     detail::add_quotient(p, g, root, -lr * (1 - mu) / (1 - product), g);
     detail::add_quotient(p, first, root, -lr * next_mu / (1 - product * next_mu), g);

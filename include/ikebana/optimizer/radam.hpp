@@ -27,7 +27,7 @@ inline void rectify(at::Tensor& change, const at::Tensor& inverse, double length
 }
 inline void rectify(at::Tensor& change, at::Tensor& inverse, const at::Tensor& length,
                     const at::Tensor& factor) {
-  inverse.mul_(factor);
+  inverse.mul_(factor.to(inverse.scalar_type()));
   change.mul_(at::where_out(inverse, length > 5, inverse, at::ones({}, inverse.options())));
 }
 
@@ -50,18 +50,21 @@ struct Mechanism<Policy> : detail::ElementsByOperators<RAdam> {
     const at::Tensor &p = update.parameter(), &first = update.state(0), &second = update.state(1);
     const at::Tensor& g = decay(update, lr, values.decoupled_weight_decay);
     const double beta1 = update.betas()[0], beta2 = update.betas()[1];
-    const Number power2 = detail::power(beta2, step), correction1 = 1 - detail::power(beta1, step),
-                 correction2 = 1 - power2;
+    const Number correction1 = detail::bias_correction(beta1, step),
+                 correction2 = detail::bias_correction(beta2, step);
     at::Tensor change = update.scratch.like(p), inverse = update.scratch.like(p);
     first.lerp_(g, 1 - beta1);
     second.mul_(beta2).addcmul_(g, g, 1 - beta2);
     at::div_out(change, first, detail::operand(correction1)).mul_(lr);
     at::sqrt_out(inverse, second).add_(update.eps()).reciprocal_();
     inverse.mul_(detail::power(correction2, 0.5));
-    // The length of the moving average's memory, at the end and now.
+    // The length of the moving average's memory, at the end and now, which is a difference of two
+    // numbers near 2000.
     const double end = 2 / (1 - beta2) - 1;
-    const Number now = end - 2 * step * power2 / correction2;
-    const Number factor = (now - 4) * (now - 2) * end / ((end - 4) * (end - 2) * now);
+    const auto steps = detail::exact(step);
+    const auto power2 = detail::power(beta2, steps);
+    const auto now = end - 2 * steps * power2 / (1 - power2);
+    const auto factor = (now - 4) * (now - 2) * end / ((end - 4) * (end - 2) * now);
     detail::rectify(change, inverse, now, detail::power(factor, 0.5));
     p.sub_(change);
   }

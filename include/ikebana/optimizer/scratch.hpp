@@ -52,6 +52,15 @@ inline at::Tensor as_number(const at::Tensor& t, const at::Tensor&) { return t.t
 inline double power(double base, double exponent) { return std::pow(base, exponent); }
 inline at::Tensor power(const at::Tensor& base, double exponent) { return base.pow(exponent); }
 inline at::Tensor power(double base, const at::Tensor& exponent) { return at::pow(base, exponent); }
+/// 1 - beta^step. As a tensor it is no difference of two FP32 numbers, which would have lost three
+/// digits of the first steps.
+inline double bias_correction(double beta, double step) { return 1 - std::pow(beta, step); }
+inline at::Tensor bias_correction(double beta, const at::Tensor& step) {
+  return at::mul(step, std::log(beta)).expm1_().neg_();
+}
+/// For a formula that takes differences of large numbers.
+inline double exact(double x) { return x; }
+inline at::Tensor exact(const at::Tensor& x) { return x.to(at::kDouble); }
 inline double root(double x) { return std::sqrt(x); }
 inline at::Tensor root(const at::Tensor& x) { return x.sqrt(); }
 inline double smaller(double x, double y) { return std::min(x, y); }

@@ -60,8 +60,8 @@ class RowsStep {
     at::Tensor first = update_moment(0, g_, update_.betas()[0]);
     at::Tensor squares = update_.scratch.like(g_);
     at::Tensor second = update_moment(1, at::mul_out(squares, g_, g_), update_.betas()[1]);
-    Number size =
-        lr * root(1 - power(update_.betas()[1], step)) / (1 - power(update_.betas()[0], step));
+    Number size = lr * root(bias_correction(update_.betas()[1], step)) /
+                  bias_correction(update_.betas()[0], step);
     second.sqrt_().add_(update_.eps());
     first.div_(second).mul_(-size);
     at::index_select_out(second, update_.parameter(), 0, rows_);

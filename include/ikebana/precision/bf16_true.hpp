@@ -20,8 +20,8 @@ namespace ikebana {
 /// Source: Zamirai et al., arXiv:2010.06192.
 template <>
 struct Precision<BF16True> {
-  ParameterRule keep_fp32 = one_dimensional;  ///< which parameters stay in FP32: biases and norms
-  std::int64_t seed = 0;                      ///< of the random bits by which updates are rounded
+  ParameterRule keep_fp32 = biases_and_norms;  ///< which parameters stay in FP32
+  std::int64_t seed = 0;                       ///< of the random bits by which updates are rounded
 };
 
 template <std::same_as<Precision<BF16True>> Policy>

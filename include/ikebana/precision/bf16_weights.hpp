@@ -14,8 +14,8 @@ namespace ikebana {
 /// MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
 template <>
 struct Precision<BF16Weights> {
-  ParameterRule keep_fp32 = one_dimensional;  ///< which compute in FP32: biases and norms
-  bool allow_unused_units = false;            ///< a step may leave units out
+  ParameterRule keep_fp32 = biases_and_norms;  ///< which compute in FP32
+  bool allow_unused_units = false;             ///< a step may leave units out
 };
 
 template <std::same_as<Precision<BF16Weights>> Policy>

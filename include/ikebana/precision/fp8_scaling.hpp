@@ -78,7 +78,8 @@ class FP8Scales {
   /// that was recorded twice, as in a recompute, counts once.
   void end_step() noexcept {
     if (!delayed()) return;
-    history_.index_copy_(0, position_, latest_.nan_to_num_(0, 0, 0).unsqueeze(0));
+    // Of an index without dimensions CUDA's deterministic form makes a row of another shape.
+    history_.index_copy_(0, position_.view({1}), latest_.nan_to_num_(0, 0, 0).unsqueeze(0));
     position_.add_(1).remainder_(history_.size(0));
     latest_.zero_();
     make_scales();

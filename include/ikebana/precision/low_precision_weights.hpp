@@ -1,9 +1,21 @@
 #pragma once
-// The base of the precisions with BF16 weights: which parameters are BF16. By default biases and
-// the weights of norms are not: they take few bytes, and LibTorch's norms on a CPU do not accept
-// BF16 weights with FP32 inputs.
+// The base of the precisions with BF16 weights: which parameters are BF16.
 #include <ikebana/parameters/matched_names.hpp>
 #include <ikebana/precision/autocast.hpp>
+#include <string>
+#include <string_view>
+
+namespace ikebana {
+
+/// Parameters of at most one dimension, which take few bytes: biases, and the weights of norms,
+/// whose kernels on a CPU do not accept BF16 weights with FP32 inputs. But not the biases of
+/// torch::nn::RNN, LSTM and GRU, which cuDNN wants in the dtype of their matrices.
+inline bool biases_and_norms(const std::string& name, const at::Tensor& parameter) {
+  const std::string_view last = std::string_view(name).substr(name.rfind('.') + 1);
+  return parameter.dim() <= 1 && !last.starts_with("bias_ih_l") && !last.starts_with("bias_hh_l");
+}
+
+}  // namespace ikebana
 
 namespace ikebana::detail {
 
