@@ -74,6 +74,23 @@ TEST_CASE("losses: integers and other shapes are refused, not converted or broad
   CHECK(refused<BadBatch>(PoissonNLLLoss{}, good, column, {"[8, 5]", "[8, 1]"}) == "");
 }
 
+TEST_CASE("losses: an undefined target is named, and one of another dtype") {
+  const Batch numbers{random({8, 3}), random({8, 5}, 2).sigmoid()};
+  const Batch labels{numbers.input, classes({8})}, none{numbers.input, {}};
+  const Batch wide{numbers.input, numbers.target.to(at::kDouble)};
+  auto check = [&](auto objective, const Batch& good) {
+    const std::string name = ikebana::detail::type_name<decltype(objective)>();
+    const Words words{name.c_str(), "the target is undefined. Give the batch"};
+    CHECK(refused<BadBatch>(objective, good, none, words, net(nn::Sigmoid())) == "");
+  };
+  check(CrossEntropyLoss{}, labels), check(NLLLoss{}, labels);
+  check(MSELoss{}, numbers), check(L1Loss{}, numbers), check(SmoothL1Loss{}, numbers);
+  check(HuberLoss{}, numbers), check(PoissonNLLLoss{}, numbers), check(KLDivLoss{}, numbers);
+  check(BCELoss{}, numbers), check(BCEWithLogitsLoss{}, numbers);
+  CHECK(refused<StepFailed>(MSELoss{}, numbers, wide,
+                            {"Found dtype Double", "target.to(torch::kFloat)"}) == "");
+}
+
 TEST_CASE("losses: BCELoss names what is no probability") {
   const Batch good{random({8, 3}), random({8, 5}, 2).sigmoid()};
   CHECK(refused<BadBatch>(BCELoss{}, good, Batch{good.input, good.target * 3},
