@@ -79,3 +79,22 @@ ${programs}" @ONLY)
   target_link_libraries(${name} PUBLIC ikebana_examples)
   target_precompile_headers(${name} REUSE_FROM ikebana_test_pch)
 endfunction()
+
+# The same for sources whose declarations are in no namespace of the program: each is included, with
+# another name for its `int main()`.
+function(ikebana_add_global_programs_as_one name)
+  foreach(source IN LISTS ARGN)
+    cmake_path(GET source STEM program)
+    string(APPEND programs "#define main run_${program}\n"
+           "#include \"${CMAKE_CURRENT_SOURCE_DIR}/${source}\"\n#undef main\n")
+    file(CONFIGURE OUTPUT ${program}.main.cpp CONTENT "int run_${program}();
+int main() { return run_${program}(); }
+")
+    add_executable(${program} ${CMAKE_CURRENT_BINARY_DIR}/${program}.main.cpp)
+    target_link_libraries(${program} PRIVATE ${name})
+  endforeach()
+  file(CONFIGURE OUTPUT ${name}.cpp CONTENT "${programs}" @ONLY)
+  add_library(${name} OBJECT ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
+  target_link_libraries(${name} PUBLIC ikebana_examples)
+  target_precompile_headers(${name} REUSE_FROM ikebana_test_pch)
+endfunction()

@@ -4,6 +4,7 @@ site. What is linked and is no page, such as a source, becomes a page that shows
 import os
 import pathlib
 import re
+import textwrap
 
 import diagrams
 
@@ -13,7 +14,15 @@ CODE = re.compile(r"^ *```.*?^ *```$|(`+)[^`\n].*?\1", re.M | re.S)
 ERROR = re.compile(r"^```\n(?=.*static assertion failed)", re.S)  # whose lines wrap, as those of text do
 TEXT = re.compile(r"^```text\n.*?(?=\n```$)", re.M | re.S)
 LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
+BLOCK = re.compile(r"(```.*?\n)(.*)(```)", re.S)
 FRONT = "---\norphan: true\nnosearch: true\n---\n\n"
+
+
+def shown(code):
+    """A block as the site shows it: code from within a function begins at the margin."""
+    code = ERROR.sub("```text\n", code)
+    block = BLOCK.fullmatch(code)
+    return block[1] + textwrap.dedent(block[2]) + block[3] if block else code
 
 
 class Stage:
@@ -48,7 +57,7 @@ class Stage:
             return f"]({relative}{found[2] or '' if target in self.pages.values() else ''})"
 
         hidden = []
-        plain = CODE.sub(lambda code: hidden.append(ERROR.sub("```text\n", code[0])) or f"\0{len(hidden) - 1}\0", text)
+        plain = CODE.sub(lambda code: hidden.append(shown(code[0])) or f"\0{len(hidden) - 1}\0", text)
         plain = LINK.sub(link, plain)
         plain = re.sub(r"^( *)%", r"\1&#37;", plain, flags=re.M)  # which MyST takes for a comment
         plain = re.sub("\0(\\d+)\0", lambda at: hidden[int(at[1])], plain)
