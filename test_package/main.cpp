@@ -20,7 +20,7 @@ int main() {
   Report first, last;
   for (int i = 0; i < 200; ++i) {
     at::Tensor points = at::randn({64, 2}), same_sign = (points.prod(1) > 0).to(at::kLong);
-    last = trainer.step(std::pair{points, same_sign});
+    last = trainer.step({points, same_sign});
     if (i == 0) first = last;
   }
   std::cout << trainer.describe() << '\n' << first << '\n' << last << '\n';

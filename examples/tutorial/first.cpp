@@ -12,7 +12,7 @@ int main() {
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-2}};
   for (int i = 0; i < 200; ++i) {
     at::Tensor points = at::randn({64, 2}), same_sign = (points.prod(1) > 0).to(at::kLong);
-    Report report = trainer.step(std::pair{points, same_sign});
+    Report report = trainer.step({points, same_sign});
     if (i % 50 == 49) std::cout << report << '\n';
   }
   return 0;

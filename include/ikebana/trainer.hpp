@@ -72,6 +72,10 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
                      [&](auto& step) { return detail::explain_memory(core(), batch, step); });
     else return {};
   }
+  /// The same for a batch that is written in the call: `step({input, target})`.
+  Report step(const std::pair<at::Tensor, at::Tensor>& batch) {
+    return step<std::pair<at::Tensor, at::Tensor>>(batch);
+  }
 
   /// The mean loss and the metrics over all batches of a loader: no gradients, evaluation mode, the
   /// recipe's precision, averaged weights where the recipe has them. A metric has `name`,

@@ -32,6 +32,7 @@ class Trainer<ModelT, Policies...> : detail::recipe_diagnosis_t<ModelT, Policies
   explicit Trainer(Any&&...) {}
   template <class Batch, class... Others>
   Report step(const Batch&, const Others&...);
+  Report step(const std::pair<at::Tensor, at::Tensor>&);
   template <class Batch>
   std::optional<Report> join_step(const Batch&);
   template <class Loader, class... Metrics>

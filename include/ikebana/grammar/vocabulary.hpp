@@ -64,7 +64,7 @@ template <std::int64_t N>
 struct HSDP;
 /// What each of several ranks stores: `Shard<FSDP>`, in `<ikebana/shard.hpp>`.
 template <class How>
-struct Shard;
+struct Shard;  // g++ shows this line where a choice is incomplete: #include <ikebana/shard.hpp>
 // offload: what lies elsewhere than on the device while it is not needed
 struct CPU {};
 struct Disk {};
