@@ -37,19 +37,24 @@ class Count {
   }
   /// `sum` divided by this count, where the sum is.
   at::Tensor divide(const at::Tensor& sum) const {
-    return on_device() ? at::div(sum, tensor_.to(exact_type(sum))) : at::div(sum, items_);
+    if (!on_device()) return at::div(sum, items_);
+    const auto type = exact_type(sum);
+    const bool converts = sum.scalar_type() == type && tensor_.scalar_type() == at::kLong;
+    return at::div(sum, converts ? tensor_ : tensor_.to(type));  // a division converts integers
   }
   /// The gradient of `sum` that backward starts with, scale / count, in the dtype and shape of the
   /// sum: so dividing the loss takes no operator.
   at::Tensor gradient(const at::Tensor& sum, double scale) const {
     const auto type = sum.scalar_type();
     bool is_known = !on_device() && scale == 1;
-    at::Tensor start = detail::scalar(is_known ? 1 / items_ : scale,
-                                      is_known ? type : exact_type(sum), sum.device());
-    if (sum.dim() != 0) start = start.reshape(sum.sizes());
-    if (is_known) return start;
-    start = divide(start);
-    return start.scalar_type() == type ? start : start.to(type);
+    // An operator takes a number from the host: it need not be written to the device.
+    const bool from_host = on_device() && tensor_.device() == sum.device() && !detail::recording();
+    at::Tensor start =
+        detail::scalar(is_known ? 1 / items_ : scale, is_known ? type : exact_type(sum),
+                       from_host ? c10::Device(at::kCPU) : sum.device());
+    if (!is_known) start = divide(start);
+    if (start.scalar_type() != type) start = start.to(type);
+    return start.sizes() == sum.sizes() ? start : start.reshape(sum.sizes());
   }
   /// As a one-element tensor where `like` lives.
   at::Tensor tensor(const at::Tensor& like, at::ScalarType type = at::kFloat) const {
@@ -145,7 +150,9 @@ struct Loss {
 class LossValue {
  public:
   /// A term over all microbatches: it adds `scale * sum / count`.
-  using Part = Term;
+  struct Part : Term {
+    at::Tensor seed = {};  ///< what backward started with, where it was divided by the count
+  };
 
   /// Every part's scale * sum / count, added up; one number on the device.
   at::Tensor mean() const {
@@ -167,18 +174,21 @@ class LossValue {
   }
   /// One float on the device: 1 where the value is not finite, as where a count is 0 there.
   at::Tensor non_finite() const {
-    at::Tensor sum = checked(parts[0]);
-    for (std::size_t i = 1; i < parts.size(); ++i) sum = sum + checked(parts[i]);
+    at::Tensor sum;
+    each_checked([&](const at::Tensor& number) { sum = sum.defined() ? sum + number : number; });
     return sum.isfinite().logical_not().to(at::kFloat);
+  }
+  /// Calls `f` with the numbers that are finite where the value is.
+  template <class F>
+  void each_checked(const F& f) const {
+    for (const Part& part : parts) {
+      const bool is_checked = part.count.readable();  // before backward
+      f(is_checked || part.seed.defined() ? part.sum : part.count.divide(part.sum));
+      if (!is_checked && part.seed.defined()) f(part.seed);  // scale / count
+    }
   }
 
   c10::SmallVector<Part, 1> parts;  ///< the terms, that of the loss itself first
-
- private:
-  /// Counts that the host can read are checked before backward.
-  static at::Tensor checked(const Part& part) {
-    return part.count.readable() ? part.sum : part.count.divide(part.sum);
-  }
 };
 
 namespace detail {

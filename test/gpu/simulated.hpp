@@ -41,6 +41,19 @@ std::int64_t synchronisations();
 /// Copies that were asked for and not yet done, on all streams.
 std::size_t copies_in_flight();
 
+/// RAII: the operators and copies that are launched on the devices while it exists, by name, in
+/// order, from all threads: what CUDA starts as a kernel, a copy or a memset. Views and new memory
+/// launch nothing. One may exist at a time.
+class Launches {
+ public:
+  Launches();
+  ~Launches();
+  Launches(const Launches&) = delete;
+  Launches& operator=(const Launches&) = delete;
+  /// Those so far.
+  std::vector<std::string> names() const;
+};
+
 /// RAII: while one exists, operations at which CUDA's SyncDebugMode::L_ERROR throws do so here, in
 /// every thread: reading a number, blocking copies between host and device, shapes that depend on
 /// values, and waiting for a stream; not waiting for an event or a device.

@@ -134,6 +134,7 @@ void begin(StreamIndex stream, const Uses& uses, const char* what) {
   auto& streams = state().streams;
   streams.drain(stream);
   streams.launch(stream);
+  state().note_launch(what);
   for (const auto& block : blocks_of(uses.reads)) streams.read(*block, stream, what);
   for (const auto& block : blocks_of(uses.writes)) streams.write(*block, stream, what);
 }

@@ -114,6 +114,7 @@ void copy_later(const at::Tensor& from, const at::Tensor& to, StreamIndex stream
   const auto source = memory.find(from.const_data_ptr()), target = memory.find(to.const_data_ptr());
   if (target->queued) streams.drain(stream);
   streams.launch(stream);
+  state().note_launch("copy_");
   streams.read(*source, stream, "copy_");
   streams.write(*target, stream, "copy_");
   char *a = bytes_of(from), *b = bytes_of(to);

@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 
 namespace simulated {
@@ -151,10 +152,14 @@ struct State {
   Memory memory;
   Streams streams;
   std::vector<std::string> errors;
+  std::optional<std::vector<std::string>> launches;  ///< of the `Launches` that exists
   std::atomic<std::int64_t> synchronisations = 0;
   std::atomic<int> sync_guards = 0;
 
   void error(std::string sentence);
+  void note_launch(const char* what) {
+    if (launches) launches->emplace_back(what);
+  }
 };
 State& state();
 

@@ -180,6 +180,20 @@ std::size_t copies_in_flight() {
   return state().streams.copies();
 }
 
+Launches::Launches() {
+  const Lock lock(state().mutex);
+  TORCH_CHECK(!state().launches, "simulated: launches are being noted already");
+  state().launches.emplace();
+}
+Launches::~Launches() {
+  const Lock lock(state().mutex);
+  state().launches.reset();
+}
+std::vector<std::string> Launches::names() const {
+  const Lock lock(state().mutex);
+  return *state().launches;
+}
+
 SyncGuard::SyncGuard() { ++state().sync_guards; }
 SyncGuard::~SyncGuard() { --state().sync_guards; }
 

@@ -2,6 +2,7 @@
 // The policy SkipSpikes and its mechanism.
 #include <ikebana/clip/spike_window.hpp>
 #include <ikebana/clip/total_norm.hpp>
+#include <ikebana/hooks/non_finite.hpp>
 
 namespace ikebana {
 
@@ -51,6 +52,7 @@ struct Mechanism<Policy> : detail::TotalNorm<SkipSpikes> {
     const at::Tensor norm = this->seen_norm();
     TotalNorm::accept(gradients, loss, ranks, deferred);
     if (!norm.defined()) return;
+    detail::settle_finite_checks(gradients, deferred);
     const at::Tensor mean = gradients.where_values_are(loss.mean().detach());
     const at::Tensor now = at::stack({mean.to(at::kDouble), norm.to(at::kDouble)});
     gradients.reject(window_.judge(now, values.zscore, gradients.found_inf).to(at::kFloat));

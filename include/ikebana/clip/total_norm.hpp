@@ -28,14 +28,16 @@ class TotalNorm : public ClipHooks {
     const at::Tensor norm = std::exchange(checked_, {});
     if (!norm.defined() || gradients.loss_is_scaled) return;
     if (readable(norm) && std::isfinite(number(norm))) return;
+    const auto raise = [name = name_, which = std::exchange(culprit_, {})] {
+      throw NonFinite(std::string(name) + ": the norm of the gradients is not finite" + which +
+                      "; nothing was updated. Lower the learning rate, or skip such steps: "
+                      ".error_if_nonfinite = false.");
+    };
+    if (values.error_if_nonfinite && gradients.checks_later(norm))
+      return gradients.finite.add({norm}, raise);
     at::Tensor flag = norm.isfinite().logical_not().to(at::kFloat);
     gradients.reject(flag);
-    if (values.error_if_nonfinite)
-      deferred.expect_zero(flag, [name = name_, which = std::exchange(culprit_, {})] {
-        throw NonFinite(std::string(name) + ": the norm of the gradients is not finite" + which +
-                        "; nothing was updated. Lower the learning rate, or skip such steps: "
-                        ".error_if_nonfinite = false.");
-      });
+    if (values.error_if_nonfinite) deferred.expect_zero(flag, raise);
   }
 
  protected:

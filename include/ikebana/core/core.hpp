@@ -116,7 +116,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   }
   /// Frees gradients instead of setting them to zero: the next forward can use their memory.
   void forget_gradients() noexcept {
-    step.gradients.values.clear();
+    step.gradients.values.clear(), step.gradients.finite.clear();
     for (const auto& master : parameters.masters().values) master.mutable_grad().reset();
   }
   void end_step() noexcept {

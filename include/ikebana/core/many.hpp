@@ -72,8 +72,11 @@ struct Mechanism<Many<Policies...>> : private detail::Held<Policies>... {
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue& loss, Ranks& ranks,
               detail::DeferredCheck& deferred) {
-    ask_each(gradients,
-             [&](auto& mechanism) { mechanism.accept(gradients, loss, ranks, deferred); });
+    ask_each(gradients, [&](auto& mechanism) {
+      if constexpr (own_policy<std::decay_t<decltype(mechanism.values)>>)
+        detail::settle_finite_checks(gradients, deferred);
+      mechanism.accept(gradients, loss, ranks, deferred);
+    });
   }
 
   template <class Policy>

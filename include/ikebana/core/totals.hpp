@@ -48,12 +48,15 @@ class Totals {
       check_sum(name, sum);
       if (late() && !same(count, first)) refuse_unequal_late(name);
       const Count total = late() ? Count(1) : divisor(i, count);
+      at::Tensor seed;
       if (sum.requires_grad()) {
         check_seed(name, total, scale, sum.scalar_type());
-        roots.sums.push_back(sum);
-        roots.seeds.push_back(total.gradient(sum, scale));
+        seed = total.gradient(sum, scale);
+        roots.sums.push_back(sum), roots.seeds.push_back(seed);
       }
-      remember(i++, name, sum.variable_data(), count, scale);  // detached, and quicker
+      if (late() || total.readable()) seed.reset();
+      // A detached sum, by a quicker way.
+      remember(i++, {{name, sum.variable_data(), count, scale}, std::move(seed)});
     });
     detail::check_term_count(terms_before, i, "microbatch");
     if (roots.sums.empty())
@@ -161,17 +164,13 @@ class Totals {
                      " counts, and the loss has another number of terms. Return one per term, or "
                      "one for all.");
   }
-  void remember(std::size_t i, const std::string& name, at::Tensor sum, const Count& count,
-                double scale) {
-    if (i == value_.parts.size()) {
-      value_.parts.push_back({name, std::move(sum), count, scale});
-    } else {
-      LossValue::Part& part = value_.parts[i];
-      if (part.name != name) refuse_changed_name(name, part.name);
-      if (part.scale != scale) refuse_changed_scale(name, part.scale, scale);
-      part.sum = part.sum + sum;
-      part.count += count;
-    }
+  void remember(std::size_t i, LossValue::Part now) {
+    if (i == value_.parts.size()) return value_.parts.push_back(std::move(now));
+    LossValue::Part& part = value_.parts[i];
+    if (part.name != now.name) refuse_changed_name(now.name, part.name);
+    if (part.scale != now.scale) refuse_changed_scale(now.name, part.scale, now.scale);
+    part.sum = part.sum + now.sum;
+    part.count += now.count;
   }
   [[noreturn]] static void refuse_changed_name(const std::string& name, const std::string& before) {
     throw BadModel("loss: term `" + name + "` takes the place of term `" + before +

@@ -5,6 +5,7 @@
 #include <ikebana/core/placement.hpp>
 #include <ikebana/core/rank_generators.hpp>
 #include <ikebana/core/totals.hpp>
+#include <ikebana/hooks/non_finite.hpp>
 #include <ikebana/hooks/step_rate.hpp>
 #include <optional>
 
@@ -138,6 +139,7 @@ class Transaction {
     const StepState& state = core_.step;
     Report report;
     report.value = std::move(totals.value());
+    for (auto& part : report.value.parts) part.seed.reset();  // was checked
     report.step = state.attempts;
     report.microbatches = static_cast<std::int64_t>(state.microbatches);
     report.learning_rate = rate(core_.mechanisms.optimizer.base_lr());
@@ -149,9 +151,10 @@ class Transaction {
     report.outputs = outputs.joined();
     return report;
   }
-  /// Before `prepare`: an optimizer that declares nothing is given the true gradients, and a finite
-  /// learning rate.
+  /// Before `prepare`: `found_inf` says all that is known of the step. An optimizer that declares
+  /// nothing is given the true gradients, and a finite learning rate.
   void begin_update(const Masters& masters, StepGradients& gradients) {
+    settle_finite_checks(gradients, core_.step.deferred);
     check_rate();
     core_.update.begin(core_.mechanisms.optimizer, masters, gradients);
   }

@@ -32,7 +32,7 @@ class DeferredCheck {
       return;
     }
     if (recording()) return void(recorded_.push_back({flag, std::forward<F>(raise)}));
-    pending_.push_back({FlagCopy(flag), std::forward<F>(raise), checks_});
+    pending_.push_back({copied(flag), std::forward<F>(raise), checks_});
   }
 
   /// The checks of the last step, if it was recorded.
@@ -49,6 +49,7 @@ class DeferredCheck {
       Pending arrived = std::move(oldest);
       pending_.pop_front();
       if (arrived.flag.wait()) arrived.raise();
+      else if (spare_.size() < most_spare) spare_.push_back(std::move(arrived.flag));
     }
   }
   /// The step is undone: its flags say nothing of what is there now.
@@ -62,8 +63,19 @@ class DeferredCheck {
     Raise raise;
     std::int64_t after_check;  // how many there were before it
   };
+  /// Pinned memory and an event cost more than the copy: those that are read are used again.
+  FlagCopy copied(const at::Tensor& flag) {
+    if (spare_.empty() || !spare_.back().fits(flag)) return FlagCopy(flag);
+    FlagCopy copy = std::move(spare_.back());
+    spare_.pop_back();
+    copy.ask(flag);
+    return copy;
+  }
+
+  static constexpr std::size_t most_spare = 4;
   std::int64_t checks_ = 0;
   std::deque<Pending> pending_;
+  std::vector<FlagCopy> spare_;
   std::vector<Recorded> recorded_;
 };
 

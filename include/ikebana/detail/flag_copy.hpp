@@ -11,8 +11,17 @@ class FlagCopy {
   explicit FlagCopy(const at::Tensor& flag)
       : host_(at::empty({}, flag.options().device(at::kCPU).pinned_memory(true))),
         arrived_(flag.device().type()) {
+    ask(flag);
+  }
+  /// Whether `ask` may be called with a flag such as this one.
+  bool fits(const at::Tensor& flag) const {
+    return host_.dtype() == flag.dtype() && arrived_.device_type() == flag.device().type() &&
+           (arrived_.device_index() < 0 || arrived_.device_index() == flag.device().index());
+  }
+  /// Copies another flag, in the same memory and with the same event. The one before has arrived.
+  void ask(const at::Tensor& flag) {
     host_.copy_(flag, /*non_blocking=*/true);
-    arrived_.recordOnce(c10::impl::VirtualGuardImpl(flag.device().type()).getStream(flag.device()));
+    arrived_.record(c10::impl::VirtualGuardImpl(flag.device().type()).getStream(flag.device()));
   }
   bool has_arrived() const { return arrived_.query(); }
   /// Waits until the device has reached the copy. True if the flag is not 0.

@@ -2,6 +2,7 @@
 // What hooks are given: gradients, master weights, the part of a step.
 #include <ikebana/batch/position.hpp>
 #include <ikebana/detail/slice.hpp>
+#include <ikebana/hooks/finite_checks.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -112,6 +113,8 @@ struct StepGradients {
   at::Tensor overflow;   ///< one float, 1: under a loss scale, a gradient was not finite before a
                          ///< policy changed it; undefined: no policy has
   at::Tensor found_inf;  ///< one float, 1: skip the update; undefined: not asked for
+  detail::FiniteChecks finite;  ///< what `found_inf` does not say yet; it does before `prepare`,
+                                ///< and before a policy of a user's own is asked
   StateStorage* storage = nullptr;        ///< as that of the masters
   std::optional<BatchPosition> position;  ///< of the step's batch; no value: not known
 
@@ -119,6 +122,7 @@ struct StepGradients {
   void collect(const Tensors& masters) {
     indices.clear(), values.clear();
     divisor.reset(), norm.reset(), squared_norm.reset(), overflow.reset(), found_inf.reset();
+    finite.clear();
     norm_is_current = loss_is_scaled = updated_in_backward = false;
     for (std::size_t i = 0; i < masters.size(); ++i) {
       const at::Tensor& gradient = masters[i].grad();
@@ -162,6 +166,12 @@ struct StepGradients {
   void reject(const at::Tensor& flag) {
     const at::Tensor here = where_values_are(flag);
     found_inf = found_inf.defined() ? at::maximum(found_inf, here) : here;
+  }
+  /// Whether `finite` can check this number: one where the gradients are, which the host cannot
+  /// read. What records a step lists each flag by itself.
+  bool checks_later(const at::Tensor& number) const {
+    return !number.is_cpu() && !detail::recording() && !values.empty() &&
+           values[0].device() == number.device();
   }
   /// A number of the device that computes, where the gradients and the update are: waits for it
   /// where they are on the host, and for their values anyway.

@@ -112,6 +112,11 @@ template <class Raise>
 void accept_finite_loss(StepGradients& gradients, const LossValue& loss, DeferredCheck& deferred,
                         const Raise& raise) {
   if (loss.readable()) return loss.is_finite() ? void() : raise();
+  if (gradients.checks_later(loss.parts[0].sum)) {
+    std::vector<at::Tensor> numbers;
+    loss.each_checked([&](const at::Tensor& number) { numbers.push_back(number); });
+    return gradients.finite.add(std::move(numbers), raise);
+  }
   at::Tensor flag = loss.non_finite();
   gradients.reject(flag);
   deferred.expect_zero(flag, raise);

@@ -53,6 +53,24 @@ struct ClassTarget : OutputAndTarget<Policy> {
     return {output.movedim(classes, 1), indices ? known : known.movedim(classes, 1)};
   }
 
+  /// On a device: what at::nll_loss calls for log-probabilities (N, C), which are computed from the
+  /// output by `log`. That operator counts as well, in the dtype of the sum: in Float and Double a
+  /// number below 2^24 is exact. Otherwise an empty Loss.
+  template <class Log>
+  Loss counted_nll(const at::Tensor& output, const at::Tensor& given, const Log& log) const {
+    if (output.is_cpu() || recording() || values.weight.defined() || given.is_floating_point() ||
+        given.numel() >= 1 << 24)
+      return {};
+    auto type = output.scalar_type();
+    if (type != at::kDouble && at::autocast::is_autocast_enabled(output.device().type()))
+      type = at::kFloat;
+    const auto [scores, target] = classes_second(output, given);
+    if (scores.dim() != 2 || (type != at::kFloat && type != at::kDouble)) return {};
+    auto [sum, count] = at::nll_loss_forward(log(scores).to(type), target, {}, at::Reduction::Sum,
+                                             values.ignore_index);
+    return {sum, count};
+  }
+
  private:
   /// The dimension of the classes in an output, or in probabilities. As in PyTorch, an output of
   /// one dimension is one row. Dimension 0 holds rows.

@@ -29,6 +29,13 @@ struct Mechanism<Policy> : detail::ClassTarget<CrossEntropyLoss> {
     return at::cross_entropy_loss(logits, target, weight(output), at::Reduction::Sum,
                                   values.ignore_index, values.label_smoothing);
   }
+  /// What at::cross_entropy_loss calls.
+  Loss counted_sum(const at::Tensor& output, const at::Tensor& given) {
+    if (values.label_smoothing != 0) return {};
+    return this->counted_nll(output, given, [](const at::Tensor& logits) {
+      return at::log_softmax(logits, 1, logits.scalar_type());
+    });
+  }
   std::string describe() const {
     return "ignore_index=" + std::to_string(values.ignore_index) +
            ", label_smoothing=" + c10::str(values.label_smoothing) +

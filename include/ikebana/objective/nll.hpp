@@ -28,6 +28,9 @@ struct Mechanism<Policy> : detail::ClassTarget<NLLLoss> {
     return at::nll_loss_nd(log_probabilities, target, weight(output), at::Reduction::Sum,
                            values.ignore_index);
   }
+  Loss counted_sum(const at::Tensor& output, const at::Tensor& given) {
+    return this->counted_nll(output, given, [](const at::Tensor& logs) { return logs; });
+  }
   std::string describe() const {
     return "ignore_index=" + std::to_string(values.ignore_index) +
            (values.class_dim == 1 ? "" : ", class_dim=" + std::to_string(values.class_dim));

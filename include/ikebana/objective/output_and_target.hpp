@@ -10,14 +10,15 @@ const at::Tensor& target_tensor(const Batch& batch) {
   const at::Tensor& target = joined(target_of(batch));
   if (!target.defined())
     throw BadBatch(type_name<Policy>() +
-                   ": the target is undefined. Give the batch a tensor of "
-                   "targets.");
+                   ": the target is undefined. Give the batch a tensor of targets.");
   return target;
 }
 
 /// `Mechanism<Policy>` derives from it and defines `at::Tensor sum(output, target)`, the
 /// differentiable sum over all elements; it may hide `count`, which counts elements, as PyTorch's
-/// mean does. Of a Ragged the joined rows are compared: both then have the same lengths.
+/// mean does. `counted_sum(output, target)`, if it has that, returns both, or an empty Loss where
+/// they are computed one by one. Of a Ragged the joined rows are compared: both then have the same
+/// lengths.
 template <class Policy>
 struct OutputAndTarget : ObjectiveHooks {
   using carries_out = Policy;
@@ -35,8 +36,14 @@ struct OutputAndTarget : ObjectiveHooks {
     if constexpr (requires { result.lengths(), target_of(batch).lengths(); })
       check_same_lengths(type_name<Policy>(), result, target_of(batch));
     const at::Tensor& output = joined(result);
-    at::Tensor sum = own.sum(output, target_tensor<Policy>(batch));
-    return {sum, own.count(model, batch), values.outputs || run.evaluating ? output : at::Tensor()};
+    const at::Tensor& target = target_tensor<Policy>(batch);
+    const at::Tensor outputs = values.outputs || run.evaluating ? output : at::Tensor();
+    if constexpr (requires { own.counted_sum(output, output); }) {
+      const Loss both = run.evaluating ? Loss() : own.counted_sum(output, target);
+      if (both.sum.defined()) return {both.sum, both.count, outputs};
+    }
+    at::Tensor sum = own.sum(output, target);
+    return {sum, own.count(model, batch), outputs};
   }
   template <class Model, class Batch>
   Count count(Model&, const Batch& batch) {

@@ -10,6 +10,7 @@ class AdamFamily : public GroupedOptimizer<Policy> {
   explicit AdamFamily(Policy v)
       : GroupedOptimizer<Policy>(v, {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq"}},
                                  v.amsgrad ? 3 : 2) {
+    this->rate_is_number_ = true;
     check_values();
   }
 
@@ -37,9 +38,11 @@ class AdamFamily : public GroupedOptimizer<Policy> {
     const Policy& v = this->values;
     this->update_buckets(gradients, [&](Bucket& b, const auto& divisor, const auto& found_inf) {
       const at::TensorList largest = v.amsgrad ? at::TensorList(b.state[2]) : at::TensorList();
-      apply(b.parameters, b.gradients, b.state[0], b.state[1], largest, b.steps, b.lr,
-            b.numbers.betas[0], b.numbers.betas[1], b.numbers.weight_decay, b.numbers.eps,
-            v.amsgrad, v.maximize, divisor, found_inf);
+      with_rate(b, [&](const auto& lr) {
+        apply(b.parameters, b.gradients, b.state[0], b.state[1], largest, b.steps, lr,
+              b.numbers.betas[0], b.numbers.betas[1], b.numbers.weight_decay, b.numbers.eps,
+              v.amsgrad, v.maximize, divisor, found_inf);
+      });
     });
   }
 

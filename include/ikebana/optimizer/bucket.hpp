@@ -24,7 +24,9 @@ struct Bucket {
   bool first_step = false;       ///< of these parameters, or of a slot of their state
   bool ends_first_step = false;  ///< this update, which was accepted, was the first
   GroupNumbers numbers = {};
-  at::Tensor lr = {};  ///< one element on the parameters' device: a captured step may change it
+  double rate = 0;     ///< the lr of this step
+  at::Tensor lr = {};  ///< the same, one element on the parameters' device, which a recorded step
+                       ///< reads; on a device an ordinary step may leave it as it was (`set_rate`)
   Tensors parameters = {}, gradients = {}, steps = {};
   std::vector<Tensors> state = {};        ///< by slot, then by parameter
   std::vector<std::size_t> indices = {};  ///< index of each among the masters
@@ -63,6 +65,19 @@ inline constexpr const char* frozen_numbers =
 inline void set_lr(at::Tensor& rate, double lr) {
   if (rate.is_cpu()) *rate.data_ptr<double>() = lr;
   else if (!recording()) rate.fill_(lr);
+}
+/// Sets a bucket's rate for this step. On a device an operator that takes the rate as a number
+/// (`is_number`) spares the one that would write it there.
+inline void set_rate(Bucket& b, double lr, bool is_number) {
+  b.rate = lr;
+  if (!is_number || b.lr.is_cpu()) set_lr(b.lr, lr);
+}
+/// Calls a fused operator, `apply(lr)`, with the rate as a tensor where the host writes to it for
+/// nothing or a recorded step must read it, and otherwise as a number.
+template <class Apply>
+void with_rate(const Bucket& b, const Apply& apply) {
+  if (b.lr.is_cpu() || recording()) apply(b.lr);
+  else apply(b.rate);
 }
 
 // Fused operators read the memory of their lists and compare neither shapes nor strides nor dtypes,

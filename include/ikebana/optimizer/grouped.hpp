@@ -84,7 +84,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     if (!is_sorted_) sort(masters);
     for (auto& bucket : buckets_) {
       if (bucket.first_step && recording()) this->refuse_recording();
-      set_lr(bucket.lr, this->checked_rate(bucket.group, rate));
+      set_rate(bucket, this->checked_rate(bucket.group, rate), this->rate_is_number_);
       bucket.numbers = this->numbers(bucket.group, rate);
       set_gradients(bucket, masters, gradients, convert);
     }

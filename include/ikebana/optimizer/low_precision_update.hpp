@@ -76,6 +76,7 @@ class LowPrecisionUpdate {
     Bucket single{.group = all.group,
                   .first_step = all.first_step,
                   .numbers = all.numbers,
+                  .rate = all.rate,
                   .lr = all.lr,
                   .parameters = {operand(p)},
                   .gradients = {operand(all.gradients[j], p)},

@@ -31,6 +31,8 @@ class OptimizerValues : public OptimizerHooks {
   }
 
  protected:
+  /// Set by an optimizer whose update takes the lr of a device by `with_rate`.
+  bool rate_is_number_ = false;
   static constexpr bool decays = requires(Policy v) { v.weight_decay; };
   static constexpr bool has_betas = requires(Policy v) { v.betas; };
   static constexpr bool has_eps =

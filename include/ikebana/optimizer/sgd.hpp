@@ -23,6 +23,7 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
   explicit Mechanism(SGD v)
       : GroupedOptimizer(v, {{"momentum_buffer"}},
                          detail::OptimizerValues<SGD>(v).any_momentum() ? 1 : 0) {
+    rate_is_number_ = true;
     check_values();
   }
 
@@ -38,9 +39,11 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
     auto apply = [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
       if (fused_is_wrong(b.parameters[0])) return update_by_operators(b, divisor, found_inf);
       const at::TensorList buffers = b.numbers.momentum == 0 ? at::TensorList() : b.state[0];
-      at::_fused_sgd_(b.parameters, b.gradients, buffers, b.numbers.weight_decay,
-                      b.numbers.momentum, b.lr, values.dampening, values.nesterov, values.maximize,
-                      b.first_step, divisor, found_inf);
+      detail::with_rate(b, [&](const auto& lr) {
+        at::_fused_sgd_(b.parameters, b.gradients, buffers, b.numbers.weight_decay,
+                        b.numbers.momentum, lr, values.dampening, values.nesterov, values.maximize,
+                        b.first_step, divisor, found_inf);
+      });
     };
     // Without dampening, the first update of a buffer of zeros is the same as any other.
     update_buckets(gradients, apply, state_.slots_in_use() > 0 && values.dampening != 0);
