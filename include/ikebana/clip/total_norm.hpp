@@ -2,6 +2,7 @@
 // The norm of all gradients, which ClipGradNorm and GradNorm compute and check.
 #include <ikebana/clip/layout.hpp>
 #include <ikebana/detail/deferred_check.hpp>
+#include <ikebana/hooks/non_finite.hpp>
 
 namespace ikebana::detail {
 
@@ -35,7 +36,7 @@ class TotalNorm : public ClipHooks {
     };
     if (values.error_if_nonfinite && gradients.checks_later(norm))
       return gradients.finite.add({norm}, raise);
-    at::Tensor flag = norm.isfinite().logical_not().to(at::kFloat);
+    at::Tensor flag = non_finite_flag(gradients, norm);
     gradients.reject(flag);
     if (values.error_if_nonfinite) deferred.expect_zero(flag, raise);
   }

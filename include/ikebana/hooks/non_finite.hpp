@@ -32,6 +32,11 @@ inline at::Tensor any_non_finite(const StepGradients& gradients) {
   });
   return found;
 }
+/// One float, 1 where a number (one element, Float or Double) is not finite.
+inline at::Tensor non_finite_flag(StepGradients& gradients, const at::Tensor& number) {
+  if (!gradients.checks_later(number)) return number.isfinite().logical_not().to(at::kFloat);
+  return any_non_finite(Tensors{number}, gradients.finite.one(number));  // fewer operators
+}
 /// Under a loss scale an overflow is found before the first policy that changes gradients one by
 /// one, since that could make it finite.
 inline void find_overflow(StepGradients& gradients) {

@@ -49,7 +49,7 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
   void accept(StepGradients& gradients, const LossValue&, Ranks& ranks,
               detail::DeferredCheck& deferred) {
     const bool norm_tells = gradients.norm.defined() && gradients.norm_is_current;
-    at::Tensor found = norm_tells ? gradients.norm.isfinite().logical_not().to(at::kFloat)
+    at::Tensor found = norm_tells ? detail::non_finite_flag(gradients, gradients.norm)
                                   : detail::any_non_finite(gradients);
     if (gradients.overflow.defined()) found = at::maximum(found, gradients.overflow);
     if (!norm_tells || gradients.overflow.defined()) found = ranks.slices().sum(found).clamp_max(1);
