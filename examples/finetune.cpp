@@ -108,7 +108,8 @@ void finetune(Llama& llama, const TokenFile& file, const NamedValues& options) {
 
 int main(int argc, char** argv) try {
   if (argc < 3) throw Error("usage: finetune FOLDER TOKENS [name=value...]; see finetune.cpp");
-  const NamedValues options(argv + 3, argv + argc, {"recipe", "device", "states", "end", "show", "logits"});
+  const NamedValues options(argv + 3, argv + argc,
+                            {"recipe", "device", "states", "end", "show", "logits"});
   const std::filesystem::path folder = argv[1];
   const TokenFile file(argv[2]);
 

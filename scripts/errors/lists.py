@@ -6,8 +6,8 @@ from texts import Texts
 
 
 def hints(tree):
-    """(phrase of LibTorch's text, what to do) for `suggestion` of core/guard.hpp."""
-    source = tree.sources["core/guard.hpp"]
+    """(phrase of LibTorch's text, what to do) for `suggestion` of core/suggestion.hpp."""
+    source = tree.sources["core/suggestion.hpp"]
     tokens = source.tokens
     begin = next(i for i, t in enumerate(tokens) if t.text == "hints" and tokens[i + 1].text == "[")
     brace = next(i for i in range(begin, len(tokens)) if tokens[i].text == "{")
@@ -21,7 +21,7 @@ def hints(tree):
 
 def other_hint(tree):
     """What to do where no phrase is in the text."""
-    return returned(tree, "core/guard.hpp", "suggestion")[-1]
+    return returned(tree, "core/suggestion.hpp", "suggestion")[-1]
 
 
 def of_errno(tree):

@@ -134,8 +134,8 @@ class StateKeeper {
     if (!reason.empty()) TORCH_WARN(reason, " Loaded the state before it.");
     resume(std::move(newest.state), group.rank());
   }
-  /// A training that goes on where nobody expects it to looks like one that learns badly, so it is
-  /// said once, in logs as well.
+  /// Says so on stderr, in logs as well: losses that begin low, and epochs that begin late, would
+  /// otherwise surprise.
   void resume(RankState state, std::int64_t rank) {
     trainer_.restore_rows(std::move(state), parts());
     fit_state_.history.resumed_at = trainer_.steps();

@@ -42,7 +42,7 @@ concept HasMemPools = requires(Allocator& allocator, c10::DeviceIndex device, c1
 
 /// A pool of an accelerator's caching allocator, for one device: what `torch.cuda.MemPool` is in
 /// Python. Memory of the pool serves no tensor outside of it. When the pool is destroyed, the
-/// allocator releases what no tensor uses; as long as it lives, CUDA's allocator keeps all of it.
+/// allocator releases what no tensor uses; until then CUDA's allocator keeps all of it.
 ///
 ///     DeviceMemPool pool(*c10::cuda::CUDACachingAllocator::get(), device);
 ///     UseDeviceMemPool use(pool);

@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/modules/attention_form.hpp>
+#include <ikebana/modules/attention_mask.hpp>
 #include <ikebana/modules/chunked_attention.hpp>
 #include <ikebana/modules/composed_attention.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace ikebana::modules {
 
@@ -23,8 +22,7 @@ struct AttentionOptions {
   double dropout_p = 0;  ///< share of the weights that are set to 0, in [0, 1)
   /// Query t attends to the keys 0 to t. Cannot be combined with a mask.
   bool is_causal = false;
-  /// 1 / sqrt(E) when not given.
-  std::optional<double> scale{};
+  std::optional<double> scale{};  ///< 1 / sqrt(E) when not given
   /// Key and value have fewer heads than the query; several query heads share each of them.
   bool enable_gqa = false;
   AttentionForm form = AttentionForm::Fastest;  ///< how it is computed
@@ -175,21 +173,10 @@ class AttentionCall {
   }
 
   at::Tensor fused() const {
-    const at::Tensor out = at::scaled_dot_product_attention(
-        query_, key_, value_, options_.attn_mask, options_.dropout_p, options_.is_causal,
-        options_.scale, options_.enable_gqa);
-    // cuDNN's kernel for 16-bit tensors gives a query without keys the mean of all values, where
-    // every other kernel gives zeros.
-    const bool by_cudnn = query_.is_cuda() && c10::elementSize(query_.scalar_type()) == 2;
-    if (!options_.attn_mask || !by_cudnn) return out;
-    return out.masked_fill(without_keys(*options_.attn_mask), 0);
-  }
-  /// Which queries have no key, (.., T, 1).
-  static at::Tensor without_keys(const at::Tensor& mask) {
-    const at::Tensor left_out = mask.scalar_type() == at::kBool
-                                    ? mask.logical_not()
-                                    : mask == -std::numeric_limits<double>::infinity();
-    return left_out.all(-1, /*keepdim=*/true);
+    const auto& o = options_;
+    const auto out = at::scaled_dot_product_attention(
+        query_, key_, value_, o.attn_mask, o.dropout_p, o.is_causal, o.scale, o.enable_gqa);
+    return o.attn_mask ? zeros_without_keys(out, *o.attn_mask) : out;
   }
 
   at::Tensor composed() const {

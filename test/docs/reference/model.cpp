@@ -99,7 +99,7 @@ TEST_CASE("reference: a loss of two terms") {
   };
   Trainer trainer{Tower(), objective, AdamW{.lr = 1e-3}};
   const Rows batch = classes(1)[0];
-  // example: LossValue
+  // example: LossValue, LossValue::Part
   Report report = trainer.step(batch);
   const LossValue& value = report.value;
   double items = value.parts[0].count.value();  // 12 rows

@@ -46,9 +46,16 @@ TEST_CASE_FIXTURE(Small, "reference: precisions with weights of few bits") {
     CHECK(trainer.steps() == 0);
   }
   {
-    // example: Precision<BF16True>
-    Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, Precision<BF16True>{.seed = 1}};
+    // example: Precision<BF16True>, biases_and_norms
+    auto keep_fp32 = [](const std::string& name, const at::Tensor& parameter) {
+      return biases_and_norms(name, parameter) || name.starts_with("2.");  // the head, too
+    };
+    Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3},
+                    Precision<BF16True>{.keep_fp32 = keep_fp32, .seed = 1}};
     // end
+    CHECK(biases_and_norms("lstm.weight_ih_l0", at::ones({2, 2})) == false);
+    CHECK(biases_and_norms("lstm.bias_ih_l0", at::ones(2)) == false);
+    CHECK(biases_and_norms("bias_ih_l0.bias", at::ones(2)) == true);
     CHECK(trainer.get<Precision<BF16True>>().seed == 1);
   }
   {
