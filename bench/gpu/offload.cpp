@@ -1,5 +1,7 @@
 // The contestant `offload` on a device: GPT-2 with each choice of `Offload` that gpu.py compares,
-// in BF16 with clipping.
+// in BF16 with clipping. What the host computes for a device is computed on all its cores.
+#include <thread>
+
 #include "device.hpp"
 #include "train.hpp"
 #include "watch.hpp"
@@ -26,6 +28,8 @@ Contestant gpt(const Setting& setting, Policies... policies) {
 
 Contestant contestant(const Setting& setting) {
   const std::string name = setting.text("recipe");
+  if (!setting.device().is_cpu())
+    at::set_num_threads(static_cast<int>(std::thread::hardware_concurrency()));
   if (name == "none") return gpt(setting);
   if (name == "activations") return gpt(setting, Offload<CPU, Activations>{});
   if (name == "state") return gpt(setting, Offload<CPU, OptimizerState>{});
