@@ -127,6 +127,9 @@ int main(int argc, char** argv) try {
     finetune(llama, file, options);
   }
   return 0;
+} catch (const c10::Error& error) {  // without the stack, which is for those who change LibTorch
+  std::cerr << error.what_without_backtrace() << '\n';
+  return 1;
 } catch (const std::exception& error) {
   std::cerr << error.what() << '\n';
   return 1;

@@ -128,6 +128,7 @@ def check_refusals(words, folder):
         assert all(word in done.stderr for word in expected), (expected, done.stderr)
 
     refused([*words, "recipe=fp64"], "there is no `fp64`. Name one of: bf16, fp32")
+    refused([*words, "device=gpu"], "at start of device string: gpu")
     refused([*words, "recipes=fp32"], "`recipes=fp32` is none of", "recipe=")
     refused([*words[:2], folder / "model/model.safetensors"], "has no `held_out` of 2 dimensions")
     refused([words[0], folder / "nothing", words[2]], "nothing/config.json cannot be read")
