@@ -40,8 +40,8 @@ int main() {
   at::Tensor before = model->parameters()[0].mean(1).clone();
 
   at::Tensor x = at::randn({256, 16}), y = x.square().mean(1, true);
-  double first = trainer.step(std::pair{x, y}).loss(), last = first;
-  for (int i = 0; i < 200; ++i) last = trainer.step(std::pair{x, y}).loss();
+  double first = trainer.step({x, y}).loss(), last = first;
+  for (int i = 0; i < 200; ++i) last = trainer.step({x, y}).loss();
   double moved = (model->parameters()[0].mean(1) - before).abs().max().item<double>();
   std::cout << "loss " << first << " -> " << last << "; the mean of a row moved by " << moved
             << '\n';
