@@ -39,7 +39,7 @@ def main():
         sys.exit(f"record: {source} does not end as a run in which everything holds")
     part = excerpt(lines)
     replace_block("docs/finetune.md", "## Output", "\n".join(lines))
-    mark = "training with transformers](docs/finetune.md#output)"
+    mark = "transformers](docs/finetune.md#output)"
     replace_block("README.md", mark, "\n".join(part))
 
 
