@@ -46,6 +46,7 @@ inline constexpr Hint hints[] = {
     {"dimension", compare_shapes},
 };
 
+/// By the phrases in an error's text.
 inline const char* suggestion(const std::string& what) {
   for (const Hint& hint : hints)
     if (what.find(hint.phrase) != std::string::npos) return hint.text;

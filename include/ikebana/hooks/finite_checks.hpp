@@ -32,12 +32,14 @@ class FiniteChecks {
     return all;
   }
   /// Forgets the checks. What it returns, called after the flag was found set, raises the error of
-  /// the first number that is not finite; it waits for the device.
+  /// the first number that is not finite, or of the first one where the caller of the step has
+  /// written over that number since; it waits for the device.
   Raise take() {
     return [all = std::exchange(all_, {})] {
       for (const Check& check : all)
         for (const at::Tensor& t : check.numbers)
           if (!std::isfinite(number(t))) check.raise();
+      all.front().raise();
     };
   }
   /// The number 1 where `like` is. It is kept for later steps, but in a step without values.
