@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import time
 
-STEP = re.compile(r"step (\d+)  loss (\S+)(?:.*  peak (\d+) MiB)?.* ms")
+STEP = re.compile(r"step (\d+)  loss (\S+)(?:.*  peak (\d+) MiB)?.*")
 TEXT = re.compile(r"text (before|after): (.*?)\nend of text", re.S)
 PERPLEXITY = re.compile(r"perplexity (before|after): (\S+)")
 
