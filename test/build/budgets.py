@@ -9,7 +9,7 @@ import pathlib
 import re
 import sys
 
-FILE, PAGE, TASK, FUNCTION, LINE = 250, 80, 100, 40, 100
+FILE, PAGE, TASK, FUNCTION, LINE = 400, 80, 100, 40, 100
 FOLDERS = "include", "examples", "test", "bench", "cmake", "scripts"
 SKIPPED = re.compile(
     r"""//[^\n]*|/\*.*?\*/                          # comments
