@@ -123,6 +123,11 @@ struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks 
   decltype(auto) around_forward(Next&& next) {
     return next();
   }
+  /// 8. Around each backward of a microbatch.
+  template <class Next>
+  decltype(auto) around_backward(Next&& next) {
+    return next();
+  }
   // May also have `Tensors restore_dtype(const Unit&, Tensors masters)`: master weights in the
   // dtype that the parameters had before, for when the trainer releases them. And `void
   // refresh(const Unit&, const Tensors& masters)`: writes new values to the memory of the last

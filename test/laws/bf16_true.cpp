@@ -29,7 +29,7 @@ Trace by_hand(const std::vector<Rows>& data, std::int64_t parts) {
       if (item.key().starts_with("layer") == layers) all.push_back(item.value());
   Tensors m, v;
   for (const auto& p : all) m.push_back(at::zeros(p.sizes())), v.push_back(at::zeros(p.sizes()));
-  torch::manual_seed(11);
+  hand::Products products((torch::manual_seed(11), at::kBFloat16));
   Trace trace;
   at::Tensor step = at::zeros({});
   for (std::size_t s = 0; s < data.size(); ++s) {

@@ -87,6 +87,7 @@ struct ByHand {
 
 template <class Model>
 Trace by_hand(Model model, const std::vector<Rows>& data, std::int64_t parts, bool clips) {
+  hand::Products products(at::kBFloat16);
   ByHand<Model> hand(model);
   torch::manual_seed(11);
   Trace trace;

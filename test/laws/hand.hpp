@@ -26,6 +26,18 @@ class Autocast {
   bool on_;
 };
 
+/// Forward and backward with products of 16 bits as a recipe has them: by default, or as `way`
+/// says.
+class Products {
+ public:
+  explicit Products(at::ScalarType type, CPUProducts way = CPUProducts::Fastest)
+      : wide_((all_.attach("by hand", at::kCPU, type), all_.in_fp32(way))) {}
+
+ private:
+  ikebana::detail::HalfProducts all_;
+  bridge::WideProductsScope wide_;
+};
+
 /// One fused call for the parameters that decay and one for those that do not.
 class FusedAdamW {
  public:

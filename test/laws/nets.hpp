@@ -124,6 +124,7 @@ constexpr double max_norm = 4.5;
 
 /// All policies at once, or none: losses, parameters and the next random numbers.
 inline Tensors language_by_hand(Language model, bool full, std::vector<double>& norms) {
+  hand::Products products(full ? at::kBFloat16 : at::kFloat);
   hand::FusedAdamW optimizer(*model, 1e-2, full);
   auto data = texts(5);
   torch::manual_seed(11);

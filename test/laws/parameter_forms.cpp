@@ -103,6 +103,7 @@ struct ByHand {
   }
   Tensors gradients(const Rows& batch) {
     at::Tensor loss;
+    hand::Products products(autocast);
     {
       hand::Autocast cast(autocast);
       loss = model->loss(plain, batch).sum.div(static_cast<double>(rows));

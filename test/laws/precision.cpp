@@ -40,8 +40,9 @@ Rows overflowing(Rows batch) {
   return batch;
 }
 
-Trace by_hand(at::ScalarType type) {
+Trace by_hand(at::ScalarType type, CPUProducts way = CPUProducts::Fastest) {
   auto model = net();
+  hand::Products products(type, way);
   hand::FusedAdamW optimizer(*model, 1e-2, false);
   Trace trace;
   const auto data = batches();  // draws random numbers
@@ -63,8 +64,8 @@ Trace by_hand(at::ScalarType type) {
 }
 
 template <class Number>
-Trace by_recipe() {
-  return trained(Trainer<Net, AdamW, Number, Sum>(net(), AdamW{.lr = 1e-2}), batches());
+Trace by_recipe(Number precision = {}) {
+  return trained(Trainer<Net, AdamW, Number, Sum>(net(), AdamW{.lr = 1e-2}, precision), batches());
 }
 
 /// What a skipped step must not change: all but the loss scale, the attempts and the generators.
@@ -97,6 +98,7 @@ void follows_the_scaler(Clip... clip) {
   auto data = batches(24);
   for (int i : {2, 7, 8, 9, 10, 11, 12, 13, 14, 18}) data[i] = overflowing(data[i]);
   int skipped = 0;
+  hand::Products products(at::kHalf);
   for (std::size_t i = 0; i < data.size(); ++i) {
     CAPTURE(i);
     torch::manual_seed(static_cast<std::uint64_t>(i));

@@ -37,6 +37,10 @@ std::string json(const std::optional<Number>& given) {
 inline std::string json(const std::pair<std::optional<double>, double>& both) {
   return "[" + json(both.first) + "," + json(both.second) + "]";
 }
+inline std::string json(ikebana::CPUProducts way) {
+  constexpr const char* names[] = {"fastest", "native", "fp32"};
+  return quoted(names[static_cast<int>(way)]);
+}
 inline std::string json(ikebana::AdjustLR how) {
   return how == ikebana::AdjustLR::Original ? "\"original\"" : "\"match_rms_adamw\"";
 }

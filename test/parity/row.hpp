@@ -18,6 +18,8 @@ struct Agreement {
 };
 inline const Agreement bits;
 inline Agreement bits_with(std::string twin) { return {.twin = std::move(twin)}; }
+inline const Agreement in_fp32 = bits_with("products in FP32");
+inline constexpr auto wide = CPUProducts::FP32;
 
 using Batch = Tokens;
 inline constexpr std::int64_t steps = 20;
@@ -93,6 +95,14 @@ inline void set_device(On& policy, c10::Device device) { policy.device = device;
 template <class Policy>
 void set_device(Policy&, c10::Device) {}
 
+/// Python has the kernels of 16 bits alone, on any processor.
+template <class Policy>
+Policy with_native_products(Policy policy) {
+  if constexpr (requires { policy.cpu_products; })
+    if (policy.cpu_products == CPUProducts::Fastest) policy.cpu_products = CPUProducts::Native;
+  return policy;
+}
+
 /// Trains by `step(trainer, batches of a step)`, and puts what is to be compared into `file`.
 template <class... Policies, class Trainer, class BatchT, class Step>
 void record(StateDict& file, Trainer& trainer, const std::vector<std::vector<BatchT>>& batches,
@@ -152,7 +162,7 @@ std::string recipe_words() {
 }
 
 template <class Make, class... Policies>
-Row row(std::string name, Agreement agreement, Make make, Policies... policies) {
+Row row_of(std::string name, Agreement agreement, Make make, Policies... policies) {
   auto train_row = [=](const std::string& path, c10::Device device) {
     torch::manual_seed(3);
     auto work = make();
@@ -161,6 +171,10 @@ Row row(std::string name, Agreement agreement, Make make, Policies... policies) 
     train(std::move(work), metadata, path, device, policies...);
   };
   return {name, recipe_words<Policies...>(), agreement, train_row};
+}
+template <class Make, class... Policies>
+Row row(std::string name, Agreement agreement, Make make, Policies... policies) {
+  return row_of(std::move(name), std::move(agreement), make, with_native_products(policies)...);
 }
 
 }  // namespace parity

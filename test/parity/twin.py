@@ -12,6 +12,7 @@ import llama
 import more_nets
 import nets
 import place
+import products
 import schedules
 import torch
 import torch.nn.functional as F
@@ -72,6 +73,7 @@ class Twin:
         python.freeze(words, self.model)
         self.averages_equally = "SWA" in words
         self.average = averages.average_of(words, self.model, same)
+        self.in_fp32 = python.multiplies_in_fp32(words) and where.is_cpu and not where.double
         self.working = python.working_of(words, self.model)
         self.changes.callback(self.working.close)
         if "Precision<TF32>" in words:
@@ -181,6 +183,10 @@ class Twin:
 
     def train(self, batches):
         """The same results as in the row's file: a number per step, and the final weights."""
+        with products.InFP32() if self.in_fp32 else contextlib.nullcontext():
+            return self.train_natively(batches)
+
+    def train_natively(self, batches):
         torch.manual_seed(11)
         self.steps = 0
         numbers = {"losses": [], "rates": [], "norms": [], "skips": []}

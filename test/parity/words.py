@@ -38,7 +38,8 @@ CHECKPOINTS = {
 NOTHING_TO_DO = ("Observe<Memory>",)
 CLIPS = ("ClipGradNorm", "ClipGradValue")
 OURS_ALONE = {  # fields that PyTorch's class of the same name lacks
-    "Precision<FP16>": ("min_scale", "max_skips"),
+    "Precision<FP16>": ("min_scale", "max_skips", "cpu_products"),
+    **dict.fromkeys(("Muon", "Precision<BF16>"), ("cpu_products",)),
     "Checkpoint<Budget<>>": ("bytes",),
     "Checkpoint<ActivationBudget<>>": ("bytes",),
     "CrossEntropyLoss": ("outputs", "weight"),
@@ -55,6 +56,11 @@ def one_of(words, table, otherwise=None):
     for field in OURS_ALONE.get(name, ()):
         fields.pop(field)
     return table.get(name, otherwise), fields
+
+
+def multiplies_in_fp32(words):
+    """Whether products of 16 bits are computed in FP32."""
+    return any("fp32" in fields.get("cpu_products", ()) for fields in words.values())
 
 
 def working_of(words, model):

@@ -30,6 +30,7 @@ std::vector<at::Tensor> by_hand(Net model, const std::vector<Sample>& data) {
   constexpr bool bf16 = among<Precision<BF16>, Ps...>;
   std::int64_t parts = among<Accumulate<2>, Ps...> ? 2 : 1;
   test::ByHand hand(groups(model));
+  const bridge::WideProductsScope products(bf16 && !bridge::has_native_products(at::kBFloat16));
   auto run = [](auto& unit, const at::Tensor& x) {
     auto inner = [](auto& nested, const at::Tensor& z) { return nested->forward(z); };
     if constexpr (requires { unit->forward(inner, x); }) return unit->forward(inner, x);

@@ -4,6 +4,7 @@
 #include <ikebana/bridge/fake_sparse.hpp>
 #include <ikebana/bridge/meta_call.hpp>
 #include <ikebana/bridge/operator_cost.hpp>
+#include <ikebana/bridge/wide_products.hpp>
 #include <ikebana/detail/without_values.hpp>
 #include <string>
 #include <unordered_map>
@@ -54,14 +55,43 @@ class FakeTensorMode : public OperatorMode, public FakeTensors {
     if (!fake && !op.draws && (op.writes || is_small(call, op))) return compute_small(call);
     if (op.rule == nullptr && !op.has_meta && !op.without_out)
       refuse("the shapes that `" + c10::toString(call.name()) + "` returns are not known");
+    const bool wide = is_wide(call);
     const std::int64_t scratch = scratch_of(call, op);
     if (op.rule != nullptr) by_rule(call, op);
     else if (op.without_out && !op.has_meta) grow_out(call, op);
     else by_meta(call);
-    use(scratch);
+    use(scratch + (wide ? wide_results(call) : 0));
   }
   static std::int64_t scratch_of(const OperatorCall& call, const FakeOperator& op) {
-    return op.scratch != nullptr && device_of(call).is_cpu() ? op.scratch(call) : 0;
+    if (!device_of(call).is_cpu()) return 0;
+    if (is_wide(call)) return wide_scratch(call, op);
+    return op.scratch != nullptr ? op.scratch(call) : 0;
+  }
+  /// Of a product of 16-bit tensors in FP32: its arguments in FP32, and what the kernel needs for
+  /// these. Its results in FP32 are added when there are any (`wide_results`).
+  static std::int64_t wide_scratch(const OperatorCall& call, const FakeOperator& op) {
+    std::int64_t bytes = 0;
+    torch::jit::Stack stack;
+    for (const c10::IValue& value : call.arguments())
+      stack.push_back(ikebana::detail::with_tensors(value, [&](const at::Tensor& t) {
+        if (!c10::isReducedFloatingType(t.scalar_type())) return t;
+        bytes += 4 * t.numel();
+        return ikebana::detail::tensor_on(
+            ikebana::detail::storage_without_memory(
+                t.device(), 4 * at::detail::computeStorageNbytes(t.sizes(), t.strides(), 1)),
+            t.sizes(), t.strides(), 0, at::kFloat);
+      }));
+    auto compute = [](const c10::OperatorHandle&, torch::jit::Stack&) {};
+    const OperatorCall in_fp32(call.op(), stack, compute);
+    return bytes + (op.scratch != nullptr ? op.scratch(in_fp32) : 0);
+  }
+  /// A result in FP32 is twice as large as the rounded one, which is made of it.
+  static std::int64_t wide_results(const OperatorCall& call) {
+    std::int64_t bytes = 0;
+    ikebana::detail::visit_all(call.results(), [&](const at::Tensor& t) {
+      if (c10::isReducedFloatingType(t.scalar_type())) bytes += 2 * t.numel();
+    });
+    return bytes;
   }
   const FakeOperator& found(const OperatorCall& call) {
     auto [entry, is_new] = known_.try_emplace(&call.name());

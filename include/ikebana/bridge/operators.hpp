@@ -92,11 +92,20 @@ struct OperatorMode {
 
 namespace detail {
 
+/// Computes an operator that no scope replaced, by the kernel of its device; or, while it is open,
+/// by that of WideProductsScope (wide_products.hpp).
+inline void call_kernel(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  const bool may_be_wide = c10::impl::tls_is_dispatch_key_included(products_key) &&
+                           op.hasKernelForDispatchKey(products_key);
+  if (may_be_wide) op.redispatchBoxed(c10::DispatchKeySet(products_key), &stack);
+  else op.callBoxed(stack);
+}
+
 template <class Which>
 void intercept(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   c10::impl::ExcludeDispatchKeyGuard exclude(Which::key);
   if (auto* scope = OpenOperatorScopeV1<Which>::innermost()) scope->call(op, *stack);
-  else op.callBoxed(stack);
+  else call_kernel(op, *stack);
 }
 
 template <class Which>
@@ -106,7 +115,7 @@ class OpenOperatorScope : public OpenOperatorScopeV1<Which> {
   void call(const c10::OperatorHandle& op, torch::jit::Stack& stack) override {
     auto compute = [this](const c10::OperatorHandle& inner, torch::jit::Stack& inner_stack) {
       if (outer_) outer_->call(inner, inner_stack);
-      else inner.callBoxed(inner_stack);
+      else call_kernel(inner, inner_stack);
     };
     OperatorCall current(op, stack, compute);
     mode_->call(current);

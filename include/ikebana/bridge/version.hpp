@@ -24,6 +24,10 @@ inline constexpr auto operator_key = c10::DispatchKey::Fake;
 /// LibTorch has it for tests of its own, none of which is part of it.
 inline constexpr auto random_operator_key = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 
+/// The dispatch key above autograd at which products of 16 bits are intercepted. LibTorch has it
+/// for tests of its own, none of which is part of it.
+inline constexpr auto products_key = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
 /// True if LibTorch has getDeviceAllocator with statistics. Found by argument-dependent look-up, so
 /// that it compiles with a LibTorch without the function.
 template <class Type>

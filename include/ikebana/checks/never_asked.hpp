@@ -10,6 +10,7 @@
 #define IKEBANA_EACH_HOOK(F)                                                                    \
   F(around_step) F(around_phase) F(around_unit) F(before_unit_backward)                         \
   F(after_unit_backward) F(around_gathered_unit) F(around_body) F(around_forward)               \
+  F(around_backward)                                                                            \
   F(around_loss) F(finish_gradients) F(begin_step) F(gather) F(begin_gather) F(reduce)          \
   F(to_masters) F(restore_dtype) F(refresh) F(rounding) F(reduce_dtype) F(scale) F(unscale)     \
   F(ranks) F(stored_rows) F(open_step) F(finish_reductions) F(offer_exception) F(close_step)    \

@@ -91,13 +91,12 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Backward);
     if (step.is_last_microbatch()) parameters.check_all_were_run();
     for (at::Tensor& seed : step.roots.seeds) seed = mechanisms.precision.scale(seed);  // 7
-    if constexpr (!one_rank) {
-      if (step.is_dummy) parameters.backward_of_dummy(step.roots);
+    mechanisms.precision.around_backward([&] {  // 8
+      if constexpr (one_rank) parameters.backward(step.roots);
+      else if (step.is_dummy) parameters.backward_of_dummy(step.roots);
       else parameters.backward(step.roots);
-      rank_calls->compare("the end of a backward");
-    } else {
-      parameters.backward(step.roots);  // 8
-    }
+    });
+    if constexpr (!one_rank) rank_calls->compare("the end of a backward");
     step.roots.clear();
   }
   /// The gradients that arrived. Throws BadModel where there is none.

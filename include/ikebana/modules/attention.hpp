@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <ikebana/bridge/wide_products.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/modules/attention_form.hpp>
@@ -169,6 +170,7 @@ class AttentionCall {
         at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
     s.composable = !mask_needs_grad && !empty && k.size(1) == v.size(1);
     s.has_fused_kernel = s.composable && options_.dropout_p == 0 && q.size(3) == v.size(3);
+    s.wide = c10::isReducedFloatingType(s.dtype) && bridge::WideProductsScope::is_open();
     return s;
   }
 

@@ -59,6 +59,7 @@ struct AttentionShape {
   bool training;                             // a backward may follow
   bool has_fused_kernel;                     // LibTorch does not compose it from operators
   bool composable;                           // ComposedAttention supports it
+  bool wide;                                 // products of 16 bits are computed in FP32
 };
 
 inline modules::AttentionForm fastest_form(const AttentionShape& s) {
@@ -66,9 +67,10 @@ inline modules::AttentionForm fastest_form(const AttentionShape& s) {
   if (s.device != c10::kCPU || !s.composable) return Form::Fused;
   const auto product = s.queries * s.keys * s.width;
   const bool costly = product > cheap_product && (s.training || !s.has_fused_kernel);
-  // There is no fast CPU kernel for FP16, neither for forward nor for backward.
-  if (s.dtype == at::kHalf && product > cheap_product) return Form::Widened;
-  const bool is_bf16 = s.dtype == at::kBFloat16;
+  // There is no fast CPU kernel for FP16, neither for forward nor for backward. Where products are
+  // computed in FP32 they cost what those of FP32 do.
+  if (s.dtype == at::kHalf && !s.wide && product > cheap_product) return Form::Widened;
+  const bool is_bf16 = s.dtype == at::kBFloat16 && !s.wide;
   const bool small = s.heads * product <= widened_work || product <= widened_product;
   if (is_bf16 && costly && small) return Form::Widened;
   const auto scores = 4 * s.heads * s.queries * s.keys;

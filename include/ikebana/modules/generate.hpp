@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 
+#include <ikebana/bridge/wide_products.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/modules/kv_cache.hpp>
@@ -119,6 +120,12 @@ class TokenSampler {
   at::Tensor ended_;
 };
 
+/// True on a processor without instructions for BF16, where a model of 16 bits would be slow.
+inline bool has_slow_products(c10::Device device) {
+  return device.is_cpu() && !bridge::has_native_products(at::kBFloat16) &&
+         bridge::wide_products_available();
+}
+
 /// The loop of `generate`. `step(all, new_tokens)` returns the logits; the new tokens are first the
 /// prompt, then one token per row.
 template <class Step>
@@ -126,6 +133,7 @@ at::Tensor generate_with(Step&& step, const at::Tensor& prompt,
                          const modules::GenerateOptions& options) {
   const at::NoGradGuard no_grad;
   const GeneratingScope generates;
+  const bridge::WideProductsScope products(has_slow_products(prompt.device()));
   TokenSampler sampler(prompt, options);
   at::Tensor all = prompt, new_tokens = prompt;
   for (std::int64_t i = 0; i < options.max_new_tokens && !sampler.all_ended(); ++i) {

@@ -1,5 +1,6 @@
 #pragma once
 // The policy Muon and its mechanism.
+#include <ikebana/bridge/cpu_products.hpp>
 #include <ikebana/optimizer/fallback_optimizer.hpp>
 #include <ikebana/optimizer/matrix_rounds.hpp>
 #include <ikebana/optimizer/newton_schulz.hpp>
@@ -30,12 +31,13 @@ struct Muon {
   bool nesterov = true;       ///< adds the gradient to the moment once more
   /// Of the Newton-Schulz iteration's polynomial: those of x, x^3 and x^5.
   std::array<double, 3> ns_coefficients = {3.4445, -4.775, 2.0315};
-  double eps = 1e-7;                           ///< least norm by which a matrix is divided
-  std::int64_t ns_steps = 5;                   ///< iterations, less than 100
-  AdjustLR adjust_lr_fn = AdjustLR::Original;  ///< how a matrix's shape changes its lr
-  ParameterRule match = two_dimensional;       ///< which matrices it updates
-  AdamW otherwise = {};                        ///< updates all other parameters
-  std::vector<Group> groups = {};              ///< matrices with values of their own
+  double eps = 1e-7;                                ///< least norm by which a matrix is divided
+  std::int64_t ns_steps = 5;                        ///< iterations, less than 100
+  AdjustLR adjust_lr_fn = AdjustLR::Original;       ///< how a matrix's shape changes its lr
+  CPUProducts cpu_products = CPUProducts::Fastest;  ///< how a CPU multiplies in BFloat16
+  ParameterRule match = two_dimensional;            ///< which matrices it updates
+  AdamW otherwise = {};                             ///< updates all other parameters
+  std::vector<Group> groups = {};                   ///< matrices with values of their own
 };
 
 namespace detail {
@@ -48,7 +50,8 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
     check_values();
   }
 
-  void attach(c10::Device, const UnitTable& units) {
+  void attach(c10::Device device, const UnitTable& units) {
+    products_.attach("Muon", device, at::kBFloat16);
     check_left_out("Muon", values.match, parameter_names(units));
   }
   template <class IsUpdated = EveryMaster>
@@ -76,7 +79,8 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
   std::string describe() const {
     return "lr=" + c10::str(values.lr) + ", weight_decay=" + c10::str(values.weight_decay) +
            ", momentum=" + c10::str(values.momentum) + (values.nesterov ? ", nesterov" : "") +
-           (values.adjust_lr_fn == AdjustLR::Original ? "" : ", adjust_lr_fn=MatchRMSAdamW");
+           (values.adjust_lr_fn == AdjustLR::Original ? "" : ", adjust_lr_fn=MatchRMSAdamW") +
+           HalfProducts(products_).describe(values.cpu_products);
   }
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 1); }
 
@@ -105,6 +109,7 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
     at::Tensor change = update.scratch.like(p);
     const at::Tensor direction = next_direction(update, change);
     NewtonSchulz orthogonal(p.sizes(), update.scratch);
+    const bridge::WideProductsScope products(products_.in_fp32(values.cpu_products));
     change.copy_(orthogonal(direction, values.ns_coefficients, values.ns_steps, update.eps()));
     apply(update, change, p.sizes());
   }
@@ -119,6 +124,7 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
       Scratch memory;
       memory.reserve(NewtonSchulz::scratch(matrix.sizes()), matrix.device());
       NewtonSchulz orthogonal(matrix.sizes(), memory);
+      const bridge::WideProductsScope products(products_.in_fp32(values.cpu_products));
       matrix.copy_(orthogonal(matrix, values.ns_coefficients, values.ns_steps, parameter.eps()));
     };
     auto write = [&](CutParameter& parameter, const at::Tensor& rows) {
@@ -149,6 +155,8 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
     if (values.adjust_lr_fn == AdjustLR::Original) return std::sqrt(std::max(1.0, rows / columns));
     return 0.2 * std::sqrt(std::max(rows, columns));
   }
+
+  HalfProducts products_;
 };
 
 template <>

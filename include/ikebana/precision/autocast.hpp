@@ -1,26 +1,44 @@
 #pragma once
 // The base of the precisions with autocast, which chooses a dtype for each operator.
+#include <ikebana/bridge/cpu_products.hpp>
 #include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/precision/finite_loss.hpp>
 
 namespace ikebana::detail {
 
-/// Runs forward under autocast, as torch.autocast(device_type, dtype) around the loss does.
+/// Runs forward under autocast, as torch.autocast(device_type, dtype) around the loss does; and
+/// forward and backward with products as `cpu_products` says, which must outlive it.
 template <at::ScalarType Type>
 struct Autocast : FiniteLoss {
   c10::Device device = at::kCPU;
+  HalfProducts half_products;
 
-  void attach(c10::Device d, const UnitTable&) {
-    device = d;
+  void attach(const char* policy, c10::Device d, const CPUProducts& cpu_products) {
+    device = d, cpu_products_ = &cpu_products;
+    half_products.attach(policy, d, Type);
     if (!at::autocast::is_autocast_available(device.type()))
       throw BadValue("Precision: autocast does not support the device " + device.str() +
                      ". Leave Precision out to compute in FP32.");
   }
   template <class Next>
   decltype(auto) around_forward(Next&& next) {
-    bridge::AutocastScope scope(device.type(), Type);
+    const bridge::WideProductsScope products(half_products.in_fp32(*cpu_products_));
+    const bridge::AutocastScope scope(device.type(), Type);
     return next();
   }
+  template <class Next>
+  decltype(auto) around_backward(Next&& next) {
+    const bridge::WideProductsScope products(half_products.in_fp32(*cpu_products_));
+    return next();
+  }
+
+ protected:
+  std::string with_products(const std::string& text) const {
+    return text + HalfProducts(half_products).describe(*cpu_products_);
+  }
+
+ private:
+  const CPUProducts* cpu_products_ = nullptr;
 };
 
 }  // namespace ikebana::detail

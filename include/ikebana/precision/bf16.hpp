@@ -9,7 +9,9 @@ namespace ikebana {
 /// saves for very small layers. Activations of BF16 operators take half the memory. There is no
 /// loss scale, since BF16 has the range of FP32. Source: torch.autocast.
 template <>
-struct Precision<BF16> {};
+struct Precision<BF16> {
+  CPUProducts cpu_products = CPUProducts::Fastest;  ///< how a CPU multiplies
+};
 
 template <std::same_as<Precision<BF16>> Policy>
 struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
@@ -17,7 +19,12 @@ struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
   Precision<BF16> values;
   explicit Mechanism(Precision<BF16> v) : values(v) {}
 
-  std::string describe() const { return "autocast to BFloat16 over Float32 weights"; }
+  void attach(c10::Device where, const UnitTable&) {
+    Autocast<at::kBFloat16>::attach("Precision<BF16>", where, values.cpu_products);
+  }
+  std::string describe() const {
+    return this->with_products("autocast to BFloat16 over Float32 weights");
+  }
 };
 
 }  // namespace ikebana

@@ -22,6 +22,7 @@ template <>
 struct Precision<BF16True> {
   ParameterRule keep_fp32 = biases_and_norms;  ///< which parameters stay in FP32
   std::int64_t seed = 0;                       ///< of the random bits by which updates are rounded
+  CPUProducts cpu_products = CPUProducts::Fastest;  ///< how a CPU multiplies
 };
 
 template <std::same_as<Precision<BF16True>> Policy>
@@ -41,7 +42,7 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
   Mechanism& operator=(const Mechanism&) = delete;
 
   void attach(c10::Device where, const UnitTable& table) {
-    LowPrecisionWeights::attach(where, table);
+    LowPrecisionWeights::attach("Precision<BF16True>", where, values.cpu_products);
     choose(table, values.keep_fp32);
     key_ = at::empty({2}, at::dtype(at::kInt).device(where));
     names_.clear();
@@ -102,7 +103,7 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights, UpdateRounding {
     check_rule(values.keep_fp32);
   }
   std::string describe() const {
-    return "BFloat16 weights without masters, stochastic rounding, autocast";
+    return this->with_products("BFloat16 weights without masters, stochastic rounding, autocast");
   }
   void state(Archive& archive, const Masters&) {
     archive.number("seed", values.seed);

@@ -14,8 +14,9 @@ namespace ikebana {
 /// MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32).
 template <>
 struct Precision<BF16Weights> {
-  ParameterRule keep_fp32 = biases_and_norms;  ///< which compute in FP32
-  bool allow_unused_units = false;             ///< a step may leave units out
+  ParameterRule keep_fp32 = biases_and_norms;       ///< which compute in FP32
+  bool allow_unused_units = false;                  ///< a step may leave units out
+  CPUProducts cpu_products = CPUProducts::Fastest;  ///< how a CPU multiplies
 };
 
 template <std::same_as<Precision<BF16Weights>> Policy>
@@ -26,7 +27,7 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights {
   explicit Mechanism(Precision<BF16Weights> v) : values(std::move(v)) {}
 
   void attach(c10::Device where, const UnitTable& table) {
-    LowPrecisionWeights::attach(where, table);
+    LowPrecisionWeights::attach("Precision<BF16Weights>", where, values.cpu_products);
     choose(table, values.keep_fp32);
     gathered_.assign(table.units().size(), {});
   }
@@ -62,7 +63,9 @@ struct Mechanism<Policy> : detail::LowPrecisionWeights {
   void prepare(const Masters&, StepGradients&, const Rate&) {
     check_rule(values.keep_fp32);
   }
-  std::string describe() const { return "BFloat16 parameters, Float32 master weights, autocast"; }
+  std::string describe() const {
+    return this->with_products("BFloat16 parameters, Float32 master weights, autocast");
+  }
 
  private:
   /// The gathered parameters of a unit.

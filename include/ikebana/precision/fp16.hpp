@@ -18,6 +18,7 @@ struct Precision<FP16> {
   std::int64_t growth_interval = 2000;  ///< steps without an overflow until the scale grows
   double min_scale = 1.0 / 16384;       ///< the scale falls no further
   std::int64_t max_skips = 50;          ///< skipped steps in a row that are allowed
+  CPUProducts cpu_products = CPUProducts::Fastest;  ///< how a CPU multiplies
 };
 
 template <std::same_as<Precision<FP16>> Policy>
@@ -26,8 +27,8 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
   Precision<FP16> values;
   explicit Mechanism(Precision<FP16> v) : values(v), init_scale_(v.init_scale) { check(); }
 
-  void attach(c10::Device where, const UnitTable& table) {
-    detail::Autocast<at::kHalf>::attach(where, table);
+  void attach(c10::Device where, const UnitTable&) {
+    detail::Autocast<at::kHalf>::attach("Precision<FP16>", where, values.cpu_products);
     auto options = at::TensorOptions(where).dtype(at::kFloat);
     scale_ = at::full({}, values.init_scale, options);
     growth_ = at::zeros({}, options.dtype(at::kInt));
@@ -77,7 +78,9 @@ struct Mechanism<Policy> : detail::Autocast<at::kHalf> {
   }
   /// The current loss scale. Waits for the device.
   double loss_scale() const { return detail::number(scale_); }
-  std::string describe() const { return "autocast to Half, dynamic loss scale"; }
+  std::string describe() const {
+    return this->with_products("autocast to Half, dynamic loss scale");
+  }
   void state(Archive& archive, const Masters&) {
     archive.tensor("loss_scale", scale_, &positive_range);
     archive.tensor("growth_tracker", growth_, &count_range);

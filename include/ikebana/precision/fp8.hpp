@@ -26,7 +26,8 @@ struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
   explicit Mechanism(Precision<FP8> v) : values(v), scaling_(v.scaling) { check(); }
 
   void attach(c10::Device where, const UnitTable& table) {
-    Autocast::attach(where, table);
+    static constexpr CPUProducts fastest = CPUProducts::Fastest;
+    Autocast::attach("Precision<FP8>", where, fastest);
     bridge::LinearScope::install();
     check_products(where);
     layers_ = std::make_shared<detail::FP8Layers<>>(values.scaling, table, where);

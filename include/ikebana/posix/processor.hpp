@@ -1,0 +1,40 @@
+#pragma once
+// What the processor computes with 16-bit numbers.
+#include <cstdlib>
+#include <string_view>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace ikebana::detail {
+
+/// Two numbers of 16 bits: BF16 has FP32's range, FP16 more digits.
+enum class HalfKind { BF16, FP16 };
+
+/// True if oneDNN's products may use instructions for such numbers: the processor has them, and
+/// `ONEDNN_MAX_CPU_ISA` of the environment does not forbid them. On other processors than x86-64 it
+/// is LibTorch that knows.
+inline bool has_half_instructions(HalfKind kind) {
+#if defined(__x86_64__)
+  for (const char* name : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"})
+    if (const char* value = std::getenv(name)) {
+      const std::string_view limit(value);
+      for (const char* less :
+           {"AVX512_CORE", "AVX512_CORE_VNNI", "AVX2_VNNI", "AVX2", "AVX", "SSE41"})
+        if (limit == less) return false;
+      if (limit == "AVX512_CORE_BF16" && kind == HalfKind::FP16) return false;
+    }
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  const bool avx512_fp16 = (d >> 23 & 1) != 0, amx_bf16 = (d >> 22 & 1) != 0;
+  if (a < 1 || __get_cpuid_count(7, 1, &a, &b, &c, &d) == 0) a = 0, d = 0;
+  const bool avx512_bf16 = (a >> 5 & 1) != 0, amx_fp16 = (a >> 21 & 1) != 0;
+  const bool avx_ne_convert = (d >> 5 & 1) != 0;
+  return avx_ne_convert ||
+         (kind == HalfKind::BF16 ? avx512_bf16 || amx_bf16 : avx512_fp16 || amx_fp16);
+#else
+  return kind == HalfKind::BF16 || kind == HalfKind::FP16;
+#endif
+}
+
+}  // namespace ikebana::detail
