@@ -35,7 +35,8 @@ TOPICS = [
     Topic("recipe", "Recipes, axes and null choices", ("README.md", "docs/architecture.md", "docs/accumulate.md"),
           ("core/off.hpp", "grammar/counts.hpp"), ("axis::", "Capture", "Quantize", "Prune"),
           intro="The axes of a recipe, and the choice of each that leaves things as they are."),
-    Topic("precision", "Precision", ("docs/precision.md",), ("precision/",), ("Precision",),
+    Topic("precision", "Precision", ("docs/precision.md",), ("precision/",),
+          ("Precision", "CPUProducts"),
           intro="The dtypes that a trainer computes in and stores weights in: `Trainer{model, "
           "AdamW{}, Precision<BF16>{}}`."),
     Topic("checkpoint", "Activation checkpointing", ("docs/checkpoint.md",), ("checkpoint/",),

@@ -7,16 +7,19 @@
                                                      lines
 
 FOLDER is what scripts/gguf_to_safetensors.py writes, TOKENS what tokens.py writes, RECIPE is fp32
-or bf16, which is autocast with selective checkpointing. Needs a Python with torch, safetensors and
+or bf16, which is autocast with selective checkpointing; on a CPU without instructions for BF16 its
+products are computed in FP32, as Precision<BF16> does. Needs a Python with torch, safetensors and
 transformers; nothing is downloaded.
 """
 
+import contextlib
 import functools
 import math
 import os
 import sys
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+import products  # noqa: E402
 import torch  # noqa: E402
 from safetensors.torch import load_file  # noqa: E402
 from torch.nn import functional  # noqa: E402
@@ -83,4 +86,6 @@ def train(folder, path, device, recipe):
 
 
 if __name__ == "__main__":
-    {"logits": print_difference, "train": train}[sys.argv[1]](*sys.argv[2:])
+    in_fp32 = "bf16" in sys.argv and "cpu" in sys.argv and not products.has_instructions()
+    with products.InFP32() if in_fp32 else contextlib.nullcontext():
+        {"logits": print_difference, "train": train}[sys.argv[1]](*sys.argv[2:])

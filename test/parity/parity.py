@@ -83,15 +83,10 @@ def lacks_fp8(device):
         return one.apply(torch.cuda.get_device_capability, (device,)) < (8, 9)
 
 
-def multiplies_bf16():
-    """Whether oneDNN may use instructions for BF16 here, as PyTorch asks it."""
-    return torch.ops.mkldnn._is_mkldnn_bf16_supported()
-
-
 def not_run(given, reports):
     """The rows that this device cannot train, with the reason."""
     lstm = "could not create a primitive descriptor for the LSTM"  # of 16 bits, by oneDNN
-    if given.device == "cpu" and not multiplies_bf16():
+    if given.device == "cpu" and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return {name: error for name, error in reports.items() if error and lstm in error}
     fp8 = {name for name, error in reports.items() if error and "has no FP8 products" in error}
     if not fp8 or not given.device.startswith("cuda") or not lacks_fp8(given.device):

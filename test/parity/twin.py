@@ -5,6 +5,8 @@ does it instead, where Python has another way.
 """
 
 import contextlib
+import pathlib
+import sys
 from unittest import mock
 
 import averages
@@ -12,12 +14,14 @@ import llama
 import more_nets
 import nets
 import place
-import products
 import schedules
 import torch
 import torch.nn.functional as F
 import words as python
 from torch.optim import lr_scheduler
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "scripts/finetune"))
+import products  # noqa: E402
 
 
 def clip_by_division(optimizer, parameters, max_norm, error_if_nonfinite, is_last):

@@ -44,6 +44,7 @@ inline constexpr std::pair<const char*, const char*> wide_operators[] = {
     {"aten::_trilinear", ""},
     {"aten::_scaled_dot_product_flash_attention_for_cpu", ""},
     {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", ""},
+    {"aten::lstm", "input"},
     {"aten::mkldnn_rnn_layer", ""},
     {"aten::mkldnn_rnn_layer_backward", ""},
 };
@@ -51,6 +52,10 @@ inline constexpr std::pair<const char*, const char*> wide_operators[] = {
 /// Attention takes an FP32 mask, and keeps the sums of its softmax in FP32.
 inline bool is_attention(const c10::OperatorHandle& op) {
   return op.operator_name().name.starts_with("aten::_scaled_dot_product");
+}
+/// LSTMs of any dtypes, each layer of which is one operator if their input is FP32.
+inline bool is_lstm(const c10::OperatorHandle& op) {
+  return op.operator_name().name == "aten::lstm";
 }
 inline c10::ArrayRef<c10::IValue> arguments_of(const c10::OperatorHandle& op,
                                                const torch::jit::Stack& stack) {
@@ -63,11 +68,12 @@ inline std::optional<at::ScalarType> half_type(const c10::OperatorHandle& op,
                                                c10::ArrayRef<c10::IValue> arguments) {
   std::optional<at::ScalarType> half;
   bool is_mixed = false;
+  const bool takes_fp32 = is_attention(op) || is_lstm(op);
   ikebana::detail::visit_all(arguments, [&](const at::Tensor& t) {
     const at::ScalarType type = t.scalar_type();
     if (!t.is_cpu() || t.layout() != at::kStrided) is_mixed = true;
     if (!c10::isFloatingType(type)) return;
-    if (!c10::isReducedFloatingType(type)) is_mixed = is_mixed || !is_attention(op);
+    if (!c10::isReducedFloatingType(type)) is_mixed = is_mixed || !takes_fp32;
     else if (!half) half = type;
     else is_mixed = is_mixed || *half != type;
   });
@@ -128,6 +134,21 @@ inline void compute_wide(const c10::OperatorHandle& op, torch::jit::Stack& stack
   }
 }
 
+/// LibTorch gives an LSTM to oneDNN by the dtype of its input, and computes one of 16 bits position
+/// by position where oneDNN has none. Autocast gives the layers 16 bits again, which autograd
+/// saves.
+inline void compute_lstm(const c10::OperatorHandle& op, torch::jit::Stack& stack,
+                         at::ScalarType type) {
+  const auto converted = [&](std::size_t n, at::ScalarType from, at::ScalarType to) {
+    for (std::size_t i = stack.size() - n; i < stack.size(); ++i)
+      stack[i] = ikebana::detail::with_tensors(
+          stack[i], [&](const at::Tensor& t) { return t.scalar_type() == from ? t.to(to) : t; });
+  };
+  converted(op.schema().arguments().size(), type, at::kFloat);
+  op.callBoxed(stack);
+  converted(op.schema().returns().size(), at::kFloat, type);
+}
+
 /// Called for each operator of `wide_operators` while a scope is open: above autograd, and again in
 /// the place of the kernel (`call_kernel`). Operators in FP32 go on: autocast may call them again
 /// in 16 bits. Those in 16 bits are computed here, unless autograd or an OperatorScope is to see
@@ -135,6 +156,7 @@ inline void compute_wide(const c10::OperatorHandle& op, torch::jit::Stack& stack
 inline void call_products(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                           torch::jit::Stack* stack) {
   const auto type = half_type(op, arguments_of(op, *stack));
+  if (type && is_lstm(op)) return compute_lstm(op, *stack, *type);
   const bool is_kernel = c10::impl::tls_is_dispatch_key_excluded(operator_key);
   const bool is_seen = !is_kernel && c10::impl::tls_is_dispatch_key_included(operator_key);
   if (type && !is_seen && (is_kernel || !needs_gradient(op, *stack)))

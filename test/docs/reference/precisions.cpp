@@ -16,6 +16,13 @@ TEST_CASE_FIXTURE(Small, "reference: precisions") {
     CHECK(contains(trainer.mechanism<Precision<BF16>>().describe(), "BFloat16"));
   }
   {
+    // example: CPUProducts
+    Precision<BF16> as_python{.cpu_products = CPUProducts::Native};  // the same way on every CPU
+    Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, as_python};
+    // end
+    CHECK(contains(trainer.describe(), "LibTorch's kernels") == model->parameters()[0].is_cpu());
+  }
+  {
     // example: Precision<FP32>
     Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3},
                     Precision<FP32>{}};  // the default
