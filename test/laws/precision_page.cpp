@@ -1,4 +1,6 @@
 // Compiles and runs the code that docs/precision.md shows.
+#include <iostream>
+
 #include "laws.hpp"
 
 namespace laws::precision_page {
@@ -12,6 +14,15 @@ struct NetImpl : torch::nn::Module {
   at::Tensor forward(at::Tensor x) { return out(at::gelu(norm(in(x)))); }
 };
 TORCH_MODULE(Net);
+
+TEST_CASE("docs/precision.md: a recipe says how a CPU multiplies") {
+  Trainer trainer{Net(), AdamW{}, CrossEntropyLoss{}, Precision<BF16>{}};
+  std::cout
+      << trainer.describe();  // Precision<BF16>  {..., products in Float32, rounded: this ...}
+  Precision<BF16> native{.cpu_products = CPUProducts::Native};  // LibTorch's kernels, as in Python
+  Trainer as_python{Net(), AdamW{}, CrossEntropyLoss{}, native};
+  CHECK(test::contains(as_python.describe(), "products by LibTorch's kernels for it"));
+}
 
 TEST_CASE("docs/precision.md: every precision trains the same model") {
   torch::manual_seed(0);
