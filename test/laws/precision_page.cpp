@@ -17,8 +17,7 @@ TORCH_MODULE(Net);
 
 TEST_CASE("docs/precision.md: a recipe says how a CPU multiplies") {
   Trainer trainer{Net(), AdamW{}, CrossEntropyLoss{}, Precision<BF16>{}};
-  std::cout
-      << trainer.describe();  // Precision<BF16>  {..., products in Float32, rounded: this ...}
+  std::cout << trainer.describe();  // Precision<BF16>  {..., products in Float32, rounded ...}
   Precision<BF16> native{.cpu_products = CPUProducts::Native};  // LibTorch's kernels, as in Python
   Trainer as_python{Net(), AdamW{}, CrossEntropyLoss{}, native};
   CHECK(test::contains(as_python.describe(), "products by LibTorch's kernels for it"));
