@@ -63,6 +63,7 @@ class Tape : public bridge::OperatorMode, public bridge::GeneratorObserver {
   void call(bridge::OperatorCall& call) override {
     Call recorded;
     recorded.op = c10::Dispatcher::singleton().findSchema(call.name());
+    recorded.is_wide = bridge::is_wide(call);
     for (std::size_t i = 0; i < call.arguments().size(); ++i) {
       const c10::IValue& value = call.arguments()[i];
       recorded.arguments.push_back({value, {}});
@@ -116,7 +117,7 @@ class Tape : public bridge::OperatorMode, public bridge::GeneratorObserver {
     std::optional<c10::OperatorHandle> op = {};
     std::vector<Argument> arguments = {};
     std::vector<Value> results = {};
-    bool is_view = false;
+    bool is_view = false, is_wide = false;
     std::optional<at::Generator> generator = {};
     bool is_restored = false;
     std::uint64_t state = 0;
@@ -210,7 +211,10 @@ class Tape : public bridge::OperatorMode, public bridge::GeneratorObserver {
     torch::jit::Stack stack;
     for (std::size_t i = 0; i < call.arguments.size(); ++i)
       stack.push_back(made(call.arguments[i], call.op->schema().arguments()[i].type()));
-    call.op->callBoxed(&stack);
+    {
+      const bridge::WideProductsScope products(call.is_wide);
+      call.op->callBoxed(&stack);
+    }
     if (call.op->schema().is_mutable()) return;
     std::size_t k = 0;
     for (const c10::IValue& value : stack)
