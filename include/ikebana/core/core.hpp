@@ -10,6 +10,7 @@
 #include <ikebana/core/registered_tensors.hpp>
 #include <ikebana/core/restore_point.hpp>
 #include <ikebana/core/step_state.hpp>
+#include <ikebana/detail/each_once.hpp>
 #include <ikebana/hooks/cycled_momentum.hpp>
 #include <ikebana/parameters/parameters.hpp>
 #include <ikebana/parameters/update.hpp>
@@ -164,8 +165,10 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     detail::save_generators(archive, device);
     parameters.state(archive);
     archive.begin_model();
-    for (auto& item : units.units()[0].module->named_buffers())
-      archive.tensor(item.key(), item.value());
+    const auto buffers = units.units()[0].module->named_buffers();
+    for (const auto& item : detail::each_once(buffers)) archive.tensor(item.key(), item.value());
+    for (const std::string& name : detail::later_names(buffers))  // older states have them, too
+      archive.ignore(name), archive.ignore(Archive::trained_prefix + name);
     archive.begin_section("trainer");
     archive.number("step", step.attempts, &count_range);
     mechanisms.each([&](auto& mechanism) {
