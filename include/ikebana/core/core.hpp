@@ -113,6 +113,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       throw BadModel(
           "loss: no parameter that is trained got a gradient from it. Compute it from the model's "
           "output.");
+    check_memory(step.gradients);
     return step.gradients;
   }
   /// Frees gradients instead of setting them to zero: the next forward can use their memory.
@@ -213,6 +214,16 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   UnitTable prepared_units() {
     detail::check_trainable(*detail::module_of(model));
     return UnitTable::of(model);
+  }
+  /// Throws BadModel for a parameter whose memory an update would miss, and that got a gradient: it
+  /// was frozen, or had other memory, when the trainer was made.
+  void check_memory(const StepGradients& gradients) const {
+    const Masters& masters = parameters.masters();
+    for (const std::size_t i : gradients.indices)
+      if (!masters.values[i].is_non_overlapping_and_dense())
+        throw BadModel("step: `" + masters.names[i] +
+                       "` has gaps or overlaps in memory, which fused optimizers ignore, and is "
+                       "trained now. Register a contiguous copy of it, and make a new trainer.");
   }
   Tensors trained_parameters() const {
     Tensors all;
