@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <ikebana/batch/position.hpp>
+#include <ikebana/detail/not_given.hpp>
 #include <ikebana/loss.hpp>
 #include <memory>
 #include <optional>
@@ -61,14 +62,14 @@ class Report {
   /// True where the update was skipped: FP16 overflow, a norm that is not finite, or a spike.
   bool skipped() const { return found_inf.defined() && detail::number(found_inf) != 0; }
 
-  std::int64_t step = 0;          ///< steps before this one
-  std::int64_t microbatches = 0;  ///< forward and backward passes
-  double learning_rate = 0;       ///< of the parameters without a group
+  std::int64_t step = 0;                     ///< steps before this one
+  std::int64_t microbatches = 0;             ///< forward and backward passes
+  double learning_rate = detail::not_given;  ///< of the parameters without a group
   /// That of each parameter group, in their order, then that of the parameters without a group; of
   /// two optimizers in one (Muon, Combined) all those of the first, then those of the other.
   c10::SmallVector<double, 4> learning_rates = {};
   std::optional<BatchPosition> position;   ///< of the batch, where `fit` or the caller knows it
-  double seconds = 0;                      ///< host time of the step
+  double seconds = detail::not_given;      ///< host time of the step
   std::optional<std::int64_t> peak_bytes;  ///< under Observe<Memory>
   /// Under Observe<Memory> with one of its fields; otherwise null.
   std::shared_ptr<const MemoryReport> memory = {};
@@ -98,11 +99,12 @@ inline std::ostream& operator<<(std::ostream& out, const Report& report) {
   return out << "  " << report.seconds * 1e3 << " ms";
 }
 
-/// What `Trainer::evaluate` returns.
+/// What `Trainer::evaluate` returns. The loss of one that is made by hand is NaN until it is set.
 struct Evaluation {
-  double loss = 0;   ///< sum over terms of scale * sum / count, over all batches
-  double count = 0;  ///< items of the first term
-  std::vector<std::pair<std::string, double>> metrics;  ///< in the order in which they were given
+  double loss = detail::not_given;  ///< sum over terms of scale * sum / count, over all batches
+  double count = 0;                 ///< items of the first term
+  /// In the order in which they were given.
+  std::vector<std::pair<std::string, double>> metrics = {};
 
   /// The value of a metric by its name. Throws Error if there is none of that name.
   double operator[](const std::string& name) const {
@@ -112,12 +114,14 @@ struct Evaluation {
   }
 };
 
-/// One pass of `fit` over the data.
+/// One pass of `fit` over the data, or of a loop of your own, which gives it to
+/// `Trainer::end_epoch`. What is left out there is NaN: a 0 would look like a measurement.
 struct Epoch {
-  std::int64_t epoch = 0;                     ///< from 0
-  std::int64_t steps = 0;                     ///< updates that were tried
-  double loss = 0;                            ///< mean of the steps' losses
-  double seconds = 0;                         ///< of training, without validation
+  std::int64_t epoch = 0;           ///< from 0
+  std::int64_t steps = 0;           ///< updates that were tried
+  double loss = detail::not_given;  ///< mean of the steps' losses
+  /// Of training, without validation; NaN for an epoch before a resume.
+  double seconds = detail::not_given;
   std::optional<Evaluation> validation = {};  ///< of `FitOptions::validate`
 };
 /// The epochs of `fit`, including those before a resume.

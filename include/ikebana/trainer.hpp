@@ -136,7 +136,8 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
     }
   }
 
-  /// What `fit` calls after each epoch, for a loop over epochs of your own.
+  /// What `fit` calls after each epoch, for a loop over epochs of your own. Throws BadValue where a
+  /// policy needs a loss or a validation, as ReduceLROnPlateau, and the epoch has none.
   void end_epoch(const Epoch& epoch) {
     core().check_model();
     core().mechanisms.each([&](auto& mechanism) { mechanism.end_epoch(epoch); });

@@ -230,6 +230,7 @@ TEST_CASE(
   other.get<SGD>().lr = 0.25;
   CHECK(rates(other, 2) == Rates{0.125, 0.5});
   Mechanism<CyclicLR> cyclic({.base_lr = 1, .max_lr = 2});
+  cyclic.attach(at::kCPU, UnitTable());
   cyclic.rate(1, 4), cyclic.rate(2, 5);
   CHECK(test::contains(test::message_of<BadValue>([&] { cyclic.rate(1, 5); }), "write a LambdaLR"));
 }

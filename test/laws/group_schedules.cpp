@@ -1,6 +1,8 @@
 // Schedules of parameter groups, and schedules of the momentum.
 #include "test.hpp"
 
+#include <thread>
+
 #include "group_values.hpp"
 
 namespace laws::group_schedules {
@@ -98,6 +100,89 @@ TEST_CASE("group schedules: a schedule that makes an impossible momentum is refu
   CHECK(test::contains(
       test::message_of<BadValue>([&] { adamw.step_at(StepRate(ramp, 0), gradients); }),
       "makes the first beta 1.5 of 0.9"));
+}
+
+/// The rate of the group in each of the next `steps` steps.
+template <class Trainer>
+std::vector<double> rates(Trainer& trainer, int steps) {
+  std::vector<double> all;
+  for (int s = 0; s < steps; ++s) all.push_back(trainer.step(at::ones({1})).learning_rates.front());
+  return all;
+}
+SGD with_schedule(const GroupSchedule& schedule, double lr) {
+  return {.momentum = 0.5, .groups = {{.match = named(chosen), .lr = lr, .schedule = schedule}}};
+}
+auto trainer_of(const SGD& sgd) { return Trainer{Shapes(at::kFloat), Pulls{}, sgd}; }
+
+/// Schedules whose mechanisms remember what they were asked, or set the values of others.
+const CyclicLR cyclic{.max_lr = 0.5, .step_size_up = 3};
+const OneCycleLR one_cycle{.max_lr = 0.5, .total_steps = 50};
+const SequentialLR<LinearLR, CyclicLR> sequence{.schedules = {{.total_iters = 2}, cyclic},
+                                                .milestones = {2}};
+template <class F>
+void each_schedule(const F& f) {
+  f("CyclicLR", GroupSchedule(cyclic));
+  f("OneCycleLR", GroupSchedule(one_cycle));
+  f("SequentialLR", GroupSchedule(sequence));
+}
+
+TEST_CASE("group schedules: copies of a group share nothing") {
+  each_schedule([](const char* name, const GroupSchedule& schedule) {
+    CAPTURE(name);
+    auto alone = trainer_of(with_schedule(schedule, 0.1));
+    const std::vector<double> expected = rates(alone, 8);
+    auto one = trainer_of(with_schedule(schedule, 0.1));
+    auto other = trainer_of(with_schedule(schedule, 0.2));
+    std::vector<double> of_one;
+    for (int s = 0; s < 8; ++s) of_one.push_back(rates(one, 1)[0]), rates(other, 1);
+    CHECK(of_one == expected);
+    SGD two = with_schedule(schedule, 0.1);
+    two.groups.push_back({.match = named("linear_bias"), .lr = 0.3, .schedule = schedule});
+    auto both = trainer_of(two);
+    CHECK(rates(both, 8) == expected);
+    Trainer in_backward{Shapes(at::kFloat), Pulls{}, InBackward<SGD>{two}};
+    CHECK(rates(in_backward, 8) == expected);
+  });
+}
+
+TEST_CASE("group schedules: a step that threw is made again with another lr of the group") {
+  each_schedule([](const char* name, const GroupSchedule& schedule) {
+    CAPTURE(name);
+    auto trainer = trainer_of(with_schedule(schedule, 0.1));
+    rates(trainer, 1);
+    trainer.template get<SGD>().weight_decay = NAN;
+    CHECK_THROWS_AS(rates(trainer, 1), BadValue);
+    trainer.template get<SGD>().weight_decay = 0, trainer.template get<SGD>().lr = 0.3;
+    trainer.template get<SGD>().groups[0].lr = 0.2;
+    CHECK_NOTHROW(rates(trainer, 1));
+  });
+}
+
+TEST_CASE("group schedules: trainers on two threads use copies of one group") {
+  each_schedule([](const char*, const GroupSchedule& schedule) {
+    auto first = trainer_of(with_schedule(schedule, 0.1));
+    auto second = trainer_of(with_schedule(schedule, 0.2));
+    std::vector<double> of_first, of_second;
+    std::thread one([&] { of_first = rates(first, 30); });
+    std::thread two([&] { of_second = rates(second, 30); });
+    one.join(), two.join();
+    auto again = trainer_of(with_schedule(schedule, 0.1));
+    CHECK(of_first == rates(again, 30));
+  });
+}
+
+TEST_CASE("group schedules: they are assigned, copied and moved as values") {
+  GroupSchedule a = StepLR{.step_size = 1, .gamma = 0.5}, b = a, none;
+  CHECK_FALSE(none);
+  CHECK_FALSE(none.cycles_momentum());
+  a = none;
+  CHECK_FALSE(a);
+  CHECK(b.rate(8, 2) == 2);
+  a = std::move(b), b = a;
+  CHECK(a.rate(8, 1) == 4);
+  CHECK(b.rate(8, 1) == 4);
+  CHECK(GroupSchedule(cyclic).cycles_momentum());
+  CHECK(GroupSchedule(sequence).cycles_momentum());
 }
 
 }  // namespace laws::group_schedules

@@ -70,6 +70,71 @@ TEST_CASE("schedules: ReduceLROnPlateau follows patience, threshold, cooldown an
   CHECK(rates(Plateau(still), {1, 1, 1, 1}) == Rates{8, 4, 4, 4});
 }
 
+TEST_CASE("schedules: ReduceLROnPlateau judges a metric below 0 as one above it") {
+  using P = ReduceLROnPlateau;
+  auto reductions = [](P plateau, const auto& metric) {
+    Plateau mechanism(plateau);
+    for (int epoch = 0; epoch < 12; ++epoch) mechanism.step(metric(epoch));
+    return mechanism.reductions();
+  };
+  for (const double size : {1e-3, 1.0, 1e4}) {
+    auto stays = [&](int) { return -size; };
+    auto worse = [&](int epoch) { return -size * (1 - 5e-5 * epoch); };
+    auto better = [&](int epoch) { return -size * (1 + 2e-4 * epoch); };
+    auto hardly_better = [&](int epoch) { return -size * (1 + 5e-6 * epoch); };
+    const P least{.patience = 1}, most{.mode = P::max, .patience = 1};
+    CHECK(reductions(least, [&](int) { return size; }) == 5);
+    CHECK(reductions(least, stays) == 5);
+    CHECK(reductions(least, worse) == 5);
+    CHECK(reductions(least, hardly_better) == 5);
+    CHECK(reductions(least, better) == 0);
+    CHECK(reductions(most, stays) == 5);
+    CHECK(reductions(most, better) == 5);  // than the smaller: worse than the larger
+    CHECK(reductions(most, [&](int epoch) { return -size * (1 - 2e-3 * epoch); }) == 0);
+  }
+  auto falls = [](int epoch) { return 8.0 / (1 << epoch); };  // to less than half: threshold 1/2
+  CHECK(reductions(P{.patience = 0, .threshold = 0.4}, falls) == 0);
+  CHECK(reductions(P{.patience = 0, .threshold = 1}, falls) == 11);  // the first is an improvement
+  auto crosses = [](int epoch) { return 3.0 - epoch; };
+  CHECK(reductions(P{.patience = 0, .threshold = 0.1}, crosses) == 0);
+}
+
+/// The reductions of a loop over epochs by hand, whose losses fall.
+template <class MakeEpoch>
+std::int64_t reductions_by_hand(ReduceLROnPlateau plateau, const MakeEpoch& make) {
+  Trainer trainer{seeded([] { return torch::nn::Sequential(torch::nn::Linear(4, 3)); }),
+                  CrossEntropyLoss{}, SGD{}, std::move(plateau)};
+  for (std::int64_t epoch = 0; epoch < 8; ++epoch) trainer.end_epoch(make(epoch));
+  return trainer.template mechanism<ReduceLROnPlateau>().reductions();
+}
+
+TEST_CASE("schedules: an epoch without a loss is an error of a plateau, and no loss of 0") {
+  const ReduceLROnPlateau quick{.patience = 0};
+  auto says = [&](const auto& make, const char* words) {
+    return test::contains(test::message_of<BadValue>([&] { reductions_by_hand(quick, make); }),
+                          words);
+  };
+  CHECK(says([](std::int64_t e) { return Epoch{.epoch = e}; },
+             "the epoch that end_epoch was given has no loss. Write end_epoch({.epoch = epoch, "));
+  CHECK(says([](std::int64_t e) { return Epoch{.epoch = e, .steps = 4}; }, "has no loss"));
+  CHECK(says([](std::int64_t e) { return Epoch{.epoch = e, .validation = Evaluation{}}; },
+             "the validation of the epoch that end_epoch was given has no loss"));
+  auto loss = [](std::int64_t e) { return 1 / (1 + static_cast<double>(e)); };
+  CHECK(reductions_by_hand(quick, [&](auto e) { return Epoch{.epoch = e, .loss = loss(e)}; }) == 0);
+  CHECK(reductions_by_hand(quick, [&](auto e) {
+          return Epoch{.epoch = e, .validation = Evaluation{.loss = loss(e)}};
+        }) == 0);
+  CHECK(reductions_by_hand(quick, [](auto e) { return Epoch{.epoch = e, .loss = NAN}; }) == 8);
+  CHECK(reductions_by_hand({.patience = 0, .metric = "r"}, [&](auto e) {
+          return Epoch{.epoch = e, .validation = Evaluation{.metrics = {{"r", loss(e)}}}};
+        }) == 0);
+  CHECK(std::isnan(Epoch().loss));
+  CHECK(std::isnan(Epoch().seconds));
+  CHECK(std::isnan(Evaluation().loss));
+  CHECK(std::isnan(Report().learning_rate));
+  CHECK(std::isnan(Report().seconds));
+}
+
 TEST_CASE("schedules: groups are reduced by one factor and reach min_lr at different times") {
   Plateau plateau({.factor = 0.5, .patience = 0, .min_lr = 3});
   for (int i = 0; i < 3; ++i) plateau.step(1);

@@ -103,7 +103,7 @@ void go_on(T& trainer, Outcome& outcome) {
 /// The same by a loop of steps, which compiles in half the time and must equal `fit`.
 template <class T>
 void go_on_by_hand(T& trainer, Outcome& outcome) {
-  Epoch epoch;
+  Epoch epoch{.loss = 0};
   std::int64_t batch = 0;
   for (const Rows& rows : data()) {
     trainer.set_position(BatchPosition{0, batch++});

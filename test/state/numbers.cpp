@@ -79,6 +79,11 @@ TEST_CASE("a saved number out of its range is an error that names it") {
           {{"SGD.momentum", no_factor}, {"groups.0.lr", no_factor}});
 }
 
+TEST_CASE("a saved number of microbatches, or of tries, that cannot be is an error") {
+  refuses(Trainer{model(), CrossEntropyLoss{}, Accumulate<Fit<4>>{}},
+          {{"failed_tries", {-1, 21, 64, 0x1p53}}, {"microbatches", {0, -1}}});
+}
+
 /// The same numbers in types that the program chooses.
 template <class Integer, class Flag>
 struct Numbers {

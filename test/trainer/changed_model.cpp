@@ -94,4 +94,35 @@ TEST_CASE("model: tied weights, and writes to registered tensors, are no change"
   CHECK_NOTHROW(trainer.state());
 }
 
+/// A trained layer, and a frozen parameter that is every second column of `memory`.
+struct GappedImpl : nn::Module {
+  nn::Linear body = register_module("body", nn::Linear(3, 4));
+  at::Tensor memory = at::arange(32, at::kFloat).view({4, 8});
+  at::Tensor gapped = register_parameter("gapped", memory.slice(1, 0, 8, 2), false);
+  at::Tensor forward(const at::Tensor& x) { return at::matmul(body(x), gapped).narrow(1, 0, 3); }
+};
+TORCH_MODULE(Gapped);
+
+template <class Optimizer>
+void refuses_gaps(const Optimizer& optimizer) {
+  Gapped model;
+  const at::Tensor memory = model->memory.clone();
+  Trainer trainer{model, MSELoss{}, optimizer};
+  CHECK_NOTHROW(trainer.step(batch()));
+  model->gapped.set_requires_grad(true);
+  CHECK(told<BadModel>([&] { trainer.step(batch()); },
+                       {"step: `gapped` has gaps or overlaps in memory", "new trainer"}) == "");
+  CHECK(same_bits(model->memory, memory));
+  CHECK(trainer.steps() == 1);
+  model->gapped.set_requires_grad(false);
+  CHECK_NOTHROW(trainer.step(batch()));
+}
+
+TEST_CASE("model: a frozen parameter with gaps in memory is refused once it is trained") {
+  refuses_gaps(SGD{.lr = 0.1});
+  refuses_gaps(AdamW{});
+  refuses_gaps(RMSprop{.groups = {{.match = named("gapped"), .momentum = 0.9}}});
+  refuses_gaps(InBackward<SGD>{});
+}
+
 }  // namespace test::changed_model

@@ -134,6 +134,9 @@ TEST_CASE("fit: fewer are tried only where the measured bytes say that they fit"
   CHECK(!plan.may_shrink(3));
   plan.end_step(460, 3);
   CHECK(!plan.should_fit(500, none));
+  // No number of failed tries is too large to shift by.
+  CHECK(FitPlan{.microbatches = 2, .quiet = 1 << 20, .failures = 1000}.may_shrink(1));
+  CHECK(!FitPlan{.microbatches = 2, .quiet = 1 << 19, .failures = 64}.may_shrink(1));
   // On a CPU with a limit: what fits in two microbatches does not in one, so it is never tried.
   bridge::MemoryCounter counter(at::kCPU);
   auto trainer = fitting({.max = 8, .quiet_steps = 2});

@@ -107,11 +107,13 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
   }
   void state(Archive& archive, const Masters&) {
     static constexpr NumberRange from_one{1, 0x1p53, true, "a whole number above 0"};
+    static constexpr NumberRange tries{0, detail::FitPlan::most_failures, true,
+                                       "a whole number from 0 to 20"};
     std::int64_t on_trial = plan_.on_trial;
     archive.number("microbatches", plan_.microbatches, &from_one);
     archive.number("evaluation_parts", plan_.evaluated, &from_one);
     archive.number("quiet_steps", plan_.quiet, &count_range);
-    archive.number("failed_tries", plan_.failures, &count_range);
+    archive.number("failed_tries", plan_.failures, &tries);
     archive.number("on_trial", on_trial, &count_range);
     archive.number("used_bytes", plan_.used, &count_range);
     archive.number("failed_bytes", plan_.failed, &count_range);

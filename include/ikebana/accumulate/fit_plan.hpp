@@ -32,6 +32,8 @@ struct FitPlan {
 
   /// More bytes than activations twice as large should need.
   static constexpr double margin = 1.1;
+  /// Of `failures`, which a saved state has and by which `quiet` is shifted.
+  static constexpr std::int64_t most_failures = 20;
 
   /// Whether the while has passed that begins with `steps` steps; 0: it never does.
   bool may_shrink(std::int64_t steps) const { return microbatches > 1 && has_passed(steps); }
@@ -49,7 +51,7 @@ struct FitPlan {
   /// Fewer would not fit: waits for another while.
   void wait_again() noexcept { quiet = used = 0; }
   void grow(std::int64_t to, std::int64_t bytes, std::int64_t base) noexcept {
-    if (std::exchange(on_trial, false)) failures = std::min<std::int64_t>(failures + 1, 20);
+    if (std::exchange(on_trial, false)) failures = std::min(failures + 1, most_failures);
     microbatches = to;
     quiet = used = 0, failed = bytes, failed_base = base;
   }
@@ -59,7 +61,9 @@ struct FitPlan {
   }
 
  private:
-  bool has_passed(std::int64_t steps) const { return steps > 0 && quiet >> failures >= steps; }
+  bool has_passed(std::int64_t steps) const {
+    return steps > 0 && quiet >> std::min(failures, most_failures) >= steps;
+  }
 };
 
 /// The last changes of a trainer, and how often steps were undone soon after another. Allocates

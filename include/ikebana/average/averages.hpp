@@ -1,5 +1,6 @@
 #pragma once
 // Moving averages of tensors, updated in place.
+#include <algorithm>
 #include <array>
 #include <ikebana/average/device_update.hpp>
 #include <ikebana/average/windows.hpp>
@@ -96,14 +97,22 @@ class Averages {
     made_.clear();
   }
   /// Exchanges the elements of averages and values, so that tensors that share memory with a value
-  /// see the average. A second call, with `back`, restores both. An FP32 average of a 16-bit value
-  /// is only copied to it, and scratch keeps the value's bits meanwhile.
+  /// see the average. A second call, with `back`, restores both, in the other order, since values
+  /// may share memory. An FP32 average of a 16-bit value is only copied to it, and scratch keeps
+  /// the value's bits meanwhile.
   void exchange(Tensors& scratch, bool back) noexcept {
-    for (const auto* list : all_windows())
-      for (const AverageWindow& some : *list) {
-        const AverageWindowInUse use(windows(), some, /*writes_values=*/true);
-        for (const std::size_t i : some.indices) exchange(i, scratch[i], back);
-      }
+    auto one = [&](std::size_t i) { exchange(i, scratch[i], back); };
+    auto each = [&](const AverageWindow& some) {
+      const AverageWindowInUse use(windows(), some, /*writes_values=*/true);
+      if (!back) std::for_each(some.indices.begin(), some.indices.end(), one);
+      else std::for_each(some.indices.rbegin(), some.indices.rend(), one);
+    };
+    const auto lists = all_windows();
+    if (!back)
+      for (const auto* list : lists) std::for_each(list->begin(), list->end(), each);
+    else
+      for (auto list = lists.rbegin(); list != lists.rend(); ++list)
+        std::for_each((*list)->rbegin(), (*list)->rend(), each);
   }
   /// Between the two calls of an exchange: the values are what is averaged from now on.
   void take_values() {

@@ -19,7 +19,10 @@ class ExchangeGuard {
 
  private:
   void exchange(bool back) noexcept {
-    for (std::size_t i = 0; i < all_.size(); ++i) all_[i]->exchange(scratch_[i], back);
+    for (std::size_t k = 0; k < all_.size(); ++k) {
+      const std::size_t i = back ? all_.size() - 1 - k : k;
+      all_[i]->exchange(scratch_[i], back);
+    }
     mark_stale_();
   }
 

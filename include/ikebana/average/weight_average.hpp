@@ -1,6 +1,7 @@
 #pragma once
 // The base of policies that average the weights: EMA and SWA.
 #include <ikebana/average/exchange.hpp>
+#include <ikebana/detail/each_once.hpp>
 #include <string>
 
 namespace ikebana::detail {
@@ -77,6 +78,8 @@ class WeightAverage : public AverageHooks {
     weights_.state(archive, masters);
     if (archive.saving() && !evaluates_buffers()) return;
     buffers_.state(archive, named_buffers());
+    for (const std::string& name : later_names(model_->named_buffers()))  // of older states
+      archive.ignore(name + ".average");
     if (archive.loading()) has_statistics_ = !values.use_buffers && buffers_.any();
   }
 
@@ -112,7 +115,7 @@ class WeightAverage : public AverageHooks {
   }
   Masters named_buffers() const {
     Masters buffers;
-    for (const auto& item : model_->named_buffers())
+    for (const auto& item : each_once(model_->named_buffers()))
       buffers.names.push_back(item.key()), buffers.values.push_back(item.value());
     return buffers;
   }
@@ -123,7 +126,7 @@ class WeightAverage : public AverageHooks {
   }
   template <class Which>
   void add_buffers(const Which& which) {
-    Tensors now = model_->buffers();
+    const Tensors now = each_once(model_->buffers());
     buffers_.resize(now.size());
     for (std::size_t i = 0; i < now.size(); ++i)
       if (Averages::can_average(now[i]) && which(now[i])) buffers_.add(i, now[i]);

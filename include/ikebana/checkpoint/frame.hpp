@@ -36,8 +36,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     Tensors new_inputs;
     std::vector<std::size_t> argument_indices;
     for (const at::Tensor& t : arguments) {
-      argument_indices.push_back(known_.index_of(t));
-      if (argument_indices.back() < known_.size()) continue;
+      argument_indices.push_back(t.defined() ? known_.index_of(t) : undefined);
+      if (!t.defined() || argument_indices.back() < known_.size()) continue;
       known_.add(t);
       new_inputs.push_back(t);
     }
@@ -90,12 +90,15 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   }
 
  private:
+  static constexpr auto undefined =
+      static_cast<std::size_t>(-1);  // of an argument without a tensor
+
   struct UnitCall {
     std::shared_ptr<const RecomputedUnit> unit;
     bridge::RngAutocastState rng_autocast;
     UnitState state;
     at::Tensor saved_inputs;                    // holder made by SaveInputs
-    std::vector<std::size_t> argument_indices;  // into the frame's known tensors
+    std::vector<std::size_t> argument_indices;  // into the frame's known tensors, or `undefined`
     Recompute recompute;
     bridge::RngSet rng_moved = {};  // not known before the forward ended: both
     std::vector<RandomCall> draws = {};
@@ -207,7 +210,8 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
       UnitCall& call = units_[i];
       known.insert(known.end(), inputs[i].begin(), inputs[i].end());
       Tensors arguments;
-      for (std::size_t index : call.argument_indices) arguments.push_back(known[index]);
+      for (std::size_t index : call.argument_indices)
+        arguments.push_back(index == undefined ? at::Tensor() : known[index]);
       call.state.restore_buffers();
       bridge::RngAutocastState::Replay rng_autocast(call.rng_autocast, /*weight_cache=*/false,
                                                     call.rng_moved);

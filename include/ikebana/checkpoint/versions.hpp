@@ -3,6 +3,7 @@
 // forward, and parameters, whose versions show whether they changed since forward.
 #include <algorithm>
 #include <atomic>
+#include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/flat_copy.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <memory>
@@ -15,7 +16,8 @@ namespace ikebana::detail {
 class BufferValues {
  public:
   explicit BufferValues(const torch::nn::Module& module) {
-    for (const auto& b : module.buffers()) values_.push_back({b, b.detach().clone(), Version(b)});
+    for (const auto& b : each_once(module.buffers()))
+      values_.push_back({b, b.detach().clone(), Version(b)});
   }
   /// Restores the versions as well, so that autograd sees no change. On a CPU nothing is allocated
   /// for dense buffers, since a destructor calls it, also after an allocation that failed.
@@ -52,7 +54,7 @@ struct RecomputedUnit {
   std::string name;
   std::shared_ptr<torch::nn::Module> module;
   std::string cudnn_dropout = {};  ///< a layer in it whose random numbers cannot be drawn again
-  std::vector<at::Tensor> parameters = module->parameters();
+  std::vector<at::Tensor> parameters = each_once(module->parameters());
 };
 
 /// A unit's state at one forward: the previous values of the buffers that forward changes, and the
@@ -65,7 +67,7 @@ class UnitState {
     buffers_before_.drop_unchanged();
     versions_.reserve(unit.parameters.size());
     for (const auto& p : unit.parameters) versions_.emplace_back(p);
-    for (const auto& b : unit.module->buffers())
+    for (const auto& b : each_once(unit.module->buffers()))
       if (!buffers_before_.changed(b)) versions_.emplace_back(b);
   }
   /// True if something changed a parameter or buffer in place that a recompute cannot restore.

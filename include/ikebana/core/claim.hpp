@@ -1,5 +1,6 @@
 #pragma once
 // Which parameters of this process are in training, and whether a model can be trained.
+#include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/process_registry.hpp>
 #include <ikebana/error.hpp>
 
@@ -47,8 +48,8 @@ class ParameterClaim {
 /// Throws BadModel for a module without parameters, with none to train, without values, or on two
 /// devices.
 inline void check_trainable(const torch::nn::Module& module) {
-  auto named = module.named_parameters();
-  if (named.is_empty())
+  const auto named = each_once(module.named_parameters());
+  if (named.empty())
     throw BadModel(
         "trainer: the model has no parameters. Register its modules (register_module) and "
         "parameters (register_parameter).");

@@ -10,6 +10,7 @@
 #include <ikebana/core/registered_tensors.hpp>
 #include <ikebana/core/restore_point.hpp>
 #include <ikebana/core/step_state.hpp>
+#include <ikebana/detail/each_once.hpp>
 #include <ikebana/hooks/cycled_momentum.hpp>
 #include <ikebana/parameters/parameters.hpp>
 #include <ikebana/parameters/update.hpp>
@@ -111,6 +112,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       throw BadModel(
           "loss: no parameter that is trained got a gradient from it. Compute it from the model's "
           "output.");
+    check_memory(step.gradients);
     return step.gradients;
   }
   /// Frees gradients instead of setting them to zero: the next forward can use their memory.
@@ -163,8 +165,10 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     detail::save_generators(archive, device);
     parameters.state(archive);
     archive.begin_model();
-    for (auto& item : units.units()[0].module->named_buffers())
-      archive.tensor(item.key(), item.value());
+    const auto buffers = units.units()[0].module->named_buffers();
+    for (const auto& item : detail::each_once(buffers)) archive.tensor(item.key(), item.value());
+    for (const std::string& name : detail::later_names(buffers))  // older states have them, too
+      archive.ignore(name), archive.ignore(Archive::trained_prefix + name);
     archive.begin_section("trainer");
     archive.number("step", step.attempts, &count_range);
     mechanisms.each([&](auto& mechanism) {
@@ -209,6 +213,16 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   UnitTable prepared_units() {
     detail::check_trainable(*detail::module_of(model));
     return UnitTable::of(model);
+  }
+  /// Throws BadModel for a parameter whose memory an update would miss, and that got a gradient: it
+  /// was frozen, or had other memory, when the trainer was made.
+  void check_memory(const StepGradients& gradients) const {
+    const Masters& masters = parameters.masters();
+    for (const std::size_t i : gradients.indices)
+      if (!masters.values[i].is_non_overlapping_and_dense())
+        throw BadModel("step: `" + masters.names[i] +
+                       "` has gaps or overlaps in memory, which fused optimizers ignore, and is "
+                       "trained now. Register a contiguous copy of it, and make a new trainer.");
   }
   Tensors trained_parameters() const {
     Tensors all;

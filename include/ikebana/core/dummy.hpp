@@ -4,6 +4,7 @@
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/core/evaluation_mode.hpp>
 #include <ikebana/core/step_state.hpp>
+#include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/run/run.hpp>
 #include <set>
@@ -137,7 +138,7 @@ class DummyScope {
       for (const at::Tensor& buffer : module.buffers()) kept.insert(buffer.unsafeGetTensorImpl());
       if (module.is_training()) in_training.push_back(&module);
     });
-    for (const at::Tensor& buffer : root.buffers())
+    for (const at::Tensor& buffer : each_once(root.buffers()))
       if (buffer.defined() && kept.count(buffer.unsafeGetTensorImpl()) == 0)
         buffers_.emplace_back(buffer);
     generators_.emplace_back(c10::Device(c10::kCPU));

@@ -4,7 +4,8 @@
 
 namespace ikebana::detail {
 
-/// RAII: restores each module's own mode.
+/// RAII: restores each module's own mode. A module with two names is listed twice and must be, so
+/// that it is set back after each of its parents.
 class ModesOfModules {
  public:
   explicit ModesOfModules(torch::nn::Module& root) {

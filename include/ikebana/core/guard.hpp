@@ -3,6 +3,7 @@
 #include <atomic>
 #include <ikebana/batch/kinds.hpp>
 #include <ikebana/core/suggestion.hpp>
+#include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/ranks/step_calls.hpp>
@@ -31,8 +32,8 @@ class BusyGuard {
 /// device that does not exist.
 inline void move(torch::nn::Module& module, c10::Device device) {
   std::vector<std::pair<at::Tensor, at::Tensor>> before;
-  for (const auto& t : module.parameters()) before.emplace_back(t, t.detach());
-  for (const auto& t : module.buffers()) before.emplace_back(t, t.detach());
+  for (const auto& t : each_once(module.parameters())) before.emplace_back(t, t.detach());
+  for (const auto& t : each_once(module.buffers())) before.emplace_back(t, t.detach());
   try {
     module.to(device);
   } catch (const c10::Error& error) {

@@ -3,6 +3,7 @@
 // buffers, such as the statistics of batch norm, and the random generators.
 #include <array>
 #include <ikebana/bridge/generator_state.hpp>
+#include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/flat_copy.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <optional>
@@ -182,7 +183,8 @@ class RestorePoint {
   void collect(const torch::nn::Module& model) {
     std::vector<BufferBackup> all;
     lost_.clear();
-    for (const auto& item : model.named_buffers()) all.emplace_back(item.key(), item.value());
+    for (const auto& item : each_once(model.named_buffers()))
+      all.emplace_back(item.key(), item.value());
     lost_.reserve(all.size());
     buffers_ = std::move(all);
     collected_ = true;

@@ -134,11 +134,19 @@ consteval std::string_view spelled() {
   text = text.substr(0, text.find_last_not_of(")] ") + 1);
   return text.substr(text.find_last_of(":.") + 1);
 }
+// clang warns in a user's program that `undefined` is not defined.
+#if defined(__clang__)
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wundefined-var-template"
+#endif
 template <class T, std::size_t I>
 consteval auto field_pointer() {
   return with_fields(FieldAddresses<T>::undefined.value,
                      [](auto&... fields) { return std::get<I>(std::tuple{&fields...}); });
 }
+#if defined(__clang__)
+#pragma clang diagnostic pop
+#endif
 #endif
 
 /// The name of field I of an aggregate, or "field I" where the compiler does not spell it.

@@ -1,5 +1,6 @@
 #pragma once
 // The batch norms of a model while their statistics are computed anew.
+#include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/number.hpp>
 #include <ikebana/detail/running_statistics.hpp>
 #include <ikebana/error.hpp>
@@ -13,7 +14,7 @@ namespace ikebana::detail {
 class BatchNorms {
  public:
   explicit BatchNorms(torch::nn::Module& root) {
-    for (const auto& module : root.modules()) {
+    for (const auto& module : each_once(root.modules())) {
       add<torch::nn::BatchNorm1dImpl>(*module), add<torch::nn::BatchNorm2dImpl>(*module);
       add<torch::nn::BatchNorm3dImpl>(*module);
       if (auto* own = dynamic_cast<HasRunningStatistics*>(module.get()))
@@ -21,24 +22,22 @@ class BatchNorms {
     }
   }
   bool empty() const { return all_.empty(); }
-  /// Every buffer that is computed anew.
+  /// Every buffer that is computed anew, also one of several batch norms, once.
   std::vector<at::Tensor> buffers() const {
     std::vector<at::Tensor> buffers;
     for (const auto& one : all_)
       for (const at::Tensor& t : {one.mean, one.var, one.batches})
         if (t.defined()) buffers.push_back(t);
-    return buffers;
+    return each_once(buffers);
   }
   /// Adds up over ranks: each has the mean over its own `batches` batches, whose sum is returned.
   template <class Group>
   double average_over(Group& ranks, double batches, c10::Device device) const {
     const at::Tensor count = at::full({}, batches, at::dtype(at::kDouble).device(device));
     const double total = number(ranks.sum(count));
-    for (const auto& one : all_) {
-      for (const at::Tensor& t : {one.mean, one.var})
-        t.copy_(ranks.sum(t.to(at::kDouble) * batches) / total);
-      if (one.batches.defined()) one.batches.copy_(ranks.sum(one.batches));
-    }
+    for (const at::Tensor& t : buffers())
+      if (t.is_floating_point()) t.copy_(ranks.sum(t.to(at::kDouble) * batches) / total);
+      else t.copy_(ranks.sum(t));
     return total;
   }
 
@@ -61,7 +60,7 @@ class FreshStatistics {
  public:
   FreshStatistics(const BatchNorms& norms, torch::nn::Module& root) : norms_(norms) {
     for (const at::Tensor& t : norms_.buffers()) statistics_.emplace_back(t, t.clone());
-    for (const at::Tensor& t : root.buffers())
+    for (const at::Tensor& t : each_once(root.buffers()))
       if (!is_statistic(t) && at::has_internal_overlap(t) != at::MemOverlap::Yes)
         others_.emplace_back(t, t.clone());
     for (const auto& one : norms_.all_) momenta_.push_back(std::exchange(*one.momentum, {}));

@@ -1,6 +1,7 @@
 #pragma once
 // The policy Layout<ChannelsLast> and its mechanism.
 #include <ikebana/detail/away.hpp>
+#include <ikebana/detail/each_once.hpp>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {
@@ -34,8 +35,8 @@ inline void to_channels_last(const torch::nn::Module& module) {
     if (!t.defined() || is_away(t)) return;
     if (at::Tensor now = channels_last(t.detach()); !now.is_same(t)) changes.emplace_back(t, now);
   };
-  for (const auto& parameter : module.parameters()) change(parameter);
-  for (const auto& buffer : module.buffers()) change(buffer);
+  for (const auto& parameter : each_once(module.parameters())) change(parameter);
+  for (const auto& buffer : each_once(module.buffers())) change(buffer);
   for (auto& [tensor, now] : changes) tensor.set_data(now);
 }
 

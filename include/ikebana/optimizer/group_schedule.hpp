@@ -1,7 +1,6 @@
 #pragma once
 // The schedule of a parameter group: any schedule policy that depends on the step alone.
 #include <concepts>
-#include <functional>
 #include <ikebana/error.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/hooks/closed_form.hpp>
@@ -13,7 +12,8 @@ namespace ikebana {
 /// A schedule of a parameter group's own, in place of the recipe's: `.schedule =
 /// CosineAnnealingLR{.T_max = 100}`. Made of any policy on the axis schedule, also your own, but of
 /// none that keeps a state, as ReduceLROnPlateau does. Making it throws BadValue for values that
-/// the policy refuses. Copies share the values, which do not change; assign another schedule.
+/// the policy refuses. A copy shares nothing with it: each has a mechanism of its own. Its values
+/// do not change; assign another schedule.
 class GroupSchedule {
  public:
   /// None: the recipe's schedule applies.
@@ -27,26 +27,53 @@ class GroupSchedule {
                   "ikebana: the schedule of a parameter group must depend on the step alone, and "
                   "this one keeps a state from step to step or from epoch to epoch. Make it the "
                   "schedule of the recipe, or write a closed form, such as CosineAnnealingLR.");
-    if constexpr (requires(const Mechanism<Policy>& m) { m.cycles_momentum(); })
-      cycles_momentum_ = Mechanism<Policy>(values).cycles_momentum();
-    auto schedule = std::make_shared<const Mechanism<Policy>>(std::move(values));
-    rate_ = [schedule](double base, std::int64_t step) { return schedule->rate(base, step); };
-    momentum_ = [schedule](double base, std::int64_t step) {
-      return schedule->momentum(base, step);
-    };
+    schedule_ = std::make_unique<Of<Policy>>(std::move(values));
   }
+  /// Copies have mechanisms of their own.
+  GroupSchedule(const GroupSchedule& other)
+      : schedule_(other.schedule_ ? other.schedule_->copy() : nullptr) {}
+  GroupSchedule(GroupSchedule&&) noexcept = default;
+  GroupSchedule& operator=(GroupSchedule other) noexcept {
+    schedule_ = std::move(other.schedule_);
+    return *this;
+  }
+  ~GroupSchedule() = default;
   /// Whether it is a schedule.
-  explicit operator bool() const { return static_cast<bool>(rate_); }
+  explicit operator bool() const { return schedule_ != nullptr; }
   /// The learning rate of step `step`, from 0, of a group whose lr is `base`.
-  double rate(double base, std::int64_t step) const { return rate_(base, step); }
+  double rate(double base, std::int64_t step) const { return schedule_->rate(base, step); }
   /// The momentum, or first beta, of that step.
-  double momentum(double base, std::int64_t step) const { return momentum_(base, step); }
+  double momentum(double base, std::int64_t step) const { return schedule_->momentum(base, step); }
   /// Whether the schedule changes the momentum.
-  bool cycles_momentum() const { return cycles_momentum_; }
+  bool cycles_momentum() const { return schedule_ && schedule_->cycles_momentum(); }
 
  private:
-  std::function<double(double base, std::int64_t step)> rate_, momentum_;
-  bool cycles_momentum_ = false;
+  struct Any {
+    virtual ~Any() = default;
+    virtual std::unique_ptr<Any> copy() const = 0;
+    virtual double rate(double base, std::int64_t step) const = 0;
+    virtual double momentum(double base, std::int64_t step) const = 0;
+    virtual bool cycles_momentum() const = 0;
+  };
+  /// A mechanism may not be copied: a copy is made from its values.
+  template <class Policy>
+  struct Of : Any {
+    Mechanism<Policy> mechanism;
+    explicit Of(Policy values) : mechanism(std::move(values)) {}
+    std::unique_ptr<Any> copy() const override { return std::make_unique<Of>(mechanism.values); }
+    double rate(double base, std::int64_t step) const override {
+      return mechanism.rate(base, step);
+    }
+    double momentum(double base, std::int64_t step) const override {
+      return mechanism.momentum(base, step);
+    }
+    bool cycles_momentum() const override {
+      if constexpr (requires { mechanism.cycles_momentum(); }) return mechanism.cycles_momentum();
+      else return false;
+    }
+  };
+
+  std::unique_ptr<const Any> schedule_;
 };
 
 namespace detail {

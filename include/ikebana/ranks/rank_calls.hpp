@@ -2,6 +2,7 @@
 // Modules whose forward is a call of all ranks, as a batch norm over the batches of all of them,
 // and how they find the ranks.
 #include <algorithm>
+#include <ikebana/detail/each_once.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 #include <utility>
 
@@ -21,7 +22,7 @@ class RankCalls : public torch::CustomClassHolder {
   using Pointer = c10::intrusive_ptr<RankCalls>;
 
   RankCalls(const torch::nn::Module& model, RankGroup& group) : group_(&group) {
-    for (const auto& item : model.named_modules("", /*include_self=*/true))
+    for (const auto& item : each_once(model.named_modules("", /*include_self=*/true)))
       if (const auto* one = dynamic_cast<const CallsAllRanks*>(item.value().get()))
         modules_.push_back({one, item.value().get(), item.key()});
   }

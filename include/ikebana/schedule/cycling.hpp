@@ -28,6 +28,9 @@ struct CyclingSchedule : WarmupSchedule<Policy> {
   static constexpr bool is_closed_form = true;  // its hooks only check
 
   bool cycles_momentum() const { return values.cycle_momentum; }
+  /// Only the recipe's is attached. That of a group has one lr, and no hook of a step is asked of
+  /// it.
+  void attach(c10::Device, const UnitTable&) { is_of_recipe_ = true; }
   /// After the optimizer's, which has asked for what it uses.
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {
@@ -42,7 +45,7 @@ struct CyclingSchedule : WarmupSchedule<Policy> {
   template <class Schedule>
   static double rate(const Schedule& schedule, double base, std::int64_t step) {
     Base::check_values(schedule);
-    schedule.asked_.check_base(base, step, schedule.own_rate());
+    if (schedule.is_of_recipe_) schedule.asked_.check_base(base, step, schedule.own_rate());
     const std::int64_t warmup = schedule.values.warmup_steps;
     if (step >= warmup) return schedule.after_warmup(base, static_cast<double>(step - warmup));
     return schedule.after_warmup(base, 0) * static_cast<double>(step + 1) /
@@ -53,7 +56,7 @@ struct CyclingSchedule : WarmupSchedule<Policy> {
     if (!schedule.values.cycle_momentum) return base;
     refuse_recorded_momentum();
     Base::check_values(schedule);
-    schedule.asked_.momentum = true;
+    if (schedule.is_of_recipe_) schedule.asked_.momentum = true;
     const std::int64_t t = std::max<std::int64_t>(step - schedule.values.warmup_steps, 0);
     return schedule.momentum_after_warmup(static_cast<double>(t));
   }
@@ -82,6 +85,7 @@ struct CyclingSchedule : WarmupSchedule<Policy> {
     }
   };
   mutable Asked asked_;
+  bool is_of_recipe_ = false;
 };
 
 }  // namespace ikebana::detail

@@ -9,8 +9,10 @@ namespace ikebana {
 /// `patience` epochs; then ignores `cooldown` epochs. No rate falls below `min_lr`, and reductions
 /// by less than `eps` are not made. `fit` passes it a metric after each epoch: the validation loss,
 /// or the validation's metric with the name `metric`; without validation, the mean loss of the
-/// epoch. In your own loop, call `trainer.mechanism<ReduceLROnPlateau>().step(metric)`. Its state
-/// is saved and restored. Source: torch.optim.lr_scheduler.ReduceLROnPlateau.
+/// epoch. In your own loop, call `trainer.mechanism<ReduceLROnPlateau>().step(metric)`, or give
+/// `end_epoch` an epoch with its loss or validation. Its state is saved and restored. Source:
+/// torch.optim.lr_scheduler.ReduceLROnPlateau, but for a metric below 0: PyTorch's threshold in
+/// mode `rel` is then negative, so that a metric that stays or gets worse counts as better.
 struct ReduceLROnPlateau {
   /// Which of two metrics is better.
   enum Mode {
@@ -19,14 +21,14 @@ struct ReduceLROnPlateau {
   };
   /// What the threshold is.
   enum ThresholdMode {
-    rel,  ///< a fraction of the best metric
+    rel,  ///< a fraction of the magnitude of the best metric
     abs   ///< a difference of metrics
   };
 
   Mode mode = min;                     ///< which metric is better
   double factor = 0.1;                 ///< of every rate at a reduction, in [0, 1)
   std::int64_t patience = 10;          ///< epochs without improvement that are allowed
-  double threshold = 1e-4;             ///< least change that is an improvement
+  double threshold = 1e-4;             ///< a change must be larger to be an improvement
   ThresholdMode threshold_mode = rel;  ///< what `threshold` is relative to
   std::int64_t cooldown = 0;           ///< epochs after a reduction that are not counted
   double min_lr = 0;                   ///< no rate falls below it
@@ -93,18 +95,27 @@ struct Mechanism<Policy> : detail::WarmupSchedule<ReduceLROnPlateau> {
   static constexpr double infinity = std::numeric_limits<double>::infinity();
 
   bool is_better(double metric) const {
-    double sign = values.mode == values.min ? -1 : 1;
-    if (values.threshold_mode == values.rel)
-      return sign * metric > sign * (best_ * (1 + sign * values.threshold));
-    return sign * metric > sign * (best_ + sign * values.threshold);
+    const double sign = values.mode == values.min ? -1 : 1;
+    if (values.threshold_mode == values.abs)
+      return sign * metric > sign * (best_ + sign * values.threshold);
+    if (std::isinf(best_)) return sign * metric > sign * best_;  // times 0 it would be NaN
+    const double outward = best_ < 0 ? -sign : sign;
+    return sign * metric > sign * (best_ * (1 + outward * values.threshold));
   }
   double metric_of(const Epoch& epoch) const {
-    if (epoch.validation)
-      return values.metric.empty() ? epoch.validation->loss : (*epoch.validation)[values.metric];
-    if (values.metric.empty()) return epoch.loss;
-    throw BadValue("ReduceLROnPlateau: metric is `" + values.metric +
-                   "`, which validation computes, and this fit has none. Give fit .validate and "
-                   ".metrics, or leave .metric out.");
+    if (!values.metric.empty() && epoch.validation) return (*epoch.validation)[values.metric];
+    if (!values.metric.empty())
+      throw BadValue("ReduceLROnPlateau: metric is `" + values.metric +
+                     "`, which validation computes, and this epoch has none. Give fit .validate "
+                     "and .metrics, or end_epoch the .validation; or leave .metric out.");
+    const double loss = epoch.validation ? epoch.validation->loss : epoch.loss;
+    if (!detail::is_given(loss))
+      throw BadValue("ReduceLROnPlateau: the " +
+                     std::string(epoch.validation ? "validation of the epoch" : "epoch") +
+                     " that end_epoch was given has no loss. Write end_epoch({.epoch = epoch, "
+                     ".loss = mean}) with the mean loss of its steps, or .validation = "
+                     "trainer.evaluate(data).");
+    return loss;
   }
   /// Repeats all reductions on a base rate, so that groups keep the ratio of their rates until one
   /// of them reaches `min_lr`.

@@ -1,5 +1,6 @@
 #pragma once
 // Rank 0's buffers for all ranks.
+#include <ikebana/detail/each_once.hpp>
 #include <ikebana/shard/connection.hpp>
 #include <map>
 
@@ -14,7 +15,7 @@ class BufferBroadcast {
     if (connection.size() == 1) return;
     const at::NoGradGuard no_grad;
     std::map<std::string, std::vector<at::Tensor>> all;  // by device
-    for (const at::Tensor& buffer : model.buffers())
+    for (const at::Tensor& buffer : each_once(model.buffers()))
       if (buffer.layout() == at::kStrided && buffer.numel() > 0 &&
           at::has_internal_overlap(buffer) != at::MemOverlap::Yes)
         all[buffer.device().str()].push_back(buffer.detach());

@@ -1,6 +1,7 @@
 #pragma once
 // A model that a maker made and that no rank holds whole: its parameters are made unit by unit.
 #include <ikebana/detail/away.hpp>
+#include <ikebana/detail/each_once.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/shard/record_maker.hpp>
 
@@ -26,7 +27,7 @@ class MakerModel {
   }
   void make_buffers(torch::nn::Module& model) {
     const at::NoGradGuard no_grad;
-    const std::vector<at::Tensor> buffers = model.buffers();
+    const std::vector<at::Tensor> buffers = each_once(model.buffers());
     const auto real = values_of(buffers);
     for (at::Tensor buffer : buffers)
       if (tape_.find(buffer)) buffer.set_data(tensor_over(real.at(key_of(buffer)), buffer));
