@@ -66,8 +66,9 @@ inline modules::AttentionForm fastest_form(const AttentionShape& s) {
   if (s.device != c10::kCPU || !s.composable) return Form::Fused;
   const auto product = s.queries * s.keys * s.width;
   const bool costly = product > cheap_product && (s.training || !s.has_fused_kernel);
-  // There is no fast CPU kernel for FP16, neither for forward nor for backward.
-  if (s.dtype == at::kHalf && product > cheap_product) return Form::Widened;
+  // There is no fast CPU kernel for FP16, neither for forward nor for backward; the backward that
+  // there is rounds the weights of large scores to FP16.
+  if (s.dtype == at::kHalf && (s.training || product > cheap_product)) return Form::Widened;
   const bool is_bf16 = s.dtype == at::kBFloat16;
   const bool small = s.heads * product <= widened_work || product <= widened_product;
   if (is_bf16 && costly && small) return Form::Widened;
