@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 
+#include <ikebana/bridge/cast_weights.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/modules/kv_cache.hpp>
@@ -126,6 +127,7 @@ at::Tensor generate_with(Step&& step, const at::Tensor& prompt,
                          const modules::GenerateOptions& options) {
   const at::NoGradGuard no_grad;
   const GeneratingScope generates;
+  const bridge::OwnCastWeights casts(prompt.device().type());
   TokenSampler sampler(prompt, options);
   at::Tensor all = prompt, new_tokens = prompt;
   for (std::int64_t i = 0; i < options.max_new_tokens && !sampler.all_ended(); ++i) {
