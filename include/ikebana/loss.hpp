@@ -15,8 +15,9 @@ namespace ikebana {
 class Count {
  public:
   Count() = default;  ///< no count was given; as a number, 0
-  /// A number on the host, or a one-element tensor, which is detached and may be on a device.
-  /// Throws BadBatch for a tensor that is not one real number.
+  /// A number on the host, or a one-element tensor, which may be on a device. Throws BadBatch for a
+  /// tensor that is not one real number, and BadModel for one that requires a gradient: a count is
+  /// divided by after backward has begun, so it has none.
   template <class Number>
     requires std::is_arithmetic_v<Number>
   Count(Number items) : given_(true), items_(static_cast<double>(items)) {}
@@ -90,6 +91,11 @@ class Count {
                                             " and dtype " + c10::toString(items.scalar_type())
                                       : std::string("an undefined tensor")) +
                      ". Sum it first: Loss{sum, mask.sum()}.");
+    if (items.requires_grad())
+      throw BadModel(
+          "count: it requires a gradient, and none passes through it: the step divides by a number "
+          "of items. Give it count.detach(); a divisor that is trained belongs into the sum: "
+          "Loss{sum / divisor, n}.");
     const auto type = items.scalar_type();
     if (type == at::kLong || type == at::kFloat || type == at::kDouble) return items.detach();
     return items.detach().to(items.is_floating_point() ? at::kFloat : at::kLong);

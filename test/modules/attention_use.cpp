@@ -113,7 +113,6 @@ TEST_CASE("attention: the fastest form has the bits of the form that attention_f
 TEST_CASE("attention: under autocast it has the bits of a call on cast inputs") {
   for (const auto type : {at::kBFloat16, at::kHalf})
     for (const auto& c : cases()) {
-      if (c.options.attn_mask && c.options.attn_mask->scalar_type() != at::kBool) continue;
       for (const auto form : forms) {
         const std::string where = std::string(c.what) + ", " + name(form);
         CAPTURE(where);
@@ -214,7 +213,9 @@ TEST_CASE("attention: options, dtypes and devices that do not fit are errors") {
     CHECK(contains(message, "attn_mask ["));
     CHECK(contains(message, "broadcast to [2, 4, 8, 8]"));
   }
-  CHECK(contains(refused({.attn_mask = at::randn({8, 8}, at::kDouble)}), "attn_mask of Double"));
+  CHECK(contains(refused({.attn_mask = at::ones({8, 8}, at::kLong)}), "attn_mask of Long"));
+  CHECK(contains(refused({.scale = std::nan("")}), "scale nan; it must be finite"));
+  CHECK(contains(refused({.scale = INFINITY}), "scale inf; it must be finite"));
   CHECK(contains(refused({.attn_mask = at::Tensor()}), "undefined attn_mask"));
   CHECK(contains(message_of<Error>([&] { attention(x, x.to(at::kDouble), x); }),
                  "are Float, Double and Float"));

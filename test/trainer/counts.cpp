@@ -2,6 +2,8 @@
 // `count(batch)` is compared with the losses in every step that needs it.
 #include "test.hpp"
 
+#include <functional>
+
 #include "refused.hpp"
 
 using namespace ikebana;
@@ -161,6 +163,52 @@ TEST_CASE("terms: another number of them than in the microbatch or batch before 
   first = 1;
   WELL(told<BadModel>(step, {"it has 2 terms and had 1", "the same terms"}));
   CHECK(trainer.steps() == 0);
+}
+
+TEST_CASE("counts: one that requires a gradient is an error, since none passes through it") {
+  const at::Tensor gate = at::ones({3}).requires_grad_();
+  const auto refused = [&](const std::function<void()>& f) {
+    return told<BadModel>(f, {"count: it requires a gradient", "count.detach()", "sum / divisor"});
+  };
+  WELL(refused([&] { Count(gate.sum()); }));
+  WELL(refused([&] { Count(gate.to(at::kHalf).sum()); }));
+  WELL(refused([&] { Loss::mean(gate.mean(), gate.sum()); }));
+  CHECK(Count(gate.sum().detach()).value() == 3);
+  const at::NoGradGuard no_grad;
+  CHECK(Count(gate.sum()).value() == 3);
+}
+
+TEST_CASE("counts: in a step one that requires a gradient changes nothing") {
+  bool detaches = false;
+  auto weighted = [&](auto& run, Net& model, const Rows& batch) -> Loss {
+    const at::Tensor y = model->forward(run, batch.input), gate = at::sigmoid(y);
+    const at::Tensor count = detaches ? gate.sum().detach() : gate.sum();
+    return {(gate * y).sum(), count};
+  };
+  Trainer trainer{Net(), weighted, SGD{.lr = 0.1}};
+  WELL(told<BadModel>([&] { trainer.step(some()); }, {"count: it requires a gradient"}));
+  CHECK(trainer.steps() == 0);
+  detaches = true;
+  trainer.step(some());
+  CHECK(trainer.steps() == 1);
+}
+
+TEST_CASE("counts: a weight of an objective that requires a gradient is an error") {
+  const at::Tensor weight = at::ones({3}).requires_grad_();
+  const Rows rows{at::randn({4, 3}), at::rand({4, 3})};
+  const std::pair classes{at::randn({4, 3}), at::zeros({4}, at::kLong)};
+  auto refused = [&](auto objective, const auto& batch) {
+    torch::nn::Sequential net(torch::nn::Linear(3, 3), torch::nn::Sigmoid());
+    Trainer trainer{net, objective, SGD{.lr = 0.1}};
+    return told<BadValue>([&] { trainer.step(batch); },
+                          {"such as `weight`, requires a gradient", "weight.detach()"});
+  };
+  const std::pair numbers{rows.input, rows.target};
+  WELL(refused(BCELoss{.weight = weight}, numbers));
+  WELL(refused(BCEWithLogitsLoss{.weight = weight}, numbers));
+  WELL(refused(BCEWithLogitsLoss{.pos_weight = weight}, numbers));
+  WELL(refused(CrossEntropyLoss{.weight = weight}, classes));
+  WELL(refused(NLLLoss{.weight = weight}, classes));
 }
 
 }  // namespace test::counts

@@ -104,6 +104,23 @@ inline constexpr bool has_input_and_target = requires(const Batch& batch) {
   joined(target_of(batch));
 };
 
+/// How many fields of a struct hold tensors. Of all else 0: a tuple, a map and a list are checked
+/// in their own way.
+template <class Batch>
+consteval std::size_t fields_with_tensors() {
+  if constexpr (Fields<Batch> && !HasElement<Batch, 0> && !Map<const Batch> &&
+                !Range<const Batch>) {
+    constexpr auto count = [](const auto&... fields) {
+      return std::integral_constant<std::size_t,
+                                    (std::size_t{0} + ... +
+                                     may_hold_tensors<std::remove_cvref_t<decltype(fields)>>)>();
+    };
+    return decltype(with_fields(std::declval<const Batch&>(), count))::value;
+  } else {
+    return 0;
+  }
+}
+
 /// A tuple or an array of more than two elements, of which the third and later would be ignored.
 template <class Batch>
 inline constexpr bool holds_more = HasElement<Batch, 2>;

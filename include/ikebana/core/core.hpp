@@ -1,6 +1,7 @@
 #pragma once
 // What a trainer holds, in one heap block to which graphs and hooks hold weak pointers.
 #include <atomic>
+#include <ikebana/bridge/cast_weights.hpp>
 #include <ikebana/core/claim.hpp>
 #include <ikebana/core/dummy.hpp>
 #include <ikebana/core/generators.hpp>
@@ -73,6 +74,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   /// Calls `next`, which computes with the model, within all that surrounds such a computation.
   template <class Batch, class Next>
   auto around_forward(const Batch& microbatch, const Next& next) {
+    const bridge::OwnCastWeights casts(device.type());
     return parameters.around_model(units.units()[0], [&] {
       return mechanisms.offload.around_loss(
           microbatch, [&] { return mechanisms.precision.around_forward(next); });
@@ -123,6 +125,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   void end_step() noexcept {
     update.end_step();
     restore_point.commit();
+    bridge::forget_cast_weights(device.type());
   }
   void abort() noexcept {
     step.roots.clear(), step.deferred.undo();

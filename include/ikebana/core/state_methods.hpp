@@ -67,6 +67,7 @@ class StateMethods {
   }
   void load_parts(Archive& archive, const StateParts& parts) {
     parts.state(archive), core().state(archive);  // a part of the user's may throw
+    bridge::forget_cast_weights(core().device.type());
     core().step.is_compared = false;
   }
 };

@@ -26,6 +26,7 @@ class WeightMethods {
   decltype(auto) with_full_weights(F&& f) {
     return detail::together(core(), "with_full_weights", [&]() -> decltype(auto) {
       core().check_model();
+      const bridge::OwnCastWeights casts(core().device.type());
       return core().parameters.with_full_weights(
           [&]() -> decltype(auto) { return f(core().model); });
     });

@@ -69,6 +69,14 @@ struct BatchLacksFields {
       "`input2` and `target`. For another batch write the objective as a lambda (run, model, "
       "batch) -> Loss.");
 };
+template <class Batch>
+struct IgnoredFields {
+  static_assert(possible<quoted<Batch> + " holds more tensors than the objective takes">,
+                "ikebana: a built-in objective takes the fields of its names, such as `input` and "
+                "`target`, and would ignore the other tensors of this struct, e.g. a mask or a "
+                "weight. Write the objective as a lambda (run, model, batch) -> Loss that uses "
+                "them, or a struct without them.");
+};
 template <class Written>
 struct NotALoader {
   static_assert(possible<quoted<Written> + " is no batch of a loader">,

@@ -18,12 +18,13 @@ namespace ikebana::modules {
 
 /// The options of scaled_dot_product_attention, with its names, and the form.
 struct AttentionOptions {
-  /// Bool (true: the key takes part) or added to the scores; broadcastable to (..., H, T, S).
+  /// Bool (true: the key takes part), or of any floating dtype and added to the scores, with a
+  /// gradient if it requires one; broadcastable to (..., H, T, S).
   std::optional<at::Tensor> attn_mask{};
   double dropout_p = 0;  ///< share of the weights that are set to 0, in [0, 1)
   /// Query t attends to the keys 0 to t. Cannot be combined with a mask.
   bool is_causal = false;
-  std::optional<double> scale{};  ///< 1 / sqrt(E) when not given
+  std::optional<double> scale{};  ///< 1 / sqrt(E) when not given; finite, may be 0 or below
   /// Key and value have fewer heads than the query; several query heads share each of them.
   bool enable_gqa = false;
   AttentionForm form = AttentionForm::Fastest;  ///< how it is computed
@@ -44,7 +45,7 @@ class AttentionCall {
     check_options();
     check_sizes();
     const auto batch_sizes = broadcast_sizes();
-    if (options_.attn_mask) align_mask(*options_.attn_mask);
+    if (options_.attn_mask) convert_mask(*options_.attn_mask), align_mask(*options_.attn_mask);
     for (auto* x : {&query_, &key_, &value_}) expand(*x, batch_sizes, options_.enable_gqa ? 3 : 2);
   }
 
@@ -88,6 +89,8 @@ class AttentionCall {
              " and " + c10::toString(value_.scalar_type()) + "; give all three one floating dtype");
     if (!(options_.dropout_p >= 0 && options_.dropout_p <= 1))
       refuse("with dropout_p " + std::to_string(options_.dropout_p) + "; it must be from 0 to 1");
+    if (options_.scale && !std::isfinite(*options_.scale))
+      refuse("with scale " + c10::str(*options_.scale) + "; it must be finite");
     if (!options_.attn_mask) return;
     const auto& mask = *options_.attn_mask;
     if (!mask.defined()) refuse("with an undefined attn_mask; pass a tensor, or leave it out");
@@ -96,10 +99,9 @@ class AttentionCall {
     if (mask.device() != query_.device())
       refuse("on " + query_.device().str() + " with attn_mask on " + mask.device().str() +
              "; move the mask there");
-    const auto mask_dtype = mask.scalar_type();
-    if (mask_dtype != at::kBool && mask_dtype != at::kFloat && mask_dtype != dtype)
-      refuse(std::string("of ") + c10::toString(dtype) + " with attn_mask of " +
-             c10::toString(mask_dtype) + "; it must be bool, float or of the query's dtype");
+    if (mask.scalar_type() != at::kBool && !mask.is_floating_point())
+      refuse(std::string("with attn_mask of ") + c10::toString(mask.scalar_type()) +
+             "; it must be bool (true: the key takes part) or of a floating dtype");
   }
 
   void check_sizes() const {
@@ -142,6 +144,15 @@ class AttentionCall {
     if (x.dim() > 4) x = x.flatten(0, -4);
   }
 
+  // To a dtype that LibTorch's kernels read rightly beside the query's: that of a CPU reads an FP32
+  // mask beside FP64 as if it were FP64, and those of a device need the query's. On a CPU FP32 is
+  // kept beside half precision, in which -1e9 would be infinite.
+  void convert_mask(at::Tensor& mask) const {
+    const auto dtype = query_.scalar_type();
+    if (mask.scalar_type() == at::kBool || mask.scalar_type() == dtype) return;
+    mask = mask.to(dtype == at::kDouble || !mask.is_cpu() ? dtype : at::kFloat);
+  }
+
   void align_mask(at::Tensor& mask) const {
     auto scores = result_;
     scores.back() = key_.size(-2);
@@ -175,9 +186,17 @@ class AttentionCall {
   }
 
   at::Tensor fused() const {
+    // Autocast has cast the inputs, and would round the mask.
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const auto& o = options_;
-    const auto out = at::scaled_dot_product_attention(
-        query_, key_, value_, o.attn_mask, o.dropout_p, o.is_causal, o.scale, o.enable_gqa);
+    auto query = query_;
+    auto scale = o.scale;
+    // The kernel multiplies also the -infinity of keys that come later: a factor that FP32 does not
+    // hold as above 0 would make them infinite or NaN.
+    if (o.is_causal && scale && *scale < 0) query = query.neg(), scale = -*scale;
+    if (o.is_causal && scale && *scale < 0x1p-126) query = query * *scale, scale = 1;
+    const auto out = at::scaled_dot_product_attention(query, key_, value_, o.attn_mask, o.dropout_p,
+                                                      o.is_causal, scale, o.enable_gqa);
     return o.attn_mask ? zeros_without_keys(out, *o.attn_mask) : out;
   }
 

@@ -67,9 +67,11 @@ inline modules::AttentionForm fastest_form(const AttentionShape& s) {
   if (s.device != c10::kCPU || !s.composable) return Form::Fused;
   const auto product = s.queries * s.keys * s.width;
   const bool costly = product > cheap_product && (s.training || !s.has_fused_kernel);
-  // There is no fast CPU kernel for FP16, neither for forward nor for backward. Where products are
-  // computed in FP32 they cost what those of FP32 do.
-  if (s.dtype == at::kHalf && !s.wide && product > cheap_product) return Form::Widened;
+  // There is no fast CPU kernel for FP16, neither for forward nor for backward; the backward that
+  // there is rounds the weights of large scores to FP16. Where products are computed in FP32 they
+  // cost what those of FP32 do.
+  const bool is_half = s.dtype == at::kHalf && !s.wide;
+  if (is_half && (s.training || product > cheap_product)) return Form::Widened;
   const bool is_bf16 = s.dtype == at::kBFloat16 && !s.wide;
   const bool small = s.heads * product <= widened_work || product <= widened_product;
   if (is_bf16 && costly && small) return Form::Widened;

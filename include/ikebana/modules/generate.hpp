@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 
+#include <ikebana/bridge/cast_weights.hpp>
 #include <ikebana/bridge/wide_products.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
@@ -134,6 +135,7 @@ at::Tensor generate_with(Step&& step, const at::Tensor& prompt,
   const at::NoGradGuard no_grad;
   const GeneratingScope generates;
   const bridge::WideProductsScope products(has_slow_products(prompt.device()));
+  const bridge::OwnCastWeights casts(prompt.device().type());
   TokenSampler sampler(prompt, options);
   at::Tensor all = prompt, new_tokens = prompt;
   for (std::int64_t i = 0; i < options.max_new_tokens && !sampler.all_ended(); ++i) {

@@ -21,7 +21,9 @@ struct Mechanism<Policy> : detail::Embeddings<CosineEmbeddingLoss> {
 
   template <class Run, class Model, class Batch>
   static consteval auto refusal() {
-    if constexpr (requires(const Batch& b) { b.input1, b.input2, b.target; })
+    if constexpr (detail::fields_with_tensors<Batch>() > 3)
+      return refuse::is<refuse::IgnoredFields<Batch>>{};
+    else if constexpr (requires(const Batch& b) { b.input1, b.input2, b.target; })
       return detail::inputs_refusal<Run, Model, decltype(Batch::input1), decltype(Batch::input2)>();
     else return refuse::is<refuse::BatchLacksFields<CosineEmbeddingLoss, Batch>>{};
   }

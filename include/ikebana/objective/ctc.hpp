@@ -32,7 +32,7 @@ struct Mechanism<Policy> : ObjectiveHooks {
       Mechanism::lengths(batch.input_lengths);
       Mechanism::target_lengths(batch);
     };
-    if constexpr (fits) return detail::forward_refusal<Run, Model, Batch>();
+    if constexpr (fits) return detail::forward_refusal<Run, Model, Batch, taken<Batch>()>();
     else return refuse::is<refuse::BatchLacksFields<CTCLoss, Batch>>{};
   }
   template <class Run, class Model, class Batch>
@@ -64,6 +64,16 @@ struct Mechanism<Policy> : ObjectiveHooks {
   }
 
  private:
+  /// How many fields with tensors it takes of a batch.
+  template <class Batch>
+  static consteval std::size_t taken() {
+    using Lengths = std::remove_cvref_t<decltype(std::declval<const Batch&>().input_lengths)>;
+    std::size_t count = 2 + detail::may_hold_tensors<Lengths>;
+    if constexpr (requires(const Batch& batch) { batch.target_lengths; })
+      count += detail::may_hold_tensors<
+          std::remove_cvref_t<decltype(std::declval<const Batch&>().target_lengths)>>;
+    return count;
+  }
   static const at::Tensor& lengths(const at::Tensor& all) { return all; }
   static at::Tensor lengths(const std::vector<std::int64_t>& all) {
     return at::tensor(all, at::kLong);

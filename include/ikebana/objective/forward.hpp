@@ -18,14 +18,17 @@ consteval auto input_refusal() {
     return refuse::is<refuse::ForwardWithoutRun<impl_of_t<Model>>>{};
   else return refuse::is<refuse::Nothing>{};
 }
-/// The compile-time error for a model that cannot be called with this batch's input.
-template <class Run, class Model, class Batch>
+/// The compile-time error for a model that cannot be called with this batch's input, and for a
+/// batch of which the objective would ignore something: it takes `taken` fields with tensors.
+template <class Run, class Model, class Batch, std::size_t taken = 2>
 consteval auto forward_refusal() {
   if constexpr (Map<const Batch> && !MapOfTensors<const Batch>)
     return refuse::is<refuse::MapOfOthers<Batch>>{};
   else if constexpr (!has_input_and_target<Batch>)
     return refuse::is<refuse::NoInputOrTarget<Batch>>{};
   else if constexpr (holds_more<Batch>) return refuse::is<refuse::MoreThanInputAndTarget<Batch>>{};
+  else if constexpr (fields_with_tensors<Batch>() > taken)
+    return refuse::is<refuse::IgnoredFields<Batch>>{};
   else
     return input_refusal<Run, Model,
                          std::decay_t<decltype(input_of(std::declval<const Batch&>()))>>();

@@ -25,7 +25,9 @@ struct Mechanism<Policy> : detail::Embeddings<TripletMarginLoss> {
 
   template <class Run, class Model, class Batch>
   static consteval auto refusal() {
-    if constexpr (requires(const Batch& b) { b.anchor, b.positive, b.negative; })
+    if constexpr (detail::fields_with_tensors<Batch>() > 3)
+      return refuse::is<refuse::IgnoredFields<Batch>>{};
+    else if constexpr (requires(const Batch& b) { b.anchor, b.positive, b.negative; })
       return detail::inputs_refusal<Run, Model, decltype(Batch::anchor), decltype(Batch::positive),
                                     decltype(Batch::negative)>();
     else return refuse::is<refuse::BatchLacksFields<TripletMarginLoss, Batch>>{};
