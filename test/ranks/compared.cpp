@@ -75,8 +75,8 @@ TEST_CASE("ranks: a value that one rank changes between steps is named, with bot
       "`ClipGradNorm.max_norm` is 2, and on rank 0 1",
       [](auto& t) { t.template get<ClipGradNorm>().max_norm = 2; }, ClipGradNorm{});
   all_name<Kind::DDP>(
-      "`EMA.decay` is 0.9, and on rank 0 0.999",
-      [](auto& t) { t.template get<EMA>().decay = 0.9; }, EMA{});
+      "`EMA.decay` is 0.9, and on rank 0 0.999", [](auto& t) { t.template get<EMA>().decay = 0.9; },
+      EMA{});
 }
 TEST_CASE("ranks: what a schedule makes of a rate on one rank is named in the step that uses it") {
   all_name<Kind::DDP>(
@@ -90,7 +90,8 @@ TEST_CASE("ranks: what a schedule makes of a rate on one rank is named in the st
       [](auto& t) { t.template get<LambdaLR>().lr_lambda = Rate{2}; }, AdamW{},
       LambdaLR{.lr_lambda = Rate{1}});
 }
-TEST_CASE("ranks: tensors by content, functions by type and rules by what they match are compared") {
+TEST_CASE(
+    "ranks: tensors by content, functions by type and rules by what they match are compared") {
   std::vector<torch::nn::Linear> models{torch::nn::Linear(5, 3), torch::nn::Linear(5, 3)};
   std::vector<std::string> texts(2);
   on_threads(2, [&](std::shared_ptr<Wire> wire) {
@@ -110,15 +111,13 @@ TEST_CASE("ranks: tensors by content, functions by type and rules by what they m
     if (rank == 1) schedule.lr_lambda = [](std::int64_t) { return 1.0; };
     return schedule;
   });
-  first_step_names("`AdamW.groups.size()` is 1, and on rank 0 0", [](auto rank) {
-    return rank == 0 ? AdamW{} : AdamW{.groups = {no_decay()}};
-  });
-  first_step_names("`Muon.otherwise.lr` is 0.1, and on rank 0 0.001", [](auto rank) {
-    return Muon{.otherwise = {.lr = rank == 0 ? 1e-3 : 0.1}};
-  });
+  first_step_names("`AdamW.groups.size()` is 1, and on rank 0 0",
+                   [](auto rank) { return rank == 0 ? AdamW{} : AdamW{.groups = {no_decay()}}; });
+  first_step_names("`Muon.otherwise.lr` is 0.1, and on rank 0 0.001",
+                   [](auto rank) { return Muon{.otherwise = {.lr = rank == 0 ? 1e-3 : 0.1}}; });
   first_step_names("`SequentialLR<ConstantLR, StepLR>.schedules.1.gamma` is 0.5", [](auto rank) {
-    return SequentialLR{std::tuple{ConstantLR{}, StepLR{.step_size = 1, .gamma = rank == 0 ? 0.1 : 0.5}},
-                        {5}};
+    return SequentialLR{
+        std::tuple{ConstantLR{}, StepLR{.step_size = 1, .gamma = rank == 0 ? 0.1 : 0.5}}, {5}};
   });
 }
 TEST_CASE("ranks: modules in another mode and parameters that one rank freezes are named") {
@@ -126,7 +125,8 @@ TEST_CASE("ranks: modules in another mode and parameters that one rank freezes a
       "`outer.norm->is_training()` is false, and on rank 0 true",
       [](auto& t) { t.model()->outer->norm->eval(); }, AdamW{});
   all_name<Kind::ZeRO2>(
-      "`model->is_training()` is false, and on rank 0 true", [](auto& t) { t.model()->eval(); }, AdamW{});
+      "`model->is_training()` is false, and on rank 0 true", [](auto& t) { t.model()->eval(); },
+      AdamW{});
   all_name<Kind::DDP>(
       "`head.bias.requires_grad()` is false, and on rank 0 true",
       [](auto& t) { t.model()->head->bias.set_requires_grad(false); }, AdamW{});

@@ -162,7 +162,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       each_line_of_signature([&](const std::string& name, std::string_view text) {
         lines += name + " = " + std::string(text) + '\n';
       });
-    } catch (const Error&) {  // a policy does not say values that it refuses, which were added above
+    } catch (const Error&) {  // it does not say values that it refuses, which were added above
     }
     return lines;
   }

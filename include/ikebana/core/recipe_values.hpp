@@ -34,6 +34,17 @@ concept AnySchedule = requires(const T& t) {
   static_cast<bool>(t);
 };
 
+/// What a schedule makes of some numbers in this step: all that is known of it.
+template <class Sink, class T>
+void add_schedule(Sink& sink, const T& value, std::int64_t step) {
+  if (!value) return sink.add(std::string_view("none"));
+  for (const double base : {1.0, 1e-3})
+    sink.named([&] { return " makes of an lr of " + exact_text(base) + " in this step"; },
+               [&] { sink.add(value.rate(base, step)); });
+  sink.named([] { return " makes of a momentum of 0.9 in this step"; },
+             [&] { sink.add(value.momentum(0.9, step)); });
+}
+
 /// Adds a value of a policy, or each one within it. What cannot be compared is left out: pointers,
 /// paths, devices, and what a function does or has captured.
 template <class Sink, class T>
@@ -56,12 +67,7 @@ void add_value(Sink& sink, const T& value, std::int64_t step) {
   } else if constexpr (is_deciding_function<T>) {
     sink.add(std::string_view(value.target_type().name()));
   } else if constexpr (AnySchedule<T>) {
-    if (!value) return sink.add(std::string_view("none"));
-    for (const double base : {1.0, 1e-3})
-      sink.named([&] { return " makes of an lr of " + exact_text(base) + " in this step"; },
-                 [&] { sink.add(value.rate(base, step)); });
-    sink.named([] { return " makes of a momentum of 0.9 in this step"; },
-               [&] { sink.add(value.momentum(0.9, step)); });
+    add_schedule(sink, value, step);
   } else if constexpr (is_optional<T>) {
     if (value) add_value(sink, *value, step);
     else sink.add(std::string_view("left out"));
@@ -88,8 +94,8 @@ void add_value(Sink& sink, const T& value, std::int64_t step) {
 template <class Policy>
 inline constexpr bool may_differ_by_rank = [] {
   using Axis = axis_of_t<Policy>;
-  return own_policy<Policy> || std::is_same_v<Axis, axis::device> || std::is_same_v<Axis, axis::observe> ||
-         std::is_same_v<Axis, axis::offload>;
+  return own_policy<Policy> || std::is_same_v<Axis, axis::device> ||
+         std::is_same_v<Axis, axis::observe> || std::is_same_v<Axis, axis::offload>;
 }();
 
 /// What this rank compares with the others when a step opens.

@@ -122,9 +122,12 @@ class Transaction {
       StepSums sums;
       if (gradients.squared_norm.defined()) sums.slices.push_back(gradients.squared_norm);
       totals.add_to(sums.data);
+      const bool finite_here = totals.is_finite();
       sum_over(ranks, sums);
       if (gradients.squared_norm.defined()) gradients.squared_norm = sums.slices[0];
       totals.take(sums.data);
+      if (!totals.is_finite())  // all ranks know that
+        totals.value().where = ranks_where_not(ranks.data(), finite_here);
     }
   }
   void check_first_step() const {

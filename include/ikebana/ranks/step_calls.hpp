@@ -193,6 +193,17 @@ inline void sum_over(const Ranks& ranks, StepSums& sums) {
   sums.data.assign(all.begin() + slices, all.end());
 }
 
+/// " on rank 1, rank 3": those whose loss is not finite. Empty where that of each is: their sum
+/// overflows.
+inline std::string ranks_where_not(RankGroup& group, bool finite_here) {
+  std::string ranks;
+  const auto all = exchange_in(group, "a loss that is not finite", finite_here ? "" : "!");
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (!all[rank].empty())
+      ranks += (ranks.empty() ? " on rank " : ", rank ") + std::to_string(rank);
+  return ranks;
+}
+
 /// The largest wish of all ranks.
 inline StopWish max_of(RankGroup& group, StopWish own) {
   const std::string text = std::to_string(static_cast<std::int64_t>(own));
