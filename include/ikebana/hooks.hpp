@@ -145,11 +145,15 @@ struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks 
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue& loss, Ranks&,
               detail::DeferredCheck& deferred) {
-    detail::accept_finite_loss(gradients, loss, deferred, [] {
-      throw NonFinite(
-          "step: the loss is not finite; nothing was updated. Lower the learning rate, "
-          "or look for an invalid value in the batch.");
-    });
+    if (!loss.where.empty()) refuse_loss(loss.where);
+    detail::accept_finite_loss(gradients, loss, deferred, [] { refuse_loss({}); });
+  }
+
+ private:
+  [[noreturn]] static void refuse_loss(const std::string& where) {
+    throw NonFinite("step: the loss is not finite" + where +
+                    "; nothing was updated. Lower the learning rate, or look for an invalid value "
+                    "in the batch.");
   }
 };
 struct PruneHooks : Hooks, GatherHooks {};                       ///< On the axis prune.

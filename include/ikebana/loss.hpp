@@ -195,6 +195,7 @@ class LossValue {
   }
 
   c10::SmallVector<Part, 1> parts;  ///< the terms, that of the loss itself first
+  std::string where;  ///< on which of several ranks it is not finite, as " on rank 1", if known
 };
 
 namespace detail {

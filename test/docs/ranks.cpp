@@ -135,7 +135,7 @@ TEST_CASE("shard.md: what ranks say that differ") {
                             Shard<FSDP>{.process_group = group});
             trainer.step(batch);
           }),
-          "rank 1 has another recipe, or another model, than rank 0");
+          "rank 1 has another recipe than rank 0: `AdamW.lr` is 0.001, and on rank 0 0.01");
   all_say(heard([&](const ProcessGroup& group) {
             Trained trainer(make<Counted>(), Shard<FSDP>{.process_group = group});
             if (group.rank() == 0) trainer.evaluate(std::vector{batch});

@@ -8,6 +8,7 @@
 #include <ikebana/core/guard.hpp>
 #include <ikebana/core/mean_watch.hpp>
 #include <ikebana/core/mechanisms.hpp>
+#include <ikebana/core/recipe_values.hpp>
 #include <ikebana/core/registered_tensors.hpp>
 #include <ikebana/core/restore_point.hpp>
 #include <ikebana/core/step_state.hpp>
@@ -142,25 +143,32 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     registered_.check(*units.units()[0].module);
     parameters.check();
   }
-  /// A number of the recipe, the values of its policies, and the names and shapes of what is
-  /// trained. Ranks with different ones do not train one model.
+  /// A number of the recipe, what its policies say of their values, and the names and shapes of
+  /// what is trained. Ranks with different ones do not train one model.
   std::uint64_t signature() {
     std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-    auto add = [&](std::string_view text) {
-      for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-    };
-    add(detail::spelled_type<RecipeT>());
-    mechanisms.each([&](auto& mechanism) {
-      using Policy = std::decay_t<decltype(mechanism.values)>;
-      if constexpr (requires { mechanism.describe_values(); }) add(mechanism.describe_values());
-      else if constexpr (!std::is_same_v<axis_of_t<Policy>, axis::device>)
-        add(mechanism.describe());
+    each_line_of_signature([&](const std::string& name, std::string_view text) {
+      for (const std::string_view part : {std::string_view(name), text})
+        for (const char c : part) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
     });
-    const Masters& masters = parameters.masters();
-    for (std::size_t i = 0; i < masters.names.size(); ++i)
-      add(masters.names[i]),
-          add(c10::str(at::IntArrayRef(masters.slices[i].sizes), masters.values[i].dtype()));
     return hash;
+  }
+  /// A number of all that ranks must have alike when this step begins. Costs about a microsecond
+  /// for a hundred values; what cannot change between steps is read again after a state was loaded.
+  std::uint64_t values_of_step() {
+    if (!step.is_compared) fixed_ = signature();
+    return compared_.number(mechanisms, step.attempts, fixed_);
+  }
+  /// A line `name = value` for each of these.
+  std::string lines_of_step() {
+    std::string lines = compared_.lines(mechanisms, step.attempts);
+    try {
+      each_line_of_signature([&](const std::string& name, std::string_view text) {
+        lines += name + " = " + std::string(text) + '\n';
+      });
+    } catch (const Error&) {  // it does not say values that it refuses, which were added above
+    }
+    return lines;
   }
   void state(Archive& archive) {
     check_model();
@@ -200,6 +208,25 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   std::atomic<bool> busy = false;
 
  private:
+  [[no_unique_address]] detail::ComparedValues<one_rank> compared_{*units.units()[0].module,
+                                                                   parameters.masters()};
+  std::uint64_t fixed_ = 0;  // the signature, as it was compared
+
+  template <class F>
+  void each_line_of_signature(const F& f) {
+    f("the recipe", detail::spelled_type<RecipeT>());
+    mechanisms.each([&](auto& mechanism) {
+      using Policy = std::decay_t<decltype(mechanism.values)>;
+      if constexpr (requires { mechanism.describe_values(); })
+        f(detail::type_name<Policy>(), mechanism.describe_values());
+      else if constexpr (!std::is_same_v<axis_of_t<Policy>, axis::device>)
+        f(detail::type_name<Policy>(), mechanism.describe());
+    });
+    const Masters& masters = parameters.masters();
+    for (std::size_t i = 0; i < masters.names.size(); ++i)
+      f(masters.names[i],
+        c10::str(at::IntArrayRef(masters.slices[i].sizes), masters.values[i].dtype()));
+  }
   /// The model on the recipe's device.
   template <class Given>
   Handle made(Given&& given) {

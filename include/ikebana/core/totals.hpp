@@ -82,6 +82,10 @@ class Totals {
       part.count = detail::readable(count) ? Count(detail::number(count)) : Count(count);
     }
   }
+  /// False where the host can read the sums so far, and one is not finite.
+  bool is_finite() const {
+    return value_.parts.empty() || !value_.readable() || value_.is_finite();
+  }
   /// After the last backward: divides the gradients by what is not divided yet, and compares
   /// `count(batch)` with the counts of the losses.
   void finish(StepGradients& gradients, detail::DeferredCheck& deferred) {

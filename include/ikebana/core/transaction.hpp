@@ -89,7 +89,7 @@ class Transaction {
       core_.mechanisms.shard.open_step();
       StepOpening opening{.step = state.attempts,
                           .microbatches = static_cast<std::int64_t>(microbatches.own),
-                          .recipe = state.is_compared ? 0 : core_.signature(),
+                          .recipe = core_.values_of_step(),
                           .stop = state.wants_stop,
                           .batch = !state.has_ended       ? HasBatch::Yes
                                    : microbatches.empty() ? HasBatch::Never
@@ -100,7 +100,7 @@ class Transaction {
                           .plans = plans,
                           .counts = totals.counts()};
       auto ranks = core_.ranks();
-      exchange_opening(ranks.data(), opening);
+      exchange_opening(ranks.data(), opening, [&] { return core_.lines_of_step(); });
       state.is_compared = true;
       state.all_stop = opening.stop;
       plans = opening.plans;
@@ -122,9 +122,12 @@ class Transaction {
       StepSums sums;
       if (gradients.squared_norm.defined()) sums.slices.push_back(gradients.squared_norm);
       totals.add_to(sums.data);
+      const bool finite_here = totals.is_finite();
       sum_over(ranks, sums);
       if (gradients.squared_norm.defined()) gradients.squared_norm = sums.slices[0];
       totals.take(sums.data);
+      if (!totals.is_finite())  // all ranks know that
+        totals.value().where = ranks_where_not(ranks.data(), finite_here);
     }
   }
   void check_first_step() const {

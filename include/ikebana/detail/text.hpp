@@ -1,6 +1,8 @@
 #pragma once
 // Names of types, and texts, as error messages show them.
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +26,16 @@ inline std::string escaped(std::string_view text) {
     if (const auto byte = static_cast<unsigned char>(c); byte >= 0x20 && byte != 0x7f) out += c;
     else out.append("\\x").append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
   return out;
+}
+
+/// The shortest text from which the same number is read again.
+inline std::string exact_text(double value) {
+  char text[40];
+  for (int digits = 6; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, value);
+    if (std::strtod(text, nullptr) == value) break;
+  }
+  return text;
 }
 
 /// Padded with spaces to `width` columns: to the right, to the left.

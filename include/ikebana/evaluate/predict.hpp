@@ -1,6 +1,7 @@
 #pragma once
 // What a model gives for a batch or an input, without training.
 #include <ikebana/core/around_step.hpp>
+#include <ikebana/core/dummy.hpp>
 #include <ikebana/core/evaluation_mode.hpp>
 #include <ikebana/core/placement.hpp>
 #include <ikebana/detail/tensor_values.hpp>
@@ -56,10 +57,26 @@ auto predict_placed(Core& core, const Given&... given) {
   }
 }
 template <PredictBy kind, class Core, class... Given>
-auto predict_one(Core& core, const Given&... given) {
+auto predict_rows(Core& core, const Given&... given) {
   Placement placement(core.device);
   return predict_placed<kind>(
       core, placement.place(core.mechanisms.device, core.mechanisms.layout, given)...);
+}
+/// Of a batch without rows, as one of several ranks has where there are fewer rows than ranks: what
+/// the model gives for a row of zeros, without that row. A model need not compute without rows.
+template <PredictBy kind, class Core, class... Given>
+auto predict_one(Core& core, const Given&... given) {
+  if constexpr (!Core::one_rank && (kind == PredictBy::Input || kind == PredictBy::Outputs)) {
+    if (may_have_no_rows(core) && (has_no_rows(given) && ...)) {
+      auto result = predict_rows<kind>(core, zero_row(given)...);
+      if constexpr (may_hold_tensors<decltype(result)>)
+        for_each_tensor(result, [](at::Tensor& t) {
+          if (t.defined() && t.dim() > 0 && t.size(0) == 1) t = t.narrow(0, 0, 0);
+        });
+      return result;
+    }
+  }
+  return predict_rows<kind>(core, given...);
 }
 
 /// Calls `f` with the model as it is evaluated. A forward is a call of the ranks that share its

@@ -1,6 +1,7 @@
 #pragma once
 // The loop around `step`: epochs, validation, callbacks, a progress bar, saved states.
 #include <ikebana/detail/tensor_version.hpp>
+#include <ikebana/fit/fit_on_ranks.hpp>
 #include <ikebana/fit/progress.hpp>
 #include <ikebana/fit/state_keeper.hpp>
 #include <ikebana/posix/sigterm.hpp>
@@ -156,6 +157,7 @@ History fit_epochs(Trainer& trainer, Range& loader, const FitOptions<Batch>& opt
   check_options(options);
   trainer.agree_to_stop(StopWish::No);  // what an earlier one wanted is over
   trainer.agree_to_stop_now(StopWish::No);
+  if constexpr (!runs_on_one_rank<Trainer>) compare_fit(trainer, loader, options);
   FitState state;
   state.stopper = FitStopper(options.early_stopping);
   StateKeeper keeper(trainer, loader, options, state);

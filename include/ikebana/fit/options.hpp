@@ -4,6 +4,7 @@
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/evaluate/range_of.hpp>
 #include <ikebana/fit/early_stopping.hpp>
+#include <ikebana/fit/loader_lines.hpp>
 #include <ikebana/grammar/diagnosis.hpp>
 #include <ikebana/grammar/refuse_loader.hpp>
 #include <ikebana/posix/posix_files.hpp>
@@ -75,6 +76,8 @@ class BatchSource {
   explicit operator bool() const { return static_cast<bool>(visit_); }
   /// Calls `f` for every batch of one pass.
   void visit(const std::function<void(const Batch&)>& f) const { visit_(f); }
+  /// What the loader says of its data, by which ranks compare theirs.
+  std::string lines() const { return lines_(); }
   /// The section of the loader's position in a saved state.
   static constexpr const char* state_name = "validation";
   /// Saves and loads the loader's position, where its passes may differ.
@@ -88,15 +91,18 @@ class BatchSource {
   void refer_to(Loader& loader) {
     visit_ = [&loader](const auto& f) { detail::visit(loader, f); };
     position_ = [&loader](Archive& archive) { detail::archive_position(loader, archive); };
+    lines_ = [&loader] { return detail::lines_of_loader(detail::range_of(loader)); };
   }
   template <class Loader>
   void keep(const std::shared_ptr<Loader>& loader) {
     visit_ = [loader](const auto& f) { detail::visit(*loader, f); };
     position_ = [loader](Archive& archive) { detail::archive_position(*loader, archive); };
+    lines_ = [loader] { return detail::lines_of_loader(detail::range_of(*loader)); };
   }
 
   std::function<void(const std::function<void(const Batch&)>&)> visit_;
   std::function<void(Archive&)> position_;
+  std::function<std::string()> lines_;
 };
 
 /// When to stop: any function that returns true then, or a std::stop_token.

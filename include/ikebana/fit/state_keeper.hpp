@@ -112,8 +112,37 @@ class StateKeeper {
         if (!options_.resume) refuse_other_states(steps.empty());
         return steps;
       });
+      check_folder_of_ranks(group);
       if (!all[0].empty()) resume_on_ranks(group, lines_of(all[0]));
     });
+  }
+  /// Each rank writes a file of its own in each save: one that cannot, or whose folder is another
+  /// one, is found now instead of at the end.
+  void check_folder_of_ranks(RankGroup& group) {
+    Files& files = *options_.files;
+    auto trial_of = [&](std::int64_t rank) {
+      return options_.save_to / ("rank-" + std::to_string(rank) + new_suffix);
+    };
+    const Files::Path own = trial_of(group.rank());
+    try {
+      all_or_none<FileFailed>(group, "a trial of the folder of fit", [&] {
+        if (group.rank() != 0) files.make_folder(options_.save_to), files.create(own, 0);
+        return std::string();
+      });
+      all_or_none<FileFailed>(group, "a look at the folder of fit", [&] {
+        for (std::int64_t rank = 1; group.rank() == 0 && rank < group.size(); ++rank)
+          if (!files.exists(trial_of(rank)))
+            throw FileFailed("fit: rank " + std::to_string(rank) + " has written `" +
+                             trial_of(rank).string() +
+                             "`, and rank 0 does not see it. Give all ranks one folder, on a file "
+                             "system that their hosts share.");
+        return std::string();
+      });
+    } catch (...) {
+      remove_quietly(files, own);
+      throw;
+    }
+    if (group.rank() != 0) remove_quietly(files, own);
   }
   void resume_on_ranks(RankGroup& group, const std::vector<std::string>& steps) {
     StatePaths places;

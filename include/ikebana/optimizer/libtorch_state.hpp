@@ -17,7 +17,8 @@ template <class Options>
 std::string text_of(const Options& options) try {
   std::string text;
   for (const auto& [name, value] : bridge::values_of(base_of(options)))
-    text += (text.empty() ? "" : ", ") + name + "=" + c10::str(value);
+    text += (text.empty() ? "" : ", ") + name + "=" +
+            (value.isDouble() ? exact_text(value.toDouble()) : c10::str(value));
   return text;
 } catch (const c10::Error&) {
   return "lr=" + c10::str(base_of(options).get_lr());

@@ -11,12 +11,13 @@ struct FiniteLoss : PrecisionHooks {
   void begin(const Masters& masters) { masters_ = &masters; }
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue& loss, Ranks&, DeferredCheck& deferred) {
-    accept_finite_loss(gradients, loss, deferred, [masters = masters_] { raise(masters); });
+    if (!loss.where.empty()) raise(masters_, loss.where);
+    accept_finite_loss(gradients, loss, deferred, [masters = masters_] { raise(masters, {}); });
   }
 
  private:
-  [[noreturn]] static void raise(const Masters* masters) {
-    const std::string what = "step: the loss is not finite; nothing was updated. ";
+  [[noreturn]] static void raise(const Masters* masters, const std::string& where) {
+    const std::string what = "step: the loss is not finite" + where + "; nothing was updated. ";
     for (std::size_t i = 0; masters && i < masters->values.size(); ++i)
       if (!masters->values[i].isfinite().all().item<bool>())
         throw NonFinite(what + "The parameter `" + masters->names[i] +

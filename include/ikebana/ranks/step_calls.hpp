@@ -4,6 +4,7 @@
 #include <cstring>
 #include <ikebana/ranks/rank_group.hpp>
 #include <span>
+#include <sstream>
 
 namespace ikebana {
 
@@ -23,7 +24,7 @@ enum class HasBatch : std::int64_t { Yes, Ended, Never };
 struct StepOpening {
   std::int64_t step = 0;          ///< steps before this one
   std::int64_t microbatches = 0;  ///< of this rank's batch; then: the most of a rank
-  std::uint64_t recipe = 0;       ///< of the recipe and the model's shapes; 0: compared before
+  std::uint64_t recipe = 0;       ///< of all that an update depends on, and the model's shapes
   StopWish stop = StopWish::No;   ///< of this rank; then: of all
   HasBatch batch = HasBatch::Yes;
   /// Of this rank's random generators, and of its process.
@@ -63,11 +64,6 @@ inline void check_equal(std::size_t rank, const OpeningNumbers& a, const Opening
   if (a.step != b.step)
     throw RanksDiffer(differ("made steps:", a.step, b.step,
                              "Load the same state on every rank, and call step equally often."));
-  if (a.recipe != 0 && b.recipe != 0 && a.recipe != b.recipe)
-    throw RanksDiffer(
-        "step: rank " + std::to_string(rank) +
-        " has another recipe, or another model, than rank 0. Make the same trainer on "
-        "every rank, with the same values of its policies.");
   if (a.calls != b.calls)
     throw RanksDiffer(
         differ("layers in training mode that compute with all ranks, as SyncBatchNorm:", a.calls,
@@ -76,6 +72,27 @@ inline void check_equal(std::size_t rank, const OpeningNumbers& a, const Opening
   if (a.counts != b.counts || a.on_device != b.on_device)
     throw RanksDiffer(differ("counts of its loss:", a.counts, b.counts,
                              "count(batch) must return the same kind of numbers on every rank."));
+}
+
+/// Ranks whose numbers of the recipe differ send what these are of, a line `name = value` each:
+/// throws an error that names the first difference, on every rank.
+template <class Lines>
+[[noreturn]] void refuse_other_recipe(RankGroup& group, std::size_t rank, const Lines& lines) {
+  const auto all = exchange_in(group, "the comparison of recipes", lines());
+  std::istringstream first(all[0]), other(all[rank]);
+  std::string a, b;
+  do {
+    if (!std::getline(first, a)) a = "nothing more";
+    if (!std::getline(other, b)) b = "nothing more";
+  } while (a == b && first && other);
+  const std::size_t name = a.find(" = ");
+  const std::string head = "step: rank " + std::to_string(rank) + " has another recipe than rank 0";
+  const std::string cure =
+      ". Make the same trainer on every rank, and change its values and its model alike.";
+  if (name != a.npos && b.compare(0, name + 3, a, 0, name + 3) == 0)
+    throw RanksDiffer(head + ": `" + a.substr(0, name) + "` is " + b.substr(name + 3) +
+                      ", and on rank 0 " + a.substr(name + 3) + cure);
+  throw RanksDiffer(head + ": it has `" + b + "` where rank 0 has `" + a + "`" + cure);
 }
 
 /// Adds up the counts that follow the numbers in every rank's text.
@@ -121,7 +138,9 @@ inline bool have_same_generators(const std::vector<OpeningNumbers>& ranks) {
 
 /// Opens a step: compares what the ranks know, and adds up the counts and the wish to stop. One
 /// exchange; another one where a count is on a device. If no rank has a batch, no count is added.
-inline void exchange_opening(RankGroup& group, StepOpening& own) {
+/// `lines()` makes the texts of the recipe, a line each, where ranks differ in it.
+template <class Lines>
+void exchange_opening(RankGroup& group, StepOpening& own, const Lines& lines) {
   const bool on_device = std::any_of(own.counts.begin(), own.counts.end(),
                                      [](const Count& count) { return !count.readable(); });
   const OpeningNumbers numbers{own.step,
@@ -147,6 +166,7 @@ inline void exchange_opening(RankGroup& group, StepOpening& own) {
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     std::memcpy(&ranks[rank], all[rank].data(), sizeof numbers);
     check_equal(rank, ranks[0], ranks[rank]);
+    if (ranks[rank].recipe != ranks[0].recipe) refuse_other_recipe(group, rank, lines);
     own.stop = std::max(own.stop, static_cast<StopWish>(ranks[rank].stop));
     own.microbatches = std::max(own.microbatches, ranks[rank].microbatches);
     own.plans &= ranks[rank].plans;
@@ -171,6 +191,17 @@ inline void sum_over(const Ranks& ranks, StepSums& sums) {
   ranks.data().sum(all);
   sums.slices.assign(all.begin(), all.begin() + slices);
   sums.data.assign(all.begin() + slices, all.end());
+}
+
+/// " on rank 1, rank 3": those whose loss is not finite. Empty where that of each is: their sum
+/// overflows.
+inline std::string ranks_where_not(RankGroup& group, bool finite_here) {
+  std::string ranks;
+  const auto all = exchange_in(group, "a loss that is not finite", finite_here ? "" : "!");
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    if (!all[rank].empty())
+      ranks += (ranks.empty() ? " on rank " : ", rank ") + std::to_string(rank);
+  return ranks;
 }
 
 /// The largest wish of all ranks.

@@ -1,0 +1,169 @@
+#pragma once
+// All that the update of a step depends on, and that must be the same on all ranks: the values of
+// policies, what the schedule makes of them, which parameters rules match, and the model's modes.
+#include <array>
+#include <filesystem>
+#include <functional>
+#include <ikebana/core/value_sinks.hpp>
+#include <ikebana/detail/fields.hpp>
+#include <ikebana/detail/text.hpp>
+#include <ranges>
+
+namespace ikebana::detail {
+
+template <class T>
+inline constexpr bool is_tuple = false;
+template <class... Ts>
+inline constexpr bool is_tuple<std::tuple<Ts...>> = true;
+template <class A, class B>
+inline constexpr bool is_tuple<std::pair<A, B>> = true;
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+/// A function that returns something decides something, of which only the type can be compared.
+template <class T>
+inline constexpr bool is_deciding_function = false;
+template <class R, class... Args>
+inline constexpr bool is_deciding_function<std::function<R(Args...)>> = !std::is_void_v<R>;
+/// Made of any schedule: what it is, only its rates tell.
+template <class T>
+concept AnySchedule = requires(const T& t) {
+  t.rate(1.0, std::int64_t());
+  t.momentum(1.0, std::int64_t());
+  static_cast<bool>(t);
+};
+
+/// What a schedule makes of some numbers in this step: all that is known of it.
+template <class Sink, class T>
+void add_schedule(Sink& sink, const T& value, std::int64_t step) {
+  if (!value) return sink.add(std::string_view("none"));
+  for (const double base : {1.0, 1e-3})
+    sink.named([&] { return " makes of an lr of " + exact_text(base) + " in this step"; },
+               [&] { sink.add(value.rate(base, step)); });
+  sink.named([] { return " makes of a momentum of 0.9 in this step"; },
+             [&] { sink.add(value.momentum(0.9, step)); });
+}
+
+/// Adds a value of a policy, or each one within it. What cannot be compared is left out: pointers,
+/// paths, devices, and what a function does or has captured.
+template <class Sink, class T>
+void add_value(Sink& sink, const T& value, std::int64_t step) {
+  auto each = [&](std::size_t i, const auto& one) {
+    sink.named([&] { return std::to_string(i); }, [&] { add_value(sink, one, step); });
+  };
+  if constexpr (std::is_same_v<T, at::Tensor> || std::is_same_v<T, ParameterRule>) {
+    sink.add(value);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    sink.add_flag(value);
+  } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
+    sink.add(static_cast<std::int64_t>(value));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    sink.add(static_cast<double>(value));
+  } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+    sink.add(std::string_view(value));
+  } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
+    return;
+  } else if constexpr (is_deciding_function<T>) {
+    sink.add(std::string_view(value.target_type().name()));
+  } else if constexpr (AnySchedule<T>) {
+    add_schedule(sink, value, step);
+  } else if constexpr (is_optional<T>) {
+    if (value) add_value(sink, *value, step);
+    else sink.add(std::string_view("left out"));
+  } else if constexpr (is_tuple<T>) {
+    std::size_t i = 0;
+    std::apply([&](const auto&... all) { (each(i++, all), ...); }, value);
+  } else if constexpr (std::ranges::sized_range<const T>) {
+    sink.named([] { return std::string("size()"); },
+               [&] { sink.add(static_cast<std::int64_t>(std::ranges::size(value))); });
+    std::size_t i = 0;
+    for (const auto& one : value) each(i++, one);
+  } else if constexpr (ShowsFields<T>) {
+    with_fields(value, [&](const auto&... fields) {
+      [&]<std::size_t... I>(std::index_sequence<I...>) {
+        (sink.named([] { return field_name<T, I>(); }, [&] { add_value(sink, fields, step); }),
+         ...);
+      }(std::index_sequence_for<decltype(fields)...>());
+    });
+  }
+}
+
+/// True for policies on axes that change neither what is computed nor which messages are sent. A
+/// policy of a user's own may hold anything: of one, ranks compare what it says by `describe`.
+template <class Policy>
+inline constexpr bool may_differ_by_rank = [] {
+  using Axis = axis_of_t<Policy>;
+  return own_policy<Policy> || std::is_same_v<Axis, axis::device> ||
+         std::is_same_v<Axis, axis::observe> || std::is_same_v<Axis, axis::offload>;
+}();
+
+/// What this rank compares with the others when a step opens.
+template <bool one_rank>
+class ComparedValues {
+ public:
+  ComparedValues(const torch::nn::Module& model, const Masters& masters) : known_(masters) {
+    for (const auto& item : model.named_modules("", /*include_self=*/true))
+      modules_.push_back({item.key(), item.value()});
+    for (const auto& item : model.named_parameters())
+      parameters_.push_back({item.key(), item.value()});
+  }
+
+  /// One number of all. `fixed` is that of what does not change between steps.
+  template <class Mechanisms>
+  std::uint64_t number(Mechanisms& mechanisms, std::int64_t step, std::uint64_t fixed) {
+    ValueHash hash(known_, fixed);
+    add_all(hash, mechanisms, step);
+    return hash.number();
+  }
+  /// A line for each.
+  template <class Mechanisms>
+  std::string lines(Mechanisms& mechanisms, std::int64_t step) {
+    ValueLines lines(known_);
+    add_all(lines, mechanisms, step);
+    return std::move(lines).text();
+  }
+
+ private:
+  template <class T>
+  struct Named {
+    std::string name;
+    T value;
+  };
+
+  template <class Sink, class Mechanisms>
+  void add_all(Sink& sink, Mechanisms& mechanisms, std::int64_t step) {
+    mechanisms.each([&](auto& mechanism) {
+      using Policy = std::decay_t<decltype(mechanism.values)>;
+      if constexpr (!may_differ_by_rank<Policy> && !requires { mechanism.describe_values(); })
+        sink.named([] { return type_name<Policy>(); },
+                   [&] { add_value(sink, std::as_const(mechanism.values), step); });
+    });
+    const double base = mechanisms.optimizer.base_lr();
+    sink.named([] { return std::string("the learning rate of this step"); },
+               [&] { sink.add(static_cast<double>(mechanisms.schedule.rate(base, step))); });
+    sink.named([] { return std::string("what the schedule makes of a momentum of 0.9"); },
+               [&] { sink.add(static_cast<double>(mechanisms.schedule.momentum(0.9, step))); });
+    add_modes(sink);
+  }
+  template <class Sink>
+  void add_modes(Sink& sink) const {
+    for (const auto& module : modules_)
+      sink.named([&] { return (module.name.empty() ? "model" : module.name) + "->is_training()"; },
+                 [&] { sink.add_flag(module.value->is_training()); });
+    for (const auto& parameter : parameters_)
+      sink.named([&] { return parameter.name + ".requires_grad()"; },
+                 [&] { sink.add_flag(parameter.value.requires_grad()); });
+  }
+
+  KnownValues known_;
+  std::vector<Named<std::shared_ptr<torch::nn::Module>>> modules_;
+  std::vector<Named<at::Tensor>> parameters_;
+};
+template <>
+class ComparedValues<true> {
+ public:
+  ComparedValues(const torch::nn::Module&, const Masters&) {}
+};
+
+}  // namespace ikebana::detail

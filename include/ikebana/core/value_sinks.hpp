@@ -1,0 +1,139 @@
+#pragma once
+// Where the values of a recipe go, by which ranks compare theirs: one number in every step, and if
+// the numbers differ, a text for each value.
+#include <cstring>
+#include <ikebana/detail/tensor_version.hpp>
+#include <ikebana/detail/text.hpp>
+#include <ikebana/hooks/arguments.hpp>
+#include <ikebana/parameters/rule.hpp>
+#include <ikebana/state/content_hash.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ikebana::detail {
+
+/// Numbers of what is long to read: which parameters rules match, and what tensors hold. Each is
+/// computed again only when another rule or tensor stands at its place, or the tensor was written.
+class KnownValues {
+ public:
+  explicit KnownValues(const Masters& masters) : masters_(&masters) {}
+
+  const Masters& masters() const { return *masters_; }
+  /// The places are counted from the beginning.
+  void begin() { rule_ = tensor_ = 0; }
+  std::uint64_t of(const ParameterRule& rule) {
+    if (rule_ == rules_.size()) rules_.emplace_back();
+    KnownRule& known = rules_[rule_++];
+    if (known.is_known && rule.is(known.rule)) return known.number;
+    std::uint64_t number = key(0, static_cast<bool>(rule) ? 1 : 0);
+    for (std::size_t i = 0; rule && i < masters_->names.size(); ++i)
+      number = key(number, rule(masters_->names[i], masters_->whole(i)) ? 1 : 0);
+    known = {rule, number, true};
+    return number;
+  }
+  std::uint64_t of(const at::Tensor& tensor) {
+    if (tensor_ == tensors_.size()) tensors_.emplace_back();
+    KnownTensor& known = tensors_[tensor_++];
+    if (!tensor.defined()) return known = {}, 0;
+    if (known.tensor.is_same(tensor) && !known.version->changed()) return known.number;
+    known = {tensor, Version(tensor), content_hash(tensor.detach().cpu())};
+    return known.number;
+  }
+
+ private:
+  struct KnownRule {
+    ParameterRule rule;
+    std::uint64_t number = 0;
+    bool is_known = false;
+  };
+  struct KnownTensor {
+    at::Tensor tensor;
+    std::optional<Version> version;
+    std::uint64_t number = 0;
+  };
+
+  const Masters* masters_;
+  std::vector<KnownRule> rules_;
+  std::vector<KnownTensor> tensors_;
+  std::size_t rule_ = 0, tensor_ = 0;
+};
+
+/// Makes one number of all values. Allocates nothing, but for a rule or a tensor that is new.
+class ValueHash {
+ public:
+  ValueHash(KnownValues& known, std::uint64_t first) : known_(known), hash_(first) {
+    known_.begin();
+  }
+  std::uint64_t number() const { return hash_; }
+
+  /// Calls `f()`, which adds the value that has a name; `name()` makes it.
+  template <class Name, class F>
+  void named(const Name&, const F& f) {
+    f();
+  }
+  void add_flag(bool on) { hash_ = (hash_ ^ (on ? 2 : 1)) * 0x100000001b3; }
+  void add(std::int64_t value) { hash_ = key(hash_, static_cast<std::uint64_t>(value)); }
+  void add(double value) {
+    std::uint64_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    hash_ = key(hash_, value == 0 ? 0 : bits);
+  }
+  void add(std::string_view text) {
+    add(static_cast<std::int64_t>(text.size()));
+    for (const char c : text) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  void add(const ParameterRule& rule) { hash_ = key(hash_, known_.of(rule)); }
+  void add(const at::Tensor& tensor) { hash_ = key(hash_, known_.of(tensor)); }
+
+ private:
+  KnownValues& known_;
+  std::uint64_t hash_;
+};
+
+/// Makes a line `name = value` of each value.
+class ValueLines {
+ public:
+  explicit ValueLines(KnownValues& known) : known_(known) { known_.begin(); }
+  std::string text() && { return std::move(lines_); }
+
+  template <class Name, class F>
+  void named(const Name& name, const F& f) {
+    const std::size_t before = name_.size();
+    const std::string own = name();
+    name_ += (name_.empty() || own.starts_with(' ') ? "" : ".") + own;
+    f();
+    name_.resize(before);
+  }
+  void add_flag(bool on) { line(on ? "true" : "false"); }
+  void add(std::int64_t value) { line(std::to_string(value)); }
+  void add(double value) { line(exact_text(value)); }
+  void add(std::string_view text) { line(std::string(text)); }
+  void add(const ParameterRule& rule) {
+    known_.of(rule);
+    if (!rule) return line("no rule");
+    const Masters& masters = known_.masters();
+    for (std::size_t i = 0; i < masters.names.size(); ++i)
+      named([&] { return " of " + masters.names[i]; },
+            [&] { line(rule(masters.names[i], masters.whole(i)) ? "true" : "false"); });
+  }
+  void add(const at::Tensor& tensor) {
+    const std::uint64_t number = known_.of(tensor);
+    if (!tensor.defined()) return line("undefined");
+    line(c10::str("a tensor ", tensor.sizes(), " ", tensor.scalar_type(), " with the hash ",
+                  number));
+  }
+
+ private:
+  void line(std::string value) {
+    for (char& c : value)
+      if (c == '\n') c = ' ';
+    lines_ += name_ + " = " + value + '\n';
+  }
+
+  KnownValues& known_;
+  std::string name_, lines_;
+};
+
+}  // namespace ikebana::detail

@@ -1,0 +1,111 @@
+#pragma once
+// What several ranks compare before `fit` trains: its options, and the loaders of which each reads
+// a part.
+#include <algorithm>
+#include <ikebana/detail/text.hpp>
+#include <ikebana/fit/options.hpp>
+#include <ikebana/fit/validation_rule.hpp>
+#include <ikebana/ranks/all_or_none.hpp>
+#include <sstream>
+
+namespace ikebana::detail {
+
+/// Lines `name = value` of what all ranks must have alike.
+class FitLines {
+ public:
+  template <class T>
+  void add(const std::string& name, const T& value) {
+    text_ += name + " = " + c10::str(value) + "\n";
+  }
+  template <class Batch>
+  void add_options(const FitOptions<Batch>& options) {
+    add("epochs", options.epochs), add("batches_per_step", options.batches_per_step);
+    add("validate", options.validate ? "set" : "left out");
+    std::string names;
+    for (const auto& metric : options.metrics) names += metric.name() + " ";
+    add("metrics", names);
+    add("early_stopping", options.early_stopping ? "set" : "left out");
+    if (options.early_stopping) {
+      add("early_stopping->patience", options.early_stopping->patience);
+      add("early_stopping->min_delta", exact_text(options.early_stopping->min_delta));
+    }
+    add("save_to", options.save_to.empty() ? "left out" : "set");
+    add("save_every", options.save_every), add("keep", options.keep);
+    add("keep_best", options.keep_best ? text_of_rule(*options.keep_best) : "left out");
+    add("resume", options.resume), add("save_async", options.save_async);
+    add("save_on_sigterm", options.save_on_sigterm);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+/// On all ranks: none drops out.
+[[noreturn]] inline void refuse_fit(const std::string& text) {
+  throw AgreedError{std::make_exception_ptr(RanksDiffer("fit: " + text))};
+}
+
+/// Throws RanksDiffer where the lines of ranks differ, which are of `of`.
+inline void compare_lines(const std::vector<std::string>& all, const std::string& of,
+                          const std::string& cure) {
+  for (std::size_t r = 1; r < all.size(); ++r) {
+    std::istringstream first(all[0]), other(all[r]);
+    std::string a, b;
+    while (std::getline(first, a) && std::getline(other, b))
+      if (a != b)
+        refuse_fit("rank 0 has " + of + " `" + a + "`, and rank " + std::to_string(r) + " has `" +
+                   b + "`. " + cure);
+  }
+}
+
+/// Throws RanksDiffer where a part of the data would be read twice, and another never, or the parts
+/// are of other batches. Where no loader reads a part, each rank has its own data, and may.
+inline void compare_loaders(const std::vector<std::string>& all, const std::string& which) {
+  const std::string ranks = std::to_string(all.size());
+  const std::string cure =
+      "Give every rank a loader of the same data and options, with "
+      ".num_replicas = trainer.world_size() and .rank = trainer.rank().";
+  std::vector<std::string> rests;
+  std::vector<std::int64_t> owner(all.size(), -1);
+  const bool any = std::any_of(all.begin(), all.end(), [](const std::string& one) {
+    const std::size_t space = one.find(' ');
+    return space < one.find('\n') && one.compare(space, 3, " 1\n") != 0;
+  });
+  for (std::size_t r = 0; any && r < all.size(); ++r) {
+    std::istringstream text(all[r]);
+    std::int64_t part = 0, parts = 1;
+    if (all[r][0] != '\n') text >> part >> parts;
+    const std::string of = "the " + which + " of rank " + std::to_string(r);
+    if (parts != std::ssize(all))
+      refuse_fit(of + " has num_replicas " + std::to_string(parts) + ", and there are " + ranks +
+                 " ranks. " + cure);
+    std::int64_t& before = owner[static_cast<std::size_t>(part)];
+    if (before >= 0)
+      refuse_fit(of + " has .rank = " + std::to_string(part) + ", as that of rank " +
+                 std::to_string(before) +
+                 ": both would read the same part of each batch, and no rank another one. " + cure);
+    before = static_cast<std::int64_t>(r);
+    rests.push_back(all[r].substr(all[r].find('\n') + 1));
+  }
+  compare_lines(rests, "a " + which + " with", cure);
+}
+
+/// Before the first step: all ranks compare their options, loaders and validation loaders.
+template <class Trainer, class Loader, class Batch>
+void compare_fit(Trainer& trainer, Loader& loader, const FitOptions<Batch>& options) {
+  const auto ranks = trainer.several_ranks();
+  if (!ranks) return;
+  trainer.together_or_not("the options of fit", [&] {
+    FitLines own;
+    own.add_options(options);
+    auto of_all = [&](const std::string& text) {
+      return exchange_in(ranks->data(), "the options of fit", text);
+    };
+    compare_lines(of_all(own.text()), "the option", "Give `fit` the same options on every rank.");
+    compare_loaders(of_all(lines_of_loader(loader)), "loader");
+    if (options.validate) compare_loaders(of_all(options.validate.lines()), "validation loader");
+  });
+}
+
+}  // namespace ikebana::detail
