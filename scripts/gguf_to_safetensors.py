@@ -37,6 +37,26 @@ SUPPORTED = "llama"  # of its tensors the names and the order of rows are known 
 ROTATED = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}
 
 
+# Metadata of an architecture that config.json says again, or that changes nothing.
+OBEYED = {
+    "attention.head_count", "attention.head_count_kv", "attention.key_length",
+    "attention.layer_norm_rms_epsilon", "attention.value_length", "block_count", "context_length",
+    "embedding_length", "feed_forward_length", "rope.dimension_count", "rope.freq_base",
+    "rope.scale_linear", "rope.scaling.factor", "rope.scaling.finetuned",
+    "rope.scaling.original_context_length", "rope.scaling.type", "vocab_size",
+}
+# And with the values by which it changes nothing.
+WITHOUT_EFFECT = {
+    "attention.causal": (True,), "attention.clamp_kqv": (0,), "attention.max_alibi_bias": (0,),
+    "attention.sliding_window": (0,), "attn_logit_softcapping": (0,), "embedding_scale": (0, 1),
+    "expert_count": (0,), "expert_used_count": (0,), "final_logit_softcapping": (0,),
+    "logit_scale": (0, 1), "pooling_type": (0,), "residual_scale": (0, 1),
+    "rope.scaling.attn_factor": (1,), "use_parallel_residual": (False,),
+}
+LLAMA_3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0,
+           "original_max_position_embeddings": 8192}
+
+
 class Refused(Exception):
     """What is wrong, and what to do."""
 
@@ -80,10 +100,62 @@ def check(fields):
         )
     if fields.get("split.count", 1) not in (0, 1):
         raise Refused("it is one part of several: join them by llama-gguf-split --merge")
-    scaling = fields.of_model("rope.scaling.type", "none")
-    if scaling != "none":
-        raise Refused(f"it scales the rotation ({scaling}), and modules::Rotary does not: "
+    if fields.get("general.type", "model") != "model":
+        raise Refused(f"it is of the type {fields.get('general.type')}: name a file of a model")
+    prefix = fields.architecture + "."
+    for key in fields.reader.fields:
+        name = key.removeprefix(prefix)
+        if not key.startswith(prefix) or name in OBEYED:
+            continue
+        if fields.of_model(name) not in WITHOUT_EFFECT.get(name, ()):
+            raise Refused(f"its {key} is {fields.of_model(name)}, which "
+                          "examples/models/llama.hpp does not compute: convert another model")
+
+
+def check_layout(reader):
+    """Tensors follow each other, as in llama.cpp: else one has the bytes of another."""
+    at = reader.data_offset
+    for tensor in reader.tensors:
+        if tensor.data_offset != at:
+            raise Refused(f"`{tensor.name}` begins at byte {tensor.data_offset}, and what is "
+                          f"before it ends at {at}: use another copy")
+        at += -(-int(tensor.n_bytes) // reader.alignment) * reader.alignment
+    end = len(reader.data)
+    if not at - reader.alignment < end <= at and reader.tensors:
+        raise Refused(f"its tensors end at byte {at} of {end}: use another copy")
+
+
+def scaling_of(fields, reader, config):
+    """`rope_scaling` of config.json: linear, which is llama.cpp's when no type is given, or
+    Llama 3.1's, of which GGUF has the factors of each frequency."""
+    kind = fields.of_model("rope.scaling.type", "linear")
+    if kind not in ("none", "linear"):
+        raise Refused(f"it scales the rotation ({kind}), and modules::RotaryScaling does not: "
                       "write the model's own rotation")
+    factor = fields.of_model("rope.scaling.factor", fields.of_model("rope.scale_linear", 0.0))
+    if not math.isfinite(factor) or factor < 0:
+        raise Refused(f"its rope.scaling.factor is {factor}: use another copy")
+    linear = decimal(factor) if kind == "linear" and factor not in (0, 1) else None
+    tensor = next((t for t in reader.tensors if t.name == "rope_freqs.weight"), None)
+    if tensor is None:
+        return None if linear is None else {"rope_type": "linear", "factor": linear}
+    found = numpy.asarray(tensor.data, numpy.float64).reshape(-1)
+    for factor in (8.0, 32.0):
+        wanted = factors_of_llama_3(factor, config)
+        if linear is None and found.shape == wanted.shape and (
+                numpy.allclose(found, wanted, rtol=1e-5, atol=0)):
+            return {"rope_type": "llama3", "factor": factor} | LLAMA_3
+    raise Refused("its rope_freqs.weight scales the rotation, and not as Llama 3.1: write the "
+                  "model's own rotation")
+
+
+def factors_of_llama_3(factor, config):
+    """What each frequency is divided by."""
+    width, length = config["head_dim"], LLAMA_3["original_max_position_embeddings"]
+    speed = config["rope_theta"] ** -(numpy.arange(0, width, 2) / width)
+    low, high = LLAMA_3["low_freq_factor"], LLAMA_3["high_freq_factor"]
+    share = ((length * speed / (2 * math.pi) - low) / (high - low)).clip(0, 1)
+    return 1 / ((1 - share) / factor + share)
 
 
 def config_of(fields, shapes):
@@ -112,6 +184,10 @@ def config_of(fields, shapes):
     if rotated != config["head_dim"]:
         raise Refused(f"it rotates {rotated} of the {config['head_dim']} numbers of a head, and "
                       "modules::Rotary all: write the model's own rotation")
+    for key, wanted in (("attention.value_length", "head_dim"), ("vocab_size", "vocab_size")):
+        if fields.of_model(key, config[wanted]) != config[wanted]:
+            raise Refused(f"its {fields.architecture}.{key} is {fields.of_model(key)}, and its "
+                          f"{wanted} is {config[wanted]}: convert another model")
     for name in ("bos", "eos"):
         token = fields.get(f"tokenizer.ggml.{name}_token_id")
         if token is not None:
@@ -154,11 +230,47 @@ def values(tensor, config):
 
 
 def expected(config):
-    names = {"model.embed_tokens.weight", "model.norm.weight"}
+    """The shape of each tensor."""
+    hidden, mlp, width = config["hidden_size"], config["intermediate_size"], config["head_dim"]
+    of_queries = config["num_attention_heads"] * width
+    of_keys = config["num_key_value_heads"] * width
+    layer = {
+        "attn_norm": (hidden,), "ffn_norm": (hidden,), "attn_q": (of_queries, hidden),
+        "attn_k": (of_keys, hidden), "attn_v": (of_keys, hidden),
+        "attn_output": (hidden, of_queries), "ffn_gate": (mlp, hidden), "ffn_up": (mlp, hidden),
+        "ffn_down": (hidden, mlp),
+    }
+    whole = (config["vocab_size"], hidden)
+    shapes = {"model.embed_tokens.weight": whole, "model.norm.weight": (hidden,)}
     if not config["tie_word_embeddings"]:
-        names.add("lm_head.weight")
-    layers = range(config["num_hidden_layers"])
-    return names | {f"model.layers.{i}.{part}.weight" for i in layers for part in LAYER.values()}
+        shapes["lm_head.weight"] = whole
+    return shapes | {f"model.layers.{i}.{LAYER[part]}.weight": shape
+                     for i in range(config["num_hidden_layers"]) for part, shape in layer.items()}
+
+
+def check_tensors(tensors, config):
+    wanted = expected(config)
+    missing = sorted(wanted.keys() - tensors.keys())
+    if missing:
+        raise Refused(f"`{missing[0]}` and {len(missing) - 1} others are missing of it: "
+                      "use another copy")
+    for name, x in tensors.items():
+        if name not in wanted:
+            raise Refused(f"`{name}` is no weight of a model of "
+                          f"{config['num_hidden_layers']} layers without biases: convert another "
+                          "model")
+        if tuple(x.shape) != wanted[name]:
+            raise Refused(f"`{name}` is {tuple(x.shape)}, and its metadata makes it "
+                          f"{wanted[name]}: use another copy")
+
+
+def narrowed(name, x, dtype):
+    """The tensor in the dtype that is written, which must hold its values."""
+    result = x.to(getattr(torch, dtype))
+    lost = (x.isfinite() & ~result.isfinite()).sum().item()
+    if lost:
+        raise Refused(f"`{name}` has {lost} values that {dtype} cannot hold: name a wider --dtype")
+    return result
 
 
 def convert(source, dtype):
@@ -170,22 +282,19 @@ def convert(source, dtype):
         raise Refused(f"it is no intact GGUF file: {error}. Use another copy") from error
     fields = Fields(reader)
     check(fields)
+    check_layout(reader)
     shapes = {t.name: [int(n) for n in reversed(t.shape)] for t in reader.tensors}
     if "token_embd.weight" not in shapes:
         raise Refused("it has no token_embd.weight: it holds no weights, or a part of them. "
                       "Name a file of a whole model")
-    if "rope_freqs.weight" in shapes:
-        raise Refused("its rope_freqs.weight scales the rotation, and modules::Rotary "
-                      "does not: write the model's own rotation")
     config = config_of(fields, shapes)
-    tensors = dict(values(tensor, config) for tensor in reader.tensors)
-    missing = sorted(expected(config) - tensors.keys())
-    if missing:
-        raise Refused(f"`{missing[0]}` and {len(missing) - 1} others are missing of it: "
-                      "use another copy")
+    config["rope_scaling"] = scaling_of(fields, reader, config)
+    tensors = dict(values(tensor, config) for tensor in reader.tensors
+                   if tensor.name != "rope_freqs.weight")
+    check_tensors(tensors, config)
     config["torch_dtype"] = dtype
     kinds = sorted({t.tensor_type.name for t in reader.tensors})
-    return {n: x.to(getattr(torch, dtype)) for n, x in tensors.items()}, config, kinds
+    return {n: narrowed(n, x, dtype) for n, x in tensors.items()}, config, kinds
 
 
 def main():
@@ -199,6 +308,9 @@ def main():
     try:
         tensors, config, kinds = convert(arguments.source, arguments.dtype)
         arguments.folder.mkdir(parents=True, exist_ok=True)
+        for path in map(arguments.folder.joinpath, ("model.safetensors", "config.json")):
+            if path.exists() and not path.is_file():
+                raise Refused(f"{path} is no regular file: name another folder")
         save_file(tensors, arguments.folder / "model.safetensors", {"format": "pt"})
         (arguments.folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     except Refused as why:

@@ -12,8 +12,9 @@ _orig_mod. of torch.compile, is removed behind every dot as well. --drop leaves 
 as a shell does: --drop 'decoder.*'. --dtype converts floating-point tensors. Tensors that share
 memory are written whole under each of their names.
 
-The file is read by torch.load(weights_only=True), which runs no code of it. Needs a Python with
-torch and safetensors, and as much memory as the weights take.
+The file is read by torch.load(weights_only=True), which runs no code of it. The checksums of its
+archive are compared; files of PyTorch before 1.6 have none. Needs a Python with torch and
+safetensors, and as much memory as the weights take.
 """
 
 import argparse
@@ -24,6 +25,7 @@ import pathlib
 import re
 import sys
 import zipfile
+import zlib
 
 import torch
 from safetensors import SafetensorError
@@ -68,13 +70,35 @@ def check_format(path):
         )
     if "data.pkl" not in names:
         raise Refused("it is a zip archive that torch.save has not written. Name one that it wrote")
+    check_archive(path)
+
+
+def check_archive(path):
+    """Compares the checksum of each record: torch.load does not."""
+    with zipfile.ZipFile(path) as archive:
+        records = archive.infolist()
+        names = [record.filename for record in records]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise Refused(f"its record `{twice}` is there twice. Use another copy")
+        if not any(record.CRC for record in records):
+            print("the archive has no checksums, so a changed byte would not be seen")
+            return
+        for record in records:
+            try:
+                with archive.open(record) as file:
+                    while file.read(1 << 20):
+                        pass
+            except (zipfile.BadZipFile, EOFError, NotImplementedError, zlib.error) as error:
+                raise Refused(f"its record `{record.filename}` is damaged: {error}. Use another "
+                              "copy") from error
 
 
 def load(path):
     try:
         check_format(path)
-        is_zip = zipfile.is_zipfile(path)
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=is_zip)
+        # Not with mmap, which does not compare the size of a storage with its record's.
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=False)
     except OSError as error:
         raise Refused(error.strerror or str(error)) from error
     except Refused:
@@ -132,6 +156,8 @@ def stripped(name, prefixes):
 
 
 def renamed(tensors, prefixes):
+    if "" in tensors:
+        raise Refused("a tensor has an empty name: leave it out by --drop ''")
     for prefix in prefixes:
         if not any(prefix in name for name in tensors):
             raise Refused(f"--strip {prefix}: no name has it: leave it out, or name a "
@@ -159,9 +185,33 @@ def writable(name, x, dtype):
     if x.is_quantized:
         raise Refused(f"`{name}` is quantised ({x.dtype}): save the model before quantisation")
     x = x.detach()
-    return (x.to(dtype) if dtype and x.is_floating_point() else x).clone(
-        memory_format=torch.contiguous_format
-    )
+    return converted(name, x, dtype) if dtype and x.is_floating_point() else x
+
+
+def converted(name, x, dtype):
+    """The tensor in another dtype, which must hold its values."""
+    result = x.to(dtype)
+    wide = x.float() if x.element_size() < 2 else x
+    lost = (wide.isfinite() & ~result.isfinite()).sum().item()
+    if lost:
+        raise Refused(f"`{name}` has {lost} values that {str(dtype).removeprefix('torch.')} cannot "
+                      f"hold, the largest is {wide[wide.isfinite()].abs().max().item():.6g}: "
+                      "name a wider --dtype, or leave it out")
+    return result
+
+
+def with_own_memory(tensors):
+    """Contiguous tensors, none of which shares memory: copies, where that is not so."""
+    seen, result = set(), {}
+    for name, x in tensors.items():
+        storage = x.untyped_storage()
+        is_own = storage.nbytes() == x.numel() * x.element_size()
+        if not is_own or not x.is_contiguous() or storage.data_ptr() in seen or x.is_conj() or (
+                x.is_neg()):
+            x = x.resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
+        seen.add(storage.data_ptr())
+        result[name] = x
+    return result
 
 
 def shared(tensors):
@@ -194,13 +244,15 @@ def convert(arguments):
         if all(name.startswith(prefix) for name in kept):
             print(f"all names begin with `{prefix}`: --strip {prefix} removes it")
     dtype = getattr(torch, arguments.dtype) if arguments.dtype else None
-    return {name: writable(name, x, dtype) for name, x in kept.items()}
+    return with_own_memory({name: writable(name, x, dtype) for name, x in kept.items()})
 
 
 def write(tensors, target):
     """Writes beside the target, then takes its place: it is whole, or as it was."""
     if target.is_dir():
         raise Refused(f"{target} is a folder: name a file, such as {target / 'model.safetensors'}")
+    if target.exists() and not target.is_file():
+        raise Refused(f"{target} is no regular file, such as a device: name a file")
     part = target.with_name(target.name + ".part")
     try:
         save_file(tensors, part, {"format": "pt"})

@@ -20,8 +20,12 @@ struct LlamaConfig {
   std::int64_t num_hidden_layers = 4, num_attention_heads = 4, num_key_value_heads = 2;
   double rms_norm_eps = 1e-6, rope_theta = 10000;
   bool tie_word_embeddings = false;
+  std::int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
+  ikebana::modules::RotaryScaling rope_scaling = {};
 
-  std::int64_t head_width() const { return hidden_size / num_attention_heads; }
+  std::int64_t head_width() const {
+    return head_dim > 0 ? head_dim : hidden_size / num_attention_heads;
+  }
 };
 
 inline Tokens random_batch(const LlamaConfig& c, std::int64_t rows, std::int64_t length) {
@@ -98,7 +102,7 @@ struct LlamaModelImpl : torch::nn::Module {
     embed_tokens =
         register_module("embed_tokens", torch::nn::Embedding(c.vocab_size, c.hidden_size));
     layers = register_module("layers", torch::nn::ModuleList());
-    const ikebana::modules::Rotary rotary(c.head_width(), c.rope_theta);
+    const ikebana::modules::Rotary rotary(c.head_width(), c.rope_theta, c.rope_scaling);
     for (std::int64_t i = 0; i < c.num_hidden_layers; ++i) {
       blocks.push_back(LlamaBlock(c, rotary));
       layers->push_back(blocks.back());

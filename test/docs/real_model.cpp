@@ -12,7 +12,9 @@ std::filesystem::path pretrained(const std::filesystem::path& folder) {
   const LlamaConfig c{.hidden_size = 32, .intermediate_size = 48};
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "config.json")
-      << R"({"vocab_size": 256, "hidden_size": 32, "intermediate_size": 48, "rope_theta": 1e5})";
+      << R"({"model_type": "llama", "vocab_size": 256, "hidden_size": 32, "intermediate_size": 48,
+          "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
+          "rope_theta": 1e5})";
   torch::manual_seed(0);
   Llama llama(c);
   save_weights(llama, folder / "model.safetensors");

@@ -25,7 +25,8 @@ import tokens  # noqa: E402
 
 PROGRAM = pathlib.Path(sys.argv[1]).resolve()
 CONFIG = {
-    "vocab_size": 300, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+    "model_type": "llama", "vocab_size": 300, "hidden_size": 32, "intermediate_size": 48,
+    "num_hidden_layers": 2,
     "num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 1e-05,
     "rope_theta": 100000.0, "tie_word_embeddings": True,
 }

@@ -112,7 +112,7 @@ TEST_CASE("memory snapshot: a folder that does not exist is an error that names 
               : save_memory_snapshot("/nowhere/file", history);
     });
     CHECK(contains(text, "cannot create `/nowhere/file"));
-    CHECK(contains(text, "Create its folder first"));
+    CHECK(contains(text, "create its folder first"));
   }
 }
 

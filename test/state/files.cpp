@@ -1,14 +1,20 @@
 // What may be at the path of a state: links, folders, pipes, two damaged files.
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <fstream>
-#include <ikebana/state/saved_state.hpp>
+#include <ikebana.hpp>
+#include <ikebana/memory/page.hpp>
+#include <ikebana/memory/snapshot.hpp>
 
 #include "state/folder.hpp"
 #include "test.hpp"
 
 using namespace ikebana;
 namespace fs = std::filesystem;
+namespace nn = torch::nn;
 
 namespace test::files {
 
@@ -67,6 +73,58 @@ TEST_CASE("a folder or a pipe is no state, and is not changed") {
                  "It must not be a folder"));
   CHECK(fs::is_directory(folder / "folder"));
   CHECK(!fs::exists(folder / "folder.ikebana-new"));
+}
+
+TEST_CASE("files: every writer refuses what is no regular file, which stays as it is") {
+  const Folder folder;
+  nn::Linear model(1, 1);
+  Trainer trainer{model, MSELoss{}};
+  trainer.step(std::pair{at::ones({1, 1}), at::ones({1, 1})});
+  const std::vector<std::pair<const char*, std::function<void(const fs::path&)>>> writers = {
+      {"save", [&](auto& path) { trainer.save(path); }},
+      {"save_async", [&](auto& path) { trainer.save_async(path).wait(); }},
+      {"save_full", [&](auto& path) { trainer.save_full(path); }},
+      {"save_weights", [&](auto& path) { save_weights(model, path); }},
+      {"save_tensors", [&](auto& path) { save_tensors(path, state(1)); }},
+      {"CSVLogger", [&](auto& path) { CSVLogger log(path.string()); }},
+      {"page", [&](auto& path) { save_memory_page(path, MemoryRecord{}); }},
+      {"snapshot", [&](auto& path) { save_memory_snapshot(path, MemoryRecord{}); }}};
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  fs::create_symlink("/dev/null", folder / "null");
+  for (const auto& [name, write_to] : writers)
+    for (const auto& [target, kind] :
+         {std::pair{"pipe", "it is a pipe"}, {"null", "or a device"}}) {
+      CAPTURE(name);
+      CAPTURE(target);
+      const auto said = message_of<FileFailed>([&] { write_to(folder / target); });
+      CHECK_MESSAGE(contains(said, kind), said);
+      CHECK(contains(said, "Name a regular file"));
+      CHECK(!fs::exists(folder.path / (std::string(target) + ".ikebana-new")));
+      CHECK(!fs::exists(folder.path / (std::string(target) + ".ikebana-former")));
+    }
+  CHECK(fs::is_fifo(folder / "pipe"));
+  CHECK(fs::is_symlink(folder / "null"));
+  // No file is renamed to it either, nor does one begin where it is.
+  write(folder / "file", "text");
+  CHECK(contains(
+      message_of<FileFailed>([&] { system_files().rename(folder / "file", folder / "pipe"); }),
+      "it is a pipe"));
+  fs::rename(folder / "pipe", folder / "state.ikebana-new");
+  const int reader = ::open((folder / "state.ikebana-new").c_str(), O_RDONLY | O_NONBLOCK);
+  CHECK(contains(message_of<FileFailed>([&] { save_tensors(folder / "state", state(1)); }),
+                 "it is a pipe"));
+  ::close(reader);
+}
+
+TEST_CASE("files: a device is not replaced by a file" * doctest::skip(::geteuid() != 0)) {
+  const Folder folder;
+  const fs::path device = folder / "device";
+  if (::mknod(device.c_str(), S_IFCHR | 0600, makedev(1, 3)) != 0) return;  // not allowed here
+  CHECK(contains(message_of<FileFailed>([&] { save_memory_page(device, MemoryRecord{}); }),
+                 "a pipe, a socket or a device"));
+  CHECK(contains(message_of<FileFailed>([&] { save_tensors(device, state(1)); }),
+                 "a pipe, a socket or a device"));
+  CHECK(fs::is_character_file(device));
 }
 
 TEST_CASE("if the state and the former one are damaged, the error is that of the state") {

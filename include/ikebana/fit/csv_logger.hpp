@@ -3,6 +3,7 @@
 #include <charconv>
 #include <fstream>
 #include <ikebana/fit/fit.hpp>
+#include <ikebana/posix/posix_files.hpp>
 
 namespace ikebana {
 
@@ -16,9 +17,11 @@ class CSVLogger {
   /// A line: each column with its name.
   using Row = std::vector<std::pair<std::string, double>>;
 
-  /// Opens the file, which is replaced. Throws Error where it cannot be written.
+  /// Opens the file, which is replaced. Throws Error where it cannot be written, and FileFailed
+  /// for what is no regular file, such as a device.
   explicit CSVLogger(std::string path) : file_(std::make_shared<File>()) {
     file_->path = std::move(path);
+    detail::check_replaceable(file_->path);
     file_->out.open(file_->path, std::ios::trunc);
     check_written();
   }

@@ -115,7 +115,7 @@ class PageData {
 
 /// Writes what a history holds as one HTML page, which needs no network: memory in use over time,
 /// by kind, unit, phase or label, and at any instant the largest blocks. Replaces `path`. Throws
-/// FileFailed.
+/// FileFailed, also where `path` is no regular file, such as a device.
 inline void save_memory_page(const std::filesystem::path& path, const MemoryRecord& record) {
   detail::write_file(path, detail::page_begin + detail::PageData(record).json() + detail::page_end);
 }

@@ -7,6 +7,7 @@
 
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
+#include <ikebana/modules/rotary_scaling.hpp>
 
 namespace ikebana::modules {
 
@@ -16,13 +17,15 @@ namespace ikebana::modules {
 /// Angles and products are in FP32 (FP64 for FP64); the result has the input's dtype. Cost: tables
 /// of cos and sin, shared by copies, which grow when a new position is used; nothing of the input
 /// is kept for backward. Not thread-safe. Has neither parameters nor buffers, so saved states do
-/// not contain it. Source: Su et al., RoFormer: Enhanced Transformer with Rotary Position
-/// Embedding, 2021.
+/// not contain it. RotaryScaling is for longer texts. Source: Su et al., RoFormer: Enhanced
+/// Transformer with Rotary Position Embedding, 2021.
 class Rotary {
  public:
   /// `width` is that of one head. Throws Error if it is not even and positive, or `base` is not
-  /// positive.
-  explicit Rotary(std::int64_t width, double base = 10000) : width_(width), base_(base) {
+  /// positive; BadValue as RotaryScaling::check.
+  explicit Rotary(std::int64_t width, double base = 10000, const RotaryScaling& scaling = {})
+      : width_(width), base_(base), scaling_(scaling) {
+    scaling_.check();
     if (width <= 0 || width % 2 != 0)
       throw Error("rotary: width is " + std::to_string(width) +
                   "; it must be the width of one head, even and positive");
@@ -72,7 +75,7 @@ class Rotary {
   at::Tensor angles(const at::Tensor& positions, const at::Tensor& x) const {
     const auto options = x.options().dtype(wide_dtype(x)).requires_grad(false);
     const auto exponent = at::arange(0, width_, 2, options) / static_cast<double>(width_);
-    const auto frequency = at::reciprocal(at::pow(base_, exponent));
+    const auto frequency = scaling_(at::reciprocal(at::pow(base_, exponent)));
     const auto angle = positions.to(options).unsqueeze(-1) * frequency;
     return at::cat({angle, angle}, -1);
   }
@@ -93,6 +96,7 @@ class Rotary {
 
   std::int64_t width_;
   double base_;
+  RotaryScaling scaling_;
   std::shared_ptr<Tables> tables_ = std::make_shared<Tables>();
 };
 

@@ -45,6 +45,9 @@ class Files {
   virtual std::unique_ptr<OutputFile> open_to_write(const Path& path) = 0;
   virtual std::unique_ptr<InputFile> open(const Path& path) = 0;
   virtual bool exists(const Path& path) = 0;
+  /// Throws FileFailed if something is at `path` that is no regular file, such as a device, which
+  /// a new file would replace. Links are followed.
+  virtual void check_replaceable(const Path&) {}
   /// Replaces `to` atomically.
   virtual void rename(const Path& from, const Path& to) = 0;
   /// Makes `to` a hard link to `from`. Returns false where the file system has no hard links.
@@ -129,6 +132,7 @@ void put_in_place(Files& files, const Files::Path& path, IsIntact&& is_intact) {
 template <class Write, class IsIntact>
 void write_durably(Files& files, const Files::Path& path, std::uint64_t size, Write&& write,
                    IsIntact&& is_intact) {
+  files.check_replaceable(path);
   const auto new_path = with_suffix(path, new_suffix);
   const std::unique_ptr<OutputFile> file = files.create(new_path, size);  // holds the lock
   try {

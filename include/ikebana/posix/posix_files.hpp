@@ -24,7 +24,7 @@ inline const char* suggestion_for(int code) {
     case EROFS:
       return "Name a folder that this program may write to.";
     case ENOENT:
-      return "Create its folder first, or correct the path.";
+      return "Correct the path. To write a file there, create its folder first.";
     case ENOTDIR:
     case EISDIR:
       return "It must not be a folder, and each part of the path before it must be one.";
@@ -41,6 +41,20 @@ inline const char* suggestion_for(int code) {
 [[noreturn]] inline void file_failed(const char* what, const Files::Path& path, int code) {
   throw FileFailed(std::string("files: cannot ") + what + " `" + path.string() +
                    "`: " + std::strerror(code) + ". " + suggestion_for(code));
+}
+
+/// Throws FileFailed for what is no regular file: a folder, a device, a pipe or a socket.
+inline void check_regular(const char* what, const Files::Path& path, const struct stat& status) {
+  if (S_ISREG(status.st_mode)) return;
+  if (S_ISDIR(status.st_mode)) file_failed(what, path, EISDIR);
+  throw FileFailed(std::string("files: cannot ") + what + " `" + path.string() +
+                   "`: it is a pipe, a socket or a device. Name a regular file.");
+}
+/// Every writer of a file asks this first: throws FileFailed if something is at `path`, or at the
+/// end of the links that lead on from it, that is no regular file.
+inline void check_replaceable(const Files::Path& path) {
+  struct stat status{};
+  if (::stat(path.c_str(), &status) == 0) check_regular("write", path, status);
 }
 
 /// Calls the system call `f` again while a signal interrupts it.
@@ -73,7 +87,10 @@ class PosixOutputFile : public OutputFile {
   /// Of another process, which has the lock.
   explicit PosixOutputFile(Files::Path path)
       : path_(std::move(path)),
-        fd_(std::make_unique<Descriptor>("write", path_, O_WRONLY | O_NOFOLLOW | O_NONBLOCK)) {}
+        fd_(std::make_unique<Descriptor>("write", path_, O_WRONLY | O_NOFOLLOW | O_NONBLOCK)) {
+    struct stat status{};
+    if (::fstat(*fd_, &status) == 0) check_regular("write", path_, status);
+  }
   PosixOutputFile(Files::Path path, std::uint64_t size)
       : path_(std::move(path)), fd_(std::make_unique<Descriptor>("create", path_, flags)) {
     while (!lock()) fd_ = std::make_unique<Descriptor>("create", path_, flags);
@@ -112,6 +129,7 @@ class PosixOutputFile : public OutputFile {
     if (retry_if_interrupted([&] { return ::flock(*fd_, LOCK_EX | LOCK_NB); }) != 0)
       if (errno == EWOULDBLOCK) file_failed("write", path_, errno);  // other errors: no locks here
     struct stat opened{}, at_path{};
+    if (::fstat(*fd_, &opened) == 0) check_regular("write", path_, opened);
     if (::fstat(*fd_, &opened) != 0 || ::lstat(path_.c_str(), &at_path) != 0 ||
         opened.st_ino != at_path.st_ino || opened.st_dev != at_path.st_dev)
       return false;
@@ -143,7 +161,7 @@ class PosixInputFile : public InputFile {
   explicit PosixInputFile(Files::Path path) : path_(std::move(path)), fd_("read", path_, flags) {
     struct stat status{};
     if (::fstat(fd_, &status) != 0) file_failed("read", path_, errno);
-    if (!S_ISREG(status.st_mode)) file_failed("read", path_, EISDIR);
+    check_regular("read", path_, status);
     size_ = static_cast<std::uint64_t>(status.st_size);
   }
   std::uint64_t size() override { return size_; }
@@ -183,7 +201,9 @@ class PosixFiles : public Files {
     std::error_code code;
     return std::filesystem::exists(std::filesystem::symlink_status(path, code));
   }
+  void check_replaceable(const Path& path) override { detail::check_replaceable(path); }
   void rename(const Path& from, const Path& to) override {
+    detail::check_replaceable(to);
     if (::rename(from.c_str(), to.c_str()) != 0) detail::file_failed("rename to", to, errno);
   }
   bool link(const Path& from, const Path& to) override {

@@ -35,6 +35,7 @@ class FullState {
       if (group_.rank() != 0) return own;
       for (const auto& [name, t] : state_.tensors) shapes_[name] = whole(name, t);
       writer_.emplace(shapes_, std::move(metadata));
+      files_.check_replaceable(path_);
       file_ = files_.create(new_path(), writer_->size());
       for (const auto& [name, slice] : state_.rows)
         own += std::to_string(writer_->offset_of(name)) + " " + Json::quoted(name) + "\n";

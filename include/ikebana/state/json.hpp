@@ -3,6 +3,7 @@
 // more than the strings that it returns and a byte per open bracket of a skipped value, does not
 // recurse, and reports the byte of an error, which general parsers do not.
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
@@ -78,6 +79,23 @@ class Json {
     if (text_[begin] == '0' && at_ > begin + 1) fail("a number begins with 0");
     return value;
   }
+  /// Any number that a double can hold, rounded to the nearest one.
+  double number() {
+    skip_space();
+    const std::size_t begin = at_;
+    skip_number();
+    double value = 0;
+    const auto read = std::from_chars(text_.data() + begin, text_.data() + at_, value);
+    if (read.ec != std::errc()) at_ = begin, fail("a number is out of range");
+    return value;
+  }
+  bool boolean() {
+    const bool value = skip_word("true");
+    if (!value && !skip_word("false")) fail("`true` or `false` is missing");
+    return value;
+  }
+  /// If null comes next, skips it and returns true.
+  bool skip_if_null() { return skip_word("null"); }
   std::string string() {
     expect('"', "what should be a string");
     std::string out;
@@ -128,8 +146,15 @@ class Json {
   void skip_scalar() {
     skip_space();
     if (!at_end() && text_[at_] == '"') return void(string());
-    for (const std::string_view literal : {"true", "false", "null"})
-      if (text_.substr(at_, literal.size()) == literal) return void(at_ += literal.size());
+    if (skip_word("true") || skip_word("false") || skip_word("null")) return;
+    skip_number();
+  }
+  bool skip_word(std::string_view word) {
+    skip_space();
+    if (text_.substr(at_, word.size()) != word) return false;
+    return at_ += word.size(), true;
+  }
+  void skip_number() {
     if (!at_end() && text_[at_] == '-') ++at_;
     const std::size_t begin = at_;
     skip_digits("a value is missing");

@@ -2,7 +2,8 @@
 // A model's weights alone, in files that Python reads and writes.
 #include <ikebana/model.hpp>
 #include <ikebana/state/check_path.hpp>
-#include <ikebana/state/saved_state.hpp>
+#include <ikebana/state/weight_files.hpp>
+#include <ikebana/state/weight_names.hpp>
 #include <unordered_map>
 
 namespace ikebana {
@@ -13,6 +14,10 @@ struct WeightOptions {
   std::function<std::string(const std::string&)> rename = {};
   /// A name that only the file or only the model has is an error; if false, it is returned.
   bool strict = true;
+  /// Weights that are left as they are, such as a head with another number of classes: `"fc.*"`,
+  /// by the model's names or, of what the model lacks, the file's. A pattern that matches none is
+  /// an error. `save_weights` leaves them out of the file.
+  WeightNames skip = {};
   /// Floating-point tensors of another dtype are converted; if false, they are an error, as are
   /// values that the other dtype cannot hold.
   bool cast = false;
@@ -22,53 +27,15 @@ struct WeightOptions {
   bool averaged = true;
 };
 
-/// Names that only the model has (missing) or only the file has (unexpected).
+/// Names that only the model has (missing) or only the file has (unexpected), and those that were
+/// not compared (skipped).
 struct UnmatchedWeights {
   std::vector<std::string> missing;     ///< which the file lacks
   std::vector<std::string> unexpected;  ///< which the model lacks
+  std::vector<std::string> skipped;     ///< which `skip` names; those that only the file has, last
 };
 
 namespace detail {
-
-/// The files to read for `path`: a file, the file of a folder, or the files that an index names,
-/// which must be in the index's folder.
-/// A template, as WeightLoader, so that only files that load weights compile them.
-template <class = void>
-std::vector<Files::Path> weight_files(Files& files, const Files::Path& path) {
-  std::error_code ignored;  // if it cannot be examined, opening it reports the error
-  if (std::filesystem::is_directory(path, ignored)) {
-    const auto single = path / "model.safetensors", index = path / "model.safetensors.index.json";
-    if (!files.exists(single) && !files.exists(index)) check_no_pickles(files, path);
-    return weight_files(files, files.exists(single) ? single : index);
-  }
-  if (path.extension() != ".json") return {path};
-  auto file = files.open(path);
-  std::string text(file->size(), '\0');
-  file->read(0, text.data(), text.size());
-  std::set<std::string> names;
-  Json json(text, 0);
-  try {
-    json.object("an index of weights", [&](const std::string& key) {
-      if (key != "weight_map") return json.skip_value();
-      if (!names.empty()) json.fail("the weight_map appears twice");
-      json.object("the weight_map", [&](const std::string&) {
-        std::string name = json.string();
-        if (name.empty() || name == "." || name == ".." ||
-            name.find_first_of(std::string("/\\\0", 3)) != std::string::npos)
-          json.fail("`" + name + "` is not a file name in the index's folder");
-        names.insert(std::move(name));
-      });
-    });
-    if (names.empty()) json.fail("its weight_map names no file");
-    json.expect_end("the index");
-  } catch (const Json::ParseError& error) {
-    throw BadFile("load_weights: `" + path.string() + "`, at byte " + std::to_string(error.offset) +
-                  ": " + escaped(error.what) + ". Name a .safetensors file or a complete index.");
-  }
-  std::vector<Files::Path> all;
-  for (const auto& name : names) all.push_back(folder_of(path) / name);
-  return all;
-}
 
 /// Every name of a model's parameters and buffers. Tied ones have several names.
 inline std::vector<std::pair<std::string, at::Tensor>> named_weights(torch::nn::Module& module) {
@@ -86,13 +53,16 @@ class WeightLoader {
       : file_(std::move(file)), options_(options) {}
 
   UnmatchedWeights load(torch::nn::Module& module, const std::string& path) {
-    for (const auto& [name, t] : named_weights(module)) match(name, t);
+    const auto all = named_weights(module);
+    skip(all);
+    for (const auto& [name, t] : all)
+      if (!skipped_.count(t.unsafeGetTensorImpl())) match(name, t);
     for (const auto& [name, t] : weights_)
       if (!found_.count(t.unsafeGetTensorImpl())) unmatched_.missing.push_back(name);
     for (const auto& [name, t] : file_)
-      if (!used_.count(name) && !name.starts_with(Archive::reserved_prefix))
-        unmatched_.unexpected.push_back(name);
-    if (!options_.strict && matched_.empty() && problems_.empty())
+      if (!used_.count(name) && is_of_model(name)) unmatched_.unexpected.push_back(name);
+    const bool may_lack = !options_.strict || !options_.skip.patterns().empty();
+    if (may_lack && matched_.empty() && problems_.empty())
       add_problem(name_in_file(weights_.empty() ? "" : weights_[0].first),
                   "is not in it, nor is any other weight of the model");
     if (options_.strict) {
@@ -102,13 +72,37 @@ class WeightLoader {
     }
     if (!problems_.empty())
       throw BadState("load_weights: `" + path + "` does not fit the model: " + problems_ +
-                     ". Nothing was changed. Set rename, strict = false or cast = true.");
+                     ". Nothing was changed. Set rename, strict = false or cast = true, or leave "
+                     "weights as they are: skip = \"fc.*\".");
     at::NoGradGuard no_grad;
     for (const auto& [impl, pair] : matched_) write_elements(pair.first, pair.second);
     return unmatched_;
   }
 
  private:
+  static bool is_of_model(const std::string& name) {
+    return !name.starts_with(Archive::reserved_prefix);
+  }
+  /// Takes what `skip` names, in the model or in the file, from what is compared.
+  void skip(const std::vector<std::pair<std::string, at::Tensor>>& weights) {
+    if (options_.skip.patterns().empty()) return;
+    std::set<std::string> only_in_file;
+    for (const auto& [name, t] : file_)
+      if (is_of_model(name)) only_in_file.insert(name);
+    for (const auto& [name, t] : weights) only_in_file.erase(name_in_file(name));
+    skipped_ = skipped_weights("load_weights", options_.skip, weights, only_in_file);
+    for (const auto& [name, t] : weights)
+      if (skipped_.count(t.unsafeGetTensorImpl())) {
+        used_.insert(name_in_file(name));
+        unmatched_.skipped.push_back(name);
+      }
+    for (const auto& name : only_in_file)
+      if (options_.skip.match(name)) used_.insert(name), unmatched_.skipped.push_back(name);
+    if (std::ranges::all_of(weights, [&](const auto& item) {
+          return skipped_.count(item.second.unsafeGetTensorImpl()) != 0;
+        }))
+      throw BadValue("load_weights: skip matches every weight of the model. Give fewer patterns.");
+  }
   void match(const std::string& name, const at::Tensor& t) {
     auto* impl = t.unsafeGetTensorImpl();
     if (seen_.insert(impl).second) weights_.emplace_back(name, t);
@@ -158,6 +152,7 @@ class WeightLoader {
   StateDict file_;
   const WeightOptions& options_;
   std::set<const void*> seen_, found_;  // weights: all, and those of which the file has a name
+  std::set<const void*> skipped_;
   std::vector<std::pair<std::string, at::Tensor>> weights_;  // under their first names
   std::unordered_map<at::TensorImpl*, std::pair<at::Tensor, at::Tensor>> matched_;
   std::set<std::string> used_;
@@ -169,33 +164,29 @@ class WeightLoader {
 
 /// Loads a model's parameters and buffers from any safetensors file, or from a folder or an index
 /// of several files as Hugging Face names them. Tied weights need one of their names. Everything is
-/// read and compared before anything is written: throws BadState with every mismatch, and BadFile
-/// or FileFailed for a file that cannot be read. Costs the file's size in memory.
+/// read and compared before anything is written: throws BadState with every mismatch, BadValue for
+/// a name to skip that there is not, and BadFile or FileFailed for a file that cannot be read.
+/// Costs the file's size in memory.
 template <class Model>
 UnmatchedWeights load_weights(Model& model, const std::filesystem::path& path,
                               const WeightOptions& options = {}, Files& files = system_files()) {
   detail::check_path(path, "load_weights");
-  StateDict all;
-  for (const auto& file : detail::weight_files(files, path)) {
-    StateDict part = detail::read_whole(files, file, /*require_checksums=*/false).tensors;
-    all.merge(part);
-    if (!part.empty())
-      throw BadFile("load_weights: `" + detail::escaped(part.begin()->first) +
-                    "` is in two files of `" + path.string() + "`. Remove one.");
-  }
+  StateDict all = detail::read_weight_files(files, path);
   return detail::WeightLoader<>(std::move(all), options)
       .load(*detail::module_of(model), path.string());
 }
 
 /// Writes a model's parameters and buffers to a safetensors file; tied weights once, under their
-/// first name. As durable as a saved state. Throws BadValue if `rename` gives two weights one name.
+/// first name. As durable as a saved state. Throws BadValue if `rename` gives two weights one name,
+/// and for a name to skip that there is not.
 template <class Model>
 void save_weights(Model& model, const std::filesystem::path& path,
                   const WeightOptions& options = {}, Files& files = system_files()) {
   detail::check_path(path, "save_weights");
   StateDict all;
-  std::set<const void*> seen;
-  for (const auto& [name, t] : detail::named_weights(*detail::module_of(model))) {
+  const auto weights = detail::named_weights(*detail::module_of(model));
+  auto seen = detail::skipped_weights("save_weights", options.skip, weights, {});
+  for (const auto& [name, t] : weights) {
     if (!seen.insert(t.unsafeGetTensorImpl()).second) continue;
     if (!all.emplace(options.rename ? options.rename(name) : name, t.detach()).second)
       throw BadValue("save_weights: `rename` gives `" + name +

@@ -87,6 +87,12 @@ TEST_CASE("reference: the layers of a Llama") {
   // end
   CHECK(rotated.sizes() == at::IntArrayRef{2, 4, 10, 16});
 
+  // example: modules::RotaryScaling
+  const modules::RotaryScaling of_llama_3_1{.factor = 8, .original_max_position_embeddings = 8192};
+  const modules::Rotary slower(/*width=*/16, /*base=*/5e5, of_llama_3_1);
+  // end
+  CHECK(slower(rotated).sizes() == rotated.sizes());
+
   const at::Tensor hidden = at::randn({3, 64}), weight = at::randn({30, 64});
   // example: modules::linear
   at::Tensor logits = modules::linear(hidden, weight);  // within `generate` the faster library's

@@ -117,6 +117,11 @@ TEST_CASE("reference: weights") {
   UnmatchedWeights unmatched = load_weights(model, path, {.strict = false, .cast = true});
   for (const std::string& name : unmatched.missing) CHECK(name.empty());  // there is none
   // end
+  // example: WeightNames, WeightOptions::skip
+  const WeightNames head{"2.weight", "2.b*"};  // stays as it is, whatever the file has
+  unmatched = load_weights(model, path, {.skip = head});
+  CHECK(unmatched.skipped == std::vector<std::string>{"2.weight", "2.bias"});
+  // end
   CHECK((unmatched.missing.empty() && unmatched.unexpected.empty()));
   std::filesystem::remove(path);
 }

@@ -7,6 +7,7 @@ llama_weights.
 
 import importlib.util
 import json
+import math
 import pathlib
 import subprocess
 import sys
@@ -72,7 +73,8 @@ def made(config):
 class File:
     """A GGUF file of a model; `tensors` are those that it holds, in float32, by Python's names."""
 
-    def __init__(self, path, model, config, stored=STORED, architecture="llama", **changes):
+    def __init__(self, path, model, config, stored=STORED, architecture="llama", extra=(),
+                 tensors=(), **changes):
         self.path, self.tensors = path, {}
         writer = gguf.GGUFWriter(path, architecture)
         fields = {
@@ -87,6 +89,11 @@ class File:
         for name, value in fields.items():
             if value is not None:
                 getattr(writer, f"add_{name}")(value)
+        for name, value in dict(extra).items():
+            {bool: writer.add_bool, int: writer.add_uint32, float: writer.add_float32,
+             str: writer.add_string}[type(value)](name, value)
+        for name, x in dict(tensors).items():
+            writer.add_tensor(name, x)
         for name, x in model.state_dict().items():
             self.add(writer, name, x.numpy(), stored, config)
         writer.write_header_to_file()
@@ -116,8 +123,8 @@ class File:
                     return out.getvalue(), str(end.code)
         return out.getvalue(), ""
 
-    def refused(self, *words):
-        error = self.convert(self.path.with_name("none"))[1]
+    def refused(self, *words, arguments=()):
+        error = self.convert(self.path.with_name("none"), *arguments)[1]
         assert not self.path.with_name("none").exists()
         for word in (str(self.path), *words):
             assert word in error, (word, error)
@@ -152,6 +159,69 @@ def check(folder, model, tied):
     assert apart <= 1e-5, apart
 
 
+def scaled(folder, model):
+    """Linear scaling, with a type or without, and Llama 3.1's by its factors."""
+    def scaling(**changes):
+        file = File(folder / "scaled.gguf", model, CONFIG, **changes)
+        error = file.convert(folder / "scaled")[1]
+        assert not error, error
+        return json.loads((folder / "scaled/config.json").read_text())["rope_scaling"]
+
+    linear = {"rope_type": "linear", "factor": 4.0}
+    assert scaling(extra={"llama.rope.scaling.factor": 4.0}) == linear
+    assert scaling(extra={"llama.rope.scale_linear": 4.0}) == linear
+    typed = {"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": 4.0}
+    assert scaling(extra=typed) == linear
+    assert scaling(extra=typed | {"llama.rope.scaling.type": "none"}) is None
+    assert scaling(extra={"llama.rope.scaling.factor": 1.0}) is None
+    assert scaling(extra={"llama.expert_count": 0, "llama.logit_scale": 1.0}) is None
+    for factor in (8.0, 32.0):
+        divided = []  # as convert_hf_to_gguf.py computes them
+        for i in range(8):
+            length = 2 * math.pi * CONFIG["rope_theta"] ** (i / 8)
+            smooth = (8192 / length - 1) / 3
+            divided.append(1 if length < 8192 / 4 else factor if length > 8192
+                           else 1 / ((1 - smooth) / factor + smooth))
+        freqs = numpy.array(divided, numpy.float32)
+        assert scaling(tensors={"rope_freqs.weight": freqs}) == {
+            "rope_type": "llama3", "factor": factor, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+    subprocess.run([PROGRAM, folder / "scaled"], check=True, stdout=subprocess.DEVNULL)
+
+
+def other_metadata(folder, model):
+    """What llama.hpp does not compute, shapes that differ, and bytes of another tensor."""
+    path = folder / "refused.gguf"
+
+    def file(**changes):
+        return File(path, model, CONFIG, **changes)
+
+    values = {"logit_scale": 0.5, "embedding_scale": 12.0, "attention.sliding_window": 4096,
+              "expert_count": 8, "attention.causal": False, "rope.dimension_sections": 3,
+              "attn_logit_softcapping": 30.0}
+    for key, value in values.items():
+        file(extra={f"llama.{key}": value}).refused(f"llama.{key} is {value}")
+    file(extra={"llama.vocab_size": 97}).refused("llama.vocab_size is 97")
+    file(extra={"llama.attention.value_length": 8}).refused("attention.value_length is 8")
+    file(extra={"general.type": "adapter"}).refused("of the type adapter")
+    file(feed_forward_length=64).refused("mlp.gate_proj.weight` is (96, 64)", "(64, 64)")
+    file(block_count=1).refused("`model.layers.1.", "no weight of a model of 1 layers")
+    freqs = numpy.linspace(1, 8, 8, dtype=numpy.float32)
+    file(tensors={"rope_freqs.weight": freqs}).refused("rope_freqs.weight", "not as Llama 3.1")
+    file(extra={"llama.rope.scaling.factor": float("nan")}).refused("rope.scaling.factor is nan")
+    large = made(CONFIG)
+    large.lm_head.weight.data[0, 0] = 1e5
+    File(path, large, CONFIG).refused("`lm_head.weight` has 1 values that float16 cannot hold",
+                                      arguments=("--dtype", "float16"))
+    moved = file()
+    data = bytearray(path.read_bytes())
+    name = b"output_norm.weight"
+    at = data.index(name) + len(name) + 4 + 8 + 4  # after its dimensions and its type
+    data[at:at + 8] = (int.from_bytes(data[at:at + 8], "little") ^ 256).to_bytes(8, "little")
+    path.write_bytes(data)
+    moved.refused("`output_norm.weight` begins at byte")
+
+
 def refusals(folder, model):
     path = folder / "refused.gguf"
 
@@ -180,5 +250,7 @@ with tempfile.TemporaryDirectory() as name:
         place = pathlib.Path(name) / str(tied)
         place.mkdir()
         check(place, made(CONFIG | {"tie_word_embeddings": tied}), tied)
+    scaled(pathlib.Path(name), made(CONFIG))
+    other_metadata(pathlib.Path(name), made(CONFIG))
     refusals(pathlib.Path(name), made(CONFIG))
 print("a GGUF file becomes safetensors to the bit")

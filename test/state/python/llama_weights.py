@@ -11,6 +11,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import unittest.mock
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -102,7 +103,10 @@ def whole_files(parent):
     one.refused("rotary_emb.inv_freq` belongs to no weight of the model")
     assert "not in the model: model.layers.0.self_attn.rotary_emb" in one.check(strict=0)
     more.unlink()
-    one.refused(INDEX, "No such file")
+    one.refused(INDEX, "neither model.safetensors nor", "Name a file, or a folder")
+    other = one.save(one.weights, "weights.safetensors")
+    one.refused(INDEX, "but `weights.safetensors`", f'load_weights(model, "{other}")')
+    one.check(weights=other)
 
 
 def narrow_shards(parent):
@@ -120,7 +124,15 @@ def narrow_shards(parent):
     two.refused("is BFloat16[32], the model has Float[32]", cast=0)
     first, second = shards
     two.save({n: narrow[n] for n in [names[0], *names[1::2]]}, second)
-    two.refused(names[0], "is in two files")
+    two.check()  # the index names the first for it
+    altered = {n: narrow[n] for n in [names[0], *names[1::2]]} | {names[0]: narrow[names[0]] + 1}
+    two.save(altered, second)
+    two.check()
+    two.index({first: names[2::2], second: names[1::2]})
+    two.refused(names[0], "is in two files", "names it in none")
+    two.index({first: [*names[::2], "model.extra"], second: names[1::2]})
+    two.refused("says that `model.extra` is in", "does not have it")
+    two.index(shards)
     (two.path / second).unlink()
     two.refused(second, "No such file")
     for outside in ("../x", "/etc/passwd", "zero\0inside"):
@@ -145,7 +157,56 @@ def other_shapes(parent):
                   "`model.layers.0.mlp.extra` belongs to no weight", "Nothing was changed", cast=0)
 
 
+def scaled_rotation(scaling):
+    """llama.rotary with the frequencies of transformers' `rope_parameters`."""
+    def rotary(x, base):
+        width = x.size(-1)
+        speed = 1.0 / (base ** (torch.arange(0, width, 2).float() / width))
+        if scaling["rope_type"] == "linear":
+            speed = speed / scaling["factor"]
+        else:
+            low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+            turns = scaling["original_max_position_embeddings"] * speed / (2 * torch.pi)
+            share = ((turns - low) / (high - low)).clamp(0, 1)
+            speed = (1 - share) * speed / scaling["factor"] + share * speed
+        angle = torch.arange(x.size(-2)).float()[:, None] * speed
+        angle = torch.cat((angle, angle), dim=-1)
+        turned = torch.cat((-x[..., width // 2 :], x[..., : width // 2]), dim=-1)
+        return x * angle.cos() + turned * angle.sin()
+
+    return rotary
+
+
+def other_configs(parent):
+    """Scaled rotations, and heads without a number of their own for keys."""
+    plain = llama.rotary
+    for name, scaling in {
+        "linear": {"rope_type": "linear", "factor": 4.0},
+        "llama3": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+                   "high_freq_factor": 4.0, "original_max_position_embeddings": 32},
+    }.items():
+        for field in ("rope_scaling", "rope_parameters"):
+            with unittest.mock.patch.dict(CONFIG):
+                del CONFIG["rope_scaling"]
+                folder = Folder(parent / f"{name}.{field}", **{field: scaling})
+            folder.save(folder.weights)
+            with unittest.mock.patch.object(llama, "rotary", scaled_rotation(scaling)):
+                folder.check()
+            assert llama.rotary is plain
+    heads = Folder(parent / "heads", num_key_value_heads=CONFIG["num_attention_heads"])
+    heads.save(heads.weights)
+    config = json.loads((heads.path / "config.json").read_text())
+    for value in (None, "left out"):
+        config["num_key_value_heads"] = value
+        if value is not None:
+            del config["num_key_value_heads"]
+        (heads.path / "config.json").write_text(json.dumps(config))
+        heads.check()
+    (heads.path / "config.json").write_text(json.dumps(config | {"sliding_window": 8}))
+    heads.refused("`sliding_window` is 8, which llama.hpp does not compute")
+
+
 with tempfile.TemporaryDirectory() as folder:
-    for part in (whole_files, narrow_shards, other_shapes):
+    for part in (whole_files, narrow_shards, other_shapes, other_configs):
         part(pathlib.Path(folder))
 print("Python's logits, and every error")

@@ -6,10 +6,13 @@ state_round_trip, which reads what the script wrote and names the script where i
 
 import argparse
 import importlib.util
+import io
 import pathlib
 import subprocess
 import sys
 import tempfile
+import warnings
+import zipfile
 from contextlib import redirect_stdout
 from io import StringIO
 from unittest import mock
@@ -113,7 +116,8 @@ def names(source, target):
     same(converted(source, target)[0], {"s": torch.eye(3)})
 
 
-def refusals(source, target):
+def refusal_of(source, target):
+    """A function that saves a file, converts it, and looks for words in the error."""
     def refused(*words, content=None, arguments=()):
         if content is not None:
             torch.save(content, source)
@@ -123,6 +127,11 @@ def refusals(source, target):
             assert word in error, (word, error)
         assert "\n" not in error and target.read_text() == "former", error
 
+    return refused
+
+
+def refusals(source, target):
+    refused = refusal_of(source, target)
     w = torch.ones(2)
     refused("(__main__.Net)", "model.state_dict()", content=Net())
     refused("(argparse.Namespace)", content={"model": {"w": w}, "args": argparse.Namespace(a=1)})
@@ -155,6 +164,63 @@ def refusals(source, target):
     refused("No such file")
 
 
+STORAGE = torch.arange(120.0).numpy().tobytes()
+
+
+def whole(source):
+    torch.save({"w": torch.arange(120.0)}, source)
+    return source.read_bytes()
+
+
+def changed_storage(source, change):
+    """An intact archive with a storage of another length."""
+    with zipfile.ZipFile(io.BytesIO(whole(source))) as archive, zipfile.ZipFile(source, "w") as new:
+        for name in archive.namelist():
+            record = archive.read(name)
+            new.writestr(name, change(record) if record == STORAGE else record)
+
+
+def checksums(source, target):
+    """An archive without checksums is read, and that is said; a device is not replaced."""
+    torch.serialization.set_crc32_options(False)
+    whole(source)
+    torch.serialization.set_crc32_options(True)
+    found, out = converted(source, target)
+    same(found, {"w": torch.arange(120.0)})
+    assert "the archive has no checksums" in out
+    device = target.with_name("null")
+    device.symlink_to("/dev/null")
+    assert "is no regular file" in run(source, device)[1] and device.is_symlink()
+    shared = torch.randn(4, 4)
+    views = {"a": shared, "b": shared, "row": shared[1], "t": shared.t()}
+    torch.save(views, source)
+    same(converted(source, target)[0], {n: x.contiguous() for n, x in views.items()})
+
+
+def damaged(source, target):
+    """Values that a dtype cannot hold, and archives with other bytes than were written."""
+    refused = refusal_of(source, target)
+    w = torch.ones(2)
+    refused("a tensor has an empty name", "--drop ''", content={"": w, "v": w})
+    large = {"v": w, "w": torch.tensor([1e5, float("inf"), 1.0])}
+    refused("`w` has 1 values that float16 cannot hold, the largest is 100000", content=large,
+            arguments=("--dtype", "float16"))
+    large = {"w": torch.tensor([1e300], dtype=torch.float64)}
+    refused("`w` has 1 values that float32 cannot hold", content=large,
+            arguments=("--dtype", "float32"))
+    for change in (lambda x: x[:40], lambda x: x + bytes(40)):
+        changed_storage(source, change)
+        refused("record size", "does not match expected size")
+    data = bytearray(whole(source))
+    data[data.index(STORAGE[:40]) + 9] ^= 4
+    source.write_bytes(data)
+    refused("its record `", "/data/0` is damaged: Bad CRC-32")
+    with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(source, "w") as archive:
+        for name in ("w/data.pkl", "w/data.pkl"):
+            archive.writestr(name, b"x")
+    refused("its record `w/data.pkl` is there twice")
+
+
 def converted_file(target):
     place = target.with_name("other")
     script.save_file({"w": torch.ones(2)}, place)
@@ -177,6 +243,6 @@ def from_cpp(source, target):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    for part in (forms, names, refusals, from_cpp):
+    for part in (forms, names, refusals, damaged, checksums, from_cpp):
         part(pathlib.Path(folder) / "source.pth", pathlib.Path(folder) / "target.safetensors")
 print("files of torch.save become safetensors to the bit")
