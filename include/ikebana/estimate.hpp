@@ -5,6 +5,7 @@
 #include <ikebana/estimate/marks.hpp>
 #include <ikebana/estimate/table.hpp>
 #include <ikebana/trainer.hpp>
+#include <typeinfo>
 
 namespace ikebana {
 
@@ -48,6 +49,17 @@ inline void refuse_ranks(const EstimateOptions& options) {
       "estimate: `ranks` are pretended, and a batch of real tensors needs real ones to exchange "
       "values with. Give it shapes(batch); or start the ranks, leave `ranks` out, and call it on "
       "all of them.");
+}
+/// An error of shapes alone without LibTorch's list of frames. Its advice is a batch of real
+/// tensors, which ranks that are pretended cannot take.
+[[noreturn]] inline void throw_of_shapes(std::string text, bool has_ranks) {
+  const std::string cure = "Give it a batch of real tensors, which measures instead.";
+  if (const std::size_t at = text.find(cure); has_ranks && at != text.npos)
+    text.replace(
+        at, cure.size(),
+        "Start the ranks, leave `ranks` out, and give it a batch of real tensors on all of "
+        "them, which measures instead.");
+  throw Error(text.starts_with("estimate: ") ? text : "estimate: " + text);
 }
 template <class Recipe>
 struct with_marks;
@@ -154,7 +166,14 @@ Estimate estimate(Maker&& maker, const Batch& batch, const EstimateOptions& opti
     if (t.defined() && t.is_meta())
       t = scope.tensors().make(t.sizes(), t.strides(), t.scalar_type(), at::kCPU);
   });
-  return detail::marked_steps<Recipe>(marks, maker, fake, options, std::move(values)...);
+  try {
+    return detail::marked_steps<Recipe>(marks, maker, fake, options, std::move(values)...);
+  } catch (const c10::Error& error) {
+    detail::throw_of_shapes(detail::message_of(error), options.ranks > 0);
+  } catch (const Error& error) {
+    if (options.ranks == 0 || typeid(error) != typeid(Error)) throw;
+    detail::throw_of_shapes(error.what(), true);
+  }
 }
 template <class Recipe, class Maker, class Batch, class... Values>
 Estimate estimate(Maker&& maker, const Batch& batch, Values... values) {

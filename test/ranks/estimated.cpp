@@ -100,4 +100,46 @@ TEST_CASE("ranks: estimates of all ranks add up to the whole, and are what ranks
   check<HSDP<1>>({1, 1, 1});
 }
 
+/// Rank 1 receives rank 0's buffers.
+struct NormedImpl : torch::nn::Module {
+  using units = Units<torch::nn::BatchNorm1d>;
+  torch::nn::Linear up = register_module("up", torch::nn::Linear(3, 256));
+  torch::nn::BatchNorm1d norm = register_module("norm", torch::nn::BatchNorm1d(256));
+  template <class Run>
+  Loss loss(Run& run, const Rows& batch) {
+    const at::Tensor y = run(norm, up(batch.input));
+    if (reads) y.sum().item();
+    return {.sum = y.square().sum(), .count = y.size(0)};
+  }
+  bool reads = false;
+};
+TORCH_MODULE(Normed);
+
+template <class How>
+Estimate of_normed(std::int64_t rank, std::int64_t ranks = 2, bool reads = false) {
+  const Rows batch{at::empty({8, 3}, at::kMeta), at::empty({8}, at::kMeta)};
+  auto normed = [reads] {
+    Normed made;
+    made->reads = reads;
+    return made;
+  };
+  return estimate<Trainer<Normed, AdamW, Shard<How>>>(
+      normed, batch, EstimateOptions{.ranks = ranks, .rank = rank});
+}
+
+TEST_CASE_TEMPLATE("ranks: a model with batch norm is estimated on each rank", How, DDP, ZeRO1,
+                   ZeRO2, FSDP) {
+  const Estimate first = of_normed<How>(0), second = of_normed<How>(1);
+  CHECK(first.buffers == 2 * 256 * 4 + 8);
+  CHECK(second.buffers == first.buffers);
+  check_close(second.parameters, first.parameters);
+}
+
+TEST_CASE("ranks: what shapes alone do not tell is one sentence, whose advice can be taken") {
+  const std::string text = message_of<Error>([] { of_normed<FSDP>(1, 2, /*reads=*/true); });
+  CHECK(contains(text, "Start the ranks, leave `ranks` out"));
+  CHECK(!contains(text, "Give it a batch"));
+  CHECK(!contains(text, "frame #"));
+}
+
 }  // namespace test::ranks::estimated

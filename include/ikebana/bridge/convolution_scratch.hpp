@@ -43,10 +43,27 @@ class Convolution {
     const at::IntArrayRef pixels = (transposed() ? input.sizes() : result).slice(2);
     const std::int64_t of_row = weight.numel() / weight.size(0) * c10::multiply_integers(pixels) *
                                 static_cast<std::int64_t>(input.itemsize());
-    if (transposed() || any(5, 1)) return of_row;
-    const bool is_view =
-        c10::multiply_integers(weight.sizes().slice(2)) == 1 && !any(3, 1) && !any(4, 0);
+    if (transposed() || is_dilated()) return of_row;
+    const bool is_view = is_of_points() && !any(3, 1) && !any(4, 0);
     return is_view ? 0 : of_row * input.size(0);
+  }
+
+  bool is_dilated() const { return any(5, 1); }
+  bool is_of_points() const { return c10::multiply_integers(weight.sizes().slice(2)) == 1; }
+  /// True where oneDNN has no kernel of its own for the weight's gradient: the kernel is dilated or
+  /// higher than `image`, the input or of a transposed one the result, or groups are too narrow.
+  bool sums_columns(const at::Tensor& image) const {
+    if (is_dilated()) return true;
+    if (image.dim() == 4 && weight.size(2) > image.size(2)) return true;
+    return groups() > 1 && weight.size(1) > 1 &&
+           (weight.size(0) / groups() % 8 != 0 || weight.size(1) % 8 != 0);
+  }
+  /// Then it is a product of matrices: each thread has columns of one row, and room for four sums.
+  std::int64_t summed_columns(const at::Tensor& pixels) const {
+    const std::int64_t columns = weight.numel() / weight.size(0) *
+                                 c10::multiply_integers(pixels.sizes().slice(2)) *
+                                 static_cast<std::int64_t>(input.itemsize());
+    return bytes_of(weight) + at::get_num_threads() * (4 * bytes_of(weight) + columns);
   }
 
  private:
@@ -77,15 +94,38 @@ inline std::int64_t convolution_scratch(const OperatorCall& call) {
   const std::vector<std::int64_t> sizes = convolution(call)[0].sizes;
   const std::int64_t result =
       c10::multiply_integers(sizes) * static_cast<std::int64_t>(c.input.itemsize());
-  if (c.by_onednn())
-    return std::max(bytes_of(c.input) + bytes_of(c.weight), c.transposed() ? 2 * result : result);
+  if (c.by_onednn()) {
+    const bool twice = c.transposed() && !c.is_dilated() && !c.is_of_points();
+    return std::max(bytes_of(c.input) + bytes_of(c.weight), twice ? 2 * result : result);
+  }
   const std::int64_t columns = c.column_bytes(sizes) + dense_copy_bytes(c.input);
   if (c.transposed()) return std::max(result, columns);
   if (c.groups() == 1) return columns;
   return std::max(result, columns + bytes_of(c.input) / c.groups());
 }
-/// (gradient, input, ...). oneDNN keeps the layout of tensors of fewer than 8 channels. Without it
-/// the sum over rows of a gradient of 16 bits is one of an FP32 copy.
+/// What oneDNN's gradients of the input and of the weight need at the most, both results included.
+/// The input's comes first: the kernel's arguments in its layout, then its result in both layouts.
+/// The weight's follows while that is there. oneDNN keeps the layout of tensors of fewer than 8
+/// channels.
+inline std::int64_t onednn_backward_bytes(const Convolution& c, const at::Tensor& gradient,
+                                          bool of_input, bool of_weight) {
+  const std::int64_t input = bytes_of(c.input), weight = bytes_of(c.weight),
+                     copied = bytes_of(gradient), in = c.input.size(1) < 8 ? 0 : input;
+  std::int64_t peak = 0;
+  if (of_input) {
+    const bool more = gradient.size(1) < 8 || (!c.transposed() && c.is_strided());
+    peak = std::max(copied + weight + input, more ? 3 * in : 2 * in);
+  }
+  if (of_weight) {
+    const std::int64_t own = c.sums_columns(c.transposed() ? gradient : c.input)
+                                 ? c.summed_columns(c.transposed() ? c.input : gradient)
+                                 : std::max(in + copied + weight, 2 * weight);
+    peak = std::max(peak, (of_input ? input : 0) + own);
+  }
+  return peak + copy_bytes(gradient);
+}
+/// (gradient, input, ...), and last which gradients are wanted. Without oneDNN the sum over rows of
+/// a gradient of 16 bits is one of an FP32 copy.
 inline std::int64_t convolution_backward_scratch(const OperatorCall& call) {
   const at::Tensor gradient = tensor_at(call, 0);
   const Convolution c(call, 1);
@@ -97,10 +137,11 @@ inline std::int64_t convolution_backward_scratch(const OperatorCall& call) {
                       columns + (bytes_of(c.input) + bytes_of(gradient)) / c.groups());
     return std::max(columns, gradient.itemsize() == 2 ? gradient.numel() * 4 : 0);
   }
-  const std::int64_t in = c.input.size(1) < 8 ? 0 : bytes_of(c.input);
-  const std::int64_t both = in + bytes_of(gradient) + copy_bytes(gradient);
-  const bool more = gradient.size(1) < 8 || (!c.transposed() && c.is_strided());
-  return more ? std::max(both, 2 * in - bytes_of(c.weight)) : both;
+  const c10::List<bool> wanted = call.arguments()[10].toBoolList();
+  const std::int64_t results =
+      (wanted[0] ? bytes_of(c.input) : 0) + (wanted[1] ? bytes_of(c.weight) : 0);
+  const std::int64_t peak = onednn_backward_bytes(c, gradient, wanted[0], wanted[1]);
+  return std::max<std::int64_t>(0, peak - results);
 }
 
 }  // namespace ikebana::bridge::detail

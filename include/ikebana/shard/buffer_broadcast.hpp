@@ -1,6 +1,7 @@
 #pragma once
 // Rank 0's buffers for all ranks.
 #include <ikebana/detail/each_once.hpp>
+#include <ikebana/detail/without_values.hpp>
 #include <ikebana/shard/connection.hpp>
 #include <map>
 
@@ -35,8 +36,9 @@ class BufferBroadcast {
       if (!has_same_bytes(buffers[i], places[i])) buffers[i].copy_(places[i]);
   }
   /// A buffer that has the values already is not written: a step keeps a copy of those that are.
+  /// Without values those of batch norm count as changed, as they are in each step.
   static bool has_same_bytes(const at::Tensor& a, const at::Tensor& b) {
-    return a.is_contiguous() && !a.is_neg() && !a.is_conj() &&
+    return !without_values() && a.is_contiguous() && !a.is_neg() && !a.is_conj() &&
            std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
   }
 };
