@@ -5,11 +5,11 @@
 #include <ikebana/core/dummy.hpp>
 #include <ikebana/core/generators.hpp>
 #include <ikebana/core/guard.hpp>
-#include <ikebana/core/mean_watch.hpp>
 #include <ikebana/core/mechanisms.hpp>
 #include <ikebana/core/registered_tensors.hpp>
 #include <ikebana/core/restore_point.hpp>
 #include <ikebana/core/step_state.hpp>
+#include <ikebana/core/untrained_leaves.hpp>
 #include <ikebana/hooks/cycled_momentum.hpp>
 #include <ikebana/parameters/parameters.hpp>
 #include <ikebana/parameters/update.hpp>
@@ -58,7 +58,10 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   Loss loss(Run& run, const Batch& microbatch) {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Forward);
     auto objective = [&] { return mechanisms.objective.loss(run, model, microbatch); };
-    auto forward = [&] { return detail::watched(step.begin_watch(run.evaluating), objective); };
+    auto forward = [&] {
+      const bool trains = !run.evaluating && step.dry == nullptr;
+      return untrained_.forward(microbatch, trains, step.begin_watch(run.evaluating), objective);
+    };
     if constexpr (!one_rank) {
       const auto scope = rank_calls.scope(step.is_dummy);
       Loss loss = around_forward(microbatch, forward);
@@ -84,6 +87,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     step.unit_was_run = true;
     using Wrappers = typename Mechanisms<RecipeT>::template active<UnitWrappers>;
     const detail::DryUnit in_dry_step(step.dry, unit.index, args...);
+    const detail::WatchedUnit watched(untrained_.record(), unit);
     const detail::UnitCall<Core, Forward, Wrappers> call{this, &unit, forward};
     return call(std::forward<Args>(args)...);
   }
@@ -91,12 +95,15 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Backward);
     if (step.is_last_microbatch()) parameters.check_all_were_run();
     for (at::Tensor& seed : step.roots.seeds) seed = mechanisms.precision.scale(seed);  // 7
+    const bool asks = step.dry == nullptr && !step.is_dummy;
+    const detail::UntrainedLeaves<>::Check others{asks ? &untrained_ : nullptr,
+                                                  *units.units()[0].module};
     if constexpr (!one_rank) {
-      if (step.is_dummy) parameters.backward_of_dummy(step.roots);
-      else parameters.backward(step.roots);
+      if (step.is_dummy) parameters.backward_of_dummy(step.roots, others);
+      else parameters.backward(step.roots, others);
       rank_calls->compare("the end of a backward");
     } else {
-      parameters.backward(step.roots);  // 8
+      parameters.backward(step.roots, others);  // 8
     }
     step.roots.clear();
   }
@@ -182,6 +189,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
  private:
   detail::RegisteredTensors<> registered_;
   detail::ParameterClaim claim_;  // before parameters are taken from the model
+  detail::UntrainedLeaves<> untrained_;
 
  public:
   ParametersOf<Mechanisms<RecipeT>> parameters;

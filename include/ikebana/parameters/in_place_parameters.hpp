@@ -39,10 +39,15 @@ class InPlaceParameters {
   void begin_step() noexcept {}
   void check_all_were_run() const {}
   void check() const {}
-  void backward(const Roots& roots) {
-    leaves_.backward(roots, [](const at::Tensor&) { return false; });
+  /// `others` is asked about leaves that are none of the parameters.
+  template <class Others>
+  void backward(const Roots& roots, const Others& others) {
+    leaves_.backward(roots, others);
   }
-  void backward_of_dummy(const Roots& roots) { leaves_.backward_of_dummy(roots); }
+  template <class Others>
+  void backward_of_dummy(const Roots& roots, const Others&) {
+    leaves_.backward_of_dummy(roots);
+  }
   void mark_stale() noexcept {}
   std::uint64_t order_of_units() const { return 0; }
   void forget_originals() noexcept {}
