@@ -18,7 +18,7 @@ class InPlaceParameters {
       if constexpr (!Mechanisms::one_rank) mechanisms.shard.full_parameters(unit);
       for (std::size_t i = 0; i < unit.names.size(); ++i)
         masters_.add(unit.names[i], unit.parameters[i],
-                     detail::whole_slice(unit.parameters[i], unit.index));
+                     detail::whole_slice(unit.parameters[i], unit.index), unit.other_names[i]);
     }
     masters_.rounding = mechanisms.precision.rounding();
     masters_.storage = mechanisms.offload.state_storage();

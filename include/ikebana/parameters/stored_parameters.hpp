@@ -163,7 +163,7 @@ class StoredParameters {
                        });
     for (std::size_t i = 0; i < stored.masters.size(); ++i)
       if (stored.masters[i].requires_grad())
-        masters_.add(unit.names[i], stored.masters[i], stored.slices[i]);
+        masters_.add(unit.names[i], stored.masters[i], stored.slices[i], unit.other_names[i]);
     stored.release();
   }
   /// Slices are written on all ranks, or on none.
