@@ -25,7 +25,7 @@ TOPICS = [
           intro="A trainer whose model and recipe are no longer in its type, and recipes that a "
           "program chooses by name while it runs."),
     Topic("model", "Models, units and losses", ("docs/objective.md", "docs/step.md", "docs/architecture.md", "README.md"),
-          ("loss.hpp", "model.hpp", "run/", "grammar/units.hpp"),
+          ("loss.hpp", "model.hpp", "run/", "grammar/units.hpp", "core/not_trained.hpp"),
           intro="What a model declares, what its loss is given, and what it returns."),
     Topic("report", "Reports", ("docs/step.md", "docs/evaluate.md", "docs/offload.md"), ("report.hpp",),
           intro="What a step, an epoch and an evaluation return."),

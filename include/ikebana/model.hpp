@@ -1,5 +1,7 @@
 #pragma once
 // A model as the trainer sees it: its module, its units, and which unit owns which parameter.
+#include <algorithm>
+#include <ikebana/detail/member_tensors.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/grammar/units.hpp>
@@ -21,11 +23,13 @@ struct UnitsOf<torch::nn::SequentialImpl> {
 /// One unit of the model: the part that is checkpointed, sharded or offloaded as one. The whole
 /// model is the root unit, with an empty name.
 struct Unit {
-  std::string name;                           ///< its path in the model: `blocks.0`
-  std::shared_ptr<torch::nn::Module> module;  ///< the module itself
-  std::vector<std::string> names;             ///< of the parameters below
-  std::vector<at::Tensor> parameters;         ///< those that no inner unit owns
-  std::size_t index = 0;                      ///< in UnitTable::units
+  std::string name;                                   ///< its path in the model: `blocks.0`
+  std::shared_ptr<torch::nn::Module> module;          ///< the module itself
+  std::vector<std::string> names;                     ///< of the parameters below
+  std::vector<at::Tensor> parameters;                 ///< those that no inner unit owns
+  std::size_t index = 0;                              ///< in UnitTable::units
+  std::vector<std::vector<std::string>> other_names;  ///< of each, further ones of a tied weight
+  std::vector<std::string> also_named;  ///< further paths of a module that is registered twice
   /// Whether it is the whole model.
   bool is_root() const { return index == 0; }
 };
@@ -114,9 +118,17 @@ class UnitTable {
   const std::vector<Unit>& units() const { return units_; }
 
  private:
+  struct Place {
+    at::Tensor parameter;
+    std::string name;
+    std::size_t unit;
+    std::vector<std::string> other_names;
+  };
+
   void add(const std::string& name, std::shared_ptr<torch::nn::Module> module) {
-    if (!index_.try_emplace(module.get(), units_.size()).second) return;
-    units_.push_back({name, std::move(module), {}, {}, units_.size()});
+    const auto [found, is_new] = index_.try_emplace(module.get(), units_.size());
+    if (!is_new) return units_[found->second].also_named.push_back(name);
+    units_.push_back({name, std::move(module), {}, {}, units_.size(), {}, {}});
   }
   /// The innermost unit on the path of a name: `blocks.0.linear.weight` belongs to `blocks.0`.
   std::size_t innermost(const std::string& name,
@@ -133,23 +145,43 @@ class UnitTable {
     for (auto& item : units_[0].module->named_modules("", /*include_self=*/false))
       if (auto found = index_.find(item.value().get()); found != index_.end())
         by_name[item.key()] = found->second;
-    struct Place {
-      at::Tensor parameter;
-      std::string name;
-      std::size_t unit;
-    };
     std::vector<Place> places;
     std::unordered_map<const void*, std::size_t> seen;  // by parameter; index_ has this type, too
     for (auto& item : units_[0].module->named_parameters()) {
       std::size_t unit = innermost(item.key(), by_name);
       auto [found, is_new] = seen.try_emplace(item.value().unsafeGetTensorImpl(), places.size());
-      if (is_new) places.push_back({item.value(), item.key(), unit});
-      else if (places[found->second].unit != unit) places[found->second].unit = 0;
+      if (is_new) {
+        places.push_back({item.value(), item.key(), unit, {}});
+        continue;
+      }
+      Place& place = places[found->second];
+      place.other_names.push_back(item.key());
+      if (place.unit != unit) place.unit = 0;
     }
+    add_assigned(seen, places);
     for (auto& place : places) {
       units_[place.unit].names.push_back(place.name);
       units_[place.unit].parameters.push_back(place.parameter);
+      units_[place.unit].other_names.push_back(std::move(place.other_names));
     }
+  }
+  /// The names of layers whose weight is another layer's: `head->weight = embed->weight`.
+  void add_assigned(const std::unordered_map<const void*, std::size_t>& seen,
+                    std::vector<Place>& places) {
+    auto each_of = [&](const std::string& module, torch::nn::Module& layer) {
+      detail::each_member_of_libtorch(layer, [&](const char* member, const at::Tensor& tensor) {
+        const auto found = seen.find(tensor.unsafeGetTensorImpl());
+        if (found == seen.end()) return;
+        Place& place = places[found->second];
+        const std::string name = module.empty() ? member : module + "." + member;
+        const auto& others = place.other_names;
+        if (name != place.name && std::find(others.begin(), others.end(), name) == others.end())
+          place.other_names.push_back(name);
+      });
+    };
+    each_of("", *units_[0].module);
+    for (auto& item : units_[0].module->named_modules("", /*include_self=*/false))
+      each_of(item.key(), *item.value());
   }
 
   std::vector<Unit> units_;

@@ -8,8 +8,8 @@ OTHERS = {
     "what a report or a policy describes itself as": (
         "keeps matrix products", "keeps operators by a", ", skips a norm", "skips a norm",
         ", otherwise AdamW", "autocast to", "BFloat16 weights without", "BFloat16 parameters, F",
-        "linear layers in Float8", ", the rest autocast", ", products by LibTorch", ", products in Float32", "has no effect on",
-        "the model's own", " attempts that ran"),
+        "linear layers in Float8", ", the rest autocast", ", products by LibTorch",
+        ", products in Float32", "has no effect on", "the model's own", " attempts that ran"),
     "tables, pages and results": (
         "  with one of these", "%.2f bytes", "memory held between", "  of these, on",
         "  parameters, gradients", "allocated before", "free within used", "  the cache was",

@@ -3,6 +3,7 @@
 #include "test.hpp"
 
 #include "compare.hpp"
+#include "warnings.hpp"
 
 using namespace ikebana;
 
@@ -16,20 +17,6 @@ struct Batch {
 };
 Batch some(std::int64_t rows = 6) { return {random({rows, 3}), random({rows, 5}, 2)}; }
 auto near(double value) { return doctest::Approx(value).epsilon(1e-6); }
-
-/// The warnings of this process while it exists.
-class Warnings : public c10::WarningHandler {
- public:
-  Warnings() : before_(c10::WarningUtils::get_warning_handler()) {
-    c10::WarningUtils::set_warning_handler(this);
-  }
-  ~Warnings() override { c10::WarningUtils::set_warning_handler(before_); }
-  void process(const c10::Warning& warning) override { all.push_back(warning.msg()); }
-  std::vector<std::string> all;
-
- private:
-  c10::WarningHandler* before_;
-};
 
 TEST_CASE("means: Loss::mean is the sum of its items, whatever the microbatches") {
   const Batch batch = some(7);

@@ -205,6 +205,7 @@ TEST_CASE_TEMPLATE("parameters: a step writes gradients to no leaf but its own",
   using Trainer = trainer_of<Policies>;
   auto one = at::ones({}).requires_grad_(), other = at::ones({}).requires_grad_();
   one.mutable_grad() = at::full({}, 7.f);
+  not_trained(one);
   Net model = net();
   Trainer trainer(model);
   bool met = false;  // in every second step

@@ -3,6 +3,7 @@
 #include "test.hpp"
 
 #include "compare.hpp"
+#include "warnings.hpp"
 
 using namespace ikebana;
 
@@ -104,6 +105,81 @@ TEST_CASE("objective: a weight per row is refused, since microbatches would not 
       CHECK(told<BadValue>([&] { trainer.step(batch); },
                            {name, "one per column", "an objective of your own"}) == "");
     }
+}
+
+/// The warnings of two steps of a model that ends in `last`.
+template <class Last, class Objective>
+std::string warned(const Last& last, const Objective& objective, const at::Tensor& target) {
+  torch::nn::Sequential model(linear(), last);
+  Warnings warnings;
+  Trainer trainer{model, objective, SGD{.lr = 0.1}};
+  for (int i = 0; i < 2; ++i) trainer.step({random({8, 3}), target});
+  return warnings.all.empty() ? "" : std::to_string(warnings.all.size()) + " " + warnings.all[0];
+}
+TEST_CASE("objective: probabilities given to a loss that takes logits are told of, once") {
+  namespace nn = torch::nn;
+  const at::Tensor classes = at::arange(8).remainder(5), some = random({8, 5}, 2).softmax(1);
+  const nn::Functional none([](const at::Tensor& x) { return x; });
+  const nn::Functional viewed([](const at::Tensor& x) {
+    return x.softmax(1).unsqueeze(2).to(at::kDouble).squeeze(2).to(at::kFloat);
+  });
+  auto told_of = [](const std::string& text, const Words& words) {
+    for (const char* word : words)
+      if (!contains(text, word)) return text + " has no " + word;
+    return std::string(text.starts_with("1 ") ? "" : "not one: " + text);
+  };
+  const Words softmax{"takes logits", "was made by softmax", "without a softmax"};
+  CHECK(told_of(warned(nn::Softmax(1), CrossEntropyLoss{}, classes), softmax) == "");
+  CHECK(told_of(warned(nn::Softmax(1), CrossEntropyLoss{}, some), softmax) == "");
+  CHECK(told_of(warned(viewed, CrossEntropyLoss{}, classes), softmax) == "");
+  const Words sigmoid{"takes logits", "was made by sigmoid", "without a sigmoid"};
+  CHECK(told_of(warned(nn::Sigmoid(), BCEWithLogitsLoss{}, some), sigmoid) == "");
+  CHECK(told_of(warned(nn::LogSigmoid(), BCEWithLogitsLoss{}, some), {"made by logsigmoid"}) == "");
+  const Words logs{"takes logarithms of probabilities", "log_softmax of logits"};
+  CHECK(told_of(warned(nn::Softmax(1), NLLLoss{}, classes), logs) == "");
+  CHECK(told_of(warned(none, NLLLoss{}, classes), {"was made by a linear layer"}) == "");
+  CHECK(told_of(warned(nn::Softmax(1), KLDivLoss{}, some), logs) == "");
+  auto own = [](auto& run, auto& model, const auto& batch) {
+    return Loss{F::cross_entropy(run(model, batch.first), batch.second,
+                                 F::CrossEntropyFuncOptions().reduction(torch::kSum)),
+                8};
+  };
+  CHECK(told_of(warned(nn::Softmax(1), own, classes), softmax) == "");
+
+  CHECK(warned(none, CrossEntropyLoss{}, classes) == "");
+  CHECK(warned(nn::LogSoftmax(1), CrossEntropyLoss{}, classes) == "");  // changes nothing
+  CHECK(warned(none, BCEWithLogitsLoss{}, some) == "");
+  CHECK(warned(nn::Sigmoid(), BCELoss{}, some) == "");
+  CHECK(warned(nn::LogSoftmax(1), NLLLoss{}, classes) == "");
+  CHECK(warned(nn::LogSoftmax(1), KLDivLoss{}, some) == "");
+  CHECK(warned(nn::Softmax(1), MSELoss{}, some) == "");
+}
+
+TEST_CASE("trainer: a model in evaluation mode trains so, and is told of once") {
+  torch::nn::Sequential model(linear(), torch::nn::Dropout(0.5));
+  const std::pair batch{random({8, 3}), random({8, 5}, 2)};
+  auto warnings_of = [&](auto&& use) {
+    Warnings warnings;
+    use();
+    for (const auto& text : warnings.all)
+      CHECK(contains(text, "is in evaluation mode, so it trains without dropout"));
+    return warnings.all.size();
+  };
+  model->eval();
+  Trainer trainer{model, MSELoss{}, SGD{.lr = 0.1}};
+  CHECK(warnings_of([&] { trainer.fit(std::vector{batch, batch}, {.epochs = 2}); }) == 1);
+  CHECK_FALSE(model->is_training());
+  CHECK(warnings_of([&] { trainer.step(batch); }) == 0);
+  trainer.restore_model();
+  model->train();
+  Trainer other{model, MSELoss{}, SGD{.lr = 0.1}};
+  CHECK(warnings_of([&] {
+          model[1]->eval();  // a part of it
+          other.step(batch);
+          other.evaluate(std::vector{batch});
+          other.predict(batch.first);
+          other.step(batch);
+        }) == 0);
 }
 
 }  // namespace test::probabilities

@@ -106,6 +106,60 @@ TEST_CASE("rules by name: names of parameters that stay in FP32, or that are no 
                  Freeze<>{.match = "block.*"}, Offload<CPU>{}};
 }
 
+/// A weight under two names: of a module that is registered twice, or assigned to another layer.
+struct TiedImpl : torch::nn::Module {
+  using units = Units<torch::nn::Linear>;
+  torch::nn::Linear w = register_module("w", torch::nn::Linear(3, 3));
+  torch::nn::Linear head{nullptr};
+  explicit TiedImpl(bool is_assigned) {
+    if (is_assigned) (head = register_module("head", torch::nn::Linear(3, 3)))->weight = w->weight;
+    else head = register_module("head", w);
+  }
+  template <class Run>
+  at::Tensor forward(Run& run, const at::Tensor& x) {
+    return run(head, run(w, x).relu());
+  }
+};
+TORCH_MODULE(Tied);
+
+/// Which parameters of the model the policy's rule changes, as text.
+template <class Policy>
+std::string changed_by(bool is_assigned, const Policy& policy, const Policy& without) {
+  auto values = [&](const Policy& p) {
+    torch::manual_seed(1);
+    Tied model(is_assigned);
+    Trainer<Tied, MSELoss, Policy> trainer{model, p};
+    trainer.step({random({4, 3}), random({4, 3}, 2)});
+    return values_of(model);
+  };
+  const auto a = values(policy), b = values(without);
+  std::string names;
+  for (std::size_t i = 0; i < a.size(); ++i) names += same_bits(a[i], b[i]) ? "0" : "1";
+  return names;
+}
+TEST_CASE("rules by name: a tied weight has all of its names") {
+  for (bool is_assigned : {false, true}) {
+    CAPTURE(is_assigned);
+    // w.weight, w.bias, head.weight, head.bias; an assigned layer's own weight is not used
+    const std::string both = is_assigned ? "1000" : "1010";
+    const SGD by_head{.lr = 0.1, .groups = {{.match = "head.w*", .lr = 0.5}}};
+    CHECK(changed_by(is_assigned, by_head, SGD{.lr = 0.1}) == both);
+    const SGD by_w{.lr = 0.1, .groups = {{.match = "w.w*", .lr = 0.5}}};
+    CHECK(changed_by(is_assigned, by_w, SGD{.lr = 0.1}) == both);
+    auto second = [](const std::string& name, const at::Tensor&) { return name == "w.weight"; };
+    const SGD by_function{.lr = 0.1, .groups = {{.match = second, .lr = 0.5}}};
+    CHECK(changed_by(is_assigned, by_function, SGD{.lr = 0.1}) == both);
+    Tied model(is_assigned);
+    auto of = [&](auto policy) { return Trainer{model, MSELoss{}, policy}.describe(); };
+    CHECK_FALSE(ikebana::detail::holds_for(matrices_but("head.*"), "w.weight", {"head.weight"},
+                                           model->w->weight));
+    CHECK_NOTHROW(of(Combined<AdamW, SGD>{.match = "head.w*"}));
+    CHECK_NOTHROW(of(Precision<BF16Weights>{.keep_fp32 = "head.*"}));
+    const Checkpoint<Only<>> only{.match = "head"};
+    CHECK(contains(of(only), "{1 of the units}"));
+  }
+}
+
 TEST_CASE("rules by name: a rule that is a function lists some names") {
   auto none = [](const auto&...) { return false; };
   const char* such = "(of 4 names, such as `w.weight`, `w.bias`, `block.w.weight`)";

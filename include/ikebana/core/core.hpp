@@ -6,12 +6,12 @@
 #include <ikebana/core/dummy.hpp>
 #include <ikebana/core/generators.hpp>
 #include <ikebana/core/guard.hpp>
-#include <ikebana/core/mean_watch.hpp>
 #include <ikebana/core/mechanisms.hpp>
 #include <ikebana/core/recipe_values.hpp>
 #include <ikebana/core/registered_tensors.hpp>
 #include <ikebana/core/restore_point.hpp>
 #include <ikebana/core/step_state.hpp>
+#include <ikebana/core/untrained_leaves.hpp>
 #include <ikebana/detail/each_once.hpp>
 #include <ikebana/hooks/cycled_momentum.hpp>
 #include <ikebana/parameters/parameters.hpp>
@@ -61,7 +61,10 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   Loss loss(Run& run, const Batch& microbatch) {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Forward);
     auto objective = [&] { return mechanisms.objective.loss(run, model, microbatch); };
-    auto forward = [&] { return detail::watched(step.begin_watch(run.evaluating), objective); };
+    auto forward = [&] {
+      const bool trains = !run.evaluating && step.dry == nullptr;
+      return untrained_.forward(microbatch, trains, step.begin_watch(run.evaluating), objective);
+    };
     if constexpr (!one_rank) {
       const auto scope = rank_calls.scope(step.is_dummy);
       Loss loss = around_forward(microbatch, forward);
@@ -88,6 +91,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     step.unit_was_run = true;
     using Wrappers = typename Mechanisms<RecipeT>::template active<UnitWrappers>;
     const detail::DryUnit in_dry_step(step.dry, unit.index, args...);
+    const detail::WatchedUnit watched(untrained_.record(), unit);
     const detail::UnitCall<Core, Forward, Wrappers> call{this, &unit, forward};
     return call(std::forward<Args>(args)...);
   }
@@ -95,10 +99,13 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     if (step.dry != nullptr) step.dry->begin_phase(Phase::Backward);
     if (step.is_last_microbatch()) parameters.check_all_were_run();
     for (at::Tensor& seed : step.roots.seeds) seed = mechanisms.precision.scale(seed);  // 7
+    const bool asks = step.dry == nullptr && !step.is_dummy;
+    const detail::UntrainedLeaves<>::Check others{asks ? &untrained_ : nullptr,
+                                                  *units.units()[0].module};
     mechanisms.precision.around_backward([&] {  // 8
-      if constexpr (one_rank) parameters.backward(step.roots);
-      else if (step.is_dummy) parameters.backward_of_dummy(step.roots);
-      else parameters.backward(step.roots);
+      if constexpr (one_rank) parameters.backward(step.roots, others);
+      else if (step.is_dummy) parameters.backward_of_dummy(step.roots, others);
+      else parameters.backward(step.roots, others);
     });
     if constexpr (!one_rank) rank_calls->compare("the end of a backward");
     step.roots.clear();
@@ -196,6 +203,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
  private:
   detail::RegisteredTensors<> registered_;
   detail::ParameterClaim claim_;  // before parameters are taken from the model
+  detail::UntrainedLeaves<> untrained_;
 
  public:
   ParametersOf<Mechanisms<RecipeT>> parameters;

@@ -1,6 +1,6 @@
 #pragma once
-// Finds a mean that a loss returns as its sum, and warns of it.
-#include <ikebana/bridge/recorded_inputs.hpp>
+// Finds a mean that a loss returns as its sum, and warns of it, and of what a loss does not take.
+#include <ikebana/core/probability_watch.hpp>
 #include <ikebana/loss.hpp>
 #include <memory>
 
@@ -12,7 +12,7 @@ namespace ikebana::detail {
 /// destroyed on the thread that made it, and does not nest.
 class MeanWatch {
  public:
-  MeanWatch() { means().clear(); }
+  MeanWatch() { means().clear(), probabilities() = {}; }
   ~MeanWatch() {
     at::removeCallback(handle_);
     means().clear();
@@ -44,6 +44,10 @@ class MeanWatch {
     static thread_local std::vector<Mean> all;
     return all;
   }
+  static ProbabilityWatch& probabilities() {
+    static thread_local ProbabilityWatch watch;
+    return watch;
+  }
   static void warn(const std::string& name, const std::string& by, double count) {
     TORCH_WARN("loss: ", term_text(name), "sum is a mean, of ", by, ", and its count is ", count,
                ", by which the step divides again: gradients would be too small by that factor. "
@@ -52,6 +56,7 @@ class MeanWatch {
   }
 
   static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
+    probabilities().check(function);
     const std::string_view name = function.name();
     const bool is_plain = name == "aten::mean";
     if (!is_plain && name.find("_loss") == name.npos && name.find("cross_entropy") == name.npos &&

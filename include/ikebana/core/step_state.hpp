@@ -27,8 +27,9 @@ struct StepState {
   bool was_made = false;        ///< what threw had been committed, as a policy around it that fails
   bool is_compared = false;     ///< the recipe, with those of the other ranks
   bool is_watched = false;      ///< the first forward, for a mean that is returned as a sum
-  StopWish wants_stop = {};     ///< of this rank; the next step tells the others
-  StopWish all_stop = {};       ///< of all ranks, as they knew it when the last step opened
+  bool is_told_of_mode = false;  ///< that the model is in evaluation mode, by a warning
+  StopWish wants_stop = {};      ///< of this rank; the next step tells the others
+  StopWish all_stop = {};        ///< of all ranks, as they knew it when the last step opened
   std::optional<BatchPosition> position;  ///< of the next step's batch, if the caller knows it
   /// Set: the step only finds out what it would allocate, and ends before its update.
   detail::DryListener* dry = nullptr;

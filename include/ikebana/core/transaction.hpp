@@ -50,6 +50,7 @@ class Transaction {
     check_recordable(core_.mechanisms.optimizer);
     core_.step.deferred.check(Core::one_rank);
     if (core_.step.is_first()) core_.check_model();
+    check_mode();
     core_.forget_gradients();
     core_.parameters.begin_step();
     core_.mechanisms.offload.begin_step();
@@ -183,6 +184,17 @@ class Transaction {
   }
 
  private:
+  /// Warns once of a model that trains in evaluation mode, which is most often left from a use of
+  /// the user's own: `evaluate` and `predict` put back what was there.
+  void check_mode() {
+    StepState& state = core_.step;
+    if (core_.units.units()[0].module->is_training() || state.dry != nullptr) return;
+    if (std::exchange(state.is_told_of_mode, true)) return;
+    TORCH_WARN(
+        "step: the model is in evaluation mode, so it trains without dropout, and batch norm with "
+        "its running statistics. Call model->train() before; where a part is to stay in evaluation "
+        "mode, call eval() on that part afterwards.");
+  }
   using Clock = std::chrono::steady_clock;
   using Optimizer = std::decay_t<decltype(std::declval<Core&>().mechanisms.optimizer)>;
   static constexpr bool update_may_throw = Core::update_may_throw;

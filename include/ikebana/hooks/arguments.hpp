@@ -212,16 +212,23 @@ struct Masters {
   GradientStorage* gradient_storage = nullptr;  ///< null: they are copied to where their master is
   std::vector<Slice> slices = {};               ///< of each; empty: all are whole
   RankGroup* ranks = nullptr;                   ///< among which they are cut; null: all are whole
+  std::vector<std::vector<std::string>> other_names = {};  ///< of each if tied; empty: none is
 
-  /// Adds one.
-  void add(std::string name, at::Tensor value, Slice slice) {
+  /// Adds one, with further names of it if it is a tied weight.
+  void add(std::string name, at::Tensor value, Slice slice, std::vector<std::string> others = {}) {
     names.push_back(std::move(name)), values.push_back(std::move(value));
     slices.push_back(std::move(slice));
+    add_names(std::move(others));
   }
   /// Adds master `i` of others.
   void add(const Masters& others, std::size_t i) {
     names.push_back(others.names[i]), values.push_back(others.values[i]);
     if (!others.slices.empty()) slices.push_back(others.slices[i]);
+    add_names(others.others_of(i));
+  }
+  /// Further names of master `i`.
+  std::vector<std::string> others_of(std::size_t i) const {
+    return i < other_names.size() ? other_names[i] : std::vector<std::string>();
   }
   /// Master `i` alone.
   Masters only(std::size_t i) const {
@@ -237,6 +244,13 @@ struct Masters {
     if (is_whole(i)) return values[i];
     return at::empty(slices[i].sizes, values[i].options().device(at::kMeta))
         .set_requires_grad(values[i].requires_grad());
+  }
+
+ private:
+  void add_names(std::vector<std::string> others) {
+    if (others.empty()) return;
+    other_names.resize(names.size());
+    other_names.back() = std::move(others);
   }
 };
 

@@ -45,10 +45,10 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   }
   void begin(const Masters& masters) {
     for (std::size_t i = 0; i < masters.values.size(); ++i)
-      is_first_.push_back(is_of_first(masters.names[i], masters.whole(i)));
+      is_first_.push_back(is_of_first(masters, i));
     first_.take(masters, [&](std::size_t i) { return is_first_[i]; });
     rest_.take(masters, [&](std::size_t i) { return !is_first_[i]; });
-    check_both_are_used(masters.names);
+    check_both_are_used(detail::all_names(masters));
     keep_rule();
     first_.begin(), rest_.begin();
   }
@@ -115,10 +115,16 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   }
 
  private:
-  bool is_of_first(const std::string& name, const at::Tensor& p) const {
-    if (values.match && !values.match(name, p)) return false;
-    if constexpr (detail::updates_some<First>) return values.first.match(name, p);
-    return values.match || std::find(sparse_.begin(), sparse_.end(), name) != sparse_.end();
+  bool is_of_first(const Masters& masters, std::size_t i) const {
+    if (values.match && !detail::holds_for(values.match, masters, i)) return false;
+    if constexpr (detail::updates_some<First>)
+      return detail::holds_for(values.first.match, masters, i);
+    auto is_sparse = [&](const std::string& name) {
+      return std::find(sparse_.begin(), sparse_.end(), name) != sparse_.end();
+    };
+    const auto others = masters.others_of(i);
+    return values.match || is_sparse(masters.names[i]) ||
+           std::any_of(others.begin(), others.end(), is_sparse);
   }
   bool has_other_rule() const {
     if constexpr (detail::updates_some<First>)
@@ -133,7 +139,7 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
   void check_rule(const Masters& masters) {
     if (!has_other_rule()) return;
     for (std::size_t i = 0; i < masters.values.size(); ++i)
-      if (is_of_first(masters.names[i], masters.whole(i)) != is_first_[i])
+      if (is_of_first(masters, i) != is_first_[i])
         throw BadValue(
             "Combined: `match` was changed after the trainer was made, and is no longer " +
             std::string(is_first_[i] ? "true" : "false") + " for `" + masters.names[i] +

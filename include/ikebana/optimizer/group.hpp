@@ -41,7 +41,7 @@ namespace detail {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < masters.names.size(); ++i) {
     const std::string& name = masters.names[i];
-    if (group.match(name, masters.whole(i)))
+    if (holds_for(group.match, masters, i))
       throw BadValue(text +
                      (updated[i] ? " that the groups before it leave: `" + name +
                                        "` is in one of them. Put the narrower rule first"
@@ -64,8 +64,7 @@ std::vector<std::size_t> group_of_each_parameter(const std::vector<Group>& group
   std::vector<std::size_t> group(masters.values.size(), groups.size());
   for (std::size_t i = 0; i < group.size(); ++i)
     for (std::size_t g = 0; g < groups.size() && group[i] == groups.size(); ++g)
-      if (is_updated(i) && groups[g].match(masters.names[i], masters.whole(i)))
-        group[i] = g, used[g] = true;
+      if (is_updated(i) && holds_for(groups[g].match, masters, i)) group[i] = g, used[g] = true;
   for (std::size_t g = 0; g < groups.size(); ++g)
     if (!used[g]) {
       std::vector<bool> updated;

@@ -173,8 +173,9 @@ struct Mechanism<Policy> : detail::WithFallback<detail::MuonMatrices<Muon>> {
   void begin(const Masters& masters) {
     uses_muon_.clear(), rule_ = values.match;
     for (std::size_t i = 0; i < masters.values.size(); ++i)
-      uses_muon_.push_back(values.match(masters.names[i], masters.whole(i)));
-    detail::check_matches("optimizer: Muon's `match` matches", values.match, masters.names,
+      uses_muon_.push_back(detail::holds_for(values.match, masters, i));
+    detail::check_matches("optimizer: Muon's `match` matches", values.match,
+                          detail::all_names(masters),
                           ". Correct it, or write the optimizer of the others alone.");
     MuonMatrices::begin(masters, [&](std::size_t i) { return uses_muon_[i]; });
     fallback_.mechanism.begin(masters, [&](std::size_t i) { return !uses_muon_[i]; });
@@ -193,7 +194,7 @@ struct Mechanism<Policy> : detail::WithFallback<detail::MuonMatrices<Muon>> {
   /// Another rule may be assigned, as long as each parameter stays with its optimizer.
   void check_rule(const Masters& masters) {
     for (std::size_t i = 0; i < masters.values.size(); ++i)
-      check(values.match(masters.names[i], masters.whole(i)) == uses_muon_[i], [&] {
+      check(detail::holds_for(values.match, masters, i) == uses_muon_[i], [&] {
         return "Muon's `match` was changed after the trainer was made, and gives `" +
                masters.names[i] + "` to another optimizer. Make a new trainer.";
       });

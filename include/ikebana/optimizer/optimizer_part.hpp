@@ -68,7 +68,7 @@ class OptimizerPart : UpdateRounding {
   void begin() {
     if constexpr (updates_some<Policy>)
       for (std::size_t i = 0; i < size(); ++i)
-        if (!mechanism.values.match(masters_.names[i], masters_.whole(i)))
+        if (!holds_for(mechanism.values.match, masters_, i))
           throw BadValue("Combined: no optimizer is for `" + masters_.names[i] + "` of shape " +
                          c10::str(masters_.values[i].sizes()) + ": " + type_name<Policy>() +
                          " is `rest`, and its own `match` is not true for it. Make " +

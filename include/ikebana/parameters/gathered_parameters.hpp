@@ -52,17 +52,19 @@ class GatheredParameters : public StoredParameters<Mechanisms> {
     attach(stored, std::make_shared<std::size_t>(0));
     return ended(next());
   }
-  void backward(const Roots& roots) {
-    this->run_backward(roots);
+  template <class Others>
+  void backward(const Roots& roots, const Others& others) {
+    this->run_backward(roots, others);
     release_all();
     this->detach_from_graph();
     for (auto& stored : units_)  // that were expected, and not used
       if (stored.is_arriving()) chain_.gather(stored);
   }
   /// Reduces gradients that are undefined: this rank's part of a call of all ranks.
-  void backward_of_dummy(const Roots& roots) {
+  template <class Others>
+  void backward_of_dummy(const Roots& roots, const Others& others) {
     const auto none = chain_.without_gradients();
-    backward(roots);
+    backward(roots, others);
   }
   /// Master weights have new values: what is gathered has the former ones, and is gathered again at
   /// its next use, which may throw.

@@ -18,7 +18,7 @@ class InPlaceParameters {
       if constexpr (!Mechanisms::one_rank) mechanisms.shard.full_parameters(unit);
       for (std::size_t i = 0; i < unit.names.size(); ++i)
         masters_.add(unit.names[i], unit.parameters[i],
-                     detail::whole_slice(unit.parameters[i], unit.index));
+                     detail::whole_slice(unit.parameters[i], unit.index), unit.other_names[i]);
     }
     masters_.rounding = mechanisms.precision.rounding();
     masters_.storage = mechanisms.offload.state_storage();
@@ -39,10 +39,15 @@ class InPlaceParameters {
   void begin_step() noexcept {}
   void check_all_were_run() const {}
   void check() const {}
-  void backward(const Roots& roots) {
-    leaves_.backward(roots, [](const at::Tensor&) { return false; });
+  /// `others` is asked about leaves that are none of the parameters.
+  template <class Others>
+  void backward(const Roots& roots, const Others& others) {
+    leaves_.backward(roots, others);
   }
-  void backward_of_dummy(const Roots& roots) { leaves_.backward_of_dummy(roots); }
+  template <class Others>
+  void backward_of_dummy(const Roots& roots, const Others&) {
+    leaves_.backward_of_dummy(roots);
+  }
   void mark_stale() noexcept {}
   std::uint64_t order_of_units() const { return 0; }
   void forget_originals() noexcept {}

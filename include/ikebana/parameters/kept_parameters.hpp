@@ -49,15 +49,17 @@ class KeptParameters : public StoredParameters<Mechanisms> {
     attach(units_[root.index]);
     return next();
   }
-  void backward(const Roots& roots) {
-    this->run_backward(roots);
+  template <class Others>
+  void backward(const Roots& roots, const Others& others) {
+    this->run_backward(roots, others);
     this->detach_from_graph();
     finish_gathers();
   }
   /// Reduces gradients that are undefined: this rank's part of a call of all ranks.
-  void backward_of_dummy(const Roots& roots) {
+  template <class Others>
+  void backward_of_dummy(const Roots& roots, const Others& others) {
     const auto none = chain_.without_gradients();
-    backward(roots);
+    backward(roots, others);
   }
   /// Master weights have new values. Where Precision or Offload alone gathers, they are copied at
   /// once, by a copy that allocates nothing. Otherwise the parameters show nothing until their unit

@@ -17,12 +17,13 @@ class Leaves {
   /// Writes gradients to those master weights that require one now and to no other tensor, also
   /// where other models took part in the loss. Costs a walk over the graph, some nanoseconds per
   /// node. Only where the walk met another leaf is autograd given a list of inputs, which makes it
-  /// look up every node in it. Before that `other(leaf)` is called for such leaves until it returns
-  /// false.
+  /// look up every node in it. Before that `other(leaf)` is called for each use of such leaves, and
+  /// `other.end_walk()` at the end.
   template <class Other>
-  void backward(const Roots& roots, Other&& other) {
-    if (reaches_only_masters(roots, other))
-      return torch::autograd::backward(roots.sums, roots.seeds);
+  void backward(const Roots& roots, const Other& other) {
+    walk(roots, other);
+    other.end_walk();
+    if (!met_other_) return torch::autograd::backward(roots.sums, roots.seeds);
     std::vector<at::Tensor> leaves;
     for (const auto& t : masters_)
       if (t.requires_grad()) leaves.push_back(t);
@@ -44,28 +45,23 @@ class Leaves {
   using AccumulateGrad = torch::autograd::AccumulateGrad;
 
   template <class Other>
-  bool reaches_only_masters(const Roots& roots, Other& other) {
+  void walk(const Roots& roots, const Other& other) {
     visited_.clear(), pending_.clear();
     met_other_ = false;
-    for (const auto& sum : roots.sums)
-      if (!visit(torch::autograd::impl::gradient_edge(sum), other)) return false;
+    for (const auto& sum : roots.sums) visit(torch::autograd::impl::gradient_edge(sum), other);
     while (!pending_.empty()) {
       const Node* node = pending_.back();
       pending_.pop_back();
-      for (const auto& edge : node->next_edges())
-        if (!visit(edge, other)) return false;
+      for (const auto& edge : node->next_edges()) visit(edge, other);
     }
-    return !met_other_;
   }
-  /// False where the walk is to end.
   template <class Other>
-  bool visit(const torch::autograd::Edge& edge, Other& other) {
+  void visit(const torch::autograd::Edge& edge, const Other& other) {
     const Node* node = edge.function.get();
-    if (!node) return true;
-    if (node->next_edges().empty()) return is_master(*node) || goes_on(*node, other);
+    if (!node) return;
+    if (node->next_edges().empty()) return is_master(*node) ? void() : visit_other(*node, other);
     bool once = edge.function.use_count() == 1;  // no other edge leads to it
     if (once || visited_.insert(node).second) pending_.push_back(node);
-    return true;
   }
   bool is_master(const Node& end) const {
     if (typeid(end) != typeid(AccumulateGrad)) return false;
@@ -74,10 +70,10 @@ class Leaves {
   }
   /// The graph ends in a leaf that is no master weight, or in none.
   template <class Other>
-  bool goes_on(const Node& end, Other& other) {
+  void visit_other(const Node& end, const Other& other) {
     met_other_ = true;
-    if (typeid(end) != typeid(AccumulateGrad)) return other(at::Tensor());
-    return other(static_cast<const AccumulateGrad&>(end).variable);
+    if (typeid(end) == typeid(AccumulateGrad))
+      other(static_cast<const AccumulateGrad&>(end).variable);
   }
 
   std::vector<at::Tensor> masters_;

@@ -27,6 +27,9 @@ struct NamePatterns {
   template <class Named>
     requires requires(const Named& named) { named.name; }
   bool operator()(const Named& named) const {
+    if constexpr (requires { named.also_named; })
+      for (const auto& name : named.also_named)
+        if ((*this)(name)) return true;
     return (*this)(named.name);
   }
 };
@@ -91,7 +94,8 @@ class Rule {
 };
 
 /// True for the parameters that something is about; sees the full name and the parameter. It is
-/// called when the trainer is made, so what it returns may depend on these two only.
+/// called when the trainer is made, so what it returns may depend on these two only. Of a tied
+/// weight, a pattern is compared with all names, and a function sees the first.
 using ParameterRule = Rule<std::string, at::Tensor>;
 
 /// Names by shell pattern, by one of several: `named("*.bias")`, `named("embed.*", "head.*")`. A
@@ -122,5 +126,24 @@ struct MatricesBut {
 inline ParameterRule matrices_but(ParameterRule rule) {
   return detail::MatricesBut{std::move(rule)};
 }
+
+namespace detail {
+/// Whether a rule holds for a parameter that has these names: patterns are compared with each, and
+/// a function is given the first, as `named_parameters` of Python has it.
+inline bool holds_for(const ParameterRule& rule, const std::string& name,
+                      const std::vector<std::string>& others, const at::Tensor& parameter) {
+  if (const auto* matrices = rule.target<MatricesBut>())
+    return two_dimensional(name, parameter) &&
+           !holds_for(matrices->left_out, name, others, parameter);
+  const auto* patterns = rule.target<NamePatterns>();
+  return rule(name, parameter) ||
+         (patterns != nullptr && std::any_of(others.begin(), others.end(), std::cref(*patterns)));
+}
+/// The same for one of the masters.
+template <class Masters>
+bool holds_for(const ParameterRule& rule, const Masters& masters, std::size_t i) {
+  return holds_for(rule, masters.names[i], masters.others_of(i), masters.whole(i));
+}
+}  // namespace detail
 
 }  // namespace ikebana

@@ -82,12 +82,10 @@ class StoredParameters {
   ~StoredParameters() { restore_all(); }
 
   /// Runs autograd. A leaf of the graph that is one of the parameters was used outside of `run`.
-  void run_backward(const Roots& roots) {
+  template <class Others>
+  void run_backward(const Roots& roots, const Others& others) {
     check();
-    leaves_.backward(roots, [&](const at::Tensor& leaf) {
-      for (const auto& stored : units_) detail::refuse_use_outside_run(*stored.unit, leaf);
-      return true;
-    });
+    leaves_.backward(roots, NoneOutside<Others>{units_, others});
   }
   void detach_from_graph() noexcept {
     for (auto& stored : units_) stored.detach_from_graph();
@@ -133,6 +131,18 @@ class StoredParameters {
   UnitOrder order_;
 
  private:
+  /// What is asked about leaves of a graph: first whether they are parameters.
+  template <class Others>
+  struct NoneOutside {
+    const std::deque<UnitParameters>& units;
+    const Others& others;
+
+    void operator()(const at::Tensor& leaf) const {
+      for (const auto& stored : units) detail::refuse_use_outside_run(*stored.unit, leaf);
+      others(leaf);
+    }
+    void end_walk() const { others.end_walk(); }
+  };
   std::vector<Tensors> originals_;  // of each unit, where parameters are cut among ranks
 
   void add(const Unit& unit) {
@@ -153,7 +163,7 @@ class StoredParameters {
                        });
     for (std::size_t i = 0; i < stored.masters.size(); ++i)
       if (stored.masters[i].requires_grad())
-        masters_.add(unit.names[i], stored.masters[i], stored.slices[i]);
+        masters_.add(unit.names[i], stored.masters[i], stored.slices[i], unit.other_names[i]);
     stored.release();
   }
   /// Slices are written on all ranks, or on none.

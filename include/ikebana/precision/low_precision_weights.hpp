@@ -38,7 +38,8 @@ struct LowPrecisionWeights : Autocast<at::kBFloat16> {
       for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
         const at::Tensor& p = unit.parameters[i];
         chosen.types.push_back(p.scalar_type());
-        chosen.low.push_back(is_float(p.scalar_type()) && !keep_fp32(unit.names[i], p));
+        chosen.low.push_back(is_float(p.scalar_type()) &&
+                             !holds_for(keep_fp32, unit.names[i], unit.other_names[i], p));
       }
     }
   }

@@ -118,4 +118,16 @@ TEST_CASE("reference: a model without a trainer") {
   CHECK(mean.item<double>() > 0);
 }
 
+TEST_CASE("reference: a tensor that requires a gradient and is not trained") {
+  // example: not_trained
+  at::Tensor shift = torch::zeros({12, 3}, torch::requires_grad());
+  not_trained(shift);  // the objective only reads its gradient
+  // end
+  auto objective = [&](auto& run, Tower& model, const Rows& batch) {
+    return two_terms(run(model, batch.input) + shift.sum(), at::ones({12}), batch);
+  };
+  Trainer trainer{Tower(), objective, AdamW{.lr = 1e-3}};
+  CHECK_NOTHROW(trainer.step(classes(1)[0]));
+}
+
 }  // namespace test::reference_model
