@@ -49,7 +49,9 @@ class HalfProducts {
   }
   /// For the other ranks: a rank without the instructions makes all compute as it does.
   bool has_instructions() const { return has_instructions_; }
-  void forget_instructions() { has_instructions_ = !on_cpu_; }
+  void use_instructions(bool on_all_ranks) {
+    if (!on_all_ranks) has_instructions_ = !on_cpu_;
+  }
 
   std::string describe(CPUProducts wanted) {
     if (!on_cpu_) return "";

@@ -99,12 +99,14 @@ class Transaction {
                           .process = RankGenerators::process(),
                           .calls = core_.rank_calls->count(),
                           .plans = plans,
+                          .instructions = instructions(),
                           .counts = totals.counts()};
       auto ranks = core_.ranks();
       exchange_opening(ranks.data(), opening, [&] { return core_.lines_of_step(); });
       state.is_compared = true;
       state.all_stop = opening.stop;
       plans = opening.plans;
+      use_instructions(opening.instructions);
       if (opening.microbatches == 0) throw AllRanksEnded();
       if (opening.same_generators) generators_->derive(ranks.data().rank());
       state.own_microbatches = microbatches.own;
@@ -213,6 +215,21 @@ class Transaction {
       const std::uint64_t order = are_cut ? core_.parameters.order_of_units() : 0;
       detail::agree(ranks.data(), {rejects, order, gradients.hash_of_indices()});
     }
+  }
+  /// A bit for each mechanism.
+  std::uint64_t instructions() {
+    std::uint64_t all = 0, bit = 1;
+    core_.mechanisms.each([&](auto& mechanism) {
+      if (mechanism.has_instructions()) all |= bit;
+      bit <<= 1;
+    });
+    return all;
+  }
+  void use_instructions(std::uint64_t on_all_ranks) {
+    core_.mechanisms.each([&](auto& mechanism) {
+      mechanism.use_instructions((on_all_ranks & 1) != 0);
+      on_all_ranks >>= 1;
+    });
   }
   /// The library's optimizers check what they use.
   void check_rate() const {

@@ -19,6 +19,10 @@ struct Hooks {
   void attach(c10::Device, const UnitTable&) {}
   /// After all are attached: the master weights, as they are stored from now on.
   void begin(const Masters&) {}
+  /// With several ranks, before each step: whether this rank's processor has instructions for what
+  /// this policy multiplies; and then whether all ranks have, so that all compute alike.
+  bool has_instructions() const { return true; }
+  void use_instructions(bool /*on_all_ranks*/) {}  ///< the answer of all ranks
   /// Every allocation and every check of the update, whose gradients are `values / divisor`.
   /// `rate(lr)` is the learning rate of this step for the base learning rate `lr`, and
   /// `rate.momentum(m)` its momentum (hooks/step_rate.hpp).

@@ -43,6 +43,12 @@ struct Mechanism<Combined<First, Rest>> : OptimizerHooks {
     if constexpr (std::is_same_v<First, SparseAdam>) sparse_ = detail::sparse_embeddings(units);
     first_.mechanism.attach(device, units), rest_.mechanism.attach(device, units);
   }
+  bool has_instructions() const {
+    return first_.mechanism.has_instructions() && rest_.mechanism.has_instructions();
+  }
+  void use_instructions(bool on_all_ranks) {
+    first_.mechanism.use_instructions(on_all_ranks), rest_.mechanism.use_instructions(on_all_ranks);
+  }
   void begin(const Masters& masters) {
     for (std::size_t i = 0; i < masters.values.size(); ++i)
       is_first_.push_back(is_of_first(masters, i));

@@ -54,6 +54,8 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
     products_.attach("Muon", device, at::kBFloat16);
     check_left_out("Muon", values.match, parameter_names(units));
   }
+  bool has_instructions() const { return products_.has_instructions(); }
+  void use_instructions(bool on_all_ranks) { products_.use_instructions(on_all_ranks); }
   template <class IsUpdated = EveryMaster>
   void begin(const Masters& masters, const IsUpdated& is_updated = {}) {
     for (std::size_t i = 0; i < masters.values.size(); ++i)

@@ -26,6 +26,8 @@ struct Autocast : FiniteLoss {
     const bridge::AutocastScope scope(device.type(), Type);
     return next();
   }
+  bool has_instructions() const { return half_products.has_instructions(); }
+  void use_instructions(bool on_all_ranks) { half_products.use_instructions(on_all_ranks); }
   template <class Next>
   decltype(auto) around_backward(Next&& next) {
     const bridge::WideProductsScope products(half_products.in_fp32(*cpu_products_));

@@ -32,7 +32,8 @@ struct StepOpening {
   bool same_generators = false;  ///< then: of all ranks, which are processes of their own
   std::int64_t calls = 0;        ///< modules in training mode whose forward is a call of all ranks
   std::uint64_t plans = 0;       ///< of a checkpoint, that hold for this rank; then: for all
-  std::span<Count> counts;       ///< known before backward; then: over all ranks
+  std::uint64_t instructions = 0;  ///< of the processor: policies that have theirs; then: on all
+  std::span<Count> counts;         ///< known before backward; then: over all ranks
 };
 
 /// What is summed over ranks when all gradients are there, in one exchange for each group.
@@ -50,7 +51,7 @@ struct OpeningNumbers {
   std::int64_t stop, batch, on_device;
   std::uint64_t generators, process;
   std::int64_t calls;
-  std::uint64_t plans;
+  std::uint64_t plans, instructions;
 
   bool has(HasBatch other) const { return batch == static_cast<std::int64_t>(other); }
 };
@@ -153,7 +154,8 @@ void exchange_opening(RankGroup& group, StepOpening& own, const Lines& lines) {
                                own.generators,
                                own.process,
                                own.calls,
-                               own.plans};
+                               own.plans,
+                               own.instructions};
   std::string text(sizeof numbers, '\0');
   std::memcpy(text.data(), &numbers, sizeof numbers);
   if (!on_device)
@@ -170,6 +172,7 @@ void exchange_opening(RankGroup& group, StepOpening& own, const Lines& lines) {
     own.stop = std::max(own.stop, static_cast<StopWish>(ranks[rank].stop));
     own.microbatches = std::max(own.microbatches, ranks[rank].microbatches);
     own.plans &= ranks[rank].plans;
+    own.instructions &= ranks[rank].instructions;
   }
   own.same_generators = have_same_generators(ranks);
   check_batches(ranks, own.microbatches);
