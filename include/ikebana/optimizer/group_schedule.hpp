@@ -9,6 +9,36 @@
 
 namespace ikebana {
 
+namespace detail {
+
+/// A schedule whose policy is not known.
+struct AnySchedule {
+  virtual ~AnySchedule() = default;
+  virtual std::unique_ptr<AnySchedule> copy() const = 0;
+  virtual double rate(double base, std::int64_t step) const = 0;
+  virtual double momentum(double base, std::int64_t step) const = 0;
+  virtual bool cycles_momentum() const = 0;
+};
+/// A mechanism may not be copied: a copy is made from its values.
+template <class Policy>
+struct ScheduleOf : AnySchedule {
+  Mechanism<Policy> mechanism;
+  explicit ScheduleOf(Policy values) : mechanism(std::move(values)) {}
+  std::unique_ptr<AnySchedule> copy() const override {
+    return std::make_unique<ScheduleOf>(mechanism.values);
+  }
+  double rate(double base, std::int64_t step) const override { return mechanism.rate(base, step); }
+  double momentum(double base, std::int64_t step) const override {
+    return mechanism.momentum(base, step);
+  }
+  bool cycles_momentum() const override {
+    if constexpr (requires { mechanism.cycles_momentum(); }) return mechanism.cycles_momentum();
+    else return false;
+  }
+};
+
+}  // namespace detail
+
 /// A schedule of a parameter group's own, in place of the recipe's: `.schedule =
 /// CosineAnnealingLR{.T_max = 100}`. Made of any policy on the axis schedule, also your own, but of
 /// none that keeps a state, as ReduceLROnPlateau does. Making it throws BadValue for values that
@@ -27,12 +57,13 @@ class GroupSchedule {
                   "ikebana: the schedule of a parameter group must depend on the step alone, and "
                   "this one keeps a state from step to step or from epoch to epoch. Make it the "
                   "schedule of the recipe, or write a closed form, such as CosineAnnealingLR.");
-    schedule_ = std::make_unique<Of<Policy>>(std::move(values));
+    schedule_ = std::make_unique<detail::ScheduleOf<Policy>>(std::move(values));
   }
   /// Copies have mechanisms of their own.
   GroupSchedule(const GroupSchedule& other)
       : schedule_(other.schedule_ ? other.schedule_->copy() : nullptr) {}
   GroupSchedule(GroupSchedule&&) noexcept = default;
+  /// An assigned copy has one, too.
   GroupSchedule& operator=(GroupSchedule other) noexcept {
     schedule_ = std::move(other.schedule_);
     return *this;
@@ -48,32 +79,7 @@ class GroupSchedule {
   bool cycles_momentum() const { return schedule_ && schedule_->cycles_momentum(); }
 
  private:
-  struct Any {
-    virtual ~Any() = default;
-    virtual std::unique_ptr<Any> copy() const = 0;
-    virtual double rate(double base, std::int64_t step) const = 0;
-    virtual double momentum(double base, std::int64_t step) const = 0;
-    virtual bool cycles_momentum() const = 0;
-  };
-  /// A mechanism may not be copied: a copy is made from its values.
-  template <class Policy>
-  struct Of : Any {
-    Mechanism<Policy> mechanism;
-    explicit Of(Policy values) : mechanism(std::move(values)) {}
-    std::unique_ptr<Any> copy() const override { return std::make_unique<Of>(mechanism.values); }
-    double rate(double base, std::int64_t step) const override {
-      return mechanism.rate(base, step);
-    }
-    double momentum(double base, std::int64_t step) const override {
-      return mechanism.momentum(base, step);
-    }
-    bool cycles_momentum() const override {
-      if constexpr (requires { mechanism.cycles_momentum(); }) return mechanism.cycles_momentum();
-      else return false;
-    }
-  };
-
-  std::unique_ptr<const Any> schedule_;
+  std::unique_ptr<const detail::AnySchedule> schedule_;
 };
 
 namespace detail {

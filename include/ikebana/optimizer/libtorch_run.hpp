@@ -70,6 +70,7 @@ class LibTorchRun {
     for (std::size_t i = 0; i < operands_.size(); ++i)
       if (is_rounded(masters_.values[i])) operands_[i].set_data(exact(masters_.values[i]));
     set_gradients(gradients);
+    if constexpr (std::derived_from<Optimizer, torch::optim::RMSprop>) add_momentum_buffers();
     optimizer_->step();
     check_state();
     for (std::size_t i : gradients.indices)
@@ -163,6 +164,22 @@ class LibTorchRun {
     for (std::size_t k = 0; k < gradients.indices.size(); ++k) {
       const at::Tensor& operand = operands_[gradients.indices[k]];
       operand.mutable_grad() = gradients.values[k].to(operand.scalar_type());
+    }
+  }
+  /// RMSprop makes the buffer with the rest of its state, and none where the momentum is 0 then,
+  /// which a schedule or a user may raise.
+  void add_momentum_buffers() {
+    for (auto& group : optimizer_->param_groups()) {
+      if (!(static_cast<const torch::optim::RMSpropOptions&>(group.options()).momentum() > 0))
+        continue;
+      for (const at::Tensor& p : group.params()) {
+        const auto found = optimizer_->state().find(p.unsafeGetTensorImpl());
+        auto* state = found == optimizer_->state().end()
+                          ? nullptr
+                          : dynamic_cast<torch::optim::RMSpropParamState*>(found->second.get());
+        if (state != nullptr && !state->momentum_buffer().defined())
+          state->momentum_buffer(at::zeros_like(p));
+      }
     }
   }
   /// Throws BadModel for state that could not be saved.

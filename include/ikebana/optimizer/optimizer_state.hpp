@@ -38,10 +38,11 @@ inline void undo(Bucket& bucket, StateStorage* storage) noexcept {
   bucket.copies.put_back();
 }
 
-/// Whether a state that is loaded has tensors of that slot.
-inline bool has_slot(const Archive& archive, const std::string& slot) {
-  return std::ranges::any_of(archive.names(),
-                             [&](const std::string& name) { return name.ends_with("." + slot); });
+/// Whether a state that is loaded has tensors of that slot for one of these masters. Those of
+/// others say nothing: under InBackward each parameter has an optimizer of its own.
+inline bool has_slot(const Archive& archive, const Masters& masters, const std::string& slot) {
+  return std::ranges::any_of(
+      masters.names, [&](const std::string& name) { return archive.has(name + "." + slot); });
 }
 
 /// State by slot and master. An `operand` is what the update of a master computes with: its state

@@ -60,8 +60,9 @@ struct Mechanism<Policy> : detail::ElementsByOperators<RMSprop> {
            (values.centered ? ", centered" : "") + flags();
   }
   void state(Archive& archive, const Masters& masters) {
-    const bool has_buffers = archive.saving() ? state_.slots_in_use() == 3
-                                              : detail::has_slot(archive, "momentum_buffer");
+    const bool has_buffers = archive.saving()
+                                 ? state_.slots_in_use() == 3
+                                 : detail::has_slot(archive, masters, "momentum_buffer");
     save(archive, masters, buffers(has_buffers || any_momentum()));
   }
 

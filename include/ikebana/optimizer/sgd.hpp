@@ -58,8 +58,9 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
   void state(Archive& archive, const Masters& masters) {
     archive.number("momentum", values.momentum, &factor_range);
     // A schedule, or a value that has changed since, may have needed a buffer.
-    const bool has_buffers =
-        archive.saving() ? state_.slots_in_use() > 0 : detail::has_slot(archive, "momentum_buffer");
+    const bool has_buffers = archive.saving()
+                                 ? state_.slots_in_use() > 0
+                                 : detail::has_slot(archive, masters, "momentum_buffer");
     save(archive, masters, has_buffers || any_momentum() ? 1 : 0);
   }
 
