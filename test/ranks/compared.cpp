@@ -131,6 +131,62 @@ TEST_CASE("ranks: modules in another mode and parameters that one rank freezes a
       "`head.bias.requires_grad()` is false, and on rank 0 true",
       [](auto& t) { t.model()->head->bias.set_requires_grad(false); }, AdamW{});
 }
+TEST_CASE("ranks: weights that one rank writes between steps, or other ones, are named") {
+  const char* name =
+      "`head.bias, which the program wrote since the last step,` is true, and on rank 0 false";
+  auto write = [](at::Tensor& t, double by) {
+    const at::NoGradGuard no_grad;
+    t.add_(by);
+  };
+  all_name<Kind::DDP>(name, [&](auto& t) { write(t.model()->head->bias, 1); }, AdamW{});
+  std::vector<Counted> models{make<Counted>(), make<Counted>()};
+  const auto all = batches(2, 4);
+  on_threads(2, [&](std::shared_ptr<Wire> wire) {
+    const std::int64_t rank = wire->rank();
+    Trainer trainer{models[static_cast<std::size_t>(rank)], AdamW{}, EMA{},
+                    Double<Kind::DDP>{.wire = wire}};
+    const Rows mine = part(all[0], rank, 2);
+    trainer.step(mine);
+    write(trainer.model()->head->bias, 1);
+    if (rank == 0) trainer.predict(mine);  // exchanges weights and averages on one rank
+    trainer.step(mine);
+    write(trainer.model()->head->bias, static_cast<double>(1 + rank));
+    for (int i = 0; i < 2; ++i)
+      CHECK(contains(message_of([&] { trainer.step(mine); }), "the hash of head.bias"));
+    trainer.with_full_weights([&](Counted& model) { model->head->bias.data().zero_(); });
+    {
+      const at::NoGradGuard no_grad;
+      trainer.model()->head->bias.zero_();
+    }
+    trainer.step(mine);
+  });
+}
+TEST_CASE("with_full_weights: what ranks write must be the same where parameters are cut") {
+  std::vector<Counted> models{make<Counted>(), make<Counted>()};
+  const auto all = batches(1, 4);
+  on_threads(2, [&](std::shared_ptr<Wire> wire) {
+    const std::int64_t rank = wire->rank();
+    Trainer trainer{models[static_cast<std::size_t>(rank)], AdamW{},
+                    Double<Kind::FSDP>{.wire = wire}};
+    const Rows mine = part(all[0], rank, 2);
+    trainer.step(mine);
+    const auto before = whole(trainer);
+    auto fill = [&](double value) {
+      return message_of([&] {
+        trainer.with_full_weights([&](Counted& model) {
+          const at::NoGradGuard no_grad;
+          model->first->up->weight.fill_(value);
+        });
+      });
+    };
+    CHECK(contains(fill(static_cast<double>(rank)),
+                   "what was written to `first.up.weight` on rank 1 is not what was"));
+    CHECK(same_bits(whole(trainer), before));
+    CHECK(fill(0.5).empty());
+    CHECK(trainer.model()->first->up->weight.numel() > 0);
+    trainer.step(mine);
+  });
+}
 TEST_CASE("ranks: after a value is the same on all ranks again, they train on") {
   const auto all = batches(3, 4);
   on_ranks<Kind::DDP, Counted>(

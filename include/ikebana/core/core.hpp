@@ -134,6 +134,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     update.end_step();
     restore_point.commit();
     bridge::forget_cast_weights(device.type());
+    if constexpr (!one_rank) compared_.written().forget();
   }
   void abort() noexcept {
     step.roots.clear(), step.deferred.undo();
@@ -143,6 +144,23 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     parameters.abort();
     mechanisms.each([](auto& mechanism) { mechanism.abort(); });
     restore_point.restore();
+    if constexpr (!one_rank)
+      if (step.is_opened) compared_.written().skip();
+  }
+  /// Calls `f` with the weights that are evaluated.
+  template <class F>
+  decltype(auto) around_evaluation(F&& f) {
+    if constexpr (one_rank ||
+                  detail::is_null_mechanism<std::decay_t<decltype(mechanisms.average)>>) {
+      return mechanisms.average.around_evaluation(parameters, f);
+    } else {
+      struct Exchanged {
+        detail::WrittenWeights& written;
+        ~Exchanged() { written.skip(); }
+      } exchanged{compared_.written()};
+      exchanged.written.look();
+      return mechanisms.average.around_evaluation(parameters, f);
+    }
   }
   /// Throws BadModel where the model is not what this trainer trains and saves any more: a walk
   /// over its modules. Called at the first step, at each evaluation, save and epoch.

@@ -7,6 +7,8 @@
 #include <ikebana/core/value_sinks.hpp>
 #include <ikebana/detail/fields.hpp>
 #include <ikebana/detail/text.hpp>
+#include <ikebana/detail/without_values.hpp>
+#include <ikebana/parameters/written_weights.hpp>
 #include <ranges>
 
 namespace ikebana::detail {
@@ -52,10 +54,9 @@ void add_value(Sink& sink, const T& value, std::int64_t step) {
   auto each = [&](std::size_t i, const auto& one) {
     sink.named([&] { return std::to_string(i); }, [&] { add_value(sink, one, step); });
   };
-  if constexpr (std::is_same_v<T, at::Tensor> || std::is_same_v<T, ParameterRule>) {
+  if constexpr (std::is_same_v<T, at::Tensor> || std::is_same_v<T, ParameterRule> ||
+                std::is_same_v<T, bool>) {
     sink.add(value);
-  } else if constexpr (std::is_same_v<T, bool>) {
-    sink.add_flag(value);
   } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
     sink.add(static_cast<std::int64_t>(value));
   } else if constexpr (std::is_floating_point_v<T>) {
@@ -102,7 +103,8 @@ inline constexpr bool may_differ_by_rank = [] {
 template <bool one_rank>
 class ComparedValues {
  public:
-  ComparedValues(const torch::nn::Module& model, const Masters& masters) : known_(masters) {
+  ComparedValues(const torch::nn::Module& model, const Masters& masters)
+      : known_(masters), written_(masters) {
     for (const auto& item : model.named_modules("", /*include_self=*/true))
       modules_.push_back({item.key(), item.value()});
     for (const auto& item : model.named_parameters())
@@ -112,6 +114,7 @@ class ComparedValues {
   /// One number of all. `fixed` is that of what does not change between steps.
   template <class Mechanisms>
   std::uint64_t number(Mechanisms& mechanisms, std::int64_t step, std::uint64_t fixed) {
+    written_.look();
     ValueHash hash(known_, fixed);
     add_all(hash, mechanisms, step);
     return hash.number();
@@ -123,6 +126,7 @@ class ComparedValues {
     add_all(lines, mechanisms, step);
     return std::move(lines).text();
   }
+  WrittenWeights& written() { return written_; }
 
  private:
   template <class T>
@@ -145,18 +149,31 @@ class ComparedValues {
     sink.named([] { return std::string("what the schedule makes of a momentum of 0.9"); },
                [&] { sink.add(static_cast<double>(mechanisms.schedule.momentum(0.9, step))); });
     add_modes(sink);
+    if (mechanisms.shard.ranks().slices().size() == 1) add_written(sink);
+  }
+  /// Of what no rank has written nothing is read.
+  template <class Sink>
+  void add_written(Sink& sink) const {
+    written_.each([&](const std::string& name, const at::Tensor& t, bool written) {
+      sink.named([&] { return name + ", which the program wrote since the last step,"; },
+                 [&] { sink.add(written); });
+      if (written && !without_values())
+        sink.named([&] { return "the hash of " + name + ", which was written,"; },
+                   [&] { sink.add(static_cast<std::int64_t>(content_hash(t))); });
+    });
   }
   template <class Sink>
   void add_modes(Sink& sink) const {
     for (const auto& module : modules_)
       sink.named([&] { return (module.name.empty() ? "model" : module.name) + "->is_training()"; },
-                 [&] { sink.add_flag(module.value->is_training()); });
+                 [&] { sink.add(module.value->is_training()); });
     for (const auto& parameter : parameters_)
       sink.named([&] { return parameter.name + ".requires_grad()"; },
-                 [&] { sink.add_flag(parameter.value.requires_grad()); });
+                 [&] { sink.add(parameter.value.requires_grad()); });
   }
 
   KnownValues known_;
+  WrittenWeights written_;
   std::vector<Named<std::shared_ptr<torch::nn::Module>>> modules_;
   std::vector<Named<at::Tensor>> parameters_;
 };

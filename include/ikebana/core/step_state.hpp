@@ -26,6 +26,7 @@ struct StepState {
   bool partly_updated = false;  ///< an undone step had updated parameters during backward
   bool was_made = false;        ///< what threw had been committed, as a policy around it that fails
   bool is_compared = false;     ///< the recipe, with those of the other ranks
+  bool is_opened = false;       ///< the ranks have met in this step
   bool is_watched = false;      ///< the first forward, for a mean that is returned as a sum
   bool is_told_of_mode = false;  ///< that the model is in evaluation mode, by a warning
   StopWish wants_stop = {};      ///< of this rank; the next step tells the others
@@ -46,7 +47,7 @@ struct StepState {
     return is_first() && !evaluating && dry == nullptr && !std::exchange(is_watched, true);
   }
   void begin() {
-    unit_was_run = false;
+    unit_was_run = is_opened = false;
     microbatch = microbatches = 0;
   }
   void next_microbatch(std::size_t all) { ++microbatch, microbatches = all; }

@@ -103,7 +103,7 @@ class Transaction {
                           .counts = totals.counts()};
       auto ranks = core_.ranks();
       exchange_opening(ranks.data(), opening, [&] { return core_.lines_of_step(); });
-      state.is_compared = true;
+      state.is_compared = state.is_opened = true;
       state.all_stop = opening.stop;
       plans = opening.plans;
       use_instructions(opening.instructions);

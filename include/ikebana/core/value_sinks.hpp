@@ -73,7 +73,7 @@ class ValueHash {
   void named(const Name&, const F& f) {
     f();
   }
-  void add_flag(bool on) { hash_ = (hash_ ^ (on ? 2 : 1)) * 0x100000001b3; }
+  void add(bool on) { hash_ = (hash_ ^ (on ? 2 : 1)) * 0x100000001b3; }
   void add(std::int64_t value) { hash_ = key(hash_, static_cast<std::uint64_t>(value)); }
   void add(double value) {
     std::uint64_t bits;
@@ -106,7 +106,7 @@ class ValueLines {
     f();
     name_.resize(before);
   }
-  void add_flag(bool on) { line(on ? "true" : "false"); }
+  void add(bool on) { line(on ? "true" : "false"); }
   void add(std::int64_t value) { line(std::to_string(value)); }
   void add(double value) { line(exact_text(value)); }
   void add(std::string_view text) { line(std::string(text)); }

@@ -41,8 +41,7 @@ class WeightMethods {
     } else {
       detail::BusyGuard busy(core().busy);
       return detail::together(core(), "with_averaged_weights", [&]() -> decltype(auto) {
-        return average.around_evaluation(core().parameters,
-                                         [&]() -> decltype(auto) { return with_full_weights(f); });
+        return core().around_evaluation([&]() -> decltype(auto) { return with_full_weights(f); });
       });
     }
   }

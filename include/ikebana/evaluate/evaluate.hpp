@@ -123,7 +123,7 @@ Evaluation evaluate_all(Core& core, const Visit& visit, const std::vector<Metric
   core.mechanisms.shard.open_step();
   EvaluationMode mode(*module_of(core.model));
   BatchEvaluation<Core, Batch> evaluation(core, metrics);
-  core.mechanisms.average.around_evaluation(core.parameters, [&] {
+  core.around_evaluation([&] {
     visit([&](const Batch& batch) { evaluation.add(batch); });
     evaluation.end();
   });

@@ -88,7 +88,7 @@ auto as_evaluated(Core& core, const F& f) {
     const c10::InferenceMode no_inference(false);  // what a model keeps is used in later steps
     const at::NoGradGuard no_grad;
     const EvaluationMode mode(*module_of(core.model));
-    return core.mechanisms.average.around_evaluation(core.parameters, f);
+    return core.around_evaluation(f);
   };
   if constexpr (!Core::one_rank)
     if (core.ranks().slices().size() > 1) return together(core, "predict", evaluated);

@@ -5,6 +5,7 @@
 #include <ikebana/parameters/gather_chain.hpp>
 #include <ikebana/parameters/leaves.hpp>
 #include <ikebana/parameters/unit_use.hpp>
+#include <ikebana/parameters/written_weights.hpp>
 
 namespace ikebana {
 
@@ -166,10 +167,23 @@ class StoredParameters {
         masters_.add(unit.names[i], stored.masters[i], stored.slices[i], unit.other_names[i]);
     stored.release();
   }
-  /// Slices are written on all ranks, or on none.
+  /// Slices are written on all ranks, or on none, and what was written is the same on all. What is
+  /// not stored is gathered again from the master weights.
   void meet() {
-    if constexpr (Mechanisms::gathers_from_ranks)
-      detail::meet(mechanisms_.shard.ranks().data(), "the end of with_full_weights");
+    if constexpr (Mechanisms::gathers_from_ranks) {
+      try {
+        detail::compare_written(mechanisms_.shard.ranks().data(), "the end of with_full_weights",
+                                [&](const auto& f) {
+                                  for (auto& stored : units_)
+                                    for (std::size_t i = 0; i < stored.unit->names.size(); ++i)
+                                      if (stored.was_written(i))
+                                        f(stored.unit->names[i], stored.unit->parameters[i]);
+                                });
+      } catch (...) {
+        for (auto& stored : units_) stored.note_versions();
+        throw;
+      }
+    }
   }
   void store_written() {
     at::NoGradGuard no_grad;

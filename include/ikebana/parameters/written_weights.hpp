@@ -1,0 +1,81 @@
+#pragma once
+// Weights that a program writes between steps, or within with_full_weights: on several ranks it
+// must write the same on each.
+#include <algorithm>
+#include <ikebana/detail/tensor_version.hpp>
+#include <ikebana/hooks/arguments.hpp>
+#include <ikebana/ranks/rank_group.hpp>
+#include <ikebana/state/content_hash.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace ikebana::detail {
+
+/// Which master weights were written since the last step, as LibTorch counts it. What is
+/// written behind its back, by data_ptr or `.data()`, is not seen.
+class WrittenWeights {
+ public:
+  explicit WrittenWeights(const Masters& masters) : masters_(&masters) {
+    for (const at::Tensor& t : masters.values) versions_.emplace_back(t);
+    written_.resize(masters.values.size());
+  }
+  /// A step opens, or an evaluation, which exchanges weights and averages, begins.
+  void look() {
+    for (std::size_t i = 0; i < versions_.size(); ++i)
+      if (versions_[i].changed()) written_[i] = true;
+  }
+  /// What was written since `look` does not count, since the trainer has written it.
+  void skip() noexcept {
+    for (Version& version : versions_) version.record_again();
+  }
+  /// A step was made, in which ranks have compared what was written.
+  void forget() noexcept {
+    skip();
+    written_.assign(written_.size(), false);
+  }
+  /// Calls `f(name, tensor, written)` for each.
+  template <class F>
+  void each(const F& f) const {
+    for (std::size_t i = 0; i < written_.size(); ++i)
+      f(masters_->names[i], masters_->values[i], bool{written_[i]});
+  }
+
+ private:
+  const Masters* masters_;
+  std::vector<Version> versions_;
+  std::vector<bool> written_;
+};
+
+/// Throws RanksDiffer, on all ranks, where they have not written the same: `each(f)` calls `f(name,
+/// tensor)` for what was written. Costs an exchange, and a pass over what was written.
+template <class Each>
+void compare_written(RankGroup& group, const std::string& call, const Each& each) {
+  std::uint64_t number = 0;
+  std::string lines;
+  each([&](const std::string& name, const at::Tensor& t) {
+    const std::uint64_t own = content_hash(t);
+    number = key(number, own);
+    lines += name + ' ' + std::to_string(own) + '\n';
+  });
+  const auto numbers = exchange_in(group, call, std::to_string(number));
+  if (std::all_of(numbers.begin(), numbers.end(), [&](const auto& n) { return n == numbers[0]; }))
+    return;
+  const auto all = exchange_in(group, call, lines);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    std::istringstream first(all[0]), other(all[rank]);
+    std::string a, b;
+    do {
+      if (!std::getline(first, a)) a.clear();
+      if (!std::getline(other, b)) b.clear();
+    } while (a == b);
+    const std::string name = (b.empty() ? a : b).substr(0, (b.empty() ? a : b).find(' '));
+    throw RanksDiffer("with_full_weights: what was written to `" + name + "` on rank " +
+                      std::to_string(rank) +
+                      " is not what was written on rank 0. Write the same on every rank, as from "
+                      "one file or with one seed.");
+  }
+}
+
+}  // namespace ikebana::detail
