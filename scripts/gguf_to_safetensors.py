@@ -105,7 +105,12 @@ def check(fields):
     prefix = fields.architecture + "."
     for key in fields.reader.fields:
         name = key.removeprefix(prefix)
-        if not key.startswith(prefix) or name in OBEYED:
+        if not key.startswith(prefix):
+            name = key.partition(".")[2]
+            if name in OBEYED or name in WITHOUT_EFFECT:
+                raise Refused(f"its {key} is of no architecture that it has: use another copy")
+            continue
+        if name in OBEYED:
             continue
         if fields.of_model(name) not in WITHOUT_EFFECT.get(name, ()):
             raise Refused(f"its {key} is {fields.of_model(name)}, which "
@@ -275,11 +280,15 @@ def narrowed(name, x, dtype):
 
 def convert(source, dtype):
     try:
-        reader = gguf.GGUFReader(source)
+        return converted(source, dtype)
     except OSError as error:
         raise Refused(error.strerror or str(error)) from error
-    except (ValueError, IndexError, KeyError) as error:
+    except (ValueError, IndexError, KeyError, OverflowError) as error:
         raise Refused(f"it is no intact GGUF file: {error}. Use another copy") from error
+
+
+def converted(source, dtype):
+    reader = gguf.GGUFReader(source)
     fields = Fields(reader)
     check(fields)
     check_layout(reader)

@@ -203,6 +203,7 @@ def other_metadata(folder, model):
         file(extra={f"llama.{key}": value}).refused(f"llama.{key} is {value}")
     file(extra={"llama.vocab_size": 97}).refused("llama.vocab_size is 97")
     file(extra={"llama.attention.value_length": 8}).refused("attention.value_length is 8")
+    file(extra={"llbma.rope.scaling.factor": 4.0}).refused("llbma.rope.scaling.factor is of no")
     file(extra={"general.type": "adapter"}).refused("of the type adapter")
     file(feed_forward_length=64).refused("mlp.gate_proj.weight` is (96, 64)", "(64, 64)")
     file(block_count=1).refused("`model.layers.1.", "no weight of a model of 1 layers")
