@@ -5,6 +5,7 @@
 #include <ikebana/estimate.hpp>
 
 #include "../../examples/models/gpt.hpp"
+#include "../../examples/models/resnet.hpp"
 
 namespace laws::offload_estimate {
 
@@ -55,6 +56,19 @@ TEST_CASE("offload: what lies in files is no memory") {
   CHECK(state.between_steps < off.between_steps - off.optimizer_state / 100 * 99);
   CHECK(all.between_steps < off.between_steps / 8);
   CHECK(all.peak + off.optimizer_state < off.peak);
+}
+/// Its units have parameters of unlike sizes, whose memory is used again where it fits.
+TEST_CASE("offload: an estimate knows what units of unlike sizes keep while they visit") {
+  const ResNetConfig unlike{.blocks = 1, .stages = 4, .width = 16};
+  const Images batch = random_batch(unlike, 4, 32);
+  const auto make = [&] { return ResNet(unlike); };
+  using Recipe = Trainer<ResNet, AdamW, Offload<Disk>>;
+  const Offload<Disk> policy{.folder = folder};
+  const Estimate of_shapes = estimate<Recipe>(make, shapes(batch), policy),
+                 measured = estimate<Recipe>(make, batch, policy);
+  CHECK(static_cast<double>(of_shapes.peak) ==
+        doctest::Approx(static_cast<double>(measured.peak)).epsilon(0.005));
+  CHECK(measured.other < measured.parameters / 2);
 }
 TEST_CASE("offload: an estimate for a disk needs none, and allocates nothing") {
   const GPTConfig large{.layers = 40, .width = 8192, .heads = 64, .context = 128};

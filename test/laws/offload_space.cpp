@@ -1,6 +1,10 @@
 // The space that Offload<Disk> takes of a disk: all of it when the trainer is made.
 #include "offload_files.hpp"
 
+#include <sys/resource.h>
+#include <ikebana/bridge/one_thread.hpp>
+#include <ikebana/posix/process_copy.hpp>
+
 namespace laws::offload::disk {
 
 using test::contains;
@@ -51,10 +55,54 @@ TEST_CASE(
   CHECK(slots(reserved(AdamW{})) == doctest::Approx(2).epsilon(0.3));
   CHECK(slots(reserved(AdamW{.amsgrad = true})) == doctest::Approx(3).epsilon(0.3));
   CHECK(slots(reserved(Lion{})) == doctest::Approx(1).epsilon(0.5));
-  // Of one file, in which they do not fill the space.
-  const auto file = static_cast<std::int64_t>(ikebana::detail::FileMemory<>::file_bytes);
-  CHECK(reserved(Adafactor{}) == none + file);
-  CHECK(reserved(AdamW8bit{}) == none + file);
+  CHECK(slots(reserved(Adafactor{})) < 0.1);
+  CHECK(slots(reserved(AdamW8bit{})) < 1);
+}
+TEST_CASE("offload on a disk: few bytes take no large file") {
+  const OwnFolder own;
+  Trainer trainer{torch::nn::Sequential(torch::nn::Linear(60, 60)), MSELoss{}, AdamW{},
+                  Offload<Disk>{.folder = own.path}};
+  trainer.step(std::pair{at::randn({2, 60}), at::randn({2, 60})});
+  CHECK(open_files(own.path).bytes <= 4 << 20);
+}
+TEST_CASE("offload on a disk: a limit of file sizes is an error, and no signal") {
+  const OwnFolder own;
+  ikebana::detail::FileMemory<> memory(own.path);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const rlimit small{8 << 20, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  const auto text =
+      message_of<FileFailed>([&] { memory.allocate({std::int64_t(1) << 26}, {1}, at::kByte); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  CHECK(contains(text, "cannot reserve 67108864 bytes in"));
+  CHECK(contains(text, "ulimit -f"));
+}
+TEST_CASE("offload on a disk: a folder that is a file, and a full disk, have their own advice") {
+  const OwnFolder own;
+  const fs::path file = own.path / "file";
+  std::ofstream(file) << "x";
+  using Memory = ikebana::detail::FileMemory<>;
+  const auto of_file = message_of<FileFailed>([&] { Memory memory(file); });
+  CHECK(contains(of_file, "It must be a folder"));
+  CHECK(!contains(of_file, "must not be a folder"));
+  Memory memory(own.path);
+  const auto full =
+      message_of<FileFailed>([&] { memory.allocate({std::int64_t(1) << 50}, {1}, at::kByte); });
+  CHECK(!contains(full, "fewer states"));
+}
+TEST_CASE("offload on a disk: a forked child is refused, as it would see what its parent writes") {
+  const OwnFolder own;
+  Trainer trainer{torch::nn::Sequential(torch::nn::Linear(60, 60)), MSELoss{}, AdamW{},
+                  Offload<Disk>{.folder = own.path}};
+  const std::pair batch{at::randn({2, 60}), at::randn({2, 60})};
+  trainer.step(batch);
+  const auto text = ikebana::detail::in_process_copy([&] {
+    const ikebana::bridge::OneThread alone;
+    return message_of<Error>([&] { trainer.step(batch); });
+  });
+  CHECK(contains(text.value_or(""), "forked from"));
+  trainer.step(batch);
 }
 /// No disk has this much room.
 TEST_CASE("offload on a disk: one that is full is an error before anything is written") {

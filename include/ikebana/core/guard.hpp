@@ -116,6 +116,8 @@ template <class StepState, class Place>
   } catch (const OutOfMemory& error) {
     const bool is_said = std::string_view(error.what()).find("was updated") != std::string::npos;
     rethrow(error, (is_said ? "" : where_text(step, place)) + lost + memory);
+  } catch (const FileFailed& error) {
+    throw FileFailed(error.what() + where_text(step, place) + lost);
   } catch (const Error& error) {
     rethrow(error, lost);
   } catch (const std::exception& error) {

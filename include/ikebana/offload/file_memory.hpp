@@ -5,16 +5,19 @@
 #include <ikebana/error.hpp>
 #include <ikebana/offload/offload_memory.hpp>
 #include <ikebana/posix/mapped_file.hpp>
+#include <ikebana/posix/process.hpp>
 #include <map>
 
 namespace ikebana::detail {
 
 /// Memory in files of a folder. Each tensor begins at a page of its own, and keeps its file as long
-/// as it exists: one of its own where it is large, else one of `file_bytes` with others.
+/// as it exists: one of its own where it is large, else one with others, of `first_bytes` or of
+/// twice as many as the last one, up to `file_bytes`.
 template <class = void>
 class FileMemory final : public OffloadMemory {
  public:
-  static constexpr std::size_t file_bytes = std::size_t(64) << 20;
+  static constexpr std::size_t first_bytes = std::size_t(1) << 20, file_bytes = std::size_t(64)
+                                                                                << 20;
 
   /// Throws BadValue for no folder or one in memory, FileFailed for one that cannot be written.
   explicit FileMemory(std::filesystem::path folder) : folder_(std::move(folder)) {
@@ -45,6 +48,13 @@ class FileMemory final : public OffloadMemory {
     const std::lock_guard lock(mutex_);
     reserved_.emplace(bytes, new_space(bytes));
   }
+  /// A child sees what its parent writes to a file later.
+  void check_process() const override {
+    if (!without_values() && process_.is_inherited())
+      throw Error(
+          "Offload<Disk>: its files are those of the process that this one was forked from, which "
+          "may write to them. Make a trainer in this process, or fork before it is made.");
+  }
   // Of tensors that lie elsewhere these do nothing.
   void release_pages(const at::Tensor& t) noexcept override {
     advise(t, &MappedFile<>::release_pages);
@@ -71,7 +81,11 @@ class FileMemory final : public OffloadMemory {
       auto own = new_file(bytes);
       return {own->data(), own};
     }
-    if (!file_ || file_->size() - used_ < bytes) file_ = new_file(file_bytes), used_ = 0;
+    if (!file_ || file_->size() - used_ < bytes) {
+      while (next_ < 2 * bytes) next_ *= 2;
+      file_ = new_file(next_), used_ = 0;
+      next_ = std::min(2 * next_, file_bytes);
+    }
     return {file_->data() + std::exchange(used_, used_ + bytes), file_};
   }
   static std::size_t whole_pages(std::size_t bytes) noexcept {
@@ -101,6 +115,8 @@ class FileMemory final : public OffloadMemory {
   std::multimap<std::size_t, Space> reserved_;      // by bytes: for tensors to come
   mutable std::mutex mutex_;
   std::size_t used_ = 0;  // bytes of it
+  std::size_t next_ = first_bytes;
+  OwnProcess process_;
 };
 
 }  // namespace ikebana::detail

@@ -14,6 +14,8 @@ class OffloadMemory {
   /// Uninitialised memory, a tensor on the CPU. May throw.
   virtual at::Tensor allocate(at::IntArrayRef sizes, at::IntArrayRef strides,
                               at::ScalarType type) = 0;
+  /// Throws Error in a forked child, if what is stored is not its own there.
+  virtual void check_process() const {}
   /// Takes the space of a tensor such as `like` that is to come. May throw.
   virtual void reserve(const at::Tensor& /*like*/) {}
   /// Its pages leave this process's memory; the values stay.
@@ -59,12 +61,16 @@ class BufferPool : public std::enable_shared_from_this<BufferPool<>> {
     Buffer& operator=(const Buffer&) = delete;
   };
 
-  explicit BufferPool(std::shared_ptr<OffloadMemory> memory) : memory_(std::move(memory)) {}
+  /// A bounded one frees as much as it allocates, so that it never has more than what was in use
+  /// at once: units of unlike sizes leave nothing behind.
+  explicit BufferPool(std::shared_ptr<OffloadMemory> memory, bool bounded = false)
+      : memory_(std::move(memory)), bounded_(bounded) {}
 
   std::unique_ptr<Buffer> take(std::int64_t size) {
     const std::lock_guard lock(mutex_);
     auto found = free_.lower_bound(size);
     const bool fits = found != free_.end() && found->first <= size + size / 8;
+    if (!fits && bounded_) make_room(size);
     auto buffer = std::make_unique<Buffer>(
         this->weak_from_this(),
         fits ? found->second.bytes : memory_->allocate({size}, {1}, at::kByte));
@@ -90,6 +96,14 @@ class BufferPool : public std::enable_shared_from_this<BufferPool<>> {
     bridge::StreamEvent last_use;
     bool is_unused = false;
   };
+  void make_room(std::int64_t size) {
+    for (std::int64_t freed = 0; freed < size && !free_.empty();) {
+      const auto largest = std::prev(free_.end());
+      largest->second.last_use.synchronize_quietly();
+      freed += largest->first;
+      free_.erase(largest);
+    }
+  }
   void take_back(Buffer& buffer) noexcept {
     try {
       const std::lock_guard lock(mutex_);
@@ -101,6 +115,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool<>> {
   }
 
   std::shared_ptr<OffloadMemory> memory_;
+  bool bounded_;
   std::multimap<std::int64_t, Free> free_;  // by size
   std::mutex mutex_;
 };

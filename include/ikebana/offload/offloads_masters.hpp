@@ -1,6 +1,7 @@
 #pragma once
 // The part of a mechanism that offloads master weights, gradients and the state of optimizers.
 #include <ikebana/bridge/device.hpp>
+#include <ikebana/bridge/make_fake.hpp>
 #include <ikebana/detail/away.hpp>
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/detail/tensor_over.hpp>
@@ -21,6 +22,17 @@ class WeakTensor {
   c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> impl_;
 };
 
+/// Keeps a buffer of a pool, which counts it, for a fake tensor that stands for a use of it.
+class CountedByPool final : public bridge::FakeMemory {
+ public:
+  explicit CountedByPool(std::shared_ptr<void> buffer) : buffer_(std::move(buffer)) {}
+  std::size_t allocated(std::size_t, c10::Device) override { return 0; }
+  void freed(std::size_t) noexcept override {}
+
+ private:
+  std::shared_ptr<void> buffer_;
+};
+
 /// Master weights lie in other memory, where optimizers update them; units compute with copies on
 /// the device. With `Keeps` those stay there, otherwise each unit's visit it while it computes.
 template <class Policy, bool Keeps>
@@ -36,7 +48,8 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
     check_window();
     copies_.emplace(bridge::with_index(device));
     memory_ = memory_of(values, *copies_), state_memory_ = memory_of(values, *copies_);
-    unit_memory_ = std::make_shared<BufferPool<>>(std::make_shared<HostMemory<>>(*copies_));
+    unit_memory_ =
+        std::make_shared<BufferPool<>>(std::make_shared<HostMemory<>>(*copies_), /*bounded=*/true);
     units_.assign(units.units().size(), {});
     gradients_.emplace(*copies_, memory_, /*reuses=*/is_file || copies_->overlap());
   }
@@ -77,6 +90,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {
     folder_.check(values);
+    memory_->check_process();
     check_window();
   }
   void end_step(const StepGradients&, Report& report) noexcept {
@@ -98,6 +112,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
   };
 
   OfUnit begin_copies(const Tensors& masters) {
+    memory_->check_process();
     OfUnit own;
     for (const at::Tensor& master : masters) {
       own.on_device.push_back(memory_like(master));
@@ -110,10 +125,13 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
   at::Tensor memory_like(const at::Tensor& master) {
     const auto options =
         at::TensorOptions(copies_->device()).dtype(master.scalar_type()).requires_grad(false);
-    if (Keeps || !copies_->device().is_cpu() || without_values())
+    if (Keeps || !copies_->device().is_cpu())
       return at::empty_strided(master.sizes(), master.strides(), options);
     const auto size = static_cast<std::int64_t>(master.storage().nbytes());
     std::shared_ptr<BufferPool<>::Buffer> buffer = unit_memory_->take(size);
+    if (without_values())
+      return bridge::FakeTensors(std::make_shared<CountedByPool>(std::move(buffer)))
+          .make(master.sizes(), master.strides(), master.scalar_type(), at::kCPU);
     void* memory = buffer->bytes.mutable_data_ptr();
     return tensor_over(memory, master.sizes(), master.strides(), master.scalar_type(),
                        std::move(buffer));

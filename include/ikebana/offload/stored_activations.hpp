@@ -64,6 +64,7 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations<
   }
   /// A forward begins; what it saves is in sections of its own.
   void begin_forward() {
+    pool_->memory().check_process();
     const std::lock_guard lock(mutex_);
     sections_.clear(), known_.clear();
     sections_.emplace_back();

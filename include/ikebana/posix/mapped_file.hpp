@@ -27,12 +27,11 @@ class MappedFile {
     const int fd = open_without_name(folder);
     try {
       check_is_disk(folder, fd);
-      int code = EINTR;
+      int code = may_have_size(bytes_) ? EINTR : EFBIG;
       while (code == EINTR) code = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes_));
-      if (code != 0)
-        file_failed(("reserve " + std::to_string(bytes_) + " bytes in").c_str(), folder, code);
+      if (code != 0) failed("reserve " + std::to_string(bytes_) + " bytes in", folder, code);
       memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-      if (memory_ == MAP_FAILED) file_failed("map a file in", folder, errno);
+      if (memory_ == MAP_FAILED) failed("map a file in", folder, errno);
 #if defined(MADV_HUGEPAGE)  // fewer faults, where the file system's cache has large pages
       (void)::madvise(memory_, bytes_, MADV_HUGEPAGE);
 #endif
@@ -121,6 +120,15 @@ class MappedFile {
     if (::mmap(memory_, bytes_, may, how, fd_, 0) == MAP_FAILED)
       (void)::mprotect(memory_, bytes_, PROT_NONE);
   }
+  [[noreturn]] static void failed(const std::string& what, const Files::Path& folder, int code) {
+    const bool is_full = code == ENOSPC || code == EDQUOT;
+    throw FileFailed("Offload<Disk>: cannot " + what + " `" + folder.string() +
+                     "`: " + std::strerror(code) + ". " +
+                     (is_full ? "Free space on that disk, or name a folder on another one."
+                      : code == ENOTDIR ? "It must be a folder: name one on a disk."
+                      : code == ENOENT  ? "Create that folder first, or correct its path."
+                                        : suggestion_for(code)));
+  }
   static int open_without_name(const Files::Path& folder) {
     int fd = -1;
 #if defined(O_TMPFILE)
@@ -128,11 +136,11 @@ class MappedFile {
         [&] { return ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600); });
     if (fd >= 0) return fd;
     if (errno != EOPNOTSUPP && errno != EISDIR && errno != ENOENT)
-      file_failed("make a file in", folder, errno);
+      failed("make a file in", folder, errno);
 #endif
     std::string path = (folder / "ikebana-offload-XXXXXX").string();
     fd = ::mkostemp(path.data(), O_CLOEXEC);
-    if (fd < 0) file_failed("make a file in", folder, errno);
+    if (fd < 0) failed("make a file in", folder, errno);
     ::unlink(path.c_str());
     return fd;
   }

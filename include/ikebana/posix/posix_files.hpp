@@ -2,6 +2,7 @@
 // Files of the operating system: the implementation of files.hpp that saving uses by default.
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,6 +29,8 @@ inline const char* suggestion_for(int code) {
     case ENOTDIR:
     case EISDIR:
       return "It must not be a folder, and each part of the path before it must be one.";
+    case EFBIG:
+      return "Raise the limit of file sizes (ulimit -f), or name a disk with room for such files.";
     case EWOULDBLOCK:
       return "Another process is saving to it: give each process its own path.";
     case ELOOP:
@@ -66,6 +69,14 @@ auto retry_if_interrupted(F&& f) {
   return result;
 }
 
+/// False if a file of so many bytes is beyond the limit of this process (RLIMIT_FSIZE), where the
+/// system would end the process by SIGXFSZ.
+inline bool may_have_size(std::uint64_t bytes) noexcept {
+  struct rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+         bytes <= limit.rlim_cur;
+}
+
 /// RAII: an open file descriptor.
 class Descriptor {
  public:
@@ -94,6 +105,10 @@ class PosixOutputFile : public OutputFile {
   PosixOutputFile(Files::Path path, std::uint64_t size)
       : path_(std::move(path)), fd_(std::make_unique<Descriptor>("create", path_, flags)) {
     while (!lock()) fd_ = std::make_unique<Descriptor>("create", path_, flags);
+    if (!may_have_size(size)) {
+      ::unlink(path_.c_str());
+      fail("reserve " + std::to_string(size) + " bytes for", EFBIG);
+    }
 #if defined(__linux__)
     // Reports a full disk before anything is written, on file systems that can reserve space.
     if (size > 0 &&
@@ -107,6 +122,7 @@ class PosixOutputFile : public OutputFile {
   }
   void write(std::uint64_t offset, const void* bytes, std::size_t n) override {
     auto from = static_cast<const char*>(bytes);
+    if (!may_have_size(offset + n)) fail("write", EFBIG);
     while (n > 0) {
       const auto done =
           retry_if_interrupted([&] { return ::pwrite(*fd_, from, n, static_cast<off_t>(offset)); });
