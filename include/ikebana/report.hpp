@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <ikebana/batch/position.hpp>
+#include <ikebana/grammar/refuse_use.hpp>
 #include <ikebana/loss.hpp>
 #include <memory>
 #include <optional>
@@ -58,6 +59,12 @@ class Report {
   }
   /// Items that the loss was summed over, in all microbatches.
   double count() const { return value.parts.empty() ? 0 : value.parts[0].count.value(); }
+  /// Refused: write `loss()`.
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  operator Number() const {
+    return (void)sizeof(refuse::ReportIsNoNumber<Report, Number>), Number();
+  }
   /// True where the update was skipped: FP16 overflow, a norm that is not finite, or a spike.
   bool skipped() const { return found_inf.defined() && detail::number(found_inf) != 0; }
 
@@ -110,7 +117,19 @@ struct Evaluation {
       if (known == name) return value;
     throw Error("evaluation: there is no metric `" + name + "`. Pass it to evaluate or fit.");
   }
+  /// Refused: write `.loss`.
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  operator Number() const {
+    return (void)sizeof(refuse::ReportIsNoNumber<Evaluation, Number>), Number();
+  }
 };
+
+inline std::ostream& operator<<(std::ostream& out, const Evaluation& evaluation) {
+  out << "loss " << evaluation.loss;
+  for (const auto& [name, value] : evaluation.metrics) out << "  " << name << ' ' << value;
+  return out;
+}
 
 /// One pass of `fit` over the data.
 struct Epoch {
