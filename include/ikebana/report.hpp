@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <ikebana/batch/position.hpp>
 #include <ikebana/detail/not_given.hpp>
+#include <ikebana/grammar/refuse_use.hpp>
 #include <ikebana/loss.hpp>
 #include <memory>
 #include <optional>
@@ -59,6 +60,12 @@ class Report {
   }
   /// Items that the loss was summed over, in all microbatches.
   double count() const { return value.parts.empty() ? 0 : value.parts[0].count.value(); }
+  /// Refused: write `loss()`.
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  operator Number() const {
+    return (void)sizeof(refuse::ReportIsNoNumber<Report, Number>), Number();
+  }
   /// True where the update was skipped: FP16 overflow, a norm that is not finite, or a spike.
   bool skipped() const { return found_inf.defined() && detail::number(found_inf) != 0; }
 
@@ -112,7 +119,19 @@ struct Evaluation {
       if (known == name) return value;
     throw Error("evaluation: there is no metric `" + name + "`. Pass it to evaluate or fit.");
   }
+  /// Refused: write `.loss`.
+  template <class Number>
+    requires std::is_arithmetic_v<Number>
+  operator Number() const {
+    return (void)sizeof(refuse::ReportIsNoNumber<Evaluation, Number>), Number();
+  }
 };
+
+inline std::ostream& operator<<(std::ostream& out, const Evaluation& evaluation) {
+  out << "loss " << evaluation.loss;
+  for (const auto& [name, value] : evaluation.metrics) out << "  " << name << ' ' << value;
+  return out;
+}
 
 /// One pass of `fit` over the data, or of a loop of your own, which gives it to
 /// `Trainer::end_epoch`. What is left out there is NaN: a 0 would look like a measurement.

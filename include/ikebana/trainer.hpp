@@ -55,6 +55,19 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   explicit Trainer(Given&&, Values&&...) {
     (void)sizeof(detail::model_refusal_t<std::remove_cvref_t<Given>, Model>);
   }
+  Trainer(Trainer&&) = default;
+  Trainer& operator=(Trainer&&) = default;
+  /// Refused: a trainer is not copied.
+  template <class Given>
+    requires std::is_same_v<Given&, Trainer&>
+  Trainer(Given&) {
+    (void)sizeof(refuse::CopiedTrainer<Given>);
+  }
+  /// Refused: a trainer is given its model.
+  template <class Self = Trainer>
+  Trainer() {
+    (void)sizeof(refuse::TrainerWithoutModel<Self>);
+  }
 
   /// One update of the parameters. A batch is cut into the recipe's microbatches; of a range of
   /// batches each is one microbatch, which PyTorch users call gradient accumulation. A vector or an

@@ -138,6 +138,25 @@ struct NotTheModel {
                 "or a callable without arguments that returns it. "
                 "Write Trainer<Model, Policies...>{model, values...}.");
 };
+template <class Trainer>
+struct CopiedTrainer {
+  static_assert(possible<quoted<Trainer> + " is copied">,
+                "ikebana: a trainer cannot be copied, since its copy would train the same model. "
+                "Pass it by reference, as Trainer& or auto&, or move it: std::move(trainer).");
+};
+template <class Trainer>
+struct TrainerWithoutModel {
+  static_assert(possible<quoted<Trainer> + " is made without a model">,
+                "ikebana: a trainer is given its model when it is made. Initialise it: "
+                "Trainer trainer{model, AdamW{}}; a member in the list of its class's constructor, "
+                "or hold it in a std::optional and emplace it later.");
+};
+template <class Given, class Number>
+struct ReportIsNoNumber {
+  static_assert(possible<quoted<Given> + " is no " + quoted<Number>>,
+                "ikebana: what step and evaluate return is a report. Read the loss of it: "
+                "trainer.step(batch).loss(), trainer.evaluate(loader).loss.");
+};
 template <class Module>
 struct ModuleByValue {
   static_assert(possible<quoted<Module> + " is a module by value; write std::make_shared<" +
