@@ -2,7 +2,6 @@
 // The copy of a policy's tensor on the device that computes.
 #include <cstring>
 #include <ikebana/detail/torch.hpp>
-#include <ikebana/error.hpp>
 
 namespace ikebana::detail {
 
@@ -10,14 +9,8 @@ namespace ikebana::detail {
 class DeviceCopy {
  public:
   /// `t` on `device`: itself, or a copy that follows changes of `t`. Compares the elements of a
-  /// tensor on the CPU, since a program may write to them without LibTorch's knowledge. Throws
-  /// BadValue for a tensor that requires a gradient.
+  /// tensor on the CPU, since a program may write to them without LibTorch's knowledge.
   const at::Tensor& operator()(const at::Tensor& t, c10::Device device) {
-    if (t.defined() && t.requires_grad())
-      throw BadValue(
-          "objective: a tensor of its values, such as `weight`, requires a gradient, and no trainer "
-          "would update it. Give it weight.detach(); for weights that are trained write the "
-          "objective as a lambda (run, model, batch) -> Loss with parameters of the model.");
     if (!t.defined() || t.device() == device) return t;
     if (!t.is_cpu()) return copy_ = t.to(device, /*non_blocking=*/!device.is_cpu());
     if (copy_.defined() && copy_.device() == device && is_copied(t)) return copy_;

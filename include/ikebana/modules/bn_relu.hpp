@@ -23,7 +23,10 @@ struct FusedBNReLU : torch::autograd::Function<FusedBNReLU> {
     std::vector<double> scale = elements(weight);
     for (std::size_t c = 0; c < scale.size(); ++c) scale[c] *= statistics.inverse_std[c];
     const ImageBlocks::PerChannel m(images, statistics.mean), a(images, scale);
-    const ImageBlocks::PerChannel b(images, elements(bias));
+    std::vector<double> shift = elements(bias);
+    const std::vector<double> rest = rounded_away(statistics.mean);
+    for (std::size_t c = 0; c < shift.size(); ++c) shift[c] -= rest[c] * scale[c];
+    const ImageBlocks::PerChannel b(images, shift);
     const at::Tensor y = at::empty_like(x);
     const float* add = residual ? values(*residual) : nullptr;
     float* to = data_of<float>(y);
@@ -31,8 +34,8 @@ struct FusedBNReLU : torch::autograd::Function<FusedBNReLU> {
       avx2::forward(from + offset, add == nullptr ? nullptr : add + offset, to + offset, run,
                     m[channel], a[channel], b[channel]);
     });
-    context->save_for_backward({x, y, weight, vector_like(statistics.mean, weight),
-                                vector_like(statistics.inverse_std, weight)});
+    context->save_for_backward(
+        {x, y, weight, as_tensor(statistics.mean), as_tensor(statistics.inverse_std)});
     context->saved_data["eps"] = eps;
     context->saved_data["adds"] = residual.has_value();
     return y;
@@ -43,26 +46,27 @@ struct FusedBNReLU : torch::autograd::Function<FusedBNReLU> {
     const Tensors saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[2];
     const bool adds = context->saved_data["adds"].toBool() && context->needs_input_grad(3);
-    const auto format = x.suggest_memory_format();
-    const at::Tensor gradient = gradients[0].contiguous(format), dx = at::empty_like(x);
-    const at::Tensor passed = adds ? at::empty_like(x) : dx;
+    const at::Tensor gradient = gradients[0].contiguous(x.suggest_memory_format()),
+                     dx = at::empty_like(x), passed = adds ? at::empty_like(x) : dx;
     const ImageBlocks images(x);
     const float *from = values(x), *y = values(saved[1]), *g = values(gradient);
     float *behind = data_of<float>(passed), *to = data_of<float>(dx);
-    const std::vector<double> mean = elements(saved[3]), inverse_std = elements(saved[4]);
+    const std::vector<double> mean = elements(saved[3]), inverse_std = elements(saved[4]),
+                              rest = rounded_away(mean);
     const ImageBlocks::PerChannel m(images, mean), d(images, inverse_std);
-    const auto [sums, products] = images.sums(
+    auto [sums, products] = images.sums(
         from, [&](auto offset, auto s, auto channel, float* first, float* second) noexcept {
           avx2::add_gradients(from + offset, y + offset, g + offset, behind + offset, s, m[channel],
                               d[channel], first, second);
         });
+    for (std::size_t i = 0; i < rest.size(); ++i) products[i] -= rest[i] * inverse_std[i] * sums[i];
     if (context->needs_input_grad(0)) {
       std::vector<double> a = elements(weight), b = a, c = a;
       const auto n = static_cast<double>(images.values());
       for (std::size_t i = 0; i < a.size(); ++i) {
         a[i] *= inverse_std[i];
         b[i] = -a[i] * inverse_std[i] * products[i] / n;
-        c[i] = -a[i] * sums[i] / n;
+        c[i] = -a[i] * sums[i] / n - rest[i] * b[i];
       }
       const ImageBlocks::PerChannel as(images, a), bs(images, b), cs(images, c);
       images.each(from, [&](auto offset, avx2::Run run, auto channel) noexcept {
@@ -87,8 +91,8 @@ struct FusedBNReLU : torch::autograd::Function<FusedBNReLU> {
     const Tensors saved = context->get_saved_variables();
     const at::Tensor passed = at::threshold_backward(gradient, saved[1].detach(), 0);
     const auto [dx, dweight, dbias] = at::native_batch_norm_backward(
-        passed, saved[0], saved[2], {}, {}, saved[3], saved[4], /*train=*/true,
-        context->saved_data["eps"].toDouble(), {true, true, true});
+        passed, saved[0], saved[2], {}, {}, saved[3].to(at::kFloat), saved[4].to(at::kFloat),
+        /*train=*/true, context->saved_data["eps"].toDouble(), {true, true, true});
     const bool adds = context->saved_data["adds"].toBool();
     return {dx, dweight, dbias, adds ? passed : at::Tensor(), {}, {}};
   }

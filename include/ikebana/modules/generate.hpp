@@ -41,9 +41,14 @@ inline void check_sampling(const SamplingOptions& o) {
 /// Curious Case of Neural Text Degeneration, 2020 (top_p).
 inline at::Tensor probabilities(const at::Tensor& logits, const SamplingOptions& o = {}) {
   check_sampling(o);
+  if (!logits.defined() || logits.dim() < 1 || logits.size(-1) < 1 || logits.is_complex())
+    throw Error("probabilities: logits are " +
+                (logits.defined() ? c10::str(logits.sizes()) : std::string("undefined")) +
+                "; they must be (..., V) real numbers, of one token or more");
   auto scores = logits.to(at::kFloat);
   if (o.temperature == 0) return at::zeros_like(scores).scatter_(-1, scores.argmax(-1, true), 1);
-  scores = scores / o.temperature;
+  // From the largest on, so that no temperature makes infinities whose difference is NaN.
+  scores = (scores.to(at::kDouble) - scores.amax(-1, true)).div(o.temperature).to(at::kFloat);
   constexpr auto minus_infinity = -std::numeric_limits<double>::infinity();
   if (o.top_k > 0 && o.top_k < scores.size(-1)) {
     const auto kth = std::get<0>(scores.topk(o.top_k, -1)).slice(-1, -1);
@@ -96,6 +101,9 @@ class TokenSampler {
     if (logits.dim() < 2 || logits.dim() > 3 || logits.size(0) != ended_.size(0))
       throw Error("generate: the model returned logits " + c10::str(logits.sizes()) +
                   "; they must be (B, T, V) or (B, V)");
+    if (logits.numel() == 0)
+      throw Error("generate: the model returned logits " + c10::str(logits.sizes()) +
+                  "; they must have a position and a token");
     const auto last = logits.dim() == 3 ? logits.select(1, -1) : logits;
     auto token = chosen(last);
     if (!options_.stop_token) return token;
@@ -108,9 +116,21 @@ class TokenSampler {
  private:
   /// Without a temperature one argmax, where the logits are: only tokens are copied.
   at::Tensor chosen(const at::Tensor& logits) {
-    if (options_.sampling.temperature == 0) return logits.argmax(-1, true).cpu();
-    const auto p = modules::probabilities(logits.cpu(), options_.sampling);
+    if (options_.sampling.temperature == 0) {
+      const auto [largest, token] = logits.max(-1, true);  // NaN where a logit is
+      check_finite(largest.cpu());
+      return token.cpu();
+    }
+    const auto given = logits.cpu();
+    check_finite(given.amax(-1));
+    const auto p = modules::probabilities(given, options_.sampling);
     return at::multinomial(p, 1, false, generator_);
+  }
+  static void check_finite(const at::Tensor& largest) {
+    if (!largest.isfinite().all().item<bool>())
+      throw Error(
+          "generate: the model's logits have NaN or infinity, or no token above -infinity, so that "
+          "none can be chosen; look for it in the weights, or mask fewer tokens");
   }
   static std::string described(const at::Tensor& x) {
     return x.defined() ? c10::toString(x.scalar_type()) + c10::str(x.sizes()) : "undefined";
@@ -161,12 +181,19 @@ at::Tensor generate(Step&& step, const at::Tensor& prompt, const GenerateOptions
 }
 
 /// The same with a cache: `step(tokens, cache)` is called with the new tokens only: first the
-/// prompt, then one token per row. It must append their keys and values to the cache, a
-/// modules::KVCache or any other type. Costs a forward over one position for each new token.
+/// prompt, then one token per row. It must append their keys and values to the cache, an empty
+/// modules::KVCache or any other type. Costs a forward over one position for each new token. Throws
+/// Error also for a KVCache that holds a former text.
 template <class Step, class Cache>
   requires(!std::is_same_v<std::remove_const_t<Cache>, GenerateOptions>)
 at::Tensor generate(Step&& step, const at::Tensor& prompt, Cache& cache,
                     const GenerateOptions& options = {}) {
+  if constexpr (std::is_same_v<Cache, KVCache>)
+    for (std::int64_t layer = 0; layer < cache.layers(); ++layer)
+      if (cache.length(layer) > 0)
+        throw Error("generate: the cache holds " + std::to_string(cache.length(layer)) +
+                    " positions of a former text in layer " + std::to_string(layer) +
+                    ", behind which the prompt would go on; call cache.clear() before");
   return detail::generate_with(
       [&](const at::Tensor&, const at::Tensor& new_tokens) { return step(new_tokens, cache); },
       prompt, options);

@@ -1,10 +1,12 @@
 #pragma once
 // modules::Rotary: rotary position embedding.
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include <ikebana/detail/number.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/modules/rotary_scaling.hpp>
@@ -29,7 +31,8 @@ class Rotary {
     if (width <= 0 || width % 2 != 0)
       throw Error("rotary: width is " + std::to_string(width) +
                   "; it must be the width of one head, even and positive");
-    if (!(base > 0)) throw Error("rotary: base is " + c10::str(base) + "; it must be positive");
+    if (!(base > 0 && std::isfinite(base)))
+      throw Error("rotary: base is " + c10::str(base) + "; it must be positive and finite");
   }
 
   /// x (..., T, width), at the positions offset to offset + T - 1. Throws Error if x does not fit.
@@ -43,9 +46,10 @@ class Rotary {
     return rotate(x, tables_->cos.slice(0, offset, end), tables_->sin.slice(0, offset, end));
   }
   /// x (B, H, T, width) at `positions` (B, T), or x (..., T, width) at `positions` (T), which are
-  /// integers. Throws Error if they do not fit.
+  /// integers from 0. Throws Error if they do not fit.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions) const {
     check(x);
+    check_positions(positions, x);
     if (positions.dim() < 1 || positions.dim() > 2 || positions.size(-1) != x.size(-2) ||
         (positions.dim() == 2 && (x.dim() != 4 || positions.size(0) != x.size(0))))
       throw Error("rotary: x " + c10::str(x.sizes()) + " with positions " +
@@ -63,9 +67,25 @@ class Rotary {
   };
 
   void check(const at::Tensor& x) const {
+    if (!x.defined()) throw Error("rotary: x is an undefined tensor; pass queries or keys");
     if (x.dim() < 2 || x.size(-1) != width_ || !x.is_floating_point())
       throw Error("rotary: x is " + c10::str(x.sizes()) + " of " + c10::toString(x.scalar_type()) +
                   "; it must be (..., T, " + std::to_string(width_) + ") of a floating dtype");
+  }
+  // The values of a device's tensor are not read: that would wait for it.
+  static void check_positions(const at::Tensor& positions, const at::Tensor& x) {
+    if (!positions.defined() || !at::isIntegralType(positions.scalar_type(), /*includeBool=*/false))
+      throw Error(std::string("rotary: positions are ") +
+                  (positions.defined() ? c10::toString(positions.scalar_type()) : "undefined") +
+                  "; they must be integers, such as Long: BF16 counts to 256 only");
+    if (positions.device() != x.device())
+      throw Error("rotary: positions are on " + positions.device().str() + ", x on " +
+                  x.device().str() + "; move them there");
+    if (detail::readable(positions) && positions.numel() > 0 &&
+        positions.min().item().to<std::int64_t>() < 0)
+      throw Error("rotary: a position is " +
+                  std::to_string(positions.min().item().to<std::int64_t>()) +
+                  "; it must be 0 or more, since positions count from 0");
   }
   static at::ScalarType wide_dtype(const at::Tensor& x) {
     return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -89,6 +109,8 @@ class Rotary {
     *tables_ = {angle.cos(), angle.sin()};
   }
   at::Tensor rotate(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) const {
+    // Autocast would give the two halves of one row its dtype in `cat`, or refuse that of x.
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
     const auto half = width_ / 2;
     const auto rotated_half = at::cat({x.slice(-1, half).neg(), x.slice(-1, 0, half)}, -1);
     return at::add(x * cos, rotated_half * sin).to(x.scalar_type());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ikebana/detail/device_copy.hpp>
 #include <ikebana/objective/output_and_target.hpp>
+#include <ikebana/objective/row_weight.hpp>
 
 namespace ikebana::detail {
 
@@ -26,6 +27,7 @@ struct ClassTarget : OutputAndTarget<Policy> {
       return count_on_host(classes);
     at::Tensor kept = classes != values.ignore_index;
     if (!values.weight.defined()) return kept.sum();
+    refuse_trained(values.weight);
     const at::Tensor& weight = weight_(values.weight, target.device());
     at::Tensor known = classes.masked_fill(kept.logical_not(), 0);  // ignore_index is not a class
     return (weight.index({known}) * kept).sum();
@@ -37,6 +39,7 @@ struct ClassTarget : OutputAndTarget<Policy> {
 
  protected:
   const at::Tensor& weight(const at::Tensor& output) {
+    refuse_trained(values.weight);
     return weight_(values.weight, output.device());
   }
   /// Output and target with the classes in dimension 1: views, where classes are last and the
