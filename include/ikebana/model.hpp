@@ -85,6 +85,14 @@ struct is_unit<void> {
   bool operator()(torch::nn::Module&, const std::string&) const { return false; }
 };
 
+/// A parameter, its first name, the unit it belongs to, and its other names.
+struct ParameterPlace {
+  at::Tensor parameter;
+  std::string name;
+  std::size_t unit;
+  std::vector<std::string> other_names;
+};
+
 }  // namespace detail
 
 /// All units of a model, found once by walking its modules, the root first. A parameter belongs to
@@ -118,13 +126,6 @@ class UnitTable {
   const std::vector<Unit>& units() const { return units_; }
 
  private:
-  struct Place {
-    at::Tensor parameter;
-    std::string name;
-    std::size_t unit;
-    std::vector<std::string> other_names;
-  };
-
   void add(const std::string& name, std::shared_ptr<torch::nn::Module> module) {
     const auto [found, is_new] = index_.try_emplace(module.get(), units_.size());
     if (!is_new) return units_[found->second].also_named.push_back(name);
@@ -145,7 +146,7 @@ class UnitTable {
     for (auto& item : units_[0].module->named_modules("", /*include_self=*/false))
       if (auto found = index_.find(item.value().get()); found != index_.end())
         by_name[item.key()] = found->second;
-    std::vector<Place> places;
+    std::vector<detail::ParameterPlace> places;
     std::unordered_map<const void*, std::size_t> seen;  // by parameter; index_ has this type, too
     for (auto& item : units_[0].module->named_parameters()) {
       std::size_t unit = innermost(item.key(), by_name);
@@ -154,7 +155,7 @@ class UnitTable {
         places.push_back({item.value(), item.key(), unit, {}});
         continue;
       }
-      Place& place = places[found->second];
+      detail::ParameterPlace& place = places[found->second];
       place.other_names.push_back(item.key());
       if (place.unit != unit) place.unit = 0;
     }
@@ -167,12 +168,12 @@ class UnitTable {
   }
   /// The names of layers whose weight is another layer's: `head->weight = embed->weight`.
   void add_assigned(const std::unordered_map<const void*, std::size_t>& seen,
-                    std::vector<Place>& places) {
+                    std::vector<detail::ParameterPlace>& places) {
     auto each_of = [&](const std::string& module, torch::nn::Module& layer) {
       detail::each_member_of_libtorch(layer, [&](const char* member, const at::Tensor& tensor) {
         const auto found = seen.find(tensor.unsafeGetTensorImpl());
         if (found == seen.end()) return;
-        Place& place = places[found->second];
+        detail::ParameterPlace& place = places[found->second];
         const std::string name = module.empty() ? member : module + "." + member;
         const auto& others = place.other_names;
         if (name != place.name && std::find(others.begin(), others.end(), name) == others.end())
