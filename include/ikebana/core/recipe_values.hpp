@@ -30,7 +30,7 @@ template <class R, class... Args>
 inline constexpr bool is_deciding_function<std::function<R(Args...)>> = !std::is_void_v<R>;
 /// Made of any schedule: what it is, only its rates tell.
 template <class T>
-concept AnySchedule = requires(const T& t) {
+concept ScheduleValue = requires(const T& t) {
   t.rate(1.0, std::int64_t());
   t.momentum(1.0, std::int64_t());
   static_cast<bool>(t);
@@ -67,7 +67,7 @@ void add_value(Sink& sink, const T& value, std::int64_t step) {
     return;
   } else if constexpr (is_deciding_function<T>) {
     sink.add(std::string_view(value.target_type().name()));
-  } else if constexpr (AnySchedule<T>) {
+  } else if constexpr (ScheduleValue<T>) {
     add_schedule(sink, value, step);
   } else if constexpr (is_optional<T>) {
     if (value) add_value(sink, *value, step);
