@@ -80,6 +80,26 @@ TEST_CASE("corners: generate chooses no token of logits that are not finite") {
   CHECK(contains(message_of<Error>([&] { modules::generate(nothing, prompt); }), "a token"));
 }
 
+TEST_CASE("corners: each of several stop tokens ends a row") {
+  // Row r counts up from its prompt.
+  auto step = [](const at::Tensor& tokens) {
+    return at::one_hot(tokens.slice(1, -1) + 1, 12).to(at::kFloat);
+  };
+  const auto prompt = at::tensor({0, 3, 5}, at::kLong).view({3, 1});
+  const auto run = [&](modules::GenerateOptions o) {
+    o.max_new_tokens = 5, o.sampling.temperature = 0;
+    return modules::generate(step, prompt, o);
+  };
+  const auto both = run({.stop_tokens = {5, 7}});
+  CHECK(same_bits(
+      both,
+      at::tensor({0, 1, 2, 3, 4, 5, 3, 4, 5, 5, 5, 5, 5, 6, 7, 5, 5, 5}, at::kLong).view({3, 6})));
+  const auto padded = run({.stop_token = 9, .stop_tokens = {5, 7}});
+  const std::vector<std::int64_t> rows{0, 1, 2, 3, 4, 5, 3, 4, 5, 9, 9, 9, 5, 6, 7, 9, 9, 9};
+  CHECK(same_bits(padded, at::tensor(rows, at::kLong).view({3, 6})));
+  CHECK(same_bits(run({.stop_tokens = {5}}), run({.stop_token = 5})));
+}
+
 TEST_CASE("corners: generate refuses a cache that holds a former text") {
   modules::KVCache cache({.layers = 2, .heads = 1, .max_length = 8, .width = 2});
   auto step = [](const at::Tensor& tokens, modules::KVCache& kept) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include <ikebana/bridge/cast_weights.hpp>
 #include <ikebana/bridge/wide_products.hpp>
@@ -71,6 +72,9 @@ struct GenerateOptions {
   SamplingOptions sampling{};        ///< how each token is chosen
   /// Ends a row; the result is padded with it.
   std::optional<std::int64_t> stop_token{};
+  /// More tokens that end a row, as `eos_token_id` of Hugging Face's generate. A row that has ended
+  /// is padded with `stop_token`, or with the first of these.
+  std::vector<std::int64_t> stop_tokens{};
   /// Seed of the call's own generator; LibTorch's default generators are not used.
   std::uint64_t seed = 0;
 };
@@ -106,14 +110,17 @@ class TokenSampler {
                   "; they must have a position and a token");
     const auto last = logits.dim() == 3 ? logits.select(1, -1) : logits;
     auto token = chosen(last);
-    if (!options_.stop_token) return token;
-    token.masked_fill_(ended_, *options_.stop_token);
-    ended_ = token == *options_.stop_token;
+    const auto& o = options_;
+    if (!stops()) return token;
+    token.masked_fill_(ended_, o.stop_token ? *o.stop_token : o.stop_tokens[0]);
+    if (o.stop_token) ended_ = ended_ | (token == *o.stop_token);
+    for (const std::int64_t stop : o.stop_tokens) ended_ = ended_ | (token == stop);
     return token;
   }
-  bool all_ended() const { return options_.stop_token && ended_.all().item<bool>(); }
+  bool all_ended() const { return stops() && ended_.all().item<bool>(); }
 
  private:
+  bool stops() const { return options_.stop_token || !options_.stop_tokens.empty(); }
   /// Without a temperature one argmax, where the logits are: only tokens are copied.
   at::Tensor chosen(const at::Tensor& logits) {
     if (options_.sampling.temperature == 0) {
