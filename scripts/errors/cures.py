@@ -56,6 +56,9 @@ CURES = {
     "test_gpu is not built": "The text ends with what is missing, and what to install.",
     "InPlaceChecker: <name> writes in place to memory that backward still needs.":
         "Write to a copy (`x = x + y` in place of `x.add_(y)`), or after backward.",
+    "<its text><where><lost>": "The text begins with that of the file, which says what to do.",
+    "loss: <function> takes <takes>": "The text ends with what to return instead.",
+    "estimate: <text>": "The text ends with what to do: a batch of real tensors, or real ranks.",
     # Scripts
     "<file>: <reason>.": "Correct the path, or the rights of the file.",
     "<folder> cannot be written": "Name another folder.",

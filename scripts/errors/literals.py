@@ -19,10 +19,13 @@ OTHERS = {
         "the number of parts", "a whole number", "a number of batches", "an index of"),
     "names of calls and parts of a text, which stand there as <name>": (
         "a step in fewer", "an attempt in more", "the beginning of", "the load of a",
-        "the end of with",
         "a custom autograd function", ", in the forward", "a backend of its own",
         "backward will throw, since it was changed", ", not a whole number",
-        "it threw something that is",
+        "it threw something that is", "Return logits from the model", "Give it log_softmax of",
+        " makes of an lr of", " makes of a momentum", "the learning rate of this step",
+        "what the schedule makes of", ", which the program wrote", ", which was written,",
+        "Start the ranks, leave `ranks`", "Give every rank a loader of", ", as that of rank",
+        ": both would read the same part", "Give `fit` the same options",
         "the broadcast of rank 0's", "an exchange of the optimizer's"),
     "phrases that are searched for in texts of others": (
         "driver on your system", " This could be", "input should be", "target should be"),

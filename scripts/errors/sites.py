@@ -16,6 +16,7 @@ INTERNAL = {
     ("core/guard.hpp", "Classes"): "throws an error again, with what was not put back behind it",
     ("ranks/all_or_none.hpp", "AgreedError"): "carries an error that was thrown elsewhere",
     ("state/save_on_ranks.hpp", "AgreedError"): "carries an error that was thrown elsewhere",
+    ("fit/fit_on_ranks.hpp", "AgreedError"): "carries the RanksDiffer that it is made of",
     ("accumulate/fit_attempts.hpp", "RankFailed"): "the text of `Own`, on the other ranks",
     ("core/guard.hpp", "BadModel"): "a RanksDiffer again, with the step behind it",
     ("core/around_step.hpp", "RankFailed"): "an error again, with the call and the step behind it",
@@ -34,7 +35,7 @@ INTERNAL = {
 # Exceptions whose texts are a part of those of others.
 PARTS = {"ParseError"}
 # Errors that consist of other texts alone.
-WITHOUT_TEXT = {("core/guard.hpp", "StepFailed"), ("posix/memory.hpp", "bad_alloc")}
+WITHOUT_TEXT = {("core/guard.hpp", "StepFailed"), ("core/guard.hpp", "FileFailed"), ("posix/memory.hpp", "bad_alloc")}
 # Functions besides constructors that are given a text: what it is then. Of warnings all arguments
 # are parts of it, of the others the one at this index.
 GIVEN = {"TORCH_WARN": ("warning", None), "TORCH_WARN_ONCE": ("warning", None),
