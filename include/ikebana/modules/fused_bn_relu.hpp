@@ -162,8 +162,10 @@ inline std::vector<double> middle_values(const ImageBlocks& images, const float*
       const float v = x[images.offset(static_cast<std::int64_t>(c), place)];
       if (std::isfinite(v)) found[count++] = v;
     }
-    std::sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count));
-    if (count > 0) all[c] = static_cast<double>(found[count / 2]);
+    const auto end = found.begin() + static_cast<std::ptrdiff_t>(count);
+    const auto middle = found.begin() + static_cast<std::ptrdiff_t>(count / 2);
+    std::nth_element(found.begin(), middle, end);
+    if (count > 0) all[c] = static_cast<double>(*middle);
   }
   return all;
 }
