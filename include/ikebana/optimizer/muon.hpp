@@ -81,8 +81,7 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
   std::string describe() const {
     return "lr=" + c10::str(values.lr) + ", weight_decay=" + c10::str(values.weight_decay) +
            ", momentum=" + c10::str(values.momentum) + (values.nesterov ? ", nesterov" : "") +
-           (values.adjust_lr_fn == AdjustLR::Original ? "" : ", adjust_lr_fn=MatchRMSAdamW") +
-           HalfProducts(products_).describe(values.cpu_products);
+           (values.adjust_lr_fn == AdjustLR::Original ? "" : ", adjust_lr_fn=MatchRMSAdamW");
   }
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 1); }
 
