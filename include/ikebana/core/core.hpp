@@ -242,10 +242,12 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   void each_line_of_signature(const F& f) {
     f("the recipe", detail::spelled_type<RecipeT>());
     mechanisms.each([&](auto& mechanism) {
+      using M = std::decay_t<decltype(mechanism)>;
       using Policy = std::decay_t<decltype(mechanism.values)>;
       if constexpr (requires { mechanism.describe_values(); })
         f(detail::type_name<Policy>(), mechanism.describe_values());
-      else if constexpr (!std::is_same_v<axis_of_t<Policy>, axis::device>)
+      else if constexpr (!std::is_same_v<axis_of_t<Policy>, axis::device> &&
+                         !requires { requires M::describes_processor; })
         f(detail::type_name<Policy>(), mechanism.describe());
     });
     const Masters& masters = parameters.masters();

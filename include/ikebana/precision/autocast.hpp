@@ -28,8 +28,8 @@ struct Autocast : FiniteLoss {
   }
   bool has_instructions() const { return half_products.has_instructions(); }
   void use_instructions(bool on_all_ranks) { half_products.use_instructions(on_all_ranks); }
-  /// What ranks compare besides the fields. Not `describe`: their processors may differ.
-  static std::string describe_values() { return {}; }
+  /// Ranks compare the fields and not `describe`: their processors may differ.
+  static constexpr bool describes_processor = true;
   template <class Next>
   decltype(auto) around_backward(Next&& next) {
     const bridge::WideProductsScope products(half_products.in_fp32(*cpu_products_));
