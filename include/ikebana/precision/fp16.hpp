@@ -7,9 +7,9 @@ namespace ikebana {
 
 /// Autocast to FP16 with a dynamic loss scale: gradients too small for FP16 are scaled up, and a
 /// step whose gradients overflow is skipped and lowers the scale. Cost: one more pass over the
-/// gradients, which ClipGradNorm's norm makes unnecessary. Fields and defaults as
-/// torch.amp.GradScaler, and two more: the scale never falls below `min_scale`, and more than
-/// `max_skips` skipped steps in a row throw NonFinite.
+/// gradients, which ClipGradNorm's norm makes unnecessary; on a CPU as Precision<BF16>. Fields and
+/// defaults as torch.amp.GradScaler, and two more: the scale never falls below `min_scale`, and
+/// more than `max_skips` skipped steps in a row throw NonFinite.
 template <>
 struct Precision<FP16> {
   double init_scale = 65536;            ///< of the loss, in the first step
