@@ -3,6 +3,7 @@
 // Which kernel LibTorch takes depends on the dtype, the sizes and the processor: oneDNN has no
 // Double, and 16 bits where the processor computes with them.
 #include <ikebana/bridge/layer_shape_rules.hpp>
+#include <ikebana/posix/processor.hpp>
 
 namespace ikebana::bridge::detail {
 
@@ -50,9 +51,11 @@ class Convolution {
 
   bool is_dilated() const { return any(5, 1); }
   bool is_of_points() const { return c10::multiply_integers(weight.sizes().slice(2)) == 1; }
-  /// True where oneDNN has no kernel of its own for the weight's gradient: the kernel is dilated or
-  /// higher than `image`, the input or of a transposed one the result, or groups are too narrow.
+  /// True where oneDNN has no kernel of its own for the weight's gradient: with AVX2 where the
+  /// kernel is dilated or higher than `image`, the input or of a transposed one the result, or
+  /// where groups are too narrow. With AVX-512 it was not seen.
   bool sums_columns(const at::Tensor& image) const {
+    if (ikebana::detail::has_avx512_kernels()) return false;
     if (is_dilated()) return true;
     if (image.dim() == 4 && weight.size(2) > image.size(2)) return true;
     return groups() > 1 && weight.size(1) > 1 &&
