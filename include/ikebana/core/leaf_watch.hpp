@@ -2,6 +2,7 @@
 // What one forward shows of leaves: which tensors it made itself, and which unit uses which leaf.
 #include <ikebana/bridge/recorded_inputs.hpp>
 #include <ikebana/model.hpp>
+#include <new>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -13,9 +14,8 @@ class LeafRecord {
   /// Units that are run inside of each other, the innermost last.
   std::vector<const Unit*> open_units;
 
-  /// True also where that could not be noted.
   bool made(const at::Tensor& tensor) const {
-    return !is_complete_ || impls_.count(tensor.unsafeGetTensorImpl()) != 0;
+    return impls_.count(tensor.unsafeGetTensorImpl()) != 0;
   }
   /// Where an operator first used a leaf: ", in unit `blocks.0`".
   std::string place(const at::Tensor& leaf) const {
@@ -34,6 +34,11 @@ class LeafRecord {
     if (impls_.insert(t.unsafeGetTensorImpl()).second) made_.emplace_back(t.getIntrusivePtr());
   }
   void note_failure() noexcept { is_complete_ = false; }
+  /// Throws std::bad_alloc where memory ended while something was to be noted: LibTorch lets no
+  /// exception out of what hears its operators.
+  void check_complete() const {
+    if (!is_complete_) throw std::bad_alloc();
+  }
 
  private:
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;

@@ -32,7 +32,9 @@ class UntrainedLeaves {
     if (!is_first && !(trains && std::exchange(is_due_, false))) return loss();
     record_ = std::make_unique<LeafRecord>();
     const LeafWatch watch(*record_);
-    return watched(is_first, loss);
+    Loss result = watched(is_first, loss);
+    record_->check_complete();
+    return result;
   }
   LeafRecord* record() const { return record_.get(); }
 
