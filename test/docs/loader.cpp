@@ -109,7 +109,11 @@ struct Texts {
 TEST_CASE("data.md: padded sentences") {
   const Texts texts;
   torch::nn::Sequential model(torch::nn::Embedding(9, 4), torch::nn::Linear(4, 9));
-  const CrossEntropyLoss objective{.class_dim = -1};
+  auto objective = [](auto& run, auto& net, const Sentence& batch) -> Loss {
+    const at::Tensor logits = run(net, batch.input).transpose(1, 2);
+    return {at::cross_entropy_loss(logits, batch.target, {}, at::Reduction::Sum),
+            batch.lengths.sum()};
+  };
   PadCollate<Sentence> pads{{{&Sentence::input, 0, &Sentence::lengths}, {&Sentence::target, -100}}};
   DataLoader loader{texts, {.batch_size = 3, .shuffle = true}, pads};
   Trainer trainer{model, objective, AdamW{.lr = 1e-2}};

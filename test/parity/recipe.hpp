@@ -5,6 +5,7 @@
 #include <charconv>
 #include <functional>
 #include <ikebana.hpp>
+#include <ikebana/modules/rotary_scaling.hpp>
 
 namespace parity {
 
@@ -129,6 +130,7 @@ std::string json(const std::variant<Choices...>& choice) {
 }
 
 std::string json(const ikebana::AdamW& otherwise);
+std::string json(const ikebana::modules::RotaryScaling& scaling);
 template <class Policy>
 std::string fields_json(const Policy& policy) {
   std::string text;
@@ -145,6 +147,9 @@ std::string fields_json(const Policy& policy) {
 }
 
 inline std::string json(const ikebana::AdamW& otherwise) { return fields_json(otherwise); }
+inline std::string json(const ikebana::modules::RotaryScaling& scaling) {
+  return fields_json(scaling);
+}
 
 /// {"StepLR": {"step_size": 2, ...}}
 template <class Policy>

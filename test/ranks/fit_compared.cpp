@@ -40,26 +40,26 @@ std::vector<std::string> texts_of(const F& f) {
   return texts;
 }
 template <class F>
-void all_say(const std::string& words, const F& f) {
+void fit_says(const std::string& words, const F& f) {
   for (const std::string& text : texts_of(f)) CHECK_MESSAGE(contains(text, words), text);
 }
 /// Both ranks train with a loader; rank 1 has other options or other data.
 void loaders_say(const std::string& words, const std::function<void(DataLoaderOptions&)>& change,
                  std::int64_t size = 20) {
-  all_say(words, [&](auto& trainer, std::int64_t rank) {
+  fit_says(words, [&](auto& trainer, std::int64_t rank) {
     DataLoaderOptions options = part_of(rank);
     if (rank == 1) change(options);
     DataLoader loader(samples(rank == 1 ? size : 20), options);
     trainer.fit(loader, {.progress = false});
   });
-  all_say("validation " + words.substr(words.find("loader")),
-          [&](auto& trainer, std::int64_t rank) {
-            DataLoaderOptions options = part_of(rank);
-            if (rank == 1) change(options);
-            DataLoader loader(samples(20), part_of(rank));
-            DataLoader validation(samples(rank == 1 ? size : 20), options);
-            trainer.fit(loader, {.validate = validation, .progress = false});
-          });
+  fit_says("validation " + words.substr(words.find("loader")),
+           [&](auto& trainer, std::int64_t rank) {
+             DataLoaderOptions options = part_of(rank);
+             if (rank == 1) change(options);
+             DataLoader loader(samples(20), part_of(rank));
+             DataLoader validation(samples(rank == 1 ? size : 20), options);
+             trainer.fit(loader, {.validate = validation, .progress = false});
+           });
 }
 
 }  // namespace
@@ -82,23 +82,23 @@ TEST_CASE("fit: ranks whose loaders do not read the parts of the same batches ge
   loaders_say("loader with `size = 20`, and rank 1 has `size = 19`", [](DataLoaderOptions&) {}, 19);
 }
 TEST_CASE("fit: a loader that is at another batch, and other options, are errors on all ranks") {
-  all_say("`batch = 0`, and rank 1 has `batch = 2`", [](auto& trainer, std::int64_t rank) {
+  fit_says("`batch = 0`, and rank 1 has `batch = 2`", [](auto& trainer, std::int64_t rank) {
     DataLoader loader(samples(20), part_of(rank));
     if (rank == 1) loader.seek({0, 2});
     trainer.fit(loader, {.progress = false});
   });
-  all_say("the option `epochs = 1`, and rank 1 has `epochs = 2`",
-          [](auto& trainer, std::int64_t rank) {
-            DataLoader loader(samples(20), part_of(rank));
-            trainer.fit(loader, {.epochs = 1 + rank, .progress = false});
-          });
-  all_say("`validate = set`, and rank 1 has `validate = left out`",
-          [](auto& trainer, std::int64_t rank) {
-            DataLoader loader(samples(20), part_of(rank)), validation(samples(20), part_of(rank));
-            FitOptions<Rows> options{.progress = false};
-            if (rank == 0) options.validate = validation;
-            trainer.fit(loader, options);
-          });
+  fit_says("the option `epochs = 1`, and rank 1 has `epochs = 2`",
+           [](auto& trainer, std::int64_t rank) {
+             DataLoader loader(samples(20), part_of(rank));
+             trainer.fit(loader, {.epochs = 1 + rank, .progress = false});
+           });
+  fit_says("`validate = set`, and rank 1 has `validate = left out`",
+           [](auto& trainer, std::int64_t rank) {
+             DataLoader loader(samples(20), part_of(rank)), validation(samples(20), part_of(rank));
+             FitOptions<Rows> options{.progress = false};
+             if (rank == 0) options.validate = validation;
+             trainer.fit(loader, options);
+           });
 }
 TEST_CASE("fit: each rank may have data of its own, and the ranks train on after an error") {
   std::vector<Counted> models{make<Counted>(), make<Counted>()};

@@ -46,23 +46,23 @@ TEST_CASE("ranks: BF16Weights, Checkpoint<Segments>") {
   check_all(recipe<Counted>({}, 1, adamw, Precision<BF16Weights>{}, Checkpoint<Segments<2>>{}));
 }
 TEST_CASE("ranks: clipping, and several microbatches on each rank") {
-  AdamW slow = adamw;
-  slow.lr = 1e-3;
+  AdamW slower = adamw;
+  slower.lr = 1e-3;
   check_all(
-      recipe<Counted>({.bits = false, .norms = 1e-6}, 2, slow, ClipGradNorm{.max_norm = 0.05}));
+      recipe<Counted>({.bits = false, .norms = 1e-6}, 2, slower, ClipGradNorm{.max_norm = 0.05}));
 }
 
 TEST_CASE("ranks: whole parameters are trained with another number of microbatches on each rank") {
   const auto all = batches(3, 6);
-  AdamW slow = adamw;
-  slow.lr = 1e-3;
-  Trainer alone{make<Counted>(), slow};
+  AdamW slower = adamw;
+  slower.lr = 1e-3;
+  Trainer alone{make<Counted>(), slower};
   for (const Rows& batch : all) alone.step(batch);
   const auto expected = copies(alone.model());
   std::vector<Counted> models{make<Counted>(), make<Counted>()};
   on_threads(2, [&](std::shared_ptr<Wire> wire) {
     const auto r = static_cast<std::size_t>(wire->rank());
-    Trainer trainer{models[r], slow, Double<Kind::DDP>{.wire = wire}};
+    Trainer trainer{models[r], slower, Double<Kind::DDP>{.wire = wire}};
     for (const Rows& batch : all) {
       std::vector<Rows> mine{part(batch, 0, 3)};  // rank 1 has the other two thirds
       if (r == 1) mine = {part(batch, 1, 3), part(batch, 2, 3)};
