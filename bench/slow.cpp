@@ -106,8 +106,12 @@ void precisions() {
   const Tokens batch = random_batch(config, 8, 64);
   Trainer full{GPT(config), AdamW{}};
   Trainer half{GPT(config), AdamW{}, Precision<BF16>{}};
+  Trainer native{GPT(config), AdamW{}, Precision<BF16>{.cpu_products = CPUProducts::Native}};
   compare(
       "GPT 2x256, 8 x 64: `Precision<BF16>`", "FP32", 1, [&] { half.step(batch); },
+      [&] { full.step(batch); });
+  compare(
+      "the same with LibTorch's kernels for BF16", "FP32", 1, [&] { native.step(batch); },
       [&] { full.step(batch); });
 }
 

@@ -75,10 +75,14 @@ class Saving {
   std::size_t bytes_ = 0;
 };
 
+/// On a CPU, where this runs in small, the kernels of the other contestants.
+const Precision<BF16> bf16{.cpu_products = CPUProducts::Native};
+
 template <class Choice>
 auto gpt_trainer(const Setting& setting) {
   using T = Trainer<GPT, AdamW, ClipGradNorm, Precision<BF16>, Accumulate<>, Checkpoint<Choice>>;
-  return std::make_shared<T>(bench::gpt_of(setting), Accumulate<>{setting.number("accumulate")});
+  return std::make_shared<T>(bench::gpt_of(setting), Accumulate<>{setting.number("accumulate")},
+                             bf16);
 }
 
 Contestant gpt(const Setting& setting) {
@@ -104,7 +108,7 @@ template <class Model>
 Contestant classifier(const Setting& setting, Model model) {
   bench::read_weights(setting, *model);
   using T = Trainer<Model, CrossEntropyLoss, AdamW, ClipGradNorm, Precision<BF16>>;
-  return train(std::make_shared<T>(model));
+  return train(std::make_shared<T>(model, bf16));
 }
 
 Contestant contestant(const Setting& setting) {
