@@ -121,7 +121,7 @@ struct Evaluation {
   }
   /// Refused: write `.loss`.
   template <class Number>
-    requires std::is_arithmetic_v<Number>
+    requires std::is_floating_point_v<Number>  // of integers, x["name"] would be ambiguous
   operator Number() const {
     return (void)sizeof(refuse::ReportIsNoNumber<Evaluation, Number>), Number();
   }

@@ -12,6 +12,10 @@ struct WithDict {
 };
 
 int main() {
-  Trainer<Bare, MSELoss> trainer{Bare()};
+  auto objective = [](auto& run, auto& model, const WithDict& batch) -> Loss {
+    return {at::mse_loss(run(model, batch.input), batch.target, at::Reduction::Sum),
+            batch.target.numel()};
+  };
+  Trainer trainer{Bare(), objective};
   trainer.step(WithDict{});
 }
