@@ -31,10 +31,9 @@ class Autocast {
 class Products {
  public:
   explicit Products(at::ScalarType type, CPUProducts way = CPUProducts::Fastest)
-      : wide_((all_.attach("by hand", at::kCPU, type), all_.in_fp32(way))) {}
+      : wide_(ikebana::detail::HalfProducts("by hand", at::kCPU, type).in_fp32(way)) {}
 
  private:
-  ikebana::detail::HalfProducts all_;
   bridge::WideProductsScope wide_;
 };
 

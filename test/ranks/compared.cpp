@@ -115,6 +115,9 @@ TEST_CASE(
                    [](auto rank) { return rank == 0 ? AdamW{} : AdamW{.groups = {no_decay()}}; });
   first_step_names("`Muon.otherwise.lr` is 0.1, and on rank 0 0.001",
                    [](auto rank) { return Muon{.otherwise = {.lr = rank == 0 ? 1e-3 : 0.1}}; });
+  first_step_names("`Precision<FP8>.scaling.margin` is 2, and on rank 0 0", [](auto rank) {
+    return Precision<FP8>{.scaling = DelayedScaling{.margin = rank == 0 ? 0.0 : 2.0}};
+  });
   first_step_names("`SequentialLR<ConstantLR, StepLR>.schedules.1.gamma` is 0.5", [](auto rank) {
     return SequentialLR{
         std::tuple{ConstantLR{}, StepLR{.step_size = 1, .gamma = rank == 0 ? 0.1 : 0.5}}, {5}};

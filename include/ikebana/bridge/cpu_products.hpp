@@ -3,6 +3,7 @@
 #include <ikebana/bridge/wide_products.hpp>
 #include <ikebana/error.hpp>
 #include <string>
+#include <utility>
 
 namespace ikebana {
 
@@ -25,18 +26,24 @@ inline void warn_of_slow_products(at::ScalarType type) {
       "or model->to(at::kFloat).");
 }
 
-/// Asked when the trainer is made: what the processor can do for one dtype.
+/// What the processor can do for one dtype, and so what a wish comes to. Made for a policy, whose
+/// name is that of its errors. Without a dtype nothing is computed in FP32.
 class HalfProducts {
  public:
-  void attach(const char* policy, c10::Device device, at::ScalarType type) {
-    policy_ = policy, type_ = type, on_cpu_ = device.is_cpu();
-    has_instructions_ = !on_cpu_ || bridge::has_native_products(type);
+  HalfProducts() = default;
+  HalfProducts(const char* policy, c10::Device device, at::ScalarType type)
+      : policy_(policy),
+        type_(type),
+        on_cpu_(device.is_cpu()),
+        has_instructions_(!on_cpu_ || bridge::has_native_products(type)) {}
+
+  /// True if products are computed in FP32.
+  bool in_fp32(CPUProducts wanted) const {
+    return wants_fp32(wanted) && bridge::wide_products_available();
   }
-  /// True if products are computed in FP32. Warns once if they should be and cannot.
-  bool in_fp32(CPUProducts wanted) {
-    if (!on_cpu_ || wanted == CPUProducts::Native) return false;
-    if (wanted == CPUProducts::Fastest && has_instructions_) return false;
-    if (bridge::wide_products_available()) return true;
+  /// Where they should be and cannot: throws BadValue if that was asked for, else warns once.
+  void check(CPUProducts wanted) {
+    if (!wants_fp32(wanted) || bridge::wide_products_available()) return;
     if (wanted == CPUProducts::FP32)
       throw BadValue(std::string(policy_) + ": cpu_products is FP32, " + reason +
                      " Run without that library, or leave cpu_products out.");
@@ -45,7 +52,6 @@ class HalfProducts {
                  reason,
                  " A step takes about 17 times as long as in FP32: run without that library, "
                  "or use Precision<FP32>.");
-    return false;
   }
   /// For the other ranks: a rank without the instructions makes all compute as it does.
   bool has_instructions() const { return has_instructions_; }
@@ -53,7 +59,7 @@ class HalfProducts {
     if (!on_all_ranks) has_instructions_ = !on_cpu_;
   }
 
-  std::string describe(CPUProducts wanted) {
+  std::string describe(CPUProducts wanted) const {
     if (!on_cpu_) return "";
     if (!in_fp32(wanted)) return ", products by LibTorch's kernels for it";
     return wanted == CPUProducts::FP32 ? ", products in Float32, rounded"
@@ -62,6 +68,11 @@ class HalfProducts {
   }
 
  private:
+  bool wants_fp32(CPUProducts wanted) const {
+    return on_cpu_ &&
+           (wanted == CPUProducts::FP32 || (wanted == CPUProducts::Fastest && !has_instructions_));
+  }
+
   static constexpr const char* reason =
       "and another library of this process uses the dispatch key by which products are computed in "
       "FP32 instead.";

@@ -8,8 +8,10 @@
 #include <ikebana/detail/fields.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/detail/without_values.hpp>
+#include <ikebana/grammar/axis_of.hpp>
 #include <ikebana/parameters/written_weights.hpp>
 #include <ranges>
+#include <variant>
 
 namespace ikebana::detail {
 
@@ -23,6 +25,10 @@ template <class T>
 inline constexpr bool is_optional = false;
 template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
+template <class T>
+inline constexpr bool is_variant = false;
+template <class... Choices>
+inline constexpr bool is_variant<std::variant<Choices...>> = true;
 /// A function that returns something decides something, of which only the type can be compared.
 template <class T>
 inline constexpr bool is_deciding_function = false;
@@ -47,31 +53,22 @@ void add_schedule(Sink& sink, const T& value, std::int64_t step) {
              [&] { sink.add(value.momentum(0.9, step)); });
 }
 
-/// Adds a value of a policy, or each one within it. What cannot be compared is left out: pointers,
-/// paths, devices, and what a function does or has captured.
 template <class Sink, class T>
-void add_value(Sink& sink, const T& value, std::int64_t step) {
+void add_value(Sink& sink, const T& value, std::int64_t step);
+
+/// Adds each value within one: of an optional or a variant, a tuple, a list, or the fields of a
+/// struct.
+template <class Sink, class T>
+void add_parts(Sink& sink, const T& value, std::int64_t step) {
   auto each = [&](std::size_t i, const auto& one) {
     sink.named([&] { return std::to_string(i); }, [&] { add_value(sink, one, step); });
   };
-  if constexpr (std::is_same_v<T, at::Tensor> || std::is_same_v<T, ParameterRule> ||
-                std::is_same_v<T, bool>) {
-    sink.add(value);
-  } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
-    sink.add(static_cast<std::int64_t>(value));
-  } else if constexpr (std::is_floating_point_v<T>) {
-    sink.add(static_cast<double>(value));
-  } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
-    sink.add(std::string_view(value));
-  } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
-    return;
-  } else if constexpr (is_deciding_function<T>) {
-    sink.add(std::string_view(value.target_type().name()));
-  } else if constexpr (ScheduleValue<T>) {
-    add_schedule(sink, value, step);
-  } else if constexpr (is_optional<T>) {
+  if constexpr (is_optional<T>) {
     if (value) add_value(sink, *value, step);
     else sink.add(std::string_view("left out"));
+  } else if constexpr (is_variant<T>) {
+    sink.add(static_cast<std::int64_t>(value.index()));
+    std::visit([&](const auto& one) { add_value(sink, one, step); }, value);
   } else if constexpr (is_tuple<T>) {
     std::size_t i = 0;
     std::apply([&](const auto&... all) { (each(i++, all), ...); }, value);
@@ -87,6 +84,30 @@ void add_value(Sink& sink, const T& value, std::int64_t step) {
          ...);
       }(std::index_sequence_for<decltype(fields)...>());
     });
+  }
+}
+
+/// Adds a value of a policy, or each one within it. What cannot be compared is left out: pointers,
+/// paths, devices, and what a function does or has captured.
+template <class Sink, class T>
+void add_value(Sink& sink, const T& value, std::int64_t step) {
+  if constexpr (std::is_same_v<T, at::Tensor> || std::is_same_v<T, ParameterRule> ||
+                std::is_same_v<T, bool>) {
+    sink.add(value);
+  } else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) {
+    sink.add(static_cast<std::int64_t>(value));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    sink.add(static_cast<double>(value));
+  } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+    sink.add(std::string_view(value));
+  } else if constexpr (std::is_same_v<T, std::filesystem::path>) {
+    return;
+  } else if constexpr (is_deciding_function<T>) {
+    sink.add(std::string_view(value.target_type().name()));
+  } else if constexpr (ScheduleValue<T>) {
+    add_schedule(sink, value, step);
+  } else {
+    add_parts(sink, value, step);
   }
 }
 

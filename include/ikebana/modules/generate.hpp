@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <ikebana/bridge/cast_weights.hpp>
-#include <ikebana/bridge/wide_products.hpp>
+#include <ikebana/bridge/cpu_products.hpp>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/modules/kv_cache.hpp>
@@ -148,12 +148,6 @@ class TokenSampler {
   at::Tensor ended_;
 };
 
-/// True on a processor without instructions for BF16, where a model of 16 bits would be slow.
-inline bool has_slow_products(c10::Device device) {
-  return device.is_cpu() && !bridge::has_native_products(at::kBFloat16) &&
-         bridge::wide_products_available();
-}
-
 /// The loop of `generate`. `step(all, new_tokens)` returns the logits; the new tokens are first the
 /// prompt, then one token per row.
 template <class Step>
@@ -161,7 +155,8 @@ at::Tensor generate_with(Step&& step, const at::Tensor& prompt,
                          const modules::GenerateOptions& options) {
   const at::NoGradGuard no_grad;
   const GeneratingScope generates;
-  const bridge::WideProductsScope products(has_slow_products(prompt.device()));
+  const HalfProducts halves("generate", prompt.device(), at::kBFloat16);  // of a model of 16 bits
+  const bridge::WideProductsScope products(halves.in_fp32(CPUProducts::Fastest));
   const bridge::OwnCastWeights casts(prompt.device().type());
   TokenSampler sampler(prompt, options);
   at::Tensor all = prompt, new_tokens = prompt;

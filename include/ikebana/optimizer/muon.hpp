@@ -51,7 +51,7 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
   }
 
   void attach(c10::Device device, const UnitTable& units) {
-    products_.attach("Muon", device, at::kBFloat16);
+    products_ = HalfProducts("Muon", device, at::kBFloat16);
     check_left_out("Muon", values.match, parameter_names(units));
   }
   bool has_instructions() const { return products_.has_instructions(); }
@@ -70,6 +70,7 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();
+    products_.check(values.cpu_products);
     prepare_each(masters, gradients, rate, 1, [](const at::Tensor& p, const at::Tensor&) {
       return Scratch::bytes(p.numel(), p.scalar_type()) + NewtonSchulz::scratch(p.sizes());
     });

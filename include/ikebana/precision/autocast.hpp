@@ -15,13 +15,14 @@ struct Autocast : FiniteLoss {
 
   void attach(const char* policy, c10::Device d, const CPUProducts& cpu_products) {
     device = d, cpu_products_ = &cpu_products;
-    half_products.attach(policy, d, Type);
+    half_products = HalfProducts(policy, d, Type);
     if (!at::autocast::is_autocast_available(device.type()))
       throw BadValue("Precision: autocast does not support the device " + device.str() +
                      ". Leave Precision out to compute in FP32.");
   }
   template <class Next>
   decltype(auto) around_forward(Next&& next) {
+    half_products.check(*cpu_products_);
     const bridge::WideProductsScope products(half_products.in_fp32(*cpu_products_));
     const bridge::AutocastScope scope(device.type(), Type);
     return next();
@@ -38,7 +39,7 @@ struct Autocast : FiniteLoss {
 
  protected:
   std::string with_products(const std::string& text) const {
-    return text + HalfProducts(half_products).describe(*cpu_products_);
+    return text + half_products.describe(*cpu_products_);
   }
 
  private:

@@ -53,7 +53,6 @@ struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
                     : std::string("dynamic scaling")) +
            ", the rest autocast to BFloat16";
   }
-  static constexpr bool describes_processor = false;
   void state(Archive& archive, const Masters&) { layers_->scales->state(archive); }
   template <class Visit>
   void each_number(const Visit& visit) const {
