@@ -55,7 +55,8 @@ void on_ranks(std::size_t ranks, F&& f) {
 template <class How, class Make, class... Policies>
 Row sharded(std::string name, Agreement agreement, Make make, Shard<How> shard,
             Policies... policies) {
-  auto train_row = [=](const std::string& path, c10::Device device) {
+  auto train_row = [=, ... policies = with_native_products(policies)](const std::string& path,
+                                                                      c10::Device device) {
     const std::size_t ranks = device.is_cpu() ? make().batches[0].size() : 1;
     auto works = works_of(make, ranks);
     const auto batches = works[0].batches;

@@ -1,5 +1,6 @@
 #pragma once
 // What a loader says of itself, by which ranks compare theirs before they train.
+#include <ikebana/detail/number.hpp>
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/state/archive.hpp>
 #include <string>
