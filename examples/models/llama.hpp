@@ -161,11 +161,21 @@ struct LlamaImpl : torch::nn::Module {
   }
   /// Continues each row of `prompt`, (rows, length) tokens.
   at::Tensor generate(const at::Tensor& prompt, const ikebana::modules::GenerateOptions& options) {
-    const auto step = [&](const at::Tensor& tokens, ikebana::modules::KVCache& seen) {
+    auto seen = cache(prompt.size(0), prompt.size(1) + options.max_new_tokens);
+    return ikebana::modules::generate(step(), prompt, seen, options);
+  }
+  /// Continues prompts of unequal lengths, (length) tokens each.
+  std::vector<at::Tensor> generate(const std::vector<at::Tensor>& prompts,
+                                   const ikebana::modules::GenerateOptions& options) {
+    std::int64_t longest = 0;
+    for (const auto& prompt : prompts) longest = std::max(longest, prompt.size(0));
+    auto seen = cache(static_cast<std::int64_t>(prompts.size()), longest + options.max_new_tokens);
+    return ikebana::modules::generate(step(), prompts, seen, options);
+  }
+  auto step() {
+    return [this](const at::Tensor& tokens, ikebana::modules::KVCache& seen) {
       return logits(tokens, &seen);
     };
-    auto seen = cache(prompt.size(0), prompt.size(1) + options.max_new_tokens);
-    return ikebana::modules::generate(step, prompt, seen, options);
   }
   const at::Tensor& head() const {
     return (lm_head ? lm_head->weight : model->embed_tokens->weight);

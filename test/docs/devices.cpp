@@ -10,7 +10,11 @@ TEST_CASE("docs/devices.md: a device that is chosen when the program runs") {
   Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, On{device}};
   for (const auto& batch : loader) trainer.step(batch);
   CHECK(trainer.steps() == 4);
-  CHECK(On{c10::Device("cuda:1")}.device.index() == 1);
+  CHECK(On{"cuda:1"}.device == torch::Device(torch::kCUDA, 1));
+  CHECK(On{.device = std::string("cpu")}.device == torch::Device(torch::kCPU));
+  const auto misspelt = message_of<BadValue>([] { On{"gpu"}; });
+  CHECK_MESSAGE(contains(misspelt, "On: there is no device \"gpu\": Expected one of cpu, cuda"),
+                misspelt);
   CHECK(contains(trainer.describe(), "On  {" + device.str() + "}"));
 }
 

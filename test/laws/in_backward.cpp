@@ -70,6 +70,8 @@ TEST_CASE("in backward: the bits of the optimizer alone, whatever else is in the
   same_as_alone(adamw, "BF16Weights", Precision<BF16Weights>{.allow_unused_units = true});
   same_as_alone(adamw, "BF16True", Precision<BF16True>{});
   same_as_alone(adamw, "EMA", EMA{.decay = 0.5});
+  same_as_alone(adamw, "EMA and BF16Weights", EMA{.decay = 0.5},
+                Precision<BF16Weights>{.allow_unused_units = true});
 }
 
 TEST_CASE("in backward: an average has the bits that it has without InBackward") {
@@ -80,6 +82,7 @@ TEST_CASE("in backward: an average has the bits that it has without InBackward")
     return trainer.with_averaged_weights([](auto& whole) { return parameters_of(whole); });
   };
   CHECK(test::same_bits(averages(InBackward<SGD>{{.lr = 0.1}}), averages(SGD{.lr = 0.1})));
+  CHECK(test::same_bits(averages(InBackward<Muon>{{.lr = 0.1}}), averages(Muon{.lr = 0.1})));
 }
 
 TEST_CASE("in backward: a step holds some gradients at a time, not all") {

@@ -120,6 +120,24 @@ TEST_CASE("gradients of FP16 that overflow in a sparse row skip the step") {
   CHECK(test::same_bits(parameters_of(trainer.model()), before));
 }
 
+TEST_CASE(
+    "weights of 16 bits without masters: rows are rounded to a neighbour, others keep their bits") {
+  const double lr = 0.02;  // the first update of Adam is the learning rate, in the gradient's sense
+  SparseAdam sparse{.lr = lr, .eps = 1e-12};
+  auto model = table(true);
+  Trainer trainer{model, CrossEntropyLoss{}, sparse, Precision<BF16True>{}};
+  const auto weight = [&] { return model->embed->weight.detach().to(at::kDouble); };
+  const auto before = weight();
+  const auto batch = batches(1)[0];
+  trainer.step(batch);
+  const auto moved = (weight() - before).abs();
+  const auto seen = at::zeros({12}, at::kBool).index_fill_(0, batch.input, true);
+  CHECK(moved.index({~seen}).max().item<double>() == 0);
+  const auto unit = before.abs().add(lr) / 128;
+  CHECK(((moved - lr).abs() <= unit).index({seen}).all().item<bool>());
+  for (const Rows& more : batches(4)) CHECK(std::isfinite(trainer.step(more).loss()));
+}
+
 TEST_CASE("an embedding that is also the head, and other optimizers, give an error with a cure") {
   auto tied = [dense = false](auto&, Table& model, const Rows& batch) mutable {
     at::Tensor x = model->embed(batch.input);

@@ -133,6 +133,56 @@ TEST_CASE("generate: a row ends with its stop token, and generation when every r
   CHECK(same_bits(generate(counts, prompt, o), prompt));
 }
 
+TEST_CASE("generate: prompts of unequal lengths are continued as each of them alone") {
+  for (int seed = 0; seed < 8; ++seed) {
+    torch::manual_seed(static_cast<std::uint64_t>(seed));
+    const Model model;
+    std::vector<at::Tensor> prompts;
+    for (const std::int64_t length : {3 + seed % 3, 1, 7, 3})
+      prompts.push_back(at::randint(30, {length}, at::kLong));
+    for (const std::int64_t n : {0, 1, 9})
+      for (const bool stops : {false, true}) {
+        GenerateOptions o{.max_new_tokens = n, .sampling = {.temperature = 0}};
+        if (stops) o.stop_tokens = {prompts[2][5].item<std::int64_t>(), 4, 11, 12, 13};
+        auto cache = model.cache(4, 7 + n);
+        const auto with = generate(model, prompts, cache, o), without = generate(model, prompts, o);
+        CAPTURE(seed);
+        CAPTURE(n);
+        CAPTURE(stops);
+        REQUIRE(with.size() == 4);
+        for (std::size_t row = 0; row < 4; ++row) {
+          const auto alone = generate(model, prompts[row].unsqueeze(0), o)[0];
+          CHECK(same_bits(with[row], alone));
+          CHECK(same_bits(without[row], alone));
+        }
+      }
+  }
+}
+
+TEST_CASE(
+    "generate: prompts of unequal lengths are read in as few forwards as their tokens allow") {
+  std::vector<std::int64_t> given;
+  const auto counts = [&](const at::Tensor& tokens, int&) {
+    given.push_back(tokens.size(1));
+    return at::one_hot((tokens.slice(1, -1) + 1) % 10, 10).to(at::kFloat) * 50;
+  };
+  const auto tokens = [](at::IntArrayRef all) { return at::tensor(all, at::kLong); };
+  int cache = 0;
+  const auto texts = generate(counts, {tokens({1, 2, 6, 4, 5}), tokens({7, 6}), tokens({3, 3, 3})},
+                              cache, {.max_new_tokens = 4, .stop_token = 6});
+  CHECK(given == std::vector<std::int64_t>{2, 1, 1, 1});
+  CHECK(same_bits(texts[0], tokens({1, 2, 6, 4, 5, 6})));
+  CHECK(same_bits(texts[1], tokens({7, 6, 7, 8, 9, 0})));
+  CHECK(same_bits(texts[2], tokens({3, 3, 3, 4, 5, 6})));
+  const auto refused = [&](const std::vector<at::Tensor>& prompts) {
+    return message_of<Error>([&] { generate(counts, prompts, cache); });
+  };
+  CHECK(contains(refused({}), "there is no prompt"));
+  CHECK(contains(refused({tokens({1}), at::ones({2})}), "prompt 1 is Float[2] on cpu"));
+  CHECK(contains(refused({tokens({1}), tokens({})}), "prompt 1 is Long[0]"));
+  CHECK(contains(refused({tokens({1}), at::Tensor()}), "prompt 1 is undefined; each must be"));
+}
+
 TEST_CASE("generate: invalid prompts, options and logits are errors") {
   const auto step = [](const at::Tensor& tokens) { return at::zeros({tokens.size(0)}); };
   const auto message_for = [&](const at::Tensor& prompt, const GenerateOptions& o = {}) {

@@ -70,7 +70,7 @@ TEST_CASE("a folder or a pipe is no state, and is not changed") {
   for (const char* name : {"folder", "pipe"})
     CHECK(contains(message_of<FileFailed>([&] { load_tensors(folder / name); }), "cannot read"));
   CHECK(contains(message_of<FileFailed>([&] { save_tensors(folder / "folder", state(1)); }),
-                 "It must not be a folder"));
+                 "It is a folder: name a file in it"));
   CHECK(fs::is_directory(folder / "folder"));
   CHECK(!fs::exists(folder / "folder.ikebana-new"));
 }
@@ -153,7 +153,9 @@ TEST_CASE("missing folders are created, with their parents") {
   CHECK(fs::is_directory(deep));
   write(folder / "file", "");
   auto in_a_file = [&] { system_files().make_folder(folder / "file" / "a"); };
-  CHECK(contains(message_of<FileFailed>(in_a_file), "It must not be a folder"));
+  CHECK(contains(message_of<FileFailed>(in_a_file), "A part of the path is no folder"));
+  auto of_a_file = [&] { system_files().make_folder(folder / "file"); };
+  CHECK(contains(message_of<FileFailed>(of_a_file), "A part of the path is no folder"));
 }
 
 }  // namespace test::files

@@ -10,7 +10,7 @@
 #include <ikebana/detail/without_values.hpp>
 #include <ikebana/grammar/axis_of.hpp>
 #include <ikebana/parameters/written_weights.hpp>
-#include <ranges>
+#include <iterator>
 #include <variant>
 
 namespace ikebana::detail {
@@ -34,6 +34,11 @@ template <class T>
 inline constexpr bool is_deciding_function = false;
 template <class R, class... Args>
 inline constexpr bool is_deciding_function<std::function<R(Args...)>> = !std::is_void_v<R>;
+template <class T>
+concept IsList = requires(const T& t) {
+  std::size(t);
+  std::begin(t);
+};
 /// Made of any schedule: what it is, only its rates tell.
 template <class T>
 concept ScheduleValue = requires(const T& t) {
@@ -72,9 +77,9 @@ void add_parts(Sink& sink, const T& value, std::int64_t step) {
   } else if constexpr (is_tuple<T>) {
     std::size_t i = 0;
     std::apply([&](const auto&... all) { (each(i++, all), ...); }, value);
-  } else if constexpr (std::ranges::sized_range<const T>) {
+  } else if constexpr (IsList<T>) {
     sink.named([] { return std::string("size()"); },
-               [&] { sink.add(static_cast<std::int64_t>(std::ranges::size(value))); });
+               [&] { sink.add(static_cast<std::int64_t>(std::size(value))); });
     std::size_t i = 0;
     for (const auto& one : value) each(i++, one);
   } else if constexpr (ShowsFields<T>) {

@@ -1,13 +1,42 @@
 #pragma once
 // The policy On{device} and its mechanism.
+#include <ikebana/error.hpp>
 #include <ikebana/hooks.hpp>
+#include <string>
 
 namespace ikebana {
 
-/// Moves the model to a device and trains it there: `On{torch::kCUDA}`. By default, the model is
-/// trained on the device of its parameters.
+namespace detail {
+
+/// A c10::Device that is also made from a name in the code, as Python's torch.device.
+class DeviceByName {
+ public:
+  DeviceByName(c10::Device device) : device_(device) {}
+  DeviceByName(c10::DeviceType type) : device_(type) {}
+  DeviceByName(const char* name) : device_(named(name)) {}
+  DeviceByName(const std::string& name) : device_(named(name)) {}
+  operator c10::Device() const { return device_; }
+  friend bool operator==(const DeviceByName&, const DeviceByName&) = default;
+  friend bool operator==(const DeviceByName& a, const c10::Device& b) { return a.device_ == b; }
+
+ private:
+  static c10::Device named(const std::string& name) try {
+    return c10::Device(name);
+  } catch (const c10::Error& error) {
+    throw BadValue("On: there is no device \"" + name + "\": " + error.what_without_backtrace() +
+                   ". Write one as \"cuda\" or \"cuda:1\".");
+  }
+
+  c10::Device device_;
+};
+
+}  // namespace detail
+
+/// Moves the model to a device and trains it there: `On{torch::kCUDA}`, or by name, `On{"cuda:1"}`.
+/// By default, the model is trained on the device of its parameters. Throws BadValue for a name
+/// that LibTorch does not know.
 struct On {
-  c10::Device device;  ///< fixed when the trainer is made
+  detail::DeviceByName device;  ///< fixed when the trainer is made
 };
 
 template <std::same_as<On> Policy>
@@ -17,9 +46,9 @@ struct Mechanism<Policy> : DeviceHooks {
   explicit Mechanism(On v) : values(v), device_(v.device) {}
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {
-    detail::check_unchanged(values.device == device_, "On: device");
+    detail::check_unchanged(c10::Device(values.device) == device_, "On: device");
   }
-  std::string describe() const { return values.device.str(); }
+  std::string describe() const { return c10::Device(values.device).str(); }
 
  private:
   c10::Device device_;  // when the trainer was made

@@ -83,21 +83,82 @@ struct GenerateOptions {
 
 namespace ikebana::detail {
 
+inline std::string described_tokens(const at::Tensor& x) {
+  return x.defined() ? c10::toString(x.scalar_type()) + c10::str(x.sizes()) : "undefined";
+}
+
+/// The prompts of all rows. Where lengths differ, the first columns are those that every row has;
+/// later ones take the token of a prompt that is longer in the place of the one that was chosen, so
+/// that each row has its own tokens at their positions, and no model needs to know of padding.
+class PromptRows {
+ public:
+  explicit PromptRows(const at::Tensor& prompt) : begin_(prompt) {
+    if (!prompt.defined() || prompt.dim() != 2 || prompt.numel() == 0 ||
+        prompt.scalar_type() != at::kLong)
+      throw Error("generate: the prompt is " + described_tokens(prompt) +
+                  "; it must be (B, T) tokens of dtype Long, with at least one per row");
+  }
+  explicit PromptRows(const std::vector<at::Tensor>& prompts) {
+    if (prompts.empty())
+      throw Error("generate: there is no prompt; give one (T) of tokens or more");
+    auto shortest = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t row = 0; row < prompts.size(); ++row) {
+      check(prompts, row);
+      lengths_.push_back(prompts[row].size(0));
+      shortest = std::min(shortest, lengths_.back());
+    }
+    const auto padded = at::pad_sequence(prompts, /*batch_first=*/true);
+    begin_ = padded.slice(1, 0, shortest);
+    rest_ = padded.slice(1, shortest).cpu();
+    ends_ = at::tensor(lengths_, at::kLong).unsqueeze(1) - shortest;
+  }
+
+  /// (B, T), on the device of the prompts.
+  const at::Tensor& begin() const { return begin_; }
+  /// Columns after `begin()` of which some row has a prompt.
+  std::int64_t columns_left() const { return rest_.defined() ? rest_.size(1) : 0; }
+  /// The lengths of all prompts, empty where they are alike.
+  const std::vector<std::int64_t>& lengths() const { return lengths_; }
+  /// True (B, 1) for rows whose prompt ends before a column after `begin()`.
+  at::Tensor ended_before(std::int64_t column) const { return ends_ <= column; }
+  /// The tokens (B, 1) of a column: `chosen` in rows whose prompt has ended.
+  at::Tensor tokens_of(std::int64_t column, const at::Tensor& chosen) const {
+    return at::where(ended_before(column), chosen, rest_.slice(1, column, column + 1));
+  }
+
+ private:
+  static void check(const std::vector<at::Tensor>& prompts, std::size_t row) {
+    const auto& prompt = prompts[row];
+    if (!prompt.defined() || prompt.dim() != 1 || prompt.numel() == 0 ||
+        prompt.scalar_type() != at::kLong || prompt.device() != prompts[0].device())
+      throw Error("generate: prompt " + std::to_string(row) + " is " + described_tokens(prompt) +
+                  (prompt.defined() ? " on " + prompt.device().str() : std::string()) +
+                  "; each must be (T) tokens of dtype Long, one or more, all on one device");
+  }
+
+  at::Tensor begin_, rest_, ends_;
+  std::vector<std::int64_t> lengths_;
+};
+
+/// True for the tokens that end a row.
+inline at::Tensor is_stop(const at::Tensor& tokens, const modules::GenerateOptions& o) {
+  auto stopped = o.stop_token ? tokens == *o.stop_token : at::zeros_like(tokens, at::kBool);
+  for (const std::int64_t stop : o.stop_tokens) stopped = stopped | (tokens == stop);
+  return stopped;
+}
+
 /// Chooses the next token of all rows, on the CPU, so that the same logits give the same tokens on
 /// every device.
 class TokenSampler {
  public:
-  TokenSampler(const at::Tensor& prompt, const modules::GenerateOptions& o) : options_(o) {
-    if (!prompt.defined() || prompt.dim() != 2 || prompt.numel() == 0 ||
-        prompt.scalar_type() != at::kLong)
-      throw Error("generate: the prompt is " + described(prompt) +
-                  "; it must be (B, T) tokens of dtype Long, with at least one per row");
+  TokenSampler(const PromptRows& prompts, const modules::GenerateOptions& o)
+      : prompts_(prompts), options_(o) {
     modules::check_sampling(o.sampling);
     if (o.max_new_tokens < 0)
       throw Error("generate: max_new_tokens is " + std::to_string(o.max_new_tokens) +
                   "; it must be 0 or more");
     generator_ = at::make_generator<at::CPUGeneratorImpl>(o.seed);
-    ended_ = at::zeros({prompt.size(0), 1}, at::kBool);
+    ended_ = at::zeros({prompts.begin().size(0), 1}, at::kBool);
   }
 
   /// The next tokens (B, 1), from logits (B, T, V), of which the last position is used, or (B, V).
@@ -110,17 +171,27 @@ class TokenSampler {
                   "; they must have a position and a token");
     const auto last = logits.dim() == 3 ? logits.select(1, -1) : logits;
     auto token = chosen(last);
-    const auto& o = options_;
-    if (!stops()) return token;
-    token.masked_fill_(ended_, o.stop_token ? *o.stop_token : o.stop_tokens[0]);
-    if (o.stop_token) ended_ = ended_ | (token == *o.stop_token);
-    for (const std::int64_t stop : o.stop_tokens) ended_ = ended_ | (token == stop);
+    if (stops()) token.masked_fill_(ended_, padding());
+    if (column_ < prompts_.columns_left()) token = prompts_.tokens_of(column_, token);
+    if (stops()) ended_ = ended_ | ended_by(token);
+    ++column_;
     return token;
   }
   bool all_ended() const { return stops() && ended_.all().item<bool>(); }
 
  private:
   bool stops() const { return options_.stop_token || !options_.stop_tokens.empty(); }
+  std::int64_t padding() const {
+    return options_.stop_token ? *options_.stop_token : options_.stop_tokens[0];
+  }
+  /// The rows (B, 1) that end with the token of this column: a token of a prompt ends none, and of
+  /// prompts of several lengths each has max_new_tokens of its own.
+  at::Tensor ended_by(const at::Tensor& token) const {
+    const auto stopped = is_stop(token, options_);
+    if (prompts_.lengths().empty()) return stopped;
+    return (stopped & prompts_.ended_before(column_)) |
+           prompts_.ended_before(column_ + 1 - options_.max_new_tokens);
+  }
   /// Without a temperature one argmax, where the logits are: only tokens are copied.
   at::Tensor chosen(const at::Tensor& logits) {
     if (options_.sampling.temperature == 0) {
@@ -139,32 +210,65 @@ class TokenSampler {
           "generate: the model's logits have NaN or infinity, or no token above -infinity, so that "
           "none can be chosen; look for it in the weights, or mask fewer tokens");
   }
-  static std::string described(const at::Tensor& x) {
-    return x.defined() ? c10::toString(x.scalar_type()) + c10::str(x.sizes()) : "undefined";
-  }
 
+  const PromptRows& prompts_;
   modules::GenerateOptions options_;
   at::Generator generator_;
   at::Tensor ended_;
+  std::int64_t column_ = 0;  // after the prompts' begin
 };
 
 /// The loop of `generate`. `step(all, new_tokens)` returns the logits; the new tokens are first the
 /// prompt, then one token per row.
 template <class Step>
-at::Tensor generate_with(Step&& step, const at::Tensor& prompt,
+at::Tensor generate_with(Step&& step, const PromptRows& prompts,
                          const modules::GenerateOptions& options) {
   const at::NoGradGuard no_grad;
   const GeneratingScope generates;
-  const HalfProducts halves("generate", prompt.device(), at::kBFloat16);  // of a model of 16 bits
+  const auto device = prompts.begin().device();
+  const HalfProducts halves("generate", device, at::kBFloat16);  // of a model of 16 bits
   const bridge::WideProductsScope products(halves.in_fp32(CPUProducts::Fastest));
-  const bridge::OwnCastWeights casts(prompt.device().type());
-  TokenSampler sampler(prompt, options);
-  at::Tensor all = prompt, new_tokens = prompt;
-  for (std::int64_t i = 0; i < options.max_new_tokens && !sampler.all_ended(); ++i) {
-    new_tokens = sampler.next(step(all, new_tokens)).to(prompt.device());
+  const bridge::OwnCastWeights casts(device.type());
+  TokenSampler sampler(prompts, options);
+  at::Tensor all = prompts.begin(), new_tokens = all;
+  const auto columns = prompts.columns_left() + options.max_new_tokens;
+  for (std::int64_t i = 0; i < columns && !sampler.all_ended(); ++i) {
+    new_tokens = sampler.next(step(all, new_tokens)).to(device);
     all = at::cat({all, new_tokens}, 1);
   }
   return all;
+}
+
+/// A step of `generate_with` that reads new tokens alone. Throws Error for a used KVCache.
+template <class Step, class Cache>
+auto with_cache(Step& step, Cache& cache) {
+  if constexpr (std::is_same_v<Cache, modules::KVCache>)
+    for (std::int64_t layer = 0; layer < cache.layers(); ++layer)
+      if (cache.length(layer) > 0)
+        throw Error("generate: the cache holds " + std::to_string(cache.length(layer)) +
+                    " positions of a former text in layer " + std::to_string(layer) +
+                    ", behind which the prompt would go on; call cache.clear() before");
+  return [&](const at::Tensor&, const at::Tensor& tokens) { return step(tokens, cache); };
+}
+
+/// Each row apart: its prompt, and its new tokens up to the one that ends it.
+template <class Step>
+std::vector<at::Tensor> generate_rows(Step&& step, const std::vector<at::Tensor>& prompts,
+                                      const modules::GenerateOptions& options) {
+  const PromptRows rows(prompts);
+  if (options.max_new_tokens == 0) return prompts;
+  const auto all = generate_with(step, rows, options);
+  const auto stops = is_stop(all, options).cpu();
+  std::vector<at::Tensor> texts;
+  for (std::size_t row = 0; row < prompts.size(); ++row) {
+    const auto first = rows.lengths()[row];
+    const auto last = std::min(all.size(1), first + options.max_new_tokens);
+    const auto index = static_cast<std::int64_t>(row);
+    const auto found = stops[index].slice(0, first, last).nonzero();
+    const auto end = found.numel() ? first + found[0].template item<std::int64_t>() + 1 : last;
+    texts.push_back(all[index].slice(0, 0, end).clone());
+  }
+  return texts;
 }
 
 }  // namespace ikebana::detail
@@ -179,7 +283,19 @@ namespace ikebana::modules {
 template <class Step>
 at::Tensor generate(Step&& step, const at::Tensor& prompt, const GenerateOptions& options = {}) {
   return detail::generate_with([&](const at::Tensor& all, const at::Tensor&) { return step(all); },
-                               prompt, options);
+                               detail::PromptRows(prompt), options);
+}
+
+/// The same for prompts (T) of unequal lengths, of which each gets up to max_new_tokens: a row for
+/// each prompt, without padding. No row sees padding or another's positions: the model first reads
+/// as many tokens as the shortest prompt has, then one token of every row at a time, which costs a
+/// forward for each further token of the longest prompt. With a temperature the tokens drawn also
+/// depend on the rows beside them.
+template <class Step>
+std::vector<at::Tensor> generate(Step&& step, const std::vector<at::Tensor>& prompts,
+                                 const GenerateOptions& options = {}) {
+  return detail::generate_rows([&](const at::Tensor& all, const at::Tensor&) { return step(all); },
+                               prompts, options);
 }
 
 /// The same with a cache: `step(tokens, cache)` is called with the new tokens only: first the
@@ -190,15 +306,16 @@ template <class Step, class Cache>
   requires(!std::is_same_v<std::remove_const_t<Cache>, GenerateOptions>)
 at::Tensor generate(Step&& step, const at::Tensor& prompt, Cache& cache,
                     const GenerateOptions& options = {}) {
-  if constexpr (std::is_same_v<Cache, KVCache>)
-    for (std::int64_t layer = 0; layer < cache.layers(); ++layer)
-      if (cache.length(layer) > 0)
-        throw Error("generate: the cache holds " + std::to_string(cache.length(layer)) +
-                    " positions of a former text in layer " + std::to_string(layer) +
-                    ", behind which the prompt would go on; call cache.clear() before");
-  return detail::generate_with(
-      [&](const at::Tensor&, const at::Tensor& new_tokens) { return step(new_tokens, cache); },
-      prompt, options);
+  return detail::generate_with(detail::with_cache(step, cache), detail::PromptRows(prompt),
+                               options);
+}
+
+/// Prompts of unequal lengths with a cache, which needs the positions of the longest text.
+template <class Step, class Cache>
+  requires(!std::is_same_v<std::remove_const_t<Cache>, GenerateOptions>)
+std::vector<at::Tensor> generate(Step&& step, const std::vector<at::Tensor>& prompts, Cache& cache,
+                                 const GenerateOptions& options = {}) {
+  return detail::generate_rows(detail::with_cache(step, cache), prompts, options);
 }
 
 }  // namespace ikebana::modules

@@ -26,9 +26,10 @@ inline const char* suggestion_for(int code) {
       return "Name a folder that this program may write to.";
     case ENOENT:
       return "Correct the path. To write a file there, create its folder first.";
-    case ENOTDIR:
     case EISDIR:
-      return "It must not be a folder, and each part of the path before it must be one.";
+      return "It is a folder: name a file in it, or another path.";
+    case ENOTDIR:
+      return "A part of the path is no folder: remove it, or name another path.";
     case EFBIG:
       return "Raise the limit of file sizes (ulimit -f), or name a disk with room for such files.";
     case EWOULDBLOCK:
