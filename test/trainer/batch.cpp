@@ -158,6 +158,30 @@ TEST_CASE("batch: rows are those of tensors, else of lists; what cannot be cut i
   CHECK(told<BadBatch>([&] { index_select(Ragged{{mask}}, mask); }, {"Bool[2]"}) == "");
 }
 
+/// Tensors that cannot be seen from outside.
+class Hidden {
+ public:
+  const at::Tensor& input() const { return input_; }
+
+ private:
+  at::Tensor input_ = at::ones({4, 3});
+};
+
+TEST_CASE("batch: one whose tensors cannot be seen is refused, and not trained whole or in part") {
+  const auto objective = [](auto&, torch::nn::Linear& net, const Hidden& batch) {
+    const auto y = net(batch.input());
+    return Loss{y.pow(2).sum(), y.size(0)};
+  };
+  const auto refuses = [&](auto... policies) {
+    Trainer trainer{torch::nn::Linear(3, 2), objective, policies...};
+    const auto text = message_of<BadBatch>([&] { trainer.step(Hidden()); });
+    CHECK_MESSAGE(contains(text, "Make them public members of a struct"), text);
+    CHECK(trainer.steps() == 0);
+  };
+  refuses();
+  refuses(Accumulate<2>{});
+}
+
 TEST_CASE("batch: a part with a batch_dim of its own is cut along that") {
   std::pair batch(TimeFirst{random({3, 4}), random({2, 4})}, random({4, 5}));
   CHECK(rows(batch) == 4);

@@ -77,6 +77,10 @@ class CountRows {
 /// Throws BadBatch for a batch without rows, or whose fields differ in theirs.
 template <class Batch>
 [[noreturn]] void throw_bad_rows(const CountRows& count, const std::string& tensors) {
+  if (!count.found() && std::is_class_v<Batch> && !may_hold_tensors<Batch>)
+    throw BadBatch(
+        "batch: nothing outside of its class can read its tensors. Make them public members of a "
+        "struct, or elements of a pair, a tuple, a map or a vector.");
   const std::string dim = std::to_string(batch_dim<Batch>);
   std::string what = !count.found()   ? "holds no tensor with a dimension " + dim
                      : !count.agree() ? "has tensors of different size in dimension " + dim
