@@ -258,6 +258,9 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   /// The model on the recipe's device.
   template <class Given>
   Handle made(Given&& given) {
+    if constexpr (requires { mechanisms.shard.name_trainer("", ""); })
+      mechanisms.shard.name_trainer(detail::module_name<detail::impl_of_t<Model>>(),
+                                    detail::type_name<RecipeT>());
     if constexpr (std::is_convertible_v<Given, Handle>) return moved(std::forward<Given>(given));
     else return mechanisms.shard.make_model([&] { return moved(given()); });
   }

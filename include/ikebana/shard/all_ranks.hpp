@@ -10,9 +10,9 @@
 
 namespace ikebana::detail {
 
-/// Throws BadModel where another rank has another model.
+/// Throws BadModel where another rank makes the trainer of another recipe, or has another model.
 inline void compare_models(Connection& connection, const UnitTable& units) {
-  std::string own;
+  std::string own = connection.trainer_name() + "\n";
   auto add = [&](const std::string& name, const at::Tensor& t) {
     own += "`" + name + "` " +
            c10::str(t.sizes(), " ", t.scalar_type(), t.requires_grad() ? "" : ", frozen") + "\n";
@@ -29,6 +29,11 @@ inline void compare_models(Connection& connection, const UnitTable& units) {
       if (!std::getline(first, a)) a = "none";
       if (!std::getline(other, b)) b = "none";
     } while (a == b);
+    if (a == connection.trainer_name() || b == connection.trainer_name())
+      throw RanksDiffer("trainer: rank 0 makes `" + a + "` as trainer " +
+                        std::to_string(connection.trainer_number()) +
+                        " of its ProcessGroup, and rank " + std::to_string(r) + " `" + b +
+                        "`. Make the same trainers, in the same order, on all ranks.");
     throw BadModel("trainer: rank 0 has the parameter " + a + ", and rank " + std::to_string(r) +
                    " has " + b + ". Make the same model on every rank.");
   }
@@ -45,6 +50,10 @@ class AllRanks : public ShardHooks {
         connection_(values.process_group ? *values.process_group : ProcessGroup::of_environment()) {
   }
 
+  /// Before `attach`, for errors. The recipe is `Composed<...>`.
+  void name_trainer(const std::string& model, const std::string& recipe) {
+    connection_.name_trainer("Trainer<" + model + ", " + recipe.substr(recipe.find('<') + 1));
+  }
   void attach(c10::Device device, const UnitTable& units) {
     attach(device, units, [](torch::nn::Module&) {});
   }

@@ -20,6 +20,7 @@ inline std::string await_ranks(GroupMembers& members, const std::string& prefix)
     if (store.check({prefix + "abandoned"}))
       why =
           "another rank does not wait any longer, since " + store.get_to_str(prefix + "abandoned");
+    if (why.empty() && next < members.size) why = members.waits->refusal();
     return next == members.size || !why.empty();
   });
   if (is_decided) return why;

@@ -7,6 +7,7 @@
 #include <ikebana/shard/failure_log.hpp>
 #include <ikebana/shard/group_sum.hpp>
 #include <ikebana/shard/rank_backends.hpp>
+#include <ikebana/shard/rank_waits.hpp>
 #include <ikebana/shard/store_board.hpp>
 #include <map>
 
@@ -24,8 +25,12 @@ class Connection final : public RankGroup {
       throw BadValue(
           "Shard: `process_group` is a backend of your own, which serves one trainer, and another "
           "one uses it. Make one for each, or a ProcessGroup of a store.");
-    name_ = "ikebana/" + std::to_string(members_->connections++) + "/";
-    if (members_->store != nullptr) log_.emplace(members_);
+    trainer_ = static_cast<std::size_t>(members_->connections++);
+    name_ = "ikebana/" + std::to_string(trainer_) + "/";
+    if (members_->store == nullptr) return;
+    log_.emplace(members_);
+    waits_ = members_->waits;
+    waits_->add_trainer(trainer_);
   }
   Connection(const Connection&) = delete;  // subgroups refer to it
   Connection& operator=(const Connection&) = delete;
@@ -49,17 +54,26 @@ class Connection final : public RankGroup {
   FailureLog* log() { return log_ ? &*log_ : nullptr; }
   /// Nothing where the ranks of the post do the same as this one, else which rank does not.
   std::string differs(const RankPost& post) { return log_->differs(prefix(), post); }
+  /// The type of its trainer, for errors.
+  void name_trainer(std::string name) { trainer_name_ = std::move(name); }
+  const std::string& trainer_name() const { return trainer_name_; }
+  /// Which of the trainers of its process group that is, from 1.
+  std::size_t trainer_number() const { return trainer_ + 1; }
   /// The names of units, for errors. Without them messages are those of buckets.
   void name_units(std::vector<std::string> names) { units_ = std::move(names); }
   const std::string& unit_name(std::size_t unit) const { return units_[unit]; }
   /// Meets the other ranks, the first time and after a failure. Throws RankFailed where one does
   /// not come within the time limit; and once it has met them, to whom `fail` can tell it then,
-  /// BadValue where the backend asked for cannot be.
+  /// BadValue where the backend asked for cannot be. RanksDiffer where it waits in another trainer.
   void open(c10::Device device) {
+    if (waits_ != nullptr) waits_->enter();
     if (is_open()) return backends_.check(device);
     device_ = device;
     try {
       connect();
+    } catch (const RanksDiffer& error) {
+      part(error.what(), /*leaves=*/true);
+      throw;
     } catch (const RankFailed& error) {
       throw_apart(error.what(), /*leaves=*/true);
     } catch (const std::exception& error) {  // names no rank, or one that gave up
@@ -71,7 +85,10 @@ class Connection final : public RankGroup {
   /// In use by messages on their way alone: small slices of parameters.
   std::int64_t bytes_on_their_way() const noexcept { return begun_.bytes(); }
   /// Sends by this backend from now on, and meets no other rank.
-  void replace_backend(c10::intrusive_ptr<c10d::Backend> by) { backends_.replace(std::move(by)); }
+  void replace_backend(c10::intrusive_ptr<c10d::Backend> by) {
+    waits_ = nullptr;  // in a copy of the process another thread may have left it locked
+    backends_.replace(std::move(by));
+  }
   /// This rank cannot go on: tells the others, which have no answer from it until the next `open`.
   void fail(const RankReport& own) noexcept {
     if (!backends_.are_there()) return;
@@ -83,6 +100,7 @@ class Connection final : public RankGroup {
 
   std::vector<std::string> exchange(const std::string& own) override {
     if (size() == 1) return {own};
+    const RankWaits::Scope waits(waits_.get(), trainer_, trainer_name_, own);
     auto all = swap_texts(*this, own);
     settle();
     return all;
@@ -137,7 +155,12 @@ class Connection final : public RankGroup {
     if (transfer.is_begun()) sent_[nullptr].push_back(std::move(transfer));
   }
   void wait(Transfer& transfer) {
-    waiting(transfer, [&] { transfer.wait(); });
+    if (waits_ == nullptr) return waiting(transfer, [&] { transfer.wait(); });
+    waiting(transfer, [&] {
+      transfer.wait(
+          [&](const MessageWorks& works) { return RankWaits::Messages(waits_.get(), works); });
+      waits_->throw_refusal();
+    });
   }
   /// Begins the sum over ranks by the backend, in an order of its own.
   Transfer all_reduce(int tag, at::Tensor values) {
@@ -160,20 +183,36 @@ class Connection final : public RankGroup {
   }
 
  private:
-  /// `leaves`: else `reason` has left already.
-  [[noreturn]] void throw_apart(const std::string& why, bool leaves) {
+  /// This rank has not met the others. `leaves`: else `reason` has left already.
+  void part(const std::string& why, bool leaves) {
     const std::string where = prefix();
     if (log_) log_->abandon(where, why);
     drop();
     if (log_ && leaves) log_->leave(where);
+  }
+  [[noreturn]] void throw_apart(const std::string& why, bool leaves) {
+    part(why, leaves);
     FailureLog::throw_apart(rank(), why);
   }
   std::string prefix() const { return name_ + std::to_string(generation_) + "/"; }
   void connect() {
     if (backends_.is_users_own()) return backends_.take_users_own(generation_ > 0);
     while (log_->is_abandoned(prefix())) ++generation_;  // another rank did not wait any longer
-    log_->await_all(prefix());
+    await_all();
     backends_.connect(c10::make_intrusive<c10d::PrefixStore>(prefix(), members_->store));
+  }
+  void await_all() {
+    static const std::string making = "the making of a trainer",
+                             again = "a meeting after a failure";
+    waits_->begin_meeting(trainer_, generation_);
+    const RankWaits::Scope waits(waits_.get(), trainer_, trainer_name_, has_met_ ? again : making);
+    try {
+      log_->await_all(prefix());
+    } catch (const RankFailed&) {
+      if (const std::string why = waits_->reason(); !why.empty()) throw RanksDiffer(why);
+      throw;
+    }
+    has_met_ = true;
   }
   /// Messages that `f` begins. Allocates nothing afterwards.
   template <class F>
@@ -218,11 +257,18 @@ class Connection final : public RankGroup {
     const SigpipeBlock block;  // Gloo writes with this thread, too, where it can at once
     try {
       return f();
+    } catch (const RanksDiffer& error) {
+      fail({error.what()});
+      throw;
     } catch (const std::exception& error) {
       const std::string what = text_of(error);
       if (is_out_of_memory(what)) {  // of this rank: the others have nothing to report
         fail({what, /*out_of_memory=*/true});
         throw;
+      }
+      if (const std::string why = waits_ ? waits_->reason() : ""; !why.empty()) {
+        fail({why});
+        throw RanksDiffer(why);
       }
       const std::string where = prefix();
       drop();
@@ -236,10 +282,14 @@ class Connection final : public RankGroup {
 
   std::shared_ptr<GroupMembers> members_;
   RankBackends backends_;
-  std::string name_;  // of its keys in the store
+  std::size_t trainer_ = 0;  // which of those of its process group
+  std::string name_;         // of its keys in the store
+  std::string trainer_name_ = "a trainer";
   std::vector<std::string> units_;
-  std::optional<FailureLog> log_;  // without a store there is none
-  std::int64_t generation_ = 0;    // grows with each failure
+  std::optional<FailureLog> log_;     // without a store there is none
+  std::shared_ptr<RankWaits> waits_;  // the same
+  bool has_met_ = false;
+  std::int64_t generation_ = 0;  // grows with each failure
   GroupSum sum_;
   c10::Device device_ = at::kCPU;
   std::map<const RankGroup*, std::deque<Transfer>> sent_, swaps_;  // destroyed before backends

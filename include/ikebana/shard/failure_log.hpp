@@ -105,13 +105,22 @@ class FailureLog {
     }
     return found;
   }
+  /// What else a rank that does not answer may do.
+  static std::string others(const Shared& s) {
+    if (s.connections < 2) return {};
+    return ", or waits in another trainer of its ProcessGroup, which has " +
+           std::to_string(s.connections) +
+           ": make and step trainers in the same order on all ranks";
+  }
   /// Waits until a rank has reported, or all whose processes run have seen the failure, at most 0.7
   /// s. The rest of the limit of `within` is for the answers of a slow store.
   static RankReport asked(Shared& s, const std::string& prefix) {
     s.store->set(prefix + "seen/" + std::to_string(s.rank), bytes_of("1"));
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
     Missing of;
-    auto silent = [&] { return RankReport{of.names + " ended, or did not answer in time"}; };
+    auto silent = [&] {
+      return RankReport{of.names + " ended, or did not answer in time" + others(s)};
+    };
     try {
       for (;;) {
         of = missing(s, prefix);  // before the look at reports: a rank reports, and then ends

@@ -6,7 +6,7 @@
 #include <ikebana/detail/torch_c10d.hpp>
 #include <ikebana/posix/listener.hpp>
 #include <ikebana/posix/reach.hpp>
-#include <ikebana/shard/store_calls.hpp>
+#include <ikebana/shard/process_watch.hpp>
 #include <ikebana/shard/world.hpp>
 #include <map>
 #include <mutex>
@@ -135,11 +135,12 @@ inline StorePtr connect(const World& world, const Deadline& deadline) {
 /// died (torchrun starts ranks anew with the same server) or of another training. Rank 0 names the
 /// start by a random token. Each other rank asks for it with a random number, which rank 0
 /// answers, and takes its seat; when all seats are taken, rank 0 opens the world to all at once.
-/// Restarts that torchrun counts would not do: each host counts its own.
+/// Restarts that torchrun counts would not do: each host counts its own. With its seat a rank names
+/// its process, so that those on its machine see when that ends.
 class Meeting {
  public:
   Meeting(c10d::Store& server, const World& world, const Deadline& deadline)
-      : server_(server), world_(world), deadline_(deadline) {}
+      : server_(server), world_(world), deadline_(deadline), watch_(world.rank, world.size) {}
 
   /// The token, the same at all ranks and at no other start.
   std::string token() {
@@ -183,13 +184,34 @@ class Meeting {
                 ", and rank 0 as one of " + size + ". Give all ranks the same WORLD_SIZE.";
     else if (server_.add("count/" + seat_key(token, world_.rank), 1) != 1)
       refusal = "two processes are rank " + rank + ". Give each its own RANK.";
+    else watch_.announce(*keys_of(token));
     server_.set(seat_key(token, world_.rank), refusal);
     if (!refusal.empty()) throw BadValue("make_store: " + refusal);
     return token;
   }
 
-  void wait_for_all(const std::string& token) const {
-    if (!deadline_.wait(server_, "open/" + token))
+  /// Those of the store that `make_store` returns.
+  StorePtr keys_of(const std::string& token) const {
+    return c10::make_intrusive<c10d::PrefixStore>(token, StorePtr::reclaim_copy(&server_));
+  }
+  /// "rank 1 ended" of those that had come, as far as this machine knows; empty for none.
+  std::string ended(c10d::Store& keys) {
+    watch_.look(keys);
+    return watch_.ended();
+  }
+
+  void wait_for_all(const std::string& token) {
+    const StorePtr keys = keys_of(token);
+    const std::string open = "open/" + token;
+    std::string gone;
+    const bool is_open = deadline_.wait([&] {
+      gone = server_.check({open}) ? "" : ended(*keys);
+      return !gone.empty() || server_.check({open});
+    });
+    if (!gone.empty() && !server_.check({open}))  // one that ended after the opening has trained
+      throw RankFailed("make_store: " + gone + " while the ranks met at " + address_of(world_) +
+                       ". Look at what its process printed, and why it ended.");
+    if (!is_open)
       throw RankFailed("make_store: " + rank_text(world_) + " is at " + address_of(world_) +
                        ", but within " + deadline_.text() +
                        " not all other ranks have come. Were they started?");
@@ -198,8 +220,9 @@ class Meeting {
   }
 
   /// A rank that fails to come is an error of all.
-  void seat_all(const std::string& token) const {
+  void seat_all(const std::string& token) {
     try {
+      watch_.announce(*keys_of(token));
       for (std::int64_t rank = 1; rank < world_.size; ++rank) seat(rank, token);
       server_.set("open/" + token, std::string());
     } catch (const Error& error) {
@@ -209,17 +232,28 @@ class Meeting {
   }
 
   /// Answers a rank, also when it asks anew, until it has taken its seat.
-  void seat(std::int64_t rank, const std::string& token) const {
+  void seat(std::int64_t rank, const std::string& token) {
+    const StorePtr keys = keys_of(token);
     const std::string request = "request/" + std::to_string(rank), key = seat_key(token, rank);
     std::string answered;
-    const bool came = deadline_.wait([&] {
+    auto has_come = [&] {
       if (!server_.check({request})) return false;
       const std::string asked = get(request);
       if (asked != answered)
         server_.set("reply/" + asked, token + " " + std::to_string(world_.size));
       answered = asked;
       return server_.check({key});
+    };
+    std::string gone;
+    const bool came = deadline_.wait([&] {
+      if (has_come()) return true;
+      gone = ended(*keys);
+      return !gone.empty();
     });
+    if (!gone.empty())
+      throw RankFailed("make_store: " + gone + " while rank " + std::to_string(rank) + " of " +
+                       std::to_string(world_.size) + " had not come to " + address_of(world_) +
+                       ". Look at what the process that ended printed, and why it ended.");
     if (!came)
       throw RankFailed("make_store: rank " + std::to_string(rank) + " of " +
                        std::to_string(world_.size) + " has not come to " + address_of(world_) +
@@ -232,6 +266,7 @@ class Meeting {
   c10d::Store& server_;
   const World& world_;
   const Deadline& deadline_;
+  ProcessWatch watch_;
 };
 
 }  // namespace ikebana::detail

@@ -5,6 +5,7 @@
 #include <ikebana/error.hpp>
 #include <ikebana/shard/backends.hpp>
 #include <ikebana/shard/process_watch.hpp>
+#include <ikebana/shard/rank_waits.hpp>
 #include <ikebana/shard/store.hpp>
 #include <ikebana/shard/world.hpp>
 #include <memory>
@@ -24,6 +25,7 @@ struct GroupMembers {
   c10::intrusive_ptr<c10d::Backend> backend = {};  ///< a user's own; null: made when needed
   std::int64_t connections = 0;              ///< that were made, in the same order on all ranks
   std::shared_ptr<ProcessWatch> watch = {};  ///< null without a store
+  std::shared_ptr<RankWaits> waits = {};     ///< the same
   /// Of host memory that messages of this rank had in place of a device's.
   std::atomic<std::int64_t> staged_bytes = 0;
 };
@@ -44,8 +46,10 @@ struct ProcessGroupOptions {
 
 /// The ranks that train together. Copies are the same group. Each trainer that is given one makes
 /// connections of its own, so that several trainers of a process do not disturb each other; all
-/// ranks must make their trainers in the same order. Of LibTorch's process groups (c10d): Gloo, and
-/// for models on a CUDA device NCCL beside it, unless `backend` says otherwise.
+/// ranks must make and call their trainers in the same order. Where ranks wait for each other in
+/// two trainers, all throw BadModel after some seconds, which names them; where several threads
+/// call trainers of the group, RankFailed after the time limit. Of LibTorch's process groups
+/// (c10d): Gloo, and for models on a CUDA device NCCL beside it, unless `backend` says otherwise.
 class ProcessGroup {
  public:
   /// Its options.
@@ -80,6 +84,7 @@ class ProcessGroup {
     if (members_->store == nullptr) return;
     members_->watch = std::make_shared<detail::ProcessWatch>(rank, size);
     members_->watch->announce(*members_->store);
+    members_->waits = std::make_shared<detail::RankWaits>(rank, size, members_->store);
   }
   /// A process group of the user's own, which one trainer may use. After a failure it cannot be
   /// made anew: that trainer is then at its end. It is given the tensors of a device themselves,

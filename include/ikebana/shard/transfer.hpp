@@ -46,6 +46,19 @@ class MessageWorks {
     for (const auto& work : sent_) work->wait();
     sent_.clear(), sent_memory_.clear();
   }
+  /// Waits as `wait`, and keeps the works meanwhile: another thread may `abort` them.
+  void wait_and_keep() const {
+    for (const auto& work : received_) work->wait();
+    for (const auto& work : sent_) work->wait();
+  }
+  /// Ends a wait for them, whose result is then of no use. Without effect on a backend that cannot.
+  void abort() const noexcept {
+    try {
+      for (const auto& work : received_) work->abort();
+      for (const auto& work : sent_) work->abort();
+    } catch (const std::exception&) {
+    }
+  }
 
  private:
   std::vector<at::Tensor> memory_, sent_memory_;  // of what is received, and of what is sent
@@ -103,6 +116,18 @@ class Transfer {
   void wait() {
     begin();
     state_->works.wait();
+    note_bytes(0, 0);
+  }
+  /// The same. `watched(works)` returns a guard: while that exists, another thread may abort
+  /// the works.
+  template <class Watched>
+  void wait(const Watched& watched) {
+    begin();
+    {
+      const auto guard = watched(state_->works);
+      state_->works.wait_and_keep();
+    }
+    state_->works = {};
     note_bytes(0, 0);
   }
   /// After one of these waits: tensors of a device have what was staged for them.
