@@ -23,7 +23,9 @@ std::string explanation(const Model& model, const Batch& batch, bool is_first, c
   auto result = [&] {
     std::ostringstream lines;
     const ikebana::Estimate& estimate = memory.template estimate<Batch>();
-    lines << memory.facts().unit_inputs << " inputs\n" << estimate.peak << " ";
+    std::int64_t inputs = 0;
+    for (const auto& run : memory.facts().unit_runs) inputs += run.inputs;
+    lines << inputs << " inputs\n" << estimate.peak << " ";
     lines << static_cast<int>(estimate.peak_phase) << estimate.peak_unit << " ";
     lines << estimate.gathered << "\n";
     for (const auto& one : ikebana::detail::Savings(estimate, memory.facts()).all())

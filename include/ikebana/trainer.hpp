@@ -80,9 +80,10 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
     using Diagnosis = detail::step_diagnosis_t<Core, Batch, Others...>;
     (void)sizeof(Diagnosis);
     if constexpr (refuse::passed<Diagnosis>)
-      return guarded([&] { return detail::place_in_step(core().step, batch); },
-                     [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); },
-                     [&](auto& step) { return detail::explain_memory(core(), batch, step); });
+      return guarded(
+          [&] { return detail::place_in_step(core().step, batch); },
+          [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); },
+          [&](auto& step) { return detail::explain_memory(core(), batch, /*failed=*/true, step); });
     else return {};
   }
   /// The same for a batch that is written in the call: `step({input, target})`.
@@ -195,7 +196,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
     const detail::BusyGuard busy(core().busy);
     core().check_model();
     auto step = [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); };
-    return detail::explain_memory(core(), batch, step).substr(1);
+    return detail::explain_memory(core(), batch, /*failed=*/false, step).substr(1);
   }
 
   /// The whole recipe, defaults included, in wrapping order.

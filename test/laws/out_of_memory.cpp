@@ -1,7 +1,10 @@
 // What an error says where memory runs out: what a step takes, which policy saves how much, and
 // that finding it out changes nothing.
+#include <sys/resource.h>
+
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/estimate.hpp>
+#include <ikebana/posix/address_space.hpp>
 #include <ikebana/shard.hpp>
 
 #include "../../examples/models/gpt.hpp"
@@ -166,6 +169,113 @@ TEST_CASE("out of memory: the error has the step's memory, and the next step tra
     return all;
   };
   CHECK(losses(false) == losses(true));
+}
+
+TEST_CASE("out of memory: nothing is named that the recipe or the batch cannot have") {
+  const GPTConfig config{};
+  const auto named = [&]<class Recipe>(std::type_identity<Recipe>, std::int64_t rows) {
+    const auto lines =
+        test::explained<Recipe>(GPT(config), random_batch(config, rows, 64), /*is_first=*/false);
+    return lines.str();
+  };
+  const std::string in_backward = named(std::type_identity<Trainer<GPT, InBackward<AdamW>>>(), 16);
+  CHECK(in_backward.find("Checkpoint<Full>") != std::string::npos);
+  for (const char* policy : {"Accumulate", "Shard", "AdamW8bit"})
+    CHECK(in_backward.find(policy) == std::string::npos);
+  const std::string one_row = named(std::type_identity<Trainer<GPT, AdamW>>(), 1);
+  CHECK(one_row.find("AdamW8bit") != std::string::npos);
+  CHECK(one_row.find("Accumulate") == std::string::npos);
+}
+
+TEST_CASE("out of memory: of several attempts that failed, the table is that of the last one") {
+  bridge::MemoryCounter counter(at::kCPU);
+  const GPTConfig config{};
+  const Tokens batch = random_batch(config, 16, 64);
+  const auto peak_in = [](const std::string& text) {
+    return std::stod(text.substr(text.find("\n  peak ") + 7));
+  };
+  const auto estimated = [&](auto recipe) {
+    using Recipe = typename decltype(recipe)::type;
+    const auto peak = estimate<Recipe>([&] { return GPT(config); }, shapes(batch)).peak;
+    return doctest::Approx(static_cast<double>(peak) / (1 << 20)).epsilon(0.01);
+  };
+  for (const bool is_first : {true, false}) {
+    Trainer trainer{GPT(config), AdamW{}, Accumulate<Fit<>>{.max = 4}};
+    if (!is_first) trainer.step(batch);
+    std::string text;
+    {
+      const bridge::MemoryLimit limit(counter.now() + MiB(4));
+      text = test::message_of<OutOfMemory>([&] { trainer.step(batch); });
+    }
+    CHECK(text.find("into 1, 2, 4 microbatches") != std::string::npos);
+    CHECK(text.find("\nA step in 4 microbatches: ") != std::string::npos);
+    CHECK(peak_in(text) == estimated(std::type_identity<Trainer<GPT, AdamW, Accumulate<4>>>()));
+    // The next step begins as this one did.
+    text = "\n" + trainer.explain_peak(batch);
+    CHECK(text.find("\nA step in 1 microbatch: ") != std::string::npos);
+    CHECK(peak_in(text) == estimated(std::type_identity<Trainer<GPT, AdamW>>()));
+    CHECK(trainer.step(batch).microbatches == 1);
+  }
+}
+
+/// Allocates what no machine has, or says what oneDNN does without memory.
+struct LargeImpl : torch::nn::Module {
+  torch::nn::Linear linear = register_module("linear", torch::nn::Linear(4, 4));
+  bool of_code = false;
+  template <class Run>
+  Loss loss(Run&, const at::Tensor& x) {
+    TORCH_CHECK(!of_code, "could not create a primitive: not enough memory");
+    return {linear(x).sum() + at::empty({std::int64_t(1) << 50}, at::kByte).sum(), x.numel()};
+  }
+};
+TORCH_MODULE(Large);
+
+/// RAII: a limit of address space, far from what is in use.
+class AddressSpaceLimit {
+ public:
+  explicit AddressSpaceLimit(std::int64_t bytes) {
+    REQUIRE(::getrlimit(RLIMIT_AS, &before_) == 0);
+    const rlimit limit{static_cast<rlim_t>(bytes), before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_AS, &limit) == 0);
+  }
+  ~AddressSpaceLimit() { ::setrlimit(RLIMIT_AS, &before_); }
+  AddressSpaceLimit(const AddressSpaceLimit&) = delete;
+  AddressSpaceLimit& operator=(const AddressSpaceLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST_CASE("out of memory: a limit of address space is named, with what is in use") {
+  const at::Tensor batch = at::ones({4, 4});
+  Trainer once{Large(), SGD{}};
+  Trainer fits{Large(), SGD{}, Accumulate<Fit<>>{.max = 2}};
+  const auto texts = [&] {
+    return std::vector{test::message_of<OutOfMemory>([&] { once.step(batch); }),
+                       test::message_of<OutOfMemory>([&] { fits.step(batch); }),
+                       test::message_of<OutOfMemory>([&] { once.evaluate(std::vector{batch}); })};
+  };
+  const std::int64_t mapped = ikebana::detail::mapped_bytes(), bytes = mapped + GiB(64);
+  REQUIRE(mapped > MiB(16));
+  for (const std::string& text : texts()) CHECK(text.find("address space") == std::string::npos);
+  {
+    const AddressSpaceLimit limit(bytes);
+    const std::string sentence =
+        "The address space of this process is limited to " + std::to_string(bytes) + " bytes (";
+    for (const std::string& text : texts()) {
+      const std::size_t at = text.find(sentence);
+      REQUIRE(at != std::string::npos);
+      const double in_use = std::stod(text.substr(text.find(" by ulimit -v, and ", at) + 19));
+      CHECK(in_use == doctest::Approx(static_cast<double>(mapped)).epsilon(0.2));
+    }
+    // What a limit of this library refuses is not the system's.
+    const bridge::MemoryLimit own(0);
+    for (const std::string& text : texts()) CHECK(text.find("ulimit") == std::string::npos);
+  }
+  once.model()->of_code = fits.model()->of_code = true;
+  for (const std::string& text : texts())
+    CHECK(text.find("makes none on this thread any more: start the process again") !=
+          std::string::npos);
 }
 
 struct ReadsImpl : torch::nn::Module {

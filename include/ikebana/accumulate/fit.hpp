@@ -52,10 +52,14 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
       consider_fewer(core);
       return fitted(core, batch, next);
     } catch (...) {
+      failed_ = plan_.microbatches;
       plan_ = former;
       throw;
     }
   }
+  /// In a copy of this process, where the error of a step is explained: the next one has as many
+  /// microbatches as the attempt that failed last.
+  void repeat_failed() noexcept { plan_.microbatches = std::max<std::int64_t>(failed_, 1); }
   /// Batches are checked and viewed, but not copied.
   template <class Batch>
   std::vector<Batch> split(const Batch& batch) {
@@ -235,7 +239,8 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
   detail::FitPlan plan_;
   detail::FitHistory history_;
   detail::FitMemory<> memory_;
-  bool knows_base_ = true;  // failed_base is of this process
+  std::int64_t failed_ = 1;  // microbatches of the attempt that failed last
+  bool knows_base_ = true;   // failed_base is of this process
   bool has_warned_ = false;
 };
 

@@ -3,6 +3,7 @@
 // where it may not.
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/hooks.hpp>
+#include <ikebana/posix/address_space.hpp>
 #include <sstream>
 
 namespace ikebana::detail {
@@ -99,14 +100,25 @@ template <class Own>
     throw Own(text_of(own) + why);
   }
 }
+/// What there is to say of memory that the system refused; nothing where a limit of this library
+/// did, and of what another rank has thrown.
+inline std::string system_text(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& own) {
+    const std::string text = text_of_libtorch(own);
+    return text.empty() ? text : no_code_text(text) + address_space_text();
+  }
+}
 [[noreturn]] inline void throw_too_large(const std::exception_ptr& error, const Tried& tried,
                                          bool is_max, std::int64_t limit) {
   std::ostringstream why;
   why << " (" << tried.what << ", after step " << tried.step
       << ") Nothing was updated. Accumulate<Fit<>> cut each batch into " << tried.counts
       << " microbatches, and memory ran out with each number";
-  if (is_max) why << "; the last one is its max. Write a larger max";
-  else why << "; a microbatch of the last one is one row. Make the samples smaller";
+  if (is_max) why << "; the last one is its max.";
+  else why << "; a microbatch of the last one is one row.";
+  why << system_text(error) << (is_max ? " Write a larger max" : " Make the samples smaller");
   if (limit > 0) why << ", a limit above " << limit << " bytes";
   why << ", Checkpoint<Full>, a precision of fewer bytes, a smaller model, or Shard<FSDP> on more "
          "ranks.";

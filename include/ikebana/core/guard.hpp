@@ -6,6 +6,7 @@
 #include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/detail/tensors.hpp>
+#include <ikebana/posix/address_space.hpp>
 #include <ikebana/ranks/step_calls.hpp>
 #include <typeinfo>
 
@@ -94,7 +95,7 @@ template <class StepState, class Place>
                           const std::string& memory) {
   const std::string where = where_text(step, place);
   if (is_out_of_memory(what))
-    throw OutOfMemory(what + where + lost +
+    throw OutOfMemory(what + where + lost + no_code_text(what) + address_space_text() +
                       " Use more microbatches (Accumulate<N>; Accumulate<Fit<>> finds how many), "
                       "Checkpoint<Full>, or a smaller batch." +
                       memory);

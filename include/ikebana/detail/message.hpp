@@ -34,5 +34,13 @@ inline bool is_out_of_memory(const std::string& what) {
     if (what.find(phrase) != std::string::npos) return true;
   return false;
 }
+/// A sentence, after a space, on an error of oneDNN's that it had no memory for a primitive; empty
+/// for any other. Its code generator keeps that error per thread, and is then refused all memory.
+inline std::string no_code_text(const std::string& what) {
+  if (what.find("could not create a primitive") == std::string::npos) return {};
+  return " oneDNN makes code for each size that is new; where it had no memory for that once, it "
+         "makes none on this thread any more: start the process again, with more memory, or with "
+         "as many microbatches as it needs, by Accumulate<N>.";
+}
 
 }  // namespace ikebana::detail

@@ -19,13 +19,18 @@ class StepMemory final : public DryListener {
   ~StepMemory() override { ledger_->place = nullptr; }
 
   /// Makes the step that is followed, by `step`. Before the first one another is made, to its end:
-  /// it makes the state of optimizers, which later ones begin with. If only that cannot be done, as
-  /// by an optimizer that reads values, what the first step takes is found out.
+  /// it makes the state of optimizers, which later ones begin with. So it is under Offload, whose
+  /// memory for copies is counted only where it was allocated without values. If only that cannot
+  /// be done, as by an optimizer that reads values, what the first step takes is found out.
   template <class Batch, class Step>
   void run(const Batch& batch, const Step& step) {
+    facts_.rows = rows_of(batch);
+    constexpr bool offloads = !carries_out<Offload<Off>, decltype(core_.mechanisms.offload)>;
+    for (int unused = 0; offloads && unused < 2; ++unused)
+      core_.mechanisms.offload.end_step(core_.step.gradients, moved_);
     add_held(batch);
     before_ = held_ - marks_.now();
-    if (core_.step.is_first()) {
+    if (core_.step.is_first() || offloads) {
       is_first_ = true;
       try {
         step();
@@ -47,6 +52,7 @@ class StepMemory final : public DryListener {
   const Estimate& estimate() {
     Summary summary(marks_, core_);
     summary.add_step();
+    summary.add_offloaded(moved_);
     summary.add_peak(before_);
     for (const MemoryInterval& one : marks_.intervals) {
       std::int64_t& peak = facts_.peaks[static_cast<std::size_t>(one.phase)];
@@ -66,16 +72,17 @@ class StepMemory final : public DryListener {
     if (phase == Phase::Optimizer) facts_.after_backward = before_ + marks_.now();
     if (phase == Phase::Forward) {
       marks_.activations.begin_forward(without_gathered(), core_.units.units().size());
-      inputs_ = {}, nodes_.begin_forward(), facts_.unit_inputs = 0;
+      inputs_ = {}, nodes_.begin_forward(), facts_.unit_runs.clear();
     }
   }
   void begin_unit(std::size_t unit) override {
     if (phase_ != Phase::Forward) return;
+    facts_.unit_runs.push_back({unit, 0});
     nodes_.begin(unit, marks_.activations.begin_unit(without_gathered()));
   }
   void add_input(const at::Tensor& t) override {
     if (phase_ == Phase::Forward && t.defined() && bridge::is_counted(t))
-      facts_.unit_inputs += inputs_.add(t);
+      facts_.unit_runs.back().inputs += inputs_.add(t);
   }
   void in_unit() override { without_gathered(); }
   void end_unit() noexcept override {
@@ -91,6 +98,7 @@ class StepMemory final : public DryListener {
         gradient_bytes(core_.parameters.masters(), step.gradients, core_.units.units().size());
     facts_.microbatches = static_cast<std::int64_t>(step.microbatches);
     facts_.ran_units = step.unit_was_run;
+    core_.mechanisms.offload.end_step(step.gradients, moved_);
     return true;
   }
 
@@ -102,6 +110,13 @@ class StepMemory final : public DryListener {
     summary.add_held(batch);
     held_ = summary.held();
   }
+  /// 0 where it is not known, and of a range of batches.
+  template <class Batch>
+  static std::int64_t rows_of(const Batch& batch) {
+    CountRows count;
+    if constexpr (!Batches<const Batch>) for_each_field<batch_dim<Batch>>(batch, count);
+    return std::max<std::int64_t>(count.rows(), 0);
+  }
   std::int64_t without_gathered() {
     const std::int64_t gathered = gathered_bytes(core_);
     marks_.gathered = std::max(marks_.gathered, gathered);
@@ -109,25 +124,30 @@ class StepMemory final : public DryListener {
   }
   void mark() { marks_.mark(phase_, ledger_->place_of_peak(core_.device)); }
   template <class Policy, class M>
-  static bool carries_out(const M& mechanism) {
-    return std::is_same_v<std::decay_t<decltype(mechanism.values)>, Policy>;
-  }
+  static constexpr bool carries_out = std::is_same_v<std::decay_t<decltype(M::values)>, Policy>;
   /// Which policies the recipe could have besides.
   template <class Batch>
   void add_recipe() {
-    const auto& m = core_.mechanisms;
-    facts_.ran_units = facts_.ran_units && carries_out<Checkpoint<Off>>(m.checkpoint);
-    facts_.counts_microbatches = !Core::fits_memory && !Batches<const Batch>;
-    facts_.is_adamw = carries_out<AdamW>(m.optimizer);
-    if (carries_out<Shard<Off>>(m.shard)) facts_.ranks_of_fsdp = 2;
-    if (carries_out<Shard<DDP>>(m.shard)) facts_.ranks_of_fsdp = marks_.result.ranks;
+    using M = std::decay_t<decltype(core_.mechanisms)>;
+    using Summed = Summary<Core>;
+    constexpr bool in_backward = Core::Optimizer::updates_in_backward;
+    facts_.ran_units = facts_.ran_units && carries_out<Checkpoint<Off>, decltype(M::checkpoint)>;
+    facts_.counts_microbatches = !Core::fits_memory && !Batches<const Batch> && !in_backward;
+    facts_.masters_in_files = Summed::offloads_masters && Summed::offloads_to_file;
+    facts_.is_adamw = carries_out<AdamW, decltype(M::optimizer)> && !facts_.masters_in_files;
+    if (core_.units.units().size() > 1 && !in_backward && !Summed::offloads_masters) {
+      if (carries_out<Shard<Off>, decltype(M::shard)>) facts_.ranks_of_fsdp = 2;
+      if (carries_out<Shard<DDP>, decltype(M::shard)>) facts_.ranks_of_fsdp = marks_.result.ranks;
+    }
     std::int64_t stored = 0;
     for (const at::Tensor& master : core_.parameters.masters().values) {
       stored += master.numel();
       facts_.stored += static_cast<std::int64_t>(master.nbytes());
-      if (master.requires_grad()) facts_.trained += master.numel();
+      if (master.requires_grad()) facts_.state_in_8_bits += state_in_8_bits(master.numel());
     }
     facts_.gathered = marks_.gathered - gathered_before_;
+    if (Summed::offloads_masters)  // in memory that is held for them
+      facts_.gathered = std::max<std::int64_t>(0, facts_.gathered - marks_.result.other);
     facts_.parts = stored == 0 ? 1 : (marks_.result.elements + stored / 2) / stored;
   }
 
@@ -135,6 +155,7 @@ class StepMemory final : public DryListener {
   std::shared_ptr<bridge::FakeLedger> ledger_ = std::make_shared<bridge::FakeLedger>();
   MemoryMarks marks_{bridge::MemoryCounter(ledger_->of(core_.device)), 0};
   StepFacts facts_;
+  Report moved_;  // has what Offload has moved
   Phase phase_ = Phase::Data;
   StorageBytes inputs_;
   UnitNodes nodes_;
@@ -158,21 +179,26 @@ std::string held_memory(Core& core) {
 
 /// What a step of this trainer takes, and which policies would save how much, as lines that follow
 /// an error. `step` makes the step, and is called again, by `dry_step`; not where the last one had
-/// the same sizes, and the policies the same values. Where that cannot find it out, what is held
-/// between steps: where it reads values, and after LibTorch's engine has started threads, as it
-/// does for a GPU.
+/// the same sizes, and the policies the same values. With `failed`, it is the attempt that failed
+/// last, of several that a policy made. Where that cannot find it out, what is held between steps:
+/// where it reads values, and after LibTorch's engine has started threads, as it does for a GPU.
 template <class Core, class Batch, class Step>
-std::string explain_memory(Core& core, const Batch& batch, Step&& step) {
+std::string explain_memory(Core& core, const Batch& batch, bool failed, Step&& step) {
   if constexpr (can_run_dry<Core>) {
     try {
-      std::string of = c10::str(core.signature(), core.step.is_first(), core.step.microbatches);
+      std::string of =
+          c10::str(core.signature(), core.step.is_first(), core.step.microbatches, failed);
       for_each_tensor(batch, [&](const at::Tensor& t) {
         if (t.defined()) of += c10::str(t.sizes(), t.scalar_type());
       });
       auto& last = core.explained;
       if (last.of != of) {
         StepMemory<Core> memory(core);
-        auto dry = [&] { memory.run(batch, step); };
+        auto dry = [&] {
+          if constexpr (requires { core.mechanisms.accumulate.repeat_failed(); })
+            if (failed) core.mechanisms.accumulate.repeat_failed();
+          memory.run(batch, step);
+        };
         auto text = [&] { return memory_text(memory.template estimate<Batch>(), memory.facts()); };
         last = {of, dry_step(core, memory.ledger(), memory, dry, text).value_or("")};
       }

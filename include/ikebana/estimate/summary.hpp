@@ -57,7 +57,13 @@ inline std::vector<std::int64_t> gradient_bytes(const Masters& masters,
 /// Sorts what a trainer holds after a step into the kinds of an estimate.
 template <class Core>
 class Summary {
+  using Offloads = std::decay_t<decltype(std::declval<Core&>().mechanisms.offload)>;
+
  public:
+  /// Whether parameters, gradients and the optimizer's state lie elsewhere, and that is a disk.
+  static constexpr bool offloads_masters = requires { Offloads::offloads_masters; };
+  static constexpr bool offloads_to_file = requires(Offloads m) { m.values.folder; };
+
   Summary(MemoryMarks& marks, Core& core)
       : marks_(marks), core_(core), units_(core.units.units()), result_(marks.result) {}
 
@@ -89,8 +95,9 @@ class Summary {
   }
   std::int64_t held() const {
     const bool stay = !offloads_masters || (!offloads_to_file && core_.device.is_cpu());
+    const bool averages_stay = !offloads_masters || !offloads_to_file;
     return (stay ? result_.parameters + result_.optimizer_state : 0) + kept_ + result_.buffers +
-           result_.averages + result_.batch;
+           (averages_stay ? result_.averages : 0) + result_.batch;
   }
   /// The peak of the step, which counted all but `held` bytes.
   void add_peak(std::int64_t held) {
@@ -110,12 +117,7 @@ class Summary {
       unit.gradients = marks_.gradients[u], result_.gradients += unit.gradients;
     }
   }
-
- private:
-  using Offloads = std::decay_t<decltype(std::declval<Core&>().mechanisms.offload)>;
-  static constexpr bool offloads_masters = requires { Offloads::offloads_masters; };
-  static constexpr bool offloads_to_file = requires(Offloads m) { m.values.folder; };
-
+  /// Of the report of a step, what lies elsewhere. After `add_step`.
   void add_offloaded(const Report& report) {
     if (!report.offloaded) return;
     result_.offloaded = report.offloaded->peak_stored;
@@ -123,6 +125,8 @@ class Summary {
       result_.offloaded += result_.parameters + result_.gradients + result_.optimizer_state;
     result_.is_offloaded_to_disk = offloads_to_file;
   }
+
+ private:
   void add_parameters() {
     const Masters& masters = core_.parameters.masters();
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
