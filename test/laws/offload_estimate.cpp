@@ -56,6 +56,7 @@ TEST_CASE("offload: what lies in files is no memory") {
   CHECK(state.between_steps < off.between_steps - off.optimizer_state / 100 * 99);
   CHECK(all.between_steps < off.between_steps / 8);
   CHECK(all.peak + off.optimizer_state < off.peak);
+  CHECK(all.activations == off.activations);  // and no memory that visiting units leave
 }
 /// Its units have parameters of unlike sizes, whose memory is used again where it fits.
 TEST_CASE("offload: an estimate knows what units of unlike sizes keep while they visit") {

@@ -146,8 +146,6 @@ class StepMemory final : public DryListener {
       if (master.requires_grad()) facts_.state_in_8_bits += state_in_8_bits(master.numel());
     }
     facts_.gathered = marks_.gathered - gathered_before_;
-    if (Summed::offloads_masters)  // in memory that is held for them
-      facts_.gathered = std::max<std::int64_t>(0, facts_.gathered - marks_.result.other);
     facts_.parts = stored == 0 ? 1 : (marks_.result.elements + stored / 2) / stored;
   }
 

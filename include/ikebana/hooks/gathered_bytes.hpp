@@ -22,7 +22,8 @@ class StorageBytes {
   std::set<const c10::StorageImpl*> seen_;
 };
 
-/// The bytes of the copies that units compute with now, those on their way included.
+/// The bytes of the copies that units compute with now, those on their way included, and of memory
+/// that is kept for them.
 template <class Core>
 std::int64_t gathered_bytes(Core& core) {
   std::int64_t bytes = 0;
@@ -30,6 +31,8 @@ std::int64_t gathered_bytes(Core& core) {
     bytes = core.parameters.arriving_bytes();
     if constexpr (requires { core.mechanisms.shard.bytes_on_their_way(); })
       bytes += core.mechanisms.shard.bytes_on_their_way();
+    if constexpr (requires { core.mechanisms.offload.idle_bytes(); })
+      bytes += core.mechanisms.offload.idle_bytes();
     StorageBytes counted;
     for (const at::Tensor& master : core.parameters.masters().values) counted.add(master);
     for (const Unit& unit : core.units.units())

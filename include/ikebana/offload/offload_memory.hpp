@@ -89,6 +89,13 @@ class BufferPool : public std::enable_shared_from_this<BufferPool<>> {
     }
   }
   OffloadMemory& memory() const { return *memory_; }
+  /// Of buffers that are not in use.
+  std::int64_t free_bytes() const {
+    const std::lock_guard lock(mutex_);
+    std::int64_t bytes = 0;
+    for (const auto& [size, buffer] : free_) bytes += size;
+    return bytes;
+  }
 
  private:
   struct Free {
@@ -117,7 +124,7 @@ class BufferPool : public std::enable_shared_from_this<BufferPool<>> {
   std::shared_ptr<OffloadMemory> memory_;
   bool bounded_;
   std::multimap<std::int64_t, Free> free_;  // by size
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
 };
 
 }  // namespace ikebana::detail

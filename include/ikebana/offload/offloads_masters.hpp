@@ -54,6 +54,8 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
     gradients_.emplace(*copies_, memory_, /*reuses=*/is_file || copies_->overlap());
   }
   void begin(const Masters& masters) { gradients_->begin(masters, units_.size()); }
+  /// Memory that units have left, for the next ones.
+  std::int64_t idle_bytes() const { return unit_memory_->free_bytes(); }
   StateStorage* state_storage() { return is_file ? this : nullptr; }
   GradientStorage* gradient_storage() { return this; }
 
