@@ -78,6 +78,9 @@ def of_group(tree, heading):
             *returned(tree, "core/restore_point.hpp", "take_lost")]
     elif heading == "Printed by launch":
         yield "How a rank may have ended", returned(tree, "shard/rank_processes.hpp", "described")
+    elif heading == "RanksDiffer":
+        yield "Where ranks wait for each other in different trainers", returned(
+            tree, "shard/rank_waits.hpp", "text")
     elif heading == "RankFailed":
         yield "What the ranks may report", [
             *returned(tree, "shard/failure_log.hpp", "reason"),

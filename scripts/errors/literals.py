@@ -26,9 +26,11 @@ OTHERS = {
         "what the schedule makes of", ", which the program wrote", ", which was written,",
         "Start the ranks, leave `ranks`", "Give every rank a loader of", ", as that of rank",
         ": both would read the same part", "Give `fit` the same options",
-        "the broadcast of rank 0's", "an exchange of the optimizer's"),
+       
+        "a meeting after a failure", "the broadcast of rank 0's", "an exchange of the optimizer's"),
     "phrases that are searched for in texts of others": (
-        "driver on your system", " This could be", "input should be", "target should be"),
+        "driver on your system", "could not create a primitive", " This could be",
+        "input should be", "target should be"),
     "schemas of operators": ("ikebana::chunked_attention(", "ikebana::composed_attention("),
     "what no user meets": (
         "checkpoint: a gradient reached", "DataLoader: it is being", "ranks: finish_swap",

@@ -27,6 +27,8 @@ INTERNAL = {
     ("data/batch_fetcher.hpp", "Error"): "ends the reading of a loader that is destroyed",
     ("shard/connection.hpp", "Error"): "a defect of the library, which no call of a user's makes",
     ("checkpoint/saved_inputs.hpp", "BadRecompute"): "a defect of the library, as above",
+    ("shard/connection.hpp", "RanksDiffer"): "the text of shard/rank_waits.hpp",
+    ("shard/rank_waits.hpp", "RanksDiffer"): "its own text, in the list below the group's errors",
     ("shard/failure_log.hpp", "RankFailed(ended)"): "the text of shard/process_watch.hpp",
     ("shard/failure_log.hpp", "RankFailed(*text)"): "the text of shard/await_ranks.hpp",
     ("shard/failure_log.hpp", "RankFailed(text->substr(1))"): "the error of another rank",
