@@ -159,6 +159,12 @@ struct LlamaImpl : torch::nn::Module {
                                       .dtype = weight.scalar_type(),
                                       .device = weight.device()});
   }
+  /// What `modules::generate` calls for the logits of new tokens.
+  auto step() {
+    return [this](const at::Tensor& tokens, ikebana::modules::KVCache& seen) {
+      return logits(tokens, &seen);
+    };
+  }
   /// Continues each row of `prompt`, (rows, length) tokens.
   at::Tensor generate(const at::Tensor& prompt, const ikebana::modules::GenerateOptions& options) {
     auto seen = cache(prompt.size(0), prompt.size(1) + options.max_new_tokens);
@@ -171,11 +177,6 @@ struct LlamaImpl : torch::nn::Module {
     for (const auto& prompt : prompts) longest = std::max(longest, prompt.size(0));
     auto seen = cache(static_cast<std::int64_t>(prompts.size()), longest + options.max_new_tokens);
     return ikebana::modules::generate(step(), prompts, seen, options);
-  }
-  auto step() {
-    return [this](const at::Tensor& tokens, ikebana::modules::KVCache& seen) {
-      return logits(tokens, &seen);
-    };
   }
   const at::Tensor& head() const {
     return (lm_head ? lm_head->weight : model->embed_tokens->weight);

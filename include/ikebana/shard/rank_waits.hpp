@@ -2,6 +2,7 @@
 // Ranks that wait for each other in different trainers find that out by the store.
 #include <algorithm>
 #include <chrono>
+#include <ikebana/posix/library.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/shard/store_calls.hpp>
 #include <ikebana/shard/transfer.hpp>
@@ -116,9 +117,11 @@ class RankWaits : public std::enable_shared_from_this<RankWaits> {
     if (works_ != nullptr && call_.name != nullptr && !refusal_.empty()) works_->abort();
   }
 
-  /// Begins to look, until the group has ended. Without a thread nothing is compared.
+  /// Begins to look, until the group has ended, which the thread sees after its pause: so this
+  /// library stays loaded. Without a thread nothing is compared.
   void start() noexcept {
     try {
+      keep_loaded(reinterpret_cast<const void*>(&RankWaits::key));
       std::thread([weak = weak_from_this()] {
         for (Milliseconds pause = between_looks;;) {
           std::this_thread::sleep_for(pause);
