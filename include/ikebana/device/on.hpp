@@ -16,6 +16,11 @@ class DeviceByName {
   DeviceByName(const char* name) : device_(named(name)) {}
   DeviceByName(const std::string& name) : device_(named(name)) {}
   operator c10::Device() const { return device_; }
+  c10::DeviceType type() const { return device_.type(); }
+  c10::DeviceIndex index() const { return device_.index(); }
+  bool is_cpu() const { return device_.is_cpu(); }
+  bool is_cuda() const { return device_.is_cuda(); }
+  std::string str() const { return device_.str(); }
   friend bool operator==(const DeviceByName&, const DeviceByName&) = default;
   friend bool operator==(const DeviceByName& a, const c10::Device& b) { return a.device_ == b; }
 
@@ -48,7 +53,7 @@ struct Mechanism<Policy> : DeviceHooks {
   void prepare(const Masters&, StepGradients&, const Rate&) {
     detail::check_unchanged(c10::Device(values.device) == device_, "On: device");
   }
-  std::string describe() const { return c10::Device(values.device).str(); }
+  std::string describe() const { return values.device.str(); }
 
  private:
   c10::Device device_;  // when the trainer was made
