@@ -26,6 +26,7 @@ class StepMemory final : public DryListener {
   void run(const Batch& batch, const Step& step) {
     facts_.rows = rows_of(batch);
     constexpr bool offloads = !carries_out<Offload<Off>, decltype(core_.mechanisms.offload)>;
+    // A buffer that was in no use between two ends of steps is freed: all those of former steps.
     for (int unused = 0; offloads && unused < 2; ++unused)
       core_.mechanisms.offload.end_step(core_.step.gradients, moved_);
     add_held(batch);

@@ -1,25 +1,17 @@
 #pragma once
 // How much address space this process may use, and does.
-#include <fcntl.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <ikebana/detail/bytes.hpp>
+#include <ikebana/posix/machine_memory.hpp>
 #include <string>
 
 namespace ikebana::detail {
 
 /// The bytes that are mapped into this process, used or not; 0 where /proc cannot be read.
-/// Allocates nothing.
-inline std::int64_t mapped_bytes() noexcept {
-  const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  char text[32] = {};  // the first number of it counts pages
-  const ssize_t bytes = ::read(file, text, sizeof text - 1);
-  ::close(file);
-  return bytes > 0 ? std::strtoll(text, nullptr, 10) * ::sysconf(_SC_PAGESIZE) : 0;
+inline std::int64_t mapped_bytes() {
+  return number_in("/proc/self/status", "VmSize:").value_or(0) * 1024;
 }
 
 /// A sentence, after a space, on the limit of this process's address space (RLIMIT_AS), and on what
