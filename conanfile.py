@@ -1,5 +1,8 @@
-"""The Conan 2 package: `conan create .` packs the headers and tries them by test_package."""
+"""The Conan 2 package: `conan create .` packs the headers and tries them by test_package; with
+`-o header_only=False` also the library of ikebana::compiled, built with the LibTorch that is found.
+"""
 
+import os
 import re
 from pathlib import Path
 
@@ -8,22 +11,39 @@ from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
 from conan.tools.files import copy
 
 
+def libtorch_version(folder):
+    """Of the folder that IKEBANA_LIBTORCH names; CMake finds others, whose version is not known."""
+    for name in ("headeronly/version.h", "csrc/api/include/torch/version.h"):
+        header = Path(folder, "include", "torch", name)
+        if folder and header.exists():
+            numbers = re.findall(r"define TORCH_VERSION_[MP][A-Z]+ (\d+)", header.read_text())
+            return ".".join(numbers[:3])
+    return "unknown"
+
+
 class Ikebana(ConanFile):
     name = "ikebana"
     license = "BSD-3-Clause"
     description = "One type is a training strategy for LibTorch"
-    package_type = "header-library"
+    options = {"header_only": [True, False], "libtorch": [None, "ANY"]}
+    default_options = {"header_only": True, "libtorch": None}
     # No requirement names LibTorch or Boost, and no setting C++20: ikebanaConfig.cmake finds the
     # two where the package is used (so also the Boost of a graph that has one) and asks for C++20.
     settings = "os", "arch", "compiler", "build_type"
     exports = "include/ikebana/detail/version.hpp"
-    exports_sources = "CMakeLists.txt", "cmake/*", "include/*", "scripts/*", "LICENSE"
+    exports_sources = "CMakeLists.txt", "cmake/*", "include/*", "src/*", "scripts/*", "LICENSE"
     no_copy_source = True
 
     def set_version(self):
         header = Path(self.recipe_folder) / "include" / "ikebana" / "detail" / "version.hpp"
         numbers = re.findall(r"define IKEBANA_VERSION_\w+ (\d+)", header.read_text())
         self.version = ".".join(numbers)
+
+    def configure(self):
+        """The library's package is one of a LibTorch, whose version is an option."""
+        if not self.options.header_only and not self.options.libtorch:
+            self.options.libtorch = libtorch_version(os.environ.get("IKEBANA_LIBTORCH", ""))
+        self.package_type = "header-library" if self.options.header_only else "static-library"
 
     def layout(self):
         cmake_layout(self)
@@ -32,21 +52,26 @@ class Ikebana(ConanFile):
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables["IKEBANA_BUILD_TESTS"] = False
         toolchain.cache_variables["IKEBANA_BUILD_EXAMPLES"] = False
+        toolchain.cache_variables["IKEBANA_INSTALL_COMPILED"] = not self.options.header_only
         toolchain.user_presets_path = False
         toolchain.generate()
 
     def build(self):
-        CMake(self).configure()
+        cmake = CMake(self)
+        cmake.configure()
+        if not self.options.header_only:
+            cmake.build()
 
     def package(self):
         CMake(self).install()
         copy(self, "LICENSE", self.source_folder, Path(self.package_folder) / "licenses")
 
     def package_id(self):
-        self.info.clear()
+        if self.info.options.header_only:
+            self.info.clear()
 
     def package_info(self):
         self.cpp_info.set_property("cmake_find_mode", "none")
         self.cpp_info.builddirs = ["share/cmake/ikebana"]
         self.cpp_info.bindirs = []
-        self.cpp_info.libdirs = []
+        self.cpp_info.libdirs = [] if self.options.header_only else ["lib"]

@@ -1,49 +1,69 @@
 #!/usr/bin/env python3
-"""What the library adds to the compilation of a user's program: g++ -O2, one file, no precompiled
-header. Prints processor seconds and the compiler's memory, each with its limit.
+"""What one compilation of a user's file costs, in times of <torch/torch.h> alone: one file, no
+precompiled header, in both forms of the library. Prints processor seconds and their ratios, the
+compiler's memory, and the text of the object, and marks what exceeds its limit.
 
-    compile_time.py COMPILER FLAGS [RUNS]    FLAGS is a file of options; the minimum of RUNS counts
+    compile_time.py FLAGS ROOT [--compilers C...] [--levels 2 0] [--rounds 3] [--program P]...
+
+FLAGS is a file of options. The programs are compiled in turn, so that a slow minute meets all of
+them, and the least of the rounds counts.
 """
 
+import argparse
 import os
 import pathlib
+import subprocess
 import sys
 import tempfile
 
 TORCH = "#include <torch/torch.h>\n"
 UMBRELLA = TORCH + "#include <ikebana.hpp>\n"
-MORE = ("ClipGradNorm", "Accumulate<4>", "Precision<BF16>", "CosineAnnealingLR", "EMA",
-        "Observe<Memory>")
-ALL = (*MORE, "Checkpoint<Full>")
-RECIPE = """
-using namespace ikebana;
-int main() {
-  torch::nn::Sequential model(torch::nn::Linear(2, 32), torch::nn::Linear(32, 2));
-  Trainer trainer{model, CrossEntropyLoss{}, AdamW{}%s};
-  at::Tensor input = at::randn({64, 2}), target = at::randint(2, {64}, at::kLong);
-  return trainer.step(std::pair{input, target}).loss() < 0;
-}
-"""
 BY_HAND = TORCH + """
 int main() {
-  torch::nn::Sequential model(torch::nn::Linear(2, 32), torch::nn::Linear(32, 2));
+  torch::nn::Linear model(4, 1);
   torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(1e-3));
-  at::Tensor input = at::randn({64, 2}), target = at::randint(2, {64}, at::kLong);
-  at::Tensor loss = at::cross_entropy_loss(model->forward(input), target);
+  at::Tensor loss = at::mse_loss(model->forward(at::ones({2, 4})), at::ones({2, 1}));
   loss.backward();
   optimizer.step();
   return loss.item<float>() < 0;
 }
 """
-VALUES = {"CosineAnnealingLR": "CosineAnnealingLR{.T_max = 10}"}
-
-
-def recipe(policies):
-    return UMBRELLA + RECIPE % "".join(f", {VALUES.get(p, p + '{}')}" for p in policies)
-
-
-PROGRAMS = {"torch": TORCH, "by_hand": BY_HAND, "umbrella": UMBRELLA, "first": recipe(()),
-            "more": recipe(MORE), "all": recipe(ALL)}
+SMALLEST = UMBRELLA + """
+int main() {
+  ikebana::Trainer trainer{torch::nn::Linear(4, 1), ikebana::MSELoss{}, ikebana::AdamW{}};
+  return trainer.step({at::ones({2, 4}), at::ones({2, 1})}).loss() < 0;
+}
+"""
+NET = """
+using namespace ikebana;
+namespace nn = torch::nn;
+struct NetImpl : nn::Module {
+  using units = Units<nn::Linear>;
+  nn::Linear first = register_module("first", nn::Linear(4, 32));
+  nn::Linear second = register_module("second", nn::Linear(32, 2));
+  template <class Run>
+  at::Tensor forward(Run& run, const at::Tensor& x) {
+    return run(second, run(first, x).relu());
+  }
+};
+TORCH_MODULE(Net);
+int main() {
+  Trainer trainer{Net(), CrossEntropyLoss{}, AdamW{}, Precision<BF16>{}, Checkpoint<Selective>{},
+                  Accumulate<4>{}, EMA{}, ClipGradNorm{}, CosineAnnealingLR{.T_max = 10}%s};
+  TensorDataset data{at::randn({64, 4}), at::randint(2, {64}, at::kLong)};
+  return trainer.fit(DataLoader(data, {.batch_size = 16}), {.epochs = 2}).epochs.empty();
+}
+"""
+RICH = UMBRELLA + NET % ""
+FSDP = UMBRELLA + "#include <ikebana/shard.hpp>\n" + NET % ", Shard<FSDP>{}"
+FIRST = "first"  # examples/first.cpp
+PROGRAMS = {"torch": TORCH, "umbrella": UMBRELLA, "by_hand": BY_HAND, "smallest": SMALLEST,
+            FIRST: None, "rich": RICH, "fsdp": FSDP}
+# Of the ratio to `torch`, by g++ -O2: header-only, compiled.
+LIMITS = {"umbrella": (1.35, 1.2), "smallest": (2.0, 1.65), FIRST: (2.5, 1.85), "rich": (2.9, 2.1),
+          "fsdp": (3.5, 2.6)}
+TEXT = {"smallest": (370, 200)}  # kB
+FORMS = {"headers": (), "compiled": ("-DIKEBANA_COMPILED",)}
 
 
 def compile_once(command):
@@ -55,37 +75,67 @@ def compile_once(command):
     return used.ru_utime + used.ru_stime, used.ru_maxrss / 2**20
 
 
-def measure(compiler, flags, runs):
-    """The least of each program; in rounds, so that a slow minute meets all programs."""
-    found = {name: [] for name in PROGRAMS}
+def text_of(file):
+    """kB of code, as `size` counts it."""
+    line = subprocess.run(["size", file], capture_output=True, text=True, check=True).stdout
+    return int(line.splitlines()[1].split()[0]) / 1000
+
+
+def cells(programs):
+    """Each program in each form that it has; without the library there is one."""
+    for name in programs:
+        for form in FORMS if name not in ("torch", "by_hand") else ("headers",):
+            yield name, form
+
+
+def measure(compiler, level, options):
+    """{(program, form): (seconds, GiB, kB of text)}."""
+    seconds, memory, text = {}, {}, {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in PROGRAMS.items():
-            pathlib.Path(folder, f"{name}.cpp").write_text(text)
-        for _ in range(runs):
-            for name, values in found.items():
-                command = [compiler, f"@{flags}", "-O2", "-c", f"{folder}/{name}.cpp"]
-                values.append(compile_once([*command, "-o", f"{folder}/out.o"]))
-    return {name: tuple(map(min, zip(*values))) for name, values in found.items()}
+        for name, program in PROGRAMS.items():
+            program = program or (options.root / "examples/first.cpp").read_text()
+            pathlib.Path(folder, f"{name}.cpp").write_text(program)
+        for _ in range(options.rounds):
+            for cell in cells(options.program or PROGRAMS):
+                out = f"{folder}/out.o"
+                used = compile_once([compiler, f"@{options.flags}", f"-O{level}", *FORMS[cell[1]],
+                                     "-c", f"{folder}/{cell[0]}.cpp", "-o", out])
+                seconds[cell] = min(seconds.get(cell, used[0]), used[0])
+                memory[cell], text[cell] = used[1], text_of(out)
+    return {cell: (seconds[cell], memory[cell], text[cell]) for cell in seconds}
 
 
-def main(compiler, flags, runs="3"):
-    found = measure(compiler, flags, int(runs))
-    seconds = {name: value[0] for name, value in found.items()}
-    rows = [
-        ("torch/torch.h alone", seconds["torch"], None, "s"),
-        ("a step by hand, above that", seconds["by_hand"] - seconds["torch"], None, "s"),
-        ("ikebana.hpp, above torch.h", seconds["umbrella"] - seconds["torch"], 5, "s"),
-        ("a first recipe, above that", seconds["first"] - seconds["umbrella"], 8, "s"),
-        (f"each of {len(MORE)} policies more",
-         (seconds["more"] - seconds["first"]) / len(MORE), 0.5, "s"),
-        ("Checkpoint<Full> besides", seconds["all"] - seconds["more"], 0.5, "s"),
-        ("memory of the compiler", max(value[1] for value in found.values()), 2, "GiB"),
-    ]
-    print(f"{'compile time':32} {'value':>8} {'limit':>8}")
-    for what, value, limit, unit in rows:
-        over = "  exceeded" if limit is not None and value > limit else ""
-        print(f"{what:32} {value:8.2f} {limit if limit is not None else '':>8} {unit}{over}")
+def show(compiler, level, found):
+    print(f"\n{compiler} -O{level}\n{'program':10} {'form':9} {'over torch.h':>12} {'limit':>6} "
+          f"{'s':>6} {'GiB':>5} {'text kB':>8} {'limit':>6}")
+    torch = found["torch", "headers"][0]
+    for (name, form), (seconds, memory, text) in found.items():
+        which = list(FORMS).index(form)
+        bars = compiler == "g++" and level == "2"
+        limit = LIMITS[name][which] if bars and name in LIMITS else None
+        most = TEXT[name][which] if bars and name in TEXT else None
+        ratio = seconds / torch
+        over = (limit and ratio > limit) or (most and text > most)
+        print(f"{name:10} {form:9} {ratio:12.2f} {limit or '':>6} {seconds:6.1f} {memory:5.2f} "
+              f"{text:8.1f} {most or '':>6}{'  exceeded' if over else ''}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("flags")
+    parser.add_argument("root", type=pathlib.Path)
+    parser.add_argument("--compilers", nargs="+", default=["g++"])
+    parser.add_argument("--levels", nargs="+", default=["2"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--program", action="append", choices=PROGRAMS,
+                        help="these alone; torch is always measured")
+    options = parser.parse_args()
+    if options.program:
+        options.program = ["torch", *(p for p in options.program if p != "torch")]
+    for compiler in options.compilers:
+        for level in options.levels:
+            show(compiler, level, measure(compiler, level, options))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

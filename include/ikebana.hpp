@@ -23,9 +23,11 @@
 #include <ikebana/clip/grad_norm.hpp>
 #include <ikebana/clip/inspect_gradients.hpp>
 #include <ikebana/clip/skip_spikes.hpp>
+#include <ikebana/core/not_trained.hpp>
 #include <ikebana/core/off.hpp>
 #include <ikebana/data/loader.hpp>
 #include <ikebana/data/pad_collate.hpp>
+#include <ikebana/data/permutation.hpp>
 #include <ikebana/data/tensor_dataset.hpp>
 #include <ikebana/detail/version.hpp>
 #include <ikebana/device/on.hpp>

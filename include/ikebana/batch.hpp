@@ -7,6 +7,7 @@
 #include <ikebana/batch/input_and_target.hpp>
 #include <ikebana/batch/rows.hpp>
 #include <ikebana/bridge/copy_stream.hpp>
+#include <ikebana/grammar/refuse_batch.hpp>
 
 namespace ikebana {
 
@@ -77,7 +78,7 @@ Batch moved(const Batch& batch, c10::Device device) {
   // A copy to the host that does not wait could be read before it is complete.
   if (!bridge::has_copy_streams(device))
     return move([&](const at::Tensor& t) { return t.to(device); }), there;
-  bridge::CopyToDevice<> copies(device);
+  bridge::CopyToDevice copies(device);
   move(copies);
   copies.finish();
   return there;

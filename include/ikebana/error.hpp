@@ -1,7 +1,6 @@
 #pragma once
 // All errors of the library. Each text says what, where, and what to do; the trainer stays usable.
 #include <stdexcept>
-#include <string>
 
 namespace ikebana {
 
@@ -63,12 +62,11 @@ struct StepFailed : Error {
 namespace detail {
 /// Throws BadValue for a policy's value that was changed although only making the trainer uses it.
 /// `value` names the policy and the field.
-inline void check_unchanged(bool is_same, const char* value) {
-  if (!is_same)
-    throw BadValue(std::string(value) +
-                   " was changed after the trainer was made, which alone uses it. Make a new "
-                   "trainer.");
-}
+void check_unchanged(bool is_same, const char* value);
 }  // namespace detail
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/impl/error.ipp>
+#endif

@@ -6,7 +6,6 @@
 #include <exception>
 #include <ikebana/hooks/common.hpp>
 #include <ikebana/hooks/hooks_of.hpp>
-#include <ikebana/hooks/numbers.hpp>
 #include <ikebana/ranks/step_calls.hpp>
 #include <optional>
 #include <span>
@@ -54,9 +53,7 @@ struct ShardHooks : Hooks, UnitWrapperHooks, UnitBackwardHooks, StorageHooks {
   void begin_unit(const Unit&) {}  ///< before a unit is gathered
   void end_forward() {}            ///< after the forward
   /// 8. The rows of a parameter that this rank stores, of `count`.
-  RowRange stored_rows(const Unit&, std::size_t /*parameter*/, std::int64_t count) const {
-    return {0, count};
-  }
+  RowRange stored_rows(const Unit&, std::size_t /*parameter*/, std::int64_t count) const;
   /// Once, when the trainer is made: the dtypes in which a unit's gradients are summed over ranks.
   void set_reduce_dtypes(const Unit&, const DTypes&) {}
   // May also have `Tensors to_masters_in_place(const Unit&, Tensors full)`: called instead of
@@ -150,11 +147,7 @@ struct PrecisionHooks : Hooks, StepWrapperHooks, UnitWrapperHooks, StorageHooks 
   }
 
  private:
-  [[noreturn]] static void refuse_loss(const std::string& where) {
-    throw NonFinite("step: the loss is not finite" + where +
-                    "; nothing was updated. Lower the learning rate, or look for an invalid value "
-                    "in the batch.");
-  }
+  [[noreturn]] static void refuse_loss(const std::string& where);
 };
 struct PruneHooks : Hooks, GatherHooks {};                       ///< On the axis prune.
 struct QuantizeHooks : Hooks, UnitWrapperHooks, GatherHooks {};  ///< On the axis quantize.
@@ -257,3 +250,7 @@ struct LayoutHooks : Hooks {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/impl/hooks.ipp>
+#endif

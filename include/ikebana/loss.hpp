@@ -1,7 +1,6 @@
 #pragma once
 // What a model's loss returns: a sum and the number of items that it is over. Only the step
 // divides.
-#include <cmath>
 #include <ikebana/detail/number.hpp>
 #include <ikebana/error.hpp>
 #include <string>
@@ -32,78 +31,29 @@ class Count {
   /// The number. Waits for the device where it is a tensor on one.
   double value() const { return on_device() ? detail::number(tensor_) : items_; }
   /// False for a number that counts no items: below 0, NaN, or 2^63 and above.
-  bool is_possible() const {
-    const double items = value();
-    return items >= 0 && items < 0x1p63;
-  }
+  bool is_possible() const;
   /// `sum` divided by this count, where the sum is.
-  at::Tensor divide(const at::Tensor& sum) const {
-    if (!on_device()) return at::div(sum, items_);
-    const auto type = exact_type(sum);
-    const bool converts = sum.scalar_type() == type && tensor_.scalar_type() == at::kLong;
-    return at::div(sum, converts ? tensor_ : tensor_.to(type));  // a division converts integers
-  }
+  at::Tensor divide(const at::Tensor& sum) const;
   /// The gradient of `sum` that backward starts with, scale / count, in the dtype and shape of the
   /// sum: so dividing the loss takes no operator.
-  at::Tensor gradient(const at::Tensor& sum, double scale) const {
-    const auto type = sum.scalar_type();
-    bool is_known = !on_device() && scale == 1;
-    // An operator takes a number from the host: it need not be written to the device.
-    const bool from_host = on_device() && tensor_.device() == sum.device() && !detail::recording();
-    at::Tensor start =
-        detail::scalar(is_known ? 1 / items_ : scale, is_known ? type : exact_type(sum),
-                       from_host ? c10::Device(at::kCPU) : sum.device());
-    if (!is_known) start = divide(start);
-    if (start.scalar_type() != type) start = start.to(type);
-    return start.sizes() == sum.sizes() ? start : start.reshape(sum.sizes());
-  }
+  at::Tensor gradient(const at::Tensor& sum, double scale) const;
   /// As a one-element tensor where `like` lives.
-  at::Tensor tensor(const at::Tensor& like, at::ScalarType type = at::kFloat) const {
-    if (!on_device()) return detail::scalar(items_, type, like.device());
-    // A copy from the host would wait for the device; making a number there does not.
-    if (readable() && !like.is_cpu()) return detail::scalar(value(), type, like.device());
-    return tensor_.to(like.options().dtype(type).requires_grad(false)).reshape({});
-  }
+  at::Tensor tensor(const at::Tensor& like, at::ScalarType type = at::kFloat) const;
   /// None, of the same kind.
   Count zero() const { return on_device() ? Count(at::zeros_like(tensor_)) : Count(0); }
   /// As a one-element tensor where it is: on the host, if it is a number.
-  at::Tensor on_its_device() const {
-    return on_device() ? tensor_.reshape({}) : at::scalar_tensor(items_, at::kDouble);
-  }
+  at::Tensor on_its_device() const;
   /// Adds another count. Of two on the host the sum is on the host; otherwise it is a tensor.
-  Count& operator+=(const Count& other) {
-    given_ |= other.given_;
-    if (!on_device() && !other.on_device()) items_ += other.items_;
-    else if (on_device() && other.on_device()) tensor_ = tensor_ + other.tensor_;
-    else tensor_ = on_device() ? tensor_ + other.items_ : other.tensor_ + items_;
-    return *this;
-  }
+  Count& operator+=(const Count& other);
   friend bool same(const Count& a, const Count& b) {
     if (a.on_device() && b.on_device() && a.tensor_.is_same(b.tensor_)) return true;
     return a.readable() && b.readable() && a.value() == b.value();
   }
 
  private:
-  static at::Tensor widened(const at::Tensor& items) {
-    if (!items.defined() || items.numel() != 1 || items.is_complex())
-      throw BadBatch("count: expected one number, got " +
-                     (items.defined() ? "a tensor of shape " + c10::str(items.sizes()) +
-                                            " and dtype " + c10::toString(items.scalar_type())
-                                      : std::string("an undefined tensor")) +
-                     ". Sum it first: Loss{sum, mask.sum()}.");
-    if (items.requires_grad())
-      throw BadModel(
-          "count: it requires a gradient, and none passes through it: the step divides by a number "
-          "of items. Give it count.detach(); a divisor that is trained belongs into the sum: "
-          "Loss{sum / divisor, n}.");
-    const auto type = items.scalar_type();
-    if (type == at::kLong || type == at::kFloat || type == at::kDouble) return items.detach();
-    return items.detach().to(items.is_floating_point() ? at::kFloat : at::kLong);
-  }
+  static at::Tensor widened(const at::Tensor& items);
   /// The dtype in which `sum` is divided: a count of 70000 is infinite in Half.
-  static at::ScalarType exact_type(const at::Tensor& sum) {
-    return sum.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  }
+  static at::ScalarType exact_type(const at::Tensor& sum);
 
   bool given_ = false;
   double items_ = 0;
@@ -134,21 +84,7 @@ struct Loss {
   /// targets that are not ignored, the sum of the weights. Costs one multiplication, which rounds.
   /// Throws BadModel for what is not one real number, and BadBatch for an `n` that is not above 0:
   /// a mean over nothing is NaN.
-  static Loss mean(const at::Tensor& average, const Count& n, const at::Tensor& outputs = {}) {
-    if (!average.defined() || average.numel() != 1 || average.is_complex())
-      throw BadModel("Loss::mean: the mean is " +
-                     (average.defined() ? "a tensor of shape " + c10::str(average.sizes()) +
-                                              " and dtype " + c10::toString(average.scalar_type())
-                                        : std::string("an undefined tensor")) +
-                     ", not one real number. Give it Loss::mean(mean, n).");
-    if (n.readable() && !(n.value() > 0 && n.is_possible()))
-      throw BadBatch("Loss::mean: n is " + c10::str(n.value()) +
-                     ", and a mean is over at least one item. Give the number that the mean was "
-                     "divided by; where a microbatch may have no item, return Loss{sum, count}.");
-    const auto type = average.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-    const at::Tensor wide = average.to(type);
-    return {n.on_device() ? wide * n.tensor(wide, type) : wide * n.value(), n, outputs};
-  }
+  static Loss mean(const at::Tensor& average, const Count& n, const at::Tensor& outputs = {});
 };
 
 /// The value of a whole step's loss, undivided. It is divided when it is read, so that a step whose
@@ -161,29 +97,13 @@ class LossValue {
   };
 
   /// Every part's scale * sum / count, added up; one number on the device.
-  at::Tensor mean() const {
-    at::Tensor mean;
-    for (const Part& part : parts) {
-      at::Tensor value = part.count.divide(part.sum);
-      if (part.scale != 1) value = value * part.scale;
-      mean = mean.defined() ? mean + value : value;
-    }
-    return mean;
-  }
+  at::Tensor mean() const;
   /// True where `is_finite()` does not wait for a device.
   bool readable() const { return detail::readable(parts[0].sum); }
   /// Whether the sum of every term is finite. Waits for the device.
-  bool is_finite() const {
-    for (const Part& part : parts)
-      if (!std::isfinite(detail::number(part.sum))) return false;
-    return true;
-  }
+  bool is_finite() const;
   /// One float on the device: 1 where the value is not finite, as where a count is 0 there.
-  at::Tensor non_finite() const {
-    at::Tensor sum;
-    each_checked([&](const at::Tensor& number) { sum = sum.defined() ? sum + number : number; });
-    return sum.isfinite().logical_not().to(at::kFloat);
-  }
+  at::Tensor non_finite() const;
   /// Calls `f` with the numbers that are finite where the value is.
   template <class F>
   void each_checked(const F& f) const {
@@ -199,22 +119,8 @@ class LossValue {
 };
 
 namespace detail {
-inline std::string term_text(const std::string& name) {
-  return name.empty() ? "its " : "term `" + name + "`: its ";
-}
-inline void check_term(const std::string& name, const Count& count, double scale) {
-  if (!count.is_given())
-    throw BadModel("loss: " + term_text(name) +
-                   "count is missing, by which its sum is divided. Return Loss{sum, count}, or "
-                   "Loss::mean(mean, n) for a mean over n items.");
-  if (!std::isfinite(scale))
-    throw BadModel("loss: " + term_text(name) + "scale is " + c10::str(scale) +
-                   ", and so would be every gradient. Give it a finite scale.");
-  if (count.readable() && !count.is_possible())
-    throw BadBatch("loss: " + term_text(name) + "count is " + c10::str(count.value()) +
-                   "; it must be a number of items, from 0 to 2^63. Return the number of items "
-                   "that the sum is over.");
-}
+std::string term_text(const std::string& name);
+void check_term(const std::string& name, const Count& count, double scale);
 /// Calls `f(name, sum, count, scale)` for every term, the unnamed one first. Throws BadModel for a
 /// loss without any or a scale that is not finite, and BadBatch for an impossible count.
 template <class F>
@@ -233,23 +139,14 @@ void each_term(const Loss& loss, F&& f) {
 }
 /// Throws BadModel where two terms of a loss have one name, by which reports find them. The loss's
 /// own sum has the empty name.
-inline void check_term_names(const Loss& loss) {
-  for (std::size_t i = 0; i < loss.terms.size(); ++i) {
-    bool is_twice = loss.sum.defined() && loss.terms[i].name.empty();
-    for (std::size_t j = 0; j < i; ++j) is_twice |= loss.terms[i].name == loss.terms[j].name;
-    if (is_twice)
-      throw BadModel("loss: two terms have the name `" + loss.terms[i].name +
-                     "`. Give each a name of its own: reports find a term by its name.");
-  }
-}
+void check_term_names(const Loss& loss);
 /// Throws BadModel where a loss has another number of terms than the one before, of a microbatch or
 /// a batch (`what`); 0 before: there was none.
-inline void check_term_count(std::size_t before, std::size_t now, const char* what) {
-  if (before == 0 || now == before) return;
-  throw BadModel("loss: it has " + std::to_string(now) + " terms and had " +
-                 std::to_string(before) + " in the " + what +
-                 " before. Return the same terms in each, also those without items.");
-}
+void check_term_count(std::size_t before, std::size_t now, const char* what);
 }  // namespace detail
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/impl/loss.ipp>
+#endif

@@ -1,9 +1,6 @@
 #pragma once
 // A model as the trainer sees it: its module, its units, and which unit owns which parameter.
-#include <algorithm>
-#include <ikebana/detail/member_tensors.hpp>
 #include <ikebana/detail/torch.hpp>
-#include <ikebana/error.hpp>
 #include <ikebana/grammar/units.hpp>
 #include <map>
 #include <memory>
@@ -76,9 +73,7 @@ struct is_unit<Units<Modules...>> {
 };
 template <>
 struct is_unit<Children> {
-  bool operator()(torch::nn::Module&, const std::string& name) const {
-    return name.find('.') == std::string::npos;
-  }
+  bool operator()(torch::nn::Module&, const std::string& name) const;
 };
 template <>
 struct is_unit<void> {
@@ -114,79 +109,25 @@ class UnitTable {
 
   /// The unit of a module. Throws BadModel for a module that the model did not have when the
   /// trainer was made.
-  const Unit& at(const torch::nn::Module* module) const {
-    auto found = index_.find(module);
-    if (found == index_.end())
-      throw BadModel("run: this " + (module ? module->name() : "empty holder") +
-                     " is not one of the model's units. Register it in the model before the "
-                     "trainer is made.");
-    return units_[found->second];
-  }
+  const Unit& at(const torch::nn::Module* module) const;
   /// All units, the root first, then in the order of the modules.
   const std::vector<Unit>& units() const { return units_; }
 
  private:
-  void add(const std::string& name, std::shared_ptr<torch::nn::Module> module) {
-    const auto [found, is_new] = index_.try_emplace(module.get(), units_.size());
-    if (!is_new) return units_[found->second].also_named.push_back(name);
-    units_.push_back({name, std::move(module), {}, {}, units_.size(), {}, {}});
-  }
+  void add(const std::string& name, std::shared_ptr<torch::nn::Module> module);
   /// The innermost unit on the path of a name: `blocks.0.linear.weight` belongs to `blocks.0`.
-  std::size_t innermost(const std::string& name,
-                        const std::map<std::string, std::size_t>& by_name) {
-    for (std::size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0;
-         dot = name.rfind('.', dot - 1)) {
-      auto found = by_name.find(name.substr(0, dot));
-      if (found != by_name.end()) return found->second;
-    }
-    return 0;
-  }
-  void own() {
-    std::map<std::string, std::size_t> by_name;
-    for (auto& item : units_[0].module->named_modules("", /*include_self=*/false))
-      if (auto found = index_.find(item.value().get()); found != index_.end())
-        by_name[item.key()] = found->second;
-    std::vector<detail::ParameterPlace> places;
-    std::unordered_map<const void*, std::size_t> seen;  // by parameter; index_ has this type, too
-    for (auto& item : units_[0].module->named_parameters()) {
-      std::size_t unit = innermost(item.key(), by_name);
-      auto [found, is_new] = seen.try_emplace(item.value().unsafeGetTensorImpl(), places.size());
-      if (is_new) {
-        places.push_back({item.value(), item.key(), unit, {}});
-        continue;
-      }
-      detail::ParameterPlace& place = places[found->second];
-      place.other_names.push_back(item.key());
-      if (place.unit != unit) place.unit = 0;
-    }
-    add_assigned(seen, places);
-    for (auto& place : places) {
-      units_[place.unit].names.push_back(place.name);
-      units_[place.unit].parameters.push_back(place.parameter);
-      units_[place.unit].other_names.push_back(std::move(place.other_names));
-    }
-  }
+  std::size_t innermost(const std::string& name, const std::map<std::string, std::size_t>& by_name);
+  void own();
   /// The names of layers whose weight is another layer's: `head->weight = embed->weight`.
   void add_assigned(const std::unordered_map<const void*, std::size_t>& seen,
-                    std::vector<detail::ParameterPlace>& places) {
-    auto each_of = [&](const std::string& module, torch::nn::Module& layer) {
-      detail::each_member_of_libtorch(layer, [&](const char* member, const at::Tensor& tensor) {
-        const auto found = seen.find(tensor.unsafeGetTensorImpl());
-        if (found == seen.end()) return;
-        detail::ParameterPlace& place = places[found->second];
-        const std::string name = module.empty() ? member : module + "." + member;
-        const auto& others = place.other_names;
-        if (name != place.name && std::find(others.begin(), others.end(), name) == others.end())
-          place.other_names.push_back(name);
-      });
-    };
-    each_of("", *units_[0].module);
-    for (auto& item : units_[0].module->named_modules("", /*include_self=*/false))
-      each_of(item.key(), *item.value());
-  }
+                    std::vector<detail::ParameterPlace>& places);
 
   std::vector<Unit> units_;
   std::unordered_map<const void*, std::size_t> index_;  // by module
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/impl/model.ipp>
+#endif

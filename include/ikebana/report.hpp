@@ -1,7 +1,6 @@
 #pragma once
 // What a step reports. Its values stay on the device until they are read; reading waits for the
 // device.
-#include <cmath>
 #include <cstdint>
 #include <ikebana/batch/position.hpp>
 #include <ikebana/detail/not_given.hpp>
@@ -35,29 +34,13 @@ class Report {
  public:
   /// The value that was minimised: every term's scale * sum / count. Waits for the device; throws
   /// NonFinite where the precision has no loss scale to skip such a step with.
-  double loss() const {
-    double read = detail::number(mean());
-    if (must_be_finite && !std::isfinite(read))
-      throw NonFinite("report: the loss is " + std::to_string(read) +
-                      (skipped() ? "; the parameters were not updated. Lower the learning rate or "
-                                   "check the batch."
-                                 : ", and the step made its update: the precision of the recipe "
-                                   "does not check the loss, or sum / count overflows. Check the "
-                                   "batch, and load an earlier state."));
-    return read;
-  }
+  double loss() const;
   /// The same as a one-element tensor on the model's device. Waits for nothing, checks nothing.
   at::Tensor mean() const { return value.mean(); }
   /// One named term of the loss, without its scale. Throws Error for a name that no term has.
-  double term(const std::string& name) const {
-    for (const auto& part : value.parts)
-      if (!name.empty() && part.name == name) return detail::number(part.sum) / part.count.value();
-    throw Error("report: no term `" + name + "`. Name it in Loss::terms of the model.");
-  }
+  double term(const std::string& name) const;
   /// Norm of all gradients before clipping; empty where no policy computes it.
-  std::optional<double> grad_norm() const {
-    return norm.defined() ? std::optional(detail::number(norm)) : std::nullopt;
-  }
+  std::optional<double> grad_norm() const;
   /// Items that the loss was summed over, in all microbatches.
   double count() const { return value.parts.empty() ? 0 : value.parts[0].count.value(); }
   /// Refused: write `loss()`.
@@ -92,19 +75,7 @@ class Report {
   bool must_be_finite = true;  ///< whether `loss()` throws where it is not finite
 };
 
-inline std::ostream& operator<<(std::ostream& out, const Report& report) {
-  out << "step " << report.step << "  loss " << detail::number(report.mean());
-  for (const auto& part : report.value.parts)
-    if (!part.name.empty()) out << "  " << part.name << ' ' << report.term(part.name);
-  out << "  lr " << report.learning_rate;
-  if (auto norm = report.grad_norm()) out << "  grad norm " << *norm;
-  if (report.peak_bytes) out << "  peak " << *report.peak_bytes / 1048576 << " MiB";
-  if (report.undone.value_or(0) > 0)
-    out << "  " << report.microbatches << " microbatches after " << *report.undone
-        << " attempts that ran out of memory";
-  if (report.skipped()) out << "  skipped";
-  return out << "  " << report.seconds * 1e3 << " ms";
-}
+std::ostream& operator<<(std::ostream& out, const Report& report);
 
 /// What `Trainer::evaluate` returns. The loss of one that is made by hand is NaN until it is set.
 struct Evaluation {
@@ -114,11 +85,7 @@ struct Evaluation {
   std::vector<std::pair<std::string, double>> metrics = {};
 
   /// The value of a metric by its name. Throws Error if there is none of that name.
-  double operator[](const std::string& name) const {
-    for (const auto& [known, value] : metrics)
-      if (known == name) return value;
-    throw Error("evaluation: there is no metric `" + name + "`. Pass it to evaluate or fit.");
-  }
+  double operator[](const std::string& name) const;
   /// Refused: write `.loss`.
   template <class Number>
     requires std::is_floating_point_v<Number>  // of integers, x["name"] would be ambiguous
@@ -127,11 +94,7 @@ struct Evaluation {
   }
 };
 
-inline std::ostream& operator<<(std::ostream& out, const Evaluation& evaluation) {
-  out << "loss " << evaluation.loss;
-  for (const auto& [name, value] : evaluation.metrics) out << "  " << name << ' ' << value;
-  return out;
-}
+std::ostream& operator<<(std::ostream& out, const Evaluation& evaluation);
 
 /// One pass of `fit` over the data, or of a loop of your own, which gives it to
 /// `Trainer::end_epoch`. What is left out there is NaN: a 0 would look like a measurement.
@@ -152,3 +115,7 @@ struct History : std::vector<Epoch> {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/impl/report.ipp>
+#endif

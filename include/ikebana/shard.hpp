@@ -7,5 +7,6 @@
 #include <ikebana/shard/fsdp.hpp>
 #include <ikebana/shard/hsdp.hpp>
 #include <ikebana/shard/launch.hpp>
+#include <ikebana/shard/store.hpp>
 #include <ikebana/shard/zero1.hpp>
 #include <ikebana/shard/zero2.hpp>

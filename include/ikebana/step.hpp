@@ -1,5 +1,6 @@
 #pragma once
 // One optimizer step, top to bottom. The numbers are those of the hooks in hooks.hpp.
+#include <ikebana/core/around_step.hpp>
 #include <ikebana/core/totals.hpp>
 #include <ikebana/core/transaction.hpp>
 #include <ikebana/hooks/step_rate.hpp>

@@ -27,7 +27,7 @@ NO_CODE = re.compile(r'R"\((?:.|\n)*?\)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])
 def count_throws(include):
     """How many `throw` there are."""
     return sum(len(re.findall(r"\bthrow\b", NO_CODE.sub('""', path.read_text())))
-               for path in include.rglob("*") if path.suffix in (".hpp", ".inc", ".h"))
+               for path in include.rglob("*") if path.suffix in (".hpp", ".ipp", ".inc", ".h"))
 
 
 def wrong_texts(intro, test):

@@ -26,7 +26,7 @@ def other_hint(tree):
 
 def of_errno(tree):
     """(codes, what to do) for `suggestion_for` of posix/posix_files.hpp."""
-    body = tree.sources["posix/posix_files.hpp"].text.split("suggestion_for(int code)")[1]
+    body = tree.sources["posix/posix_files.hpp"].text.split("suggestion_for(int code) {")[1]
     body = body[: body.index("\n}")]
     for found in re.finditer(r'((?:case \w+:\s*|default:\s*)+)return "([^"]*)";', body):
         codes = re.findall(r"case (\w+)", found[1])

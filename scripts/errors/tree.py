@@ -23,11 +23,18 @@ class Bound:
     types: tuple = ()
 
 
+def text_of(path):
+    """A header, with the bodies that stand apart from it."""
+    bodies = path.parent / "impl" / f"{path.stem}.ipp"
+    text = path.read_text()
+    return text + bodies.read_text().replace("IKEBANA_INLINE ", "") if bodies.exists() else text
+
+
 class Tree:
     def __init__(self, include):
         include = pathlib.Path(include)
         files = sorted(p for p in include.rglob("*") if p.suffix in (".hpp", ".inc", ".h"))
-        self.sources = {name: Source(name, path.read_text()) for path in files
+        self.sources = {name: Source(name, text_of(path)) for path in files
                         for name in [path.relative_to(include).as_posix()]}
         self.named = collections.defaultdict(list)
         self.words = collections.defaultdict(list)

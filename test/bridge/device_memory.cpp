@@ -1,5 +1,6 @@
 // Memory statistics of accelerators. LibTorch has one interface to them from 2.9 on, from which the
 // simulated accelerator derives. Older versions, which count CUDA's alone, have their own test.
+#include <ikebana/memory/scope.hpp>
 #include "test.hpp"
 
 #include <ikebana/bridge/memory_facts.hpp>

@@ -18,7 +18,7 @@ function(write_flags file target)
     "${flags}\n$<$<BOOL:${folders}>:-isystem\n\"$<JOIN:${folders},\"\n-isystem\n\">\"\n>")
 endfunction()
 write_flags(flags ikebana::boost -std=gnu++20 -Wall -Wextra -Wpedantic -Wshadow -Wconversion
-            -Wsign-conversion -Werror \"-I${include}\")
+            -Wsign-conversion -Werror -DIKEBANA_COMPILED \"-I${include}\")
 write_flags(torch_flags ikebana::libtorch -isystem \"${include}/ikebana/shard/gloo\")
 
 # Precompiles a header as ${folder}/<name>.gch, which both compilers take for ${folder}/<name>.

@@ -10,7 +10,7 @@ import re
 import sys
 
 FILE, PAGE, TASK, FUNCTION, LINE = 400, 80, 100, 40, 100
-FOLDERS = "include", "examples", "test", "bench", "cmake", "scripts"
+FOLDERS = "include", "src", "examples", "test", "bench", "cmake", "scripts"
 SKIPPED = re.compile(
     r"""//[^\n]*|/\*.*?\*/                          # comments
       | R"(?P<end>[^()\s]*)\(.*?\)(?P=end)"         # raw strings
@@ -67,7 +67,8 @@ def between(begin, end):
 
 
 FUNCTIONS_OF = {
-    ".hpp": cpp_functions, ".cpp": cpp_functions, ".inc": cpp_functions, ".py": python_functions,
+    ".hpp": cpp_functions, ".cpp": cpp_functions, ".inc": cpp_functions,
+    ".ipp": cpp_functions, ".py": python_functions,
     ".cmake": between(r"function\(", r"endfunction\("), ".txt": between(r"function\(", "endfun"),
     "": between(r"\w+\(\) \{$", r"\}$"),  # shell
 }

@@ -6,6 +6,8 @@
 
 In a chain each header includes the one before it, directly or not. So one compilation of a chain
 shows each of its headers no more than that header alone would see, and takes the time of the last.
+The form is the compiled one: in the other a header sees what the bodies include that the headers
+before it end with.
 A chain begins with the largest of the PRECOMPILED headers that its first header is or reaches and
 would parse anyway. A header that does not reach detail/torch.hpp does not see LibTorch's folders,
 so it fails if it uses LibTorch without an #include.
@@ -22,6 +24,7 @@ OTHER_GATES = ("ikebana/detail/torch_optim.hpp", "ikebana/detail/torch_c10d.hpp"
 # Each includes the next; HeadersAlone.cmake precompiles them, or the last alone, in FOLDER.
 PRECOMPILED = {"ikebana.hpp": "all.hpp", "ikebana/hooks.hpp": "hooks.hpp", GATE: "torch.hpp"}
 OWN = re.compile(r'^#include [<"](ikebana[^>"]*)', re.M)
+BODIES = re.compile(r"^#ifndef IKEBANA_COMPILED\n.*\n#endif\n", re.M)
 FORBIDDEN = re.compile(r'^#include [<"](?:torch|ATen|c10)/.*', re.M)
 
 
@@ -41,7 +44,8 @@ class Headers:
         """Every header that `name` includes, directly or not."""
         if not (self.include / name).exists():
             return frozenset()  # the compiler reports it
-        direct = OWN.findall((self.include / name).read_text())
+        text = BODIES.sub("", (self.include / name).read_text())
+        direct = OWN.findall(text)
         return frozenset(direct).union(*map(self.reached, direct))
 
     def follows(self, name, before):

@@ -29,9 +29,14 @@ ALONE = (r"ikebana/(?:(?:modules|bridge|shard|estimate|memory)/|(?:shard|estimat
          r"posix/(?:child|listener|process_identity|reach|signal_pipe|sigpipe|stack_trace))")
 
 
+def header_of(file):
+    """The header whose bodies impl/NAME.ipp has; a header itself."""
+    return re.sub(r"impl/(\w+)\.ipp$", r"\1.hpp", file)
+
+
 def place(header):
     """What a header counts as in the diagram: its folder, or its own name."""
-    parts = header.removeprefix("ikebana/").split("/")
+    parts = header_of(header).removeprefix("ikebana/").split("/")
     return parts[0] + "/" if len(parts) > 1 else parts[0]
 
 
@@ -90,10 +95,12 @@ def reached(includes, header, seen):
 
 
 def circle(includes, header, path=()):
-    """A header that includes itself in the end, as the path that leads there."""
+    """A header that includes itself in the end, as the path that leads there. Bodies include their
+    own header, of which they need no more than what stands before them."""
     if header in path:
         return [*path[path.index(header):], header]
-    found = (circle(includes, i, (*path, header)) for i in includes.get(header, ()))
+    found = (circle(includes, i, (*path, header)) for i in includes.get(header, ())
+             if header_of(header) != i)
     return next((path for path in found if path), None)
 
 
@@ -109,7 +116,7 @@ def breaches(diagram, includes):
                 yield f"{header} must not include {included}"
     everything = reached(includes, "ikebana.hpp", set())
     for header in sorted(set(includes) - everything):
-        if not re.match(ALONE, header):
+        if not re.match(ALONE, header_of(header)):
             yield f"{header} is not reached from ikebana.hpp"
     if path := circle(includes, "ikebana.hpp"):
         yield f"in a circle: {' includes '.join(path)}"
@@ -120,15 +127,25 @@ def breaches(diagram, includes):
 
 
 def includes_of(folder):
-    files = [f for f in folder.rglob("*") if f.suffix in (".hpp", ".inc")]
+    files = [f for f in folder.rglob("*") if f.suffix in (".hpp", ".inc", ".ipp")]
     find = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.M)
     return {f.relative_to(folder).as_posix(): find.findall(f.read_text()) for f in files}
+
+
+def uncompiled(root):
+    """Bodies that the compiled form lacks, or has twice."""
+    sources = "".join(f.read_text() for f in sorted((root / "src").glob("*.cpp")))
+    for file in sorted((root / "include").rglob("*.ipp")):
+        name = file.relative_to(root / "include").as_posix()
+        count = sources.count(f"#include <{name}>\n")
+        if count != 1:
+            yield f"{count} files of src/ include {name}, and one must"
 
 
 def check(root):
     includes = includes_of(root / "include")
     diagram = Diagram((root / "docs" / "architecture.md").read_text())
-    wrong = list(breaches(diagram, includes))
+    wrong = [*breaches(diagram, includes), *uncompiled(root)]
     print("\n".join(wrong) or f"{len(includes)} headers include what they may")
     return 1 if wrong or len(includes) < 50 or len(diagram.node) < 20 else 0
 

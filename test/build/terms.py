@@ -17,7 +17,7 @@ import re
 import sys
 
 LIST = pathlib.Path(__file__).with_name("retired_terms.txt")
-SUFFIXES = {".hpp", ".inc", ".cpp", ".py", ".md", ".txt"}
+SUFFIXES = {".hpp", ".ipp", ".inc", ".cpp", ".py", ".md", ".txt"}
 SKIPPED = {"docs/migrate.md"}  # the table of old and new names
 GAP = "\0"  # stands for what is not searched, so that no phrase reaches across it
 

@@ -16,6 +16,8 @@ struct FunctionDataset {
   auto get(std::int64_t i) const { return make(i); }
 };
 template <class F>
+FunctionDataset(F) -> FunctionDataset<F>;
+template <class F>
 auto first_batch(F make) {
   DataLoader loader(FunctionDataset<F>{make}, {.batch_size = 4});
   return std::move(*loader.begin());

@@ -85,9 +85,9 @@ def effects():
     """docs/architecture.md names every header that affects the whole process."""
     section = (root / "docs/architecture.md").read_text()
     section = section[section.index("## What including it does") :].split("\n## ")[0]
-    for header in [*include.rglob("*.hpp"), *include.rglob("*.inc")]:
+    for header in [*include.rglob("*.?pp"), *include.rglob("*.inc")]:
         found = GLOBAL.search(re.sub(r"//.*", "", header.read_text()))
-        name = header.relative_to(include).as_posix()
+        name = re.sub(r"impl/(\w+)\.ipp", r"\1.hpp", header.relative_to(include).as_posix())
         if found and f"`{name}`" not in section:
             yield f"docs/architecture.md does not mention {name}, which calls `{found.group()}`"
 

@@ -12,7 +12,7 @@ TEST_CASE("docs/devices.md: a device that is chosen when the program runs") {
   CHECK(trainer.steps() == 4);
   CHECK(On{"cuda:1"}.device == torch::Device(torch::kCUDA, 1));
   CHECK(On{.device = std::string("cpu")}.device == torch::Device(torch::kCPU));
-  const auto misspelt = message_of<BadValue>([] { On{"gpu"}; });
+  const auto misspelt = message_of<BadValue>([] { (void)On{"gpu"}; });
   CHECK_MESSAGE(contains(misspelt, "On: there is no device \"gpu\": Expected one of cpu, cuda"),
                 misspelt);
   CHECK(contains(trainer.describe(), "On  {" + device.str() + "}"));

@@ -186,7 +186,7 @@ TEST_CASE("batches are copied on a stream of their own") {
     CHECK(batches != bridge::copy_stream(device(), other));
   if (!on_simulated()) return;
   const at::Tensor pinned = at::ones({8}).pin_memory();
-  bridge::CopyToDevice<> copies(device());
+  bridge::CopyToDevice copies(device());
   const at::Tensor there = copies(pinned);
   at::ones({8}, device()).add_(1);  // of the other stream, which is still to wait for the copy
   CHECK(copies_in_flight() == 1);

@@ -1,3 +1,4 @@
+#include <ikebana/checkpoint/cudnn_dropout.hpp>
 #include "laws.hpp"
 
 namespace gpu {

@@ -30,6 +30,9 @@ def arrives(place, prefix):
     installed = {path.relative_to(prefix) for path in prefix.rglob("*") if path.is_file()}
     arrived = {path for path in installed if path.parts[0] == "include"}
     expect(headers == arrived, f"not what include/ holds: {sorted(headers ^ arrived)}")
+    sources = sorted(path.name for path in (place.root / "src").iterdir())
+    arrived = sorted(path.name for path in (prefix / "share/cmake/ikebana/src").iterdir())
+    expect(sources == arrived, f"not what src/ holds: {arrived}")
     if (place.root / "LICENSE").exists():
         expect(any(path.name == "LICENSE" for path in installed), "no LICENSE was installed")
     for name in ("pth_to_safetensors.py", "gguf_to_safetensors.py"):
@@ -73,8 +76,9 @@ def fastest(place):
 
 
 def package(place):
-    """With ikebana::pch, and with what several ranks need."""
-    trains(place, "package", "-DPRECOMPILED=ON", f"-DCMAKE_CXX_COMPILER={fastest(place)}")
+    """The compiled form; and with ikebana::pch, header-only, what several ranks need."""
+    trains(place, "package", "-DFORM=ikebana::compiled", "-DWITH_RANKS=ON",
+           f"-DCMAKE_CXX_COMPILER={fastest(place)}")
     place.run(place.folder / "package/build/ranks")
 
 
@@ -120,7 +124,7 @@ def tutorial_by_conan(place, env):
 
 tests = {
     "install": install,
-    "subdirectory": lambda place: trains(place, "subdirectory"),
+    "subdirectory": lambda place: trains(place, "subdirectory", "-DFORM=ikebana::ikebana"),
     "package": package,
     "target": target,
     "conan": conan,

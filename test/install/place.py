@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-exported = ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "conanfile.py",
+exported = ("CMakeLists.txt", "CMakePresets.json", "cmake", "include", "src", "conanfile.py",
             "test_package", "scripts", "LICENSE")
 
 

@@ -36,8 +36,8 @@ struct Results {
 template <class Model>
 Results computed(Model model, const at::Tensor& input, const at::Tensor& slope,
                  torch::nn::Linear layer, bool fp8 = true) {
-  auto hook = std::make_shared<ikebana::detail::FP8Layers<>>(DynamicScaling{}, UnitTable::of(model),
-                                                             c10::Device(at::kCPU));
+  auto hook = std::make_shared<ikebana::detail::FP8Layers>(DynamicScaling{}, UnitTable::of(model),
+                                                           c10::Device(at::kCPU));
   at::Tensor x = input.detach().clone().requires_grad_(), y;
   layer->zero_grad();
   {
@@ -99,8 +99,8 @@ TEST_CASE("layers whose sizes do not fit equal those of autocast to the bit") {
   CHECK(same(fits, {32, 32}, fits) == false);
   auto unknown = torch::nn::Sequential(in);
   at::Tensor x = torch::randn({32, 32});
-  auto hook = std::make_shared<ikebana::detail::FP8Layers<>>(
-      DynamicScaling{}, UnitTable::of(unknown), c10::Device(at::kCPU));
+  auto hook = std::make_shared<ikebana::detail::FP8Layers>(DynamicScaling{}, UnitTable::of(unknown),
+                                                           c10::Device(at::kCPU));
   CHECK_FALSE(hook->linear(x, stranger->weight, stranger->bias).has_value());
 }
 

@@ -94,7 +94,7 @@ TEST_CASE("group values: a value that the optimizer has no field for is refused"
   CHECK(contains(refused<SGD>({.match = named(chosen), .momentum = -0.1}),
                  "a group's momentum is -0.1"));
   CHECK(contains(
-      test::message_of<BadValue>([] { Group{.match = {}, .schedule = CosineAnnealingLR{}}; }),
+      test::message_of<BadValue>([] { (void)Group{.match = {}, .schedule = CosineAnnealingLR{}}; }),
       "T_max is not given"));
 }
 

@@ -62,7 +62,7 @@ TEST_CASE("offload on a disk: another folder after the trainer is made is an err
 }
 TEST_CASE("offload on a disk: large tensors have files of their own, small ones share") {
   const OwnFolder own;
-  using Memory = ikebana::detail::FileMemory<>;
+  using Memory = ikebana::detail::FileMemory;
   Memory memory(own.path);
   const auto large = static_cast<std::int64_t>(Memory::file_bytes / 2 + 1);
   const at::Tensor a = memory.allocate({8}, {1}, at::kByte);

@@ -210,7 +210,7 @@ class PoisonedMemory : public ikebana::detail::OffloadMemory {
   }
 };
 std::shared_ptr<ikebana::detail::OffloadMemory> memory_of(const Poisonable&,
-                                                          const bridge::HostCopies<>&) {
+                                                          const bridge::HostCopies&) {
   return std::make_shared<PoisonedMemory>();
 }
 

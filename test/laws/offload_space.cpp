@@ -67,7 +67,7 @@ TEST_CASE("offload on a disk: few bytes take no large file") {
 }
 TEST_CASE("offload on a disk: a limit of file sizes is an error, and no signal") {
   const OwnFolder own;
-  ikebana::detail::FileMemory<> memory(own.path);
+  ikebana::detail::FileMemory memory(own.path);
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   const rlimit small{8 << 20, before.rlim_max};
@@ -82,7 +82,7 @@ TEST_CASE("offload on a disk: a folder that is a file, and a full disk, have the
   const OwnFolder own;
   const fs::path file = own.path / "file";
   std::ofstream(file) << "x";
-  using Memory = ikebana::detail::FileMemory<>;
+  using Memory = ikebana::detail::FileMemory;
   const auto of_file = message_of<FileFailed>([&] { Memory memory(file); });
   CHECK(contains(of_file, "It must be a folder"));
   CHECK(!contains(of_file, "must not be a folder"));
@@ -107,7 +107,7 @@ TEST_CASE("offload on a disk: a forked child is refused, as it would see what it
 /// No disk has this much room.
 TEST_CASE("offload on a disk: one that is full is an error before anything is written") {
   const OwnFolder own;
-  ikebana::detail::FileMemory<> memory(own.path);
+  ikebana::detail::FileMemory memory(own.path);
   const int files = open_files(own.path).count;
   CHECK(contains(
       message_of<FileFailed>([&] { memory.allocate({std::int64_t(1) << 50}, {1}, at::kByte); }),

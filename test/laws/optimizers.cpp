@@ -157,7 +157,7 @@ TEST_CASE("a value changed between steps takes effect from the next step on, as 
     trainer.step(torch::ones({1}));
     CHECK(test::worst_relative(parameters_of(model), parameters_of(hand)) <= 1e-12);
   }
-  Trainer<Shapes, AdamW, Pulls> adam(Shapes(at::kDouble));
+  Trainer<Shapes, AdamW, Pulls> adam{Shapes(at::kDouble)};
   for (int s = 0; s < 4; ++s) {
     adam.get<AdamW>().amsgrad = s % 2;
     CHECK_NOTHROW(adam.step(torch::ones({1})));

@@ -210,7 +210,7 @@ TEST_CASE("slice failures: another cut, and windows of state, are refused") {
   Masters masters = slice_updates::masters_of(work, &wire);
   Windows windows;
   masters.storage = &windows;
-  ikebana::detail::MuonMatrices<Muon> muon{Muon{}};
+  ikebana::detail::MuonMatrices muon{Muon{}};
   muon.begin(masters);
   StepGradients gradients = slice_updates::gradients_of(masters, work.gradients[0]);
   muon.prepare(masters, gradients, [](double lr) { return lr; });
@@ -218,7 +218,7 @@ TEST_CASE("slice failures: another cut, and windows of state, are refused") {
   CHECK_MESSAGE(contains(text, "Muon: its update of slices uses the state of several"), text);
   masters.slices[1].rows.first = 1;
   const std::string other =
-      message_of([&] { ikebana::detail::MuonMatrices<Muon>{Muon{}}.begin(masters); });
+      message_of([&] { ikebana::detail::MuonMatrices{Muon{}}.begin(masters); });
   CHECK_MESSAGE(contains(other, "Muon: `p1` is cut in another way than by `rows_of_rank`"), other);
 }
 

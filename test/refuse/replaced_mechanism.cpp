@@ -1,4 +1,5 @@
-// `ReplacedMechanism<Lion>` `Lion is a policy of ikebana, and its Mechanism is not`
+// `ReplacedMechanism<InBackward<Lion>>`
+// `InBackward<Lion> is a policy of ikebana, and its Mechanism is not`
 // `takes the place of the library's` `Define a policy of your own`
 #include "net.hpp"
 
@@ -7,7 +8,7 @@ struct OwnLion {
   using axis = ikebana::axis::optimizer;
 };
 #else
-using OwnLion = Lion;
+using OwnLion = InBackward<Lion>;
 #endif
 template <>
 struct ikebana::Mechanism<OwnLion> : OptimizerHooks {

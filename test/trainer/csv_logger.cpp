@@ -25,7 +25,7 @@ struct Path {
 Report report(std::int64_t step) {
   Report r;
   r.step = step, r.learning_rate = 1e-3, r.seconds = 0.25;
-  r.value.parts.push_back({"", at::scalar_tensor(0.1f + float(step)), 1});
+  r.value.parts.push_back({{"", at::scalar_tensor(0.1f + float(step)), 1}});
   return r;
 }
 
@@ -40,8 +40,8 @@ TEST_CASE("csv: a step is a line, written at once, with the columns that the rep
   Path other("all");
   Report all = report(12345678);
   all.value.parts.clear();
-  all.value.parts.push_back({"policy", at::scalar_tensor(3.f), 2});
-  all.value.parts.push_back({"a, \"b\"", at::scalar_tensor(1.f), 2, -2});
+  all.value.parts.push_back({{"policy", at::scalar_tensor(3.f), 2}});
+  all.value.parts.push_back({{"a, \"b\"", at::scalar_tensor(1.f), 2, -2}});
   all.norm = at::scalar_tensor(2.f), all.found_inf = at::scalar_tensor(1.f);
   all.peak_bytes = 9007199254740991;
   CSVLogger full(other.text);

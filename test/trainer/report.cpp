@@ -52,7 +52,7 @@ TEST_CASE("report: it has what policies request and nothing else, and keeps its 
 
 TEST_CASE("report: a loss that is not finite is an error when read, unless a loss scale skips") {
   Report report;
-  report.value.parts.push_back({"", at::scalar_tensor(NAN), 1});
+  report.value.parts.push_back({{"", at::scalar_tensor(NAN), 1}});
   auto message = test::message_of<NonFinite>([&] { report.loss(); });
   CHECK(contains(message, "the loss is nan, and the step made its update"));
   report.found_inf = at::ones({});

@@ -1,11 +1,16 @@
-// Two units of one program include the headers. A definition in them that is not inline would then
-// be defined twice, and the program would not link.
+// Units of one program include the headers, in both forms of the library. What they define without
+// `inline`, and the library does not, would be defined twice, and the program would not link.
 #include "test.hpp"
 
-namespace test::second_unit {
+namespace test::compiled_unit {
+at::Tensor train();  // in test/build/second_unit.cpp
+}
+namespace test::header_only_unit {
+at::Tensor train();
+}
 
-int train();  // in test/build/second_unit.cpp
-
-TEST_CASE("headers: two units of one program include them") { CHECK(train() == 1); }
-
-}  // namespace test::second_unit
+TEST_CASE("forms: units of both train in one program, with the same bits") {
+  const at::Tensor weight = test::compiled_unit::train();
+  CHECK(weight.abs().sum().item<double>() > 0);
+  CHECK(at::equal(weight, test::header_only_unit::train()));
+}

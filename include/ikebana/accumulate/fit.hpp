@@ -48,7 +48,7 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
     start(core);
     const detail::FitPlan former = plan_;
     try {
-      const bridge::SharedMemoryLimit<> limit(values.limit);
+      const bridge::SharedMemoryLimit limit(values.limit);
       consider_fewer(core);
       return fitted(core, batch, next);
     } catch (...) {
@@ -70,7 +70,7 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
     check_numbers();
     memory_.check(values.limit);
     plan_.evaluated = std::min(plan_.evaluated, max());
-    const bridge::SharedMemoryLimit<> limit(values.limit);
+    const bridge::SharedMemoryLimit limit(values.limit);
     const bool alone = core.ranks().slices().size() == 1;
     detail::Tried tried{"evaluate", core.step.attempts, versions_of(batch)};
     while (const auto error = failure(core, alone, [&] {
@@ -238,7 +238,7 @@ struct Mechanism<Accumulate<N>> : AccumulateHooks {
 
   detail::FitPlan plan_;
   detail::FitHistory history_;
-  detail::FitMemory<> memory_;
+  detail::FitMemory memory_;
   std::int64_t failed_ = 1;  // microbatches of the attempt that failed last
   bool knows_base_ = true;   // failed_base is of this process
   bool has_warned_ = false;

@@ -1,10 +1,8 @@
 #pragma once
 // An attempt that ran out of memory: whether it may be repeated, in how many parts, and the error
 // where it may not.
-#include <ikebana/bridge/memory.hpp>
+#include <ikebana/detail/message.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/posix/address_space.hpp>
-#include <sstream>
 
 namespace ikebana::detail {
 
@@ -63,18 +61,7 @@ std::int64_t parts_of(const Range& batches, std::int64_t wanted, bool may_have_n
 }
 
 /// The largest number of each kind over the ranks of `group`.
-inline FailedAttempt most_of(RankGroup& group, const char* call, const FailedAttempt& own) {
-  const std::string text({reinterpret_cast<const char*>(&own), sizeof own});
-  FailedAttempt most = own;
-  for (const std::string& one : exchange_in(group, call, text)) {
-    FailedAttempt other;
-    std::memcpy(&other, one.data(), sizeof other);
-    most.microbatches = std::max(most.microbatches, other.microbatches);
-    most.parts = std::max(most.parts, other.parts);
-    most.changed = std::max(most.changed, other.changed);
-  }
-  return most;
-}
+FailedAttempt most_of(RankGroup& group, const char* call, const FailedAttempt& own);
 
 /// What was tried, for the error of a step that fits in no way.
 struct Tried {
@@ -83,9 +70,7 @@ struct Tried {
   std::uint64_t versions;   ///< of the batch
   std::string counts = {};  ///< "1, 2, 4"
 
-  void add(std::int64_t microbatches) {
-    counts += (counts.empty() ? "" : ", ") + std::to_string(microbatches);
-  }
+  void add(std::int64_t microbatches);
 };
 
 /// Throws the error of the last attempt with `why` behind it: on a rank that heard of it a
@@ -100,36 +85,13 @@ template <class Own>
     throw Own(text_of(own) + why);
   }
 }
-/// What there is to say of memory that the system refused; nothing where a limit of this library
-/// did, and of what another rank has thrown.
-inline std::string system_text(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& own) {
-    const std::string text = text_of_libtorch(own);
-    return text.empty() ? text : no_code_text(text) + address_space_text();
-  }
-}
-[[noreturn]] inline void throw_too_large(const std::exception_ptr& error, const Tried& tried,
-                                         bool is_max, std::int64_t limit) {
-  std::ostringstream why;
-  why << " (" << tried.what << ", after step " << tried.step
-      << ") Nothing was updated. Accumulate<Fit<>> cut each batch into " << tried.counts
-      << " microbatches, and memory ran out with each number";
-  if (is_max) why << "; the last one is its max.";
-  else why << "; a microbatch of the last one is one row.";
-  why << system_text(error) << (is_max ? " Write a larger max" : " Make the samples smaller");
-  if (limit > 0) why << ", a limit above " << limit << " bytes";
-  why << ", Checkpoint<Full>, a precision of fewer bytes, a smaller model, or Shard<FSDP> on more "
-         "ranks.";
-  throw_failed<OutOfMemory>(error, why.str());
-}
-[[noreturn]] inline void throw_changed(const std::exception_ptr& error, const Tried& tried) {
-  throw_failed<BadModel>(
-      error, " (" + std::string(tried.what) + ", after step " + std::to_string(tried.step) +
-                 ") Memory ran out, and the batch cannot be computed again in more microbatches, "
-                 "since the loss has changed a tensor of it in place. Let it write to tensors of "
-                 "its own.");
-}
+
+[[noreturn]] void throw_too_large(const std::exception_ptr& error, const Tried& tried, bool is_max,
+                                  std::int64_t limit);
+[[noreturn]] void throw_changed(const std::exception_ptr& error, const Tried& tried);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/accumulate/impl/fit_attempts.ipp>
+#endif

@@ -1,8 +1,6 @@
 #pragma once
 // How many microbatches Accumulate<Fit<>> makes of a batch, and when it tries fewer.
-#include <algorithm>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 namespace ikebana {
@@ -39,31 +37,15 @@ struct FitPlan {
   bool may_shrink(std::int64_t steps) const { return microbatches > 1 && has_passed(steps); }
   /// Whether a step with half as many microbatches, whose activations are twice as large, should
   /// fit: `base` bytes are in use before it, and at most `limit` may be.
-  bool should_fit(std::int64_t base, std::int64_t limit) const {
-    const double needed = static_cast<double>(base) + 2 * margin * static_cast<double>(used);
-    return used == 0 || ((failed == 0 || needed <= static_cast<double>(failed_base + failed)) &&
-                         needed <= static_cast<double>(limit));
-  }
-  void shrink() noexcept {
-    microbatches = (microbatches + 1) / 2;
-    quiet = used = 0, on_trial = true;
-  }
+  bool should_fit(std::int64_t base, std::int64_t limit) const;
+  void shrink() noexcept;
   /// Fewer would not fit: waits for another while.
   void wait_again() noexcept { quiet = used = 0; }
-  void grow(std::int64_t to, std::int64_t bytes, std::int64_t base) noexcept {
-    if (std::exchange(on_trial, false)) failures = std::min(failures + 1, most_failures);
-    microbatches = to;
-    quiet = used = 0, failed = bytes, failed_base = base;
-  }
-  void end_step(std::int64_t bytes, std::int64_t steps) noexcept {
-    ++quiet, used = std::max(used, bytes);
-    if (on_trial && has_passed(steps)) on_trial = false, failures = 0;
-  }
+  void grow(std::int64_t to, std::int64_t bytes, std::int64_t base) noexcept;
+  void end_step(std::int64_t bytes, std::int64_t steps) noexcept;
 
  private:
-  bool has_passed(std::int64_t steps) const {
-    return steps > 0 && quiet >> std::min(failures, most_failures) >= steps;
-  }
+  bool has_passed(std::int64_t steps) const;
 };
 
 /// The last changes of a trainer, and how often steps were undone soon after another. Allocates
@@ -73,18 +55,9 @@ class FitHistory {
   static constexpr std::size_t most = 256;
 
   FitHistory() { changes_.reserve(most); }
-  void add(const FitChange& change) noexcept {
-    if (changes_.size() == most) changes_.erase(changes_.begin());
-    changes_.push_back(change);
-    ++count_;
-  }
+  void add(const FitChange& change) noexcept;
   /// A step was made that had been undone. True where another one was within the ten steps before.
-  bool add_undone(std::int64_t step) noexcept {
-    const bool soon = undone_ >= 0 && step > undone_ && step - undone_ < 10;
-    undone_ = step;
-    if (soon) ++soon_;
-    return soon;
-  }
+  bool add_undone(std::int64_t step) noexcept;
   const std::vector<FitChange>& changes() const { return changes_; }
   std::int64_t count() const { return count_; }
   std::int64_t soon() const { return soon_; }
@@ -96,3 +69,7 @@ class FitHistory {
 
 }  // namespace detail
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/accumulate/impl/fit_plan.ipp>
+#endif

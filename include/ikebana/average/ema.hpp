@@ -22,11 +22,9 @@ struct EMA {
   bool warmup = false;                ///< the decay of update n is at most (1 + n) / (10 + n)
 };
 
-template <std::same_as<EMA> Policy>
-struct Mechanism<Policy> : detail::WeightAverage<EMA> {
-  explicit Mechanism(EMA v) : WeightAverage(v, "EMA"), from_initial_(v.from_initial_weights) {
-    check();
-  }
+template <>
+struct Mechanism<EMA> : detail::WeightAverage<EMA> {
+  explicit Mechanism(EMA v);
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate&) {
     check();
@@ -36,35 +34,19 @@ struct Mechanism<Policy> : detail::WeightAverage<EMA> {
                          [&](const auto& n) { return weight(n); });
   }
   /// Throws BadValue where the recipe updates weights before this policy sees their initial values.
-  void refuse_update_in_backward() const {
-    if (values.from_initial_weights)
-      throw BadValue(
-          "EMA: from_initial_weights is true, and InBackward updates weights before the average "
-          "can begin with their initial values. Leave from_initial_weights out, or write the "
-          "optimizer without InBackward.");
-  }
-  std::string describe() const {
-    return "decay=" + c10::str(values.decay) + (values.use_buffers ? ", use_buffers" : "") +
-           (values.from_initial_weights ? ", from_initial_weights" : "") +
-           (values.warmup ? ", warmup" : "");
-  }
+  void refuse_update_in_backward() const;
+  std::string describe() const;
 
  private:
-  void check() const {
-    if (!(values.decay >= 0 && values.decay <= 1))
-      throw BadValue("EMA: decay is " + c10::str(values.decay) + "; it must lie between 0 and 1.");
-    detail::check_unchanged(values.from_initial_weights == from_initial_,
-                            "EMA: from_initial_weights");
-  }
-  double weight(double n) const {
-    return 1 - (values.warmup ? std::min(values.decay, (1 + n) / (10 + n)) : values.decay);
-  }
-  at::Tensor weight(const at::Tensor& n) const {
-    if (!values.warmup) return at::full_like(n, 1 - values.decay);
-    return 1 - ((n + 1) / (n + 10)).clamp_max(values.decay);
-  }
+  void check() const;
+  double weight(double n) const;
+  at::Tensor weight(const at::Tensor& n) const;
 
   bool from_initial_;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/average/impl/ema.ipp>
+#endif

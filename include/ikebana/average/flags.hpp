@@ -32,15 +32,12 @@ struct AverageFlags {
     }
   }
   /// Of a step that takes no average.
-  static AverageFlags none() {
-    AverageFlags flags;
-    flags.is_rejected = true;
-    return flags;
-  }
-  void count(at::Tensor& updates) const noexcept {
-    if (!on_host) updates.add_(updates_on_device);
-    else if (!is_rejected) *updates.data_ptr<std::int64_t>() += 1;
-  }
+  static AverageFlags none();
+  void count(at::Tensor& updates) const noexcept;
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/average/impl/flags.ipp>
+#endif

@@ -1,8 +1,6 @@
 #pragma once
 // SWA: the equal average of weights.
 #include <ikebana/average/weight_average.hpp>
-#include <ikebana/detail/recording.hpp>
-#include <ikebana/detail/without_values.hpp>
 
 namespace ikebana {
 
@@ -22,8 +20,8 @@ struct SWA {
   bool use_buffers = false;      ///< averages floating-point buffers, too
 };
 
-template <std::same_as<SWA> Policy>
-struct Mechanism<Policy> : detail::WeightAverage<SWA> {
+template <>
+struct Mechanism<SWA> : detail::WeightAverage<SWA> {
   explicit Mechanism(SWA v) : WeightAverage(v, "SWA") { check(); }
 
   template <class Rate>
@@ -34,36 +32,20 @@ struct Mechanism<Policy> : detail::WeightAverage<SWA> {
                          [](const auto& n) { return 1 / (n + 1); });
   }
   void end_step(const StepGradients&, Report&) noexcept { ++steps_; }
-  std::string describe() const {
-    return "start_step=" + std::to_string(values.start_step) +
-           ", every_steps=" + std::to_string(values.every_steps) +
-           (values.use_buffers ? ", use_buffers" : "");
-  }
-  void state(Archive& archive, const Masters& masters) {
-    archive.number("steps", steps_, &count_range);
-    WeightAverage::state(archive, masters);
-  }
+  std::string describe() const;
+  void state(Archive& archive, const Masters& masters);
 
  private:
-  void check() const {
-    if (values.start_step < 0 || values.every_steps < 1)
-      throw BadValue("SWA: start_step is " + std::to_string(values.start_step) +
-                     " and every_steps " + std::to_string(values.every_steps) +
-                     "; start_step must not be negative, and every_steps 1 or more.");
-    if (detail::recording())
-      throw BadValue(
-          "SWA: the host decides which steps are averaged, so a step with it cannot be recorded. "
-          "Use EMA.");
-  }
+  void check() const;
   /// Whether the step that is being made ends with an average. What only finds out how much memory
   /// is needed finds out the most.
-  bool is_due() const {
-    if (detail::without_values()) return true;
-    const std::int64_t since_start = steps_ + 1 - values.start_step;
-    return since_start >= 0 && since_start % values.every_steps == 0;
-  }
+  bool is_due() const;
 
   std::int64_t steps_ = 0;  // that were made, those that were skipped included
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/average/impl/swa.ipp>
+#endif

@@ -1,6 +1,7 @@
 #pragma once
 // Batches without rows, and batches of one row of zeros, with the shapes and dtypes of another one.
 #include <ikebana/batch/rows.hpp>
+#include <ikebana/error.hpp>
 
 namespace ikebana {
 
@@ -48,18 +49,8 @@ Batch without_rows(const Batch& batch) {
 struct OneZeroRow {
   std::int64_t rows;
 
-  void operator()(at::Tensor& t, std::int64_t dim) const {
-    if (!has_rows(t, dim)) return;
-    auto sizes = t.sizes().vec();
-    sizes[static_cast<std::size_t>(dim)] = 1;
-    t = at::zeros(sizes, t.options()).set_requires_grad(t.requires_grad());
-  }
-  void operator()(Ragged& ragged, std::int64_t) const {
-    if (!ragged.defined()) return;
-    at::Tensor sample = ragged.values();
-    (*this)(sample, 0);
-    ragged = Ragged(std::vector<at::Tensor>{std::move(sample)});
-  }
+  void operator()(at::Tensor& t, std::int64_t dim) const;
+  void operator()(Ragged& ragged, std::int64_t) const;
   template <HostList List>
   void operator()(List& list, std::int64_t) const {
     if (length_of(list) != rows) return for_each_inner_list(list, *this);
@@ -86,3 +77,7 @@ Batch zero_row(const Batch& batch) {
 }
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/batch/impl/empty.ipp>
+#endif

@@ -21,9 +21,7 @@ concept MapOfTensors = Map<T> && requires(T& map) {
                           at::Tensor>;
 };
 
-inline bool is_among(std::string_view name, Names names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
+bool is_among(std::string_view name, Names names);
 /// The one entry that has one of these names. Throws BadBatch for none or several.
 template <MapOfTensors M>
 const at::Tensor& only_entry(const M& map, Names names) {
@@ -51,16 +49,7 @@ void refuse_others(const M& map) {
                      "). Erase it, or write the objective as a lambda (run, model, batch) -> "
                      "Loss that uses it.");
 }
-inline const at::Tensor& one_of_two(const std::vector<at::Tensor>& batch, std::size_t i) {
-  if (batch.size() != 2)
-    throw BadBatch(
-        "batch: the objective takes a list of two tensors, an input and a target, and "
-        "this one holds " +
-        std::to_string(batch.size()) +
-        ". Give it two; several batches of bare tensors are a "
-        "std::vector<std::tuple<at::Tensor>>.");
-  return batch[i];
-}
+const at::Tensor& one_of_two(const std::vector<at::Tensor>& batch, std::size_t i);
 
 template <class T, std::size_t I>
 concept HasElement = requires { requires(std::tuple_size<T>::value > I); };
@@ -92,11 +81,7 @@ inline const at::Tensor& joined(const at::Tensor& t) { return t; }
 inline const at::Tensor& joined(const Ragged& ragged) { return ragged.values(); }
 /// Class indices as Long: a narrower dtype, such as Byte, would be compared with an `ignore_index`
 /// of -100 as with 156, and would choose from weights as a mask.
-inline at::Tensor as_classes(const at::Tensor& target) {
-  const auto type = target.scalar_type();
-  if (type == at::kLong || !at::isIntegralType(type, /*includeBool=*/true)) return target;
-  return target.to(at::kLong);
-}
+at::Tensor as_classes(const at::Tensor& target);
 
 template <class Batch>
 inline constexpr bool has_input_and_target = requires(const Batch& batch) {
@@ -126,3 +111,7 @@ template <class Batch>
 inline constexpr bool holds_more = HasElement<Batch, 2>;
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/batch/impl/input_and_target.ipp>
+#endif

@@ -2,7 +2,7 @@
 // The rows of a batch, through all its fields: how they are counted, cut and selected.
 #include <ikebana/batch/kinds.hpp>
 #include <ikebana/batch/ragged.hpp>
-#include <ikebana/grammar/refuse_batch.hpp>
+#include <ikebana/error.hpp>
 
 namespace ikebana {
 
@@ -46,12 +46,8 @@ std::int64_t length_of(const List& list) {
 /// Counts rows: those of tensors and Raggeds, or where there are none, the lengths of lists.
 class CountRows {
  public:
-  void operator()(const at::Tensor& t, std::int64_t dim) {
-    if (has_rows(t, dim)) tensors_.add(t.size(dim));
-  }
-  void operator()(const Ragged& ragged, std::int64_t) {
-    if (ragged.defined()) tensors_.add(ragged.size());
-  }
+  void operator()(const at::Tensor& t, std::int64_t dim);
+  void operator()(const Ragged& ragged, std::int64_t);
   template <HostList List>
   void operator()(const List& list, std::int64_t) {
     lists_.add(length_of(list));
@@ -65,10 +61,7 @@ class CountRows {
   struct Size {
     std::int64_t rows = -1;
     bool agree = true;
-    void add(std::int64_t n) {
-      agree = agree && (rows < 0 || rows == n);
-      if (rows < 0) rows = n;
-    }
+    void add(std::int64_t n);
   };
   const Size& counted() const { return tensors_.rows >= 0 ? tensors_ : lists_; }
   Size tensors_, lists_;
@@ -102,23 +95,14 @@ void for_each_inner_list(List& list, F& f) {
                 !Text<Element>)
     for (Element& element : list) for_each_field<0>(element, f);
 }
-[[noreturn]] inline void throw_cannot_cut(std::int64_t rows) {
-  throw BadBatch(
-      "batch: it holds a list of " + std::to_string(rows) +
-      " values, as many as it has rows, whose type cannot be cut. Make it a std::vector if each "
-      "row has one of them; a struct, a tuple or a std::shared_ptr if all belong to every row.");
-}
+[[noreturn]] void throw_cannot_cut(std::int64_t rows);
 
 /// Cuts fields to rows [begin, begin + length) of `rows`.
 struct CutRows {
   std::int64_t rows, begin, length;
 
-  void operator()(at::Tensor& t, std::int64_t dim) const {
-    if (has_rows(t, dim)) t = t.narrow(dim, begin, length);
-  }
-  void operator()(Ragged& ragged, std::int64_t) const {
-    if (ragged.defined()) ragged = ragged.narrow(begin, length);
-  }
+  void operator()(at::Tensor& t, std::int64_t dim) const;
+  void operator()(Ragged& ragged, std::int64_t) const;
   template <HostList List>
   void operator()(List& list, std::int64_t) const {
     if (length_of(list) != rows) return for_each_inner_list(list, *this);
@@ -136,12 +120,8 @@ class SelectRows {
  public:
   SelectRows(std::int64_t rows, at::Tensor index) : rows_(rows), index_(std::move(index)) {}
 
-  void operator()(at::Tensor& t, std::int64_t dim) const {
-    if (has_rows(t, dim)) t = t.index_select(dim, index_.to(t.device()));
-  }
-  void operator()(Ragged& ragged, std::int64_t) const {
-    if (ragged.defined()) ragged = ragged.index_select(index_);
-  }
+  void operator()(at::Tensor& t, std::int64_t dim) const;
+  void operator()(Ragged& ragged, std::int64_t) const;
   template <HostList List>
   void operator()(List& list, std::int64_t) const {
     if (length_of(list) != rows_) return for_each_inner_list(list, *this);
@@ -181,3 +161,7 @@ Batch narrowed(const Batch& batch, std::int64_t rows, std::int64_t begin, std::i
 
 }  // namespace detail
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/batch/impl/rows.ipp>
+#endif

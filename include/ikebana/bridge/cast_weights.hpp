@@ -9,22 +9,13 @@ namespace ikebana::bridge {
 /// go on with the former weights. The casts that a graph uses stay with it; another thread whose
 /// casts are in the cache, which is one for the process, casts again. Costs some nanoseconds
 /// without an open autocast.
-inline void forget_cast_weights(c10::DeviceType device) noexcept {
-  const bool is_nested = at::autocast::increment_nesting() > 1;
-  at::autocast::decrement_nesting();
-  if (is_nested || at::autocast::is_autocast_enabled(c10::kCPU) ||
-      (device != c10::kCPU && at::autocast::is_autocast_available(device) &&
-       at::autocast::is_autocast_enabled(device)))
-    at::autocast::clear_cache();
-}
+void forget_cast_weights(c10::DeviceType device) noexcept;
 
 /// RAII: a computation that neither uses casts of weights that were cached before it, nor leaves
 /// its own. (A cast that was cached without gradients has none.)
 class OwnCastWeights {
  public:
-  explicit OwnCastWeights(c10::DeviceType device) : device_(device) {
-    forget_cast_weights(device_);
-  }
+  explicit OwnCastWeights(c10::DeviceType device);
   ~OwnCastWeights() { forget_cast_weights(device_); }
   OwnCastWeights(const OwnCastWeights&) = delete;
   OwnCastWeights& operator=(const OwnCastWeights&) = delete;
@@ -34,3 +25,7 @@ class OwnCastWeights {
 };
 
 }  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/cast_weights.ipp>
+#endif

@@ -2,18 +2,12 @@
 // Counts the bytes that LibTorch allocates on the CPU: its own allocator does not, so a counting
 // allocator is installed in front of it.
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
-#include <ikebana/bridge/exact_type.hpp>
+#include <ikebana/detail/form.hpp>
 #include <ikebana/detail/torch.hpp>
-#include <ikebana/error.hpp>
-#include <ikebana/posix/library.hpp>
 #include <limits>
 #include <mutex>
-#include <new>
-#include <utility>
 
 namespace ikebana::bridge {
 
@@ -29,40 +23,20 @@ class MemorySource {
   virtual ~MemorySource() = default;
   virtual int64_t now() = 0;
 
-  void attach(PeakTracker& tracker) {
-    std::lock_guard lock(mutex_);
-    tracker.next = std::exchange(first_, &tracker);
-    restart_for(tracker);
-  }
+  void attach(PeakTracker& tracker);
 
-  void detach(PeakTracker& tracker) {
-    std::lock_guard lock(mutex_);
-    auto** link = &first_;
-    while (*link != &tracker) link = &(*link)->next;
-    *link = tracker.next;
-  }
+  void detach(PeakTracker& tracker);
 
-  int64_t peak(const PeakTracker& tracker) {
-    std::lock_guard lock(mutex_);
-    return std::max(tracker.peak, peak_since_restart());
-  }
+  int64_t peak(const PeakTracker& tracker);
 
-  void reset_peak(PeakTracker& tracker) {
-    std::lock_guard lock(mutex_);
-    restart_for(tracker);
-  }
+  void reset_peak(PeakTracker& tracker);
 
  private:
   virtual int64_t peak_since_restart() = 0;
   /// Returns the peak since the last restart; the next peak starts at the bytes in use now.
   virtual int64_t restart_peak() = 0;
 
-  void restart_for(PeakTracker& tracker) {
-    const auto peak_so_far = restart_peak();
-    for (auto* other = first_; other != nullptr; other = other->next)
-      other->peak = std::max(other->peak, peak_so_far);
-    tracker.peak = 0;
-  }
+  void restart_for(PeakTracker& tracker);
 
   std::mutex mutex_;
   PeakTracker* first_ = nullptr;
@@ -99,19 +73,7 @@ class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
  public:
   explicit CountingAllocatorV2(c10::Allocator& underlying) : underlying_(&underlying) {}
 
-  c10::DataPtr allocate(std::size_t bytes) override {
-    if (bytes == 0) return {nullptr, nullptr, &free_block, c10::Device(c10::kCPU)};
-    if (bytes > max_bytes) return underlying().allocate(bytes);  // fails with LibTorch's own error
-    const int64_t in_use = count(static_cast<int64_t>(bytes));
-    auto block = allocate_block(bytes);
-    const auto device = block.device();
-    const auto deleter = block.get_deleter();
-    auto* data = static_cast<std::byte*>(block.get()) + header_bytes;
-    new (block.get()) Header{block.release_context(), deleter, this, static_cast<int64_t>(bytes)};
-    raise_peak(in_use);
-    tell([&](auto& observer) { observer.allocated(data, static_cast<int64_t>(bytes), in_use); });
-    return {data, data, &free_block, device};
-  }
+  IKEBANA_INLINE c10::DataPtr allocate(std::size_t bytes) override;
 
   static constexpr int64_t no_limit = std::numeric_limits<int64_t>::max();
   /// How many bytes may be in use at once; an allocation beyond that throws OutOfMemory. Returns
@@ -121,21 +83,9 @@ class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
 
   /// `observer` hears every call from now on, until it is removed. While there is none, an
   /// allocation and a free cost one load more.
-  void add(AllocationObserverV2& observer) {
-    std::lock_guard lock(observers_mutex_);
-    observer.next_ = first_observer_.load(std::memory_order_relaxed);
-    first_observer_.store(&observer, std::memory_order_relaxed);
-  }
+  void add(AllocationObserverV2& observer);
   /// Returns when no thread calls it any more.
-  void remove(AllocationObserverV2& observer) noexcept {
-    std::lock_guard lock(observers_mutex_);
-    AllocationObserverV2* before = nullptr;
-    auto* present = first_observer_.load(std::memory_order_relaxed);
-    for (; present != nullptr && present != &observer; present = present->next_) before = present;
-    if (present == nullptr) return;
-    if (before == nullptr) first_observer_.store(present->next_, std::memory_order_relaxed);
-    else before->next_ = present->next_;
-  }
+  void remove(AllocationObserverV2& observer) noexcept;
   /// In a copy of this process, where another thread may have held the lock: none hears any more.
   void forget_observers() noexcept { first_observer_.store(nullptr, std::memory_order_relaxed); }
   /// Calls `f(observer)` for each, under the lock.
@@ -149,37 +99,18 @@ class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
   /// The allocator to which it forwards. Another one may be put below it at any time, since each
   /// block records how it is freed. Returns false where it was no longer `expected`.
   c10::Allocator& underlying() const noexcept { return *underlying_.load(); }
-  bool replace_underlying(c10::Allocator& expected, c10::Allocator& other) noexcept {
-    auto* present = &expected;
-    return underlying_.compare_exchange_strong(present, &other);
-  }
+  bool replace_underlying(c10::Allocator& expected, c10::Allocator& other) noexcept;
 
   c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
-  void copy_data(void* to, const void* from, std::size_t count) const override {
-    default_copy_data(to, from, count);
-  }
+  IKEBANA_INLINE void copy_data(void* to, const void* from, std::size_t count) const override;
 
   int64_t now() override { return bytes_.load(std::memory_order_relaxed); }
 
   /// The CPU's allocator if it is a CountingAllocatorV2, of this or another library; else nullptr.
-  static CountingAllocatorV2* installed() noexcept {
-    auto* present = c10::GetCPUAllocator();
-    return present != nullptr && is_exactly<CountingAllocatorV2>(*present)
-               ? static_cast<CountingAllocatorV2*>(present)
-               : nullptr;
-  }
+  static CountingAllocatorV2* installed() noexcept;
 
   /// Installs a counting allocator unless there is one; returns the one that is installed.
-  static CountingAllocatorV2& install() {
-    static std::mutex once;
-    std::lock_guard lock(once);
-    if (auto* present = installed()) return *present;
-    ikebana::detail::keep_loaded(reinterpret_cast<const void*>(&free_block));
-    auto* counting = new CountingAllocatorV2(*c10::GetCPUAllocator());
-    for (int priority = 0; installed() != counting && priority < 256; ++priority)
-      c10::SetCPUAllocator(counting, static_cast<uint8_t>(priority));
-    return *counting;
-  }
+  static CountingAllocatorV2& install();
 
  private:
   static constexpr std::size_t header_bytes = 64;
@@ -192,52 +123,17 @@ class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
   };
   static_assert(sizeof(Header) <= header_bytes);
 
-  static void free_block(void* data) {
-    if (data == nullptr) return;
-    const auto header = *reinterpret_cast<Header*>(static_cast<std::byte*>(data) - header_bytes);
-    header.owner->bytes_.fetch_sub(header.bytes, std::memory_order_relaxed);
-    header.owner->tell([&](auto& observer) { observer.freed(data, header.bytes); });
-    header.deleter(header.context);
-  }
+  static void free_block(void* data);
 
   /// Counts an allocation, and returns the bytes in use with it. Throws beyond the limit.
-  int64_t count(int64_t bytes) {
-    const int64_t in_use = bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-    if (in_use > limit_.load(std::memory_order_relaxed)) refuse(bytes, in_use - bytes);
-    return in_use;
-  }
-  [[noreturn]] void refuse(int64_t bytes, int64_t in_use) {
-    bytes_.fetch_sub(bytes, std::memory_order_relaxed);
-    tell([&](auto& observer) { observer.refused(bytes, limit()); });
-    throw OutOfMemory("cannot allocate memory on the CPU: " + std::to_string(bytes) +
-                      " bytes were requested, " + std::to_string(in_use) +
-                      " are in use, and the limit of this process is " +
-                      std::to_string(limit_.load(std::memory_order_relaxed)) +
-                      " (MemoryLimit). Raise it, or use less: more ranks of Shard<FSDP>, more "
-                      "microbatches, Checkpoint<Full>.");
-  }
-  c10::DataPtr allocate_block(std::size_t bytes) {
-    try {
-      return underlying().allocate(bytes + header_bytes);
-    } catch (...) {
-      bytes_.fetch_sub(static_cast<int64_t>(bytes), std::memory_order_relaxed);
-      tell([&](auto& observer) { observer.refused(static_cast<int64_t>(bytes), limit()); });
-      throw;
-    }
-  }
+  int64_t count(int64_t bytes);
+  [[noreturn]] void refuse(int64_t bytes, int64_t in_use);
+  c10::DataPtr allocate_block(std::size_t bytes);
 
-  void raise_peak(int64_t bytes) noexcept {
-    auto peak = peak_.load(std::memory_order_relaxed);
-    while (bytes > peak && !peak_.compare_exchange_weak(peak, bytes, std::memory_order_relaxed)) {
-    }
-  }
+  void raise_peak(int64_t bytes) noexcept;
 
   int64_t peak_since_restart() override { return peak_.load(std::memory_order_relaxed); }
-  int64_t restart_peak() override {
-    const auto peak_so_far = peak_.exchange(now(), std::memory_order_relaxed);
-    raise_peak(now());  // another thread may have allocated between the two calls of now()
-    return peak_so_far;
-  }
+  IKEBANA_INLINE int64_t restart_peak() override;
 
   std::atomic<c10::Allocator*> underlying_;  // the layout is that of a pointer
   std::atomic<int64_t> bytes_{0};
@@ -248,3 +144,7 @@ class CountingAllocatorV2 : public c10::Allocator, public MemorySource {
 };
 
 }  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/counting_allocator.ipp>
+#endif

@@ -1,9 +1,7 @@
 #pragma once
 // How a CPU computes products of 16-bit tensors: by its instructions, or in FP32 where it has none.
 #include <ikebana/bridge/wide_products.hpp>
-#include <ikebana/error.hpp>
 #include <string>
-#include <utility>
 
 namespace ikebana {
 
@@ -18,13 +16,7 @@ enum class CPUProducts {
 namespace detail {
 
 /// A model that is itself of 16 bits, without a policy that computes its products.
-inline void warn_of_slow_products(at::ScalarType type) {
-  TORCH_WARN(
-      "ikebana: the model's parameters are ", type,
-      ", and this processor has no instructions for it: LibTorch takes 10 to 50 times as long "
-      "for their products as in FP32. Write Precision<BF16True>, which computes them in FP32, "
-      "or model->to(at::kFloat).");
-}
+void warn_of_slow_products(at::ScalarType type);
 
 /// What the processor can do for one dtype, and so what a wish comes to. Made for a policy, whose
 /// name is that of its errors. Without a dtype nothing is computed in FP32.
@@ -38,40 +30,17 @@ class HalfProducts {
         has_instructions_(!on_cpu_ || bridge::has_native_products(type)) {}
 
   /// True if products are computed in FP32.
-  bool in_fp32(CPUProducts wanted) const {
-    return wants_fp32(wanted) && bridge::wide_products_available();
-  }
+  bool in_fp32(CPUProducts wanted) const;
   /// Where they should be and cannot: throws BadValue if that was asked for, else warns once.
-  void check(CPUProducts wanted) {
-    if (!wants_fp32(wanted) || bridge::wide_products_available()) return;
-    if (wanted == CPUProducts::FP32)
-      throw BadValue(std::string(policy_) + ": cpu_products is FP32, " + reason +
-                     " Run without that library, or leave cpu_products out.");
-    if (!std::exchange(has_warned_, true))
-      TORCH_WARN("ikebana: ", policy_, ": this processor has no instructions for ", type_, ", ",
-                 reason,
-                 " A step takes about 17 times as long as in FP32: run without that library, "
-                 "or use Precision<FP32>.");
-  }
+  void check(CPUProducts wanted);
   /// For the other ranks: a rank without the instructions makes all compute as it does.
   bool has_instructions() const { return has_instructions_; }
-  void use_instructions(bool on_all_ranks) {
-    if (!on_all_ranks) has_instructions_ = !on_cpu_;
-  }
+  void use_instructions(bool on_all_ranks);
 
-  std::string describe(CPUProducts wanted) const {
-    if (!on_cpu_) return "";
-    if (!in_fp32(wanted)) return ", products by LibTorch's kernels for it";
-    return wanted == CPUProducts::FP32 ? ", products in Float32, rounded"
-                                       : ", products in Float32, rounded: this processor has no "
-                                         "instructions for it";
-  }
+  std::string describe(CPUProducts wanted) const;
 
  private:
-  bool wants_fp32(CPUProducts wanted) const {
-    return on_cpu_ &&
-           (wanted == CPUProducts::FP32 || (wanted == CPUProducts::Fastest && !has_instructions_));
-  }
+  bool wants_fp32(CPUProducts wanted) const;
 
   static constexpr const char* reason =
       "and another library of this process uses the dispatch key by which products are computed in "
@@ -83,3 +52,7 @@ class HalfProducts {
 
 }  // namespace detail
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/cpu_products.ipp>
+#endif

@@ -3,8 +3,11 @@
 #include <deque>
 #include <functional>
 #include <ikebana/bridge/fake_mode.hpp>
+#include <ikebana/bridge/fake_tensors.hpp>
+#include <ikebana/bridge/make_fake.hpp>
 #include <ikebana/bridge/memory.hpp>
-#include <tuple>
+#include <ikebana/bridge/shape_rules.hpp>
+#include <ikebana/detail/form.hpp>
 #include <vector>
 
 namespace ikebana::bridge {
@@ -23,27 +26,13 @@ class FakeLedger final : public FakeMemory, public MemorySources {
   /// Where it was at the last peak of a device.
   std::size_t place_of_peak(c10::Device device) { return on(device).place_of_peak(); }
 
-  std::size_t allocated(std::size_t bytes, c10::Device device) override {
-    if (ikebana::detail::is_made_in_file) device = at::kMeta;  // of which nothing else is counted
-    const std::size_t granule = device.is_cpu() ? 1 : 512;
-    blocks_.push_back(
-        {&on(device), static_cast<std::int64_t>((bytes + granule - 1) / granule * granule)});
-    blocks_.back().on->add(blocks_.back().bytes, place);
-    return blocks_.size() - 1;
-  }
-  void freed(std::size_t number) noexcept override {
-    blocks_[number].on->free(blocks_[number].bytes);
-  }
+  IKEBANA_INLINE std::size_t allocated(std::size_t bytes, c10::Device device) override;
+  IKEBANA_INLINE void freed(std::size_t number) noexcept override;
 
  private:
   class OfDevice final : public MemorySource {
    public:
-    void add(std::int64_t bytes, const std::function<std::size_t()>& where) {
-      now_ += bytes;
-      if (now_ <= peak_) return;
-      peak_ = now_;
-      if (where) place_of_peak_ = where();
-    }
+    void add(std::int64_t bytes, const std::function<std::size_t()>& where);
     void free(std::int64_t bytes) noexcept { now_ -= bytes; }
     std::size_t place_of_peak() const { return place_of_peak_; }
     std::int64_t now() override { return now_; }
@@ -58,14 +47,7 @@ class FakeLedger final : public FakeMemory, public MemorySources {
     OfDevice* on;
     std::int64_t bytes;
   };
-  OfDevice& on(c10::Device device) {
-    for (auto& [known, memory] : devices_)
-      if (known == device) return memory;
-    return devices_
-        .emplace_back(std::piecewise_construct, std::forward_as_tuple(device),
-                      std::forward_as_tuple())
-        .second;
-  }
+  OfDevice& on(c10::Device device);
 
   std::deque<std::pair<c10::Device, OfDevice>> devices_;
   std::vector<Block> blocks_;
@@ -92,3 +74,7 @@ class FakeLedgerScope {
 };
 
 }  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/fake_ledger.ipp>
+#endif

@@ -1,13 +1,10 @@
 #pragma once
 // The state of a default random number generator, and where in its sequence the generator is.
 
-#include <functional>
 #include <ikebana/detail/torch.hpp>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <optional>
-#include <string_view>
 
 namespace ikebana::bridge {
 
@@ -19,10 +16,7 @@ struct GeneratorPosition {
 
 /// Held where a default generator is set back, and where an operator's draw is compared with
 /// another: between the positions before and after it no thread may set the generator.
-inline std::recursive_mutex& generators_mutex() {
-  static std::recursive_mutex mutex;
-  return mutex;
-}
+std::recursive_mutex& generators_mutex();
 
 /// Hears, on one thread, of generators that are set back, which no operator does: for what records
 /// operators and repeats them. Called with the generator's mutex held.
@@ -41,52 +35,15 @@ inline constinit thread_local GeneratorObserver* generator_observer = nullptr;
 /// are tensors of the host. No device is waited for.
 class GeneratorState {
  public:
-  explicit GeneratorState(c10::Device device)
-      : generator_(at::globalContext().defaultGenerator(device)) {
-    if (generator_.device().is_cpu()) {
-      std::lock_guard lock(generator_.mutex());
-      cpu_ = std::make_unique<Mersenne>(cpu());
-      tell_captured();
-    } else {
-      capture();
-    }
-  }
+  explicit GeneratorState(c10::Device device);
 
   /// Takes the state of now.
-  void capture() {
-    std::lock_guard lock(generator_.mutex());
-    if (cpu_) cpu_->capture(cpu());
-    else if (is_philox()) philox_ = {generator_.current_seed(), generator_.get_offset()};
-    else state_ = generator_.get_state();
-    tell_captured();
-  }
-  void restore() const {
-    std::lock_guard others(generators_mutex());
-    auto generator = generator_;
-    std::lock_guard lock(generator.mutex());
-    if (cpu_) {
-      cpu_->restore(cpu());
-    } else if (is_philox()) {
-      generator.set_current_seed(philox_.sequence);
-      generator.set_offset(philox_.index);
-    } else {
-      generator.set_state(state_);
-    }
-    if (generator_observer) generator_observer->restored(generator, observed_);
-  }
+  void capture();
+  void restore() const;
   /// The position at the time of the capture.
-  GeneratorPosition position() const {
-    if (cpu_) return cpu_->position();
-    return is_philox() ? philox_ : position_of(state_);
-  }
+  GeneratorPosition position() const;
   /// The position now. Costs some 60 ns for the CPU.
-  GeneratorPosition position_now() const {
-    auto generator = generator_;
-    std::lock_guard lock(generator.mutex());
-    if (cpu_) return Mersenne::position_of(cpu());
-    if (is_philox()) return {generator.current_seed(), generator.get_offset()};
-    return position_of(generator.get_state());
-  }
+  GeneratorPosition position_now() const;
 
  private:
   /// The CPU's: an engine with a block of 624 numbers, and at most one normal number of each dtype
@@ -97,48 +54,26 @@ class GeneratorState {
         : engine_(generator.engine()),
           float_normal_(generator.next_float_normal_sample()),
           double_normal_(generator.next_double_normal_sample()) {}
-    void capture(at::CPUGeneratorImpl& generator) {
-      ::new (&engine_) at::mt19937(generator.engine());  // assigning would copy it twice
-      float_normal_ = generator.next_float_normal_sample();
-      double_normal_ = generator.next_double_normal_sample();
-    }
-    void restore(at::CPUGeneratorImpl& generator) const {
-      generator.set_engine(engine_);
-      generator.set_next_float_normal_sample(float_normal_);
-      generator.set_next_double_normal_sample(double_normal_);
-    }
-    GeneratorPosition position() const {
-      return position(engine_.data(), float_normal_.has_value(), double_normal_.has_value());
-    }
-    static GeneratorPosition position_of(at::CPUGeneratorImpl& generator) {
-      return position(generator.engine().data(), generator.next_float_normal_sample().has_value(),
-                      generator.next_double_normal_sample().has_value());
-    }
+    void capture(at::CPUGeneratorImpl& generator);
+    void restore(at::CPUGeneratorImpl& generator) const;
+    GeneratorPosition position() const;
+    static GeneratorPosition position_of(at::CPUGeneratorImpl& generator);
 
    private:
     /// The block by its first 64 bits, and the place in it.
     static GeneratorPosition position(const at::mt19937_data_pod& data, bool float_normal,
-                                      bool double_normal) {
-      const auto place = static_cast<std::uint64_t>(data.left_) << 32 | data.next_;
-      return {static_cast<std::uint64_t>(data.state_[0]) << 32 | data.state_[1],
-              place << 2 | std::uint64_t(float_normal) << 1 | std::uint64_t(double_normal)};
-    }
+                                      bool double_normal);
 
     at::mt19937 engine_;
     std::optional<float> float_normal_;
     std::optional<double> double_normal_;
   };
 
-  void tell_captured() {
-    observed_ = generator_observer ? generator_observer->captured(generator_) : 0;
-  }
+  void tell_captured();
   at::CPUGeneratorImpl& cpu() const { return *generator_.get<at::CPUGeneratorImpl>(); }
   /// CUDA's: a seed and an offset.
   bool is_philox() const { return generator_.device().is_cuda(); }
-  static GeneratorPosition position_of(const at::Tensor& state) {
-    const std::string_view bytes(static_cast<const char*>(state.const_data_ptr()), state.nbytes());
-    return {std::hash<std::string_view>()(bytes), bytes.size()};
-  }
+  static GeneratorPosition position_of(const at::Tensor& state);
 
   at::Generator generator_;
   std::unique_ptr<Mersenne> cpu_;
@@ -160,3 +95,7 @@ class RestoreGenerator {
 };
 
 }  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/generator_state.ipp>
+#endif

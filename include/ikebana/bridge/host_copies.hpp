@@ -2,8 +2,7 @@
 // Copies between a device and memory of the host, on streams of their own, which overlap with what
 // the device computes.
 
-#include <ikebana/bridge/copy_stream.hpp>
-#include <ikebana/detail/without_values.hpp>
+#include <ikebana/detail/torch.hpp>
 #include <memory>
 
 namespace ikebana::bridge {
@@ -13,26 +12,14 @@ class StreamEvent {
  public:
   StreamEvent() = default;
   /// Records what the stream has been given until now.
-  explicit StreamEvent(const c10::Stream& stream)
-      : event_(std::make_shared<c10::Event>(stream.device_type())) {
-    event_->record(stream);
-  }
+  explicit StreamEvent(const c10::Stream& stream);
   bool query() const { return !event_ || event_->query(); }
   /// What the stream is given from now on begins after the event.
-  void block(const c10::Stream& stream) const {
-    if (event_) stream.wait(*event_);
-  }
+  void block(const c10::Stream& stream) const;
   /// The host waits.
-  void synchronize() const {
-    if (event_) event_->synchronize();
-  }
+  void synchronize() const;
   /// The same where nothing may throw: a device that failed uses no memory any more.
-  void synchronize_quietly() const noexcept {
-    try {
-      synchronize();
-    } catch (...) {
-    }
-  }
+  void synchronize_quietly() const noexcept;
   explicit operator bool() const { return event_ != nullptr; }
 
  private:
@@ -41,72 +28,40 @@ class StreamEvent {
 
 /// Copies of one trainer between its device and the host, each direction on a stream that all
 /// trainers of the device share. On a device without streams, as a CPU, a copy is made when it is
-/// asked for. A template, so that only files that offload compile it.
-template <class = void>
+/// asked for.
 class HostCopies {
  public:
   /// `device` has an index, or is a CPU. Of tensors without values there is nothing to copy.
-  explicit HostCopies(c10::Device device) : device_(device) {
-    if (!has_copy_streams(device) || ikebana::detail::without_values()) return;
-    to_host_ = copy_stream(device, CopyStream::ToHost);
-    to_device_ = copy_stream(device, CopyStream::ToDevice);
-  }
+  explicit HostCopies(c10::Device device);
   c10::Device device() const { return device_; }
   /// True where copies overlap with what the device computes.
   bool overlap() const { return to_host_.has_value(); }
 
   /// Uninitialised memory of the host for copies: pinned where copies overlap.
-  at::Tensor host_memory(at::IntArrayRef sizes, at::IntArrayRef strides,
-                         at::ScalarType type) const {
-    const auto options = at::TensorOptions(at::kCPU).dtype(type);
-    return at::empty_strided(sizes, strides, overlap() ? options.pinned_memory(true) : options);
-  }
+  at::Tensor host_memory(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) const;
   /// Copies what the current stream has computed until now. Both tensors must be kept until the
   /// copy is made, or that of the device until its current stream waits for the event.
   StreamEvent to_host(const at::Tensor& on_host, const at::Tensor& source,
-                      const StreamEvent& after = {}) const {
-    return copy(on_host, source, to_host_, after);
-  }
+                      const StreamEvent& after = {}) const;
   /// Copies into memory of the device, which the current stream may have used until now.
   StreamEvent to_device(const at::Tensor& on_device, const at::Tensor& source,
-                        const StreamEvent& after = {}) const {
-    return copy(on_device, source, to_device_, after);
-  }
+                        const StreamEvent& after = {}) const;
   /// The current stream waits: what the device computes from now on begins after the event.
-  void wait_for(const StreamEvent& event) const {
-    if (event) event.block(computes());
-  }
+  void wait_for(const StreamEvent& event) const;
   /// The same where nothing may throw.
-  void wait_for_quietly(const StreamEvent& event) const noexcept {
-    try {
-      wait_for(event);
-    } catch (...) {
-      event.synchronize_quietly();
-    }
-  }
+  void wait_for_quietly(const StreamEvent& event) const noexcept;
 
  private:
-  c10::Stream computes() const {
-    return c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
-  }
+  c10::Stream computes() const;
   StreamEvent copy(const at::Tensor& to, const at::Tensor& from,
-                   const std::optional<c10::Stream>& on, const StreamEvent& after) const {
-    const at::NoGradGuard no_grad;
-    if (!on) {
-      to.copy_(from);
-      return {};
-    }
-    StreamEvent(computes()).block(*on);
-    after.block(*on);
-    {
-      const c10::StreamGuard guard(*on);
-      to.copy_(from, /*non_blocking=*/true);
-    }
-    return StreamEvent(*on);
-  }
+                   const std::optional<c10::Stream>& on, const StreamEvent& after) const;
 
   c10::Device device_;
   std::optional<c10::Stream> to_host_, to_device_;
 };
 
 }  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/host_copies.ipp>
+#endif

@@ -5,11 +5,7 @@
 namespace ikebana::bridge::detail {
 
 /// Laid out as the argument suggests: contiguous, or with channels last.
-inline Shape suggested(const at::Tensor& t, const std::vector<std::int64_t>& sizes,
-                       at::ScalarType type) {
-  const auto options = at::TensorOptions(at::kMeta).dtype(type);
-  return Shape::of(at::empty(sizes, options.memory_format(t.suggest_memory_format())));
-}
+Shape suggested(const at::Tensor& t, const std::vector<std::int64_t>& sizes, at::ScalarType type);
 template <std::size_t I>
 Shapes like_suggested(const OperatorCall& call) {
   const at::Tensor t = tensor_at(call, I);
@@ -25,70 +21,17 @@ Shapes resized(const OperatorCall& call) {
   return {suggested(t, sizes, t.scalar_type())};
 }
 /// (self, padding): two numbers for each of the last dimensions, from the last on.
-inline Shapes padded(const OperatorCall& call) {
-  const at::Tensor t = tensor_at(call, 0);
-  std::vector<std::int64_t> sizes = t.sizes().vec();
-  const auto padding = ints_at(call, 1);
-  for (std::size_t i = 0; i < padding.size(); ++i) sizes[sizes.size() - 1 - i / 2] += padding[i];
-  return {suggested(t, sizes, t.scalar_type())};
-}
+Shapes padded(const OperatorCall& call);
 /// (self, kernel, stride, padding, dilation, ceil_mode): the maxima and where they are.
-inline Shapes max_pool3d(const OperatorCall& call) {
-  const at::Tensor t = tensor_at(call, 0);
-  const auto kernel = ints_at(call, 1), padding = ints_at(call, 3), dilation = ints_at(call, 4);
-  const auto stride = ints_at(call, 2).empty() ? kernel : ints_at(call, 2);
-  const bool up = bool_at(call, 5);
-  std::vector<std::int64_t> sizes = t.sizes().vec();
-  for (std::size_t i = 0; i < 3; ++i) {
-    std::int64_t& size = sizes[sizes.size() - 3 + i];
-    const std::int64_t pad = of_dim(padding, i), step = of_dim(stride, i);
-    const std::int64_t room = size + 2 * pad - of_dim(dilation, i) * (of_dim(kernel, i) - 1) - 1;
-    std::int64_t windows = (room + (up ? step - 1 : 0)) / step + 1;
-    if (up && (windows - 1) * step >= size + pad) --windows;
-    size = windows;
-  }
-  return {suggested(t, sizes, t.scalar_type()), suggested(t, sizes, at::kLong)};
-}
+Shapes max_pool3d(const OperatorCall& call);
 /// (input, grid, ...): grid has a place in the input for each element of the result.
-inline Shapes grid_sampler(const OperatorCall& call) {
-  const at::Tensor input = tensor_at(call, 0), grid = tensor_at(call, 1);
-  std::vector<std::int64_t> sizes = {input.size(0), input.size(1)};
-  for (std::int64_t d = 1; d + 1 < grid.dim(); ++d) sizes.push_back(grid.size(d));
-  return {{sizes, input.scalar_type()}};
-}
+Shapes grid_sampler(const OperatorCall& call);
 /// (gradient, input, grid, ..., mask). The second is always computed.
-inline Shapes grid_sampler_backward(const OperatorCall& call) {
-  Shapes all = like<1, 2>(call);
-  if (!call.arguments().back().toBoolList().get(0)) all[0] = Shape::none();
-  return all;
-}
+Shapes grid_sampler_backward(const OperatorCall& call);
 /// (self, kernel, dilation, padding, stride): a column for each place of the window.
-inline Shapes im2col(const OperatorCall& call) {
-  const at::Tensor t = tensor_at(call, 0);
-  const auto kernel = ints_at(call, 1), dilation = ints_at(call, 2), padding = ints_at(call, 3),
-             stride = ints_at(call, 4);
-  std::int64_t columns = 1, rows = t.size(-3);
-  for (std::size_t i = 0; i < 2; ++i) {
-    const std::int64_t size = t.size(static_cast<std::int64_t>(i) - 2);
-    const std::int64_t room =
-        size + 2 * of_dim(padding, i) - of_dim(dilation, i) * (of_dim(kernel, i) - 1) - 1;
-    columns *= room / of_dim(stride, i) + 1;
-    rows *= of_dim(kernel, i);
-  }
-  std::vector<std::int64_t> sizes(t.sizes().begin(), t.sizes().end() - 3);
-  sizes.insert(sizes.end(), {rows, columns});
-  return {{sizes, t.scalar_type()}};
-}
+Shapes im2col(const OperatorCall& call);
 /// (self, output sizes, kernel, ...).
-inline Shapes col2im(const OperatorCall& call) {
-  const at::Tensor t = tensor_at(call, 0);
-  const auto kernel = ints_at(call, 2), last = ints_at(call, 1);
-  std::vector<std::int64_t> sizes(t.sizes().begin(), t.sizes().end() - 2);
-  sizes.insert(sizes.end(),
-               {t.size(-2) / (of_dim(kernel, 0) * of_dim(kernel, 1)), last[0], last[1]});
-  const auto memory = t.numel() * static_cast<std::int64_t>(t.itemsize());  // made for all columns
-  return {{.sizes = sizes, .type = t.scalar_type(), .bytes = memory}};
-}
+Shapes col2im(const OperatorCall& call);
 /// (self, factor): blocks of channels become blocks of pixels; or the other way round.
 template <bool Back>
 Shapes pixel_shuffle(const OperatorCall& call) {
@@ -129,3 +72,7 @@ inline constexpr NamedShapeRule image_shape_rules[] = {
 };
 
 }  // namespace ikebana::bridge::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/image_shape_rules.ipp>
+#endif

@@ -6,13 +6,9 @@
 #include <ikebana/bridge/counting_allocator.hpp>
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/bridge/version.hpp>
-#include <ikebana/detail/away.hpp>
-#include <ikebana/detail/message.hpp>
 #include <ikebana/error.hpp>
 #include <memory>
-#include <mutex>
 #include <type_traits>
-#include <unordered_map>
 
 namespace ikebana::bridge {
 
@@ -65,22 +61,7 @@ inline constinit thread_local MemorySources* sources_of_thread = nullptr;
 
 /// The source of `device`, one per device in this library. Throws ikebana::Error if LibTorch does
 /// not count the device's memory.
-/// A template, as MemoryCounter's constructor, so that only files that count memory compile it.
-template <class = void>
-MemorySource& memory_source(c10::Device device) {
-  if (sources_of_thread != nullptr) return sources_of_thread->of(device);
-  if (device.is_cpu()) return CountingAllocatorV2::install();
-  static std::mutex mutex;
-  static auto& sources = *new std::unordered_map<c10::Device, std::unique_ptr<MemorySource>>;
-  std::lock_guard lock(mutex);
-  auto& source = sources[device];
-  if (!source) source = make_device_memory(device.type(), device.index());
-  if (!source)
-    throw Error("MemoryCounter: this LibTorch does not count the memory of " + device.str() +
-                ". Count on the CPU, or use LibTorch 2.9 or newer; LibTorch 2.8 also counts where "
-                "the compiler finds cuda_runtime_api.h.");
-  return *source;
-}
+MemorySource& memory_source(c10::Device device);
 
 /// Bytes in use now and at the peak on one device, of all threads and trainers of the process. On
 /// the CPU the first counter installs a counting allocator in front of the present one, which stays
@@ -144,36 +125,19 @@ class MemoryLimit {
 };
 
 /// True for OutOfMemory, and for an error of LibTorch, of the allocator or of oneDNN that says it.
-inline bool is_out_of_memory(const std::exception& error) {
-  return dynamic_cast<const OutOfMemory*>(&error) != nullptr ||
-         ikebana::detail::is_out_of_memory(ikebana::detail::text_of_libtorch(error));
-}
+bool is_out_of_memory(const std::exception& error);
 /// Within a handler: whether the present exception says so.
-inline bool is_present_out_of_memory() {
-  try {
-    throw;
-  } catch (const std::exception& error) {
-    return is_out_of_memory(error);
-  } catch (...) {
-    return false;
-  }
-}
+bool is_present_out_of_memory();
 /// True if a MemoryCounter of the tensor's device counts the tensor's bytes; false on the CPU for
 /// memory allocated before the first counter or not by LibTorch (`from_blob`), and for tensors
 /// without bytes. Costs a look-up.
-inline bool counted(const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor.has_storage() || ikebana::detail::is_away(tensor) ||
-      tensor.storage().nbytes() == 0)
-    return false;
-  if (!tensor.device().is_cpu() || sources_of_thread != nullptr) return !tensor.is_meta();
-  const auto* present = CountingAllocatorV2::installed();
-  return present != nullptr && tensor.storage().data_ptr().get_deleter() == present->raw_deleter();
-}
+bool counted(const at::Tensor& tensor);
 
 /// The bytes of a trainer's tensor that was allocated before the counting allocator was in place.
-inline std::int64_t uncounted_bytes(const at::Tensor& t) {
-  if (ikebana::detail::is_away(t)) return 0;  // of a maker: made later, and counted then
-  return t.is_cpu() && !counted(t) ? static_cast<std::int64_t>(t.nbytes()) : 0;
-}
+std::int64_t uncounted_bytes(const at::Tensor& t);
 
 }  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/memory.ipp>
+#endif

@@ -1,8 +1,8 @@
 #pragma once
 // What a device says of its memory, beyond the bytes in use; and the release of what is
 // cached.
-#include <ikebana/bridge/memory.hpp>
-#include <ikebana/posix/machine_memory.hpp>
+#include <ikebana/bridge/version.hpp>
+#include <ikebana/error.hpp>
 
 namespace ikebana {
 
@@ -41,38 +41,17 @@ void with_device_allocator(Type type, const F& f) {
 }
 
 /// Reads what there is. Costs some tens of microseconds, and waits for no device.
-template <class = void>
-MemoryFacts memory_facts(c10::Device device) {
-  MemoryFacts facts;
-  device = with_index(device);
-  if (device.is_cpu()) {
-    const auto machine = ikebana::detail::machine_memory();
-    if (machine)
-      facts.free = machine->free, facts.total = machine->total, facts.resident = machine->resident;
-    return facts;
-  }
-  with_device_allocator(device.type(), [&](auto& allocator) {
-    if (!allocator.initialized()) return;
-    const auto stats = allocator.getDeviceStats(device.index());
-    facts.reserved = stats.reserved_bytes[0].current;
-    facts.inactive = stats.inactive_split_bytes[0].current;
-    facts.retries = stats.num_alloc_retries;
-    add_free_of_device(facts, allocator, device.index());
-  });
-  return facts;
-}
+MemoryFacts memory_facts(c10::Device device);
 
 /// Releases memory that is free and kept: to the system, what the heap of this process keeps; of an
 /// accelerator, what LibTorch's caching allocator does, as `torch.cuda.empty_cache` in Python.
 /// Takes milliseconds, an accelerator's waits for the device, and allocations that follow are
 /// slower, so it is nothing for every step.
-template <class = void>
-void release_cached_memory(c10::Device device) {
-  if (device.is_cpu()) return ikebana::detail::trim_heap();
-  with_device_allocator(device.type(), [](auto& allocator) {
-    if (allocator.initialized()) allocator.emptyCache();
-  });
-}
+void release_cached_memory(c10::Device device);
 
 }  // namespace bridge
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/memory_facts.ipp>
+#endif

@@ -1,6 +1,5 @@
 #pragma once
 // An operator that is called on meta tensors, to see what it returns.
-#include <ikebana/bridge/fake_tensors.hpp>
 #include <ikebana/bridge/operators.hpp>
 #include <utility>
 #include <vector>
@@ -10,35 +9,16 @@ namespace ikebana::bridge {
 /// The operator's results on meta tensors that stand for its arguments. Two arguments that share
 /// memory have counterparts that do, so that a view among the results is known as one.
 struct MetaCall {
-  explicit MetaCall(const OperatorCall& call) {
-    const auto& arguments = call.schema().arguments();
-    torch::jit::Stack stack;
-    for (std::size_t i = 0; i < arguments.size(); ++i)
-      stack.push_back(of(arguments[i].name(), call.arguments()[i]));
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    const at::AutoDispatchBelowADInplaceOrView below;
-    call.op().callBoxed(stack);
-    results.assign(stack.begin(), stack.end());
-  }
-  c10::IValue of(const std::string& name, const c10::IValue& value) {
-    if (name == "device") return c10::Device(at::kMeta);
-    if (name == "pin_memory" || value.isGenerator()) return {};
-    return ikebana::detail::with_tensors(value, [&](const at::Tensor& t) { return of(t); });
-  }
-  at::Tensor of(const at::Tensor& t) {
-    for (const auto& [given, meta] : pairs)
-      if (given.is_same(t)) return meta;
-    return pairs.emplace_back(t, ikebana::detail::tensor_over(storage_of(t), t)).second;
-  }
-  c10::Storage storage_of(const at::Tensor& t) {
-    for (const auto& [given, meta] : pairs)
-      if (ikebana::detail::same_storage(given, t)) return meta.storage();
-    return c10::Storage(c10::Storage::use_byte_size_t(), t.storage().nbytes(),
-                        at::DataPtr(nullptr, c10::Device(at::kMeta)), c10::GetAllocator(at::kMeta),
-                        true);
-  }
+  explicit MetaCall(const OperatorCall& call);
+  c10::IValue of(const std::string& name, const c10::IValue& value);
+  at::Tensor of(const at::Tensor& t);
+  c10::Storage storage_of(const at::Tensor& t);
   std::vector<std::pair<at::Tensor, at::Tensor>> pairs;
   std::vector<c10::IValue> results;
 };
 
 }  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/meta_call.ipp>
+#endif

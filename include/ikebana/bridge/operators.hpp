@@ -7,8 +7,6 @@
 #include <ikebana/error.hpp>
 #include <ikebana/posix/library.hpp>
 #include <memory>
-#include <mutex>
-#include <utility>
 #include <vector>
 
 namespace ikebana::bridge {
@@ -68,15 +66,10 @@ class OperatorCall {
   /// Valid once the call is computed.
   c10::ArrayRef<c10::IValue> results() const { return last(schema().returns().size()); }
   /// Returns `results` to the caller instead of computing the call.
-  void replace(std::vector<c10::IValue> results) {
-    torch::jit::drop(stack_, schema().arguments().size());
-    for (auto& result : results) stack_.push_back(std::move(result));
-  }
+  void replace(std::vector<c10::IValue> results);
 
  private:
-  c10::ArrayRef<c10::IValue> last(std::size_t n) const {
-    return c10::ArrayRef<c10::IValue>(stack_).slice(stack_.size() - n);
-  }
+  c10::ArrayRef<c10::IValue> last(std::size_t n) const;
 
   const c10::OperatorHandle& op_;
   torch::jit::Stack& stack_;
@@ -94,12 +87,7 @@ namespace detail {
 
 /// Computes an operator that no scope replaced, by the kernel of its device; or, while it is open,
 /// by that of WideProductsScope (wide_products.hpp).
-inline void call_kernel(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
-  const bool may_be_wide = c10::impl::tls_is_dispatch_key_included(products_key) &&
-                           op.hasKernelForDispatchKey(products_key);
-  if (may_be_wide) op.redispatchBoxed(c10::DispatchKeySet(products_key), &stack);
-  else op.callBoxed(stack);
-}
+void call_kernel(const c10::OperatorHandle& op, torch::jit::Stack& stack);
 
 template <class Which>
 void intercept(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
@@ -140,9 +128,7 @@ bool calls_scopes() {
 }
 
 /// Keeps a registration until the process ends.
-inline void keep(c10::RegistrationHandleRAII registration) {
-  (void)new c10::RegistrationHandleRAII(std::move(registration));
-}
+void keep(c10::RegistrationHandleRAII registration);
 /// Keeps the library that registers it loaded.
 template <class Which>
 c10::KernelFunction kept_kernel() {
@@ -150,41 +136,10 @@ c10::KernelFunction kept_kernel() {
   return c10::KernelFunction::makeFromBoxedFunction<&intercept<Which>>();
 }
 
-inline bool intercept_all() {
-  auto& dispatcher = c10::Dispatcher::singleton();
-  if (dispatcher.hasBackendFallbackForDispatchKey(operator_key))
-    return calls_scopes<AllOperators>();
-  keep(dispatcher.registerFallback(operator_key, kept_kernel<AllOperators>(), "ikebana"));
-  return true;
-}
-
-/// True for an operator that draws, is not composed of others, and is not intercepted yet.
-inline bool draws_itself(const c10::OperatorHandle& op) {
-  return op.hasTag(at::Tag::nondeterministic_seeded) &&
-         !op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
-         !op.hasKernelForDispatchKey(random_operator_key);
-}
+bool intercept_all();
 
 /// Also those that a library has defined since the last call.
-inline bool intercept_random() {
-  static std::mutex mutex;
-  std::lock_guard lock(mutex);
-  auto& dispatcher = c10::Dispatcher::singleton();
-  static const bool is_ours = !dispatcher.hasBackendFallbackForDispatchKey(random_operator_key);
-  static std::size_t known = 0;
-  if (is_ours && known == 0)
-    keep(dispatcher.registerFallback(random_operator_key, c10::KernelFunction::makeFallthrough(),
-                                     "ikebana"));
-  const std::vector<c10::OperatorName> names = dispatcher.getAllOpNames();
-  static const c10::KernelFunction kernel = kept_kernel<RandomOperators>();
-  if (std::exchange(known, names.size()) != names.size())
-    for (const c10::OperatorName& name : names)
-      if (const auto op = dispatcher.findSchema(name); op && draws_itself(*op))
-        keep(dispatcher.registerImpl(name, random_operator_key, kernel, std::nullopt, nullptr,
-                                     "ikebana"));
-  static const bool works = is_ours || calls_scopes<RandomOperators>();
-  return works;
-}
+bool intercept_random();
 
 }  // namespace detail
 
@@ -228,3 +183,7 @@ class OperatorScope {
 };
 
 }  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/operators.ipp>
+#endif

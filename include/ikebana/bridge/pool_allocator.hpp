@@ -6,14 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <ikebana/bridge/counting_allocator.hpp>
-#include <ikebana/bridge/exact_type.hpp>
+#include <ikebana/detail/form.hpp>
 #include <ikebana/detail/torch.hpp>
-#include <ikebana/posix/library.hpp>
 #include <limits>
 #include <memory>
-#include <mutex>
-#include <new>
-#include <utility>
 
 namespace ikebana::bridge {
 
@@ -30,17 +26,10 @@ struct PoolBlockV1 {
 
   static constexpr std::size_t header_bytes = 64;
   std::byte* data() noexcept { return reinterpret_cast<std::byte*>(this) + header_bytes; }
-  static PoolBlockV1& of(void* data) noexcept {
-    return *reinterpret_cast<PoolBlockV1*>(static_cast<std::byte*>(data) - header_bytes);
-  }
+  static PoolBlockV1& of(void* data) noexcept;
   /// Writes the header into a block of another allocator.
   static PoolBlockV1& make(c10::DataPtr block, PoolV1* pool, std::size_t bytes,
-                           std::uint32_t size_class) {
-    const auto deleter = block.get_deleter();
-    void* memory = block.get();
-    return *new (memory)
-        PoolBlockV1{pool, block.release_context(), deleter, bytes, nullptr, size_class};
-  }
+                           std::uint32_t size_class);
   void free_memory() noexcept { deleter(context); }
 };
 static_assert(sizeof(PoolBlockV1) <= PoolBlockV1::header_bytes);
@@ -74,106 +63,46 @@ class PoolAllocatorV1 : public c10::Allocator {
  public:
   explicit PoolAllocatorV1(c10::Allocator& underlying) : underlying_(underlying) {}
 
-  c10::DataPtr allocate(std::size_t bytes) override {
-    if (bytes == 0) return {nullptr, nullptr, &free_block, c10::Device(c10::kCPU)};
-    if (bytes > max_bytes) return underlying_.allocate(bytes);  // fails with LibTorch's own error
-    auto* scope = innermost();
-    std::byte* data = scope == nullptr ? allocate_outside(bytes).data()
-                                       : scope->pool->allocate(bytes, underlying_).data();
-    return {data, data, &free_block, c10::Device(c10::kCPU)};
-  }
+  IKEBANA_INLINE c10::DataPtr allocate(std::size_t bytes) override;
   c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
-  void copy_data(void* to, const void* from, std::size_t count) const override {
-    default_copy_data(to, from, count);
-  }
+  IKEBANA_INLINE void copy_data(void* to, const void* from, std::size_t count) const override;
 
   /// Opens a scope on the calling thread.
-  virtual void open(std::shared_ptr<OpenPoolScopeV1> scope) {
-    auto& list = list_of_thread();
-    scope->outer = list.first;
-    list.first = std::move(scope);
-    top_of_thread() = list.first.get();
-  }
+  IKEBANA_INLINE virtual void open(std::shared_ptr<OpenPoolScopeV1> scope);
   /// Closes a scope of this or another thread; scopes may close in any order.
-  virtual void close(OpenPoolScopeV1& scope) noexcept {
-    scope.is_closed.store(true, std::memory_order_release);
-    if (top_of_thread() != nullptr) innermost();
-  }
+  IKEBANA_INLINE virtual void close(OpenPoolScopeV1& scope) noexcept;
 
   /// The one below the CPU's counting allocator, or without a counting allocator the CPU's, if it
   /// is a PoolAllocatorV1, of this or another library; else nullptr.
-  static PoolAllocatorV1* installed() noexcept {
-    auto* counting = CountingAllocatorV2::installed();
-    auto* present = counting != nullptr ? &counting->underlying() : c10::GetCPUAllocator();
-    return present != nullptr && is_exactly<PoolAllocatorV1>(*present)
-               ? static_cast<PoolAllocatorV1*>(present)
-               : nullptr;
-  }
+  static PoolAllocatorV1* installed() noexcept;
 
   /// Installs one unless there is one; returns the one that is installed.
-  static PoolAllocatorV1& install() {
-    static std::mutex once;
-    std::lock_guard lock(once);
-    if (auto* present = installed()) return *present;
-    ikebana::detail::keep_loaded(reinterpret_cast<const void*>(&free_block));
-    if (auto* counting = CountingAllocatorV2::installed()) return put_below(*counting);
-    auto* pooling = new PoolAllocatorV1(*c10::GetCPUAllocator());
-    for (int priority = 0; installed() != pooling && priority < 256; ++priority)
-      c10::SetCPUAllocator(pooling, static_cast<uint8_t>(priority));
-    return *pooling;
-  }
+  static PoolAllocatorV1& install();
 
  private:
   static constexpr auto max_bytes =
       static_cast<std::size_t>(std::numeric_limits<int64_t>::max()) - PoolBlockV1::header_bytes;
 
-  static PoolAllocatorV1& put_below(CountingAllocatorV2& counting) {
-    while (true) {
-      auto& below = counting.underlying();
-      auto* pooling = new PoolAllocatorV1(below);
-      if (counting.replace_underlying(below, *pooling)) return *pooling;
-      delete pooling;  // another library put something there meanwhile
-      if (auto* another = installed()) return *another;
-    }
-  }
+  static PoolAllocatorV1& put_below(CountingAllocatorV2& counting);
 
-  PoolBlockV1& allocate_outside(std::size_t bytes) {
-    return PoolBlockV1::make(underlying_.allocate(bytes + PoolBlockV1::header_bytes), nullptr,
-                             bytes, 0);
-  }
-  static void free_block(void* data) {
-    if (data == nullptr) return;
-    auto& block = PoolBlockV1::of(data);
-    if (block.pool != nullptr) block.pool->free(block);
-    else block.free_memory();
-  }
+  PoolBlockV1& allocate_outside(std::size_t bytes);
+  static void free_block(void* data);
 
   /// The calling thread's scopes. Drops those that were closed since the last call.
-  static OpenPoolScopeV1* innermost() noexcept {
-    auto*& top = top_of_thread();
-    if (top == nullptr || !top->is_closed.load(std::memory_order_acquire)) return top;
-    auto& first = list_of_thread().first;
-    while (first != nullptr && first->is_closed.load(std::memory_order_acquire)) {
-      auto outer = std::move(first->outer);
-      first = std::move(outer);
-    }
-    return top = first.get();
-  }
+  static OpenPoolScopeV1* innermost() noexcept;
   struct List {
     std::shared_ptr<OpenPoolScopeV1> first;
     ~List() { top_of_thread() = nullptr; }
   };
-  static List& list_of_thread() {
-    static thread_local List list;
-    return list;
-  }
+  static List& list_of_thread();
   /// The same without a destructor, so that reading it costs no more than an address.
-  static OpenPoolScopeV1*& top_of_thread() noexcept {
-    static thread_local OpenPoolScopeV1* top = nullptr;
-    return top;
-  }
+  static OpenPoolScopeV1*& top_of_thread() noexcept;
 
   c10::Allocator& underlying_;
 };
 
 }  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/pool_allocator.ipp>
+#endif

@@ -19,8 +19,10 @@ template struct ShowMember<Inputs, &at::RecordFunction::inputs_>;
 /// The arguments of a function that begins, for a callback with `needsInputs`; valid in its first
 /// half alone. `RecordFunction::inputs()` is the same, but where a program is compiled without
 /// NDEBUG it checks a flag that LibTorch's wheels, compiled with it, never set, and throws.
-inline c10::ArrayRef<const c10::IValue> recorded_inputs(const at::RecordFunction& function) {
-  return member_of(function, detail::Inputs());
-}
+c10::ArrayRef<const c10::IValue> recorded_inputs(const at::RecordFunction& function);
 
 }  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/recorded_inputs.ipp>
+#endif

@@ -19,53 +19,17 @@ Shapes loss(const OperatorCall& call) {
   return {{.type = all[0].type, .bytes = Keeps ? elements * itemsize : 0}};
 }
 /// (self, target, p, margin, weight, reduction): one element, or one for each row.
-inline Shapes multi_margin_loss(const OperatorCall& call) {
-  const bool each = int_at(call, 5) == no_reduction;
-  return {{each ? tensor_at(call, 1).sizes().vec() : std::vector<std::int64_t>(),
-           tensor_at(call, 0).scalar_type()}};
-}
+Shapes multi_margin_loss(const OperatorCall& call);
 /// (self, target, reduction): the loss, and where targets are.
-inline Shapes multilabel_margin_loss(const OperatorCall& call) {
-  const at::Tensor input = tensor_at(call, 0), target = tensor_at(call, 1);
-  std::vector<std::int64_t> rows;
-  if (int_at(call, 2) == no_reduction && target.dim() == 2) rows = {target.size(0)};
-  return {{rows, input.scalar_type()}, {target.sizes().vec(), input.scalar_type()}};
-}
+Shapes multilabel_margin_loss(const OperatorCall& call);
 /// (log probabilities, targets, input lengths, target lengths, ...): the losses, and the logarithms
 /// of alpha, for the longest target. Of lengths in tensors the row length of targets is the most.
-inline Shapes ctc_loss(const OperatorCall& call) {
-  const at::Tensor input = tensor_at(call, 0), targets = tensor_at(call, 1);
-  const std::int64_t batch = input.size(1);
-  std::int64_t steps = input.size(0), longest = targets.size(-1);
-  if (call.arguments()[3].isIntList()) {
-    const auto inputs = ints_at(call, 2), lengths = ints_at(call, 3);
-    steps = *std::max_element(inputs.begin(), inputs.end());
-    longest = *std::max_element(lengths.begin(), lengths.end());
-  }
-  return {{{batch}, input.scalar_type()}, {{batch, steps, 2 * longest + 1}, input.scalar_type()}};
-}
+Shapes ctc_loss(const OperatorCall& call);
 /// (self, target, weight, reduction, ignore_index): the loss, and the sum of the weights.
-inline Shapes nll_loss2d(const OperatorCall& call) {
-  const at::Tensor input = tensor_at(call, 0);
-  const bool each = int_at(call, 3) == no_reduction;
-  return {
-      {each ? tensor_at(call, 1).sizes().vec() : std::vector<std::int64_t>(), input.scalar_type()},
-      {{}, input.scalar_type()}};
-}
+Shapes nll_loss2d(const OperatorCall& call);
 
 /// The sizes that are left of a tensor; no dimensions: of all of them.
-inline std::vector<std::int64_t> reduced(const at::Tensor& t, const c10::IValue& dims, bool keep) {
-  std::vector<std::int64_t> list;
-  if (dims.isInt()) list = {dims.toInt()};
-  if (dims.isIntList()) list = dims.toIntVector();
-  std::vector<bool> is_reduced(static_cast<std::size_t>(t.dim()), list.empty());
-  for (const std::int64_t d : list)
-    if (t.dim() > 0) is_reduced[static_cast<std::size_t>(at::maybe_wrap_dim(d, t.dim()))] = true;
-  std::vector<std::int64_t> result;
-  for (std::size_t i = 0; i < is_reduced.size(); ++i)
-    if (!is_reduced[i] || keep) result.push_back(is_reduced[i] ? 1 : t.sizes()[i]);
-  return result;
-}
+std::vector<std::int64_t> reduced(const at::Tensor& t, const c10::IValue& dims, bool keep);
 /// std, var and their pairs with the mean: (self, dims, correction, keepdim).
 template <std::size_t Results>
 Shapes moments(const OperatorCall& call) {
@@ -73,17 +37,11 @@ Shapes moments(const OperatorCall& call) {
   return Shapes(Results, {reduced(t, call.arguments()[1], bool_at(call, 3)), t.scalar_type()});
 }
 /// The dtype of a sum or a product: the one that is asked for, or Long of integers.
-inline at::ScalarType sum_type(const OperatorCall& call, std::size_t type) {
-  const at::ScalarType own = tensor_at(call, 0).scalar_type();
-  if (!call.arguments()[type].isNone()) return call.arguments()[type].toScalarType();
-  return c10::isIntegralType(own, /*includeBool=*/true) ? at::kLong : own;
-}
+at::ScalarType sum_type(const OperatorCall& call, std::size_t type);
 /// (self, dtype).
 inline Shapes whole_product(const OperatorCall& call) { return {{{}, sum_type(call, 1)}}; }
 /// (self, dims, keepdim, dtype).
-inline Shapes sum_of_dims(const OperatorCall& call) {
-  return {{reduced(tensor_at(call, 0), call.arguments()[1], bool_at(call, 2)), sum_type(call, 3)}};
-}
+Shapes sum_of_dims(const OperatorCall& call);
 /// (self, ..., dim, keepdim): values, and where they are.
 template <std::size_t Dim>
 Shapes value_and_index(const OperatorCall& call) {
@@ -92,31 +50,14 @@ Shapes value_and_index(const OperatorCall& call) {
   return {{sizes, t.scalar_type()}, {sizes, at::kLong}};
 }
 /// (self, dims).
-inline Shapes count(const OperatorCall& call) {
-  return {{reduced(tensor_at(call, 0), call.arguments()[1], false), at::kLong}};
-}
-inline Shapes index_select(const OperatorCall& call) {
-  const at::Tensor t = tensor_at(call, 0);
-  Shape shape = Shape::like(t);
-  const std::int64_t dim = at::maybe_wrap_dim(int_at(call, 1), t.dim());
-  if (t.dim() > 0) shape.sizes[static_cast<std::size_t>(dim)] = tensor_at(call, 2).numel();
-  return {shape};
-}
+Shapes count(const OperatorCall& call);
+Shapes index_select(const OperatorCall& call);
 /// (self, index).
-inline Shapes take(const OperatorCall& call) {
-  return {{tensor_at(call, 1).sizes().vec(), tensor_at(call, 0).scalar_type()}};
-}
+Shapes take(const OperatorCall& call);
 /// (self, dim, start, length).
-inline Shapes narrow_copy(const OperatorCall& call) {
-  Shape shape = Shape::like(tensor_at(call, 0));
-  const std::int64_t dim = at::maybe_wrap_dim(int_at(call, 1), std::ssize(shape.sizes));
-  shape.sizes[static_cast<std::size_t>(dim)] = int_at(call, 3);
-  return {shape};
-}
+Shapes narrow_copy(const OperatorCall& call);
 /// (gradient, sizes, ...).
-inline Shapes of_sizes(const OperatorCall& call) {
-  return {{ints_at(call, 1), tensor_at(call, 0).scalar_type()}};
-}
+Shapes of_sizes(const OperatorCall& call);
 /// (rows, columns, offset, dtype, ...): those below or above the diagonal.
 template <bool Lower>
 Shapes triangle(const OperatorCall& call) {
@@ -178,3 +119,7 @@ inline constexpr NamedShapeRule reduction_shape_rules[] = {
 };
 
 }  // namespace ikebana::bridge::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/reduction_shape_rules.ipp>
+#endif

@@ -2,7 +2,6 @@
 // The global state that a computation depends on besides its arguments: the states of the random
 // number generators, and autocast. Captured in forward, restored for a recompute.
 
-#include <ikebana/bridge/device.hpp>
 #include <ikebana/bridge/generator_state.hpp>
 #include <optional>
 
@@ -20,9 +19,7 @@ struct RngSet {
 struct RngPositions {
   GeneratorPosition cpu, device;
 
-  RngSet differ(const RngPositions& other) const {
-    return {cpu != other.cpu, device != other.device};
-  }
+  RngSet differ(const RngPositions& other) const;
 };
 
 /// Autocast of one device type on this thread: whether it is enabled, and its dtype.
@@ -31,14 +28,9 @@ struct AutocastState {
   bool enabled;
   at::ScalarType dtype;
 
-  static AutocastState capture(c10::DeviceType type) {
-    return {type, at::autocast::is_autocast_enabled(type), at::autocast::get_autocast_dtype(type)};
-  }
+  static AutocastState capture(c10::DeviceType type);
 
-  void restore() const {
-    at::autocast::set_autocast_enabled(device_type, enabled);
-    at::autocast::set_autocast_dtype(device_type, dtype);
-  }
+  void restore() const;
 };
 
 /// RAII: one more level of nested autocast. Leaving the outermost level clears the cache of cast
@@ -46,9 +38,7 @@ struct AutocastState {
 class AutocastNesting {
  public:
   AutocastNesting() { at::autocast::increment_nesting(); }
-  ~AutocastNesting() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-  }
+  ~AutocastNesting();
   AutocastNesting(const AutocastNesting&) = delete;
   AutocastNesting& operator=(const AutocastNesting&) = delete;
 };
@@ -69,11 +59,7 @@ class NoWeightCacheScope {
 /// state. Costs well under a microsecond. Throws c10::Error for a device type without autocast.
 class AutocastScope {
  public:
-  AutocastScope(c10::DeviceType device_type, at::ScalarType dtype)
-      : before_(AutocastState::capture(device_type)) {
-    const bool enabled = dtype != at::ScalarType::Undefined;
-    AutocastState{device_type, enabled, enabled ? dtype : before_.dtype}.restore();
-  }
+  AutocastScope(c10::DeviceType device_type, at::ScalarType dtype);
   ~AutocastScope() { before_.restore(); }
   AutocastScope(const AutocastScope&) = delete;
   AutocastScope& operator=(const AutocastScope&) = delete;
@@ -89,27 +75,15 @@ class AutocastScope {
 class RngAutocastState {
  public:
   /// For a device without a generator or autocast of its own (meta), only the CPU's are captured.
-  static RngAutocastState capture(c10::Device device) {
-    return RngAutocastState(with_index(device), {});
-  }
+  static RngAutocastState capture(c10::Device device);
   /// The generators' positions when they were captured, and now.
-  RngPositions positions() const {
-    return positions([](const GeneratorState& generator) { return generator.position(); });
-  }
-  RngPositions positions_now() const {
-    return positions([](const GeneratorState& generator) { return generator.position_now(); });
-  }
+  RngPositions positions() const;
+  RngPositions positions_now() const;
 
   class Replay;
 
  private:
-  RngAutocastState(c10::Device device, RngSet generators) : device_(device) {
-    if (generators.cpu) cpu_generator_.emplace(c10::Device(c10::kCPU));
-    if (device.is_cpu()) return;
-    if (generators.device && at::isAccelerator(device.type())) device_generator_.emplace(device);
-    if (at::autocast::is_autocast_available(device.type()))
-      device_autocast_ = AutocastState::capture(device.type());
-  }
+  RngAutocastState(c10::Device device, RngSet generators);
 
   template <class F>
   RngPositions positions(F&& position) const {
@@ -118,13 +92,7 @@ class RngAutocastState {
     if (device_generator_) all.device = position(*device_generator_);
     return all;
   }
-  void restore(bool weight_cache, RngSet generators) const {
-    if (cpu_generator_ && generators.cpu) cpu_generator_->restore();
-    if (device_generator_ && generators.device) device_generator_->restore();
-    cpu_autocast_.restore();
-    if (device_autocast_) device_autocast_->restore();
-    at::autocast::set_autocast_cache_enabled(weight_cache);
-  }
+  void restore(bool weight_cache, RngSet generators) const;
 
   c10::Device device_;
   std::optional<GeneratorState> cpu_generator_, device_generator_;
@@ -141,15 +109,7 @@ class RngAutocastState {
 /// drawn again afterwards.
 class RngAutocastState::Replay {
  public:
-  Replay(const RngAutocastState& state, bool weight_cache, RngSet generators = {})
-      : generators_(generators), before_(state.device_, generators) {
-    try {
-      state.restore(state.weight_cache_ && weight_cache, generators_);
-    } catch (...) {
-      before_.restore(before_.weight_cache_, generators_);
-      throw;
-    }
-  }
+  Replay(const RngAutocastState& state, bool weight_cache, RngSet generators = {});
   ~Replay() { before_.restore(before_.weight_cache_, generators_); }
   Replay(const Replay&) = delete;
   Replay& operator=(const Replay&) = delete;
@@ -161,3 +121,7 @@ class RngAutocastState::Replay {
 };
 
 }  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/rng_autocast_state.ipp>
+#endif

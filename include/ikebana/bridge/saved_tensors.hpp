@@ -3,10 +3,8 @@
 // engine, and only Python's engine provides any; so an engine that provides them replaces the base
 // engine when this code is loaded.
 
-#include <ikebana/bridge/exact_type.hpp>
+#include <ikebana/detail/form.hpp>
 #include <ikebana/detail/torch.hpp>
-#include <ikebana/error.hpp>
-#include <ikebana/posix/library.hpp>
 #include <memory>
 #include <string>
 
@@ -38,118 +36,63 @@ struct OpenSavedTensorScope {
 /// functions, and so share its thread-local list.
 class SavedTensorEngineV2 : public torch::autograd::Engine {
  public:
-  virtual void open(OpenSavedTensorScope& scope) noexcept {
-    scope.outer = innermost();
-    innermost() = &scope;
-  }
+  IKEBANA_INLINE virtual void open(OpenSavedTensorScope& scope) noexcept;
 
-  virtual void close(OpenSavedTensorScope& scope) noexcept {
-    auto** link = &innermost();
-    while (*link != nullptr && *link != &scope) link = &(*link)->outer;
-    if (*link != nullptr) *link = scope.outer;
-  }
+  IKEBANA_INLINE virtual void close(OpenSavedTensorScope& scope) noexcept;
 
-  std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
-    auto* scope = innermost();
-    return scope == nullptr || scope->hooks == nullptr ? nullptr : scope->hooks->make();
-  }
+  IKEBANA_INLINE std::unique_ptr<torch::autograd::SavedVariableHooks>
+  get_default_saved_variable_hooks() override;
 
   /// Those of the calling thread's innermost scope; nullptr: there is none.
-  virtual SavedTensorHooks* hooks_of_innermost() {
-    auto* scope = innermost();
-    return scope == nullptr ? nullptr : scope->hooks;
-  }
+  IKEBANA_INLINE virtual SavedTensorHooks* hooks_of_innermost();
 
   /// The installed engine if it is a SavedTensorEngineV2; else nullptr.
-  static SavedTensorEngineV2* installed() noexcept {
-    auto& engine = torch::autograd::Engine::get_default_engine();
-    return is_exactly<SavedTensorEngineV2>(engine) ? static_cast<SavedTensorEngineV2*>(&engine)
-                                                   : nullptr;
-  }
+  static SavedTensorEngineV2* installed() noexcept;
 
   /// Replaces the base engine, and no other. Starts no thread; never destroyed. Returns whether it
   /// did.
-  static bool install() noexcept {
-    const auto& present = torch::autograd::Engine::get_default_engine();
-    if (!is_exactly<torch::autograd::Engine>(present)) return false;
-    ikebana::detail::keep_loaded(reinterpret_cast<const void*>(&SavedTensorEngineV2::instance));
-    torch::autograd::set_default_engine_stub(&SavedTensorEngineV2::instance);
-    return true;
-  }
+  static bool install() noexcept;
 
  private:
   SavedTensorEngineV2() = default;
 
-  static torch::autograd::Engine& instance() {
-    static auto& engine = *new SavedTensorEngineV2;
-    return engine;
-  }
+  static torch::autograd::Engine& instance();
 
-  static OpenSavedTensorScope*& innermost() noexcept {
-    static thread_local OpenSavedTensorScope* scope = nullptr;
-    return scope;
-  }
+  static OpenSavedTensorScope*& innermost() noexcept;
 };
 
 /// Done at load, because LibTorch starts its device threads only for the first engine that runs.
 inline const bool saved_tensor_engine_installed_here = SavedTensorEngineV2::install();
 
 /// False if another engine (Python's) is installed: hooks are then never called.
-inline bool saved_tensor_hooks_available() noexcept {
-  return SavedTensorEngineV2::installed() != nullptr;
-}
+bool saved_tensor_hooks_available() noexcept;
 
 /// For a policy that needs them: throws Error otherwise.
-inline void require_saved_tensor_hooks(const std::string& policy, const std::string& left_out) {
-  if (!saved_tensor_hooks_available())
-    throw Error(policy +
-                ": this process runs another autograd engine (Python's), which does not support "
-                "saved-tensor hooks in C++. Leave " +
-                left_out + " out, or train in a process without Python's torch module.");
-}
+void require_saved_tensor_hooks(const std::string& policy, const std::string& left_out);
 
 /// RAII: `hooks` apply to what autograd saves on this thread; nullptr suspends outer scopes. The
 /// innermost scope applies. Costs some nanoseconds. Must be destroyed on the thread that made it;
 /// `hooks` must outlive it. Throws ikebana::Error if another engine is installed.
 class SavedTensorScope {
  public:
-  explicit SavedTensorScope(SavedTensorHooks* hooks)
-      : engine_(SavedTensorEngineV2::installed()), scope_{hooks} {
-    if (engine_ == nullptr) refuse();
-    engine_->open(scope_);
-  }
+  explicit SavedTensorScope(SavedTensorHooks* hooks);
   ~SavedTensorScope() { engine_->close(scope_); }
   SavedTensorScope(const SavedTensorScope&) = delete;
   SavedTensorScope& operator=(const SavedTensorScope&) = delete;
 
  private:
-  [[noreturn]] static void refuse() {
-    const auto& present = torch::autograd::Engine::get_default_engine();
-    throw Error("SavedTensorScope: this process runs autograd with " +
-                c10::demangle(typeid(present).name()) +
-                ", which does not support saved-tensor hooks in C++. Run in a process without "
-                "Python's torch module and with only one version of ikebana, or leave out what "
-                "needs the hooks (Checkpoint).");
-  }
+  [[noreturn]] static void refuse();
 
   SavedTensorEngineV2* engine_;
   OpenSavedTensorScope scope_;
 };
 
 /// A tensor that code keeps for backward, as autograd keeps one that a node saves: by the hooks of
-/// the innermost scope, if those are for others, too. A template, so that only files whose recipe
-/// keeps some compile it.
-template <class = void>
+/// the innermost scope, if those are for others, too.
 class KeptTensor {
  public:
   /// Shares the memory and the version of `t`, or has what the hooks have made of it.
-  explicit KeptTensor(const at::Tensor& t) {
-    auto* engine = SavedTensorEngineV2::installed();
-    auto* hooks = engine == nullptr ? nullptr : engine->hooks_of_innermost();
-    if (hooks != nullptr && hooks->keep_for_others()) hooks_ = hooks->make();
-    if (hooks_) hooks_->call_pack_hook(t);
-    else tensor_ = t;
-  }
+  explicit KeptTensor(const at::Tensor& t);
   at::Tensor get() const { return hooks_ ? hooks_->call_unpack_hook() : tensor_; }
 
  private:
@@ -158,3 +101,7 @@ class KeptTensor {
 };
 
 }  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/saved_tensors.ipp>
+#endif

@@ -13,41 +13,15 @@ std::int64_t copies(const OperatorCall& call) {
   return (copy_bytes(tensor_at(call, I)) + ... + 0);
 }
 /// (gradient, input, ...).
-inline std::int64_t batch_norm_backward_scratch(const OperatorCall& call) {
-  return bytes_of(tensor_at(call, 1));
-}
+std::int64_t batch_norm_backward_scratch(const OperatorCall& call);
 /// The weights in oneDNN's layout; and the gates of all steps, but in a forward of 16 bits.
-inline std::int64_t rnn_scratch(const OperatorCall& call) {
-  const at::Tensor input = tensor_at(call, 0), weight = tensor_at(call, 1);
-  const std::int64_t weights = bytes_of(weight) + bytes_of(tensor_at(call, 2));
-  if (input.itemsize() == 2) return weights;
-  return weights + input.size(0) * input.size(1) * padded_row(weight.size(0), input.itemsize());
-}
-inline std::int64_t rnn_backward_scratch(const OperatorCall& call) {
-  const at::Tensor input = tensor_at(call, 0), weight = tensor_at(call, 1);
-  const std::int64_t weights = bytes_of(weight) + bytes_of(tensor_at(call, 2));
-  if (input.itemsize() == 2) return 3 * weights + 3 * bytes_of(input);
-  return 2 * weights + input.size(0) * input.size(1) * padded_row(weight.size(0), input.itemsize());
-}
+std::int64_t rnn_scratch(const OperatorCall& call);
+std::int64_t rnn_backward_scratch(const OperatorCall& call);
 /// Element-wise operators copy arguments of another dtype than that in which they compute.
-inline std::int64_t converted(const OperatorCall& call) {
-  std::optional<at::ScalarType> type;
-  ikebana::detail::visit_all(call.arguments(), [&](const at::Tensor& t) {
-    if (t.dim() > 0) type = type ? c10::promoteTypes(*type, t.scalar_type()) : t.scalar_type();
-  });
-  std::int64_t bytes = 0;
-  ikebana::detail::visit_all(call.arguments(), [&](const at::Tensor& t) {
-    if (t.dim() > 0 && t.scalar_type() != *type)
-      bytes += t.numel() * static_cast<std::int64_t>(c10::elementSize(*type));
-  });
-  return bytes;
-}
+std::int64_t converted(const OperatorCall& call);
 
 /// Sums in BF16 are made in an FP32 copy of the tensor.
-inline std::int64_t in_float(const OperatorCall& call) {
-  const at::Tensor t = tensor_at(call, 0);
-  return c10::isReducedFloatingType(t.scalar_type()) ? t.numel() * 4 : 0;
-}
+std::int64_t in_float(const OperatorCall& call);
 
 using ScratchRule = std::int64_t (*)(const OperatorCall&);
 inline constexpr std::pair<std::string_view, ScratchRule> scratch_rules[] = {
@@ -83,10 +57,10 @@ inline constexpr std::pair<std::string_view, ScratchRule> scratch_rules[] = {
 
 using detail::ScratchRule;
 /// How many bytes a kernel of the CPU allocates besides its results; null: none, or a few.
-inline ScratchRule scratch_rule(const c10::OperatorName& name) {
-  for (const auto& [known, rule] : detail::scratch_rules)
-    if (known == name.name) return rule;
-  return nullptr;
-}
+ScratchRule scratch_rule(const c10::OperatorName& name);
 
 }  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/scratch_rules.ipp>
+#endif

@@ -17,14 +17,9 @@ struct Shape {
   std::int64_t bytes = 0;                  ///< of its memory, where that is more than its elements
 
   static Shape none() { return {.is_none = true}; }
-  static Shape like(const at::Tensor& t) {
-    return t.defined() ? Shape{t.sizes().vec(), t.scalar_type()} : none();
-  }
+  static Shape like(const at::Tensor& t);
   /// The layout of a tensor on the meta device, which LibTorch's own kernels made.
-  static Shape of(const at::Tensor& meta) {
-    return {
-        .sizes = meta.sizes().vec(), .type = meta.scalar_type(), .strides = meta.strides().vec()};
-  }
+  static Shape of(const at::Tensor& meta);
 };
 using Shapes = std::vector<Shape>;
 using ShapeRule = Shapes (*)(const OperatorCall&);
@@ -32,33 +27,14 @@ using NamedShapeRule = std::pair<std::string_view, ShapeRule>;
 
 namespace detail {
 
-inline at::Tensor tensor_at(const OperatorCall& call, std::size_t i) {
-  const c10::IValue& value = call.arguments()[i];
-  return value.isTensor() ? value.toTensor() : at::Tensor();
-}
-inline std::vector<std::int64_t> ints_at(const OperatorCall& call, std::size_t i) {
-  return call.arguments()[i].toIntVector();
-}
-inline std::int64_t int_at(const OperatorCall& call, std::size_t i) {
-  return call.arguments()[i].toInt();
-}
-inline bool bool_at(const OperatorCall& call, std::size_t i) {
-  return call.arguments()[i].toBool();
-}
+at::Tensor tensor_at(const OperatorCall& call, std::size_t i);
+std::vector<std::int64_t> ints_at(const OperatorCall& call, std::size_t i);
+std::int64_t int_at(const OperatorCall& call, std::size_t i);
+bool bool_at(const OperatorCall& call, std::size_t i);
 /// `list[i]`, of a list that may have one number for all dimensions.
-inline std::int64_t of_dim(const std::vector<std::int64_t>& list, std::size_t i) {
-  return list.size() == 1 ? list[0] : list.at(i);
-}
+std::int64_t of_dim(const std::vector<std::int64_t>& list, std::size_t i);
 /// A tensor on the meta device with the layout of an argument, or of a number.
-inline at::Tensor meta_at(const OperatorCall& call, std::size_t i) {
-  const c10::IValue& value = call.arguments()[i];
-  if (value.isScalar()) return at::native::wrapped_scalar_tensor(value.toScalar());
-  const at::Tensor t = value.toTensor();
-  at::Tensor meta = at::empty_strided(t.sizes(), t.strides(), t.options().device(at::kMeta));
-  if (t.unsafeGetTensorImpl()->is_wrapped_number())
-    meta.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return meta;
-}
+at::Tensor meta_at(const OperatorCall& call, std::size_t i);
 
 /// Contiguous results with the shapes and dtypes of arguments, one for each number.
 template <std::size_t... I>
@@ -84,11 +60,7 @@ Shapes dense_bool(const OperatorCall& call) {
   return {Shape::of(at::empty_like(meta_at(call, I), at::kBool))};
 }
 /// The same in the real dtype of a complex one, and in the default dtype of an integral one.
-inline Shapes dense_real(const OperatorCall& call) {
-  Shapes all = dense<0>(call);
-  all[0].type = c10::toRealValueType(all[0].type);
-  return all;
-}
+Shapes dense_real(const OperatorCall& call);
 /// An element-wise result of two arguments.
 template <std::size_t A, std::size_t B>
 Shapes binary(const OperatorCall& call) {
@@ -98,10 +70,12 @@ template <std::size_t A, std::size_t B>
 Shapes compared(const OperatorCall& call) {
   return {Shape::of(at::eq(meta_at(call, A), meta_at(call, B)))};
 }
-inline Shapes one_element(const OperatorCall& call) {
-  return {{{}, tensor_at(call, 0).scalar_type()}};
-}
+Shapes one_element(const OperatorCall& call);
 inline Shapes nothing(const OperatorCall&) { return {}; }
 
 }  // namespace detail
 }  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/shape.ipp>
+#endif

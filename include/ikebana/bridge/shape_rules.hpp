@@ -4,33 +4,14 @@
 
 namespace ikebana::bridge::detail {
 
-inline Shapes where(const OperatorCall& call) {
-  const at::Tensor value = at::add(meta_at(call, 1), meta_at(call, 2));
-  Shape shape = Shape::of(at::add(meta_at(call, 0), value));
-  shape.type = value.scalar_type();
-  return {shape};
-}
-inline Shapes with_mask(const OperatorCall& call) {
-  return {dense<0>(call)[0], dense_bool<0>(call)[0]};
-}
+Shapes where(const OperatorCall& call);
+Shapes with_mask(const OperatorCall& call);
 /// (gradient, self, weight): both results have all elements; the second is summed afterwards.
-inline Shapes prelu_backward(const OperatorCall& call) {
-  const Shape shape =
-      Shape::of(at::add(at::add(meta_at(call, 0), meta_at(call, 1)), meta_at(call, 2)));
-  return {shape, shape};
-}
+Shapes prelu_backward(const OperatorCall& call);
 /// (real, imaginary), (absolute value, angle).
-inline Shapes complex(const OperatorCall& call) {
-  Shapes all = binary<0, 1>(call);
-  all[0].type = c10::toComplexType(all[0].type);
-  return all;
-}
+Shapes complex(const OperatorCall& call);
 /// (self, samples, replacement, generator).
-inline Shapes multinomial(const OperatorCall& call) {
-  Shape shape{tensor_at(call, 0).sizes().vec(), at::kLong};
-  shape.sizes.back() = int_at(call, 1);
-  return {shape};
-}
+Shapes multinomial(const OperatorCall& call);
 /// (self, ..., out_int32, ...) and (boundaries, self, out_int32, ...): numbers of places.
 template <std::size_t Of, std::size_t IsInt>
 Shapes places(const OperatorCall& call) {
@@ -93,3 +74,7 @@ inline constexpr NamedShapeRule more_shape_rules[] = {
 };
 
 }  // namespace ikebana::bridge::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/bridge/impl/shape_rules.ipp>
+#endif

@@ -1,6 +1,7 @@
 #pragma once
 // What Checkpoint<Budget> and Checkpoint<ActivationBudget> share: the first step is measured, the
 // others go by a plan.
+#include <ikebana/bridge/reduction_shape_rules.hpp>
 #include <ikebana/bridge/shared_memory_limit.hpp>
 #include <ikebana/checkpoint/budget_value.hpp>
 #include <ikebana/checkpoint/keep_operators.hpp>
@@ -95,8 +96,8 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
     const Choice choice = std::exchange(choice_, Choice::Keep);
     if (place_) return rehearsed(unit, next, std::forward<Args>(args)...);
     if (choice == Choice::Selective)
-      return this->template checkpoint_unit<KeepOperators<>>(kept_operators_, unit, next,
-                                                             std::forward<Args>(args)...);
+      return this->template checkpoint_unit<KeepOperators>(kept_operators_, unit, next,
+                                                           std::forward<Args>(args)...);
     if (choice == Choice::Full)
       return this->checkpoint_unit({}, unit, next, std::forward<Args>(args)...);
     return next(std::forward<Args>(args)...);
@@ -120,7 +121,7 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
       throw BadValue(
           "Checkpoint<Budget>: a step that is recorded must have been planned before. Make a step "
           "with batches of these sizes first.");
-    measurement_ = std::make_shared<Measurement<>>(device_, *counter_, level_);
+    measurement_ = std::make_shared<Measurement>(device_, *counter_, level_);
     set_limit();
   }
   void set_limit() {
@@ -219,10 +220,9 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
   }
   template <class Next, class... Args>
   auto rehearsed(const Unit& unit, const Next& next, Args&&... args) {
-    const typename Rehearsal<>::Rule rule{measurement_, std::exchange(place_, nullptr)};
+    const typename Rehearsal::Rule rule{measurement_, std::exchange(place_, nullptr)};
     measurement_->gathered(*rule.place, rule.place);
-    return this->template checkpoint_unit<Rehearsal<>>(rule, unit, next,
-                                                       std::forward<Args>(args)...);
+    return this->template checkpoint_unit<Rehearsal>(rule, unit, next, std::forward<Args>(args)...);
   }
 
   std::optional<bridge::MemoryCounter> counter_;
@@ -233,14 +233,14 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
   StepSizes sizes_;  // of this step
 
   // Of a step: one of the first two is set while it is made.
-  std::shared_ptr<Measurement<>> measurement_;
+  std::shared_ptr<Measurement> measurement_;
   const Plan* plan_ = nullptr;
-  std::optional<bridge::SharedMemoryLimit<>> limit_;
+  std::optional<bridge::SharedMemoryLimit> limit_;
   bool met_limit_ = false;  // what threw may have been the limit
   const std::size_t* microbatch_of_step_ = nullptr;
   std::size_t microbatch_ = 0, units_run_ = 0;
   bool inside_unit_ = false;
-  SegmentFrames<> frames_;
+  SegmentFrames frames_;
   // From around_gathered_unit to around_unit.
   Choice choice_ = Choice::Keep;
   std::shared_ptr<const std::size_t> place_;

@@ -2,6 +2,7 @@
 // The bytes of a budget, as a value or as a template argument, and the plans for them.
 #include <ikebana/checkpoint/plans.hpp>
 #include <ikebana/checkpoint/recompute.hpp>
+#include <ikebana/detail/bytes.hpp>
 
 namespace ikebana::detail {
 
@@ -74,7 +75,7 @@ class BudgetValue : public CheckpointMechanism {
         "recomputed by itself. Raise it, use more microbatches or more ranks of Shard<FSDP>.");
   }
 
-  Plans<> plans_;
+  Plans plans_;
   Plan forced_;
 };
 

@@ -13,17 +13,10 @@ bool drops_out(const torch::nn::Module& module) {
 }
 
 /// The name of a layer in `unit` that cuDNN would run with such a dropout; empty if there is none.
-/// A template, so that only files whose recipe checkpoints compile it.
-template <class = void>
-std::string cudnn_dropout_in(const torch::nn::Module& unit, c10::Device device) {
-  if (!device.is_cuda() || !at::globalContext().userEnabledCuDNN()) return {};
-  for (const auto& item : unit.named_modules("", /*include_self=*/true)) {
-    const torch::nn::Module& module = *item.value();
-    if (drops_out<torch::nn::LSTMImpl>(module) || drops_out<torch::nn::GRUImpl>(module) ||
-        drops_out<torch::nn::RNNImpl>(module))
-      return item.key().empty() ? module.name() : item.key();
-  }
-  return {};
-}
+std::string cudnn_dropout_in(const torch::nn::Module& unit, c10::Device device);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/impl/cudnn_dropout.ipp>
+#endif

@@ -8,14 +8,14 @@
 #include <ikebana/checkpoint/known_tensors.hpp>
 #include <ikebana/checkpoint/saved_inputs.hpp>
 #include <ikebana/checkpoint/slots.hpp>
+#include <ikebana/checkpoint/versions.hpp>
 #include <ikebana/detail/recomputing.hpp>
 
 namespace ikebana::detail {
 
 /// One checkpointed computation, of one unit or of several in a row. In forward it counts the
 /// tensors that autograd would save; in backward it runs the units again and keeps those tensors.
-/// Its hooks share ownership of it, so it exists as long as the graph. A template, so that only
-/// files whose recipe checkpoints compile it, and what it consists of.
+/// Its hooks share ownership of it, so it exists as long as the graph.
 template <class Kept = KeepNothing>
 class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_this<Frame<Kept>> {
  public:
@@ -46,7 +46,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     bridge::RngAutocastState rng_autocast = bridge::RngAutocastState::capture(device_);
     UnitState state(*unit->module);
     units_.push_back({std::move(unit), std::move(rng_autocast), std::move(state),
-                      SaveInputs<>::save(new_inputs), std::move(argument_indices),
+                      SaveInputs::save(new_inputs), std::move(argument_indices),
                       std::move(recompute)});
   }
   /// RAII around the unit's forward.
@@ -60,7 +60,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
 
    private:
     bridge::SavedTensorScope saved_tensors_;
-    RecordDraws<> draws_;
+    RecordDraws draws_;
     bridge::OperatorScope<bridge::RandomOperators> random_operators_;
     typename Kept::Scope kept_;
   };
@@ -132,7 +132,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     };
     Frame* frame;
     Tensors tensors;
-    CompareDraws<> draws;
+    CompareDraws draws;
     FillSlots(Frame* f, bool last_attempt) : frame(f), draws(last_attempt) {
       tensors.reserve(f->slots_.size());
     }
@@ -169,9 +169,9 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   }
   void recompute(int task) {
     std::vector<Tensors> inputs;  // loading them may start the recompute of an outer frame
-    for (const UnitCall& call : units_) inputs.push_back(SaveInputs<>::load(call.saved_inputs));
+    for (const UnitCall& call : units_) inputs.push_back(SaveInputs::load(call.saved_inputs));
     for (const UnitCall& call : units_)
-      if (call.state.changed()) Slots<>::throw_modified(call.unit->name);
+      if (call.state.changed()) Slots::throw_modified(call.unit->name);
     kept_.before_recompute(inputs, [&](Tensors& results) {
       return saved_by_units(inputs, /*last_attempt=*/false, &results);
     });
@@ -194,7 +194,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
     try {
       run_units(inputs, fill, results);
     } catch (const typename FillSlots::AllFilled&) {
-    } catch (const CompareDraws<>::Again&) {
+    } catch (const CompareDraws::Again&) {
       return {};
     }
     return std::move(fill.tensors);
@@ -229,9 +229,9 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   c10::Device device_;
   std::vector<UnitCall> units_;
   std::string joined_names_;      // of several units
-  KnownTensors<> known_;          // inputs and results, in the order in which recompute has them
+  KnownTensors known_;            // inputs and results, in the order in which recompute has them
   std::size_t last_results_ = 0;  // where the results of the last unit start in known_
-  Slots<> slots_;
+  Slots slots_;
   Kept kept_;
   std::mutex mutex_;
   std::atomic<bool> backward_started_ = false;

@@ -11,8 +11,8 @@ namespace ikebana {
 template <>
 struct Checkpoint<Full> {};
 
-template <std::same_as<Checkpoint<Full>> Policy>
-struct Mechanism<Policy> : detail::CheckpointMechanism {
+template <>
+struct Mechanism<Checkpoint<Full>> : detail::CheckpointMechanism {
   using carries_out = Checkpoint<Full>;
   Checkpoint<Full> values;
   explicit Mechanism(Checkpoint<Full> v) : values(v) {}

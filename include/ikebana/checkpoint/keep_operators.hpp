@@ -8,20 +8,17 @@ namespace ikebana::detail {
 
 /// Keeps the outputs of the operators that the rule chooses. A template for the same reason as
 /// Frame.
-template <class = void>
 class KeepOperators {
  public:
   using Rule = OperatorRule;
   using Scope = bridge::OperatorScope<>;
 
-  KeepOperators(const Rule& rule, const Slots<>& saved) : record_(calls_, rule, saved) {}
+  KeepOperators(const Rule& rule, const Slots& saved) : record_(calls_, rule, saved) {}
 
   /// Open while a unit's forward runs.
   Scope record() { return Scope(record_); }
   /// Open a scope of it while a unit is recomputed.
-  Replay<> replay(const std::string& unit, CompareDraws<>& draws) const {
-    return Replay<>(calls_, unit, draws);
-  }
+  Replay replay(const std::string& unit, CompareDraws& draws) const;
   void forward_ended(std::size_t saved_tensors) { calls_.forward_ended(saved_tensors); }
   void clear() { calls_.clear(); }
   static constexpr bool goes_on() { return false; }
@@ -30,8 +27,12 @@ class KeepOperators {
   static void after_recompute() {}
 
  private:
-  KeptCalls<> calls_;
-  Record<> record_;
+  KeptCalls calls_;
+  Record record_;
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/impl/keep_operators.ipp>
+#endif

@@ -1,11 +1,10 @@
 #pragma once
 // The operator outputs that a selective checkpoint keeps, so that recompute can use them instead of
 // computing them again.
-#include <algorithm>
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
-#include <ikebana/checkpoint/versions.hpp>
+#include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/error.hpp>
 #include <map>
 #include <optional>
@@ -23,22 +22,10 @@ void each_tensor(c10::ArrayRef<c10::IValue> values, F&& f) {
   }
 }
 using Storages = c10::SmallVector<c10::StorageImpl*, 6>;
-inline Storages storages_of(c10::ArrayRef<c10::IValue> values) {
-  Storages all;
-  each_tensor(values,
-              [&](const at::Tensor& t) { all.push_back(t.storage().unsafeGetStorageImpl()); });
-  return all;
-}
+Storages storages_of(c10::ArrayRef<c10::IValue> values);
 
 /// The arguments that the operator writes to.
-inline std::vector<c10::IValue> written_arguments(const bridge::OperatorCall& call) {
-  std::vector<c10::IValue> written;
-  const auto& arguments = call.schema().arguments();
-  for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (const auto* alias = arguments[i].alias_info(); alias && alias->isWrite())
-      written.push_back(call.arguments()[i]);
-  return written;
-}
+std::vector<c10::IValue> written_arguments(const bridge::OperatorCall& call);
 
 /// One output of a kept call.
 struct KeptResult {
@@ -47,22 +34,12 @@ struct KeptResult {
   int skipped_writes = 0;              ///< in-place operators on it that replay leaves out
   bool read = false;                   ///< by an operator that replay computes
   bool is_copy = false;                ///< a copy, because replay writes into it
-  std::shared_ptr<bridge::KeptTensor<>> kept = {};  ///< has a tensor's place after forward
+  std::shared_ptr<bridge::KeptTensor> kept = {};  ///< has a tensor's place after forward
 
-  bool is_tensor() const {
-    return kept != nullptr || (value.isTensor() && value.toTensor().defined());
-  }
+  bool is_tensor() const;
   at::Tensor tensor() const { return kept ? kept->get() : value.toTensor(); }
-  void forward_ended() {
-    for (Version& version : versions) version.record_again();
-    if (!value.isTensor() || !value.toTensor().defined()) return;
-    kept = std::make_shared<bridge::KeptTensor<>>(value.toTensor());
-    value = {};
-  }
-  bool changed() const {
-    return std::any_of(versions.begin(), versions.end(),
-                       [](const Version& v) { return v.changed(); });
-  }
+  void forward_ended();
+  bool changed() const;
 };
 
 /// One call whose outputs are kept.
@@ -72,48 +49,33 @@ struct KeptCall {
   std::size_t signature = 0;     ///< hash of its arguments' shapes and dtypes
   std::size_t saved_before = 0;  ///< how many tensors autograd had saved before the call
 
-  bool changed() const {
-    return std::any_of(results.begin(), results.end(),
-                       [](const KeptResult& result) { return result.changed(); });
-  }
+  bool changed() const;
 };
 
 /// The calls that a frame keeps, by operator and number of its call. The calls are counted per
 /// operator, because the total may differ between forward and recompute (autocast caches casts of
 /// weights in forward only), while the calls of any other operator may not.
 /// A template for the same reason as Frame.
-template <class = void>
 class KeptCalls {
  public:
   using Key = std::pair<const c10::OperatorName*, std::size_t>;
 
   KeptCall& add(const Key& key) { return calls_[key]; }
   /// nullptr if the call is not kept, or its outputs were changed since: it is then computed again.
-  const KeptCall* find(const Key& key) const {
-    auto found = calls_.find(key);
-    return found == calls_.end() || found->second.changed() ? nullptr : &found->second;
-  }
+  const KeptCall* find(const Key& key) const;
   void erase(const Key& key) { calls_.erase(key); }
   /// Drops the calls after the last tensor that autograd saved: recompute stops before them.
-  void forward_ended(std::size_t saved) {
-    std::erase_if(calls_, [&](const auto& item) { return item.second.saved_before == saved; });
-    for (auto& [key, call] : calls_)
-      for (KeptResult& result : call.results) result.forward_ended();
-  }
+  void forward_ended(std::size_t saved);
   void clear() { calls_.clear(); }
 
-  static std::size_t signature_of(c10::ArrayRef<c10::IValue> arguments) {
-    std::size_t hash = 0;
-    each_tensor(arguments, [&](const at::Tensor& t) {
-      hash = c10::hash_combine(hash, static_cast<std::size_t>(t.scalar_type()));
-      for (std::int64_t size : t.sizes())
-        hash = c10::hash_combine(hash, static_cast<std::size_t>(size));
-    });
-    return hash;
-  }
+  static std::size_t signature_of(c10::ArrayRef<c10::IValue> arguments);
 
  private:
   std::map<Key, KeptCall> calls_;
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/impl/kept_calls.ipp>
+#endif

@@ -1,6 +1,5 @@
 #pragma once
 // Tensors of forward that are recognised later, without keeping them.
-#include <algorithm>
 #include <ikebana/detail/tensor_version.hpp>
 #include <vector>
 
@@ -8,18 +7,13 @@ namespace ikebana::detail {
 
 /// Recognises tensors by identity, unless they were changed in place since. A template for the same
 /// reason as Frame.
-template <class = void>
 class KnownTensors {
  public:
   void add(const at::Tensor& t) { all_.push_back({Weak(t.getIntrusivePtr()), Version(t)}); }
   std::size_t size() const { return all_.size(); }
   void clear() { all_.clear(); }
   /// Its place in the order of `add`; `size()` where it is not known.
-  std::size_t index_of(const at::Tensor& t) const {
-    auto found =
-        std::find_if(all_.begin(), all_.end(), [&](const Known& known) { return known.is(t); });
-    return static_cast<std::size_t>(found - all_.begin());
-  }
+  std::size_t index_of(const at::Tensor& t) const;
   bool has(const at::Tensor& t) const { return index_of(t) < size(); }
 
  private:
@@ -28,12 +22,14 @@ class KnownTensors {
     Weak tensor;
     Version version;
 
-    bool is(const at::Tensor& t) const {
-      return tensor._unsafe_get_target() == t.unsafeGetTensorImpl() && !version.changed();
-    }
+    bool is(const at::Tensor& t) const;
   };
 
   std::vector<Known> all_;
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/impl/known_tensors.ipp>
+#endif

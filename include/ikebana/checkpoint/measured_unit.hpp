@@ -14,7 +14,7 @@ struct Recomputed {
   std::int64_t time_watched = 0;         ///< with each operator intercepted
   std::int64_t time_kept = 0;            ///< of the operators that Selective keeps
   std::int64_t operators = 0;
-  StorageSet<> saved_inputs;  ///< its arguments, as far as autograd saves them
+  StorageSet saved_inputs;    ///< its arguments, as far as autograd saves them
   bool keeps_result = false;  ///< autograd, or Selective, keeps what it returns
 
   /// Of one of several runs, of which the fastest counts.
@@ -28,41 +28,12 @@ struct MeasuredUnit {
   bool has_backward = false, is_ordered = true, is_complete = true;
   int recomputes = 0;
 
-  explicit MeasuredUnit(std::size_t unit) {
-    costs.unit = static_cast<std::int64_t>(unit);
-    costs.joins = true;
-    costs.input = costs.unsaved = std::numeric_limits<std::int64_t>::max();
-  }
+  explicit MeasuredUnit(std::size_t unit);
   /// `begin`: the level at which its forward began. `input`: what the unit before it returned, if
   /// nothing else keeps that.
   void add(const Recomputed& seen, std::int64_t begin, std::int64_t gathered,
-           const StorageSet<>& input, bool joins) {
-    auto raise = [](std::int64_t& to, std::int64_t value) { to = std::max(to, value); };
-    is_complete = is_complete && seen.is_complete;
-    costs.joins = costs.joins && joins;
-    costs.input = std::min(costs.input, input.bytes());
-    costs.unsaved = std::min(costs.unsaved, input.bytes_beyond(seen.saved_inputs));
-    sum.keeps_result = sum.keeps_result || seen.keeps_result;
-    raise(costs.rise, seen.rise), raise(costs.rise_selective, seen.rise_selective);
-    raise(costs.rise_whole, seen.rise_whole + gathered);
-    raise(costs.forward_keep, begin + seen.rise_whole);
-    raise(costs.keep, seen.keep), raise(costs.selective, seen.selective);
-    raise(costs.result, seen.result);
-    raise(sum.selective_unsaved, seen.selective_unsaved);
-    sum.time += seen.time, sum.time_rest += seen.time_rest;
-    sum.time_watched += seen.time_watched, sum.time_kept += seen.time_kept;
-    sum.operators += seen.operators;
-  }
-  UnitCosts result() const {
-    UnitCosts one = costs;
-    one.is_measured = (recomputes > 0 && is_complete && is_ordered) || !has_backward;
-    if (recomputes == 0) one.input = one.unsaved = 0, one.joins = false;
-    one.forward_keep = std::max(one.forward_keep, one.forward);
-    one.forward_selective =
-        std::min(one.forward_keep + sum.selective_unsaved, one.forward + one.selective);
-    one.forward_selective = std::max(one.forward_selective, one.forward);
-    return one;
-  }
+           const StorageSet& input, bool joins);
+  UnitCosts result() const;
 };
 
 /// Times of units that do the same are their lower quartile: what disturbs the process makes some
@@ -99,3 +70,7 @@ void set_times(Costs& all, const std::vector<MeasuredUnit>& units, const Kind& k
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/impl/measured_unit.ipp>
+#endif

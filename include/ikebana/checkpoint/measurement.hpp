@@ -14,21 +14,12 @@ namespace ikebana::detail {
 /// A step is cut into moments, whose peaks are taken where the next one begins: the forward of each
 /// unit and what follows it, its recompute, its backward, all else. A unit's moments of several
 /// microbatches are one: the largest numbers count. A template for the same reason as Frame.
-template <class = void>
 class Measurement {
  public:
   /// `level`: the bytes in use when the step began.
-  Measurement(c10::Device device, bridge::MemoryCounter counter, std::int64_t level)
-      : device_(device), counter_(std::move(counter)), level_(level) {
-    counter_.reset_peak();
-  }
+  Measurement(c10::Device device, bridge::MemoryCounter counter, std::int64_t level);
 
-  void begin_microbatch() {
-    enter(Part::Else, 0);
-    calls_.clear(), results_.clear(), inputs_ = {};
-    live_ = 0;
-    deviates_ = false;
-  }
+  void begin_microbatch();
   /// An outermost unit is called. Returns its place among those of the microbatch; no value where
   /// an earlier microbatch called another one there.
   template <class... Args>
@@ -51,10 +42,7 @@ class Measurement {
     return place;
   }
   /// Its parameters are gathered. `alive`: exists as long as what its backward needs.
-  void gathered(std::size_t place, const std::shared_ptr<const std::size_t>& alive) {
-    calls_[place].alive = alive;
-    calls_[place].gathered = std::max<std::int64_t>(0, now() - calls_[place].begin);
-  }
+  void gathered(std::size_t place, const std::shared_ptr<const std::size_t>& alive);
   template <class Result>
   void end_forward(std::size_t place, const Result& result) {
     enter(Part::After, place);
@@ -69,40 +57,17 @@ class Measurement {
     max_inputs_ = std::max(max_inputs_, inputs_.bytes());
   }
   /// False for a call of an earlier microbatch, whose graph was kept.
-  bool is_present(const std::shared_ptr<const std::size_t>& alive) const {
-    return is_open_ && *alive < calls_.size() && calls_[*alive].alive.lock() == alive;
-  }
+  bool is_present(const std::shared_ptr<const std::size_t>& alive) const;
   /// Its first recompute of a backward begins.
-  void begin_recompute(std::size_t place) {
-    Call& call = calls_[place];
-    call.is_released = call.is_released && !call.is_held(/*by frame and recompute=*/2);
-    in_order_ = is_in_order(place);
-    if (in_order_) {
-      enter(Part::Recompute, place), live_ = place;
-      units_[place].costs.begin = std::max(units_[place].costs.begin, now());
-    } else {
-      units_[place].is_ordered = false;
-      enter(Part::After, live_ - 1);
-    }
-    ++units_[place].recomputes;
-  }
-  void end_recompute(std::size_t place, const Recomputed& seen) {
-    const Call& call = calls_[place];
-    units_[place].add(seen, call.begin + call.gathered, call.gathered,
-                      call.is_released ? call.joined : StorageSet<>(), !call.tensors.empty());
-    if (in_order_) enter(Part::Backward, place);
-  }
+  void begin_recompute(std::size_t place);
+  void end_recompute(std::size_t place, const Recomputed& seen);
   /// The last backward has ended.
   void begin_update() { enter(Part::Update, 0); }
   /// The step has ended; `outputs` bytes are in its report. From now on nothing is measured.
   void end_step(std::int64_t outputs) { end(now() - outputs); }
   /// The same of a dry step, where all that an update allocates is there. Returns how many bytes
   /// more a later step begins with, at most.
-  std::int64_t end_dry_step(std::int64_t before_update) {
-    const std::int64_t grown = std::max<std::int64_t>(0, now() - before_update);
-    end(grown);
-    return grown;
-  }
+  std::int64_t end_dry_step(std::int64_t before_update);
   std::int64_t bytes_now() const { return now(); }
   void close() noexcept { is_open_ = false; }
 
@@ -132,59 +97,32 @@ class Measurement {
   enum class Part { Else, Forward, After, Recompute, Backward, Update };
   struct Call {
     bool is_released = false;
-    StorageSet<> inputs, joined;
+    StorageSet inputs, joined;
     /// Of the results of the unit before it, those that it takes.
     std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> tensors;
     std::weak_ptr<const std::size_t> alive;
     std::int64_t begin = 0, gathered = 0;
 
-    void join(const at::Tensor& t) {
-      if (joined.add(t)) tensors.emplace_back(t.getIntrusivePtr());
-    }
+    void join(const at::Tensor& t);
     /// Something else than these holders keeps one of them.
-    bool is_held(std::size_t holders) const {
-      return joined.any_is_shared() ||
-             std::any_of(tensors.begin(), tensors.end(),
-                         [&](const auto& t) { return t.use_count() > holders; });
-    }
+    bool is_held(std::size_t holders) const;
   };
   std::int64_t now() const { return counter_.now() - level_; }
   /// `grown`: bytes of state, which a later step has from its beginning.
-  void end(std::int64_t grown) {
-    enter(Part::Else, 0);
-    else_ = std::max(else_, update_ - grown);
-    is_open_ = false;
-  }
+  void end(std::int64_t grown);
   /// The peak so far belongs to the present moment; a new one begins.
-  void enter(Part part, std::size_t place) {
-    const std::int64_t peak = counter_.peak() - level_;
-    counter_.reset_peak();
-    std::int64_t& of = peak_of(part_, place_);
-    of = std::max(of, peak);
-    part_ = part, place_ = place;
-  }
-  std::int64_t& peak_of(Part part, std::size_t place) {
-    if (part == Part::Forward) return units_[place].costs.forward;
-    if (part == Part::After) return units_[place].costs.after_forward;
-    if (part == Part::Backward) return units_[place].costs.backward;
-    if (part == Part::Update) return update_;
-    return part == Part::Else ? else_ : ignored_;
-  }
+  void enter(Part part, std::size_t place);
+  std::int64_t& peak_of(Part part, std::size_t place);
   /// In the backward of a microbatch, which needs each unit once, the last one first. Then what
   /// units keep is released when the unit before them is recomputed.
-  bool is_in_order(std::size_t place) {
-    if (torch::autograd::get_current_graph_task_keep_graph()) return false;
-    for (std::size_t later = place + 1; later < calls_.size(); ++later)
-      if (!calls_[later].alive.expired()) return false;
-    return live_ > place;
-  }
+  bool is_in_order(std::size_t place);
   c10::Device device_;
   bridge::MemoryCounter counter_;
   std::int64_t level_;
   std::vector<MeasuredUnit> units_;
   std::vector<Call> calls_;  // of this microbatch
-  KnownTensors<> results_;   // of the last unit
-  StorageSet<> inputs_;      // of all units of this microbatch
+  KnownTensors results_;     // of the last unit
+  StorageSet inputs_;        // of all units of this microbatch
   std::int64_t max_inputs_ = 0;
   std::int64_t else_ = 0, update_ = 0, ignored_ = 0;  // peaks
   Part part_ = Part::Else;
@@ -194,3 +132,7 @@ class Measurement {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/impl/measurement.ipp>
+#endif

@@ -1,7 +1,6 @@
 #pragma once
 // What a plan of Checkpoint<Budget> costs: the peak of each moment of a step, and the time of its
 // recomputes, from numbers that a step under Checkpoint<Full> has measured.
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <vector>
@@ -38,31 +37,13 @@ struct UnitCosts {
   std::int64_t time_selective = 0;
   std::int64_t time_rest = 0;  ///< of a recompute after that
 
-  bool allows(Choice choice) const {
-    return choice == Choice::Full || (is_measured && (choice != Choice::Joined || joins));
-  }
+  bool allows(Choice choice) const;
   /// Bytes from its forward to its backward, beyond what Full keeps.
-  std::int64_t kept(Choice choice) const {
-    return choice == Choice::Keep        ? keep - unsaved
-           : choice == Choice::Selective ? selective
-           : choice == Choice::Joined    ? -input
-                                         : 0;
-  }
+  std::int64_t kept(Choice choice) const;
   /// Of its recompute, if it ends its segment.
-  std::int64_t recompute(Choice choice) const {
-    return choice == Choice::Keep ? 0 : choice == Choice::Selective ? time_selective : time;
-  }
+  std::int64_t recompute(Choice choice) const;
   /// The peak within its own forward and backward, if it is in no segment with others.
-  std::int64_t peak(Choice choice) const {
-    switch (choice) {
-      case Choice::Keep:
-        return std::max(forward_keep, backward);
-      case Choice::Selective:
-        return std::max({forward_selective, begin + rise_selective, backward});
-      default:
-        return std::max({forward, begin + rise, backward});
-    }
-  }
+  std::int64_t peak(Choice choice) const;
 };
 
 /// What a plan is made from. The bytes of the last unit's `after_forward` include the loss.
@@ -77,26 +58,10 @@ struct Costs {
 /// are relative to what earlier units keep.
 class Segment {
  public:
-  Segment(const Costs& costs, std::size_t first)
-      : costs_(&costs), peaks_(std::max(unit(first).forward, unit(first).backward)) {
-    last_ = first;
-  }
-  void extend() {
-    const UnitCosts& before = unit(last_);
-    whole_ = std::max(whole_, recomputed_ + before.rise_whole);
-    recomputed_ += before.keep + before.result;
-    peaks_ = std::max(peaks_, before.after_forward - freed_);
-    const UnitCosts& added = unit(++last_);
-    peaks_ = std::max(peaks_, added.forward - freed_);
-    freed_ += added.input, unsaved_ += added.unsaved;
-    peaks_ = std::max(peaks_, added.backward - freed_ + recomputed_ - unsaved_);
-    time_ += before.time + before.time_rest;
-  }
+  Segment(const Costs& costs, std::size_t first);
+  void extend();
   /// Of all moments but `after_forward` of the last unit.
-  std::int64_t peak() const {
-    const UnitCosts& end = unit(last_);
-    return std::max(peaks_, end.begin - freed_ + std::max(whole_, recomputed_ + end.rise));
-  }
+  std::int64_t peak() const;
   std::int64_t kept() const { return -freed_; }
   std::int64_t time() const { return time_ + unit(last_).time; }
   std::size_t last() const { return last_; }
@@ -122,35 +87,14 @@ struct Prediction {
 };
 
 /// The costs of a plan, moment by moment.
-inline Prediction predict(const Costs& costs, const Plan& plan) {
-  Prediction all{costs.fixed, 0, 0};
-  for (std::size_t i = 0; i < plan.size();) {
-    const UnitCosts& unit = costs.units[i];
-    Segment segment(costs, i);
-    while (segment.last() + 1 < plan.size() && plan[segment.last() + 1] == Choice::Joined)
-      segment.extend();
-    const bool is_alone = segment.last() == i;
-    all.peak = std::max(all.peak, all.kept + (is_alone ? unit.peak(plan[i]) : segment.peak()));
-    all.kept += is_alone ? unit.kept(plan[i]) : segment.kept();
-    all.time += is_alone ? unit.recompute(plan[i]) : segment.time();
-    all.peak = std::max(all.peak, all.kept + costs.units[segment.last()].after_forward);
-    i = segment.last() + 1;
-  }
-  return all;
-}
+Prediction predict(const Costs& costs, const Plan& plan);
 
 /// The costs as a budget of activations alone sees them: only what is kept counts, of which Full
 /// keeps `full`.
-inline Costs kept_alone(Costs costs, std::int64_t full) {
-  constexpr std::int64_t none = std::numeric_limits<std::int64_t>::min() / 4;
-  for (UnitCosts& unit : costs.units) {
-    unit.forward = unit.forward_keep = unit.forward_selective = unit.after_forward = none;
-    unit.begin = unit.backward = none;
-    unit.rise = unit.rise_selective = unit.rise_whole = 0;
-  }
-  if (!costs.units.empty()) costs.units.back().after_forward = full;
-  costs.fixed = none;
-  return costs;
-}
+Costs kept_alone(Costs costs, std::int64_t full);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/impl/plan.ipp>
+#endif

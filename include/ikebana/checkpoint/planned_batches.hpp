@@ -20,27 +20,10 @@ class BatchSizes {
   }
   bool empty() const { return is_empty_; }
   /// True where no tensor of `other` is larger in any dimension.
-  bool cover(const BatchSizes& other) const {
-    if (other.is_empty_) return true;
-    if (is_empty_ || differ_ || other.differ_ || all_.size() != other.all_.size()) return false;
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      if (all_[i].size() != other.all_[i].size()) return false;
-      for (std::size_t d = 0; d < all_[i].size(); ++d)
-        if (other.all_[i][d] > all_[i][d]) return false;
-    }
-    return true;
-  }
+  bool cover(const BatchSizes& other) const;
 
  private:
-  bool raise(const std::vector<c10::DimVector>& sizes) {
-    if (sizes.size() != all_.size()) return false;
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      if (sizes[i].size() != all_[i].size()) return false;
-      for (std::size_t d = 0; d < sizes[i].size(); ++d)
-        all_[i][d] = std::max(all_[i][d], sizes[i][d]);
-    }
-    return true;
-  }
+  bool raise(const std::vector<c10::DimVector>& sizes);
 
   std::vector<c10::DimVector> all_;
   bool is_empty_ = true;
@@ -60,9 +43,7 @@ struct StepSizes {
       (std::exchange(is_first, false) ? sizes.first : sizes.others).add(microbatch);
     return sizes;
   }
-  bool cover(const StepSizes& other) const {
-    return (first.cover(other.first) || others.cover(other.first)) && others.cover(other.others);
-  }
+  bool cover(const StepSizes& other) const;
 };
 
 /// What was measured for some microbatches, and the plan made from it.
@@ -78,11 +59,11 @@ struct PlannedBatches {
   Prediction predicted = {};
   std::vector<double> seconds = {};  ///< of the latest steps by this plan
 
-  void note_seconds(double one) {
-    constexpr std::size_t enough = 9;
-    if (seconds.size() == enough) seconds.erase(seconds.begin());
-    seconds.push_back(one);
-  }
+  void note_seconds(double one);
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/impl/planned_batches.ipp>
+#endif

@@ -3,8 +3,6 @@
 #include <ikebana/checkpoint/plan_exchange.hpp>
 #include <ikebana/checkpoint/plan_search.hpp>
 #include <ikebana/checkpoint/planned_batches.hpp>
-#include <ikebana/detail/bytes.hpp>
-#include <ikebana/error.hpp>
 #include <optional>
 
 namespace ikebana::detail {
@@ -20,25 +18,13 @@ struct BudgetNow {
 
 /// Plans are remembered by the sizes of the microbatches that were measured; the latest of them. A
 /// template for the same reason as Frame.
-template <class = void>
 class Plans {
  public:
   static constexpr std::size_t max_plans = 16;
 
   /// Three bits for each plan: it holds for these sizes and this budget, it would if it were made
   /// anew, and it was measured with these very sizes.
-  std::uint64_t usable(const StepSizes& sizes, const BudgetNow& now) const {
-    std::uint64_t bits = 0;
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      const PlannedBatches& one = all_[i];
-      if (!one.sizes.cover(sizes)) continue;
-      bits |= bit(i, covers);
-      if (one.has_plan && one.budget == now.bytes && peak(one, now) <= now.bytes)
-        bits |= bit(i, holds);
-      if (sizes.cover(one.sizes)) bits |= bit(i, is_exact);
-    }
-    return bits;
-  }
+  std::uint64_t usable(const StepSizes& sizes, const BudgetNow& now) const;
   /// Chooses one of them, on all ranks the same; makes it anew where none holds as it is. False
   /// where the batches have to be measured. Throws OutOfMemory where they were, and no plan is
   /// within the budget.
@@ -55,38 +41,19 @@ class Plans {
     if (exact) refuse(now, smallest_budget(all_[*exact].planned));
     return false;
   }
-  void add(PlannedBatches measured) {
-    if (all_.size() == max_plans) all_.erase(all_.begin());
-    all_.push_back(std::move(measured));
-    present_ = all_.size() - 1;
-  }
+  void add(PlannedBatches measured);
   bool empty() const { return all_.empty(); }
   PlannedBatches& present() { return all_[present_]; }
   const PlannedBatches& present() const { return all_[present_]; }
 
   /// The costs of these batches where a step begins with `level` bytes in use.
-  static Costs costs_at(const PlannedBatches& one, const BudgetNow& now) {
-    if (now.what == Budgeted::Activations) return kept_alone(one.costs, one.inputs);
-    Costs costs = one.costs;
-    costs.fixed += now.level;
-    for (UnitCosts& unit : costs.units)
-      for (auto peak :
-           {&UnitCosts::forward, &UnitCosts::forward_keep, &UnitCosts::forward_selective,
-            &UnitCosts::after_forward, &UnitCosts::begin, &UnitCosts::backward})
-        unit.*peak += now.level;
-    return costs;
-  }
+  static Costs costs_at(const PlannedBatches& one, const BudgetNow& now);
 
  private:
   static constexpr std::size_t holds = 0, covers = max_plans, is_exact = 2 * max_plans;
-  static std::uint64_t bit(std::size_t plan, std::size_t kind) {
-    return std::uint64_t{1} << (kind + plan);
-  }
+  static std::uint64_t bit(std::size_t plan, std::size_t kind);
   /// Of the plan that was made before, where more or less is in use than then.
-  static std::int64_t peak(const PlannedBatches& one, const BudgetNow& now) {
-    return one.predicted.peak +
-           (now.what == Budgeted::Peak ? std::max<std::int64_t>(0, now.level - one.level) : 0);
-  }
+  static std::int64_t peak(const PlannedBatches& one, const BudgetNow& now);
   template <class Ranks>
   static bool make(PlannedBatches& one, const BudgetNow& now, const Ranks& ranks) {
     RankCosts all = of_all_ranks(ranks, {costs_at(one, now), now.bytes});
@@ -100,36 +67,17 @@ class Plans {
     one.budget = now.bytes, one.level = now.level;
     return true;
   }
-  [[noreturn]] static void refuse(const BudgetNow& now, std::int64_t smallest) {
-    const bool is_peak = now.what == Budgeted::Peak;
-    throw OutOfMemory(std::string(is_peak ? "Checkpoint<Budget>" : "Checkpoint<ActivationBudget>") +
-                      ": bytes is " + bytes_text(now.bytes) +
-                      ", and a step with this batch needs at least " + bytes_text(smallest) +
-                      ", in the best plan. Set bytes to that, or use more microbatches" +
-                      (is_peak ? " or more ranks of Shard<FSDP>." : "."));
-  }
+  [[noreturn]] static void refuse(const BudgetNow& now, std::int64_t smallest);
 
   std::vector<PlannedBatches> all_;
   std::size_t present_ = 0;
 };
 
 /// `Keep 0-3, Selective 4, Full 5, segment 6-8`: units by their place in forward.
-inline std::string plan_text(const Plan& plan) {
-  static const char* const names[] = {"Keep", "Selective", "Full", "segment"};
-  std::string text;
-  for (std::size_t i = 0, end; i < plan.size(); i = end) {
-    const bool is_segment = i + 1 < plan.size() && plan[i + 1] == Choice::Joined;
-    auto continues = [&](std::size_t k) {
-      if (k == plan.size()) return false;
-      if (is_segment) return plan[k] == Choice::Joined;
-      const bool begins = k + 1 < plan.size() && plan[k + 1] == Choice::Joined;
-      return plan[k] == plan[i] && !begins;
-    };
-    for (end = i + 1; continues(end);) ++end;
-    text += (i == 0 ? "" : ", ") + std::string(names[is_segment ? 3 : static_cast<int>(plan[i])]) +
-            " " + std::to_string(i) + (end > i + 1 ? "-" + std::to_string(end - 1) : "");
-  }
-  return text;
-}
+std::string plan_text(const Plan& plan);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/impl/plans.ipp>
+#endif

@@ -1,7 +1,7 @@
 #pragma once
 // Runs a unit inside a frame; the base class of the mechanisms of `Checkpoint`.
-#include <ikebana/checkpoint/cudnn_dropout.hpp>
 #include <ikebana/checkpoint/frame.hpp>
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/hooks.hpp>
 
@@ -38,19 +38,7 @@ class CheckpointMechanism : public CheckpointHooks {
  public:
   static constexpr bool per_unit = true;
 
-  void attach(c10::Device device, const UnitTable& table) {
-    bridge::require_saved_tensor_hooks("Checkpoint", "Checkpoint");
-    if (!bridge::operator_modes_available<bridge::RandomOperators>())
-      throw Error(
-          "Checkpoint: another library of this process uses the dispatch key by which operators "
-          "that draw random numbers are intercepted. Load only one version of ikebana.");
-    device_ = device;
-    units_.clear();
-    for (const Unit& unit : table.units())
-      units_.push_back(std::make_shared<const RecomputedUnit>(
-          RecomputedUnit{unit.is_root() ? "the model" : unit.name, unit.module,
-                         cudnn_dropout_in(*unit.module, device)}));
-  }
+  void attach(c10::Device device, const UnitTable& table);
 
  protected:
   /// Runs the unit in a frame of its own; without a frame if gradients are disabled.
@@ -70,3 +58,7 @@ class CheckpointMechanism : public CheckpointHooks {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/impl/recompute.ipp>
+#endif

@@ -6,7 +6,6 @@ namespace ikebana::detail {
 
 /// The frame of the segment to which the next unit may belong. A template for the same reason as
 /// Frame.
-template <class = void>
 class SegmentFrames {
  public:
   /// Runs the unit in the frame of the unit before it, if that has fewer units than `max_units` and

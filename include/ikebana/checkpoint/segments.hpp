@@ -72,7 +72,7 @@ struct Mechanism<Checkpoint<Segments<N>>> : detail::CheckpointMechanism {
   }
   std::size_t outermost_ = 1;  // units that are not inside another
   bool inside_unit_ = false;
-  detail::SegmentFrames<> frames_;
+  detail::SegmentFrames frames_;
 };
 
 }  // namespace ikebana

@@ -17,39 +17,27 @@ struct Checkpoint<Selective> {
   OperatorRule keep = matrix_operators;  ///< whose outputs are kept
 };
 
-template <std::same_as<Checkpoint<Selective>> Policy>
-struct Mechanism<Policy> : detail::CheckpointMechanism {
+template <>
+struct Mechanism<Checkpoint<Selective>> : detail::CheckpointMechanism {
   using carries_out = Checkpoint<Selective>;
   Checkpoint<Selective> values;
   explicit Mechanism(Checkpoint<Selective> v) : values(std::move(v)) { check(); }
 
-  void attach(c10::Device device, const UnitTable& table) {
-    CheckpointMechanism::attach(device, table);
-    if (!bridge::operator_modes_available())
-      throw Error(
-          "Checkpoint<Selective>: another library of this process uses the dispatch key by which "
-          "operators are intercepted. Use Checkpoint<Full>, or load only one version of ikebana.");
-  }
+  void attach(c10::Device device, const UnitTable& table);
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, const Next& next, Args&&... args) {
     check();
-    return checkpoint_unit<detail::KeepOperators<>>(values.keep, unit, next,
-                                                    std::forward<Args>(args)...);
+    return checkpoint_unit<detail::KeepOperators>(values.keep, unit, next,
+                                                  std::forward<Args>(args)...);
   }
-  std::string describe() const {
-    using Default = bool (*)(const bridge::OperatorCall&);
-    const auto* rule = values.keep.target<Default>();
-    return rule && *rule == matrix_operators ? "keeps matrix products, convolutions, attention"
-                                             : "keeps operators by a custom rule";
-  }
+  std::string describe() const;
 
  private:
-  void check() const {
-    if (!values.keep)
-      throw BadValue(
-          "Checkpoint<Selective>: keep is empty. Set it to a rule, e.g. "
-          "operators({\"aten::mm\"}), or leave it out.");
-  }
+  void check() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/impl/selective.ipp>
+#endif

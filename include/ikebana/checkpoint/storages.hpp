@@ -1,6 +1,5 @@
 #pragma once
 // Sets of memory blocks, each counted once.
-#include <algorithm>
 #include <ikebana/detail/torch.hpp>
 #include <vector>
 
@@ -8,49 +7,23 @@ namespace ikebana::detail {
 
 /// The storages of tensors. Does not keep their memory; an address is that of one storage as long
 /// as this exists. A template for the same reason as Frame.
-template <class = void>
 class StorageSet {
  public:
   /// False where it is there already, or the tensor has no memory.
-  bool add(const at::Tensor& t) {
-    if (!t.defined() || !t.has_storage() || t.storage().nbytes() == 0 || has(t)) return false;
-    all_.push_back(
-        {t.storage().getWeakStorageImpl(), static_cast<std::int64_t>(t.storage().nbytes())});
-    return true;
-  }
+  bool add(const at::Tensor& t);
   template <class Tensors>
   void add_all(const Tensors& tensors) {
     for (const at::Tensor& t : tensors) add(t);
   }
-  void add_all_of(const StorageSet& others) {
-    for (const One& one : others.all_)
-      if (!has(one.storage._unsafe_get_target())) all_.push_back(one);
-  }
-  bool has(const at::Tensor& t) const {
-    return t.defined() && t.has_storage() && has(t.storage().unsafeGetStorageImpl());
-  }
+  void add_all_of(const StorageSet& others);
+  bool has(const at::Tensor& t) const;
   /// The bytes of those that are not in `others`.
-  std::int64_t bytes_beyond(const StorageSet& others) const {
-    std::int64_t sum = 0;
-    for (const One& one : all_)
-      if (!others.has(one.storage._unsafe_get_target())) sum += one.bytes;
-    return sum;
-  }
+  std::int64_t bytes_beyond(const StorageSet& others) const;
   std::int64_t bytes() const { return bytes_beyond({}); }
-  std::int64_t bytes_of(const c10::StorageImpl* storage) const {
-    for (const One& one : all_)
-      if (one.storage._unsafe_get_target() == storage) return one.bytes;
-    return 0;
-  }
-  bool has(const c10::StorageImpl* storage) const {
-    return std::any_of(all_.begin(), all_.end(),
-                       [&](const One& one) { return one.storage._unsafe_get_target() == storage; });
-  }
+  std::int64_t bytes_of(const c10::StorageImpl* storage) const;
+  bool has(const c10::StorageImpl* storage) const;
   /// True where something besides one tensor keeps one of them.
-  bool any_is_shared() const {
-    return std::any_of(all_.begin(), all_.end(),
-                       [](const One& one) { return one.storage.use_count() > 1; });
-  }
+  bool any_is_shared() const;
   std::size_t size() const { return all_.size(); }
 
  private:
@@ -63,3 +36,7 @@ class StorageSet {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/impl/storages.ipp>
+#endif

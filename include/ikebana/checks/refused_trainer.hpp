@@ -4,6 +4,7 @@
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/fit/fit.hpp>
 #include <ikebana/state/save_and_load.hpp>
+#include <ikebana/state/tensor_file.hpp>
 
 namespace ikebana {
 

@@ -1,6 +1,7 @@
 #pragma once
 // The policy ClipGradNorm and its mechanism.
 #include <ikebana/clip/total_norm.hpp>
+#include <ikebana/hooks.hpp>
 
 namespace ikebana {
 
@@ -16,8 +17,8 @@ struct ClipGradNorm {
   bool error_if_nonfinite = true;  ///< false: skips a step whose norm is not finite
 };
 
-template <std::same_as<ClipGradNorm> Policy>
-struct Mechanism<Policy> : detail::TotalNorm<ClipGradNorm> {
+template <>
+struct Mechanism<ClipGradNorm> : detail::TotalNorm<ClipGradNorm> {
   explicit Mechanism(ClipGradNorm v) : TotalNorm(v, "ClipGradNorm") { check(); }
 
   template <class Ranks>
@@ -26,24 +27,13 @@ struct Mechanism<Policy> : detail::TotalNorm<ClipGradNorm> {
     const at::Tensor& norm = compute_norm(gradients, ranks);
     if (norm.defined()) gradients.divide(divisor(norm));
   }
-  std::string describe() const {
-    return "max_norm=" + c10::str(values.max_norm) +
-           (values.error_if_nonfinite ? "" : ", skips a norm that is not finite");
-  }
+  std::string describe() const;
 
  private:
-  void check() const {
-    if (!(values.max_norm > 0))
-      throw BadValue("ClipGradNorm: max_norm is " + c10::str(values.max_norm) +
-                     "; it must be positive.");
-  }
+  void check() const;
   /// max(1, norm / max_norm), with the bits of LibTorch's operators. On a CPU without the
   /// dispatcher.
-  at::Tensor divisor(const at::Tensor& norm) const {
-    if (!detail::readable(norm)) return ((norm + 1e-6) / values.max_norm).clamp_min(1);
-    if (norm.scalar_type() == at::kFloat) return factor<float>(norm);
-    return factor<double>(norm);
-  }
+  at::Tensor divisor(const at::Tensor& norm) const;
   template <class Real>
   at::Tensor factor(const at::Tensor& norm) const {
     Real factor = (static_cast<Real>(detail::number(norm)) + static_cast<Real>(1e-6)) /
@@ -53,3 +43,7 @@ struct Mechanism<Policy> : detail::TotalNorm<ClipGradNorm> {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/clip/impl/clip_grad_norm.ipp>
+#endif

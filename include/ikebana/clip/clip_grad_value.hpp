@@ -1,6 +1,6 @@
 #pragma once
 // The policy ClipGradValue and its mechanism.
-#include <ikebana/clip/layout.hpp>
+#include <ikebana/hooks.hpp>
 #include <ikebana/hooks/non_finite.hpp>
 
 namespace ikebana {
@@ -16,8 +16,8 @@ struct ClipGradValue {
   double clip_value = 0;  ///< the largest magnitude of an element, above 0
 };
 
-template <std::same_as<ClipGradValue> Policy>
-struct Mechanism<Policy> : ClipHooks {
+template <>
+struct Mechanism<ClipGradValue> : ClipHooks {
   using carries_out = ClipGradValue;
   static constexpr bool takes_divisor = true;
   ClipGradValue values;
@@ -35,31 +35,14 @@ struct Mechanism<Policy> : ClipHooks {
   std::string describe() const { return "clip_value=" + c10::str(values.clip_value); }
 
  private:
-  void check() const {
-    if (values.clip_value == 0)
-      throw BadValue(
-          "ClipGradValue: clip_value is not given. Write ClipGradValue{.clip_value = 1}.");
-    if (!(values.clip_value > 0))
-      throw BadValue("ClipGradValue: clip_value is " + c10::str(values.clip_value) +
-                     "; it must be positive.");
-  }
-  static void check_gradient(const at::Tensor& gradient) {
-    detail::check_layout("ClipGradValue", gradient);
-    if (gradient.is_complex())
-      throw BadModel("ClipGradValue: a gradient of shape " + c10::str(gradient.sizes()) +
-                     " is complex, and complex numbers have no order. Use ClipGradNorm.");
-  }
+  void check() const;
+  static void check_gradient(const at::Tensor& gradient);
   /// One pass on a CPU, and on a device few kernels for all of them.
-  void clamp(const Tensors& gradients) const {
-    Tensors elements;
-    for (const at::Tensor& gradient : gradients) {
-      elements.push_back(elements_of(gradient));
-      if (gradient.is_cpu()) elements.back().clamp_(-values.clip_value, values.clip_value);
-    }
-    if (elements.empty() || elements[0].is_cpu()) return;
-    at::_foreach_clamp_min_(elements, -values.clip_value);
-    at::_foreach_clamp_max_(elements, values.clip_value);
-  }
+  void clamp(const Tensors& gradients) const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/clip/impl/clip_grad_value.ipp>
+#endif

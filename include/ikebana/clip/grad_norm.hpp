@@ -1,6 +1,7 @@
 #pragma once
 // The policy GradNorm and its mechanism.
 #include <ikebana/clip/total_norm.hpp>
+#include <ikebana/hooks.hpp>
 
 namespace ikebana {
 
@@ -14,17 +15,19 @@ struct GradNorm {
   bool error_if_nonfinite = true;  ///< false: skips a step whose norm is not finite
 };
 
-template <std::same_as<GradNorm> Policy>
-struct Mechanism<Policy> : detail::TotalNorm<GradNorm> {
+template <>
+struct Mechanism<GradNorm> : detail::TotalNorm<GradNorm> {
   explicit Mechanism(GradNorm v) : TotalNorm(v, "GradNorm") {}
 
   template <class Ranks>
   void clip(StepGradients& gradients, Ranks& ranks) {
     compute_norm(gradients, ranks);
   }
-  std::string describe() const {
-    return values.error_if_nonfinite ? "" : "skips a norm that is not finite";
-  }
+  std::string describe() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/clip/impl/grad_norm.ipp>
+#endif

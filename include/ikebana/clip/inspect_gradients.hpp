@@ -1,8 +1,6 @@
 #pragma once
 // The policy InspectGradients and its mechanism.
 #include <functional>
-#include <ikebana/detail/tensor_version.hpp>
-#include <ikebana/detail/without_values.hpp>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {
@@ -22,8 +20,8 @@ struct InspectGradients {
   std::function<void(const std::string& name, const at::Tensor& gradient)> hook = {};
 };
 
-template <std::same_as<InspectGradients> Policy>
-struct Mechanism<Policy> : ClipHooks {
+template <>
+struct Mechanism<InspectGradients> : ClipHooks {
   using carries_out = InspectGradients;
   static constexpr bool takes_divisor = true;
   InspectGradients values;
@@ -43,23 +41,13 @@ struct Mechanism<Policy> : ClipHooks {
   }
 
  private:
-  void show(const std::string& name, const at::Tensor& value, const at::Tensor& divisor) const {
-    const at::Tensor gradient = divisor.defined() ? value / divisor : value.detach();
-    if (detail::without_values()) return;
-    const at::Tensor elements = elements_of(gradient);
-    const detail::Version version(gradient), of_elements(elements);
-    const auto uses = elements.storage().use_count(), handles = gradient.use_count();
-    values.hook(name, gradient);
-    if (version.changed() || of_elements.changed())
-      throw BadValue("InspectGradients: the hook changed the gradient of `" + name +
-                     "`, which it may only read. To change gradients, write a policy of your own "
-                     "on the axis clip.");
-    if (elements.storage().use_count() != uses || gradient.use_count() != handles)
-      throw BadValue("InspectGradients: the hook kept the gradient of `" + name +
-                     "`, whose memory the next step uses again. Keep a copy: gradient.clone().");
-  }
+  void show(const std::string& name, const at::Tensor& value, const at::Tensor& divisor) const;
 
   std::vector<std::string> names_;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/clip/impl/inspect_gradients.ipp>
+#endif

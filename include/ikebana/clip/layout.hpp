@@ -1,17 +1,15 @@
 #pragma once
 // Which gradients the policies on clip understand.
-#include <ikebana/hooks.hpp>
-#include <string>
+#include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {
 
 /// Throws BadModel for a gradient that is neither dense nor sparse by rows. `policy` is the name of
 /// who asks.
-inline void check_layout(const char* policy, const at::Tensor& gradient) {
-  if (gradient.layout() != at::kStrided && !gradient.is_sparse())
-    throw BadModel(std::string(policy) + ": a gradient of shape " + c10::str(gradient.sizes()) +
-                   " has layout " + c10::str(gradient.layout()) +
-                   ", which is not supported. Make it dense, or sparse by rows (COO).");
-}
+void check_layout(const char* policy, const at::Tensor& gradient);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/clip/impl/layout.ipp>
+#endif

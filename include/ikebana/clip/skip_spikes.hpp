@@ -33,14 +33,11 @@ struct Spike {
   std::optional<BatchPosition> position = {};  ///< of its batch, where `fit` or the caller knew it
 };
 
-template <std::same_as<SkipSpikes> Policy>
-struct Mechanism<Policy> : detail::TotalNorm<SkipSpikes> {
+template <>
+struct Mechanism<SkipSpikes> : detail::TotalNorm<SkipSpikes> {
   explicit Mechanism(SkipSpikes v) : TotalNorm(v, "SkipSpikes"), window_size_(v.window) { check(); }
 
-  void begin(const Masters& masters) {
-    TotalNorm::begin(masters);
-    window_.begin(values.window, masters.values.at(0).device());
-  }
+  void begin(const Masters& masters);
   template <class Ranks>
   void clip(StepGradients& gradients, Ranks& ranks) {
     check();
@@ -74,35 +71,19 @@ struct Mechanism<Policy> : detail::TotalNorm<SkipSpikes> {
   /// How many steps were skipped as spikes. Waits for the device.
   std::int64_t skipped() const { return window_.skipped(); }
   /// The last 64 of them, oldest first. Waits for the device.
-  std::vector<Spike> skips() const {
-    std::vector<Spike> all;
-    const auto [numbers, places] = window_.rows();
-    const auto* x = numbers.template const_data_ptr<double>();
-    const auto* at = places.template const_data_ptr<std::int64_t>();
-    for (std::int64_t i = 0; i < numbers.size(0); ++i, x += 4, at += 3) {
-      all.push_back({at[0], x[0], x[1], x[2], x[3], {}});
-      if (at[1] >= 0) all.back().position = BatchPosition{at[1], at[2]};
-    }
-    return all;
-  }
-  std::string describe() const {
-    return "window=" + std::to_string(values.window) + ", zscore=" + c10::str(values.zscore) +
-           ", max_skips=" + std::to_string(values.max_skips) +
-           (values.error_if_nonfinite ? "" : ", skips a norm that is not finite");
-  }
+  std::vector<Spike> skips() const;
+  std::string describe() const;
   void state(Archive& archive, const Masters&) { window_.state(archive); }
 
  private:
-  void check() const {
-    if (values.window < 2 || !(values.zscore > 0) || values.max_skips < 0)
-      throw BadValue("SkipSpikes: window is " + std::to_string(values.window) + ", zscore " +
-                     c10::str(values.zscore) + ", max_skips " + std::to_string(values.max_skips) +
-                     "; window must be 2 or more, zscore positive, and max_skips not negative.");
-    detail::check_unchanged(values.window == window_size_, "SkipSpikes: window");
-  }
+  void check() const;
 
   std::int64_t window_size_;
   detail::SpikeWindow window_;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/clip/impl/skip_spikes.ipp>
+#endif

@@ -16,51 +16,17 @@ class SpikeWindow {
   static constexpr NumberRange place_range{-1, 0x1p53, true, "a whole number from -1 on"};
 
   /// Memory for `window` steps, on a device.
-  void begin(std::int64_t window, c10::Device device) {
-    const auto options = at::dtype(at::kDouble).device(device);
-    values_ = at::zeros({window, 2}, options);
-    skips_ = at::zeros({kept_skips, 4}, options);
-    places_ = at::zeros({kept_skips, 3}, options.dtype(at::kLong));
-    for (at::Tensor* count : counts()) *count = at::zeros({}, options.dtype(at::kLong));
-  }
+  void begin(std::int64_t window, c10::Device device);
   /// `now`: the loss and the norm of this step. Whether one of them lies more than `zscore`
   /// standard deviations above the mean of the window, once that is full: one Bool. A deviation
   /// below a thousandth of the mean counts as that.
-  const at::Tensor& judge(const at::Tensor& now, double zscore, const at::Tensor& rejected) {
-    const std::array<std::int64_t, 1> rows = {0};
-    const auto [deviation, mean] = at::std_mean(values_, rows, /*unbiased=*/true);
-    now_ = now, finite_ = now.isfinite().all();
-    scores_ = (now - mean) / at::maximum(deviation, mean.abs() * 1e-3).clamp_min(1e-300);
-    spikes_ = recorded_.ge(values_.size(0)).logical_and(finite_);
-    spikes_ = spikes_.logical_and(scores_.gt(zscore).any());
-    if (rejected.defined()) spikes_ = spikes_.logical_and(rejected == 0);
-    return spikes_;
-  }
+  const at::Tensor& judge(const at::Tensor& now, double zscore, const at::Tensor& rejected);
   /// One float: whether this step makes more than `max_skips` in a row.
-  at::Tensor too_many(std::int64_t max_skips) const {
-    return spikes_.logical_and(in_row_.ge(max_skips)).to(at::kFloat);
-  }
+  at::Tensor too_many(std::int64_t max_skips) const;
   /// Computes what the step changes: a step that is made enters the window, and a spike the list.
-  void prepare(const at::Tensor& rejected, const std::optional<BatchPosition>& position) {
-    const at::Tensor made =
-        rejected.defined() ? finite_.logical_and(rejected == 0) : finite_.clone();
-    next_ = {at::where(made, with_row(values_, recorded_, now_), values_),
-             at::where(spikes_, with_row(skips_, skipped_, at::cat({now_, scores_})), skips_),
-             at::where(spikes_, with_row(places_, skipped_, place(position)), places_),
-             recorded_ + made,
-             at::where(spikes_, in_row_ + 1, in_row_ * made.logical_not()),
-             skipped_ + spikes_,
-             steps_ + 1};
-  }
+  void prepare(const at::Tensor& rejected, const std::optional<BatchPosition>& position);
   /// Allocates nothing.
-  void commit() noexcept {
-    if (next_.empty()) return;
-    const at::NoGradGuard no_grad;
-    std::size_t i = 0;
-    for (at::Tensor* t : {&values_, &skips_, &places_}) t->copy_(next_[i++]);
-    for (at::Tensor* t : counts()) t->copy_(next_[i++]);
-    forget();
-  }
+  void commit() noexcept;
   void forget() noexcept { next_.clear(), now_.reset(); }
   bool has_judged() const noexcept { return now_.defined(); }
 
@@ -68,36 +34,16 @@ class SpikeWindow {
   std::int64_t skipped() const { return static_cast<std::int64_t>(number(skipped_)); }
   /// The last of them, one row each, oldest first, on the host: the loss, the norm and their
   /// scores; and the step, and the epoch and the batch or -1. Waits for the device.
-  std::pair<at::Tensor, at::Tensor> rows() const {
-    const std::int64_t all = skipped(), n = std::min(all, kept_skips);
-    const at::Tensor order = (at::arange(n) + (all - n)).remainder(kept_skips);
-    return {skips_.cpu().index_select(0, order), places_.cpu().index_select(0, order)};
-  }
+  std::pair<at::Tensor, at::Tensor> rows() const;
 
-  void state(Archive& archive) {
-    archive.tensor("losses_and_norms", values_, &finite_range);
-    archive.tensor("skips", skips_, &ordered_range);
-    archive.tensor("places_of_skips", places_, &place_range);
-    archive.tensor("recorded", recorded_, &count_range);
-    archive.tensor("skips_in_a_row", in_row_, &count_range);
-    archive.tensor("skipped", skipped_, &count_range);
-    archive.tensor("steps", steps_, &count_range);
-  }
+  void state(Archive& archive);
 
  private:
   std::array<at::Tensor*, 4> counts() { return {&recorded_, &in_row_, &skipped_, &steps_}; }
   /// A copy of `table`, in which this is the row of that number, counted around.
   static at::Tensor with_row(const at::Tensor& table, const at::Tensor& number,
-                             const at::Tensor& row) {
-    return table.index_copy(0, number.remainder(table.size(0)).view({1}), row.unsqueeze(0));
-  }
-  at::Tensor place(const std::optional<BatchPosition>& position) const {
-    auto known = [&](std::int64_t n) {
-      return at::full({1}, n, at::dtype(at::kLong).device(now_.device()));
-    };
-    const BatchPosition at = position.value_or(BatchPosition{-1, -1});
-    return at::cat({steps_.view({1}), known(at.epoch), known(at.batch)});
-  }
+                             const at::Tensor& row);
+  at::Tensor place(const std::optional<BatchPosition>& position) const;
 
   at::Tensor values_;                               // a row of each step: its loss and its norm
   at::Tensor skips_, places_;                       // of the last skips, a row of each
@@ -107,3 +53,7 @@ class SpikeWindow {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/clip/impl/spike_window.ipp>
+#endif

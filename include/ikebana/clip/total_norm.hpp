@@ -2,6 +2,8 @@
 // The norm of all gradients, which ClipGradNorm and GradNorm compute and check.
 #include <ikebana/clip/layout.hpp>
 #include <ikebana/detail/deferred_check.hpp>
+#include <ikebana/error.hpp>
+#include <ikebana/hooks.hpp>
 #include <ikebana/hooks/non_finite.hpp>
 
 namespace ikebana::detail {

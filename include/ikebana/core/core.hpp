@@ -2,6 +2,7 @@
 // What a trainer holds, in one heap block to which graphs and hooks hold weak pointers.
 #include <atomic>
 #include <ikebana/bridge/cast_weights.hpp>
+#include <ikebana/bridge/recorded_inputs.hpp>
 #include <ikebana/core/claim.hpp>
 #include <ikebana/core/dummy.hpp>
 #include <ikebana/core/generators.hpp>
@@ -13,6 +14,7 @@
 #include <ikebana/core/step_state.hpp>
 #include <ikebana/core/untrained_leaves.hpp>
 #include <ikebana/detail/each_once.hpp>
+#include <ikebana/detail/one_version.hpp>
 #include <ikebana/hooks/cycled_momentum.hpp>
 #include <ikebana/parameters/parameters.hpp>
 #include <ikebana/parameters/update.hpp>
@@ -20,6 +22,14 @@
 #include <ikebana/run/run.hpp>
 
 namespace ikebana {
+
+namespace detail {
+
+/// Whether the text of a mechanism names the processor, which may differ between ranks.
+template <class M>
+inline constexpr bool describes_processor = requires { requires M::describes_processor; };
+
+}  // namespace detail
 
 /// The model, its units, the mechanisms of its recipe, its parameters, and the state of a step.
 template <class ModelT, class RecipeT>
@@ -100,8 +110,8 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     if (step.is_last_microbatch()) parameters.check_all_were_run();
     for (at::Tensor& seed : step.roots.seeds) seed = mechanisms.precision.scale(seed);  // 7
     const bool asks = step.dry == nullptr && !step.is_dummy;
-    const detail::UntrainedLeaves<>::Check others{asks ? &untrained_ : nullptr,
-                                                  *units.units()[0].module};
+    const detail::UntrainedLeaves::Check others{asks ? &untrained_ : nullptr,
+                                                *units.units()[0].module};
     mechanisms.precision.around_backward([&] {  // 8
       if constexpr (one_rank) parameters.backward(step.roots, others);
       else if (step.is_dummy) parameters.backward_of_dummy(step.roots, others);
@@ -219,9 +229,9 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   c10::Device device;
 
  private:
-  detail::RegisteredTensors<> registered_;
+  detail::RegisteredTensors registered_;
   detail::ParameterClaim claim_;  // before parameters are taken from the model
-  detail::UntrainedLeaves<> untrained_;
+  detail::UntrainedLeaves untrained_;
 
  public:
   ParametersOf<Mechanisms<RecipeT>> parameters;
@@ -247,7 +257,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
       if constexpr (requires { mechanism.describe_values(); })
         f(detail::type_name<Policy>(), mechanism.describe_values());
       else if constexpr (!std::is_same_v<axis_of_t<Policy>, axis::device> &&
-                         !requires { requires M::describes_processor; })
+                         !detail::describes_processor<M>)
         f(detail::type_name<Policy>(), mechanism.describe());
     });
     const Masters& masters = parameters.masters();

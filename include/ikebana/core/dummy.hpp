@@ -3,7 +3,6 @@
 // since a forward may be a call of all ranks. Only recipes for several ranks compile them.
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/core/evaluation_mode.hpp>
-#include <ikebana/core/step_state.hpp>
 #include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/run/run.hpp>
@@ -14,28 +13,11 @@ namespace ikebana::detail {
 /// Ends a step before its first forward, on all ranks: none has a batch any more. No error.
 struct AllRanksEnded {};
 
-[[noreturn]] inline void refuse_no_microbatch() {
-  throw BadBatch(
-      "step: the recipe's accumulate policy made no microbatch of the batch. Let its "
-      "`split` return at least one.");
-}
+[[noreturn]] void refuse_no_microbatch();
 
 /// Makes the sums and counts of a dummy's loss zero, whatever they are, and drops its outputs.
 /// `may_be_constant`: no other rank waits for its backward, so that it need have none.
-template <class = void>
-void weigh_nothing(Loss& loss, bool may_be_constant) {
-  auto clear = [&](at::Tensor& sum, Count& count) {
-    if (!sum.defined()) return;
-    const at::Tensor no = at::zeros_like(sum, sum.options().dtype(at::kBool));
-    sum = at::where(no, sum, at::zeros_like(sum));
-    if (may_be_constant && at::GradMode::is_enabled() && !sum.requires_grad())
-      sum.set_requires_grad(true);
-    count = count.zero();
-  };
-  loss.outputs.reset();
-  clear(loss.sum, loss.count);
-  for (Term& term : loss.terms) clear(term.sum, term.count);
-}
+void weigh_nothing(Loss& loss, bool may_be_constant);
 
 /// The microbatches of a rank: its own, and after them dummies.
 template <class Batch>
@@ -171,3 +153,7 @@ class [[maybe_unused]] DummyScope<Core, true> {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/core/impl/dummy.ipp>
+#endif

@@ -8,12 +8,8 @@ namespace ikebana::detail {
 /// that it is set back after each of its parents.
 class ModesOfModules {
  public:
-  explicit ModesOfModules(torch::nn::Module& root) {
-    for (auto& module : root.modules()) modes_.emplace_back(module, module->is_training());
-  }
-  ~ModesOfModules() {  // parents before children, because train() also sets the children
-    for (auto& [module, training] : modes_) module->train(training);
-  }
+  explicit ModesOfModules(torch::nn::Module& root);
+  ~ModesOfModules();
   ModesOfModules(const ModesOfModules&) = delete;
   ModesOfModules& operator=(const ModesOfModules&) = delete;
 
@@ -30,3 +26,7 @@ struct TrainingMode : ModesOfModules {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/core/impl/evaluation_mode.ipp>
+#endif

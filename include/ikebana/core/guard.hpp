@@ -3,11 +3,11 @@
 #include <atomic>
 #include <ikebana/batch/kinds.hpp>
 #include <ikebana/core/suggestion.hpp>
-#include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/detail/tensors.hpp>
+#include <ikebana/error.hpp>
 #include <ikebana/posix/address_space.hpp>
-#include <ikebana/ranks/step_calls.hpp>
+#include <ikebana/ranks/rank_group.hpp>
 #include <typeinfo>
 
 namespace ikebana::detail {
@@ -15,12 +15,7 @@ namespace ikebana::detail {
 /// Throws where the trainer is in use already: by another thread, or by a caller of this call.
 class BusyGuard {
  public:
-  explicit BusyGuard(std::atomic<bool>& flag) : flag_(flag) {
-    if (flag_.exchange(true))
-      throw Error(
-          "trainer: it is in the middle of a step. A trainer belongs to one thread at a time and "
-          "cannot be called from its own loss; make a second trainer, or wait.");
-  }
+  explicit BusyGuard(std::atomic<bool>& flag);
   ~BusyGuard() { flag_ = false; }
   BusyGuard(const BusyGuard&) = delete;
   BusyGuard& operator=(const BusyGuard&) = delete;
@@ -31,41 +26,16 @@ class BusyGuard {
 
 /// Moves a model to a device; where that fails, all of it stays where it was. Throws BadValue for a
 /// device that does not exist.
-inline void move(torch::nn::Module& module, c10::Device device) {
-  std::vector<std::pair<at::Tensor, at::Tensor>> before;
-  for (const auto& t : each_once(module.parameters())) before.emplace_back(t, t.detach());
-  for (const auto& t : each_once(module.buffers())) before.emplace_back(t, t.detach());
-  try {
-    module.to(device);
-  } catch (const c10::Error& error) {
-    for (auto& [tensor, former] : before) tensor.set_data(former);
-    std::string what = message_of(error),
-                place = "On: the model cannot be moved to " + device.str();
-    if (is_out_of_memory(what))
-      throw OutOfMemory(place + ": " + what + ". Nothing was moved. Use a smaller model.");
-    const bool old = what.find("driver on your system is too old") != std::string::npos;
-    throw BadValue(place + ": " + what +
-                   (old ? ". Update NVIDIA's driver, or use a LibTorch that was built for it."
-                        : ". Name a device that this LibTorch and machine have."));
-  }
-}
+void move(torch::nn::Module& module, c10::Device device);
 
 /// Warns of what a step that threw could not put back: `lost` is a sentence on it, or empty.
-inline void warn_of(const std::string& lost) {
-  if (!lost.empty()) TORCH_WARN("step: an exception ended it.", lost);
-}
+void warn_of(const std::string& lost);
 template <class... Classes>
 void rethrow_as(const Error& error, const std::string& lost) {
   ((typeid(error) == typeid(Classes) ? throw Classes(error.what() + lost) : void()), ...);
 }
 /// Within a handler of `error`: throws it again, with `lost` added to its text.
-[[noreturn]] inline void rethrow(const Error& error, const std::string& lost) {
-  if (!lost.empty())
-    rethrow_as<BadBatch, BadModel, BadValue, NonFinite, BadRecompute, OutOfMemory, RankFailed,
-               StepFailed, Error>(error, lost);
-  warn_of(lost);  // a class that cannot be made from a text
-  throw;
-}
+[[noreturn]] void rethrow(const Error& error, const std::string& lost);
 
 /// The step and microbatch, and the batch.
 template <class StepState, class Batch>
@@ -82,10 +52,7 @@ std::string where_text(const StepState& step, const Place& place) {
   return " (" + place() + (step.partly_updated || step.was_made ? ")." : "). Nothing was updated.");
 }
 /// A text without the period or the line feed at its end.
-inline std::string without_end(std::string text) {
-  while (!text.empty() && (text.back() == '.' || text.back() == '\n')) text.pop_back();
-  return text;
-}
+std::string without_end(std::string text);
 /// Within a handler of `error`, whose text is `what`: throws OutOfMemory or StepFailed with that
 /// text, and where it was (`place()`). `lost`: a sentence on what was not put back; `memory`: lines
 /// on what memory was used for.
@@ -141,3 +108,7 @@ std::string updated_before(const StepState& step) {
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/core/impl/guard.ipp>
+#endif

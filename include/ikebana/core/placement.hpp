@@ -11,13 +11,7 @@ namespace ikebana::detail {
 class Placement {
  public:
   explicit Placement(c10::Device device) : device_(device) {}
-  ~Placement() {
-    if (!reads_pinned_) return;
-    try {
-      bridge::CopyToDevice<>::wait(device_);
-    } catch (const c10::Error&) {  // of the device; its next use throws it
-    }
-  }
+  ~Placement();
   Placement(const Placement&) = delete;
   Placement& operator=(const Placement&) = delete;
 
@@ -37,3 +31,7 @@ class Placement {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/core/impl/placement.ipp>
+#endif

@@ -3,7 +3,6 @@
 #include <ikebana/hooks.hpp>
 #include <ikebana/run/dry_listener.hpp>
 #include <ikebana/run/failed_unit.hpp>
-#include <utility>
 
 namespace ikebana {
 
@@ -43,14 +42,13 @@ struct StepState {
   bool is_last_microbatch() const { return microbatch == microbatches; }
   bool is_after_own() const { return microbatch > own_microbatches; }
   /// True for the first forward that trains, once.
-  bool begin_watch(bool evaluating) {
-    return is_first() && !evaluating && dry == nullptr && !std::exchange(is_watched, true);
-  }
-  void begin() {
-    unit_was_run = is_opened = false;
-    microbatch = microbatches = 0;
-  }
+  bool begin_watch(bool evaluating);
+  void begin();
   void next_microbatch(std::size_t all) { ++microbatch, microbatches = all; }
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/core/impl/step_state.ipp>
+#endif

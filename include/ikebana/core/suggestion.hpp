@@ -47,10 +47,10 @@ inline constexpr Hint hints[] = {
 };
 
 /// By the phrases in an error's text.
-inline const char* suggestion(const std::string& what) {
-  for (const Hint& hint : hints)
-    if (what.find(hint.phrase) != std::string::npos) return hint.text;
-  return "Look at the operation that the text names.";
-}
+const char* suggestion(const std::string& what);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/core/impl/suggestion.ipp>
+#endif

@@ -1,11 +1,12 @@
 #pragma once
 // What keeps step.hpp short: a step that is undone unless it is committed, and how batches are cut.
 #include <chrono>
-#include <ikebana/core/around_step.hpp>
+#include <ikebana/core/core.hpp>
 #include <ikebana/core/placement.hpp>
 #include <ikebana/core/rank_generators.hpp>
 #include <ikebana/core/totals.hpp>
 #include <ikebana/hooks/non_finite.hpp>
+#include <ikebana/hooks/numbers.hpp>
 #include <ikebana/hooks/step_rate.hpp>
 #include <optional>
 
@@ -30,12 +31,8 @@ decltype(auto) cut(Core& core, const Batch& placed) {
 /// Loss::outputs of all microbatches, detached, in row order.
 class Outputs {
  public:
-  void add(Loss& loss) {
-    if (loss.outputs.defined()) all_.push_back(std::exchange(loss.outputs, {}).detach());
-  }
-  at::Tensor joined() const {
-    return all_.empty() ? at::Tensor() : all_.size() == 1 ? all_[0] : at::cat(all_);
-  }
+  void add(Loss& loss);
+  at::Tensor joined() const;
 
  private:
   std::vector<at::Tensor> all_;
@@ -249,3 +246,7 @@ class Transaction {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/core/impl/transaction.ipp>
+#endif

@@ -2,11 +2,12 @@
 // Where the values of a recipe go, by which ranks compare theirs: one number in every step, and if
 // the numbers differ, a text for each value.
 #include <cstring>
+#include <ikebana/detail/number.hpp>
+#include <ikebana/detail/splitmix.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/hooks/arguments.hpp>
 #include <ikebana/parameters/rule.hpp>
-#include <ikebana/state/content_hash.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,24 +24,8 @@ class KnownValues {
   const Masters& masters() const { return *masters_; }
   /// The places are counted from the beginning.
   void begin() { rule_ = tensor_ = 0; }
-  std::uint64_t of(const ParameterRule& rule) {
-    if (rule_ == rules_.size()) rules_.emplace_back();
-    KnownRule& known = rules_[rule_++];
-    if (known.is_known && rule.is(known.rule)) return known.number;
-    std::uint64_t number = key(0, static_cast<bool>(rule) ? 1 : 0);
-    for (std::size_t i = 0; rule && i < masters_->names.size(); ++i)
-      number = key(number, rule(masters_->names[i], masters_->whole(i)) ? 1 : 0);
-    known = {rule, number, true};
-    return number;
-  }
-  std::uint64_t of(const at::Tensor& tensor) {
-    if (tensor_ == tensors_.size()) tensors_.emplace_back();
-    KnownTensor& known = tensors_[tensor_++];
-    if (!tensor.defined()) return known = {}, 0;
-    if (known.tensor.is_same(tensor) && !known.version->changed()) return known.number;
-    known = {tensor, Version(tensor), content_hash(tensor.detach().cpu())};
-    return known.number;
-  }
+  std::uint64_t of(const ParameterRule& rule);
+  std::uint64_t of(const at::Tensor& tensor);
 
  private:
   struct KnownRule {
@@ -63,9 +48,7 @@ class KnownValues {
 /// Makes one number of all values. Allocates nothing, but for a rule or a tensor that is new.
 class ValueHash {
  public:
-  ValueHash(KnownValues& known, std::uint64_t first) : known_(known), hash_(first) {
-    known_.begin();
-  }
+  ValueHash(KnownValues& known, std::uint64_t first);
   std::uint64_t number() const { return hash_; }
 
   /// Calls `f()`, which adds the value that has a name; `name()` makes it.
@@ -75,15 +58,8 @@ class ValueHash {
   }
   void add(bool on) { hash_ = (hash_ ^ (on ? 2 : 1)) * 0x100000001b3; }
   void add(std::int64_t value) { hash_ = key(hash_, static_cast<std::uint64_t>(value)); }
-  void add(double value) {
-    std::uint64_t bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    hash_ = key(hash_, value == 0 ? 0 : bits);
-  }
-  void add(std::string_view text) {
-    add(static_cast<std::int64_t>(text.size()));
-    for (const char c : text) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
+  void add(double value);
+  void add(std::string_view text);
   void add(const ParameterRule& rule) { hash_ = key(hash_, known_.of(rule)); }
   void add(const at::Tensor& tensor) { hash_ = key(hash_, known_.of(tensor)); }
 
@@ -110,30 +86,18 @@ class ValueLines {
   void add(std::int64_t value) { line(std::to_string(value)); }
   void add(double value) { line(exact_text(value)); }
   void add(std::string_view text) { line(std::string(text)); }
-  void add(const ParameterRule& rule) {
-    known_.of(rule);
-    if (!rule) return line("no rule");
-    const Masters& masters = known_.masters();
-    for (std::size_t i = 0; i < masters.names.size(); ++i)
-      named([&] { return " of " + masters.names[i]; },
-            [&] { line(rule(masters.names[i], masters.whole(i)) ? "true" : "false"); });
-  }
-  void add(const at::Tensor& tensor) {
-    const std::uint64_t number = known_.of(tensor);
-    if (!tensor.defined()) return line("undefined");
-    line(c10::str("a tensor ", tensor.sizes(), " ", tensor.scalar_type(), " with the hash ",
-                  number));
-  }
+  void add(const ParameterRule& rule);
+  void add(const at::Tensor& tensor);
 
  private:
-  void line(std::string value) {
-    for (char& c : value)
-      if (c == '\n') c = ' ';
-    lines_ += name_ + " = " + value + '\n';
-  }
+  void line(std::string value);
 
   KnownValues& known_;
   std::string name_, lines_;
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/core/impl/value_sinks.ipp>
+#endif

@@ -6,7 +6,6 @@
 #include <ikebana/data/dataset.hpp>
 #include <ikebana/data/reading.hpp>
 #include <ikebana/data/sample_order.hpp>
-#include <ikebana/detail/message.hpp>
 
 namespace ikebana::detail {
 
@@ -29,21 +28,7 @@ class PlainMode {
 
 /// For a `catch (...)`: throws BadSample with the message of what was thrown, which is nested in
 /// it.
-[[noreturn]] inline void throw_bad_sample(const std::string& what, LoaderPosition at) {
-  std::string why = "something that is no std::exception";
-  try {
-    throw;
-  } catch (const c10::Error& error) {
-    why = message_of(error);
-  } catch (const std::exception& error) {
-    why = error.what();
-  } catch (...) {
-  }
-  std::throw_with_nested(
-      BadSample("DataLoader: " + what + " (" + text(at) + ") threw: " + why +
-                ". The loader is still before this batch: a new loop tries it again, and seek({" +
-                std::to_string(at.epoch) + ", " + std::to_string(at.batch + 1) + "}) skips it."));
-}
+[[noreturn]] void throw_bad_sample(const std::string& what, LoaderPosition at);
 
 /// Reads and collates batches. Holds no dataset: the loader's own and the workers' copies are read
 /// by the same functions.
@@ -140,3 +125,7 @@ class BatchFetcher {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/data/impl/batch_fetcher.ipp>
+#endif

@@ -1,8 +1,6 @@
 #pragma once
 // The options and the position of a DataLoader.
 #include <cstdint>
-#include <cstdio>
-#include <ikebana/error.hpp>
 #include <string>
 
 namespace ikebana {
@@ -46,52 +44,16 @@ namespace detail {
 /// random numbers to each use.
 enum class RngStream : std::uint64_t { Order, Sample, Batch, Generator };
 
-inline std::string text(LoaderPosition at) {
-  return "epoch " + std::to_string(at.epoch) + ", batch " + std::to_string(at.batch);
-}
+std::string text(LoaderPosition at);
 
-inline std::string seconds_text(double seconds) {
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%g", seconds);
-  return buffer;
-}
-
-/// Throws BadValue for options of workers where there are none, as PyTorch does, and for a time
-/// limit that is none.
-inline void check_workers(const DataLoaderOptions& options) {
-  constexpr double longest = 1e9;  // seconds; a clock's sums of more could overflow
-  if (!(options.timeout >= 0 && options.timeout <= longest))
-    throw BadValue("DataLoader: timeout is " + seconds_text(options.timeout) +
-                   "; it must be a number of seconds from 0, which sets no limit, to 1e9.");
-  if (options.num_workers > 0) return;
-  if (options.timeout > 0)
-    throw BadValue(
-        "DataLoader: timeout is set and num_workers is 0. Without workers the loop's own thread "
-        "reads, and nothing can end its wait: set num_workers to 1 or more, or leave timeout out.");
-  if (options.persistent_workers)
-    throw BadValue(
-        "DataLoader: persistent_workers is set and num_workers is 0, so that there are no workers "
-        "to keep: set num_workers to 1 or more, or leave persistent_workers out.");
-}
+std::string seconds_text(double seconds);
 
 /// Throws BadValue for options out of range.
-inline void check(const DataLoaderOptions& options) {
-  auto check_min = [](const char* name, std::int64_t value, std::int64_t min) {
-    if (value < min)
-      throw BadValue("DataLoader: " + std::string(name) + " is " + std::to_string(value) +
-                     "; it must be " + std::to_string(min) + " or more.");
-  };
-  check_min("batch_size", options.batch_size, 1);
-  check_min("num_workers", options.num_workers, 0);
-  check_min("prefetch_factor", options.prefetch_factor, 1);
-  check_min("num_replicas", options.num_replicas, 1);
-  check_min("rank", options.rank, 0);
-  if (options.rank >= options.num_replicas)
-    throw BadValue("DataLoader: rank is " + std::to_string(options.rank) + " of num_replicas " +
-                   std::to_string(options.num_replicas) +
-                   "; ranks count from 0, so it must be less.");
-  check_workers(options);
-}
+void check(const DataLoaderOptions& options);
 
 }  // namespace detail
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/data/impl/options.ipp>
+#endif

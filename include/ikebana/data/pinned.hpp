@@ -5,16 +5,7 @@
 namespace ikebana::detail {
 
 /// Whether batches are to be pinned: if asked for, and there is a device for which memory can be.
-inline bool pins_memory(bool asked_for) {
-  if (!asked_for) return false;
-  const auto device = at::getAccelerator();
-  if (device && at::globalContext().getAcceleratorHooksInterface(*device).isAvailable())
-    return true;
-  TORCH_WARN(
-      "DataLoader: pin_memory is true, and there is no device: memory is not pinned. "
-      "Leave pin_memory out.");
-  return false;
-}
+bool pins_memory(bool asked_for);
 
 /// Copies the tensors of a batch to pinned memory. Sparse tensors, and those on a device, stay.
 template <class Batch>
@@ -25,3 +16,7 @@ void pin(Batch& batch) {
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/data/impl/pinned.ipp>
+#endif

@@ -1,8 +1,6 @@
 #pragma once
 // Which samples are in which batch: a function of (seed, epoch, batch), without state.
-#include <algorithm>
 #include <ikebana/data/options.hpp>
-#include <ikebana/data/permutation.hpp>
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {
@@ -10,56 +8,28 @@ namespace ikebana::detail {
 class SampleOrder {
  public:
   /// Throws BadValue if an epoch has no batch.
-  SampleOrder(std::int64_t samples, const DataLoaderOptions& options)
-      : samples_(samples), options_(options) {
-    if (samples < 1)
-      throw BadValue("DataLoader: the dataset has " + std::to_string(samples) +
-                     " samples; it must have 1 or more.");
-    if (batches() == 0)
-      throw BadValue("DataLoader: " + std::to_string(samples) + " samples make no batch of " +
-                     std::to_string(options.batch_size) +
-                     ", and drop_last skips a smaller batch. Choose a smaller batch_size.");
-  }
+  SampleOrder(std::int64_t samples, const DataLoaderOptions& options);
 
   std::int64_t samples() const { return samples_; }
   /// Batches per epoch, the same on every rank.
-  std::int64_t batches() const {
-    const bool has_rest = !options_.drop_last && samples_ % options_.batch_size != 0;
-    return samples_ / options_.batch_size + (has_rest ? 1 : 0);
-  }
+  std::int64_t batches() const;
 
   /// A number of its own for each rank's part of each batch.
-  std::int64_t number_of_part(LoaderPosition at) const {
-    return at.batch * options_.num_replicas + options_.rank;
-  }
+  std::int64_t number_of_part(LoaderPosition at) const;
   /// The indices of the samples that this rank reads of a batch, a Long tensor. May be empty.
-  at::Tensor indices(LoaderPosition at) const {
-    const std::int64_t first = at.batch * options_.batch_size;
-    const std::int64_t all = std::min(options_.batch_size, samples_ - first);
-    const std::int64_t begin = all * options_.rank / options_.num_replicas;
-    const std::int64_t end = all * (options_.rank + 1) / options_.num_replicas;
-    return indices(at, first + begin, end - begin);
-  }
+  at::Tensor indices(LoaderPosition at) const;
   /// The index of a batch's first sample, which some rank reads.
-  at::Tensor first_index(LoaderPosition at) const {
-    return indices(at, at.batch * options_.batch_size, 1);
-  }
+  at::Tensor first_index(LoaderPosition at) const;
 
  private:
-  at::Tensor indices(LoaderPosition at, std::int64_t begin, std::int64_t count) const {
-    at::Tensor indices = at::empty({count}, at::kLong);
-    auto* index = indices.mutable_data_ptr<std::int64_t>();
-    if (options_.shuffle) {
-      Permutation order(samples_, key(options_.seed, at.epoch, RngStream::Order));
-      for (std::int64_t i = 0; i < count; ++i) index[i] = order[begin + i];
-    } else {
-      for (std::int64_t i = 0; i < count; ++i) index[i] = begin + i;
-    }
-    return indices;
-  }
+  at::Tensor indices(LoaderPosition at, std::int64_t begin, std::int64_t count) const;
 
   std::int64_t samples_;
   DataLoaderOptions options_;
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/data/impl/sample_order.ipp>
+#endif

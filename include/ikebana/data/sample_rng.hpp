@@ -20,21 +20,12 @@ class SampleRng {
   /// A generator for LibTorch's functions: `at::rand({3}, rng.generator())`. The first call seeds
   /// it, which takes about 2 us. LibTorch's generators keep 32 bits of a seed, so among many
   /// millions of samples some pairs draw the same numbers.
-  at::Generator& generator() {
-    if (!generator_)
-      generator_ = at::detail::createCPUGenerator(detail::key(key_, detail::RngStream::Generator));
-    return *generator_;
-  }
+  at::Generator& generator();
   /// A number in [0, 1) with 53 random bits. Takes some nanoseconds.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
   /// An integer in [0, high), where `high` is 1 or more, else BadValue is thrown. Takes
   /// some nanoseconds.
-  std::int64_t randint(std::int64_t high) {
-    if (high < 1)
-      throw BadValue("SampleRng: randint(" + std::to_string(high) +
-                     ") has nothing to choose from. Give it 1 or more.");
-    return static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(high));
-  }
+  std::int64_t randint(std::int64_t high);
 
  private:
   std::uint64_t next() { return detail::mix(key_ + ++drawn_ * detail::golden); }
@@ -44,3 +35,7 @@ class SampleRng {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/data/impl/sample_rng.ipp>
+#endif

@@ -1,6 +1,7 @@
 #pragma once
 // Stacks values that consist of tensors and Raggeds only, one by one.
 #include <ikebana/batch/rows.hpp>
+#include <ikebana/grammar/vocabulary.hpp>
 
 namespace ikebana::detail {
 
@@ -53,16 +54,9 @@ struct Parts {
   }
 };
 
-inline std::string dtype_and_shape(const at::Tensor& t) {
-  return t.defined() ? c10::toString(t.scalar_type()) + c10::str(t.sizes()) : "undefined";
-}
+std::string dtype_and_shape(const at::Tensor& t);
 /// Whether two samples' tensors fit, in a Ragged up to their size in dimension 0.
-inline bool stackable(const at::Tensor& a, const at::Tensor& b, bool is_ragged) {
-  if (!a.defined() || !b.defined()) return a.defined() == b.defined();
-  const auto dim = static_cast<std::size_t>(is_ragged);
-  return a.dim() == b.dim() && a.sizes().slice(dim) == b.sizes().slice(dim) &&
-         a.scalar_type() == b.scalar_type() && a.device() == b.device();
-}
+bool stackable(const at::Tensor& a, const at::Tensor& b, bool is_ragged);
 
 /// Throws BadBatch: the n-th tensor of sample i differs from that of the first sample.
 template <class At>
@@ -159,3 +153,7 @@ auto stack(const Parts<At>& parts) {
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/data/impl/stack.ipp>
+#endif

@@ -7,9 +7,11 @@
 #include <ikebana/bridge/one_thread.hpp>
 #include <ikebana/data/options.hpp>
 #include <ikebana/data/reading.hpp>
+#include <ikebana/error.hpp>
 #include <ikebana/posix/process.hpp>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <variant>
 #include <vector>
 

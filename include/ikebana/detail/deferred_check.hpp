@@ -40,22 +40,9 @@ class DeferredCheck {
 
   /// Called when a step begins. Waits for the step before the last one, never for the last one.
   /// Unless `alone`, no flag is read earlier than that, so that all ranks read it in the same step.
-  void check(bool alone = true) {
-    recorded_.clear(), ++checks_;
-    while (!pending_.empty()) {
-      Pending& oldest = pending_.front();
-      const bool is_of_last_step = oldest.after_check + 1 == checks_;
-      if (is_of_last_step && !(alone && oldest.flag.has_arrived())) return;
-      Pending arrived = std::move(oldest);
-      pending_.pop_front();
-      if (arrived.flag.wait()) arrived.raise();
-      else if (spare_.size() < most_spare) spare_.push_back(std::move(arrived.flag));
-    }
-  }
+  void check(bool alone = true);
   /// The step is undone: its flags say nothing of what is there now.
-  void undo() noexcept {
-    while (!pending_.empty() && pending_.back().after_check == checks_) pending_.pop_back();
-  }
+  void undo() noexcept;
 
  private:
   struct Pending {
@@ -64,13 +51,7 @@ class DeferredCheck {
     std::int64_t after_check;  // how many there were before it
   };
   /// Pinned memory and an event cost more than the copy: those that are read are used again.
-  FlagCopy copied(const at::Tensor& flag) {
-    if (spare_.empty() || !spare_.back().fits(flag)) return FlagCopy(flag);
-    FlagCopy copy = std::move(spare_.back());
-    spare_.pop_back();
-    copy.ask(flag);
-    return copy;
-  }
+  FlagCopy copied(const at::Tensor& flag);
 
   static constexpr std::size_t most_spare = 4;
   std::int64_t checks_ = 0;
@@ -80,3 +61,7 @@ class DeferredCheck {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/detail/impl/deferred_check.ipp>
+#endif

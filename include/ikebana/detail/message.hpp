@@ -1,46 +1,25 @@
 #pragma once
 // LibTorch's errors as this library reports them.
 #include <ikebana/detail/torch.hpp>
-#include <new>
 #include <string>
 
 namespace ikebana::detail {
 
 /// The text of an error of LibTorch, without the backtrace and without the table of backends that
 /// its dispatcher appends.
-inline std::string message_of(const c10::Error& error) {
-  std::string what = error.what_without_backtrace();
-  return what.substr(0, what.find(" This could be because"));
-}
+std::string message_of(const c10::Error& error);
 /// The text of an error of LibTorch, of the allocator or of oneDNN; empty for any other.
-inline std::string text_of_libtorch(const std::exception& error) {
-  if (const auto* torch = dynamic_cast<const c10::Error*>(&error)) return message_of(*torch);
-  if (dynamic_cast<const std::bad_alloc*>(&error)) return error.what();
-#if __has_include(<oneapi/dnnl/dnnl_common.hpp>)
-  if (const auto* dnnl = dynamic_cast<const dnnl::error*>(&error))
-    return std::string("oneDNN ") + dnnl->message +
-           (dnnl->status == dnnl_out_of_memory ? ": not enough memory" : "");
-#endif
-  return {};
-}
+std::string text_of_libtorch(const std::exception& error);
 /// The text of any error, LibTorch's without its list of frames.
-inline std::string text_of(const std::exception& error) {
-  const std::string text = text_of_libtorch(error);
-  return text.empty() ? error.what() : text;
-}
+std::string text_of(const std::exception& error);
 /// True where the text of an error says that memory could not be allocated.
-inline bool is_out_of_memory(const std::string& what) {
-  for (const char* phrase : {"out of memory", "not enough memory", "allocate memory", "bad_alloc"})
-    if (what.find(phrase) != std::string::npos) return true;
-  return false;
-}
+bool is_out_of_memory(const std::string& what);
 /// A sentence, after a space, on an error of oneDNN's that it had no memory for a primitive; empty
 /// for any other. Its code generator keeps that error per thread, and is then refused all memory.
-inline std::string no_code_text(const std::string& what) {
-  if (what.find("could not create a primitive") == std::string::npos) return {};
-  return " oneDNN makes code for each size that is new; where it had no memory for that once, it "
-         "makes none on this thread any more: start the process again, with more memory, or with "
-         "as many microbatches as it needs, by Accumulate<N>.";
-}
+std::string no_code_text(const std::string& what);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/detail/impl/message.ipp>
+#endif

@@ -10,8 +10,10 @@ namespace ikebana::detail {
 inline constexpr double not_given = std::bit_cast<double>(std::uint64_t{0x7ff8006e6f6e6500});
 
 /// Whether a number was given. What is computed with one that was not is not given either.
-inline bool is_given(double number) {
-  return std::bit_cast<std::uint64_t>(number) != std::bit_cast<std::uint64_t>(not_given);
-}
+bool is_given(double number);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/detail/impl/not_given.ipp>
+#endif

@@ -1,6 +1,5 @@
 #pragma once
 // Which rows of a whole tensor another one is.
-#include <algorithm>
 #include <ikebana/detail/torch.hpp>
 #include <vector>
 
@@ -14,10 +13,7 @@ struct RowRange {
 
 /// The rows that a rank has of a parameter with `all` rows: every rank has as many as the others,
 /// but for the last ones, which may have fewer, or none. As of PyTorch's DTensor.
-inline RowRange rows_of_rank(std::int64_t all, std::int64_t rank, std::int64_t ranks) {
-  const std::int64_t each = (all + ranks - 1) / ranks, first = std::min(rank * each, all);
-  return {first, std::min(each, all - first)};
-}
+RowRange rows_of_rank(std::int64_t all, std::int64_t rank, std::int64_t ranks);
 
 /// Which part of a whole tensor a rank's tensor is: of its parameter, or of a tensor of its state.
 struct Slice {
@@ -32,17 +28,17 @@ struct Slice {
   /// Of the whole tensor.
   std::int64_t numel() const { return c10::multiply_integers(sizes); }
   /// The place of the slice's first element among those of the whole tensor, row by row.
-  std::int64_t first_element() const {
-    return all_rows() == 0 ? 0 : rows.first * (numel() / all_rows());
-  }
+  std::int64_t first_element() const;
 };
 
 namespace detail {
 
 /// The slice that a whole parameter is.
-inline Slice whole_slice(const at::Tensor& parameter, std::size_t unit) {
-  return {parameter.sizes().vec(), {0, parameter.dim() == 0 ? 1 : parameter.size(0)}, unit};
-}
+Slice whole_slice(const at::Tensor& parameter, std::size_t unit);
 
 }  // namespace detail
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/detail/impl/slice.ipp>
+#endif

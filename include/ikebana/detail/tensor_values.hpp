@@ -10,14 +10,10 @@ inline StorageKey key_of(const at::Tensor& t) { return t.storage().unsafeGetStor
 
 /// True of tensors over one storage. Asks nothing of the data pointer, as `is_alias_of` does, which
 /// a tensor without memory refuses.
-inline bool same_storage(const at::Tensor& a, const at::Tensor& b) {
-  return a.has_storage() && b.has_storage() && key_of(a) == key_of(b);
-}
+bool same_storage(const at::Tensor& a, const at::Tensor& b);
 
 /// `aten::normal_`, or `aten::add_.Tensor`.
-inline std::string name_of(const c10::OperatorHandle& op) {
-  return c10::toString(op.operator_name());
-}
+std::string name_of(const c10::OperatorHandle& op);
 
 /// `value`, in which `f(t)` takes the place of each tensor `t`.
 template <class F>
@@ -49,36 +45,19 @@ void visit_all(c10::ArrayRef<c10::IValue> values, F&& f) {
 }
 
 /// True of a tensor that is elements in memory and no more, which `tensor_over` can make.
-inline bool is_plain(const at::Tensor& t) {
-  return t.layout() == at::kStrided && t.has_storage() && !t.is_quantized() && !t.is_conj() &&
-         !t.is_neg() && !t.unsafeGetTensorImpl()->is_python_dispatch();
-}
+bool is_plain(const at::Tensor& t);
 /// A tensor over a storage. Calls no operator.
-inline at::Tensor tensor_on(c10::Storage storage, at::IntArrayRef sizes, at::IntArrayRef strides,
-                            std::int64_t offset, at::ScalarType type) {
-  const c10::DispatchKeySet keys(c10::computeDispatchKey(type, std::nullopt, storage.device()));
-  at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys,
-                                                          c10::scalarTypeToTypeMeta(type));
-  t.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
-  return t;
-}
+at::Tensor tensor_on(c10::Storage storage, at::IntArrayRef sizes, at::IntArrayRef strides,
+                     std::int64_t offset, at::ScalarType type);
 /// The same with the dtype and the layout of `like`.
-inline at::Tensor tensor_over(const c10::Storage& storage, const at::Tensor& like) {
-  at::Tensor t =
-      tensor_on(storage, like.sizes(), like.strides(), like.storage_offset(), like.scalar_type());
-  if (like.unsafeGetTensorImpl()->is_wrapped_number())
-    t.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return t;
-}
+at::Tensor tensor_over(const c10::Storage& storage, const at::Tensor& like);
 /// A storage of so many bytes that has no memory.
-inline c10::Storage storage_without_memory(c10::Device device, std::size_t bytes) {
-  c10::Storage storage = at::empty({0}, at::TensorOptions(at::kByte).device(device)).storage();
-  storage.set_nbytes(bytes);
-  return storage;
-}
+c10::Storage storage_without_memory(c10::Device device, std::size_t bytes);
 /// What an operator says that would read or write it.
-inline void set_error(const c10::Storage& storage, const std::string& text) {
-  storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(text);
-}
+void set_error(const c10::Storage& storage, const std::string& text);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/detail/impl/tensor_values.ipp>
+#endif

@@ -13,13 +13,9 @@ class Version {
 
   bool changed() const { return current() != recorded_; }
   /// A tensor with the same values has the same versions from now on.
-  void share_with(const at::Tensor& t) const {
-    t.unsafeGetTensorImpl()->set_version_counter(counter_);
-  }
+  void share_with(const at::Tensor& t) const;
   void record_again() { recorded_ = current(); }
-  void restore() {
-    if (changed()) counter_.set_version(recorded_);
-  }
+  void restore();
 
  private:
   std::uint32_t current() const { return counter_.enabled() ? counter_.current_version() : 0; }
@@ -30,8 +26,10 @@ class Version {
 
 /// True for a buffer that an operator may change without counting: LibTorch's batch norm writes its
 /// running statistics, one number for each channel, behind the version counter.
-inline bool may_change_uncounted(const at::Tensor& buffer) {
-  return (buffer.dim() == 1 && buffer.is_floating_point()) || buffer.is_inference();
-}
+bool may_change_uncounted(const at::Tensor& buffer);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/detail/impl/tensor_version.ipp>
+#endif

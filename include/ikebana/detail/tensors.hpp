@@ -66,11 +66,7 @@ void for_each_named_tensor(T& value, F&& f, const std::string& path = {}) {
 }
 
 /// `Long[12, 64] on cpu`.
-inline std::string tensor_text(const at::Tensor& t) {
-  if (!t.defined()) return "(undefined)";
-  return std::string(c10::toString(t.scalar_type())) + c10::str(t.sizes()) + " on " +
-         t.device().str();
-}
+std::string tensor_text(const at::Tensor& t);
 /// `input Long[12, 64] cpu, target Long[12, 64] cpu`: for messages.
 template <class T>
 std::string tensors_text(const T& value) {
@@ -83,3 +79,7 @@ std::string tensors_text(const T& value) {
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/detail/impl/tensors.ipp>
+#endif

@@ -1,9 +1,7 @@
 #pragma once
 // What an update changes, as it was before: an update that fails is put back, and so is one that
 // the device rejects.
-#include <algorithm>
-#include <cstring>
-#include <ikebana/detail/flat_copy.hpp>
+#include <ikebana/detail/torch.hpp>
 #include <vector>
 
 namespace ikebana::detail {
@@ -12,62 +10,22 @@ namespace ikebana::detail {
 class UpdateCopies {
  public:
   /// Copies `t` before it is changed in place. May throw; `t` is then not among the copies.
-  void keep(const at::Tensor& t) {
-    const at::Tensor own = t.detach();
-    add({own, {}, own.clone(), is_flat(own), true});
-  }
+  void keep(const at::Tensor& t);
   /// Allocates the copy of `t` that `take` makes. Does not read `t`.
-  void reserve(const at::Tensor& t) {
-    const at::Tensor own = t.detach();
-    add({own, {}, at::empty_like(own), is_flat(own)});
-  }
+  void reserve(const at::Tensor& t);
   /// The same for the rows `index` (a vector of integers) of `t`.
-  void reserve_rows(const at::Tensor& t, const at::Tensor& index) {
-    const at::Tensor own = t.detach();
-    at::DimVector sizes(own.sizes());
-    sizes[0] = index.numel();
-    const bool flat = !without_values() && own.is_cpu() && own.is_contiguous();
-    add({own, index.contiguous(), at::empty(sizes, own.options()), flat});
-  }
+  void reserve_rows(const at::Tensor& t, const at::Tensor& index);
   /// Copies what was reserved, before it is changed. Allocates nothing on a CPU but for rows.
-  void take() {
-    for (Copy& copy : all_) {
-      if (copy.is_taken) continue;
-      if (!copy.rows.defined()) copy.before.copy_(copy.changed);
-      else at::index_select_out(copy.before, copy.changed, 0, copy.rows);
-      copy.is_taken = true;
-    }
-  }
-  bool any_taken() const {
-    return std::ranges::any_of(all_, [](const Copy& copy) { return copy.is_taken; });
-  }
+  void take();
+  bool any_taken() const;
   /// Puts everything back where the flag (one element) is not 0. The host does not read the flag of
   /// a device, and tensors of the host are then left out.
-  void put_back_if(const at::Tensor& flag) const {
-    if (all_.empty()) return;
-    const at::Tensor rejected = flag.ne(0);
-    for (const Copy& copy : all_) {
-      at::Tensor changed = copy.changed;
-      if (changed.is_cpu() && !flag.is_cpu()) continue;
-      const at::Tensor here = rejected.to(changed.device());
-      if (!copy.rows.defined()) at::where_out(changed, here, copy.before, changed);
-      else
-        changed.index_copy_(0, copy.rows,
-                            at::where(here, copy.before, changed.index_select(0, copy.rows)));
-    }
-  }
+  void put_back_if(const at::Tensor& flag) const;
   /// Puts everything back that was copied, and forgets it.
-  void put_back() noexcept {
-    at::NoGradGuard no_grad;
-    for (const Copy& copy : all_)
-      if (copy.is_taken) put_back(copy);
-    all_.clear();
-  }
+  void put_back() noexcept;
   void clear() noexcept { all_.clear(); }
   /// Forgets what `put_back_if` has put back, or would have, by a device's flag.
-  void clear_device() noexcept {
-    std::erase_if(all_, [](const Copy& copy) { return !copy.changed.is_cpu(); });
-  }
+  void clear_device() noexcept;
   bool empty() const { return all_.empty(); }
 
  private:
@@ -78,24 +36,13 @@ class UpdateCopies {
   };
 
   void add(Copy copy) { all_.push_back(std::move(copy)); }
-  static void put_back(const Copy& copy) {
-    const at::Tensor changed = copy.changed;
-    if (!copy.flat) {
-      if (!copy.rows.defined()) changed.copy_(copy.before);
-      else changed.index_copy_(0, copy.rows, copy.before);
-      return;
-    }
-    if (!copy.rows.defined()) return copy_flat(changed, copy.before);
-    auto* to = static_cast<char*>(changed.mutable_data_ptr());
-    const auto* from = static_cast<const char*>(copy.before.const_data_ptr());
-    const auto rows = static_cast<std::size_t>(copy.rows.numel());
-    const std::size_t bytes = rows == 0 ? 0 : copy.before.nbytes() / rows;
-    const auto* index = static_cast<const std::int64_t*>(copy.rows.const_data_ptr());
-    for (std::size_t i = 0; i < rows; ++i)
-      std::memcpy(to + static_cast<std::size_t>(index[i]) * bytes, from + i * bytes, bytes);
-  }
+  static void put_back(const Copy& copy);
 
   std::vector<Copy> all_;
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/detail/impl/update_copies.ipp>
+#endif

@@ -25,12 +25,7 @@ class DeviceByName {
   friend bool operator==(const DeviceByName& a, const c10::Device& b) { return a.device_ == b; }
 
  private:
-  static c10::Device named(const std::string& name) try {
-    return c10::Device(name);
-  } catch (const c10::Error& error) {
-    throw BadValue("On: there is no device \"" + name + "\": " + error.what_without_backtrace() +
-                   ". Write one as \"cuda\" or \"cuda:1\".");
-  }
+  static c10::Device named(const std::string& name);
 
   c10::Device device_;
 };
@@ -44,8 +39,8 @@ struct On {
   detail::DeviceByName device;  ///< fixed when the trainer is made
 };
 
-template <std::same_as<On> Policy>
-struct Mechanism<Policy> : DeviceHooks {
+template <>
+struct Mechanism<On> : DeviceHooks {
   using carries_out = On;
   On values;
   explicit Mechanism(On v) : values(v), device_(v.device) {}
@@ -60,3 +55,7 @@ struct Mechanism<Policy> : DeviceHooks {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/device/impl/on.ipp>
+#endif

@@ -1,5 +1,6 @@
 #pragma once
 // What held memory when it ran out, for the error.
+#include <ikebana/bridge/reduction_shape_rules.hpp>
 #include <ikebana/estimate/savings.hpp>
 #include <ikebana/estimate/summary.hpp>
 #include <ikebana/hooks/unit_nodes.hpp>

@@ -2,7 +2,6 @@
 // Reads the memory in use at every point of a step: between its phases, and before and after each
 // unit's forward and backward.
 #include <functional>
-#include <ikebana/bridge/fake_tensors.hpp>
 #include <ikebana/estimate/summary.hpp>
 
 namespace ikebana {
@@ -23,11 +22,7 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
   detail::MarkMemory values;
   explicit Mechanism(detail::MarkMemory v) : values(v) {}
 
-  void attach(c10::Device device, const UnitTable& table) {
-    table_ = &table;
-    if (detail::without_values()) check_is_new(table);
-    if (!device.is_cpu()) marks().counter = bridge::MemoryCounter(device), marks().before = 0;
-  }
+  void attach(c10::Device device, const UnitTable& table);
   template <class Core, class Batch, class Next>
   decltype(auto) around_step(Core& core, const Batch& batch, Next&& next) {
     if constexpr (std::decay_t<decltype(core.mechanisms)>::moves_parameters)
@@ -74,10 +69,7 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
     return next(std::forward<Args>(args)...);
   }
   void before_unit_backward(const Unit& unit) { enter(), unit_ = unit.index; }
-  void after_unit_backward(const Unit& unit) {
-    enter();
-    if (unit_ == unit.index) unit_ = 0;
-  }
+  void after_unit_backward(const Unit& unit);
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate&) {
     marks().gradients = detail::gradient_bytes(masters, gradients, table_->units().size());
@@ -86,26 +78,13 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
  private:
   /// A model that was there before has parameters with memory, which operators would leave as they
   /// are.
-  static void check_is_new(const UnitTable& table) {
-    for (const Unit& unit : table.units())
-      for (std::size_t i = 0; i < unit.parameters.size(); ++i)
-        if (!bridge::is_counted(unit.parameters[i]))
-          throw BadModel("estimate: `" + unit.names[i] +
-                         "` was there before. Let the maker make the model: estimate<Recipe>([&] { "
-                         "return GPT(config); }, ...).");
-  }
+  static void check_is_new(const UnitTable& table);
   detail::MemoryMarks& marks() { return *values.marks; }
 
-  void enter() {
-    marks().mark(phase_, unit_);
-    marks().gathered = std::max(marks().gathered, gathered_now());
-  }
+  void enter();
   std::int64_t gathered_now() const { return gathered_ ? gathered_() : 0; }
   std::int64_t without_gathered() { return marks().now() - gathered_now(); }
-  void end_phase(Phase phase) {
-    marks().mark(phase, unit_);
-    if (phase == Phase::Forward) marks().activations.end_forward(without_gathered());
-  }
+  void end_phase(Phase phase);
   const UnitTable* table_ = nullptr;
   Phase phase_ = Phase::Data;
   std::size_t unit_ = 0;
@@ -113,3 +92,7 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/estimate/impl/marks.ipp>
+#endif

@@ -1,12 +1,11 @@
 #pragma once
 // What was read at the marks of a step, and what is there after it, by kind and by unit.
 #include <ikebana/bridge/memory.hpp>
+#include <ikebana/detail/text.hpp>
 #include <ikebana/estimate/result.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/hooks/gathered_bytes.hpp>
 #include <ikebana/hooks/unit_activations.hpp>
-#include <map>
-#include <numeric>
 
 namespace ikebana::detail {
 
@@ -30,29 +29,12 @@ struct MemoryMarks {
   Estimate result = {};
 
   std::int64_t now() const { return counter.now() - before; }
-  void mark(Phase phase, std::size_t unit) {
-    intervals.push_back({phase, unit, counter.peak() - before});
-    counter.reset_peak();
-  }
+  void mark(Phase phase, std::size_t unit);
 };
 
 /// The bytes of the gradients of each unit's parameters. Several may share a storage, as a bucket.
-inline std::vector<std::int64_t> gradient_bytes(const Masters& masters,
-                                                const StepGradients& gradients, std::size_t units) {
-  std::vector<std::int64_t> bytes(units);
-  StorageBytes counted;
-  std::map<const c10::StorageImpl*, std::int64_t> left;
-  for (std::size_t k = 0; k < gradients.values.size(); ++k) {
-    const at::Tensor t = elements_of(gradients.values[k]);
-    std::int64_t& of_storage = left[t.storage().unsafeGetStorageImpl()];
-    of_storage += counted.add(t);
-    const std::int64_t own = std::min(of_storage, static_cast<std::int64_t>(t.nbytes()));
-    bytes[masters.slices[gradients.indices[k]].unit] += own;
-    of_storage -= own;
-  }
-  for (const auto& [storage, rest] : left) bytes[0] += rest;
-  return bytes;
-}
+std::vector<std::int64_t> gradient_bytes(const Masters& masters, const StepGradients& gradients,
+                                         std::size_t units);
 
 /// Sorts what a trainer holds after a step into the kinds of an estimate.
 template <class Core>
@@ -178,3 +160,7 @@ class Summary {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/estimate/impl/summary.ipp>
+#endif

@@ -1,6 +1,6 @@
 #pragma once
 // One batch of an evaluation, which Accumulate<Fit<>> may compute in parts, and again.
-#include <ikebana/core/around_step.hpp>
+#include <ikebana/core/core.hpp>
 #include <ikebana/evaluate/loss_sums.hpp>
 
 namespace ikebana::detail {
@@ -9,31 +9,10 @@ namespace ikebana::detail {
 class PartLosses {
  public:
   void clear() { all_.clear(); }
-  void add(Loss loss, bool keeps_outputs) {
-    if (!keeps_outputs) loss.outputs.reset();
-    all_.push_back(std::move(loss));
-  }
-  void add_to(LossSums& sums) const {
-    for (const Loss& loss : all_) sums.add(loss);
-  }
+  void add(Loss loss, bool keeps_outputs);
+  void add_to(LossSums& sums) const;
   /// Those of the batch. Throws BadModel where the rows of parts cannot be found in them.
-  at::Tensor outputs() const {
-    if (all_.size() == 1) return all_[0].outputs;
-    std::vector<at::Tensor> parts;
-    for (const Loss& loss : all_)
-      if (loss.outputs.defined()) parts.push_back(loss.outputs);
-    if (parts.empty()) return {};
-    for (const at::Tensor& part : parts)
-      if (part.dim() == 0 || parts.size() != all_.size() ||
-          part.sizes().slice(1) != parts[0].sizes().slice(1))
-        throw BadModel(
-            "evaluate: memory ran out, so a batch was computed in parts, and their Loss::outputs "
-            "of shapes " +
-            c10::str(parts[0].sizes()) + " and " + c10::str(part.sizes()) +
-            " cannot be joined along dimension 0, where the rows of a batch are to be. Let the "
-            "loss return such outputs, or evaluate smaller batches.");
-    return at::cat(parts);
-  }
+  at::Tensor outputs() const;
 
  private:
   c10::SmallVector<Loss, 1> all_;
@@ -81,3 +60,7 @@ class UndoPart<Core, true> {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/evaluate/impl/batch_parts.ipp>
+#endif

@@ -160,50 +160,21 @@ struct Accuracy {
     total = total.defined() ? total + batch_total : batch_total;
   }
   /// On the host, since a rank without a batch knows of no device.
-  void reduce(RankGroup& ranks) {
-    auto on_host = [](const at::Tensor& t) {
-      return t.defined() ? t.to(at::kCPU) : at::zeros({}, at::kLong);
-    };
-    std::vector<at::Tensor> both{on_host(correct), on_host(total)};
-    ranks.sum(both);
-    correct = both[0], total = both[1];
-  }
+  void reduce(RankGroup& ranks);
   /// Waits for the device. Throws Error without targets.
-  double value() const {
-    if (!total.defined() || total.item<double>() == 0)
-      throw Error("Accuracy: there was no target to count. Evaluate batches with targets.");
-    return correct.item<double>() / total.item<double>();
-  }
+  double value() const;
 
   /// The dimension of the outputs that holds the classes. Throws BadBatch if it does not fit the
   /// targets, or if it is not given and cannot be told from their shape.
-  std::int64_t class_dim(const at::Tensor& outputs, const at::Tensor& target) const {
-    const std::int64_t last = outputs.dim() - 1,
-                       given = dim && *dim < 0 ? *dim + last + 1 : dim.value_or(0);
-    if (dim && fits(outputs, target, given)) return given;
-    const bool first_fits = fits(outputs, target, 1), last_fits = fits(outputs, target, last);
-    if (!dim && first_fits != last_fits) return first_fits ? 1 : last;
-    if (!dim && first_fits && last == 1) return 1;
-    const std::string shapes = "Accuracy: outputs of shape " + c10::str(outputs.sizes()) +
-                               " and targets of shape " + c10::str(target.sizes());
-    if (!dim && first_fits)
-      throw BadBatch(shapes + " do not show whether dimension 1 or " + std::to_string(last) +
-                     " holds the classes. Write Accuracy{.dim = 1} for classes as in "
-                     "CrossEntropyLoss, or Accuracy{.dim = -1}.");
-    throw BadBatch(shapes + " do not fit" +
-                   (dim ? " with classes in dimension " + std::to_string(*dim) : std::string()) +
-                   ". Give targets as class indices, and outputs with the classes in dimension 1 "
-                   "or last, or name the dimension: Accuracy{.dim = 2}.");
-  }
+  std::int64_t class_dim(const at::Tensor& outputs, const at::Tensor& target) const;
 
  private:
   /// Whether the targets have the outputs' shape without dimension `d`.
-  static bool fits(const at::Tensor& outputs, const at::Tensor& target, std::int64_t d) {
-    if (d < 0 || d >= outputs.dim()) return false;
-    auto without_classes = outputs.sizes().vec();
-    without_classes.erase(without_classes.begin() + d);
-    return target.sizes() == without_classes;
-  }
+  static bool fits(const at::Tensor& outputs, const at::Tensor& target, std::int64_t d);
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/evaluate/impl/metric.ipp>
+#endif

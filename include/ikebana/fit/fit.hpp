@@ -75,11 +75,7 @@ StopWish stop_wish(const FitOptions<Batch>& options, const FitState& state,
   return is_asked || state.stopper.stops() ? StopWish::Asked : StopWish::No;
 }
 /// Notes it in `history`. Returns whether training stops.
-inline bool note_stop(StopWish wish, History& history) {
-  history.terminated = wish == StopWish::Terminated;
-  history.stopped = wish != StopWish::No;
-  return history.stopped;
-}
+bool note_stop(StopWish wish, History& history);
 /// The shapes of this rank's batches, of which it makes one of weight zero after the end of its
 /// loader, while other ranks have batches.
 template <class Batch>
@@ -212,3 +208,7 @@ History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
 }
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/fit/impl/fit.ipp>
+#endif

@@ -1,12 +1,9 @@
 #pragma once
 // What several ranks compare before `fit` trains: its options, and the loaders of which each reads
 // a part.
-#include <algorithm>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/fit/options.hpp>
 #include <ikebana/fit/validation_rule.hpp>
-#include <ikebana/ranks/all_or_none.hpp>
-#include <sstream>
 
 namespace ikebana::detail {
 
@@ -42,54 +39,13 @@ class FitLines {
 };
 
 /// On all ranks: none drops out.
-[[noreturn]] inline void refuse_fit(const std::string& text) {
-  throw AgreedError{std::make_exception_ptr(RanksDiffer("fit: " + text))};
-}
-
 /// Throws RanksDiffer where the lines of ranks differ, which are of `of`.
-inline void compare_lines(const std::vector<std::string>& all, const std::string& of,
-                          const std::string& cure) {
-  for (std::size_t r = 1; r < all.size(); ++r) {
-    std::istringstream first(all[0]), other(all[r]);
-    std::string a, b;
-    while (std::getline(first, a) && std::getline(other, b))
-      if (a != b)
-        refuse_fit("rank 0 has " + of + " `" + a + "`, and rank " + std::to_string(r) + " has `" +
-                   b + "`. " + cure);
-  }
-}
+void compare_lines(const std::vector<std::string>& all, const std::string& of,
+                   const std::string& cure);
 
 /// Throws RanksDiffer where a part of the data would be read twice, and another never, or the parts
 /// are of other batches. Where no loader reads a part, each rank has its own data, and may.
-inline void compare_loaders(const std::vector<std::string>& all, const std::string& which) {
-  const std::string ranks = std::to_string(all.size());
-  const std::string cure =
-      "Give every rank a loader of the same data and options, with "
-      ".num_replicas = trainer.world_size() and .rank = trainer.rank().";
-  std::vector<std::string> rests;
-  std::vector<std::int64_t> owner(all.size(), -1);
-  const bool any = std::any_of(all.begin(), all.end(), [](const std::string& one) {
-    const std::size_t space = one.find(' ');
-    return space < one.find('\n') && one.compare(space, 3, " 1\n") != 0;
-  });
-  for (std::size_t r = 0; any && r < all.size(); ++r) {
-    std::istringstream text(all[r]);
-    std::int64_t part = 0, parts = 1;
-    if (all[r][0] != '\n') text >> part >> parts;
-    const std::string of = "the " + which + " of rank " + std::to_string(r);
-    if (parts != std::ssize(all))
-      refuse_fit(of + " has num_replicas " + std::to_string(parts) + ", and there are " + ranks +
-                 " ranks. " + cure);
-    std::int64_t& before = owner[static_cast<std::size_t>(part)];
-    if (before >= 0)
-      refuse_fit(of + " has .rank = " + std::to_string(part) + ", as that of rank " +
-                 std::to_string(before) +
-                 ": both would read the same part of each batch, and no rank another one. " + cure);
-    before = static_cast<std::int64_t>(r);
-    rests.push_back(all[r].substr(all[r].find('\n') + 1));
-  }
-  compare_lines(rests, "a " + which + " with", cure);
-}
+void compare_loaders(const std::vector<std::string>& all, const std::string& which);
 
 /// Before the first step: all ranks compare their options, loaders and validation loaders.
 template <class Trainer, class Loader, class Batch>
@@ -109,3 +65,7 @@ void compare_fit(Trainer& trainer, Loader& loader, const FitOptions<Batch>& opti
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/fit/impl/fit_on_ranks.ipp>
+#endif

@@ -6,8 +6,10 @@
 #include <ikebana/fit/fit_state.hpp>
 #include <ikebana/fit/options.hpp>
 #include <ikebana/fit/validation_rule.hpp>
+#include <ikebana/state/rank_states.hpp>
 #include <ikebana/state/save_on_ranks.hpp>
 #include <ikebana/state/state_folder.hpp>
+#include <ikebana/state/tensor_reader.hpp>
 #include <iterator>
 
 namespace ikebana::detail {

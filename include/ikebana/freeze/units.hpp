@@ -1,7 +1,8 @@
 #pragma once
 // Freeze<Block>, by type of unit, and Freeze<>{.match = rule}, by name.
-#include <ikebana/detail/nearest_names.hpp>
+#include <ikebana/error.hpp>
 #include <ikebana/freeze/frozen.hpp>
+#include <ikebana/hooks.hpp>
 
 namespace ikebana {
 
@@ -56,23 +57,8 @@ template <>
 struct Mechanism<Freeze<>> : FreezeHooks {
   using carries_out = Freeze<>;
   Freeze<> values;
-  explicit Mechanism(Freeze<> v) : values(std::move(v)), rule_(values.match) {
-    if (!values.match)
-      throw BadValue(
-          "Freeze<>: match is empty; it has no rule. Give one: Freeze<>{.match = \"embed.*\"}.");
-  }
-  void freeze(const UnitTable& table) {
-    torch::nn::Module& model = *table.units()[0].module;
-    for (const auto& item : model.named_parameters())
-      if (values.match(item.key(), item.value())) frozen_.add(item.value());
-    if (frozen_.size() == 0)
-      throw BadValue(
-          "Freeze<>: its rule matches no parameter" +
-          detail::nearest_names(values.match.patterns(), model.named_parameters().keys()) +
-          ". Correct it, or leave Freeze out; the rule is called with the names of "
-          "named_parameters().");
-    frozen_.check(model, "Freeze<>");
-  }
+  explicit Mechanism(Freeze<> v);
+  void freeze(const UnitTable& table);
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {
     detail::check_unchanged(values.match.is(rule_), "Freeze<>: match");
@@ -85,3 +71,7 @@ struct Mechanism<Freeze<>> : FreezeHooks {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/freeze/impl/units.ipp>
+#endif

@@ -165,8 +165,6 @@ struct Layout;
 
 /// Carries out a policy: specialised for every policy, built from its values, derived from the
 /// hooks of its axis (hooks.hpp): `template <> struct Mechanism<YourPolicy> : ClipHooks {...}`.
-/// Those of this library are `template <std::same_as<Precision<BF16>> Policy> struct
-/// Mechanism<Policy>`: a template, which only the files whose recipe has the policy compile.
 template <class Policy>
 struct Mechanism;
 

@@ -1,6 +1,7 @@
 #pragma once
 // What hooks are given: gradients, master weights, the part of a step.
 #include <ikebana/batch/position.hpp>
+#include <ikebana/detail/number.hpp>
 #include <ikebana/detail/slice.hpp>
 #include <ikebana/hooks/finite_checks.hpp>
 #include <optional>
@@ -22,16 +23,9 @@ using Tensors = std::vector<at::Tensor>;     ///< tensors, mostly one for each p
 using DTypes = std::vector<at::ScalarType>;  ///< dtypes, one for each parameter
 
 namespace detail {
-inline const char* phase_name(Phase phase) {
-  constexpr const char* names[] = {"data", "forward", "backward", "optimizer"};
-  return names[static_cast<std::size_t>(phase)];
-}
+const char* phase_name(Phase phase);
 /// The tensors without gradients: they share their memory.
-inline Tensors detached(const Tensors& tensors) {
-  Tensors values;
-  for (const auto& t : tensors) values.push_back(t.detach());
-  return values;
-}
+Tensors detached(const Tensors& tensors);
 }  // namespace detail
 
 /// Where the backward pass of one microbatch starts.
@@ -43,9 +37,7 @@ struct Roots {
 };
 
 /// The elements of a gradient; of a sparse one, those of its rows. Shares the gradient's memory.
-inline at::Tensor elements_of(const at::Tensor& gradient) {
-  return gradient.is_sparse() ? gradient._values() : gradient;
-}
+at::Tensor elements_of(const at::Tensor& gradient);
 
 /// Where the state of optimizers is stored, and averages of the weights. Step counts, which are
 /// single numbers, stay where their master is.
@@ -119,66 +111,29 @@ struct StepGradients {
   std::optional<BatchPosition> position;  ///< of the step's batch; no value: not known
 
   /// Takes the gradients that the last backward left, and forgets everything else.
-  void collect(const Tensors& masters) {
-    indices.clear(), values.clear();
-    divisor.reset(), norm.reset(), squared_norm.reset(), overflow.reset(), found_inf.reset();
-    finite.clear();
-    norm_is_current = loss_is_scaled = updated_in_backward = false;
-    for (std::size_t i = 0; i < masters.size(); ++i) {
-      const at::Tensor& gradient = masters[i].grad();
-      if (!gradient.defined()) continue;
-      indices.push_back(i);
-      values.push_back(gradient.is_sparse() ? gradient.coalesce() : gradient);
-    }
-  }
+  void collect(const Tensors& masters);
   /// A number of which masters have gradients, as for ranks that must update the same ones.
-  std::uint64_t hash_of_indices() const noexcept {
-    std::uint64_t hash = indices.size();
-    for (const std::size_t i : indices) hash = hash * 0x9E3779B97F4A7C15 + i;
-    return hash;
-  }
+  std::uint64_t hash_of_indices() const noexcept;
   /// From now on the values are to be divided by `d` as well.
-  void divide(const at::Tensor& d) {
-    const at::Tensor here = where_values_are(d);
-    divisor = divisor.defined() ? divisor * here : here;
-  }
+  void divide(const at::Tensor& d);
   /// Divides the values in place by what they are still to be divided by: then they are the true
   /// gradients.
-  void apply_divisor() {
-    if (divisor.defined())
-      in_windows(/*writes=*/true, [&](const Tensors& gradients) {
-        for (const at::Tensor& gradient : gradients) elements_of(gradient).div_(divisor);
-      });
-    divisor.reset();
-  }
+  void apply_divisor();
   /// Calls `f` with all gradients, or, where a storage has windows, with some at a time.
   template <class F>
   void in_windows(bool writes, const F& f) const {
     for_windows(storage, values, writes, f);
   }
   /// The dtype of a divisor that loses nothing: Double where a gradient is Double, else Float.
-  at::ScalarType divisor_dtype() const {
-    for (const at::Tensor& gradient : values)
-      if (gradient.scalar_type() == at::kDouble) return at::kDouble;
-    return at::kFloat;
-  }
+  at::ScalarType divisor_dtype() const;
   /// The update is skipped where `flag` (one float) is not 0.
-  void reject(const at::Tensor& flag) {
-    const at::Tensor here = where_values_are(flag);
-    found_inf = found_inf.defined() ? at::maximum(found_inf, here) : here;
-  }
+  void reject(const at::Tensor& flag);
   /// Whether `finite` can check this number: one where the gradients are, which the host cannot
   /// read. What records a step lists each flag by itself.
-  bool checks_later(const at::Tensor& number) const {
-    return !number.is_cpu() && !detail::recording() && !values.empty() &&
-           values[0].device() == number.device();
-  }
+  bool checks_later(const at::Tensor& number) const;
   /// A number of the device that computes, where the gradients and the update are: waits for it
   /// where they are on the host, and for their values anyway.
-  at::Tensor where_values_are(const at::Tensor& number) const {
-    if (values.empty() || values[0].device() == number.device()) return number;
-    return number.to(values[0].device());
-  }
+  at::Tensor where_values_are(const at::Tensor& number) const;
 };
 
 /// How an update is written to BF16 master weights: it is computed in FP32, one of them at a time.
@@ -193,13 +148,9 @@ struct UpdateRounding {
 
 namespace detail {
 /// Whether the update of the master weight `p` is rounded: only those in BF16 are.
-inline bool is_rounded(const UpdateRounding* rounding, const at::Tensor& p) {
-  return rounding != nullptr && p.scalar_type() == at::kBFloat16;
-}
+bool is_rounded(const UpdateRounding* rounding, const at::Tensor& p);
 /// All elements of a tensor without gaps, in one dimension.
-inline at::Tensor in_memory_order(const at::Tensor& t) {
-  return t.detach().as_strided({t.numel()}, {1});
-}
+at::Tensor in_memory_order(const at::Tensor& t);
 }  // namespace detail
 
 /// The master weights, as an update sees them.
@@ -215,43 +166,25 @@ struct Masters {
   std::vector<std::vector<std::string>> other_names = {};  ///< of each if tied; empty: none is
 
   /// Adds one, with further names of it if it is a tied weight.
-  void add(std::string name, at::Tensor value, Slice slice, std::vector<std::string> others = {}) {
-    names.push_back(std::move(name)), values.push_back(std::move(value));
-    slices.push_back(std::move(slice));
-    add_names(std::move(others));
-  }
+  void add(std::string name, at::Tensor value, Slice slice, std::vector<std::string> others = {});
   /// Adds master `i` of others.
-  void add(const Masters& others, std::size_t i) {
-    names.push_back(others.names[i]), values.push_back(others.values[i]);
-    if (!others.slices.empty()) slices.push_back(others.slices[i]);
-    add_names(others.others_of(i));
-  }
+  void add(const Masters& others, std::size_t i);
   /// Further names of master `i`.
-  std::vector<std::string> others_of(std::size_t i) const {
-    return i < other_names.size() ? other_names[i] : std::vector<std::string>();
-  }
+  std::vector<std::string> others_of(std::size_t i) const;
   /// Master `i` alone.
-  Masters only(std::size_t i) const {
-    Masters one;
-    one.rounding = rounding, one.storage = storage, one.first = first + i, one.ranks = ranks;
-    return one.add(*this, i), one;
-  }
+  Masters only(std::size_t i) const;
   /// Whether master `i` is a whole parameter.
   bool is_whole(std::size_t i) const { return slices.empty() || slices[i].is_whole(); }
   /// What a rule is asked about: the master itself, or where it is a slice, a tensor of the whole
   /// parameter's shape and dtype that has no values; reading one is an error.
-  at::Tensor whole(std::size_t i) const {
-    if (is_whole(i)) return values[i];
-    return at::empty(slices[i].sizes, values[i].options().device(at::kMeta))
-        .set_requires_grad(values[i].requires_grad());
-  }
+  at::Tensor whole(std::size_t i) const;
 
  private:
-  void add_names(std::vector<std::string> others) {
-    if (others.empty()) return;
-    other_names.resize(names.size());
-    other_names.back() = std::move(others);
-  }
+  void add_names(std::vector<std::string> others);
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/hooks/impl/arguments.ipp>
+#endif

@@ -1,7 +1,6 @@
 #pragma once
 // Whether the momentum that a schedule cycles exists.
 #include <ikebana/detail/text.hpp>
-#include <ikebana/error.hpp>
 #include <ikebana/grammar/axis_of.hpp>
 #include <string>
 #include <type_traits>
@@ -20,12 +19,7 @@ template <class First, class Rest>
 inline constexpr bool may_have_momentum<Combined<First, Rest>> =
     may_have_momentum<First> && may_have_momentum<Rest>;
 
-[[noreturn]] inline void refuse_cycled_momentum(const std::string& schedule,
-                                                const std::string& optimizer) {
-  throw BadValue(schedule + ": cycle_momentum is true, and " + optimizer +
-                 " has neither momentum nor betas. Write .cycle_momentum = false, or an optimizer "
-                 "that has one of them, such as SGD or AdamW.");
-}
+[[noreturn]] void refuse_cycled_momentum(const std::string& schedule, const std::string& optimizer);
 
 /// Throws BadValue where a schedule cycles the momentum of an optimizer that has none.
 template <class Schedule, class Optimizer>
@@ -38,3 +32,7 @@ void check_cycled_momentum(const Schedule& schedule, const Optimizer& optimizer)
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/hooks/impl/cycled_momentum.ipp>
+#endif

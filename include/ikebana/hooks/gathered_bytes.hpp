@@ -1,6 +1,5 @@
 #pragma once
 // The bytes of storages, and of the copies of parameters that units compute with.
-#include <ikebana/detail/away.hpp>
 #include <ikebana/hooks/arguments.hpp>
 #include <ikebana/model.hpp>
 #include <set>
@@ -12,11 +11,7 @@ namespace ikebana::detail {
 class StorageBytes {
  public:
   /// Of a tensor's storage; 0 where it was counted, or has no memory.
-  std::int64_t add(const at::Tensor& t) {
-    if (!t.defined() || !t.has_storage() || is_away(t) || t.is_meta()) return 0;
-    if (!seen_.insert(t.storage().unsafeGetStorageImpl()).second) return 0;
-    return static_cast<std::int64_t>(t.storage().nbytes());
-  }
+  std::int64_t add(const at::Tensor& t);
 
  private:
   std::set<const c10::StorageImpl*> seen_;
@@ -42,3 +37,7 @@ std::int64_t gathered_bytes(Core& core) {
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/hooks/impl/gathered_bytes.ipp>
+#endif

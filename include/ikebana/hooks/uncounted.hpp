@@ -1,20 +1,15 @@
 #pragma once
 // What of a model no MemoryCounter counts.
-#include <ikebana/bridge/memory.hpp>
-#include <ikebana/detail/each_once.hpp>
 #include <ikebana/model.hpp>
 
 namespace ikebana::detail {
 
 /// The bytes of parameters and buffers that were allocated before the counting allocator was in
 /// place.
-inline std::int64_t uncounted_bytes(const UnitTable& table) {
-  std::int64_t bytes = 0;
-  for (const Unit& unit : table.units())
-    for (const at::Tensor& t : unit.parameters) bytes += bridge::uncounted_bytes(t);
-  for (const at::Tensor& t : each_once(table.units()[0].module->buffers()))
-    bytes += bridge::uncounted_bytes(t);
-  return bytes;
-}
+std::int64_t uncounted_bytes(const UnitTable& table);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/hooks/impl/uncounted.ipp>
+#endif

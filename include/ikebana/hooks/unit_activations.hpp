@@ -19,22 +19,10 @@ class UnitActivations {
   };
 
   void begin_step() { is_known_ = false; }
-  void begin_forward(std::int64_t now, std::size_t units) {
-    if (is_known_) return;
-    bytes_.assign(units, 0);
-    begin_ = now, of_inner_ = 0;
-  }
+  void begin_forward(std::int64_t now, std::size_t units);
   Outer begin_unit(std::int64_t now) { return {now, std::exchange(of_inner_, 0)}; }
-  void end_unit(std::size_t unit, std::int64_t now, const Outer& outer) {
-    if (is_known_) return;
-    const std::int64_t all = now - outer.before;
-    bytes_[unit] += all - of_inner_;
-    of_inner_ = outer.of_inner + all;
-  }
-  void end_forward(std::int64_t now) {
-    if (!is_known_) bytes_[0] += now - begin_ - of_inner_;
-    is_known_ = true;
-  }
+  void end_unit(std::size_t unit, std::int64_t now, const Outer& outer);
+  void end_forward(std::int64_t now);
 
   const std::vector<std::int64_t>& bytes() const { return bytes_; }
 
@@ -45,3 +33,7 @@ class UnitActivations {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/hooks/impl/unit_activations.ipp>
+#endif

@@ -19,26 +19,11 @@ class UnitNodes {
   };
 
   void begin_forward() noexcept { running_.clear(), ended_.clear(); }
-  void begin(std::size_t unit, UnitActivations::Outer bytes) {
-    running_.push_back({unit, at::sequence_number::peek(), bytes});
-  }
+  void begin(std::size_t unit, UnitActivations::Outer bytes);
   /// The innermost one ends; no value: none runs.
-  std::optional<Running> end() {
-    if (running_.empty()) return {};
-    const Running last = running_.back();
-    running_.pop_back();
-    ended_.push_back({last.unit, last.first_node, at::sequence_number::peek()});
-    return last;
-  }
+  std::optional<Running> end();
   /// In this phase; 0: no unit's.
-  std::size_t unit(Phase phase) const noexcept {
-    if (phase == Phase::Forward) return running_.empty() ? 0 : running_.back().unit;
-    const auto node = torch::autograd::get_current_node();
-    if (phase != Phase::Backward || node == nullptr) return 0;
-    for (const Ended& one : ended_)
-      if (one.first <= node->sequence_nr() && node->sequence_nr() < one.end) return one.unit;
-    return 0;
-  }
+  std::size_t unit(Phase phase) const noexcept;
 
  private:
   /// An inner unit comes before the one around it.
@@ -51,3 +36,7 @@ class UnitNodes {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/hooks/impl/unit_nodes.ipp>
+#endif

@@ -1,7 +1,5 @@
 #pragma once
 // The policy Layout<ChannelsLast> and its mechanism.
-#include <ikebana/detail/away.hpp>
-#include <ikebana/detail/each_once.hpp>
 #include <ikebana/hooks.hpp>
 
 namespace ikebana {
@@ -23,34 +21,17 @@ namespace detail {
 
 /// The same values with the channels of a pixel beside each other; tensors that have no four
 /// dimensions, or lie so already, as they are.
-inline at::Tensor channels_last(const at::Tensor& t) {
-  if (!t.defined() || t.layout() != at::kStrided || t.dim() != 4) return t;
-  return t.contiguous(at::MemoryFormat::ChannelsLast);
-}
-
-/// The new memory of each tensor is made before any is changed, so that a failure changes none.
-inline void to_channels_last(const torch::nn::Module& module) {
-  std::vector<std::pair<at::Tensor, at::Tensor>> changes;
-  auto change = [&](const at::Tensor& t) {
-    if (!t.defined() || is_away(t)) return;
-    if (at::Tensor now = channels_last(t.detach()); !now.is_same(t)) changes.emplace_back(t, now);
-  };
-  for (const auto& parameter : each_once(module.parameters())) change(parameter);
-  for (const auto& buffer : each_once(module.buffers())) change(buffer);
-  for (auto& [tensor, now] : changes) tensor.set_data(now);
-}
+at::Tensor channels_last(const at::Tensor& t);
 
 }  // namespace detail
 
-template <std::same_as<Layout<ChannelsLast>> Policy>
-struct Mechanism<Policy> : LayoutHooks {
+template <>
+struct Mechanism<Layout<ChannelsLast>> : LayoutHooks {
   using carries_out = Layout<ChannelsLast>;
   Layout<ChannelsLast> values;
   explicit Mechanism(Layout<ChannelsLast> v) : values(v) {}
 
-  void attach(c10::Device, const UnitTable& units) {
-    detail::to_channels_last(*units.units()[0].module);
-  }
+  void attach(c10::Device, const UnitTable& units);
   template <class Batch>
   Batch place(const Batch& batch, c10::Device) {
     Batch placed = batch;
@@ -60,3 +41,7 @@ struct Mechanism<Policy> : LayoutHooks {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/layout/impl/channels_last.ipp>
+#endif

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <ikebana/bridge/operators.hpp>
 #include <ikebana/bridge/saved_tensors.hpp>
+#include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/memory/running_operators.hpp>
 #include <ikebana/memory/saved_by.hpp>
@@ -33,30 +34,12 @@ namespace detail {
 class SavedHook final : public torch::autograd::SavedVariableHooks {
  public:
   explicit SavedHook(std::shared_ptr<SavedEntries> entries) : entries_(std::move(entries)) {}
-  ~SavedHook() override {
-    if (entry_) entries_->remove(*entry_);
-  }
-  void call_pack_hook(const at::Tensor& tensor) override {
-    entry_.emplace(tensor);
-    entry_->saved_by = RunningOperators::operators();
-    if (entry_->saved_by.empty()) entry_->saved_by = "a custom autograd function";
-    entry_->label = RunningOperators::labels();
-    entries_->add(*entry_);
-  }
-  at::Tensor call_unpack_hook() override {
-    if (entry_->version.changed()) refuse();
-    return entry_->tensor;
-  }
+  IKEBANA_INLINE ~SavedHook() override;
+  IKEBANA_INLINE void call_pack_hook(const at::Tensor& tensor) override;
+  IKEBANA_INLINE at::Tensor call_unpack_hook() override;
 
  private:
-  [[noreturn]] void refuse() const {
-    throw InPlaceError(
-        "backward: one of the variables needed for gradient computation has been modified by an "
-        "inplace operation" +
-        entries_->written_by(*entry_) + ": " + entry_->described({}).text() +
-        ", and the tensor or one of its views was written to since. Write to a copy, or after "
-        "backward; InPlaceOptions{.on_write = OnWrite::Throw} throws at the write.");
-  }
+  [[noreturn]] void refuse() const;
 
   std::shared_ptr<SavedEntries> entries_;
   std::optional<SavedEntry> entry_;
@@ -65,38 +48,11 @@ class SavedHook final : public torch::autograd::SavedVariableHooks {
 struct SavedHooks final : bridge::SavedTensorHooks {
   std::shared_ptr<SavedEntries> entries = std::make_shared<SavedEntries>();
   std::atomic<bool> is_closed{false};
-  std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
-    return is_closed ? nullptr : std::make_unique<SavedHook>(entries);
-  }
+  IKEBANA_INLINE std::unique_ptr<torch::autograd::SavedVariableHooks> make() override;
 };
 
-inline const char* text_of(WriteEffect effect) {
-  switch (effect) {
-    case WriteEffect::Throws:
-      return "backward will throw";
-    case WriteEffect::ThrowsNeedlessly:
-      return "backward will throw, although the two share no element: autograd counts changes of a "
-             "tensor and its views together";
-    default:
-      return "autograd does not see this write, and gradients will be wrong";
-  }
-}
-inline std::string text_of(const std::vector<SavedTensor>& saved) {
-  std::string text;
-  for (const SavedTensor& s : saved)
-    text +=
-        "\n  " + s.text() + ": " +
-        (s.is_changed ? "backward will throw, since it was changed already" : text_of(s.effect));
-  return text;
-}
-inline std::vector<SavedTensor> affected_by_write(SavedEntries& entries, const at::Tensor& t) {
-  std::vector<SavedTensor> all;
-  if (t.defined())
-    entries.each_affected(t, [&](const SavedEntry& entry, WriteEffect effect) {
-      all.push_back(entry.described(effect));
-    });
-  return all;
-}
+const char* text_of(WriteEffect effect);
+std::string text_of(const std::vector<SavedTensor>& saved);
 
 /// Looks at what each operator is about to write to.
 class WriteMode final : public bridge::OperatorMode {
@@ -104,44 +60,15 @@ class WriteMode final : public bridge::OperatorMode {
   WriteMode(std::shared_ptr<SavedEntries> entries, OnWrite on_write)
       : entries_(std::move(entries)), on_write_(on_write) {}
 
-  void call(bridge::OperatorCall& call) override {
-    if (!is_closed && call.schema().is_mutable()) check(call);
-    call.compute();
-  }
+  IKEBANA_INLINE void call(bridge::OperatorCall& call) override;
   std::atomic<bool> is_closed{false};
 
  private:
-  void check(const bridge::OperatorCall& call) {
-    if (writes_no_element(call)) return;
-    const auto& arguments = call.schema().arguments();
-    for (std::size_t i = 0; i < arguments.size(); ++i)
-      if (const auto* alias = arguments[i].alias_info(); alias != nullptr && alias->isWrite())
-        visit_tensors(call.arguments()[i], [&](const at::Tensor& t) { check(call, t); });
-  }
+  void check(const bridge::OperatorCall& call);
   /// Operators whose schema says that they write, and which change only what the tensor is to
   /// autograd.
-  static bool writes_no_element(const bridge::OperatorCall& call) {
-    const std::string& name = call.name().name;
-    return name == "aten::detach_" || name == "aten::requires_grad_" || name == "aten::rename_" ||
-           name == "aten::retain_grad";
-  }
-  void check(const bridge::OperatorCall& call, const at::Tensor& t) {
-    const auto affected = affected_by_write(*entries_, t);
-    if (affected.empty()) return;
-    const std::string written_by =
-        ", written by " + RunningOperators::operators() +
-        (RunningOperators::labels().empty() ? "" : " in " + RunningOperators::labels());
-    const std::string text = "InPlaceChecker: " + name_of(call.op()) +
-                             " writes in place to memory that backward still needs." +
-                             text_of(affected) +
-                             "\nWrite to a copy (`x = x + y` in place of `x.add_(y)`), or after "
-                             "backward.";
-    if (on_write_ == OnWrite::Throw) throw InPlaceError(text);
-    TORCH_WARN(text);
-    entries_->each_affected(t, [&](SavedEntry& entry, WriteEffect) {
-      if (entry.written_by.empty()) entry.written_by = written_by;
-    });
-  }
+  static bool writes_no_element(const bridge::OperatorCall& call);
+  void check(const bridge::OperatorCall& call, const at::Tensor& t);
 
   std::shared_ptr<SavedEntries> entries_;
   OnWrite on_write_;
@@ -172,79 +99,40 @@ class WriteMode final : public bridge::OperatorMode {
 class InPlaceChecker {
  public:
   /// Hears of what autograd saves from now on, on this thread.
-  explicit InPlaceChecker(InPlaceOptions options = {}) {
-    check_possible();
-    parts_ = std::make_unique<Parts>(options);
-    open_of_thread() = parts_.get();
-  }
-  ~InPlaceChecker() {
-    parts_->close();
-    if (open_of_thread() == parts_.get()) open_of_thread() = nullptr;
-    else (void)parts_.release();  // its scopes are of another thread, which still refers to them
-  }
+  explicit InPlaceChecker(InPlaceOptions options = {});
+  ~InPlaceChecker();
   InPlaceChecker(const InPlaceChecker&) = delete;
   InPlaceChecker& operator=(const InPlaceChecker&) = delete;
 
   /// Who saved memory, for a backward that has not come yet, that a write to `t` would change, or
   /// that autograd would take for changed. Empty: backward is not affected. May be called on any
   /// thread. Costs a look-up, and a comparison with each saved tensor of t's storage.
-  std::vector<SavedTensor> would_break_backward(const at::Tensor& t) const {
-    return detail::affected_by_write(*parts_->hooks.entries, t);
-  }
+  std::vector<SavedTensor> would_break_backward(const at::Tensor& t) const;
   /// The same as a text of several lines.
-  std::string explain(const at::Tensor& t) const {
-    const auto affected = would_break_backward(t);
-    if (affected.empty()) return "a write in place breaks no backward that this checker knows of";
-    return "a write in place breaks backward:" + detail::text_of(affected);
-  }
+  std::string explain(const at::Tensor& t) const;
   /// What is saved, and was changed already: its backward throws.
-  std::vector<SavedTensor> changed() const {
-    std::vector<SavedTensor> all;
-    parts_->hooks.entries->each([&](const detail::SavedEntry& entry) {
-      if (entry.version.changed()) all.push_back(entry.described(WriteEffect::Throws));
-    });
-    return all;
-  }
+  std::vector<SavedTensor> changed() const;
   /// How many tensors are saved for a backward that has not come yet.
-  std::size_t saved() const {
-    std::size_t n = 0;
-    parts_->hooks.entries->each([&](const detail::SavedEntry&) { ++n; });
-    return n;
-  }
+  std::size_t saved() const;
 
  private:
   struct Parts {
-    explicit Parts(InPlaceOptions options) : saved(&hooks) {
-      if (options.on_write == OnWrite::Nothing) return;
-      writes.emplace(hooks.entries, options.on_write);
-      operators.emplace(*writes);
-    }
-    void close() noexcept {
-      hooks.is_closed = true;
-      if (writes) writes->is_closed = true;
-    }
+    explicit Parts(InPlaceOptions options);
+    void close() noexcept;
     detail::SavedHooks hooks;
     detail::RunningOperators running;
     bridge::SavedTensorScope saved;
     std::optional<detail::WriteMode> writes;
     std::optional<bridge::OperatorScope<>> operators;
   };
-  static Parts*& open_of_thread() noexcept {
-    static thread_local Parts* open = nullptr;
-    return open;
-  }
-  static void check_possible() {
-    if (open_of_thread() != nullptr && !open_of_thread()->hooks.is_closed)
-      throw Error(
-          "InPlaceChecker: one is open on this thread already, which would not see what is saved "
-          "while the second one is. Use that one, or destroy it first.");
-    if (!at::SavedTensorDefaultHooks::is_enabled())
-      throw Error(
-          "InPlaceChecker: saved-tensor hooks are switched off on this thread, so that it would "
-          "see nothing. Switch them on (at::SavedTensorDefaultHooks::enable()).");
-  }
+  static Parts*& open_of_thread() noexcept;
+  static void check_possible();
 
   std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/memory/impl/in_place.ipp>
+#endif

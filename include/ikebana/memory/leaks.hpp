@@ -1,6 +1,5 @@
 #pragma once
 // Finds memory that is still in use although it should not be.
-#include <ikebana/detail/bytes.hpp>
 #include <ikebana/memory/history.hpp>
 
 namespace ikebana {
@@ -31,31 +30,16 @@ class LeakFinder {
 
   /// What is in use, by where it was made, the most bytes first. Several tensors that share memory
   /// count once; empty ones not at all.
-  std::vector<Leak> leaks() {
-    std::map<const MemoryWhere*, Leak> by_place;
-    for (const MemoryBlock& block : history_.record().blocks) {
-      Leak& leak = by_place[block.where.get()];
-      leak.bytes += block.bytes, ++leak.count, leak.where = block.where;
-    }
-    std::vector<Leak> all;
-    for (auto& [place, leak] : by_place) all.push_back(std::move(leak));
-    std::stable_sort(all.begin(), all.end(),
-                     [](const Leak& a, const Leak& b) { return a.bytes > b.bytes; });
-    return all;
-  }
+  std::vector<Leak> leaks();
   /// The same for people; empty where there is none.
-  std::string text() {
-    std::string text;
-    for (const Leak& leak : leaks()) {
-      text += std::to_string(leak.count) + (leak.count == 1 ? " block, " : " blocks, ") +
-              detail::bytes_text(leak.bytes) + ", made " + leak.where->text() + "\n";
-      for (const std::string& function : leak.where->stack) text += "    " + function + "\n";
-    }
-    return text;
-  }
+  std::string text();
 
  private:
   MemoryHistory history_;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/memory/impl/leaks.ipp>
+#endif

@@ -3,11 +3,9 @@
 #include <cstdint>
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/bridge/pool_allocator.hpp>
-#include <ikebana/error.hpp>
 #include <ikebana/memory/caching_pool.hpp>
 #include <memory>
 #include <optional>
-#include <string>
 
 namespace ikebana {
 
@@ -52,13 +50,7 @@ class MemPool {
 
  private:
   friend class UseMemPool;
-  static std::size_t checked(const MemPoolOptions& options) {
-    if (!options.limit) return std::numeric_limits<std::size_t>::max();
-    if (*options.limit < 0)
-      throw BadValue("MemPool: limit is " + std::to_string(*options.limit) +
-                     " bytes. Write how many the pool may hold, 0 or more.");
-    return static_cast<std::size_t>(*options.limit);
-  }
+  static std::size_t checked(const MemPoolOptions& options);
   static std::int64_t to_bytes(std::size_t n) noexcept { return static_cast<std::int64_t>(n); }
 
   std::shared_ptr<detail::CachingPool> pool_;
@@ -78,12 +70,7 @@ class MemPool {
 class UseMemPool {
  public:
   /// Opens the scope on this thread.
-  explicit UseMemPool(MemPool& pool)
-      : allocator_(bridge::PoolAllocatorV1::install()),
-        scope_(std::make_shared<bridge::OpenPoolScopeV1>()) {
-    scope_->pool = pool.pool_;
-    allocator_.open(scope_);
-  }
+  explicit UseMemPool(MemPool& pool);
   /// The same, where it is for tensors of `device`. Throws BadValue if that is not the CPU: the
   /// scope would do nothing there.
   UseMemPool(MemPool& pool, c10::Device device) : UseMemPool(on_cpu(pool, device)) {}
@@ -92,16 +79,14 @@ class UseMemPool {
   UseMemPool& operator=(const UseMemPool&) = delete;
 
  private:
-  static MemPool& on_cpu(MemPool& pool, c10::Device device) {
-    if (device.is_cpu()) return pool;
-    throw BadValue(
-        "UseMemPool: a MemPool is memory of the CPU, and the scope is for " + device.str() +
-        ", whose allocator keeps memory itself. Leave the scope out, or use a "
-        "DeviceMemPool (ikebana/memory/device_pool.hpp) where that allocator has pools.");
-  }
+  static MemPool& on_cpu(MemPool& pool, c10::Device device);
 
   bridge::PoolAllocatorV1& allocator_;
   std::shared_ptr<bridge::OpenPoolScopeV1> scope_;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/memory/impl/pool.ipp>
+#endif

@@ -16,12 +16,7 @@ struct MemoryWhere {
   std::vector<std::string> stack;   ///< of functions, the innermost first; where it was asked for
 
   /// `forward of block0, in epoch 3`; without the functions.
-  std::string text() const {
-    std::string all = phase;
-    if (!unit.empty()) all += (all.empty() ? "" : " of ") + unit;
-    for (const std::string& label : labels) all += (all.empty() ? "in " : ", in ") + label;
-    return all.empty() ? "(no label)" : all;
-  }
+  std::string text() const;
 };
 
 /// One allocation of LibTorch's that is in use.
@@ -68,3 +63,7 @@ struct MemoryRecord {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/memory/impl/record.ipp>
+#endif

@@ -1,7 +1,6 @@
 #pragma once
 // Which operators run on this thread, by LibTorch's record functions: unlike an operator mode they
 // begin above autograd, so that what an operator saves is saved while it runs.
-#include <algorithm>
 #include <ikebana/detail/torch.hpp>
 #include <memory>
 #include <string>
@@ -29,29 +28,17 @@ class RunningOperators {
 
  private:
   using Running = std::vector<const at::RecordFunction*>;
-  static Running& running() {
-    static thread_local Running all;
-    return all;
-  }
-  static std::string names_of(at::RecordScope scope) {
-    std::string text;
-    for (const at::RecordFunction* function : running())
-      if (function->scope() == scope)
-        text += (text.empty() ? "" : " > ") + std::string(function->name());
-    return text;
-  }
+  static Running& running();
+  static std::string names_of(at::RecordScope scope);
 
-  static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
-    auto& all = running();
-    if (all.empty() || all.back() != &function) all.push_back(&function);  // of two such objects
-    return nullptr;
-  }
-  static void end(const at::RecordFunction& function, at::ObserverContext*) {
-    auto& all = running();
-    all.erase(std::remove(all.begin(), all.end(), &function), all.end());
-  }
+  static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function);
+  static void end(const at::RecordFunction& function, at::ObserverContext*);
 
   at::CallbackHandle handle_;
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/memory/impl/running_operators.ipp>
+#endif

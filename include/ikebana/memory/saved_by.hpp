@@ -2,12 +2,10 @@
 // What autograd has saved and a graph still needs: which memory, by which operator, at which
 // version.
 #include <cstring>
-#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <mutex>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 namespace ikebana {
@@ -35,10 +33,7 @@ struct SavedTensor {
   bool is_changed = false;                   ///< backward throws in any case
 
   /// `aten::mul saved Float[3, 4] on cpu in block0`
-  std::string text() const {
-    return saved_by + " saved " + c10::toString(dtype) + c10::str(at::IntArrayRef(sizes)) + " on " +
-           device.str() + (label.empty() ? "" : " in " + label);
-  }
+  std::string text() const;
 };
 
 namespace detail {
@@ -46,26 +41,9 @@ namespace detail {
 /// The bytes of a storage from the first element of a tensor to the end of the last.
 struct ByteRange {
   std::int64_t begin = 0, end = 0;
-  explicit ByteRange(const at::Tensor& t) {
-    if (t.numel() == 0) return;
-    std::int64_t last = t.storage_offset();
-    for (std::int64_t i = 0; i < t.dim(); ++i) last += (t.size(i) - 1) * t.stride(i);
-    const auto size = static_cast<std::int64_t>(t.itemsize());
-    begin = t.storage_offset() * size, end = (last + 1) * size;
-  }
-  bool overlaps(const ByteRange& other) const {
-    return begin < other.end && other.begin < end;  // an empty one overlaps none
-  }
+  explicit ByteRange(const at::Tensor& t);
+  bool overlaps(const ByteRange& other) const;
 };
-
-/// What identifies a version counter, which tensors share that count their changes together.
-inline const void* counter_of(const at::Tensor& t) {
-  const auto& version = t.unsafeGetTensorImpl()->version_counter();
-  const void* counter = nullptr;
-  static_assert(sizeof(version) == sizeof(counter));  // it is one pointer, which nothing returns
-  std::memcpy(&counter, static_cast<const void*>(&version), sizeof(counter));
-  return counter;
-}
 
 /// One saved tensor. `tensor` shares its memory and its version counter, and has no graph.
 struct SavedEntry {
@@ -75,36 +53,17 @@ struct SavedEntry {
   std::string written_by;  ///< the first operator that did, where writes are looked at
 
   explicit SavedEntry(const at::Tensor& saved) : tensor(saved.tensor_data()), version(tensor) {}
-  SavedTensor described(WriteEffect effect) const {
-    return {saved_by,        label,  tensor.sizes().vec(), tensor.scalar_type(),
-            tensor.device(), effect, version.changed()};
-  }
+  SavedTensor described(WriteEffect effect) const;
 };
 
 /// The effect of a write to `t`; false where there is none.
-inline bool effect_of_write(const at::Tensor& t, const SavedEntry& entry, WriteEffect& effect) {
-  const bool counted = counter_of(t) == counter_of(entry.tensor);
-  const bool overlaps =
-      same_storage(t, entry.tensor) && ByteRange(t).overlaps(ByteRange(entry.tensor));
-  effect = !counted   ? WriteEffect::WrongGradients
-           : overlaps ? WriteEffect::Throws
-                      : WriteEffect::ThrowsNeedlessly;
-  return counted || overlaps;
-}
+bool effect_of_write(const at::Tensor& t, const SavedEntry& entry, WriteEffect& effect);
 
 /// All entries of one checker. Graphs remove theirs on any thread.
 class SavedEntries {
  public:
-  void add(SavedEntry& entry) {
-    std::lock_guard lock(mutex_);
-    by_memory_.emplace(memory_of(entry.tensor), &entry);
-  }
-  void remove(const SavedEntry& entry) noexcept {
-    std::lock_guard lock(mutex_);
-    auto [at, end] = by_memory_.equal_range(memory_of(entry.tensor));
-    while (at != end && at->second != &entry) ++at;
-    if (at != end) by_memory_.erase(at);
-  }
+  void add(SavedEntry& entry);
+  void remove(const SavedEntry& entry) noexcept;
   /// Calls `f(entry, effect)` for each that a write to `t` has an effect on.
   template <class F>
   void each_affected(const at::Tensor& t, F&& f) {
@@ -113,10 +72,7 @@ class SavedEntries {
     for (WriteEffect effect{}; at != end; ++at)
       if (effect_of_write(t, *at->second, effect)) f(*at->second, effect);
   }
-  std::string written_by(const SavedEntry& entry) {
-    std::lock_guard lock(mutex_);
-    return entry.written_by;
-  }
+  std::string written_by(const SavedEntry& entry);
   template <class F>
   void each(F&& f) {
     std::lock_guard lock(mutex_);
@@ -125,9 +81,7 @@ class SavedEntries {
 
  private:
   /// Tensors that share memory, or a version counter, have it in common.
-  static const void* memory_of(const at::Tensor& t) {
-    return t.has_storage() ? static_cast<const void*>(key_of(t)) : counter_of(t);
-  }
+  static const void* memory_of(const at::Tensor& t);
 
   std::mutex mutex_;
   std::unordered_multimap<const void*, SavedEntry*> by_memory_;
@@ -136,3 +90,7 @@ class SavedEntries {
 }  // namespace detail
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/memory/impl/saved_by.ipp>
+#endif

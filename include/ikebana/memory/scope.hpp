@@ -1,8 +1,9 @@
 #pragma once
 // The memory of any code: how much it allocates, keeps and takes at its peak.
+#include <ikebana/bridge/device.hpp>
+#include <ikebana/bridge/memory.hpp>
 #include <ikebana/bridge/memory_facts.hpp>
 #include <ikebana/bridge/memory_place.hpp>
-#include <ikebana/detail/bytes.hpp>
 
 namespace ikebana {
 
@@ -37,22 +38,14 @@ class MemoryScope {
   /// Bytes in use when it began, by the whole process.
   std::int64_t before() const { return before_; }
   /// What is free, on the machine or the device; reserved and fragmented memory of an accelerator.
-  template <class = void>
-  MemoryFacts facts() const {
-    return bridge::memory_facts(device_);
-  }
+  MemoryFacts facts() const;
   /// The label that it was given.
   const std::string& label() const { return label_.text(); }
   /// `epoch 3: allocated 12.0 MiB, peak 45.7 MiB, on cpu`
-  std::string text() const {
-    return (label().empty() ? "" : label() + ": ") + "allocated " + signed_bytes(allocated()) +
-           ", peak " + signed_bytes(peak()) + ", on " + device_.str();
-  }
+  std::string text() const;
 
  private:
-  static std::string signed_bytes(std::int64_t bytes) {
-    return (bytes < 0 ? "-" : "") + detail::short_bytes(bytes < 0 ? -bytes : bytes);
-  }
+  static std::string signed_bytes(std::int64_t bytes);
   c10::Device device_;
   bridge::MemoryCounter counter_;
   std::int64_t before_;
@@ -60,3 +53,7 @@ class MemoryScope {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/memory/impl/scope.ipp>
+#endif

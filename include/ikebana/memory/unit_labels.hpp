@@ -14,8 +14,8 @@ struct LabelUnits {
   using axis = axis::observe;
 };
 
-template <std::same_as<LabelUnits> Policy>
-struct Mechanism<Policy> : ObserveHooks {
+template <>
+struct Mechanism<LabelUnits> : ObserveHooks {
   using carries_out = LabelUnits;
   LabelUnits values;
   explicit Mechanism(LabelUnits v) : values(v) {}

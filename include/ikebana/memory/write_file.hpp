@@ -1,15 +1,16 @@
 #pragma once
 // Writes a text to a file.
-#include <ikebana/posix/posix_files.hpp>
+#include <cstring>
+#include <filesystem>
+#include <string>
 
 namespace ikebana::detail {
 
 /// Replaces `path` by a file with the text, or throws FileFailed and leaves it as it was.
-inline void write_file(const std::filesystem::path& path, const std::string& text) {
-  write_durably(
-      system_files(), path, text.size(),
-      [&](OutputFile& file) { file.write(0, text.data(), text.size()); },
-      [](const auto&) { return true; });
-}
+void write_file(const std::filesystem::path& path, const std::string& text);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/memory/impl/write_file.ipp>
+#endif

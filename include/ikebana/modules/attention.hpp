@@ -1,15 +1,8 @@
 #pragma once
 // modules::attention: scaled dot product attention, in its fastest exact form.
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <ikebana/bridge/wide_products.hpp>
 #include <ikebana/detail/torch.hpp>
-#include <ikebana/error.hpp>
 #include <ikebana/modules/attention_form.hpp>
-#include <ikebana/modules/attention_mask.hpp>
-#include <ikebana/modules/chunked_attention.hpp>
-#include <ikebana/modules/composed_attention.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,208 +31,49 @@ namespace ikebana::detail {
 class AttentionCall {
  public:
   AttentionCall(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                const modules::AttentionOptions& o)
-      : query_(q), key_(k), value_(v), options_(o) {
-    check_tensors();
-    for (auto* x : {&query_, &key_, &value_}) *x = as_autocast(*x);
-    check_options();
-    check_sizes();
-    const auto batch_sizes = broadcast_sizes();
-    if (options_.attn_mask) convert_mask(*options_.attn_mask), align_mask(*options_.attn_mask);
-    for (auto* x : {&query_, &key_, &value_}) expand(*x, batch_sizes, options_.enable_gqa ? 3 : 2);
-  }
+                const modules::AttentionOptions& o);
 
-  modules::AttentionForm form() const {
-    using Form = modules::AttentionForm;
-    return options_.form == Form::Fastest ? fastest_form(shape()) : options_.form;
-  }
+  modules::AttentionForm form() const;
 
-  at::Tensor run() const {
-    using Form = modules::AttentionForm;
-    const auto chosen = form();
-    const auto out = chosen == Form::Widened    ? widened()
-                     : chosen == Form::Composed ? composed()
-                     : chosen == Form::Chunked  ? chunked()
-                                                : fused();
-    return out.sizes() == result_ ? out : out.reshape(result_);
-  }
+  at::Tensor run() const;
 
  private:
-  static at::Tensor as_autocast(const at::Tensor& x) {
-    const auto device = x.device().type();
-    if (!at::autocast::is_autocast_enabled(device)) return x;
-    return at::autocast::cached_cast(at::autocast::get_autocast_dtype(device), x, device);
-  }
+  static at::Tensor as_autocast(const at::Tensor& x);
 
-  void check_tensors() const {
-    const auto &q = query_, &k = key_, &v = value_;
-    if (!q.defined() || !k.defined() || !v.defined())
-      throw Error("attention: query, key or value is an undefined tensor; pass all three");
-    if (q.dim() < 2 || k.dim() < 2 || v.dim() < 2)
-      refuse("have fewer than 2 dimensions; they need at least 2 dimensions, (..., length, width)");
-    if (q.device() != k.device() || q.device() != v.device())
-      refuse("are on " + q.device().str() + ", " + k.device().str() + " and " + v.device().str() +
-             "; move them to one device");
-  }
+  void check_tensors() const;
 
-  void check_options() const {
-    const auto dtype = query_.scalar_type();
-    if (dtype != key_.scalar_type() || dtype != value_.scalar_type() || !query_.is_floating_point())
-      refuse(std::string("are ") + c10::toString(dtype) + ", " + c10::toString(key_.scalar_type()) +
-             " and " + c10::toString(value_.scalar_type()) + "; give all three one floating dtype");
-    if (!(options_.dropout_p >= 0 && options_.dropout_p <= 1))
-      refuse("with dropout_p " + std::to_string(options_.dropout_p) + "; it must be from 0 to 1");
-    if (options_.scale && !std::isfinite(*options_.scale))
-      refuse("with scale " + c10::str(*options_.scale) + "; it must be finite");
-    if (!options_.attn_mask) return;
-    const auto& mask = *options_.attn_mask;
-    if (!mask.defined()) refuse("with an undefined attn_mask; pass a tensor, or leave it out");
-    if (options_.is_causal)
-      refuse("with attn_mask and is_causal; put the causal part into the mask");
-    if (mask.device() != query_.device())
-      refuse("on " + query_.device().str() + " with attn_mask on " + mask.device().str() +
-             "; move the mask there");
-    if (mask.scalar_type() != at::kBool && !mask.is_floating_point())
-      refuse(std::string("with attn_mask of ") + c10::toString(mask.scalar_type()) +
-             "; it must be bool (true: the key takes part) or of a floating dtype");
-  }
+  void check_options() const;
 
-  void check_sizes() const {
-    if (query_.size(-1) != key_.size(-1)) refuse("differ in width; query and key need the same E");
-    if (key_.size(-2) != value_.size(-2)) refuse("differ in length; key and value need the same S");
-    if (!options_.enable_gqa) return;
-    for (const auto* x : {&query_, &key_, &value_})
-      if (x->dim() < 3 || (x->size(-3) == 0 ? query_.size(-3) != 0 : query_.size(-3) % x->size(-3)))
-        refuse("with enable_gqa; the numbers of heads of key and value must divide the query's");
-  }
+  void check_sizes() const;
 
   // The sizes before the last two, broadcast as by matmul: equal or 1. Grouped heads are not
   // broadcast. Also sets the sizes of the result.
-  std::vector<std::int64_t> broadcast_sizes() {
-    const auto all = {&query_, &key_, &value_};
-    const auto dims = std::max({query_.dim(), key_.dim(), value_.dim()});
-    const auto count = std::max<std::int64_t>(dims, 4) - (options_.enable_gqa ? 3 : 2);
-    std::vector<std::int64_t> batch_sizes(static_cast<std::size_t>(count), 1);
-    for (const auto* x : all)
-      for (std::int64_t d = 1, last = options_.enable_gqa ? 3 : 2; d + last <= x->dim(); ++d) {
-        auto& size = batch_sizes[static_cast<std::size_t>(count - d)];
-        const auto of_x = x->size(-last - d);
-        if (size == 1) size = of_x;
-        if (of_x != size && of_x != 1)
-          refuse(last + d == 3 ? "have unequal heads; repeat the fewer heads, or set enable_gqa"
-                               : "have batch sizes that do not broadcast; make them equal or 1");
-      }
-    result_ = batch_sizes;
-    if (options_.enable_gqa) result_.push_back(query_.size(-3));
-    result_.insert(result_.end(), {query_.size(-2), value_.size(-1)});
-    result_.erase(result_.begin(), result_.end() - dims);
-    return batch_sizes;
-  }
+  std::vector<std::int64_t> broadcast_sizes();
 
   // Expands all but the last `unchanged` sizes to `sizes`, and flattens to four dimensions.
-  static void expand(at::Tensor& x, std::vector<std::int64_t> sizes, std::size_t unchanged) {
-    const auto last = x.sizes().slice(x.sizes().size() - unchanged);
-    sizes.insert(sizes.end(), last.begin(), last.end());
-    if (x.sizes() != sizes) x = x.expand(sizes);
-    if (x.dim() > 4) x = x.flatten(0, -4);
-  }
+  static void expand(at::Tensor& x, std::vector<std::int64_t> sizes, std::size_t unchanged);
 
   // To a dtype that LibTorch's kernels read rightly beside the query's: that of a CPU reads an FP32
   // mask beside FP64 as if it were FP64, and those of a device need the query's. On a CPU FP32 is
   // kept beside half precision, in which -1e9 would be infinite.
-  void convert_mask(at::Tensor& mask) const {
-    const auto dtype = query_.scalar_type();
-    if (mask.scalar_type() == at::kBool || mask.scalar_type() == dtype) return;
-    mask = mask.to(dtype == at::kDouble || !mask.is_cpu() ? dtype : at::kFloat);
-  }
+  void convert_mask(at::Tensor& mask) const;
 
-  void align_mask(at::Tensor& mask) const {
-    auto scores = result_;
-    scores.back() = key_.size(-2);
-    if (mask.dim() < 2 || mask.sizes().size() > scores.size() ||
-        !at::is_expandable_to(mask.sizes(), scores))
-      refuse("with attn_mask " + text(mask.sizes()) + "; it must have 2 to " +
-             std::to_string(scores.size()) + " dimensions that broadcast to " + text(scores));
-    while (mask.dim() < 4) mask = mask.unsqueeze(0);
-    if (scores.size() <= 4) return;
-    scores.resize(scores.size() - 3);
-    expand(mask, scores, 3);
-  }
+  void align_mask(at::Tensor& mask) const;
 
-  AttentionShape shape() const {
-    const auto &q = query_, &k = key_, &v = value_;
-    const bool mask_needs_grad = options_.attn_mask && options_.attn_mask->requires_grad();
-    const bool empty = q.numel() == 0 || k.numel() == 0 || v.numel() == 0;
-    AttentionShape s{};
-    s.device = q.device().type();
-    s.dtype = q.scalar_type();
-    s.heads = q.size(0) * q.size(1);
-    s.queries = q.size(2);
-    s.keys = k.size(2);
-    s.width = std::max(q.size(3), v.size(3));
-    s.training =
-        at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
-    s.composable = !mask_needs_grad && !empty && k.size(1) == v.size(1);
-    s.has_fused_kernel = s.composable && options_.dropout_p == 0 && q.size(3) == v.size(3);
-    s.wide = c10::isReducedFloatingType(s.dtype) && bridge::WideProductsScope::is_open();
-    return s;
-  }
+  AttentionShape shape() const;
 
-  at::Tensor fused() const {
-    // Autocast has cast the inputs, and would round the mask.
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    const auto& o = options_;
-    auto query = query_;
-    auto scale = o.scale;
-    // The kernel multiplies also the -infinity of keys that come later: a factor that FP32 does not
-    // hold as above 0 would make them infinite or NaN.
-    if (o.is_causal && scale && *scale < 0) query = query.neg(), scale = -*scale;
-    if (o.is_causal && scale && *scale < 0x1p-126) query = query * *scale, scale = 1;
-    const auto out = at::scaled_dot_product_attention(query, key_, value_, o.attn_mask, o.dropout_p,
-                                                      o.is_causal, scale, o.enable_gqa);
-    return o.attn_mask ? zeros_without_keys(out, *o.attn_mask) : out;
-  }
+  at::Tensor fused() const;
 
-  at::Tensor composed() const {
-    const auto s = shape();
-    if (s.device != c10::kCPU || !s.composable) {
-      const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-      return std::get<0>(at::_scaled_dot_product_attention_math(
-          query_, key_, value_, added_mask(options_.attn_mask, query_), options_.dropout_p,
-          options_.is_causal, {}, options_.scale, options_.enable_gqa));
-    }
-    return ComposedAttention::apply(query_, key_, value_, options_.attn_mask, options_.is_causal,
-                                    scale(), options_.dropout_p, s.training);
-  }
+  at::Tensor composed() const;
 
-  at::Tensor chunked() const {
-    const auto s = shape();
-    // Its dropout draws numbers on the CPU only; unsupported calls are composed.
-    if (!s.composable || (s.device != c10::kCPU && options_.dropout_p > 0)) return composed();
-    return ChunkedAttention::apply(query_, key_, value_, options_.attn_mask, options_.is_causal,
-                                   scale(), options_.dropout_p);
-  }
+  at::Tensor chunked() const;
 
-  double scale() const {
-    return options_.scale.value_or(1 / std::sqrt(static_cast<double>(key_.size(3))));
-  }
+  double scale() const;
 
-  at::Tensor widened() const {
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    auto options = options_;
-    options.form = modules::AttentionForm::Fastest;
-    const auto dtype = query_.scalar_type(), wide = dtype == at::kDouble ? dtype : at::kFloat;
-    auto& mask = options.attn_mask;
-    if (mask && mask->scalar_type() != at::kBool) mask = mask->to(wide);
-    const AttentionCall call(query_.to(wide), key_.to(wide), value_.to(wide), options);
-    return call.run().to(dtype);
-  }
+  at::Tensor widened() const;
 
   static std::string text(at::IntArrayRef sizes) { return c10::str(sizes); }
-  [[noreturn]] void refuse(const std::string& why) const {
-    throw Error("attention: query " + text(query_.sizes()) + ", key " + text(key_.sizes()) +
-                ", value " + text(value_.sizes()) + ' ' + why);
-  }
+  [[noreturn]] void refuse(const std::string& why) const;
 
   at::Tensor query_, key_, value_;
   modules::AttentionOptions options_;
@@ -257,15 +91,15 @@ namespace ikebana::modules {
 /// backward, Widened keeps copies in FP32, Chunked computes the weights twice and keeps none. A
 /// second derivative needs Composed: the fused kernels have none. Throws Error if sizes, dtypes,
 /// devices or options do not fit. Source: Vaswani et al., Attention Is All You Need, 2017.
-inline at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                            const AttentionOptions& options = {}) {
-  return detail::AttentionCall(query, key, value, options).run();
-}
+at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                     const AttentionOptions& options = {});
 
 /// The form that `attention` uses for these arguments; depends on whether gradients are enabled.
-inline AttentionForm attention_form(const at::Tensor& query, const at::Tensor& key,
-                                    const at::Tensor& value, const AttentionOptions& options = {}) {
-  return detail::AttentionCall(query, key, value, options).form();
-}
+AttentionForm attention_form(const at::Tensor& query, const at::Tensor& key,
+                             const at::Tensor& value, const AttentionOptions& options = {});
 
 }  // namespace ikebana::modules
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/modules/impl/attention.ipp>
+#endif

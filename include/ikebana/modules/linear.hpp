@@ -1,6 +1,5 @@
 #pragma once
 // modules::linear: at::linear, and within `generate` the faster of MKL and oneDNN for a few rows.
-#include <cstdint>
 #include <ikebana/detail/torch.hpp>
 #include <optional>
 
@@ -8,20 +7,9 @@ namespace ikebana::detail {
 
 /// oneDNN's product of dense FP32 matrices, which LibTorch has for torch.compile. Empty where this
 /// LibTorch has none.
-inline const std::optional<c10::OperatorHandle>& onednn_linear() {
-  static const auto found =
-      c10::Dispatcher::singleton().findSchema({"mkldnn::_linear_pointwise", ""});
-  return found;
-}
+const std::optional<c10::OperatorHandle>& onednn_linear();
 /// MKL's products of a few rows are not made for processors of AMD.
-inline bool is_amd() {
-#if defined(__x86_64__)
-  static const bool is = (__builtin_cpu_init(), __builtin_cpu_is("amd") != 0);
-  return is;
-#else
-  return false;
-#endif
-}
+bool is_amd();
 /// While it exists, this thread generates text: no gradient follows, and no recompute that would
 /// have to give the same bits.
 class GeneratingScope {
@@ -33,27 +21,10 @@ class GeneratingScope {
   static bool is_open() { return depth() > 0; }
 
  private:
-  static int& depth() {
-    static thread_local int scopes = 0;
-    return scopes;
-  }
+  static int& depth();
 };
-/// The rule, which depends on sizes alone; bench/few_rows.cpp measures both sides of it.
-inline bool onednn_is_faster(std::int64_t rows, std::int64_t elements_of_weight) {
-  if (rows < 1 || rows > 8) return false;
-  return elements_of_weight >= (rows == 1 ? std::int64_t{1} << 20 : std::int64_t{1} << 18);
-}
-inline at::Tensor linear_by_onednn(const at::Tensor& x, const at::Tensor& weight,
-                                   const at::Tensor& bias) {
-  torch::jit::Stack stack;
-  stack.emplace_back(x), stack.emplace_back(weight);
-  stack.emplace_back(bias.defined() ? c10::IValue(bias) : c10::IValue());
-  stack.emplace_back("none");
-  stack.emplace_back(c10::List<std::optional<at::Scalar>>());
-  stack.emplace_back(c10::IValue());
-  onednn_linear()->callBoxed(&stack);
-  return stack.at(0).toTensor();
-}
+
+at::Tensor linear_by_onednn(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
 
 }  // namespace ikebana::detail
 
@@ -64,19 +35,10 @@ namespace ikebana::modules {
 /// weight is large, as in the head of a language model: up to nearly three times as fast as MKL
 /// there. All else is at::linear, to the bit; the two libraries differ by rounding. Throws what
 /// at::linear throws.
-inline at::Tensor linear(const at::Tensor& x, const at::Tensor& weight,
-                         const at::Tensor& bias = {}) {
-  const auto fits = [](const at::Tensor& t) {
-    return t.is_cpu() && t.scalar_type() == at::kFloat && t.is_contiguous();
-  };
-  const bool may_choose = detail::GeneratingScope::is_open() && detail::is_amd() &&
-                          detail::onednn_linear() && !at::GradMode::is_enabled() &&
-                          !at::autocast::is_autocast_enabled(at::kCPU);
-  if (may_choose && x.dim() > 0 && weight.dim() == 2 && weight.size(1) > 0 &&
-      x.size(-1) == weight.size(1) && fits(x) && fits(weight) && (!bias.defined() || fits(bias)) &&
-      detail::onednn_is_faster(x.numel() / weight.size(1), weight.numel()))
-    return detail::linear_by_onednn(x, weight, bias);
-  return bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
-}
+at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 
 }  // namespace ikebana::modules
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/modules/impl/linear.ipp>
+#endif

@@ -1,6 +1,7 @@
 #pragma once
 // modules::RMSNorm: torch.nn.RMSNorm, with a fast function for the CPU.
 #include <cstdint>
+#include <ikebana/detail/form.hpp>
 #include <optional>
 #include <ostream>
 #include <utility>
@@ -19,57 +20,19 @@ struct RMSNormOfRows : torch::autograd::Function<RMSNormOfRows> {
 
   /// x (N, E), weight (E) if any.
   static at::Tensor forward(Context* context, const at::Tensor& x,
-                            const std::optional<at::Tensor>& weight, double eps) {
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    const auto wide = x.to(wide_dtype(x));
-    const auto width = static_cast<double>(x.size(1));
-    const auto norm = at::linalg_vector_norm(wide, 2, at::IntArrayRef{1}, true);
-    const auto rstd = norm.square().div_(width).add_(eps).rsqrt_();
-    auto y = wide.mul(rstd);
-    if (weight) y.mul_(weight->to(y.scalar_type()));
-    context->save_for_backward({x, weight.value_or(at::Tensor()), rstd});
-    context->saved_data["eps"] = eps;
-    return y.to(x.scalar_type());
-  }
+                            const std::optional<at::Tensor>& weight, double eps);
 
-  static Tensors backward(Context* context, const Tensors& gradients) {
-    const auto saved = context->get_saved_variables();
-    const auto &x = saved[0], &weight = saved[1];
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    const auto dtype = wide_dtype(x);
-    const auto g = gradients[0].to(dtype), wide = x.to(dtype),
-               w = weight.defined() ? weight.to(dtype) : weight;
-    auto [grad_x, grad_weight] =
-        at::GradMode::is_enabled()
-            ? differentiable_backward(g, wide, w, context->saved_data["eps"].toDouble())
-            : first_backward(g, wide, w, saved[2]);
-    if (weight.defined()) grad_weight = grad_weight.to(weight.scalar_type());
-    return {grad_x.to(x.scalar_type()), grad_weight, {}};
-  }
+  static Tensors backward(Context* context, const Tensors& gradients);
 
  private:
   using Pair = std::pair<at::Tensor, at::Tensor>;
 
-  static at::ScalarType wide_dtype(const at::Tensor& x) {
-    return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  }
+  static at::ScalarType wide_dtype(const at::Tensor& x);
   static Pair first_backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& weight,
-                             const at::Tensor& rstd) {
-    const auto w = weight.defined() ? std::optional(weight) : std::nullopt;
-    auto [grad_x, grad_weight, none] = at::native_layer_norm_backward(
-        g, x, {x.size(1)}, at::zeros_like(rstd), rstd, w, {}, {true, w.has_value(), false});
-    const auto sums = w ? g.mv(*w).unsqueeze(1) : g.sum(1, true);
-    grad_x.addcmul_(rstd, sums, 1 / static_cast<double>(x.size(1)));
-    return {grad_x, grad_weight};
-  }
+                             const at::Tensor& rstd);
   // With create_graph: the same derivative in operators that autograd can differentiate.
   static Pair differentiable_backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& w,
-                                      double eps) {
-    const auto rstd = x.square().mean(1, true).add(eps).rsqrt(), y = x * rstd;
-    const auto grad_y = w.defined() ? g * w : g;
-    return {rstd * (grad_y - y * (grad_y * y).mean(1, true)),
-            w.defined() ? (g * y).sum(0) : at::Tensor()};
-  }
+                                      double eps);
 };
 
 }  // namespace ikebana::detail
@@ -91,30 +54,15 @@ struct RMSNormOptions {
 /// torch.nn.RMSNorm.
 struct RMSNormImpl : torch::nn::Module {
   /// Over the last dimensions of an input, which have this shape.
-  explicit RMSNormImpl(std::vector<std::int64_t> shape, RMSNormOptions o = {})
-      : normalized_shape(std::move(shape)), options(o) {
-    const bool affine = options.elementwise_affine;
-    weight = register_parameter("weight", affine ? at::ones(normalized_shape) : at::Tensor(),
-                                /*requires_grad=*/affine);
-  }
+  explicit RMSNormImpl(std::vector<std::int64_t> shape, RMSNormOptions o = {});
   /// Over the last dimension, of `width` elements.
   explicit RMSNormImpl(std::int64_t width, RMSNormOptions o = {})
       : RMSNormImpl(std::vector<std::int64_t>{width}, o) {}
 
   /// x (..., normalized_shape); the result has the same shape.
-  at::Tensor forward(const at::Tensor& x) {
-    const auto scale = weight.defined() ? std::optional(weight) : std::nullopt;
-    if (!x.is_cpu() || !fits(x)) return at::rms_norm(x, normalized_shape, scale, options.eps);
-    const auto default_eps = x.scalar_type() == at::kDouble ? 0x1p-52 : 0x1p-23;
-    const auto rows = x.reshape({-1, c10::multiply_integers(normalized_shape)});
-    const auto flat = scale ? std::optional(scale->flatten()) : std::nullopt;
-    return detail::RMSNormOfRows::apply(rows, flat, options.eps.value_or(default_eps))
-        .view(x.sizes());
-  }
+  at::Tensor forward(const at::Tensor& x);
   /// As printing the model shows it.
-  void pretty_print(std::ostream& out) const override {
-    out << "ikebana::modules::RMSNorm(" << at::IntArrayRef(normalized_shape) << ')';
-  }
+  IKEBANA_INLINE void pretty_print(std::ostream& out) const override;
 
   std::vector<std::int64_t> normalized_shape;  ///< of the last dimensions
   RMSNormOptions options;                      ///< as they were given
@@ -122,12 +70,12 @@ struct RMSNormImpl : torch::nn::Module {
 
  private:
   // For inputs that do not fit, LibTorch's rms_norm throws its own error.
-  bool fits(const at::Tensor& x) const {
-    const auto last = normalized_shape.size();
-    return x.is_floating_point() && x.numel() > 0 && x.sizes().size() >= last &&
-           x.sizes().slice(x.sizes().size() - last) == at::IntArrayRef(normalized_shape);
-  }
+  bool fits(const at::Tensor& x) const;
 };
 TORCH_MODULE(RMSNorm);
 
 }  // namespace ikebana::modules
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/modules/impl/rms_norm.ipp>
+#endif

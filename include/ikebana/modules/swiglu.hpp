@@ -11,27 +11,22 @@ namespace ikebana::modules {
 /// backward. Source: Shazeer, GLU Variants Improve Transformer, 2020.
 struct SwiGLUImpl : torch::nn::Module {
   /// `width` features in and out, `hidden` between.
-  SwiGLUImpl(std::int64_t width, std::int64_t hidden) {
-    gate_proj = register_module("gate_proj", without_bias(width, hidden));
-    up_proj = register_module("up_proj", without_bias(width, hidden));
-    down_proj = register_module("down_proj", without_bias(hidden, width));
-  }
+  SwiGLUImpl(std::int64_t width, std::int64_t hidden);
 
   /// x (..., width); the result has the same shape.
-  at::Tensor forward(const at::Tensor& x) {
-    const auto gate = at::silu(at::linear(x, gate_proj->weight));
-    return at::linear(gate * at::linear(x, up_proj->weight), down_proj->weight);
-  }
+  at::Tensor forward(const at::Tensor& x);
 
   torch::nn::Linear gate_proj{nullptr};  ///< width to hidden, before silu
   torch::nn::Linear up_proj{nullptr};    ///< width to hidden
   torch::nn::Linear down_proj{nullptr};  ///< hidden to width
 
  private:
-  static torch::nn::Linear without_bias(std::int64_t from, std::int64_t to) {
-    return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(false));
-  }
+  static torch::nn::Linear without_bias(std::int64_t from, std::int64_t to);
 };
 TORCH_MODULE(SwiGLU);
 
 }  // namespace ikebana::modules
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/modules/impl/swiglu.ipp>
+#endif

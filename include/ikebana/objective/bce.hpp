@@ -1,5 +1,6 @@
 #pragma once
 // The policy BCELoss and its mechanism.
+#include <ikebana/hooks/numbers.hpp>
 #include <ikebana/objective/output_and_target.hpp>
 #include <ikebana/objective/row_weight.hpp>
 
@@ -18,28 +19,11 @@ struct BCELoss {
   bool outputs = false;    ///< whether the report has the model's outputs
 };
 
-template <std::same_as<BCELoss> Policy>
-struct Mechanism<Policy> : detail::OutputAndTarget<BCELoss> {
+template <>
+struct Mechanism<BCELoss> : detail::OutputAndTarget<BCELoss> {
   using detail::OutputAndTarget<BCELoss>::OutputAndTarget;
 
-  at::Tensor sum(const at::Tensor& output, const at::Tensor& target) {
-    detail::check_probabilities("BCELoss", output, target);
-    const auto type = output.scalar_type();
-    if (type == at::kBFloat16 || type == at::kHalf)
-      throw BadModel("BCELoss: the output is " + std::string(c10::toString(type)) +
-                     ", in which probabilities near 1 are rounded to 1, and have no gradient. Use "
-                     "BCEWithLogitsLoss on logits, without the sigmoid; or compute the sigmoid in "
-                     "single precision: x.to(torch::kFloat).sigmoid().");
-    // Autocast refuses the operator on a GPU, whatever the dtype.
-    c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    try {
-      return at::binary_cross_entropy(
-          output, target, weight_("BCELoss: weight", values.weight, output), at::Reduction::Sum);
-    } catch (const c10::Error& error) {
-      throw_outside(error.what_without_backtrace());
-      throw;
-    }
-  }
+  at::Tensor sum(const at::Tensor& output, const at::Tensor& target);
   template <class Visit>
   void each_number(const Visit& visit) {
     weight_.each_number(values.weight, visit);
@@ -47,16 +31,13 @@ struct Mechanism<Policy> : detail::OutputAndTarget<BCELoss> {
   std::string describe() const { return values.weight.defined() ? "weight" : ""; }
 
  private:
-  static void throw_outside(const std::string& message) {
-    if (message.find("input should be between 0 and 1") != message.npos)
-      throw BadModel(
-          "BCELoss: the output has values outside of 0 to 1, or NaN. End the model with a sigmoid, "
-          "or use BCEWithLogitsLoss, which takes logits.");
-    if (message.find("target should be between 0 and 1") != message.npos)
-      throw BadBatch("BCELoss: the target has values outside of 0 to 1. Give it probabilities.");
-  }
+  static void throw_outside(const std::string& message);
 
   detail::RowWeight weight_;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/objective/impl/bce.ipp>
+#endif

@@ -1,5 +1,6 @@
 #pragma once
 // The policy BCEWithLogitsLoss and its mechanism.
+#include <ikebana/hooks/numbers.hpp>
 #include <ikebana/objective/output_and_target.hpp>
 #include <ikebana/objective/row_weight.hpp>
 
@@ -17,29 +18,23 @@ struct BCEWithLogitsLoss {
   bool outputs = false;        ///< whether the report has the model's outputs
 };
 
-template <std::same_as<BCEWithLogitsLoss> Policy>
-struct Mechanism<Policy> : detail::OutputAndTarget<BCEWithLogitsLoss> {
+template <>
+struct Mechanism<BCEWithLogitsLoss> : detail::OutputAndTarget<BCEWithLogitsLoss> {
   using detail::OutputAndTarget<BCEWithLogitsLoss>::OutputAndTarget;
 
-  at::Tensor sum(const at::Tensor& logits, const at::Tensor& target) {
-    detail::check_probabilities("BCEWithLogitsLoss", logits, target);
-    return at::binary_cross_entropy_with_logits(
-        logits, target, weight_("BCEWithLogitsLoss: weight", values.weight, logits),
-        pos_weight_("BCEWithLogitsLoss: pos_weight", values.pos_weight, logits),
-        at::Reduction::Sum);
-  }
+  at::Tensor sum(const at::Tensor& logits, const at::Tensor& target);
   template <class Visit>
   void each_number(const Visit& visit) {
     weight_.each_number(values.weight, visit), pos_weight_.each_number(values.pos_weight, visit);
   }
-  std::string describe() const {
-    return std::string(values.weight.defined() ? "weight" : "") +
-           (values.weight.defined() && values.pos_weight.defined() ? ", " : "") +
-           (values.pos_weight.defined() ? "pos_weight" : "");
-  }
+  std::string describe() const;
 
  private:
   detail::RowWeight weight_, pos_weight_;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/objective/impl/bce_with_logits.ipp>
+#endif

@@ -1,6 +1,8 @@
 #pragma once
 // Lambdas, functions and functors as objectives.
+#include <ikebana/hooks.hpp>
 #include <ikebana/objective/forward.hpp>
+#include <ikebana/run/runner.hpp>
 
 namespace ikebana {
 

@@ -3,6 +3,9 @@
 // classes, and what is counted.
 #include <algorithm>
 #include <ikebana/detail/device_copy.hpp>
+#include <ikebana/detail/text.hpp>
+#include <ikebana/hooks.hpp>
+#include <ikebana/hooks/numbers.hpp>
 #include <ikebana/objective/output_and_target.hpp>
 #include <ikebana/objective/row_weight.hpp>
 

@@ -1,5 +1,7 @@
 #pragma once
 // The policy CosineEmbeddingLoss and its mechanism.
+#include <ikebana/detail/text.hpp>
+#include <ikebana/hooks.hpp>
 #include <ikebana/objective/embeddings.hpp>
 
 namespace ikebana {
@@ -15,8 +17,8 @@ struct CosineEmbeddingLoss {
   bool outputs = false;  ///< whether the report has the model's outputs
 };
 
-template <std::same_as<CosineEmbeddingLoss> Policy>
-struct Mechanism<Policy> : detail::Embeddings<CosineEmbeddingLoss> {
+template <>
+struct Mechanism<CosineEmbeddingLoss> : detail::Embeddings<CosineEmbeddingLoss> {
   explicit Mechanism(CosineEmbeddingLoss v) : Embeddings(v) { check(); }
 
   template <class Run, class Model, class Batch>
@@ -44,11 +46,7 @@ struct Mechanism<Policy> : detail::Embeddings<CosineEmbeddingLoss> {
   std::string describe() const { return "margin=" + c10::str(values.margin); }
 
  private:
-  void check() const {
-    if (!(values.margin >= -1 && values.margin <= 1))
-      throw BadValue("CosineEmbeddingLoss: margin is " + c10::str(values.margin) +
-                     "; it must lie between -1 and 1, as a cosine does.");
-  }
+  void check() const;
   template <class Run>
   static void check_target(const at::Tensor& embedding, const at::Tensor& target, const Run&) {
     const bool has_shape = target.dim() == 1 && target.size(0) == embedding.size(0);
@@ -61,3 +59,7 @@ struct Mechanism<Policy> : detail::Embeddings<CosineEmbeddingLoss> {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/objective/impl/cosine_embedding.ipp>
+#endif

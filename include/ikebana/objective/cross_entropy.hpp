@@ -19,35 +19,21 @@ struct CrossEntropyLoss {
   bool outputs = false;              ///< whether the report has the model's outputs
 };
 
-template <std::same_as<CrossEntropyLoss> Policy>
-struct Mechanism<Policy> : detail::ClassTarget<CrossEntropyLoss> {
+template <>
+struct Mechanism<CrossEntropyLoss> : detail::ClassTarget<CrossEntropyLoss> {
   explicit Mechanism(CrossEntropyLoss v) : ClassTarget(std::move(v)) { check(); }
 
-  at::Tensor sum(const at::Tensor& output, const at::Tensor& given) {
-    check();
-    const auto [logits, target] = classes_second(output, given);
-    return at::cross_entropy_loss(logits, target, weight(output), at::Reduction::Sum,
-                                  values.ignore_index, values.label_smoothing);
-  }
+  at::Tensor sum(const at::Tensor& output, const at::Tensor& given);
   /// What at::cross_entropy_loss calls.
-  Loss counted_sum(const at::Tensor& output, const at::Tensor& given) {
-    if (values.label_smoothing != 0) return {};
-    return this->counted_nll(output, given, [](const at::Tensor& logits) {
-      return at::log_softmax(logits, 1, logits.scalar_type());
-    });
-  }
-  std::string describe() const {
-    return "ignore_index=" + std::to_string(values.ignore_index) +
-           ", label_smoothing=" + c10::str(values.label_smoothing) +
-           (values.class_dim == 1 ? "" : ", class_dim=" + std::to_string(values.class_dim));
-  }
+  Loss counted_sum(const at::Tensor& output, const at::Tensor& given);
+  std::string describe() const;
 
  private:
-  void check() const {
-    if (!(values.label_smoothing >= 0 && values.label_smoothing <= 1))
-      throw BadValue("CrossEntropyLoss: label_smoothing is " + c10::str(values.label_smoothing) +
-                     "; it must lie between 0 and 1.");
-  }
+  void check() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/objective/impl/cross_entropy.ipp>
+#endif

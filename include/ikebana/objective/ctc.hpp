@@ -1,5 +1,7 @@
 #pragma once
 // The policy CTCLoss and its mechanism.
+#include <ikebana/detail/text.hpp>
+#include <ikebana/hooks.hpp>
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana {
@@ -20,8 +22,8 @@ struct CTCLoss {
   bool outputs = false;        ///< whether the report has the model's outputs
 };
 
-template <std::same_as<CTCLoss> Policy>
-struct Mechanism<Policy> : ObjectiveHooks {
+template <>
+struct Mechanism<CTCLoss> : ObjectiveHooks {
   using carries_out = CTCLoss;
   CTCLoss values;
   explicit Mechanism(CTCLoss v) : values(v) {}
@@ -57,11 +59,7 @@ struct Mechanism<Policy> : ObjectiveHooks {
   Count count(Model&, const Batch& batch) {
     return target_lengths(batch).numel();
   }
-  std::string describe() const {
-    return "blank=" + std::to_string(values.blank) +
-           (values.zero_infinity ? ", zero_infinity" : "") +
-           (values.batch_first ? ", batch_first" : "");
-  }
+  std::string describe() const;
 
  private:
   /// How many fields with tensors it takes of a batch.
@@ -75,9 +73,7 @@ struct Mechanism<Policy> : ObjectiveHooks {
     return count;
   }
   static const at::Tensor& lengths(const at::Tensor& all) { return all; }
-  static at::Tensor lengths(const std::vector<std::int64_t>& all) {
-    return at::tensor(all, at::kLong);
-  }
+  static at::Tensor lengths(const std::vector<std::int64_t>& all);
   template <class Batch>
   static at::Tensor target_lengths(const Batch& batch)
     requires(
@@ -89,27 +85,11 @@ struct Mechanism<Policy> : ObjectiveHooks {
     else return lengths(batch.target_lengths);
   }
   void check(const at::Tensor& output, const at::Tensor& target, const at::Tensor& input_lengths,
-             const at::Tensor& target_lengths) const {
-    const std::int64_t n = target_lengths.numel();
-    if (output.dim() != 3 || output.size(values.batch_first ? 0 : 1) != n)
-      throw BadModel("CTCLoss: the output has shape " + c10::str(output.sizes()) + ", for " +
-                     std::to_string(n) + " samples. Return log-probabilities of shape " +
-                     (values.batch_first ? "(samples, time, classes)."
-                                         : "(time, samples, classes), or with CTCLoss{.batch_first "
-                                           "= true} (samples, time, classes)."));
-    if (values.blank < 0 || values.blank >= output.size(2))
-      throw BadValue("CTCLoss: blank is " + std::to_string(values.blank) + ", and there are " +
-                     std::to_string(output.size(2)) + " classes. Give it one of them, from 0.");
-    for (const at::Tensor* t : {&input_lengths, &target_lengths})
-      if (t->dim() != 1 || t->numel() != n || !at::isIntegralType(t->scalar_type(), false))
-        throw BadBatch("CTCLoss: lengths are " + detail::tensors_text(*t) + ", for " +
-                       std::to_string(n) + " samples. Give each sample one integer.");
-    if (target.is_floating_point() || (target.dim() == 2 && target.size(0) != n) ||
-        target.dim() > 2)
-      throw BadBatch("CTCLoss: the target is " + detail::tensors_text(target) + ", for " +
-                     std::to_string(n) +
-                     " samples. Give it classes of shape (samples, longest target), or a Ragged.");
-  }
+             const at::Tensor& target_lengths) const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/objective/impl/ctc.ipp>
+#endif

@@ -1,5 +1,10 @@
 #pragma once
 // The base of the objectives that compare embeddings which the model computes of several inputs.
+#include <ikebana/detail/fields.hpp>
+#include <ikebana/detail/tensors.hpp>
+#include <ikebana/detail/text.hpp>
+#include <ikebana/error.hpp>
+#include <ikebana/hooks.hpp>
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana::detail {

@@ -1,6 +1,7 @@
 #pragma once
 // Checks of the built-in objectives: that the model has a `forward` which takes the batch's input,
 // and that its output fits the target.
+#include <ikebana/hooks.hpp>
 #include <ikebana/run/runner.hpp>
 
 namespace ikebana::detail {
@@ -54,39 +55,18 @@ consteval auto other_count_refusal() {
 }
 
 /// Throws BadBatch if an output and its target differ in shape.
-inline void check_same_shape(const char* name, const at::Tensor& output, const at::Tensor& target) {
-  if (output.sizes() != target.sizes())
-    throw BadBatch(std::string(name) + ": the output has shape " + c10::str(output.sizes()) +
-                   ", the target " + c10::str(target.sizes()) +
-                   ". Give both the same shape; nothing is broadcast.");
-}
+void check_same_shape(const char* name, const at::Tensor& output, const at::Tensor& target);
 /// The same, and throws BadBatch if the target has an integer dtype, of which some losses have no
 /// gradient.
-inline void check_numbers(const char* name, const at::Tensor& output, const at::Tensor& target) {
-  check_same_shape(name, output, target);
-  if (at::isIntegralType(target.scalar_type(), /*includeBool=*/true))
-    throw BadBatch(std::string(name) + ": the target is " + c10::toString(target.scalar_type()) +
-                   ". Convert it to the output's dtype, e.g. with .to(torch::kFloat).");
-}
+void check_numbers(const char* name, const at::Tensor& output, const at::Tensor& target);
 /// `check_same_shape`, and throws BadBatch if the target has no floating-point dtype.
-inline void check_probabilities(const char* name, const at::Tensor& output,
-                                const at::Tensor& target) {
-  check_same_shape(name, output, target);
-  if (!target.is_floating_point())
-    throw BadBatch(std::string(name) + ": the target is " + c10::toString(target.scalar_type()) +
-                   "; it must hold probabilities. Convert it, e.g. with .to(torch::kFloat).");
-}
+void check_probabilities(const char* name, const at::Tensor& output, const at::Tensor& target);
 /// Throws BadBatch if the samples of an output have other lengths than those of the target, whose
 /// joined rows could be as many.
-inline void check_same_lengths(const std::string& name, const Ragged& output,
-                               const Ragged& target) {
-  if (recording()) return;
-  const auto of_output = output.lengths(), of_target = target.lengths();
-  if (of_output == of_target) return;
-  throw BadBatch(name + ": the samples of the output have lengths " +
-                 c10::str(at::IntArrayRef(of_output)) + ", those of the target " +
-                 c10::str(at::IntArrayRef(of_target)) +
-                 ". Give each sample as many targets as it has outputs.");
-}
+void check_same_lengths(const std::string& name, const Ragged& output, const Ragged& target);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/objective/impl/forward.ipp>
+#endif

@@ -13,23 +13,19 @@ struct HuberLoss {
   bool outputs = false;  ///< whether the report has the model's outputs
 };
 
-template <std::same_as<HuberLoss> Policy>
-struct Mechanism<Policy> : detail::OutputAndTarget<HuberLoss> {
+template <>
+struct Mechanism<HuberLoss> : detail::OutputAndTarget<HuberLoss> {
   explicit Mechanism(HuberLoss v) : OutputAndTarget(v) { check(); }
 
-  at::Tensor sum(const at::Tensor& output, const at::Tensor& target) const {
-    check();
-    detail::check_numbers("HuberLoss", output, target);
-    return at::huber_loss(output, target, at::Reduction::Sum, values.delta);
-  }
+  at::Tensor sum(const at::Tensor& output, const at::Tensor& target) const;
   std::string describe() const { return "delta=" + c10::str(values.delta); }
 
  private:
-  void check() const {
-    if (!(values.delta > 0 && std::isfinite(values.delta)))
-      throw BadValue("HuberLoss: delta is " + c10::str(values.delta) +
-                     "; it must be above 0, and finite.");
-  }
+  void check() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/objective/impl/huber.ipp>
+#endif

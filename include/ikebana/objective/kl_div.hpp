@@ -15,14 +15,11 @@ struct KLDivLoss {
   bool outputs = false;     ///< whether the report has the model's outputs
 };
 
-template <std::same_as<KLDivLoss> Policy>
-struct Mechanism<Policy> : detail::OutputAndTarget<KLDivLoss> {
+template <>
+struct Mechanism<KLDivLoss> : detail::OutputAndTarget<KLDivLoss> {
   using detail::OutputAndTarget<KLDivLoss>::OutputAndTarget;
 
-  at::Tensor sum(const at::Tensor& output, const at::Tensor& target) const {
-    detail::check_probabilities("KLDivLoss", output, target);
-    return at::kl_div(output, target, at::Reduction::Sum, values.log_target);
-  }
+  at::Tensor sum(const at::Tensor& output, const at::Tensor& target) const;
   /// The rows of a Ragged are all those of its samples.
   template <class Model, class Batch>
   Count count(Model&, const Batch& batch) {
@@ -36,3 +33,7 @@ struct Mechanism<Policy> : detail::OutputAndTarget<KLDivLoss> {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/objective/impl/kl_div.ipp>
+#endif

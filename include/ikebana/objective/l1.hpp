@@ -11,14 +11,15 @@ struct L1Loss {
   bool outputs = false;  ///< whether the report has the model's outputs
 };
 
-template <std::same_as<L1Loss> Policy>
-struct Mechanism<Policy> : detail::OutputAndTarget<L1Loss> {
+template <>
+struct Mechanism<L1Loss> : detail::OutputAndTarget<L1Loss> {
   using detail::OutputAndTarget<L1Loss>::OutputAndTarget;
 
-  at::Tensor sum(const at::Tensor& output, const at::Tensor& target) const {
-    detail::check_numbers("L1Loss", output, target);
-    return at::l1_loss(output, target, at::Reduction::Sum);
-  }
+  at::Tensor sum(const at::Tensor& output, const at::Tensor& target) const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/objective/impl/l1.ipp>
+#endif

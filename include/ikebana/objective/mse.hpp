@@ -11,14 +11,15 @@ struct MSELoss {
   bool outputs = false;  ///< whether the report has the model's outputs
 };
 
-template <std::same_as<MSELoss> Policy>
-struct Mechanism<Policy> : detail::OutputAndTarget<MSELoss> {
+template <>
+struct Mechanism<MSELoss> : detail::OutputAndTarget<MSELoss> {
   using detail::OutputAndTarget<MSELoss>::OutputAndTarget;
 
-  at::Tensor sum(const at::Tensor& output, const at::Tensor& target) const {
-    detail::check_numbers("MSELoss", output, target);
-    return at::mse_loss(output, target, at::Reduction::Sum);
-  }
+  at::Tensor sum(const at::Tensor& output, const at::Tensor& target) const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/objective/impl/mse.ipp>
+#endif

@@ -15,26 +15,17 @@ struct NLLLoss {
   bool outputs = false;              ///< whether the report has the model's outputs
 };
 
-template <std::same_as<NLLLoss> Policy>
-struct Mechanism<Policy> : detail::ClassTarget<NLLLoss> {
+template <>
+struct Mechanism<NLLLoss> : detail::ClassTarget<NLLLoss> {
   using detail::ClassTarget<NLLLoss>::ClassTarget;
 
-  at::Tensor sum(const at::Tensor& output, const at::Tensor& given) {
-    if (given.is_floating_point())
-      throw BadBatch("NLLLoss: the target is " + std::string(c10::toString(given.scalar_type())) +
-                     "; it must hold class indices: target.to(torch::kLong). For probabilities use "
-                     "CrossEntropyLoss on logits, or KLDivLoss.");
-    const auto [log_probabilities, target] = classes_second(output, given);
-    return at::nll_loss_nd(log_probabilities, target, weight(output), at::Reduction::Sum,
-                           values.ignore_index);
-  }
-  Loss counted_sum(const at::Tensor& output, const at::Tensor& given) {
-    return this->counted_nll(output, given, [](const at::Tensor& logs) { return logs; });
-  }
-  std::string describe() const {
-    return "ignore_index=" + std::to_string(values.ignore_index) +
-           (values.class_dim == 1 ? "" : ", class_dim=" + std::to_string(values.class_dim));
-  }
+  at::Tensor sum(const at::Tensor& output, const at::Tensor& given);
+  Loss counted_sum(const at::Tensor& output, const at::Tensor& given);
+  std::string describe() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/objective/impl/nll.ipp>
+#endif

@@ -1,5 +1,6 @@
 #pragma once
 // The base of the objectives that compare the model's output with the batch's target.
+#include <ikebana/detail/text.hpp>
 #include <ikebana/objective/forward.hpp>
 
 namespace ikebana::detail {

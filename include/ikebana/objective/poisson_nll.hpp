@@ -16,27 +16,19 @@ struct PoissonNLLLoss {
   bool outputs = false;   ///< whether the report has the model's outputs
 };
 
-template <std::same_as<PoissonNLLLoss> Policy>
-struct Mechanism<Policy> : detail::OutputAndTarget<PoissonNLLLoss> {
+template <>
+struct Mechanism<PoissonNLLLoss> : detail::OutputAndTarget<PoissonNLLLoss> {
   explicit Mechanism(PoissonNLLLoss v) : OutputAndTarget(v) { check(); }
 
-  at::Tensor sum(const at::Tensor& output, const at::Tensor& target) const {
-    check();
-    detail::check_same_shape("PoissonNLLLoss", output, target);
-    return at::poisson_nll_loss(output, target, values.log_input, values.full, values.eps,
-                                at::Reduction::Sum);
-  }
-  std::string describe() const {
-    return std::string(values.log_input ? "log_input" : "") +
-           (values.log_input && values.full ? ", " : "") + (values.full ? "full" : "");
-  }
+  at::Tensor sum(const at::Tensor& output, const at::Tensor& target) const;
+  std::string describe() const;
 
  private:
-  void check() const {
-    if (!(values.eps >= 0 && std::isfinite(values.eps)))
-      throw BadValue("PoissonNLLLoss: eps is " + c10::str(values.eps) +
-                     "; it must be 0 or more, and finite.");
-  }
+  void check() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/objective/impl/poisson_nll.ipp>
+#endif

@@ -13,23 +13,19 @@ struct SmoothL1Loss {
   bool outputs = false;  ///< whether the report has the model's outputs
 };
 
-template <std::same_as<SmoothL1Loss> Policy>
-struct Mechanism<Policy> : detail::OutputAndTarget<SmoothL1Loss> {
+template <>
+struct Mechanism<SmoothL1Loss> : detail::OutputAndTarget<SmoothL1Loss> {
   explicit Mechanism(SmoothL1Loss v) : OutputAndTarget(v) { check(); }
 
-  at::Tensor sum(const at::Tensor& output, const at::Tensor& target) const {
-    check();
-    detail::check_numbers("SmoothL1Loss", output, target);
-    return at::smooth_l1_loss(output, target, at::Reduction::Sum, values.beta);
-  }
+  at::Tensor sum(const at::Tensor& output, const at::Tensor& target) const;
   std::string describe() const { return "beta=" + c10::str(values.beta); }
 
  private:
-  void check() const {
-    if (!(values.beta >= 0 && std::isfinite(values.beta)))
-      throw BadValue("SmoothL1Loss: beta is " + c10::str(values.beta) +
-                     "; it must be 0 or more, and finite.");
-  }
+  void check() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/objective/impl/smooth_l1.ipp>
+#endif

@@ -19,8 +19,8 @@ struct TripletMarginLoss {
   bool outputs = false;  ///< whether the report has the model's outputs
 };
 
-template <std::same_as<TripletMarginLoss> Policy>
-struct Mechanism<Policy> : detail::Embeddings<TripletMarginLoss> {
+template <>
+struct Mechanism<TripletMarginLoss> : detail::Embeddings<TripletMarginLoss> {
   explicit Mechanism(TripletMarginLoss v) : Embeddings(v) { check(); }
 
   template <class Run, class Model, class Batch>
@@ -46,19 +46,14 @@ struct Mechanism<Policy> : detail::Embeddings<TripletMarginLoss> {
   Count count(Model&, const Batch& batch) {
     return rows(batch);
   }
-  std::string describe() const {
-    return "margin=" + c10::str(values.margin) + ", p=" + c10::str(values.p) +
-           (values.swap ? ", swap" : "");
-  }
+  std::string describe() const;
 
  private:
-  void check() const {
-    if (values.margin > 0 && std::isfinite(values.margin) && values.p > 0 && values.eps >= 0)
-      return;
-    throw BadValue("TripletMarginLoss: margin is " + c10::str(values.margin) + ", p " +
-                   c10::str(values.p) + ", eps " + c10::str(values.eps) +
-                   "; margin and p must be above 0, eps 0 or more.");
-  }
+  void check() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/objective/impl/triplet_margin.ipp>
+#endif

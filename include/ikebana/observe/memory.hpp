@@ -3,7 +3,7 @@
 #include <functional>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/hooks/uncounted.hpp>
+#include <ikebana/hooks/gathered_bytes.hpp>
 #include <ikebana/observe/memory_meter.hpp>
 #include <optional>
 
@@ -34,18 +34,13 @@ struct Observe<Memory> {
   std::function<void()> clean_up = {};
 };
 
-template <std::same_as<Observe<Memory>> Policy>
-struct Mechanism<Policy> : ObserveHooks {
+template <>
+struct Mechanism<Observe<Memory>> : ObserveHooks {
   using carries_out = Observe<Memory>;
   Observe<Memory> values;
   explicit Mechanism(Observe<Memory> v) : values(std::move(v)) {}
 
-  void attach(c10::Device device, const UnitTable& table) {
-    counter_.emplace(device);
-    uncounted_ = detail::uncounted_bytes(table);
-    device_ = device, table_ = &table;
-    check();
-  }
+  void attach(c10::Device device, const UnitTable& table);
   template <class Core, class Batch, class Next>
   decltype(auto) around_step(Core& core, const Batch&, Next&& next) {
     if (says_more()) return observed_step(core, next);
@@ -68,16 +63,12 @@ struct Mechanism<Policy> : ObserveHooks {
   void prepare(const Masters& masters, StepGradients& gradients, const Rate&) {
     if (meter_ != nullptr && meter_->is_open()) meter_->describe(masters, gradients);
   }
-  void end_step(const StepGradients&, Report& report) noexcept {
-    report.peak_bytes = counter_->peak() + uncounted_;
-  }
+  void end_step(const StepGradients&, Report& report) noexcept;
 
  private:
-  using Meter = detail::MemoryMeter<>;
+  using Meter = detail::MemoryMeter;
 
-  bool says_more() const {
-    return values.by_phase || values.by_unit || values.free_below != 0 || values.clean_up;
-  }
+  bool says_more() const;
   template <class Core, class Next>
   auto observed_step(Core& core, Next&& next) {
     check();
@@ -103,34 +94,9 @@ struct Mechanism<Policy> : ObserveHooks {
     report.memory = std::move(memory);
     return report;
   }
-  void check() const {
-    if (values.free_below < 0)
-      throw BadValue("Observe<Memory>: free_below is " + std::to_string(values.free_below) +
-                     " bytes. Write how many should be free, or 0.");
-    if (values.clean_up && values.free_below == 0)
-      throw BadValue(
-          "Observe<Memory>: clean_up is never called, since free_below is 0. Write below how many "
-          "free bytes it is.");
-    if (values.free_below == 0 || bridge::sources_of_thread != nullptr) return;
-    const MemoryFacts facts = bridge::memory_facts(device_);
-    if (facts.total && values.free_below > *facts.total)
-      throw BadValue("Observe<Memory>: free_below is " + detail::bytes_text(values.free_below) +
-                     ", and " + device_.str() + " has " + detail::bytes_text(*facts.total) +
-                     " in all, so that every step would clean up. Write less.");
-  }
+  void check() const;
   /// How many bytes became free; no value: enough were.
-  std::optional<std::int64_t> clean_up_where_low() {
-    if (values.free_below == 0 || bridge::sources_of_thread != nullptr) return {};
-    const MemoryFacts before = bridge::memory_facts(device_);
-    if (!before.free)
-      throw BadValue("Observe<Memory>: free_below is set, and it is not known how much of " +
-                     device_.str() + " is free. Leave it out.");
-    if (*before.free >= values.free_below) return {};
-    if (values.clean_up) values.clean_up();
-    else bridge::release_cached_memory(device_);
-    const MemoryFacts after = bridge::memory_facts(device_);
-    return std::max<std::int64_t>(0, after.free.value_or(0) - *before.free);
-  }
+  std::optional<std::int64_t> clean_up_where_low();
 
   std::optional<bridge::MemoryCounter> counter_;
   std::int64_t uncounted_ = 0;  // allocated before the counting allocator was in place
@@ -140,3 +106,7 @@ struct Mechanism<Policy> : ObserveHooks {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/observe/impl/memory.ipp>
+#endif

@@ -8,13 +8,13 @@ namespace ikebana::detail {
 
 template <class... What>
 std::shared_ptr<OffloadMemory> memory_of(const Offload<CPU, What...>&,
-                                         const bridge::HostCopies<>& copies) {
-  return std::make_shared<HostMemory<>>(copies);
+                                         const bridge::HostCopies& copies) {
+  return std::make_shared<HostMemory>(copies);
 }
 template <class... What>
 std::shared_ptr<OffloadMemory> memory_of(const Offload<Disk, What...>& policy,
-                                         const bridge::HostCopies<>&) {
-  return std::make_shared<FileMemory<>>(policy.folder);
+                                         const bridge::HostCopies&) {
+  return std::make_shared<FileMemory>(policy.folder);
 }
 
 /// True for a policy that stores in files of a folder.

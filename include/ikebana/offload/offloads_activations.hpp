@@ -1,6 +1,7 @@
 #pragma once
 // The part of a mechanism that offloads activations.
 #include <ikebana/bridge/device.hpp>
+#include <ikebana/bridge/saved_tensors.hpp>
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/offload/memory_of.hpp>
@@ -21,8 +22,8 @@ class OffloadsActivations : public Base, bridge::SavedTensorHooks {
     Base::attach(device, units);
     check_bytes();
     units_ = &units;
-    const bridge::HostCopies<> copies(bridge::with_index(device));
-    stored_ = std::make_shared<StoredActivations<>>(copies, memory_of(this->values, copies));
+    const bridge::HostCopies copies(bridge::with_index(device));
+    stored_ = std::make_shared<StoredActivations>(copies, memory_of(this->values, copies));
   }
   template <class Batch, class Next>
   decltype(auto) around_loss(const Batch& batch, Next&& next) {
@@ -52,15 +53,15 @@ class OffloadsActivations : public Base, bridge::SavedTensorHooks {
 
  private:
   struct Forward {
-    StoredActivations<>& stored;
-    explicit Forward(StoredActivations<>& s) : stored(s) { stored.begin_forward(); }
+    StoredActivations& stored;
+    explicit Forward(StoredActivations& s) : stored(s) { stored.begin_forward(); }
     ~Forward() { stored.end_forward(); }
     Forward(const Forward&) = delete;
     Forward& operator=(const Forward&) = delete;
   };
   struct Section {
-    StoredActivations<>& stored;
-    explicit Section(StoredActivations<>& s) : stored(s) { stored.begin_section(); }
+    StoredActivations& stored;
+    explicit Section(StoredActivations& s) : stored(s) { stored.begin_section(); }
     ~Section() {
       try {
         stored.begin_section();
@@ -72,7 +73,7 @@ class OffloadsActivations : public Base, bridge::SavedTensorHooks {
   };
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
-    return std::make_unique<OffloadedTensor<>>(stored_, stays_);
+    return std::make_unique<OffloadedTensor>(stored_, stays_);
   }
   bool keep_for_others() const override { return true; }
   void check_bytes() const {
@@ -82,7 +83,7 @@ class OffloadsActivations : public Base, bridge::SavedTensorHooks {
   }
 
   const UnitTable* units_ = nullptr;
-  std::shared_ptr<StoredActivations<>> stored_;
+  std::shared_ptr<StoredActivations> stored_;
   StaysOnDevice stays_;
 };
 

@@ -49,7 +49,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
     copies_.emplace(bridge::with_index(device));
     memory_ = memory_of(values, *copies_), state_memory_ = memory_of(values, *copies_);
     unit_memory_ =
-        std::make_shared<BufferPool<>>(std::make_shared<HostMemory<>>(*copies_), /*bounded=*/true);
+        std::make_shared<BufferPool>(std::make_shared<HostMemory>(*copies_), /*bounded=*/true);
     units_.assign(units.units().size(), {});
     gradients_.emplace(*copies_, memory_, /*reuses=*/is_file || copies_->overlap());
   }
@@ -130,7 +130,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
     if (Keeps || !copies_->device().is_cpu())
       return at::empty_strided(master.sizes(), master.strides(), options);
     const auto size = static_cast<std::int64_t>(master.storage().nbytes());
-    std::shared_ptr<BufferPool<>::Buffer> buffer = unit_memory_->take(size);
+    std::shared_ptr<BufferPool::Buffer> buffer = unit_memory_->take(size);
     if (without_values())
       return bridge::FakeTensors(std::make_shared<CountedByPool>(std::move(buffer)))
           .make(master.sizes(), master.strides(), master.scalar_type(), at::kCPU);
@@ -145,7 +145,7 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
     traffic_.parameters_back += static_cast<std::int64_t>(master.nbytes());
     ++traffic_.copies_back;
   }
-  std::optional<bridge::HostCopies<>> copies_;
+  std::optional<bridge::HostCopies> copies_;
   std::vector<OfUnit> units_;
 
  private:
@@ -192,8 +192,8 @@ class OffloadsMasters : public OffloadHooks, StateStorage, GradientStorage {
   NamedFolder<Policy> folder_;
   std::shared_ptr<OffloadMemory> memory_;        // of master weights and gradients
   std::shared_ptr<OffloadMemory> state_memory_;  // its own, where space is reserved for state
-  std::shared_ptr<BufferPool<>> unit_memory_;    // memory of units that are here
-  std::optional<MovedGradients<>> gradients_;
+  std::shared_ptr<BufferPool> unit_memory_;      // memory of units that are here
+  std::optional<MovedGradients> gradients_;
   OffloadTraffic traffic_;
 };
 

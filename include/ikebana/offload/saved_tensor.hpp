@@ -1,9 +1,7 @@
 #pragma once
 // A tensor that autograd saves, and that lies elsewhere until backward needs it.
-#include <ikebana/bridge/saved_tensors.hpp>
-#include <ikebana/detail/tensor_values.hpp>
+#include <ikebana/detail/form.hpp>
 #include <ikebana/detail/tensor_version.hpp>
-#include <ikebana/error.hpp>
 #include <ikebana/offload/stays_on_device.hpp>
 #include <ikebana/offload/stored_activations.hpp>
 
@@ -17,64 +15,26 @@ struct MovedRange {
   static constexpr std::int64_t alignment = 256;
   std::int64_t first = 0, size = 0;
 
-  explicit MovedRange(const at::Tensor& t) : size(static_cast<std::int64_t>(t.storage().nbytes())) {
-    std::int64_t elements = 1;
-    for (std::int64_t d = 0; d < t.dim(); ++d) elements += (t.size(d) - 1) * t.stride(d);
-    const auto width = static_cast<std::int64_t>(t.itemsize());
-    if (elements * width >= size / 4) return;
-    const std::int64_t begin = t.storage_offset() * width;
-    first = begin / alignment * alignment;
-    size = begin - first + elements * width;
-  }
+  explicit MovedRange(const at::Tensor& t);
 };
 
 /// The hooks of one saved tensor. Autograd does not compare versions of a tensor that has hooks, so
-/// these do. A template, so that only files that offload compile it.
-template <class = void>
+/// these do.
 class OffloadedTensor : public torch::autograd::SavedVariableHooks {
  public:
   /// `stays` is asked when the tensor is saved, which follows at once.
-  OffloadedTensor(std::shared_ptr<StoredActivations<>> store, const StaysOnDevice& stays)
+  OffloadedTensor(std::shared_ptr<StoredActivations> store, const StaysOnDevice& stays)
       : store_(std::move(store)), stays_(&stays) {}
 
-  void call_pack_hook(const at::Tensor& t) override {
-    version_.emplace(t);
-    if ((*stays_)(t)) return void(kept_ = t.tensor_data());
-    const MovedRange range(t);
-    sizes_ = t.sizes(), strides_ = t.strides();
-    offset_ = t.storage_offset() - range.first / static_cast<std::int64_t>(t.itemsize());
-    type_ = t.scalar_type(), is_conj_ = t.is_conj(), is_neg_ = t.is_neg();
-    stored_ = store_->add(t, range.first, range.size);
-  }
-  at::Tensor call_unpack_hook() override {
-    if (version_->changed())
-      throw BadModel(
-          "Offload: a tensor that was saved for backward has been modified by an in-place "
-          "operation since. Change a copy, or change it after backward.");
-    if (!stored_) return kept_;
-    const at::NoGradGuard no_grad;
-    const at::Tensor bytes = store_->get(*stored_);
-    if (torch::autograd::get_current_graph_task_id() >= 0 &&
-        torch::autograd::get_current_graph_task_keep_graph())
-      torch::autograd::Engine::get_default_engine().queue_callback(
-          [store = store_, weak = std::weak_ptr(stored_)] {
-            if (auto stored = weak.lock()) store->release(*stored);
-          });
-    return view(bytes);
-  }
+  IKEBANA_INLINE void call_pack_hook(const at::Tensor& t) override;
+  IKEBANA_INLINE at::Tensor call_unpack_hook() override;
 
  private:
-  at::Tensor view(const at::Tensor& bytes) const {
-    at::Tensor t = tensor_on(bytes.storage(), sizes_, strides_, offset_, type_);
-    if (is_conj_) t = t.conj();
-    if (is_neg_) t = at::_neg_view(t);
-    version_->share_with(t);
-    return t;
-  }
+  at::Tensor view(const at::Tensor& bytes) const;
 
-  std::shared_ptr<StoredActivations<>> store_;
+  std::shared_ptr<StoredActivations> store_;
   const StaysOnDevice* stays_;
-  std::shared_ptr<StoredActivation<>> stored_;
+  std::shared_ptr<StoredActivation> stored_;
   at::Tensor kept_;
   std::optional<Version> version_;
   c10::DimVector sizes_, strides_;
@@ -84,3 +44,7 @@ class OffloadedTensor : public torch::autograd::SavedVariableHooks {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/offload/impl/saved_tensor.ipp>
+#endif

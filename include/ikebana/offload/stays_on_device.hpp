@@ -1,6 +1,5 @@
 #pragma once
 // Which saved tensors are not moved.
-#include <ikebana/detail/away.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/hooks.hpp>
 #include <unordered_map>
@@ -22,22 +21,11 @@ class StaysOnDevice {
     for_each_tensor(batch, [&](const at::Tensor& t) { add_one(t); });
   }
   /// Parameters of a unit, whose memory has come here.
-  void add(const std::vector<at::Tensor>& parameters) {
-    for (const at::Tensor& p : parameters) add_one(p);
-  }
-  bool operator()(const at::Tensor& t) const {
-    return !t.defined() || t.layout() != at::kStrided || !t.has_storage() ||
-           t.device() != device_ || t.is_quantized() ||
-           t.unsafeGetTensorImpl()->is_python_dispatch() || is_away(t) ||
-           static_cast<std::int64_t>(t.storage().nbytes()) < min_bytes_ || t.numel() == 0 ||
-           kept_.count(t.storage().unsafeGetStorageImpl()) > 0;
-  }
+  void add(const std::vector<at::Tensor>& parameters);
+  bool operator()(const at::Tensor& t) const;
 
  private:
-  void add_one(const at::Tensor& t) {
-    if (t.defined() && t.has_storage())
-      kept_.try_emplace(t.storage().unsafeGetStorageImpl(), t.storage().getWeakStorageImpl());
-  }
+  void add_one(const at::Tensor& t);
 
   c10::Device device_ = at::kCPU;
   std::int64_t min_bytes_ = 0;
@@ -46,3 +34,7 @@ class StaysOnDevice {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/offload/impl/stays_on_device.ipp>
+#endif

@@ -17,12 +17,9 @@ struct Adadelta {
   std::vector<Group> groups = {};  ///< parameters with values of their own
 };
 
-template <std::same_as<Adadelta> Policy>
-struct Mechanism<Policy> : detail::ElementsByOperators<Adadelta> {
-  explicit Mechanism(Adadelta v)
-      : ElementsByOperators(std::move(v), {{"square_avg"}, {"acc_delta"}}) {
-    check_values();
-  }
+template <>
+struct Mechanism<Adadelta> : detail::ElementsByOperators<Adadelta> {
+  explicit Mechanism(Adadelta v);
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -41,19 +38,15 @@ struct Mechanism<Policy> : detail::ElementsByOperators<Adadelta> {
     changes.mul_(values.rho).addcmul_(change, change, 1 - values.rho);
     detail::subtract_scaled(p, change, lr);
   }
-  std::string describe() const {
-    return detail::named_values("lr", values.lr, "rho", values.rho, "eps", values.eps,
-                                "weight_decay", values.weight_decay) +
-           flags();
-  }
+  std::string describe() const;
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
 
  private:
-  void check_values() const {
-    check_rate(), check_eps();
-    check(values.rho >= 0 && values.rho <= 1,
-          [&] { return "rho is " + c10::str(values.rho) + "; it must lie in [0, 1]."; });
-  }
+  void check_values() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/adadelta.ipp>
+#endif

@@ -1,6 +1,8 @@
 #pragma once
 // The mechanism of Adafactor.
-#include <ikebana/optimizer/adafactor_slices.hpp>
+#include <ikebana/detail/slice.hpp>
+#include <ikebana/hooks.hpp>
+#include <ikebana/optimizer/adafactor_step.hpp>
 
 namespace ikebana {
 
@@ -17,19 +19,11 @@ at::Tensor means_of(const at::Tensor& p, const Slice&) {
   return p.dim() > 1 ? at::zeros(reduced_shape(p, dim), p.options()) : at::Tensor();
 }
 
-/// Means over the rows of a matrix are the same on all ranks.
-inline Slice cut_of_columns(const at::Tensor& state, const Slice& of_master, std::int64_t) {
-  return of_master.sizes.size() == 2 ? all_rows(state, of_master) : same_rows(state, of_master);
-}
-
 }  // namespace detail
 
-template <std::same_as<Adafactor> Policy>
-struct Mechanism<Policy> : detail::PerParameterOptimizer<Adafactor> {
-  explicit Mechanism(Adafactor v) : PerParameterOptimizer(std::move(v), state_slots()) {
-    by_operators_ = needs_whole_ = updates_cut_ = true;
-    check_values();
-  }
+template <>
+struct Mechanism<Adafactor> : detail::PerParameterOptimizer<Adafactor> {
+  explicit Mechanism(Adafactor v);
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -38,44 +32,17 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Adafactor> {
       return detail::AdafactorStep::scratch(p);
     });
   }
-  void update(const Masters&, StepGradients& gradients) {
-    if (ranks_ != nullptr)
-      return update_cut(gradients, [&](std::vector<detail::CutParameter>& all) {
-        detail::AdafactorSlices(all, values, *ranks_).update();
-      });
-    update_each(gradients, [&](const detail::ParameterUpdate& update) {
-      update.with_lr_and_step([&](const auto& lr, const auto& step) {
-        detail::AdafactorStep(update, values).update(lr, step);
-      });
-    });
-  }
-  std::string describe() const {
-    return "lr=" + c10::str(values.lr) + ", beta2_decay=" + c10::str(values.beta2_decay) +
-           ", d=" + c10::str(values.d) + ", weight_decay=" + c10::str(values.weight_decay) +
-           (values.maximize ? ", maximize" : "");
-  }
+  void update(const Masters&, StepGradients& gradients);
+  std::string describe() const;
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 3); }
 
  private:
-  static std::vector<detail::Slot> state_slots() {
-    auto vector_only = [](const at::Tensor& p, const Slice&) {
-      return p.dim() > 1 ? at::Tensor() : at::zeros_like(p);
-    };
-    return {{"row_var", detail::means_of<-1>, detail::means_match<-1>},
-            {"col_var", detail::means_of<-2>, detail::means_match<-2>, detail::cut_of_columns},
-            {"variance", vector_only}};
-  }
-  void check_values() const {
-    check_rate();
-    check(values.beta2_decay <= 0 && std::isfinite(values.beta2_decay), [&] {
-      return "beta2_decay is " + c10::str(values.beta2_decay) +
-             "; it must be finite, and 0 or negative.";
-    });
-    check(values.d >= 1, [&] { return "d is " + c10::str(values.d) + "; it must be 1 or more."; });
-    const double eps = values.eps.first.value_or(0);
-    check(eps >= 0 && values.eps.second >= 0 && std::isfinite(eps + values.eps.second),
-          "a value of eps is negative or not finite; both must be finite and 0 or more.");
-  }
+  static std::vector<detail::Slot> state_slots();
+  void check_values() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/adafactor.ipp>
+#endif

@@ -11,47 +11,14 @@ namespace ikebana::detail {
 /// the change, since no rank has memory for those of all.
 class AdafactorSlices {
  public:
-  AdafactorSlices(std::vector<CutParameter>& all, const Adafactor& values, RankGroup& ranks)
-      : all_(all), v_(values), ranks_(ranks) {
-    std::int64_t length[2] = {0, 0};
-    for (const CutParameter& one : all) {
-      std::int64_t& n = length[is_double(one)];
-      begins_.push_back(n);
-      if (is_matrix(one)) n += one.slice().sizes[1];
-    }
-    if (all.empty()) return;
-    const at::TensorOptions options = all[0].options();
-    numbers_ = at::zeros({std::ssize(all), 2}, options.dtype(at::kDouble));
-    norms_ = at::zeros({std::ssize(all)}, options.dtype(at::kDouble));
-    for (int i = 0; i < 2; ++i)
-      columns_[i] = at::zeros({length[i]}, options.dtype(i == 0 ? at::kFloat : at::kDouble));
-  }
-  void update() {
-    if (all_.empty()) return;
-    for (std::size_t k = 0; k < all_.size(); ++k)
-      visit(k, false, [&](const auto& update, const auto&, const auto& step) {
-        add_up(k, update, power(step, v_.beta2_decay));
-      });
-    sum({&numbers_, &columns_[0], &columns_[1]});
-    for (std::size_t k = 0; k < all_.size(); ++k)
-      visit(k, false, [&](const auto& update, const auto& lr, const auto& step) {
-        if (is_matrix(all_[k])) update_columns(k, update, power(step, v_.beta2_decay));
-        norms_[index(k)].copy_(squared_norm(change(k, update, lr)));
-      });
-    sum({&norms_});
-    for (std::size_t k = 0; k < all_.size(); ++k)
-      visit(k, true, [&](const auto& update, const auto& lr, const auto& step) {
-        apply(k, update, lr, step);
-      });
-  }
+  AdafactorSlices(std::vector<CutParameter>& all, const Adafactor& values, RankGroup& ranks);
+  void update();
 
  private:
   static bool is_double(const CutParameter& one) { return one.options().dtype() == at::kDouble; }
   static bool is_matrix(const CutParameter& one) { return one.slice().sizes.size() == 2; }
   static std::int64_t index(std::size_t k) { return static_cast<std::int64_t>(k); }
-  static at::Tensor squared_norm(const at::Tensor& t) {
-    return at::linalg_vector_norm(t).to(at::kDouble).square();
-  }
+  static at::Tensor squared_norm(const at::Tensor& t);
   template <class F>
   void visit(std::size_t k, bool writes, const F& f) {
     auto with_numbers = [&](const ParameterUpdate& update) {
@@ -60,21 +27,12 @@ class AdafactorSlices {
     if (writes) all_[k].write(with_numbers);
     else all_[k].read(with_numbers);
   }
-  void sum(const std::vector<at::Tensor*>& all) {
-    std::vector<at::Tensor> values;
-    for (const at::Tensor* t : all) values.push_back(*t);
-    ranks_.sum(values);
-    for (std::size_t i = 0; i < all.size(); ++i) *all[i] = values[i];
-  }
+  void sum(const std::vector<at::Tensor*>& all);
   /// Sums of squares over the rows of matrix k.
-  at::Tensor columns(std::size_t k) const {
-    return columns_[is_double(all_[k])].narrow(0, begins_[k], all_[k].slice().sizes[1]);
-  }
+  at::Tensor columns(std::size_t k) const;
   double elements(std::size_t k) const { return static_cast<double>(all_[k].slice().numel()); }
   double rows(std::size_t k) const { return static_cast<double>(all_[k].slice().all_rows()); }
-  double epsilon(const at::Tensor& p) const {
-    return v_.eps.first.value_or(epsilon_of(p.scalar_type()));
-  }
+  double epsilon(const at::Tensor& p) const;
 
   /// Updates the second moments that this rank has alone, and computes its part of the sums.
   template <class Number>
@@ -87,11 +45,7 @@ class AdafactorSlices {
     numbers_[index(k)][1].copy_(update.state(0).sum(at::kDouble));
     columns(k).copy_(at::linalg_vector_norm(g, 2, at::IntArrayRef(0)).square_());
   }
-  static at::Tensor mean_of_squares(const at::Tensor& g, std::int64_t dim) {
-    return at::linalg_vector_norm(g, 2, at::IntArrayRef(dim), /*keepdim=*/true)
-        .square_()
-        .div_(g.size(dim));
-  }
+  static at::Tensor mean_of_squares(const at::Tensor& g, std::int64_t dim);
   template <class Number>
   void update_columns(std::size_t k, const ParameterUpdate& update, const Number& weight) {
     const at::Tensor& column = update.state(1);
@@ -130,3 +84,7 @@ class AdafactorSlices {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/adafactor_slices.ipp>
+#endif

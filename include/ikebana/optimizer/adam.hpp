@@ -18,12 +18,14 @@ struct Adam {
   std::vector<Group> groups = {};              ///< parameters with values of their own
 };
 
-template <std::same_as<Adam> Policy>
-struct Mechanism<Policy> : detail::AdamFamily<Adam> {
+template <>
+struct Mechanism<Adam> : detail::AdamFamily<Adam> {
   using AdamFamily::AdamFamily;
-  void update(const Masters&, StepGradients& gradients) noexcept {
-    update_with(gradients, [](auto&&... args) { at::_fused_adam_(args...); });
-  }
+  void update(const Masters&, StepGradients& gradients) noexcept;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/adam.ipp>
+#endif

@@ -17,11 +17,9 @@ struct Adamax {
   std::vector<Group> groups = {};              ///< parameters with values of their own
 };
 
-template <std::same_as<Adamax> Policy>
-struct Mechanism<Policy> : detail::ElementsByOperators<Adamax> {
-  explicit Mechanism(Adamax v) : ElementsByOperators(std::move(v), {{"exp_avg"}, {"exp_inf"}}) {
-    check_values();
-  }
+template <>
+struct Mechanism<Adamax> : detail::ElementsByOperators<Adamax> {
+  explicit Mechanism(Adamax v);
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -47,3 +45,7 @@ struct Mechanism<Policy> : detail::ElementsByOperators<Adamax> {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/adamax.ipp>
+#endif

@@ -19,12 +19,14 @@ struct AdamW {
   std::vector<Group> groups = {};              ///< parameters with values of their own
 };
 
-template <std::same_as<AdamW> Policy>
-struct Mechanism<Policy> : detail::AdamFamily<AdamW> {
+template <>
+struct Mechanism<AdamW> : detail::AdamFamily<AdamW> {
   using AdamFamily::AdamFamily;
-  void update(const Masters&, StepGradients& gradients) noexcept {
-    update_with(gradients, [](auto&&... args) { at::_fused_adamw_(args...); });
-  }
+  void update(const Masters&, StepGradients& gradients) noexcept;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/adamw.ipp>
+#endif

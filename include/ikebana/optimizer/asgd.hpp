@@ -20,12 +20,9 @@ struct ASGD {
   std::vector<Group> groups = {};  ///< parameters with values of their own
 };
 
-template <std::same_as<ASGD> Policy>
-struct Mechanism<Policy> : detail::ElementsByOperators<ASGD> {
-  explicit Mechanism(ASGD v)
-      : ElementsByOperators(std::move(v), {{"ax"}, detail::number_slot("eta", 0)}) {
-    check_values();
-  }
+template <>
+struct Mechanism<ASGD> : detail::ElementsByOperators<ASGD> {
+  explicit Mechanism(ASGD v);
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -44,40 +41,23 @@ struct Mechanism<Policy> : detail::ElementsByOperators<ASGD> {
     add_to_average(average, p, step, update.scratch.like(p));
     eta.copy_(detail::operand(lr / detail::power(1 + values.lambd * lr * step, values.alpha)));
   }
-  std::string describe() const {
-    return detail::named_values("lr", values.lr, "lambd", values.lambd, "alpha", values.alpha, "t0",
-                                values.t0, "weight_decay", values.weight_decay) +
-           flags();
-  }
+  std::string describe() const;
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
 
  private:
   /// The first step has the rate itself.
-  static void start(const at::Tensor& eta, double lr, double step) {
-    if (step == 1) eta.fill_(lr);
-  }
-  static void start(const at::Tensor& eta, const at::Tensor& lr, const at::Tensor& step) {
-    eta.copy_(at::where(step == 1, lr.to(at::kFloat), eta));
-  }
+  static void start(const at::Tensor& eta, double lr, double step);
+  static void start(const at::Tensor& eta, const at::Tensor& lr, const at::Tensor& step);
   /// The weight is that of the step before, in Float as PyTorch keeps it.
   void add_to_average(const at::Tensor& average, const at::Tensor& p, double step,
-                      at::Tensor spare) const {
-    const auto weight = static_cast<float>(step == 1 ? 1 : 1 / std::max(1.0, step - 1 - values.t0));
-    if (weight == 1) average.copy_(p);
-    else average.add_(at::sub_out(spare, p, average).mul_(double{weight}));
-  }
+                      at::Tensor spare) const;
   void add_to_average(const at::Tensor& average, const at::Tensor& p, const at::Tensor& step,
-                      at::Tensor spare) const {
-    const at::Tensor weight = (step - (1 + values.t0)).clamp_min(1).reciprocal();
-    average.add_(at::sub_out(spare, p, average).mul_(at::where(step == 1, 1, weight)));
-  }
-  void check_values() const {
-    check_rate();
-    check(std::isfinite(values.lambd + values.alpha + values.t0), [&] {
-      return "lambd is " + c10::str(values.lambd) + ", alpha " + c10::str(values.alpha) +
-             " and t0 " + c10::str(values.t0) + "; they must be finite.";
-    });
-  }
+                      at::Tensor spare) const;
+  void check_values() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/asgd.ipp>
+#endif

@@ -2,8 +2,11 @@
 // AdamW8bit, and its update in one pass over the memory of a parameter on a CPU.
 #include <array>
 #include <ikebana/detail/parallel.hpp>
+#include <ikebana/detail/slice.hpp>
+#include <ikebana/hooks/arguments.hpp>
+#include <ikebana/optimizer/cut_parameter.hpp>
 #include <ikebana/optimizer/dynamic_map.hpp>
-#include <ikebana/optimizer/per_parameter.hpp>
+#include <ikebana/optimizer/group.hpp>
 
 namespace ikebana {
 
@@ -41,54 +44,24 @@ struct BlockRange {
   std::int64_t elements = 0;          ///< of the slice
   bool shares_first = false, shares_last = false;
 
-  static BlockRange of(const Slice& slice, std::int64_t block_size) {
-    const std::int64_t row = slice.all_rows() == 0 ? 0 : slice.numel() / slice.all_rows();
-    const std::int64_t begin = slice.first_element(), n = slice.rows.count * row, end = begin + n;
-    const std::int64_t first = begin / block_size;
-    if (n == 0) return {.first = first};
-    return {.first = first,
-            .count = (end - 1) / block_size - first + 1,
-            .shift = begin % block_size,
-            .elements = n,
-            .shares_first = begin % block_size != 0,
-            .shares_last = end % block_size != 0 && end != slice.numel()};
-  }
+  static BlockRange of(const Slice& slice, std::int64_t block_size);
   /// The block's first element within the slice, and how many it has there.
   std::pair<std::int64_t, std::int64_t> elements_of(std::int64_t block,
-                                                    std::int64_t block_size) const {
-    const std::int64_t begin = std::max<std::int64_t>(0, block * block_size - shift);
-    return {begin, std::min(elements, (block + 1) * block_size - shift) - begin};
-  }
+                                                    std::int64_t block_size) const;
   /// The same of elements that are all here.
-  static BlockRange of_whole(std::int64_t elements, std::int64_t block_size) {
-    return {.count = (elements + block_size - 1) / block_size, .elements = elements};
-  }
+  static BlockRange of_whole(std::int64_t elements, std::int64_t block_size);
   /// 0 for a first block that is shared, 1 for a last one, -1 for others.
-  int edge(std::int64_t block) const {
-    if (block == 0 && shares_first) return 0;
-    return block == count - 1 && shares_last ? 1 : -1;
-  }
+  int edge(std::int64_t block) const;
   /// The block that is that edge; -1: no block is.
-  std::int64_t block_at(int e) const {
-    const std::int64_t block = e == 0 ? 0 : count - 1;
-    return count > 0 && edge(block) == e ? block : -1;
-  }
+  std::int64_t block_at(int e) const;
 };
 
 /// A block whose largest magnitude is not above this has no finite reciprocal and becomes zero.
 inline constexpr float min_scale = std::numeric_limits<float>::min();
 
 /// The codes of a block's moments, which share the scale `largest`.
-inline void encode_block(bool is_first_moment, const float* from, std::int64_t n, float largest,
-                         std::uint8_t* codes) noexcept {
-  const DynamicMap& map = dynamic_map(is_first_moment);
-  const float inverse = largest > min_scale ? 1 / largest : 0;
-  if (is_first_moment)
-    for (std::int64_t k = 0; k < n; ++k) codes[k] = map.code(from[k] * inverse);
-  else
-    for (std::int64_t k = 0; k < n; ++k)
-      codes[k] = std::max<std::uint8_t>(map.code(from[k] * inverse), from[k] > 0);
-}
+void encode_block(bool is_first_moment, const float* from, std::int64_t n, float largest,
+                  std::uint8_t* codes) noexcept;
 
 /// Updates one parameter block by block: moments are decoded, updated, used and encoded while a
 /// block is in the cache.
@@ -210,3 +183,7 @@ class BlockwisePass {
 }  // namespace detail
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/blockwise.ipp>
+#endif

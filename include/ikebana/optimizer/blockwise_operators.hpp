@@ -1,5 +1,6 @@
 #pragma once
 // AdamW8bit by LibTorch's operators, for devices whose memory the host does not access.
+#include <ikebana/hooks/numbers.hpp>
 #include <ikebana/optimizer/blockwise.hpp>
 
 namespace ikebana::detail {
@@ -10,14 +11,7 @@ class DeviceMaps {
   struct Map {
     at::Tensor values, bounds;  ///< DynamicMap::values and the finite DynamicMap::bounds
   };
-  void prepare(c10::Device device) {
-    if (maps_[0].values.defined() && maps_[0].values.device() == device) return;
-    for (bool is_signed : {true, false}) {
-      const DynamicMap& map = dynamic_map(is_signed);
-      maps_[is_signed ? 0 : 1] = {on_device(map.values(), DynamicMap::size, device),
-                                  on_device(map.bounds(), DynamicMap::size - 1, device)};
-    }
-  }
+  void prepare(c10::Device device);
   template <class Visit>
   void each_number(const Visit& visit) const {
     for (const Map& map : maps_)
@@ -30,11 +24,7 @@ class DeviceMaps {
   /// On a CPU the map's own memory, without an operator, since a recorded step may be the first
   /// that needs it.
   static at::Tensor on_device(const std::array<float, DynamicMap::size>& all, std::int64_t n,
-                              c10::Device device) {
-    if (device.is_cpu()) return at::from_blob(const_cast<float*>(all.data()), {n}, at::kFloat);
-    return at::tensor(at::ArrayRef<float>(all.data(), static_cast<std::size_t>(n)))
-        .to(device, /*non_blocking=*/true);
-  }
+                              c10::Device device);
 
   std::array<Map, 2> maps_;
 };
@@ -44,28 +34,10 @@ class DeviceMaps {
 class BlockwiseOperators {
  public:
   /// Of any slice of so many elements.
-  static std::int64_t scratch(const at::Tensor& p, const AdamW8bit& v) {
-    std::int64_t blocks = BlockRange::of_whole(p.numel(), v.block_size).count + 1;
-    return 3 * Scratch::bytes(blocks * v.block_size, at::kFloat) +
-           Scratch::bytes(p.numel(), at::kFloat) + Scratch::bytes(p.numel(), at::kInt) +
-           Scratch::bytes(blocks, at::kFloat);
-  }
+  static std::int64_t scratch(const at::Tensor& p, const AdamW8bit& v);
   /// `blocks` and `edges` as of BlockwisePass.
   BlockwiseOperators(const ParameterUpdate& update, const AdamW8bit& v, const DeviceMaps& maps,
-                     const BlockRange& blocks, at::Tensor edges = {})
-      : update_(update),
-        v_(v),
-        maps_(maps),
-        blocks_(blocks),
-        edges_(std::move(edges)),
-        n_(blocks.elements) {
-    std::int64_t padded = blocks.count * v.block_size;
-    for (at::Tensor* t : {&moments_[0], &moments_[1], &work_})
-      *t = update.scratch.allocate({padded}, at::kFloat).zero_();
-    gradient_ = update.scratch.allocate({n_}, at::kFloat);
-    codes_ = update.scratch.allocate({n_}, at::kInt);
-    inverse_ = update.scratch.allocate({blocks.count, 1}, at::kFloat);
-  }
+                     const BlockRange& blocks, at::Tensor edges = {});
   template <class Number>
   void update(const Number& lr, const Number& step) {
     gradient_.copy_(flat(update_.gradient()));
@@ -92,41 +64,11 @@ class BlockwiseOperators {
   at::Tensor largest(std::size_t i) const { return update_.state(i + 2).view({-1, 1}); }
   bool in_8_bits() const { return update_.state(2).defined(); }
 
-  void decode(std::size_t i) {
-    at::Tensor out = unpadded(moments_[i]);
-    if (!in_8_bits()) return void(out.copy_(flat(update_.state(i))));
-    codes_.copy_(flat(update_.state(i)));
-    at::index_select_out(out, maps_[i].values, 0, codes_);
-    by_block(moments_[i]).mul_(largest(i));
-  }
-  void encode(std::size_t i) {
-    at::Tensor moment = unpadded(moments_[i]);
-    if (!in_8_bits()) return void(flat(update_.state(i)).copy_(moment));
-    at::Tensor scale = largest(i);
-    at::abs_out(work_, moments_[i]);
-    at::amax_out(scale, by_block(work_), 1, /*keepdim=*/true);
-    keep_edges(i, moment);
-    at::reciprocal_out(inverse_, scale);
-    inverse_.mul_(scale.gt(min_scale)).nan_to_num_(0, 0, 0);
-    by_block(moments_[i]).mul_(inverse_);
-    at::bucketize_out(codes_, moment, maps_[i].bounds, /*out_int32=*/true, /*right=*/false);
-    if (i == 1) keep_from_zero(moment);
-    flat(update_.state(i)).copy_(codes_);
-  }
-  void keep_edges(std::size_t i, const at::Tensor& moment) {
-    for (int edge = 0; edges_.defined() && edge < 2; ++edge) {
-      if (blocks_.block_at(edge) < 0) continue;
-      const auto [begin, n] = blocks_.elements_of(blocks_.block_at(edge), v_.block_size);
-      edges_[edge][static_cast<std::int64_t>(i)].narrow(0, 0, n).copy_(moment.narrow(0, begin, n));
-    }
-  }
+  void decode(std::size_t i);
+  void encode(std::size_t i);
+  void keep_edges(std::size_t i, const at::Tensor& moment);
   /// Raises the code of what is not zero to at least 1.
-  void keep_from_zero(const at::Tensor& moment) {
-    at::Tensor min_codes = unpadded(work_), codes = gradient_;
-    at::sign_out(min_codes, moment);
-    codes.copy_(codes_);
-    codes_.copy_(at::maximum_out(codes, codes, min_codes));
-  }
+  void keep_from_zero(const at::Tensor& moment);
 
   const ParameterUpdate& update_;
   const AdamW8bit& v_;
@@ -139,3 +81,7 @@ class BlockwiseOperators {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/blockwise_operators.ipp>
+#endif

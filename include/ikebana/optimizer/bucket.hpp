@@ -41,37 +41,21 @@ struct Bucket {
 };
 
 /// Whether a parameter of that group belongs to the bucket.
-inline bool may_hold(const Bucket& b, std::size_t group, bool first_step, const at::Tensor& p) {
-  return b.group == group && b.first_step == first_step && b.parameters[0].device() == p.device() &&
-         b.parameters[0].scalar_type() == p.scalar_type();
-}
+bool may_hold(const Bucket& b, std::size_t group, bool first_step, const at::Tensor& p);
 /// Whether an update is rejected, as far as the host knows, or after it has waited for the device.
-inline bool is_rejected(const std::optional<at::Tensor>& found_inf, bool waits) {
-  return found_inf && (waits || readable(*found_inf)) && number(*found_inf) != 0;
-}
+bool is_rejected(const std::optional<at::Tensor>& found_inf, bool waits);
 /// Makes room for copies of everything that an update of the bucket changes.
-inline void keep_whole(Bucket& bucket) {
-  for (const at::Tensor& p : bucket.parameters) bucket.copies.reserve(p);
-  for (const Tensors& slot : bucket.state)
-    for (const at::Tensor& state : slot)
-      if (state.defined()) bucket.copies.reserve(state);
-}
+void keep_whole(Bucket& bucket);
 /// Of numbers that a recorded step contains, and that are others where it is to be replayed.
 inline constexpr const char* frozen_numbers =
     "this step is a replay of a recorded one, which contains the weight_decay, betas, eps and "
     "momentum of each group, and one of them has changed since, by its value or by the schedule. "
     "Record the step again, or make ordinary steps.";
 /// Not a part of what is recorded: each replay has another rate, which is set before it.
-inline void set_lr(at::Tensor& rate, double lr) {
-  if (rate.is_cpu()) *rate.data_ptr<double>() = lr;
-  else if (!recording()) rate.fill_(lr);
-}
+void set_lr(at::Tensor& rate, double lr);
 /// Sets a bucket's rate for this step. On a device an operator that takes the rate as a number
 /// (`is_number`) spares the one that would write it there.
-inline void set_rate(Bucket& b, double lr, bool is_number) {
-  b.rate = lr;
-  if (!is_number || b.lr.is_cpu()) set_lr(b.lr, lr);
-}
+void set_rate(Bucket& b, double lr, bool is_number);
 /// Calls a fused operator, `apply(lr)`, with the rate as a tensor where the host writes to it for
 /// nothing or a recorded step must read it, and otherwise as a number.
 template <class Apply>
@@ -84,25 +68,12 @@ void with_rate(const Bucket& b, const Apply& apply) {
 // so these functions do.
 
 /// True for as many elements in the same memory order on the same device.
-inline bool same_layout(const at::Tensor& a, const at::Tensor& b) {
-  return a.numel() == b.numel() && a.device() == b.device() &&
-         ((a.is_contiguous() && b.is_contiguous()) ||
-          (a.sizes() == b.sizes() && a.strides() == b.strides()));
-}
-inline bool same_layout_and_dtype(const at::Tensor& a, const at::Tensor& b) {
-  return a.dtype() == b.dtype() && same_layout(a, b);
-}
+bool same_layout(const at::Tensor& a, const at::Tensor& b);
+bool same_layout_and_dtype(const at::Tensor& a, const at::Tensor& b);
 
 /// Which part of its whole a rank's tensor of state is: the rows that its master has, or all.
-inline Slice same_rows(const at::Tensor& state, const Slice& of_master, std::int64_t = 0) {
-  Slice slice = whole_slice(state, of_master.unit);
-  if (slice.sizes.empty()) return slice;
-  slice.sizes[0] = of_master.all_rows(), slice.rows = of_master.rows;
-  return slice;
-}
-inline Slice all_rows(const at::Tensor& state, const Slice& of_master, std::int64_t = 0) {
-  return whole_slice(state, of_master.unit);
-}
+Slice same_rows(const at::Tensor& state, const Slice& of_master, std::int64_t = 0);
+Slice all_rows(const at::Tensor& state, const Slice& of_master, std::int64_t = 0);
 
 /// One tensor of a parameter's state, such as a moment. It is made when the parameter's first
 /// gradient arrives.
@@ -117,31 +88,21 @@ struct Slot {
   Cut cut = &same_rows;         ///< which part of the whole parameter's state a rank's tensor is
   std::int64_t block_size = 0;  ///< of state that has one element for a block of elements
 
-  at::Tensor operator()(const at::Tensor& p, const Slice& of_master) const {
-    return make ? make(p.detach(), of_master) : at::zeros_like(p.detach());
-  }
+  at::Tensor operator()(const at::Tensor& p, const Slice& of_master) const;
 };
 
 /// Of a parameter that its state does not fit any more.
-[[noreturn]] inline void refuse_changed(const std::string& name) {
-  throw BadModel("optimizer: `" + name +
-                 "` changed its shape, type, device or memory format after its state was made. "
-                 "Change the model before the trainer is made.");
-}
+[[noreturn]] void refuse_changed(const std::string& name);
 /// An optimizer that updates all masters.
 struct EveryMaster {
   bool operator()(std::size_t) const { return true; }
 };
 
 /// The gradient in the memory order and dtype of its parameter. Throws BadModel if it is sparse.
-inline at::Tensor dense_gradient(const at::Tensor& gradient, const at::Tensor& p,
-                                 const std::string& name) {
-  if (gradient.layout() != at::kStrided)
-    throw BadModel("optimizer: the gradient of `" + name +
-                   "` is sparse; this optimizer takes dense ones only. Write SparseAdam, which "
-                   "updates the rows that have a gradient, or make the embedding with "
-                   "sparse(false).");
-  return same_layout_and_dtype(gradient, p) ? gradient : at::empty_like(p.detach()).copy_(gradient);
-}
+at::Tensor dense_gradient(const at::Tensor& gradient, const at::Tensor& p, const std::string& name);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/bucket.ipp>
+#endif

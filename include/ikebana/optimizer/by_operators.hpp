@@ -11,34 +11,18 @@ inline at::Tensor operand(const at::Tensor& x) { return x; }
 
 /// p += factor * a / b. One pass with a double; with a tensor, `spare` is overwritten, which may be
 /// `a`.
-inline void add_quotient(const at::Tensor& p, const at::Tensor& a, const at::Tensor& b,
-                         double factor, at::Tensor) {
-  p.addcdiv_(a, b, factor);
-}
-inline void add_quotient(const at::Tensor& p, const at::Tensor& a, const at::Tensor& b,
-                         const at::Tensor& factor, at::Tensor spare) {
-  p.addcdiv_(at::mul_out(spare, a, factor), b);
-}
+void add_quotient(const at::Tensor& p, const at::Tensor& a, const at::Tensor& b, double factor,
+                  at::Tensor);
+void add_quotient(const at::Tensor& p, const at::Tensor& a, const at::Tensor& b,
+                  const at::Tensor& factor, at::Tensor spare);
 /// p += factor * change, in the same way.
-inline void add_scaled(const at::Tensor& p, const at::Tensor& change, double factor, at::Tensor) {
-  p.add_(change, factor);
-}
-inline void add_scaled(const at::Tensor& p, const at::Tensor& change, const at::Tensor& factor,
-                       at::Tensor spare) {
-  p.add_(at::mul_out(spare, change, factor));
-}
+void add_scaled(const at::Tensor& p, const at::Tensor& change, double factor, at::Tensor);
+void add_scaled(const at::Tensor& p, const at::Tensor& change, const at::Tensor& factor,
+                at::Tensor spare);
 
 /// The state of a parameter that is one number, which only the device may know. It is made with the
 /// value `first`.
-inline Slot number_slot(const char* name, double first) {
-  auto make = [first](const at::Tensor& p, const Slice&) {
-    return at::full({}, first, p.options().dtype(at::kFloat).requires_grad(false));
-  };
-  auto matches = [](const at::Tensor& state, const at::Tensor& p) {
-    return state.device() == p.device();
-  };
-  return {.name = name, .make = make, .matches = matches, .cut = &all_rows};
-}
+Slot number_slot(const char* name, double first);
 
 /// "lr=0.1, eps=1e-08" of pairs of names and values.
 inline std::string named_values() { return {}; }
@@ -131,3 +115,7 @@ class ElementsByOperators : public ByOperators<Policy> {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/by_operators.ipp>
+#endif

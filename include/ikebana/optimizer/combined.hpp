@@ -1,6 +1,7 @@
 #pragma once
 // Combined<Muon, Lion>: two optimizers, each for some of the parameters.
 #include <ikebana/detail/nearest_names.hpp>
+#include <ikebana/hooks/numbers.hpp>
 #include <ikebana/hooks/step_rate.hpp>
 #include <ikebana/optimizer/fallback_optimizer.hpp>
 #include <ikebana/optimizer/optimizer_part.hpp>

@@ -32,12 +32,7 @@ class ParameterUpdate {
 
   /// The gradient, divided in place by the first call, as fused operators do. The caller may
   /// overwrite it.
-  const at::Tensor& gradient() const {
-    const at::Tensor& gradient = undivided();
-    if (divisor_ && !divided_) elements_of(gradient).div_(*divisor_);
-    divided_ = true;
-    return gradient;
-  }
+  const at::Tensor& gradient() const;
   bool is_divided() const { return divided_; }
   /// The gradient for loops that divide each element by `divisor()` themselves.
   const at::Tensor& undivided() const { return bucket_.gradients[index_]; }
@@ -81,11 +76,7 @@ class CutParameter {
   bool on_device() const { return on_device_; }
   double eps() const { return bucket_->numbers.eps; }
   /// Of what the update computes with: Float where it is rounded to BF16 afterwards.
-  at::TensorOptions options() const {
-    const at::Tensor& p = bucket_->parameters[place_];
-    const auto options = p.options().requires_grad(false);
-    return low_precision_->is_rounded(p) ? options.dtype(at::kFloat) : options;
-  }
+  at::TensorOptions options() const;
   /// Calls `f(update)`, by which nothing of the parameter changes.
   template <class F>
   void read(const F& f) {
@@ -117,3 +108,7 @@ class CutParameter {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/cut_parameter.ipp>
+#endif

@@ -1,5 +1,6 @@
 #pragma once
 // AdamW for the parameters that the recipe's optimizer (Muon, SparseAdam) cannot update.
+#include <ikebana/hooks/numbers.hpp>
 #include <ikebana/hooks/step_rate.hpp>
 #include <ikebana/optimizer/adamw.hpp>
 

@@ -1,8 +1,6 @@
 #pragma once
 // Parameter groups: rules by name or shape that give some parameters other values.
 #include <array>
-#include <ikebana/detail/nearest_names.hpp>
-#include <ikebana/error.hpp>
 #include <ikebana/hooks/arguments.hpp>
 #include <ikebana/optimizer/group_schedule.hpp>
 #include <ikebana/parameters/rule.hpp>
@@ -27,32 +25,14 @@ struct Group {
 };
 
 /// A group without weight decay, by default of biases and norms.
-inline Group no_decay(ParameterRule match = one_dimensional) {
-  return {.match = std::move(match), .weight_decay = 0.0};
-}
+Group no_decay(ParameterRule match = one_dimensional);
 
 namespace detail {
 
 /// Throws BadValue for group `g`, which has no parameter; `updated`: which parameters this
 /// optimizer updates.
-[[noreturn]] inline void refuse_group(std::size_t g, const Group& group, const Masters& masters,
-                                      const std::vector<bool>& updated) {
-  const std::string text = "optimizer: group " + std::to_string(g) + " matches no parameter";
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < masters.names.size(); ++i) {
-    const std::string& name = masters.names[i];
-    if (holds_for(group.match, masters, i))
-      throw BadValue(text +
-                     (updated[i] ? " that the groups before it leave: `" + name +
-                                       "` is in one of them. Put the narrower rule first"
-                                 : " of this optimizer: another updates `" + name +
-                                       "`. Write the group there") +
-                     ", or leave the group out.");
-    if (updated[i]) names.push_back(name);
-  }
-  throw BadValue(text + nearest_names(group.match.patterns(), std::move(names)) +
-                 ". Correct its rule, or leave the group out.");
-}
+[[noreturn]] void refuse_group(std::size_t g, const Group& group, const Masters& masters,
+                               const std::vector<bool>& updated);
 
 /// For each parameter with `is_updated(i)`, the index of the first group that matches it; the
 /// number of groups if none does. Throws BadValue for a group that matches none of them.
@@ -77,27 +57,16 @@ std::vector<std::size_t> group_of_each_parameter(const std::vector<Group>& group
 /// The rules of groups, and whether a group has another one since.
 class GroupRules {
  public:
-  void keep(const std::vector<Group>& groups) {
-    rules_.clear();
-    for (const Group& group : groups) rules_.push_back(group.match);
-  }
+  void keep(const std::vector<Group>& groups);
   std::size_t size() const { return rules_.size(); }
-  bool changed(const std::vector<Group>& groups) const {
-    if (groups.size() != rules_.size()) return true;
-    for (std::size_t g = 0; g < groups.size(); ++g)
-      if (!groups[g].match.is(rules_[g])) return true;
-    return false;
-  }
+  bool changed(const std::vector<Group>& groups) const;
 
  private:
   std::vector<ParameterRule> rules_;
 };
 
 /// The group of that index; one without values where there is none.
-inline const Group& group_at(const std::vector<Group>& groups, std::size_t g) {
-  static const Group none;
-  return g < groups.size() ? groups[g] : none;
-}
+const Group& group_at(const std::vector<Group>& groups, std::size_t g);
 /// Calls `f(name, value, range)` for each number that a group has.
 template <class F>
 void each_value(Group& group, const F& f) {
@@ -110,14 +79,11 @@ void each_value(Group& group, const F& f) {
 }
 /// Saves or loads the numbers of groups, which may change between steps. Schedules are the
 /// program's.
-inline void save_groups(Archive& archive, std::vector<Group>& groups) {
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    archive.within("groups." + std::to_string(g), [&] {
-      each_value(groups[g], [&](const char* name, double& value, const NumberRange& range) {
-        archive.number(name, value, &range);
-      });
-    });
-}
+void save_groups(Archive& archive, std::vector<Group>& groups);
 
 }  // namespace detail
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/group.ipp>
+#endif

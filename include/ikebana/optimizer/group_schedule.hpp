@@ -64,10 +64,7 @@ class GroupSchedule {
       : schedule_(other.schedule_ ? other.schedule_->copy() : nullptr) {}
   GroupSchedule(GroupSchedule&&) noexcept = default;
   /// An assigned copy has one, too.
-  GroupSchedule& operator=(GroupSchedule other) noexcept {
-    schedule_ = std::move(other.schedule_);
-    return *this;
-  }
+  GroupSchedule& operator=(GroupSchedule other) noexcept;
   ~GroupSchedule() = default;
   /// Whether it is a schedule.
   explicit operator bool() const { return schedule_ != nullptr; }
@@ -109,3 +106,7 @@ class GroupRate {
 
 }  // namespace detail
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/group_schedule.ipp>
+#endif

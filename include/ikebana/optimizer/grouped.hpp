@@ -2,6 +2,7 @@
 // The base of all optimizers: parameters in buckets by group, device and dtype; state made at the
 // first gradient, saved and restored, and put back where a step fails.
 #include <ikebana/detail/update_copies.hpp>
+#include <ikebana/hooks/numbers.hpp>
 #include <ikebana/optimizer/bucket.hpp>
 #include <ikebana/optimizer/group.hpp>
 #include <ikebana/optimizer/low_precision_update.hpp>
@@ -65,7 +66,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
  protected:
   using OptimizerValues<Policy>::check, OptimizerValues<Policy>::decays;
   LowPrecisionUpdate low_precision_;
-  OptimizerState<> state_;
+  OptimizerState state_;
 
   /// Sorts masters into buckets if they changed since the last step, makes missing state of the
   /// first `slots` slots, and sets the buckets' gradients to `convert(gradient, parameter, name)`.
@@ -156,7 +157,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
     add_slots(masters, state_slots);
     for (std::size_t i = 0; i < masters.values.size(); ++i) {
       const bool has_steps = archive.optional(masters.names[i] + ".step", steps_[i],
-                                              StepCounts<>::zero(masters.values[i]), &count_range);
+                                              StepCounts::zero(masters.values[i]), &count_range);
       state_.save(archive, masters.names[i], state_slots, i,
                   low_precision_.operand(masters.values[i]), has_steps);
       if (archive.loading()) is_first_step_[i] = !steps_[i].defined() || number(steps_[i]) == 0;
@@ -238,7 +239,7 @@ class GroupedOptimizer : public OptimizerValues<Policy> {
   std::vector<std::size_t> group_;   // of each master; the number of groups: none
   std::vector<bool> is_updated_;     // of each master: by this optimizer
   std::vector<bool> is_first_step_;  // of each master: no accepted update with all of its state yet
-  StepCounts<> steps_;
+  StepCounts steps_;
   std::vector<std::size_t> indices_;  // masters of the present step
   std::vector<std::size_t> made_;     // those whose state was made in it
   bool keeps_copies_ = false;         // of all buckets

@@ -8,9 +8,7 @@
 
 namespace ikebana::detail {
 
-inline bool is_saved_number(const c10::IValue& v) {
-  return v.isInt() || v.isDouble() || v.isBool();
-}
+bool is_saved_number(const c10::IValue& v);
 
 /// `lr=0.01, alpha=0.99`: all options, or the lr where they cannot be written to an archive.
 template <class Options>
@@ -50,14 +48,7 @@ void save_state(Archive& archive, const std::string& name, const State& state) {
   }
 }
 /// The number that was saved for `usual`, the value of a new state; of any type if that is none.
-inline c10::IValue loaded_number(const at::Tensor& saved, const c10::IValue& usual) {
-  const bool whole = at::isIntegralType(saved.scalar_type(), /*includeBool=*/false);
-  TORCH_CHECK(saved.dim() == 0 && (whole || !(usual.isInt() || usual.isBool())), "it is ",
-              c10::toString(saved.scalar_type()), saved.sizes(), ", not a whole number");
-  if (usual.isBool()) return saved.item<std::int64_t>() != 0;
-  if (usual.isInt() || (usual.isNone() && whole)) return saved.item<std::int64_t>();
-  return saved.item<double>();
-}
+c10::IValue loaded_number(const at::Tensor& saved, const c10::IValue& usual);
 /// A saved tensor, on the parameter's device.
 template <class State>
 at::Tensor loaded_tensor(const at::Tensor& saved, const at::Tensor& p) {
@@ -68,15 +59,7 @@ at::Tensor loaded_tensor(const at::Tensor& saved, const at::Tensor& p) {
   return saved.detach().to(p.device(), /*non_blocking=*/false, /*copy=*/true);
 }
 /// What was saved as `name.key`, by the key, which has no dot.
-inline StateDict saved_within(Archive& archive, const std::string& name) {
-  StateDict all;
-  const auto [dict, prefix] = archive.saved();
-  const std::string start = prefix + name + ".";
-  for (auto i = dict.lower_bound(start); i != dict.end() && i->first.starts_with(start); ++i)
-    if (const std::string key = i->first.substr(start.size()); key.find('.') == key.npos)
-      archive.ignore(name + "." + key), all[key] = i->second;
-  return all;
-}
+StateDict saved_within(Archive& archive, const std::string& name);
 /// Makes the state of the parameter `name` from a saved one; null if none was saved, or if it does
 /// not fit, which is recorded.
 template <class State>
@@ -108,3 +91,7 @@ std::unique_ptr<State> load_state(Archive& archive, const std::string& name, con
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/libtorch_state.ipp>
+#endif

@@ -54,20 +54,10 @@ using param_state_t = typename param_state_of<Optimizer>::type;
 
 // Through the bases, in which these functions are public: after a TORCH_ARG they are private.
 
-inline torch::optim::OptimizerOptions& base_of(torch::optim::OptimizerOptions& options) {
-  return options;
-}
-inline const torch::optim::OptimizerOptions& base_of(
-    const torch::optim::OptimizerOptions& options) {
-  return options;
-}
-inline torch::optim::OptimizerParamState& base_of(torch::optim::OptimizerParamState& state) {
-  return state;
-}
-inline const torch::optim::OptimizerParamState& base_of(
-    const torch::optim::OptimizerParamState& state) {
-  return state;
-}
+torch::optim::OptimizerOptions& base_of(torch::optim::OptimizerOptions& options);
+const torch::optim::OptimizerOptions& base_of(const torch::optim::OptimizerOptions& options);
+torch::optim::OptimizerParamState& base_of(torch::optim::OptimizerParamState& state);
+const torch::optim::OptimizerParamState& base_of(const torch::optim::OptimizerParamState& state);
 
 /// LibTorch's own: their tensors have the shape and dtype of the parameter.
 template <class State>
@@ -98,3 +88,7 @@ Tensors tensors_of(const State& s) {
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/libtorch_types.ipp>
+#endif

@@ -67,27 +67,11 @@ void lion_on_cpu(const ParameterUpdate& update, const Lion& v) noexcept {
               });
 }
 
-/// Updates one parameter on any device by LibTorch's operators.
-inline void lion_by_operators(const ParameterUpdate& update, const Lion& v) {
-  const at::Tensor &p = update.parameter(), &m = update.state(0), &g = update.gradient();
-  at::Tensor direction = update.scratch.like(p);
-  if (v.maximize) g.neg_();
-  at::lerp_out(direction, m, g, 1 - update.betas()[0]).sign_();
-  m.lerp_(g, 1 - update.betas()[1]);
-  direction.add_(m, 0);  // NaN where a gradient was not finite, whose sign is 0
-  update.with_lr_and_step([&](const auto& lr, const auto&) {
-    if (update.weight_decay() != 0) p.mul_(1 - lr * update.weight_decay());
-    subtract_scaled(p, direction, lr);
-  });
-}
-
 }  // namespace detail
 
-template <std::same_as<Lion> Policy>
-struct Mechanism<Policy> : detail::PerParameterOptimizer<Lion> {
-  explicit Mechanism(Lion v) : PerParameterOptimizer(std::move(v), {{"exp_avg"}}) {
-    check_values();
-  }
+template <>
+struct Mechanism<Lion> : detail::PerParameterOptimizer<Lion> {
+  explicit Mechanism(Lion v);
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -96,18 +80,8 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Lion> {
       return !on_device(p) ? 0 : detail::Scratch::bytes(p.numel(), p.scalar_type());
     });
   }
-  void update(const Masters&, StepGradients& gradients) {
-    update_each(gradients, [&](const detail::ParameterUpdate& update) {
-      if (update.on_device) return detail::lion_by_operators(update, values);
-      detail::dispatch_dtype(update.parameter().scalar_type(),
-                             [&]<class T>(T) { detail::lion_on_cpu<T>(update, values); });
-    });
-  }
-  std::string describe() const {
-    return "lr=" + c10::str(values.lr) + ", betas=(" + c10::str(values.betas[0]) + ", " +
-           c10::str(values.betas[1]) + "), weight_decay=" + c10::str(values.weight_decay) +
-           (values.maximize ? ", maximize" : "");
-  }
+  void update(const Masters&, StepGradients& gradients);
+  std::string describe() const;
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 1); }
 
  private:
@@ -115,3 +89,7 @@ struct Mechanism<Policy> : detail::PerParameterOptimizer<Lion> {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/lion.ipp>
+#endif

@@ -1,11 +1,8 @@
 #pragma once
 // Matrices that are cut among ranks, each made whole at one of them, in rounds.
-#include <algorithm>
 #include <deque>
-#include <functional>
 #include <ikebana/optimizer/cut_parameter.hpp>
 #include <ikebana/ranks/rank_group.hpp>
-#include <numeric>
 
 namespace ikebana::detail {
 
@@ -17,33 +14,8 @@ struct OwnedMatrix {
 /// least work so far, the largest first, where the products of an (n, m) matrix are taken to cost
 /// n m min(n, m). In a round a rank has one matrix, or several that together are no larger than the
 /// largest of all. All ranks find the same.
-inline std::vector<std::vector<OwnedMatrix>> matrix_rounds(const std::vector<Slice>& all,
-                                                           std::size_t ranks) {
-  auto cost = [&](std::size_t i) {
-    return static_cast<double>(all[i].numel()) *
-           static_cast<double>(std::min(all[i].sizes[0], all[i].sizes[1]));
-  };
-  std::vector<std::size_t> order(all.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::greater<>(), cost);
-  std::int64_t largest = 0;
-  for (const Slice& slice : all) largest = std::max(largest, slice.numel());
-  struct Rank {
-    double work = 0;
-    std::size_t round = 0;
-    std::int64_t elements = 0;  // in its last round
-  };
-  std::vector<Rank> each(ranks);
-  std::vector<std::vector<OwnedMatrix>> rounds;
-  for (const std::size_t i : order) {
-    const auto found = std::ranges::min_element(each, {}, &Rank::work);
-    found->work += cost(i), found->elements += all[i].numel();
-    if (found->elements > largest) ++found->round, found->elements = all[i].numel();
-    if (rounds.size() <= found->round) rounds.resize(found->round + 1);
-    rounds[found->round].push_back({i, static_cast<std::size_t>(found - each.begin())});
-  }
-  return rounds;
-}
+std::vector<std::vector<OwnedMatrix>> matrix_rounds(const std::vector<Slice>& all,
+                                                    std::size_t ranks);
 
 /// Computes with whole matrices what each rank has rows of: while a round is computed, the rows of
 /// the next one arrive and those of the one before return. Sends each element twice in BFloat16.
@@ -51,12 +23,7 @@ inline std::vector<std::vector<OwnedMatrix>> matrix_rounds(const std::vector<Sli
 /// those of others.
 class MatrixRounds {
  public:
-  MatrixRounds(std::vector<CutParameter>& all, RankGroup& ranks)
-      : all_(all), ranks_(ranks), size_(static_cast<std::size_t>(ranks.size())) {
-    std::vector<Slice> slices;
-    for (const CutParameter& one : all) slices.push_back(one.slice());
-    rounds_ = matrix_rounds(slices, size_);
-  }
+  MatrixRounds(std::vector<CutParameter>& all, RankGroup& ranks);
   /// For each matrix `take(parameter, rows)` writes this rank's rows, its owner calls
   /// `compute(parameter, whole)`, which changes the whole matrix in place, and `apply(parameter,
   /// rows)` is given this rank's rows of that. All are BFloat16. A failing message throws
@@ -84,11 +51,7 @@ class MatrixRounds {
   };
 
   std::size_t rank() const { return static_cast<std::size_t>(ranks_.rank()); }
-  at::Tensor rows_of(const at::Tensor& whole, std::size_t rank) const {
-    const auto r = static_cast<std::int64_t>(rank), n = static_cast<std::int64_t>(size_);
-    const RowRange rows = rows_of_rank(whole.size(0), r, n);
-    return whole.narrow(0, rows.first, rows.count);
-  }
+  at::Tensor rows_of(const at::Tensor& whole, std::size_t rank) const;
   template <class Take>
   Round gather(const std::vector<OwnedMatrix>& matrices, const Take& take) {
     Round round{&matrices, {}, {}};
@@ -112,16 +75,7 @@ class MatrixRounds {
     return round;
   }
   /// The owner has received the rows that this rank sent, so their memory is free.
-  void return_rows(const Round& round) {
-    TensorsOfRanks to(size_), from(size_);
-    for (std::size_t i = 0; i < round.rows.size(); ++i)
-      if (const at::Tensor& whole = round.wholes[i]; !whole.defined())
-        from[(*round.matrices)[i].owner].push_back(round.rows[i]);
-      else
-        for (std::size_t r = 0; r < size_; ++r)
-          if (r != rank()) to[r].push_back(rows_of(whole, r));
-    ranks_.begin_swap(to, from);
-  }
+  void return_rows(const Round& round);
   template <class Apply>
   void finish(std::deque<Round>& under_way, const Apply& apply) {
     ranks_.finish_swap();
@@ -138,3 +92,7 @@ class MatrixRounds {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/matrix_rounds.ipp>
+#endif

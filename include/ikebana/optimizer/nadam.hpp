@@ -19,13 +19,9 @@ struct NAdam {
   std::vector<Group> groups = {};              ///< parameters with values of their own
 };
 
-template <std::same_as<NAdam> Policy>
-struct Mechanism<Policy> : detail::ElementsByOperators<NAdam> {
-  explicit Mechanism(NAdam v)
-      : ElementsByOperators(std::move(v),
-                            {{"exp_avg"}, {"exp_avg_sq"}, detail::number_slot("mu_product", 1)}) {
-    check_values();
-  }
+template <>
+struct Mechanism<NAdam> : detail::ElementsByOperators<NAdam> {
+  explicit Mechanism(NAdam v);
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -49,12 +45,7 @@ struct Mechanism<Policy> : detail::ElementsByOperators<NAdam> {
     detail::add_quotient(p, g, root, -lr * (1 - mu) / (1 - product), g);
     detail::add_quotient(p, first, root, -lr * next_mu / (1 - product * next_mu), g);
   }
-  std::string describe() const {
-    return detail::named_values("lr", values.lr, "betas", values.betas, "eps", values.eps,
-                                "weight_decay", values.weight_decay, "momentum_decay",
-                                values.momentum_decay) +
-           flags();
-  }
+  std::string describe() const;
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 3); }
 
  private:
@@ -62,10 +53,11 @@ struct Mechanism<Policy> : detail::ElementsByOperators<NAdam> {
   Number momentum_of(double beta1, const Number& step) const {
     return beta1 * (1 - 0.5 * detail::power(0.96, step * values.momentum_decay));
   }
-  void check_values() const {
-    check_rate(), check_betas(), check_eps();
-    check_at_least_0(values.momentum_decay, "momentum_decay");
-  }
+  void check_values() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/nadam.ipp>
+#endif

@@ -22,22 +22,15 @@ namespace detail {
 
 /// Multiplies the change by `factor * inverse` where the moving average is long enough, which on a
 /// device only the device knows.
-inline void rectify(at::Tensor& change, const at::Tensor& inverse, double length, double factor) {
-  if (length > 5) change.mul_(inverse).mul_(factor);
-}
-inline void rectify(at::Tensor& change, at::Tensor& inverse, const at::Tensor& length,
-                    const at::Tensor& factor) {
-  inverse.mul_(factor.to(inverse.scalar_type()));
-  change.mul_(at::where_out(inverse, length > 5, inverse, at::ones({}, inverse.options())));
-}
+void rectify(at::Tensor& change, const at::Tensor& inverse, double length, double factor);
+void rectify(at::Tensor& change, at::Tensor& inverse, const at::Tensor& length,
+             const at::Tensor& factor);
 
 }  // namespace detail
 
-template <std::same_as<RAdam> Policy>
-struct Mechanism<Policy> : detail::ElementsByOperators<RAdam> {
-  explicit Mechanism(RAdam v) : ElementsByOperators(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}}) {
-    check_values();
-  }
+template <>
+struct Mechanism<RAdam> : detail::ElementsByOperators<RAdam> {
+  explicit Mechanism(RAdam v);
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -75,3 +68,7 @@ struct Mechanism<Policy> : detail::ElementsByOperators<RAdam> {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/radam.ipp>
+#endif

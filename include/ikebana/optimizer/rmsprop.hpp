@@ -21,14 +21,9 @@ struct RMSprop {
   std::vector<Group> groups = {};  ///< parameters with values of their own
 };
 
-template <std::same_as<RMSprop> Policy>
-struct Mechanism<Policy> : detail::ElementsByOperators<RMSprop> {
-  explicit Mechanism(RMSprop v)
-      : ElementsByOperators(v, state_slots(v.centered),
-                            buffers(detail::OptimizerValues<RMSprop>(v).any_momentum())),
-        centered_(v.centered) {
-    check_values();
-  }
+template <>
+struct Mechanism<RMSprop> : detail::ElementsByOperators<RMSprop> {
+  explicit Mechanism(RMSprop v);
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -54,34 +49,20 @@ struct Mechanism<Policy> : detail::ElementsByOperators<RMSprop> {
     buffer.mul_(update.momentum()).addcdiv_(g, root);
     detail::add_scaled(p, buffer, -lr, root);
   }
-  std::string describe() const {
-    return detail::named_values("lr", values.lr, "alpha", values.alpha, "eps", values.eps,
-                                "weight_decay", values.weight_decay, "momentum", values.momentum) +
-           (values.centered ? ", centered" : "") + flags();
-  }
-  void state(Archive& archive, const Masters& masters) {
-    const bool has_buffers = archive.saving()
-                                 ? state_.slots_in_use() == 3
-                                 : detail::has_slot(archive, masters, "momentum_buffer");
-    save(archive, masters, buffers(has_buffers || any_momentum()));
-  }
+  std::string describe() const;
+  void state(Archive& archive, const Masters& masters);
 
  private:
-  static std::vector<detail::Slot> state_slots(bool centered) {
-    auto if_centered = [centered](const at::Tensor& p, const Slice&) {
-      return centered ? at::zeros_like(p) : at::Tensor();
-    };
-    return {{"square_avg"}, {"grad_avg", if_centered}, {"momentum_buffer"}};
-  }
+  static std::vector<detail::Slot> state_slots(bool centered);
   static std::size_t buffers(bool with_momentum) { return with_momentum ? 3 : 2; }
 
-  void check_values() const {
-    check_rate(), check_eps();
-    check_at_least_0(values.alpha, "alpha"), check_at_least_0(values.momentum, "momentum");
-    detail::check_unchanged(values.centered == centered_, "RMSprop: centered");
-  }
+  void check_values() const;
 
   bool centered_;  // which the state was made for
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/rmsprop.ipp>
+#endif

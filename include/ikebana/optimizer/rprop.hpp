@@ -19,11 +19,9 @@ struct Rprop {
   std::vector<Group> groups = {};                 ///< parameters with values of their own
 };
 
-template <std::same_as<Rprop> Policy>
-struct Mechanism<Policy> : detail::ElementsByOperators<Rprop> {
-  explicit Mechanism(Rprop v) : ElementsByOperators(std::move(v), {{"prev"}, {"step_size"}}) {
-    check_values();
-  }
+template <>
+struct Mechanism<Rprop> : detail::ElementsByOperators<Rprop> {
+  explicit Mechanism(Rprop v);
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -49,34 +47,17 @@ struct Mechanism<Policy> : detail::ElementsByOperators<Rprop> {
     p.addcmul_(at::sign_out(factor, g), sizes, -1);
     before.copy_(g);
   }
-  std::string describe() const {
-    return detail::named_values("lr", values.lr, "etas", values.etas, "step_sizes",
-                                values.step_sizes) +
-           flags();
-  }
+  std::string describe() const;
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
 
  private:
-  static void start(const at::Tensor& sizes, double lr, double step) {
-    if (step == 1) sizes.fill_(lr);
-  }
-  static void start(at::Tensor sizes, const at::Tensor& lr, const at::Tensor& step) {
-    at::where_out(sizes, step == 1, lr.to(sizes.scalar_type()), sizes);
-  }
-  void check_values() const {
-    check_rate();
-    check(values.etas[0] > 0 && values.etas[0] < 1 && values.etas[1] > 1 &&
-              std::isfinite(values.etas[1]),
-          [&] {
-            return "etas are " + c10::str(values.etas[0]) + " and " + c10::str(values.etas[1]) +
-                   "; the first must lie between 0 and 1, and the second above 1.";
-          });
-    const auto& sizes = values.step_sizes;
-    check(sizes[0] >= 0 && sizes[0] <= sizes[1] && std::isfinite(sizes[1]), [&] {
-      return "step_sizes are " + c10::str(sizes[0]) + " and " + c10::str(sizes[1]) +
-             "; they must be finite and not negative, and the first not above the second.";
-    });
-  }
+  static void start(const at::Tensor& sizes, double lr, double step);
+  static void start(at::Tensor sizes, const at::Tensor& lr, const at::Tensor& step);
+  void check_values() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/rprop.ipp>
+#endif

@@ -18,14 +18,9 @@ struct SGD {
   std::vector<Group> groups = {};  ///< parameters with values of their own
 };
 
-template <std::same_as<SGD> Policy>
-struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
-  explicit Mechanism(SGD v)
-      : GroupedOptimizer(v, {{"momentum_buffer"}},
-                         detail::OptimizerValues<SGD>(v).any_momentum() ? 1 : 0) {
-    rate_is_number_ = true;
-    check_values();
-  }
+template <>
+struct Mechanism<SGD> : detail::GroupedOptimizer<SGD> {
+  explicit Mechanism(SGD v);
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -33,88 +28,23 @@ struct Mechanism<Policy> : detail::GroupedOptimizer<SGD> {
     prepare_buckets(masters, gradients, rate, any_momentum(rate) ? 1 : 0);
     check_momenta();
   }
-  void update(const Masters&, StepGradients& gradients) {
-    keep_if([](const detail::Bucket& b) { return fused_is_wrong(b.parameters[0]); },
-            detail::keep_whole);
-    auto apply = [&](detail::Bucket& b, const auto& divisor, const auto& found_inf) {
-      if (fused_is_wrong(b.parameters[0])) return update_by_operators(b, divisor, found_inf);
-      const at::TensorList buffers = b.numbers.momentum == 0 ? at::TensorList() : b.state[0];
-      detail::with_rate(b, [&](const auto& lr) {
-        at::_fused_sgd_(b.parameters, b.gradients, buffers, b.numbers.weight_decay,
-                        b.numbers.momentum, lr, values.dampening, values.nesterov, values.maximize,
-                        b.first_step, divisor, found_inf);
-      });
-    };
-    // Without dampening, the first update of a buffer of zeros is the same as any other.
-    update_buckets(gradients, apply, state_.slots_in_use() > 0 && values.dampening != 0);
-    if (detail::recording() && gradients.found_inf.defined())
-      copies_.put_back_if(gradients.found_inf);
-  }
-  std::string describe() const {
-    return "lr=" + c10::str(values.lr) + ", momentum=" + c10::str(values.momentum) +
-           ", weight_decay=" + c10::str(values.weight_decay) +
-           (values.nesterov ? ", nesterov" : "") + (values.maximize ? ", maximize" : "");
-  }
-  void state(Archive& archive, const Masters& masters) {
-    archive.number("momentum", values.momentum, &factor_range);
-    // A schedule, or a value that has changed since, may have needed a buffer.
-    const bool has_buffers = archive.saving()
-                                 ? state_.slots_in_use() > 0
-                                 : detail::has_slot(archive, masters, "momentum_buffer");
-    save(archive, masters, has_buffers || any_momentum() ? 1 : 0);
-  }
+  void update(const Masters&, StepGradients& gradients);
+  std::string describe() const;
+  void state(Archive& archive, const Masters& masters);
 
  private:
   /// LibTorch's fused SGD is wrong for FP16 and BF16 on a CPU from 16 elements on (LibTorch 2.11).
-  static bool fused_is_wrong(const at::Tensor& p) {
-    return p.is_cpu() && at::isReducedFloatingType(p.scalar_type());
-  }
+  static bool fused_is_wrong(const at::Tensor& p);
   void update_by_operators(const detail::Bucket& b, const std::optional<at::Tensor>& divisor,
-                           const std::optional<at::Tensor>& found_inf) const {
-    const bool reads = !detail::recording();
-    if (reads && found_inf && detail::number(*found_inf) != 0) return;
-    const double lr = reads ? detail::number(b.lr) : 0, decay = b.numbers.weight_decay;
-    for (std::size_t j = 0; j < b.indices.size(); ++j) {
-      const at::Tensor &p = b.parameters[j], &g = b.gradients[j];
-      if (divisor) g.div_(*divisor);
-      if (values.maximize) g.neg_();
-      if (decay != 0) g.add_(p, decay);
-      if (b.numbers.momentum != 0) add_momentum(b, b.state[0][j], g);
-      if (reads) p.add_(g, -lr);
-      else p.copy_(p.to(at::kFloat).sub_(g.to(at::kFloat).mul_(b.lr)));
-    }
-  }
-  void add_momentum(const detail::Bucket& b, const at::Tensor& buffer, const at::Tensor& g) const {
-    if (b.first_step) buffer.copy_(g);
-    else buffer.mul_(b.numbers.momentum).add_(g, 1 - values.dampening);
-    if (values.nesterov) g.add_(buffer, b.numbers.momentum);
-    else g.copy_(buffer);
-  }
-  void check_values() const {
-    check_rate();
-    check(values.momentum >= 0 && std::isfinite(values.momentum + values.dampening), [&] {
-      return "momentum is " + c10::str(values.momentum) + " and dampening " +
-             c10::str(values.dampening) + "; both must be finite, and momentum not negative.";
-    });
-    check(!values.nesterov || (values.momentum > 0 && values.dampening == 0), [&] {
-      return "nesterov is true, momentum " + c10::str(values.momentum) + " and dampening " +
-             c10::str(values.dampening) + "; nesterov needs a momentum and no dampening.";
-    });
-  }
+                           const std::optional<at::Tensor>& found_inf) const;
+  void add_momentum(const detail::Bucket& b, const at::Tensor& buffer, const at::Tensor& g) const;
+  void check_values() const;
   /// The momenta of this step, which groups and the schedule may change.
-  void check_momenta() {
-    bool any = false, all = true;
-    each_bucket([&](const detail::Bucket& b) {
-      const bool moves = b.numbers.momentum != 0;
-      any |= moves, all &= moves;
-    });
-    check(all || !any || values.dampening == 0,
-          "some parameters have a momentum of 0 and others have not, and dampening is not 0. Give "
-          "all a momentum, or leave dampening out.");
-    check(
-        all || !values.nesterov,
-        "nesterov is true, and a group or the schedule makes the momentum 0. Nesterov needs one.");
-  }
+  void check_momenta();
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/sgd.ipp>
+#endif

@@ -25,29 +25,14 @@ namespace detail {
 
 /// The coalesced gradient. Throws BadModel if it is not sparse by rows and of its parameter's
 /// dtype.
-inline at::Tensor sparse_gradient(const at::Tensor& gradient, const at::Tensor& p,
-                                  const std::string& name) {
-  if (!gradient.is_sparse())
-    throw BadModel("SparseAdam: the gradient of `" + name +
-                   "` is dense, and SparseAdam updates the rows of sparse ones. Make the embedding "
-                   "with sparse(true), or give the parameter to the other optimizer by `match`.");
-  if (gradient.sparse_dim() != 1 || gradient.scalar_type() != p.scalar_type())
-    throw BadModel("SparseAdam: the gradient of `" + name + "` has " +
-                   std::to_string(gradient.sparse_dim()) + " sparse dimensions and dtype " +
-                   c10::toString(gradient.scalar_type()) +
-                   "; it must be sparse by rows and of the parameter's dtype, as those of sparse "
-                   "embeddings. Make it dense, and write Adam.");
-  return gradient.coalesce();
-}
+at::Tensor sparse_gradient(const at::Tensor& gradient, const at::Tensor& p,
+                           const std::string& name);
 
 /// Updates the rows of one parameter that have a gradient: copies them to scratch, updates them
 /// there, and writes them back.
 class RowsStep {
  public:
-  static std::int64_t scratch(const at::Tensor& gradient) {
-    const at::Tensor values = gradient._values();
-    return 5 * Scratch::bytes(values.numel(), values.scalar_type());
-  }
+  static std::int64_t scratch(const at::Tensor& gradient);
   RowsStep(const ParameterUpdate& update, const SparseAdam& values)
       : update_(update),
         v_(values),
@@ -70,36 +55,16 @@ class RowsStep {
 
  private:
   /// Returns before + (1 - beta) (target - before), which it also writes to the state.
-  at::Tensor update_moment(std::size_t slot, const at::Tensor& target, double beta) {
-    at::Tensor before = update_.scratch.like(g_), after = update_.scratch.like(g_);
-    at::index_select_out(before, update_.state(slot), 0, rows_);
-    at::sub_out(after, target, before).mul_(1 - beta).add_(before);
-    update_.state(slot).index_copy_(0, rows_, after);
-    return after;
-  }
+  at::Tensor update_moment(std::size_t slot, const at::Tensor& target, double beta);
 
   const ParameterUpdate& update_;
   const SparseAdam& v_;
   at::Tensor rows_, g_;
 };
 
-/// Makes room for copies of the rows that an update of a bucket changes.
-inline void keep_rows(Bucket& b) {
-  for (std::size_t j = 0; j < b.indices.size(); ++j) {
-    const at::Tensor rows = b.gradients[j]._indices().select(0, 0);
-    b.copies.reserve_rows(b.parameters[j], rows);
-    for (const Tensors& slot : b.state) b.copies.reserve_rows(slot[j], rows);
-  }
-}
-
 /// SparseAdam's update, of parameters with sparse gradients alone.
-template <std::same_as<SparseAdam> Policy>
 struct SparseRows : PerParameterOptimizer<SparseAdam> {
-  explicit SparseRows(SparseAdam v)
-      : PerParameterOptimizer(std::move(v), {{"exp_avg"}, {"exp_avg_sq"}}) {
-    by_operators_ = true;
-    check_values();
-  }
+  explicit SparseRows(SparseAdam v);
 
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
@@ -109,49 +74,29 @@ struct SparseRows : PerParameterOptimizer<SparseAdam> {
         [](const at::Tensor&, const at::Tensor& g) { return RowsStep::scratch(g); },
         sparse_gradient);
   }
-  void update(const Masters&, StepGradients& gradients) {
-    auto update_rows = [&](const ParameterUpdate& update) {
-      RowsStep rows(update, values);
-      update.with_lr_and_step([&](const auto& lr, const auto& step) { rows.update(lr, step); });
-    };
-    each_parameter(gradients, update_rows, keep_rows);
-  }
-  std::string describe() const {
-    return "lr=" + c10::str(values.lr) + ", betas=(" + c10::str(values.betas[0]) + ", " +
-           c10::str(values.betas[1]) + "), eps=" + c10::str(values.eps) +
-           (values.maximize ? ", maximize" : "");
-  }
+  void update(const Masters&, StepGradients& gradients);
+  std::string describe() const;
   void state(Archive& archive, const Masters& masters) { save(archive, masters, 2); }
   /// None: which rows it updates is known to the host, so that its step cannot be recorded.
   template <class Visit>
   void each_number(const Visit&) const = delete;
 
  protected:
-  void check_values() const {
-    check_rate(), check_betas();
-    check(values.eps > 0 && std::isfinite(values.eps),
-          [&] { return "eps is " + c10::str(values.eps) + "; it must be finite and positive."; });
-    for (const Group& group : values.groups)
-      check(group.eps.value_or(1) > 0, "a group's eps is 0; it must be finite and positive.");
-  }
+  void check_values() const;
 };
 
 template <>
 struct without_fallback<SparseAdam> {
-  using type = SparseRows<SparseAdam>;
+  using type = SparseRows;
 };
 
 }  // namespace detail
 
-template <std::same_as<SparseAdam> Policy>
-struct Mechanism<Policy> : detail::WithFallback<detail::SparseRows<SparseAdam>> {
+template <>
+struct Mechanism<SparseAdam> : detail::WithFallback<detail::SparseRows> {
   explicit Mechanism(SparseAdam v) : WithFallback(std::move(v)) {}
 
-  void begin(const Masters& masters) {
-    SparseRows::begin(masters);
-    fallback_.mechanism.begin(masters);
-    is_sparse_.assign(masters.values.size(), std::nullopt);
-  }
+  void begin(const Masters& masters);
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();  // before AdamW makes its state
@@ -167,13 +112,13 @@ struct Mechanism<Policy> : detail::WithFallback<detail::SparseRows<SparseAdam>> 
   }
 
  private:
-  [[noreturn]] static void throw_sparse_and_dense(const std::string& name) {
-    throw BadModel("SparseAdam: the gradient of `" + name +
-                   "` is sparse in some steps and dense in others, as if an embedding is the head, "
-                   "too. Make it dense in all steps: sparse(false).");
-  }
+  [[noreturn]] static void throw_sparse_and_dense(const std::string& name);
 
   std::vector<std::optional<bool>> is_sparse_;  // of each master; empty before its first gradient
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/sparse_adam.ipp>
+#endif

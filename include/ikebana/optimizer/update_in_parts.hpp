@@ -1,7 +1,6 @@
 #pragma once
 // Updates of large parameters by operators: part after part of their elements.
 #include <ikebana/optimizer/cut_parameter.hpp>
-#include <utility>
 
 namespace ikebana::detail {
 
@@ -10,15 +9,7 @@ inline constexpr std::int64_t elements_in_part = std::int64_t{1} << 16;
 
 /// True for a parameter of several parts, whose gradient and state lie in memory as it does; state
 /// of one element is of the whole parameter.
-inline bool has_parts(const Bucket& b, std::size_t j) {
-  const at::Tensor& p = b.parameters[j];
-  if (p.numel() < 2 * elements_in_part || !p.is_non_overlapping_and_dense()) return false;
-  const auto fits = [&](const at::Tensor& t) {
-    return !t.defined() || t.numel() == 1 || same_layout(t, p);
-  };
-  return fits(b.gradients[j]) &&
-         std::ranges::all_of(b.state, [&](const Tensors& slot) { return fits(slot[j]); });
-}
+bool has_parts(const Bucket& b, std::size_t j);
 
 /// Calls `apply(update)` for each part of parameter `j`, whose update of an element depends on no
 /// other element. What the update makes of a number, it makes once.
@@ -57,3 +48,7 @@ void update_in_parts(const Bucket& all, std::size_t j, Scratch& scratch,
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/update_in_parts.ipp>
+#endif

@@ -23,35 +23,14 @@ struct ReduceGradientsHolder : torch::CustomClassHolder {
 struct Gather : torch::autograd::Function<Gather> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
                                                 at::TensorList masters, const Tensors* gathered,
-                                                ReduceGradients reduce) {
-    context->set_materialize_grads(false);
-    context->saved_data["reduce"] =
-        c10::IValue::make_capsule(c10::make_intrusive<ReduceGradientsHolder>(std::move(reduce)));
-    context->saved_data["masters"] = static_cast<std::int64_t>(masters.size());
-    torch::autograd::variable_list views;
-    for (const auto& t : *gathered) views.push_back(t.detach());
-    return views;
-  }
+                                                ReduceGradients reduce);
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list gradients) {
-    auto capsule = context->saved_data["reduce"].toCapsule();
-    auto& holder = static_cast<ReduceGradientsHolder&>(*capsule);
-    Tensors reduced = holder.reduce(std::move(gradients));
-    // One for each argument of forward: the last two are no tensors.
-    reduced.resize(static_cast<std::size_t>(context->saved_data["masters"].toInt()) + 2);
-    return reduced;
-  }
+                                                 torch::autograd::variable_list gradients);
 };
 
 /// A node whose backward takes the gradients of gathered parameters: the edge of each parameter.
-inline std::vector<torch::autograd::Edge> gather_node(const Tensors& masters,
-                                                      const Tensors& gathered,
-                                                      ReduceGradients reduce) {
-  std::vector<torch::autograd::Edge> edges;
-  for (const auto& view : Gather::apply(at::TensorList(masters), &gathered, std::move(reduce)))
-    edges.push_back(torch::autograd::impl::gradient_edge(view));
-  return edges;
-}
+std::vector<torch::autograd::Edge> gather_node(const Tensors& masters, const Tensors& gathered,
+                                               ReduceGradients reduce);
 /// Lets backward call a node that was made before the forward as soon as its gradients are there.
 template <class Node>
 void call_early(Node& node) {
@@ -61,3 +40,7 @@ void call_early(Node& node) {
 
 }  // namespace detail
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/parameters/impl/gather_node.ipp>
+#endif

@@ -9,10 +9,7 @@ namespace ikebana {
 class Leaves {
  public:
   /// Once, before the first backward.
-  void set_masters(std::vector<at::Tensor> masters) {
-    masters_ = std::move(masters);
-    for (const auto& t : masters_) master_impls_.insert(t.unsafeGetTensorImpl());
-  }
+  void set_masters(std::vector<at::Tensor> masters);
 
   /// Writes gradients to those master weights that require one now and to no other tensor, also
   /// where other models took part in the loss. Costs a walk over the graph, some nanoseconds per
@@ -31,14 +28,7 @@ class Leaves {
   }
 
   /// Runs all of a backward pass, and writes no gradient.
-  void backward_of_dummy(const Roots& roots) {
-    std::vector<at::Tensor> leaves;
-    for (const auto& t : masters_)
-      if (t.requires_grad()) leaves.push_back(t);
-    if (leaves.empty()) return;
-    torch::autograd::grad(roots.sums, leaves, roots.seeds, /*retain_graph=*/std::nullopt,
-                          /*create_graph=*/false, /*allow_unused=*/true);
-  }
+  void backward_of_dummy(const Roots& roots);
 
  private:
   using Node = torch::autograd::Node;
@@ -63,11 +53,7 @@ class Leaves {
     bool once = edge.function.use_count() == 1;  // no other edge leads to it
     if (once || visited_.insert(node).second) pending_.push_back(node);
   }
-  bool is_master(const Node& end) const {
-    if (typeid(end) != typeid(AccumulateGrad)) return false;
-    const auto& leaf = static_cast<const AccumulateGrad&>(end).variable;
-    return leaf.requires_grad() && master_impls_.count(leaf.unsafeGetTensorImpl()) != 0;
-  }
+  bool is_master(const Node& end) const;
   /// The graph ends in a leaf that is no master weight, or in none.
   template <class Other>
   void visit_other(const Node& end, const Other& other) {
@@ -84,3 +70,7 @@ class Leaves {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/parameters/impl/leaves.ipp>
+#endif

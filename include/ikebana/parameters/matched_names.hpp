@@ -1,8 +1,5 @@
 #pragma once
 // Rules by name that match no parameter: most often a name that is misspelt.
-#include <algorithm>
-#include <ikebana/detail/nearest_names.hpp>
-#include <ikebana/error.hpp>
 #include <ikebana/parameters/rule.hpp>
 
 namespace ikebana::detail {
@@ -28,19 +25,14 @@ std::vector<std::string> all_names(const Masters& masters) {
 }
 /// Throws BadValue if `rule` is by name and matches none of the names, which says "<of> no
 /// parameter (...)<cure>". A function may be true for none.
-inline void check_matches(const char* of, const ParameterRule& rule,
-                          const std::vector<std::string>& names, const char* cure) {
-  const auto* by_name = rule.target<NamePatterns>();
-  if (by_name != nullptr && std::none_of(names.begin(), names.end(), std::cref(*by_name)))
-    throw BadValue(std::string(of) + " no parameter" + nearest_names(by_name->patterns, names) +
-                   cure);
-}
+void check_matches(const char* of, const ParameterRule& rule, const std::vector<std::string>& names,
+                   const char* cure);
 /// The same for the rule by name whose parameters `matrices_but` leaves out.
-inline void check_left_out(const char* of, const ParameterRule& rule,
-                           const std::vector<std::string>& names) {
-  if (const auto* matrices = rule.target<MatricesBut>())
-    check_matches((std::string(of) + ": matrices_but leaves out").c_str(), matrices->left_out,
-                  names, ". Correct its rule, or write two_dimensional for all matrices.");
-}
+void check_left_out(const char* of, const ParameterRule& rule,
+                    const std::vector<std::string>& names);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/parameters/impl/matched_names.ipp>
+#endif

@@ -105,40 +105,25 @@ ParameterRule named(Patterns... patterns) {
   return detail::NamePatterns{{std::move(patterns)...}};
 }
 /// Biases and the weights of norms: parameters of at most one dimension.
-inline bool one_dimensional(const std::string&, const at::Tensor& parameter) {
-  return parameter.dim() <= 1;
-}
+bool one_dimensional(const std::string&, const at::Tensor& parameter);
 /// Matrices: weights of linear layers, and of embeddings.
-inline bool two_dimensional(const std::string&, const at::Tensor& parameter) {
-  return parameter.dim() == 2;
-}
+bool two_dimensional(const std::string&, const at::Tensor& parameter);
 namespace detail {
 struct MatricesBut {
   ParameterRule left_out;
 
-  bool operator()(const std::string& name, const at::Tensor& parameter) const {
-    return two_dimensional(name, parameter) && !left_out(name, parameter);
-  }
+  bool operator()(const std::string& name, const at::Tensor& parameter) const;
 };
 }  // namespace detail
 /// Matrices but for those that `rule` matches: `matrices_but({"embed.*", "head.*"})`. Where that
 /// is by name and matches no parameter, Muon and Combined throw BadValue.
-inline ParameterRule matrices_but(ParameterRule rule) {
-  return detail::MatricesBut{std::move(rule)};
-}
+ParameterRule matrices_but(ParameterRule rule);
 
 namespace detail {
 /// Whether a rule holds for a parameter that has these names: patterns are compared with each, and
 /// a function is given the first, as `named_parameters` of Python has it.
-inline bool holds_for(const ParameterRule& rule, const std::string& name,
-                      const std::vector<std::string>& others, const at::Tensor& parameter) {
-  if (const auto* matrices = rule.target<MatricesBut>())
-    return two_dimensional(name, parameter) &&
-           !holds_for(matrices->left_out, name, others, parameter);
-  const auto* patterns = rule.target<NamePatterns>();
-  return rule(name, parameter) ||
-         (patterns != nullptr && std::any_of(others.begin(), others.end(), std::cref(*patterns)));
-}
+bool holds_for(const ParameterRule& rule, const std::string& name,
+               const std::vector<std::string>& others, const at::Tensor& parameter);
 /// The same for one of the masters.
 template <class Masters>
 bool holds_for(const ParameterRule& rule, const Masters& masters, std::size_t i) {
@@ -147,3 +132,7 @@ bool holds_for(const ParameterRule& rule, const Masters& masters, std::size_t i)
 }  // namespace detail
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/parameters/impl/rule.ipp>
+#endif

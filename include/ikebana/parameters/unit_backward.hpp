@@ -1,7 +1,7 @@
 #pragma once
 // When a unit's backward begins and ends, by gradient hooks on its results and arguments. They are
 // registered only where some mechanism needs to know.
-#include <algorithm>
+#include <ikebana/detail/form.hpp>
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/grammar/wrapping_order.hpp>
 #include <ikebana/hooks.hpp>
@@ -38,33 +38,19 @@ class UnitBackward {
       else insert_first(t, call);
     });
   }
-  static void begin(const Pointer& call) {
-    if (std::exchange(call->is_open_, true)) return;
-    call->before_();
-    torch::autograd::Engine::get_default_engine().queue_callback([call] { call->end(); });
-  }
-  void end() {
-    if (std::exchange(is_open_, false)) after_();
-  }
+  static void begin(const Pointer& call);
+  void end();
 
  private:
   /// On an argument that is the result of another unit: its end is heard before the other's begin.
   struct EndHook : torch::autograd::FunctionPreHook {
     Pointer call;
     explicit EndHook(Pointer c) : call(std::move(c)) {}
-    torch::autograd::variable_list operator()(
-        const torch::autograd::variable_list& gradients) override {
-      call->argument_has_gradient();
-      return gradients;
-    }
+    IKEBANA_INLINE torch::autograd::variable_list operator()(
+        const torch::autograd::variable_list& gradients) override;
   };
-  static void insert_first(const at::Tensor& t, const Pointer& call) {
-    auto& hooks = t.grad_fn()->tensor_pre_hooks();
-    hooks.insert(hooks.begin(), std::make_unique<EndHook>(call));
-  }
-  void argument_has_gradient() {
-    if (--missing_ == 0) end();
-  }
+  static void insert_first(const at::Tensor& t, const Pointer& call);
+  void argument_has_gradient();
 
   std::function<void()> before_, after_;
   int missing_ = 0;  // gradients of arguments
@@ -136,3 +122,7 @@ auto around_unit_backward(const std::shared_ptr<BackwardCalls<Mechanisms>>& call
 }
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/parameters/impl/unit_backward.ipp>
+#endif

@@ -10,10 +10,7 @@ namespace ikebana::detail {
 
 /// True where the host knows already that the update is skipped. On a device the update itself
 /// reads the flag.
-inline bool rejected(const StepGradients& gradients) {
-  return gradients.found_inf.defined() && readable(gradients.found_inf) &&
-         number(gradients.found_inf) != 0;
-}
+bool rejected(const StepGradients& gradients);
 
 /// True for an optimizer that divides by `StepGradients::divisor` itself, changes nothing where
 /// `found_inf` is set, and puts back in `abort` what a failed update changed. The library's
@@ -175,3 +172,7 @@ class Update<Optimizer> {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/parameters/impl/update.ipp>
+#endif

@@ -2,6 +2,7 @@
 // Weights that a program writes between steps, or within with_full_weights: on several ranks it
 // must write the same on each.
 #include <algorithm>
+#include <ikebana/detail/splitmix.hpp>
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/hooks/arguments.hpp>
 #include <ikebana/ranks/rank_group.hpp>
@@ -16,24 +17,13 @@ namespace ikebana::detail {
 /// written behind its back, by data_ptr or `.data()`, is not seen.
 class WrittenWeights {
  public:
-  explicit WrittenWeights(const Masters& masters) : masters_(&masters) {
-    for (const at::Tensor& t : masters.values) versions_.emplace_back(t);
-    written_.resize(masters.values.size());
-  }
+  explicit WrittenWeights(const Masters& masters);
   /// A step opens, or an evaluation, which exchanges weights and averages, begins.
-  void look() {
-    for (std::size_t i = 0; i < versions_.size(); ++i)
-      if (versions_[i].changed()) written_[i] = true;
-  }
+  void look();
   /// What was written since `look` does not count, since the trainer has written it.
-  void skip() noexcept {
-    for (Version& version : versions_) version.record_again();
-  }
+  void skip() noexcept;
   /// A step was made, in which ranks have compared what was written.
-  void forget() noexcept {
-    skip();
-    written_.assign(written_.size(), false);
-  }
+  void forget() noexcept;
   /// Calls `f(name, tensor, written)` for each.
   template <class F>
   void each(const F& f) const {
@@ -79,3 +69,7 @@ void compare_written(RankGroup& group, const std::string& call, const Each& each
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/parameters/impl/written_weights.ipp>
+#endif

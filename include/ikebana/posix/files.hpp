@@ -1,10 +1,8 @@
 #pragma once
 // The file interface that saving uses: every write, sync, rename and removal of the library goes
 // through it. PosixFiles implements it; write_durably replaces a file atomically.
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <ikebana/error.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -64,43 +62,16 @@ class Files {
 
 namespace detail {
 
-inline Files::Path with_suffix(const Files::Path& path, const char* suffix) {
-  Files::Path extended = path;
-  return extended += suffix;
-}
-inline Files::Path folder_of(const Files::Path& path) {
-  return path.has_parent_path() ? path.parent_path() : Files::Path(".");
-}
+Files::Path with_suffix(const Files::Path& path, const char* suffix);
+Files::Path folder_of(const Files::Path& path);
 /// Suffixes of a file that is being written, and of the one that it replaces until it is durable.
 /// Such files are replaced and removed, so no other program's files should have these names.
 inline constexpr const char *new_suffix = ".ikebana-new", *former_suffix = ".ikebana-former";
 
-inline void remove_quietly(Files& files, const Files::Path& path) noexcept {
-  try {
-    files.remove(path);
-  } catch (const Error&) {  // called while another error is being reported
-  }
-}
+void remove_quietly(Files& files, const Files::Path& path) noexcept;
 
 /// Makes `former` a hard link to `path`, or a copy of it where there are no hard links.
-inline void keep_former(Files& files, const Files::Path& path, const Files::Path& former) {
-  files.remove(former);
-  if (files.link(path, former)) return;
-  const auto from = files.open(path);
-  try {
-    const auto to = files.create(former, from->size());
-    std::string bytes(std::min<std::uint64_t>(from->size(), 1 << 20), '\0');
-    for (std::uint64_t at = 0; at < from->size(); at += bytes.size()) {
-      const std::size_t n = std::min<std::uint64_t>(bytes.size(), from->size() - at);
-      from->read(at, bytes.data(), n);
-      to->write(at, bytes.data(), n);
-    }
-    to->sync();
-  } catch (...) {
-    remove_quietly(files, former);
-    throw;
-  }
-}
+void keep_former(Files& files, const Files::Path& path, const Files::Path& former);
 
 /// The last part of `write_durably`: the new file is written and synced.
 template <class IsIntact>
@@ -147,3 +118,7 @@ void write_durably(Files& files, const Files::Path& path, std::uint64_t size, Wr
 
 }  // namespace detail
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/posix/impl/files.ipp>
+#endif

@@ -6,13 +6,13 @@ namespace ikebana::detail {
 
 /// Keeps the library that contains `address` loaded until the process ends. Needed for functions
 /// and objects that are registered with LibTorch, which may use them at any time.
-inline void keep_loaded(const void* address) noexcept {
-  Dl_info found{};
-  if (dladdr(address, &found) != 0 && found.dli_fname != nullptr)
-    dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-}
+void keep_loaded(const void* address) noexcept;
 
 /// The address of a symbol of any loaded library; null if there is none.
 inline void* find_symbol(const char* name) noexcept { return dlsym(RTLD_DEFAULT, name); }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/posix/impl/library.ipp>
+#endif

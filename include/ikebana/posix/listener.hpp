@@ -4,10 +4,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <cerrno>
 #include <cstdint>
-#include <system_error>
 
 namespace ikebana::detail {
 
@@ -15,33 +12,13 @@ namespace ikebana::detail {
 inline void close_on_exec(int descriptor) { ::fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
 
 /// The port at which an open descriptor listens for IPv4; 0 where it is no such socket.
-inline std::int64_t listening_port(int descriptor) {
-  int listens = 0;
-  socklen_t size = sizeof listens;
-  if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || !listens)
-    return 0;
-  sockaddr_in address{};
-  size = sizeof address;
-  if (::getsockname(descriptor, reinterpret_cast<sockaddr*>(&address), &size) != 0) return 0;
-  return address.sin_family == AF_INET ? ntohs(address.sin_port) : 0;
-}
+std::int64_t listening_port(int descriptor);
 
 /// RAII: a socket that listens on 127.0.0.1, at a port that the system chose. Throws
 /// std::system_error.
 class Listener {
  public:
-  Listener() : descriptor_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (descriptor_ < 0 ||
-        ::bind(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
-        ::listen(descriptor_, SOMAXCONN) != 0) {
-      const int code = errno;
-      if (descriptor_ >= 0) ::close(descriptor_);
-      throw std::system_error(code, std::generic_category(), "a socket on 127.0.0.1");
-    }
-  }
+  Listener();
   ~Listener() { ::close(descriptor_); }
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
@@ -54,3 +31,7 @@ class Listener {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/posix/impl/listener.ipp>
+#endif

@@ -7,8 +7,10 @@
 namespace ikebana::detail {
 
 /// True if `name` matches a shell pattern with `*`, `?` and `[...]`. `*` also matches dots.
-inline bool matches_pattern(const std::string& name, const std::string& pattern) {
-  return fnmatch(pattern.c_str(), name.c_str(), 0) == 0;
-}
+bool matches_pattern(const std::string& name, const std::string& pattern);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/posix/impl/name_pattern.ipp>
+#endif

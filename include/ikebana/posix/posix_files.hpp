@@ -5,61 +5,21 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <ikebana/detail/form.hpp>
 #include <ikebana/posix/files.hpp>
 
 namespace ikebana {
 namespace detail {
 
 /// What a user can do about an error code (errno).
-inline const char* suggestion_for(int code) {
-  switch (code) {
-    case ENOSPC:
-    case EDQUOT:
-      return "Free space on that disk, keep fewer states, or name another folder.";
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return "Name a folder that this program may write to.";
-    case ENOENT:
-      return "Correct the path. To write a file there, create its folder first.";
-    case EISDIR:
-      return "It is a folder: name a file in it, or another path.";
-    case ENOTDIR:
-      return "A part of the path is no folder: remove it, or name another path.";
-    case EFBIG:
-      return "Raise the limit of file sizes (ulimit -f), or name a disk with room for such files.";
-    case EWOULDBLOCK:
-      return "Another process is saving to it: give each process its own path.";
-    case ELOOP:
-      return "It is a symbolic link, which may point anywhere: remove it.";
-    case EIO:
-      return "The disk or its connection failed: check the system's log.";
-    default:
-      return "Check the path and its disk.";
-  }
-}
-[[noreturn]] inline void file_failed(const char* what, const Files::Path& path, int code) {
-  throw FileFailed(std::string("files: cannot ") + what + " `" + path.string() +
-                   "`: " + std::strerror(code) + ". " + suggestion_for(code));
-}
+const char* suggestion_for(int code);
+[[noreturn]] void file_failed(const char* what, const Files::Path& path, int code);
 
-/// Throws FileFailed for what is no regular file: a folder, a device, a pipe or a socket.
-inline void check_regular(const char* what, const Files::Path& path, const struct stat& status) {
-  if (S_ISREG(status.st_mode)) return;
-  if (S_ISDIR(status.st_mode)) file_failed(what, path, EISDIR);
-  throw FileFailed(std::string("files: cannot ") + what + " `" + path.string() +
-                   "`: it is a pipe, a socket or a device. Name a regular file.");
-}
 /// Every writer of a file asks this first: throws FileFailed if something is at `path`, or at the
 /// end of the links that lead on from it, that is no regular file.
-inline void check_replaceable(const Files::Path& path) {
-  struct stat status{};
-  if (::stat(path.c_str(), &status) == 0) check_regular("write", path, status);
-}
+void check_replaceable(const Files::Path& path);
 
 /// Calls the system call `f` again while a signal interrupts it.
 template <class F>
@@ -72,19 +32,12 @@ auto retry_if_interrupted(F&& f) {
 
 /// False if a file of so many bytes is beyond the limit of this process (RLIMIT_FSIZE), where the
 /// system would end the process by SIGXFSZ.
-inline bool may_have_size(std::uint64_t bytes) noexcept {
-  struct rlimit limit{};
-  return ::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-         bytes <= limit.rlim_cur;
-}
+bool may_have_size(std::uint64_t bytes) noexcept;
 
 /// RAII: an open file descriptor.
 class Descriptor {
  public:
-  Descriptor(const char* what, const Files::Path& path, int flags)
-      : fd_(retry_if_interrupted([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0666); })) {
-    if (fd_ < 0) file_failed(what, path, errno);
-  }
+  Descriptor(const char* what, const Files::Path& path, int flags);
   ~Descriptor() { ::close(fd_); }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
@@ -97,44 +50,10 @@ class Descriptor {
 class PosixOutputFile : public OutputFile {
  public:
   /// Of another process, which has the lock.
-  explicit PosixOutputFile(Files::Path path)
-      : path_(std::move(path)),
-        fd_(std::make_unique<Descriptor>("write", path_, O_WRONLY | O_NOFOLLOW | O_NONBLOCK)) {
-    struct stat status{};
-    if (::fstat(*fd_, &status) == 0) check_regular("write", path_, status);
-  }
-  PosixOutputFile(Files::Path path, std::uint64_t size)
-      : path_(std::move(path)), fd_(std::make_unique<Descriptor>("create", path_, flags)) {
-    while (!lock()) fd_ = std::make_unique<Descriptor>("create", path_, flags);
-    if (!may_have_size(size)) {
-      ::unlink(path_.c_str());
-      fail("reserve " + std::to_string(size) + " bytes for", EFBIG);
-    }
-#if defined(__linux__)
-    // Reports a full disk before anything is written, on file systems that can reserve space.
-    if (size > 0 &&
-        retry_if_interrupted([&] { return ::fallocate(*fd_, 0, 0, off_t(size)); }) != 0 &&
-        errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL) {
-      const int code = errno;
-      ::unlink(path_.c_str());
-      fail("reserve " + std::to_string(size) + " bytes for", code);
-    }
-#endif
-  }
-  void write(std::uint64_t offset, const void* bytes, std::size_t n) override {
-    auto from = static_cast<const char*>(bytes);
-    if (!may_have_size(offset + n)) fail("write", EFBIG);
-    while (n > 0) {
-      const auto done =
-          retry_if_interrupted([&] { return ::pwrite(*fd_, from, n, static_cast<off_t>(offset)); });
-      if (done < 0) fail("write", errno);
-      from += done, offset += static_cast<std::uint64_t>(done), n -= static_cast<std::size_t>(done);
-    }
-    start_writeback(offset);
-  }
-  void sync() override {
-    if (retry_if_interrupted([&] { return ::fsync(*fd_); }) != 0) fail("sync", errno);
-  }
+  explicit PosixOutputFile(Files::Path path);
+  PosixOutputFile(Files::Path path, std::uint64_t size);
+  IKEBANA_INLINE void write(std::uint64_t offset, const void* bytes, std::size_t n) override;
+  IKEBANA_INLINE void sync() override;
 
  private:
   static constexpr int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK;
@@ -142,31 +61,10 @@ class PosixOutputFile : public OutputFile {
   /// Locks the file at `path_`. Returns false, so that the caller opens it again, if another file
   /// has that path by now, or if an old file was there: that one is unlinked and not overwritten,
   /// because another hard link to it may be the saved state.
-  bool lock() {
-    if (retry_if_interrupted([&] { return ::flock(*fd_, LOCK_EX | LOCK_NB); }) != 0)
-      if (errno == EWOULDBLOCK) file_failed("write", path_, errno);  // other errors: no locks here
-    struct stat opened{}, at_path{};
-    if (::fstat(*fd_, &opened) == 0) check_regular("write", path_, opened);
-    if (::fstat(*fd_, &opened) != 0 || ::lstat(path_.c_str(), &at_path) != 0 ||
-        opened.st_ino != at_path.st_ino || opened.st_dev != at_path.st_dev)
-      return false;
-    if (opened.st_size == 0 && opened.st_nlink <= 1) return true;
-    if (::unlink(path_.c_str()) != 0) file_failed("replace", path_, errno);
-    return false;
-  }
+  bool lock();
   /// Starts write-back early, so that fsync is short.
-  void start_writeback([[maybe_unused]] std::uint64_t end) {
-#if defined(__linux__)
-    constexpr std::uint64_t min = 8 << 20;
-    if (end < writeback_end_ + min) return;
-    (void)::sync_file_range(*fd_, static_cast<off_t>(writeback_end_),
-                            static_cast<off_t>(end - writeback_end_), SYNC_FILE_RANGE_WRITE);
-    writeback_end_ = end;
-#endif
-  }
-  [[noreturn]] void fail(const std::string& what, int code) const {
-    file_failed(what.c_str(), path_, code);
-  }
+  void start_writeback([[maybe_unused]] std::uint64_t end);
+  [[noreturn]] void fail(const std::string& what, int code) const;
 
   Files::Path path_;
   std::unique_ptr<Descriptor> fd_;
@@ -175,22 +73,9 @@ class PosixOutputFile : public OutputFile {
 
 class PosixInputFile : public InputFile {
  public:
-  explicit PosixInputFile(Files::Path path) : path_(std::move(path)), fd_("read", path_, flags) {
-    struct stat status{};
-    if (::fstat(fd_, &status) != 0) file_failed("read", path_, errno);
-    check_regular("read", path_, status);
-    size_ = static_cast<std::uint64_t>(status.st_size);
-  }
+  explicit PosixInputFile(Files::Path path);
   std::uint64_t size() override { return size_; }
-  void read(std::uint64_t offset, void* bytes, std::size_t n) override {
-    auto to = static_cast<char*>(bytes);
-    while (n > 0) {
-      const auto done =
-          retry_if_interrupted([&] { return ::pread(fd_, to, n, static_cast<off_t>(offset)); });
-      if (done <= 0) file_failed("read", path_, done < 0 ? errno : EIO);
-      to += done, offset += static_cast<std::uint64_t>(done), n -= static_cast<std::size_t>(done);
-    }
-  }
+  IKEBANA_INLINE void read(std::uint64_t offset, void* bytes, std::size_t n) override;
 
  private:
   static constexpr int flags = O_RDONLY | O_NONBLOCK;  // does not wait for the writer of a pipe
@@ -205,64 +90,24 @@ class PosixInputFile : public InputFile {
 /// The operating system's files. Saving uses them unless it is given other `Files`.
 class PosixFiles : public Files {
  public:
-  std::unique_ptr<OutputFile> create(const Path& path, std::uint64_t size) override {
-    return std::make_unique<detail::PosixOutputFile>(path, size);
-  }
-  std::unique_ptr<OutputFile> open_to_write(const Path& path) override {
-    return std::make_unique<detail::PosixOutputFile>(path);
-  }
-  std::unique_ptr<InputFile> open(const Path& path) override {
-    return std::make_unique<detail::PosixInputFile>(path);
-  }
-  bool exists(const Path& path) override {
-    std::error_code code;
-    return std::filesystem::exists(std::filesystem::symlink_status(path, code));
-  }
+  IKEBANA_INLINE std::unique_ptr<OutputFile> create(const Path& path, std::uint64_t size) override;
+  IKEBANA_INLINE std::unique_ptr<OutputFile> open_to_write(const Path& path) override;
+  IKEBANA_INLINE std::unique_ptr<InputFile> open(const Path& path) override;
+  IKEBANA_INLINE bool exists(const Path& path) override;
   void check_replaceable(const Path& path) override { detail::check_replaceable(path); }
-  void rename(const Path& from, const Path& to) override {
-    detail::check_replaceable(to);
-    if (::rename(from.c_str(), to.c_str()) != 0) detail::file_failed("rename to", to, errno);
-  }
-  bool link(const Path& from, const Path& to) override {
-    return ::link(from.c_str(), to.c_str()) == 0;
-  }
-  void remove(const Path& path) override {
-    if (::unlink(path.c_str()) != 0 && errno != ENOENT) detail::file_failed("remove", path, errno);
-  }
-  void sync_folder(const Path& folder) override {
-    detail::Descriptor fd("open", folder, O_RDONLY | O_DIRECTORY);
-    // Some network file systems do not support this; their server has the names already.
-    if (detail::retry_if_interrupted([&] { return ::fsync(fd); }) != 0 && errno != EINVAL &&
-        errno != ENOTSUP)
-      detail::file_failed("sync", folder, errno);
-  }
-  void make_folder(const Path& folder) override {
-    std::error_code code;
-    if (std::filesystem::is_directory(folder, code)) return;
-    const Path parent = detail::folder_of(folder);
-    make_folder(parent);
-    if (::mkdir(folder.c_str(), 0777) != 0) {
-      const int error = errno == EEXIST ? ENOTDIR : errno;
-      if (!std::filesystem::is_directory(folder, code))  // another process may have created it
-        detail::file_failed("make the folder", folder, error);
-    }
-    sync_folder(parent);  // else a power failure may lose the folder with its contents
-  }
-  std::vector<std::string> list(const Path& folder) override {
-    std::error_code code;
-    std::vector<std::string> names;
-    std::filesystem::directory_iterator at(folder, code);
-    for (; !code && at != std::filesystem::directory_iterator(); at.increment(code))
-      names.push_back(at->path().filename().string());
-    if (code) detail::file_failed("list", folder, code.value());
-    return names;
-  }
+  IKEBANA_INLINE void rename(const Path& from, const Path& to) override;
+  IKEBANA_INLINE bool link(const Path& from, const Path& to) override;
+  IKEBANA_INLINE void remove(const Path& path) override;
+  IKEBANA_INLINE void sync_folder(const Path& folder) override;
+  IKEBANA_INLINE void make_folder(const Path& folder) override;
+  IKEBANA_INLINE std::vector<std::string> list(const Path& folder) override;
 };
 
 /// The shared instance of PosixFiles. It has no state.
-inline Files& system_files() {
-  static PosixFiles files;
-  return files;
-}
+Files& system_files();
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/posix/impl/posix_files.ipp>
+#endif

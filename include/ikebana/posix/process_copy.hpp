@@ -7,10 +7,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <optional>
 #include <string>
 
@@ -36,37 +34,13 @@ class ProcessCopy {
     pipe_ = ends[0];
     return id_ > 0;
   }
-  ~ProcessCopy() {
-    if (pipe_ >= 0) ::close(pipe_);
-    if (id_ > 0) end();
-  }
+  ~ProcessCopy();
   ProcessCopy() = default;
   ProcessCopy(const ProcessCopy&) = delete;
   ProcessCopy& operator=(const ProcessCopy&) = delete;
 
   /// What it returned; no value where it threw, was killed, or takes longer than `limit`.
-  std::optional<std::string> result(std::chrono::milliseconds limit) {
-    const auto deadline = std::chrono::steady_clock::now() + limit;
-    std::string text;
-    for (;;) {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-          deadline - std::chrono::steady_clock::now());
-      pollfd pipe{pipe_, POLLIN, 0};
-      const int ready = left.count() > 0 ? ::poll(&pipe, 1, static_cast<int>(left.count())) : 0;
-      if (ready == 0) return {};
-      if (ready < 0 && errno != EINTR) return {};
-      if (ready < 0) continue;
-      char part[4096];
-      const ssize_t bytes = ::read(pipe_, part, sizeof part);
-      if (bytes < 0 && errno != EINTR) return {};
-      if (bytes > 0) text.append(part, static_cast<std::size_t>(bytes));
-      if (bytes == 0) break;
-    }
-    ends_ = true;
-    if (text.empty() || text.back() != done) return {};
-    text.pop_back();
-    return text;
-  }
+  std::optional<std::string> result(std::chrono::milliseconds limit);
 
  private:
   static constexpr char done = '.';  // the last character of a result that is complete
@@ -90,24 +64,8 @@ class ProcessCopy {
   }
   /// Their numbers stay in use, so that no file that is opened later gets what was meant for them.
   /// False where they cannot be listed, as without /proc.
-  static bool take_files(int pipe) noexcept {
-    const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-    DIR* all = ::opendir("/proc/self/fd");
-    if (nowhere < 0 || all == nullptr) return false;
-    while (const dirent* one = ::readdir(all)) {
-      const int file = std::atoi(one->d_name);
-      const bool is_number = one->d_name[0] != '.';
-      if (is_number && file != nowhere && file != pipe && file != ::dirfd(all))
-        ::dup2(nowhere, file);
-    }
-    ::closedir(all);
-    return true;
-  }
-  void end() const {
-    if (!ends_) ::kill(id_, SIGKILL);
-    while (::waitpid(id_, nullptr, 0) == -1 && errno == EINTR) {
-    }
-  }
+  static bool take_files(int pipe) noexcept;
+  void end() const;
 
   pid_t id_ = -1;
   int pipe_ = -1;
@@ -126,3 +84,7 @@ std::optional<std::string> in_process_copy(const F& f) {
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/posix/impl/process_copy.ipp>
+#endif

@@ -1,10 +1,7 @@
 #pragma once
 // What the processor computes with 16-bit numbers.
-#include <cstdlib>
-#include <initializer_list>
-#include <string_view>
-#if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__x86_64__)
 #endif
 
 namespace ikebana::detail {
@@ -12,45 +9,16 @@ namespace ikebana::detail {
 /// Two numbers of 16 bits: BF16 has FP32's range, FP16 more digits.
 enum class HalfKind { BF16, FP16 };
 
-/// True if `ONEDNN_MAX_CPU_ISA` of the environment is one of these.
-inline bool is_limited_to(std::initializer_list<std::string_view> isas) {
-  for (const char* name : {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"})
-    if (const char* value = std::getenv(name))
-      for (const std::string_view isa : isas)
-        if (isa == value) return true;
-  return false;
-}
-
 /// True if oneDNN's products may use instructions for such numbers: the processor has them, and
 /// `ONEDNN_MAX_CPU_ISA` of the environment does not forbid them. On other processors than x86-64 it
 /// is LibTorch that knows.
-inline bool has_half_instructions(HalfKind kind) {
-#if defined(__x86_64__)
-  if (is_limited_to({"AVX512_CORE", "AVX512_CORE_VNNI", "AVX2_VNNI", "AVX2", "AVX", "SSE41"}))
-    return false;
-  if (kind == HalfKind::FP16 && is_limited_to({"AVX512_CORE_BF16"})) return false;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  const bool avx512_fp16 = (d >> 23 & 1) != 0, amx_bf16 = (d >> 22 & 1) != 0;
-  if (a < 1 || __get_cpuid_count(7, 1, &a, &b, &c, &d) == 0) a = 0, d = 0;
-  const bool avx512_bf16 = (a >> 5 & 1) != 0, amx_fp16 = (a >> 21 & 1) != 0;
-  const bool avx_ne_convert = (d >> 5 & 1) != 0;
-  return avx_ne_convert ||
-         (kind == HalfKind::BF16 ? avx512_bf16 || amx_bf16 : avx512_fp16 || amx_fp16);
-#else
-  return kind == HalfKind::BF16 || kind == HalfKind::FP16;
-#endif
-}
+bool has_half_instructions(HalfKind kind);
 
 /// True if oneDNN may use AVX-512: the processor has it, and the environment does not forbid it.
-inline bool has_avx512_kernels() {
-#if defined(__x86_64__)
-  static const bool has = (__builtin_cpu_init(), __builtin_cpu_supports("avx512bw") != 0) &&
-                          !is_limited_to({"AVX2_VNNI_2", "AVX2_VNNI", "AVX2", "AVX", "SSE41"});
-  return has;
-#else
-  return false;
-#endif
-}
+bool has_avx512_kernels();
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/posix/impl/processor.ipp>
+#endif

@@ -9,19 +9,8 @@ namespace ikebana::detail {
 /// blocked for its lifetime. Costs three system calls; handlers and other threads are not changed.
 class SigpipeBlock {
  public:
-  SigpipeBlock() noexcept {
-    sigemptyset(&sigpipe_);
-    sigaddset(&sigpipe_, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &sigpipe_, &former_);
-  }
-  ~SigpipeBlock() {
-    if (sigismember(&former_, SIGPIPE) == 1) return;
-    sigset_t pending;
-    sigpending(&pending);
-    int signal = 0;
-    if (sigismember(&pending, SIGPIPE) == 1) sigwait(&sigpipe_, &signal);
-    pthread_sigmask(SIG_SETMASK, &former_, nullptr);
-  }
+  SigpipeBlock() noexcept;
+  ~SigpipeBlock();
   SigpipeBlock(const SigpipeBlock&) = delete;
   SigpipeBlock& operator=(const SigpipeBlock&) = delete;
 
@@ -30,3 +19,7 @@ class SigpipeBlock {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/posix/impl/sigpipe.ipp>
+#endif

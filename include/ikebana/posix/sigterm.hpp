@@ -13,30 +13,13 @@ namespace ikebana::detail {
 /// none of them has reported then gets that handler. They may overlap in any order, on any threads.
 class SigtermRequest {
  public:
-  explicit SigtermRequest(bool enabled) : enabled_(enabled) {
-    if (!enabled_) return;
-    Shared& shared = Shared::get();
-    std::lock_guard lock(shared.mutex);
-    if (shared.requests++ > 0) return;
-    shared.received = shared.reported = false;
-    struct sigaction action{};
-    action.sa_handler = [](int) { Shared::get().received = true; };
-    action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
-    sigemptyset(&action.sa_mask);
-    ::sigaction(SIGTERM, &action, &shared.previous_action);
-  }
-  ~SigtermRequest() {
-    if (enabled_ && is_unreported_after_last()) ::raise(SIGTERM);
-  }
+  explicit SigtermRequest(bool enabled);
+  ~SigtermRequest();
   SigtermRequest(const SigtermRequest&) = delete;
   SigtermRequest& operator=(const SigtermRequest&) = delete;
 
   /// True once SIGTERM was received.
-  bool received() const {
-    if (!enabled_ || !Shared::get().received) return false;
-    Shared::get().reported = true;
-    return true;
-  }
+  bool received() const;
 
  private:
   /// What all requests of the process share, also those of plugins with hidden symbols.
@@ -52,15 +35,13 @@ class SigtermRequest {
     }
   };
   /// Restores the former handler if this is the last request.
-  static bool is_unreported_after_last() {
-    Shared& shared = Shared::get();
-    std::lock_guard lock(shared.mutex);
-    if (--shared.requests > 0) return false;
-    ::sigaction(SIGTERM, &shared.previous_action, nullptr);
-    return shared.received && !shared.reported;
-  }
+  static bool is_unreported_after_last();
 
   bool enabled_;
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/posix/impl/sigterm.ipp>
+#endif

@@ -15,18 +15,18 @@ struct Precision<BF16> {
   CPUProducts cpu_products = CPUProducts::Fastest;  ///< how a CPU multiplies
 };
 
-template <std::same_as<Precision<BF16>> Policy>
-struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
+template <>
+struct Mechanism<Precision<BF16>> : detail::Autocast<at::kBFloat16> {
   using carries_out = Precision<BF16>;
   Precision<BF16> values;
   explicit Mechanism(Precision<BF16> v) : values(v) {}
 
-  void attach(c10::Device where, const UnitTable&) {
-    Autocast<at::kBFloat16>::attach("Precision<BF16>", where, values.cpu_products);
-  }
-  std::string describe() const {
-    return this->with_products("autocast to BFloat16 over Float32 weights");
-  }
+  void attach(c10::Device where, const UnitTable&);
+  std::string describe() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/precision/impl/bf16.ipp>
+#endif

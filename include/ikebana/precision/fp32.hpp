@@ -1,6 +1,5 @@
 #pragma once
 // Precision<FP32>, the default.
-#include <ikebana/bridge/cpu_products.hpp>
 #include <ikebana/precision/finite_loss.hpp>
 
 namespace ikebana {
@@ -9,19 +8,17 @@ namespace ikebana {
 template <>
 struct Precision<FP32> {};
 
-template <std::same_as<Precision<FP32>> Policy>
-struct Mechanism<Policy> : detail::FiniteLoss {
+template <>
+struct Mechanism<Precision<FP32>> : detail::FiniteLoss {
   using carries_out = Precision<FP32>;
   Precision<FP32> values;
   explicit Mechanism(Precision<FP32> v) : values(v) {}
 
-  void attach(c10::Device device, const UnitTable& table) {
-    if (!device.is_cpu()) return;
-    for (const Unit& unit : table.units())
-      for (const at::Tensor& p : unit.parameters)
-        if (!bridge::has_native_products(p.scalar_type()))
-          return detail::warn_of_slow_products(p.scalar_type());
-  }
+  void attach(c10::Device device, const UnitTable& table);
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/precision/impl/fp32.ipp>
+#endif

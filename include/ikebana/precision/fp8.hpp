@@ -1,6 +1,6 @@
 #pragma once
 // The policy Precision<FP8> and its mechanism.
-#include <ikebana/detail/message.hpp>
+#include <ikebana/hooks/numbers.hpp>
 #include <ikebana/precision/autocast.hpp>
 #include <ikebana/precision/fp8_linear.hpp>
 
@@ -19,19 +19,13 @@ struct Precision<FP8> {
   std::variant<DynamicScaling, DelayedScaling> scaling = DynamicScaling{};
 };
 
-template <std::same_as<Precision<FP8>> Policy>
-struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
+template <>
+struct Mechanism<Precision<FP8>> : detail::Autocast<at::kBFloat16> {
   using carries_out = Precision<FP8>;
   Precision<FP8> values;
   explicit Mechanism(Precision<FP8> v) : values(v), scaling_(v.scaling) { check(); }
 
-  void attach(c10::Device where, const UnitTable& table) {
-    static constexpr CPUProducts fastest = CPUProducts::Fastest;
-    Autocast::attach("Precision<FP8>", where, fastest);
-    bridge::LinearScope::install();
-    check_products(where);
-    layers_ = std::make_shared<detail::FP8Layers<>>(values.scaling, table, where);
-  }
+  void attach(c10::Device where, const UnitTable& table);
   template <class Next>
   decltype(auto) around_forward(Next&& next) {
     detail::check_unchanged(values.scaling == scaling_, "Precision<FP8>: scaling");
@@ -46,13 +40,7 @@ struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
   }
   void end_step(const StepGradients&, Report&) noexcept { layers_->scales->end_step(); }
   void abort() noexcept { layers_->scales->abort(); }
-  std::string describe() const {
-    auto* delayed = std::get_if<DelayedScaling>(&values.scaling);
-    return "linear layers in Float8 (E4M3, gradients E5M2), " +
-           (delayed ? "delayed scaling over " + std::to_string(delayed->amax_history_len) + " steps"
-                    : std::string("dynamic scaling")) +
-           ", the rest autocast to BFloat16";
-  }
+  std::string describe() const;
   void state(Archive& archive, const Masters&) { layers_->scales->state(archive); }
   template <class Visit>
   void each_number(const Visit& visit) const {
@@ -60,34 +48,17 @@ struct Mechanism<Policy> : detail::Autocast<at::kBFloat16> {
   }
 
  private:
-  void check() const {
-    auto* delayed = std::get_if<DelayedScaling>(&values.scaling);
-    if (!delayed || (delayed->amax_history_len >= 1 && std::isfinite(delayed->margin))) return;
-    throw BadValue("Precision<FP8>: amax_history_len is " + c10::str(delayed->amax_history_len) +
-                   " and margin " + c10::str(delayed->margin) +
-                   "; amax_history_len must be 1 or more, and margin finite.");
-  }
+  void check() const;
   /// Computes one product of each kind that training needs, the only way to learn whether LibTorch
   /// has them. Throws BadValue if not.
-  static void check_products(c10::Device where) {
-    using detail::FP8Role;
-    auto one = at::ones({}, at::TensorOptions(where).dtype(at::kFloat));
-    auto ones = [&](FP8Role role) {
-      return detail::Quantized{at::ones({16, 16}, one.options()).to(detail::fp8_type(role)), one,
-                               one};
-    };
-    try {
-      for (auto role : {FP8Role::Input, FP8Role::Gradient})
-        for (auto type : {at::kBFloat16, at::kFloat})
-          detail::fp8_product(ones(role), ones(FP8Role::Weight), type);
-    } catch (const c10::Error& error) {
-      throw BadValue("Precision<FP8>: LibTorch has no FP8 products on " + where.str() + " (" +
-                     detail::message_of(error) + "). Use Precision<BF16>.");
-    }
-  }
+  static void check_products(c10::Device where);
 
   std::variant<DynamicScaling, DelayedScaling> scaling_;  // when the trainer was made
-  std::shared_ptr<detail::FP8Layers<>> layers_;
+  std::shared_ptr<detail::FP8Layers> layers_;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/precision/impl/fp8.ipp>
+#endif

@@ -1,7 +1,7 @@
 #pragma once
 // The scales of FP8 tensors, by which they are multiplied before the cast to fill its range.
-#include <array>
 #include <ikebana/hooks.hpp>
+#include <ikebana/hooks/numbers.hpp>
 #include <variant>
 
 namespace ikebana {
@@ -30,9 +30,7 @@ namespace detail {
 /// The three tensors of a linear layer that are cast to FP8.
 enum class FP8Role : std::int64_t { Input, Weight, Gradient };
 
-inline at::ScalarType fp8_type(FP8Role role) {
-  return role == FP8Role::Gradient ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn;
-}
+at::ScalarType fp8_type(FP8Role role);
 /// The largest finite value: 448 in E4M3, 57344 in E5M2.
 inline double fp8_max(FP8Role role) { return role == FP8Role::Gradient ? 57344 : 448; }
 
@@ -41,10 +39,7 @@ struct Quantized {
   at::Tensor values, inverse, scale;
 };
 /// Values beyond the range saturate, whereas a plain cast makes them NaN; NaN stays NaN.
-inline Quantized quantize(const at::Tensor& x, const at::Tensor& scale, FP8Role role) {
-  double max = fp8_max(role);
-  return {(x * scale).clamp_(-max, max).to(fp8_type(role)), scale.reciprocal(), scale};
-}
+Quantized quantize(const at::Tensor& x, const at::Tensor& scale, FP8Role role);
 
 /// The scales of all layers, one per tensor. The history of DelayedScaling is on the device; new
 /// scales are made from it at the end of each step.
@@ -52,49 +47,15 @@ class FP8Scales {
  public:
   using Scaling = std::variant<DynamicScaling, DelayedScaling>;
 
-  FP8Scales(const Scaling& scaling, std::int64_t layers, c10::Device device) {
-    auto* delayed = std::get_if<DelayedScaling>(&scaling);
-    if (!delayed) return;
-    auto options = at::TensorOptions(device).dtype(at::kFloat);
-    history_ = at::zeros({delayed->amax_history_len, layers, 3}, options);
-    latest_ = at::zeros({layers, 3}, options);
-    amax_ = at::zeros({layers, 3}, options), scale_ = at::zeros({layers, 3}, options);
-    double factor = std::exp2(-delayed->margin);
-    max_ = at::tensor({448 * factor, 448 * factor, 57344 * factor}, options);
-    position_ = at::zeros({}, options.dtype(at::kLong));
-  }
+  FP8Scales(const Scaling& scaling, std::int64_t layers, c10::Device device);
 
   /// `x` (FP32) in FP8. With `record`, later scales take its magnitude into account.
-  Quantized quantized(std::int64_t layer, FP8Role role, const at::Tensor& x, bool record) {
-    at::Tensor now = at::linalg_vector_norm(x, std::numeric_limits<double>::infinity());
-    at::Tensor scale = now.clamp_min(1e-12).reciprocal() * fp8_max(role);
-    if (!delayed()) return quantize(x, scale, role);
-    auto slot = [&](const at::Tensor& t) { return t[layer][static_cast<std::int64_t>(role)]; };
-    if (record) slot(latest_).copy_(at::maximum(slot(latest_), now));
-    at::Tensor known = slot(scale_);
-    return quantize(x, at::where(known > 0, known, scale), role);
-  }
+  Quantized quantized(std::int64_t layer, FP8Role role, const at::Tensor& x, bool record);
   /// Adds the step's largest magnitudes to the history, except those that are not finite. A tensor
   /// that was recorded twice, as in a recompute, counts once.
-  void end_step() noexcept {
-    if (!delayed()) return;
-    // Of an index without dimensions CUDA's deterministic form makes a row of another shape.
-    history_.index_copy_(0, position_.view({1}), latest_.nan_to_num_(0, 0, 0).unsqueeze(0));
-    position_.add_(1).remainder_(history_.size(0));
-    latest_.zero_();
-    make_scales();
-  }
-  void abort() noexcept {
-    if (delayed()) latest_.zero_();
-  }
-  void state(Archive& archive) {
-    if (!delayed()) return;
-    const NumberRange index{0, static_cast<double>(history_.size(0) - 1), true,
-                            "an index of amax_history"};
-    archive.tensor("amax_history", history_, &factor_range);
-    archive.tensor("position", position_, &index);
-    if (archive.loading()) make_scales();
-  }
+  void end_step() noexcept;
+  void abort() noexcept;
+  void state(Archive& archive);
   template <class Visit>
   void each_number(const Visit& visit) const {
     if (delayed())
@@ -104,10 +65,7 @@ class FP8Scales {
  private:
   bool delayed() const { return history_.defined(); }
   /// A scale is 0 if the history has no magnitude above 0.
-  void make_scales() noexcept {
-    at::amax_out(amax_, history_, {0});
-    at::div_out(scale_, max_, amax_).nan_to_num_(0, 0, 0);
-  }
+  void make_scales() noexcept;
 
   at::Tensor history_, latest_;    // largest magnitudes: of past steps, and of the present one
   at::Tensor amax_, scale_, max_;  // by layer and role
@@ -116,3 +74,7 @@ class FP8Scales {
 
 }  // namespace detail
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/precision/impl/fp8_scaling.ipp>
+#endif

@@ -10,8 +10,8 @@ namespace ikebana {
 template <>
 struct Precision<TF32> {};
 
-template <std::same_as<Precision<TF32>> Policy>
-struct Mechanism<Policy> : detail::FiniteLoss {
+template <>
+struct Mechanism<Precision<TF32>> : detail::FiniteLoss {
   using carries_out = Precision<TF32>;
   Precision<TF32> values;
   bool effective = false;
@@ -20,16 +20,8 @@ struct Mechanism<Policy> : detail::FiniteLoss {
   /// Allows TensorFloat-32 in cuBLAS and cuDNN for its lifetime, if `set` is true.
   class Permission {
    public:
-    explicit Permission(bool set) : set_(set) {
-      if (!set_) return;
-      auto& context = at::globalContext();
-      blas_ = context.allowTF32CuBLAS(), dnn_ = context.allowTF32CuDNN();
-      context.setAllowTF32CuBLAS(true), context.setAllowTF32CuDNN(true);
-    }
-    ~Permission() {
-      if (!set_) return;
-      at::globalContext().setAllowTF32CuBLAS(blas_), at::globalContext().setAllowTF32CuDNN(dnn_);
-    }
+    explicit Permission(bool set);
+    ~Permission();
     Permission(const Permission&) = delete;
     Permission& operator=(const Permission&) = delete;
 
@@ -48,9 +40,11 @@ struct Mechanism<Policy> : detail::FiniteLoss {
     Permission permission(effective);
     return next();
   }
-  std::string describe() const {
-    return effective ? "TensorFloat-32 matrix products" : "has no effect on this device";
-  }
+  std::string describe() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/precision/impl/tf32.ipp>
+#endif

@@ -1,8 +1,6 @@
 #pragma once
 // Modules whose forward is a call of all ranks, as a batch norm over the batches of all of them,
 // and how they find the ranks.
-#include <algorithm>
-#include <ikebana/detail/each_once.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 #include <utility>
 
@@ -21,18 +19,11 @@ class RankCalls : public torch::CustomClassHolder {
  public:
   using Pointer = c10::intrusive_ptr<RankCalls>;
 
-  RankCalls(const torch::nn::Module& model, RankGroup& group) : group_(&group) {
-    for (const auto& item : each_once(model.named_modules("", /*include_self=*/true)))
-      if (const auto* one = dynamic_cast<const CallsAllRanks*>(item.value().get()))
-        modules_.push_back({one, item.value().get(), item.key()});
-  }
+  RankCalls(const torch::nn::Module& model, RankGroup& group);
 
   std::int64_t size() const { return group_ == nullptr ? 1 : group_->size(); }
   /// How many modules are in training mode.
-  std::int64_t count() const {
-    return std::count_if(modules_.begin(), modules_.end(),
-                         [](const auto& one) { return one.module->is_training(); });
-  }
+  std::int64_t count() const;
   /// Calls `f(module)` for each.
   template <class F>
   void each(F&& f) const {
@@ -40,34 +31,12 @@ class RankCalls : public torch::CustomClassHolder {
   }
   /// The module's name in the model. Throws BadModel for one that is no part of it: ranks with
   /// fewer microbatches than others would not know that they have to take part.
-  const std::string& name_of(const CallsAllRanks& module, const char* type) const {
-    for (const auto& one : modules_)
-      if (one.calls == &module) return one.name;
-    throw BadModel(std::string(type) +
-                   ": it computes with all ranks, and is no module of the model of this trainer. "
-                   "Register it there by register_module before the trainer is made, or call "
-                   "eval().");
-  }
+  const std::string& name_of(const CallsAllRanks& module, const char* type) const;
   /// Replaces each tensor by its sum over the ranks, in the call of this name.
-  void sum(const std::string& call, std::vector<at::Tensor>& values) {
-    if (group_ == nullptr)
-      throw BadModel("ranks: " + call +
-                     " ran after its trainer was destroyed, and needs the other ranks. Keep the "
-                     "trainer at least as long as the graph.");
-    group_->sum_in(call, values);
-    for (const char c : call) order_ = (order_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
+  void sum(const std::string& call, std::vector<at::Tensor>& values);
   /// All ranks have made the same calls, where there are any. On a device the host compares names
   /// only when a call is made for the first time; here it compares the order of all.
-  void compare(const std::string& call) {
-    if (count() == 0 || size() == 1) return;
-    const auto all = exchange_in(*group_, call, std::to_string(order_));
-    for (std::size_t r = 0; r < all.size(); ++r)
-      if (all[r] != all[0])
-        throw BadModel("step: rank " + std::to_string(r) +
-                       " ran the layers that compute with all ranks, as SyncBatchNorm, in another "
-                       "order than rank 0. Run the same ones in the same order on every rank.");
-  }
+  void compare(const std::string& call);
   /// The trainer ends.
   void end() noexcept { group_ = nullptr; }
 
@@ -92,10 +61,7 @@ class RankScope {
   RankScope& operator=(const RankScope&) = delete;
 
   /// Null outside of any trainer, and where the recipe has one rank.
-  static const RankScope*& here() {
-    static thread_local const RankScope* scope = nullptr;
-    return scope;
-  }
+  static const RankScope*& here();
   const RankCalls::Pointer& calls() const { return calls_; }
   bool is_dummy() const { return is_dummy_; }
 
@@ -130,3 +96,7 @@ class ModelRankCalls<true> {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/ranks/impl/rank_calls.ipp>
+#endif

@@ -34,9 +34,7 @@ class DryUnit {
     listener_->begin_unit(unit);
     (for_each_tensor(args, [&](const at::Tensor& t) { listener_->add_input(t); }), ...);
   }
-  ~DryUnit() {
-    if (listener_ != nullptr) listener_->end_unit();
-  }
+  ~DryUnit();
   DryUnit(const DryUnit&) = delete;
   DryUnit& operator=(const DryUnit&) = delete;
 
@@ -45,3 +43,7 @@ class DryUnit {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/run/impl/dry_listener.ipp>
+#endif

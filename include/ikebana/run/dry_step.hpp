@@ -36,7 +36,6 @@ class AtDryUpdate final : public DryListener {
 /// All of it happens in a copy of this process: nothing here changes, neither the trainer, nor what
 /// a model or a policy keeps from step to step, nor variables of the loss. No value where the step
 /// throws, as where shapes depend on values, and where there can be no such copy.
-/// A template, so that only files that use it compile it.
 template <class Core, class Step, class Result>
 std::optional<std::string> dry_step(Core& core, const std::shared_ptr<bridge::FakeLedger>& ledger,
                                     DryListener& listener, Step&& step, const Result& result) {

@@ -1,5 +1,6 @@
 #pragma once
 // The policy ChainedScheduler and its mechanism.
+#include <ikebana/detail/text.hpp>
 #include <ikebana/schedule/composed.hpp>
 
 namespace ikebana {

@@ -1,5 +1,6 @@
 #pragma once
 // What SequentialLR, ChainedScheduler and PerEpoch share: the mechanisms of the schedules within.
+#include <ikebana/detail/text.hpp>
 #include <ikebana/hooks/closed_form.hpp>
 #include <ikebana/schedule/cycling.hpp>
 #include <tuple>

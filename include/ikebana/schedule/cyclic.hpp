@@ -40,73 +40,30 @@ struct CyclicLR {
   std::int64_t warmup_steps = 0;  ///< steps of a linear rise before it
 };
 
-template <std::same_as<CyclicLR> Policy>
-struct Mechanism<Policy> : detail::CyclingSchedule<CyclicLR> {
+template <>
+struct Mechanism<CyclicLR> : detail::CyclingSchedule<CyclicLR> {
   explicit Mechanism(CyclicLR v) : CyclingSchedule(std::move(v)) { check_values(*this); }
 
-  void check() const {
-    const auto& v = values;
-    const char* name = "CyclicLR";
-    detail::check_schedule(name, v.max_lr > 0,
-                           "max_lr is not given, or not positive. Write CyclicLR{.base_lr = 1e-3, "
-                           ".max_lr = 1e-2}.");
-    detail::check_schedule(name, !v.base_lr || *v.base_lr >= 0, "base_lr must not be negative.");
-    detail::check_schedule(name, v.step_size_up > 0 && v.step_size_down.value_or(0) >= 0,
-                           "step_size_up must be 1 or more, step_size_down 0 or more.");
-    detail::check_schedule(name, v.gamma >= 0, "gamma must not be negative.");
-    check_momentum();
-  }
-  double rate(double base, std::int64_t step) const {
-    return CyclingSchedule::rate(*this, base, step);
-  }
-  double momentum(double base, std::int64_t step) const {
-    return CyclingSchedule::momentum(*this, base, step);
-  }
-  double after_warmup(double base, double t) const {
-    const double low = values.base_lr.value_or(base);
-    return low + (values.max_lr - low) * height(t) * scale(t);
-  }
-  double momentum_after_warmup(double t) const {
-    const double high = values.max_momentum;
-    return high - (high - values.base_momentum) * height(t) * scale(t);
-  }
-  const char* own_rate() const {
-    return "Give all of them one lr, or write a LambdaLR, which multiplies the lr of each.";
-  }
-  std::string describe() const {
-    const auto& v = values;
-    const char* modes[] = {"triangular", "triangular2", "exp_range"};
-    return (v.base_lr ? "base_lr=" + c10::str(*v.base_lr) + ", " : "") +
-           "max_lr=" + c10::str(v.max_lr) + ", step_size_up=" + std::to_string(v.step_size_up) +
-           ", step_size_down=" + c10::str(down()) +
-           ", mode=" + (v.scale_fn ? "scale_fn" : modes[v.mode]) +
-           (v.mode == v.exp_range ? ", gamma=" + c10::str(v.gamma) : "") +
-           (v.scale_fn && v.scale_mode == v.iterations ? ", scale_mode=iterations" : "") +
-           (v.cycle_momentum
-                ? ", momentum=" + c10::str(v.base_momentum) + " to " + c10::str(v.max_momentum)
-                : "") +
-           ", warmup_steps=" + std::to_string(v.warmup_steps);
-  }
+  void check() const;
+  double rate(double base, std::int64_t step) const;
+  double momentum(double base, std::int64_t step) const;
+  double after_warmup(double base, double t) const;
+  double momentum_after_warmup(double t) const;
+  const char* own_rate() const;
+  std::string describe() const;
 
  private:
-  double down() const {
-    return static_cast<double>(values.step_size_down.value_or(values.step_size_up));
-  }
+  double down() const;
   double length() const { return static_cast<double>(values.step_size_up) + down(); }
   /// The cycle that step `t` is in, from 1.
   double cycle_of(double t) const { return std::floor(1 + t / length()); }
   /// How far up the step is, from 0 to 1.
-  double height(double t) const {
-    const double part = 1 + t / length() - cycle_of(t);
-    const double top = static_cast<double>(values.step_size_up) / length();
-    return part <= top ? part / top : (part - 1) / (top - 1);
-  }
-  double scale(double t) const {
-    const auto& v = values;
-    if (v.scale_fn) return v.scale_fn(v.scale_mode == v.cycle ? cycle_of(t) : t);
-    if (v.mode == v.triangular2) return 1 / std::pow(2, cycle_of(t) - 1);
-    return v.mode == v.exp_range ? std::pow(v.gamma, t) : 1;
-  }
+  double height(double t) const;
+  double scale(double t) const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/schedule/impl/cyclic.ipp>
+#endif

@@ -1,7 +1,6 @@
 #pragma once
 // What OneCycleLR and CyclicLR share: they set the rate themselves, and may cycle the momentum.
-#include <ikebana/detail/recording.hpp>
-#include <ikebana/hooks/cycled_momentum.hpp>
+#include <ikebana/detail/text.hpp>
 #include <ikebana/schedule/schedule.hpp>
 #include <optional>
 #include <utility>
@@ -9,12 +8,7 @@
 namespace ikebana::detail {
 
 /// Refuses a recorded step whose momentum changes: each replay would use that of the recorded one.
-inline void refuse_recorded_momentum() {
-  if (recording())
-    throw BadValue(
-        "schedule: this step is recorded, and its schedule cycles the momentum, which a replay "
-        "would not change. Write .cycle_momentum = false.");
-}
+void refuse_recorded_momentum();
 
 /// The base of schedules with fields `cycle_momentum`, `base_momentum` and `max_momentum`. They
 /// implement `after_warmup`, `momentum_after_warmup(step)` and `check()`, as WarmupSchedule has it,
@@ -89,3 +83,7 @@ struct CyclingSchedule : WarmupSchedule<Policy> {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/schedule/impl/cycling.ipp>
+#endif

@@ -15,25 +15,19 @@ struct LambdaLR {
   std::int64_t warmup_steps = 0;  ///< steps of a linear rise before it
 };
 
-template <std::same_as<LambdaLR> Policy>
-struct Mechanism<Policy> : detail::WarmupSchedule<LambdaLR> {
+template <>
+struct Mechanism<LambdaLR> : detail::WarmupSchedule<LambdaLR> {
   explicit Mechanism(LambdaLR v) : WarmupSchedule(std::move(v)) { check_values(*this); }
 
-  void check() const {
-    detail::check_schedule("LambdaLR", static_cast<bool>(values.lr_lambda),
-                           "lr_lambda is not given. Write LambdaLR{.lr_lambda = [](std::int64_t "
-                           "step) { return 1.0 / (1 + step); }}.");
-  }
+  void check() const;
 
-  double rate(double base, std::int64_t step) const {
-    return WarmupSchedule::rate(*this, base, step);
-  }
-  double after_warmup(double base, double t) const {
-    return base * values.lr_lambda(static_cast<std::int64_t>(t));
-  }
-  std::string describe() const {
-    return "lr_lambda, warmup_steps=" + std::to_string(values.warmup_steps);
-  }
+  double rate(double base, std::int64_t step) const;
+  double after_warmup(double base, double t) const;
+  std::string describe() const;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/schedule/impl/lambda.ipp>
+#endif

@@ -15,8 +15,8 @@ struct MultiStepLR {
   std::int64_t warmup_steps = 0;              ///< steps of a linear rise before it
 };
 
-template <std::same_as<MultiStepLR> Policy>
-struct Mechanism<Policy> : detail::WarmupSchedule<MultiStepLR> {
+template <>
+struct Mechanism<MultiStepLR> : detail::WarmupSchedule<MultiStepLR> {
   explicit Mechanism(MultiStepLR v) : WarmupSchedule(std::move(v)) { check_values(*this); }
 
   void check() const {

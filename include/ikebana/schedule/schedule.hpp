@@ -8,16 +8,10 @@
 namespace ikebana::detail {
 
 /// Throws BadValue("name: what") if `good` is false.
-inline void check_schedule(const char* name, bool good, const char* what) {
-  if (!good) throw BadValue(std::string(name) + ": " + what);
-}
+void check_schedule(const char* name, bool good, const char* what);
 
 /// `{60, 80}`
-inline std::string braced(const std::vector<std::int64_t>& numbers) {
-  std::string text;
-  for (std::int64_t n : numbers) text += (text.empty() ? "" : ", ") + std::to_string(n);
-  return "{" + text + "}";
-}
+std::string braced(const std::vector<std::int64_t>& numbers);
 
 /// The base of schedules, with a linear warm-up: step s of w warm-up steps has (s + 1) / w of the
 /// base rate; the schedule's own step 0 follows. Schedules implement `after_warmup(base, step)` and
@@ -44,3 +38,7 @@ struct WarmupSchedule : ScheduleHooks {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/schedule/impl/schedule.ipp>
+#endif

@@ -12,8 +12,8 @@ struct StepLR {
   std::int64_t warmup_steps = 0;  ///< steps of a linear rise before it
 };
 
-template <std::same_as<StepLR> Policy>
-struct Mechanism<Policy> : detail::WarmupSchedule<StepLR> {
+template <>
+struct Mechanism<StepLR> : detail::WarmupSchedule<StepLR> {
   explicit Mechanism(StepLR v) : WarmupSchedule(v) { check_values(*this); }
 
   void check() const {

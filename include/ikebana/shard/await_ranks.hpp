@@ -1,31 +1,13 @@
 #pragma once
 // How ranks meet before they connect: none waits for a rank whose process it sees to have ended.
+#include <ikebana/shard/meeting.hpp>
 #include <ikebana/shard/process_group.hpp>
 #include <stdexcept>
 
 namespace ikebana::detail {
 
 /// Returns when all ranks have come to `prefix`: nothing, or why they will not meet there.
-inline std::string await_ranks(GroupMembers& members, const std::string& prefix) {
-  c10d::Store& store = *members.store;
-  auto came = [&](std::int64_t rank) { return prefix + "came/" + std::to_string(rank); };
-  store.set(came(members.rank), bytes_of("1"));
-  const Deadline deadline(members.timeout);
-  std::int64_t next = 0;
-  std::string why;
-  const bool is_decided = deadline.wait([&] {
-    while (next < members.size && store.check({came(next)})) ++next;
-    members.watch->look(store);
-    why = members.watch->ended();  // one that gave up before has said why
-    if (store.check({prefix + "abandoned"}))
-      why =
-          "another rank does not wait any longer, since " + store.get_to_str(prefix + "abandoned");
-    if (why.empty() && next < members.size) why = members.waits->refusal();
-    return next == members.size || !why.empty();
-  });
-  if (is_decided) return why;
-  return "rank " + std::to_string(next) + " has not come within " + deadline.text();
-}
+std::string await_ranks(GroupMembers& members, const std::string& prefix);
 
 /// Calls `f`, which connects ranks, by a thread of its own. That is left behind where a rank's
 /// process ends meanwhile, for which Gloo waits until the time limit, or where the store does not
@@ -45,3 +27,7 @@ auto while_ranks_live(const GroupMembers& members, F f) {
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/await_ranks.ipp>
+#endif

@@ -1,11 +1,7 @@
 #pragma once
 // How process groups of LibTorch are made: Gloo among hosts, NCCL among CUDA devices.
 #include <chrono>
-#include <cstdlib>
 #include <ikebana/detail/torch_c10d.hpp>
-#include <ikebana/error.hpp>
-#include <ikebana/posix/sigpipe.hpp>
-#include <string>
 
 namespace ikebana {
 
@@ -19,21 +15,9 @@ namespace detail {
 
 /// Connects with all ranks. `all_local`: they are on this machine, and GLOO_SOCKET_IFNAME, which
 /// names a network interface, is not needed.
-inline c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
-                                                   std::int64_t rank, std::int64_t size,
-                                                   std::chrono::milliseconds timeout,
-                                                   bool all_local) {
-  using Gloo = c10d::ProcessGroupGloo;
-  const SigpipeBlock of_its_threads;  // which write to ranks that may have ended
-  auto options = Gloo::Options::create(timeout);
-  options->threads = 1;
-  const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
-  if (interface != nullptr && *interface != '\0')
-    options->devices.push_back(Gloo::createDeviceForInterface(interface));
-  else if (all_local) options->devices.push_back(Gloo::createDeviceForHostname("127.0.0.1"));
-  else options->devices.push_back(Gloo::createDefaultDevice());
-  return c10::make_intrusive<Gloo>(store, static_cast<int>(rank), static_cast<int>(size), options);
-}
+c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
+                                            std::int64_t rank, std::int64_t size,
+                                            std::chrono::milliseconds timeout, bool all_local);
 
 /// Whether the program was compiled with NCCL.
 #if defined(USE_C10D_NCCL) && __has_include(<nccl.h>) && __has_include(<cuda_runtime_api.h>)
@@ -43,29 +27,17 @@ inline constexpr bool has_nccl = false;
 #endif
 
 /// Throws BadValue where the program was compiled without it.
-inline void check_nccl() {
-  if (!has_nccl)
-    throw BadValue(
-        "ProcessGroup: the model is on a CUDA device, and the program was compiled without NCCL. "
-        "Compile with USE_C10D_NCCL, CUDA's headers and nccl.h, as CMake does where it finds them, "
-        "or give the ProcessGroup the option backend = Backend::Gloo, which is slower.");
-}
+void check_nccl();
 
 /// As `make_gloo`, among CUDA devices.
-inline c10::intrusive_ptr<c10d::Backend> make_nccl(
+c10::intrusive_ptr<c10d::Backend> make_nccl(
     [[maybe_unused]] const c10::intrusive_ptr<c10d::Store>& store,
     [[maybe_unused]] std::int64_t rank, [[maybe_unused]] std::int64_t size,
-    [[maybe_unused]] std::chrono::milliseconds timeout) {
-  check_nccl();
-#if defined(USE_C10D_NCCL) && __has_include(<nccl.h>) && __has_include(<cuda_runtime_api.h>)
-  auto options = c10d::ProcessGroupNCCL::Options::create();
-  options->timeout = timeout;
-  return c10::make_intrusive<c10d::ProcessGroupNCCL>(store, static_cast<int>(rank),
-                                                     static_cast<int>(size), options);
-#else
-  return nullptr;
-#endif
-}
+    [[maybe_unused]] std::chrono::milliseconds timeout);
 
 }  // namespace detail
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/backends.ipp>
+#endif

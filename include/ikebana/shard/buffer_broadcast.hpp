@@ -1,9 +1,6 @@
 #pragma once
 // Rank 0's buffers for all ranks.
-#include <ikebana/detail/each_once.hpp>
-#include <ikebana/detail/without_values.hpp>
 #include <ikebana/shard/connection.hpp>
-#include <map>
 
 namespace ikebana::detail {
 
@@ -12,35 +9,17 @@ namespace ikebana::detail {
 class BufferBroadcast {
  public:
   /// The buffers that the model has now.
-  static void run(Connection& connection, const torch::nn::Module& model) {
-    if (connection.size() == 1) return;
-    const at::NoGradGuard no_grad;
-    std::map<std::string, std::vector<at::Tensor>> all;  // by device
-    for (const at::Tensor& buffer : each_once(model.buffers()))
-      if (buffer.layout() == at::kStrided && buffer.numel() > 0 &&
-          at::has_internal_overlap(buffer) != at::MemOverlap::Yes)
-        all[buffer.device().str()].push_back(buffer.detach());
-    for (const auto& [device, buffers] : all) run(connection, buffers);
-  }
+  static void run(Connection& connection, const torch::nn::Module& model);
 
  private:
-  static void run(Connection& connection, const std::vector<at::Tensor>& buffers) {
-    const PackedTensors layout(buffers);
-    const at::Tensor memory = layout.new_memory();
-    const std::vector<at::Tensor> places = layout.places(memory);
-    if (connection.rank() == 0) at::_foreach_copy_(places, buffers);
-    connection.broadcast(MessageTag::buffers, memory);
-    if (connection.rank() == 0) return;
-    if (!memory.is_cpu()) return at::_foreach_copy_(buffers, places);
-    for (std::size_t i = 0; i < buffers.size(); ++i)
-      if (!has_same_bytes(buffers[i], places[i])) buffers[i].copy_(places[i]);
-  }
+  static void run(Connection& connection, const std::vector<at::Tensor>& buffers);
   /// A buffer that has the values already is not written: a step keeps a copy of those that are.
   /// Without values those of batch norm count as changed, as they are in each step.
-  static bool has_same_bytes(const at::Tensor& a, const at::Tensor& b) {
-    return !without_values() && a.is_contiguous() && !a.is_neg() && !a.is_conj() &&
-           std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()) == 0;
-  }
+  static bool has_same_bytes(const at::Tensor& a, const at::Tensor& b);
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/buffer_broadcast.ipp>
+#endif

@@ -1,14 +1,15 @@
 #pragma once
 // The connection of one trainer with the trainers of the other ranks.
 #include <deque>
+#include <ikebana/detail/form.hpp>
 #include <ikebana/detail/message.hpp>
-#include <ikebana/detail/tensor_values.hpp>
-#include <ikebana/ranks/step_calls.hpp>
+#include <ikebana/posix/sigpipe.hpp>
 #include <ikebana/shard/failure_log.hpp>
 #include <ikebana/shard/group_sum.hpp>
+#include <ikebana/shard/meeting.hpp>
 #include <ikebana/shard/rank_backends.hpp>
+#include <ikebana/shard/rank_report.hpp>
 #include <ikebana/shard/rank_waits.hpp>
-#include <ikebana/shard/store_board.hpp>
 #include <map>
 
 namespace ikebana::detail {
@@ -19,30 +20,14 @@ class Connection final : public RankGroup {
  public:
   using RankGroup::sum;
 
-  explicit Connection(const ProcessGroup& group) : members_(group.members()), backends_(members_) {
-    if (size() == 1) return;
-    if (backends_.is_users_own() && members_->connections > 0)
-      throw BadValue(
-          "Shard: `process_group` is a backend of your own, which serves one trainer, and another "
-          "one uses it. Make one for each, or a ProcessGroup of a store.");
-    trainer_ = static_cast<std::size_t>(members_->connections++);
-    name_ = "ikebana/" + std::to_string(trainer_) + "/";
-    if (members_->store == nullptr) return;
-    log_.emplace(members_);
-    waits_ = members_->waits;
-    waits_->add_trainer(trainer_);
-  }
+  explicit Connection(const ProcessGroup& group);
   Connection(const Connection&) = delete;  // subgroups refer to it
   Connection& operator=(const Connection&) = delete;
 
   std::int64_t rank() const override { return members_->rank; }
   std::int64_t size() const override { return members_->size; }
 
-  std::shared_ptr<RankBoard> board() override {
-    if (members_->store == nullptr) return nullptr;
-    const auto keys = c10::make_intrusive<c10d::PrefixStore>(name_, members_->store);
-    return std::make_shared<StoreBoard>(keys, *members_);
-  }
+  IKEBANA_INLINE std::shared_ptr<RankBoard> board() override;
 
   /// False before the first `open`, and after a failure.
   bool is_open() const { return size() == 1 || backends_.are_there(); }
@@ -65,155 +50,49 @@ class Connection final : public RankGroup {
   /// Meets the other ranks, the first time and after a failure. Throws RankFailed where one does
   /// not come within the time limit; and once it has met them, to whom `fail` can tell it then,
   /// BadValue where the backend asked for cannot be. RanksDiffer where it waits in another trainer.
-  void open(c10::Device device) {
-    if (waits_ != nullptr) waits_->enter();
-    if (is_open()) return backends_.check(device);
-    device_ = device;
-    try {
-      connect();
-    } catch (const RanksDiffer& error) {
-      part(error.what(), /*leaves=*/true);
-      throw;
-    } catch (const RankFailed& error) {
-      throw_apart(error.what(), /*leaves=*/true);
-    } catch (const std::exception& error) {  // names no rank, or one that gave up
-      const std::string text = text_of(error);
-      throw_apart(log_ ? log_->reason(prefix(), text) : text, /*leaves=*/false);
-    }
-    backends_.connect_devices(device);
-  }
+  void open(c10::Device device);
   /// In use by messages on their way alone: small slices of parameters.
   std::int64_t bytes_on_their_way() const noexcept { return begun_.bytes(); }
   /// Sends by this backend from now on, and meets no other rank.
-  void replace_backend(c10::intrusive_ptr<c10d::Backend> by) {
-    waits_ = nullptr;  // in a copy of the process another thread may have left it locked
-    backends_.replace(std::move(by));
-  }
+  void replace_backend(c10::intrusive_ptr<c10d::Backend> by);
   /// This rank cannot go on: tells the others, which have no answer from it until the next `open`.
-  void fail(const RankReport& own) noexcept {
-    if (!backends_.are_there()) return;
-    const std::string where = prefix();
-    if (log_) log_->report(where, own);
-    drop();
-    if (log_) log_->leave(where);
-  }
+  void fail(const RankReport& own) noexcept;
 
-  std::vector<std::string> exchange(const std::string& own) override {
-    if (size() == 1) return {own};
-    const RankWaits::Scope waits(waits_.get(), trainer_, trainer_name_, own);
-    auto all = swap_texts(*this, own);
-    settle();
-    return all;
-  }
+  IKEBANA_INLINE std::vector<std::string> exchange(const std::string& own) override;
   void sum(std::vector<at::Tensor>& values) override { sum_in("a sum", values); }
-  void sum_in(const std::string& call, std::vector<at::Tensor>& values) override {
-    if (size() == 1 || values.empty()) return;
-    sum_.over(*this, call, values);
-    settle();
-  }
+  IKEBANA_INLINE void sum_in(const std::string& call, std::vector<at::Tensor>& values) override;
 
-  void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from) override {
-    add_swap(swap(MessageTag::update, to, from, device_of(to, from)), *this);
-  }
+  IKEBANA_INLINE void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from) override;
   void finish_swap() override { finish_swap(*this); }
   /// The same of a group of some ranks.
-  void add_swap(Transfer transfer, const RankGroup& group) {
-    swaps_[&group].push_back(std::move(transfer));
-  }
-  void finish_swap(const RankGroup& group) {
-    std::deque<Transfer>& swaps = swaps_[&group];
-    if (swaps.empty()) throw Error("ranks: finish_swap without begin_swap");
-    Transfer oldest = std::move(swaps.front());
-    swaps.pop_front();
-    receive(std::move(oldest), group);
-  }
+  void add_swap(Transfer transfer, const RankGroup& group);
+  void finish_swap(const RankGroup& group);
 
   /// As `detail::begin_swap`. Tensors on the model's device, or on the host.
-  Transfer swap(int tag, TensorsOfRanks to, TensorsOfRanks from, c10::Device device) {
-    if (size() == 1) return {};
-    return begin(tag, backends_.stage(to, from, device), [&] {
-      return detail::begin_swap(backends_.of(device), tag, std::move(to), std::move(from));
-    });
-  }
+  Transfer swap(int tag, TensorsOfRanks to, TensorsOfRanks from, c10::Device device);
   /// Waits for what is received alone.
-  void wait_received(Transfer& transfer) {
-    waiting(transfer, [&] { transfer.wait_received(); });
-  }
+  void wait_received(Transfer& transfer);
   void receive(Transfer transfer) { receive(std::move(transfer), *this); }
   /// The same, and keeps what is still being sent. It is waited for some messages of the group
   /// later, or when all ranks have met in `exchange` or `sum`: the others have received it then,
   /// since each receives in the order in which it sends.
-  void receive(Transfer transfer, const RankGroup& group) {
-    wait_received(transfer);
-    if (!transfer.is_begun()) return;
-    std::deque<Transfer>& sent = sent_[&group];
-    sent.push_back(std::move(transfer));
-    if (sent.size() > most_sent) end_oldest(sent);
-  }
+  void receive(Transfer transfer, const RankGroup& group);
   /// Keeps what is being sent until all ranks have met.
-  void keep(Transfer transfer) {
-    if (transfer.is_begun()) sent_[nullptr].push_back(std::move(transfer));
-  }
-  void wait(Transfer& transfer) {
-    if (waits_ == nullptr) return waiting(transfer, [&] { transfer.wait(); });
-    waiting(transfer, [&] {
-      transfer.wait(
-          [&](const MessageWorks& works) { return RankWaits::Messages(waits_.get(), works); });
-      waits_->throw_refusal();
-    });
-  }
+  void keep(Transfer transfer);
+  void wait(Transfer& transfer);
   /// Begins the sum over ranks by the backend, in an order of its own.
-  Transfer all_reduce(int tag, at::Tensor values) {
-    if (size() == 1) return {};
-    return begin(tag, backends_.stage(values),
-                 [&] { return begin_all_reduce(backends_.of(values.device()), tag, values); });
-  }
+  Transfer all_reduce(int tag, at::Tensor values);
   /// Replaces a tensor by that of rank 0; all ranks have the same shape and dtype. It may be sent
   /// until all ranks have met: a rank that ended would let a wait for it last until the time limit.
-  void broadcast(int tag, const at::Tensor& t) {
-    if (size() == 1) return;
-    const TreePlace place(rank(), size());
-    const at::Tensor dense = backends_.to_broadcast(t, place.from.has_value());
-    const TensorsOfRanks none(static_cast<std::size_t>(size()));
-    TensorsOfRanks from = none, to = none;
-    for (const std::size_t r : place.to) to[r] = {dense};
-    if (place.from) from[*place.from] = {dense}, receive(swap(tag, none, from, dense.device()));
-    keep(swap(tag, to, none, dense.device()));
-    if (place.from && !same_storage(dense, t)) t.detach().copy_(dense);
-  }
+  void broadcast(int tag, const at::Tensor& t);
 
  private:
   /// This rank has not met the others. `leaves`: else `reason` has left already.
-  void part(const std::string& why, bool leaves) {
-    const std::string where = prefix();
-    if (log_) log_->abandon(where, why);
-    drop();
-    if (log_ && leaves) log_->leave(where);
-  }
-  [[noreturn]] void throw_apart(const std::string& why, bool leaves) {
-    part(why, leaves);
-    FailureLog::throw_apart(rank(), why);
-  }
+  void part(const std::string& why, bool leaves);
+  [[noreturn]] void throw_apart(const std::string& why, bool leaves);
   std::string prefix() const { return name_ + std::to_string(generation_) + "/"; }
-  void connect() {
-    if (backends_.is_users_own()) return backends_.take_users_own(generation_ > 0);
-    while (log_->is_abandoned(prefix())) ++generation_;  // another rank did not wait any longer
-    await_all();
-    backends_.connect(c10::make_intrusive<c10d::PrefixStore>(prefix(), members_->store));
-  }
-  void await_all() {
-    static const std::string making = "the making of a trainer",
-                             again = "a meeting after a failure";
-    waits_->begin_meeting(trainer_, generation_);
-    const RankWaits::Scope waits(waits_.get(), trainer_, trainer_name_, has_met_ ? again : making);
-    try {
-      log_->await_all(prefix());
-    } catch (const RankFailed&) {
-      if (const std::string why = waits_->reason(); !why.empty()) throw RanksDiffer(why);
-      throw;
-    }
-    has_met_ = true;
-  }
+  void connect();
+  void await_all();
   /// Messages that `f` begins. Allocates nothing afterwards.
   template <class F>
   Transfer begin(int tag, StagedTensors staged, F&& f) {
@@ -230,22 +109,10 @@ class Connection final : public RankGroup {
     calling(transfer.tag(), f);
     transfer.put_back();
   }
-  void settle() {
-    for (auto& [group, sent] : sent_)
-      while (!sent.empty()) end_oldest(sent);
-  }
-  void end_oldest(std::deque<Transfer>& sent) {
-    Transfer oldest = std::move(sent.front());
-    sent.pop_front();
-    wait(oldest);
-  }
+  void settle();
+  void end_oldest(std::deque<Transfer>& sent);
   /// At once: while a message exists, so does the connection, and the others wait.
-  void drop() noexcept {
-    sent_.clear(), swaps_.clear();
-    begun_.give_up();
-    backends_.drop();
-    ++generation_;
-  }
+  void drop() noexcept;
   /// Calls `f`; what the backend throws becomes RankFailed, with what was due and what the other
   /// ranks report.
   template <class F>
@@ -297,3 +164,7 @@ class Connection final : public RankGroup {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/connection.ipp>
+#endif

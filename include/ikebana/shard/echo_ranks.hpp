@@ -1,10 +1,10 @@
 #pragma once
 // Ranks that do not exist, for an estimate of the memory that one of them takes.
-#include <cstring>
 #include <deque>
-#include <ikebana/bridge/fake_tensors.hpp>
+#include <ikebana/detail/form.hpp>
 #include <ikebana/detail/torch_c10d.hpp>
-#include <ikebana/shard/process_group.hpp>
+#include <ikebana/ranks/rank_group.hpp>
+#include <ikebana/shard/backends.hpp>
 #include <map>
 
 namespace ikebana::detail {
@@ -16,18 +16,12 @@ class EchoRanks : public c10d::Backend {
   EchoRanks(std::int64_t rank, std::int64_t size)
       : Backend(static_cast<int>(rank), static_cast<int>(size)) {}
 
-  c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& list, int to, int tag) override {
-    for (const at::Tensor& t : list) meet(sent_[{to, tag}], received_[{to, tag}], t, true);
-    return done();
-  }
-  c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>& list, int from, int tag) override {
-    for (const at::Tensor& t : list) meet(received_[{from, tag}], sent_[{from, tag}], t, false);
-    return done();
-  }
-  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>&,
-                                           const c10d::AllreduceOptions&) override {
-    return done();
-  }
+  IKEBANA_INLINE c10::intrusive_ptr<c10d::Work> send(std::vector<at::Tensor>& list, int to,
+                                                     int tag) override;
+  IKEBANA_INLINE c10::intrusive_ptr<c10d::Work> recv(std::vector<at::Tensor>& list, int from,
+                                                     int tag) override;
+  IKEBANA_INLINE c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>&,
+                                                          const c10d::AllreduceOptions&) override;
   void abort() override {}
 
  private:
@@ -40,14 +34,7 @@ class EchoRanks : public c10d::Backend {
   static c10::intrusive_ptr<c10d::Work> done() { return c10::make_intrusive<Done>(); }
 
   /// What is sent is received by the call of the other kind that comes in the same place.
-  static void meet(Messages& own, Messages& others, const at::Tensor& t, bool sends) {
-    if (bridge::is_fake(t)) return;
-    if (others.empty()) return own.push_back(t);
-    const at::Tensor other = std::move(others.front());
-    others.pop_front();
-    const at::Tensor &from = sends ? t : other, &to = sends ? other : t;
-    std::memcpy(to.mutable_data_ptr(), from.const_data_ptr(), std::min(to.nbytes(), from.nbytes()));
-  }
+  static void meet(Messages& own, Messages& others, const at::Tensor& t, bool sends);
 
   std::map<std::pair<int, int>, Messages> sent_, received_;
 };
@@ -62,3 +49,7 @@ struct PretendRanks {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/echo_ranks.ipp>
+#endif

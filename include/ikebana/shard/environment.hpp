@@ -1,15 +1,11 @@
 #pragma once
 // Environment variables as checked values.
-#include <algorithm>
-#include <charconv>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
-#include <ikebana/detail/text.hpp>
-#include <ikebana/error.hpp>
-#include <ikebana/posix/process.hpp>
 #include <initializer_list>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace ikebana::detail {
 
@@ -19,39 +15,17 @@ class Environment {
   using Get = std::function<const char*(const char*)>;
   /// `get` is std::getenv; `parent` is the process that started this one.
   Environment(Get get, std::int64_t parent) : get_(std::move(get)), parent_(parent) {}
-  static Environment of_process() {
-    return {[](const char* name) { return std::getenv(name); }, parent_process()};
-  }
+  static Environment of_process();
 
   std::int64_t parent() const { return parent_; }
   bool has(const char* name) const { return name != nullptr && get_(name) != nullptr; }
-  bool has_any(std::initializer_list<const char*> names) const {
-    return std::any_of(names.begin(), names.end(), [&](const char* name) { return has(name); });
-  }
+  bool has_any(std::initializer_list<const char*> names) const;
   /// The value, which must not be empty; "" where it is not set.
-  std::string text(const char* name) const {
-    if (!has(name)) return {};
-    std::string value = get_(name);
-    if (value.empty())
-      throw BadValue(std::string("World: ") + name +
-                     " is set in the environment, but empty. Give it a value or unset it.");
-    return value;
-  }
+  std::string text(const char* name) const;
   /// A whole number from `min` to `max`. It must be set.
-  std::int64_t number(const char* name, std::int64_t min, std::int64_t max) const {
-    const std::string value = text(name);
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-    const bool whole = error == std::errc() && end == value.data() + value.size();
-    if (whole && number >= min && number <= max) return number;
-    throw BadValue(quoted(name) + " in the environment; it must be a whole number from " +
-                   std::to_string(min) + " to " + std::to_string(max) + ".");
-  }
+  std::int64_t number(const char* name, std::int64_t min, std::int64_t max) const;
   /// `World: RANK is "x"`, for an error.
-  std::string quoted(const char* name) const {
-    return std::string("World: ") + name +
-           (has(name) ? " is \"" + escaped(get_(name)) + "\"" : " is not set");
-  }
+  std::string quoted(const char* name) const;
 
  private:
   Get get_;
@@ -59,25 +33,10 @@ class Environment {
 };
 
 /// Slurm's tasks on each node: "2(x3),1" stands for 2, 2, 2 and 1. Nothing where it cannot be read.
-inline std::optional<std::vector<std::int64_t>> tasks_per_node(const std::string& text) {
-  std::vector<std::int64_t> tasks;
-  const char *at = text.data(), *end = at + text.size();
-  for (bool more = true; more;) {
-    std::int64_t count = 0, nodes = 1;
-    auto read = std::from_chars(at, end, count);
-    if (read.ec != std::errc() || count < 0) return {};
-    at = read.ptr;
-    if (end - at > 2 && at[0] == '(' && at[1] == 'x') {
-      read = std::from_chars(at + 2, end, nodes);
-      if (read.ec != std::errc() || nodes < 1 || nodes > 1'000'000) return {};
-      if (read.ptr == end || *read.ptr != ')') return {};
-      at = read.ptr + 1;
-    }
-    tasks.insert(tasks.end(), static_cast<std::size_t>(nodes), count);
-    more = at != end;
-    if (more && *at++ != ',') return {};
-  }
-  return tasks;
-}
+std::optional<std::vector<std::int64_t>> tasks_per_node(const std::string& text);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/environment.ipp>
+#endif

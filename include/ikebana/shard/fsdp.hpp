@@ -24,10 +24,10 @@ struct Shard<FSDP> {
   bool backward_prefetch = true;  ///< and in backward
 };
 
-template <std::same_as<Shard<FSDP>> Policy>
-struct Mechanism<Policy> : detail::FullySharded<Policy> {
+template <>
+struct Mechanism<Shard<FSDP>> : detail::FullySharded<Shard<FSDP>> {
   using carries_out = Shard<FSDP>;
-  using detail::FullySharded<Policy>::FullySharded;
+  using detail::FullySharded<Shard<FSDP>>::FullySharded;
 };
 
 }  // namespace ikebana

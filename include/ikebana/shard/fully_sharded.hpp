@@ -16,7 +16,7 @@ class FullySharded : public Sliced<Policy> {
   template <class Maker>
   auto make_model(Maker&& maker) {
     if (without_values()) return maker();  // whole parameters take no memory
-    made_ = std::make_unique<MakerModel<>>();
+    made_ = std::make_unique<MakerModel>();
     return made_->run(maker);
   }
   void attach(c10::Device device, const UnitTable& units) {
@@ -48,7 +48,7 @@ class FullySharded : public Sliced<Policy> {
   std::string describe() const { return describe_slices(this->values); }
 
  private:
-  std::unique_ptr<MakerModel<>> made_;  // until the trainer is made
+  std::unique_ptr<MakerModel> made_;  // until the trainer is made
 };
 
 }  // namespace ikebana::detail

@@ -1,6 +1,5 @@
 #pragma once
 // Sums over a group of ranks, in the order of ranks.
-#include <ikebana/ranks/step_calls.hpp>
 #include <ikebana/shard/messages.hpp>
 #include <ikebana/shard/packed_tensors.hpp>
 
@@ -57,13 +56,13 @@ class GroupSum {
     const std::vector<std::int64_t> lengths(static_cast<std::size_t>(group.size()), own.numel());
     return swap_bytes(group, MessageTag::sums, own, lengths);
   }
-  static void check_layout(const std::string& own, const std::string& other) {
-    if (own != other)
-      throw BadModel("ranks: they add up different numbers: " + own + " here, and " + other +
-                     " on another rank. Let every rank add up the same shapes and dtypes.");
-  }
+  static void check_layout(const std::string& own, const std::string& other);
 
   std::vector<std::string> compared_;  // sums on devices: their calls and layouts
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/group_sum.ipp>
+#endif

@@ -2,6 +2,7 @@
 // Starts the ranks of a training on this machine, by running the program again.
 #include <concepts>
 #include <exception>
+#include <ikebana/posix/child.hpp>
 #include <ikebana/shard/rank_processes.hpp>
 #include <ikebana/shard/world.hpp>
 #include <type_traits>
@@ -36,17 +37,7 @@ int exit_code_of(Train& train, const World& world) {
 }
 
 /// The text of an exception and of those that are nested in it, without LibTorch's backtraces.
-inline std::string exception_text(const std::exception& error) {
-  std::string text = error.what();
-  text = text.substr(0, text.find("\nException raised from "));
-  try {
-    std::rethrow_if_nested(error);
-  } catch (const std::exception& nested) {
-    return text + "\n  by: " + exception_text(nested);
-  } catch (...) {
-  }
-  return text;
-}
+std::string exception_text(const std::exception& error);
 /// Calls `f`; an exception becomes a line on stderr that begins with the rank, and an exit code.
 template <class F>
 int with_errors_reported(const std::string& rank, F&& f) {
@@ -65,9 +56,7 @@ int with_errors_reported(const std::string& rank, F&& f) {
 }
 
 /// Whether `launch` is to start ranks. A step of one task is how Slurm runs any program.
-inline bool is_no_rank(const World& world) {
-  return world.started_by.empty() || (world.started_by == "srun" && world.size == 1);
-}
+bool is_no_rank(const World& world);
 
 }  // namespace detail
 
@@ -105,3 +94,7 @@ int launch(int argc, char** argv, std::int64_t n, Train&& train) {
 }
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/launch.ipp>
+#endif

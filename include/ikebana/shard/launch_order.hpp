@@ -1,6 +1,5 @@
 #pragma once
 // In which order ranks begin to reduce the gradients of units.
-#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -13,23 +12,13 @@ namespace ikebana::detail {
 class LaunchOrder {
  public:
   /// All units from the last to the first, the root: nothing is known of the order of forward.
-  void reset(std::size_t units) {
-    order_.resize(units), forward_.reserve(units);
-    for (std::size_t i = 0; i < units; ++i) order_[i] = units - 1 - i;
-  }
+  void reset(std::size_t units);
   /// A microbatch begins.
   void begin() noexcept { forward_.clear(), next_ = 0; }
   /// Forward runs a unit for the first time in this microbatch.
   void enter(std::size_t unit) { forward_.push_back(unit); }
   /// All ranks have made the step, and ran units in the same order.
-  void commit() noexcept {
-    auto is_run = [&](std::size_t unit) {
-      return std::find(forward_.begin(), forward_.end(), unit) != forward_.end();
-    };
-    const auto rest = std::remove_if(order_.begin(), order_.end() - 1, is_run);
-    std::copy_backward(order_.begin(), rest, order_.end() - 1);
-    std::copy(forward_.rbegin(), forward_.rend(), order_.begin());
-  }
+  void commit() noexcept;
   /// Calls `launch(unit)` for each unit whose turn it is, until `is_ready(unit)` is false.
   template <class Ready, class Launch>
   void advance(const Ready& is_ready, const Launch& launch) {
@@ -42,3 +31,7 @@ class LaunchOrder {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/launch_order.ipp>
+#endif

@@ -2,15 +2,11 @@
 // How the ranks of a world find each other at a server of c10d, within a time limit.
 #include <algorithm>
 #include <chrono>
-#include <ikebana/detail/message.hpp>
 #include <ikebana/detail/torch_c10d.hpp>
-#include <ikebana/posix/listener.hpp>
-#include <ikebana/posix/reach.hpp>
 #include <ikebana/shard/process_watch.hpp>
 #include <ikebana/shard/world.hpp>
 #include <map>
 #include <mutex>
-#include <random>
 #include <thread>
 
 namespace ikebana::detail {
@@ -21,14 +17,9 @@ class Deadline {
   using Milliseconds = std::chrono::milliseconds;
   explicit Deadline(Milliseconds limit) : limit_(limit), end_(Clock::now() + limit) {}
 
-  Milliseconds left() const {
-    return std::max(std::chrono::duration_cast<Milliseconds>(end_ - Clock::now()), Milliseconds(0));
-  }
+  Milliseconds left() const;
   bool is_over() const { return left().count() == 0; }
-  std::string text() const {
-    return std::to_string(limit_.count() / 1000) + "." +
-           std::to_string(limit_.count() % 1000 / 100) + " s";
-  }
+  std::string text() const;
   /// Asks again and again, after pauses that grow, until `f` is true or the time is over.
   template <class F>
   bool wait(F&& f) const {
@@ -39,9 +30,7 @@ class Deadline {
     return true;
   }
   /// Store::wait would write warnings to stderr when it ends.
-  bool wait(c10d::Store& store, const std::string& key) const {
-    return wait([&] { return store.check({key}); });
-  }
+  bool wait(c10d::Store& store, const std::string& key) const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -49,57 +38,11 @@ class Deadline {
   Clock::time_point end_;
 };
 
-inline std::string address_of(const World& world) {
-  return world.master_addr + ":" + std::to_string(world.master_port);
-}
-inline std::string rank_text(const World& world) {
-  return "rank " + std::to_string(world.rank) + " of " + std::to_string(world.size);
-}
-
-inline c10d::TCPStoreOptions store_options(const World& world, const Deadline& deadline) {
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(world.master_port);
-  options.isServer = world.rank == 0 && !world.agent_store;
-  options.waitWorkers = false;  // Meeting names the ranks that do not come
-  options.timeout = std::max(deadline.left(), Deadline::Milliseconds(1));
-  options.multiTenant = true;  // several stores of one process share the server
-  if (options.isServer && listening_port(world.listen_fd) == world.master_port)
-    options.masterListenFd = world.listen_fd;
-  return options;
-}
-
-[[noreturn]] inline void throw_unreachable(const World& world, const Deadline& deadline,
-                                           const std::string& reason) {
-  throw RankFailed(
-      "make_store: " + rank_text(world) + " cannot reach rank 0 at " + address_of(world) +
-      " within " + deadline.text() + ": " + reason +
-      ". Is rank 0 running, on the host that MASTER_ADDR names, is MASTER_PORT its port "
-      "and no other program's, and do firewalls let it through?");
-}
-[[noreturn]] inline void throw_cannot_listen(const World& world, const std::string& reason) {
-  throw BadValue(
-      "make_store: " + rank_text(world) + " cannot listen at port " +
-      std::to_string(world.master_port) + ": " + reason +
-      ". Set MASTER_PORT to a port that no other program uses at the host of rank 0, the "
-      "same for all ranks.");
-}
+std::string address_of(const World& world);
+std::string rank_text(const World& world);
 
 /// A connection of c10d, which waits for ever for the answer of a server that is none of c10d's.
-inline StorePtr connected(const World& world, const Deadline& deadline) {
-  const auto options = store_options(world, deadline);
-  try {
-    const auto store = returned_within(options.timeout, [options, host = world.master_addr] {
-      return StorePtr(c10::make_intrusive<c10d::TCPStore>(host, options));
-    });
-    if (store) return *store;
-  } catch (const std::exception& error) {
-    const std::string text = text_of(error);
-    if (text.find("EADDRINUSE") != text.npos) throw_cannot_listen(world, "another program uses it");
-    if (text.find("failed to listen") != text.npos) throw_cannot_listen(world, text);
-    throw_unreachable(world, deadline, text);
-  }
-  throw_unreachable(world, deadline, "what listens there does not answer as a store of c10d");
-}
+StorePtr connected(const World& world, const Deadline& deadline);
 
 /// The servers of this process, until it ends: another rank may be about to connect to one when
 /// this one has just freed its store.
@@ -114,22 +57,7 @@ struct __attribute__((visibility("default"))) OwnServers {
 };
 
 /// A connection to the world's server, which rank 0 is itself, except under torchrun.
-inline StorePtr connect(const World& world, const Deadline& deadline) {
-  if (world.rank == 0 && !world.agent_store) {
-    StorePtr store = connected(world, deadline);
-    std::lock_guard lock(OwnServers::get().mutex);
-    OwnServers::get().by_port.emplace(world.master_port, store);
-    return store;
-  }
-  std::string reason;
-  const std::string port = std::to_string(world.master_port);
-  const bool reached = deadline.wait([&] {
-    reason = reach(world.master_addr, port, static_cast<int>(deadline.left().count()));
-    return reason.empty();
-  });
-  if (!reached) throw_unreachable(world, deadline, reason);
-  return connected(world, deadline);
-}
+StorePtr connect(const World& world, const Deadline& deadline);
 
 /// How the ranks of one start find each other at a server that may also have keys of ranks that
 /// died (torchrun starts ranks anew with the same server) or of another training. Rank 0 names the
@@ -143,125 +71,27 @@ class Meeting {
       : server_(server), world_(world), deadline_(deadline), watch_(world.rank, world.size) {}
 
   /// The token, the same at all ranks and at no other start.
-  std::string token() {
-    const std::string own = random_name();
-    try {
-      if (world_.rank == 0) return seat_all(own), own;
-      const std::string token = ask(own);
-      wait_for_all(token);
-      return token;
-    } catch (const c10::Error& error) {
-      throw RankFailed(
-          "make_store: " + rank_text(world_) + " lost its connection to " + address_of(world_) +
-          " while the ranks met: " +
-          (world_.agent_store ? "torchrun's agent" : "rank 0, whose process serves it,") +
-          " ended. (" + message_of(error) + ")");
-    }
-  }
+  std::string token();
 
  private:
-  static std::string random_name() {
-    std::random_device device;
-    return std::to_string(device()) + "-" + std::to_string(device());
-  }
-  static std::string seat_key(const std::string& token, std::int64_t rank) {
-    return "seat/" + token + "/" + std::to_string(rank);
-  }
+  static std::string random_name();
+  static std::string seat_key(const std::string& token, std::int64_t rank);
   std::string get(const std::string& key) const { return server_.get_to_str(key); }
 
-  std::string ask(const std::string& own) const {
-    server_.set("request/" + std::to_string(world_.rank), own);
-    if (!deadline_.wait(server_, "reply/" + own))
-      throw RankFailed("make_store: " + rank_text(world_) + " reached " + address_of(world_) +
-                       ", but rank 0 did not answer there within " + deadline_.text() +
-                       ". Is it running, is no other training at that port, and has each process "
-                       "its own RANK?");
-    const std::string reply = get("reply/" + own), token = reply.substr(0, reply.find(' '));
-    const std::string size = reply.substr(token.size() + 1), rank = std::to_string(world_.rank);
-    std::string refusal;
-    if (size != std::to_string(world_.size))
-      refusal = "rank " + rank + " was started as one of " + std::to_string(world_.size) +
-                ", and rank 0 as one of " + size + ". Give all ranks the same WORLD_SIZE.";
-    else if (server_.add("count/" + seat_key(token, world_.rank), 1) != 1)
-      refusal = "two processes are rank " + rank + ". Give each its own RANK.";
-    else watch_.announce(*keys_of(token));
-    server_.set(seat_key(token, world_.rank), refusal);
-    if (!refusal.empty()) throw BadValue("make_store: " + refusal);
-    return token;
-  }
+  std::string ask(const std::string& own) const;
 
   /// Those of the store that `make_store` returns.
-  StorePtr keys_of(const std::string& token) const {
-    return c10::make_intrusive<c10d::PrefixStore>(token, StorePtr::reclaim_copy(&server_));
-  }
+  StorePtr keys_of(const std::string& token) const;
   /// "rank 1 ended" of those that had come, as far as this machine knows; empty for none.
-  std::string ended(c10d::Store& keys) {
-    watch_.look(keys);
-    return watch_.ended();
-  }
+  std::string ended(c10d::Store& keys);
 
-  void wait_for_all(const std::string& token) {
-    const StorePtr keys = keys_of(token);
-    const std::string open = "open/" + token;
-    std::string gone;
-    const bool is_open = deadline_.wait([&] {
-      gone = server_.check({open}) ? "" : ended(*keys);
-      return !gone.empty() || server_.check({open});
-    });
-    if (!gone.empty() && !server_.check({open}))  // one that ended after the opening has trained
-      throw RankFailed("make_store: " + gone + " while the ranks met at " + address_of(world_) +
-                       ". Look at what its process printed, and why it ended.");
-    if (!is_open)
-      throw RankFailed("make_store: " + rank_text(world_) + " is at " + address_of(world_) +
-                       ", but within " + deadline_.text() +
-                       " not all other ranks have come. Were they started?");
-    if (const std::string refusal = get("open/" + token); !refusal.empty())
-      throw RankFailed(refusal);
-  }
+  void wait_for_all(const std::string& token);
 
   /// A rank that fails to come is an error of all.
-  void seat_all(const std::string& token) {
-    try {
-      watch_.announce(*keys_of(token));
-      for (std::int64_t rank = 1; rank < world_.size; ++rank) seat(rank, token);
-      server_.set("open/" + token, std::string());
-    } catch (const Error& error) {
-      server_.set("open/" + token, std::string(error.what()));
-      throw;
-    }
-  }
+  void seat_all(const std::string& token);
 
   /// Answers a rank, also when it asks anew, until it has taken its seat.
-  void seat(std::int64_t rank, const std::string& token) {
-    const StorePtr keys = keys_of(token);
-    const std::string request = "request/" + std::to_string(rank), key = seat_key(token, rank);
-    std::string answered;
-    auto has_come = [&] {
-      if (!server_.check({request})) return false;
-      const std::string asked = get(request);
-      if (asked != answered)
-        server_.set("reply/" + asked, token + " " + std::to_string(world_.size));
-      answered = asked;
-      return server_.check({key});
-    };
-    std::string gone;
-    const bool came = deadline_.wait([&] {
-      if (has_come()) return true;
-      gone = ended(*keys);
-      return !gone.empty();
-    });
-    if (!gone.empty())
-      throw RankFailed("make_store: " + gone + " while rank " + std::to_string(rank) + " of " +
-                       std::to_string(world_.size) + " had not come to " + address_of(world_) +
-                       ". Look at what the process that ended printed, and why it ended.");
-    if (!came)
-      throw RankFailed("make_store: rank " + std::to_string(rank) + " of " +
-                       std::to_string(world_.size) + " has not come to " + address_of(world_) +
-                       " within " + deadline_.text() +
-                       ". Was it started, with the same MASTER_ADDR and MASTER_PORT?");
-    if (const std::string refusal = get(key); !refusal.empty())
-      throw BadValue("make_store: " + refusal);
-  }
+  void seat(std::int64_t rank, const std::string& token);
 
   c10d::Store& server_;
   const World& world_;
@@ -270,3 +100,7 @@ class Meeting {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/meeting.ipp>
+#endif

@@ -1,14 +1,11 @@
 #pragma once
 // The thread that begins messages of Gloo.
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <future>
 #include <ikebana/posix/process.hpp>
-#include <ikebana/posix/sigpipe.hpp>
 #include <mutex>
-#include <thread>
 
 namespace ikebana::detail {
 
@@ -20,16 +17,7 @@ namespace ikebana::detail {
 class MessageThread {
  public:
   /// Starts at the first use; lives as long as the process, since others may end after it.
-  static MessageThread& of_process() {
-    static std::atomic<MessageThread*> present = nullptr;
-    MessageThread* one = present.load();
-    while (one == nullptr || one->process_.is_inherited()) {  // a fork has no threads
-      auto* made = new MessageThread;
-      if (present.compare_exchange_strong(one, made)) made->start(), one = made;
-      else delete made;
-    }
-    return *one;
-  }
+  static MessageThread& of_process();
   /// `f` must not wait for messages.
   template <class F>
   std::future<std::invoke_result_t<F>> run(F f) {
@@ -45,19 +33,8 @@ class MessageThread {
 
  private:
   MessageThread() = default;
-  void start() {
-    const SigpipeBlock block;  // the thread inherits it
-    std::thread([this] {
-      for (;;) next()();
-    }).detach();
-  }
-  std::function<void()> next() {
-    std::unique_lock lock(mutex_);
-    has_tasks_.wait(lock, [&] { return !tasks_.empty(); });
-    auto task = std::move(tasks_.front());
-    tasks_.pop_front();
-    return task;
-  }
+  void start();
+  std::function<void()> next();
 
   const OwnProcess process_{};
   std::mutex mutex_;
@@ -66,3 +43,7 @@ class MessageThread {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/message_thread.ipp>
+#endif

@@ -2,11 +2,9 @@
 // The processes that train together, and how they reach each other.
 #include <atomic>
 #include <chrono>
-#include <ikebana/error.hpp>
 #include <ikebana/shard/backends.hpp>
 #include <ikebana/shard/process_watch.hpp>
 #include <ikebana/shard/rank_waits.hpp>
-#include <ikebana/shard/store.hpp>
 #include <ikebana/shard/world.hpp>
 #include <memory>
 #include <optional>
@@ -57,44 +55,16 @@ class ProcessGroup {
 
   /// The group of this process: of the ranks that torchrun, mpirun, srun or `launch` started, or
   /// alone. Made at the first use, which all ranks make: a policy without `process_group` does.
-  static ProcessGroup of_environment() {
-    static const ProcessGroup group(World::from_environment());
-    return group;
-  }
+  static ProcessGroup of_environment();
   /// Meets the other ranks of `world`. Throws RankFailed where they do not come in time.
-  explicit ProcessGroup(const World& world, const Options& options = Options())
-      : ProcessGroup(world.size == 1 ? nullptr : make_store(world, options.timeout), world.rank,
-                     world.size, options) {
-    members_->all_local = world.local_size == world.size;
-  }
+  explicit ProcessGroup(const World& world, const Options& options = Options());
   /// Meets the other ranks by a store of c10d, of which each has a client.
   ProcessGroup(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank, std::int64_t size,
-               const Options& options = Options())
-      : members_(std::make_shared<detail::GroupMembers>()) {
-    if (size < 1 || rank < 0 || rank >= size)
-      throw BadValue("ProcessGroup: rank is " + std::to_string(rank) + " of " +
-                     std::to_string(size) +
-                     "; ranks count from 0 and must be less than their number, at least 1.");
-    if (options.timeout.count() < 1)
-      throw BadValue("ProcessGroup: timeout is " + std::to_string(options.timeout.count()) +
-                     " ms; it must be 1 or more.");
-    members_->rank = rank, members_->size = size, members_->timeout = options.timeout;
-    members_->device_backend = options.backend;
-    members_->store = std::move(store), members_->all_local = false;
-    if (members_->store == nullptr) return;
-    members_->watch = std::make_shared<detail::ProcessWatch>(rank, size);
-    members_->watch->announce(*members_->store);
-    members_->waits = std::make_shared<detail::RankWaits>(rank, size, members_->store);
-  }
+               const Options& options = Options());
   /// A process group of the user's own, which one trainer may use. After a failure it cannot be
   /// made anew: that trainer is then at its end. It is given the tensors of a device themselves,
   /// unless it is LibTorch's Gloo.
-  explicit ProcessGroup(c10::intrusive_ptr<c10d::Backend> backend)
-      : members_(std::make_shared<detail::GroupMembers>()) {
-    if (backend == nullptr) throw BadValue("ProcessGroup: the backend is null. Make it first.");
-    members_->rank = backend->getRank(), members_->size = backend->getSize();
-    members_->backend = std::move(backend);
-  }
+  explicit ProcessGroup(c10::intrusive_ptr<c10d::Backend> backend);
 
   /// This rank among those of the group, from 0.
   std::int64_t rank() const { return members_->rank; }
@@ -108,3 +78,7 @@ class ProcessGroup {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/process_group.ipp>
+#endif

@@ -17,30 +17,12 @@ class ProcessWatch {
   void announce(c10d::Store& store) const { store.set(key(rank_), bytes_of(here_.text())); }
   /// Reads the names of processes that are not known yet. Also of those that have ended: a rank may
   /// have been started again.
-  void look(c10d::Store& store) {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t r = 0; r < known_.size(); ++r) {
-      if (known_[r] && !known_[r]->has_ended(here_)) continue;
-      const std::string name = key(static_cast<std::int64_t>(r));
-      if (!store.check({name})) continue;
-      const auto text = store.get(name);
-      known_[r] = ProcessIdentity::read({text.begin(), text.end()});
-    }
-  }
+  void look(c10d::Store& store);
   /// Calls no store, as the next one.
-  bool has_ended(std::int64_t rank) const {
-    const std::lock_guard lock(mutex_);
-    const auto& process = known_[static_cast<std::size_t>(rank)];
-    return process && process->has_ended(here_);
-  }
+  bool has_ended(std::int64_t rank) const;
   /// "rank 1, rank 2 ended": those whose process is known and has ended, of which one may have
   /// ended since another did. Nothing where there is none.
-  std::string ended() const {
-    std::string names;
-    for (std::int64_t r = 0; r < std::ssize(known_); ++r)
-      if (has_ended(r)) names += (names.empty() ? "rank " : ", rank ") + std::to_string(r);
-    return names.empty() ? names : names + " ended";
-  }
+  std::string ended() const;
 
  private:
   static std::string key(std::int64_t rank) { return "process/" + std::to_string(rank); }
@@ -52,3 +34,7 @@ class ProcessWatch {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/process_watch.ipp>
+#endif

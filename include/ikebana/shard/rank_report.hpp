@@ -1,6 +1,7 @@
 #pragma once
 // What the first rank that failed left in the store for the others.
-#include <ikebana/shard/store_calls.hpp>
+#include <ikebana/detail/torch_c10d.hpp>
+#include <string>
 
 namespace ikebana::detail {
 
@@ -12,21 +13,16 @@ struct RankReport {
   bool out_of_memory = false;
 
   /// Leaves this report, unless there is one. Returns the one that is there.
-  RankReport leave(c10d::Store& store, const std::string& prefix) const {
-    const auto first = store.compareSet(prefix + "failed", {}, bytes_of(written()));
-    return read({first.begin(), first.end()});
-  }
-  static bool is_in(c10d::Store& store, const std::string& prefix) {
-    return store.check({prefix + "failed"});
-  }
-  static RankReport of(c10d::Store& store, const std::string& prefix) {
-    return read(store.get_to_str(prefix + "failed"));
-  }
+  RankReport leave(c10d::Store& store, const std::string& prefix) const;
+  static bool is_in(c10d::Store& store, const std::string& prefix);
+  static RankReport of(c10d::Store& store, const std::string& prefix);
   std::string written() const { return (out_of_memory ? 'm' : '-') + text; }
-  static RankReport read(const std::string& written) {
-    return {written.substr(1), says_out_of_memory(written)};
-  }
+  static RankReport read(const std::string& written);
   static bool says_out_of_memory(const std::string& written) noexcept { return written[0] == 'm'; }
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/rank_report.ipp>
+#endif

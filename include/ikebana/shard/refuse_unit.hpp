@@ -21,11 +21,10 @@ template <class Policy>
                  " cuts dense ones alone. Make the embedding with sparse(false), or write "
                  "Shard<DDP>.");
 }
-[[noreturn]] inline void refuse_late(const std::string& unit) {
-  throw BadModel("step: unit `" + unit +
-                 "` got gradients after those of all its uses had been summed over ranks, as by a "
-                 "backward pass within the loss. Let the loss compute gradients of its inputs "
-                 "alone: torch::autograd::grad.");
-}
+[[noreturn]] void refuse_late(const std::string& unit);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/refuse_unit.ipp>
+#endif

@@ -21,27 +21,18 @@ struct SlicedUnit {
 
   /// The gradients of a use. Those of one microbatch are added up before the sum is added to that
   /// of earlier ones, as autograd does.
-  void add(const Tensors& gradients) {
-    add(of_microbatch, gradients);
-    if (++calls == uses) end_microbatch();
-  }
+  void add(const Tensors& gradients);
   /// Also where a use has had no backward.
-  void end_microbatch() {
-    if (!of_microbatch.empty()) add(local, std::exchange(of_microbatch, {}));
-  }
+  void end_microbatch();
   bool is_trained() const { return !masters.empty(); }
-  void forget() noexcept {
-    gather.reset();
-    of_microbatch.clear(), local.clear();
-    sent = {};
-  }
+  void forget() noexcept;
 
  private:
-  static void add(Tensors& to, const Tensors& gradients) {
-    if (to.empty()) return void(to = gradients);
-    for (std::size_t i = 0; i < to.size(); ++i)
-      if (gradients[i].defined()) to[i] = to[i].defined() ? to[i] + gradients[i] : gradients[i];
-  }
+  static void add(Tensors& to, const Tensors& gradients);
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/sliced_unit.ipp>
+#endif

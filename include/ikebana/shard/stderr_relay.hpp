@@ -1,8 +1,8 @@
 #pragma once
 // What a rank writes to stderr: passed on line by line, the last lines kept.
-#include <algorithm>
+#include <cstring>
 #include <deque>
-#include <ikebana/posix/child.hpp>
+#include <string>
 
 namespace ikebana::detail {
 
@@ -10,45 +10,19 @@ namespace ikebana::detail {
 /// ones for an error report.
 class StderrRelay {
  public:
-  void add(const std::string& text) {
-    open_ += text;
-    const std::size_t end = open_.find_last_of("\r\n");
-    if (end != open_.npos) pass(end + 1);
-    if (open_.size() > max_open) flush();
-  }
+  void add(const std::string& text);
   /// Passes on what has no end of line yet.
   void flush() { pass(open_.size()); }
   bool is_flushed() const { return open_.empty(); }
 
   /// The last lines, each indented by `indent`.
-  std::string tail(const std::string& indent) const {
-    std::string text;
-    for (const std::string& line : lines_) text += indent + line + "\n";
-    if (!last_.empty()) text += indent + last_ + "\n";
-    return text;
-  }
+  std::string tail(const std::string& indent) const;
 
  private:
   static constexpr std::size_t max_open = 8192, max_lines = 20, max_columns = 1000;
 
-  void pass(std::size_t count) {
-    if (count == 0) return;
-    write_to_stderr(std::string_view(open_).substr(0, count));
-    for (const char c : std::string_view(open_).substr(0, count)) keep(c);
-    open_.erase(0, count);
-  }
-  void keep(char c) {
-    if (c == '\r') {  // as of a progress bar, which is written over
-      returned_ = true;
-    } else if (c == '\n') {
-      if (!last_.empty()) lines_.push_back(last_);
-      if (lines_.size() > max_lines) lines_.pop_front();
-      last_.clear(), returned_ = false;
-    } else {
-      if (returned_) last_.clear(), returned_ = false;
-      if (last_.size() < max_columns) last_ += c;
-    }
-  }
+  void pass(std::size_t count);
+  void keep(char c);
 
   std::string open_, last_;  // not passed on yet; the last line
   std::deque<std::string> lines_;
@@ -56,3 +30,7 @@ class StderrRelay {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/stderr_relay.ipp>
+#endif

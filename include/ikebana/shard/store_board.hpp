@@ -1,5 +1,6 @@
 #pragma once
 // The board of ranks that share a store of c10d.
+#include <ikebana/detail/form.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/shard/process_group.hpp>
 #include <mutex>
@@ -11,26 +12,9 @@ class StoreBoard final : public RankBoard {
   StoreBoard(StorePtr store, const GroupMembers& members)
       : calls_(std::move(store)), time_limit_(members.timeout), watch_(members.watch) {}
 
-  void post(const std::string& key, const std::string& text) override {
-    call([key, text](c10d::Store& store) {
-      store.set("board/" + key, bytes_of(text));
-      return std::string();
-    });
-  }
-  std::optional<std::string> look(const std::string& key) override {
-    const std::string text = call([name = "board/" + key](c10d::Store& store) {
-      if (!store.check({name})) return std::string();
-      const auto found = store.get(name);
-      return "+" + std::string(found.begin(), found.end());
-    });
-    return text.empty() ? std::nullopt : std::optional(text.substr(1));
-  }
-  void remove(const std::string& key) override {
-    call([name = "board/" + key](c10d::Store& store) {
-      store.deleteKey(name);
-      return std::string();
-    });
-  }
+  IKEBANA_INLINE void post(const std::string& key, const std::string& text) override;
+  IKEBANA_INLINE std::optional<std::string> look(const std::string& key) override;
+  IKEBANA_INLINE void remove(const std::string& key) override;
   bool has_ended(std::int64_t rank) const override { return watch_->has_ended(rank); }
   std::chrono::milliseconds time_limit() const override { return time_limit_; }
 
@@ -53,3 +37,7 @@ class StoreBoard final : public RankBoard {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/store_board.ipp>
+#endif

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <future>
 #include <ikebana/detail/torch_c10d.hpp>
-#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -13,9 +12,7 @@ namespace ikebana::detail {
 
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-inline std::vector<std::uint8_t> bytes_of(const std::string& text) {
-  return {text.begin(), text.end()};
-}
+std::vector<std::uint8_t> bytes_of(const std::string& text);
 
 /// Calls `f` by a thread of its own, and returns its result. Nothing where it has not returned
 /// within the limit: the thread is left behind then, so `f` owns what it uses.
@@ -62,3 +59,7 @@ class StoreCalls {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/store_calls.ipp>
+#endif

@@ -1,5 +1,6 @@
 #pragma once
 // Some of the ranks of a connection, as a group of their own.
+#include <ikebana/detail/form.hpp>
 #include <ikebana/shard/connection.hpp>
 
 namespace ikebana::detail {
@@ -20,34 +21,18 @@ class Subgroup final : public RankGroup {
   Subgroup(Connection& connection, const MemberRanks& members)
       : connection_(connection), members_(members) {}
 
-  std::int64_t rank() const override {
-    return (connection_.rank() - members_.first) / members_.stride;
-  }
+  IKEBANA_INLINE std::int64_t rank() const override;
   std::int64_t size() const override { return members_.size; }
-  std::int64_t rank_in_world(std::int64_t member) const override {
-    return members_.rank_of(member);
-  }
-  std::vector<std::string> exchange(const std::string& own) override {
-    if (size() == 1) return {own};
-    return swap_texts(*this, own);
-  }
+  IKEBANA_INLINE std::int64_t rank_in_world(std::int64_t member) const override;
+  IKEBANA_INLINE std::vector<std::string> exchange(const std::string& own) override;
   void sum(std::vector<at::Tensor>& values) override { sum_in("a sum", values); }
-  void sum_in(const std::string& call, std::vector<at::Tensor>& values) override {
-    sum_.over(*this, call, values);
-  }
+  IKEBANA_INLINE void sum_in(const std::string& call, std::vector<at::Tensor>& values) override;
 
-  void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from) override {
-    connection_.add_swap(swap(MessageTag::update, to, from, device_of(to, from)), *this);
-  }
+  IKEBANA_INLINE void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from) override;
   void finish_swap() override { connection_.finish_swap(*this); }
 
   /// As those of the connection.
-  Transfer swap(int tag, TensorsOfRanks to, TensorsOfRanks from, c10::Device device) {
-    if (size() == 1) return {};
-    if (size() == connection_.size())
-      return connection_.swap(tag, std::move(to), std::move(from), device);
-    return connection_.swap(tag, of_all(std::move(to)), of_all(std::move(from)), device);
-  }
+  Transfer swap(int tag, TensorsOfRanks to, TensorsOfRanks from, c10::Device device);
   void receive(Transfer transfer) { connection_.receive(std::move(transfer), *this); }
   void wait_received(Transfer& transfer) { connection_.wait_received(transfer); }
   void wait(Transfer& transfer) { connection_.wait(transfer); }
@@ -55,13 +40,7 @@ class Subgroup final : public RankGroup {
 
  private:
   /// A list by member as a list by rank, in which all others have nothing.
-  TensorsOfRanks of_all(TensorsOfRanks by_member) const {
-    TensorsOfRanks all(static_cast<std::size_t>(connection_.size()));
-    for (std::size_t m = 0; m < by_member.size(); ++m)
-      all[static_cast<std::size_t>(members_.rank_of(static_cast<std::int64_t>(m)))] =
-          std::move(by_member[m]);
-    return all;
-  }
+  TensorsOfRanks of_all(TensorsOfRanks by_member) const;
 
   Connection& connection_;
   MemberRanks members_;
@@ -69,3 +48,7 @@ class Subgroup final : public RankGroup {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/subgroup.ipp>
+#endif

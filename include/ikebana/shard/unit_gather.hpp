@@ -1,6 +1,5 @@
 #pragma once
 // The whole parameters of a unit, received from the ranks that have their slices.
-#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/shard/subgroup.hpp>
 #include <ikebana/shard/unit_cut.hpp>
 
@@ -12,71 +11,15 @@ class UnitGather {
  public:
   /// `own` are the slices of this rank. `whole` is memory for the parameters, or empty; where `own`
   /// are rows of it, nothing is copied. Throws RankFailed.
-  UnitGather(Subgroup& group, int tag, const UnitCut& cut, const Tensors& own, Tensors whole = {})
-      : cut_(cut), whole_(std::move(whole)) {
-    const auto rank = group.rank();
-    const auto ranks = static_cast<std::size_t>(group.size());
-    for (const at::Tensor& t : own) dtypes_.push_back(t.scalar_type());
-    if (whole_.empty())
-      for (std::size_t i = 0; i < own.size(); ++i)
-        whole_.push_back(cut.new_whole(i, own[i].options().requires_grad(false)));
-    TensorsOfRanks to(ranks), from(ranks);
-    const std::vector<at::Tensor> sent = to_send(rank, own);
-    for (std::size_t r = 0; r < ranks; ++r) {
-      received_.emplace_back();
-      if (static_cast<std::int64_t>(r) == rank) continue;
-      to[r] = sent;
-      from[r] = to_receive(static_cast<std::int64_t>(r), own);
-    }
-    copy_own(rank, own);
-    transfer_ = group.swap(tag, std::move(to), std::move(from), own[0].device());
-    if (transfer_.is_begun()) transfer_.note_bytes(received_bytes_, sent_bytes_);
-  }
+  UnitGather(Subgroup& group, int tag, const UnitCut& cut, const Tensors& own, Tensors whole = {});
   /// Waits. Throws RankFailed.
-  Tensors finish(Subgroup& group) {
-    group.receive(std::move(transfer_));
-    for (std::size_t r = 0; r < received_.size(); ++r) {
-      if (!received_[r].defined()) continue;
-      const auto rank = static_cast<std::int64_t>(r);
-      const SmallSlices small(cut_, rank, dtypes_);
-      for (std::size_t i = 0; i < cut_.count(); ++i)
-        if (cut_.is_small(i) && cut_.rows(i, rank).count > 0)
-          cut_.slice(whole_[i], i, rank).copy_(small.slice(received_[r], i));
-    }
-    return std::move(whole_);
-  }
+  Tensors finish(Subgroup& group);
 
  private:
-  std::vector<at::Tensor> to_send(std::int64_t rank, const Tensors& own) {
-    const SmallSlices small(cut_, rank, dtypes_);
-    sent_bytes_ = small.bytes();
-    std::vector<at::Tensor> all;
-    if (small.bytes() > 0) all.push_back(at::empty({small.bytes()}, bytes_like(own[0])));
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      if (own[i].numel() == 0) continue;
-      if (cut_.is_small(i)) small.slice(all[0], i).copy_(own[i]);
-      else all.push_back(elements_in_memory(cut_.in_rows(own[i], i)));
-    }
-    return all;
-  }
-  std::vector<at::Tensor> to_receive(std::int64_t rank, const Tensors& own) {
-    const SmallSlices small(cut_, rank, dtypes_);
-    received_bytes_ += small.bytes();
-    std::vector<at::Tensor> all;
-    if (small.bytes() > 0) all.push_back(at::empty({small.bytes()}, bytes_like(own[0])));
-    if (small.bytes() > 0) received_.back() = all[0];
-    for (std::size_t i = 0; i < cut_.count(); ++i)
-      if (!cut_.is_small(i)) all.push_back(elements_in_memory(cut_.slice(whole_[i], i, rank)));
-    return all;
-  }
-  void copy_own(std::int64_t rank, const Tensors& own) {
-    for (std::size_t i = 0; i < own.size(); ++i)
-      if (own[i].numel() > 0 && !same_storage(own[i], whole_[i]))
-        cut_.slice(whole_[i], i, rank).copy_(own[i]);
-  }
-  static at::TensorOptions bytes_like(const at::Tensor& t) {
-    return t.options().dtype(at::kByte).requires_grad(false);
-  }
+  std::vector<at::Tensor> to_send(std::int64_t rank, const Tensors& own);
+  std::vector<at::Tensor> to_receive(std::int64_t rank, const Tensors& own);
+  void copy_own(std::int64_t rank, const Tensors& own);
+  static at::TensorOptions bytes_like(const at::Tensor& t);
 
   const UnitCut& cut_;
   DTypes dtypes_;
@@ -87,3 +30,7 @@ class UnitGather {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/unit_gather.ipp>
+#endif

@@ -1,6 +1,5 @@
 #pragma once
 // The gradients of a unit, summed over all ranks.
-#include <algorithm>
 #include <deque>
 #include <ikebana/shard/copy_sum.hpp>
 #include <variant>
@@ -31,11 +30,7 @@ struct UnitLayout {
         dtypes(std::move(sums)) {}
 
  private:
-  Tensors slices(const Tensors& whole, std::int64_t rank) const {
-    Tensors all;
-    for (std::size_t i = 0; i < whole.size(); ++i) all.push_back(cut.slice(whole[i], i, rank));
-    return all;
-  }
+  Tensors slices(const Tensors& whole, std::int64_t rank) const;
 };
 
 /// A unit's gradients on their way: they are summed within `slices`, and over `copies` what each
@@ -43,39 +38,14 @@ struct UnitLayout {
 class UnitSum {
  public:
   UnitSum(ShardGroups& groups, std::size_t unit, const UnitLayout& layout, Tensors gradients,
-          c10::Device device, bool ordered)
-      : of_slices_(groups.slices, MessageTag::reduce(unit), layout.cut, std::move(gradients),
-                   layout.dtypes, device) {
-    if (!groups.has_copies()) return;
-    if (ordered)
-      of_copies_.emplace<OrderedCopySum>(groups.copies, MessageTag::reduce(unit), layout.cut,
-                                         groups.slices.rank(), layout.dtypes, device);
-    else of_copies_.emplace<UnorderedCopySum>(unit, layout.among_copies, layout.dtypes, device);
-  }
+          c10::Device device, bool ordered);
   /// The next unit's sum has begun. Where there are copies, waits for what was to come meanwhile,
   /// and sends what follows from it. Throws RankFailed.
-  void advance(ShardGroups& groups) {
-    on_copies([&](auto& of_copies) {
-      if (is_begun_) return of_copies.advance(groups.copies);
-      begin(groups, of_copies);
-    });
-  }
+  void advance(ShardGroups& groups);
   /// Waits for the sums, undefined where no rank has a gradient. Throws RankFailed.
-  Tensors finish(ShardGroups& groups) {
-    if (!groups.has_copies()) return of_slices_.finish(groups.slices);
-    Tensors sums;
-    on_copies([&](auto& of_copies) {
-      if (!is_begun_) begin(groups, of_copies);
-      sums = of_copies.finish(groups.copies);
-    });
-    return sums;
-  }
+  Tensors finish(ShardGroups& groups);
   /// What is still being sent, of which the sums are a part: they are not to be written before.
-  SliceTransfer take_sent() {
-    SliceTransfer sent;
-    on_copies([&](auto& of_copies) { sent = of_copies.take_sent(); });
-    return sent;
-  }
+  SliceTransfer take_sent();
 
  private:
   template <class F>
@@ -107,22 +77,9 @@ class UnitSums {
   bool are_empty() const { return pending_.empty(); }
   /// Whether there is memory for one more, and none of this unit. Each has memory for what it
   /// receives; two at the most have whole gradients, and a third one what copies send each other.
-  bool may_begin(std::size_t unit, const ShardGroups& groups) const {
-    return pending_.size() < (groups.has_copies() ? 3 : 2) &&
-           std::none_of(
-               pending_.begin(), pending_.end(),
-               [unit](const Pending& one) { return one.unit == unit; });
-  }
-  void begin(ShardGroups& groups, std::size_t unit, UnitSum sum) {
-    pending_.push_back({unit, std::move(sum)});
-    for (std::size_t i = 0; i + 1 < pending_.size(); ++i) pending_[i].sum.advance(groups);
-  }
-  Ended end_oldest(ShardGroups& groups) {
-    Pending oldest = std::move(pending_.front());
-    pending_.pop_front();
-    Tensors sums = oldest.sum.finish(groups);
-    return {oldest.unit, std::move(sums), oldest.sum.take_sent()};
-  }
+  bool may_begin(std::size_t unit, const ShardGroups& groups) const;
+  void begin(ShardGroups& groups, std::size_t unit, UnitSum sum);
+  Ended end_oldest(ShardGroups& groups);
   void clear() noexcept { pending_.clear(); }
 
  private:
@@ -134,3 +91,7 @@ class UnitSums {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/unit_sum.ipp>
+#endif

@@ -1,10 +1,8 @@
 #pragma once
 // What a rank that waits long tells the others: where it waits, and how far each of its trainers
 // is.
-#include <algorithm>
 #include <compare>
 #include <cstdint>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -28,33 +26,16 @@ struct WaitRecord {
   std::vector<std::int64_t> seen = {};
   bool is_refused = false;  ///< it will end with an error
 
-  CallPlace of(std::size_t which) const {
-    return which < begun.size() ? begun[which] : CallPlace();
-  }
+  CallPlace of(std::size_t which) const;
   /// True where `other`, if it waits meanwhile, does not come to the call in which this one waits.
-  bool waits_for(const WaitRecord& other) const {
-    return trainer != other.trainer && other.of(trainer) < of(trainer);
-  }
-  std::string text() const {
-    std::ostringstream out;
-    out << wait << ' ' << trainer << ' ' << begun.size() << ' ' << seen.size() << ' ' << is_refused;
-    for (const CallPlace& place : begun) out << ' ' << place.meeting << ' ' << place.exchange;
-    for (const std::int64_t other : seen) out << ' ' << other;
-    out << '\n' << where;
-    return out.str();
-  }
+  bool waits_for(const WaitRecord& other) const;
+  std::string text() const;
   /// Back from `text`.
-  static WaitRecord read(const std::string& text) {
-    WaitRecord record;
-    std::istringstream in(text);
-    std::size_t trainers = 0, ranks = 0;
-    in >> record.wait >> record.trainer >> trainers >> ranks >> record.is_refused;
-    record.begun.resize(trainers), record.seen.resize(ranks);
-    for (CallPlace& place : record.begun) in >> place.meeting >> place.exchange;
-    for (std::int64_t& other : record.seen) in >> other;
-    record.where = text.substr(std::min(text.find('\n'), text.size() - 1) + 1);
-    return record;
-  }
+  static WaitRecord read(const std::string& text);
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/impl/wait_record.ipp>
+#endif

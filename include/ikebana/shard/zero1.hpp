@@ -14,10 +14,10 @@ struct Shard<ZeRO1> {
   bool allow_unused_units = false;                  ///< steps may leave units out, on all ranks
 };
 
-template <std::same_as<Shard<ZeRO1>> Policy>
-struct Mechanism<Policy> : detail::Sliced<Policy> {
+template <>
+struct Mechanism<Shard<ZeRO1>> : detail::Sliced<Shard<ZeRO1>> {
   using carries_out = Shard<ZeRO1>;
-  using detail::Sliced<Policy>::Sliced;
+  using detail::Sliced<Shard<ZeRO1>>::Sliced;
 
   static constexpr bool keeps_gathered = true;
 

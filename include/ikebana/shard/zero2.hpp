@@ -16,10 +16,10 @@ struct Shard<ZeRO2> {
   bool reduce_each_microbatch = true;  ///< false: whole gradients are kept until the last one
 };
 
-template <std::same_as<Shard<ZeRO2>> Policy>
-struct Mechanism<Policy> : detail::Sliced<Policy> {
+template <>
+struct Mechanism<Shard<ZeRO2>> : detail::Sliced<Shard<ZeRO2>> {
   using carries_out = Shard<ZeRO2>;
-  using detail::Sliced<Policy>::Sliced;
+  using detail::Sliced<Shard<ZeRO2>>::Sliced;
 
   static constexpr bool keeps_gathered = true;
 

@@ -28,10 +28,7 @@ class ArchiveScope {
   /// Names from here on begin with `ikebana.<section>.`.
   void begin_section(const std::string& section) { prefix_ = reserved_prefix + section + "."; }
   /// The same, for the section of one of the trainer's policies.
-  void begin_policy(const std::string& name) {
-    policies_.push_back(name);
-    begin_section(name);
-  }
+  void begin_policy(const std::string& name);
   /// Within `f`, names also begin with `<name>.`: a part of a part.
   template <class F>
   void within(const std::string& name, F&& f) {
@@ -61,25 +58,12 @@ class ArchiveScope {
  protected:
   explicit ArchiveScope(StateRows* rows) : rows_(rows) {}
 
-  void note_rows(const std::string& full_name) {
-    if (rows_ != nullptr && slice_ != nullptr) rows_->insert_or_assign(full_name, *slice_);
-  }
-  void move_rows(const std::string& from, const std::string& to) {
-    if (rows_ == nullptr || !rows_->count(from)) return;
-    auto node = rows_->extract(from);
-    node.key() = to;
-    rows_->insert(std::move(node));
-  }
+  void note_rows(const std::string& full_name);
+  void move_rows(const std::string& from, const std::string& to);
   /// The sizes of the whole of a tensor of which the trainer has `sizes`.
-  at::IntArrayRef whole_sizes(at::IntArrayRef sizes) const {
-    return rows_ != nullptr && slice_ != nullptr ? at::IntArrayRef(slice_->sizes) : sizes;
-  }
+  at::IntArrayRef whole_sizes(at::IntArrayRef sizes) const;
   /// The sizes of the whole of a tensor of which `sizes` were read.
-  at::IntArrayRef read_sizes(const std::string& full_name, at::IntArrayRef sizes) const {
-    if (rows_ == nullptr) return sizes;
-    const auto read = rows_->find(full_name);
-    return read == rows_->end() ? sizes : at::IntArrayRef(read->second.sizes);
-  }
+  at::IntArrayRef read_sizes(const std::string& full_name, at::IntArrayRef sizes) const;
 
   std::string prefix_;
   std::vector<std::string> policies_;
@@ -90,3 +74,7 @@ class ArchiveScope {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/state/impl/archive_scope.ipp>
+#endif

@@ -1,10 +1,9 @@
 #pragma once
 // Asynchronous saves: training waits for a copy in memory, and a thread writes the copy.
 #include <atomic>
-#include <exception>
 #include <future>
 #include <ikebana/posix/process.hpp>
-#include <ikebana/state/copy.hpp>
+#include <ikebana/state/archive.hpp>
 #include <ikebana/state/saved_state.hpp>
 
 namespace ikebana {
@@ -16,19 +15,9 @@ class PendingSave {
 
   /// Returns when the state is durable. Throws the error of the save, at every call, and an Error
   /// in a forked child: the process that began the save writes it.
-  void wait() const {
-    if (!shared_) return;
-    if (shared_->process.is_inherited())
-      throw Error(
-          "save: the process that this one was forked from writes this state. Wait for it there.");
-    shared_->was_waited_for = true;
-    shared_->result.get();
-  }
+  void wait() const;
   /// Whether `wait` would return at once.
-  bool ready() const {
-    return !shared_ ||
-           shared_->result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-  }
+  bool ready() const;
 
  private:
   friend class AsyncSaver;
@@ -45,14 +34,7 @@ class AsyncSaver {
  public:
   AsyncSaver() = default;
   /// While an exception passes, a save waits no longer than a second for other ranks.
-  ~AsyncSaver() {
-    if (std::uncaught_exceptions() > 0) *hurries_ = true;
-    try {
-      finish();
-    } catch (const std::exception& error) {
-      TORCH_WARN("An asynchronous save failed, and no code waited for it: ", error.what());
-    }
-  }
+  ~AsyncSaver();
   AsyncSaver(const AsyncSaver&) = delete;
   AsyncSaver& operator=(const AsyncSaver&) = delete;
 
@@ -73,42 +55,11 @@ class AsyncSaver {
   bool is_busy() const { return !pending_.ready(); }
   /// Returns when no save is being written. Throws its error if no code has waited for it. In a
   /// forked child a save of the other process is left to that one.
-  void finish() {
-    PendingSave last = std::exchange(pending_, {});
-    if (!last.shared_) return;
-    if (last.shared_->process.is_inherited()) {  // destroying it would wait for a missing thread
-      static_cast<void>(new PendingSave(std::move(last)));
-      return;
-    }
-    last.shared_->result.wait();
-    if (!last.shared_->was_waited_for) last.wait();
-  }
+  void finish();
 
  private:
-  void copy(const StateDict& state) {
-    for (const auto& [name, t] : state) detail::check_storable(name, t);
-    if (copy_.empty()) copy_ = detail::allocate_like(state);
-    std::erase_if(copy_, [&](const auto& item) { return !state.count(item.first); });
-    try {
-      copy_each(state);
-    } catch (...) {
-      try {
-        detail::wait_for_copies(state);  // devices may still be writing to the copy
-      } catch (const c10::Error&) {
-      }
-      throw;
-    }
-    detail::wait_for_copies(state);
-  }
-  void copy_each(const StateDict& state) {
-    for (const auto& [name, t] : state) {
-      at::Tensor& to = copy_[name];
-      if (!to.defined() || to.sizes() != t.sizes() || to.scalar_type() != t.scalar_type())
-        to = at::empty(t.sizes(),
-                       t.options().device(at::kCPU).memory_format(at::MemoryFormat::Contiguous));
-      detail::copy_bytes(to, t);
-    }
-  }
+  void copy(const StateDict& state);
+  void copy_each(const StateDict& state);
 
   StateDict copy_;
   std::shared_ptr<std::atomic<bool>> hurries_ = std::make_shared<std::atomic<bool>>(false);
@@ -116,3 +67,7 @@ class AsyncSaver {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/state/impl/async_save.ipp>
+#endif

@@ -1,28 +1,15 @@
 #pragma once
 // A number of what a tensor holds, by which ranks compare theirs without sending them.
-#include <cstring>
-#include <ikebana/detail/splitmix.hpp>
-#include <ikebana/state/tensor_file.hpp>
+#include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {
 
 /// 64 bits of the dtype, the shape and all bytes of a tensor. Of different ones it is the same by
 /// chance alone, once in 1.8e19 times. Costs a pass over memory, at about 8 GB/s.
-inline std::uint64_t content_hash(const at::Tensor& t) {
-  const at::Tensor bytes = dense(t);
-  auto from = static_cast<const char*>(bytes.const_data_ptr());
-  std::uint64_t hash = key(static_cast<std::uint64_t>(t.scalar_type()), bytes.nbytes());
-  for (const std::int64_t size : t.sizes()) hash = key(hash, size);
-  std::uint64_t word = 0;
-  std::size_t left = bytes.nbytes();
-  for (; left >= sizeof word; from += sizeof word, left -= sizeof word) {
-    std::memcpy(&word, from, sizeof word);
-    hash = (hash ^ word) * 0x9FB21C651E98DF25u;
-    hash ^= hash >> 29;
-  }
-  word = 0;
-  if (left > 0) std::memcpy(&word, from, left);
-  return key(hash, word);
-}
+std::uint64_t content_hash(const at::Tensor& t);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/state/impl/content_hash.ipp>
+#endif

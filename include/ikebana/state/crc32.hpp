@@ -1,50 +1,21 @@
 #pragma once
 // The checksum of saved states: CRC-32 as in zlib, gzip and PNG, so that programs in any language
 // can verify a file.
+#include <smmintrin.h>
+#include <wmmintrin.h>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #if defined(__x86_64__)
-#include <smmintrin.h>
-#include <wmmintrin.h>
 #endif
 
 namespace ikebana::detail {
 
 /// Table 0: the CRC of each byte; table k: of the byte followed by k zero bytes.
 using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
-inline CrcTables make_crc_tables() {
-  CrcTables tables{};
-  for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    std::uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xedb88320u : 0);
-    tables[0][byte] = crc;
-  }
-  for (std::size_t k = 1; k < 8; ++k)
-    for (std::size_t byte = 0; byte < 256; ++byte)
-      tables[k][byte] = (tables[k - 1][byte] >> 8) ^ tables[0][tables[k - 1][byte] & 0xff];
-  return tables;
-}
-/// Made at the first use: computing them in each compilation would cost more.
-inline const CrcTables& crc_tables() {
-  static const CrcTables tables = make_crc_tables();
-  return tables;
-}
 
 /// Takes eight bytes at a time, on any processor. `crc` is the remainder itself, not inverted.
-inline std::uint32_t crc_by_tables(std::uint32_t crc, const unsigned char* p, std::size_t n) {
-  const CrcTables& tables = crc_tables();
-  for (; n >= 8; p += 8, n -= 8) {
-    std::uint64_t chunk;
-    std::memcpy(&chunk, p, 8);
-    chunk ^= crc;
-    crc = 0;
-    for (std::size_t k = 0; k < 8; ++k) crc ^= tables[7 - k][(chunk >> (8 * k)) & 0xff];
-  }
-  for (; n > 0; ++p, --n) crc = (crc >> 8) ^ tables[0][(crc ^ *p) & 0xff];
-  return crc;
-}
+std::uint32_t crc_by_tables(std::uint32_t crc, const unsigned char* p, std::size_t n);
 
 #if defined(__x86_64__)
 /// Takes 64 bytes at a time by carry-less multiplication, the rest by tables. Source: V. Gopal et
@@ -79,31 +50,14 @@ __attribute__((target("sse4.1,pclmul"))) inline std::uint32_t crc_by_folding(std
 
 /// Continues a CRC-32: `before` is that of the preceding bytes (0 if there are none). About 10 GB/s
 /// on processors with carry-less multiplication (PCLMULQDQ), about 0.5 GB/s on others.
-inline std::uint32_t crc32(std::uint32_t before, const void* bytes, std::size_t n) {
-  auto p = static_cast<const unsigned char*>(bytes);
-#if defined(__x86_64__)
-  static const bool folds = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
-  if (folds) return ~crc_by_folding(~before, p, n);
-#endif
-  return ~crc_by_tables(~before, p, n);
-}
+std::uint32_t crc32(std::uint32_t before, const void* bytes, std::size_t n);
 
-/// Two polynomials modulo that of the CRC, whose bits are in reverse order.
-inline std::uint32_t crc_product(std::uint32_t a, std::uint32_t b) {
-  std::uint32_t product = 0;
-  for (std::uint32_t bit = 1u << 31; bit != 0; bit >>= 1) {
-    if ((a & bit) != 0) product ^= b;
-    b = (b >> 1) ^ ((b & 1) != 0 ? 0xedb88320u : 0);
-  }
-  return product;
-}
 /// The CRC-32 of bytes that two writers wrote, of which the second ones are `n`. Costs some
 /// thousand instructions.
-inline std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint64_t n) {
-  std::uint32_t shift = 1u << 31, power = 1u << 23;  // 1, and x to the 8
-  for (; n != 0; n >>= 1, power = crc_product(power, power))
-    if ((n & 1) != 0) shift = crc_product(shift, power);
-  return crc_product(shift, first) ^ second;
-}
+std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint64_t n);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/state/impl/crc32.ipp>
+#endif

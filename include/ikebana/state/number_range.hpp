@@ -1,6 +1,5 @@
 #pragma once
 // The values that a number of a saved state may have.
-#include <cmath>
 #include <limits>
 
 namespace ikebana {
@@ -13,14 +12,9 @@ struct NumberRange {
   const char* text;  ///< what the numbers must be, for errors
 
   /// Whether it contains a number.
-  bool has(double number) const {
-    return number >= min && number <= max && (!is_whole || number == std::floor(number));
-  }
+  bool has(double number) const;
   /// The first of the numbers from `x` to `end` that it does not contain; `end` if there is none.
-  const double* first_outside(const double* x, const double* end) const {
-    while (x != end && has(*x)) ++x;
-    return x;
-  }
+  const double* first_outside(const double* x, const double* end) const;
 };
 /// Counts of steps and the like.
 inline constexpr NumberRange count_range{0, 0x1p53, true, "a whole number that is not negative"};
@@ -43,3 +37,7 @@ inline constexpr NumberRange ordered_range{-std::numeric_limits<double>::infinit
                                            "a number"};
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/state/impl/number_range.ipp>
+#endif

@@ -13,23 +13,8 @@ inline constexpr const char* no_average = "is an average of weights, and this re
 
 /// The section of an error "`ikebana.<section>.<name>` ...", which is the name of a policy; empty
 /// for those that are none. `policies`: those of the trainer, whose names may have dots.
-inline std::string section_of(const std::string& problem,
-                              const std::vector<std::string>& policies) {
-  const std::string begin = std::string("`") + ArchiveScope::reserved_prefix;
-  if (!problem.starts_with(begin)) return {};
-  const std::string name = problem.substr(begin.size());
-  for (const auto& policy : policies)
-    if (name.starts_with(policy + ".")) return policy;
-  std::string section = name.substr(0, name.find_first_of(".`"));
-  for (const char* other : {"parts", "trained", "trainer", "slices"})
-    if (section == other) return {};
-  return section;
-}
-inline std::string listed_policies(const std::set<std::string>& names) {
-  std::string all;
-  for (const auto& name : names) all += (all.empty() ? "" : ", ") + name;
-  return all;
-}
+std::string section_of(const std::string& problem, const std::vector<std::string>& policies);
+std::string listed_policies(const std::set<std::string>& names);
 
 /// Takes the errors away that are due to policies that only the state or only the trainer has, and
 /// returns a sentence on these policies; empty where there is none.
@@ -68,3 +53,7 @@ std::string text_of_mismatch(std::vector<std::string> problems,
 }
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/state/impl/other_policies.ipp>
+#endif

@@ -2,6 +2,8 @@
 // The files of a state that several ranks saved: one of each rank, and one at the state's path that
 // names them, the manifest. The manifest is written last, and replaced at once.
 #include <cstdint>
+#include <ikebana/error.hpp>
+#include <ikebana/state/safetensors.hpp>
 #include <ikebana/state/tensor_reader.hpp>
 #include <optional>
 #include <set>
@@ -21,64 +23,18 @@ struct RankFile {
 
 /// `state.safetensors.1f2e3d4c5b6a7988.rank-2-of-4`. Each save has a token of its own, so that it
 /// overwrites no file of the save before.
-inline std::string rank_file_name(const Files::Path& state, const std::string& token,
-                                  std::int64_t rank, std::int64_t ranks) {
-  return state.filename().string() + "." + token + ".rank-" + std::to_string(rank) + "-of-" +
-         std::to_string(ranks);
-}
+std::string rank_file_name(const Files::Path& state, const std::string& token, std::int64_t rank,
+                           std::int64_t ranks);
 
 /// The name of the state that a file belongs to, if `rank_file_name` made its name, or if an
 /// interrupted save left it.
-inline std::optional<std::string> state_of_rank_file(std::string_view name) {
-  constexpr std::string_view mark = ".rank-", digits = "0123456789", hex = "0123456789abcdef";
-  if (name.ends_with(new_suffix)) name.remove_suffix(std::string_view(new_suffix).size());
-  const std::size_t at = name.rfind(mark), token = 16;
-  if (at == name.npos || at < token + 2 || name[at - token - 1] != '.') return std::nullopt;
-  const std::string_view numbers = name.substr(at + mark.size());
-  const std::size_t of = numbers.find("-of-");
-  auto are = [](std::string_view text, std::string_view letters) {
-    return !text.empty() && text.find_first_not_of(letters) == text.npos;
-  };
-  if (of == numbers.npos || !are(numbers.substr(0, of), digits) ||
-      !are(numbers.substr(of + 4), digits) || !are(name.substr(at - token, token), hex))
-    return std::nullopt;
-  return std::string(name.substr(0, at - token - 1));
-}
+std::optional<std::string> state_of_rank_file(std::string_view name);
 
 /// The metadata of a manifest.
-inline Metadata with_files(Metadata metadata, const std::vector<RankFile>& files) {
-  metadata[ranks_key] = std::to_string(files.size());
-  for (std::size_t r = 0; r < files.size(); ++r)
-    metadata[file_prefix + std::to_string(r)] = files[r].checksum + " " + files[r].name;
-  return metadata;
-}
+Metadata with_files(Metadata metadata, const std::vector<RankFile>& files);
 
 /// What a manifest names; nothing for a file that is none. Throws BadFile for a forged one.
-inline std::optional<std::vector<RankFile>> files_of(const FileHeader& header,
-                                                     const Files::Path& path) {
-  const auto count = header.metadata.find(ranks_key);
-  if (count == header.metadata.end()) return std::nullopt;
-  auto damaged = [&](const std::string& key, const char* what) {
-    throw BadFile("load: `" + path.string() + "` is damaged, at byte 8: `__metadata__." +
-                  Json::excerpt(key) + "` " + what + ". Use another copy or an earlier state.");
-  };
-  const std::string& text = count->second;
-  if (text.empty() || text.size() > 6 || text.find_first_not_of("0123456789") != text.npos)
-    damaged(ranks_key, "is no number of ranks");
-  std::vector<RankFile> files(static_cast<std::size_t>(std::stoi(text)));
-  for (std::size_t r = 0; r < files.size(); ++r) {
-    const std::string key = file_prefix + std::to_string(r);
-    const auto found = header.metadata.find(key);
-    if (found == header.metadata.end()) damaged(key, "is missing");
-    const std::string& value = found->second;
-    if (value.size() < 10 || value[8] != ' ' ||
-        value.find_first_of(std::string("/\\\0", 3)) != value.npos)
-      damaged(key, "is not a checksum and the name of a file in its folder");
-    files[r] = {value.substr(9), value.substr(0, 8)};
-  }
-  if (files.empty()) damaged(ranks_key, "is 0");
-  return files;
-}
+std::optional<std::vector<RankFile>> files_of(const FileHeader& header, const Files::Path& path);
 
 /// Removes the files of ranks that no manifest in the folder names any more, of the states for
 /// which `is_ours(name)` is true: older saves, and interrupted ones. Where a manifest cannot be
@@ -108,20 +64,13 @@ void remove_unnamed(Files& files, const Files::Path& folder, IsOurs&& is_ours) {
 }
 
 /// The same of one state.
-inline void remove_unnamed(Files& files, const Files::Path& state) {
-  remove_unnamed(files, folder_of(state),
-                 [name = state.filename().string()](const auto& other) { return other == name; });
-}
+void remove_unnamed(Files& files, const Files::Path& state);
 /// The files that the manifest at `path` names; none where it is no manifest, or missing or
 /// damaged. Reads the header of small files alone, as manifests are.
-inline std::vector<RankFile> named_files(Files& files, const Files::Path& path) {
-  constexpr std::uint64_t largest = 8 << 20;
-  try {
-    if (!files.exists(path) || files.open(path)->size() > largest) return {};
-    return files_of(TensorFileReader(files, path).header(), path).value_or(std::vector<RankFile>());
-  } catch (const Error&) {
-    return {};
-  }
-}
+std::vector<RankFile> named_files(Files& files, const Files::Path& path);
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/state/impl/rank_files.ipp>
+#endif

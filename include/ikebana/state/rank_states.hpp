@@ -2,11 +2,12 @@
 // Saves and loads the states of several ranks: each writes a file of its own, and the first one
 // then the manifest.
 #include <chrono>
-#include <ikebana/ranks/all_or_none.hpp>
-#include <ikebana/state/content_hash.hpp>
-#include <ikebana/state/state_reader.hpp>
-#include <random>
-#include <thread>
+#include <ikebana/posix/files.hpp>
+#include <ikebana/ranks/rank_group.hpp>
+#include <ikebana/state/archive.hpp>
+#include <ikebana/state/safetensors.hpp>
+#include <ikebana/state/tensor_file.hpp>
+#include <ikebana/state/tensor_reader.hpp>
 
 namespace ikebana {
 
@@ -20,14 +21,7 @@ namespace detail {
 
 /// True if every checksum of a state agrees, or of a file that has some. Reads all of it, one
 /// tensor at a time.
-inline bool is_intact(Files& files, const Files::Path& path) {
-  try {
-    StateReader(files, path, /*require_checksums=*/false).check();
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
+bool is_intact(Files& files, const Files::Path& path);
 
 /// Where a state is saved: at each of these paths there is a manifest in the end, in this order.
 /// The files of ranks have the name of the last.
@@ -48,35 +42,12 @@ class RankSave {
   std::int64_t rank() const { return rank_; }
   std::int64_t ranks() const { return ranks_; }
   /// The names of what the ranks post of this save, if they do.
-  std::string name_of(std::int64_t rank) const {
-    return "save/" + token_ + "/" + std::to_string(rank);
-  }
+  std::string name_of(std::int64_t rank) const;
   std::string name_of_end() const { return "save/" + token_ + "/end"; }
   /// Writes the file of this rank, durably. Returns the checksum of its header.
-  std::string write(const StateDict& tensors, const StateRows& rows) const {
-    Metadata metadata = metadata_;
-    metadata["ikebana.rank"] = std::to_string(rank_) + " of " + std::to_string(ranks_);
-    TensorFileWriter writer(tensors, metadata, rows);
-    std::string checksum;
-    auto all = [&](OutputFile& file) { checksum = hex8(writer.write(file)); };
-    write_durably(files_, path_of(rank_), writer.size(), all, [](const auto&) { return true; });
-    return checksum;
-  }
+  std::string write(const StateDict& tensors, const StateRows& rows) const;
   /// Rank 0, when all ranks have written theirs.
-  void commit(const std::vector<std::string>& checksums) const {
-    std::vector<RankFile> all;
-    for (std::int64_t r = 0; r < ranks_; ++r) {
-      wait_for(r);
-      all.push_back({path_of(r).filename().string(), checksums[static_cast<std::size_t>(r)]});
-    }
-    const StateDict none;
-    for (const Files::Path& path : paths_) {
-      TensorFileWriter manifest(none, with_files(metadata_, all));
-      auto write = [&](OutputFile& file) { manifest.write(file); };
-      write_durably(files_, path, manifest.size(), write,
-                    [&](const auto& present) { return is_intact(files_, present); });
-    }
-  }
+  void commit(const std::vector<std::string>& checksums) const;
   /// A save that did not succeed: removes the file of this rank.
   void discard() const noexcept { remove_quietly(files_, path_of(rank_)); }
 
@@ -84,19 +55,8 @@ class RankSave {
   /// How long the file of another host may take to be seen on this one.
   static constexpr std::chrono::seconds sees_within{5};
 
-  Files::Path path_of(std::int64_t rank) const {
-    return folder_of(paths_.back()) / rank_file_name(paths_.back(), token_, rank, ranks_);
-  }
-  void wait_for(std::int64_t rank) const {
-    const auto end = std::chrono::steady_clock::now() + sees_within;
-    while (!files_.exists(path_of(rank))) {
-      if (std::chrono::steady_clock::now() > end)
-        throw FileFailed("save: rank " + std::to_string(rank) + " has written `" +
-                         path_of(rank).string() +
-                         "`, and rank 0 does not see it. Name a folder that all ranks share.");
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-  }
+  Files::Path path_of(std::int64_t rank) const;
+  void wait_for(std::int64_t rank) const;
 
   StatePaths paths_;
   std::string token_;
@@ -105,60 +65,17 @@ class RankSave {
   Files& files_;
 };
 
-/// A token of its own for each save.
-inline std::string new_token() {
-  std::random_device device;
-  return hex8(device()) + hex8(device());
-}
-
 /// Whether no lower rank has the same rows, of the slice ranks of all.
-inline bool writes_rows(const std::vector<std::string>& slice_ranks, std::int64_t rank) {
-  const auto own = slice_ranks.begin() + rank;
-  return std::find(slice_ranks.begin(), own, *own) == own;
-}
+bool writes_rows(const std::vector<std::string>& slice_ranks, std::int64_t rank);
 /// The lines of a text, without the last one where that is empty.
-inline std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> all;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    all.push_back(text.substr(at, end - at)), at = end + 1;
-  }
-  return all;
-}
+std::vector<std::string> lines_of(const std::string& text);
 
 /// Takes from a state what another rank writes: rows that a lower rank has as well, and what is the
 /// same on rank 0. Returns the token of this save, which is rank 0's. A call of all ranks.
-inline std::string divide(RankGroup& group, std::int64_t slice_rank, RankState& state) {
-  std::map<std::string, std::string> contents;  // of each tensor that may differ among ranks
-  for (const auto& [name, t] : state.tensors)
-    if (!state.rows.count(name))
-      contents[name] = std::to_string(content_hash(t)) + " " + Json::quoted(name);
-  std::string own = std::to_string(slice_rank) + "\n" + new_token() + "\n";
-  if (group.rank() == 0)
-    for (const auto& [name, content] : contents) own += content + "\n";
-  std::vector<std::string> slice_ranks, first;
-  for (const std::string& text : exchange_in(group, "the beginning of a save", own)) {
-    slice_ranks.push_back(lines_of(text)[0]);
-    if (first.empty()) first = lines_of(text);
-  }
-  if (group.rank() == 0) return first[1];
-  const std::set<std::string> of_first(first.begin() + 2, first.end());
-  const bool is_writer = writes_rows(slice_ranks, group.rank());
-  std::erase_if(state.tensors, [&](const auto& item) {
-    const auto rows = state.rows.find(item.first);
-    if (rows == state.rows.end()) return of_first.count(contents[item.first]) != 0;
-    return !is_writer || rows->second.is_whole() || rows->second.rows.count == 0;
-  });
-  return first[1];
-}
+std::string divide(RankGroup& group, std::int64_t slice_rank, RankState& state);
 
 /// All tensors of a state, as a whole.
-inline TensorFile read_whole(Files& files, const Files::Path& path, bool require_checksums) {
-  StateReader reader(files, path, require_checksums);
-  TensorFile file{reader.header(), {}};
-  for (const std::string& name : reader.names(0, 1)) file.tensors[name] = reader.read(name, 0, 1);
-  return file;
-}
+TensorFile read_whole(Files& files, const Files::Path& path, bool require_checksums);
 
 /// What a rank has read.
 struct LoadedState {
@@ -168,21 +85,12 @@ struct LoadedState {
 
 /// Reads the tensors that `rank` of `ranks` loads, those that `plan` names in the rows that it has
 /// for them.
-inline LoadedState read_state(Files& files, const Files::Path& path, std::int64_t rank,
-                              std::int64_t ranks, const std::function<StateRows(StateDict)>& plan) {
-  StateReader reader(files, path);
-  LoadedState loaded{reader.header(), {}};
-  StateDict names;
-  for (const std::string& name : reader.names(rank, ranks)) names[name];
-  loaded.state.rows = plan(names);
-  for (const auto& [name, none] : names) {
-    const auto wanted = loaded.state.rows.find(name);
-    loaded.state.tensors[name] = wanted == loaded.state.rows.end()
-                                     ? reader.read(name, rank, ranks)
-                                     : reader.read_rows(name, rank, ranks, wanted->second);
-  }
-  return loaded;
-}
+LoadedState read_state(Files& files, const Files::Path& path, std::int64_t rank, std::int64_t ranks,
+                       const std::function<StateRows(StateDict)>& plan);
 
 }  // namespace detail
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/state/impl/rank_states.ipp>
+#endif

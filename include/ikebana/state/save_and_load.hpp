@@ -1,7 +1,11 @@
 #pragma once
 // The methods that save and load, shared by Trainer and AnyTrainer.
+#include <ikebana/posix/posix_files.hpp>
+#include <ikebana/state/async_save.hpp>
 #include <ikebana/state/check_path.hpp>
 #include <ikebana/state/full_state.hpp>
+#include <ikebana/state/rank_files.hpp>
+#include <ikebana/state/save_on_ranks.hpp>
 #include <ikebana/state/weights.hpp>
 
 namespace ikebana {

@@ -1,5 +1,6 @@
 #pragma once
 // What is saved beside a trainer.
+#include <ikebana/detail/text.hpp>
 #include <ikebana/state/archive.hpp>
 
 namespace ikebana {
@@ -30,34 +31,17 @@ class StateParts {
     add(std::move(name), [&part](Archive& archive) { part.state(archive); });
   }
   /// Adds the parts of another list.
-  void append(const StateParts& others) {
-    for (const auto& [name, visit] : others.parts_) add(name, visit);
-    ignores_others_ = ignores_others_ || others.ignores_others_;
-  }
+  void append(const StateParts& others);
   /// Whether there is no part.
   bool empty() const { return parts_.empty(); }
   /// Lists the parts, each in a section of its own.
-  void state(Archive& archive) const {
-    for (const auto& [name, visit] : parts_)
-      archive.begin_section(Archive::parts_prefix + name), visit(archive);
-    if (ignores_others_) archive.ignore_parts();
-  }
+  void state(Archive& archive) const;
   /// No parts; the parts of a saved state are not loaded.
-  static StateParts ignored() {
-    StateParts none;
-    none.ignores_others_ = true;
-    return none;
-  }
+  static StateParts ignored();
 
  private:
   using Visit = std::function<void(Archive&)>;
-  void add(std::string name, Visit visit) {
-    for (const auto& [known, other] : parts_)
-      if (known == name)
-        throw BadValue("state: two parts have the name `" + name +
-                       "`. Give one of them another state_name.");
-    parts_.emplace_back(std::move(name), std::move(visit));
-  }
+  void add(std::string name, Visit visit);
 
   std::vector<std::pair<std::string, Visit>> parts_;
   bool ignores_others_ = false;
@@ -68,3 +52,7 @@ class StateParts {
 inline const StateParts ignore_parts = StateParts::ignored();
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/state/impl/state_parts.ipp>
+#endif

@@ -1,0 +1,83 @@
+#pragma once
+#include <ikebana/bridge/recorded_inputs.hpp>
+#include <ikebana/core/mean_watch.hpp>
+#include <ikebana/detail/form.hpp>
+
+namespace ikebana::detail {
+
+IKEBANA_INLINE MeanWatch::~MeanWatch() {
+  at::removeCallback(handle_);
+  means().clear();
+}
+
+IKEBANA_INLINE void MeanWatch::warn(const Loss& loss) {
+  each_term(loss, [](const std::string& name, const at::Tensor& sum, const Count& count, double) {
+    if (!count.readable() || !(count.value() > 1)) return;
+    const auto& all = means();  // the outermost operators last
+    for (auto mean = all.rbegin(); mean != all.rend(); ++mean)
+      if (mean->result.is_same(sum) && (!mean->is_plain || mean->elements == count.value()))
+        return warn(name, mean->by, count.value());
+  });
+}
+
+IKEBANA_INLINE std::vector<MeanWatch::Mean>& MeanWatch::means() {
+  static thread_local std::vector<Mean> all;
+  return all;
+}
+
+IKEBANA_INLINE ProbabilityWatch& MeanWatch::probabilities() {
+  static thread_local ProbabilityWatch watch;
+  return watch;
+}
+
+IKEBANA_INLINE void MeanWatch::warn(const std::string& name, const std::string& by, double count) {
+  TORCH_WARN("loss: ", term_text(name), "sum is a mean, of ", by, ", and its count is ", count,
+             ", by which the step divides again: gradients would be too small by that factor. "
+             "Return Loss{sum, count} with at::Reduction::Sum (torch::kSum), or "
+             "Loss::mean(mean, n).");
+}
+
+IKEBANA_INLINE std::unique_ptr<at::ObserverContext> MeanWatch::begin(
+    const at::RecordFunction& function) {
+  probabilities().check(function);
+  const std::string_view name = function.name();
+  const bool is_plain = name == "aten::mean";
+  if (!is_plain && name.find("_loss") == name.npos && name.find("cross_entropy") == name.npos &&
+      name.find("kl_div") == name.npos)
+    return nullptr;
+  const auto inputs = bridge::recorded_inputs(function);
+  if (inputs.empty() || !inputs[0].isTensor() || !inputs[0].toTensor().defined()) return nullptr;
+  const at::Tensor& first = inputs[0].toTensor();
+  const bool is_its_sum =  // the mean of one element
+      !is_plain && inputs.size() > 1 && inputs[1].isTensor() && inputs[1].toTensor().numel() == 1;
+  if (is_plain ? is_sum(first) : is_its_sum || !reduces_to_mean(function)) return nullptr;
+  auto found = std::make_unique<Mean>();
+  found->by = name, found->is_plain = is_plain;
+  found->elements = static_cast<double>(first.numel());
+  return found;
+}
+
+IKEBANA_INLINE void MeanWatch::end(const at::RecordFunction& function,
+                                   at::ObserverContext* context) {
+  auto* found = static_cast<Mean*>(context);
+  const auto& outputs = function.outputs();
+  if (found == nullptr || outputs.size() != 1 || !outputs[0].isTensor()) return;
+  found->result = outputs[0].toTensor();
+  means().push_back(std::move(*found));
+}
+
+IKEBANA_INLINE bool MeanWatch::is_sum(const at::Tensor& t) {
+  return t.grad_fn() != nullptr && t.grad_fn()->name().starts_with("Sum");
+}
+
+IKEBANA_INLINE bool MeanWatch::reduces_to_mean(const at::RecordFunction& function) {
+  const auto schema = function.operator_schema();
+  if (!schema) return false;
+  const auto index = schema->argumentIndexWithName("reduction");
+  const auto inputs = bridge::recorded_inputs(function);
+  return index && static_cast<std::size_t>(*index) < inputs.size() &&
+         inputs[static_cast<std::size_t>(*index)].isInt() &&
+         inputs[static_cast<std::size_t>(*index)].toInt() == at::Reduction::Mean;
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,54 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ikebana/detail/form.hpp>
+#include <ikebana/detail/text.hpp>
+
+namespace ikebana::detail {
+
+IKEBANA_INLINE std::string escaped(std::string_view text) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string out;
+  for (const char c : text)
+    if (const auto byte = static_cast<unsigned char>(c); byte >= 0x20 && byte != 0x7f) out += c;
+    else out.append("\\x").append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
+  return out;
+}
+
+IKEBANA_INLINE std::string exact_text(double value) {
+  char text[40];
+  for (int digits = 6; digits <= 17; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, value);
+    if (std::strtod(text, nullptr) == value) break;
+  }
+  return text;
+}
+
+IKEBANA_INLINE std::string right(const std::string& text, std::size_t width) {
+  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
+}
+
+IKEBANA_INLINE std::string left(const std::string& text, std::size_t width) {
+  return text.size() < width ? text + std::string(width - text.size(), ' ') : text;
+}
+
+IKEBANA_INLINE std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const auto& text : texts) all += (all.empty() ? "" : "; ") + text;
+  return all;
+}
+
+IKEBANA_INLINE void spell_fit(std::string& text) {
+  for (std::size_t at; (at = text.find("-9223372036854775807")) != text.npos;)
+    text.replace(at, 20, "Fit<>");
+  for (std::size_t at; (at = text.find("-4000000")) != text.npos;) {
+    const std::size_t end = text.find_first_not_of("0123456789", at + 1),
+                      max = std::min(text.find_first_not_of('0', at + 2), end - 1);
+    text.replace(at, end - at, "Fit<" + text.substr(max, end - max) + ">");
+  }
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,35 @@
+#pragma once
+#include <ikebana/detail/form.hpp>
+#include <ikebana/hooks/non_finite.hpp>
+
+namespace ikebana::detail {
+
+IKEBANA_INLINE at::Tensor any_non_finite(const StepGradients& gradients) {
+  at::Tensor found;
+  gradients.in_windows(/*writes=*/true, [&](const Tensors& window) {
+    const at::Tensor one = any_non_finite(window);
+    found = found.defined() ? at::maximum(found, one) : one;
+  });
+  return found;
+}
+
+IKEBANA_INLINE at::Tensor non_finite_flag(StepGradients& gradients, const at::Tensor& number) {
+  if (!gradients.checks_later(number)) return number.isfinite().logical_not().to(at::kFloat);
+  return any_non_finite(Tensors{number}, gradients.finite.one(number));  // fewer operators
+}
+
+IKEBANA_INLINE void find_overflow(StepGradients& gradients) {
+  if (!gradients.loss_is_scaled || gradients.overflow.defined()) return;
+  gradients.overflow = any_non_finite(gradients);
+  gradients.reject(gradients.overflow);
+}
+
+IKEBANA_INLINE void settle_finite_checks(StepGradients& gradients, DeferredCheck& deferred) {
+  if (gradients.finite.empty()) return;
+  const auto numbers = gradients.finite.numbers();
+  const at::Tensor found = any_non_finite(numbers, gradients.finite.one(numbers[0]));
+  gradients.reject(found);
+  deferred.expect_zero(found, gradients.finite.take());
+}
+
+}  // namespace ikebana::detail

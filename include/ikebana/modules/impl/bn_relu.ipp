@@ -1,0 +1,154 @@
+#pragma once
+#include <ikebana/detail/form.hpp>
+#include <ikebana/error.hpp>
+#include <ikebana/modules/bn_relu.hpp>
+
+namespace ikebana::detail {
+
+IKEBANA_INLINE at::Tensor FusedBNReLU::forward(Context* context, const at::Tensor& x,
+                                               const at::Tensor& weight, const at::Tensor& bias,
+                                               const std::optional<at::Tensor>& residual,
+                                               BatchStatistics& statistics, double eps) {
+  const ImageBlocks images(x);
+  const auto* from = values(x);
+  statistics = statistics_of(images, from, eps);
+  std::vector<double> scale = elements(weight);
+  for (std::size_t c = 0; c < scale.size(); ++c) scale[c] *= statistics.inverse_std[c];
+  const ImageBlocks::PerChannel m(images, statistics.mean), a(images, scale);
+  std::vector<double> shift = elements(bias);
+  const std::vector<double> rest = rounded_away(statistics.mean);
+  for (std::size_t c = 0; c < shift.size(); ++c) shift[c] -= rest[c] * scale[c];
+  const ImageBlocks::PerChannel b(images, shift);
+  const at::Tensor y = at::empty_like(x);
+  const float* add = residual ? values(*residual) : nullptr;
+  float* to = data_of<float>(y);
+  images.each(from, [&](auto offset, avx2::Run run, auto channel) noexcept {
+    avx2::forward(from + offset, add == nullptr ? nullptr : add + offset, to + offset, run,
+                  m[channel], a[channel], b[channel]);
+  });
+  context->save_for_backward(
+      {x, y, weight, as_tensor(statistics.mean), as_tensor(statistics.inverse_std)});
+  context->saved_data["eps"] = eps;
+  context->saved_data["adds"] = residual.has_value();
+  return y;
+}
+
+IKEBANA_INLINE FusedBNReLU::Tensors FusedBNReLU::backward(Context* context,
+                                                          const Tensors& gradients) {
+  if (at::GradMode::is_enabled()) return backward_by_operators(context, gradients[0]);
+  const Tensors saved = context->get_saved_variables();
+  const at::Tensor &x = saved[0], &weight = saved[2];
+  const bool adds = context->saved_data["adds"].toBool() && context->needs_input_grad(3);
+  const at::Tensor gradient = gradients[0].contiguous(x.suggest_memory_format()),
+                   dx = at::empty_like(x), passed = adds ? at::empty_like(x) : dx;
+  const ImageBlocks images(x);
+  const float *from = values(x), *y = values(saved[1]), *g = values(gradient);
+  float *behind = data_of<float>(passed), *to = data_of<float>(dx);
+  const std::vector<double> mean = elements(saved[3]), inverse_std = elements(saved[4]),
+                            rest = rounded_away(mean);
+  const ImageBlocks::PerChannel m(images, mean), d(images, inverse_std);
+  auto [sums, products] = images.sums(
+      from, [&](auto offset, auto s, auto channel, float* first, float* second) noexcept {
+        avx2::add_gradients(from + offset, y + offset, g + offset, behind + offset, s, m[channel],
+                            d[channel], first, second);
+      });
+  for (std::size_t i = 0; i < rest.size(); ++i) products[i] -= rest[i] * inverse_std[i] * sums[i];
+  if (context->needs_input_grad(0)) {
+    std::vector<double> a = elements(weight), b = a, c = a;
+    const auto n = static_cast<double>(images.values());
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      a[i] *= inverse_std[i];
+      b[i] = -a[i] * inverse_std[i] * products[i] / n;
+      c[i] = -a[i] * sums[i] / n - rest[i] * b[i];
+    }
+    const ImageBlocks::PerChannel as(images, a), bs(images, b), cs(images, c);
+    images.each(from, [&](auto offset, avx2::Run run, auto channel) noexcept {
+      avx2::backward(from + offset, behind + offset, to + offset, run, m[channel], as[channel],
+                     bs[channel], cs[channel]);
+    });
+  }
+  const at::Tensor none, to_x = context->needs_input_grad(0) ? dx : none;
+  const at::Tensor to_weight = vector_like(products, weight), to_bias = vector_like(sums, weight);
+  return {to_x, to_weight, to_bias, adds ? passed : none, none, none};
+}
+
+IKEBANA_INLINE const float* FusedBNReLU::values(const at::Tensor& t) {
+  return without_values() ? nullptr : static_cast<const float*>(t.const_data_ptr());
+}
+
+IKEBANA_INLINE FusedBNReLU::Tensors FusedBNReLU::backward_by_operators(Context* context,
+                                                                       const at::Tensor& gradient) {
+  const Tensors saved = context->get_saved_variables();
+  const at::Tensor passed = at::threshold_backward(gradient, saved[1].detach(), 0);
+  const auto [dx, dweight, dbias] = at::native_batch_norm_backward(
+      passed, saved[0], saved[2], {}, {}, saved[3].to(at::kFloat), saved[4].to(at::kFloat),
+      /*train=*/true, context->saved_data["eps"].toDouble(), {true, true, true});
+  const bool adds = context->saved_data["adds"].toBool();
+  return {dx, dweight, dbias, adds ? passed : at::Tensor(), {}, {}};
+}
+
+IKEBANA_INLINE bool is_fused(const at::Tensor& x, const at::Tensor& residual,
+                             const at::Tensor& weight, const at::Tensor& bias) {
+  const auto fits = [](const at::Tensor& t) {
+    return t.is_cpu() && t.scalar_type() == at::kFloat && t.layout() == at::kStrided;
+  };
+  const auto format = x.suggest_memory_format();
+  return avx2::is_supported() && x.dim() == 4 && x.numel() > 0 && fits(x) &&
+         x.is_contiguous(format) && weight.defined() && bias.defined() && fits(weight) &&
+         fits(bias) && (!residual.defined() || (fits(residual) && residual.is_contiguous(format)));
+}
+
+}  // namespace ikebana::detail
+
+namespace ikebana::modules {
+
+IKEBANA_INLINE at::Tensor BNReLU2dImpl::forward(const at::Tensor& x, const at::Tensor& residual) {
+  _check_input_dim(x);
+  if (residual.defined() && residual.sizes() != x.sizes())
+    throw BadBatch(c10::str("BNReLU2d: the input has the shape ", x.sizes(), ", the residual ",
+                            residual.sizes(), ". Give both one shape; nothing is broadcast."));
+  if (this->is_training() && x.size(0) * x.size(2) * x.size(3) > 1 &&
+      detail::is_fused(x, residual, weight, bias))
+    return fused(x, residual);
+  at::Tensor y = Base::forward(x);
+  if (residual.defined())
+    y = y.scalar_type() == residual.scalar_type() ? y.add_(residual) : y + residual;
+  return y.relu_();
+}
+
+IKEBANA_INLINE detail::RunningStatistics BNReLU2dImpl::running_statistics() {
+  return detail::RunningStatistics::of(*this);
+}
+
+IKEBANA_INLINE void BNReLU2dImpl::pretty_print(std::ostream& out) const {
+  out << "ikebana::modules::BNReLU2d(" << options.num_features() << ')';
+}
+
+IKEBANA_INLINE void BNReLU2dImpl::_check_input_dim(const at::Tensor& x) {
+  if (x.dim() != 4 || x.size(1) != options.num_features())
+    throw BadBatch(c10::str("BNReLU2d: the input has the shape ", x.sizes(), "; it must be (N, ",
+                            options.num_features(), ", H, W)."));
+}
+
+IKEBANA_INLINE at::Tensor BNReLU2dImpl::fused(const at::Tensor& x, const at::Tensor& residual) {
+  detail::BatchStatistics statistics;
+  const auto add = residual.defined() ? std::optional(residual) : std::nullopt;
+  at::Tensor y = detail::FusedBNReLU::apply(x, weight, bias, add, statistics, options.eps());
+  if (options.track_running_stats()) track(statistics, x.numel() / x.size(1));
+  return y;
+}
+
+IKEBANA_INLINE void BNReLU2dImpl::track(const detail::BatchStatistics& statistics,
+                                        std::int64_t values) {
+  const at::NoGradGuard no_grad;
+  num_batches_tracked.add_(1);
+  const double factor = options.momentum() ? *options.momentum()
+                                           : 1 / num_batches_tracked.to(at::kDouble).item<double>();
+  const double unbiased = static_cast<double>(values) / static_cast<double>(values - 1);
+  auto move = [&](at::Tensor& running, const std::vector<double>& to, double by) {
+    running.mul_(1 - factor).add_(detail::vector_like(to, running), factor * by);
+  };
+  move(running_mean, statistics.mean, 1), move(running_var, statistics.var, unbiased);
+}
+
+}  // namespace ikebana::modules

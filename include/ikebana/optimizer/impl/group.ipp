@@ -1,0 +1,61 @@
+#pragma once
+#include <ikebana/detail/form.hpp>
+#include <ikebana/detail/nearest_names.hpp>
+#include <ikebana/optimizer/group.hpp>
+
+namespace ikebana {
+
+IKEBANA_INLINE Group no_decay(ParameterRule match) {
+  return {.match = std::move(match), .weight_decay = 0.0};
+}
+
+}  // namespace ikebana
+
+namespace ikebana::detail {
+
+IKEBANA_INLINE void refuse_group(std::size_t g, const Group& group, const Masters& masters,
+                                 const std::vector<bool>& updated) {
+  const std::string text = "optimizer: group " + std::to_string(g) + " matches no parameter";
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < masters.names.size(); ++i) {
+    const std::string& name = masters.names[i];
+    if (holds_for(group.match, masters, i))
+      throw BadValue(text +
+                     (updated[i] ? " that the groups before it leave: `" + name +
+                                       "` is in one of them. Put the narrower rule first"
+                                 : " of this optimizer: another updates `" + name +
+                                       "`. Write the group there") +
+                     ", or leave the group out.");
+    if (updated[i]) names.push_back(name);
+  }
+  throw BadValue(text + nearest_names(group.match.patterns(), std::move(names)) +
+                 ". Correct its rule, or leave the group out.");
+}
+
+IKEBANA_INLINE void GroupRules::keep(const std::vector<Group>& groups) {
+  rules_.clear();
+  for (const Group& group : groups) rules_.push_back(group.match);
+}
+
+IKEBANA_INLINE bool GroupRules::changed(const std::vector<Group>& groups) const {
+  if (groups.size() != rules_.size()) return true;
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (!groups[g].match.is(rules_[g])) return true;
+  return false;
+}
+
+IKEBANA_INLINE const Group& group_at(const std::vector<Group>& groups, std::size_t g) {
+  static const Group none;
+  return g < groups.size() ? groups[g] : none;
+}
+
+IKEBANA_INLINE void save_groups(Archive& archive, std::vector<Group>& groups) {
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    archive.within("groups." + std::to_string(g), [&] {
+      each_value(groups[g], [&](const char* name, double& value, const NumberRange& range) {
+        archive.number(name, value, &range);
+      });
+    });
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,44 @@
+#pragma once
+#include <ikebana/detail/form.hpp>
+#include <ikebana/shard/process_group.hpp>
+#include <ikebana/shard/store.hpp>
+
+namespace ikebana {
+
+IKEBANA_INLINE ProcessGroup ProcessGroup::of_environment() {
+  static const ProcessGroup group(World::from_environment());
+  return group;
+}
+
+IKEBANA_INLINE ProcessGroup::ProcessGroup(const World& world, const Options& options)
+    : ProcessGroup(world.size == 1 ? nullptr : make_store(world, options.timeout), world.rank,
+                   world.size, options) {
+  members_->all_local = world.local_size == world.size;
+}
+
+IKEBANA_INLINE ProcessGroup::ProcessGroup(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank,
+                                          std::int64_t size, const Options& options)
+    : members_(std::make_shared<detail::GroupMembers>()) {
+  if (size < 1 || rank < 0 || rank >= size)
+    throw BadValue("ProcessGroup: rank is " + std::to_string(rank) + " of " + std::to_string(size) +
+                   "; ranks count from 0 and must be less than their number, at least 1.");
+  if (options.timeout.count() < 1)
+    throw BadValue("ProcessGroup: timeout is " + std::to_string(options.timeout.count()) +
+                   " ms; it must be 1 or more.");
+  members_->rank = rank, members_->size = size, members_->timeout = options.timeout;
+  members_->device_backend = options.backend;
+  members_->store = std::move(store), members_->all_local = false;
+  if (members_->store == nullptr) return;
+  members_->watch = std::make_shared<detail::ProcessWatch>(rank, size);
+  members_->watch->announce(*members_->store);
+  members_->waits = std::make_shared<detail::RankWaits>(rank, size, members_->store);
+}
+
+IKEBANA_INLINE ProcessGroup::ProcessGroup(c10::intrusive_ptr<c10d::Backend> backend)
+    : members_(std::make_shared<detail::GroupMembers>()) {
+  if (backend == nullptr) throw BadValue("ProcessGroup: the backend is null. Make it first.");
+  members_->rank = backend->getRank(), members_->size = backend->getSize();
+  members_->backend = std::move(backend);
+}
+
+}  // namespace ikebana
