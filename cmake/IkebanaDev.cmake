@@ -55,11 +55,19 @@ set(IKEBANA_TWO_COMPILERS OFF)
 if(IKEBANA_TEST_CLANGXX AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT IKEBANA_SANITIZED)
   set(IKEBANA_TWO_COMPILERS ON)
 endif()
-function(ikebana_by_clang)
+function(ikebana_launch_clang name)
+  set(launcher ${PROJECT_SOURCE_DIR}/cmake/with_clang.sh ${CMAKE_CXX_COMPILER}
+               ${IKEBANA_TEST_CLANGXX} ${CMAKE_CXX_COMPILER_LAUNCHER})
+  set_target_properties(${name} PROPERTIES CXX_COMPILER_LAUNCHER "${launcher}")
+endfunction()
+
+# Compiles a program of ikebana_dev so, with the precompiled headers.
+function(ikebana_by_clang name)
   if(IKEBANA_TWO_COMPILERS)
-    set(launcher ${PROJECT_SOURCE_DIR}/cmake/with_clang.sh ${CMAKE_CXX_COMPILER}
-                 ${IKEBANA_TEST_CLANGXX} ${CMAKE_CXX_COMPILER_LAUNCHER})
-    set_target_properties(${ARGN} PROPERTIES CXX_COMPILER_LAUNCHER "${launcher}")
+    ikebana_launch_clang(${name})
+    target_precompile_headers(${name} REUSE_FROM ikebana_clang_pch)
+  else()
+    target_precompile_headers(${name} REUSE_FROM ikebana_test_pch)
   endif()
 endfunction()
 
@@ -76,31 +84,26 @@ endif()
 set(folders $<TARGET_PROPERTY:ikebana::libtorch,INTERFACE_INCLUDE_DIRECTORIES>)
 target_compile_definitions(ikebana_examples INTERFACE IKEBANA_INCLUDE_PATH="$<JOIN:${folders},:>")
 
-# LibTorch, precompiled once for the tests and the examples; with IKEBANA_TEST_PCH_ALL the library,
-# too. The object library that owns it is also the second unit of test/trainer/two_units.cpp.
+# LibTorch, precompiled once for the tests, once for the examples and once by clang++; with
+# IKEBANA_TEST_PCH_ALL the library, too. The object libraries that own it are also units of
+# test/trainer/two_units.cpp, of either form.
 option(IKEBANA_TEST_PCH_ALL "Precompile ikebana.hpp for the tests: any edit of it builds all" OFF)
-set(precompiled <torch/torch.h>)
-if(IKEBANA_TEST_PCH_ALL)
-  list(APPEND precompiled <ikebana.hpp>)
-endif()
+function(ikebana_add_pch name programs)
+  add_library(${name} OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/test/build/second_unit.cpp)
+  target_link_libraries(${name} PRIVATE ${programs})
+  set(precompiled <torch/torch.h>)
+  if(IKEBANA_TEST_PCH_ALL)
+    list(APPEND precompiled <ikebana.hpp>)
+  endif()
+  target_precompile_headers(${name} PRIVATE ${precompiled})
+endfunction()
 if(IKEBANA_BUILD_TESTS)
-  add_library(ikebana_test_pch OBJECT EXCLUDE_FROM_ALL
-              ${PROJECT_SOURCE_DIR}/test/build/second_unit.cpp)
-  target_link_libraries(ikebana_test_pch PRIVATE ikebana_dev)
-  target_precompile_headers(ikebana_test_pch PRIVATE ${precompiled})
-  add_library(ikebana_examples_pch OBJECT EXCLUDE_FROM_ALL
-              ${PROJECT_SOURCE_DIR}/test/build/second_unit.cpp)
-  target_link_libraries(ikebana_examples_pch PRIVATE ikebana_examples)
-  target_precompile_headers(ikebana_examples_pch PRIVATE ${precompiled})
-  set(IKEBANA_CLANG_PCH ikebana_test_pch)
+  ikebana_add_pch(ikebana_test_pch ikebana_dev)
+  ikebana_add_pch(ikebana_examples_pch ikebana_examples)
   if(IKEBANA_TWO_COMPILERS)
-    set(IKEBANA_CLANG_PCH ikebana_clang_pch)
-    add_library(ikebana_clang_pch OBJECT EXCLUDE_FROM_ALL
-                ${PROJECT_SOURCE_DIR}/test/build/second_unit.cpp)
-    target_link_libraries(ikebana_clang_pch PRIVATE ikebana_dev)
-    target_precompile_headers(ikebana_clang_pch PRIVATE ${precompiled})
+    ikebana_add_pch(ikebana_clang_pch ikebana_dev)
     target_compile_options(ikebana_clang_pch PRIVATE -fpch-instantiate-templates)
-    ikebana_by_clang(ikebana_clang_pch)
+    ikebana_launch_clang(ikebana_clang_pch)
   endif()
 endif()
 

@@ -18,6 +18,6 @@ package without a library, which compiles ikebana::compiled where it is linked."
 endif()
 include(${CMAKE_CURRENT_LIST_DIR}/ikebanaTargets.cmake)
 if(NOT TARGET ikebana::compiled)
-  set(ikebana_sources ${CMAKE_CURRENT_LIST_DIR}/src)
   include(${CMAKE_CURRENT_LIST_DIR}/IkebanaCompiled.cmake)
+  ikebana_add_compiled(${CMAKE_CURRENT_LIST_DIR}/src)
 endif()

@@ -26,6 +26,7 @@
 #include <ikebana/optimizer/impl/by_operators.ipp>
 #include <ikebana/optimizer/impl/cut_parameter.ipp>
 #include <ikebana/optimizer/impl/dynamic_map.ipp>
+#include <ikebana/optimizer/impl/fallback_optimizer.ipp>
 #include <ikebana/optimizer/impl/group.ipp>
 #include <ikebana/optimizer/impl/group_schedule.ipp>
 #include <ikebana/optimizer/impl/lamb.ipp>

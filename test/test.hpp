@@ -9,7 +9,6 @@
 #include <cstring>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace test {
@@ -61,13 +60,6 @@ std::string message_of(F&& f) {
   return {};
 }
 
-/// The text of an error on a batch of the fields `input` and `target`, which it calls `field 0` and
-/// `field 1` where the compiler does not spell names of fields (clang before 18).
-inline std::string with_field_names(std::string text) {
-  for (const auto& [field, name] : {std::pair{"field 0 ", "input "}, {"field 1 ", "target "}})
-    for (std::size_t at = 0; (at = text.find(field)) != text.npos;) text.replace(at, 8, name);
-  return text;
-}
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }

@@ -1,6 +1,5 @@
 // The guarantees of a loader, for every kind of dataset, shuffled or not, with and without a
 // shorter last batch, and for several numbers of workers.
-#include <ikebana/data/permutation.hpp>
 #include "sets.hpp"
 
 using namespace ikebana;

@@ -15,7 +15,7 @@ std::string text_of(F&& f) {
   try {
     f();
   } catch (const Expected& error) {
-    return test::with_field_names(error.what());
+    return error.what();
   } catch (const std::exception& error) {
     return std::string("another type of error: ") + error.what();
   }

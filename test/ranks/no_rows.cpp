@@ -1,6 +1,5 @@
 // A batch without rows, and a rank without gradients: they leave no trace, and where all ranks have
 // none, the step is an error.
-#include <ikebana/core/not_trained.hpp>
 #include "test.hpp"
 
 #include "on_ranks.hpp"

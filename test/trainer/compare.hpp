@@ -54,7 +54,7 @@ std::string told(F&& f, const Words& words) {
     f();
     return "nothing was thrown";
   } catch (const E& error) {
-    message = with_field_names(error.what());
+    message = error.what();
     if (typeid(error) != typeid(E)) return std::string("another class: ") + message;
   } catch (const std::exception& error) {
     return std::string("another family: ") + error.what();

@@ -1,6 +1,5 @@
 // parameters/ as a whole: master weights in double precision, parameters gathered, released and
 // refreshed, gradients reduced, against the same training written by hand.
-#include <ikebana/core/not_trained.hpp>
 #include "test.hpp"
 
 #include "mixed.hpp"

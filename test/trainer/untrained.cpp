@@ -1,6 +1,5 @@
 // What a loss computes with, what requires a gradient, and what nothing trains is an error: most
 // often a layer that was not registered.
-#include <ikebana/core/not_trained.hpp>
 #include "test.hpp"
 
 #include "compare.hpp"

@@ -220,7 +220,7 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
   }
   template <class Next, class... Args>
   auto rehearsed(const Unit& unit, const Next& next, Args&&... args) {
-    const typename Rehearsal::Rule rule{measurement_, std::exchange(place_, nullptr)};
+    const Rehearsal::Rule rule{measurement_, std::exchange(place_, nullptr)};
     measurement_->gathered(*rule.place, rule.place);
     return this->template checkpoint_unit<Rehearsal>(rule, unit, next, std::forward<Args>(args)...);
   }

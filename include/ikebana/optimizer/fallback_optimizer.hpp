@@ -15,16 +15,15 @@ struct without_fallback {
 
 /// Divides a step's gradients between the recipe's optimizer and an AdamW, which has the values of
 /// the policy's field `otherwise`.
-template <class Fallback = AdamW>
 class FallbackOptimizer {
  public:
-  Mechanism<Fallback> mechanism;
-  explicit FallbackOptimizer(Fallback values) : mechanism(std::move(values)) {}
+  Mechanism<AdamW> mechanism;
+  explicit FallbackOptimizer(AdamW values) : mechanism(std::move(values)) {}
 
   /// Prepares AdamW's update of the gradients for which `is_primary(master, gradient)` is false.
   /// Returns the others.
   template <class Rate, class IsPrimary>
-  StepGradients& prepare(const Fallback& values, const Masters& masters,
+  StepGradients& prepare(const AdamW& values, const Masters& masters,
                          const StepGradients& gradients, const Rate& rate,
                          const IsPrimary& is_primary) {
     mechanism.values = values;  // the caller may have changed them since the last step
@@ -42,22 +41,10 @@ class FallbackOptimizer {
   }
   /// The gradients of the recipe's optimizer.
   StepGradients& primary() { return primary_; }
-  void update(const Masters& masters) noexcept(noexcept(mechanism.update(masters, fallback_))) {
-    mechanism.update(masters, fallback_);
-  }
-  void end_step(Report& report) noexcept {
-    mechanism.end_step(fallback_, report);
-    forget_gradients();
-  }
-  void abort() noexcept {
-    mechanism.abort();
-    forget_gradients();
-  }
-  void state(Archive& archive, Fallback& values, const Masters& masters) {
-    mechanism.values = values;
-    archive.within("otherwise", [&] { mechanism.state(archive, masters); });
-    values = mechanism.values;
-  }
+  void update(const Masters& masters) noexcept { mechanism.update(masters, fallback_); }
+  void end_step(Report& report) noexcept;
+  void abort() noexcept;
+  void state(Archive& archive, AdamW& values, const Masters& masters);
 
  private:
   void forget_gradients() noexcept { primary_.values.clear(), fallback_.values.clear(); }
@@ -113,7 +100,11 @@ class WithFallback : public Part {
   }
 
  protected:
-  FallbackOptimizer<> fallback_;
+  FallbackOptimizer fallback_;
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/fallback_optimizer.ipp>
+#endif

@@ -10,7 +10,7 @@ namespace ikebana::detail {
 /// such. Throws what the operator throws. A template for the same reason as Tape.
 class CounterpartCall {
  public:
-  using Storages = typename Tape::Storages;
+  using Storages = Tape::Storages;
 
   /// On meta tensors.
   CounterpartCall(Tape& tape, const bridge::OperatorCall& call)

@@ -51,7 +51,7 @@ struct Mechanism<Shard<DDP>> : detail::AllRanks<Shard<DDP>> {
   using detail::AllRanks<Shard<DDP>>::connection_;
   static constexpr double mib = 1 << 20;
 
-  bool is_ordered() const { return made_.ordered.value_or(this->device_.is_cpu()); }
+  bool is_ordered() const { return made_.ordered.value_or(device_.is_cpu()); }
   detail::BucketLimits limits() const;
   void check_unchanged() const;
   /// A gradient of a step's last microbatch. Others are left as they are.

@@ -42,7 +42,7 @@ class MakerModel {
   /// From now on a use of a parameter says its name; of what is neither parameter nor buffer, that.
   void name_tensors(const torch::nn::Module& model);
   void name(const std::string& name, const at::Tensor& t);
-  typename Tape::Storages values_of(const std::vector<at::Tensor>& tensors);
+  Tape::Storages values_of(const std::vector<at::Tensor>& tensors);
 
   Tape tape_;
 };

@@ -12,8 +12,8 @@ IKEBANA_INLINE void Mechanism<SkipSpikes>::begin(const Masters& masters) {
 IKEBANA_INLINE std::vector<Spike> Mechanism<SkipSpikes>::skips() const {
   std::vector<Spike> all;
   const auto [numbers, places] = window_.rows();
-  const auto* x = numbers.template const_data_ptr<double>();
-  const auto* at = places.template const_data_ptr<std::int64_t>();
+  const auto* x = numbers.const_data_ptr<double>();
+  const auto* at = places.const_data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < numbers.size(0); ++i, x += 4, at += 3) {
     all.push_back({at[0], x[0], x[1], x[2], x[3], {}});
     if (at[1] >= 0) all.back().position = BatchPosition{at[1], at[2]};

@@ -15,7 +15,7 @@ IKEBANA_INLINE at::Tensor Mechanism<CrossEntropyLoss>::sum(const at::Tensor& out
 IKEBANA_INLINE Loss Mechanism<CrossEntropyLoss>::counted_sum(const at::Tensor& output,
                                                              const at::Tensor& given) {
   if (values.label_smoothing != 0) return {};
-  return this->counted_nll(output, given, [](const at::Tensor& logits) {
+  return counted_nll(output, given, [](const at::Tensor& logits) {
     return at::log_softmax(logits, 1, logits.scalar_type());
   });
 }

@@ -17,7 +17,7 @@ IKEBANA_INLINE at::Tensor Mechanism<NLLLoss>::sum(const at::Tensor& output,
 
 IKEBANA_INLINE Loss Mechanism<NLLLoss>::counted_sum(const at::Tensor& output,
                                                     const at::Tensor& given) {
-  return this->counted_nll(output, given, [](const at::Tensor& logs) { return logs; });
+  return counted_nll(output, given, [](const at::Tensor& logs) { return logs; });
 }
 
 IKEBANA_INLINE std::string Mechanism<NLLLoss>::describe() const {

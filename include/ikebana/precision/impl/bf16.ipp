@@ -9,7 +9,7 @@ IKEBANA_INLINE void Mechanism<Precision<BF16>>::attach(c10::Device where, const 
 }
 
 IKEBANA_INLINE std::string Mechanism<Precision<BF16>>::describe() const {
-  return this->with_products("autocast to BFloat16 over Float32 weights");
+  return with_products("autocast to BFloat16 over Float32 weights");
 }
 
 }  // namespace ikebana

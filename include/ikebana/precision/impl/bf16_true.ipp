@@ -63,7 +63,7 @@ IKEBANA_INLINE void Mechanism<Precision<BF16True>>::write(const at::Tensor& para
 }
 
 IKEBANA_INLINE std::string Mechanism<Precision<BF16True>>::describe() const {
-  return this->with_products("BFloat16 weights without masters, stochastic rounding, autocast");
+  return with_products("BFloat16 weights without masters, stochastic rounding, autocast");
 }
 
 IKEBANA_INLINE void Mechanism<Precision<BF16True>>::state(Archive& archive, const Masters&) {

@@ -46,7 +46,7 @@ IKEBANA_INLINE Tensors Mechanism<Precision<BF16Weights>>::reduce(const Unit&, Te
 }
 
 IKEBANA_INLINE std::string Mechanism<Precision<BF16Weights>>::describe() const {
-  return this->with_products("BFloat16 parameters, Float32 master weights, autocast");
+  return with_products("BFloat16 parameters, Float32 master weights, autocast");
 }
 
 IKEBANA_INLINE void Mechanism<Precision<BF16Weights>>::copy(const Tensors& masters,

@@ -36,7 +36,7 @@ IKEBANA_INLINE void Mechanism<Precision<FP16>>::end_step(const StepGradients&,
 }
 
 IKEBANA_INLINE std::string Mechanism<Precision<FP16>>::describe() const {
-  return this->with_products("autocast to Half, dynamic loss scale");
+  return with_products("autocast to Half, dynamic loss scale");
 }
 
 IKEBANA_INLINE void Mechanism<Precision<FP16>>::state(Archive& archive, const Masters&) {

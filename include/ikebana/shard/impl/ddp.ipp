@@ -8,7 +8,7 @@
 namespace ikebana {
 
 IKEBANA_INLINE Mechanism<Shard<DDP>>::Mechanism(Shard<DDP> v)
-    : detail::AllRanks<Shard<DDP>>(std::move(v)), made_(this->values) {
+    : detail::AllRanks<Shard<DDP>>(std::move(v)), made_(values) {
   if (made_.bucket_cap_mb && !(*made_.bucket_cap_mb > 0 && std::isfinite(*made_.bucket_cap_mb)))
     throw BadValue("Shard<DDP>: bucket_cap_mb is " + c10::str(*made_.bucket_cap_mb) +
                    "; it must be positive and finite.");
@@ -38,7 +38,7 @@ IKEBANA_INLINE void Mechanism<Shard<DDP>>::open_step() {
   const std::int64_t generation = connection_.generation();
   if (std::exchange(generation_, generation) != generation || !buckets_) agree();
   if (made_.broadcast_buffers)
-    detail::BufferBroadcast::run(connection_, *this->units_->units()[0].module);
+    detail::BufferBroadcast::run(connection_, *units_->units()[0].module);
 }
 
 IKEBANA_INLINE void Mechanism<Shard<DDP>>::set_requires_gradient_sync(bool is_last) {
@@ -56,7 +56,7 @@ IKEBANA_INLINE void Mechanism<Shard<DDP>>::finish_reductions(const Masters&) {
   sparse.insert(found.begin(), found.end());
   detail::SparseGradients gradients(masters_, {sparse.begin(), sparse.end()});
   if (!sparse.empty())
-    for (std::size_t dense : gradients.exchange(connection_, this->device_)) sparse.erase(dense);
+    for (std::size_t dense : gradients.exchange(connection_, device_)) sparse.erase(dense);
   // A rank that is here has received all, so that no wait for what was sent to it can be in vain.
   detail::meet(connection_, "the end of backward");
   buckets_->end(), gradients.end(connection_);
@@ -86,12 +86,12 @@ IKEBANA_INLINE std::string Mechanism<Shard<DDP>>::describe() const {
 IKEBANA_INLINE detail::BucketLimits Mechanism<Shard<DDP>>::limits() const {
   if (made_.bucket_cap_mb) return {*made_.bucket_cap_mb * mib, *made_.bucket_cap_mb * mib};
   const double on_cpu = std::clamp(gradient_bytes_ / 8, mib, 4 * mib);
-  if (this->device_.is_cpu()) return {on_cpu, on_cpu};
+  if (device_.is_cpu()) return {on_cpu, on_cpu};
   return {mib, 25 * mib};
 }
 
 IKEBANA_INLINE void Mechanism<Shard<DDP>>::check_unchanged() const {
-  const Shard<DDP>&now = this->values, &then = made_;
+  const Shard<DDP>&now = values, &then = made_;
   auto group = [](const Shard<DDP>& p) {
     return p.process_group ? p.process_group->members().get() : nullptr;
   };
@@ -117,7 +117,7 @@ IKEBANA_INLINE void Mechanism<Shard<DDP>>::check_frozen() const {
 
 IKEBANA_INLINE void Mechanism<Shard<DDP>>::order_trained() {
   std::map<std::string, std::size_t> place;
-  for (const auto& item : this->units_->units()[0].module->named_parameters())
+  for (const auto& item : units_->units()[0].module->named_parameters())
     place.emplace(item.key(), place.size());
   for (std::size_t k = 0; k < masters_.values.size(); ++k) {
     is_trained_.push_back(masters_.values[k].requires_grad());
@@ -130,9 +130,9 @@ IKEBANA_INLINE void Mechanism<Shard<DDP>>::order_trained() {
 
 IKEBANA_INLINE void Mechanism<Shard<DDP>>::find_sparse_embeddings() {
   std::set<std::string> names;
-  for (const auto& item : this->units_->units()[0].module->named_modules("", true)) {
-    const auto* embedding = item.value()->template as<torch::nn::Embedding>();
-    const auto* bag = item.value()->template as<torch::nn::EmbeddingBag>();
+  for (const auto& item : units_->units()[0].module->named_modules("", true)) {
+    const auto* embedding = item.value()->as<torch::nn::Embedding>();
+    const auto* bag = item.value()->as<torch::nn::EmbeddingBag>();
     if ((embedding != nullptr && embedding->options.sparse()) ||
         (bag != nullptr && bag->options.sparse()))
       names.insert(item.key().empty() ? "weight" : item.key() + ".weight");

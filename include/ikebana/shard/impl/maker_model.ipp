@@ -38,8 +38,7 @@ IKEBANA_INLINE void MakerModel::name(const std::string& name, const at::Tensor& 
   if (const TapeStorage* storage = tape_.find(t)) set_error(storage->shown, away_error(name));
 }
 
-IKEBANA_INLINE typename Tape::Storages MakerModel::values_of(
-    const std::vector<at::Tensor>& tensors) {
+IKEBANA_INLINE Tape::Storages MakerModel::values_of(const std::vector<at::Tensor>& tensors) {
   std::set<StorageKey> wanted;
   for (const at::Tensor& t : tensors)
     if (tape_.find(t)) wanted.insert(key_of(t));
