@@ -18,7 +18,7 @@ import sys
 NOT_RUN = 77
 LIMIT = 30 << 20
 FILES = "CMakeLists.txt", "CMakePresets.json"
-FOLDERS = "cmake", "include", "scripts", "test", "bench", "examples"
+FOLDERS = "cmake", "include", "src", "scripts", "test", "bench", "examples"
 HEADERS = "boost/hana.hpp", "doctest/doctest.h"
 PACKAGES = "/usr/lib/cmake/doctest", "/usr/lib/*/cmake/Boost-*", "/usr/lib/*/cmake/boost_headers-*"
 

@@ -2,19 +2,19 @@
 #include "net.hpp"
 
 #ifdef COUNTERPART
-struct OwnLion {
+struct SecondLion {
   using axis = ikebana::axis::optimizer;
 };
 #else
-using OwnLion = Lion;
+using SecondLion = Lion;
 #endif
 template <>
-struct ikebana::Mechanism<OwnLion> : OptimizerHooks {
-  OwnLion values;
-  explicit Mechanism(OwnLion v) : values(v) {}
+struct ikebana::Mechanism<SecondLion> : OptimizerHooks {
+  SecondLion values;
+  explicit Mechanism(SecondLion v) : values(v) {}
 };
 
 int main() {
-  Trainer<Net, OwnLion> trainer{Net()};
+  Trainer<Net, SecondLion> trainer{Net()};
   trainer.step(Batch{});
 }
