@@ -28,10 +28,12 @@
 #include <ikebana/core/impl/value_sinks.ipp>
 #include <ikebana/detail/one_version.hpp>
 #include <ikebana/device/impl/on.ipp>
+#include <ikebana/estimate/impl/explain.ipp>
 #include <ikebana/estimate/impl/marks.ipp>
 #include <ikebana/estimate/impl/savings.ipp>
 #include <ikebana/estimate/impl/summary.ipp>
 #include <ikebana/estimate/impl/table.ipp>
+#include <ikebana/estimate/impl/trainer_view.ipp>
 #include <ikebana/evaluate/impl/batch_norms.ipp>
 #include <ikebana/evaluate/impl/batch_parts.ipp>
 #include <ikebana/evaluate/impl/loss_sums.ipp>
@@ -104,4 +106,5 @@
 #include <ikebana/ranks/impl/rank_group.ipp>
 #include <ikebana/ranks/impl/step_calls.ipp>
 #include <ikebana/run/impl/dry_listener.ipp>
+#include <ikebana/run/impl/dry_step.ipp>
 #include <ikebana/run/impl/failed_unit.ipp>

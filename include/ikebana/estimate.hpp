@@ -2,6 +2,7 @@
 // How much memory a recipe takes, before anything is allocated.
 #include <ikebana/bridge/fake_ledger.hpp>
 #include <ikebana/bridge/generator_state.hpp>
+#include <ikebana/estimate/explain.hpp>
 #include <ikebana/estimate/marks.hpp>
 #include <ikebana/estimate/table.hpp>
 #include <ikebana/trainer.hpp>

@@ -7,7 +7,7 @@
 #include <ikebana/core/rank_methods.hpp>
 #include <ikebana/core/state_methods.hpp>
 #include <ikebana/core/weight_methods.hpp>
-#include <ikebana/estimate/explain.hpp>
+#include <ikebana/estimate/trainer_view.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/evaluate/update_bn.hpp>
 #include <ikebana/fit/fit.hpp>
@@ -80,10 +80,13 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
     using Diagnosis = detail::step_diagnosis_t<Core, Batch, Others...>;
     (void)sizeof(Diagnosis);
     if constexpr (refuse::passed<Diagnosis>)
-      return guarded(
-          [&] { return detail::place_in_step(core().step, batch); },
-          [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); },
-          [&](auto& step) { return detail::explain_memory(core(), batch, /*failed=*/true, step); });
+      return guarded([&] { return detail::place_in_step(core().step, batch); },
+                     [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); },
+                     [&](auto& step) {
+                       return detail::memory_of_step(detail::view_of(core()),
+                                                     detail::batch_view(batch),
+                                                     /*failed=*/true, [&] { step(); });
+                     });
     else return {};
   }
   /// The same for a batch that is written in the call: `step({input, target})`.
@@ -104,7 +107,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
       auto visit = [&](auto&& f) { detail::visit(loader, f); };
       return guarded([&] { return "evaluate, after step " + std::to_string(steps()); },
                      [&] { return ikebana::evaluate(core(), visit, list); },
-                     [&](auto&) { return detail::held_memory(core()); });
+                     [&](auto&) { return detail::held_memory(detail::view_of(core())); });
     } else {
       return {};
     }
@@ -124,7 +127,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
     if constexpr (refuse::passed<Diagnosis>)
       return guarded([&] { return "predict, after step " + std::to_string(steps()); },
                      [&] { return detail::predict_given(core(), given...); },
-                     [&](auto&) { return detail::held_memory(core()); });
+                     [&](auto&) { return detail::held_memory(detail::view_of(core())); });
   }
 
   /// Whether `predict` takes a `Given` and returns a tensor.
@@ -190,13 +193,14 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   /// What a step on `batch` takes, by kind, by unit and at its peak in each phase, and with which
   /// policies it would take how much: what the error of a step that ran out of memory says, without
   /// running out. Changes nothing; costs as that (docs/memory.md), which also says of which recipes
-  /// only what is held between steps is known. Of several ranks, of this one.
+  /// only what is held between steps is known. Of several ranks, of this one. Throws Error unless a
+  /// file of the program includes <ikebana/estimate.hpp>.
   template <class Batch>
   std::string explain_peak(const Batch& batch) {
     const detail::BusyGuard busy(core().busy);
     core().check_model();
-    auto step = [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); };
-    return detail::explain_memory(core(), batch, /*failed=*/false, step).substr(1);
+    return detail::explained_peak(detail::view_of(core()), detail::batch_view(batch),
+                                  [&] { ikebana::step(core(), detail::unwrapped<Core>(batch)); });
   }
 
   /// The whole recipe, defaults included, in wrapping order.

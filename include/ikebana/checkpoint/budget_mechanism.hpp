@@ -153,7 +153,9 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
         const std::int64_t grows = measurement_->end_dry_step(before_update_);
         measured = to_bytes(std::array{grows, measurement_->inputs()}, costs());
       });
-      const auto result = dry_step(core, ledger, listener, next, [&] { return measured; });
+      const auto result = dry_step(
+          core.step.dry, core.device, ledger, listener, nullptr, [&] { next(); },
+          [&] { return measured; });
       counter_ = std::move(real);
       if (!result) return {};
       std::array<std::int64_t, 2> numbers{};

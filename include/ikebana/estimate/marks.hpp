@@ -32,7 +32,7 @@ struct Mechanism<detail::MarkMemory> : ObserveHooks {
     marks().gathered = 0;
     marks().counter.reset_peak();
     auto report = next();
-    detail::Summary(marks(), core).add(batch, report);
+    detail::Summary(marks(), detail::view_of(core)).add(detail::batch_view(batch).tensors, report);
     return report;
   }
   template <class Next>

@@ -42,6 +42,18 @@ class DryUnit {
   DryListener* listener_;
 };
 
+/// False for a policy of Shard that cannot do without the other ranks.
+template <class Core>
+inline constexpr bool can_run_dry =
+    Core::one_rank || requires(Core& core) { core.mechanisms.shard.pretend_ranks(); };
+
+/// True where such a step measures what every later one takes, to the byte: parameters stay in
+/// place, nothing but the optimizer's update changes them, and no other rank takes part.
+template <class Core>
+inline constexpr bool plans_dry =
+    Core::one_rank && !std::decay_t<decltype(std::declval<Core&>().mechanisms)>::moves_parameters &&
+    !Core::Optimizer::updates_in_backward;
+
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
