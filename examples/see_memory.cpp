@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <ikebana.hpp>
+#include <ikebana/estimate.hpp>
 #include <ikebana/memory.hpp>
 #include <iostream>
 

@@ -29,11 +29,11 @@
 #include <ikebana/detail/one_version.hpp>
 #include <ikebana/device/impl/on.ipp>
 #include <ikebana/estimate/impl/explain.ipp>
+#include <ikebana/estimate/impl/explanation.ipp>
 #include <ikebana/estimate/impl/marks.ipp>
 #include <ikebana/estimate/impl/savings.ipp>
 #include <ikebana/estimate/impl/summary.ipp>
 #include <ikebana/estimate/impl/table.ipp>
-#include <ikebana/estimate/impl/trainer_view.ipp>
 #include <ikebana/evaluate/impl/batch_norms.ipp>
 #include <ikebana/evaluate/impl/batch_parts.ipp>
 #include <ikebana/evaluate/impl/loss_sums.ipp>

@@ -7,7 +7,7 @@
 #include <ikebana/core/rank_methods.hpp>
 #include <ikebana/core/state_methods.hpp>
 #include <ikebana/core/weight_methods.hpp>
-#include <ikebana/estimate/trainer_view.hpp>
+#include <ikebana/estimate/explanation.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/evaluate/update_bn.hpp>
 #include <ikebana/fit/fit.hpp>

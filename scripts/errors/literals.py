@@ -31,6 +31,7 @@ OTHERS = {
     "phrases that are searched for in texts of others": (
         "driver on your system", "could not create a primitive", " This could be",
         "input should be", "target should be"),
+    "what follows the table of an error of memory": ("With #include",),
     "what is printed before the process aborts": ("ikebana: one file of",),
     "schemas of operators": ("ikebana::chunked_attention(", "ikebana::composed_attention("),
     "what no user meets": (

@@ -1,8 +1,8 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>
+#include <ikebana/estimate/explanation.hpp>
 #include <ikebana/estimate/summary.hpp>
-#include <ikebana/estimate/trainer_view.hpp>
 
 namespace ikebana::detail {
 
@@ -30,8 +30,8 @@ IKEBANA_INLINE std::string held_memory(const TrainerView& trainer) {
 IKEBANA_INLINE std::string memory_of_step(const TrainerView& trainer, const BatchView& batch,
                                           bool failed, const std::function<void()>& step) {
   if (explanation != nullptr) return explanation(trainer, batch, failed, step);
-  return held_memory(trainer) +
-         "\nWith #include <ikebana/estimate.hpp> in a file of the program this error says what the "
+  return held_memory(trainer) + "\n" +
+         "With #include <ikebana/estimate.hpp> in a file of the program this error says what the "
          "step takes, and which policies would save how much.";
 }
 

@@ -1,0 +1,1 @@
+#include <ikebana/estimate.hpp>
