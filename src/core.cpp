@@ -28,9 +28,7 @@
 #include <ikebana/core/impl/value_sinks.ipp>
 #include <ikebana/detail/one_version.hpp>
 #include <ikebana/device/impl/on.ipp>
-#include <ikebana/estimate/impl/explain.ipp>
 #include <ikebana/estimate/impl/explanation.ipp>
-#include <ikebana/estimate/impl/marks.ipp>
 #include <ikebana/estimate/impl/savings.ipp>
 #include <ikebana/estimate/impl/summary.ipp>
 #include <ikebana/estimate/impl/table.ipp>
@@ -55,7 +53,6 @@
 #include <ikebana/hooks/impl/unit_activations.ipp>
 #include <ikebana/hooks/impl/unit_nodes.ipp>
 #include <ikebana/impl/error.ipp>
-#include <ikebana/impl/estimate.ipp>
 #include <ikebana/impl/hooks.ipp>
 #include <ikebana/impl/loss.ipp>
 #include <ikebana/impl/model.ipp>
