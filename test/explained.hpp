@@ -1,6 +1,8 @@
 #pragma once
 // What an error says of the memory of a step, as numbers and words.
 #include <ikebana/estimate.hpp>
+#include <ikebana/estimate/step_memory.hpp>
+#include <ikebana/run/dry_step.hpp>
 #include <optional>
 #include <sstream>
 
@@ -18,11 +20,13 @@ std::string explanation(const Model& model, const Batch& batch, bool is_first, c
   using Core = ikebana::Core<Model, typename Recipe::Recipe>;
   auto core = std::make_shared<Core>(model, ikebana::detail::Values<Values...>(values...));
   if (!is_first) ikebana::step(*core, batch);
-  ikebana::detail::StepMemory memory(*core);
-  auto dry = [&] { memory.run(batch, [&] { ikebana::step(*core, batch); }); };
+  const ikebana::detail::TrainerView view = ikebana::detail::view_of(*core);
+  const ikebana::detail::BatchView rows = ikebana::detail::batch_view(batch);
+  ikebana::detail::StepMemory memory(view);
+  auto dry = [&] { memory.run(rows, [&] { ikebana::step(*core, batch); }); };
   auto result = [&] {
     std::ostringstream lines;
-    const ikebana::Estimate& estimate = memory.template estimate<Batch>();
+    const ikebana::Estimate& estimate = memory.estimate(rows);
     std::int64_t inputs = 0;
     for (const auto& run : memory.facts().unit_runs) inputs += run.inputs;
     lines << inputs << " inputs\n" << estimate.peak << " ";
@@ -33,7 +37,10 @@ std::string explanation(const Model& model, const Batch& batch, bool is_first, c
     return lines.str();
   };
   std::optional<std::string> text;
-  alone([&] { text = ikebana::detail::dry_step(*core, memory.ledger(), memory, dry, result); });
+  alone([&] {
+    text = ikebana::detail::dry_step(core->step.dry, core->device, memory.ledger(), memory,
+                                     view.pretend_ranks, dry, result);
+  });
   return text.value_or("none");
 }
 template <class Recipe, class Model, class Batch, class... Values>

@@ -4,9 +4,10 @@
 #include <ikebana/batch/kinds.hpp>
 #include <ikebana/batch/rows.hpp>
 #include <ikebana/core/step_state.hpp>
+#include <ikebana/detail/text.hpp>
 #include <ikebana/estimate/savings.hpp>
 #include <ikebana/hooks/gathered_bytes.hpp>
-#include <ikebana/run/dry_step.hpp>
+#include <ikebana/run/dry_listener.hpp>
 
 namespace ikebana::detail {
 
@@ -31,21 +32,21 @@ struct TrainerView {
   c10::Device device;
   ExplainedStep& explained;
   RecipeFacts recipe;
-  std::string optimizer;  ///< its name
+  std::string optimizer = {};  ///< its name
   std::int64_t rank = 0, ranks = 1;
-  std::function<void(Archive&)> state;       ///< of all that is saved
-  std::function<std::string()> signature;    ///< the values of the policies
-  std::function<std::int64_t()> gathered;    ///< null if parameters stay in place
-  std::function<void(Report&)> end_offload;  ///< null if nothing is offloaded
-  std::function<void()> repeat_failed;       ///< makes the attempt that failed last; or null
-  std::function<void()> pretend_ranks;       ///< null on one rank
+  std::function<void(Archive&)> state = {};       ///< of all that is saved
+  std::function<std::string()> signature = {};    ///< the values of the policies
+  std::function<std::int64_t()> gathered = {};    ///< null if parameters stay in place
+  std::function<void(Report&)> end_offload = {};  ///< null if nothing is offloaded
+  std::function<void()> repeat_failed = {};       ///< makes the attempt that failed last; or null
+  std::function<void()> pretend_ranks = {};       ///< null on one rank
 
   std::int64_t gathered_bytes() const { return gathered ? gathered() : 0; }
 };
 
 /// The tensors of a batch.
 struct BatchView {
-  std::vector<at::Tensor> tensors;
+  std::vector<at::Tensor> tensors = {};
   std::int64_t rows = 0;  ///< 0 if they are not known, and of a range of batches
   bool is_range = false;
 };
@@ -59,18 +60,18 @@ constexpr RecipeFacts recipe_facts() {
   using M = std::decay_t<decltype(std::declval<Core&>().mechanisms)>;
   using Offloads = std::decay_t<decltype(std::declval<M&>().offload)>;
   using Shards = std::decay_t<decltype(std::declval<M&>().shard)>;
-  constexpr bool in_backward = Core::Optimizer::updates_in_backward;
-  return {.offloads = !carries_out_policy<Offload<Off>, Offloads>,
-          .offloads_masters = requires {Offloads::offloads_masters;
-}
-, .offloads_to_file = requires(Offloads m) { m.values.folder; },
-    .checkpoints = !carries_out_policy<Checkpoint<Off>, decltype(M::checkpoint)>,
-    .is_adamw = carries_out_policy<AdamW, decltype(M::optimizer)>,
-    .can_count_microbatches = !Core::fits_memory && !in_backward,
-    .updates_in_backward = in_backward, .can_run_dry = can_run_dry<Core>,
-    .shards_nothing = carries_out_policy<Shard<Off>, Shards>,
-    .is_ddp = carries_out_policy<Shard<DDP>, Shards>
-};  // namespace ikebana::detail
+  RecipeFacts facts;
+  facts.offloads = !carries_out_policy<Offload<Off>, Offloads>;
+  facts.offloads_masters = requires { Offloads::offloads_masters; };
+  facts.offloads_to_file = requires(Offloads m) { m.values.folder; };
+  facts.checkpoints = !carries_out_policy<Checkpoint<Off>, decltype(M::checkpoint)>;
+  facts.is_adamw = carries_out_policy<AdamW, decltype(M::optimizer)>;
+  facts.updates_in_backward = Core::Optimizer::updates_in_backward;
+  facts.can_count_microbatches = !Core::fits_memory && !facts.updates_in_backward;
+  facts.can_run_dry = can_run_dry<Core>;
+  facts.shards_nothing = carries_out_policy<Shard<Off>, Shards>;
+  facts.is_ddp = carries_out_policy<Shard<DDP>, Shards>;
+  return facts;
 }
 
 template <class Core>
