@@ -18,6 +18,7 @@
 #include <ikebana/core/impl/placement.ipp>
 #include <ikebana/core/impl/probability_watch.ipp>
 #include <ikebana/core/impl/rank_generators.ipp>
+#include <ikebana/core/impl/recipe_lines.ipp>
 #include <ikebana/core/impl/registered_tensors.ipp>
 #include <ikebana/core/impl/restore_point.ipp>
 #include <ikebana/core/impl/step_state.ipp>

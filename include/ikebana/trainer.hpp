@@ -80,13 +80,13 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
     using Diagnosis = detail::step_diagnosis_t<Core, Batch, Others...>;
     (void)sizeof(Diagnosis);
     if constexpr (refuse::passed<Diagnosis>)
-      return guarded([&] { return detail::place_in_step(core().step, batch); },
-                     [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); },
-                     [&](auto& step) {
-                       return detail::memory_of_step(detail::view_of(core()),
-                                                     detail::batch_view(batch),
-                                                     /*failed=*/true, [&] { step(); });
-                     });
+      return guarded(
+          [&] { return detail::place_in_step(core().step, detail::text_of_batch(batch)); },
+          [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); },
+          [&](auto& step) {
+            return detail::memory_of_step(detail::view_of(core()), detail::batch_view(batch),
+                                          /*failed=*/true, [&] { step(); });
+          });
     else return {};
   }
   /// The same for a batch that is written in the call: `step({input, target})`.
@@ -209,9 +209,8 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
                        std::to_string(core().units.units().size() - 1) + " units, on " +
                        core().device.str() + "\n";
     core().mechanisms.all([&](auto& m) {
-      std::string values = m.describe();
-      text += "  " + detail::type_name<std::decay_t<decltype(m.values)>>() +
-              (values.empty() ? "" : "  {" + values + "}") + "\n";
+      text +=
+          detail::policy_line(detail::type_name<std::decay_t<decltype(m.values)>>(), m.describe());
     });
     return text;
   }
@@ -243,16 +242,9 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
     try {
       return f();
     } catch (...) {
-      core().step.was_made = core().step.attempts != before;
-      const std::string lost = lost_by_step();
-      const bool ran_out = bridge::is_present_out_of_memory();
-      detail::rethrow_current(core().step, place, lost, ran_out ? explain(f) : "");
+      detail::rethrow_current(core().step, core().restore_point, before, place,
+                              [&] { return explain(f); });
     }
-  }
-
-  /// What the step that threw could not put back, as a sentence.
-  std::string lost_by_step() const {
-    return core().restore_point.take_lost() + detail::updated_before(core().step);
   }
 
   std::shared_ptr<Core> core_;

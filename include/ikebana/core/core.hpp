@@ -8,12 +8,12 @@
 #include <ikebana/core/generators.hpp>
 #include <ikebana/core/guard.hpp>
 #include <ikebana/core/mechanisms.hpp>
+#include <ikebana/core/recipe_lines.hpp>
 #include <ikebana/core/recipe_values.hpp>
 #include <ikebana/core/registered_tensors.hpp>
 #include <ikebana/core/restore_point.hpp>
 #include <ikebana/core/step_state.hpp>
 #include <ikebana/core/untrained_leaves.hpp>
-#include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/one_version.hpp>
 #include <ikebana/hooks/cycled_momentum.hpp>
 #include <ikebana/parameters/parameters.hpp>
@@ -54,7 +54,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
         units(prepared_units()),
         device(units.units()[0].module->parameters()[0].device()),
         registered_(*units.units()[0].module),
-        claim_((mechanisms.freeze.freeze(units), trained_parameters())),
+        claim_((mechanisms.freeze.freeze(units), detail::trained_parameters(units))),
         parameters((attach(), mechanisms), units) {
     reporting([&] {
       check_optimizer();
@@ -128,11 +128,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     step.gradients.position = step.position;
     step.gradients.updated_in_backward = mechanisms.optimizer.has_updated();
     if (step.microbatches == 0) detail::refuse_no_microbatch();
-    if (step.gradients.indices.empty() && !step.gradients.updated_in_backward)
-      throw BadModel(
-          "loss: no parameter that is trained got a gradient from it. Compute it from the model's "
-          "output.");
-    check_memory(step.gradients);
+    detail::check_gradients(parameters.masters(), step.gradients);
     return step.gradients;
   }
   /// Frees gradients instead of setting them to zero: the next forward can use their memory.
@@ -181,12 +177,9 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   /// A number of the recipe, what its policies say of their values, and the names and shapes of
   /// what is trained. Ranks with different ones do not train one model.
   std::uint64_t signature() {
-    std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-    each_line_of_signature([&](const std::string& name, std::string_view text) {
-      for (const std::string_view part : {std::string_view(name), text})
-        for (const char c : part) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-    });
-    return hash;
+    detail::LinesHash hash;
+    each_line_of_signature(hash);
+    return hash.value;
   }
   /// A number of all that ranks must have alike when this step begins. Costs about a microsecond
   /// for a hundred values; what cannot change between steps is read again after a state was loaded.
@@ -196,14 +189,8 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   }
   /// A line `name = value` for each of these.
   std::string lines_of_step() {
-    std::string lines = compared_.lines(mechanisms, step.attempts);
-    try {
-      each_line_of_signature([&](const std::string& name, std::string_view text) {
-        lines += name + " = " + std::string(text) + '\n';
-      });
-    } catch (const Error&) {  // it does not say values that it refuses, which were added above
-    }
-    return lines;
+    return compared_.lines(mechanisms, step.attempts) +
+           detail::text_of_lines([&](detail::AddLine add) { each_line_of_signature(add); });
   }
   void state(Archive& archive) {
     check_model();
@@ -211,10 +198,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     detail::save_generators(archive, device);
     parameters.state(archive);
     archive.begin_model();
-    const auto buffers = units.units()[0].module->named_buffers();
-    for (const auto& item : detail::each_once(buffers)) archive.tensor(item.key(), item.value());
-    for (const std::string& name : detail::later_names(buffers))  // older states have them, too
-      archive.ignore(name), archive.ignore(Archive::trained_prefix + name);
+    detail::save_buffers(archive, *units.units()[0].module);
     archive.begin_section("trainer");
     archive.number("step", step.attempts, &count_range);
     mechanisms.each([&](auto& mechanism) {
@@ -248,8 +232,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
                                                                    parameters.masters()};
   std::uint64_t fixed_ = 0;  // the signature, as it was compared
 
-  template <class F>
-  void each_line_of_signature(const F& f) {
+  void each_line_of_signature(detail::AddLine f) {
     f("the recipe", detail::spelled_type<RecipeT>());
     mechanisms.each([&](auto& mechanism) {
       using M = std::decay_t<decltype(mechanism)>;
@@ -260,10 +243,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
                          !detail::describes_processor<M>)
         f(detail::type_name<Policy>(), mechanism.describe());
     });
-    const Masters& masters = parameters.masters();
-    for (std::size_t i = 0; i < masters.names.size(); ++i)
-      f(masters.names[i],
-        c10::str(at::IntArrayRef(masters.slices[i].sizes), masters.values[i].dtype()));
+    detail::each_line_of(parameters.masters(), f);
   }
   /// The model on the recipe's device.
   template <class Given>
@@ -284,23 +264,6 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   UnitTable prepared_units() {
     detail::check_trainable(*detail::module_of(model));
     return UnitTable::of(model);
-  }
-  /// Throws BadModel for a parameter whose memory an update would miss, and that got a gradient: it
-  /// was frozen, or had other memory, when the trainer was made.
-  void check_memory(const StepGradients& gradients) const {
-    const Masters& masters = parameters.masters();
-    for (const std::size_t i : gradients.indices)
-      if (!masters.values[i].is_non_overlapping_and_dense())
-        throw BadModel("step: `" + masters.names[i] +
-                       "` has gaps or overlaps in memory, which fused optimizers ignore, and is "
-                       "trained now. Register a contiguous copy of it, and make a new trainer.");
-  }
-  Tensors trained_parameters() const {
-    Tensors all;
-    for (const Unit& unit : units.units())
-      for (const auto& p : unit.parameters)
-        if (p.requires_grad()) all.push_back(p);
-    return all;
   }
   /// Throws BadValue for an optimizer that cannot be right with the recipe's ranks or schedule.
   void check_optimizer() const {

@@ -6,17 +6,23 @@
 
 namespace ikebana::detail {
 
+/// The type in the name of a function whose parameter `T` it is.
+constexpr std::string_view type_in(std::string_view function) {
+  std::size_t begin = function.find("T = ") + 4;
+  std::size_t end = function.find(';', begin);
+  return function.substr(begin, (end == function.npos ? function.rfind(']') : end) - begin);
+}
 template <class T>
 constexpr std::string_view spelled_type() {
-  std::string_view text = __PRETTY_FUNCTION__;
-  std::size_t begin = text.find("T = ") + 4;
-  std::size_t end = text.find(';', begin);
-  return text.substr(begin, (end == text.npos ? text.rfind(']') : end) - begin);
+  return type_in(__PRETTY_FUNCTION__);
 }
 
 /// A text from outside the program, for an error message: control characters are escaped, so that
 /// none reaches a terminal.
 std::string escaped(std::string_view text);
+
+/// A policy with its values, as a trainer describes it.
+std::string policy_line(const std::string& policy, const std::string& values);
 
 /// The shortest text from which the same number is read again.
 std::string exact_text(double value);
@@ -28,28 +34,19 @@ std::string left(const std::string& text, std::size_t width);
 /// Texts with semicolons between them.
 std::string joined(const std::vector<std::string>& texts);
 
-/// Writes counts that stand for `Fit<>` and `Fit<8>` as these (grammar/vocabulary.hpp).
-void spell_fit(std::string& text);
-/// A type's name without `ikebana::`: `Precision<BF16>`.
+/// A type's name without `ikebana::`, of what a compiler spells: `Precision<BF16>`.
+std::string without_namespace(std::string_view spelled);
+/// The same of a type.
 template <class T>
 std::string type_name() {
-  std::string text(spelled_type<T>());
-  for (std::string_view prefix : {"ikebana::axis::", "ikebana::", "struct ", "class "})
-    for (std::size_t at; (at = text.find(prefix)) != text.npos;) text.erase(at, prefix.size());
-  for (std::size_t at; (at = text.find("Impl>")) != text.npos;) text.erase(at, 4);
-  std::string_view dynamic = "-9223372036854775808";  // a count that is a value: Every<>
-  for (std::size_t at; (at = text.find(dynamic)) != text.npos;) text.erase(at, dynamic.size());
-  spell_fit(text);
-  for (std::size_t at; (at = text.find("> >")) != text.npos;) text.erase(at + 1, 1);
-  return text;
+  return without_namespace(spelled_type<T>());
 }
 
 /// A module's type as its users write it: `GPT` for GPTImpl.
+std::string without_impl(std::string name);
 template <class Module>
 std::string module_name() {
-  std::string text = type_name<Module>();
-  if (text.ends_with("Impl")) text.resize(text.size() - 4);
-  return text;
+  return without_impl(type_name<Module>());
 }
 
 }  // namespace ikebana::detail

@@ -1,7 +1,13 @@
 #pragma once
+#include <ikebana/bridge/memory.hpp>
 #include <ikebana/core/guard.hpp>
+#include <ikebana/core/suggestion.hpp>
 #include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/message.hpp>
+#include <ikebana/posix/address_space.hpp>
+#include <ikebana/ranks/rank_group.hpp>
+#include <typeinfo>
 
 namespace ikebana::detail {
 
@@ -35,6 +41,11 @@ IKEBANA_INLINE void warn_of(const std::string& lost) {
   if (!lost.empty()) TORCH_WARN("step: an exception ended it.", lost);
 }
 
+template <class... Classes>
+void rethrow_as(const Error& error, const std::string& lost) {
+  ((typeid(error) == typeid(Classes) ? throw Classes(error.what() + lost) : void()), ...);
+}
+
 IKEBANA_INLINE void rethrow(const Error& error, const std::string& lost) {
   if (!lost.empty())
     rethrow_as<BadBatch, BadModel, BadValue, NonFinite, BadRecompute, OutOfMemory, RankFailed,
@@ -43,9 +54,73 @@ IKEBANA_INLINE void rethrow(const Error& error, const std::string& lost) {
   throw;
 }
 
+IKEBANA_INLINE std::string place_in_step(const StepState& step, const std::string& tensors) {
+  return "step " + std::to_string(step.attempts) + ", microbatch " +
+         std::to_string(step.microbatch) + " of " + std::to_string(step.microbatches) +
+         "; batch: " + tensors;
+}
+
+/// A text without the period or the line feed at its end.
 IKEBANA_INLINE std::string without_end(std::string text) {
   while (!text.empty() && (text.back() == '.' || text.back() == '\n')) text.pop_back();
   return text;
+}
+
+/// Where it was, and whether something was updated.
+IKEBANA_INLINE std::string where_text(const StepState& step, Place place) {
+  return " (" + place() + (step.partly_updated || step.was_made ? ")." : "). Nothing was updated.");
+}
+
+IKEBANA_INLINE void rethrow(const std::exception& error, const std::string& what,
+                            const StepState& step, Place place, const std::string& lost,
+                            const std::string& memory) {
+  const std::string where = where_text(step, place);
+  if (is_out_of_memory(what))
+    throw OutOfMemory(what + where + lost + no_code_text(what) + address_space_text() +
+                      " Use more microbatches (Accumulate<N>; Accumulate<Fit<>> finds how many), "
+                      "Checkpoint<Full>, or a smaller batch." +
+                      memory);
+  const std::string in_model = step.failed_unit.place(error, what);
+  throw StepFailed((in_model.empty() ? what : without_end(what) + in_model) + where + lost + " " +
+                   suggestion(what));
+}
+
+/// A sentence where parameters were updated before the exception.
+IKEBANA_INLINE std::string updated_before(const StepState& step) {
+  if (step.was_made) return " The update was made before, and the step counts.";
+  if (!step.partly_updated) return {};
+  return " InBackward had updated the parameters whose gradients had arrived: load the last saved "
+         "state.";
+}
+
+IKEBANA_INLINE void rethrow_current(StepState& step, RestorePoint& restore_point,
+                                    std::int64_t attempts, Place place,
+                                    c10::function_ref<std::string()> memory_text) {
+  step.was_made = step.attempts != attempts;
+  const std::string lost = restore_point.take_lost() + updated_before(step);
+  const std::string memory = bridge::is_present_out_of_memory() ? memory_text() : std::string();
+  try {
+    throw;
+  } catch (const RankFailed& error) {
+    rethrow(error, " (step " + std::to_string(step.attempts) + ")" + lost);
+  } catch (const RanksDiffer& error) {
+    throw BadModel(error.what() + (" (step " + std::to_string(step.attempts) + ")") + lost);
+  } catch (const OutOfMemory& error) {
+    const bool is_said = std::string_view(error.what()).find("was updated") != std::string::npos;
+    rethrow(error, (is_said ? "" : where_text(step, place)) + lost + memory);
+  } catch (const FileFailed& error) {
+    throw FileFailed(error.what() + where_text(step, place) + lost);
+  } catch (const Error& error) {
+    rethrow(error, lost);
+  } catch (const std::exception& error) {
+    const std::string what = text_of_libtorch(error);
+    if (!what.empty()) rethrow(error, what, step, place, lost, memory);
+    warn_of(lost);
+    throw;
+  } catch (...) {
+    warn_of(lost);
+    throw;
+  }
 }
 
 }  // namespace ikebana::detail

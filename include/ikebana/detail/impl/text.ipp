@@ -18,6 +18,10 @@ IKEBANA_INLINE std::string escaped(std::string_view text) {
   return out;
 }
 
+IKEBANA_INLINE std::string policy_line(const std::string& policy, const std::string& values) {
+  return "  " + policy + (values.empty() ? "" : "  {" + values + "}") + "\n";
+}
+
 IKEBANA_INLINE std::string exact_text(double value) {
   char text[40];
   for (int digits = 6; digits <= 17; ++digits) {
@@ -41,6 +45,7 @@ IKEBANA_INLINE std::string joined(const std::vector<std::string>& texts) {
   return all;
 }
 
+/// Writes counts that stand for `Fit<>` and `Fit<8>` as these (grammar/vocabulary.hpp).
 IKEBANA_INLINE void spell_fit(std::string& text) {
   for (std::size_t at; (at = text.find("-9223372036854775807")) != text.npos;)
     text.replace(at, 20, "Fit<>");
@@ -49,6 +54,23 @@ IKEBANA_INLINE void spell_fit(std::string& text) {
                       max = std::min(text.find_first_not_of('0', at + 2), end - 1);
     text.replace(at, end - at, "Fit<" + text.substr(max, end - max) + ">");
   }
+}
+
+IKEBANA_INLINE std::string without_namespace(std::string_view spelled) {
+  std::string text(spelled);
+  for (std::string_view prefix : {"ikebana::axis::", "ikebana::", "struct ", "class "})
+    for (std::size_t at; (at = text.find(prefix)) != text.npos;) text.erase(at, prefix.size());
+  for (std::size_t at; (at = text.find("Impl>")) != text.npos;) text.erase(at, 4);
+  std::string_view dynamic = "-9223372036854775808";  // a count that is a value: Every<>
+  for (std::size_t at; (at = text.find(dynamic)) != text.npos;) text.erase(at, dynamic.size());
+  spell_fit(text);
+  for (std::size_t at; (at = text.find("> >")) != text.npos;) text.erase(at + 1, 1);
+  return text;
+}
+
+IKEBANA_INLINE std::string without_impl(std::string name) {
+  if (name.ends_with("Impl")) name.resize(name.size() - 4);
+  return name;
 }
 
 }  // namespace ikebana::detail
