@@ -1,6 +1,7 @@
 // Compares modules::linear_cross_entropy with at::linear and at::cross_entropy_loss: time of one
 // forward and backward, interleaved, peak memory, and the error of losses and gradients against
 // double precision. Writes a Markdown table, or csv.
+#include <ATen/autocast_mode.h>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -2,6 +2,7 @@
 // allocator and through a pool, without and with a first touch of each page; and the step itself.
 // Interleaved, one thread. Returns 1 where the replay with touched pages is less than twice as
 // fast.
+#include <c10/core/CPUAllocator.h>
 #include <chrono>
 #include <cstdio>
 #include <ikebana/memory/pool.hpp>

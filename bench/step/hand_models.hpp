@@ -1,5 +1,6 @@
 #pragma once
 // The models of the benchmark, written without ikebana.
+#include <ATen/autocast_mode.h>
 #include <ikebana/modules/attention.hpp>
 
 #include "../gpu/resnet.hpp"

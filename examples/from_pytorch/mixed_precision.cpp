@@ -1,6 +1,8 @@
 // Mixed precision: autocast around forward, and with FP16 a loss scale that is reduced on overflow.
 #include "side_by_side.hpp"
 
+#include <ATen/autocast_mode.h>
+
 namespace mixed_precision {
 
 using namespace ikebana;

@@ -1,6 +1,7 @@
 // Autocast scopes and the cache of cast weights.
 #include "test.hpp"
 
+#include <ATen/autocast_mode.h>
 #include <ikebana/bridge/rng_autocast_state.hpp>
 
 #include "autocast_state.hpp"

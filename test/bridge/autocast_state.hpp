@@ -1,5 +1,6 @@
 #pragma once
 // The state of autocast on this thread, for comparison before and after.
+#include <ATen/autocast_mode.h>
 #include <ikebana/bridge/rng_autocast_state.hpp>
 
 namespace test {

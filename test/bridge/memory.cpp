@@ -1,6 +1,7 @@
 // The counting allocator of the CPU, and MemoryCounter.
 #include "test.hpp"
 
+#include <c10/core/CPUAllocator.h>
 #include <cstdint>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/bridge/version.hpp>

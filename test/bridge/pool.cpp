@@ -1,6 +1,7 @@
 // MemPool: what its scope changes, and what it does not.
 #include "test.hpp"
 
+#include <c10/core/CPUAllocator.h>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/memory/pool.hpp>
 #include <optional>

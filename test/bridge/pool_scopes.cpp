@@ -1,6 +1,7 @@
 // Scopes of MemPool on several threads, and training within one.
 #include "test.hpp"
 
+#include <c10/core/CPUAllocator.h>
 #include <ikebana.hpp>
 #include <ikebana/memory/pool.hpp>
 #include <thread>

@@ -2,6 +2,7 @@
 #include "test.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <algorithm>
 #include <ikebana/bridge/rng_autocast_state.hpp>

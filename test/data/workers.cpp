@@ -1,6 +1,7 @@
 // The threads of a loader: their number, how far they prefetch, what they share, and how they end.
 #include "sets.hpp"
 
+#include <ATen/autocast_mode.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

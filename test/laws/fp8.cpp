@@ -2,6 +2,8 @@
 // and evaluating change nothing.
 #include "test.hpp"
 
+#include <ATen/autocast_mode.h>
+
 #include "fp8_nets.hpp"
 
 namespace laws::fp8 {

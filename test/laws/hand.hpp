@@ -3,6 +3,8 @@
 // bit.
 #include "laws.hpp"
 
+#include <ATen/autocast_mode.h>
+
 namespace laws::hand {
 
 /// Autocast on the CPU for the object's lifetime, with LibTorch's own functions.

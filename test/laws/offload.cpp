@@ -2,6 +2,8 @@
 // does, with whichever policies.
 #include "offload.hpp"
 
+#include <ATen/autocast_mode.h>
+
 namespace laws::offload::bits {
 
 /// RAII: whether autocast keeps the 16-bit copies of weights.

@@ -2,6 +2,8 @@
 // step that is not accepted changes nothing.
 #include "test.hpp"
 
+#include <ATen/autocast_mode.h>
+
 #include "hand.hpp"
 
 namespace laws::precision {

@@ -3,6 +3,7 @@
 // read comes from. It can be replayed over memory of its own.
 #include "laws.hpp"
 
+#include <c10/core/CPUAllocator.h>
 #include <ikebana/bridge/operators.hpp>
 #include <set>
 #include <unordered_map>

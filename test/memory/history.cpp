@@ -1,6 +1,7 @@
 // MemoryScope, MemoryHistory and LeakFinder, against allocations of known size and the counter.
 #include "test.hpp"
 
+#include <c10/core/CPUAllocator.h>
 #include <ikebana/memory.hpp>
 #include <numeric>
 #include <thread>

@@ -1,6 +1,8 @@
 // Every wrong input gives one clear error, and leaves the trainer unchanged and usable.
 #include "test.hpp"
 
+#include <oneapi/dnnl/dnnl_common.hpp>
+
 #include "refused.hpp"
 
 using namespace ikebana;

@@ -2,6 +2,7 @@
 // Allocations that fail on demand: operator new, and the memory of tensors on a CPU.
 #include "test.hpp"
 
+#include <c10/core/CPUAllocator.h>
 #include <dlfcn.h>
 #include <execinfo.h>
 

@@ -2,6 +2,8 @@
 // refreshed, gradients reduced, against the same training written by hand.
 #include "test.hpp"
 
+#include <ATen/autocast_mode.h>
+
 #include "mixed.hpp"
 
 using namespace ikebana;

@@ -29,6 +29,7 @@ struct AutocastState {
   at::ScalarType dtype;
 
   static AutocastState capture(c10::DeviceType type);
+  static bool is_available(c10::DeviceType type);
 
   void restore() const;
 };
@@ -37,7 +38,7 @@ struct AutocastState {
 /// weights.
 class AutocastNesting {
  public:
-  AutocastNesting() { at::autocast::increment_nesting(); }
+  AutocastNesting();
   ~AutocastNesting();
   AutocastNesting(const AutocastNesting&) = delete;
   AutocastNesting& operator=(const AutocastNesting&) = delete;
@@ -46,13 +47,13 @@ class AutocastNesting {
 /// RAII: autocast on this thread does not cache cast weights. Costs nothing measurable.
 class NoWeightCacheScope {
  public:
-  NoWeightCacheScope() { at::autocast::set_autocast_cache_enabled(false); }
-  ~NoWeightCacheScope() { at::autocast::set_autocast_cache_enabled(before_); }
+  NoWeightCacheScope();
+  ~NoWeightCacheScope();
   NoWeightCacheScope(const NoWeightCacheScope&) = delete;
   NoWeightCacheScope& operator=(const NoWeightCacheScope&) = delete;
 
  private:
-  bool before_ = at::autocast::is_autocast_cache_enabled();
+  bool before_;
 };
 
 /// RAII: autocast to `dtype` on `device_type`, or off if dtype is Undefined; restores the previous
@@ -98,7 +99,7 @@ class RngAutocastState {
   std::optional<GeneratorState> cpu_generator_, device_generator_;
   AutocastState cpu_autocast_ = AutocastState::capture(c10::kCPU);
   std::optional<AutocastState> device_autocast_;
-  bool weight_cache_ = at::autocast::is_autocast_cache_enabled();
+  bool weight_cache_;
 };
 
 /// RAII: restores the captured state; at its end, also after an exception, restores the state from

@@ -12,7 +12,7 @@ namespace ikebana::detail {
 /// destroyed on the thread that made it, and does not nest.
 class MeanWatch {
  public:
-  MeanWatch() { means().clear(), probabilities() = {}; }
+  MeanWatch();
   ~MeanWatch();
   MeanWatch(const MeanWatch&) = delete;
   MeanWatch& operator=(const MeanWatch&) = delete;
@@ -23,12 +23,7 @@ class MeanWatch {
   static void warn(const Loss& loss);
 
  private:
-  struct Mean : at::ObserverContext {
-    std::string by;        // the operator
-    bool is_plain = true;  // `mean`, not a loss
-    double elements = 0;   // that it is over
-    at::Tensor result;
-  };
+  struct Mean;
   static std::vector<Mean>& means();
   static ProbabilityWatch& probabilities();
   static void warn(const std::string& name, const std::string& by, double count);
@@ -38,10 +33,7 @@ class MeanWatch {
   static bool is_sum(const at::Tensor& t);
   static bool reduces_to_mean(const at::RecordFunction& function);
 
-  at::CallbackHandle handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&begin, &end)
-                                                              .needsInputs(true)
-                                                              .needsOutputs(true)
-                                                              .scopes({at::RecordScope::FUNCTION}));
+  at::CallbackHandle handle_;
 };
 
 /// `loss()`; where it is `due`, warns of a mean that is returned as a sum.

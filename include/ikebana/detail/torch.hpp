@@ -1,5 +1,6 @@
 #pragma once
-// The only place where the library includes LibTorch. X11 and Qt define macros that break
+// The only place where the library includes LibTorch; what only bodies need is in torch_bodies.hpp,
+// so that a file in the compiled form does without. X11 and Qt define macros that break
 // LibTorch's headers (`None`, `Bool`, `slots`); they are undefined here and restored below.
 
 #include <ikebana/detail/macros_aside.inc>
@@ -10,10 +11,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/TensorIterator.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/native/ConvUtils.h>
-#include <c10/core/CPUAllocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
@@ -45,10 +43,6 @@
 #include <torch/nn/modules/rnn.h>
 #include <torch/nn/pimpl.h>
 #include <torch/version.h>
-// oneDNN's errors, where the wheel has its headers.
-#if __has_include(<oneapi/dnnl/dnnl_common.hpp>)
-#include <oneapi/dnnl/dnnl_common.hpp>
-#endif
 // LibTorch 2.8 has the statistics of CUDA's allocator nowhere else; see bridge/version.hpp.
 #if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 9 && __has_include(<cuda_runtime_api.h>)
 #include <c10/cuda/CUDACachingAllocator.h>

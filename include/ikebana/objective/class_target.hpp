@@ -2,6 +2,7 @@
 // The base of the objectives whose target is class indices: which dimension of the output holds the
 // classes, and what is counted.
 #include <algorithm>
+#include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/detail/device_copy.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/hooks.hpp>
@@ -68,7 +69,7 @@ struct ClassTarget : OutputAndTarget<Policy> {
         given.numel() >= 1 << 24)
       return {};
     auto type = output.scalar_type();
-    if (type != at::kDouble && at::autocast::is_autocast_enabled(output.device().type()))
+    if (type != at::kDouble && bridge::AutocastState::capture(output.device().type()).enabled)
       type = at::kFloat;
     const auto [scores, target] = classes_second(output, given);
     if (scores.dim() != 2 || (type != at::kFloat && type != at::kDouble)) return {};

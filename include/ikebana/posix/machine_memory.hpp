@@ -1,12 +1,9 @@
 #pragma once
 // The memory of the machine, or of the control group of Linux that this process may not leave, as a
 // container's; and what of it this process has.
-#include <malloc.h>
 #include <cstdint>
 #include <optional>
 #include <string>
-#if defined(__GLIBC__)
-#endif
 
 namespace ikebana {
 

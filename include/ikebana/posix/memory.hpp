@@ -1,10 +1,7 @@
 #pragma once
 // Memory in large pages.
-#include <sys/mman.h>
 #include <cstddef>
 #include <memory>
-#if defined(__linux__)
-#endif
 
 namespace ikebana::detail {
 

@@ -1,8 +1,5 @@
 #pragma once
 // What the processor computes with 16-bit numbers.
-#include <cpuid.h>
-#if defined(__x86_64__)
-#endif
 
 namespace ikebana::detail {
 

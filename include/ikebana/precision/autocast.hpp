@@ -16,7 +16,7 @@ struct Autocast : FiniteLoss {
   void attach(const char* policy, c10::Device d, const CPUProducts& cpu_products) {
     device = d, cpu_products_ = &cpu_products;
     half_products = HalfProducts(policy, d, Type);
-    if (!at::autocast::is_autocast_available(device.type()))
+    if (!bridge::AutocastState::is_available(device.type()))
       throw BadValue("Precision: autocast does not support the device " + device.str() +
                      ". Leave Precision out to compute in FP32.");
   }

@@ -1,10 +1,7 @@
 #pragma once
 // The copy of a state in memory that training waits for in an asynchronous save.
-#include <emmintrin.h>
 #include <ikebana/state/archive.hpp>
 #include <memory>
-#if defined(__SSE2__)
-#endif
 
 namespace ikebana::detail {
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <ikebana/bridge/cast_weights.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/torch_bodies.hpp>
 
 namespace ikebana::bridge {
 

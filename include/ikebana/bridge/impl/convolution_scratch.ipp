@@ -2,6 +2,7 @@
 #include <ikebana/bridge/convolution_scratch.hpp>
 #include <ikebana/bridge/layer_shape_rules.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/torch_bodies.hpp>
 #include <ikebana/posix/processor.hpp>
 
 namespace ikebana::bridge::detail {

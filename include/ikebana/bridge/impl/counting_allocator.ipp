@@ -3,6 +3,7 @@
 #include <ikebana/bridge/counting_allocator.hpp>
 #include <ikebana/bridge/exact_type.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/torch_bodies.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/posix/library.hpp>
 #include <utility>

@@ -2,6 +2,7 @@
 #include <ikebana/bridge/exact_type.hpp>
 #include <ikebana/bridge/pool_allocator.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/torch_bodies.hpp>
 #include <ikebana/posix/library.hpp>
 #include <mutex>
 #include <utility>

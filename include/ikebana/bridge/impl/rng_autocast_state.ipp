@@ -2,6 +2,7 @@
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/bridge/rng_autocast_state.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/torch_bodies.hpp>
 
 namespace ikebana::bridge {
 
@@ -13,13 +14,28 @@ IKEBANA_INLINE AutocastState AutocastState::capture(c10::DeviceType type) {
   return {type, at::autocast::is_autocast_enabled(type), at::autocast::get_autocast_dtype(type)};
 }
 
+IKEBANA_INLINE bool AutocastState::is_available(c10::DeviceType type) {
+  return at::autocast::is_autocast_available(type);
+}
+
 IKEBANA_INLINE void AutocastState::restore() const {
   at::autocast::set_autocast_enabled(device_type, enabled);
   at::autocast::set_autocast_dtype(device_type, dtype);
 }
 
+IKEBANA_INLINE AutocastNesting::AutocastNesting() { at::autocast::increment_nesting(); }
+
 IKEBANA_INLINE AutocastNesting::~AutocastNesting() {
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+}
+
+IKEBANA_INLINE NoWeightCacheScope::NoWeightCacheScope()
+    : before_(at::autocast::is_autocast_cache_enabled()) {
+  at::autocast::set_autocast_cache_enabled(false);
+}
+
+IKEBANA_INLINE NoWeightCacheScope::~NoWeightCacheScope() {
+  at::autocast::set_autocast_cache_enabled(before_);
 }
 
 IKEBANA_INLINE AutocastScope::AutocastScope(c10::DeviceType device_type, at::ScalarType dtype)
@@ -41,7 +57,7 @@ IKEBANA_INLINE RngPositions RngAutocastState::positions_now() const {
 }
 
 IKEBANA_INLINE RngAutocastState::RngAutocastState(c10::Device device, RngSet generators)
-    : device_(device) {
+    : device_(device), weight_cache_(at::autocast::is_autocast_cache_enabled()) {
   if (generators.cpu) cpu_generator_.emplace(c10::Device(c10::kCPU));
   if (device.is_cpu()) return;
   if (generators.device && at::isAccelerator(device.type())) device_generator_.emplace(device);

@@ -3,6 +3,7 @@
 #include <ikebana/bridge/wide_products.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/tensor_values.hpp>
+#include <ikebana/detail/torch_bodies.hpp>
 #include <ikebana/posix/processor.hpp>
 
 namespace ikebana::bridge::detail {

@@ -5,6 +5,21 @@
 
 namespace ikebana::detail {
 
+struct MeanWatch::Mean : at::ObserverContext {
+  std::string by;        // the operator
+  bool is_plain = true;  // `mean`, not a loss
+  double elements = 0;   // that it is over
+  at::Tensor result;
+};
+
+IKEBANA_INLINE MeanWatch::MeanWatch() {
+  means().clear(), probabilities() = {};
+  handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&begin, &end)
+                                           .needsInputs(true)
+                                           .needsOutputs(true)
+                                           .scopes({at::RecordScope::FUNCTION}));
+}
+
 IKEBANA_INLINE MeanWatch::~MeanWatch() {
   at::removeCallback(handle_);
   means().clear();

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <ikebana/bridge/wide_products.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/torch_bodies.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/modules/attention.hpp>
 #include <ikebana/modules/attention_mask.hpp>

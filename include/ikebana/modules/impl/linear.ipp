@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/torch_bodies.hpp>
 #include <ikebana/modules/linear.hpp>
 
 namespace ikebana::detail {

@@ -1,5 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/torch_bodies.hpp>
 #include <ikebana/modules/chunked_cross_entropy.hpp>
 #include <ikebana/modules/linear_cross_entropy.hpp>
 #include <optional>

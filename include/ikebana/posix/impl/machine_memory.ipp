@@ -6,6 +6,9 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/posix/machine_memory.hpp>
 #include <sstream>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 namespace ikebana::detail {
 

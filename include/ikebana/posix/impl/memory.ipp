@@ -3,6 +3,9 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/posix/memory.hpp>
 #include <new>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 namespace ikebana::detail {
 

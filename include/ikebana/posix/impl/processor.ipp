@@ -5,6 +5,9 @@
 #include <ikebana/posix/processor.hpp>
 #include <initializer_list>
 #include <string_view>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace ikebana::detail {
 

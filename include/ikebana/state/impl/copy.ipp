@@ -9,6 +9,9 @@
 #include <ikebana/posix/memory.hpp>
 #include <ikebana/state/copy.hpp>
 #include <set>
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace ikebana::detail {
 
