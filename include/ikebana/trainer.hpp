@@ -76,19 +76,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   /// nothing has changed: neither parameters, moments and counters, nor buffers and random
   /// generators. Waits for no device.
   template <class Batch, class... Others>
-  Report step(const Batch& batch, const Others&...) {
-    using Diagnosis = detail::step_diagnosis_t<Core, Batch, Others...>;
-    (void)sizeof(Diagnosis);
-    if constexpr (refuse::passed<Diagnosis>)
-      return guarded(
-          [&] { return detail::place_in_step(core().step, detail::text_of_batch(batch)); },
-          [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); },
-          [&](auto& step) {
-            return detail::memory_of_step(detail::view_of(core()), detail::batch_view(batch),
-                                          /*failed=*/true, [&] { step(); });
-          });
-    else return {};
-  }
+  Report step(const Batch& batch, const Others&...);
   /// The same for a batch that is written in the call: `step({input, target})`.
   Report step(const std::pair<at::Tensor, at::Tensor>& batch) {
     return step<std::pair<at::Tensor, at::Tensor>>(batch);
@@ -98,20 +86,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   /// recipe's precision, averaged weights where the recipe has them. A metric has `name`,
   /// `update(batch, outputs)` and `value()`.
   template <class Loader, class... Metrics>
-  Evaluation evaluate(Loader&& loader, Metrics... metrics) {
-    using Diagnosis = detail::evaluate_diagnosis_t<Core, Loader, Metrics...>;
-    (void)sizeof(Diagnosis);
-    if constexpr (refuse::passed<Diagnosis>) {
-      std::vector<Metric<detail::batch_of_t<Loader>>> list;
-      (detail::append(list, std::move(metrics)), ...);
-      auto visit = [&](auto&& f) { detail::visit(loader, f); };
-      return guarded([&] { return "evaluate, after step " + std::to_string(steps()); },
-                     [&] { return ikebana::evaluate(core(), visit, list); },
-                     [&](auto&) { return detail::held_memory(detail::view_of(core())); });
-    } else {
-      return {};
-    }
-  }
+  Evaluation evaluate(Loader&& loader, Metrics... metrics);
 
   /// What the model gives for `given`, computed as `evaluate` computes: what `forward` returns, for
   /// the input of a batch that has an input and a target, or for the values that `forward` takes
@@ -141,17 +116,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
 
   /// Steps over all batches of a loader, epoch by epoch, with a progress bar on a terminal.
   template <class Loader, class Options = FitOptions<detail::batch_of_t<Loader>>>
-  History fit(Loader&& loader, const Options& options = {}) {
-    using Diagnosis = detail::fit_diagnosis_t<Loader, Options>;
-    (void)sizeof(Diagnosis);
-    if constexpr (refuse::passed<Diagnosis>) {
-      auto ended = [&](const Epoch& epoch) { end_epoch(epoch); };
-      const FitOptions<detail::batch_of_t<Loader>>& given = options;
-      return ikebana::fit(*this, detail::range_of(loader), given, ended);
-    } else {
-      return {};
-    }
-  }
+  History fit(Loader&& loader, const Options& options = {});
 
   /// What `fit` calls after each epoch, for a loop over epochs of your own. Throws BadValue where a
   /// policy needs a loss or a validation, as ReduceLROnPlateau, and the epoch has none.
@@ -249,6 +214,54 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
 
   std::shared_ptr<Core> core_;
 };
+
+// Outside of the class, so that `extern template` leaves them to one file of several.
+template <class ModelT, class... Policies>
+template <class Batch, class... Others>
+Report Trainer<ModelT, Policies...>::step(const Batch& batch, const Others&...) {
+  using Diagnosis = detail::step_diagnosis_t<Core, Batch, Others...>;
+  (void)sizeof(Diagnosis);
+  if constexpr (refuse::passed<Diagnosis>)
+    return guarded([&] { return detail::place_in_step(core().step, detail::text_of_batch(batch)); },
+                   [&] { return ikebana::step(core(), detail::unwrapped<Core>(batch)); },
+                   [&](auto& step) {
+                     return detail::memory_of_step(detail::view_of(core()),
+                                                   detail::batch_view(batch),
+                                                   /*failed=*/true, [&] { step(); });
+                   });
+  else return {};
+}
+
+template <class ModelT, class... Policies>
+template <class Loader, class... Metrics>
+Evaluation Trainer<ModelT, Policies...>::evaluate(Loader&& loader, Metrics... metrics) {
+  using Diagnosis = detail::evaluate_diagnosis_t<Core, Loader, Metrics...>;
+  (void)sizeof(Diagnosis);
+  if constexpr (refuse::passed<Diagnosis>) {
+    std::vector<Metric<detail::batch_of_t<Loader>>> list;
+    (detail::append(list, std::move(metrics)), ...);
+    auto visit = [&](auto&& f) { detail::visit(loader, f); };
+    return guarded([&] { return "evaluate, after step " + std::to_string(steps()); },
+                   [&] { return ikebana::evaluate(core(), visit, list); },
+                   [&](auto&) { return detail::held_memory(detail::view_of(core())); });
+  } else {
+    return {};
+  }
+}
+
+template <class ModelT, class... Policies>
+template <class Loader, class Options>
+History Trainer<ModelT, Policies...>::fit(Loader&& loader, const Options& options) {
+  using Diagnosis = detail::fit_diagnosis_t<Loader, Options>;
+  (void)sizeof(Diagnosis);
+  if constexpr (refuse::passed<Diagnosis>) {
+    auto ended = [&](const Epoch& epoch) { end_epoch(epoch); };
+    const FitOptions<detail::batch_of_t<Loader>>& given = options;
+    return ikebana::fit(*this, detail::range_of(loader), given, ended);
+  } else {
+    return {};
+  }
+}
 
 template <class Model, class... Values>
 Trainer(Model, Values...) -> Trainer<Model, Values...>;

@@ -76,8 +76,9 @@ def fastest(place):
 
 
 def package(place):
-    """The compiled form; and with ikebana::pch, header-only, what several ranks need."""
-    trains(place, "package", "-DFORM=ikebana::compiled", "-DWITH_RANKS=ON",
+    """With ikebana::pch, header-only, what several ranks need; `outside_tutorial` compiles the
+    library of a package."""
+    trains(place, "package", "-DFORM=ikebana::ikebana", "-DWITH_RANKS=ON",
            f"-DCMAKE_CXX_COMPILER={fastest(place)}")
     place.run(place.folder / "package/build/ranks")
 
