@@ -23,6 +23,8 @@ class TestPackage(ConanFile):
     def generate(self):
         toolchain = CMakeToolchain(self)
         toolchain.user_presets_path = False
+        package = self.dependencies["ikebana"]
+        toolchain.cache_variables["COMPILED"] = not package.options.header_only
         toolchain.generate()
 
     def build(self):

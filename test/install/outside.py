@@ -90,7 +90,8 @@ def target(place):
 
 
 def conan(place):
-    """Created without LibTorch or a network; test_package names what is missing, or trains."""
+    """Created without LibTorch or a network; test_package names what is missing. With the library,
+    which is compiled for a LibTorch, it trains."""
     expect(os.path.exists(place.conan), "conan was not found: `scripts/setup test` installs it")
     tree = place.folder / "tree"
     place.copy_tree(tree)
@@ -102,9 +103,12 @@ def conan(place):
     expect("Full package reference: ikebana/" in said, f"no package was made:\n{output}")
     expect(status != 0 and "ikebana: LibTorch was not found: set IKEBANA_LIBTORCH" in said, output)
     variables = {"IKEBANA_LIBTORCH": place.libtorch, "CMAKE_CXX_FLAGS_DEBUG": quick}
-    options = ("-c", f"tools.cmake.cmaketoolchain:extra_variables={variables}")
-    status, said, output = place.attempt(*create, *options, env=env, cwd=tree)
+    options = ("-o", "&:header_only=False",
+               "-c", f"tools.cmake.cmaketoolchain:extra_variables={variables}")
+    with_torch = {**env, "IKEBANA_LIBTORCH": place.libtorch}
+    status, said, output = place.attempt(*create, *options, env=with_torch, cwd=tree)
     expect(status == 0 and "step 199 loss" in said, output)
+    expect("libikebana.a" in said, f"no library was packed:\n{output}")
     print(output)
     tutorial_by_conan(place, env)
 
