@@ -13,7 +13,6 @@
 #include <ikebana/core/restore_point.hpp>
 #include <ikebana/core/step_state.hpp>
 #include <ikebana/core/untrained_leaves.hpp>
-#include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/one_version.hpp>
 #include <ikebana/hooks/cycled_momentum.hpp>
 #include <ikebana/parameters/parameters.hpp>
@@ -54,7 +53,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
         units(prepared_units()),
         device(units.units()[0].module->parameters()[0].device()),
         registered_(*units.units()[0].module),
-        claim_((mechanisms.freeze.freeze(units), trained_parameters())),
+        claim_((mechanisms.freeze.freeze(units), detail::trained_parameters(units))),
         parameters((attach(), mechanisms), units) {
     reporting([&] {
       check_optimizer();
@@ -128,17 +127,12 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     step.gradients.position = step.position;
     step.gradients.updated_in_backward = mechanisms.optimizer.has_updated();
     if (step.microbatches == 0) detail::refuse_no_microbatch();
-    if (step.gradients.indices.empty() && !step.gradients.updated_in_backward)
-      throw BadModel(
-          "loss: no parameter that is trained got a gradient from it. Compute it from the model's "
-          "output.");
-    check_memory(step.gradients);
+    detail::check_gradients(step.gradients, parameters.masters());
     return step.gradients;
   }
   /// Frees gradients instead of setting them to zero: the next forward can use their memory.
   void forget_gradients() noexcept {
-    step.gradients.values.clear(), step.gradients.finite.clear();
-    for (const auto& master : parameters.masters().values) master.mutable_grad().reset();
+    detail::forget_gradients(step.gradients, parameters.masters());
   }
   void end_step() noexcept {
     update.end_step();
@@ -211,10 +205,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     detail::save_generators(archive, device);
     parameters.state(archive);
     archive.begin_model();
-    const auto buffers = units.units()[0].module->named_buffers();
-    for (const auto& item : detail::each_once(buffers)) archive.tensor(item.key(), item.value());
-    for (const std::string& name : detail::later_names(buffers))  // older states have them, too
-      archive.ignore(name), archive.ignore(Archive::trained_prefix + name);
+    detail::archive_buffers(archive, *units.units()[0].module);
     archive.begin_section("trainer");
     archive.number("step", step.attempts, &count_range);
     mechanisms.each([&](auto& mechanism) {
@@ -284,23 +275,6 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
   UnitTable prepared_units() {
     detail::check_trainable(*detail::module_of(model));
     return UnitTable::of(model);
-  }
-  /// Throws BadModel for a parameter whose memory an update would miss, and that got a gradient: it
-  /// was frozen, or had other memory, when the trainer was made.
-  void check_memory(const StepGradients& gradients) const {
-    const Masters& masters = parameters.masters();
-    for (const std::size_t i : gradients.indices)
-      if (!masters.values[i].is_non_overlapping_and_dense())
-        throw BadModel("step: `" + masters.names[i] +
-                       "` has gaps or overlaps in memory, which fused optimizers ignore, and is "
-                       "trained now. Register a contiguous copy of it, and make a new trainer.");
-  }
-  Tensors trained_parameters() const {
-    Tensors all;
-    for (const Unit& unit : units.units())
-      for (const auto& p : unit.parameters)
-        if (p.requires_grad()) all.push_back(p);
-    return all;
   }
   /// Throws BadValue for an optimizer that cannot be right with the recipe's ranks or schedule.
   void check_optimizer() const {

@@ -12,7 +12,7 @@ namespace ikebana::detail {
 /// destroyed on the thread that made it, and does not nest.
 class MeanWatch {
  public:
-  MeanWatch() { means().clear(), probabilities() = {}; }
+  MeanWatch();
   ~MeanWatch();
   MeanWatch(const MeanWatch&) = delete;
   MeanWatch& operator=(const MeanWatch&) = delete;
@@ -38,21 +38,11 @@ class MeanWatch {
   static bool is_sum(const at::Tensor& t);
   static bool reduces_to_mean(const at::RecordFunction& function);
 
-  at::CallbackHandle handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&begin, &end)
-                                                              .needsInputs(true)
-                                                              .needsOutputs(true)
-                                                              .scopes({at::RecordScope::FUNCTION}));
+  at::CallbackHandle handle_;
 };
 
 /// `loss()`; where it is `due`, warns of a mean that is returned as a sum.
-template <class F>
-Loss watched(bool due, const F& loss) {
-  if (!due) return loss();
-  const MeanWatch watch;
-  Loss result = loss();
-  MeanWatch::warn(result);
-  return result;
-}
+Loss watched(bool due, c10::function_ref<Loss()> loss);
 
 }  // namespace ikebana::detail
 

@@ -5,6 +5,14 @@
 
 namespace ikebana::detail {
 
+IKEBANA_INLINE MeanWatch::MeanWatch()
+    : handle_(at::addThreadLocalCallback(at::RecordFunctionCallback(&begin, &end)
+                                             .needsInputs(true)
+                                             .needsOutputs(true)
+                                             .scopes({at::RecordScope::FUNCTION}))) {
+  means().clear(), probabilities() = {};
+}
+
 IKEBANA_INLINE MeanWatch::~MeanWatch() {
   at::removeCallback(handle_);
   means().clear();
@@ -78,6 +86,14 @@ IKEBANA_INLINE bool MeanWatch::reduces_to_mean(const at::RecordFunction& functio
   return index && static_cast<std::size_t>(*index) < inputs.size() &&
          inputs[static_cast<std::size_t>(*index)].isInt() &&
          inputs[static_cast<std::size_t>(*index)].toInt() == at::Reduction::Mean;
+}
+
+IKEBANA_INLINE Loss watched(bool due, c10::function_ref<Loss()> loss) {
+  if (!due) return loss();
+  const MeanWatch watch;
+  Loss result = loss();
+  MeanWatch::warn(result);
+  return result;
 }
 
 }  // namespace ikebana::detail
