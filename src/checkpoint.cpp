@@ -1,7 +1,7 @@
 // Checkpoints and offloading.
 #include <ikebana/checkpoint/impl/cudnn_dropout.ipp>
 #include <ikebana/checkpoint/impl/draws.ipp>
-#include <ikebana/checkpoint/impl/keep_operators.ipp>
+#include <ikebana/checkpoint/impl/frame.ipp>
 #include <ikebana/checkpoint/impl/kept_calls.ipp>
 #include <ikebana/checkpoint/impl/known_tensors.ipp>
 #include <ikebana/checkpoint/impl/measured_unit.ipp>
@@ -15,10 +15,12 @@
 #include <ikebana/checkpoint/impl/plans.ipp>
 #include <ikebana/checkpoint/impl/recompute.ipp>
 #include <ikebana/checkpoint/impl/record.ipp>
-#include <ikebana/checkpoint/impl/rehearsal.ipp>
+#include <ikebana/checkpoint/impl/rehearsed_frame.ipp>
 #include <ikebana/checkpoint/impl/replay.ipp>
 #include <ikebana/checkpoint/impl/saved_inputs.ipp>
+#include <ikebana/checkpoint/impl/segment_frames.ipp>
 #include <ikebana/checkpoint/impl/selective.ipp>
+#include <ikebana/checkpoint/impl/selective_frame.ipp>
 #include <ikebana/checkpoint/impl/slots.ipp>
 #include <ikebana/checkpoint/impl/storages.ipp>
 #include <ikebana/checkpoint/impl/versions.ipp>

@@ -46,6 +46,7 @@
 #include <ikebana/freeze/impl/frozen.ipp>
 #include <ikebana/freeze/impl/units.ipp>
 #include <ikebana/hooks/impl/arguments.ipp>
+#include <ikebana/hooks/impl/common.ipp>
 #include <ikebana/hooks/impl/cycled_momentum.ipp>
 #include <ikebana/hooks/impl/finite_checks.ipp>
 #include <ikebana/hooks/impl/gathered_bytes.ipp>
@@ -79,6 +80,7 @@
 #include <ikebana/observe/impl/memory_report.ipp>
 #include <ikebana/parameters/impl/gather_node.ipp>
 #include <ikebana/parameters/impl/gradient_hooks.ipp>
+#include <ikebana/parameters/impl/in_place_parameters.ipp>
 #include <ikebana/parameters/impl/leaves.ipp>
 #include <ikebana/parameters/impl/matched_names.ipp>
 #include <ikebana/parameters/impl/rule.ipp>

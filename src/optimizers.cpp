@@ -11,6 +11,7 @@
 #include <ikebana/clip/impl/layout.ipp>
 #include <ikebana/clip/impl/skip_spikes.ipp>
 #include <ikebana/clip/impl/spike_window.ipp>
+#include <ikebana/clip/impl/total_norm.ipp>
 #include <ikebana/optimizer/impl/adadelta.ipp>
 #include <ikebana/optimizer/impl/adafactor.ipp>
 #include <ikebana/optimizer/impl/adafactor_slices.ipp>

@@ -98,13 +98,7 @@ class UnitTable {
   /// The units of a model, which is a module, a holder or a shared pointer.
   template <class Model>
   static UnitTable of(Model& model) {
-    UnitTable table;
-    table.add("", detail::module_of(model));
-    detail::is_unit<detail::units_of_t<Model>> is_unit;
-    for (auto& item : detail::module_of(model)->named_modules("", /*include_self=*/false))
-      if (is_unit(*item.value(), item.key())) table.add(item.key(), item.value());
-    table.own();
-    return table;
+    return of_module(detail::module_of(model), detail::is_unit<detail::units_of_t<Model>>());
   }
 
   /// The unit of a module. Throws BadModel for a module that the model did not have when the
@@ -114,6 +108,8 @@ class UnitTable {
   const std::vector<Unit>& units() const { return units_; }
 
  private:
+  using IsUnit = c10::function_ref<bool(torch::nn::Module&, const std::string& name)>;
+  static UnitTable of_module(const std::shared_ptr<torch::nn::Module>& model, IsUnit is_unit);
   void add(const std::string& name, std::shared_ptr<torch::nn::Module> module);
   /// The innermost unit on the path of a name: `blocks.0.linear.weight` belongs to `blocks.0`.
   std::size_t innermost(const std::string& name, const std::map<std::string, std::size_t>& by_name);

@@ -4,10 +4,10 @@
 #include <ikebana/bridge/reduction_shape_rules.hpp>
 #include <ikebana/bridge/shared_memory_limit.hpp>
 #include <ikebana/checkpoint/budget_value.hpp>
-#include <ikebana/checkpoint/keep_operators.hpp>
 #include <ikebana/checkpoint/plans.hpp>
-#include <ikebana/checkpoint/rehearsal.hpp>
+#include <ikebana/checkpoint/rehearsed_frame.hpp>
 #include <ikebana/checkpoint/segment_frames.hpp>
+#include <ikebana/checkpoint/selective_frame.hpp>
 #include <ikebana/detail/recording.hpp>
 #include <ikebana/hooks/uncounted.hpp>
 #include <ikebana/run/dry_step.hpp>
@@ -96,10 +96,10 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
     const Choice choice = std::exchange(choice_, Choice::Keep);
     if (place_) return rehearsed(unit, next, std::forward<Args>(args)...);
     if (choice == Choice::Selective)
-      return this->template checkpoint_unit<KeepOperators>(kept_operators_, unit, next,
-                                                           std::forward<Args>(args)...);
+      return this->checkpoint_unit(selective_frame(device_, kept_operators_), unit, next,
+                                   std::forward<Args>(args)...);
     if (choice == Choice::Full)
-      return this->checkpoint_unit({}, unit, next, std::forward<Args>(args)...);
+      return this->checkpoint_unit(full_frame(device_), unit, next, std::forward<Args>(args)...);
     return next(std::forward<Args>(args)...);
   }
 
@@ -222,9 +222,10 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
   }
   template <class Next, class... Args>
   auto rehearsed(const Unit& unit, const Next& next, Args&&... args) {
-    const Rehearsal::Rule rule{measurement_, std::exchange(place_, nullptr)};
-    measurement_->gathered(*rule.place, rule.place);
-    return this->template checkpoint_unit<Rehearsal>(rule, unit, next, std::forward<Args>(args)...);
+    const auto place = std::exchange(place_, nullptr);
+    measurement_->gathered(*place, place);
+    return this->checkpoint_unit(rehearsed_frame(device_, measurement_, place), unit, next,
+                                 std::forward<Args>(args)...);
   }
 
   std::optional<bridge::MemoryCounter> counter_;

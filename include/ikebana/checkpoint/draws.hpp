@@ -22,7 +22,7 @@ struct RandomCall {
 /// drew from a generator that it was given. No other unit draws between the two positions.
 RandomCall computed_draw(bridge::OperatorCall& call, const bridge::RngAutocastState& state);
 
-/// The operator mode of a unit's forward. A template for the same reason as Frame, like the others.
+/// The operator mode of a unit's forward.
 class RecordDraws : public bridge::OperatorMode {
  public:
   RecordDraws(const bridge::RngAutocastState& state, std::vector<RandomCall>& draws)
@@ -60,29 +60,6 @@ class CompareDraws : public bridge::OperatorMode {
   const std::string* unit_ = nullptr;
   std::size_t next_ = 0;  // of those of forward
   bool is_last_, kept_ = false;
-};
-
-/// What a frame keeps of forward besides the inputs: nothing. `KeepOperators` is the other choice.
-struct KeepNothing {
-  struct Rule {};
-  struct Replay {};
-  /// Surrounds the forward of a unit, in forward and in a recompute.
-  struct Scope {
-    explicit Scope(const Replay&) {}
-  };
-  template <class Slots>
-  KeepNothing(const Rule&, const Slots&) {}
-
-  Scope record() { return Scope({}); }
-  Replay replay(const std::string&, CompareDraws&) const { return {}; }
-  void forward_ended(std::size_t) {}
-  void clear() {}
-  /// For what measures a recompute (rehearsal.hpp): whether it goes on when it has filled all
-  /// slots, and what is done before and after.
-  static constexpr bool goes_on() { return false; }
-  template <class Inputs, class Rehearse>
-  static void before_recompute(const Inputs&, const Rehearse&) {}
-  static void after_recompute() {}
 };
 
 }  // namespace ikebana::detail

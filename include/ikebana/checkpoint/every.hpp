@@ -35,7 +35,7 @@ struct Mechanism<Checkpoint<Every<K>>> : detail::CheckpointMechanism {
   auto around_unit(const Unit& unit, const Next& next, Args&&... args) {
     std::size_t position = unit.is_root() ? 0 : unit.index - 1;
     if (position % every() != 0) return next(std::forward<Args>(args)...);
-    return checkpoint_unit({}, unit, next, std::forward<Args>(args)...);
+    return checkpoint_unit(detail::full_frame(device_), unit, next, std::forward<Args>(args)...);
   }
   std::string describe() const { return "every=" + std::to_string(every()); }
 };

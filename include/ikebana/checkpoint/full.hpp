@@ -19,7 +19,7 @@ struct Mechanism<Checkpoint<Full>> : detail::CheckpointMechanism {
 
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, const Next& next, Args&&... args) {
-    return checkpoint_unit({}, unit, next, std::forward<Args>(args)...);
+    return checkpoint_unit(detail::full_frame(device_), unit, next, std::forward<Args>(args)...);
   }
 };
 

@@ -55,7 +55,6 @@ struct KeptCall {
 /// The calls that a frame keeps, by operator and number of its call. The calls are counted per
 /// operator, because the total may differ between forward and recompute (autocast caches casts of
 /// weights in forward only), while the calls of any other operator may not.
-/// A template for the same reason as Frame.
 class KeptCalls {
  public:
   using Key = std::pair<const c10::OperatorName*, std::size_t>;

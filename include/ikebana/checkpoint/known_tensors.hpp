@@ -5,8 +5,7 @@
 
 namespace ikebana::detail {
 
-/// Recognises tensors by identity, unless they were changed in place since. A template for the same
-/// reason as Frame.
+/// Recognises tensors by identity, unless they were changed in place since.
 class KnownTensors {
  public:
   void add(const at::Tensor& t) { all_.push_back({Weak(t.getIntrusivePtr()), Version(t)}); }

@@ -13,7 +13,7 @@ namespace ikebana::detail {
 
 /// A step is cut into moments, whose peaks are taken where the next one begins: the forward of each
 /// unit and what follows it, its recompute, its backward, all else. A unit's moments of several
-/// microbatches are one: the largest numbers count. A template for the same reason as Frame.
+/// microbatches are one: the largest numbers count.
 class Measurement {
  public:
   /// `level`: the bytes in use when the step began.

@@ -43,7 +43,7 @@ struct Mechanism<Checkpoint<Only<Units...>>> : detail::CheckpointMechanism {
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, const Next& next, Args&&... args) {
     if (!chosen_[unit.index]) return next(std::forward<Args>(args)...);
-    return checkpoint_unit({}, unit, next, std::forward<Args>(args)...);
+    return checkpoint_unit(detail::full_frame(device_), unit, next, std::forward<Args>(args)...);
   }
   std::string describe() const {
     return std::to_string(std::count(chosen_.begin(), chosen_.end(), true)) + " of the units";

@@ -16,8 +16,7 @@ struct BudgetNow {
   std::int64_t bytes, level;
 };
 
-/// Plans are remembered by the sizes of the microbatches that were measured; the latest of them. A
-/// template for the same reason as Frame.
+/// Plans are remembered by the sizes of the microbatches that were measured; the latest of them.
 class Plans {
  public:
   static constexpr std::size_t max_plans = 16;

@@ -9,7 +9,7 @@ namespace ikebana::detail {
 
 /// Calls `body(args...)` and keeps only the tensors in `args` for backward. `owned` is a copy of
 /// `body` that may be called later. Results and gradients have the same bits as without the frame.
-template <class Frame, class Body, class OwnedBody, class... Args>
+template <class Body, class OwnedBody, class... Args>
 auto run_in_frame(Frame& frame, std::shared_ptr<const RecomputedUnit> unit, const Body& body,
                   OwnedBody owned, Args&&... args) {
   std::tuple<std::decay_t<Args>...> arguments(copied(std::forward<Args>(args))...);
@@ -26,7 +26,7 @@ auto run_in_frame(Frame& frame, std::shared_ptr<const RecomputedUnit> unit, cons
                      return take_tensors(result);
                    });
   auto result = [&] {
-    typename Frame::ForwardScope scope(frame);
+    const Frame::ForwardScope scope(frame);
     return std::apply([&](auto&... arg) { return body(arg...); }, arguments);
   }();
   frame.end_unit();
@@ -41,12 +41,11 @@ class CheckpointMechanism : public CheckpointHooks {
   void attach(c10::Device device, const UnitTable& table);
 
  protected:
-  /// Runs the unit in a frame of its own; without a frame if gradients are disabled.
-  template <class Kept = KeepNothing, class Next, class... Args>
-  auto checkpoint_unit(const typename Kept::Rule& rule, const Unit& unit, const Next& next,
+  /// Runs the unit in a frame of its own; without one where it is null.
+  template <class Next, class... Args>
+  auto checkpoint_unit(const std::shared_ptr<Frame>& frame, const Unit& unit, const Next& next,
                        Args&&... args) {
-    if (!at::GradMode::is_enabled()) return next(std::forward<Args>(args)...);
-    auto frame = std::make_shared<Frame<Kept>>(device_, rule);
+    if (!frame) return next(std::forward<Args>(args)...);
     auto result =
         run_in_frame(*frame, units_[unit.index], next, next.owned(), std::forward<Args>(args)...);
     frame->complete();

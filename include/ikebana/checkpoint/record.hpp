@@ -14,7 +14,6 @@ using OperatorRule = std::function<bool(const bridge::OperatorCall&)>;
 namespace detail {
 
 /// The operator mode of a unit's forward.
-/// A template for the same reason as Frame.
 class Record : public bridge::OperatorMode {
  public:
   Record(KeptCalls& kept, const OperatorRule& rule, const Slots& saved)

@@ -7,7 +7,6 @@
 namespace ikebana::detail {
 
 /// The operator mode of a unit's recompute. Throws BadRecompute if a call does not match forward's.
-/// A template for the same reason as Frame.
 class Replay : public bridge::OperatorMode {
  public:
   Replay(const KeptCalls& kept, const std::string& unit, CompareDraws& draws)

@@ -4,8 +4,7 @@
 
 namespace ikebana::detail {
 
-/// The frame of the segment to which the next unit may belong. A template for the same reason as
-/// Frame.
+/// The frame of the segment to which the next unit may belong.
 class SegmentFrames {
  public:
   /// Runs the unit in the frame of the unit before it, if that has fewer units than `max_units` and
@@ -13,10 +12,8 @@ class SegmentFrames {
   template <class Next, class... Args>
   auto run(c10::Device device, std::shared_ptr<const RecomputedUnit> unit, std::size_t max_units,
            const Next& next, Args&&... args) {
-    auto frame = last_.lock();
-    if (!frame || frame->backward_started() || frame->unit_count() >= max_units ||
-        !takes_last_result(*frame, args...))
-      frame = std::make_shared<Frame<>>(device, KeepNothing::Rule());
+    std::shared_ptr<Frame> frame = open_frame(max_units);
+    if (!frame || !takes_last_result(*frame, args...)) frame = full_frame(device);
     last_.reset();
     auto result =
         run_in_frame(*frame, std::move(unit), next, next.owned(), std::forward<Args>(args)...);
@@ -28,9 +25,11 @@ class SegmentFrames {
   void reset() noexcept { last_.reset(); }
 
  private:
+  /// The frame of the unit before, which another unit may join; null where none may.
+  std::shared_ptr<Frame> open_frame(std::size_t max_units) const;
   /// True if an argument is a tensor that the previous unit returned.
   template <class... Args>
-  static bool takes_last_result(const Frame<>& frame, const Args&... args) {
+  static bool takes_last_result(const Frame& frame, const Args&... args) {
     bool found = false;
     auto check = [&](const at::Tensor& t) {
       found = found || (t.defined() && frame.is_last_result(t));
@@ -39,7 +38,11 @@ class SegmentFrames {
     return found;
   }
 
-  std::weak_ptr<Frame<>> last_;
+  std::weak_ptr<Frame> last_;
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/impl/segment_frames.ipp>
+#endif

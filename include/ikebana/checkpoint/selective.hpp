@@ -1,6 +1,5 @@
 #pragma once
 // Checkpoint<Selective>: the outputs of costly operators are kept, the others are recomputed.
-#include <ikebana/checkpoint/keep_operators.hpp>
 #include <ikebana/checkpoint/operator_rule.hpp>
 #include <ikebana/checkpoint/recompute.hpp>
 
@@ -26,13 +25,12 @@ struct Mechanism<Checkpoint<Selective>> : detail::CheckpointMechanism {
   void attach(c10::Device device, const UnitTable& table);
   template <class Next, class... Args>
   auto around_unit(const Unit& unit, const Next& next, Args&&... args) {
-    check();
-    return checkpoint_unit<detail::KeepOperators>(values.keep, unit, next,
-                                                  std::forward<Args>(args)...);
+    return checkpoint_unit(own_frame(), unit, next, std::forward<Args>(args)...);
   }
   std::string describe() const;
 
  private:
+  std::shared_ptr<detail::Frame> own_frame() const;
   void check() const;
 };
 

@@ -8,7 +8,7 @@
 
 namespace ikebana::detail {
 
-/// The slots of one frame. A template for the same reason as Frame.
+/// The slots of one frame.
 class Slots {
  public:
   /// In forward: adds a slot with the tensor's shape, dtype and version; does not keep the tensor.

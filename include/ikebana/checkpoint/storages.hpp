@@ -6,7 +6,7 @@
 namespace ikebana::detail {
 
 /// The storages of tensors. Does not keep their memory; an address is that of one storage as long
-/// as this exists. A template for the same reason as Frame.
+/// as this exists.
 class StorageSet {
  public:
   /// False where it is there already, or the tensor has no memory.

@@ -128,13 +128,12 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     step.gradients.position = step.position;
     step.gradients.updated_in_backward = mechanisms.optimizer.has_updated();
     if (step.microbatches == 0) detail::refuse_no_microbatch();
-    detail::check_gradients(parameters.masters(), step.gradients);
+    detail::check_gradients(step.gradients, parameters.masters());
     return step.gradients;
   }
   /// Frees gradients instead of setting them to zero: the next forward can use their memory.
   void forget_gradients() noexcept {
-    step.gradients.values.clear(), step.gradients.finite.clear();
-    for (const auto& master : parameters.masters().values) master.mutable_grad().reset();
+    detail::forget_gradients(step.gradients, parameters.masters());
   }
   void end_step() noexcept {
     update.end_step();
@@ -198,7 +197,7 @@ class Core : public std::enable_shared_from_this<Core<ModelT, RecipeT>> {
     detail::save_generators(archive, device);
     parameters.state(archive);
     archive.begin_model();
-    detail::save_buffers(archive, *units.units()[0].module);
+    detail::archive_buffers(archive, *units.units()[0].module);
     archive.begin_section("trainer");
     archive.number("step", step.attempts, &count_range);
     mechanisms.each([&](auto& mechanism) {

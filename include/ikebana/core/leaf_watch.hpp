@@ -36,7 +36,7 @@ class LeafRecord {
 /// nanoseconds per operator. Must be destroyed on the thread that made it, and does not nest.
 class LeafWatch {
  public:
-  explicit LeafWatch(LeafRecord& record) { current() = &record; }
+  explicit LeafWatch(LeafRecord& record);
   ~LeafWatch();
   LeafWatch(const LeafWatch&) = delete;
   LeafWatch& operator=(const LeafWatch&) = delete;
@@ -62,10 +62,7 @@ class LeafWatch {
   static std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function);
   static void end(const at::RecordFunction& function, at::ObserverContext*);
 
-  at::CallbackHandle handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&begin, &end)
-                                                              .needsInputs(true)
-                                                              .needsOutputs(true)
-                                                              .scopes({at::RecordScope::FUNCTION}));
+  at::CallbackHandle handle_;
 };
 
 /// RAII: the forward of a unit, for a record; nothing where there is none.

@@ -37,14 +37,7 @@ class MeanWatch {
 };
 
 /// `loss()`; where it is `due`, warns of a mean that is returned as a sum.
-template <class F>
-Loss watched(bool due, const F& loss) {
-  if (!due) return loss();
-  const MeanWatch watch;
-  Loss result = loss();
-  MeanWatch::warn(result);
-  return result;
-}
+Loss watched(bool due, c10::function_ref<Loss()> loss);
 
 }  // namespace ikebana::detail
 

@@ -1,8 +1,7 @@
 #pragma once
-// What a trainer says of itself as lines `name = value`, and what it asks of its parameters.
+// What a trainer says of itself as lines `name = value`.
 #include <ikebana/hooks/arguments.hpp>
-#include <ikebana/model.hpp>
-#include <ikebana/state/archive.hpp>
+#include <string>
 #include <string_view>
 
 namespace ikebana::detail {
@@ -19,14 +18,6 @@ struct LinesHash {
 std::string text_of_lines(c10::function_ref<void(AddLine)> each_line);
 /// The names of parameters, with shapes and dtypes.
 void each_line_of(const Masters& masters, AddLine add);
-
-/// Those that require a gradient.
-Tensors trained_parameters(const UnitTable& units);
-/// Throws BadModel where no parameter got a gradient, and for one whose memory an update would
-/// miss, and that got one: it was frozen, or had other memory, when the trainer was made.
-void check_gradients(const Masters& masters, const StepGradients& gradients);
-/// Saves or loads the buffers of a model.
-void save_buffers(Archive& archive, const torch::nn::Module& model);
 
 }  // namespace ikebana::detail
 

@@ -1,7 +1,8 @@
 #pragma once
 // Which parameters and buffers a model had when its trainer was made. What replaces them, or is
 // registered later, would be neither trained nor saved.
-#include <ikebana/detail/torch.hpp>
+#include <ikebana/model.hpp>
+#include <ikebana/state/archive.hpp>
 #include <map>
 #include <string>
 #include <vector>
@@ -26,6 +27,11 @@ class RegisteredTensors {
 
   Tensors tensors_;
 };
+
+/// Those that require a gradient.
+std::vector<at::Tensor> trained_parameters(const UnitTable& table);
+/// Saves or loads the buffers of a model, each once.
+void archive_buffers(Archive& archive, const torch::nn::Module& model);
 
 }  // namespace ikebana::detail
 

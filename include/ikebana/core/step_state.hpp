@@ -16,6 +16,11 @@ struct ExplainedStep {
 
 /// Where the present step is and what it has computed so far. `attempts` and `deferred` outlast it.
 struct StepState {
+  StepState();
+  ~StepState();
+  StepState(const StepState&) = delete;
+  StepState& operator=(const StepState&) = delete;
+
   std::int64_t attempts = 0;                     ///< steps that were begun and not undone
   std::size_t microbatch = 0, microbatches = 0;  ///< the present one, from 1; how many there are
   std::size_t own_microbatches = 0;  ///< of this rank's batch; those that follow are dummies
@@ -47,6 +52,15 @@ struct StepState {
   void next_microbatch(std::size_t all) { ++microbatch, microbatches = all; }
 };
 
+namespace detail {
+
+/// Throws BadModel where no parameter got a gradient, and for one whose memory an update would
+/// miss, and that got a gradient: it was frozen, or had other memory, when the trainer was made.
+void check_gradients(const StepGradients& gradients, const Masters& masters);
+/// Frees them.
+void forget_gradients(StepGradients& gradients, const Masters& masters) noexcept;
+
+}  // namespace detail
 }  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED

@@ -38,6 +38,13 @@ class Outputs {
   std::vector<at::Tensor> all_;
 };
 
+/// Warns once of a model that trains in evaluation mode, which is most often left from a use of the
+/// user's own: `evaluate` and `predict` put back what was there.
+void warn_of_mode(StepState& state, const torch::nn::Module& model);
+[[noreturn]] void refuse_no_unit();
+/// All of a step's report but its learning rates and its time.
+Report report_of(const StepState& state, Totals& totals, const Outputs& outputs);
+
 /// Undoes a step that was begun and not committed: no gradient stays behind, no unit stays
 /// gathered, no counter changes; buffers and random generators are as they were.
 template <class Core>
@@ -47,7 +54,7 @@ class Transaction {
     check_recordable(core_.mechanisms.optimizer);
     core_.step.deferred.check(Core::one_rank);
     if (core_.step.is_first()) core_.check_model();
-    check_mode();
+    warn_of_mode(core_.step, *core_.units.units()[0].module);
     core_.forget_gradients();
     core_.parameters.begin_step();
     core_.mechanisms.offload.begin_step();
@@ -131,27 +138,15 @@ class Transaction {
     }
   }
   void check_first_step() const {
-    if (!core_.step.is_first()) return;
-    if (std::decay_t<decltype(core_.mechanisms)>::per_unit && !core_.step.unit_was_run)
-      throw BadModel(
-          "step: a policy of the recipe works unit by unit, and the loss ran no unit. Write "
-          "run(block, x) in the model's loss instead of block(x).");
+    if constexpr (std::decay_t<decltype(core_.mechanisms)>::per_unit)
+      if (core_.step.is_first() && !core_.step.unit_was_run) refuse_no_unit();
   }
   template <class Rate>
   Report report(Totals& totals, const Outputs& outputs, const Rate& rate) const {
-    const StepState& state = core_.step;
-    Report report;
-    report.value = std::move(totals.value());
-    for (auto& part : report.value.parts) part.seed.reset();  // was checked
-    report.step = state.attempts;
-    report.microbatches = static_cast<std::int64_t>(state.microbatches);
+    Report report = report_of(core_.step, totals, outputs);
     report.learning_rate = rate(core_.mechanisms.optimizer.base_lr());
     each_rate(core_.mechanisms.optimizer, rate,
               [&](double lr) { report.learning_rates.push_back(lr); });
-    report.position = state.position;
-    report.norm = state.gradients.norm;
-    report.found_inf = state.gradients.found_inf;
-    report.outputs = outputs.joined();
     return report;
   }
   /// Before `prepare`: `found_inf` says all that is known of the step. An optimizer that declares
@@ -183,17 +178,6 @@ class Transaction {
   }
 
  private:
-  /// Warns once of a model that trains in evaluation mode, which is most often left from a use of
-  /// the user's own: `evaluate` and `predict` put back what was there.
-  void check_mode() {
-    StepState& state = core_.step;
-    if (core_.units.units()[0].module->is_training() || state.dry != nullptr) return;
-    if (std::exchange(state.is_told_of_mode, true)) return;
-    TORCH_WARN(
-        "step: the model is in evaluation mode, so it trains without dropout, and batch norm with "
-        "its running statistics. Call model->train() before; where a part is to stay in evaluation "
-        "mode, call eval() on that part afterwards.");
-  }
   using Clock = std::chrono::steady_clock;
   using Optimizer = std::decay_t<decltype(std::declval<Core&>().mechanisms.optimizer)>;
   static constexpr bool update_may_throw = Core::update_may_throw;

@@ -15,23 +15,17 @@ namespace ikebana::detail {
 /// again.
 class UntrainedLeaves {
  public:
+  UntrainedLeaves();
+  ~UntrainedLeaves();
+
   /// The loss of a microbatch, which must outlive its backward pass. In the first forward, a mean
   /// that is returned as a sum causes a warning.
   template <class Batch, class F>
   Loss forward(const Batch& microbatch, bool trains, bool is_first, const F& loss) {
-    batch_ = &microbatch;
-    visit_batch_ = [](const void* batch, UntrainedLeaves& self) {
-      for_each_tensor(*static_cast<const Batch*>(batch), [&](const at::Tensor& t) {
-        if (t.defined() && t.requires_grad()) self.visit_graph(t);
-      });
+    const VisitBatch visit = [](const void* batch, Visit f) {
+      for_each_tensor(*static_cast<const Batch*>(batch), f);
     };
-    record_.reset(), asked_.clear(), untrained_.clear();
-    if (!is_first && !(trains && std::exchange(is_due_, false))) return loss();
-    record_ = std::make_unique<LeafRecord>();
-    const LeafWatch watch(*record_);
-    Loss result = watched(is_first, loss);
-    record_->check_complete();
-    return result;
+    return forward_of(&microbatch, visit, trains, is_first, loss);
   }
   LeafRecord* record() const { return record_.get(); }
 
@@ -45,8 +39,12 @@ class UntrainedLeaves {
   };
 
  private:
+  using Visit = c10::function_ref<void(const at::Tensor&)>;
+  using VisitBatch = void (*)(const void* batch, Visit);
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
 
+  Loss forward_of(const void* batch, VisitBatch visit, bool trains, bool is_first,
+                  c10::function_ref<Loss()> loss);
   void check(torch::nn::Module& model, const at::Tensor& leaf);
   void end_walk();
   /// Throws BadModel for a buffer: it is the model's, and no trainer trains it.
@@ -57,7 +55,7 @@ class UntrainedLeaves {
   [[noreturn]] static void refuse(const std::vector<at::Tensor>& leaves, const LeafRecord* record);
 
   const void* batch_ = nullptr;  // of the present microbatch
-  void (*visit_batch_)(const void*, UntrainedLeaves&) = nullptr;
+  VisitBatch visit_batch_ = nullptr;
   std::unique_ptr<LeafRecord> record_;
   std::unordered_set<const c10::TensorImpl*> asked_;    // in this walk
   std::vector<at::Tensor> untrained_;                   // of this walk

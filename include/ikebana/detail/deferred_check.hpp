@@ -26,13 +26,9 @@ class DeferredCheck {
   /// `raise` throws; it is called when `flag` (one element) is not 0.
   template <class F>
   void expect_zero(const at::Tensor& flag, F&& raise) {
-    if (without_values()) return;  // the flag is not known
-    if (readable(flag)) {
-      if (number_on_host(flag) != 0) raise();
-      return;
-    }
-    if (recording()) return void(recorded_.push_back({flag, std::forward<F>(raise)}));
-    pending_.push_back({copied(flag), std::forward<F>(raise), checks_});
+    const Now now = now_of(flag);
+    if (now == Now::NotZero) raise();
+    else if (now == Now::NotKnown) add(flag, std::forward<F>(raise));
   }
 
   /// The checks of the last step, if it was recorded.
@@ -50,6 +46,10 @@ class DeferredCheck {
     Raise raise;
     std::int64_t after_check;  // how many there were before it
   };
+  enum class Now { Zero, NotZero, NotKnown };
+  /// Zero in a step without values, whose flags are never known.
+  static Now now_of(const at::Tensor& flag);
+  void add(const at::Tensor& flag, Raise raise);
   /// Pinned memory and an event cost more than the copy: those that are read are used again.
   FlagCopy copied(const at::Tensor& flag);
 

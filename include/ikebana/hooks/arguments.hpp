@@ -73,22 +73,8 @@ struct GradientStorage {
 };
 
 /// Calls `f` with all of `tensors`, or with windows of them, if the storage has windows.
-template <class F>
-void for_windows(StateStorage* storage, const Tensors& tensors, bool writes, const F& f) {
-  const std::int64_t limit = storage == nullptr ? 0 : storage->window_bytes();
-  if (limit <= 0) return f(tensors);
-  Tensors window;
-  std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    window.push_back(tensors[i]);
-    bytes += static_cast<std::int64_t>(elements_of(tensors[i]).nbytes());
-    if (bytes < limit && i + 1 < tensors.size()) continue;
-    storage->begin_use(window, writes);
-    f(window);
-    storage->end_use(window);
-    window.clear(), bytes = 0;
-  }
-}
+void for_windows(StateStorage* storage, const Tensors& tensors, bool writes,
+                 c10::function_ref<void(const Tensors&)> f);
 
 /// Gradients of the master weights that got one; sparse ones are coalesced. Nothing is multiplied
 /// into them: what they are still to be divided by (loss scale, late count, clipping) is collected

@@ -112,19 +112,12 @@ struct StorageHooks : GatherHooks {
 namespace detail {
 /// Rejects the update if the loss is not finite: calls `raise`, on a CPU at once, on a device when
 /// a later step begins.
-template <class Raise>
 void accept_finite_loss(StepGradients& gradients, const LossValue& loss, DeferredCheck& deferred,
-                        const Raise& raise) {
-  if (loss.readable()) return loss.is_finite() ? void() : raise();
-  if (gradients.checks_later(loss.parts[0].sum)) {
-    std::vector<at::Tensor> numbers;
-    loss.each_checked([&](const at::Tensor& number) { numbers.push_back(number); });
-    return gradients.finite.add(std::move(numbers), raise);
-  }
-  at::Tensor flag = loss.non_finite();
-  gradients.reject(flag);
-  deferred.expect_zero(flag, raise);
-}
+                        std::function<void()> raise);
 }  // namespace detail
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/hooks/impl/common.ipp>
+#endif

@@ -16,6 +16,16 @@ IKEBANA_INLINE bool is_unit<Children>::operator()(torch::nn::Module&,
 
 namespace ikebana {
 
+IKEBANA_INLINE UnitTable UnitTable::of_module(const std::shared_ptr<torch::nn::Module>& model,
+                                              IsUnit is_unit) {
+  UnitTable table;
+  table.add("", model);
+  for (auto& item : model->named_modules("", /*include_self=*/false))
+    if (is_unit(*item.value(), item.key())) table.add(item.key(), item.value());
+  table.own();
+  return table;
+}
+
 IKEBANA_INLINE const Unit& UnitTable::at(const torch::nn::Module* module) const {
   auto found = index_.find(module);
   if (found == index_.end())

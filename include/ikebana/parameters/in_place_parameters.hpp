@@ -6,26 +6,40 @@
 
 namespace ikebana {
 
+namespace detail {
+
+/// The parameters of a model as its master weights.
+class InPlaceMasters {
+ public:
+  InPlaceMasters();
+  ~InPlaceMasters();
+  InPlaceMasters(const InPlaceMasters&) = delete;
+  InPlaceMasters& operator=(const InPlaceMasters&) = delete;
+
+  const Masters& masters() const { return masters_; }
+  void state(Archive& archive);
+
+ protected:
+  void take(const UnitTable& table, UpdateRounding* rounding, StateStorage* storage);
+
+  Masters masters_;
+  Leaves leaves_;
+};
+
+}  // namespace detail
+
 /// The parameters of a recipe in which no mechanism moves parameters. Costs a walk over the model
 /// when the trainer is made, and nothing afterwards.
 template <class Mechanisms>
-class InPlaceParameters {
+class InPlaceParameters : public detail::InPlaceMasters {
  public:
   InPlaceParameters(Mechanisms& mechanisms, const UnitTable& table) {
     if constexpr (Mechanisms::listens_to_backward)
       calls_ = std::make_shared<BackwardCalls<Mechanisms>>(mechanisms);
-    for (const Unit& unit : table.units()) {
-      if constexpr (!Mechanisms::one_rank) mechanisms.shard.full_parameters(unit);
-      for (std::size_t i = 0; i < unit.names.size(); ++i)
-        masters_.add(unit.names[i], unit.parameters[i],
-                     detail::whole_slice(unit.parameters[i], unit.index), unit.other_names[i]);
-    }
-    masters_.rounding = mechanisms.precision.rounding();
-    masters_.storage = mechanisms.offload.state_storage();
-    leaves_.set_masters(masters_.values);
+    if constexpr (!Mechanisms::one_rank)
+      for (const Unit& unit : table.units()) mechanisms.shard.full_parameters(unit);
+    take(table, mechanisms.precision.rounding(), mechanisms.offload.state_storage());
   }
-
-  const Masters& masters() const { return masters_; }
 
   /// Called only where a mechanism listens to backward.
   template <class Next, class... Args>
@@ -59,17 +73,13 @@ class InPlaceParameters {
   decltype(auto) with_full_weights(F&& f) {
     return f();
   }
-  void state(Archive& archive) {
-    archive.begin_model();
-    for (std::size_t i = 0; i < masters_.values.size(); ++i)
-      archive.rows_of(masters_.slices[i],
-                      [&] { archive.tensor(masters_.names[i], masters_.values[i]); });
-  }
 
  private:
   std::shared_ptr<BackwardCalls<Mechanisms>> calls_;  // graphs hold it weakly
-  Masters masters_;
-  Leaves leaves_;
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/parameters/impl/in_place_parameters.ipp>
+#endif

@@ -18,13 +18,9 @@ class Leaves {
   /// `other.end_walk()` at the end.
   template <class Other>
   void backward(const Roots& roots, const Other& other) {
-    walk(roots, other);
+    walk(roots, [&](const at::Tensor& leaf) { other(leaf); });
     other.end_walk();
-    if (!met_other_) return torch::autograd::backward(roots.sums, roots.seeds);
-    std::vector<at::Tensor> leaves;
-    for (const auto& t : masters_)
-      if (t.requires_grad()) leaves.push_back(t);
-    if (!leaves.empty()) torch::autograd::backward(roots.sums, roots.seeds, {}, false, leaves);
+    backward_after_walk(roots);
   }
 
   /// Runs all of a backward pass, and writes no gradient.
@@ -34,33 +30,15 @@ class Leaves {
   using Node = torch::autograd::Node;
   using AccumulateGrad = torch::autograd::AccumulateGrad;
 
-  template <class Other>
-  void walk(const Roots& roots, const Other& other) {
-    visited_.clear(), pending_.clear();
-    met_other_ = false;
-    for (const auto& sum : roots.sums) visit(torch::autograd::impl::gradient_edge(sum), other);
-    while (!pending_.empty()) {
-      const Node* node = pending_.back();
-      pending_.pop_back();
-      for (const auto& edge : node->next_edges()) visit(edge, other);
-    }
-  }
-  template <class Other>
-  void visit(const torch::autograd::Edge& edge, const Other& other) {
-    const Node* node = edge.function.get();
-    if (!node) return;
-    if (node->next_edges().empty()) return is_master(*node) ? void() : visit_other(*node, other);
-    bool once = edge.function.use_count() == 1;  // no other edge leads to it
-    if (once || visited_.insert(node).second) pending_.push_back(node);
-  }
+  using AtOther = c10::function_ref<void(const at::Tensor& leaf)>;
+
+  void walk(const Roots& roots, AtOther other);
+  void visit(const torch::autograd::Edge& edge, AtOther other);
   bool is_master(const Node& end) const;
   /// The graph ends in a leaf that is no master weight, or in none.
-  template <class Other>
-  void visit_other(const Node& end, const Other& other) {
-    met_other_ = true;
-    if (typeid(end) == typeid(AccumulateGrad))
-      other(static_cast<const AccumulateGrad&>(end).variable);
-  }
+  void visit_other(const Node& end, AtOther other);
+  void backward_after_walk(const Roots& roots) const;
+  std::vector<at::Tensor> trained_masters() const;
 
   std::vector<at::Tensor> masters_;
   ska::flat_hash_set<const c10::TensorImpl*> master_impls_;

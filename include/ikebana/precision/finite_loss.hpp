@@ -11,11 +11,11 @@ struct FiniteLoss : PrecisionHooks {
   void begin(const Masters& masters) { masters_ = &masters; }
   template <class Ranks>
   void accept(StepGradients& gradients, const LossValue& loss, Ranks&, DeferredCheck& deferred) {
-    if (!loss.where.empty()) raise(masters_, loss.where);
-    accept_finite_loss(gradients, loss, deferred, [masters = masters_] { raise(masters, {}); });
+    accept_loss(gradients, loss, deferred);
   }
 
  private:
+  void accept_loss(StepGradients& gradients, const LossValue& loss, DeferredCheck& deferred);
   [[noreturn]] static void raise(const Masters* masters, const std::string& where);
 
   const Masters* masters_ = nullptr;

@@ -21,21 +21,15 @@ class FailedUnit {
   /// first, and stays.
   template <class... Args>
   void note(const std::string& unit, const Args&... args) {
-    const std::exception_ptr present = std::current_exception();
-    if (exception_ == present) return;
-    std::string inputs;
-    auto add = [&](const at::Tensor& t) {  // one that the forward took is undefined by now
-      if (t.defined()) inputs += (inputs.empty() ? "" : ", ") + tensor_text(t);
-    };
-    (for_each_tensor(args, add), ...);
-    keep(present, unit, inputs);
+    note_inputs(unit, [&]([[maybe_unused]] Visit f) { (for_each_tensor(args, f), ...); });
   }
   /// Within a handler of `error`, whose text `what` is: the operator, and the unit if that is
   /// known. Empty for an error that a device reported later.
   std::string place(const std::exception& error, const std::string& what) const;
 
  private:
-  void keep(std::exception_ptr present, const std::string& unit, const std::string& inputs);
+  using Visit = c10::function_ref<void(const at::Tensor&)>;
+  void note_inputs(const std::string& unit, c10::function_ref<void(Visit)> each_input);
 
   std::exception_ptr exception_;  // kept, so that no other has its address
   std::string unit_;

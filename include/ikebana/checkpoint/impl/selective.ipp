@@ -1,5 +1,6 @@
 #pragma once
 #include <ikebana/checkpoint/selective.hpp>
+#include <ikebana/checkpoint/selective_frame.hpp>
 #include <ikebana/detail/form.hpp>
 
 namespace ikebana {
@@ -18,6 +19,11 @@ IKEBANA_INLINE std::string Mechanism<Checkpoint<Selective>>::describe() const {
   const auto* rule = values.keep.target<Default>();
   return rule && *rule == matrix_operators ? "keeps matrix products, convolutions, attention"
                                            : "keeps operators by a custom rule";
+}
+
+IKEBANA_INLINE std::shared_ptr<detail::Frame> Mechanism<Checkpoint<Selective>>::own_frame() const {
+  check();
+  return detail::selective_frame(device_, values.keep);
 }
 
 IKEBANA_INLINE void Mechanism<Checkpoint<Selective>>::check() const {

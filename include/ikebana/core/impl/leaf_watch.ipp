@@ -31,6 +31,14 @@ IKEBANA_INLINE void LeafRecord::check_complete() const {
   if (!is_complete_) throw std::bad_alloc();
 }
 
+IKEBANA_INLINE LeafWatch::LeafWatch(LeafRecord& record)
+    : handle_(at::addThreadLocalCallback(at::RecordFunctionCallback(&begin, &end)
+                                             .needsInputs(true)
+                                             .needsOutputs(true)
+                                             .scopes({at::RecordScope::FUNCTION}))) {
+  current() = &record;
+}
+
 IKEBANA_INLINE LeafWatch::~LeafWatch() {
   at::removeCallback(handle_);
   current() = nullptr;

@@ -95,4 +95,12 @@ IKEBANA_INLINE bool MeanWatch::reduces_to_mean(const at::RecordFunction& functio
          inputs[static_cast<std::size_t>(*index)].toInt() == at::Reduction::Mean;
 }
 
+IKEBANA_INLINE Loss watched(bool due, c10::function_ref<Loss()> loss) {
+  if (!due) return loss();
+  const MeanWatch watch;
+  Loss result = loss();
+  MeanWatch::warn(result);
+  return result;
+}
+
 }  // namespace ikebana::detail

@@ -6,6 +6,21 @@
 
 namespace ikebana::detail {
 
+IKEBANA_INLINE UntrainedLeaves::UntrainedLeaves() = default;
+IKEBANA_INLINE UntrainedLeaves::~UntrainedLeaves() = default;
+
+IKEBANA_INLINE Loss UntrainedLeaves::forward_of(const void* batch, VisitBatch visit, bool trains,
+                                                bool is_first, c10::function_ref<Loss()> loss) {
+  batch_ = batch, visit_batch_ = visit;
+  record_.reset(), asked_.clear(), untrained_.clear();
+  if (!is_first && !(trains && std::exchange(is_due_, false))) return loss();
+  record_ = std::make_unique<LeafRecord>();
+  const LeafWatch watch(*record_);
+  Loss result = watched(is_first, loss);
+  record_->check_complete();
+  return result;
+}
+
 IKEBANA_INLINE void UntrainedLeaves::Check::operator()(const at::Tensor& leaf) const {
   if (self != nullptr) self->check(model, leaf);
 }
@@ -53,7 +68,9 @@ IKEBANA_INLINE bool UntrainedLeaves::is_owned(torch::nn::Module& model, const at
 
 IKEBANA_INLINE bool UntrainedLeaves::is_in_batch(const at::Tensor& leaf) {
   visited_.clear(), batch_leaves_.clear();
-  visit_batch_(batch_, *this);
+  visit_batch_(batch_, [&](const at::Tensor& t) {
+    if (t.defined() && t.requires_grad()) visit_graph(t);
+  });
   return batch_leaves_.count(leaf.unsafeGetTensorImpl()) != 0;
 }
 

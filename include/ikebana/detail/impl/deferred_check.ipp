@@ -21,6 +21,17 @@ IKEBANA_INLINE void DeferredCheck::undo() noexcept {
   while (!pending_.empty() && pending_.back().after_check == checks_) pending_.pop_back();
 }
 
+IKEBANA_INLINE DeferredCheck::Now DeferredCheck::now_of(const at::Tensor& flag) {
+  if (without_values()) return Now::Zero;
+  if (!readable(flag)) return Now::NotKnown;
+  return number_on_host(flag) != 0 ? Now::NotZero : Now::Zero;
+}
+
+IKEBANA_INLINE void DeferredCheck::add(const at::Tensor& flag, Raise raise) {
+  if (recording()) return void(recorded_.push_back({flag, std::move(raise)}));
+  pending_.push_back({copied(flag), std::move(raise), checks_});
+}
+
 IKEBANA_INLINE FlagCopy DeferredCheck::copied(const at::Tensor& flag) {
   if (spare_.empty() || !spare_.back().fits(flag)) return FlagCopy(flag);
   FlagCopy copy = std::move(spare_.back());

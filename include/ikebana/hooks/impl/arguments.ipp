@@ -23,6 +23,23 @@ IKEBANA_INLINE at::Tensor elements_of(const at::Tensor& gradient) {
   return gradient.is_sparse() ? gradient._values() : gradient;
 }
 
+IKEBANA_INLINE void for_windows(StateStorage* storage, const Tensors& tensors, bool writes,
+                                c10::function_ref<void(const Tensors&)> f) {
+  const std::int64_t limit = storage == nullptr ? 0 : storage->window_bytes();
+  if (limit <= 0) return f(tensors);
+  Tensors window;
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    window.push_back(tensors[i]);
+    bytes += static_cast<std::int64_t>(elements_of(tensors[i]).nbytes());
+    if (bytes < limit && i + 1 < tensors.size()) continue;
+    storage->begin_use(window, writes);
+    f(window);
+    storage->end_use(window);
+    window.clear(), bytes = 0;
+  }
+}
+
 IKEBANA_INLINE void StepGradients::collect(const Tensors& masters) {
   indices.clear(), values.clear();
   divisor.reset(), norm.reset(), squared_norm.reset(), overflow.reset(), found_inf.reset();

@@ -17,4 +17,10 @@ IKEBANA_INLINE void FiniteLoss::raise(const Masters* masters, const std::string&
                   "(ClipGradNorm), or look for an invalid value in the batch.");
 }
 
+IKEBANA_INLINE void FiniteLoss::accept_loss(StepGradients& gradients, const LossValue& loss,
+                                            DeferredCheck& deferred) {
+  if (!loss.where.empty()) raise(masters_, loss.where);
+  accept_finite_loss(gradients, loss, deferred, [masters = masters_] { raise(masters, {}); });
+}
+
 }  // namespace ikebana::detail

@@ -45,8 +45,14 @@ IKEBANA_INLINE std::string FailedUnit::place(const std::exception& error,
          (exception_ && exception_ == std::current_exception() ? unit_ : "");
 }
 
-IKEBANA_INLINE void FailedUnit::keep(std::exception_ptr present, const std::string& unit,
-                                     const std::string& inputs) {
+IKEBANA_INLINE void FailedUnit::note_inputs(const std::string& unit,
+                                            c10::function_ref<void(Visit)> each_input) {
+  std::exception_ptr present = std::current_exception();
+  if (exception_ == present) return;
+  std::string inputs;
+  each_input([&](const at::Tensor& t) {  // one that the forward took is undefined by now
+    if (t.defined()) inputs += (inputs.empty() ? "" : ", ") + tensor_text(t);
+  });
   unit_ = unit.empty() ? ", in the forward of the model" : ", in unit `" + unit + "`";
   if (!inputs.empty()) unit_ += ", which was given " + inputs;
   exception_ = std::move(present);

@@ -1,6 +1,6 @@
 #pragma once
 #include <chrono>
-#include <ikebana/checkpoint/rehearsal.hpp>
+#include <ikebana/checkpoint/rehearsed_frame.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/without_values.hpp>
 
@@ -99,21 +99,72 @@ IKEBANA_INLINE void WatchOperators::set_selective(Recomputed& seen, const Storag
   seen.rise_selective += written_.bytes();  // copied once more by each recompute
 }
 
-IKEBANA_INLINE Rehearsal::Scope::Scope(Rehearsal& rehearsal) {
-  if (rehearsal.watch_) operators.emplace(*rehearsal.watch_);
+IKEBANA_INLINE void RehearsedFrame::replay(CompareDraws&, Run run) {
+  run(watch_ ? &*watch_ : nullptr);
 }
 
-IKEBANA_INLINE bool Rehearsal::goes_on() {
+IKEBANA_INLINE bool RehearsedFrame::goes_on() {
   if (watch_) watch_->filled();
   return watch_.has_value();
 }
 
-IKEBANA_INLINE void Rehearsal::after_recompute() {
+IKEBANA_INLINE void RehearsedFrame::before_recompute(const std::vector<Tensors>& inputs,
+                                                     Rehearse rehearse) {
+  is_measured_ = measurement_->is_present(place_);
   if (!is_measured_) return;
-  Measurement& measurement = *rule_.measurement;
+  measurement_->begin_recompute(*place_);
+  seen_ = {};
+  StorageSet known;
+  for (const auto& of_unit : inputs) known.add_all(of_unit);
+  try {
+    seen_.is_complete = watched(rehearse,
+                                [&](const Tensors& saved, Tensors& results) {
+                                  watch_->end_bytes(seen_, saved, results, known);
+                                }) &&
+                        timed(rehearse);
+  } catch (const OutOfMemory&) {  // within a limit: only the recompute itself may fit
+  }
+  watch_.reset();
+  measurement_->counter().reset_peak();
+  level_ = measurement_->counter().now();
+  watch_time_.emplace(measurement_->device());
+}
+
+IKEBANA_INLINE void RehearsedFrame::after_recompute() {
+  if (!is_measured_) return;
   seen_.add_time(watch_time_->nanoseconds());
-  seen_.rise = measurement.counter().peak() - level_;
-  measurement.end_recompute(*rule_.place, seen_);
+  seen_.rise = measurement_->counter().peak() - level_;
+  measurement_->end_recompute(*place_, seen_);
+}
+
+IKEBANA_INLINE bool RehearsedFrame::timed(Rehearse rehearse) {
+  for (int again = 0; again < 2; ++again) {
+    auto read = [&](const Tensors&, Tensors&) { watch_->end_times(seen_); };
+    if (!watched(rehearse, read)) return false;
+    watch_.reset();
+    Tensors no_results;
+    const Stopwatch time(measurement_->device());
+    const auto saved = rehearse(no_results);
+    if (!saved) return false;
+    seen_.add_time(time.nanoseconds());
+  }
+  return true;
+}
+
+IKEBANA_INLINE bool RehearsedFrame::watched(Rehearse rehearse, Read read) {
+  watch_.emplace(measurement_->counter(), measurement_->device());
+  Tensors results;
+  const auto saved = rehearse(results);
+  if (!saved) return false;
+  read(*saved, results);
+  return true;
+}
+
+IKEBANA_INLINE std::shared_ptr<Frame> rehearsed_frame(c10::Device device,
+                                                      std::shared_ptr<Measurement> measurement,
+                                                      std::shared_ptr<const std::size_t> place) {
+  if (!at::GradMode::is_enabled()) return nullptr;
+  return std::make_shared<RehearsedFrame>(device, std::move(measurement), std::move(place));
 }
 
 }  // namespace ikebana::detail
