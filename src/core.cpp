@@ -21,6 +21,7 @@
 #include <ikebana/core/impl/recipe_lines.ipp>
 #include <ikebana/core/impl/registered_tensors.ipp>
 #include <ikebana/core/impl/restore_point.ipp>
+#include <ikebana/core/impl/state_methods.ipp>
 #include <ikebana/core/impl/step_state.ipp>
 #include <ikebana/core/impl/suggestion.ipp>
 #include <ikebana/core/impl/totals.ipp>
@@ -35,14 +36,18 @@
 #include <ikebana/estimate/impl/table.ipp>
 #include <ikebana/evaluate/impl/batch_norms.ipp>
 #include <ikebana/evaluate/impl/batch_parts.ipp>
+#include <ikebana/evaluate/impl/evaluate.ipp>
 #include <ikebana/evaluate/impl/loss_sums.ipp>
 #include <ikebana/evaluate/impl/metric.ipp>
+#include <ikebana/evaluate/impl/over_ranks.ipp>
 #include <ikebana/fit/impl/csv_logger.ipp>
 #include <ikebana/fit/impl/early_stopping.ipp>
 #include <ikebana/fit/impl/fit.ipp>
 #include <ikebana/fit/impl/fit_on_ranks.ipp>
 #include <ikebana/fit/impl/fit_state.ipp>
+#include <ikebana/fit/impl/options.ipp>
 #include <ikebana/fit/impl/progress.ipp>
+#include <ikebana/fit/impl/state_keeper.ipp>
 #include <ikebana/freeze/impl/frozen.ipp>
 #include <ikebana/freeze/impl/units.ipp>
 #include <ikebana/hooks/impl/arguments.ipp>

@@ -21,8 +21,10 @@
 #include <ikebana/state/impl/rank_files.ipp>
 #include <ikebana/state/impl/rank_states.ipp>
 #include <ikebana/state/impl/safetensors.ipp>
+#include <ikebana/state/impl/save_and_load.ipp>
 #include <ikebana/state/impl/save_on_ranks.ipp>
 #include <ikebana/state/impl/saved_state.ipp>
+#include <ikebana/state/impl/saved_trainer.ipp>
 #include <ikebana/state/impl/state_folder.ipp>
 #include <ikebana/state/impl/state_parts.ipp>
 #include <ikebana/state/impl/state_reader.ipp>

@@ -1,5 +1,6 @@
 #pragma once
 // What a user holds: a model and its recipe, with the methods that train it.
+#include <ikebana/bridge/memory.hpp>
 #include <ikebana/checks/loss.hpp>
 #include <ikebana/checks/prediction.hpp>
 #include <ikebana/checks/refused_trainer.hpp>

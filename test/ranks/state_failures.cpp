@@ -1,4 +1,7 @@
 // Saves of several ranks that fail or are killed at any operation on files, on any rank.
+#include <ikebana/state/full_state.hpp>
+#include <ikebana/state/save_on_ranks.hpp>
+
 #include "failing_files.hpp"
 #include "small.hpp"
 
@@ -100,11 +103,13 @@ std::int64_t check_kills(std::int64_t rank, const Save& save) {
 }
 
 const auto save_each = [](auto& trainer, const fs::path& path, Files& files) {
-  save_on_ranks(trainer, {}, {path}, files,
+  ikebana::detail::SavedTrainerOf saved(trainer);
+  save_on_ranks(saved, {}, {path}, files,
                 [&, path] { ikebana::detail::remove_unnamed(files, path); });
 };
 const auto save_one = [](auto& trainer, const fs::path& path, Files& files) {
-  ikebana::detail::save_full_on_ranks(trainer, {}, path, files);
+  ikebana::detail::SavedTrainerOf saved(trainer);
+  ikebana::detail::save_full_on_ranks(saved, {}, path, files);
 };
 
 template <class Save>

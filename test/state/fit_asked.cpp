@@ -1,6 +1,8 @@
 // fit with saved states: requests to stop, and options that contradict each other.
 #include <signal.h>
 
+#include <ikebana/posix/sigterm.hpp>
+
 #include "state/fit_nets.hpp"
 
 namespace test::fitting {

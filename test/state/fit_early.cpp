@@ -1,5 +1,7 @@
 // fit with early stopping and with parts of one's own: killed after any step and resumed, it stops
 // after the same epoch, with the same bits.
+#include <ikebana/fit/fit_state.hpp>
+
 #include "state/fit_nets.hpp"
 
 namespace test::fitting_early {

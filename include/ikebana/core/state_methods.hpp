@@ -1,11 +1,26 @@
 #pragma once
 // The methods of a trainer that list, compare and load its state, for those that save and load it
 // (state/save_and_load.hpp) and for programs that keep states in memory.
+#include <atomic>
 #include <ikebana/core/around_step.hpp>
 #include <ikebana/state/rank_states.hpp>
 #include <ikebana/state/state_parts.hpp>
 
 namespace ikebana {
+
+namespace detail {
+
+/// Lists what the core of a trainer saves and loads.
+using StateOfCore = c10::function_ref<void(Archive&)>;
+
+/// The tensors of a state, uncopied; and, unless it is null, their rows.
+StateDict tensors_of(std::atomic<bool>& busy, StateOfCore core, const StateParts& parts,
+                     StateRows* rows);
+/// Loads a state, on all of `ranks` or on none, where there are several. `rows` may be null.
+void load_tensors_of(StateDict& tensors, StateRows* rows, StateOfCore core, const StateParts& parts,
+                     const std::optional<Ranks>& ranks);
+
+}  // namespace detail
 
 /// The base of `Trainer`, which is `Self`.
 template <class Self>
@@ -19,9 +34,7 @@ class StateMethods {
   void restore(const StateDict& state, const StateParts& parts = {}) {
     detail::BusyGuard busy(core().busy);
     StateDict copy = state;
-    Archive archive(copy, Archive::Mode::Check);
-    check_parts(archive, parts);
-    load_parts(archive, parts);
+    restore_tensors(copy, nullptr, parts, std::nullopt);
   }
 
   // The same of states in files, of which each rank has the rows that it needs.
@@ -41,35 +54,28 @@ class StateMethods {
   /// Restores it on all ranks, or on none, which is an error of all.
   void restore_rows(RankState state, const StateParts& parts = {}) {
     detail::BusyGuard busy(core().busy);
-    Archive archive(state.tensors, Archive::Mode::Check, &state.rows);
-    if (const auto ranks = static_cast<Self&>(*this).several_ranks())
-      detail::all_or_none<BadState>(ranks->data(), "the check of a state", [&] {
-        check_parts(archive, parts);
-        return std::string();
-      });
-    else check_parts(archive, parts);
-    load_parts(archive, parts);
+    restore_tensors(state.tensors, &state.rows, parts, static_cast<Self&>(*this).several_ranks());
   }
 
  private:
   auto& core() { return static_cast<Self&>(*this).core(); }
 
   StateDict tensors(const StateParts& parts, StateRows* rows) {
-    detail::BusyGuard busy(core().busy);
-    StateDict dict;
-    Archive archive(dict, Archive::Mode::Save, rows);
-    core().state(archive), parts.state(archive);
-    return dict;
+    auto& of = core();
+    return detail::tensors_of(of.busy, [&](Archive& archive) { of.state(archive); }, parts, rows);
   }
-  void check_parts(Archive& archive, const StateParts& parts) {
-    core().state(archive), parts.state(archive);
-    archive.finish_check();
-  }
-  void load_parts(Archive& archive, const StateParts& parts) {
-    parts.state(archive), core().state(archive);  // a part of the user's may throw
-    bridge::forget_cast_weights(core().device.type());
-    core().step.is_compared = false;
+  void restore_tensors(StateDict& tensors, StateRows* rows, const StateParts& parts,
+                       const std::optional<Ranks>& ranks) {
+    auto& of = core();
+    detail::load_tensors_of(
+        tensors, rows, [&](Archive& archive) { of.state(archive); }, parts, ranks);
+    bridge::forget_cast_weights(of.device.type());
+    of.step.is_compared = false;
   }
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/core/impl/state_methods.ipp>
+#endif

@@ -8,7 +8,11 @@ namespace ikebana::detail {
 /// The losses of the parts of a batch, in row order.
 class PartLosses {
  public:
-  void clear() { all_.clear(); }
+  PartLosses();
+  ~PartLosses();
+  PartLosses(const PartLosses&) = delete;
+  PartLosses& operator=(const PartLosses&) = delete;
+  void clear();
   void add(Loss loss, bool keeps_outputs);
   void add_to(LossSums& sums) const;
   /// Those of the batch. Throws BadModel where the rows of parts cannot be found in them.

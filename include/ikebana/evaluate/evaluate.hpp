@@ -12,28 +12,37 @@ namespace ikebana {
 namespace detail {
 
 /// Throws BadValue where two metrics have one name, by which their values are found.
-template <class Metrics>
-void check_metric_names(const Metrics& metrics) {
-  for (std::size_t i = 0; i < metrics.size(); ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (metrics[i].name() == metrics[j].name())
-        throw BadValue("evaluate: two metrics have the name `" + metrics[i].name() +
-                       "`. Give each a name of its own.");
-}
+void check_metric_names(const std::vector<std::string>& names);
 
-}  // namespace detail
+/// What an evaluation has computed: sums of its losses, and its metrics.
+class EvaluatedSoFar {
+ public:
+  explicit EvaluatedSoFar(EachMetric metrics);
+  ~EvaluatedSoFar();
+  EvaluatedSoFar(const EvaluatedSoFar&) = delete;
+  EvaluatedSoFar& operator=(const EvaluatedSoFar&) = delete;
+  bool has_metrics() const { return !metrics_.empty(); }
+  LossSums& sums() { return sums_; }
+  /// Adds a batch, of the type that the metrics are for.
+  void add(const void* batch, const PartLosses& losses);
+  /// The figures of all ranks; null: of the only one.
+  Evaluation result(RankGroup* ranks);
 
-namespace detail {
+ private:
+  LossSums sums_;
+  std::vector<ErasedMetric> metrics_;
+};
+
+/// Evaluates in evaluation mode, which begins after `open`, and without gradients.
+Evaluation in_evaluation_mode(torch::nn::Module& model, c10::function_ref<void()> open,
+                              c10::function_ref<Evaluation()> evaluate);
 
 /// Evaluates one batch after the other.
 template <class Core, class Batch>
 class BatchEvaluation {
  public:
-  using Metrics = std::vector<Metric<Batch>>;
-  BatchEvaluation(Core& core, const Metrics& metrics)
-      : core_(core), turns_(core.ranks()), run_(core, /*evaluating=*/true) {
-    for (const auto& metric : metrics) metrics_.push_back(metric.initial());
-  }
+  BatchEvaluation(Core& core, EachMetric metrics)
+      : core_(core), turns_(core.ranks()), run_(core, /*evaluating=*/true), so_far_(metrics) {}
   void add(const Batch& batch) {
     Placement placement(core_.device);
     if constexpr (!Core::one_rank)
@@ -47,14 +56,11 @@ class BatchEvaluation {
     fitted(&on_device, [&](const auto& parts, std::size_t count) {
       turns_.begin();
       losses.clear();
-      for (const Batch& part : parts) losses.add(core_.loss(run_, part), !metrics_.empty());
+      for (const Batch& part : parts) losses.add(core_.loss(run_, part), so_far_.has_metrics());
       if constexpr (!Core::one_rank)
         if (turns_.needs_dummies()) add_dummies(count - std::size(parts));
     });
-    losses.add_to(sums_);
-    if (metrics_.empty()) return;
-    const at::Tensor outputs = losses.outputs();
-    for (const auto& metric : metrics_) metric.update(on_device, outputs);
+    so_far_.add(std::addressof(on_device), losses);
   }
   /// There is no further batch.
   void end() {
@@ -62,22 +68,18 @@ class BatchEvaluation {
       auto around = [&](const auto& f) {
         fitted(nullptr, [&](const auto&, std::size_t count) { f(count); });
       };
-      turns_.end(sums_, core_.device, around, [&](std::size_t count) { add_dummies(count); });
+      turns_.end(so_far_.sums(), core_.device, around,
+                 [&](std::size_t count) { add_dummies(count); });
     }
     if constexpr (Core::fits_memory) core_.mechanisms.accumulate.end_evaluation(core_);
   }
   Evaluation result() {
-    auto ranks = core_.ranks();
-    sums_.sum_over(ranks.data());
-    if (!(sums_.count() > 0))
-      throw BadBatch(
-          "evaluate: the loader gave nothing to count. Give it at least one batch with a target.");
-    Evaluation evaluation{sums_.mean(), sums_.count(), {}};
-    for (const auto& metric : metrics_) {
-      metric.reduce(ranks.data());
-      evaluation.metrics.emplace_back(metric.name(), metric.value());
+    if constexpr (Core::one_rank) {
+      return so_far_.result(nullptr);
+    } else {
+      auto ranks = core_.ranks();
+      return so_far_.result(&ranks.data());
     }
-    return evaluation;
   }
 
  private:
@@ -93,7 +95,7 @@ class BatchEvaluation {
   void add_dummies(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       const DummyScope scope(core_, run_, /*is_dummy=*/true);
-      sums_.add(core_.loss(run_, *dummy_));
+      so_far_.sums().add(core_.loss(run_, *dummy_));
     }
   }
   /// Calls `f(parts, count)`, where the recipe fits memory inside of what undoes it.
@@ -108,8 +110,7 @@ class BatchEvaluation {
   Core& core_;
   BatchTurns<std::decay_t<decltype(std::declval<Core&>().ranks())>> turns_;
   Run<Core> run_;
-  LossSums sums_;
-  Metrics metrics_;
+  EvaluatedSoFar so_far_;
   std::optional<Batch> dummy_;
   [[no_unique_address]] UndoPart<Core> undo_;
 };
@@ -117,17 +118,18 @@ class BatchEvaluation {
 template <class Core, class Visit, class Batch>
 Evaluation evaluate_all(Core& core, const Visit& visit, const std::vector<Metric<Batch>>& metrics) {
   core.check_model();
-  check_metric_names(metrics);
-  const c10::InferenceMode no_inference(false);  // what a model keeps is used in later steps
-  at::NoGradGuard no_grad;
-  core.mechanisms.shard.open_step();
-  EvaluationMode mode(*module_of(core.model));
-  BatchEvaluation<Core, Batch> evaluation(core, metrics);
-  core.around_evaluation([&] {
-    visit([&](const Batch& batch) { evaluation.add(batch); });
-    evaluation.end();
-  });
-  return evaluation.result();
+  check_metric_names(names_of(each_of(metrics)));
+  auto& shard = core.mechanisms.shard;
+  return in_evaluation_mode(
+      *module_of(core.model), [&] { shard.open_step(); },
+      [&] {
+        BatchEvaluation<Core, Batch> evaluation(core, each_of(metrics));
+        core.around_evaluation([&] {
+          visit([&](const Batch& batch) { evaluation.add(batch); });
+          evaluation.end();
+        });
+        return evaluation.result();
+      });
 }
 
 }  // namespace detail
@@ -143,3 +145,7 @@ Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
 }
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/evaluate/impl/evaluate.ipp>
+#endif

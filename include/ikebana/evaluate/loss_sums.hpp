@@ -17,7 +17,6 @@ class LossSums {
   void take_terms(const std::string& others, c10::Device device);
   /// The sums and counts of all ranks.
   void sum_over(RankGroup& ranks);
-  void sum_over(const OneRankGroup&) {}
   /// Waits for the device. Throws BadBatch for a term whose count is 0.
   double mean() const;
   double count() const { return sums_.empty() ? 0 : sums_[0].count.value(); }

@@ -1,6 +1,5 @@
 #pragma once
 // Metrics: what an evaluation measures besides the loss.
-#include <functional>
 #include <ikebana/batch.hpp>
 #include <ikebana/grammar/diagnosis.hpp>
 #include <ikebana/grammar/refuse_loader.hpp>
@@ -15,6 +14,9 @@ class Metric;
 
 namespace detail {
 
+/// Replaces a tensor by a copy, where it is defined.
+void clone_in_place(at::Tensor& t);
+
 /// A copy of a metric that shares no tensor with it where its fields can be seen; else it is reset,
 /// if it has `reset()`.
 template <class M>
@@ -26,7 +28,7 @@ M own_copy(const M& metric) {
         using Field = std::remove_reference_t<decltype(field)>;
         if constexpr (std::is_same_v<Field, at::Tensor> || ListOfTensors<Field> ||
                       MapOfTensors<Field> || std::is_same_v<Field, std::optional<at::Tensor>>)
-          for_each_tensor(field, [](at::Tensor& t) { t = t.defined() ? t.clone() : t; });
+          for_each_tensor(field, clone_in_place);
       };
       (clone(fields), ...);
     });
@@ -56,6 +58,73 @@ struct metric_diagnosis<std::vector<Metric<Batch>>, Batch> : refuse::is<refuse::
 template <class M, class Batch>
 using metric_diagnosis_t = typename metric_diagnosis<M, Batch>::type;
 
+template <class Batch>
+auto each_of(const std::vector<Metric<Batch>>& metrics);
+class ErasedMetric;
+
+/// The functions of a metric, whatever its type and that of its batches.
+class MetricMethods {
+ public:
+  virtual ~MetricMethods() = default;
+  virtual void update(const void* batch, const at::Tensor& outputs) = 0;
+  virtual bool can_reduce() const = 0;
+  virtual void reduce(RankGroup& ranks) = 0;
+  virtual double value() = 0;
+  virtual ErasedMetric initial() const = 0;
+};
+
+/// A metric with its type erased, and that of its batches. Copies are one metric; it is not moved
+/// from, so that it always is one.
+class ErasedMetric {
+ public:
+  ErasedMetric() noexcept;
+  ErasedMetric(std::string name, std::shared_ptr<MetricMethods> methods) noexcept;
+  ErasedMetric(const ErasedMetric& other);
+  ErasedMetric& operator=(const ErasedMetric& other);
+  ~ErasedMetric();
+  const std::string& name() const { return name_; }
+  /// `batch` is one of the type that the metric is for.
+  void update(const void* batch, const at::Tensor& outputs) const;
+  double value() const;
+  void reduce(RankGroup& ranks) const;
+  ErasedMetric initial() const;
+
+ private:
+  std::string name_;
+  std::shared_ptr<MetricMethods> methods_;
+};
+
+/// Calls its argument with each metric of a list.
+using EachMetric = c10::function_ref<void(c10::function_ref<void(const ErasedMetric&)>)>;
+std::vector<std::string> names_of(EachMetric each);
+
+/// A metric that an evaluation works on, and as it was given.
+template <class M, class Batch>
+class MetricOf final : public MetricMethods {
+ public:
+  /// Both are copies that share nothing.
+  static ErasedMetric erased(const M& metric) {
+    std::string name;
+    name = metric.name;
+    return {std::move(name), std::make_shared<MetricOf>(metric)};
+  }
+  explicit MetricOf(const M& metric) : current_(own_copy(metric)), given_(own_copy(metric)) {}
+  void update(const void* batch, const at::Tensor& outputs) override {
+    current_.update(*static_cast<const Batch*>(batch), outputs);
+  }
+  bool can_reduce() const override {
+    return requires(M& m, RankGroup& ranks) { m.reduce(ranks); };
+  }
+  void reduce([[maybe_unused]] RankGroup& ranks) override {
+    if constexpr (requires { current_.reduce(ranks); }) current_.reduce(ranks);
+  }
+  double value() override { return static_cast<double>(current_.value()); }
+  ErasedMetric initial() const override { return erased(given_); }
+
+ private:
+  M current_, given_;
+};
+
 }  // namespace detail
 
 /// Any metric, with its type erased: a class with `name`, `update(batch, outputs)` and `value()`,
@@ -74,51 +143,32 @@ class Metric {
   Metric(M metric) {
     using Diagnosis = detail::metric_diagnosis_t<M, Batch>;
     (void)sizeof(Diagnosis);
-    if constexpr (refuse::passed<Diagnosis>) erase(metric);
+    if constexpr (refuse::passed<Diagnosis>) erased_ = detail::MetricOf<M, Batch>::erased(metric);
   }
   /// The name under which an Evaluation has its value.
-  const std::string& name() const { return name_; }
+  const std::string& name() const { return erased_.name(); }
   /// Throws Error if the loss gave no outputs.
   void update(const Batch& batch, const at::Tensor& outputs) const {
-    if (!outputs.defined())
-      throw Error("evaluate: metric `" + name_ +
-                  "` needs the model's outputs, and the loss gave none. "
-                  "Return Loss{sum, count, outputs}.");
-    update_(batch, outputs);
+    erased_.update(std::addressof(batch), outputs);
   }
   /// Its value for all batches since `initial()`. Waits for the device where the metric does.
-  double value() const { return value_(); }
+  double value() const { return erased_.value(); }
   /// From here on the value is that of all ranks. Throws Error for a metric that cannot be.
-  void reduce(RankGroup& ranks) const {
-    if (!reduce_)
-      throw Error("evaluate: metric `" + name_ +
-                  "` has no `reduce(RankGroup&)`, so each rank would report a figure of its own. "
-                  "Give it one that adds up what it has summed: total = ranks.sum(total).");
-    reduce_(ranks);
-  }
+  void reduce(RankGroup& ranks) const { erased_.reduce(ranks); }
   void reduce(const OneRankGroup&) const {}
   /// A copy of the metric as it was given, before any update.
-  Metric initial() const { return initial_(); }
-
- private:
-  template <class M>
-  void erase(const M& metric) {
-    name_ = metric.name;
-    auto shared = std::make_shared<M>(detail::own_copy(metric));
-    update_ = [shared](const Batch& batch, const at::Tensor& outputs) {
-      shared->update(batch, outputs);
-    };
-    if constexpr (requires(RankGroup& ranks) { shared->reduce(ranks); })
-      reduce_ = [shared](RankGroup& ranks) { shared->reduce(ranks); };
-    value_ = [shared] { return static_cast<double>(shared->value()); };
-    initial_ = [initial = detail::own_copy(metric)] { return Metric(initial); };
+  Metric initial() const {
+    Metric copy;
+    copy.erased_ = erased_.initial();
+    return copy;
   }
 
-  std::string name_;
-  std::function<void(const Batch&, const at::Tensor&)> update_;
-  std::function<void(RankGroup&)> reduce_;
-  std::function<double()> value_;
-  std::function<Metric()> initial_;
+ private:
+  template <class B>
+  friend auto detail::each_of(const std::vector<Metric<B>>& metrics);
+  Metric() = default;
+
+  detail::ErasedMetric erased_;
 };
 
 namespace detail {
@@ -127,6 +177,13 @@ void append(std::vector<Metric<Batch>>& list, M metric) {
   if constexpr (std::is_same_v<M, std::vector<Metric<Batch>>>)
     list.insert(list.end(), metric.begin(), metric.end());
   else list.emplace_back(std::move(metric));
+}
+/// As `EachMetric`. Refers to the list.
+template <class Batch>
+auto each_of(const std::vector<Metric<Batch>>& metrics) {
+  return [&metrics](c10::function_ref<void(const ErasedMetric&)> f) {
+    for (const auto& metric : metrics) f(metric.erased_);
+  };
 }
 }  // namespace detail
 
@@ -147,17 +204,7 @@ struct Accuracy {
   template <class Batch>
   void update(const Batch& batch, const at::Tensor& outputs) {
     if constexpr (detail::holds_more<Batch>) (void)sizeof(refuse::MoreThanInputAndTarget<Batch>);
-    const at::Tensor& target = detail::joined(detail::target_of(batch));
-    const std::int64_t classes = class_dim(outputs, target);
-    if (outputs.size(classes) == 1)
-      throw BadBatch("Accuracy: outputs of shape " + c10::str(outputs.sizes()) +
-                     " have one class, which is always the largest. Give one output per class; for "
-                     "a single logit write a metric of your own.");
-    at::Tensor predicted = outputs.argmax(classes);
-    at::Tensor counted = detail::as_classes(target) != ignore_index;
-    at::Tensor batch_correct = ((predicted == target) & counted).sum(), batch_total = counted.sum();
-    correct = correct.defined() ? correct + batch_correct : batch_correct;
-    total = total.defined() ? total + batch_total : batch_total;
+    count(detail::joined(detail::target_of(batch)), outputs);
   }
   /// On the host, since a rank without a batch knows of no device.
   void reduce(RankGroup& ranks);
@@ -169,6 +216,7 @@ struct Accuracy {
   std::int64_t class_dim(const at::Tensor& outputs, const at::Tensor& target) const;
 
  private:
+  void count(const at::Tensor& target, const at::Tensor& outputs);
   /// Whether the targets have the outputs' shape without dimension `d`.
   static bool fits(const at::Tensor& outputs, const at::Tensor& target, std::int64_t d);
 };

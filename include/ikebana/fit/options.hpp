@@ -160,6 +160,48 @@ struct FitOptions {
 
 namespace detail {
 
+/// What of the options does not depend on the type of the batches. Refers to them; those of the
+/// same names.
+struct FitSettings {
+  const std::int64_t &epochs, &batches_per_step;
+  const bool validate;  ///< whether there is a loader
+  const std::vector<std::string> metrics;
+  const std::function<void(const Report&)>& on_step;
+  const std::function<void(const Epoch&)>& on_epoch;
+  const StopWhen& stop;
+  const std::optional<EarlyStopping>& early_stopping;
+  const bool& progress;
+  const std::filesystem::path& save_to;
+  const std::int64_t &save_every, &keep;
+  const std::optional<KeepBest>& keep_best;
+  const bool &resume, &save_async, &save_on_sigterm;
+  const StateParts& parts;
+  Files* const& files;
+
+  ~FitSettings();
+};
+template <class Batch>
+FitSettings settings_of(const FitOptions<Batch>& o) {
+  return {o.epochs,
+          o.batches_per_step,
+          static_cast<bool>(o.validate),
+          names_of(each_of(o.metrics)),
+          o.on_step,
+          o.on_epoch,
+          o.stop,
+          o.early_stopping,
+          o.progress,
+          o.save_to,
+          o.save_every,
+          o.keep,
+          o.keep_best,
+          o.resume,
+          o.save_async,
+          o.save_on_sigterm,
+          o.parts,
+          o.files};
+}
+
 /// Why `fit` cannot be given this loader and these options.
 template <class Loader, class Options>
 consteval auto fit_diagnosis() {
@@ -176,3 +218,7 @@ using fit_diagnosis_t = typename decltype(fit_diagnosis<Loader, Options>())::typ
 }  // namespace detail
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/fit/impl/options.ipp>
+#endif

@@ -14,10 +14,10 @@ class Progress {
   /// The bar of `fit`. `loader` gives the length of an epoch if it has a size.
   template <class Loader>
   Progress(bool enabled, std::int64_t epochs, const Loader& loader, std::int64_t batches_per_step)
-      : enabled_(enabled && detail::stderr_is_terminal()), epochs_(epochs) {
-    if constexpr (requires { std::size(loader); })
-      steps_ = (static_cast<std::int64_t>(std::size(loader)) - 1) / batches_per_step + 1;
-  }
+      : Progress(enabled, epochs, batches_of(loader), batches_per_step) {}
+  /// The same, of `batches` batches per epoch.
+  Progress(bool enabled, std::int64_t epochs, std::optional<std::int64_t> batches,
+           std::int64_t batches_per_step);
   /// A bar of `steps` steps, which counts `items`.
   Progress(bool enabled, std::int64_t steps, const char* items)
       : enabled_(enabled && detail::stderr_is_terminal()),
@@ -45,6 +45,12 @@ class Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
+  template <class Loader>
+  static std::optional<std::int64_t> batches_of(const Loader& loader) {
+    if constexpr (requires { std::size(loader); })
+      return static_cast<std::int64_t>(std::size(loader));
+    else return std::nullopt;
+  }
   static std::string text(const char* format, double value);
   /// One less than the terminal has: a full line would wrap and could not be redrawn.
   static std::int64_t columns();

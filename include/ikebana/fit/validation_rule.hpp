@@ -22,7 +22,7 @@ std::string text_of_rule(const Rule& rule) {
   return (smallest_is_best(rule) ? "min." : "max.") +
          (rule.metric.empty() ? std::string("loss") : rule.metric);
 }
-/// Throws BadValue where these options of `fit` have no validation, or none by that rule. `option`
+/// Throws BadValue where these FitSettings have no validation, or none by that rule. `option`
 /// and `type` are what the user has written: `keep_best`, `KeepBest`.
 template <class Options, class Rule>
 void check_rule(const Options& options, const Rule& rule, const std::string& option,
@@ -36,8 +36,8 @@ void check_rule(const Options& options, const Rule& rule, const std::string& opt
   if (!rule.mode)
     throw BadValue(names + "and not which of its values is the best. Give it .mode = " + type +
                    "::max, or " + type + "::min.");
-  if (std::none_of(options.metrics.begin(), options.metrics.end(),
-                   [&](const auto& m) { return m.name() == rule.metric; }))
+  const auto& known = options.metrics;
+  if (std::find(known.begin(), known.end(), rule.metric) == known.end())
     throw BadValue(names + "which is not among metrics. Add it to metrics.");
 }
 

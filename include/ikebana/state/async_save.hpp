@@ -1,6 +1,7 @@
 #pragma once
 // Asynchronous saves: training waits for a copy in memory, and a thread writes the copy.
 #include <atomic>
+#include <functional>
 #include <future>
 #include <ikebana/posix/process.hpp>
 #include <ikebana/state/archive.hpp>
@@ -42,13 +43,12 @@ class AsyncSaver {
   /// save, and throws its error if no code has waited for it.
   template <class Write>
   PendingSave save(const StateDict& state, Write write) {
-    finish();
-    copy(state);
-    PendingSave save;
-    save.shared_ = std::make_shared<PendingSave::Shared>();
-    auto job = [this, write = std::move(write)] { write(std::as_const(copy_)); };
-    save.shared_->result = std::async(std::launch::async, std::move(job)).share();
-    return pending_ = save;
+    if constexpr (std::is_copy_constructible_v<Write>) {
+      return begin(state, std::move(write));
+    } else {
+      auto shared = std::make_shared<Write>(std::move(write));
+      return begin(state, [shared](const StateDict& copy) { std::as_const (*shared)(copy); });
+    }
   }
   /// Becomes true when the save should end soon.
   std::shared_ptr<const std::atomic<bool>> hurries() const { return hurries_; }
@@ -58,6 +58,7 @@ class AsyncSaver {
   void finish();
 
  private:
+  PendingSave begin(const StateDict& state, std::function<void(const StateDict&)> write);
   void copy(const StateDict& state);
   void copy_each(const StateDict& state);
 

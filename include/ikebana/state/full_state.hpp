@@ -5,6 +5,7 @@
 #include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/state/archive.hpp>
 #include <ikebana/state/rank_states.hpp>
+#include <ikebana/state/saved_trainer.hpp>
 #include <ikebana/state/state_parts.hpp>
 #include <ikebana/state/tensor_file.hpp>
 
@@ -46,15 +47,8 @@ class FullState {
 };
 
 /// A call of all ranks.
-template <class Trainer>
-void save_full_on_ranks(Trainer& trainer, const StateParts& parts, const Files::Path& path,
-                        Files& files) {
-  trainer.together_or_not("save_full", [&] {
-    const Ranks ranks = *trainer.several_ranks();
-    const RankState state = trainer.rank_state(parts);
-    FullState(ranks.data(), ranks.slices().rank(), state, path, files).write(trainer.metadata());
-  });
-}
+void save_full_on_ranks(SavedTrainer& trainer, const StateParts& parts, const Files::Path& path,
+                        Files& files);
 
 }  // namespace ikebana::detail
 

@@ -4,6 +4,10 @@
 
 namespace ikebana::detail {
 
+IKEBANA_INLINE PartLosses::PartLosses() = default;
+IKEBANA_INLINE PartLosses::~PartLosses() = default;
+IKEBANA_INLINE void PartLosses::clear() { all_.clear(); }
+
 IKEBANA_INLINE void PartLosses::add(Loss loss, bool keeps_outputs) {
   if (!keeps_outputs) loss.outputs.reset();
   all_.push_back(std::move(loss));

@@ -1,10 +1,42 @@
 #pragma once
 #include <algorithm>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/text.hpp>
 #include <ikebana/fit/fit_on_ranks.hpp>
+#include <ikebana/fit/validation_rule.hpp>
 #include <sstream>
 
 namespace ikebana::detail {
+
+/// Lines `name = value` of what all ranks must have alike.
+class FitLines {
+ public:
+  template <class T>
+  void add(const std::string& name, const T& value) {
+    text_ += name + " = " + c10::str(value) + "\n";
+  }
+  void add_options(const FitSettings& options) {
+    add("epochs", options.epochs), add("batches_per_step", options.batches_per_step);
+    add("validate", options.validate ? "set" : "left out");
+    std::string names;
+    for (const auto& metric : options.metrics) names += metric + " ";
+    add("metrics", names);
+    add("early_stopping", options.early_stopping ? "set" : "left out");
+    if (options.early_stopping) {
+      add("early_stopping->patience", options.early_stopping->patience);
+      add("early_stopping->min_delta", exact_text(options.early_stopping->min_delta));
+    }
+    add("save_to", options.save_to.empty() ? "left out" : "set");
+    add("save_every", options.save_every), add("keep", options.keep);
+    add("keep_best", options.keep_best ? text_of_rule(*options.keep_best) : "left out");
+    add("resume", options.resume), add("save_async", options.save_async);
+    add("save_on_sigterm", options.save_on_sigterm);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
 
 [[noreturn]] inline void refuse_fit(const std::string& text) {
   throw AgreedError{std::make_exception_ptr(RanksDiffer("fit: " + text))};
@@ -50,6 +82,22 @@ IKEBANA_INLINE void compare_loaders(const std::vector<std::string>& all, const s
     rests.push_back(all[r].substr(all[r].find('\n') + 1));
   }
   compare_lines(rests, "a " + which + " with", cure);
+}
+
+IKEBANA_INLINE void compare_fit(FitCalls& calls, const FitSettings& settings) {
+  const auto ranks = calls.several_ranks();
+  if (!ranks) return;
+  calls.together_or_not("the options of fit", [&] {
+    FitLines own;
+    own.add_options(settings);
+    auto of_all = [&](const std::string& text) {
+      return exchange_in(ranks->data(), "the options of fit", text);
+    };
+    compare_lines(of_all(own.text()), "the option", "Give `fit` the same options on every rank.");
+    compare_loaders(of_all(calls.lines_of_loader()), "loader");
+    if (settings.validate)
+      compare_loaders(of_all(calls.lines_of_validation()), "validation loader");
+  });
 }
 
 }  // namespace ikebana::detail

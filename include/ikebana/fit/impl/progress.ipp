@@ -6,6 +6,13 @@
 
 namespace ikebana {
 
+IKEBANA_INLINE Progress::Progress(bool enabled, std::int64_t epochs,
+                                  std::optional<std::int64_t> batches,
+                                  std::int64_t batches_per_step)
+    : enabled_(enabled && detail::stderr_is_terminal()), epochs_(epochs) {
+  if (batches) steps_ = (*batches - 1) / batches_per_step + 1;
+}
+
 IKEBANA_INLINE Progress::~Progress() {
   if (drawn_) std::fputc('\n', stderr);
 }

@@ -40,6 +40,17 @@ IKEBANA_INLINE void AsyncSaver::finish() {
   if (!last.shared_->was_waited_for) last.wait();
 }
 
+IKEBANA_INLINE PendingSave AsyncSaver::begin(const StateDict& state,
+                                             std::function<void(const StateDict&)> write) {
+  finish();
+  copy(state);
+  PendingSave save;
+  save.shared_ = std::make_shared<PendingSave::Shared>();
+  auto job = [this, write = std::move(write)] { write(std::as_const(copy_)); };
+  save.shared_->result = std::async(std::launch::async, std::move(job)).share();
+  return pending_ = save;
+}
+
 IKEBANA_INLINE void AsyncSaver::copy(const StateDict& state) {
   for (const auto& [name, t] : state) detail::check_storable(name, t);
   if (copy_.empty()) copy_ = detail::allocate_like(state);

@@ -103,4 +103,13 @@ IKEBANA_INLINE std::string FullState::end(const std::vector<std::string>& sums) 
   return {};
 }
 
+IKEBANA_INLINE void save_full_on_ranks(SavedTrainer& trainer, const StateParts& parts,
+                                       const Files::Path& path, Files& files) {
+  trainer.together_or_not("save_full", [&] {
+    const Ranks ranks = *trainer.several_ranks();
+    const RankState state = trainer.rank_state(parts);
+    FullState(ranks.data(), ranks.slices().rank(), state, path, files).write(metadata_of(trainer));
+  });
+}
+
 }  // namespace ikebana::detail

@@ -1,0 +1,67 @@
+#pragma once
+// What saving and loading asks of a trainer, whatever its type.
+#include <ikebana/ranks/rank_group.hpp>
+#include <ikebana/state/rank_states.hpp>
+#include <ikebana/state/state_parts.hpp>
+
+namespace ikebana::detail {
+
+/// Known when it is compiled; a trainer whose type is erased may run on several.
+template <class Trainer>
+inline constexpr bool runs_on_one_rank = [] {
+  if constexpr (requires { Trainer::one_rank(); }) return Trainer::one_rank();
+  else return false;
+}();
+
+/// Refers to a trainer, whose methods these are.
+class SavedTrainer {
+ public:
+  virtual std::int64_t steps() const = 0;
+  virtual std::string describe() = 0;
+  virtual RankState rank_state(const StateParts& parts) = 0;
+  virtual void restore_rows(RankState&& state, const StateParts& parts) = 0;
+  // Of several ranks; the last two are called where there are some.
+  virtual std::optional<Ranks> several_ranks() = 0;
+  virtual StateRows rows_to_load(StateDict names) = 0;
+  virtual void together_or_not(const char* call, c10::function_ref<void()> f) = 0;
+
+ protected:
+  ~SavedTrainer() = default;
+};
+
+/// The metadata of a saved state.
+Metadata metadata_of(SavedTrainer& trainer);
+
+/// A trainer with its type erased, in what `Base` asks of it.
+template <class Trainer, class Base = SavedTrainer>
+class SavedTrainerOf : public Base {
+ public:
+  explicit SavedTrainerOf(Trainer& trainer) : trainer_(trainer) {}
+  std::int64_t steps() const final { return trainer_.steps(); }
+  std::string describe() final { return trainer_.describe(); }
+  RankState rank_state(const StateParts& parts) final { return trainer_.rank_state(parts); }
+  void restore_rows(RankState&& state, const StateParts& parts) final {
+    trainer_.restore_rows(std::move(state), parts);
+  }
+  std::optional<Ranks> several_ranks() final {
+    if constexpr (runs_on_one_rank<Trainer>) return std::nullopt;
+    else return trainer_.several_ranks();
+  }
+  StateRows rows_to_load([[maybe_unused]] StateDict names) final {
+    if constexpr (runs_on_one_rank<Trainer>) return {};
+    else return trainer_.rows_to_load(std::move(names));
+  }
+  void together_or_not([[maybe_unused]] const char* call, c10::function_ref<void()> f) final {
+    if constexpr (runs_on_one_rank<Trainer>) f();
+    else trainer_.together_or_not(call, f);
+  }
+
+ protected:
+  Trainer& trainer_;
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/state/impl/saved_trainer.ipp>
+#endif
