@@ -17,6 +17,7 @@
 #include <ikebana/optimizer/impl/adafactor_slices.ipp>
 #include <ikebana/optimizer/impl/adagrad.ipp>
 #include <ikebana/optimizer/impl/adam.ipp>
+#include <ikebana/optimizer/impl/adam_family.ipp>
 #include <ikebana/optimizer/impl/adamax.ipp>
 #include <ikebana/optimizer/impl/adamw.ipp>
 #include <ikebana/optimizer/impl/adamw8bit.ipp>
@@ -40,6 +41,9 @@
 #include <ikebana/optimizer/impl/nadam.ipp>
 #include <ikebana/optimizer/impl/newton_schulz.ipp>
 #include <ikebana/optimizer/impl/optimizer_state.ipp>
+#include <ikebana/optimizer/impl/optimizer_values.ipp>
+#include <ikebana/optimizer/impl/parameter_buckets.ipp>
+#include <ikebana/optimizer/impl/parameter_updates.ipp>
 #include <ikebana/optimizer/impl/radam.ipp>
 #include <ikebana/optimizer/impl/rmsprop.ipp>
 #include <ikebana/optimizer/impl/rprop.ipp>

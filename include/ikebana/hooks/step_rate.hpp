@@ -1,7 +1,9 @@
 #pragma once
 // What a step gives optimizers of the recipe's schedule: the `rate` of step.hpp.
+#include <concepts>
 #include <cstdint>
 #include <functional>
+#include <type_traits>
 
 namespace ikebana {
 
@@ -42,6 +44,36 @@ std::int64_t step_of(const Rate& rate) {
   if constexpr (requires { rate.step(); }) return rate.step();
   else return -1;
 }
+
+/// Any rate, for the duration of a call: what asks it for numbers is then plain code, which is not
+/// compiled for each schedule.
+class RateRef {
+ public:
+  template <class Rate>
+    requires(!std::same_as<Rate, RateRef>)
+  RateRef(const Rate& rate)
+      : rate_(reinterpret_cast<std::intptr_t>(&rate)),
+        lr_([](std::intptr_t r, double base) -> double { return rate_at<Rate>(r)(base); }),
+        momentum_([](std::intptr_t r, double base) -> double {
+          return momentum_of(rate_at<Rate>(r), base);
+        }),
+        step_(step_of(rate)) {}
+
+  double operator()(double base_lr) const { return lr_(rate_, base_lr); }
+  double momentum(double base) const { return momentum_(rate_, base); }
+  std::int64_t step() const { return step_; }
+
+ private:
+  using Function = double (*)(std::intptr_t rate, double base);
+  template <class Rate>
+  static const Rate& rate_at(std::intptr_t rate) {
+    return *reinterpret_cast<std::add_pointer_t<const Rate>>(rate);
+  }
+
+  std::intptr_t rate_;  // its address: that of a function is no void*
+  Function lr_, momentum_;
+  std::int64_t step_;
+};
 
 /// What an optimizer with parameter groups has besides its hooks: `each_rate(rate, visit)` calls
 /// `visit(lr)` with the learning rate of each group, then that of the other parameters. Of one that

@@ -26,6 +26,7 @@ struct Mechanism<Adadelta> : detail::ElementsByOperators<Adadelta> {
     check_values();
     prepare_scratch(masters, gradients, rate, 2, 2);
   }
+  void update(const Masters& masters, StepGradients& gradients);
   template <class Number>
   void update_one(const detail::ParameterUpdate& update, const Number& lr, const Number&) const {
     const at::Tensor &p = update.parameter(), &g = decayed_gradient(update),

@@ -20,7 +20,7 @@ struct Adam {
 
 template <>
 struct Mechanism<Adam> : detail::AdamFamily<Adam> {
-  using AdamFamily::AdamFamily;
+  explicit Mechanism(Adam v);
   void update(const Masters&, StepGradients& gradients) noexcept;
 };
 

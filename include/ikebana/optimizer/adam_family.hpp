@@ -4,6 +4,10 @@
 
 namespace ikebana::detail {
 
+/// Throws BadValue for values that are refused.
+void check_adam(const PolicyValues& v);
+std::string text_of_adam(const PolicyValues& v, bool amsgrad, bool maximize);
+
 template <class Policy>
 class AdamFamily : public GroupedOptimizer<Policy> {
  public:
@@ -21,12 +25,7 @@ class AdamFamily : public GroupedOptimizer<Policy> {
     this->keep_if_asked();
   }
   std::string describe() const {
-    const Policy& v = this->values;
-    return "lr=" + c10::str(v.lr) + ", betas=(" + c10::str(v.betas[0]) + ", " +
-           c10::str(v.betas[1]) + "), eps=" + c10::str(v.eps) +
-           ", weight_decay=" + c10::str(v.weight_decay) + (v.amsgrad ? ", amsgrad" : "") +
-           (v.maximize ? ", maximize" : "") +
-           (v.groups.empty() ? "" : ", groups=" + std::to_string(v.groups.size()));
+    return text_of_adam(this->policy_values(), this->values.amsgrad, this->values.maximize);
   }
   void state(Archive& archive, const Masters& masters) {
     this->save(archive, masters, state_slots());
@@ -48,7 +47,11 @@ class AdamFamily : public GroupedOptimizer<Policy> {
 
  private:
   std::size_t state_slots() const { return this->values.amsgrad ? 3 : 2; }
-  void check_values() const { this->check_rate(), this->check_betas(), this->check_eps(); }
+  void check_values() const { check_adam(this->policy_values()); }
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/impl/adam_family.ipp>
+#endif

@@ -21,7 +21,7 @@ struct AdamW {
 
 template <>
 struct Mechanism<AdamW> : detail::AdamFamily<AdamW> {
-  using AdamFamily::AdamFamily;
+  explicit Mechanism(AdamW v);
   void update(const Masters&, StepGradients& gradients) noexcept;
 };
 

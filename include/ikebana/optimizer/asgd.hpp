@@ -29,6 +29,7 @@ struct Mechanism<ASGD> : detail::ElementsByOperators<ASGD> {
     check_values();
     prepare_scratch(masters, gradients, rate, 2, 1);
   }
+  void update(const Masters& masters, StepGradients& gradients);
   template <class Number>
   void update_one(const detail::ParameterUpdate& update, const Number& lr,
                   const Number& step) const {

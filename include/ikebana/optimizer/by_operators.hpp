@@ -44,12 +44,7 @@ class ByOperators : public PerParameterOptimizer<Policy> {
     this->by_operators_ = true;
   }
   /// Of a policy with the values of Adam and no others.
-  std::string describe() const {
-    const Policy& v = this->values;
-    return named_values("lr", v.lr, "betas", v.betas, "eps", v.eps, "weight_decay",
-                        v.weight_decay) +
-           flags();
-  }
+  std::string describe() const { return this->policy_values().text_of_adam() + flags(); }
 
  protected:
   /// Of the choices that are made otherwise than by default.
@@ -60,8 +55,7 @@ class ByOperators : public PerParameterOptimizer<Policy> {
     return text + (this->values.maximize ? ", maximize" : "");
   }
   /// As `prepare_buckets`, with scratch for `count` tensors like a parameter.
-  template <class Rate>
-  void prepare_scratch(const Masters& masters, const StepGradients& gradients, const Rate& rate,
+  void prepare_scratch(const Masters& masters, const StepGradients& gradients, const RateRef& rate,
                        std::size_t state_slots, std::int64_t count) {
     this->prepare_each(masters, gradients, rate, state_slots,
                        [count](const at::Tensor& p, const at::Tensor&) {
@@ -88,15 +82,14 @@ class ByOperators : public PerParameterOptimizer<Policy> {
   }
   /// Throws BadValue for a value of the policy that is negative or not finite.
   static void check_at_least_0(double value, const char* name) {
-    ByOperators::check(value >= 0 && std::isfinite(value), [&] {
-      return std::string(name) + " is " + c10::str(value) + "; it must be finite and not negative.";
-    });
+    PolicyValues::check_not_negative(value, name, "");
   }
 };
 
 /// The same, where the update of an element depends on no other element: that of a large parameter
 /// is made in parts. The mechanism has `update_one(update, lr, step)`, whose last two arguments are
-/// doubles where the host may read them, else tensors.
+/// doubles where the host may read them, else tensors. Those of the library call `update` from an
+/// .ipp, so that a user's file does not compile theirs.
 template <class Policy>
 class ElementsByOperators : public ByOperators<Policy> {
  public:

@@ -54,6 +54,9 @@ class ParameterUpdate {
   mutable bool divided_;
 };
 
+/// What computes an update, called with it.
+using ApplyUpdate = c10::function_ref<void(const ParameterUpdate&)>;
+
 /// A parameter that is cut among ranks. An update visits it several times, and exchanges numbers
 /// with the other ranks in between. State may change in each visit, the parameter in `write` alone,
 /// and the gradient, which the first visit divides, in none. A rank may have no rows of it, and
@@ -78,25 +81,11 @@ class CutParameter {
   /// Of what the update computes with: Float where it is rounded to BF16 afterwards.
   at::TensorOptions options() const;
   /// Calls `f(update)`, by which nothing of the parameter changes.
-  template <class F>
-  void read(const F& f) {
-    visit(/*writes=*/false, f);
-  }
-  template <class F>
-  void write(const F& f) {
-    visit(/*writes=*/true, f);
-  }
+  void read(ApplyUpdate f) { visit(/*writes=*/false, f); }
+  void write(ApplyUpdate f) { visit(/*writes=*/true, f); }
 
  private:
-  template <class F>
-  void visit(bool writes, const F& f) {
-    scratch_->clear();
-    low_precision_->update_one(*bucket_, place_, writes, [&](Bucket& b, std::size_t j) {
-      const ParameterUpdate update(b, j, *scratch_, *divisor_, on_device_, divided_);
-      f(update);
-      divided_ = update.is_divided() && &b == bucket_;  // FP32 scratch is filled in each visit
-    });
-  }
+  void visit(bool writes, ApplyUpdate f);
 
   Bucket* bucket_;
   std::size_t place_;

@@ -22,23 +22,9 @@ class FallbackOptimizer {
 
   /// Prepares AdamW's update of the gradients for which `is_primary(master, gradient)` is false.
   /// Returns the others.
-  template <class Rate, class IsPrimary>
   StepGradients& prepare(const AdamW& values, const Masters& masters,
-                         const StepGradients& gradients, const Rate& rate,
-                         const IsPrimary& is_primary) {
-    mechanism.values = values;  // the caller may have changed them since the last step
-    for (StepGradients* part : {&primary_, &fallback_}) {
-      part->indices.clear(), part->values.clear();
-      part->divisor = gradients.divisor, part->found_inf = gradients.found_inf;
-    }
-    for (std::size_t k = 0; k < gradients.indices.size(); ++k) {
-      std::size_t i = gradients.indices[k];
-      StepGradients& part = is_primary(i, gradients.values[k]) ? primary_ : fallback_;
-      part.indices.push_back(i), part.values.push_back(gradients.values[k]);
-    }
-    mechanism.prepare(masters, fallback_, rate);
-    return primary_;
-  }
+                         const StepGradients& gradients, const RateRef& rate,
+                         c10::function_ref<bool(std::size_t, const at::Tensor&)> is_primary);
   /// The gradients of the recipe's optimizer.
   StepGradients& primary() { return primary_; }
   void update(const Masters& masters) noexcept { mechanism.update(masters, fallback_); }

@@ -36,23 +36,9 @@ namespace detail {
 
 /// For each parameter with `is_updated(i)`, the index of the first group that matches it; the
 /// number of groups if none does. Throws BadValue for a group that matches none of them.
-template <class IsUpdated>
 std::vector<std::size_t> group_of_each_parameter(const std::vector<Group>& groups,
                                                  const Masters& masters,
-                                                 const IsUpdated& is_updated) {
-  std::vector<bool> used(groups.size());
-  std::vector<std::size_t> group(masters.values.size(), groups.size());
-  for (std::size_t i = 0; i < group.size(); ++i)
-    for (std::size_t g = 0; g < groups.size() && group[i] == groups.size(); ++g)
-      if (is_updated(i) && holds_for(groups[g].match, masters, i)) group[i] = g, used[g] = true;
-  for (std::size_t g = 0; g < groups.size(); ++g)
-    if (!used[g]) {
-      std::vector<bool> updated;
-      for (std::size_t i = 0; i < group.size(); ++i) updated.push_back(is_updated(i));
-      refuse_group(g, groups[g], masters, updated);
-    }
-  return group;
-}
+                                                 c10::function_ref<bool(std::size_t)> is_updated);
 
 /// The rules of groups, and whether a group has another one since.
 class GroupRules {

@@ -81,27 +81,18 @@ class GroupSchedule {
 
 namespace detail {
 
-/// The rate of a group in this step: by its own schedule, or else the step's. Throws BadValue where
-/// the step's rate is a callable that does not know the step.
-template <class Rate>
+/// The rate of a group in this step: by its own schedule, or else the step's.
 class GroupRate {
  public:
-  GroupRate(const GroupSchedule& own, const Rate& rate)
-      : own_(own ? &own : nullptr), rate_(rate), step_(step_of(rate)) {
-    if (own_ != nullptr && step_ < 0)
-      throw BadValue(
-          "optimizer: a group has a schedule of its own, and the rate that `prepare` was given "
-          "does not know the step. Pass a StepRate.");
-  }
-  double operator()(double lr) const { return own_ ? own_->rate(lr, step_) : rate_(lr); }
-  double momentum(double base) const {
-    return own_ ? own_->momentum(base, step_) : momentum_of(rate_, base);
-  }
+  /// Throws BadValue for a group with a schedule where the step's rate is a callable that does not
+  /// know the step.
+  GroupRate(const GroupSchedule& own, const RateRef& rate);
+  double operator()(double lr) const;
+  double momentum(double base) const;
 
  private:
   const GroupSchedule* own_;
-  const Rate& rate_;
-  std::int64_t step_;
+  RateRef rate_;
 };
 
 }  // namespace detail

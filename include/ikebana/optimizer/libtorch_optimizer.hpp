@@ -118,8 +118,8 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
                    " has no constructor from parameter groups and options. Give `make`.");
   }
   /// Sets the options of a group, or those of the optimizer, for this step.
-  template <class Rate>
-  void set(torch::optim::OptimizerOptions& options, std::size_t g, const Rate& rate) const {
+  void set(torch::optim::OptimizerOptions& options, std::size_t g,
+           const detail::RateRef& rate) const {
     auto* own = dynamic_cast<Options*>(&options);
     check(own != nullptr,
           "the optimizer has options of another type than `options`. Let `make` pass those on.");
@@ -136,8 +136,7 @@ struct Mechanism<LibTorchOptimizer<Optimizer>> : OptimizerHooks {
       own->betas({scheduled.momentum(std::get<0>(own->betas())), std::get<1>(own->betas())});
     }
   }
-  template <class Rate>
-  double rate_of(const Group& group, const Rate& rate) const {
+  double rate_of(const Group& group, const detail::RateRef& rate) const {
     const double lr = detail::GroupRate(group.schedule, rate)(group.lr.value_or(base_lr()));
     check(std::isfinite(lr) && lr >= 0,
           "the schedule makes the lr " + c10::str(lr) + "; it must be finite and not negative.");

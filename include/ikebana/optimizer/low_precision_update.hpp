@@ -22,25 +22,11 @@ class LowPrecisionUpdate {
   void prepare_rounded(Bucket& bucket, std::size_t j);
   /// Calls `call(bucket)`; for rounded parameters once with each of them in FP32. A value that a
   /// rejected update leaves unchanged is written back with the same bits.
-  template <class Call>
-  void update(Bucket& bucket, Call&& call) {
-    if (!is_rounded(bucket.parameters[0])) return call(bucket);
-    for (std::size_t j = 0; j < bucket.indices.size(); ++j)
-      update_one(bucket, j, /*writes=*/true, [&](Bucket& single, std::size_t) { call(single); });
-  }
+  void update(Bucket& bucket, c10::function_ref<void(Bucket&)> call);
   /// Calls `call(bucket, j)` for one parameter of a bucket: for a rounded one with its bucket in
   /// FP32, in which its gradient is the one that was prepared. `writes`: the parameter changes.
-  template <class Call>
-  void update_one(Bucket& bucket, std::size_t j, bool writes, Call&& call) {
-    if (!is_rounded(bucket.parameters[j])) return call(bucket, j);
-    Bucket& single = bucket.in_fp32[j];
-    const at::Tensor& gradient = bucket.gradients[j];
-    single.parameters[0].copy_(bucket.parameters[j]);
-    if (!gradient.is_sparse()) single.gradients[0].copy_(gradient);
-    call(single, std::size_t{0});
-    if (writes)
-      rounding_->write(bucket.flat[j], bucket.flat_in_fp32[j], first_index_ + bucket.indices[j]);
-  }
+  void update_one(Bucket& bucket, std::size_t j, bool writes,
+                  c10::function_ref<void(Bucket&, std::size_t)> call);
   bool is_rounded(const at::Tensor& p) const { return detail::is_rounded(rounding_, p); }
 
  private:

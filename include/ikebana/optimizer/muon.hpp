@@ -47,17 +47,8 @@ struct MuonMatrices : PerParameterOptimizer<Muon> {
   void attach(c10::Device device, const UnitTable& units);
   bool has_instructions() const { return products_.has_instructions(); }
   void use_instructions(bool on_all_ranks) { products_.use_instructions(on_all_ranks); }
-  template <class IsUpdated = EveryMaster>
-  void begin(const Masters& masters, const IsUpdated& is_updated = {}) {
-    for (std::size_t i = 0; i < masters.values.size(); ++i)
-      check(!is_updated(i) || masters.values[i].dim() == 2, [&] {
-        return "Muon updates matrices, and `match` is true for `" + masters.names[i] +
-               "` of shape " + c10::str(masters.values[i].sizes()) +
-               ". Exclude it, so that the optimizer of the others updates it: matrices_but(rule) "
-               "is true for all matrices but those of a rule.";
-      });
-    PerParameterOptimizer::begin(masters, is_updated);
-  }
+  void begin(const Masters& masters,
+             c10::function_ref<bool(std::size_t)> is_updated = EveryMaster());
   template <class Rate>
   void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
     check_values();

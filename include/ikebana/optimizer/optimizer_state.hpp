@@ -30,35 +30,20 @@ bool has_slot(const Archive& archive, const Masters& masters, const std::string&
 /// is made like it.
 class OptimizerState {
  public:
-  explicit OptimizerState(std::vector<Slot> all, std::optional<std::size_t> used = {})
-      : slots_(std::move(all)), used_at_first_(used.value_or(slots_.size())) {}
+  explicit OptimizerState(std::vector<Slot> all, std::optional<std::size_t> used = {});
 
   void begin(const Masters& masters);
   /// Asks the storage for the space of the state of these masters.
-  template <class IsUpdated, class Operand>
-  void reserve(const IsUpdated& is_updated, const Operand& operand) const {
-    for (std::size_t i = 0; storage_ != nullptr && i < size_; ++i)
-      for (std::size_t k = 0; k < used_at_first_ && is_updated(i); ++k) {
-        const at::Tensor p = operand(i), like = slots_[k](p, slice(i, p));
-        if (like.defined()) storage_->reserve_state(like);
-      }
-  }
+  void reserve(c10::function_ref<bool(std::size_t)> is_updated,
+               c10::function_ref<at::Tensor(std::size_t)> operand) const;
   StateStorage* storage() const { return storage_; }
   /// As `StateStorage::window_bytes`.
   std::int64_t window_bytes() const;
   /// How many slots are used.
   std::size_t slots_in_use() const { return tensors_.size(); }
   /// Uses slots up to `count`. Masters for which `has_state(i)` is true get their tensors.
-  template <class HasState, class Operand>
-  void add_slots(std::size_t count, const HasState& has_state, const Operand& operand) {
-    std::vector<Tensors> all = tensors_;
-    for (std::size_t k = all.size(); k < count; ++k) {
-      Tensors& slot = all.emplace_back(size_);
-      for (std::size_t i = 0; i < size_; ++i)
-        if (has_state(i)) slot[i] = made(k, i, operand(i));
-    }
-    tensors_ = std::move(all);
-  }
+  void add_slots(std::size_t count, c10::function_ref<bool(std::size_t)> has_state,
+                 c10::function_ref<at::Tensor(std::size_t)> operand);
   /// Uses no slots but the first `count`.
   void drop_slots(std::size_t count) noexcept;
   /// Makes the tensors of a master.

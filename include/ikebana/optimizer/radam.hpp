@@ -37,6 +37,7 @@ struct Mechanism<RAdam> : detail::ElementsByOperators<RAdam> {
     check_values();
     prepare_scratch(masters, gradients, rate, 2, 2);
   }
+  void update(const Masters& masters, StepGradients& gradients);
   template <class Number>
   void update_one(const detail::ParameterUpdate& update, const Number& lr,
                   const Number& step) const {

@@ -30,6 +30,7 @@ struct Mechanism<RMSprop> : detail::ElementsByOperators<RMSprop> {
     check_values();
     prepare_scratch(masters, gradients, rate, buffers(any_momentum(rate)), 1);
   }
+  void update(const Masters& masters, StepGradients& gradients);
   template <class Number>
   void update_one(const detail::ParameterUpdate& update, const Number& lr, const Number&) const {
     const at::Tensor &p = update.parameter(), &g = decayed_gradient(update),

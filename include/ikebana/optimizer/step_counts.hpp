@@ -15,18 +15,8 @@ class StepCounts {
 
   static at::Tensor zero(const at::Tensor& p);
   /// Selects the masters that the coming steps count. Calls `begin(i)` for those without a count.
-  template <class Begin>
-  void count(const Masters& masters, const std::vector<std::size_t>& indices, const Begin& begin) {
-    at::Tensor shared;
-    for (std::size_t i : indices) {
-      const at::Tensor& p = masters.values[i];
-      if (counts_[i].defined()) continue;
-      if (!shared.defined() || shared.device() != p.device()) shared = zero(p);
-      begin(i);
-      counts_[i] = shared;
-    }
-    split(indices);
-  }
+  void count(const Masters& masters, const std::vector<std::size_t>& indices,
+             c10::function_ref<void(std::size_t)> begin);
   /// Allocates nothing on a CPU, except while a step is recorded.
   void add_one(const std::optional<at::Tensor>& found_inf);
   /// The distinct counts of the present step.

@@ -21,4 +21,8 @@ IKEBANA_INLINE void Mechanism<Adadelta>::check_values() const {
         [&] { return "rho is " + c10::str(values.rho) + "; it must lie in [0, 1]."; });
 }
 
+IKEBANA_INLINE void Mechanism<Adadelta>::update(const Masters& masters, StepGradients& gradients) {
+  ElementsByOperators::update(masters, gradients);
+}
+
 }  // namespace ikebana

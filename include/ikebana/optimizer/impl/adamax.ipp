@@ -9,4 +9,8 @@ IKEBANA_INLINE Mechanism<Adamax>::Mechanism(Adamax v)
   check_values();
 }
 
+IKEBANA_INLINE void Mechanism<Adamax>::update(const Masters& masters, StepGradients& gradients) {
+  ElementsByOperators::update(masters, gradients);
+}
+
 }  // namespace ikebana

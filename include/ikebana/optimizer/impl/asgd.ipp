@@ -46,4 +46,8 @@ IKEBANA_INLINE void Mechanism<ASGD>::check_values() const {
   });
 }
 
+IKEBANA_INLINE void Mechanism<ASGD>::update(const Masters& masters, StepGradients& gradients) {
+  ElementsByOperators::update(masters, gradients);
+}
+
 }  // namespace ikebana

@@ -17,4 +17,13 @@ IKEBANA_INLINE at::TensorOptions CutParameter::options() const {
   return low_precision_->is_rounded(p) ? options.dtype(at::kFloat) : options;
 }
 
+IKEBANA_INLINE void CutParameter::visit(bool writes, ApplyUpdate f) {
+  scratch_->clear();
+  low_precision_->update_one(*bucket_, place_, writes, [&](Bucket& b, std::size_t j) {
+    const ParameterUpdate update(b, j, *scratch_, *divisor_, on_device_, divided_);
+    f(update);
+    divided_ = update.is_divided() && &b == bucket_;  // FP32 scratch is filled in each visit
+  });
+}
+
 }  // namespace ikebana::detail

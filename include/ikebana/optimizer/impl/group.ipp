@@ -32,6 +32,23 @@ IKEBANA_INLINE void refuse_group(std::size_t g, const Group& group, const Master
                  ". Correct its rule, or leave the group out.");
 }
 
+IKEBANA_INLINE std::vector<std::size_t> group_of_each_parameter(
+    const std::vector<Group>& groups, const Masters& masters,
+    c10::function_ref<bool(std::size_t)> is_updated) {
+  std::vector<bool> used(groups.size());
+  std::vector<std::size_t> group(masters.values.size(), groups.size());
+  for (std::size_t i = 0; i < group.size(); ++i)
+    for (std::size_t g = 0; g < groups.size() && group[i] == groups.size(); ++g)
+      if (is_updated(i) && holds_for(groups[g].match, masters, i)) group[i] = g, used[g] = true;
+  for (std::size_t g = 0; g < groups.size(); ++g)
+    if (!used[g]) {
+      std::vector<bool> updated;
+      for (std::size_t i = 0; i < group.size(); ++i) updated.push_back(is_updated(i));
+      refuse_group(g, groups[g], masters, updated);
+    }
+  return group;
+}
+
 IKEBANA_INLINE void GroupRules::keep(const std::vector<Group>& groups) {
   rules_.clear();
   for (const Group& group : groups) rules_.push_back(group.match);

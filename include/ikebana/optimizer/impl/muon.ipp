@@ -22,6 +22,18 @@ IKEBANA_INLINE void MuonMatrices::update(const Masters&, StepGradients& gradient
   update_each(gradients, [&](const ParameterUpdate& update) { update_matrix(update); });
 }
 
+IKEBANA_INLINE void MuonMatrices::begin(const Masters& masters,
+                                        c10::function_ref<bool(std::size_t)> is_updated) {
+  for (std::size_t i = 0; i < masters.values.size(); ++i)
+    check(!is_updated(i) || masters.values[i].dim() == 2, [&] {
+      return "Muon updates matrices, and `match` is true for `" + masters.names[i] + "` of shape " +
+             c10::str(masters.values[i].sizes()) +
+             ". Exclude it, so that the optimizer of the others updates it: matrices_but(rule) "
+             "is true for all matrices but those of a rule.";
+    });
+  PerParameterOptimizer::begin(masters, is_updated);
+}
+
 IKEBANA_INLINE std::string MuonMatrices::describe() const {
   return "lr=" + c10::str(values.lr) + ", weight_decay=" + c10::str(values.weight_decay) +
          ", momentum=" + c10::str(values.momentum) + (values.nesterov ? ", nesterov" : "") +

@@ -22,4 +22,8 @@ IKEBANA_INLINE void Mechanism<NAdam>::check_values() const {
   check_at_least_0(values.momentum_decay, "momentum_decay");
 }
 
+IKEBANA_INLINE void Mechanism<NAdam>::update(const Masters& masters, StepGradients& gradients) {
+  ElementsByOperators::update(masters, gradients);
+}
+
 }  // namespace ikebana

@@ -32,12 +32,38 @@ IKEBANA_INLINE bool has_slot(const Archive& archive, const Masters& masters,
       masters.names, [&](const std::string& name) { return archive.has(name + "." + slot); });
 }
 
+IKEBANA_INLINE OptimizerState::OptimizerState(std::vector<Slot> all,
+                                              std::optional<std::size_t> used)
+    : slots_(std::move(all)), used_at_first_(used.value_or(slots_.size())) {}
+
 IKEBANA_INLINE void OptimizerState::begin(const Masters& masters) {
   storage_ = masters.storage, size_ = masters.values.size(), slices_ = masters.slices;
 }
 
+IKEBANA_INLINE void OptimizerState::reserve(
+    c10::function_ref<bool(std::size_t)> is_updated,
+    c10::function_ref<at::Tensor(std::size_t)> operand) const {
+  for (std::size_t i = 0; storage_ != nullptr && i < size_; ++i)
+    for (std::size_t k = 0; k < used_at_first_ && is_updated(i); ++k) {
+      const at::Tensor p = operand(i), like = slots_[k](p, slice(i, p));
+      if (like.defined()) storage_->reserve_state(like);
+    }
+}
+
 IKEBANA_INLINE std::int64_t OptimizerState::window_bytes() const {
   return storage_ == nullptr ? 0 : std::max(storage_->window_bytes(), std::int64_t{0});
+}
+
+IKEBANA_INLINE void OptimizerState::add_slots(std::size_t count,
+                                              c10::function_ref<bool(std::size_t)> has_state,
+                                              c10::function_ref<at::Tensor(std::size_t)> operand) {
+  std::vector<Tensors> all = tensors_;
+  for (std::size_t k = all.size(); k < count; ++k) {
+    Tensors& slot = all.emplace_back(size_);
+    for (std::size_t i = 0; i < size_; ++i)
+      if (has_state(i)) slot[i] = made(k, i, operand(i));
+  }
+  tensors_ = std::move(all);
 }
 
 IKEBANA_INLINE void OptimizerState::drop_slots(std::size_t count) noexcept {

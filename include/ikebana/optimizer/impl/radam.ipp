@@ -24,4 +24,8 @@ IKEBANA_INLINE Mechanism<RAdam>::Mechanism(RAdam v)
   check_values();
 }
 
+IKEBANA_INLINE void Mechanism<RAdam>::update(const Masters& masters, StepGradients& gradients) {
+  ElementsByOperators::update(masters, gradients);
+}
+
 }  // namespace ikebana

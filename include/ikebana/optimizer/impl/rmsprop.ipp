@@ -36,4 +36,8 @@ IKEBANA_INLINE void Mechanism<RMSprop>::check_values() const {
   detail::check_unchanged(values.centered == centered_, "RMSprop: centered");
 }
 
+IKEBANA_INLINE void Mechanism<RMSprop>::update(const Masters& masters, StepGradients& gradients) {
+  ElementsByOperators::update(masters, gradients);
+}
+
 }  // namespace ikebana

@@ -39,4 +39,8 @@ IKEBANA_INLINE void Mechanism<Rprop>::check_values() const {
   });
 }
 
+IKEBANA_INLINE void Mechanism<Rprop>::update(const Masters& masters, StepGradients& gradients) {
+  ElementsByOperators::update(masters, gradients);
+}
+
 }  // namespace ikebana

@@ -9,6 +9,20 @@ IKEBANA_INLINE at::Tensor StepCounts::zero(const at::Tensor& p) {
   return at::zeros({}, p.options().dtype(at::kFloat).requires_grad(false));
 }
 
+IKEBANA_INLINE void StepCounts::count(const Masters& masters,
+                                      const std::vector<std::size_t>& indices,
+                                      c10::function_ref<void(std::size_t)> begin) {
+  at::Tensor shared;
+  for (std::size_t i : indices) {
+    const at::Tensor& p = masters.values[i];
+    if (counts_[i].defined()) continue;
+    if (!shared.defined() || shared.device() != p.device()) shared = zero(p);
+    begin(i);
+    counts_[i] = shared;
+  }
+  split(indices);
+}
+
 IKEBANA_INLINE void StepCounts::add_one(const std::optional<at::Tensor>& found_inf) {
   for (auto& step : active_) {
     if (readable(step)) {
