@@ -67,7 +67,7 @@ class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_th
   /// One run of all units, whose operators `mode` sees, unless it is null.
   using Run = c10::function_ref<void(bridge::OperatorMode* mode)>;
 
-  const Slots& slots() const { return slots_; }
+  const Slots& saved() const { return slots_; }
   const std::string& name() const;
 
  private:

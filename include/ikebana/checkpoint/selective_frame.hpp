@@ -11,7 +11,7 @@ class SelectiveFrame final : public Frame {
  public:
   /// `rule` must outlive the frame's forward.
   SelectiveFrame(c10::Device device, const OperatorRule& rule)
-      : Frame(device), record_(calls_, rule, slots()) {}
+      : Frame(device), record_(calls_, rule, saved()) {}
 
  private:
   IKEBANA_INLINE bridge::OperatorMode* record() override;

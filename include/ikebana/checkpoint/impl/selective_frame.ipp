@@ -12,7 +12,7 @@ IKEBANA_INLINE void SelectiveFrame::replay(CompareDraws& draws, Run run) {
   run(&mode);
 }
 
-IKEBANA_INLINE void SelectiveFrame::forward_ended() { calls_.forward_ended(slots().size()); }
+IKEBANA_INLINE void SelectiveFrame::forward_ended() { calls_.forward_ended(saved().size()); }
 
 IKEBANA_INLINE void SelectiveFrame::clear() { calls_.clear(); }
 
