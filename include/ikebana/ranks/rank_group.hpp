@@ -3,6 +3,7 @@
 // that trains on its own part of the data.
 #include <chrono>
 #include <cstring>
+#include <ikebana/detail/form.hpp>
 #include <ikebana/loss.hpp>
 #include <memory>
 #include <optional>
@@ -42,7 +43,7 @@ class RankGroup {
   virtual void sum(std::vector<at::Tensor>& values) = 0;
   /// The same in a call that has a name: where ranks are at different calls, every rank throws.
   /// Unless a group does both at once, the names are compared in an exchange of their own.
-  virtual void sum_in(const std::string& call, std::vector<at::Tensor>& values);
+  IKEBANA_INLINE virtual void sum_in(const std::string& call, std::vector<at::Tensor>& values);
   /// The texts of all ranks, in the order of ranks. They may have different lengths.
   virtual std::vector<std::string> exchange(const std::string& own) = 0;
   /// Begins to send the tensors of `to[r]` to rank r, and to receive those of `from[r]` in place.
@@ -50,7 +51,7 @@ class RankGroup {
   /// one receives. They must not be written, or read, before `finish_swap`. Several may be under
   /// way. Without an implementation of its own a group sends everything to every rank, by
   /// `exchange`.
-  virtual void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from);
+  IKEBANA_INLINE virtual void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from);
   /// Returns when the oldest swap that was begun has ended; of a device, when its stream knows it.
   virtual void finish_swap() {}
   /// Null for ranks that have none.
