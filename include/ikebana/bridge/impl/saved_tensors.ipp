@@ -18,8 +18,14 @@ IKEBANA_INLINE void SavedTensorEngineV2::close(OpenSavedTensorScope& scope) noex
   if (*link != nullptr) *link = scope.outer;
 }
 
-IKEBANA_INLINE std::unique_ptr<torch::autograd::SavedVariableHooks> SavedTensorEngineV2::
-    get_default_saved_variable_hooks() {
+// Every program has this function. At -O2 g++ takes each override of `make` that it has seen for
+// one that may be called, and optimises all that is called from there, which is half of the
+// library.
+#if defined(__GNUC__) && !defined(__clang__)
+[[gnu::optimize("no-devirtualize")]]
+#endif
+IKEBANA_INLINE std::unique_ptr<
+    torch::autograd::SavedVariableHooks> SavedTensorEngineV2::get_default_saved_variable_hooks() {
   auto* scope = innermost();
   return scope == nullptr || scope->hooks == nullptr ? nullptr : scope->hooks->make();
 }
