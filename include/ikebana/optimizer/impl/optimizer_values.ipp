@@ -55,11 +55,11 @@ IKEBANA_INLINE void PolicyValues::check_group(const Group& group) const {
 
 IKEBANA_INLINE double PolicyValues::checked_rate(std::size_t g, const RateRef& rate) const {
   const Group& group = group_at(groups, g);
-  const double base = group.lr.value_or(this->lr), lr = GroupRate(group.schedule, rate)(base);
-  if (!(std::isfinite(lr) && lr >= 0))
-    refuse_value("the schedule makes the lr " + c10::str(lr) + " of " + c10::str(base) +
+  const double base = group.lr.value_or(lr), now = GroupRate(group.schedule, rate)(base);
+  if (!(std::isfinite(now) && now >= 0))
+    refuse_value("the schedule makes the lr " + c10::str(now) + " of " + c10::str(base) +
                  "; it must be finite and not negative.");
-  return lr;
+  return now;
 }
 
 IKEBANA_INLINE GroupNumbers PolicyValues::numbers_in_step(std::size_t g,
