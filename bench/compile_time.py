@@ -51,7 +51,7 @@ int main() {
   Trainer trainer{Net(), CrossEntropyLoss{}, AdamW{}, Precision<BF16>{}, Checkpoint<Selective>{},
                   Accumulate<4>{}, EMA{}, ClipGradNorm{}, CosineAnnealingLR{.T_max = 10}%s};
   TensorDataset data{at::randn({64, 4}), at::randint(2, {64}, at::kLong)};
-  return trainer.fit(DataLoader(data, {.batch_size = 16}), {.epochs = 2}).epochs.empty();
+  return trainer.fit(DataLoader(data, {.batch_size = 16}), {.epochs = 2}).empty();
 }
 """
 RICH = UMBRELLA + NET % ""
