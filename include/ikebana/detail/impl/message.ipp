@@ -1,7 +1,7 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
-#include <ikebana/detail/torch_bodies.hpp>
 #include <ikebana/detail/message.hpp>
+#include <ikebana/detail/torch_bodies.hpp>
 #include <new>
 
 namespace ikebana::detail {
