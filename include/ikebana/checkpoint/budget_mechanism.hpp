@@ -8,6 +8,7 @@
 #include <ikebana/checkpoint/rehearsed_frame.hpp>
 #include <ikebana/checkpoint/segment_frames.hpp>
 #include <ikebana/checkpoint/selective_frame.hpp>
+#include <ikebana/detail/recomputing.hpp>
 #include <ikebana/detail/recording.hpp>
 #include <ikebana/hooks/uncounted.hpp>
 #include <ikebana/run/dry_step.hpp>

@@ -1,5 +1,6 @@
 #pragma once
 // What `fit` asks of its trainer, its loader and its options, whatever their types.
+#include <ikebana/ranks/step_calls.hpp>
 #include <ikebana/report.hpp>
 #include <ikebana/state/saved_trainer.hpp>
 

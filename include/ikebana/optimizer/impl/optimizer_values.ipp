@@ -6,11 +6,20 @@ namespace ikebana::detail {
 
 IKEBANA_INLINE void refuse_value(const std::string& what) { throw BadValue("optimizer: " + what); }
 
+// Texts are made apart from the checks, which are so short that they are inlined: every step has
+// them.
+[[noreturn]] IKEBANA_INLINE void refuse_negative(double value, const char* name, const char* of) {
+  refuse_value(of + std::string(name) + " is " + c10::str(value) +
+               "; it must be finite and not negative.");
+}
+[[noreturn]] IKEBANA_INLINE void refuse_rate(double lr, double base) {
+  refuse_value("the schedule makes the lr " + c10::str(lr) + " of " + c10::str(base) +
+               "; it must be finite and not negative.");
+}
+
 IKEBANA_INLINE void PolicyValues::check_not_negative(double value, const char* name,
                                                      const char* of) {
-  if (!(std::isfinite(value) && value >= 0))
-    refuse_value(of + std::string(name) + " is " + c10::str(value) +
-                 "; it must be finite and not negative.");
+  if (!(std::isfinite(value) && value >= 0)) refuse_negative(value, name, of);
 }
 
 IKEBANA_INLINE void PolicyValues::check_betas(const std::array<double, 2>& betas, const char* of) {
@@ -56,9 +65,7 @@ IKEBANA_INLINE void PolicyValues::check_group(const Group& group) const {
 IKEBANA_INLINE double PolicyValues::checked_rate(std::size_t g, const RateRef& rate) const {
   const Group& group = group_at(groups, g);
   const double base = group.lr.value_or(lr), now = GroupRate(group.schedule, rate)(base);
-  if (!(std::isfinite(now) && now >= 0))
-    refuse_value("the schedule makes the lr " + c10::str(now) + " of " + c10::str(base) +
-                 "; it must be finite and not negative.");
+  if (!(std::isfinite(now) && now >= 0)) refuse_rate(now, base);
   return now;
 }
 
