@@ -18,7 +18,7 @@ class LowPrecisionUpdate {
   at::Tensor operand(const at::Tensor& gradient, const at::Tensor& p);
   /// Prepares the update of a parameter by its gradient. Returns the gradient to keep until then.
   at::Tensor prepare(at::Tensor gradient, const at::Tensor& p);
-  /// Prepares parameter `j` of a bucket whose other values are set.
+  /// Prepares parameter `j` of a bucket whose other values are set; only of one that is rounded.
   void prepare_rounded(Bucket& bucket, std::size_t j);
   /// Calls `call(bucket)`; for rounded parameters once with each of them in FP32. A value that a
   /// rejected update leaves unchanged is written back with the same bits.

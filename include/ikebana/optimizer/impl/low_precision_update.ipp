@@ -24,7 +24,6 @@ IKEBANA_INLINE at::Tensor LowPrecisionUpdate::prepare(at::Tensor gradient, const
 
 IKEBANA_INLINE void LowPrecisionUpdate::prepare_rounded(Bucket& bucket, std::size_t j) {
   const at::Tensor& p = bucket.parameters[j];
-  if (!is_rounded(p)) return;
   bucket.in_fp32.push_back(single_bucket(bucket, j));
   bucket.flat.push_back(in_memory_order(p));
   bucket.flat_in_fp32.push_back(value_.narrow(0, 0, p.numel()));

@@ -12,6 +12,10 @@ IKEBANA_INLINE void refuse_value(const std::string& what) { throw BadValue("opti
   refuse_value(of + std::string(name) + " is " + c10::str(value) +
                "; it must be finite and not negative.");
 }
+[[noreturn]] IKEBANA_INLINE void refuse_beta(double beta, const char* of) {
+  refuse_value("one of " + std::string(of) + "betas is " + c10::str(beta) +
+               "; it must lie in [0, 1).");
+}
 [[noreturn]] IKEBANA_INLINE void refuse_rate(double lr, double base) {
   refuse_value("the schedule makes the lr " + c10::str(lr) + " of " + c10::str(base) +
                "; it must be finite and not negative.");
@@ -24,9 +28,7 @@ IKEBANA_INLINE void PolicyValues::check_not_negative(double value, const char* n
 
 IKEBANA_INLINE void PolicyValues::check_betas(const std::array<double, 2>& betas, const char* of) {
   for (double beta : betas)
-    if (!(beta >= 0 && beta < 1))
-      refuse_value("one of " + std::string(of) + "betas is " + c10::str(beta) +
-                   "; it must lie in [0, 1).");
+    if (!(beta >= 0 && beta < 1)) refuse_beta(beta, of);
 }
 
 IKEBANA_INLINE void PolicyValues::check_rate() const {

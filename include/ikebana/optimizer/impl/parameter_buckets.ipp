@@ -235,7 +235,7 @@ IKEBANA_INLINE void ParameterBuckets::set_gradients(Bucket& bucket, const Master
     const std::string& name = masters.names[bucket.indices[j]];
     if (!state_.matches(bucket, j, low_precision_.operand(p))) refuse_changed(name);
     bucket.gradients[j] = low_precision_.prepare(convert(gradients.values[at], p, name), p);
-    low_precision_.prepare_rounded(bucket, j);
+    if (low_precision_.is_rounded(p)) low_precision_.prepare_rounded(bucket, j);
   }
 }
 
