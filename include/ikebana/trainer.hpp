@@ -216,7 +216,7 @@ class Trainer : public SaveAndLoad<Trainer<ModelT, Policies...>>,
   std::shared_ptr<Core> core_;
 };
 
-// Outside of the class, so that `extern template` leaves them to one file of several.
+// These stand outside of the class, so that `extern template` leaves them to one file of several.
 template <class ModelT, class... Policies>
 template <class Batch, class... Others>
 Report Trainer<ModelT, Policies...>::step(const Batch& batch, const Others&...) {

@@ -26,11 +26,6 @@ class BusyGuard {
 /// device that does not exist.
 void move(torch::nn::Module& module, c10::Device device);
 
-/// Warns of what a step that threw could not put back: `lost` is a sentence on it, or empty.
-void warn_of(const std::string& lost);
-/// Within a handler of `error`: throws it again, with `lost` added to its text.
-[[noreturn]] void rethrow(const Error& error, const std::string& lost);
-
 /// Where a call was, as a text that is made where it failed.
 using Place = c10::function_ref<std::string()>;
 
@@ -41,18 +36,12 @@ std::string text_of_batch(const Batch& batch) {
   if constexpr (Batches<const Batch>) return "a range of batches";
   else return tensors_text(batch);
 }
-/// Within a handler of `error`, whose text is `what`: throws OutOfMemory or StepFailed with that
-/// text, and where it was (`place()`). `lost`: a sentence on what was not put back; `memory`: lines
-/// on what memory was used for.
-[[noreturn]] void rethrow(const std::exception& error, const std::string& what,
-                          const StepState& step, Place place, const std::string& lost,
-                          const std::string& memory);
 /// Within a handler: throws the exception again, one of LibTorch's as this library's, with what the
 /// restore point could not put back. `attempts`: the steps before the call. Where memory ran out,
-/// `memory()` says what took it.
+/// `explain()` says what took it.
 [[noreturn]] void rethrow_current(StepState& step, RestorePoint& restore_point,
                                   std::int64_t attempts, Place place,
-                                  c10::function_ref<std::string()> memory);
+                                  c10::function_ref<std::string()> explain);
 
 }  // namespace ikebana::detail
 

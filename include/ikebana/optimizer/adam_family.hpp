@@ -6,7 +6,7 @@ namespace ikebana::detail {
 
 /// Throws BadValue for values that are refused.
 void check_adam(const PolicyValues& v);
-std::string text_of_adam(const PolicyValues& v, bool amsgrad, bool maximize);
+std::string describe_adam(const PolicyValues& v, bool amsgrad, bool maximize);
 
 template <class Policy>
 class AdamFamily : public GroupedOptimizer<Policy> {
@@ -25,7 +25,7 @@ class AdamFamily : public GroupedOptimizer<Policy> {
     this->keep_if_asked();
   }
   std::string describe() const {
-    return text_of_adam(this->policy_values(), this->values.amsgrad, this->values.maximize);
+    return describe_adam(this->policy_values(), this->values.amsgrad, this->values.maximize);
   }
   void state(Archive& archive, const Masters& masters) {
     this->save(archive, masters, state_slots());

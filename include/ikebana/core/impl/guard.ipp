@@ -37,7 +37,8 @@ IKEBANA_INLINE void move(torch::nn::Module& module, c10::Device device) {
   }
 }
 
-IKEBANA_INLINE void warn_of(const std::string& lost) {
+/// Warns of what a step that threw could not put back: `lost` is a sentence on it, or empty.
+inline void warn_of(const std::string& lost) {
   if (!lost.empty()) TORCH_WARN("step: an exception ended it.", lost);
 }
 
@@ -46,7 +47,8 @@ void rethrow_as(const Error& error, const std::string& lost) {
   ((typeid(error) == typeid(Classes) ? throw Classes(error.what() + lost) : void()), ...);
 }
 
-IKEBANA_INLINE void rethrow(const Error& error, const std::string& lost) {
+/// Within a handler of `error`: throws it again, with `lost` added to its text.
+[[noreturn]] inline void rethrow(const Error& error, const std::string& lost) {
   if (!lost.empty())
     rethrow_as<BadBatch, BadModel, BadValue, NonFinite, BadRecompute, OutOfMemory, RankFailed,
                StepFailed, Error>(error, lost);
@@ -61,19 +63,22 @@ IKEBANA_INLINE std::string place_in_step(const StepState& step, const std::strin
 }
 
 /// A text without the period or the line feed at its end.
-IKEBANA_INLINE std::string without_end(std::string text) {
+inline std::string without_end(std::string text) {
   while (!text.empty() && (text.back() == '.' || text.back() == '\n')) text.pop_back();
   return text;
 }
 
 /// Where it was, and whether something was updated.
-IKEBANA_INLINE std::string where_text(const StepState& step, Place place) {
+inline std::string where_text(const StepState& step, Place place) {
   return " (" + place() + (step.partly_updated || step.was_made ? ")." : "). Nothing was updated.");
 }
 
-IKEBANA_INLINE void rethrow(const std::exception& error, const std::string& what,
-                            const StepState& step, Place place, const std::string& lost,
-                            const std::string& memory) {
+/// Within a handler of `error`, whose text is `what`: throws OutOfMemory or StepFailed with that
+/// text, and where it was (`place()`). `lost`: a sentence on what was not put back; `memory`: lines
+/// on what memory was used for.
+[[noreturn]] inline void rethrow(const std::exception& error, const std::string& what,
+                                 const StepState& step, Place place, const std::string& lost,
+                                 const std::string& memory) {
   const std::string where = where_text(step, place);
   if (is_out_of_memory(what))
     throw OutOfMemory(what + where + lost + no_code_text(what) + address_space_text() +
@@ -86,7 +91,7 @@ IKEBANA_INLINE void rethrow(const std::exception& error, const std::string& what
 }
 
 /// A sentence where parameters were updated before the exception.
-IKEBANA_INLINE std::string updated_before(const StepState& step) {
+inline std::string updated_before(const StepState& step) {
   if (step.was_made) return " The update was made before, and the step counts.";
   if (!step.partly_updated) return {};
   return " InBackward had updated the parameters whose gradients had arrived: load the last saved "
@@ -95,10 +100,10 @@ IKEBANA_INLINE std::string updated_before(const StepState& step) {
 
 IKEBANA_INLINE void rethrow_current(StepState& step, RestorePoint& restore_point,
                                     std::int64_t attempts, Place place,
-                                    c10::function_ref<std::string()> memory_text) {
+                                    c10::function_ref<std::string()> explain) {
   step.was_made = step.attempts != attempts;
   const std::string lost = restore_point.take_lost() + updated_before(step);
-  const std::string memory = bridge::is_present_out_of_memory() ? memory_text() : std::string();
+  const std::string memory = bridge::is_present_out_of_memory() ? explain() : std::string();
   try {
     throw;
   } catch (const RankFailed& error) {

@@ -10,7 +10,7 @@ IKEBANA_INLINE void check_adam(const PolicyValues& v) {
   v.check_eps();
 }
 
-IKEBANA_INLINE std::string text_of_adam(const PolicyValues& v, bool amsgrad, bool maximize) {
+IKEBANA_INLINE std::string describe_adam(const PolicyValues& v, bool amsgrad, bool maximize) {
   return v.text_of_adam() + (amsgrad ? ", amsgrad" : "") + (maximize ? ", maximize" : "") +
          (v.groups.empty() ? "" : ", groups=" + std::to_string(v.groups.size()));
 }

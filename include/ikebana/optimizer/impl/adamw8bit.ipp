@@ -26,10 +26,8 @@ IKEBANA_INLINE void Mechanism<AdamW8bit>::update(const Masters&, StepGradients& 
 }
 
 IKEBANA_INLINE std::string Mechanism<AdamW8bit>::describe() const {
-  return "lr=" + c10::str(values.lr) + ", betas=(" + c10::str(values.betas[0]) + ", " +
-         c10::str(values.betas[1]) + "), eps=" + c10::str(values.eps) +
-         ", weight_decay=" + c10::str(values.weight_decay) +
-         ", block_size=" + c10::str(values.block_size) + (values.maximize ? ", maximize" : "");
+  return policy_values().text_of_adam() + ", block_size=" + c10::str(values.block_size) +
+         (values.maximize ? ", maximize" : "");
 }
 
 IKEBANA_INLINE std::vector<detail::Slot> Mechanism<AdamW8bit>::state_slots(const AdamW8bit& v) {
