@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a build or ctest, as it is, and prints what took longest.
+"""Runs a build or ctest, as it is, and prints what took longest, and what failed.
 
     slowest.py build FOLDER COMMAND...   a build in FOLDER, by the log of Ninja
     slowest.py tests FOLDER COMMAND...   ctest in FOLDER; its own summary remains the last it prints
@@ -7,6 +7,7 @@
 Exits with the command's status.
 """
 
+import itertools
 import pathlib
 import re
 import subprocess
@@ -16,6 +17,9 @@ TEN = 10
 RESULT = re.compile(r"Test +#\d+: (.*?) \.+ *(?:\*+)?[A-Z].* ([\d.]+) sec")
 SUMMARY = re.compile(r"\d+% tests passed, ")
 CASES = re.compile(r"\[doctest\] test cases: +(\d+) \| +(\d+) passed")
+FAILED = re.compile(r"^(TEST CASE: .*)|^.*: (?:FATAL )?ERROR: .*(?:\n .*){0,4}", re.MULTILINE)
+LINES = 100  # of failures and of their cases
+MOST = 1500  # characters of one failure
 
 
 def show(what, seconds):
@@ -51,6 +55,21 @@ def cases(folder):
         print(f"{ran} cases in {len(found)} programs of doctest, {passed} passed")
 
 
+def failures(folder):
+    """What failed in programs of doctest, again, since much may have been printed after it."""
+    log = folder / "Testing/Temporary/LastTest.log"
+    case = None
+    text = log.read_text(errors="replace") if log.exists() else ""
+    for found in itertools.islice(FAILED.finditer(text), LINES):
+        if found[1]:
+            case = found[1]
+            continue
+        if case:
+            print("\n" + case)
+        case = None
+        print(found[0][:MOST])
+
+
 def tests(folder, command):
     """Everything is handed on at once but the summary, which waits for what is printed here."""
     seconds, summary = {}, []
@@ -64,6 +83,7 @@ def tests(folder, command):
             seconds[result[1]] = float(result[2])
     status = process.wait()
     show("tests", seconds)
+    failures(folder)
     cases(folder)
     print("\n", *summary, sep="", end="", flush=True)
     return status

@@ -102,7 +102,8 @@ def conan(place):
     status, said, output = place.attempt(*create, env=env, cwd=tree)
     expect("Full package reference: ikebana/" in said, f"no package was made:\n{output}")
     expect(status != 0 and "ikebana: LibTorch was not found: set IKEBANA_LIBTORCH" in said, output)
-    variables = {"IKEBANA_LIBTORCH": place.libtorch, "CMAKE_CXX_FLAGS_DEBUG": quick}
+    variables = {"IKEBANA_LIBTORCH": place.libtorch, "CMAKE_CXX_FLAGS_DEBUG": quick,
+                 "CMAKE_UNITY_BUILD": "ON", "CMAKE_UNITY_BUILD_BATCH_SIZE": "5"}
     options = ("-o", "&:header_only=False",
                "-c", f"tools.cmake.cmaketoolchain:extra_variables={variables}")
     with_torch = {**env, "IKEBANA_LIBTORCH": place.libtorch}

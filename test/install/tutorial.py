@@ -4,7 +4,7 @@ Each block is used in the order of the page. A block after a line that ends in "
 to that file, or added to it where the line begins with "Add"; at the end the files are those of
 examples/tutorial. Blocks of commands are run, except for what installs packages. What they print
 is compared with the block that follows: words are the same, numbers are close. To save time
-compilers do not optimise, and programs of the page's middle are those that the build has made of
+compilers do not optimise, take five of the library's sources as one, and programs of the page's middle are those that the build has made of
 the same files.
 
 Usage: tutorial.py walk --programs FOLDER --root ... (see place.py)
@@ -26,7 +26,8 @@ NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?$")
 # The number before one of these depends on the machine, and on when it was interrupted.
 MACHINE = ("ms", "s", "steps,")
 INSTALLS = ("sudo apt", "mkdir ", "cd ", "python3 -m venv", ".venv/bin/pip", "git clone")
-quick = {"-DCMAKE_BUILD_TYPE=Release": "-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0",
+quick = {"-DCMAKE_BUILD_TYPE=Release": "-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 "
+                                       "-DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=5",
          " -O2 ": " -O0 "}
 
 

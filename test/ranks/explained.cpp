@@ -87,7 +87,7 @@ TEST_CASE_TEMPLATE("ranks: one that runs out of memory says why, and all train o
       if (fails) {
         // Rank 0 does nothing while a copy of the process is made for rank 1.
         models[r]->during_forward = [] {
-          std::this_thread::sleep_for(std::chrono::milliseconds(400));
+          std::this_thread::sleep_for(std::chrono::milliseconds(1500));
         };
         if (r == 1)
           models[r]->during_forward = [] { at::empty({std::int64_t(1) << 50}, at::kByte); };

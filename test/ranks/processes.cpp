@@ -87,7 +87,8 @@ void is_lost(const Role& role, std::int64_t harmed, const std::function<void(Cou
               << ' ' << text;
   std::quick_exit(0);  // a stopped store would be waited for
 }
-constexpr auto limit = 3s;
+constexpr auto limit = 6s, long_limit = 60s;
+constexpr double soon = 40;  // seconds, on a busy machine: before the long limit
 /// Rank 1 ends when the ranks have met, and the others make a trainer.
 void is_lost_early(const Role& role) {
   if (role.group.rank() == 1) raise(SIGKILL);
@@ -103,7 +104,7 @@ void is_lost_early(const Role& role) {
 TEST_CASE("ranks: one of several processes" * doctest::skip()) {
   const std::string name = std::getenv("IKEBANA_TEST_ROLE");
   const bool waits = name.find("stopped") != name.npos;
-  const Role role = Role::of_environment(waits ? limit : 60000ms);
+  const Role role = Role::of_environment(waits ? limit : long_limit);
   auto killed = [](CountedImpl& model) { model.during_forward = [] { raise(SIGKILL); }; };
   auto stopped = [](CountedImpl& model) { model.during_forward = [] { raise(SIGSTOP); }; };
   if (name == "trains") {
@@ -171,25 +172,24 @@ void others_say(const std::string& name, std::size_t harmed, const std::string& 
   }
 }
 TEST_CASE("ranks: a process that is killed ends the others with an error that names it") {
-  others_say("killed", 1, "rank 1 ended", 5);
-  others_say("first killed", 0, "rank 0", 5);
-  others_say("killed in a copy", 3, "rank 3 ended", 5, 6);
+  others_say("killed", 1, "rank 1 ended", soon);
+  others_say("first killed", 0, "rank 0", soon);
+  others_say("killed in a copy", 3, "rank 3 ended", soon, 6);
 }
 TEST_CASE("ranks: a process that ends before the ranks are connected ends the others") {
-  others_say("killed early", 1, "rank 1 ended", 5);
+  others_say("killed early", 1, "rank 1 ended", soon);
 }
 TEST_CASE("ranks: a process that stops ends the others within the time limit") {
-  const double most = std::chrono::duration<double>(limit).count() + 2;
-  others_say("stopped", 1, "rank 1 ended, or did not answer", most);
-  others_say("first stopped", 0, "rank 0", most);
+  others_say("stopped", 1, "rank 1 ended, or did not answer", soon);
+  others_say("first stopped", 0, "rank 0", soon);
 }
 TEST_CASE("ranks: a process that runs units in another order ends all before their time limit") {
   auto words = [](const char* rank) {
     return std::string("rank ") + rank +
            " is at the run of unit `second`, where the ranks agreed on the run of unit `first`";
   };
-  others_say("other order", 1, words("1"), 5, 3, /*goes_on=*/true);
-  others_say("other order in a copy", 3, words("3"), 5, 4, /*goes_on=*/true);
+  others_say("other order", 1, words("1"), soon, 3, /*goes_on=*/true);
+  others_say("other order in a copy", 3, words("3"), soon, 4, /*goes_on=*/true);
 }
 
 }  // namespace test::ranks::processes

@@ -103,12 +103,12 @@ TEST_CASE("shard: ranks that waited in vain for a late one meet it at a later tr
     Rows bad = part(all[1], rank, 3);
     if (rank == 2) bad.target = bad.target + 7;
     CHECK(message_of([&] { trainer.step(bad); }) != "");
-    if (rank == 2) std::this_thread::sleep_for(1500ms);
+    if (rank == 2) std::this_thread::sleep_for(4500ms);
     const int failed = persist(trainer, part(all[1], rank, 3));
     CHECK((rank == 2 || failed > 0));
     CHECK(same_bits(whole(trainer), expected));
   };
-  on_groups(3, train, 1s);
+  on_groups(3, train, 3s);
 }
 
 /// Ranks run units in another order in their steps 1 and 4: alike, or rank 1 alone in step 1.

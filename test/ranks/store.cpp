@@ -34,9 +34,9 @@ std::vector<std::string> each(const std::vector<World>& worlds,
   threads.clear();
   return errors;
 }
-/// The same of a meeting within a short time.
+/// The same of a meeting within a short time, in which ranks of a busy machine do meet.
 std::vector<std::string> meet(const std::vector<World>& worlds) {
-  return each(worlds, [](const World& one) { make_store(one, 500ms); });
+  return each(worlds, [](const World& one) { make_store(one, 2s); });
 }
 
 TEST_CASE("store: ranks share their keys, and two stores of the same ranks do not") {
@@ -88,10 +88,10 @@ TEST_CASE("store: a port in use, and an address that does not answer, are named 
   const std::string refused =
       message_of<RankFailed>([&] { make_store(world(1, 2, unused), 500ms); });
   CHECK(contains(refused, std::to_string(unused) + " within 0.5 s: Connection refused. Is rank 0"));
-  World nowhere = world(1, 2, unused);
+  CHECK(std::chrono::steady_clock::now() - start < 30s);
+  World nowhere = world(1, 2, unused);  // a resolver of names has limits of its own
   nowhere.master_addr = "no.such.host.invalid";
   CHECK(contains(message_of<RankFailed>([&] { make_store(nowhere, 500ms); }), "no.such.host"));
-  CHECK(std::chrono::steady_clock::now() - start < 30s);
 }
 
 TEST_CASE("store: a rank that does not come is named by rank 0") {
@@ -120,7 +120,7 @@ TEST_CASE("store: ranks of two trainings at one address do not mix") {
   const auto errors = meet(worlds);
   CHECK(errors[0].empty());
   CHECK(errors[1].empty());
-  CHECK(contains(errors[2], "but rank 0 did not answer there within 0.5 s"));
+  CHECK(contains(errors[2], "but rank 0 did not answer there within 2 s"));
 }
 
 TEST_CASE("store: values that cannot be are refused before anything is connected") {

@@ -69,10 +69,10 @@ std::vector<Told> all_told(std::int64_t ranks, const F& f) {
   });
   return all;
 }
-/// Each in a few seconds, of the minute that they have.
+/// Each in a few seconds, on a busy machine in more, of the minute that they have.
 void check(const std::vector<Told>& all, const std::vector<std::string>& words) {
   for (const Told& one : all) {
-    CHECK_MESSAGE(one.seconds < 15, one.seconds);
+    CHECK_MESSAGE(one.seconds < 40, one.seconds);
     for (const std::string& word : words) CHECK_MESSAGE(contains(one.text, word), one.text);
   }
 }

@@ -74,12 +74,10 @@ MemorySource& memory_source(c10::Device device);
 class MemoryCounter {
  public:
   template <std::convertible_to<c10::Device> Device>
-  explicit MemoryCounter(Device device)
-      : attached_(std::make_shared<AttachedTracker>(memory_source(with_index(device)))) {}
+  explicit MemoryCounter(Device device) : MemoryCounter(memory_source(with_index(device))) {}
 
   /// Counts what another source counts, which must outlive it.
-  explicit MemoryCounter(MemorySource& source)
-      : attached_(std::make_shared<AttachedTracker>(source)) {}
+  explicit MemoryCounter(MemorySource& source);
 
   /// Bytes in use; on the CPU without those allocated before the first counter (see `counted`).
   int64_t now() const { return attached_->source.now(); }

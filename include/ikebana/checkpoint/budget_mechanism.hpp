@@ -1,11 +1,11 @@
 #pragma once
 // What Checkpoint<Budget> and Checkpoint<ActivationBudget> share: the first step is measured, the
 // others go by a plan.
-#include <ikebana/bridge/reduction_shape_rules.hpp>
 #include <ikebana/bridge/shared_memory_limit.hpp>
 #include <ikebana/checkpoint/budget_value.hpp>
+#include <ikebana/checkpoint/measurement.hpp>
+#include <ikebana/checkpoint/operator_rule.hpp>
 #include <ikebana/checkpoint/plans.hpp>
-#include <ikebana/checkpoint/rehearsed_frame.hpp>
 #include <ikebana/checkpoint/segment_frames.hpp>
 #include <ikebana/checkpoint/selective_frame.hpp>
 #include <ikebana/detail/recomputing.hpp>
@@ -145,17 +145,16 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
   std::optional<std::int64_t> measured_dry(Core& core, Next& next) {
     if constexpr (plans_dry<Core>) {
       const EndOfStep end{*this};
-      const auto ledger = std::make_shared<bridge::FakeLedger>();
       level_ = counter_->now();
-      ledger->begin_with(device_, level_);
-      std::optional real = std::exchange(counter_, bridge::MemoryCounter(ledger->of(device_)));
+      const DryMemory memory = dry_memory(device_, level_);
+      std::optional real = std::exchange(counter_, memory.counter);
       std::string measured;
       AtDryUpdate listener([&] {
         const std::int64_t grows = measurement_->end_dry_step(before_update_);
         measured = to_bytes(std::array{grows, measurement_->inputs()}, costs());
       });
       const auto result = dry_step(
-          core.step.dry, core.device, ledger, listener, nullptr, [&] { next(); },
+          core.step.dry, core.device, memory.ledger, listener, nullptr, [&] { next(); },
           [&] { return measured; });
       counter_ = std::move(real);
       if (!result) return {};
@@ -251,3 +250,7 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/rehearsed_frame.hpp>
+#endif

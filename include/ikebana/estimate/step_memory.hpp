@@ -2,6 +2,7 @@
 // What one step takes, found out by a step on tensors without memory.
 #include <ikebana/bridge/fake_ledger.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/estimate/summary.hpp>
 #include <ikebana/hooks/unit_nodes.hpp>
 #include <ikebana/run/dry_listener.hpp>
@@ -49,7 +50,7 @@ class StepMemory final : public DryListener {
   std::size_t units() const { return trainer_.units.units().size(); }
 
   const TrainerView& trainer_;
-  std::shared_ptr<bridge::FakeLedger> ledger_ = std::make_shared<bridge::FakeLedger>();
+  std::shared_ptr<bridge::FakeLedger> ledger_ = make_shared_apart<bridge::FakeLedger>();
   MemoryMarks marks_{bridge::MemoryCounter(ledger_->of(trainer_.device)), 0};
   StepFacts facts_;
   Report moved_;  // has what Offload has moved

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <ikebana/bridge/device.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/error.hpp>
 #include <memory>
 #include <string>
@@ -88,7 +89,8 @@ class DeviceMemPool {
 
   Allocator& allocator_;
   c10::Device device_;
-  std::shared_ptr<detail::DevicePoolState> state_ = std::make_shared<detail::DevicePoolState>();
+  std::shared_ptr<detail::DevicePoolState> state_ =
+      detail::make_shared_apart<detail::DevicePoolState>();
 };
 
 /// RAII: what this thread allocates on the pool's device comes from the pool, as under

@@ -1,6 +1,7 @@
 #pragma once
 // The activations of one trainer that lie elsewhere between forward and backward.
 #include <deque>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/offload/offload_memory.hpp>
 #include <unordered_map>
@@ -38,7 +39,7 @@ class StoredActivations : public std::enable_shared_from_this<StoredActivations>
   using Pointer = std::shared_ptr<StoredActivation>;
 
   StoredActivations(const bridge::HostCopies& copies, std::shared_ptr<OffloadMemory> memory)
-      : copies_(copies), pool_(std::make_shared<BufferPool>(std::move(memory))) {}
+      : copies_(copies), pool_(make_shared_apart<BufferPool>(std::move(memory))) {}
 
   c10::Device device() const { return copies_.device(); }
 

@@ -1,13 +1,25 @@
 #pragma once
 // A step of a trainer that only finds out what it would allocate.
 #include <functional>
-#include <ikebana/bridge/fake_ledger.hpp>
+#include <ikebana/bridge/memory.hpp>
 #include <ikebana/run/dry_listener.hpp>
 #include <memory>
 #include <optional>
 #include <string>
 
+namespace ikebana::bridge {
+class FakeLedger;
+}
+
 namespace ikebana::detail {
+
+/// What a step without values takes is written to the ledger, and read by the counter.
+struct DryMemory {
+  std::shared_ptr<bridge::FakeLedger> ledger;
+  bridge::MemoryCounter counter;
+};
+/// `bytes` are in use on the device before.
+DryMemory dry_memory(c10::Device device, std::int64_t bytes);
 
 /// Listens for the update alone.
 template <class F>

@@ -2,8 +2,6 @@
 // Asynchronous saves: training waits for a copy in memory, and a thread writes the copy.
 #include <atomic>
 #include <functional>
-#include <future>
-#include <ikebana/posix/process.hpp>
 #include <ikebana/state/archive.hpp>
 #include <ikebana/state/saved_state.hpp>
 
@@ -22,11 +20,7 @@ class PendingSave {
 
  private:
   friend class AsyncSaver;
-  struct Shared {
-    std::shared_future<void> result;
-    std::atomic<bool> was_waited_for = false;
-    detail::OwnProcess process;
-  };
+  struct Shared;
   std::shared_ptr<Shared> shared_;
 };
 

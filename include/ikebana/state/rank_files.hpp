@@ -4,9 +4,8 @@
 #include <cstdint>
 #include <ikebana/error.hpp>
 #include <ikebana/state/safetensors.hpp>
-#include <ikebana/state/tensor_reader.hpp>
+#include <ikebana/state/tensor_file.hpp>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -39,30 +38,8 @@ std::optional<std::vector<RankFile>> files_of(const FileHeader& header, const Fi
 /// Removes the files of ranks that no manifest in the folder names any more, of the states for
 /// which `is_ours(name)` is true: older saves, and interrupted ones. Where a manifest cannot be
 /// read, all stay.
-template <class IsOurs>
-void remove_unnamed(Files& files, const Files::Path& folder, IsOurs&& is_ours) {
-  std::set<std::string> named;
-  std::vector<std::string> found, states;
-  for (const std::string& name : files.list(folder)) {
-    std::string_view state = name;
-    if (state.ends_with(former_suffix)) state.remove_suffix(std::string_view(former_suffix).size());
-    if (const auto of = state_of_rank_file(name)) {
-      if (is_ours(*of)) found.push_back(name);
-    } else if (is_ours(std::string(state))) {
-      states.push_back(name);
-    }
-  }
-  if (found.empty()) return;
-  for (const std::string& name : states) try {
-      const auto all = files_of(TensorFileReader(files, folder / name).header(), folder / name);
-      for (const RankFile& file : all.value_or(std::vector<RankFile>())) named.insert(file.name);
-    } catch (const Error&) {
-      return;
-    }
-  for (const std::string& name : found)
-    if (!named.count(name)) files.remove(folder / name);
-}
-
+void remove_unnamed(Files& files, const Files::Path& folder,
+                    c10::function_ref<bool(const std::string& name)> is_ours);
 /// The same of one state.
 void remove_unnamed(Files& files, const Files::Path& state);
 /// The files that the manifest at `path` names; none where it is no manifest, or missing or

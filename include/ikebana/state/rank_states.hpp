@@ -7,7 +7,6 @@
 #include <ikebana/state/archive.hpp>
 #include <ikebana/state/safetensors.hpp>
 #include <ikebana/state/tensor_file.hpp>
-#include <ikebana/state/tensor_reader.hpp>
 
 namespace ikebana {
 

@@ -3,11 +3,8 @@
 #include <ikebana/posix/posix_files.hpp>
 #include <ikebana/state/archive.hpp>
 #include <ikebana/state/tensor_file.hpp>
-#include <ikebana/state/tensor_reader.hpp>
 
 namespace ikebana {
-
-namespace detail {}  // namespace detail
 
 /// Writes named tensors to a safetensors file, with a checksum of each and of the header. An
 /// existing file stays intact until the new one is durable. Costs the writing; tensors that are

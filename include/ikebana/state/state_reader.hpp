@@ -1,6 +1,7 @@
 #pragma once
 // Reads a saved state, of one file or of one for each rank, in the rows that a rank needs.
 #include <ikebana/state/rank_files.hpp>
+#include <ikebana/state/tensor_reader.hpp>
 #include <set>
 
 namespace ikebana::detail {

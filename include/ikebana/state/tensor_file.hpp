@@ -2,11 +2,18 @@
 // Writes named tensors to a file, with a checksum of each; tensor_reader.hpp reads them back.
 #include <ikebana/posix/files.hpp>
 #include <ikebana/state/archive.hpp>
+#include <ikebana/state/safetensors.hpp>
 
 namespace ikebana {
 
 /// Texts in a file beside its tensors, by name.
 using Metadata = std::map<std::string, std::string>;
+
+/// What `load_tensors` reads.
+struct TensorFile {
+  FileHeader header;  ///< of the file, with its metadata
+  StateDict tensors;  ///< by name, on the CPU
+};
 
 namespace detail {
 

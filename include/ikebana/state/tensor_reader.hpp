@@ -9,12 +9,6 @@
 
 namespace ikebana {
 
-/// What `load_tensors` reads.
-struct TensorFile {
-  FileHeader header;  ///< of the file, with its metadata
-  StateDict tensors;  ///< by name, on the CPU
-};
-
 namespace detail {
 
 /// Reads the header of an untrusted file, and its tensors one by one; every field is checked.

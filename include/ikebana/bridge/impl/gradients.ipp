@@ -1,6 +1,7 @@
 #pragma once
 #include <ikebana/bridge/gradients.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/posix/library.hpp>
 #include <utility>
@@ -9,7 +10,7 @@ namespace ikebana::bridge {
 
 IKEBANA_INLINE PostAccumulateChainV1::PostAccumulateChainV1(
     std::unique_ptr<torch::autograd::PostAccumulateGradHook> previous)
-    : previous_(std::move(previous)), entries_(std::make_shared<Entries>()) {
+    : previous_(std::move(previous)), entries_(ikebana::detail::make_shared_apart<Entries>()) {
   // Other libraries may add hooks to this chain, and these may outlive this library's own hooks.
   static const char address = 0;
   [[maybe_unused]] static const bool loaded = (ikebana::detail::keep_loaded(&address), true);

@@ -2,12 +2,13 @@
 #include <ikebana/bridge/copy_stream.hpp>
 #include <ikebana/bridge/host_copies.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/detail/without_values.hpp>
 
 namespace ikebana::bridge {
 
 IKEBANA_INLINE StreamEvent::StreamEvent(const c10::Stream& stream)
-    : event_(std::make_shared<c10::Event>(stream.device_type())) {
+    : event_(ikebana::detail::make_shared_apart<c10::Event>(stream.device_type())) {
   event_->record(stream);
 }
 

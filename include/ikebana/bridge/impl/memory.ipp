@@ -3,6 +3,7 @@
 #include <ikebana/detail/away.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/message.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <mutex>
 #include <unordered_map>
 
@@ -22,6 +23,9 @@ IKEBANA_INLINE MemorySource& memory_source(c10::Device device) {
                 "the compiler finds cuda_runtime_api.h.");
   return *source;
 }
+
+IKEBANA_INLINE MemoryCounter::MemoryCounter(MemorySource& source)
+    : attached_(ikebana::detail::make_shared_apart<AttachedTracker>(source)) {}
 
 IKEBANA_INLINE bool is_out_of_memory(const std::exception& error) {
   return dynamic_cast<const OutOfMemory*>(&error) != nullptr ||

@@ -3,6 +3,7 @@
 #include <ikebana/checkpoint/frame.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/recomputing.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/error.hpp>
 
 namespace ikebana::detail {
@@ -195,7 +196,7 @@ IKEBANA_INLINE void Frame::run_units(const std::vector<Tensors>& inputs, FillSlo
 }
 
 IKEBANA_INLINE std::shared_ptr<Frame> full_frame(c10::Device device) {
-  return at::GradMode::is_enabled() ? std::make_shared<Frame>(device) : nullptr;
+  return at::GradMode::is_enabled() ? make_shared_apart<Frame>(device) : nullptr;
 }
 
 }  // namespace ikebana::detail

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <ikebana/checkpoint/kept_calls.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 
 namespace ikebana::detail {
 
@@ -28,7 +29,7 @@ IKEBANA_INLINE bool KeptResult::is_tensor() const {
 IKEBANA_INLINE void KeptResult::forward_ended() {
   for (Version& version : versions) version.record_again();
   if (!value.isTensor() || !value.toTensor().defined()) return;
-  kept = std::make_shared<bridge::KeptTensor>(value.toTensor());
+  kept = make_shared_apart<bridge::KeptTensor>(value.toTensor());
   value = {};
 }
 

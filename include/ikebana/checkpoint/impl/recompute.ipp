@@ -2,6 +2,7 @@
 #include <ikebana/checkpoint/cudnn_dropout.hpp>
 #include <ikebana/checkpoint/recompute.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 
 namespace ikebana::detail {
 
@@ -14,7 +15,7 @@ IKEBANA_INLINE void CheckpointMechanism::attach(c10::Device device, const UnitTa
   device_ = device;
   units_.clear();
   for (const Unit& unit : table.units())
-    units_.push_back(std::make_shared<const RecomputedUnit>(
+    units_.push_back(make_shared_apart<const RecomputedUnit>(
         RecomputedUnit{unit.is_root() ? "the model" : unit.name, unit.module,
                        cudnn_dropout_in(*unit.module, device)}));
 }

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <ikebana/checkpoint/rehearsed_frame.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/detail/without_values.hpp>
 
 namespace ikebana::detail {
@@ -164,7 +165,7 @@ IKEBANA_INLINE std::shared_ptr<Frame> rehearsed_frame(c10::Device device,
                                                       std::shared_ptr<Measurement> measurement,
                                                       std::shared_ptr<const std::size_t> place) {
   if (!at::GradMode::is_enabled()) return nullptr;
-  return std::make_shared<RehearsedFrame>(device, std::move(measurement), std::move(place));
+  return make_shared_apart<RehearsedFrame>(device, std::move(measurement), std::move(place));
 }
 
 }  // namespace ikebana::detail

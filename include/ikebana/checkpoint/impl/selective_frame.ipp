@@ -2,6 +2,7 @@
 #include <ikebana/checkpoint/replay.hpp>
 #include <ikebana/checkpoint/selective_frame.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 
 namespace ikebana::detail {
 
@@ -19,7 +20,7 @@ IKEBANA_INLINE void SelectiveFrame::clear() { calls_.clear(); }
 IKEBANA_INLINE std::shared_ptr<Frame> selective_frame(c10::Device device,
                                                       const OperatorRule& rule) {
   if (!at::GradMode::is_enabled()) return nullptr;
-  return std::make_shared<SelectiveFrame>(device, rule);
+  return make_shared_apart<SelectiveFrame>(device, rule);
 }
 
 }  // namespace ikebana::detail

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/nearest_names.hpp>
-#include <utility>
+#include <limits>
 
 namespace ikebana::detail {
 
@@ -44,12 +44,16 @@ IKEBANA_INLINE std::string nearest_names(const std::vector<std::string>& pattern
   const std::string of = "of " + std::to_string(names.size()) + " names";
   if (names.empty()) return " (there is none)";
   if (patterns.empty()) return " (" + of + ", such as " + quoted_list(names) + ")";
-  std::vector<std::pair<std::size_t, std::string>> ranked;
-  for (auto& name : names) ranked.emplace_back(distance_of(name, patterns), std::move(name));
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (std::size_t i = 0; i < names.size(); ++i) names[i] = std::move(ranked[i].second);
-  return " (" + quoted_list(patterns) + "; " + of + ", the nearest are " + quoted_list(names) + ")";
+  std::vector<std::size_t> distances;
+  for (const auto& name : names) distances.push_back(distance_of(name, patterns));
+  std::vector<std::string> nearest;
+  while (nearest.size() < std::min<std::size_t>(names.size(), 3)) {
+    const auto next = std::min_element(distances.begin(), distances.end());
+    nearest.push_back(names[static_cast<std::size_t>(next - distances.begin())]);
+    *next = std::numeric_limits<std::size_t>::max();
+  }
+  return " (" + quoted_list(patterns) + "; " + of + ", the nearest are " + quoted_list(nearest) +
+         ")";
 }
 
 }  // namespace ikebana::detail

@@ -21,7 +21,9 @@ IKEBANA_INLINE std::string held_memory(const TrainerView& trainer) {
     NoMemory of_no_step;
     MemoryMarks marks{bridge::MemoryCounter(of_no_step), 0};
     Summary(marks, trainer).add_held({});
-    return memory_text(marks.result, {});
+    std::string text = "\nThe " + marks.result.table();
+    text.pop_back();
+    return text;
   } catch (const std::exception&) {  // the model is not what the trainer saves any more
     return {};
   }

@@ -96,11 +96,9 @@ inline std::string phase_rows(const StepFacts& facts) {
 }
 
 IKEBANA_INLINE std::string memory_text(const Estimate& estimate, const StepFacts& facts) {
-  std::string text = "\nThe " + estimate.table();
-  if (estimate.peak > 0)
-    text = "\nA step in " + std::to_string(facts.microbatches) +
-           (facts.microbatches == 1 ? " microbatch: " : " microbatches: ") + estimate.table();
-  if (estimate.peak > 0) text += phase_rows(facts);
+  std::string text = "\nA step in " + std::to_string(facts.microbatches) +
+                     (facts.microbatches == 1 ? " microbatch: " : " microbatches: ") +
+                     estimate.table() + phase_rows(facts);
   const std::vector<Saving> all = Savings(estimate, facts).all();
   if (!all.empty()) text += "  with one of these the peak is about\n";
   for (const Saving& one : all)

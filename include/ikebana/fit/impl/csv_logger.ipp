@@ -1,13 +1,14 @@
 #pragma once
 #include <charconv>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/fit/csv_logger.hpp>
 #include <ikebana/fit/fit.hpp>
 #include <ikebana/posix/posix_files.hpp>
 
 namespace ikebana {
 
-IKEBANA_INLINE CSVLogger::CSVLogger(std::string path) : file_(std::make_shared<File>()) {
+IKEBANA_INLINE CSVLogger::CSVLogger(std::string path) : file_(detail::make_shared_apart<File>()) {
   file_->path = std::move(path);
   detail::check_replaceable(file_->path);
   file_->out.open(file_->path, std::ios::trunc);

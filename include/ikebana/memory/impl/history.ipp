@@ -2,6 +2,7 @@
 #include <chrono>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/memory/history.hpp>
 #include <ikebana/posix/stack_trace.hpp>
 
@@ -129,7 +130,7 @@ IKEBANA_INLINE std::shared_ptr<const MemoryWhere> MemoryHistory::Reader::where(
     std::uint32_t place, std::uint32_t stack) {
   auto& known = where_[{place, stack}];
   if (known) return known;
-  const auto made = std::make_shared<MemoryWhere>(detail::where_of(h_.places_[place]));
+  const auto made = detail::make_shared_apart<MemoryWhere>(detail::where_of(h_.places_[place]));
   if (stack != none) unnamed_.emplace_back(made, h_.stacks_[stack]);
   return known = made;
 }

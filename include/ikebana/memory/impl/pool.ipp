@@ -1,5 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/memory/pool.hpp>
 #include <string>
@@ -16,7 +17,7 @@ IKEBANA_INLINE std::size_t MemPool::checked(const MemPoolOptions& options) {
 
 IKEBANA_INLINE UseMemPool::UseMemPool(MemPool& pool)
     : allocator_(bridge::PoolAllocatorV1::install()),
-      scope_(std::make_shared<bridge::OpenPoolScopeV1>()) {
+      scope_(detail::make_shared_apart<bridge::OpenPoolScopeV1>()) {
   scope_->pool = pool.pool_;
   allocator_.open(scope_);
 }

@@ -1,12 +1,13 @@
 #pragma once
 #include <ikebana/detail/away.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/observe/memory_meter.hpp>
 
 namespace ikebana::detail {
 
 IKEBANA_INLINE void MemoryMeter::open(bool by_unit, std::function<std::int64_t()> gathered) {
-  report_ = std::make_shared<MemoryReport>();
+  report_ = make_shared_apart<MemoryReport>();
   report_->device = device_.str();
   by_unit_ = by_unit, gathered_ = std::move(gathered);
   const std::size_t units = by_unit ? table_.units().size() : 0;

@@ -1,5 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/detail/tensor_over.hpp>
 #include <ikebana/detail/without_values.hpp>
 #include <ikebana/error.hpp>
@@ -94,7 +95,7 @@ IKEBANA_INLINE void FileMemory::advise(const at::Tensor& t,
 IKEBANA_INLINE std::shared_ptr<MappedFile> FileMemory::new_file(std::size_t bytes) {
   std::erase_if(files_, [](const auto& file) { return file.expired(); });
   files_.reserve(files_.size() + 1);
-  auto file = std::make_shared<MappedFile>(folder_, bytes);
+  auto file = make_shared_apart<MappedFile>(folder_, bytes);
   files_.push_back(file);
   return file;
 }

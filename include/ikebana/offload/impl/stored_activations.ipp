@@ -1,6 +1,7 @@
 #pragma once
 #include <cstring>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/offload/stored_activations.hpp>
 
@@ -93,7 +94,7 @@ IKEBANA_INLINE bool StoredActivations::Known::is(const Known& other) const {
 IKEBANA_INLINE StoredActivations::Pointer StoredActivations::store(const at::Tensor& t,
                                                                    std::int64_t first,
                                                                    std::int64_t size) {
-  auto one = std::make_shared<StoredActivation>(this->shared_from_this(), pool_->take(size));
+  auto one = make_shared_apart<StoredActivation>(this->shared_from_this(), pool_->take(size));
   one->counter = t.unsafeGetTensorImpl()->version_counter();
   one->version = present(one->counter);
   one->section = sections_.size() - 1;

@@ -1,6 +1,7 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/message.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/precision/fp8.hpp>
 
 namespace ikebana {
@@ -10,7 +11,7 @@ IKEBANA_INLINE void Mechanism<Precision<FP8>>::attach(c10::Device where, const U
   Autocast::attach("Precision<FP8>", where, fastest);
   bridge::LinearScope::install();
   check_products(where);
-  layers_ = std::make_shared<detail::FP8Layers>(values.scaling, table, where);
+  layers_ = detail::make_shared_apart<detail::FP8Layers>(values.scaling, table, where);
 }
 
 IKEBANA_INLINE std::string Mechanism<Precision<FP8>>::describe() const {

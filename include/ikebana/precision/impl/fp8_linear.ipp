@@ -1,5 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/precision/fp8_linear.hpp>
 
 namespace ikebana::detail {
@@ -65,7 +66,7 @@ IKEBANA_INLINE FP8Layers::FP8Layers(const FP8Scales::Scaling& scaling, const Uni
       if (p.dim() == 2 && p.size(0) % 16 == 0 && p.size(1) % 16 == 0)
         layers_.emplace(p.unsafeGetTensorImpl(), static_cast<std::int64_t>(layers_.size()));
   auto count = static_cast<std::int64_t>(layers_.size());
-  scales = std::make_shared<FP8Scales>(scaling, count, device);
+  scales = make_shared_apart<FP8Scales>(scaling, count, device);
 }
 
 IKEBANA_INLINE std::optional<at::Tensor> FP8Layers::linear(const at::Tensor& input,

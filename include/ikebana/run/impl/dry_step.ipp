@@ -1,10 +1,19 @@
 #pragma once
+#include <ikebana/bridge/fake_ledger.hpp>
 #include <ikebana/bridge/one_thread.hpp>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/posix/process_copy.hpp>
 #include <ikebana/run/dry_step.hpp>
 
 namespace ikebana::detail {
+
+IKEBANA_INLINE DryMemory dry_memory(c10::Device device, std::int64_t bytes) {
+  auto ledger = make_shared_apart<bridge::FakeLedger>();
+  ledger->begin_with(device, bytes);
+  bridge::MemoryCounter counter(ledger->of(device));
+  return {std::move(ledger), std::move(counter)};
+}
 
 IKEBANA_INLINE std::optional<std::string> dry_step(
     DryListener*& dry, c10::Device device, const std::shared_ptr<bridge::FakeLedger>& ledger,

@@ -1,5 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/shard/connection.hpp>
 #include <ikebana/shard/store_board.hpp>
@@ -24,7 +25,7 @@ IKEBANA_INLINE Connection::Connection(const ProcessGroup& group)
 IKEBANA_INLINE std::shared_ptr<RankBoard> Connection::board() {
   if (members_->store == nullptr) return nullptr;
   const auto keys = c10::make_intrusive<c10d::PrefixStore>(name_, members_->store);
-  return std::make_shared<StoreBoard>(keys, *members_);
+  return make_shared_apart<StoreBoard>(keys, *members_);
 }
 
 IKEBANA_INLINE void Connection::open(c10::Device device) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/shard/process_group.hpp>
 #include <ikebana/shard/store.hpp>
 
@@ -18,7 +19,7 @@ IKEBANA_INLINE ProcessGroup::ProcessGroup(const World& world, const Options& opt
 
 IKEBANA_INLINE ProcessGroup::ProcessGroup(c10::intrusive_ptr<c10d::Store> store, std::int64_t rank,
                                           std::int64_t size, const Options& options)
-    : members_(std::make_shared<detail::GroupMembers>()) {
+    : members_(detail::make_shared_apart<detail::GroupMembers>()) {
   if (size < 1 || rank < 0 || rank >= size)
     throw BadValue("ProcessGroup: rank is " + std::to_string(rank) + " of " + std::to_string(size) +
                    "; ranks count from 0 and must be less than their number, at least 1.");
@@ -29,13 +30,13 @@ IKEBANA_INLINE ProcessGroup::ProcessGroup(c10::intrusive_ptr<c10d::Store> store,
   members_->device_backend = options.backend;
   members_->store = std::move(store), members_->all_local = false;
   if (members_->store == nullptr) return;
-  members_->watch = std::make_shared<detail::ProcessWatch>(rank, size);
+  members_->watch = detail::make_shared_apart<detail::ProcessWatch>(rank, size);
   members_->watch->announce(*members_->store);
-  members_->waits = std::make_shared<detail::RankWaits>(rank, size, members_->store);
+  members_->waits = detail::make_shared_apart<detail::RankWaits>(rank, size, members_->store);
 }
 
 IKEBANA_INLINE ProcessGroup::ProcessGroup(c10::intrusive_ptr<c10d::Backend> backend)
-    : members_(std::make_shared<detail::GroupMembers>()) {
+    : members_(detail::make_shared_apart<detail::GroupMembers>()) {
   if (backend == nullptr) throw BadValue("ProcessGroup: the backend is null. Make it first.");
   members_->rank = backend->getRank(), members_->size = backend->getSize();
   members_->backend = std::move(backend);

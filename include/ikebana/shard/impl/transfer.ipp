@@ -1,5 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/shard/transfer.hpp>
 #include <stdexcept>
 
@@ -58,7 +59,7 @@ IKEBANA_INLINE void MessageWorks::abort() const noexcept {
 
 IKEBANA_INLINE Transfer Transfer::prepared(int tag) {
   Transfer transfer;
-  transfer.state_ = std::make_shared<State>();
+  transfer.state_ = make_shared_apart<State>();
   transfer.state_->tag = tag;
   return transfer;
 }

@@ -1,11 +1,20 @@
 #pragma once
 #include <exception>
+#include <future>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
 #include <ikebana/error.hpp>
+#include <ikebana/posix/process.hpp>
 #include <ikebana/state/async_save.hpp>
 #include <ikebana/state/copy.hpp>
 
 namespace ikebana {
+
+struct PendingSave::Shared {
+  std::shared_future<void> result;
+  std::atomic<bool> was_waited_for = false;
+  detail::OwnProcess process;
+};
 
 IKEBANA_INLINE void PendingSave::wait() const {
   if (!shared_) return;
@@ -45,7 +54,7 @@ IKEBANA_INLINE PendingSave AsyncSaver::begin(const StateDict& state,
   finish();
   copy(state);
   PendingSave save;
-  save.shared_ = std::make_shared<PendingSave::Shared>();
+  save.shared_ = detail::make_shared_apart<PendingSave::Shared>();
   auto job = [this, write = std::move(write)] { write(std::as_const(copy_)); };
   save.shared_->result = std::async(std::launch::async, std::move(job)).share();
   return pending_ = save;

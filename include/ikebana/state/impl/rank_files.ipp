@@ -1,6 +1,8 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
 #include <ikebana/state/rank_files.hpp>
+#include <ikebana/state/tensor_reader.hpp>
+#include <set>
 
 namespace ikebana::detail {
 
@@ -57,6 +59,30 @@ IKEBANA_INLINE std::optional<std::vector<RankFile>> files_of(const FileHeader& h
   }
   if (files.empty()) damaged(ranks_key, "is 0");
   return files;
+}
+
+IKEBANA_INLINE void remove_unnamed(Files& files, const Files::Path& folder,
+                                   c10::function_ref<bool(const std::string& name)> is_ours) {
+  std::set<std::string> named;
+  std::vector<std::string> found, states;
+  for (const std::string& name : files.list(folder)) {
+    std::string_view state = name;
+    if (state.ends_with(former_suffix)) state.remove_suffix(std::string_view(former_suffix).size());
+    if (const auto of = state_of_rank_file(name)) {
+      if (is_ours(*of)) found.push_back(name);
+    } else if (is_ours(std::string(state))) {
+      states.push_back(name);
+    }
+  }
+  if (found.empty()) return;
+  for (const std::string& name : states) try {
+      const auto all = files_of(TensorFileReader(files, folder / name).header(), folder / name);
+      for (const RankFile& file : all.value_or(std::vector<RankFile>())) named.insert(file.name);
+    } catch (const Error&) {
+      return;
+    }
+  for (const std::string& name : found)
+    if (!named.count(name)) files.remove(folder / name);
 }
 
 IKEBANA_INLINE void remove_unnamed(Files& files, const Files::Path& state) {
