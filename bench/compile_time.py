@@ -34,6 +34,11 @@ int main() {
   return trainer.step({at::ones({2, 4}), at::ones({2, 1})}).loss() < 0;
 }
 """
+FEW_HEADERS = SMALLEST.replace(UMBRELLA, """#include <torch/nn/modules/linear.h>
+#include <ikebana/objective/mse.hpp>
+#include <ikebana/optimizer/adamw.hpp>
+#include <ikebana/trainer.hpp>
+""")
 NET = """
 using namespace ikebana;
 namespace nn = torch::nn;
@@ -58,6 +63,7 @@ RICH = UMBRELLA + NET % ""
 FSDP = UMBRELLA + "#include <ikebana/shard.hpp>\n" + NET % ", Shard<FSDP>{}"
 FIRST = "first"  # examples/first.cpp
 PROGRAMS = {"torch": TORCH, "umbrella": UMBRELLA, "by_hand": BY_HAND, "smallest": SMALLEST,
+            "few": FEW_HEADERS,
             FIRST: None, "rich": RICH, "fsdp": FSDP}
 # Of the ratio to `torch`, by g++ -O2: header-only, compiled.
 LIMITS = {"umbrella": (1.35, 1.2), "smallest": (2.0, 1.65), FIRST: (2.5, 1.85), "rich": (2.9, 2.1),

@@ -1,5 +1,6 @@
 #pragma once
 // What a user holds: a model and its recipe, with the methods that train it.
+#include <ikebana/accumulate/accumulate.hpp>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/checks/loss.hpp>
 #include <ikebana/checks/prediction.hpp>
@@ -12,6 +13,9 @@
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/evaluate/update_bn.hpp>
 #include <ikebana/fit/fit.hpp>
+#include <ikebana/objective/model_loss.hpp>
+#include <ikebana/precision/fp32.hpp>
+#include <ikebana/schedule/constant.hpp>
 #include <ikebana/state/save_and_load.hpp>
 #include <ikebana/step.hpp>
 

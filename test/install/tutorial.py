@@ -4,8 +4,8 @@ Each block is used in the order of the page. A block after a line that ends in "
 to that file, or added to it where the line begins with "Add"; at the end the files are those of
 examples/tutorial. Blocks of commands are run, except for what installs packages. What they print
 is compared with the block that follows: words are the same, numbers are close. To save time
-compilers do not optimise, take five of the library's sources as one, and programs of the page's middle are those that the build has made of
-the same files.
+compilers do not optimise and take five of the library's sources as one, and programs of the page's
+middle are those that the build has made of the same files.
 
 Usage: tutorial.py walk --programs FOLDER --root ... (see place.py)
 """
