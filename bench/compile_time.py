@@ -4,6 +4,7 @@ precompiled header, in both forms of the library. Prints processor seconds and t
 compiler's memory, and the text of the object, and marks what exceeds its limit.
 
     compile_time.py FLAGS ROOT [--compilers C...] [--levels 2 0] [--rounds 3] [--program P]...
+                    [--add=OPTION]...
 
 FLAGS is a file of options. The programs are compiled in turn, so that a slow minute meets all of
 them, and the least of the rounds counts.
@@ -63,8 +64,7 @@ RICH = UMBRELLA + NET % ""
 FSDP = UMBRELLA + "#include <ikebana/shard.hpp>\n" + NET % ", Shard<FSDP>{}"
 FIRST = "first"  # examples/first.cpp
 PROGRAMS = {"torch": TORCH, "umbrella": UMBRELLA, "by_hand": BY_HAND, "smallest": SMALLEST,
-            "few": FEW_HEADERS,
-            FIRST: None, "rich": RICH, "fsdp": FSDP}
+            "few": FEW_HEADERS, FIRST: None, "rich": RICH, "fsdp": FSDP}
 # Of the ratio to `torch`, by g++ -O2: header-only, compiled.
 LIMITS = {"umbrella": (1.35, 1.2), "smallest": (2.0, 1.65), FIRST: (2.5, 1.85), "rich": (2.9, 2.1),
           "fsdp": (3.5, 2.6)}
@@ -104,8 +104,8 @@ def measure(compiler, level, options):
         for _ in range(options.rounds):
             for cell in cells(options.program or PROGRAMS):
                 out = f"{folder}/out.o"
-                used = compile_once([compiler, f"@{options.flags}", f"-O{level}", *FORMS[cell[1]],
-                                     "-c", f"{folder}/{cell[0]}.cpp", "-o", out])
+                used = compile_once([compiler, f"@{options.flags}", f"-O{level}", *options.add,
+                                     *FORMS[cell[1]], "-c", f"{folder}/{cell[0]}.cpp", "-o", out])
                 seconds[cell] = min(seconds.get(cell, used[0]), used[0])
                 memory[cell], text[cell] = used[1], text_of(out)
     return {cell: (seconds[cell], memory[cell], text[cell]) for cell in seconds}
@@ -135,6 +135,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--program", action="append", choices=PROGRAMS,
                         help="these alone; torch is always measured")
+    parser.add_argument("--add", action="append", default=[],
+                        help="one more option of the compiler, such as -fno-devirtualize")
     options = parser.parse_args()
     if options.program:
         options.program = ["torch", *(p for p in options.program if p != "torch")]
