@@ -3,6 +3,7 @@
 #include <ikebana/posix/posix_files.hpp>
 #include <ikebana/state/archive.hpp>
 #include <ikebana/state/tensor_file.hpp>
+#include <ikebana/state/tensor_reader.hpp>
 
 namespace ikebana {
 
