@@ -120,7 +120,7 @@ TEST_CASE("store: ranks of two trainings at one address do not mix") {
   const auto errors = meet(worlds);
   CHECK(errors[0].empty());
   CHECK(errors[1].empty());
-  CHECK(contains(errors[2], "but rank 0 did not answer there within 2 s"));
+  CHECK(contains(errors[2], "but rank 0 did not answer there within 2.0 s"));
 }
 
 TEST_CASE("store: values that cannot be are refused before anything is connected") {
