@@ -13,6 +13,7 @@ them, and the least of the rounds counts.
 import argparse
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -29,47 +30,35 @@ int main() {
   return loss.item<float>() < 0;
 }
 """
-SMALLEST = UMBRELLA + """
-int main() {
-  ikebana::Trainer trainer{torch::nn::Linear(4, 1), ikebana::MSELoss{}, ikebana::AdamW{}};
-  return trainer.step({at::ones({2, 4}), at::ones({2, 1})}).loss() < 0;
-}
-"""
-FEW_HEADERS = SMALLEST.replace(UMBRELLA, """#include <torch/nn/modules/linear.h>
+FEW_HEADERS = """#include <torch/nn/modules/linear.h>
 #include <ikebana/objective/mse.hpp>
 #include <ikebana/optimizer/adamw.hpp>
 #include <ikebana/trainer.hpp>
-""")
-NET = """
-using namespace ikebana;
-namespace nn = torch::nn;
-struct NetImpl : nn::Module {
-  using units = Units<nn::Linear>;
-  nn::Linear first = register_module("first", nn::Linear(4, 32));
-  nn::Linear second = register_module("second", nn::Linear(32, 2));
-  template <class Run>
-  at::Tensor forward(Run& run, const at::Tensor& x) {
-    return run(second, run(first, x).relu());
-  }
-};
-TORCH_MODULE(Net);
-int main() {
-  Trainer trainer{Net(), CrossEntropyLoss{}, AdamW{}, Precision<BF16>{}, Checkpoint<Selective>{},
-                  Accumulate<4>{}, EMA{}, ClipGradNorm{}, CosineAnnealingLR{.T_max = 10}%s};
-  TensorDataset data{at::randn({64, 4}), at::randint(2, {64}, at::kLong)};
-  return trainer.fit(DataLoader(data, {.batch_size = 16}), {.epochs = 2}).empty();
-}
 """
-RICH = UMBRELLA + NET % ""
-FSDP = UMBRELLA + "#include <ikebana/shard.hpp>\n" + NET % ", Shard<FSDP>{}"
-FIRST = "first"  # examples/first.cpp
-PROGRAMS = {"torch": TORCH, "umbrella": UMBRELLA, "by_hand": BY_HAND, "smallest": SMALLEST,
-            "few": FEW_HEADERS, FIRST: None, "rich": RICH, "fsdp": FSDP}
+PROGRAMS = ("torch", "umbrella", "by_hand", "smallest", "few", "first", "rich", "fsdp")
 # Of the ratio to `torch`, by g++ -O2: header-only, compiled.
-LIMITS = {"umbrella": (1.35, 1.2), "smallest": (2.0, 1.65), FIRST: (2.5, 1.85), "rich": (2.9, 2.1),
-          "fsdp": (3.5, 2.6)}
+LIMITS = {"umbrella": (1.35, 1.2), "smallest": (2.0, 1.65), "first": (2.5, 1.85),
+          "rich": (2.9, 2.1), "fsdp": (3.5, 2.6)}
 TEXT = {"smallest": (370, 200)}  # kB
 FORMS = {"headers": (), "compiled": ("-DIKEBANA_COMPILED",)}
+
+
+def body(file):
+    """A program without its includes."""
+    return re.sub("#include .*\n", "", file.read_text())
+
+
+def programs(root):
+    """The text of each, by name. The rich recipe and the smallest one are those of the tests."""
+    smallest = body(root / "test/build/weight/smallest.cpp")
+    rich = UMBRELLA + body(root / "test/build/few_headers.cpp")
+    last = "CosineAnnealingLR{.T_max = 10}"
+    if last not in rich:
+        sys.exit(f"compile_time: test/build/few_headers.cpp has no {last}")
+    fsdp = "#include <ikebana/shard.hpp>\n" + rich.replace(last, last + ", Shard<FSDP>{}")
+    return dict(zip(PROGRAMS, (TORCH, UMBRELLA, BY_HAND, UMBRELLA + smallest,
+                               FEW_HEADERS + smallest, (root / "examples/first.cpp").read_text(),
+                               rich, fsdp)))
 
 
 def compile_once(command):
@@ -87,9 +76,9 @@ def text_of(file):
     return int(line.splitlines()[1].split()[0]) / 1000
 
 
-def cells(programs):
+def cells(names):
     """Each program in each form that it has; without the library there is one."""
-    for name in programs:
+    for name in names:
         for form in FORMS if name not in ("torch", "by_hand") else ("headers",):
             yield name, form
 
@@ -98,8 +87,7 @@ def measure(compiler, level, options):
     """{(program, form): (seconds, GiB, kB of text)}."""
     seconds, memory, text = {}, {}, {}
     with tempfile.TemporaryDirectory() as folder:
-        for name, program in PROGRAMS.items():
-            program = program or (options.root / "examples/first.cpp").read_text()
+        for name, program in programs(options.root).items():
             pathlib.Path(folder, f"{name}.cpp").write_text(program)
         for _ in range(options.rounds):
             for cell in cells(options.program or PROGRAMS):

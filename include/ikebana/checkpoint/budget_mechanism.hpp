@@ -110,6 +110,12 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
     BudgetMechanism& mechanism;
     ~EndOfStep() { mechanism.end_mode(); }
   };
+  /// Puts the former counter back, also where a step throws.
+  struct CounterScope {
+    std::optional<bridge::MemoryCounter>& counter;
+    std::optional<bridge::MemoryCounter> former;
+    ~CounterScope() { counter = std::move(former); }
+  };
 
   BudgetNow now() const { return {what, bytes(), level_ + uncounted_}; }
   void end_mode() noexcept {
@@ -147,7 +153,7 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
       const EndOfStep end{*this};
       level_ = counter_->now();
       const DryMemory memory = dry_memory(device_, level_);
-      std::optional real = std::exchange(counter_, memory.counter);
+      const CounterScope scope{counter_, std::exchange(counter_, memory.counter)};
       std::string measured;
       AtDryUpdate listener([&] {
         const std::int64_t grows = measurement_->end_dry_step(before_update_);
@@ -156,7 +162,6 @@ class BudgetMechanism : public BudgetValue<Policy, what> {
       const auto result = dry_step(
           core.step.dry, core.device, memory.ledger, listener, nullptr, [&] { next(); },
           [&] { return measured; });
-      counter_ = std::move(real);
       if (!result) return {};
       std::array<std::int64_t, 2> numbers{};
       Costs costs = from_bytes(*result, numbers);

@@ -1,5 +1,5 @@
 #pragma once
-// Shared objects whose destructors only a call through a pointer reaches.
+// Makes shared objects whose destructors are called through a pointer alone.
 #include <memory>
 #include <utility>
 
