@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <ikebana/posix/posix_files.hpp>
-#include <ikebana/state/state_reader.hpp>
+#include <ikebana/state/ranks/state_reader.hpp>
 #include <set>
 #include <sstream>
 using namespace ikebana;

@@ -47,7 +47,7 @@ TOPICS = [
     Topic("accumulate", "Microbatches", ("docs/accumulate.md",), ("accumulate/",),
           intro="How many microbatches make one update: `Trainer{model, AdamW{}, Accumulate<8>{}}`."),
     Topic("optimizer", "Optimizers", ("docs/optimizer.md",),
-          ("optimizer/", "parameters/rule.hpp"),
+          ("optimizer/", "model/rule.hpp"),
           intro="An optimizer is a policy of the recipe: `Trainer{model, AdamW{.lr = 3e-4}}`. Values "
           "of a group replace those of the optimizer for the parameters that its rule matches."),
     Topic("schedule", "Schedules", ("docs/schedule.md",), ("schedule/",),
@@ -91,7 +91,7 @@ TOPICS = [
           intro="What a trainer saves and loads: whole states, which resume to the bit, and weights "
           "alone; and tensors of your own."),
     Topic("memory", "Memory: estimates and tools", ("docs/memory_tools.md", "docs/memory.md"),
-          ("memory/", "estimate", "detail/bytes.hpp", "bridge/memory_facts.hpp"),
+          ("memory/", "advice/", "estimate", "detail/bytes.hpp", "bridge/memory_facts.hpp"),
           ("MemoryLimit",),
           intro="How much memory a recipe will take, where memory went, and tools against its waste "
           "and against writes that break backward."),

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <ikebana/state/json.hpp>
+#include <ikebana/state/files/json.hpp>
 #include <map>
 #include <set>
 #include <sstream>

@@ -1,10 +1,10 @@
 #pragma once
 // How much memory a recipe takes, before anything is allocated.
-#include <ikebana/bridge/fake_ledger.hpp>
+#include <ikebana/advice/table.hpp>
 #include <ikebana/bridge/generator_state.hpp>
 #include <ikebana/estimate/explain.hpp>
 #include <ikebana/estimate/marks.hpp>
-#include <ikebana/estimate/table.hpp>
+#include <ikebana/fake/fake_ledger.hpp>
 #include <ikebana/trainer.hpp>
 #include <typeinfo>
 

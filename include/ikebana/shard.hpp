@@ -3,8 +3,8 @@
 // ikebana.hpp, since it includes LibTorch's process groups.
 #include <ikebana.hpp>
 #include <ikebana/shard/ddp.hpp>
-#include <ikebana/shard/echo_ranks.hpp>
 #include <ikebana/shard/fsdp.hpp>
+#include <ikebana/shard/group/echo_ranks.hpp>
 #include <ikebana/shard/hsdp.hpp>
 #include <ikebana/shard/launch.hpp>
 #include <ikebana/shard/store.hpp>

@@ -1,6 +1,7 @@
 #pragma once
 // What a user holds: a model and its recipe, with the methods that train it.
 #include <ikebana/accumulate/accumulate.hpp>
+#include <ikebana/advice/explanation.hpp>
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/checks/loss.hpp>
 #include <ikebana/checks/prediction.hpp>
@@ -9,7 +10,6 @@
 #include <ikebana/core/rank_methods.hpp>
 #include <ikebana/core/state_methods.hpp>
 #include <ikebana/core/weight_methods.hpp>
-#include <ikebana/estimate/explanation.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/evaluate/update_bn.hpp>
 #include <ikebana/fit/fit.hpp>

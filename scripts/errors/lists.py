@@ -77,16 +77,18 @@ def of_group(tree, heading):
             *returned(tree, "core/guard.hpp", "updated_before"),
             *returned(tree, "core/restore_point.hpp", "take_lost")]
     elif heading == "Printed by launch":
-        yield "How a rank may have ended", returned(tree, "shard/rank_processes.hpp", "described")
+        yield "How a rank may have ended", returned(
+            tree, "shard/launch/rank_processes.hpp", "described")
     elif heading == "RanksDiffer":
         yield "Where ranks wait for each other in different trainers", returned(
-            tree, "shard/rank_waits.hpp", "text")
+            tree, "shard/failure/rank_waits.hpp", "text")
     elif heading == "RankFailed":
         yield "What the ranks may report", [
-            *returned(tree, "shard/failure_log.hpp", "reason"),
-            *returned(tree, "shard/failure_log.hpp", "asked"),
-            *returned(tree, "shard/await_ranks.hpp", "await_ranks"),
-            *returned(tree, "shard/compare_posts.hpp", "compare_posts")]
-        yield "What was due, after \"ranks: at\"", returned(tree, "shard/messages.hpp", "text")
+            *returned(tree, "shard/failure/failure_log.hpp", "reason"),
+            *returned(tree, "shard/failure/failure_log.hpp", "asked"),
+            *returned(tree, "shard/failure/await_ranks.hpp", "await_ranks"),
+            *returned(tree, "shard/failure/compare_posts.hpp", "compare_posts")]
+        yield "What was due, after \"ranks: at\"", returned(
+            tree, "shard/group/messages.hpp", "text")
         yield "The calls, after \"ranks: at\" and \"this rank is at\"", sorted(set(given(
             tree, "ranks/rank_group.hpp", "exchange_in", "call")))

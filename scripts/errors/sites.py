@@ -9,30 +9,36 @@ from tree import Bound
 
 # What is thrown and is no error of a user's: (header, what is thrown) and why.
 INTERNAL = {
-    ("checkpoint/draws.hpp", "Again"): "ends a recompute, which is then made again",
-    ("checkpoint/frame.hpp", "AllFilled"): "ends a recompute when all tensors are there",
+    ("checkpoint/frame/draws.hpp", "Again"): "ends a recompute, which is then made again",
+    ("checkpoint/frame/frame.hpp", "AllFilled"): "ends a recompute when all tensors are there",
     ("core/transaction.hpp", "AllRanksEnded"): "ends the loop over steps on all ranks alike",
     ("core/transaction.hpp", "DryStepEnded"): "ends the step that an estimate makes",
     ("core/guard.hpp", "Classes"): "throws an error again, with what was not put back behind it",
     ("ranks/all_or_none.hpp", "AgreedError"): "carries an error that was thrown elsewhere",
-    ("state/save_on_ranks.hpp", "AgreedError"): "carries an error that was thrown elsewhere",
+    ("state/ranks/save_on_ranks.hpp", "AgreedError"): "carries an error that was thrown elsewhere",
     ("fit/fit_on_ranks.hpp", "AgreedError"): "carries the RanksDiffer that it is made of",
     ("accumulate/fit_attempts.hpp", "RankFailed"): "the text of `Own`, on the other ranks",
     ("core/guard.hpp", "BadModel"): "a RanksDiffer again, with the step behind it",
     ("core/around_step.hpp", "RankFailed"): "an error again, with the call and the step behind it",
-    ("shard/maker_model.hpp", "BadModel"): "the text of shard/record_maker.hpp, from an operator",
-    ("shard/meeting.hpp", "RankFailed(refusal)"): "an error of rank 0, on the other ranks",
-    ("shard/transfer.hpp", "std::runtime_error"): "ends the messages of a step that failed",
-    ("shard/await_ranks.hpp", "std::runtime_error"): "is caught there: the text of a RankFailed",
+    ("shard/maker/maker_model.hpp", "BadModel"):
+        "the text of shard/maker/record_maker.hpp, from an operator",
+    ("shard/launch/meeting.hpp", "RankFailed(refusal)"): "an error of rank 0, on the other ranks",
+    ("shard/group/transfer.hpp", "std::runtime_error"): "ends the messages of a step that failed",
+    ("shard/failure/await_ranks.hpp", "std::runtime_error"):
+        "is caught there: the text of a RankFailed",
     ("data/batch_fetcher.hpp", "Error"): "ends the reading of a loader that is destroyed",
-    ("shard/connection.hpp", "Error"): "a defect of the library, which no call of a user's makes",
-    ("checkpoint/saved_inputs.hpp", "BadRecompute"): "a defect of the library, as above",
-    ("shard/connection.hpp", "RanksDiffer"): "the text of shard/rank_waits.hpp",
-    ("shard/rank_waits.hpp", "RanksDiffer"): "its own text, in the list below the group's errors",
-    ("shard/failure_log.hpp", "RankFailed(ended)"): "the text of shard/process_watch.hpp",
-    ("shard/failure_log.hpp", "RankFailed(*text)"): "the text of shard/await_ranks.hpp",
-    ("shard/failure_log.hpp", "RankFailed(text->substr(1))"): "the error of another rank",
-    ("state/safetensors.hpp", "Json::ParseError"): "a text again, with the field before it",
+    ("shard/group/connection.hpp", "Error"):
+        "a defect of the library, which no call of a user's makes",
+    ("checkpoint/frame/saved_inputs.hpp", "BadRecompute"): "a defect of the library, as above",
+    ("shard/group/connection.hpp", "RanksDiffer"): "the text of shard/failure/rank_waits.hpp",
+    ("shard/failure/rank_waits.hpp", "RanksDiffer"):
+        "its own text, in the list below the group's errors",
+    ("shard/failure/failure_log.hpp", "RankFailed(ended)"):
+        "the text of shard/failure/process_watch.hpp",
+    ("shard/failure/failure_log.hpp", "RankFailed(*text)"):
+        "the text of shard/failure/await_ranks.hpp",
+    ("shard/failure/failure_log.hpp", "RankFailed(text->substr(1))"): "the error of another rank",
+    ("state/files/safetensors.hpp", "Json::ParseError"): "a text again, with the field before it",
 }
 # Exceptions whose texts are a part of those of others.
 PARTS = {"ParseError"}

@@ -1,8 +1,8 @@
 // What convolutions and their gradients need at the most, kernels' own memory included.
 #include "test.hpp"
 
-#include <ikebana/bridge/fake_ledger.hpp>
 #include <ikebana/bridge/memory.hpp>
+#include <ikebana/fake/fake_ledger.hpp>
 
 namespace test::convolution_memory {
 

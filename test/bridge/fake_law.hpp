@@ -1,12 +1,12 @@
 #pragma once
 // The law of fake tensors: whatever operator a computation calls, its kernel and the fake mode
 // return the same layouts and allocate the same bytes.
-#include <ikebana/bridge/layer_shape_rules.hpp>
+#include <ikebana/fake/layer_shape_rules.hpp>
 #include "test.hpp"
 
 #include <functional>
-#include <ikebana/bridge/fake_ledger.hpp>
-#include <ikebana/bridge/fake_mode.hpp>
+#include <ikebana/fake/fake_ledger.hpp>
+#include <ikebana/fake/fake_mode.hpp>
 #include <set>
 
 namespace test::fake {

@@ -1,4 +1,4 @@
-#include <ikebana/checkpoint/cudnn_dropout.hpp>
+#include <ikebana/checkpoint/frame/cudnn_dropout.hpp>
 #include "laws.hpp"
 
 namespace gpu {

@@ -1,6 +1,6 @@
 // Optimizers whose update of an element depends on others: over slices they leave what they leave
 // over whole parameters.
-#include <ikebana/optimizer/matrix_rounds.hpp>
+#include <ikebana/optimizer/matrices/matrix_rounds.hpp>
 #include "test.hpp"
 
 #include "counting_group.hpp"

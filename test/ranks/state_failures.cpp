@@ -1,7 +1,7 @@
 // Saves of several ranks that fail or are killed at any operation on files, on any rank.
-#include <ikebana/state/full_state.hpp>
-#include <ikebana/state/rank_files.hpp>
-#include <ikebana/state/save_on_ranks.hpp>
+#include <ikebana/state/ranks/full_state.hpp>
+#include <ikebana/state/ranks/rank_files.hpp>
+#include <ikebana/state/ranks/save_on_ranks.hpp>
 
 #include "failing_files.hpp"
 #include "small.hpp"

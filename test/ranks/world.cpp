@@ -2,7 +2,7 @@
 #include "test.hpp"
 
 #include <cstdlib>
-#include <ikebana/shard/world.hpp>
+#include <ikebana/shard/launch/world.hpp>
 #include <utility>
 
 using namespace ikebana;

@@ -1,6 +1,6 @@
 #pragma once
 // Checkpoint<Budget<>> and Checkpoint<ActivationBudget<>>: the fastest plan within some bytes.
-#include <ikebana/checkpoint/budget_mechanism.hpp>
+#include <ikebana/checkpoint/budget/budget_mechanism.hpp>
 
 namespace ikebana {
 

@@ -1,6 +1,6 @@
 #pragma once
 // Checkpoint<Full>: every unit is recomputed.
-#include <ikebana/checkpoint/recompute.hpp>
+#include <ikebana/checkpoint/frame/recompute.hpp>
 
 namespace ikebana {
 

@@ -1,8 +1,8 @@
 #pragma once
 // Checkpoint<Only<Units...>>: chosen units are recomputed.
-#include <ikebana/checkpoint/recompute.hpp>
+#include <ikebana/checkpoint/frame/recompute.hpp>
 #include <ikebana/detail/nearest_names.hpp>
-#include <ikebana/parameters/rule.hpp>
+#include <ikebana/model/rule.hpp>
 
 namespace ikebana {
 

@@ -1,6 +1,6 @@
 #pragma once
 // Checkpoint<Segments<N>>: segments of consecutive units are recomputed as a whole.
-#include <ikebana/checkpoint/segment_frames.hpp>
+#include <ikebana/checkpoint/frame/segment_frames.hpp>
 #include <ikebana/detail/recomputing.hpp>
 
 namespace ikebana {

@@ -16,8 +16,8 @@
 #include <ikebana/core/untrained_leaves.hpp>
 #include <ikebana/detail/one_version.hpp>
 #include <ikebana/hooks/cycled_momentum.hpp>
+#include <ikebana/hooks/update.hpp>
 #include <ikebana/parameters/parameters.hpp>
-#include <ikebana/parameters/update.hpp>
 #include <ikebana/ranks/rank_calls.hpp>
 #include <ikebana/run/run.hpp>
 

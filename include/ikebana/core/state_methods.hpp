@@ -3,7 +3,7 @@
 // (state/save_and_load.hpp) and for programs that keep states in memory.
 #include <atomic>
 #include <ikebana/core/around_step.hpp>
-#include <ikebana/state/rank_states.hpp>
+#include <ikebana/state/ranks/rank_states.hpp>
 #include <ikebana/state/state_parts.hpp>
 
 namespace ikebana {

@@ -7,7 +7,7 @@
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/hooks/arguments.hpp>
-#include <ikebana/parameters/rule.hpp>
+#include <ikebana/model/rule.hpp>
 #include <optional>
 #include <string>
 #include <string_view>

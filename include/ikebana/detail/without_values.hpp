@@ -8,7 +8,7 @@ namespace ikebana::detail {
 
 inline constinit thread_local bool is_without_values = false;
 
-/// True while this thread only finds out what a computation would allocate (bridge/fake_mode.hpp):
+/// True while this thread only finds out what a computation would allocate (fake/fake_mode.hpp):
 /// loops over memory do nothing.
 inline bool without_values() noexcept { return is_without_values; }
 
@@ -21,7 +21,7 @@ struct MadeInFileScope : FlagScope {
 };
 
 /// Of this thread: how many nanoseconds its computations without values would have taken, about
-/// (bridge/operator_cost.hpp).
+/// (fake/operator_cost.hpp).
 inline constinit thread_local std::int64_t nanoseconds_without_values = 0;
 
 /// RAII: this thread computes without values.

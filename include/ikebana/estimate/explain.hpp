@@ -1,7 +1,7 @@
 #pragma once
 // What a step takes, by kind, by unit and at its peak, and which policies would save how much: for
 // the error of a step that runs out of memory, and for `explain_peak`.
-#include <ikebana/estimate/explanation.hpp>
+#include <ikebana/advice/explanation.hpp>
 
 namespace ikebana::detail {
 

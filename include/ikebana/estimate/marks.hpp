@@ -2,7 +2,7 @@
 // Reads the memory in use at every point of a step: between its phases, and before and after each
 // unit's forward and backward.
 #include <functional>
-#include <ikebana/estimate/summary.hpp>
+#include <ikebana/advice/summary.hpp>
 
 namespace ikebana {
 

@@ -1,9 +1,9 @@
 #pragma once
 // What one step takes, found out by a step on tensors without memory.
-#include <ikebana/bridge/fake_ledger.hpp>
+#include <ikebana/advice/summary.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/shared_apart.hpp>
-#include <ikebana/estimate/summary.hpp>
+#include <ikebana/fake/fake_ledger.hpp>
 #include <ikebana/hooks/unit_nodes.hpp>
 #include <ikebana/run/dry_listener.hpp>
 #include <memory>

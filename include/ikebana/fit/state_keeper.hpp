@@ -4,7 +4,7 @@
 #include <ikebana/fit/fit_state.hpp>
 #include <ikebana/fit/options.hpp>
 #include <ikebana/state/async_save.hpp>
-#include <ikebana/state/rank_states.hpp>
+#include <ikebana/state/ranks/rank_states.hpp>
 #include <ikebana/state/state_folder.hpp>
 
 namespace ikebana::detail {

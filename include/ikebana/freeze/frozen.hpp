@@ -2,7 +2,7 @@
 // Parameters that require no gradient for the lifetime of a trainer.
 #include <ikebana/detail/process_registry.hpp>
 #include <ikebana/detail/text.hpp>
-#include <ikebana/parameters/rule.hpp>
+#include <ikebana/model/rule.hpp>
 #include <set>
 
 namespace ikebana::detail {

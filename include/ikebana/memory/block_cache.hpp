@@ -2,7 +2,7 @@
 // The blocks that a pool keeps for later allocations, by size.
 #include <array>
 #include <cstdint>
-#include <ikebana/bridge/pool_allocator.hpp>
+#include <ikebana/memory/pool_allocator.hpp>
 #include <ikebana/memory/size_classes.hpp>
 
 namespace ikebana::detail {

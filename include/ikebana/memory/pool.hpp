@@ -2,8 +2,8 @@
 // MemPool and UseMemPool: memory of the CPU that is kept for later allocations.
 #include <cstdint>
 #include <ikebana/bridge/device.hpp>
-#include <ikebana/bridge/pool_allocator.hpp>
 #include <ikebana/memory/caching_pool.hpp>
+#include <ikebana/memory/pool_allocator.hpp>
 #include <memory>
 #include <optional>
 

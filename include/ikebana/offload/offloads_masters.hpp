@@ -1,11 +1,11 @@
 #pragma once
 // The part of a mechanism that offloads master weights, gradients and the state of optimizers.
 #include <ikebana/bridge/device.hpp>
-#include <ikebana/bridge/make_fake.hpp>
 #include <ikebana/detail/away.hpp>
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/detail/tensor_over.hpp>
 #include <ikebana/detail/without_values.hpp>
+#include <ikebana/fake/make_fake.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/offload/memory_of.hpp>
 #include <ikebana/offload/moved_gradients.hpp>

@@ -2,7 +2,7 @@
 // The mechanism of Adafactor.
 #include <ikebana/detail/slice.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/optimizer/adafactor_step.hpp>
+#include <ikebana/optimizer/matrices/adafactor_step.hpp>
 
 namespace ikebana {
 

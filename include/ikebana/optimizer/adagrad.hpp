@@ -1,6 +1,6 @@
 #pragma once
 // The policy Adagrad and its mechanism.
-#include <ikebana/optimizer/per_parameter.hpp>
+#include <ikebana/optimizer/engine/per_parameter.hpp>
 
 namespace ikebana {
 

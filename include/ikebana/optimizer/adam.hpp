@@ -1,7 +1,7 @@
 #pragma once
 // The policy Adam and its mechanism.
 #include <array>
-#include <ikebana/optimizer/adam_family.hpp>
+#include <ikebana/optimizer/engine/adam_family.hpp>
 
 namespace ikebana {
 

@@ -3,11 +3,11 @@
 #include <ikebana/detail/slice.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/hooks/numbers.hpp>
-#include <ikebana/optimizer/bucket.hpp>
-#include <ikebana/optimizer/cut_parameter.hpp>
-#include <ikebana/optimizer/grouped.hpp>
-#include <ikebana/optimizer/per_parameter.hpp>
-#include <ikebana/optimizer/shared_blocks.hpp>
+#include <ikebana/optimizer/blockwise/shared_blocks.hpp>
+#include <ikebana/optimizer/engine/bucket.hpp>
+#include <ikebana/optimizer/engine/cut_parameter.hpp>
+#include <ikebana/optimizer/engine/grouped.hpp>
+#include <ikebana/optimizer/engine/per_parameter.hpp>
 
 namespace ikebana {
 

@@ -1,6 +1,6 @@
 #pragma once
 // The policy ASGD and its mechanism.
-#include <ikebana/optimizer/by_operators.hpp>
+#include <ikebana/optimizer/engine/by_operators.hpp>
 
 namespace ikebana {
 

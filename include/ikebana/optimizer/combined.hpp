@@ -3,9 +3,9 @@
 #include <ikebana/detail/nearest_names.hpp>
 #include <ikebana/hooks/numbers.hpp>
 #include <ikebana/hooks/step_rate.hpp>
-#include <ikebana/optimizer/fallback_optimizer.hpp>
-#include <ikebana/optimizer/optimizer_part.hpp>
-#include <ikebana/parameters/matched_names.hpp>
+#include <ikebana/model/matched_names.hpp>
+#include <ikebana/optimizer/engine/fallback_optimizer.hpp>
+#include <ikebana/optimizer/engine/optimizer_part.hpp>
 
 namespace ikebana {
 

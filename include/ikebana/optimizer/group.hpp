@@ -2,8 +2,8 @@
 // Parameter groups: rules by name or shape that give some parameters other values.
 #include <array>
 #include <ikebana/hooks/arguments.hpp>
-#include <ikebana/optimizer/group_schedule.hpp>
-#include <ikebana/parameters/rule.hpp>
+#include <ikebana/model/rule.hpp>
+#include <ikebana/optimizer/engine/group_schedule.hpp>
 #include <ikebana/state/archive.hpp>
 #include <optional>
 

@@ -4,8 +4,8 @@
 #include <ikebana/bridge/gradients.hpp>
 #include <ikebana/hooks.hpp>
 #include <ikebana/hooks/step_rate.hpp>
+#include <ikebana/hooks/update.hpp>
 #include <ikebana/optimizer/group.hpp>
-#include <ikebana/parameters/update.hpp>
 
 namespace ikebana {
 

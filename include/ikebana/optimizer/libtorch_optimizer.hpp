@@ -1,9 +1,9 @@
 #pragma once
 // LibTorchOptimizer<torch::optim::RMSprop>: any optimizer that derives from
 // torch::optim::Optimizer. Not part of ikebana.hpp, since it includes all of LibTorch's optimizers.
+#include <ikebana/hooks/update.hpp>
 #include <ikebana/optimizer/group.hpp>
-#include <ikebana/optimizer/libtorch_run.hpp>
-#include <ikebana/parameters/update.hpp>
+#include <ikebana/optimizer/libtorch/libtorch_run.hpp>
 
 namespace ikebana {
 

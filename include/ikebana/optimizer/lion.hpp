@@ -3,7 +3,7 @@
 #include <array>
 #include <bit>
 #include <ikebana/detail/parallel.hpp>
-#include <ikebana/optimizer/per_parameter.hpp>
+#include <ikebana/optimizer/engine/per_parameter.hpp>
 
 namespace ikebana {
 

@@ -1,9 +1,9 @@
 #pragma once
 // The policy Muon and its mechanism.
 #include <ikebana/bridge/cpu_products.hpp>
-#include <ikebana/optimizer/fallback_optimizer.hpp>
-#include <ikebana/optimizer/newton_schulz.hpp>
-#include <ikebana/optimizer/per_parameter.hpp>
+#include <ikebana/optimizer/engine/fallback_optimizer.hpp>
+#include <ikebana/optimizer/engine/per_parameter.hpp>
+#include <ikebana/optimizer/matrices/newton_schulz.hpp>
 
 namespace ikebana {
 

@@ -1,6 +1,6 @@
 #pragma once
 // The policy SGD and its mechanism.
-#include <ikebana/optimizer/grouped.hpp>
+#include <ikebana/optimizer/engine/grouped.hpp>
 
 namespace ikebana {
 

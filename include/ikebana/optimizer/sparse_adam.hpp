@@ -1,7 +1,7 @@
 #pragma once
 // The policy SparseAdam and its mechanism.
-#include <ikebana/optimizer/fallback_optimizer.hpp>
-#include <ikebana/optimizer/per_parameter.hpp>
+#include <ikebana/optimizer/engine/fallback_optimizer.hpp>
+#include <ikebana/optimizer/engine/per_parameter.hpp>
 
 namespace ikebana {
 

@@ -6,7 +6,7 @@
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/hooks/arguments.hpp>
 #include <ikebana/ranks/rank_group.hpp>
-#include <ikebana/state/content_hash.hpp>
+#include <ikebana/state/files/content_hash.hpp>
 #include <sstream>
 #include <string>
 #include <vector>

@@ -2,7 +2,7 @@
 // The policy Precision<BF16True> and its mechanism.
 #include <ikebana/detail/form.hpp>
 #include <ikebana/hooks/numbers.hpp>
-#include <ikebana/parameters/rule.hpp>
+#include <ikebana/model/rule.hpp>
 #include <ikebana/precision/low_precision_weights.hpp>
 #include <ikebana/precision/stochastic_rounding.hpp>
 

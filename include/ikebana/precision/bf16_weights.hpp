@@ -1,6 +1,6 @@
 #pragma once
 // The policy Precision<BF16Weights> and its mechanism.
-#include <ikebana/parameters/rule.hpp>
+#include <ikebana/model/rule.hpp>
 #include <ikebana/precision/low_precision_weights.hpp>
 
 namespace ikebana {

@@ -1,6 +1,6 @@
 #pragma once
 // The base of the precisions with BF16 weights: which parameters are BF16.
-#include <ikebana/parameters/rule.hpp>
+#include <ikebana/model/rule.hpp>
 #include <ikebana/precision/autocast.hpp>
 #include <string>
 

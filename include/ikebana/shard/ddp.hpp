@@ -1,10 +1,10 @@
 #pragma once
 // Whole parameters on every rank, and gradients summed over ranks while backward runs.
 #include <ikebana/bridge/gradients.hpp>
-#include <ikebana/shard/all_ranks.hpp>
-#include <ikebana/shard/bucket_plan.hpp>
-#include <ikebana/shard/gradient_buckets.hpp>
-#include <ikebana/shard/sparse_gradients.hpp>
+#include <ikebana/shard/ddp/bucket_plan.hpp>
+#include <ikebana/shard/ddp/gradient_buckets.hpp>
+#include <ikebana/shard/ddp/sparse_gradients.hpp>
+#include <ikebana/shard/group/all_ranks.hpp>
 #include <set>
 
 namespace ikebana {

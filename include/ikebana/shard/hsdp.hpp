@@ -1,6 +1,6 @@
 #pragma once
 // Sharded parameters, gradients and optimizer state, in several copies.
-#include <ikebana/shard/fully_sharded.hpp>
+#include <ikebana/shard/sliced/fully_sharded.hpp>
 
 namespace ikebana {
 

@@ -3,8 +3,8 @@
 #include <concepts>
 #include <exception>
 #include <ikebana/posix/child.hpp>
-#include <ikebana/shard/rank_processes.hpp>
-#include <ikebana/shard/world.hpp>
+#include <ikebana/shard/launch/rank_processes.hpp>
+#include <ikebana/shard/launch/world.hpp>
 #include <type_traits>
 
 namespace ikebana {

@@ -2,10 +2,10 @@
 // The processes that train together, and how they reach each other.
 #include <atomic>
 #include <chrono>
-#include <ikebana/shard/backends.hpp>
-#include <ikebana/shard/process_watch.hpp>
-#include <ikebana/shard/rank_waits.hpp>
-#include <ikebana/shard/world.hpp>
+#include <ikebana/shard/failure/process_watch.hpp>
+#include <ikebana/shard/failure/rank_waits.hpp>
+#include <ikebana/shard/group/backends.hpp>
+#include <ikebana/shard/launch/world.hpp>
 #include <memory>
 #include <optional>
 

@@ -1,7 +1,7 @@
 #pragma once
 // The store at which the ranks of a world meet.
 #include <ikebana/error.hpp>
-#include <ikebana/shard/meeting.hpp>
+#include <ikebana/shard/launch/meeting.hpp>
 
 namespace ikebana {
 namespace detail {

@@ -1,6 +1,6 @@
 #pragma once
 // Sharded optimizer state and gradients.
-#include <ikebana/shard/sliced.hpp>
+#include <ikebana/shard/sliced/sliced.hpp>
 
 namespace ikebana {
 

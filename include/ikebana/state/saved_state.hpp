@@ -2,8 +2,8 @@
 // Writes all tensors of a state to a file, and reads them back.
 #include <ikebana/posix/posix_files.hpp>
 #include <ikebana/state/archive.hpp>
+#include <ikebana/state/files/tensor_reader.hpp>
 #include <ikebana/state/tensor_file.hpp>
-#include <ikebana/state/tensor_reader.hpp>
 
 namespace ikebana {
 

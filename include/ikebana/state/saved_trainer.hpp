@@ -1,7 +1,7 @@
 #pragma once
 // What saving and loading asks of a trainer, whatever its type.
 #include <ikebana/ranks/rank_group.hpp>
-#include <ikebana/state/rank_states.hpp>
+#include <ikebana/state/ranks/rank_states.hpp>
 #include <ikebana/state/state_parts.hpp>
 
 namespace ikebana::detail {

@@ -2,7 +2,7 @@
 // The folder with the saved states of one training: the newest ones, and the best.
 #include <ikebana/posix/files.hpp>
 #include <ikebana/state/archive.hpp>
-#include <ikebana/state/rank_states.hpp>
+#include <ikebana/state/ranks/rank_states.hpp>
 #include <optional>
 #include <set>
 

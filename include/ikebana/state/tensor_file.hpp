@@ -2,7 +2,7 @@
 // Writes named tensors to a file, with a checksum of each; tensor_reader.hpp reads them back.
 #include <ikebana/posix/files.hpp>
 #include <ikebana/state/archive.hpp>
-#include <ikebana/state/safetensors.hpp>
+#include <ikebana/state/files/safetensors.hpp>
 
 namespace ikebana {
 

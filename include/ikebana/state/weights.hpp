@@ -3,10 +3,10 @@
 #include <ikebana/error.hpp>
 #include <ikebana/model.hpp>
 #include <ikebana/posix/posix_files.hpp>
-#include <ikebana/state/check_path.hpp>
+#include <ikebana/state/files/check_path.hpp>
+#include <ikebana/state/files/weight_files.hpp>
+#include <ikebana/state/files/weight_names.hpp>
 #include <ikebana/state/saved_state.hpp>
-#include <ikebana/state/weight_files.hpp>
-#include <ikebana/state/weight_names.hpp>
 #include <unordered_map>
 
 namespace ikebana {

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <ikebana/state/safetensors.hpp>
+#include <ikebana/state/files/safetensors.hpp>
 
 using ikebana::FileHeader;
 using ikebana::detail::HeaderReader;

@@ -1,6 +1,6 @@
 #pragma once
+#include <ikebana/checkpoint/frame/selective_frame.hpp>
 #include <ikebana/checkpoint/selective.hpp>
-#include <ikebana/checkpoint/selective_frame.hpp>
 #include <ikebana/detail/form.hpp>
 
 namespace ikebana {

@@ -1,7 +1,7 @@
 #pragma once
 #include <ikebana/core/value_sinks.hpp>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/state/content_hash.hpp>
+#include <ikebana/state/files/content_hash.hpp>
 
 namespace ikebana::detail {
 

@@ -1,7 +1,7 @@
 #pragma once
-#include <ikebana/bridge/fake_tensors.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/estimate/marks.hpp>
+#include <ikebana/fake/fake_tensors.hpp>
 
 namespace ikebana {
 

@@ -1,8 +1,8 @@
 #pragma once
 #include <algorithm>
-#include <ikebana/bridge/reduction_shape_rules.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/estimate/step_memory.hpp>
+#include <ikebana/fake/reduction_shape_rules.hpp>
 
 namespace ikebana::detail {
 

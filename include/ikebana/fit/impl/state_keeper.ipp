@@ -6,7 +6,7 @@
 #include <ikebana/fit/state_keeper.hpp>
 #include <ikebana/fit/validation_rule.hpp>
 #include <ikebana/ranks/all_or_none.hpp>
-#include <ikebana/state/save_on_ranks.hpp>
+#include <ikebana/state/ranks/save_on_ranks.hpp>
 
 namespace ikebana::detail {
 

@@ -4,7 +4,7 @@
 #include <ikebana/memory/page.hpp>
 #include <ikebana/memory/pickle.hpp>
 #include <ikebana/memory/write_file.hpp>
-#include <ikebana/state/json.hpp>
+#include <ikebana/state/files/json.hpp>
 
 namespace ikebana::detail {
 

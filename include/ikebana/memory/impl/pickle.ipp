@@ -5,7 +5,7 @@
 #include <cstring>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/memory/pickle.hpp>
-#include <ikebana/state/json.hpp>
+#include <ikebana/state/files/json.hpp>
 
 namespace ikebana::detail {
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
 #include <ikebana/optimizer/adafactor.hpp>
-#include <ikebana/optimizer/adafactor_slices.hpp>
+#include <ikebana/optimizer/matrices/adafactor_slices.hpp>
 
 namespace ikebana::detail {
 

@@ -1,8 +1,8 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
-#include <ikebana/optimizer/matrix_rounds.hpp>
+#include <ikebana/model/matched_names.hpp>
+#include <ikebana/optimizer/matrices/matrix_rounds.hpp>
 #include <ikebana/optimizer/muon.hpp>
-#include <ikebana/parameters/matched_names.hpp>
 
 namespace ikebana::detail {
 

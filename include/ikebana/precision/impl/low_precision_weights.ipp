@@ -1,6 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
-#include <ikebana/parameters/matched_names.hpp>
+#include <ikebana/model/matched_names.hpp>
 #include <ikebana/precision/low_precision_weights.hpp>
 #include <string_view>
 

@@ -1,8 +1,8 @@
 #pragma once
-#include <ikebana/bridge/fake_ledger.hpp>
 #include <ikebana/bridge/one_thread.hpp>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/shared_apart.hpp>
+#include <ikebana/fake/fake_ledger.hpp>
 #include <ikebana/posix/process_copy.hpp>
 #include <ikebana/run/dry_step.hpp>
 

@@ -4,8 +4,8 @@
 #include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/state/archive.hpp>
+#include <ikebana/state/files/write_elements.hpp>
 #include <ikebana/state/other_policies.hpp>
-#include <ikebana/state/write_elements.hpp>
 
 namespace ikebana {
 

@@ -1,11 +1,11 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
 #include <ikebana/posix/posix_files.hpp>
-#include <ikebana/state/check_path.hpp>
-#include <ikebana/state/full_state.hpp>
-#include <ikebana/state/rank_files.hpp>
+#include <ikebana/state/files/check_path.hpp>
+#include <ikebana/state/ranks/full_state.hpp>
+#include <ikebana/state/ranks/rank_files.hpp>
+#include <ikebana/state/ranks/save_on_ranks.hpp>
 #include <ikebana/state/save_and_load.hpp>
-#include <ikebana/state/save_on_ranks.hpp>
 
 namespace ikebana::detail {
 

@@ -1,9 +1,9 @@
 #pragma once
 #include <exception>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/state/check_path.hpp>
-#include <ikebana/state/rank_files.hpp>
-#include <ikebana/state/rank_states.hpp>
+#include <ikebana/state/files/check_path.hpp>
+#include <ikebana/state/ranks/rank_files.hpp>
+#include <ikebana/state/ranks/rank_states.hpp>
 #include <ikebana/state/saved_state.hpp>
 
 namespace ikebana::detail {

@@ -1,6 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
-#include <ikebana/state/rank_files.hpp>
+#include <ikebana/state/ranks/rank_files.hpp>
 #include <ikebana/state/saved_state.hpp>
 #include <ikebana/state/state_folder.hpp>
 

@@ -1,8 +1,8 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
 #include <ikebana/error.hpp>
-#include <ikebana/state/crc32.hpp>
-#include <ikebana/state/safetensors.hpp>
+#include <ikebana/state/files/crc32.hpp>
+#include <ikebana/state/files/safetensors.hpp>
 #include <ikebana/state/tensor_file.hpp>
 
 namespace ikebana::detail {

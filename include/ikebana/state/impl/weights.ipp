@@ -1,7 +1,7 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
+#include <ikebana/state/files/write_elements.hpp>
 #include <ikebana/state/weights.hpp>
-#include <ikebana/state/write_elements.hpp>
 
 namespace ikebana::detail {
 

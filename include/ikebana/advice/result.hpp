@@ -1,0 +1,54 @@
+#pragma once
+// What an estimate of memory says.
+#include <cstdint>
+#include <ikebana/hooks/arguments.hpp>
+#include <string>
+#include <vector>
+
+namespace ikebana {
+
+/// Bytes of one unit of the model. What no unit owns belongs to the root, whose name is empty.
+struct UnitMemory {
+  std::string name;                  ///< as `named_modules` has it
+  std::int64_t parameters = 0;       ///< as they are stored between steps
+  std::int64_t gradients = 0;        ///< of one step
+  std::int64_t optimizer_state = 0;  ///< of its parameters
+  std::int64_t activations = 0;      ///< that its forward leaves for backward, in one microbatch
+};
+
+/// The memory that training takes on one device, of one rank, in bytes. `peak` is the most at once
+/// in a step that is not the first, so that the state of optimizers is there. The parts below it
+/// are what is allocated of each kind at the end of a forward, of a backward or between steps; they
+/// are not all there at the same time.
+struct Estimate {
+  std::int64_t parameters = 0;       ///< master weights: what the optimizer updates
+  std::int64_t gathered = 0;         ///< copies that units compute with, at most at once
+  std::int64_t buffers = 0;          ///< as batch norm's statistics
+  std::int64_t gradients = 0;        ///< of one step
+  std::int64_t optimizer_state = 0;  ///< moments and counts of steps
+  std::int64_t averages = 0;         ///< of the weights, under EMA and SWA
+  std::int64_t activations = 0;      ///< from forward to backward, of one microbatch
+  std::int64_t batch = 0;            ///< on the device of the model
+  std::int64_t other = 0;            ///< between steps, of none of these kinds
+  std::int64_t offloaded = 0;  ///< of these kinds, what Offload stores elsewhere, at most at once
+  bool is_offloaded_to_disk = false;  ///< and not to memory of the host
+  std::int64_t between_steps = 0;     ///< all that is allocated between two steps
+  std::int64_t peak = 0;              ///< the most at once in a step
+  Phase peak_phase = Phase::Forward;  ///< in which the peak is
+  std::string peak_unit = {};         ///< whose forward or backward computes then; empty: no unit's
+  std::int64_t elements = 0;          ///< of all parameters, those of other ranks included
+  bool is_measured = false;           ///< of real tensors; otherwise of shapes alone
+  std::int64_t rank = 0;              ///< whose memory this is
+  std::int64_t ranks = 1;             ///< that train the model
+  std::string device = "cpu";         ///< as c10::Device::str has it
+  std::vector<UnitMemory> units = {};  ///< in the order of registration, the root first
+
+  /// For people, with a row for each unit; also by `<<`.
+  std::string table() const;
+  /// Every kind of memory, one line each, in bytes.
+  std::string csv() const;
+  /// Every kind of memory, in bytes, and the units, as an object.
+  std::string json() const;
+};
+
+}  // namespace ikebana

@@ -1,0 +1,261 @@
+#pragma once
+// What Checkpoint<Budget> and Checkpoint<ActivationBudget> share: the first step is measured, the
+// others go by a plan.
+#include <ikebana/bridge/shared_memory_limit.hpp>
+#include <ikebana/checkpoint/budget/budget_value.hpp>
+#include <ikebana/checkpoint/budget/measurement.hpp>
+#include <ikebana/checkpoint/budget/plans.hpp>
+#include <ikebana/checkpoint/frame/operator_rule.hpp>
+#include <ikebana/checkpoint/frame/segment_frames.hpp>
+#include <ikebana/checkpoint/frame/selective_frame.hpp>
+#include <ikebana/detail/recomputing.hpp>
+#include <ikebana/detail/recording.hpp>
+#include <ikebana/hooks/uncounted.hpp>
+#include <ikebana/run/dry_step.hpp>
+#include <typeindex>
+
+namespace ikebana::detail {
+
+/// Runs each outermost unit as the plan has it; units inside belong to it. A step with batches of
+/// sizes that no plan holds for runs every unit as Full, and is measured.
+template <class Policy, Budgeted what>
+class BudgetMechanism : public BudgetValue<Policy, what> {
+  using BudgetValue<Policy, what>::device_;
+  using BudgetValue<Policy, what>::units_;
+  using BudgetValue<Policy, what>::plans_;
+  using BudgetValue<Policy, what>::forced_;
+
+ public:
+  using BudgetValue<Policy, what>::BudgetValue;
+  using BudgetValue<Policy, what>::bytes;
+  using BudgetValue<Policy, what>::describe_values;
+
+  void attach(c10::Device device, const UnitTable& table) {
+    CheckpointMechanism::attach(device, table);
+    if (!bridge::operator_modes_available())
+      throw Error(
+          "Checkpoint<Budget>: another library of this process uses the dispatch key by which "
+          "operators are intercepted. Use Checkpoint<Full>, or load only one version of ikebana.");
+    counter_.emplace(device);
+    uncounted_ = uncounted_bytes(table);
+  }
+
+  /// Measures a step that is not planned yet, within the budget where memory can be limited. Where
+  /// that runs into the limit, the step is measured without values, and made by a plan.
+  template <class Core, class Batch, class Next>
+  Report around_step(Core& core, const Batch&, Next&& next) {
+    try {
+      return one_step(next, 0);
+    } catch (const OutOfMemory&) {
+      if (!met_limit_) throw;
+    }
+    const std::optional<std::int64_t> grows = measured_dry(core, next);
+    if (!grows) this->refuse_limit();
+    return one_step(next, *grows);
+  }
+  template <class Microbatches>
+  std::uint64_t usable_plans(const Microbatches& microbatches) {
+    sizes_ = StepSizes::of(microbatches);
+    return plans_.usable(sizes_, now());
+  }
+  template <class Core>
+  void begin_plan(Core& core, std::uint64_t usable) {
+    end_mode();
+    met_limit_ = false;
+    microbatch_of_step_ = &core.step.microbatch;
+    if (!plans_.choose(usable, now(), core.ranks())) return begin_measurement();
+    if (plans_.present().is_dry) set_limit();
+    plan_ = forced_.empty() ? &plans_.present().plan : &forced_;
+  }
+  template <class Rate>
+  void prepare(const Masters&, StepGradients&, const Rate&) {
+    if (measurement_) measurement_->begin_update(), before_update_ = measurement_->bytes_now();
+  }
+  void abort() noexcept {
+    met_limit_ = limit_ && limit_->holds();
+    end_mode();
+  }
+
+  template <class Next, class... Args>
+  auto around_gathered_unit(const Unit& unit, const Next& next, Args&&... args) {
+    if (!at::GradMode::is_enabled() || recomputing() || inside_unit_ ||
+        microbatch_of_step_ == nullptr)
+      return next(std::forward<Args>(args)...);
+    const FlagScope inside(inside_unit_);
+    if (measurement_) return measured(unit, next, std::forward<Args>(args)...);
+    const std::size_t place = next_place(unit);
+    const Choice choice = choice_at(place);
+    if (choice == Choice::Joined || choice_at(place + 1) == Choice::Joined) {
+      if (choice != Choice::Joined) frames_.reset();
+      return frames_.run(device_, units_[unit.index], no_limit, next, std::forward<Args>(args)...);
+    }
+    choice_ = choice;
+    return next(std::forward<Args>(args)...);
+  }
+  template <class Next, class... Args>
+  auto around_unit(const Unit& unit, const Next& next, Args&&... args) {
+    const Choice choice = std::exchange(choice_, Choice::Keep);
+    if (place_) return rehearsed(unit, next, std::forward<Args>(args)...);
+    if (choice == Choice::Selective)
+      return this->checkpoint_unit(selective_frame(device_, kept_operators_), unit, next,
+                                   std::forward<Args>(args)...);
+    if (choice == Choice::Full)
+      return this->checkpoint_unit(full_frame(device_), unit, next, std::forward<Args>(args)...);
+    return next(std::forward<Args>(args)...);
+  }
+
+ private:
+  static constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+  struct EndOfStep {
+    BudgetMechanism& mechanism;
+    ~EndOfStep() { mechanism.end_mode(); }
+  };
+  /// Puts the former counter back, also where a step throws.
+  struct CounterScope {
+    std::optional<bridge::MemoryCounter>& counter;
+    std::optional<bridge::MemoryCounter> former;
+    ~CounterScope() { counter = std::move(former); }
+  };
+
+  BudgetNow now() const { return {what, bytes(), level_ + uncounted_}; }
+  void end_mode() noexcept {
+    if (measurement_) measurement_->close();
+    measurement_.reset(), limit_.reset(), frames_.reset(), place_.reset();
+    plan_ = nullptr, microbatch_of_step_ = nullptr, choice_ = Choice::Keep, microbatch_ = 0;
+  }
+  void begin_measurement() {
+    if (recording())
+      throw BadValue(
+          "Checkpoint<Budget>: a step that is recorded must have been planned before. Make a step "
+          "with batches of these sizes first.");
+    measurement_ = std::make_shared<Measurement>(device_, *counter_, level_);
+    set_limit();
+  }
+  void set_limit() {
+    if (what == Budgeted::Peak && device_.is_cpu()) limit_.emplace(bytes() - uncounted_);
+  }
+  /// `grows`: bytes of state that the step makes, and that later ones begin with.
+  template <class Next>
+  Report one_step(Next& next, std::int64_t grows) {
+    const EndOfStep end{*this};
+    met_limit_ = false;
+    level_ = counter_->now() + grows;
+    const auto begin = std::chrono::steady_clock::now();
+    Report report = next();
+    end_measured_or_planned(report, begin);
+    return report;
+  }
+  /// Measures the step on tensors without memory. Returns how many bytes more later steps begin
+  /// with; no value where it needs values, or ranks.
+  template <class Core, class Next>
+  std::optional<std::int64_t> measured_dry(Core& core, Next& next) {
+    if constexpr (plans_dry<Core>) {
+      const EndOfStep end{*this};
+      level_ = counter_->now();
+      const DryMemory memory = dry_memory(device_, level_);
+      const CounterScope scope{counter_, std::exchange(counter_, memory.counter)};
+      std::string measured;
+      AtDryUpdate listener([&] {
+        const std::int64_t grows = measurement_->end_dry_step(before_update_);
+        measured = to_bytes(std::array{grows, measurement_->inputs()}, costs());
+      });
+      const auto result = dry_step(
+          core.step.dry, core.device, memory.ledger, listener, nullptr, [&] { next(); },
+          [&] { return measured; });
+      if (!result) return {};
+      std::array<std::int64_t, 2> numbers{};
+      Costs costs = from_bytes(*result, numbers);
+      add_plan(std::move(costs), numbers[1], /*is_dry=*/true);
+      return numbers[0];
+    } else {
+      return {};
+    }
+  }
+  void end_measured_or_planned(const Report& report, std::chrono::steady_clock::time_point begin) {
+    if (measurement_) {
+      const at::Tensor& outputs = report.outputs;
+      measurement_->end_step(
+          outputs.defined() ? static_cast<std::int64_t>(outputs.storage().nbytes()) : 0);
+      add_plan(costs(), measurement_->inputs(), /*is_dry=*/false);
+    } else if (device_.is_cpu() && plan_ == &plans_.present().plan) {
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+      plans_.present().note_seconds(seconds.count());
+    }
+  }
+  Costs costs() const {
+    auto kind = [this](std::int64_t unit) {
+      const torch::nn::Module& module = *units_[static_cast<std::size_t>(unit)]->module;
+      return std::type_index(typeid(module));
+    };
+    return measurement_->costs(kind);
+  }
+  void add_plan(Costs costs, std::int64_t inputs, bool is_dry) {
+    plans_.add({.sizes = sizes_,
+                .costs = std::move(costs),
+                .inputs = inputs,
+                .planned = {},
+                .plan = {},
+                .is_dry = is_dry});
+  }
+
+  bool is_new_microbatch() {
+    return std::exchange(microbatch_, *microbatch_of_step_) != *microbatch_of_step_;
+  }
+  /// Of the outermost unit that is called now, in its microbatch; `no_limit` where the plan has
+  /// another unit there, and from then on.
+  std::size_t next_place(const Unit& unit) {
+    if (is_new_microbatch()) units_run_ = 0, frames_.reset();
+    const auto& units = plans_.present().planned.units;
+    if (units_run_ >= units.size() ||
+        units[units_run_].unit != static_cast<std::int64_t>(unit.index))
+      return units_run_ = no_limit;
+    return units_run_++;
+  }
+  Choice choice_at(std::size_t place) const {
+    return place < plan_->size() ? (*plan_)[place] : Choice::Full;
+  }
+  template <class Next, class... Args>
+  auto measured(const Unit& unit, const Next& next, Args&&... args) {
+    if (is_new_microbatch()) measurement_->begin_microbatch();
+    const auto place = measurement_->begin_forward(unit.index, args...);
+    choice_ = Choice::Full;
+    if (!place) return next(std::forward<Args>(args)...);
+    place_ = std::make_shared<const std::size_t>(*place);
+    auto result = next(std::forward<Args>(args)...);
+    measurement_->end_forward(*place, result);
+    return result;
+  }
+  template <class Next, class... Args>
+  auto rehearsed(const Unit& unit, const Next& next, Args&&... args) {
+    const auto place = std::exchange(place_, nullptr);
+    measurement_->gathered(*place, place);
+    return this->checkpoint_unit(rehearsed_frame(device_, measurement_, place), unit, next,
+                                 std::forward<Args>(args)...);
+  }
+
+  std::optional<bridge::MemoryCounter> counter_;
+  std::int64_t uncounted_ = 0;      // of the trainer, by the counter
+  std::int64_t level_ = 0;          // bytes in use when the step began
+  std::int64_t before_update_ = 0;  // what the step had added when its gradients were complete
+  OperatorRule kept_operators_ = matrix_operators;
+  StepSizes sizes_;  // of this step
+
+  // Of a step: one of the first two is set while it is made.
+  std::shared_ptr<Measurement> measurement_;
+  const Plan* plan_ = nullptr;
+  std::optional<bridge::SharedMemoryLimit> limit_;
+  bool met_limit_ = false;  // what threw may have been the limit
+  const std::size_t* microbatch_of_step_ = nullptr;
+  std::size_t microbatch_ = 0, units_run_ = 0;
+  bool inside_unit_ = false;
+  SegmentFrames frames_;
+  // From around_gathered_unit to around_unit.
+  Choice choice_ = Choice::Keep;
+  std::shared_ptr<const std::size_t> place_;
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/budget/rehearsed_frame.hpp>
+#endif

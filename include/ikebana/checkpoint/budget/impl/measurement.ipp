@@ -1,0 +1,96 @@
+#pragma once
+#include <ikebana/checkpoint/budget/measurement.hpp>
+#include <ikebana/detail/form.hpp>
+
+namespace ikebana::detail {
+
+IKEBANA_INLINE Measurement::Measurement(c10::Device device, bridge::MemoryCounter counter,
+                                        std::int64_t level)
+    : device_(device), counter_(std::move(counter)), level_(level) {
+  counter_.reset_peak();
+}
+
+IKEBANA_INLINE void Measurement::begin_microbatch() {
+  enter(Part::Else, 0);
+  calls_.clear(), results_.clear(), inputs_ = {};
+  live_ = 0;
+  deviates_ = false;
+}
+
+IKEBANA_INLINE void Measurement::gathered(std::size_t place,
+                                          const std::shared_ptr<const std::size_t>& alive) {
+  calls_[place].alive = alive;
+  calls_[place].gathered = std::max<std::int64_t>(0, now() - calls_[place].begin);
+}
+
+IKEBANA_INLINE bool Measurement::is_present(const std::shared_ptr<const std::size_t>& alive) const {
+  return is_open_ && *alive < calls_.size() && calls_[*alive].alive.lock() == alive;
+}
+
+IKEBANA_INLINE void Measurement::begin_recompute(std::size_t place) {
+  Call& call = calls_[place];
+  call.is_released = call.is_released && !call.is_held(/*by frame and recompute=*/2);
+  in_order_ = is_in_order(place);
+  if (in_order_) {
+    enter(Part::Recompute, place), live_ = place;
+    units_[place].costs.begin = std::max(units_[place].costs.begin, now());
+  } else {
+    units_[place].is_ordered = false;
+    enter(Part::After, live_ - 1);
+  }
+  ++units_[place].recomputes;
+}
+
+IKEBANA_INLINE void Measurement::end_recompute(std::size_t place, const Recomputed& seen) {
+  const Call& call = calls_[place];
+  units_[place].add(seen, call.begin + call.gathered, call.gathered,
+                    call.is_released ? call.joined : StorageSet(), !call.tensors.empty());
+  if (in_order_) enter(Part::Backward, place);
+}
+
+IKEBANA_INLINE std::int64_t Measurement::end_dry_step(std::int64_t before_update) {
+  const std::int64_t grown = std::max<std::int64_t>(0, now() - before_update);
+  end(grown);
+  return grown;
+}
+
+IKEBANA_INLINE void Measurement::Call::join(const at::Tensor& t) {
+  if (joined.add(t)) tensors.emplace_back(t.getIntrusivePtr());
+}
+
+IKEBANA_INLINE bool Measurement::Call::is_held(std::size_t holders) const {
+  return joined.any_is_shared() || std::any_of(tensors.begin(), tensors.end(), [&](const auto& t) {
+           return t.use_count() > holders;
+         });
+}
+
+IKEBANA_INLINE void Measurement::end(std::int64_t grown) {
+  enter(Part::Else, 0);
+  else_ = std::max(else_, update_ - grown);
+  is_open_ = false;
+}
+
+IKEBANA_INLINE void Measurement::enter(Part part, std::size_t place) {
+  const std::int64_t peak = counter_.peak() - level_;
+  counter_.reset_peak();
+  std::int64_t& of = peak_of(part_, place_);
+  of = std::max(of, peak);
+  part_ = part, place_ = place;
+}
+
+IKEBANA_INLINE std::int64_t& Measurement::peak_of(Part part, std::size_t place) {
+  if (part == Part::Forward) return units_[place].costs.forward;
+  if (part == Part::After) return units_[place].costs.after_forward;
+  if (part == Part::Backward) return units_[place].costs.backward;
+  if (part == Part::Update) return update_;
+  return part == Part::Else ? else_ : ignored_;
+}
+
+IKEBANA_INLINE bool Measurement::is_in_order(std::size_t place) {
+  if (torch::autograd::get_current_graph_task_keep_graph()) return false;
+  for (std::size_t later = place + 1; later < calls_.size(); ++later)
+    if (!calls_[later].alive.expired()) return false;
+  return live_ > place;
+}
+
+}  // namespace ikebana::detail

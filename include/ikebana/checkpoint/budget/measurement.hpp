@@ -1,0 +1,144 @@
+#pragma once
+// Measures a step under Checkpoint<Full>: the peak of each of its moments, and what its units would
+// keep and take.
+#include <ikebana/bridge/memory.hpp>
+#include <ikebana/checkpoint/budget/measured_unit.hpp>
+#include <ikebana/checkpoint/budget/storages.hpp>
+#include <ikebana/checkpoint/frame/known_tensors.hpp>
+#include <ikebana/detail/tensors.hpp>
+#include <memory>
+#include <optional>
+
+namespace ikebana::detail {
+
+/// A step is cut into moments, whose peaks are taken where the next one begins: the forward of each
+/// unit and what follows it, its recompute, its backward, all else. A unit's moments of several
+/// microbatches are one: the largest numbers count.
+class Measurement {
+ public:
+  /// `level`: the bytes in use when the step began.
+  Measurement(c10::Device device, bridge::MemoryCounter counter, std::int64_t level);
+
+  void begin_microbatch();
+  /// An outermost unit is called. Returns its place among those of the microbatch; no value where
+  /// an earlier microbatch called another one there.
+  template <class... Args>
+  std::optional<std::size_t> begin_forward(std::size_t unit, const Args&... args) {
+    const std::size_t place = calls_.size();
+    deviates_ = deviates_ || (place < units_.size() &&
+                              units_[place].costs.unit != static_cast<std::int64_t>(unit));
+    if (deviates_) return {};
+    if (place > 0) calls_.back().is_released = !calls_.back().is_held(/*by_frame=*/1);
+    Call call;
+    auto see = [&](const at::Tensor& t) {
+      if (t.defined() && results_.has(t)) call.join(t);
+      call.inputs.add(t);
+    };
+    (for_each_tensor(args, see), ...);
+    calls_.push_back(std::move(call));
+    if (place == units_.size()) units_.push_back(MeasuredUnit(unit));
+    enter(Part::Forward, place);
+    calls_.back().begin = now();
+    return place;
+  }
+  /// Its parameters are gathered. `alive`: exists as long as what its backward needs.
+  void gathered(std::size_t place, const std::shared_ptr<const std::size_t>& alive);
+  template <class Result>
+  void end_forward(std::size_t place, const Result& result) {
+    enter(Part::After, place);
+    live_ = place + 1;
+    results_.clear();
+    for_each_tensor(result, [&](const at::Tensor& t) {
+      if (t.defined()) results_.add(t);
+    });
+    if (calls_[place].alive.expired()) return;
+    units_[place].has_backward = true;
+    inputs_.add_all_of(calls_[place].inputs);
+    max_inputs_ = std::max(max_inputs_, inputs_.bytes());
+  }
+  /// False for a call of an earlier microbatch, whose graph was kept.
+  bool is_present(const std::shared_ptr<const std::size_t>& alive) const;
+  /// Its first recompute of a backward begins.
+  void begin_recompute(std::size_t place);
+  void end_recompute(std::size_t place, const Recomputed& seen);
+  /// The last backward has ended.
+  void begin_update() { enter(Part::Update, 0); }
+  /// The step has ended; `outputs` bytes are in its report. From now on nothing is measured.
+  void end_step(std::int64_t outputs) { end(now() - outputs); }
+  /// The same of a dry step, where all that an update allocates is there. Returns how many bytes
+  /// more a later step begins with, at most.
+  std::int64_t end_dry_step(std::int64_t before_update);
+  std::int64_t bytes_now() const { return now(); }
+  void close() noexcept { is_open_ = false; }
+
+  /// Bytes are relative to those in use when a step begins. `kind(unit)` is equal for units that do
+  /// the same, whose times are then taken together.
+  template <class Kind>
+  Costs costs(const Kind& kind) const {
+    Costs all;
+    all.fixed = else_;
+    for (const MeasuredUnit& unit : units_) all.units.push_back(unit.result());
+    set_times(all, units_, kind);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const bool follows = i > 0 && all.units[i - 1].is_measured;
+      if (!follows) all.units[i].joins = false;
+      if (!follows || units_[i - 1].sum.keeps_result) all.units[i].unsaved = 0;
+    }
+    if (!all.units.empty())  // the loss may hold it until backward
+      all.units.back().input = all.units.back().unsaved = 0;
+    return all;
+  }
+  /// What Full keeps from forward to backward: the inputs of the units.
+  std::int64_t inputs() const { return max_inputs_; }
+  bridge::MemoryCounter& counter() { return counter_; }
+  c10::Device device() const { return device_; }
+
+ private:
+  enum class Part { Else, Forward, After, Recompute, Backward, Update };
+  struct Call {
+    bool is_released = false;
+    StorageSet inputs, joined;
+    /// Of the results of the unit before it, those that it takes.
+    std::vector<c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>> tensors;
+    std::weak_ptr<const std::size_t> alive;
+    std::int64_t begin = 0, gathered = 0;
+
+    void join(const at::Tensor& t);
+    /// Something else than these holders keeps one of them.
+    bool is_held(std::size_t holders) const;
+  };
+  std::int64_t now() const { return counter_.now() - level_; }
+  /// `grown`: bytes of state, which a later step has from its beginning.
+  void end(std::int64_t grown);
+  /// The peak so far belongs to the present moment; a new one begins.
+  void enter(Part part, std::size_t place);
+  std::int64_t& peak_of(Part part, std::size_t place);
+  /// In the backward of a microbatch, which needs each unit once, the last one first. Then what
+  /// units keep is released when the unit before them is recomputed.
+  bool is_in_order(std::size_t place);
+  c10::Device device_;
+  bridge::MemoryCounter counter_;
+  std::int64_t level_;
+  std::vector<MeasuredUnit> units_;
+  std::vector<Call> calls_;  // of this microbatch
+  KnownTensors results_;     // of the last unit
+  StorageSet inputs_;        // of all units of this microbatch
+  std::int64_t max_inputs_ = 0;
+  std::int64_t else_ = 0, update_ = 0, ignored_ = 0;  // peaks
+  Part part_ = Part::Else;
+  std::size_t place_ = 0;
+  std::size_t live_ = 0;  // units whose forward has ended, and whose backward has not begun
+  bool deviates_ = false, in_order_ = false, is_open_ = true;
+};
+
+class Frame;
+/// A frame that measures its recompute (checkpoint/budget/rehearsed_frame.hpp). Null if gradients
+/// are disabled.
+std::shared_ptr<Frame> rehearsed_frame(c10::Device device, std::shared_ptr<Measurement> measurement,
+                                       std::shared_ptr<const std::size_t> place);
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/budget/impl/measurement.ipp>
+#endif

@@ -1,0 +1,96 @@
+#pragma once
+// A frame that measures its recompute: rehearses it before, to the end.
+#include <ikebana/checkpoint/budget/measurement.hpp>
+#include <ikebana/checkpoint/frame/frame.hpp>
+#include <ikebana/checkpoint/frame/operator_rule.hpp>
+
+namespace ikebana::detail {
+
+/// Nanoseconds until now. Waits for the device: only what is measured does. Without values, those
+/// that operators of these sizes take, about.
+class Stopwatch {
+ public:
+  explicit Stopwatch(c10::Device device) : device_(device) { restart(); }
+  void restart() { begin_ = now(); }
+  std::int64_t nanoseconds() const { return now() - begin_; }
+
+ private:
+  std::int64_t now() const;
+  c10::Device device_;
+  std::int64_t begin_;
+};
+
+/// The operator mode of a rehearsal: which outputs Selective would keep, and how long it takes to
+/// compute them. Keeps none of them.
+class WatchOperators : public bridge::OperatorMode {
+ public:
+  WatchOperators(bridge::MemoryCounter& counter, c10::Device device);
+
+  IKEBANA_INLINE void call(bridge::OperatorCall& call) override;
+  /// The last tensor that autograd saves is there. Selective keeps nothing of what follows.
+  void filled();
+  /// The end of the unit: bytes first, which the caller then releases.
+  void end_bytes(Recomputed& seen, const std::vector<at::Tensor>& saved,
+                 std::vector<at::Tensor>& results, const StorageSet& inputs);
+  void end_times(Recomputed& seen) const;
+
+ private:
+  /// The peak between two operators that Selective keeps, and how many it had kept before.
+  struct Lap {
+    std::int64_t peak;
+    std::size_t kept;
+  };
+  void lap();
+  /// Selective may have to keep a copy of an output that is written to.
+  void write(bridge::OperatorCall& call);
+  /// During a recompute all that it keeps is there from the beginning.
+  void set_selective(Recomputed& seen, const StorageSet& saved, const StorageSet& results);
+
+  bridge::MemoryCounter& counter_;
+  c10::Device device_;
+  std::int64_t level_;
+  Stopwatch since_begin_;
+  std::int64_t time_ = 0, time_kept_ = 0, operators_ = 0;
+  bool is_filled_ = false;
+  StorageSet outputs_, written_;
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> kept_;  // in order
+  std::vector<Lap> laps_;
+  std::size_t laps_to_fill_ = 0;
+};
+
+/// Keeps nothing, as Full, and rehearses each recompute: once for bytes, and then, since kernels
+/// and pages are warm by now, several times for the time of its operators and its own.
+class RehearsedFrame final : public Frame {
+ public:
+  /// `place`: as long as a frame has it, there is a backward.
+  RehearsedFrame(c10::Device device, std::shared_ptr<Measurement> measurement,
+                 std::shared_ptr<const std::size_t> place)
+      : Frame(device), measurement_(std::move(measurement)), place_(std::move(place)) {}
+
+ private:
+  IKEBANA_INLINE void replay(CompareDraws& draws, Run run) override;
+  IKEBANA_INLINE bool goes_on() override;
+  IKEBANA_INLINE void before_recompute(const std::vector<Tensors>& inputs,
+                                       Rehearse rehearse) override;
+  IKEBANA_INLINE void after_recompute() override;
+
+  /// With its operators watched and without, in turn: what disturbs the process hardly disturbs
+  /// all.
+  bool timed(Rehearse rehearse);
+  using Read = c10::function_ref<void(const Tensors& saved, Tensors& results)>;
+  bool watched(Rehearse rehearse, Read read);
+
+  std::shared_ptr<Measurement> measurement_;
+  std::shared_ptr<const std::size_t> place_;
+  std::optional<WatchOperators> watch_;
+  Recomputed seen_;
+  bool is_measured_ = false;
+  std::int64_t level_ = 0;
+  std::optional<Stopwatch> watch_time_;  // of the recompute itself
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/budget/impl/rehearsed_frame.ipp>
+#endif

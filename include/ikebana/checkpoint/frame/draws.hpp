@@ -1,0 +1,69 @@
+#pragma once
+// Whether a recompute draws the random numbers of its forward. They are replayed by setting the
+// default generators back, and these belong to the process: if another thread draws from one while
+// a unit that draws runs, the recompute gets other numbers. That is found by comparing where the
+// generator is at each operator that draws from it.
+#include <ikebana/bridge/operators.hpp>
+#include <ikebana/bridge/rng_autocast_state.hpp>
+#include <ikebana/detail/form.hpp>
+#include <string>
+#include <vector>
+
+namespace ikebana::detail {
+
+/// One operator that may draw from the default generators, those from which it drew, and where they
+/// were.
+struct RandomCall {
+  bridge::RngSet from;
+  bridge::RngPositions before, after;
+};
+
+/// Computes the call of an operator that may draw; `from` is empty where it did not, or where it
+/// drew from a generator that it was given. No other unit draws between the two positions.
+RandomCall computed_draw(bridge::OperatorCall& call, const bridge::RngAutocastState& state);
+
+/// The operator mode of a unit's forward.
+class RecordDraws : public bridge::OperatorMode {
+ public:
+  RecordDraws(const bridge::RngAutocastState& state, std::vector<RandomCall>& draws)
+      : state_(state), draws_(draws) {}
+  void call(bridge::OperatorCall& call) override { draws_.push_back(computed_draw(call, state_)); }
+
+ private:
+  const bridge::RngAutocastState& state_;
+  std::vector<RandomCall>& draws_;
+};
+
+/// The operator mode of a unit's recompute. Throws where an operator draws other numbers than it
+/// did in forward.
+class CompareDraws : public bridge::OperatorMode {
+ public:
+  /// Thrown at first: recompute again. No std::exception, so that a model's handlers do not catch
+  /// it.
+  struct Again {};
+
+  explicit CompareDraws(bool last_attempt) : is_last_(last_attempt) {}
+
+  void begin_unit(const bridge::RngAutocastState& state, const std::vector<RandomCall>& draws,
+                  const std::string& unit);
+  /// Called where the operator's numbers are kept from forward, and were not drawn.
+  void is_kept() { kept_ = true; }
+
+  IKEBANA_INLINE void call(bridge::OperatorCall& call) override;
+
+ private:
+  [[noreturn]] void refuse(const char* device) const;
+  [[noreturn]] void refuse_new_draw(const bridge::OperatorCall& call) const;
+
+  const bridge::RngAutocastState* state_ = nullptr;
+  const std::vector<RandomCall>* draws_ = nullptr;
+  const std::string* unit_ = nullptr;
+  std::size_t next_ = 0;  // of those of forward
+  bool is_last_, kept_ = false;
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/frame/impl/draws.ipp>
+#endif

@@ -1,0 +1,128 @@
+#pragma once
+// Non-reentrant activation checkpointing: forward keeps the inputs, and backward recomputes when it
+// first needs a saved tensor. Frames nest: the inputs of an inner frame are saved by autograd
+// inside the outer frame, so the outer frame drops and recomputes them too.
+#include <ikebana/bridge/rng_autocast_state.hpp>
+#include <ikebana/bridge/saved_tensors.hpp>
+#include <ikebana/checkpoint/frame/draws.hpp>
+#include <ikebana/checkpoint/frame/known_tensors.hpp>
+#include <ikebana/checkpoint/frame/saved_inputs.hpp>
+#include <ikebana/checkpoint/frame/slots.hpp>
+#include <ikebana/checkpoint/frame/versions.hpp>
+#include <ikebana/detail/form.hpp>
+
+namespace ikebana::detail {
+
+/// One checkpointed computation, of one unit or of several in a row. In forward it counts the
+/// tensors that autograd would save; in backward it runs the units again and keeps those tensors.
+/// Its hooks share ownership of it, so it exists as long as the graph. Of forward it keeps nothing
+/// besides the inputs; the classes derived from it keep more (SelectiveFrame), or measure
+/// (RehearsedFrame).
+class Frame : public bridge::SavedTensorHooks, public std::enable_shared_from_this<Frame> {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+  /// Runs a unit again: its tensor arguments in, its tensor results out.
+  using Recompute = std::function<Tensors(const Tensors& arguments)>;
+
+  explicit Frame(c10::Device device) : device_(device) {}
+
+  /// Call before a unit's forward, because that may itself start a backward, and outside of
+  /// ForwardScope, because an outer frame must see the inputs that are saved: those arguments that
+  /// this frame does not know already.
+  void begin_unit(std::shared_ptr<const RecomputedUnit> unit, const Tensors& arguments,
+                  Recompute recompute);
+  /// RAII around the unit's forward.
+  class ForwardScope {
+   public:
+    explicit ForwardScope(Frame& frame);
+    ~ForwardScope();
+    ForwardScope(const ForwardScope&) = delete;
+    ForwardScope& operator=(const ForwardScope&) = delete;
+
+   private:
+    bridge::SavedTensorScope saved_tensors_;
+    RecordDraws draws_;
+    bridge::OperatorScope<bridge::RandomOperators> random_operators_;
+    std::optional<bridge::OperatorScope<>> kept_;
+  };
+  /// Call after the unit's forward.
+  void end_unit();
+  /// Adds an argument or result of a unit: it needs not be saved when another unit of this frame
+  /// takes it as an argument.
+  void add_known(const at::Tensor& t) { known_.add(t); }
+  /// Call if no further unit will join the frame.
+  void complete() { known_.clear(); }
+  /// True for a result of the last unit that was not changed in place since.
+  bool is_last_result(const at::Tensor& t) const;
+  std::size_t unit_count() const { return units_.size(); }
+  /// True once a backward needed a tensor of this frame: no unit may join it any more.
+  bool backward_started() const { return backward_started_; }
+
+  IKEBANA_INLINE std::unique_ptr<torch::autograd::SavedVariableHooks> make() override;
+
+ protected:
+  /// Recomputes to the end and returns what autograd saves; no value where other random numbers
+  /// were drawn than in forward.
+  using Rehearse = c10::function_ref<std::optional<Tensors>(Tensors& results)>;
+  /// One run of all units, whose operators `mode` sees, unless it is null.
+  using Run = c10::function_ref<void(bridge::OperatorMode* mode)>;
+
+  const Slots& saved() const { return slots_; }
+  const std::string& name() const;
+
+ private:
+  /// What sees the operators of a unit's forward, in forward; may be null.
+  IKEBANA_INLINE virtual bridge::OperatorMode* record();
+  /// Calls `run` once, in a recompute.
+  IKEBANA_INLINE virtual void replay(CompareDraws& draws, Run run);
+  IKEBANA_INLINE virtual void forward_ended();
+  /// No other backward will recompute.
+  IKEBANA_INLINE virtual void clear();
+  /// Whether a recompute goes on when it has filled all slots.
+  IKEBANA_INLINE virtual bool goes_on();
+  IKEBANA_INLINE virtual void before_recompute(const std::vector<Tensors>& inputs,
+                                               Rehearse rehearse);
+  IKEBANA_INLINE virtual void after_recompute();
+
+  static constexpr auto undefined =
+      static_cast<std::size_t>(-1);  // of an argument without a tensor
+
+  struct UnitCall {
+    std::shared_ptr<const RecomputedUnit> unit;
+    bridge::RngAutocastState rng_autocast;
+    UnitState state;
+    at::Tensor saved_inputs;                    // holder made by SaveInputs
+    std::vector<std::size_t> argument_indices;  // into the frame's known tensors, or `undefined`
+    Recompute recompute;
+    bridge::RngSet rng_moved = {};  // not known before the forward ended: both
+    std::vector<RandomCall> draws = {};
+  };
+  struct SlotHooks;
+  struct FillSlots;
+
+  at::Tensor unpack(std::size_t slot);
+  void recompute(int task);
+  /// Runs the units and returns what autograd saves; nothing if that must be repeated, because
+  /// other random numbers were drawn than in forward. `results`: of a run to the end.
+  std::optional<Tensors> saved_by_units(const std::vector<Tensors>& inputs, bool last_attempt,
+                                        Tensors* results = nullptr);
+  void run_units(const std::vector<Tensors>& inputs, FillSlots& fill, Tensors* last_results);
+
+  c10::Device device_;
+  std::vector<UnitCall> units_;
+  std::string joined_names_;      // of several units
+  KnownTensors known_;            // inputs and results, in the order in which recompute has them
+  std::size_t last_results_ = 0;  // where the results of the last unit start in known_
+  Slots slots_;
+  std::mutex mutex_;
+  std::atomic<bool> backward_started_ = false;
+};
+
+/// Null if gradients are disabled.
+std::shared_ptr<Frame> full_frame(c10::Device device);
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/frame/impl/frame.ipp>
+#endif

@@ -1,0 +1,202 @@
+#pragma once
+#include <deque>
+#include <ikebana/checkpoint/frame/frame.hpp>
+#include <ikebana/detail/form.hpp>
+#include <ikebana/detail/recomputing.hpp>
+#include <ikebana/detail/shared_apart.hpp>
+#include <ikebana/error.hpp>
+
+namespace ikebana::detail {
+
+[[noreturn]] IKEBANA_INLINE void refuse_cudnn_dropout(const RecomputedUnit& unit) {
+  throw BadModel("checkpoint: `" + unit.cudnn_dropout + "` in `" + unit.name +
+                 "` drops out between its layers by cuDNN, whose random numbers a recompute "
+                 "cannot draw again. Stack layers with torch::nn::Dropout between them, leave it "
+                 "out of the unit, or call at::globalContext().setUserEnabledCuDNN(false).");
+}
+
+/// RAII: restores a unit's buffers to their values from before the recompute.
+struct RestoreBuffers {
+  BufferValues before;
+  explicit RestoreBuffers(const torch::nn::Module& module) : before(module) {}
+  ~RestoreBuffers() { before.restore(); }
+  RestoreBuffers(const RestoreBuffers&) = delete;
+  RestoreBuffers& operator=(const RestoreBuffers&) = delete;
+};
+
+/// The hooks of one saved tensor in forward: the graph holds a slot instead of the tensor.
+struct Frame::SlotHooks : torch::autograd::SavedVariableHooks {
+  std::shared_ptr<Frame> frame;
+  std::size_t slot = std::size_t(-1);
+  explicit SlotHooks(std::shared_ptr<Frame> f) : frame(std::move(f)) {}
+  ~SlotHooks() override { frame->slots_.release(slot); }
+  void call_pack_hook(const at::Tensor& t) override { slot = frame->slots_.add(t); }
+  at::Tensor call_unpack_hook() override { return frame->unpack(slot); }
+};
+
+/// The hooks during a recompute: collects the tensors of the slots, and stops the recompute by an
+/// exception when it has them all.
+struct Frame::FillSlots : bridge::SavedTensorHooks {
+  struct AllFilled {};  // not a std::exception, so that a model's handlers do not catch it
+  struct Hooks : torch::autograd::SavedVariableHooks {
+    FillSlots* fill;
+    at::Tensor saved;
+    explicit Hooks(FillSlots* f) : fill(f) {}
+    void call_pack_hook(const at::Tensor& t) override {
+      saved = t.tensor_data();  // shares memory and version, but has no history
+      Frame& owner = *fill->frame;
+      if (fill->tensors.size() == owner.slots_.size()) return;  // only where it goes on
+      owner.slots_.fill(fill->tensors, saved, owner.name());
+      if (fill->tensors.size() == owner.slots_.size() && !owner.goes_on()) throw AllFilled{};
+    }
+    at::Tensor call_unpack_hook() override { return saved; }
+  };
+  Frame* frame;
+  Tensors tensors;
+  CompareDraws draws;
+  FillSlots(Frame* f, bool last_attempt) : frame(f), draws(last_attempt) {
+    tensors.reserve(f->slots_.size());
+  }
+  std::unique_ptr<torch::autograd::SavedVariableHooks> make() override {
+    return std::make_unique<Hooks>(this);
+  }
+};
+
+IKEBANA_INLINE void Frame::begin_unit(std::shared_ptr<const RecomputedUnit> unit,
+                                      const Tensors& arguments, Recompute recompute) {
+  if (!unit->cudnn_dropout.empty() && unit->module->is_training()) refuse_cudnn_dropout(*unit);
+  Tensors new_inputs;
+  std::vector<std::size_t> argument_indices;
+  for (const at::Tensor& t : arguments) {
+    argument_indices.push_back(t.defined() ? known_.index_of(t) : undefined);
+    if (!t.defined() || argument_indices.back() < known_.size()) continue;
+    known_.add(t);
+    new_inputs.push_back(t);
+  }
+  last_results_ = known_.size();
+  if (!units_.empty()) joined_names_ = name() + ", " + unit->name;
+  bridge::RngAutocastState rng_autocast = bridge::RngAutocastState::capture(device_);
+  UnitState state(*unit->module);
+  units_.push_back({std::move(unit), std::move(rng_autocast), std::move(state),
+                    SaveInputs::save(new_inputs), std::move(argument_indices),
+                    std::move(recompute)});
+}
+
+IKEBANA_INLINE Frame::ForwardScope::ForwardScope(Frame& frame)
+    : saved_tensors_(&frame),
+      draws_(frame.units_.back().rng_autocast, frame.units_.back().draws),
+      random_operators_(draws_) {
+  if (bridge::OperatorMode* mode = frame.record()) kept_.emplace(*mode);
+}
+
+IKEBANA_INLINE Frame::ForwardScope::~ForwardScope() = default;
+
+IKEBANA_INLINE void Frame::end_unit() {
+  UnitCall& call = units_.back();
+  call.rng_moved = call.rng_autocast.positions_now().differ(call.rng_autocast.positions());
+  call.state.forward_ended(*call.unit);
+  forward_ended();
+}
+
+IKEBANA_INLINE bool Frame::is_last_result(const at::Tensor& t) const {
+  std::size_t index = known_.index_of(t);
+  return index < known_.size() && index >= last_results_;
+}
+
+IKEBANA_INLINE std::unique_ptr<torch::autograd::SavedVariableHooks> Frame::make() {
+  return std::make_unique<SlotHooks>(shared_from_this());
+}
+
+IKEBANA_INLINE const std::string& Frame::name() const {
+  return units_.size() == 1 ? units_[0].unit->name : joined_names_;
+}
+
+IKEBANA_INLINE bridge::OperatorMode* Frame::record() { return nullptr; }
+
+IKEBANA_INLINE void Frame::replay(CompareDraws&, Run run) { run(nullptr); }
+
+IKEBANA_INLINE void Frame::forward_ended() {}
+
+IKEBANA_INLINE void Frame::clear() {}
+
+IKEBANA_INLINE bool Frame::goes_on() { return false; }
+
+IKEBANA_INLINE void Frame::before_recompute(const std::vector<Tensors>&, Rehearse) {}
+
+IKEBANA_INLINE void Frame::after_recompute() {}
+
+IKEBANA_INLINE at::Tensor Frame::unpack(std::size_t slot) {
+  backward_started_ = true;
+  int task = torch::autograd::get_current_graph_task_id();
+  if (at::Tensor t = slots_.get(task, slot, name()); t.defined()) return t;
+  std::lock_guard lock(mutex_);
+  if (!slots_.filled(task)) recompute(task);
+  return slots_.get(task, slot, name());
+}
+
+IKEBANA_INLINE void Frame::recompute(int task) {
+  std::vector<Tensors> inputs;  // loading them may start the recompute of an outer frame
+  for (const UnitCall& call : units_) inputs.push_back(SaveInputs::load(call.saved_inputs));
+  for (const UnitCall& call : units_)
+    if (call.state.changed()) Slots::throw_modified(call.unit->name);
+  before_recompute(inputs, [&](Tensors& results) {
+    return saved_by_units(inputs, /*last_attempt=*/false, &results);
+  });
+  std::optional<Tensors> tensors = saved_by_units(inputs, /*last_attempt=*/false);
+  if (!tensors) tensors = saved_by_units(inputs, /*last_attempt=*/true);
+  after_recompute();
+  slots_.store(task, *std::move(tensors), name());
+  if (task < 0) return;
+  if (!torch::autograd::get_current_graph_task_keep_graph()) clear();
+  torch::autograd::Engine::get_default_engine().queue_callback([weak = weak_from_this(), task] {
+    if (auto frame = weak.lock()) frame->slots_.forget(task);
+  });
+}
+
+IKEBANA_INLINE std::optional<Frame::Tensors> Frame::saved_by_units(
+    const std::vector<Tensors>& inputs, bool last_attempt, Tensors* results) {
+  FillSlots fill(this, last_attempt);
+  try {
+    run_units(inputs, fill, results);
+  } catch (const FillSlots::AllFilled&) {
+  } catch (const CompareDraws::Again&) {
+    return {};
+  }
+  return std::move(fill.tensors);
+}
+
+IKEBANA_INLINE void Frame::run_units(const std::vector<Tensors>& inputs, FillSlots& fill,
+                                     Tensors* last_results) {
+  at::AutoGradMode grad(true);
+  RecomputingScope scope;
+  std::deque<RestoreBuffers> buffers;
+  for (const UnitCall& call : units_) buffers.emplace_back(*call.unit->module);
+  replay(fill.draws, [&](bridge::OperatorMode* mode) {
+    Tensors known;
+    for (std::size_t i = 0; i < units_.size(); ++i) {
+      UnitCall& call = units_[i];
+      known.insert(known.end(), inputs[i].begin(), inputs[i].end());
+      Tensors arguments;
+      for (std::size_t index : call.argument_indices)
+        arguments.push_back(index == undefined ? at::Tensor() : known[index]);
+      call.state.restore_buffers();
+      bridge::RngAutocastState::Replay rng_autocast(call.rng_autocast, /*weight_cache=*/false,
+                                                    call.rng_moved);
+      bridge::AutocastNesting nesting;
+      bridge::SavedTensorScope hooks(&fill);
+      fill.draws.begin_unit(call.rng_autocast, call.draws, name());
+      bridge::OperatorScope<bridge::RandomOperators> random_operators(fill.draws);
+      std::optional<bridge::OperatorScope<>> kept;
+      if (mode != nullptr) kept.emplace(*mode);
+      Tensors results = call.recompute(arguments);
+      known.insert(known.end(), results.begin(), results.end());
+      if (last_results != nullptr) *last_results = std::move(results);
+    }
+  });
+}
+
+IKEBANA_INLINE std::shared_ptr<Frame> full_frame(c10::Device device) {
+  return at::GradMode::is_enabled() ? make_shared_apart<Frame>(device) : nullptr;
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,23 @@
+#pragma once
+#include <ikebana/checkpoint/frame/cudnn_dropout.hpp>
+#include <ikebana/checkpoint/frame/recompute.hpp>
+#include <ikebana/detail/form.hpp>
+#include <ikebana/detail/shared_apart.hpp>
+
+namespace ikebana::detail {
+
+IKEBANA_INLINE void CheckpointMechanism::attach(c10::Device device, const UnitTable& table) {
+  bridge::require_saved_tensor_hooks("Checkpoint", "Checkpoint");
+  if (!bridge::operator_modes_available<bridge::RandomOperators>())
+    throw Error(
+        "Checkpoint: another library of this process uses the dispatch key by which operators "
+        "that draw random numbers are intercepted. Load only one version of ikebana.");
+  device_ = device;
+  units_.clear();
+  for (const Unit& unit : table.units())
+    units_.push_back(make_shared_apart<const RecomputedUnit>(
+        RecomputedUnit{unit.is_root() ? "the model" : unit.name, unit.module,
+                       cudnn_dropout_in(*unit.module, device)}));
+}
+
+}  // namespace ikebana::detail

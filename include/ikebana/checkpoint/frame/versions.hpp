@@ -1,0 +1,60 @@
+#pragma once
+// The state that a recompute reads besides its arguments: buffers, restored to their values before
+// forward, and parameters, whose versions show whether they changed since forward.
+#include <ikebana/detail/each_once.hpp>
+#include <ikebana/detail/tensor_version.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ikebana::detail {
+
+/// A snapshot of the values and versions of a module's buffers. Costs a copy of them.
+class BufferValues {
+ public:
+  explicit BufferValues(const torch::nn::Module& module);
+  /// Restores the versions as well, so that autograd sees no change. On a CPU nothing is allocated
+  /// for dense buffers, since a destructor calls it, also after an allocation that failed.
+  void restore();
+  void drop_unchanged();
+  /// True for a buffer of the snapshot whose version is another than in the snapshot.
+  bool changed(const at::Tensor& buffer) const;
+
+ private:
+  struct Value {
+    at::Tensor buffer, copy;
+    Version version;
+  };
+  std::vector<Value> values_;
+};
+
+/// A unit that may be recomputed. Its parameters are collected once; its buffers at each forward,
+/// because a module may register a buffer at any time.
+struct RecomputedUnit {
+  std::string name;
+  std::shared_ptr<torch::nn::Module> module;
+  std::string cudnn_dropout = {};  ///< a layer in it whose random numbers cannot be drawn again
+  std::vector<at::Tensor> parameters = each_once(module->parameters());
+};
+
+/// A unit's state at one forward: the previous values of the buffers that forward changes, and the
+/// versions of its parameters and other buffers.
+class UnitState {
+ public:
+  explicit UnitState(const torch::nn::Module& module) : buffers_before_(module) {}
+
+  void forward_ended(const RecomputedUnit& unit);
+  /// True if something changed a parameter or buffer in place that a recompute cannot restore.
+  bool changed() const;
+  void restore_buffers() { buffers_before_.restore(); }
+
+ private:
+  BufferValues buffers_before_;
+  std::vector<Version> versions_;
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/checkpoint/frame/impl/versions.ipp>
+#endif

@@ -1,0 +1,92 @@
+#pragma once
+// Runs operators on fake tensors: shapes, dtypes and lifetimes are those of a computation, and
+// nothing is computed. As Python's FakeTensorMode, for C++.
+#include <ikebana/detail/form.hpp>
+#include <ikebana/detail/without_values.hpp>
+#include <ikebana/fake/fake_operator.hpp>
+#include <ikebana/fake/fake_tensors.hpp>
+#include <ikebana/fake/make_fake.hpp>
+#include <ikebana/fake/meta_call.hpp>
+#include <ikebana/posix/processor.hpp>
+#include <string>
+#include <unordered_map>
+
+namespace ikebana::bridge {
+
+/// While it is open in a FakeTensorScope, every tensor that is made is fake, but small ones that
+/// depend on no fake one: those are computed, so that numbers and indices which a program makes for
+/// itself have their values. A fake result of one element can be read on the host; it is 1. Random
+/// operators draw nothing. Tensors that were there before are never written to.
+///
+/// Throws Error for an operator whose shapes are not known, and where a program reads the value of
+/// a fake tensor by `item()` or needs it for a shape. Costs some microseconds per operator. Source:
+/// torch._subclasses.FakeTensorMode.
+class FakeTensorMode : public OperatorMode, public FakeTensors {
+ public:
+  static constexpr std::size_t small = 4 << 10;  // bytes
+  using FakeTensors::FakeTensors;
+
+  IKEBANA_INLINE void call(OperatorCall& call) override;
+
+ private:
+  void on_fake(OperatorCall& call, const FakeOperator& op);
+  static std::int64_t scratch_of(const OperatorCall& call, const FakeOperator& op);
+  /// Of a product of 16-bit tensors in FP32: its arguments in FP32, and what the kernel needs for
+  /// these. Its results in FP32 are added when there are any (`wide_results`).
+  static std::int64_t wide_scratch(const OperatorCall& call, const FakeOperator& op);
+  /// A result in FP32 is twice as large as the rounded one, which is made of it.
+  static std::int64_t wide_results(const OperatorCall& call);
+  const FakeOperator& found(const OperatorCall& call);
+  /// True of `resize_`, and where a result is written to a tensor that has no elements yet.
+  static bool changes_layout(const OperatorCall& call);
+
+  /// False where it writes to a tensor that was there before.
+  static bool writes_to_own(const OperatorCall& call);
+  /// Larger tensors with memory count as fake: their values are not computed with.
+  bool takes_fake(const OperatorCall& call) const;
+  static bool is_unknown(const at::Tensor& t) { return !t.has_storage() || is_fake(t); }
+  template <class Predicate>
+  static bool any_tensor(const OperatorCall& call, const Predicate& is) {
+    bool any = false;
+    ikebana::detail::visit_all(call.arguments(), [&](const at::Tensor& t) { any = any || is(t); });
+    return any;
+  }
+  /// True where all that the operator makes is small, so that it may be computed.
+  bool is_small(const OperatorCall& call, const FakeOperator& op);
+  /// Memory that a later operator would write, and does not where it has fake arguments, is 1 too.
+  void compute_small(OperatorCall& call) const;
+  /// Runs the composition on fake tensors, so that each operator of it is seen.
+  void decompose(OperatorCall& call) const;
+  /// The arguments that an operator in place returns.
+  static std::vector<c10::IValue> written(const OperatorCall& call, const FakeOperator& op);
+  void by_rule(OperatorCall& call, const FakeOperator& op);
+  /// Rules ask LibTorch's own meta kernels, as no program's operators.
+  static Shapes shapes_of(const OperatorCall& call, ShapeRule rule);
+  /// A result that is written to an empty tensor has the shape of the operator without `out`.
+  void grow_out(OperatorCall& call, const FakeOperator& op);
+
+  void by_meta(OperatorCall& call);
+  at::Tensor real_of(const OperatorCall& call, const MetaCall& meta, const at::Tensor& t,
+                     c10::Device device);
+  /// An operator such as `resize_`, or one with `out`, may give an argument another layout.
+  void pass_layout(const at::Tensor& given, const at::Tensor& meta);
+  [[noreturn]] static void refuse(const std::string& what);
+
+  std::unordered_map<const c10::OperatorName*, FakeOperator> known_;
+};
+
+/// RAII: opens the mode on this thread.
+class FakeTensorScope {
+ public:
+  explicit FakeTensorScope(FakeTensorMode& mode) : scope_(mode) {}
+
+ private:
+  ikebana::detail::WithoutValuesScope without_values_;
+  OperatorScope<> scope_;
+};
+
+}  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/fake/impl/fake_mode.ipp>
+#endif

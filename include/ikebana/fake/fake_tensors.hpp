@@ -1,0 +1,87 @@
+#pragma once
+// Tensors that have a shape, a dtype and a device, and no memory: what a training would allocate is
+// counted without allocating it.
+#include <cstddef>
+#include <ikebana/detail/torch.hpp>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace ikebana::bridge {
+
+/// Counts the memory that fake tensors stand for. Tensors keep it alive.
+class FakeMemory {
+ public:
+  virtual ~FakeMemory() = default;
+  /// A storage of so many bytes is made; returns a number for it.
+  virtual std::size_t allocated(std::size_t bytes, c10::Device device) = 0;
+  /// The last tensor that uses this storage was destroyed.
+  virtual void freed(std::size_t number) noexcept = 0;
+};
+
+namespace detail {
+
+/// What the data pointer of a fake storage owns. `value` is that of a fake tensor of one element,
+/// which the host may read.
+struct FakeBlock {
+  std::shared_ptr<FakeMemory> memory;
+  std::size_t number;
+  alignas(16) std::byte value[16] = {};
+
+  static void free(void* block) noexcept;
+};
+
+/// What the data pointer of a storage with memory owns, so that it is counted, too.
+struct CountedBlock {
+  std::shared_ptr<FakeMemory> memory;
+  std::size_t number;
+  at::DataPtr data;
+
+  static void free(void* block) noexcept;
+};
+
+const c10::DataPtr& data_of(const at::Tensor& t);
+
+}  // namespace detail
+
+/// True of a tensor whose values are not known: it has no memory, or one element that stands for
+/// any.
+bool is_fake(const at::Tensor& t);
+
+/// True of a tensor that a FakeMemory counts: a fake one, or a small one with memory that was made
+/// among them.
+bool is_counted(const at::Tensor& t);
+
+namespace detail {}  // namespace detail
+
+/// A storage on `device` of so many bytes, without memory. Whatever reads or writes it throws
+/// c10::Error with `error`.
+c10::Storage fake_storage(std::shared_ptr<FakeMemory> memory, std::size_t bytes, c10::Device device,
+                          const std::string& error);
+
+/// A storage of so many bytes for one element of this dtype that the host may read: 1 in every
+/// dtype. It stands for a number that is not known, such as a loss; counts of it are above 0, and
+/// it is finite.
+c10::Storage fake_number(std::shared_ptr<FakeMemory> memory, at::ScalarType type,
+                         c10::Device device, std::size_t bytes);
+
+/// Counts a storage that has memory until that is freed.
+void count_memory(const c10::Storage& storage, const std::shared_ptr<FakeMemory>& memory);
+
+/// The memory that arguments have, and how much.
+class StorageSizes {
+ public:
+  explicit StorageSizes(c10::ArrayRef<c10::IValue> values);
+  /// Counts memory that a kernel allocated since, also for an argument that grew.
+  void count_new(c10::ArrayRef<c10::IValue> results,
+                 const std::shared_ptr<FakeMemory>& memory) const;
+
+ private:
+  std::vector<std::pair<c10::StorageImpl*, std::size_t>> known_;
+};
+
+}  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/fake/impl/fake_tensors.ipp>
+#endif

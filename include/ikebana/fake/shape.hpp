@@ -1,0 +1,81 @@
+#pragma once
+// What a rule says about the results of an operator, and what rules ask of its arguments.
+#include <ikebana/bridge/operators.hpp>
+#include <ikebana/detail/tensor_values.hpp>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ikebana::bridge {
+
+/// One result of an operator: a new tensor, or none.
+struct Shape {
+  std::vector<std::int64_t> sizes = {};
+  at::ScalarType type = at::kFloat;
+  bool is_none = false;
+  std::vector<std::int64_t> strides = {};  ///< empty: contiguous
+  std::int64_t bytes = 0;                  ///< of its memory, where that is more than its elements
+
+  static Shape none() { return {.is_none = true}; }
+  static Shape like(const at::Tensor& t);
+  /// The layout of a tensor on the meta device, which LibTorch's own kernels made.
+  static Shape of(const at::Tensor& meta);
+};
+using Shapes = std::vector<Shape>;
+using ShapeRule = Shapes (*)(const OperatorCall&);
+using NamedShapeRule = std::pair<std::string_view, ShapeRule>;
+
+namespace detail {
+
+at::Tensor tensor_at(const OperatorCall& call, std::size_t i);
+std::vector<std::int64_t> ints_at(const OperatorCall& call, std::size_t i);
+std::int64_t int_at(const OperatorCall& call, std::size_t i);
+bool bool_at(const OperatorCall& call, std::size_t i);
+/// `list[i]`, of a list that may have one number for all dimensions.
+std::int64_t of_dim(const std::vector<std::int64_t>& list, std::size_t i);
+/// A tensor on the meta device with the layout of an argument, or of a number.
+at::Tensor meta_at(const OperatorCall& call, std::size_t i);
+
+/// Contiguous results with the shapes and dtypes of arguments, one for each number.
+template <std::size_t... I>
+Shapes like(const OperatorCall& call) {
+  return {Shape::like(tensor_at(call, I))...};
+}
+/// Those that the last argument, a mask, asks for.
+template <std::size_t... I>
+Shapes like_masked(const OperatorCall& call) {
+  const auto mask = call.arguments().back().toBoolList();
+  Shapes all = {Shape::like(tensor_at(call, I))...};
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (!mask.get(i)) all[i] = Shape::none();
+  return all;
+}
+/// As an element-wise kernel makes its result: with the strides of the argument, too.
+template <std::size_t... I>
+Shapes dense(const OperatorCall& call) {
+  return {Shape::of(at::empty_like(meta_at(call, I)))...};
+}
+template <std::size_t I>
+Shapes dense_bool(const OperatorCall& call) {
+  return {Shape::of(at::empty_like(meta_at(call, I), at::kBool))};
+}
+/// The same in the real dtype of a complex one, and in the default dtype of an integral one.
+Shapes dense_real(const OperatorCall& call);
+/// An element-wise result of two arguments.
+template <std::size_t A, std::size_t B>
+Shapes binary(const OperatorCall& call) {
+  return {Shape::of(at::add(meta_at(call, A), meta_at(call, B)))};
+}
+template <std::size_t A, std::size_t B>
+Shapes compared(const OperatorCall& call) {
+  return {Shape::of(at::eq(meta_at(call, A), meta_at(call, B)))};
+}
+Shapes one_element(const OperatorCall& call);
+inline Shapes nothing(const OperatorCall&) { return {}; }
+
+}  // namespace detail
+}  // namespace ikebana::bridge
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/fake/impl/shape.ipp>
+#endif

@@ -1,0 +1,57 @@
+#pragma once
+// What Adam and AdamW share: fields, state and the arguments of their fused operators.
+#include <ikebana/optimizer/engine/grouped.hpp>
+
+namespace ikebana::detail {
+
+/// Throws BadValue for values that are refused.
+void check_adam(const PolicyValues& v);
+std::string describe_adam(const PolicyValues& v, bool amsgrad, bool maximize);
+
+template <class Policy>
+class AdamFamily : public GroupedOptimizer<Policy> {
+ public:
+  explicit AdamFamily(Policy v)
+      : GroupedOptimizer<Policy>(v, {{"exp_avg"}, {"exp_avg_sq"}, {"max_exp_avg_sq"}},
+                                 v.amsgrad ? 3 : 2) {
+    this->rate_is_number_ = true;
+    check_values();
+  }
+
+  template <class Rate>
+  void prepare(const Masters& masters, StepGradients& gradients, const Rate& rate) {
+    check_values();
+    this->prepare_buckets(masters, gradients, rate, state_slots());
+    this->keep_if_asked();
+  }
+  std::string describe() const {
+    return describe_adam(this->policy_values(), this->values.amsgrad, this->values.maximize);
+  }
+  void state(Archive& archive, const Masters& masters) {
+    this->save(archive, masters, state_slots());
+  }
+
+ protected:
+  template <class Operator>
+  void update_with(const StepGradients& gradients, Operator&& apply) noexcept {
+    const Policy& v = this->values;
+    this->update_buckets(gradients, [&](Bucket& b, const auto& divisor, const auto& found_inf) {
+      const at::TensorList largest = v.amsgrad ? at::TensorList(b.state[2]) : at::TensorList();
+      with_rate(b, [&](const auto& lr) {
+        apply(b.parameters, b.gradients, b.state[0], b.state[1], largest, b.steps, lr,
+              b.numbers.betas[0], b.numbers.betas[1], b.numbers.weight_decay, b.numbers.eps,
+              v.amsgrad, v.maximize, divisor, found_inf);
+      });
+    });
+  }
+
+ private:
+  std::size_t state_slots() const { return this->values.amsgrad ? 3 : 2; }
+  void check_values() const { check_adam(this->policy_values()); }
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/engine/impl/adam_family.ipp>
+#endif

@@ -1,0 +1,247 @@
+#pragma once
+#include <algorithm>
+#include <ikebana/detail/form.hpp>
+#include <ikebana/optimizer/engine/parameter_buckets.hpp>
+#include <utility>
+
+namespace ikebana::detail {
+
+IKEBANA_INLINE ParameterBuckets::ParameterBuckets(std::vector<Slot> state_slots,
+                                                  std::optional<std::size_t> used)
+    : state_(std::move(state_slots), used) {}
+IKEBANA_INLINE ParameterBuckets::ParameterBuckets(const ParameterBuckets&) = default;
+IKEBANA_INLINE ParameterBuckets::ParameterBuckets(ParameterBuckets&&) noexcept = default;
+IKEBANA_INLINE ParameterBuckets& ParameterBuckets::operator=(const ParameterBuckets&) = default;
+IKEBANA_INLINE ParameterBuckets& ParameterBuckets::operator=(ParameterBuckets&&) noexcept = default;
+IKEBANA_INLINE ParameterBuckets::~ParameterBuckets() = default;
+
+IKEBANA_INLINE void ParameterBuckets::begin_buckets(
+    const std::vector<Group>& groups, const Masters& masters,
+    c10::function_ref<bool(std::size_t)> is_updated) {
+  low_precision_.begin(masters), state_.begin(masters);
+  steps_.resize(masters.values.size()), is_updated_.clear();
+  is_first_step_.assign(masters.values.size(), true);
+  for (std::size_t i = 0; i < masters.values.size(); ++i) is_updated_.push_back(is_updated(i));
+  sort_into_groups(groups, masters);
+  state_.reserve([&](std::size_t i) -> bool { return is_updated_[i]; },
+                 [&](std::size_t i) { return low_precision_.operand(masters.values[i]); });
+}
+
+IKEBANA_INLINE void ParameterBuckets::abort_buckets() noexcept {
+  for (Bucket& bucket : buckets_) undo(bucket, state_.storage());
+  copies_.put_back();
+  steps_.forget(made_);
+  for (std::size_t i : made_) state_.forget(i);
+  made_.clear(), indices_.clear(), buckets_.clear();
+  is_sorted_ = false;
+}
+
+IKEBANA_INLINE void ParameterBuckets::end_step_of_buckets() noexcept {
+  forget_copies(), made_.clear();
+  for (Bucket& bucket : buckets_) {
+    if (!std::exchange(bucket.ends_first_step, false)) continue;
+    for (std::size_t i : bucket.indices) is_first_step_[i] = false;
+    is_sorted_ = false;
+  }
+}
+
+IKEBANA_INLINE void ParameterBuckets::set_numbers_of_buckets(const PolicyValues& of,
+                                                             const RateRef& rate) {
+  for (Bucket& b : buckets_) {
+    if (of.numbers_in_step(b.group, rate) != b.numbers) refuse_value(frozen_numbers);
+    set_lr(b.lr, of.checked_rate(b.group, rate));
+  }
+}
+
+IKEBANA_INLINE void ParameterBuckets::prepare_with(const PolicyValues& of, const RateRef& rate,
+                                                   bool rate_is_number, const Masters& masters,
+                                                   const StepGradients& gradients,
+                                                   std::size_t state_slots,
+                                                   ConvertGradient convert) {
+  forget_copies();
+  add_slots(of.groups, masters, state_slots);
+  if (window_bytes_ != state_.window_bytes()) is_sorted_ = false;
+  if (rules_.changed(of.groups)) sort_into_groups(of.groups, masters);
+  if (gradients.indices != indices_) {
+    is_sorted_ = false;
+    steps_.count(masters, gradients.indices, [&](std::size_t i) { make_state(masters, i); });
+    indices_ = gradients.indices;
+  }
+  if (!is_sorted_) sort(masters);
+  for (auto& bucket : buckets_) {
+    if (bucket.first_step && recording()) refuse_recording();
+    set_rate(bucket, of.checked_rate(bucket.group, rate), rate_is_number);
+    bucket.numbers = of.numbers_in_step(bucket.group, rate);
+    set_gradients(bucket, masters, gradients, convert);
+  }
+}
+
+IKEBANA_INLINE void ParameterBuckets::update_buckets(
+    const StepGradients& gradients, BucketUpdate call, bool waits_for_flag,
+    c10::function_ref<void(const UpdateCopies&)> end) {
+  auto update = [&](const auto& divisor, const auto& found_inf) {
+    for (auto& bucket : buckets_) {
+      const StateWindow window(state_.storage(), bucket);
+      bucket.copies.take();
+      low_precision_.update(bucket, [&](Bucket& b) { call(b, divisor, found_inf); });
+      end(bucket.copies);
+    }
+  };
+  count_and_update(gradients, update, waits_for_flag);
+}
+
+IKEBANA_INLINE void ParameterBuckets::count_and_update(const StepGradients& gradients,
+                                                       WholeUpdate update, bool waits_for_flag) {
+  at::AutoDispatchBelowAutograd below;
+  auto option = [](const at::Tensor& t) { return t.defined() ? std::optional(t) : std::nullopt; };
+  auto divisor = option(gradients.divisor), found_inf = option(gradients.found_inf);
+  if (window_bytes_ > 0 && is_rejected(found_inf, false)) return forget_gradients();
+  steps_.add_one(found_inf);
+  update(divisor, found_inf);
+  for (auto& bucket : buckets_)
+    bucket.ends_first_step = bucket.first_step && !is_rejected(found_inf, waits_for_flag);
+  forget_gradients();
+}
+
+IKEBANA_INLINE void ParameterBuckets::keep_if(c10::function_ref<bool(const Bucket&)> may_fail,
+                                              c10::function_ref<void(Bucket&)> keep) {
+  bool any = false;
+  for (Bucket& bucket : buckets_)
+    if (keeps_copies_ || may_fail(bucket)) keep(bucket), any = true;
+  if (!any) return;
+  for (const at::Tensor& step : steps_.active()) copies_.keep(step);
+}
+
+IKEBANA_INLINE void ParameterBuckets::keep_if_asked() {
+  keep_if([](const Bucket&) { return false; }, keep_whole);
+}
+
+IKEBANA_INLINE void ParameterBuckets::each_bucket(c10::function_ref<void(Bucket&)> visit) {
+  for (Bucket& bucket : buckets_) visit(bucket);
+}
+
+IKEBANA_INLINE void ParameterBuckets::each_lr(
+    c10::function_ref<void(const at::Tensor&)> visit) const {
+  for (const Bucket& bucket : buckets_) visit(bucket.lr);
+}
+
+IKEBANA_INLINE void ParameterBuckets::forget_gradients() noexcept {
+  for (auto& bucket : buckets_) {
+    for (auto& gradient : bucket.gradients) gradient.reset();
+    bucket.in_fp32.clear(), bucket.flat.clear(), bucket.flat_in_fp32.clear();
+  }
+}
+
+IKEBANA_INLINE void ParameterBuckets::save_buckets(Archive& archive, const Masters& masters,
+                                                   std::size_t state_slots, double& lr,
+                                                   double* weight_decay,
+                                                   std::vector<Group>& groups) {
+  archive.number("lr", lr, &factor_range);
+  if (weight_decay != nullptr) archive.number("weight_decay", *weight_decay, &factor_range);
+  save_groups(archive, groups);
+  if (archive.loading()) state_.drop_slots(state_slots);
+  add_slots(groups, masters, state_slots);
+  for (std::size_t i = 0; i < masters.values.size(); ++i) {
+    const bool has_steps = archive.optional(masters.names[i] + ".step", steps_[i],
+                                            StepCounts::zero(masters.values[i]), &count_range);
+    state_.save(archive, masters.names[i], state_slots, i,
+                low_precision_.operand(masters.values[i]), has_steps);
+    if (archive.loading()) is_first_step_[i] = !steps_[i].defined() || number(steps_[i]) == 0;
+  }
+  if (archive.loading()) steps_.share(), indices_.clear(), buckets_.clear();
+}
+
+IKEBANA_INLINE void ParameterBuckets::sort_into_groups(const std::vector<Group>& groups,
+                                                       const Masters& masters) {
+  group_ = group_of_each_parameter(groups, masters,
+                                   [&](std::size_t i) -> bool { return is_updated_[i]; });
+  rules_.keep(groups);
+  is_sorted_ = false;
+}
+
+IKEBANA_INLINE void ParameterBuckets::add_slots(const std::vector<Group>& groups,
+                                                const Masters& masters, std::size_t state_slots) {
+  if (rules_.size() != groups.size())
+    refuse_value(
+        "groups were added or removed after the trainer was made. Change the values of a group, or "
+        "make a new trainer.");
+  if (state_.slots_in_use() >= state_slots) return;
+  state_.add_slots(
+      state_slots, [&](std::size_t i) { return steps_[i].defined(); },
+      [&](std::size_t i) { return low_precision_.operand(masters.values[i]); });
+  is_sorted_ = false;
+  std::fill(is_first_step_.begin(), is_first_step_.end(), true);  // the new slot was never used
+}
+
+IKEBANA_INLINE void ParameterBuckets::make_state(const Masters& masters, std::size_t i) {
+  check_dtype(masters, i), made_.push_back(i);
+  state_.make(i, low_precision_.operand(masters.values[i]));
+}
+
+IKEBANA_INLINE void ParameterBuckets::check_dtype(const Masters& masters, std::size_t i) {
+  const at::ScalarType type = masters.values[i].scalar_type();
+  const bool has_kernels =
+      type == at::kFloat || type == at::kDouble || type == at::kBFloat16 || type == at::kHalf;
+  if (!has_kernels)
+    refuse_value("`" + masters.names[i] + "` has dtype " + c10::toString(type) +
+                 "; it must be Float, Double, BFloat16 or Half. Convert it, or freeze it: "
+                 "requires_grad_(false).");
+}
+
+IKEBANA_INLINE void ParameterBuckets::refuse_recording() {
+  refuse_value(
+      "this step is recorded, and the optimizer makes or sorts its state in it, as in the first "
+      "two steps, after an error, and where other parameters get gradients. Make ordinary steps "
+      "before.");
+}
+
+IKEBANA_INLINE void ParameterBuckets::sort(const Masters& masters) {
+  if (recording()) refuse_recording();
+  buckets_.clear(), window_bytes_ = state_.window_bytes();
+  for (std::size_t i : indices_) add(bucket_of(i, masters.values[i]), i, masters.values[i]);
+  for (auto& bucket : buckets_) bucket.gradients.resize(bucket.indices.size());
+  is_sorted_ = true;
+}
+
+IKEBANA_INLINE Bucket& ParameterBuckets::bucket_of(std::size_t i, const at::Tensor& p) {
+  auto found = std::find_if(buckets_.rbegin(), buckets_.rend(), [&](const Bucket& b) {
+    return may_hold(b, group_[i], is_first_step_[i], p);
+  });
+  if (found != buckets_.rend() &&
+      (window_bytes_ == 0 || found->state_bytes + state_.bytes(i) <= window_bytes_))
+    return *found;
+  auto type = p.is_cpu() ? at::kDouble : at::kFloat;
+  buckets_.push_back({.group = group_[i],
+                      .first_step = is_first_step_[i],
+                      .lr = at::zeros({}, p.options().dtype(type).requires_grad(false))});
+  buckets_.back().state.resize(state_.slots_in_use());
+  return buckets_.back();
+}
+
+IKEBANA_INLINE void ParameterBuckets::add(Bucket& bucket, std::size_t i, const at::Tensor& p) {
+  bucket.indices.push_back(i);
+  bucket.parameters.push_back(p);
+  bucket.steps.push_back(steps_[i]);
+  state_.add_to(bucket, i, window_bytes_ > 0);
+}
+
+IKEBANA_INLINE void ParameterBuckets::set_gradients(Bucket& bucket, const Masters& masters,
+                                                    const StepGradients& gradients,
+                                                    ConvertGradient convert) {
+  std::size_t at = 0;
+  for (std::size_t j = 0; j < bucket.indices.size(); ++j) {
+    while (gradients.indices[at] != bucket.indices[j]) ++at;
+    const at::Tensor& p = bucket.parameters[j];
+    const std::string& name = masters.names[bucket.indices[j]];
+    if (!state_.matches(bucket, j, low_precision_.operand(p))) refuse_changed(name);
+    bucket.gradients[j] = low_precision_.prepare(convert(gradients.values[at], p, name), p);
+    if (low_precision_.is_rounded(p)) low_precision_.prepare_rounded(bucket, j);
+  }
+}
+
+IKEBANA_INLINE void ParameterBuckets::forget_copies() noexcept {
+  copies_.clear();
+  for (Bucket& bucket : buckets_) bucket.copies.clear();
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,85 @@
+#pragma once
+// The tensors of an optimizer's state: made at the first gradient, stored where a policy places
+// them, saved and loaded; and the windows in which an update uses them.
+#include <ikebana/optimizer/engine/bucket.hpp>
+#include <utility>
+
+namespace ikebana::detail {
+
+/// While it exists, the window of a bucket is open, if the bucket has one.
+class StateWindow {
+ public:
+  StateWindow(StateStorage* storage, const Bucket& bucket) noexcept;
+  ~StateWindow();
+  StateWindow(const StateWindow&) = delete;
+  StateWindow& operator=(const StateWindow&) = delete;
+
+ private:
+  StateStorage* storage_;
+  const Bucket& bucket_;
+};
+
+/// Puts back what an update of the bucket changed, if that was copied.
+void undo(Bucket& bucket, StateStorage* storage) noexcept;
+
+/// Whether a state that is loaded has tensors of that slot for one of these masters. Those of
+/// others say nothing: under InBackward each parameter has an optimizer of its own.
+bool has_slot(const Archive& archive, const Masters& masters, const std::string& slot);
+
+/// State by slot and master. An `operand` is what the update of a master computes with: its state
+/// is made like it.
+class OptimizerState {
+ public:
+  explicit OptimizerState(std::vector<Slot> all, std::optional<std::size_t> used = {});
+
+  void begin(const Masters& masters);
+  /// Asks the storage for the space of the state of these masters.
+  void reserve(c10::function_ref<bool(std::size_t)> is_updated,
+               c10::function_ref<at::Tensor(std::size_t)> operand) const;
+  StateStorage* storage() const { return storage_; }
+  /// As `StateStorage::window_bytes`.
+  std::int64_t window_bytes() const;
+  /// How many slots are used.
+  std::size_t slots_in_use() const { return tensors_.size(); }
+  /// Uses slots up to `count`. Masters for which `has_state(i)` is true get their tensors.
+  void add_slots(std::size_t count, c10::function_ref<bool(std::size_t)> has_state,
+                 c10::function_ref<at::Tensor(std::size_t)> operand);
+  /// Uses no slots but the first `count`.
+  void drop_slots(std::size_t count) noexcept;
+  /// Makes the tensors of a master.
+  void make(std::size_t master, const at::Tensor& operand);
+  void forget(std::size_t master) noexcept;
+  std::int64_t bytes(std::size_t master) const;
+  /// Appends the tensors of a master to those of its bucket, and to its window if there are any.
+  void add_to(Bucket& bucket, std::size_t master, bool has_windows) const;
+  /// Whether the state of parameter `j` of a bucket fits its operand.
+  bool matches(const Bucket& bucket, std::size_t j, const at::Tensor& operand) const;
+  /// The slice that a master is.
+  Slice slice(std::size_t master, const at::Tensor& operand) const;
+  /// Which part of the whole parameter's state `state` is, the tensor of a slot of the master that
+  /// is `of_master`. Ranks have the rows of their masters; all rows, with equal values
+  /// (Adafactor's means over columns); or a range of blocks of which the first and the last may be
+  /// the neighbours' as well, with equal values (AdamW8bit's scales).
+  Slice slice_of(std::size_t slot, const Slice& of_master, const at::Tensor& state) const;
+  /// Saves or loads the first `count` slots of a master as `name.slot`, which exist if its count of
+  /// steps does. They are rows of whole ones.
+  void save(Archive& archive, const std::string& name, std::size_t count, std::size_t master,
+            const at::Tensor& operand, bool has_steps);
+
+ private:
+  at::Tensor made(std::size_t slot, std::size_t master, const at::Tensor& operand) const;
+  at::Tensor placed(at::Tensor state) const;
+
+  std::vector<Slot> slots_;
+  std::size_t used_at_first_;  // slots of the values that the optimizer is made with
+  StateStorage* storage_ = nullptr;
+  std::size_t size_ = 0;          // the number of masters
+  std::vector<Slice> slices_;     // of each; empty: all are whole
+  std::vector<Tensors> tensors_;  // by slot, then by master
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/optimizer/engine/impl/optimizer_state.ipp>
+#endif

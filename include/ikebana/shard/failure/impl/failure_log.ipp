@@ -1,0 +1,133 @@
+#pragma once
+#include <ikebana/detail/form.hpp>
+#include <ikebana/shard/failure/await_ranks.hpp>
+#include <ikebana/shard/failure/failure_log.hpp>
+
+namespace ikebana::detail {
+
+IKEBANA_INLINE void FailureLog::report(const std::string& prefix, RankReport own) noexcept {
+  own.out_of_memory = own.out_of_memory && repeats_;
+  const auto first = within(std::chrono::milliseconds(1500), [prefix, own](Shared& s) {
+    const RankReport named{"rank " + std::to_string(s.rank) + ": " + own.text, own.out_of_memory};
+    return named.leave(*s.store, prefix).written();
+  });
+  first_ran_out_ = first && RankReport::says_out_of_memory(*first);
+}
+
+IKEBANA_INLINE std::string FailureLog::reason(const std::string& prefix, const std::string& error) {
+  const auto written = within(std::chrono::milliseconds(1400), [prefix](Shared& s) {
+    const RankReport found = asked(s, prefix);
+    leave(s, prefix);
+    return found.written();
+  });
+  if (!written) {
+    const std::string ended = shared_->watch->ended();
+    return "rank 0, whose process holds the store of the ranks, does not answer any more" +
+           (ended.empty() ? ended : "; " + ended) + " (" + error + ")";
+  }
+  const auto [text, out_of_memory] = RankReport::read(*written);
+  first_ran_out_ = out_of_memory;
+  return text.empty() ? error : text + (text.rfind("rank ", 0) == 0 ? "" : " (" + error + ")");
+}
+
+IKEBANA_INLINE void FailureLog::await_all(const std::string& prefix) {
+  first_ran_out_ = false;
+  if (const std::string ended = shared_->watch->ended(); !ended.empty()) throw RankFailed(ended);
+  const auto text = within(shared_->timeout + std::chrono::milliseconds(500),
+                           [prefix](Shared& s) { return await_ranks(s, prefix); });
+  if (!text) throw RankFailed("the process of rank 0 does not answer: look at what it printed");
+  if (!text->empty()) throw RankFailed(*text);
+}
+
+IKEBANA_INLINE std::string FailureLog::differs(const std::string& prefix, const RankPost& post) {
+  const auto text = within(post.limit + std::chrono::milliseconds(1500),
+                           [prefix, post](Shared& s) { return compare_posts(s, prefix, post); });
+  if (!text) throw RankFailed("the process of rank 0 does not answer: look at what it printed");
+  if (text->starts_with('!')) throw RankFailed(text->substr(1));
+  return *text;
+}
+
+IKEBANA_INLINE void FailureLog::abandon(const std::string& prefix,
+                                        const std::string& why) noexcept {
+  within(std::chrono::milliseconds(700), [prefix, why](Shared& s) {
+    s.store->set(prefix + "abandoned", bytes_of(why));
+    return std::string();
+  });
+}
+
+IKEBANA_INLINE void FailureLog::throw_apart(std::int64_t rank, const std::string& why) {
+  throw RankFailed("ranks: rank " + std::to_string(rank) +
+                   " could not meet the other ranks: " + why +
+                   ". Let every rank make the same calls, within the time limit of their "
+                   "ProcessGroup.");
+}
+
+IKEBANA_INLINE void FailureLog::leave(const std::string& prefix) noexcept {
+  within(std::chrono::milliseconds(1500), [prefix](Shared& s) {
+    leave(s, prefix);
+    return std::string();
+  });
+}
+
+IKEBANA_INLINE bool FailureLog::is_abandoned(const std::string& prefix) {
+  const auto text = within(std::chrono::milliseconds(1500), [prefix](Shared& s) {
+    return std::string(s.store->check({prefix + "abandoned"}) ? "1" : "");
+  });
+  return text && !text->empty();
+}
+
+IKEBANA_INLINE FailureLog::Missing FailureLog::missing(Shared& s, const std::string& prefix) {
+  Missing found;
+  for (std::int64_t r = 0; r < s.size; ++r) {
+    if (s.store->check({prefix + "seen/" + std::to_string(r)})) continue;
+    found.names += (found.names.empty() ? "rank " : ", rank ") + std::to_string(r);
+    found.have_ended = found.have_ended && s.watch->has_ended(r);
+  }
+  return found;
+}
+
+IKEBANA_INLINE std::string FailureLog::others(const Shared& s) {
+  if (s.connections < 2) return {};
+  return ", or waits in another trainer of its ProcessGroup, which has " +
+         std::to_string(s.connections) + ": make and step trainers in the same order on all ranks";
+}
+
+IKEBANA_INLINE RankReport FailureLog::asked(Shared& s, const std::string& prefix) {
+  s.store->set(prefix + "seen/" + std::to_string(s.rank), bytes_of("1"));
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
+  Missing of;
+  auto silent = [&] {
+    return RankReport{of.names + " ended, or did not answer in time" + others(s)};
+  };
+  try {
+    for (;;) {
+      of = missing(s, prefix);  // before the look at reports: a rank reports, and then ends
+      if (RankReport::is_in(*s.store, prefix)) return RankReport::of(*s.store, prefix);
+      if (of.names.empty()) return {};
+      if (of.have_ended) return {of.names + " ended"};
+      if (std::chrono::steady_clock::now() > end) return silent();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  } catch (const std::exception&) {  // rank 0 has waited as long, and has ended with the store
+    if (of.names.empty()) throw;
+    return silent();
+  }
+}
+
+IKEBANA_INLINE void FailureLog::leave(Shared& s, const std::string& prefix) noexcept {
+  try {
+    auto heard = [&](std::int64_t r) { return prefix + "heard/" + std::to_string(r); };
+    s.store->set(heard(s.rank), bytes_of("1"));
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+    while (s.rank == 0 && std::chrono::steady_clock::now() < end) {
+      std::vector<std::string> others;
+      for (std::int64_t r = 1; r < s.size; ++r)
+        if (!s.watch->has_ended(r)) others.push_back(heard(r));
+      if (others.empty() || s.store->check(others)) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  } catch (const std::exception&) {  // the store has ended
+  }
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,40 @@
+#pragma once
+// Which ranks' processes have ended, where this rank can see them.
+#include <ikebana/posix/process_identity.hpp>
+#include <ikebana/shard/failure/store_calls.hpp>
+#include <mutex>
+#include <vector>
+
+namespace ikebana::detail {
+
+/// Each rank names its process in the store. Ranks on the same machine see when it has ended, also
+/// before they are connected, and while they wait for nothing that it sends.
+class ProcessWatch {
+ public:
+  ProcessWatch(std::int64_t rank, std::int64_t size)
+      : rank_(rank), known_(static_cast<std::size_t>(size)) {}
+
+  void announce(c10d::Store& store) const { store.set(key(rank_), bytes_of(here_.text())); }
+  /// Reads the names of processes that are not known yet. Also of those that have ended: a rank may
+  /// have been started again.
+  void look(c10d::Store& store);
+  /// Calls no store, as the next one.
+  bool has_ended(std::int64_t rank) const;
+  /// "rank 1, rank 2 ended": those whose process is known and has ended, of which one may have
+  /// ended since another did. Nothing where there is none.
+  std::string ended() const;
+
+ private:
+  static std::string key(std::int64_t rank) { return "process/" + std::to_string(rank); }
+
+  std::int64_t rank_;
+  const ProcessIdentity here_ = ProcessIdentity::of_this();
+  mutable std::mutex mutex_;
+  std::vector<std::optional<ProcessIdentity>> known_;
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/failure/impl/process_watch.ipp>
+#endif

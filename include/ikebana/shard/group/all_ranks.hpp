@@ -1,0 +1,107 @@
+#pragma once
+// What the mechanisms of all policies on shard share: the connection with the other ranks.
+#include <ikebana/bridge/memory.hpp>
+#include <ikebana/detail/message.hpp>
+#include <ikebana/hooks.hpp>
+#include <ikebana/shard/group/buffer_broadcast.hpp>
+#include <ikebana/shard/group/compare_transports.hpp>
+#include <ikebana/shard/group/echo_ranks.hpp>
+
+namespace ikebana::detail {
+
+/// Throws BadModel where another rank makes the trainer of another recipe, or has another model.
+void compare_models(Connection& connection, const UnitTable& units);
+
+/// The base of the mechanisms on shard. The first calls of all ranks are made when the trainer is
+/// made: models are compared, and rank 0's buffers and, unit by unit, weights are those of all.
+template <class Policy>
+class AllRanks : public ShardHooks {
+ public:
+  Policy values;
+  explicit AllRanks(Policy v)
+      : values(std::move(v)),
+        connection_(values.process_group ? *values.process_group : ProcessGroup::of_environment()) {
+  }
+
+  /// Before `attach`, for errors. The recipe is `Composed<...>`.
+  void name_trainer(const std::string& model, const std::string& recipe) {
+    connection_.name_trainer("Trainer<" + model + ", " + recipe.substr(recipe.find('<') + 1));
+  }
+  void attach(c10::Device device, const UnitTable& units) {
+    attach(device, units, [](torch::nn::Module&) {});
+  }
+  Tensors full_parameters(const Unit& unit) {
+    return of_first_rank([&] { return detached(unit.parameters); });
+  }
+  void open_step() { meet_again(); }
+  void meet_again() { connection_.open(device_); }
+  void offer_exception(const std::exception_ptr& exception) noexcept {
+    try {
+      std::rethrow_exception(exception);
+    } catch (const std::exception& error) {
+      connection_.fail({text_of(error), bridge::is_out_of_memory(error)});
+    } catch (...) {
+      connection_.fail({"it threw something that is no std::exception"});
+    }
+  }
+  void set_repeats(bool repeats) noexcept {
+    if (FailureLog* log = connection_.log()) log->set_repeats(repeats);
+  }
+  /// Of memory that is in use for parameters on their way, besides the parameters themselves.
+  std::int64_t bytes_on_their_way() const noexcept { return connection_.bytes_on_their_way(); }
+  /// In a copy of the process, which cannot reach the other ranks: each does what this one does.
+  void pretend_ranks() {
+    if (connection_.size() > 1)
+      connection_.replace_backend(
+          c10::make_intrusive<EchoRanks>(connection_.rank(), connection_.size()));
+  }
+  bool ran_out_of_memory() noexcept {
+    const FailureLog* log = connection_.log();
+    return log != nullptr && log->first_ran_out();
+  }
+
+ protected:
+  /// `make_buffers(model)` gives buffers their values, once the ranks' models have been compared.
+  template <class MakeBuffers>
+  void attach(c10::Device device, const UnitTable& units, const MakeBuffers& make_buffers) {
+    device_ = device, units_ = &units;
+    reporting([&] {
+      connection_.open(device_);
+      compare_transports(connection_, device_);
+      compare_models(connection_, units);
+      make_buffers(*units.units()[0].module);
+      BufferBroadcast::run(connection_, *units.units()[0].module);
+    });
+  }
+  /// The tensors that `make` returns, with rank 0's values.
+  template <class Make>
+  Tensors of_first_rank(const Make& make) {
+    Tensors all;
+    reporting([&] {
+      all = make();
+      for (const at::Tensor& t : all) connection_.broadcast(MessageTag::weights, t);
+      if (connection_.size() > 1) meet(connection_, "the broadcast of rank 0's weights");
+    });
+    return all;
+  }
+  /// Calls `f`, and tells the other ranks where it throws.
+  template <class F>
+  void reporting(F&& f) {
+    try {
+      f();
+    } catch (...) {
+      offer_exception(std::current_exception());
+      throw;
+    }
+  }
+
+  Connection connection_;
+  c10::Device device_ = at::kCPU;
+  const UnitTable* units_ = nullptr;
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/group/impl/all_ranks.ipp>
+#endif

@@ -1,0 +1,170 @@
+#pragma once
+// The connection of one trainer with the trainers of the other ranks.
+#include <deque>
+#include <ikebana/detail/form.hpp>
+#include <ikebana/detail/message.hpp>
+#include <ikebana/posix/sigpipe.hpp>
+#include <ikebana/shard/failure/failure_log.hpp>
+#include <ikebana/shard/failure/rank_report.hpp>
+#include <ikebana/shard/failure/rank_waits.hpp>
+#include <ikebana/shard/group/group_sum.hpp>
+#include <ikebana/shard/group/rank_backends.hpp>
+#include <ikebana/shard/launch/meeting.hpp>
+#include <map>
+
+namespace ikebana::detail {
+
+/// One trainer's ranks, by messages of c10d. A rank that fails reports why and drops its process
+/// group: the calls of the others then throw RankFailed. All meet again in `open`.
+class Connection final : public RankGroup {
+ public:
+  using RankGroup::sum;
+
+  explicit Connection(const ProcessGroup& group);
+  Connection(const Connection&) = delete;  // subgroups refer to it
+  Connection& operator=(const Connection&) = delete;
+
+  std::int64_t rank() const override { return members_->rank; }
+  std::int64_t size() const override { return members_->size; }
+
+  IKEBANA_INLINE std::shared_ptr<RankBoard> board() override;
+
+  /// False before the first `open`, and after a failure.
+  bool is_open() const { return size() == 1 || backends_.are_there(); }
+  /// Grows with each failure, the same on all ranks that have met.
+  std::int64_t generation() const { return generation_; }
+  /// How tensors of the model travel, such as `cuda by NCCL`. After `open`.
+  std::string transport() const { return backends_.transport(device_); }
+  /// What ranks tell each other when they fail; null without a store.
+  FailureLog* log() { return log_ ? &*log_ : nullptr; }
+  /// Nothing where the ranks of the post do the same as this one, else which rank does not.
+  std::string differs(const RankPost& post) { return log_->differs(prefix(), post); }
+  /// The type of its trainer, for errors.
+  void name_trainer(std::string name) { trainer_name_ = std::move(name); }
+  const std::string& trainer_name() const { return trainer_name_; }
+  /// Which of the trainers of its process group that is, from 1.
+  std::size_t trainer_number() const { return trainer_ + 1; }
+  /// The names of units, for errors. Without them messages are those of buckets.
+  void name_units(std::vector<std::string> names) { units_ = std::move(names); }
+  const std::string& unit_name(std::size_t unit) const { return units_[unit]; }
+  /// Meets the other ranks, the first time and after a failure. Throws RankFailed where one does
+  /// not come within the time limit; and once it has met them, to whom `fail` can tell it then,
+  /// BadValue where the backend asked for cannot be. RanksDiffer where it waits in another trainer.
+  void open(c10::Device device);
+  /// In use by messages on their way alone: small slices of parameters.
+  std::int64_t bytes_on_their_way() const noexcept { return begun_.bytes(); }
+  /// Sends by this backend from now on, and meets no other rank.
+  void replace_backend(c10::intrusive_ptr<c10d::Backend> by);
+  /// This rank cannot go on: tells the others, which have no answer from it until the next `open`.
+  void fail(const RankReport& own) noexcept;
+
+  IKEBANA_INLINE std::vector<std::string> exchange(const std::string& own) override;
+  void sum(std::vector<at::Tensor>& values) override { sum_in("a sum", values); }
+  IKEBANA_INLINE void sum_in(const std::string& call, std::vector<at::Tensor>& values) override;
+
+  IKEBANA_INLINE void begin_swap(const TensorsOfRanks& to, const TensorsOfRanks& from) override;
+  void finish_swap() override { finish_swap(*this); }
+  /// The same of a group of some ranks.
+  void add_swap(Transfer transfer, const RankGroup& group);
+  void finish_swap(const RankGroup& group);
+
+  /// As `detail::begin_swap`. Tensors on the model's device, or on the host.
+  Transfer swap(int tag, TensorsOfRanks to, TensorsOfRanks from, c10::Device device);
+  /// Waits for what is received alone.
+  void wait_received(Transfer& transfer);
+  void receive(Transfer transfer) { receive(std::move(transfer), *this); }
+  /// The same, and keeps what is still being sent. It is waited for some messages of the group
+  /// later, or when all ranks have met in `exchange` or `sum`: the others have received it then,
+  /// since each receives in the order in which it sends.
+  void receive(Transfer transfer, const RankGroup& group);
+  /// Keeps what is being sent until all ranks have met.
+  void keep(Transfer transfer);
+  void wait(Transfer& transfer);
+  /// Begins the sum over ranks by the backend, in an order of its own.
+  Transfer all_reduce(int tag, at::Tensor values);
+  /// Replaces a tensor by that of rank 0; all ranks have the same shape and dtype. It may be sent
+  /// until all ranks have met: a rank that ended would let a wait for it last until the time limit.
+  void broadcast(int tag, const at::Tensor& t);
+
+ private:
+  /// This rank has not met the others. `leaves`: else `reason` has left already.
+  void part(const std::string& why, bool leaves);
+  [[noreturn]] void throw_apart(const std::string& why, bool leaves);
+  std::string prefix() const { return name_ + std::to_string(generation_) + "/"; }
+  void connect();
+  void await_all();
+  /// Messages that `f` begins. Allocates nothing afterwards.
+  template <class F>
+  Transfer begin(int tag, StagedTensors staged, F&& f) {
+    begun_.make_room();
+    Transfer transfer = calling(tag, f);
+    transfer.stage(std::move(staged));
+    begun_.add(transfer);
+    return transfer;
+  }
+  /// A device that cannot take what was received is an error of this rank alone.
+  template <class F>
+  void waiting(Transfer& transfer, F&& f) {
+    if (!transfer.is_begun()) return;
+    calling(transfer.tag(), f);
+    transfer.put_back();
+  }
+  void settle();
+  void end_oldest(std::deque<Transfer>& sent);
+  /// At once: while a message exists, so does the connection, and the others wait.
+  void drop() noexcept;
+  /// Calls `f`; what the backend throws becomes RankFailed, with what was due and what the other
+  /// ranks report.
+  template <class F>
+  std::invoke_result_t<F> calling(int tag, F&& f) {
+    if (!backends_.are_there())
+      throw RankFailed(
+          "ranks: this rank takes no part any more, since it failed before. The next "
+          "step, which all ranks call, lets them meet again.");
+    const SigpipeBlock block;  // Gloo writes with this thread, too, where it can at once
+    try {
+      return f();
+    } catch (const RanksDiffer& error) {
+      fail({error.what()});
+      throw;
+    } catch (const std::exception& error) {
+      const std::string what = text_of(error);
+      if (is_out_of_memory(what)) {  // of this rank: the others have nothing to report
+        fail({what, /*out_of_memory=*/true});
+        throw;
+      }
+      if (const std::string why = waits_ ? waits_->reason() : ""; !why.empty()) {
+        fail({why});
+        throw RanksDiffer(why);
+      }
+      const std::string where = prefix();
+      drop();
+      const std::string due = MessageTag::text(tag, units_);
+      throw RankFailed((due.empty() ? "" : "ranks: at " + due + ": ") +
+                       (log_ ? log_->reason(where, what) : what));
+    }
+  }
+
+  static constexpr std::size_t most_sent = 6;  // of about three units
+
+  std::shared_ptr<GroupMembers> members_;
+  RankBackends backends_;
+  std::size_t trainer_ = 0;  // which of those of its process group
+  std::string name_;         // of its keys in the store
+  std::string trainer_name_ = "a trainer";
+  std::vector<std::string> units_;
+  std::optional<FailureLog> log_;     // without a store there is none
+  std::shared_ptr<RankWaits> waits_;  // the same
+  bool has_met_ = false;
+  std::int64_t generation_ = 0;  // grows with each failure
+  GroupSum sum_;
+  c10::Device device_ = at::kCPU;
+  std::map<const RankGroup*, std::deque<Transfer>> sent_, swaps_;  // destroyed before backends
+  BegunTransfers begun_;
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/group/impl/connection.ipp>
+#endif

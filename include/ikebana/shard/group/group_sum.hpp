@@ -1,0 +1,68 @@
+#pragma once
+// Sums over a group of ranks, in the order of ranks.
+#include <ikebana/shard/group/messages.hpp>
+#include <ikebana/shard/group/packed_tensors.hpp>
+
+namespace ikebana::detail {
+
+/// The sums of one group, a Connection or a Subgroup. Among hosts one exchange, among devices one
+/// that the host does not wait for, but for the first of each call and layout.
+class GroupSum {
+ public:
+  /// Replaces each tensor by its sum, in the call of this name. Throws BadModel where ranks make
+  /// other calls, or add up other shapes or dtypes.
+  template <class Group>
+  void over(Group& group, const std::string& call, std::vector<at::Tensor>& values) {
+    if (group.size() == 1 || values.empty()) return;
+    const at::NoGradGuard no_grad;
+    const PackedTensors layout(values);
+    const at::Tensor own = layout.new_memory();
+    const std::vector<at::Tensor> places = layout.places(own);
+    for (std::size_t i = 0; i < values.size(); ++i) places[i].copy_(values[i]);
+    const auto all = own.is_cpu() ? on_hosts(group, call, own, layout.text())
+                                  : on_devices(group, call, own, layout.text());
+    values = layout.places(all[0]);
+    for (at::Tensor& value : values) value = value.clone();
+    for (std::size_t r = 1; r < all.size(); ++r) {
+      const std::vector<at::Tensor> others = layout.places(all[r]);
+      for (std::size_t i = 0; i < values.size(); ++i) values[i].add_(others[i]);
+    }
+  }
+
+ private:
+  /// The bytes of all ranks.
+  template <class Group>
+  static std::vector<at::Tensor> on_hosts(Group& group, const std::string& call,
+                                          const at::Tensor& own, const std::string& layout) {
+    std::string text = layout + '\n';
+    text.append(static_cast<const char*>(own.const_data_ptr()), own.nbytes());
+    std::vector<at::Tensor> all;
+    for (const std::string& other : exchange_in(group, call, text)) {
+      check_layout(layout, other.substr(0, other.find('\n')));
+      all.push_back(at::empty_like(own));
+      std::memcpy(all.back().mutable_data_ptr(), other.data() + layout.size() + 1, own.nbytes());
+    }
+    return all;
+  }
+  template <class Group>
+  std::vector<at::Tensor> on_devices(Group& group, const std::string& call, const at::Tensor& own,
+                                     const std::string& layout) {
+    const std::string key = call + ' ' + layout;
+    if (std::find(compared_.begin(), compared_.end(), key) == compared_.end()) {
+      for (const std::string& other : exchange_in(group, call + " on devices", layout))
+        check_layout(layout, other);
+      compared_.push_back(key);
+    }
+    const std::vector<std::int64_t> lengths(static_cast<std::size_t>(group.size()), own.numel());
+    return swap_bytes(group, MessageTag::sums, own, lengths);
+  }
+  static void check_layout(const std::string& own, const std::string& other);
+
+  std::vector<std::string> compared_;  // sums on devices: their calls and layouts
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/group/impl/group_sum.ipp>
+#endif

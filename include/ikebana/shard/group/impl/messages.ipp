@@ -1,0 +1,98 @@
+#pragma once
+#include <array>
+#include <ikebana/detail/form.hpp>
+#include <ikebana/shard/group/message_thread.hpp>
+#include <ikebana/shard/group/messages.hpp>
+
+namespace ikebana::detail {
+
+IKEBANA_INLINE std::string MessageTag::text(int tag, const std::vector<std::string>& units) {
+  static constexpr std::array<const char*, first_of_units> others{
+      "",
+      "",
+      "a sum",
+      "the broadcast of rank 0's weights",
+      "an exchange of the optimizer's update",
+      "the broadcast of rank 0's buffers",
+      "sparse gradients"};
+  if (tag < first_of_units) return others[static_cast<std::size_t>(tag)];
+  const auto unit = static_cast<std::size_t>(tag - first_of_units) / 4;
+  return (tag == gather(unit) ? "the gather of " : "the reduction of ") +
+         (unit < units.size() ? units[unit] : "bucket " + std::to_string(unit));
+}
+
+/// Begins to send the tensors of `to[r]` to rank r, and to receive those of `from[r]` in place. All
+/// are contiguous; what has no elements is left out. Messages between devices are one group.
+inline MessageWorks begin_messages(c10d::Backend& backend, int tag, const TensorsOfRanks& to,
+                                   const TensorsOfRanks& from) {
+  MessageWorks works;
+  std::vector<at::Tensor> kept;
+  const bool grouped = backend.supportsCoalescing();
+  if (grouped) backend.startCoalescing();
+  auto each = [&](const TensorsOfRanks& all, auto&& begin) {
+    for (std::size_t r = 0; r < all.size(); ++r)
+      for (const at::Tensor& t : all[r]) {
+        if (t.numel() == 0) continue;
+        std::vector<at::Tensor> list{t};
+        begin(list, static_cast<int>(r));
+        if (grouped) kept.push_back(t);
+      }
+  };
+  each(from, [&](std::vector<at::Tensor>& list, int r) {
+    auto work = backend.recv(list, r, tag);
+    if (!grouped) works.add_reception(std::move(work), list[0]);
+  });
+  each(to, [&](std::vector<at::Tensor>& list, int r) {
+    auto work = backend.send(list, r, tag);
+    if (!grouped) works.add_sending(std::move(work), list[0]);
+  });
+  if (grouped) works.add(backend.endCoalescing(), kept);
+  return works;
+}
+
+IKEBANA_INLINE c10::Device device_of(const TensorsOfRanks& to, const TensorsOfRanks& from) {
+  for (const TensorsOfRanks* all : {&to, &from})
+    for (const auto& list : *all)
+      if (!list.empty()) return list[0].device();
+  return at::kCPU;
+}
+
+IKEBANA_INLINE Transfer begin_swap(c10d::Backend& backend, int tag, TensorsOfRanks to,
+                                   TensorsOfRanks from) {
+  Transfer transfer = Transfer::prepared(tag);
+  if (dynamic_cast<c10d::ProcessGroupGloo*>(&backend) == nullptr) {
+    transfer.hold(begin_messages(backend, tag, to, from));
+    return transfer;
+  }
+  auto held = c10::intrusive_ptr<c10d::Backend>::reclaim_copy(&backend);
+  transfer.hold(MessageThread::of_process().run(
+      [held = std::move(held), tag, to = std::move(to), from = std::move(from)] {
+        return begin_messages(*held, tag, to, from);
+      }));
+  return transfer;
+}
+
+IKEBANA_INLINE Transfer begin_all_reduce(c10d::Backend& backend, int tag,
+                                         const at::Tensor& values) {
+  std::vector<at::Tensor> list{values};
+  Transfer transfer = Transfer::prepared(tag);
+  MessageWorks works;
+  works.add(backend.allreduce(list), list);
+  transfer.hold(std::move(works));
+  return transfer;
+}
+
+IKEBANA_INLINE TreePlace::TreePlace(std::int64_t rank, std::int64_t size) {
+  std::int64_t lowest = rank & -rank;
+  if (rank != 0) from = static_cast<std::size_t>(rank - lowest);
+  else
+    for (lowest = 1; lowest < size;) lowest *= 2;
+  for (std::int64_t bit = lowest / 2; bit > 0; bit /= 2)
+    if (rank + bit < size) to.push_back(static_cast<std::size_t>(rank + bit));
+}
+
+IKEBANA_INLINE at::Tensor empty_on_host(std::int64_t length, const at::TensorOptions& options) {
+  return at::detail::empty_cpu({length}, options);
+}
+
+}  // namespace ikebana::detail

@@ -1,0 +1,137 @@
+#pragma once
+// Messages between ranks: tensors in place, and short texts.
+#include <algorithm>
+#include <cstring>
+#include <ikebana/ranks/rank_group.hpp>
+#include <ikebana/shard/group/transfer.hpp>
+#include <optional>
+#include <string>
+
+namespace ikebana::detail {
+
+/// What a message is: of the control calls, or of one unit or bucket. Only messages of one kind
+/// meet, so that ranks that disagree wait for each other, until the time limit, instead of
+/// computing with each other's bytes.
+struct MessageTag {
+  static constexpr int control = 0, control_rest = 1, sums = 2, weights = 3, update = 4,
+                       buffers = 5, sparse = 6;
+  static int gather(std::size_t unit) { return static_cast<int>(first_of_units + 4 * unit); }
+  /// And the next one.
+  static int reduce(std::size_t unit) { return gather(unit) + 1; }
+  static int spread(std::size_t unit) { return gather(unit) + 3; }
+
+  /// What such a message is, for errors; empty for those of control calls, which have names of
+  /// their own. `units` are the names of units; messages of others are those of buckets.
+  static std::string text(int tag, const std::vector<std::string>& units);
+
+ private:
+  static constexpr int first_of_units = 7;
+};
+
+/// The device of what is sent and received.
+c10::Device device_of(const TensorsOfRanks& to, const TensorsOfRanks& from);
+
+/// The same; those of Gloo are begun in the order of calls by a thread of their own.
+Transfer begin_swap(c10d::Backend& backend, int tag, TensorsOfRanks to, TensorsOfRanks from);
+
+/// Begins the sum over ranks by the backend, in an order of its own, in place.
+Transfer begin_all_reduce(c10d::Backend& backend, int tag, const at::Tensor& values);
+
+/// From which rank this one receives what rank 0 sends to all, and to which it passes it on: along
+/// a tree in which rank r has the ranks above it that differ from it in a bit below its lowest one.
+/// log2(N) messages after each other.
+struct TreePlace {
+  std::optional<std::size_t> from;
+  std::vector<std::size_t> to;
+
+  TreePlace(std::int64_t rank, std::int64_t size);
+};
+
+/// Bytes of all ranks, and the messages that bring them.
+struct SwappedBytes {
+  std::vector<at::Tensor> all;
+  Transfer transfer;
+};
+
+/// Numbers of the host without a call of the dispatcher: where `estimate` runs a step, that one
+/// would make larger tensors without memory, and texts are read.
+at::Tensor empty_on_host(std::int64_t length, const at::TensorOptions& options);
+
+/// Begins to send one tensor of bytes to all other ranks of the group, a Connection or a Subgroup,
+/// and to receive theirs, of these lengths.
+template <class Group>
+SwappedBytes begin_swap_bytes(Group& group, int tag, const at::Tensor& own,
+                              const std::vector<std::int64_t>& lengths) {
+  const auto rank = static_cast<std::size_t>(group.rank());
+  TensorsOfRanks to(lengths.size()), from(lengths.size());
+  SwappedBytes swapped;
+  for (std::size_t r = 0; r < lengths.size(); ++r) {
+    swapped.all.push_back(r == rank      ? own
+                          : own.is_cpu() ? empty_on_host(lengths[r], own.options())
+                                         : at::empty({lengths[r]}, own.options()));
+    if (r != rank) to[r] = {own}, from[r] = {swapped.all[r]};
+  }
+  swapped.transfer = group.swap(tag, std::move(to), std::move(from), own.device());
+  return swapped;
+}
+/// The bytes of all ranks. Short ones: what is sent is waited for, too.
+template <class Group>
+std::vector<at::Tensor> swap_bytes(Group& group, int tag, const at::Tensor& own,
+                                   const std::vector<std::int64_t>& lengths) {
+  SwappedBytes swapped = begin_swap_bytes(group, tag, own, lengths);
+  group.wait(swapped.transfer);
+  return std::move(swapped.all);
+}
+/// Longer ones. A rank that ends while a long message is on its way would let the others wait until
+/// the time limit for the rest to be sent: they wait for that when all say that they have received.
+template <class Group>
+std::vector<at::Tensor> swap_long_bytes(Group& group, int tag, const at::Tensor& own,
+                                        const std::vector<std::int64_t>& lengths) {
+  SwappedBytes swapped = begin_swap_bytes(group, tag, own, lengths);
+  group.wait_received(swapped.transfer);
+  const std::vector<std::int64_t> ones(lengths.size(), 1);
+  swap_bytes(group, MessageTag::control, at::zeros({1}, at::kByte), ones);
+  group.wait(swapped.transfer);
+  return std::move(swapped.all);
+}
+
+/// The texts of all ranks of the group, in their order. The first bytes travel with the length;
+/// what a longer text has beyond them follows in a message of its own. Of shorter ones nothing is
+/// allocated here after it was sent, since the others may act on it then.
+template <class Group>
+std::vector<std::string> swap_texts(Group& group, const std::string& own) {
+  constexpr std::size_t frame = 256, head = frame - sizeof(std::int64_t);
+  const auto length = static_cast<std::int64_t>(own.size());
+  at::Tensor first = at::zeros({frame}, at::kByte);
+  auto* bytes = static_cast<char*>(first.mutable_data_ptr());
+  std::memcpy(bytes, &length, sizeof length);
+  std::memcpy(bytes + sizeof length, own.data(), std::min(own.size(), head));
+  const auto ranks = static_cast<std::size_t>(group.size());
+  const std::vector<std::int64_t> frames(ranks, frame);
+  std::vector<std::string> texts(ranks);
+  std::vector<std::int64_t> rests(ranks);
+  for (std::string& text : texts) text.reserve(head);
+  const auto received = swap_bytes(group, MessageTag::control, first, frames);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    const auto* from = static_cast<const char*>(received[r].const_data_ptr());
+    std::int64_t all;
+    std::memcpy(&all, from, sizeof all);
+    const auto size = static_cast<std::size_t>(all);
+    texts[r].assign(from + sizeof all, std::min(size, head));
+    rests[r] = static_cast<std::int64_t>(size - texts[r].size());
+  }
+  if (*std::max_element(rests.begin(), rests.end()) == 0) return texts;
+  const std::string rest = own.size() > head ? own.substr(head) : std::string();
+  at::Tensor more = empty_on_host(static_cast<std::int64_t>(rest.size()), at::kByte);
+  if (!rest.empty()) std::memcpy(more.mutable_data_ptr(), rest.data(), rest.size());
+  const auto all = swap_long_bytes(group, MessageTag::control_rest, more, rests);
+  for (std::size_t r = 0; r < all.size(); ++r)
+    texts[r].append(static_cast<const char*>(all[r].const_data_ptr()), all[r].nbytes());
+  return texts;
+}
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/group/impl/messages.ipp>
+#endif

@@ -1,0 +1,122 @@
+#pragma once
+// Memory on its way between ranks.
+#include <future>
+#include <ikebana/detail/torch_c10d.hpp>
+#include <ikebana/shard/group/staged_tensors.hpp>
+#include <memory>
+#include <vector>
+
+namespace ikebana::detail {
+
+/// Sends and receptions that were begun, and their tensors, which are freed after them. Move only.
+class MessageWorks {
+ public:
+  MessageWorks() = default;
+  MessageWorks(MessageWorks&&) = default;
+  MessageWorks& operator=(MessageWorks&& other) noexcept;
+
+  bool is_empty() const { return received_.empty() && sent_.empty(); }
+  void add_reception(c10::intrusive_ptr<c10d::Work> work, at::Tensor memory);
+  void add_sending(c10::intrusive_ptr<c10d::Work> work, at::Tensor memory);
+  /// One work for several tensors, both sent and received.
+  void add(c10::intrusive_ptr<c10d::Work> work, const std::vector<at::Tensor>& memory);
+  void wait_received();
+  void wait();
+  /// Waits as `wait`, and keeps the works meanwhile: another thread may `abort` them.
+  void wait_and_keep() const;
+  /// Ends a wait for them, whose result is then of no use. Without effect on a backend that cannot.
+  void abort() const noexcept;
+
+ private:
+  std::vector<at::Tensor> memory_, sent_memory_;  // of what is received, and of what is sent
+  std::vector<c10::intrusive_ptr<c10d::Work>> received_, sent_;  // destroyed first
+};
+
+/// Messages that were begun, or that another thread begins. It holds their tensors until they have
+/// ended, or until this is destroyed, which gives them up. Move only.
+class Transfer {
+  struct State {
+    MessageWorks works;
+    std::future<MessageWorks> later;
+    StagedTensors staged;
+    int tag = 0;
+    bool is_given_up = false;
+    std::int64_t received_bytes = 0, sent_bytes = 0;  // of memory that only they use
+  };
+
+ public:
+  Transfer() = default;
+  /// Allocates, and holds nothing yet: what `hold` is given afterwards may have been sent.
+  static Transfer prepared(int tag);
+  Transfer(Transfer&&) = default;
+  Transfer& operator=(Transfer&&) = default;
+
+  void hold(MessageWorks works) noexcept { state_->works = std::move(works); }
+  void hold(std::future<MessageWorks> later) noexcept { state_->later = std::move(later); }
+  /// What it receives in place of tensors of a device. Of one that is prepared.
+  void stage(StagedTensors staged) noexcept { state_->staged = std::move(staged); }
+  /// Says how many bytes of memory only these messages use, to receive and to send.
+  void note_bytes(std::int64_t received, std::int64_t sent) noexcept;
+  bool is_begun() const;
+  /// What its messages are. Of one that is begun.
+  int tag() const { return state_->tag; }
+  /// Returns when all has arrived; of a device: when its stream will have. Throws what the backend
+  /// throws, also when it begins in another thread. What is sent may still be on its way: Gloo does
+  /// not end the wait for a message of which a part was written when its rank ends, so that this
+  /// wait would last until the time limit.
+  void wait_received();
+  /// Returns when all was sent, too.
+  void wait();
+  /// The same. `watched(works)` returns a guard: while that exists, another thread may abort
+  /// the works.
+  template <class Watched>
+  void wait(const Watched& watched) {
+    begin();
+    {
+      const auto guard = watched(state_->works);
+      state_->works.wait_and_keep();
+    }
+    state_->works = {};
+    note_bytes(0, 0);
+  }
+  /// After one of these waits: tensors of a device have what was staged for them.
+  void put_back() { state_->staged.put_back(); }
+
+  /// Gives the messages up from elsewhere, as when their connection ends, which lasts as long as
+  /// any of them: a wait for them is an error then.
+  class Watch {
+   public:
+    explicit Watch(const Transfer& transfer) noexcept : state_(transfer.state_) {}
+    bool has_ended() const noexcept { return state_.expired(); }
+    std::int64_t bytes() const noexcept;
+    void give_up() const noexcept;
+
+   private:
+    std::weak_ptr<State> state_;
+  };
+
+ private:
+  void begin();
+
+  std::shared_ptr<State> state_;
+};
+
+/// The messages of a connection that have not ended; some of them are held elsewhere.
+class BegunTransfers {
+ public:
+  void make_room();
+  /// After `make_room`, so that nothing is allocated.
+  void add(const Transfer& transfer) noexcept { all_.emplace_back(transfer); }
+  /// The sum of what `note_bytes` said of them, until they have ended.
+  std::int64_t bytes() const noexcept;
+  void give_up() noexcept;
+
+ private:
+  std::vector<Transfer::Watch> all_;
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/group/impl/transfer.ipp>
+#endif

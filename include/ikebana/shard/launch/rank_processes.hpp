@@ -1,0 +1,78 @@
+#pragma once
+// The processes that launch starts: their signals, their stderr, and what happens when one fails.
+#include <chrono>
+#include <ikebana/error.hpp>
+#include <ikebana/posix/child.hpp>
+#include <ikebana/posix/listener.hpp>
+#include <ikebana/shard/launch/stderr_relay.hpp>
+#include <map>
+#include <set>
+
+namespace ikebana::detail {
+
+/// The exit code of a rank that RankFailed ended: another rank is the cause. EX_TEMPFAIL of
+/// sysexits.h.
+inline constexpr int exit_other_rank_failed = 75;
+
+/// Starts this program again as `size` ranks and waits for all of them. Once one fails, the others
+/// get SIGTERM, and SIGKILL after `patience`.
+class RankProcesses {
+ public:
+  RankProcesses(int argc, char** argv, std::int64_t size);
+
+  /// The exit code: 0, or that of the first rank that failed.
+  int run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds patience{5};
+  struct Rank {
+    Child process;
+    StderrRelay relay;
+  };
+  struct Failure {
+    std::size_t rank;
+    ChildEnd end;
+  };
+
+  bool any_runs() const;
+  std::vector<int> descriptors() const;
+  /// -1 where nothing is to be done until something arrives.
+  int milliseconds_to_wait() const;
+
+  /// Passes signals on, at most one of a kind in a second: a supervisor may signal a process and
+  /// its group, and a rank may take a second SIGTERM for an order to end at once. The children that
+  /// ended, in this order where it is known.
+  std::vector<pid_t> handle_signals();
+  void send(int signal) const;
+  void relay();
+
+  /// Those that are known to have ended first, then all others: a second SIGCHLD is lost while one
+  /// is pending.
+  void reap(const std::vector<pid_t>& first);
+  void reap(std::size_t r);
+
+  /// The failure to report: the first that is not the consequence of another rank's.
+  const Failure& cause() const;
+  bool was_passed_on(int signal) const { return passed_on_.contains(signal); }
+
+  void end_others();
+  void signal_others(int signal);
+
+  std::string described(const Failure& failure) const;
+  void report() const;
+
+  SignalPipe signals_;
+  std::vector<Rank> ranks_;
+  std::vector<Failure> failures_;      // in their order
+  std::set<std::size_t> ended_ranks_;  // which were sent a signal since another had failed
+  std::map<int, Clock::time_point> passed_on_;
+  Clock::time_point first_failure_{};
+  std::optional<Clock::time_point> ends_;
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/launch/impl/rank_processes.ipp>
+#endif

@@ -1,0 +1,97 @@
+#pragma once
+// The gradients of a unit, summed over all ranks.
+#include <deque>
+#include <ikebana/shard/sliced/copy_sum.hpp>
+#include <variant>
+
+namespace ikebana::detail {
+
+/// The ranks of a recipe whose parameters are cut: each `slices` has one copy of the model, of
+/// which each member has a slice; `copies` are the ranks that have the same slice.
+struct ShardGroups {
+  Subgroup slices, copies;
+
+  /// `size` consecutive ranks have a copy.
+  ShardGroups(Connection& all, std::int64_t size)
+      : slices(all, {all.rank() - all.rank() % size, size, 1}),
+        copies(all, {all.rank() % size, all.size() / size, size}) {}
+  bool has_copies() const { return copies.size() > 1; }
+};
+
+/// How a unit is cut, and in which dtypes its gradients are summed.
+struct UnitLayout {
+  UnitCut cut;           // of its parameters, among `slices`
+  UnitCut among_copies;  // of this rank's slices
+  DTypes dtypes;
+
+  UnitLayout(const Tensors& whole, const ShardGroups& groups, DTypes sums)
+      : cut(whole, groups.slices.size()),
+        among_copies(slices(whole, groups.slices.rank()), groups.copies.size()),
+        dtypes(std::move(sums)) {}
+
+ private:
+  Tensors slices(const Tensors& whole, std::int64_t rank) const;
+};
+
+/// A unit's gradients on their way: they are summed within `slices`, and over `copies` what each
+/// has. `layout` outlives it.
+class UnitSum {
+ public:
+  UnitSum(ShardGroups& groups, std::size_t unit, const UnitLayout& layout, Tensors gradients,
+          c10::Device device, bool ordered);
+  /// The next unit's sum has begun. Where there are copies, waits for what was to come meanwhile,
+  /// and sends what follows from it. Throws RankFailed.
+  void advance(ShardGroups& groups);
+  /// Waits for the sums, undefined where no rank has a gradient. Throws RankFailed.
+  Tensors finish(ShardGroups& groups);
+  /// What is still being sent, of which the sums are a part: they are not to be written before.
+  SliceTransfer take_sent();
+
+ private:
+  template <class F>
+  void on_copies(F&& f) {
+    if (auto* ordered = std::get_if<OrderedCopySum>(&of_copies_)) f(*ordered);
+    if (auto* unordered = std::get_if<UnorderedCopySum>(&of_copies_)) f(*unordered);
+  }
+  template <class CopySum>
+  void begin(ShardGroups& groups, CopySum& of_copies) {
+    is_begun_ = true;
+    const Tensors before = of_copies.before(groups.copies);
+    of_copies.begin(groups.copies, of_slices_.finish(groups.slices, before));
+  }
+
+  UnitReduction of_slices_;
+  std::variant<std::monostate, OrderedCopySum, UnorderedCopySum> of_copies_;
+  bool is_begun_ = false;
+};
+
+/// The sums of several units on their way, which end in the order in which they began.
+class UnitSums {
+ public:
+  struct Ended {
+    std::size_t unit;
+    Tensors sums;
+    SliceTransfer sent;  // of which the sums are a part: they are not to be written before
+  };
+
+  bool are_empty() const { return pending_.empty(); }
+  /// Whether there is memory for one more, and none of this unit. Each has memory for what it
+  /// receives; two at the most have whole gradients, and a third one what copies send each other.
+  bool may_begin(std::size_t unit, const ShardGroups& groups) const;
+  void begin(ShardGroups& groups, std::size_t unit, UnitSum sum);
+  Ended end_oldest(ShardGroups& groups);
+  void clear() noexcept { pending_.clear(); }
+
+ private:
+  struct Pending {
+    std::size_t unit;
+    UnitSum sum;
+  };
+  std::deque<Pending> pending_;
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/sliced/impl/unit_sum.ipp>
+#endif

@@ -1,0 +1,102 @@
+#pragma once
+// A strict reader for the JSON in files of tensors, and a writer of JSON strings. It allocates no
+// more than the strings that it returns and a byte per open bracket of a skipped value, does not
+// recurse, and reports the byte of an error, which general parsers do not.
+#include <cstdint>
+#include <ikebana/detail/text.hpp>
+#include <string>
+#include <string_view>
+
+namespace ikebana::detail {
+
+/// Reads one value after another. `base` is the offset of the text in its file. Throws ParseError,
+/// which the caller turns into an error that names the file.
+class Json {
+ public:
+  /// What is wrong, and at which byte of the file.
+  struct ParseError {
+    std::string what;
+    std::uint64_t offset;
+  };
+
+  Json(std::string_view text, std::uint64_t base) : text_(text), base_(base) {}
+
+  [[noreturn]] void fail(const std::string& what) const { throw ParseError{what, offset()}; }
+  std::uint64_t offset() const { return base_ + at_; }
+  bool at_end() const { return at_ == text_.size(); }
+
+  /// If `mark` comes next, skips it and returns true.
+  bool skip_if(char mark);
+  void expect(char mark, const char* where);
+  void expect_end(const char* where);
+  /// Calls `member(key)` for each member of an object; `member` must read the value.
+  template <class Member>
+  void object(const char* where, Member&& member) {
+    expect('{', where);
+    if (skip_if('}')) return;
+    do {
+      std::string key = string();
+      expect(':', where);
+      member(key);
+    } while (skip_if(','));
+    expect('}', where);
+  }
+  /// Calls `element()` for each element of an array; `element` must read the value.
+  template <class Element>
+  void array(const char* where, Element&& element) {
+    expect('[', where);
+    if (skip_if(']')) return;
+    do element();
+    while (skip_if(','));
+    expect(']', where);
+  }
+  /// An integer from 0 to 2^63 - 1 in decimal digits: no sign, no fraction, no leading zero.
+  std::int64_t integer();
+  /// Any number that a double can hold, rounded to the nearest one.
+  double number();
+  bool boolean();
+  /// If null comes next, skips it and returns true.
+  bool skip_if_null() { return skip_word("null"); }
+  std::string string();
+  /// Skips any value, which must be as well-formed as one that is read.
+  void skip_value();
+
+ private:
+  static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+  void skip_space();
+  void skip_key() { string(), expect(':', "an object that is not used"); }
+  /// A string, a number, true, false or null.
+  void skip_scalar();
+  bool skip_word(std::string_view word);
+  void skip_number();
+  /// If one of these characters comes next, without a space before it, skips it.
+  bool skip_char(std::string_view any);
+  void skip_digits(const char* missing);
+  /// Bytes up to the quote that ends a string; the string itself is never longer.
+  std::size_t length_of_string() const;
+  unsigned hex4();
+  void read_escape(std::string& out);
+  static void append(std::string& out, std::uint32_t point);
+  /// Reads a character of several bytes, which must be valid UTF-8.
+  void read_multibyte(std::string& out);
+
+ public:
+  /// Bytes of the first character of a text; 0 if it is not valid UTF-8.
+  static std::size_t utf8_length(std::string_view text);
+  /// A valid UTF-8 text for an error message: JSON-escaped, so on one line, and cut after about 100
+  /// bytes.
+  static std::string excerpt(std::string_view text);
+  /// A text as a JSON string, with quotes. Throws BadValue if it is not UTF-8.
+  static std::string quoted(std::string_view text);
+
+ private:
+  std::string_view text_;
+  std::uint64_t base_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/state/files/impl/json.ipp>
+#endif

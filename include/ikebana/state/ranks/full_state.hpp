@@ -1,0 +1,57 @@
+#pragma once
+// One file with the state of all ranks, as one rank would write it: each writes its rows to the
+// places where they belong.
+#include <ikebana/posix/files.hpp>
+#include <ikebana/ranks/rank_group.hpp>
+#include <ikebana/state/archive.hpp>
+#include <ikebana/state/ranks/rank_states.hpp>
+#include <ikebana/state/saved_trainer.hpp>
+#include <ikebana/state/state_parts.hpp>
+#include <ikebana/state/tensor_file.hpp>
+
+namespace ikebana::detail {
+
+/// The file while it is written. Rank 0 has laid it out; the others know where their rows begin.
+class FullState {
+ public:
+  FullState(RankGroup& group, std::int64_t slice_rank, const RankState& state,
+            const Files::Path& path, Files& files)
+      : group_(group), slice_rank_(slice_rank), state_(state), path_(path), files_(files) {}
+
+  /// A call of all ranks.
+  void write(Metadata metadata);
+
+ private:
+  Files::Path new_path() const { return with_suffix(path_, new_suffix); }
+
+  /// Rank 0 creates the file, and says where each tensor begins of which others have rows.
+  void begin(Metadata metadata);
+  /// A tensor of the whole's shape, without values.
+  at::Tensor whole(const std::string& name, const at::Tensor& t) const;
+  /// Writes what this rank has, and returns the checksums, a line for each tensor.
+  std::string rows();
+  std::unique_ptr<OutputFile> open_shared() const;
+  /// Rank 0 joins the checksums of rows, writes the header, and puts the file in place.
+  std::string end(const std::vector<std::string>& sums);
+
+  RankGroup& group_;
+  std::int64_t slice_rank_;
+  const RankState& state_;
+  const Files::Path& path_;
+  Files& files_;
+  StateDict shapes_;
+  std::optional<TensorFileWriter> writer_;
+  std::unique_ptr<OutputFile> file_;
+  bool is_writer_ = false;
+  std::map<std::string, std::uint64_t> offsets_;  // in the file, by quoted name, of rows
+};
+
+/// A call of all ranks.
+void save_full_on_ranks(SavedTrainer& trainer, const StateParts& parts, const Files::Path& path,
+                        Files& files);
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/state/ranks/impl/full_state.ipp>
+#endif

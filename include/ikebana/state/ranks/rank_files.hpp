@@ -1,0 +1,53 @@
+#pragma once
+// The files of a state that several ranks saved: one of each rank, and one at the state's path that
+// names them, the manifest. The manifest is written last, and replaced at once.
+#include <cstdint>
+#include <ikebana/error.hpp>
+#include <ikebana/state/files/safetensors.hpp>
+#include <ikebana/state/tensor_file.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ikebana::detail {
+
+inline constexpr const char *ranks_key = "ikebana.ranks",  // how many files there are
+    *file_prefix = "ikebana.file.";                        // followed by the rank
+
+/// A file of one rank: its name, in the folder of the manifest, and the checksum of its header,
+/// which has those of its tensors.
+struct RankFile {
+  std::string name, checksum;
+};
+
+/// `state.safetensors.1f2e3d4c5b6a7988.rank-2-of-4`. Each save has a token of its own, so that it
+/// overwrites no file of the save before.
+std::string rank_file_name(const Files::Path& state, const std::string& token, std::int64_t rank,
+                           std::int64_t ranks);
+
+/// The name of the state that a file belongs to, if `rank_file_name` made its name, or if an
+/// interrupted save left it.
+std::optional<std::string> state_of_rank_file(std::string_view name);
+
+/// The metadata of a manifest.
+Metadata with_files(Metadata metadata, const std::vector<RankFile>& files);
+
+/// What a manifest names; nothing for a file that is none. Throws BadFile for a forged one.
+std::optional<std::vector<RankFile>> files_of(const FileHeader& header, const Files::Path& path);
+
+/// Removes the files of ranks that no manifest in the folder names any more, of the states for
+/// which `is_ours(name)` is true: older saves, and interrupted ones. Where a manifest cannot be
+/// read, all stay.
+void remove_unnamed(Files& files, const Files::Path& folder,
+                    c10::function_ref<bool(const std::string& name)> is_ours);
+/// The same of one state.
+void remove_unnamed(Files& files, const Files::Path& state);
+/// The files that the manifest at `path` names; none where it is no manifest, or missing or
+/// damaged. Reads the header of small files alone, as manifests are.
+std::vector<RankFile> named_files(Files& files, const Files::Path& path);
+
+}  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/state/ranks/impl/rank_files.ipp>
+#endif
