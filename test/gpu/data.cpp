@@ -1,7 +1,7 @@
 #include <optional>
 #include <ranges>
 
-#include "laws.hpp"
+#include "guarantees.hpp"
 
 namespace gpu {
 

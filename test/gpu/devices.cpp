@@ -1,7 +1,7 @@
 #include <thread>
 
 #include "cuda.hpp"
-#include "laws.hpp"
+#include "guarantees.hpp"
 
 namespace gpu {
 

@@ -1,5 +1,5 @@
 // What becomes of a loss on a device that is not finite: who is told of it, and when.
-#include "laws.hpp"
+#include "guarantees.hpp"
 
 namespace gpu::finite_checks {
 

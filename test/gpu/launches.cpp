@@ -2,7 +2,7 @@
 // for what that loop does not do: it does not check whether the loss and the norm are finite.
 #include <map>
 
-#include "laws.hpp"
+#include "guarantees.hpp"
 #include "simulated.hpp"
 
 namespace gpu::launches {

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "laws.hpp"
+#include "guarantees.hpp"
 
 namespace gpu {
 

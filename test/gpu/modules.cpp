@@ -2,7 +2,7 @@
 #include <ikebana/modules/linear_cross_entropy.hpp>
 #include <ikebana/modules/rms_norm.hpp>
 
-#include "laws.hpp"
+#include "guarantees.hpp"
 
 namespace gpu {
 

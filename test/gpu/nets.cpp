@@ -1,5 +1,5 @@
 #include <ikebana/checkpoint/frame/cudnn_dropout.hpp>
-#include "laws.hpp"
+#include "guarantees.hpp"
 
 namespace gpu {
 

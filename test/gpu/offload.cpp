@@ -1,4 +1,4 @@
-#include "laws.hpp"
+#include "guarantees.hpp"
 
 namespace gpu {
 

@@ -1,6 +1,6 @@
 #include <ikebana/optimizer/libtorch_optimizer.hpp>
 
-#include "laws.hpp"
+#include "guarantees.hpp"
 #include "own_momentum.hpp"
 
 namespace gpu {

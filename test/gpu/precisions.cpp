@@ -1,6 +1,6 @@
 #include <ATen/record_function.h>
 
-#include "laws.hpp"
+#include "guarantees.hpp"
 
 namespace gpu {
 

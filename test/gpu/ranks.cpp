@@ -2,7 +2,7 @@
 // host and back. One rank with a policy on shard trains as one without.
 #include "ranks.hpp"
 
-#include "laws.hpp"
+#include "guarantees.hpp"
 #include "state/folder.hpp"
 
 namespace gpu::ranks {

@@ -1,7 +1,7 @@
 // Two ranks on one device: optimizers that exchange in their update, and batch norm over all ranks.
 #include "ranks.hpp"
 
-#include "laws.hpp"
+#include "guarantees.hpp"
 #include "ranks/sync_trained.hpp"
 
 namespace gpu::ranks_exchanges {

@@ -2,7 +2,7 @@
 // that Shard has summed go there.
 #include "ranks.hpp"
 
-#include "laws.hpp"
+#include "guarantees.hpp"
 
 namespace gpu::ranks_offload {
 

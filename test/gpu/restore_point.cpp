@@ -1,5 +1,5 @@
 // A step that throws puts a device's buffers and generator back, and waits for nothing.
-#include "laws.hpp"
+#include "guarantees.hpp"
 
 namespace gpu {
 

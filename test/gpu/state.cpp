@@ -1,6 +1,6 @@
 #include <filesystem>
 
-#include "laws.hpp"
+#include "guarantees.hpp"
 
 namespace gpu {
 

@@ -36,14 +36,16 @@ def words():
         "Without": "the absence of a policy",
         **dict.fromkeys(
             ("Offload", "CPU", "Disk", "Activations", "OptimizerState", "Parameters", "Gradients"),
-            "it changes no bit: test/laws/offload.cpp"),
+            "it changes no bit: test/guarantees/offload/offload.cpp"),
         **dict.fromkeys(("Capture", "Quantize", "Prune"), "only Off"),
-        "SkipSpikes": "PyTorch lacks it: test/laws/spikes.cpp has it as a loop",
-        "GradNorm": "it changes nothing: test/laws/norms.cpp",
-        "InspectGradients": "it changes nothing: test/laws/inspect_gradients.cpp",
-        "Combined": "two optimizers: test/laws/combined.cpp compares it with PyTorch's",
+        "SkipSpikes": "PyTorch lacks it: test/guarantees/clip/spikes.cpp has it as a loop",
+        "GradNorm": "it changes nothing: test/guarantees/clip/norms.cpp",
+        "InspectGradients": "it changes nothing: test/guarantees/clip/inspect_gradients.cpp",
+        "Combined": "two optimizers: test/guarantees/optimizer/combined.cpp compares it with "
+                    "PyTorch's",
         **dict.fromkeys(
-            ("Lion", "LAMB", "AdamW8bit"), "PyTorch lacks it: test/laws has its paper's loop"),
+            ("Lion", "LAMB", "AdamW8bit"),
+            "PyTorch lacks it: test/guarantees has its paper's loop"),
     }
     for word in re.findall(r"^struct (\w+);", text, re.M):
         if word not in no_row and not re.search(rf"\b{word}\b", table):

@@ -1,0 +1,140 @@
+// LibTorchOptimizer: the bits of LibTorch's own loop, undone where a step fails or is rejected.
+#include "test.hpp"
+
+#include "libtorch.hpp"
+
+namespace guarantees::libtorch_optimizer {
+
+template <class Policy>
+double lr_of(const Policy& policy) {
+  return ikebana::detail::base_of(policy.options).get_lr();
+}
+/// Calls `law` with each of several optimizers.
+template <class Law>
+void each(Law&& law) {
+  law(policy<optim::RMSprop>(optim::RMSpropOptions(0.02).momentum(0.5).centered(true)));
+  law(policy<optim::Adam>(optim::AdamOptions(0.02).amsgrad(true).weight_decay(0.1)));
+  law(policy<optim::SGD>(optim::SGDOptions(0.05).momentum(0.9)));
+  law(policy<optim::Adagrad>(optim::AdagradOptions(0.05).lr_decay(0.01)));
+  law(policy<Signum>(SignumOptions(0.02)));
+}
+
+TEST_CASE("LibTorch's optimizers: the bits of a loop by hand, with groups and a schedule") {
+  each([]<class O>(LibTorchOptimizer<O> given) {
+    Zoo hand = zoo(), model = zoo();
+    Tensors biases, others;
+    for (auto& item : hand->named_parameters())
+      (item.key().ends_with("bias") ? biases : others).push_back(item.value());
+    using Options = typename LibTorchOptimizer<O>::Options;
+    auto slow = std::make_unique<Options>(given.options);
+    optim::OptimizerOptions& slow_options = *slow;
+    slow_options.set_lr(0.001);
+    O optimizer({{biases, std::move(slow)}, {others, std::make_unique<Options>(given.options)}},
+                given.options);
+    given.groups = {{.match = named("*bias"), .lr = 0.001}};
+    Trainer trainer{model, given, StepLR{.step_size = 3, .gamma = 0.5}};
+    torch::manual_seed(11);
+    for (const Rows& batch : batches(6)) trainer.step(batch);
+    torch::manual_seed(11);
+    int s = 0;
+    for (const Rows& batch : batches(6)) {
+      hand->zero_grad();
+      Loss loss = hand->loss(plain, batch);
+      (loss.sum / loss.count.value()).backward();
+      const double factor = s++ < 3 ? 1 : 0.5;
+      optimizer.param_groups()[0].options().set_lr(0.001 * factor);
+      optimizer.param_groups()[1].options().set_lr(lr_of(given) * factor);
+      torch::NoGradGuard no_grad;
+      optimizer.step();
+    }
+    CHECK(test::same_bits(parameters_of(model), parameters_of(hand)));
+  });
+}
+
+TEST_CASE("LibTorch's optimizers: a training that is saved and restored continues to the bit") {
+  each([]<class O>(LibTorchOptimizer<O> given) {
+    INFO(ikebana::detail::type_name<O>());
+    Trainer one{zoo(), given}, two{zoo(), given};
+    const auto data = batches(6);
+    StateDict half;
+    for (std::size_t s = 0; s < 6; ++s) {
+      if (s == 2)
+        ikebana::detail::base_of(one.template get<LibTorchOptimizer<O>>().options).set_lr(0.003);
+      if (s == 3) half = one.state();
+      CHECK(one.step(data[s]).learning_rate == (s < 2 ? lr_of(given) : 0.003));
+    }
+    two.step(data[5]);
+    two.restore(half);
+    CHECK(same_state(two.state(), half));
+    for (std::size_t s = 3; s < 6; ++s) two.step(data[s]);
+    CHECK(same_state(one.state(), two.state()));
+  });
+}
+
+TEST_CASE("LibTorch's optimizers: true gradients, and no call where the step is rejected") {
+  const auto given = policy<Signum>(SignumOptions(0.02));
+  const auto data = batches(8);
+  auto run = [&](auto... words) {
+    return trained(
+        Trainer<Zoo, LibTorchOptimizer<Signum>, decltype(words)...>(zoo(), given, words...), data);
+  };
+  // Powers of two change no bit; steps that overflow would move every parameter by its sign.
+  CHECK(test::same_bits(run(Precision<FP16>{.init_scale = 1024, .growth_interval = 100}),
+                        run(Precision<FP16>{.init_scale = 1, .growth_interval = 100})));
+  Trainer trainer{zoo(), given, Precision<FP16>{.init_scale = 3e38}};
+  auto before = trainer.state();
+  CHECK(trainer.step(data[0]).skipped());
+  CHECK(test::same_bits(trainer.state()["head.bias"], before["head.bias"]));
+  CHECK(trainer.state().count("ikebana.LibTorchOptimizer<guarantees::libtorch_optimizer::Signum>."
+                              "head.bias.step") == 0);
+  auto clipped = run(ClipGradNorm{.max_norm = 1e-3});
+  CHECK(moved(clipped, 8));
+  CHECK_FALSE(test::same_bits(clipped, run()));
+}
+
+TEST_CASE("LibTorch's optimizers: an update that throws in the middle is undone") {
+  Signum* optimizer = nullptr;
+  auto given = policy<Signum>(SignumOptions(0.02));
+  given.make = [&](const auto& groups, const SignumOptions& options) {
+    auto made = std::make_unique<Signum>(groups, options);
+    optimizer = made.get();
+    return made;
+  };
+  const auto data = batches(3);
+  Trainer trainer{zoo(), given};
+  for (const Rows& batch : data) {
+    const StateDict before = trainer.state();
+    for (int after : {0, 3}) {
+      optimizer->fails_after = after;
+      CHECK(test::message_of([&] { trainer.step(batch); }) == "no update");
+      CHECK(same_state(trainer.state(), before));
+    }
+    optimizer->fails_after.reset();
+    trainer.step(batch);
+    CHECK_FALSE(same_state(trainer.state(), before));
+  }
+}
+
+TEST_CASE("LibTorch's optimizers: updates of BF16 weights are computed in FP32, then rounded") {
+  auto run = [](auto policy) {
+    return trained(Trainer{zoo(), policy, Precision<BF16True>{}}, batches(4));
+  };
+  const auto rounded = run(policy<optim::SGD>(optim::SGDOptions(0.25)));
+  CHECK(moved(rounded, 4));
+  CHECK(test::same_bits(rounded, run(SGD{.lr = 0.25})));  // a power of two: one rounding in both
+}
+
+TEST_CASE("LibTorch's optimizers: one of two optimizers") {
+  using Both = Combined<Muon, LibTorchOptimizer<optim::RMSprop>>;
+  Both both{.first = {.lr = 0.02}, .rest = {.options = optim::RMSpropOptions(0.01)}};
+  const auto data = batches(4);
+  Trainer one{zoo(), both}, two{zoo(), both};
+  one.step(data[0]), one.step(data[1]);
+  const StateDict half = one.state();
+  for (std::size_t s : {2u, 3u}) one.step(data[s]);
+  two.restore(half);
+  for (std::size_t s : {2u, 3u}) two.step(data[s]);
+  CHECK(same_state(one.state(), two.state()));
+}
+
+}  // namespace guarantees::libtorch_optimizer

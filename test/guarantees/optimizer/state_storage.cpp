@@ -1,0 +1,185 @@
+// The state of optimizers in memory of its own, of which an update uses a window at a time.
+
+#include "test.hpp"
+
+#include <set>
+
+#include "alone.hpp"
+#include "apart.hpp"
+
+namespace guarantees::state_storage {
+
+using test::Apart;
+using All = OptimizersAnd<>;
+
+/// Bytes: all state at once, each parameter by itself, some of them, all of them in one window.
+constexpr std::int64_t windows[] = {0, 1, 150, 1 << 20};
+
+at::Tensor flag(double value) { return at::full({}, value, at::kFloat); }
+
+/// An optimizer with a storage, and its state as it is in there.
+template <class Policy>
+struct Stored {
+  Apart storage;
+  Alone<Policy> alone;
+  Stored(Policy policy, std::int64_t window, at::ScalarType type = at::kFloat)
+      : alone(policy, type, /*mixed=*/type != at::kFloat, (storage.window = window, &storage)) {}
+
+  StateDict state() {
+    return storage.with_all([&] { return alone.state(); });
+  }
+  void restore(const StateDict& saved) {
+    storage.with_all([&] { return alone.restore(saved), 0; });
+  }
+  /// The state of each parameter that has a gradient, by its memory, with the parameter's index.
+  std::map<Apart::Address, std::size_t> used(const Tensors& gradients) {
+    std::map<Apart::Address, std::size_t> all;
+    for (const auto& [name, tensor] : alone.state_view())
+      for (std::size_t i = 0; i < gradients.size(); ++i)
+        if (gradients[i].defined() && storage.has(tensor) &&
+            test::contains(name, "." + alone.masters.names[i] + "."))
+          all[tensor.data_ptr()] = i;
+    return all;
+  }
+  /// Checks that the windows of the last update were of all used state, and no larger than asked.
+  void check_windows(const Tensors& gradients) {
+    const auto expected = used(gradients);
+    std::set<Apart::Address> seen;
+    for (const auto& window : std::exchange(storage.windows, {})) {
+      std::int64_t bytes = 0;
+      std::set<std::size_t> parameters;
+      for (Apart::Address memory : window) {
+        CHECK(seen.insert(memory).second);
+        bytes += static_cast<std::int64_t>(storage.bytes_of(memory));
+        if (expected.count(memory) != 0) parameters.insert(expected.at(memory));
+      }
+      CHECK((bytes <= storage.window || parameters.size() == 1));
+    }
+    CHECK(seen.size() == (storage.window == 0 ? 0 : expected.size()));
+    for (Apart::Address memory : seen) CHECK(expected.count(memory) == 1);
+  }
+  /// Checks that all state but counts of steps is in the storage, and nothing else is.
+  void check_is_placed() {
+    std::size_t tensors = 0;
+    for (const auto& [name, tensor] : alone.state_view()) {
+      const bool is_state = name.starts_with("ikebana.") && !name.ends_with(".step") &&
+                            std::ranges::any_of(alone.masters.names, [&, &key = name](auto& p) {
+                              return test::contains(key, "." + p + ".");
+                            });
+      CHECK(storage.has(tensor) == is_state);
+      tensors += is_state;
+    }
+    CHECK(storage.placed() == tensors);
+    CHECK(storage.misuses == 0);
+  }
+};
+
+TEST_CASE("state storage: no bit changes, and an update uses each tensor in one window") {
+  All::each([]<class Policy>(const std::string& name) {
+    CAPTURE(name);
+    for (std::int64_t window : windows)
+      for (bool on_device : {false, true})
+        for (auto type : {at::kFloat, at::kDouble}) {
+          CAPTURE(window);
+          CAPTURE(on_device);
+          Alone<Policy> plain(lively<Policy>(), type, /*mixed=*/type != at::kFloat);
+          Stored<Policy> apart(lively<Policy>(), window, type);
+          if (on_device) plain.as_elsewhere(), apart.alone.as_elsewhere();
+          for (int s = 0; s < 7; ++s) {
+            const Tensors gradients = plain.gradients(s, in_turn);
+            plain.step(gradients, flag(2), flag(s == 3)),
+                apart.alone.step(gradients, flag(2), flag(s == 3));
+            if (s == 3) CHECK(apart.storage.windows.empty());
+            else apart.check_windows(gradients);
+            CHECK(same_state(apart.state(), plain.state()));
+          }
+          apart.check_is_placed();
+          CHECK(apart.storage.placed() > 0);
+        }
+  });
+}
+
+TEST_CASE("state storage: windows are made of consecutive parameters, as many as fit") {
+  auto tensors = [](AdamW policy, std::int64_t window) {
+    Stored<AdamW> apart(std::move(policy), window);
+    apart.alone.run(0, 2);
+    std::vector<std::size_t> sizes;
+    apart.storage.windows.clear();
+    apart.alone.run(2, 3);
+    for (const auto& one : apart.storage.windows) sizes.push_back(one.size());
+    return sizes;
+  };
+  using Sizes = std::vector<std::size_t>;  // tensors of 192, 80, 20, 16 and 4 bytes, two of each
+  CHECK(tensors({}, 1) == Sizes{2, 2, 2, 2, 2});
+  CHECK(tensors({}, 199) == Sizes{2, 2, 6});
+  CHECK(tensors({}, 200) == Sizes{2, 4, 4});
+  CHECK(tensors({}, 624) == Sizes{10});
+  CHECK(tensors({.amsgrad = true}, 624) == Sizes{3, 12});
+  CHECK(tensors({.groups = {{.match = named("linear_*")}}}, 624) == Sizes{6, 4});
+  CHECK(tensors({}, 0).empty());
+}
+
+TEST_CASE("state storage: the size of a window may change between steps, and state be added") {
+  Alone<SGD> plain(SGD{.lr = 0.1});
+  Stored<SGD> apart(SGD{.lr = 0.1}, 1);
+  for (int s = 0; s < 8; ++s) {
+    if (s == 2) plain.values().momentum = apart.alone.values().momentum = 0.9;
+    const Tensors gradients = plain.gradients(s);
+    plain.step(gradients);
+    apart.storage.with_all([&] { return apart.storage.window = windows[s % 4]; });
+    apart.alone.step(gradients);
+    apart.check_windows(gradients);
+    CHECK(same_state(apart.state(), plain.state()));
+    CHECK(apart.storage.placed() == (s < 2 ? 0 : plain.masters.values.size()));
+  }
+  apart.check_is_placed();
+}
+
+TEST_CASE("state storage: a state that is loaded is placed, and continues with the same bits") {
+  All::each([]<class Policy>(const std::string& name) {
+    CAPTURE(name);
+    for (std::int64_t window : windows) {
+      Alone<Policy> plain(lively<Policy>());
+      Stored<Policy> one(lively<Policy>(), window), other(lively<Policy>(), window);
+      plain.run(0, 4, in_turn), one.alone.run(0, 4, in_turn), other.alone.run(9, 12);
+      other.restore(one.state());
+      CHECK(same_state(other.state(), one.state()));
+      other.check_is_placed();
+      plain.run(4, 9, in_turn), other.alone.run(4, 9, in_turn);
+      CHECK(same_state(other.state(), plain.state()));
+      other.check_is_placed();
+    }
+  });
+}
+
+TEST_CASE("state storage: where a tensor cannot be placed, nothing changes") {
+  All::each([]<class Policy>(const std::string& name) {
+    CAPTURE(name);
+    Alone<Policy> plain(lively<Policy>());
+    Stored<Policy> apart(lively<Policy>(), 150);
+    plain.run(0, 1, in_turn), apart.alone.run(0, 1, in_turn);  // one parameter has no state yet
+    const StateDict before = apart.state();
+    const auto placed = apart.storage.placed();
+    plain.run(1, 3);
+    const StateDict after = plain.state();
+    bool failed = true;
+    for (int fails_at = 1; failed; ++fails_at) {
+      apart.storage.fails_at = fails_at;
+      failed = test::message_of([&] { apart.alone.run(1, 2); }) == "no place";
+      apart.storage.fails_at = 0;
+      CHECK((failed || fails_at > 1));
+      if (!failed) break;
+      apart.alone.abort();
+      CHECK(same_state(apart.state(), before));
+      CHECK(apart.storage.placed() == placed);
+    }
+    apart.alone.run(2, 3);
+    CHECK(same_state(apart.state(), after));
+    apart.storage.fails_at = 2;
+    CHECK(test::message_of([&] { apart.restore(before); }) == "no place");
+    CHECK(same_state(apart.storage.with_all([&] { return apart.alone.state(); }), after));
+    apart.check_is_placed();
+  });
+}
+
+}  // namespace guarantees::state_storage
