@@ -1,8 +1,6 @@
 #pragma once
 // Checks a whole recipe: its policies, the model, and last the mechanisms, which need definitions.
-#include <ikebana/checks/declared.hpp>
-#include <ikebana/checks/hooks_fit.hpp>
-#include <ikebana/checks/never_asked.hpp>
+#include <ikebana/checks/hooks.hpp>
 #include <ikebana/checks/policies.hpp>
 #include <ikebana/checks/schedules.hpp>
 #include <ikebana/checks/unknown_choices.hpp>

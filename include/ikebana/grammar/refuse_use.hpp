@@ -95,6 +95,14 @@ struct HookNeverAsked {
       "asked, so it would never be called. Write a policy for each axis whose hooks you "
       "need (ikebana/hooks.hpp); a member that is no hook needs another name.");
 };
+template <class Policy, class Old, class Hook>
+struct RenamedHook {
+  static_assert(
+      possible<"the Mechanism of " + quoted<Policy> + " has the hook " + name<Old> + ", which is " +
+               name<Hook> + " now">,
+      "ikebana: the Mechanism of a policy has a hook by its former name, so it would never "
+      "be called. Write the new name; docs/migrate.md lists what changed.");
+};
 template <class Policy, class Hook, class Declaration>
 struct UndeclaredHook {
   static_assert(possible<"the Mechanism of " + quoted<Policy> + " has the hook " + name<Hook> +

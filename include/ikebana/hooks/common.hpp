@@ -12,41 +12,48 @@
 
 namespace ikebana {
 
+namespace detail {
+/// The engine's hooks that every mechanism is asked.
+struct EngineHooks {
+  /// With several ranks, before each step: returns whether this rank's processor has instructions
+  /// for what this policy multiplies.
+  bool has_instructions() const { return true; }
+  /// Says then whether all ranks have them, so that all compute alike.
+  void use_instructions(bool /*on_all_ranks*/) {}
+};
+}  // namespace detail
+
 /// The hooks that every mechanism is asked. Up to `prepare` and an optimizer's `update` a hook may
 /// throw, and the step is then undone. After it none may, and each is noexcept.
-struct Hooks {
-  /// Once, when the trainer is made: the device it computes on, and the model's units.
+struct Hooks : detail::EngineHooks {
+  /// Once, when the trainer is made: gives the device that it computes on, and the model's units.
   void attach(c10::Device, const UnitTable&) {}
-  /// After all are attached: the master weights, as they are stored from now on.
+  /// Once, after all are attached: gives the master weights, as they are stored from now on.
   void begin(const Masters&) {}
-  /// With several ranks, before each step: whether this rank's processor has instructions for what
-  /// this policy multiplies; and then whether all ranks have, so that all compute alike.
-  bool has_instructions() const { return true; }
-  void use_instructions(bool /*on_all_ranks*/) {}  ///< the answer of all ranks
-  /// Every allocation and every check of the update, whose gradients are `values / divisor`.
+  /// Makes every allocation and every check of the update, whose gradients are `values / divisor`.
   /// `rate(lr)` is the learning rate of this step for the base learning rate `lr`, and
   /// `rate.momentum(m)` its momentum (hooks/step_rate.hpp).
   template <class Rate>
   void prepare(const Masters&, StepGradients&, const Rate&) {}
-  /// 11. On a CPU not after a step that is rejected; a device's `found_inf` says whether it is.
-  /// What the update has left of the gradients' values depends on the optimizer: some divide them.
+  /// 11. Called after an update, and on a CPU not after a step that is rejected; a device's
+  /// `found_inf` says whether it is. The optimizer may have divided the gradients' values.
   void after_update(const Masters&, const StepGradients&) noexcept {}
-  /// Also after an update that was skipped.
-  void end_step(const StepGradients&, Report&) noexcept {}  // 13
-  /// After an exception: undo what this step did.
+  /// 13. Ends a step, also one whose update was skipped, and may add to its report.
+  void end_step(const StepGradients&, Report&) noexcept {}
+  /// After an exception: undoes what this step did.
   void abort() noexcept {}
   /// Called by `fit` after each epoch and its validation. May throw.
   void end_epoch(const Epoch&) {}
-  /// The values of the policy as a user would write them; empty: none.
+  /// Returns the values of the policy as a user would write them, and an empty text for no values.
   std::string describe() const { return {}; }
-  /// What is saved and loaded.
+  /// Lists what is saved and loaded.
   void state(Archive&, const Masters&) {}
 };
 
 // Hooks that several axes are asked. A wrapper calls `next` exactly once, or once more to do it
 // again.
 
-/// The hook of axes that are around a whole step.
+/// The base of axes that are around a whole step.
 struct StepWrapperHooks {
   /// `next()` makes the whole step, as a transaction: after an exception it may be called again.
   template <class Core, class Batch, class Next>
@@ -60,7 +67,7 @@ namespace detail {
 struct Undeclared : std::false_type {};
 }  // namespace detail
 
-/// The hook of axes that are around the forward of each unit.
+/// The base of axes that are around the forward of each unit.
 struct UnitWrapperHooks {
   /// True for a mechanism that works in `around_unit`: a step that runs no unit is then an error.
   static constexpr bool per_unit = false;
@@ -71,41 +78,41 @@ struct UnitWrapperHooks {
     return next(std::forward<Args>(args)...);
   }
 };
-/// The hooks of axes that are called before and after the backward of each unit.
+/// The base of axes that are called before and after the backward of each unit.
 struct UnitBackwardHooks {
   /// Declared true by a mechanism that has the two hooks: they are called for no other.
   static constexpr detail::Undeclared listens_to_backward = {};
-  /// The first gradient of a result of the unit is there.
+  /// 8. Called when the first gradient of a result of the unit is there.
   void before_unit_backward(const Unit&) {}
-  /// All that the unit computes in backward is done; before the next unit's backward begins.
+  /// 8. Called when all that the unit computes in backward is done, before the next unit's
+  /// backward.
   void after_unit_backward(const Unit&) {}
 };
-/// 4, 8, 12. The hooks of axes that decide what a unit computes with (parameters/): `gather` turns
-/// master weights into gathered parameters, `reduce` the gradients of gathered parameters into
-/// those of master weights. Every unit must then be run by `run` in each step, unless its policy
+/// The base of axes that decide what a unit computes with (parameters/): `gather` turns master
+/// weights into gathered parameters, `reduce` gradients of gathered parameters into gradients of
+/// master weights. Every unit must then be run by `run` in each step, unless its policy
 /// has a field `allow_unused_units` that is true.
 struct GatherHooks {
-  /// Declared true by a mechanism that has these hooks; they are called of no other. A unit then
+  /// Declared true by a mechanism that has these hooks; no other one is asked them. A unit then
   /// computes with what `gather` returns.
   static constexpr detail::Undeclared moves_parameters = {};
   /// Declared true by one whose gathered parameters stay between steps.
   static constexpr bool keeps_gathered = false;
   /// Declared true by one that has `begin_gather`.
   static constexpr detail::Undeclared gathers_ahead = {};
-  /// The unit will be needed next, and `gather` is called with these tensors then: begins to copy
-  /// or to receive, and does not wait for it. Not called for a unit that is not needed after all.
+  /// 4. The unit is needed next, and `gather` is called with these tensors then: begins to copy or
+  /// to receive, and does not wait for it. Not called for a unit that is not needed after all.
   void begin_gather(const Unit&, const Tensors& /*masters*/) {}
-  /// Finishes what was begun, or does all of it. What it returns may outlive the mechanism.
+  /// 4. Finishes what was begun, or does all of it. What it returns may outlive the mechanism.
   Tensors gather(const Unit&, Tensors masters) { return masters; }
-  /// One gradient for each parameter, undefined where there is none. Where the unit's gradients
-  /// arrive later, an undefined one is returned, and Shard's `finish_reductions` adds it.
+  /// 8. Given one gradient for each parameter, undefined if it has none, returns those of the
+  /// master weights. If they arrive later, they are undefined, and `finish_reductions` adds them.
   Tensors reduce(const Unit&, Tensors gradients) { return gradients; }
 };
-/// 4. The hooks of axes that also decide what is stored: `to_masters` turns full parameters into
-/// master weights, one for each. The tensors that it returns are stored as they are, without a
-/// copy.
+/// The base of axes that also decide what is stored.
 struct StorageHooks : GatherHooks {
-  /// Full parameters to master weights.
+  /// 4. Turns full parameters into master weights, one for each, when the trainer is made. The
+  /// tensors that it returns are stored as they are, without a copy.
   Tensors to_masters(const Unit&, Tensors full) { return full; }
 };
 

@@ -4,11 +4,6 @@
 
 namespace ikebana {
 
-IKEBANA_INLINE RowRange ShardHooks::stored_rows(const Unit&, std::size_t /*parameter*/,
-                                                std::int64_t count) const {
-  return {0, count};
-}
-
 IKEBANA_INLINE void PrecisionHooks::refuse_loss(const std::string& where) {
   throw NonFinite("step: the loss is not finite" + where +
                   "; nothing was updated. Lower the learning rate, or look for an invalid value "

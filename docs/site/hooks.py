@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""The tables of hooks in docs/step.md, made of hooks/table.hpp, of the comments of hooks, and of the
+mechanisms that have them.
+
+    hooks.py ROOT          writes the tables
+    hooks.py ROOT --check  exits 1 if docs/step.md has others
+"""
+
+import pathlib
+import re
+import sys
+
+BEGIN, END = "<!-- hooks: {} -->", "<!-- end of hooks -->"
+TIERS = {"policy": ("policy",), "engine": ("engine", "optional")}
+ROW = re.compile(r"F\((\w+), (policy|engine|optional), (\w+),")
+# A class with its bases; of a specialisation also the arguments.
+CLASS = re.compile(r"\b(?:struct|class)\s+(\w+)(<[^{};]*?>)?\s*(?:final\s*)?(?::\s*([^{};]+?))?\s*\{")
+COMMENT = re.compile(r"//[^\n]*|\"(?:\\.|[^\"\\\n])*\"")
+
+
+def sources(root):
+    """The headers that define hooks."""
+    names = "hooks.hpp", "hooks/common.hpp", "hooks/engine.hpp"
+    return [root / "include/ikebana" / name for name in names]
+
+
+def headers(root):
+    """The text of each header."""
+    return {path: path.read_text() for path in sorted((root / "include/ikebana").rglob("*.hpp"))}
+
+
+def body_at(text, begin):
+    depth = 0
+    for mark in re.finditer(r"[{}]", text[begin:]):
+        depth += 1 if mark.group() == "{" else -1
+        if depth == 0:
+            return text[begin + 1 : begin + mark.start()]
+    return ""
+
+
+def outside_braces(body):
+    """What stands in a class itself, without the bodies of its functions and classes."""
+    depth, kept = 0, []
+    for part in re.split(r"([{}])", body):
+        depth += (part == "{") - (part == "}")
+        if depth == 0:
+            kept.append(part)
+    return " ".join(kept)
+
+
+def without_arguments(name):
+    while (shorter := re.sub(r"<[^<>]*>", "", name)) != name:
+        name = shorter
+    return name.strip()
+
+
+def classes(texts):
+    """{name with arguments: (bases, names of its member functions, folder)} of all headers. The
+    `type` of a trait counts as its base."""
+    found = {}
+    for path, text in texts.items():
+        text = COMMENT.sub(" ", text)
+        for match in CLASS.finditer(text):
+            name, arguments, bases = match.groups()
+            key = name + re.sub(r"\s+", " ", arguments or "")
+            members = outside_braces(body_at(text, match.end() - 1))
+            bases = re.split(r",(?![^<>]*>)", bases or "")
+            for type_of in re.findall(r"\busing type = ([^;]+);", members):
+                bases += re.findall(r"\w+", type_of)
+            bases = [re.sub(r"\b(?:public|private|virtual|detail::)\s*", "", b) for b in bases]
+            found[key] = (list(map(without_arguments, bases)),
+                          set(re.findall(r"(?<![.>:\w])(\w+)\s*\(", members)), path.parent.name)
+    return found
+
+
+class Mechanisms:
+    """The policies of the library, and the hooks that each implements."""
+
+    def __init__(self, found):
+        self.by_name = {}
+        for key, entry in found.items():
+            self.by_name.setdefault(without_arguments(key), []).append((key, *entry))
+        self.hooks, self.axis = {}, {}
+        for key, (bases, members, folder) in found.items():
+            policy = re.fullmatch(r"Mechanism<(.*)>", key)
+            if not policy or "detail::" in key or "Many<" in key:
+                continue
+            for name, further in self.policies(policy[1], bases):
+                self.hooks[name] = members | self.members(further)
+                self.axis[name] = folder
+
+    def policies(self, name, bases):
+        """One, or those for which a trait has a type; none for null choices."""
+        if name != "Policy":
+            yield name, bases
+            return
+        for base in bases:
+            for key, further, _, _ in self.by_name.get(base.removesuffix("::type"), ()):
+                if further and "<" in key:
+                    yield key[key.index("<") + 1 : -1], further
+
+    def members(self, bases, seen=()):
+        """The member functions of bases, without the bases of hooks.hpp, whose are defaults."""
+        names = set()
+        for base in bases:
+            if base in seen or re.fullmatch(r"\w*Hooks|HooksOf", base):
+                continue
+            for _, further, members, _ in self.by_name.get(base, ()):
+                names |= members | self.members(further, (*seen, base))
+        return names
+
+    def that_have(self, hook, axes):
+        """The policies on these axes that implement a hook, as a text."""
+        names = []
+        for axis in axes:
+            every = [name for name, of in self.axis.items() if of == axis]
+            having = [name for name in every if hook in self.hooks[name]]
+            if len(having) > 3 and len(having) == len(every):
+                names.append(f"every policy on {axis}")
+            elif len(having) > 8:
+                names.append(f"most policies on {axis}")
+            else:
+                names += grouped(having)
+        return ", ".join(dict.fromkeys(names)) or "your own"
+
+
+PARAMETERS = {"First", "Rest", "Optimizer", "Schedule", "Schedules...", "Units...", "N", "K"}
+
+
+def grouped(policies):
+    """`Precision<BF16 | FP16>` for two choices of a policy; parameters are left out."""
+    by_template = {}
+    for policy in policies:
+        name, _, arguments = policy.partition("<")
+        chosen = [a for a in re.split(r", ", arguments[:-1]) if a and a not in PARAMETERS]
+        by_template.setdefault(name, []).append(
+            ", ".join(re.sub(r"<.*", "", argument) for argument in chosen))
+    for name, choices in by_template.items():
+        choices = list(filter(None, dict.fromkeys(choices)))
+        if any("Where" in choice for choice in choices):
+            yield from (f"`{name}<{choice}>`" for choice in choices)
+        else:
+            yield f"`{name}<" + " \\| ".join(choices) + ">`" if choices else f"`{name}`"
+
+
+def sentence(comment):
+    """The first sentence of a hook's comment, and the number of its place in step.hpp."""
+    text = " ".join(re.sub(r"^ *///<? ?", "", line) for line in comment.splitlines())
+    number = re.match(r"((?:\d+, )*\d+)\. ", text)
+    text = text[number.end() :] if number else text
+    first = re.match(r".*?[.!](?= |$)", text + " ")
+    return number[1] if number else "", (first[0] if first else text).replace("|", "\\|").strip()
+
+
+def comments(texts, root):
+    """{hook: its comment}."""
+    found = {}
+    for path in sources(root):
+        text = texts[path]
+        commented = r"((?:^ *///[^\n]*\n)+)(?: *template[^\n]*\n)*[^\n]*?\b(?!decltype\b)(\w+)\("
+        for match in re.finditer(commented, text, re.M):
+            found.setdefault(match[2], match[1])
+        for match in re.finditer(r"^[^\n/]*?\b(\w+)\([^\n]*(///<[^\n]*)$", text, re.M):
+            found[match[1]] = match[2]
+    return found
+
+
+def axes_of(root, found):
+    """{base: the axes whose mechanisms have it, in wrapping order}."""
+    order = (root / "include/ikebana/grammar/wrapping_order.hpp").read_text()
+    order = re.findall(r"axis::(\w+)", re.search(r"using WrappingOrder =(.*?);", order, re.S)[1])
+    of_axis = {axis: axis.capitalize() + "Hooks" for axis in order}
+
+    def reaches(name, base):
+        return name == base or any(reaches(b, base) for b in found.get(name, ((),))[0])
+
+    def axes(base):
+        bases = [b + ("" if b.endswith("Hooks") else "Hooks") for b in base.split("Or")]
+        return [axis for axis in order if any(reaches(of_axis[axis], b) for b in bases)]
+    return axes, order
+
+
+def tables(root):
+    """{tier: the table as Markdown}."""
+    texts = headers(root)
+    found = classes(texts)
+    mechanisms = Mechanisms(found)
+    said = comments(texts, root)
+    axes, order = axes_of(root, found)
+    rows = {tier: [] for tier in TIERS}
+    listed = ROW.findall(texts[root / "include/ikebana/hooks/table.hpp"])
+    bases = classes({path: texts[path] for path in sources(root)})
+    defined = {hook for name, entry in bases.items() if name.endswith("Hooks") for hook in entry[1]}
+    missing = defined - {hook for hook, _, _ in listed} - {"decltype", "refuse_loss"}
+    if missing:
+        raise SystemExit(f"hooks.py: hooks/table.hpp has no row for {', '.join(sorted(missing))}")
+    for hook, tier, base in listed:
+        number, text = sentence(said.get(hook, "///"))
+        asked = axes(base)
+        if not asked or not text:
+            raise SystemExit(f"hooks.py: {hook} has {'no comment' if asked else 'no axis'}")
+        by = mechanisms.that_have(hook, asked)
+        asked = "all" if asked == order else ", ".join(asked)
+        place = next(tier_of for tier_of, names in TIERS.items() if tier in names)
+        rows[place].append(f"| {number} | `{hook}` | {asked} | {text} | {by} |")
+    head = "| # | hook | asked of | what it does | implemented by |\n|---|---|---|---|---|\n"
+    return {tier: head + "\n".join(lines) for tier, lines in rows.items()}
+
+
+def filled(page, made):
+    for tier, table in made.items():
+        begin = BEGIN.format(tier)
+        if begin not in page:
+            raise SystemExit(f"hooks.py: docs/step.md has no {begin}")
+        before, _, rest = page.partition(begin)
+        page = before + begin + "\n" + table + "\n" + END + rest.partition(END)[2]
+    return page
+
+
+def main():
+    root = pathlib.Path(sys.argv[1])
+    path = root / "docs/step.md"
+    page = path.read_text()
+    new = filled(page, tables(root))
+    if sys.argv[2:] == ["--check"]:
+        if new != page:
+            sys.exit("docs/step.md has other tables of hooks: run docs/site/hooks.py .")
+        return
+    path.write_text(new)
+
+
+if __name__ == "__main__":
+    main()
