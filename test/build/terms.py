@@ -18,7 +18,8 @@ import sys
 
 LIST = pathlib.Path(__file__).with_name("retired_terms.txt")
 SUFFIXES = {".hpp", ".ipp", ".inc", ".cpp", ".py", ".md", ".txt"}
-SKIPPED = {"docs/migrate.md"}  # the table of old and new names
+# These files have old names beside the new ones.
+SKIPPED = {"docs/migrate.md", "include/ikebana/hooks/table.hpp", "test/refuse/hook_renamed.cpp"}
 GAP = "\0"  # stands for what is not searched, so that no phrase reaches across it
 
 CPP = re.compile(

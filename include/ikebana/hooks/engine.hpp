@@ -36,7 +36,7 @@ struct ShardEngineHooks {
   }
   /// Once, when the trainer is made: the dtypes in which a unit's gradients are summed over ranks.
   void set_reduce_dtypes(const Unit&, const DTypes&) {}
-  // Without a default, so that a mechanism that has it is told from one that has not:
+  // Without a default, since a mechanism that has it is treated in another way:
   /// 4. Called instead of `to_masters` if gathered parameters are kept and no other mechanism moves
   /// parameters: the master weights may be rows of `full`, which `gather` completes.
   // Tensors to_masters_in_place(const Unit&, Tensors full);
@@ -72,7 +72,7 @@ struct OffloadEngineHooks {
   }
   /// 9. After Shard's `finish_reductions`: the gradients of all master weights are there.
   void finish_gradients(const Masters&) {}
-  // Without a default, so that a mechanism that has them is told from one that has not:
+  // Without a default, since a mechanism that has one of them is treated in another way:
   // bool refresh(const Unit&, const Tensors& masters);  as that of precision; false: not written
   /// 12. Waits until the new values of a unit that `refresh` writes are there.
   // void await_refresh(const Unit&);
@@ -109,7 +109,7 @@ struct PrecisionEngineHooks {
   decltype(auto) around_backward(Next&& next) {
     return next();
   }
-  // Without a default, so that a mechanism that has them is told from one that has not:
+  // Without a default, since a mechanism that has one of them is treated in another way:
   /// 4. Returns master weights in the dtype that the parameters had before, for when the trainer
   /// releases them; called instead of `gather`.
   // Tensors restore_dtype(const Unit&, Tensors masters);
