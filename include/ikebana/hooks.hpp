@@ -74,8 +74,6 @@ struct PrecisionHooks : Hooks,
  private:
   [[noreturn]] static void refuse_loss(const std::string& where);
 };
-struct PruneHooks : Hooks, GatherHooks {};                       ///< On the axis prune.
-struct QuantizeHooks : Hooks, UnitWrapperHooks, GatherHooks {};  ///< On the axis quantize.
 /// The base of mechanisms on the axis accumulate, which cut a batch into microbatches.
 struct AccumulateHooks : Hooks, StepWrapperHooks, detail::AccumulateEngineHooks {
   /// 1. Returns the microbatches of a batch.

@@ -58,8 +58,7 @@ static_assert(all_set<axis::checkpoint, Checkpoint<Full>, Checkpoint<Off>, Check
                       Checkpoint<Only<Model>>>);
 static_assert(sets<Accumulate<4>, axis::accumulate> && sets<Accumulate<>, axis::accumulate>);
 static_assert(sets<Offload<Off>, axis::offload> && sets<Shard<Off>, axis::shard>);
-static_assert(sets<Capture<Off>, axis::capture> && sets<Quantize<Off>, axis::quantize>);
-static_assert(sets<Prune<Off>, axis::prune> && sets<Freeze<Off>, axis::freeze>);
+static_assert(sets<Capture<Off>, axis::capture> && sets<Freeze<Off>, axis::freeze>);
 static_assert(all_set<axis::optimizer, AdamW, Adam, SGD>);
 static_assert(all_set<axis::schedule, ConstantLR, LinearLR, CosineAnnealingLR, StepLR,
                       WarmupStableDecayLR, LambdaLR, ReduceLROnPlateau>);
@@ -90,9 +89,8 @@ Composed<on<Axes>...> defaults(AxisList<Axes...>);
 static_assert(
     same<decltype(defaults(WrappingOrder())),
          Composed<Many<>, Capture<Off>, Shard<Off>, Offload<Off>, Checkpoint<Off>, Precision<FP32>,
-                  Prune<Off>, Quantize<Off>, Accumulate<1>, Without<axis::objective>,
-                  Without<axis::clip>, AdamW, ConstantLR, Without<axis::average>, Freeze<Off>,
-                  Without<axis::device>, Layout<Off>>>);
+                  Accumulate<1>, Without<axis::objective>, Without<axis::clip>, AdamW, ConstantLR,
+                  Without<axis::average>, Freeze<Off>, Without<axis::device>, Layout<Off>>>);
 static_assert(same<compose_t<AdamW, Accumulate<1>, Precision<FP32>>, compose_t<>>);
 static_assert(same<on<axis::optimizer, SGD>, SGD> && same<on<axis::clip, SGD>, on<axis::clip>>);
 static_assert(same<on<axis::clip, ClipGradNorm>, Many<ClipGradNorm>>);

@@ -37,7 +37,7 @@ def words():
         **dict.fromkeys(
             ("Offload", "CPU", "Disk", "Activations", "OptimizerState", "Parameters", "Gradients"),
             "it changes no bit: test/guarantees/offload/offload.cpp"),
-        **dict.fromkeys(("Capture", "Quantize", "Prune"), "only Off"),
+        "Capture": "only Off",
         "SkipSpikes": "PyTorch lacks it: test/guarantees/clip/spikes.cpp has it as a loop",
         "GradNorm": "it changes nothing: test/guarantees/clip/norms.cpp",
         "InspectGradients": "it changes nothing: test/guarantees/clip/inspect_gradients.cpp",

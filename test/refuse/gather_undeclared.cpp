@@ -4,10 +4,10 @@
 #include "net.hpp"
 
 struct HalvesWeights {
-  using axis = ikebana::axis::prune;
+  using axis = ikebana::axis::precision;
 };
 template <>
-struct ikebana::Mechanism<HalvesWeights> : PruneHooks {
+struct ikebana::Mechanism<HalvesWeights> : PrecisionHooks {
 #ifdef COUNTERPART
   static constexpr bool moves_parameters = true;
 #endif

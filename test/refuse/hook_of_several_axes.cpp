@@ -1,5 +1,5 @@
 // `HookNeverAsked<Gathers, axis::clip, hook::gather, axis::shard, axis::offload, axis::precision,`
-// `has the hook gather, which is asked of shard, offload, precision, prune, quantize, and not of`
+// `has the hook gather, which is asked of shard, offload, precision, and not of`
 // `so it would never be called`
 #include "net.hpp"
 

@@ -3,11 +3,11 @@
 #include "net.hpp"
 
 struct PerUnit {
-  using axis = ikebana::axis::prune;
+  using axis = ikebana::axis::precision;
   static constexpr bool needs_units = true;
 };
 template <>
-struct ikebana::Mechanism<PerUnit> : PruneHooks {
+struct ikebana::Mechanism<PerUnit> : PrecisionHooks {
   PerUnit values;
   explicit Mechanism(PerUnit v) : values(v) {}
 };

@@ -44,8 +44,8 @@ TEST_CASE("null choices: they are found and described as every other policy") {
   CHECK(&trainer.get<Checkpoint<Off>>() == &trainer.mechanism<Checkpoint<Off>>().values);
   CHECK(&trainer.get<Without<axis::clip>>() == &trainer.mechanism<Without<axis::clip>>().values);
   const std::string text = trainer.describe();
-  for (const char* policy : {"Capture<Off>", "Shard<Off>", "Offload<Off>", "Checkpoint<Off>",
-                             "Prune<Off>", "Quantize<Off>", "Freeze<Off>"})
+  for (const char* policy :
+       {"Capture<Off>", "Shard<Off>", "Offload<Off>", "Checkpoint<Off>", "Freeze<Off>"})
     CHECK(text.find(policy) != std::string::npos);
 }
 

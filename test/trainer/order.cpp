@@ -64,12 +64,11 @@ std::string each(const Strings& axes, const std::string& hook) {
   for (const auto& axis : axes) text += " " + axis + "." + hook;
   return text;
 }
-const Strings gather_chain = {"offload", "precision", "shard", "prune", "quantize"};
-const Strings reduce_chain = {"quantize", "prune", "shard", "precision", "offload"};
-const Strings wrapping = {"observe",   "capture",   "shard",    "offload",    "checkpoint",
-                          "precision", "prune",     "quantize", "accumulate", "objective",
-                          "clip",      "optimizer", "schedule", "average",    "freeze",
-                          "device",    "layout"};
+const Strings gather_chain = {"offload", "precision", "shard"};
+const Strings reduce_chain = {"shard", "precision", "offload"};
+const Strings wrapping = {"observe",   "capture",    "shard",     "offload", "checkpoint",
+                          "precision", "accumulate", "objective", "clip",    "optimizer",
+                          "schedule",  "average",    "freeze",    "device",  "layout"};
 
 /// The calls around a unit, outermost first.
 std::string onion(bool moves, const std::string& unit, const std::string& inside) {
@@ -77,8 +76,8 @@ std::string onion(bool moves, const std::string& unit, const std::string& inside
     return std::string(axis) + ".around_unit(" + unit + "){ ";
   };
   return around("observe") + (moves ? each(gather_chain, "gather(" + unit + ")") + " " : "") +
-         around("shard") + around("offload") + around("checkpoint") + around("precision") +
-         around("quantize") + inside + " } } } } } } ";
+         around("shard") + around("offload") + around("checkpoint") + around("precision") + inside +
+         " } } } } } ";
 }
 std::string forward(bool moves) {
   return (moves ? each(gather_chain, "gather()") : std::string()) +
@@ -140,7 +139,7 @@ static_assert(Hearing<test::Spy<axis::observe>>::listens_to_backward);
 static_assert(!Hearing<test::Spy<axis::clip>>::listens_to_backward);
 static_assert(!Hearing<test::Spy<axis::shard>>::moves_parameters);
 static_assert(Hearing<test::Spy<axis::shard, true>>::moves_parameters);
-static_assert(Hearing<test::Spy<axis::quantize, true>>::moves_parameters);
+static_assert(Hearing<test::Spy<axis::offload, true>>::moves_parameters);
 
 TEST_CASE("order: a step whose parameters stay in place") {
   auto trainer = watched<false>();

@@ -93,14 +93,14 @@ TORCH_MODULE(Chain);
 
 /// Its `gather` returns the master weights themselves.
 struct Borrows {
-  using axis = ikebana::axis::prune;
+  using axis = ikebana::axis::precision;
   bool allow_unused_units = true;
 };
 
 }  // namespace test::mixed
 
 template <>
-struct ikebana::Mechanism<test::mixed::Borrows> : PruneHooks {
+struct ikebana::Mechanism<test::mixed::Borrows> : PrecisionHooks {
   static constexpr bool moves_parameters = true;
   test::mixed::Borrows values;
   explicit Mechanism(test::mixed::Borrows v) : values(v) {}

@@ -112,7 +112,6 @@ using Watched =
     ikebana::Trainer<Model, Spy<A, Moves>, Spy<ikebana::axis::capture, Moves>,
                      Spy<ikebana::axis::shard, Moves>, Spy<ikebana::axis::offload, Moves>,
                      Spy<ikebana::axis::checkpoint, Moves>, Spy<ikebana::axis::precision, Moves>,
-                     Spy<ikebana::axis::prune, Moves>, Spy<ikebana::axis::quantize, Moves>,
                      Spy<ikebana::axis::accumulate, Moves>, Spy<ikebana::axis::objective, Moves>,
                      Spy<ikebana::axis::clip, Moves>, Spy<ikebana::axis::optimizer, Moves>,
                      Spy<ikebana::axis::schedule, Moves>, Spy<ikebana::axis::average, Moves>,

@@ -35,8 +35,6 @@ IKEBANA_MECHANISM_OF(observe);
 IKEBANA_MECHANISM_OF(offload);
 IKEBANA_MECHANISM_OF(optimizer);
 IKEBANA_MECHANISM_OF(precision);
-IKEBANA_MECHANISM_OF(prune);
-IKEBANA_MECHANISM_OF(quantize);
 IKEBANA_MECHANISM_OF(schedule);
 IKEBANA_MECHANISM_OF(shard);
 #undef IKEBANA_MECHANISM_OF
@@ -172,7 +170,7 @@ struct Mechanisms : detail::mechanism_members<Recipe>::type {
   static constexpr bool per_unit =
       type_on<axis::observe>::per_unit || type_on<axis::shard>::per_unit ||
       type_on<axis::offload>::per_unit || type_on<axis::checkpoint>::per_unit ||
-      type_on<axis::precision>::per_unit || type_on<axis::quantize>::per_unit;
+      type_on<axis::precision>::per_unit;
 
  private:
   template <class Axis>

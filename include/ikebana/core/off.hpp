@@ -20,12 +20,6 @@ struct Layout<Off> {};
 /// Parameters, gradients and optimizer state stay on the device that computes.
 template <>
 struct Offload<Off> {};
-/// No weight is masked.
-template <>
-struct Prune<Off> {};
-/// Weights have the dtypes that Precision gives them.
-template <>
-struct Quantize<Off> {};
 /// One rank: it holds the whole model, and its sums are the totals.
 template <>
 struct Shard<Off> {};

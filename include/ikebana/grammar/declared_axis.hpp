@@ -59,10 +59,6 @@ template <std::int64_t N> struct declared_axis<Shard<HSDP<N>>>
     : any_argument_on_axis_of<Shard<Off>> {};
 template <class W> struct declared_axis<Capture<W>>
     : policy_template<axis::capture, Capture, Off> {};
-template <class... W> struct declared_axis<Quantize<W...>>
-    : policy_template<axis::quantize, Quantize, Off> {};
-template <class... W> struct declared_axis<Prune<W...>>
-    : policy_template<axis::prune, Prune, Off> {};
 template <class... U> struct declared_axis<Freeze<U...>> { using type = axis::freeze; };
 template <std::int64_t N> struct declared_axis<Accumulate<N>> { using type = axis::accumulate; };
 template <> struct declared_axis<AdamW> { using type = axis::optimizer; };

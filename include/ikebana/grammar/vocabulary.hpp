@@ -75,16 +75,10 @@ struct Gradients {};
 /// What lies outside of the device that computes: `Offload<CPU>`, `Offload<Disk, OptimizerState>`.
 template <class Where, class... What>
 struct Offload;
-// capture, quantize, prune: their null choices
+// capture: its null choice
 /// Whether steps are recorded and replayed; this version has `Capture<Off>` alone.
 template <class What>
 struct Capture;
-/// To what weights are rounded; this version has `Quantize<Off>` alone.
-template <class How, class... What>
-struct Quantize;
-/// Which weights are masked; this version has `Prune<Off>` alone.
-template <class How, class... What>
-struct Prune;
 // optimizer
 struct AdamW;
 struct Adam;
@@ -195,14 +189,6 @@ struct checkpoint {
 /// The dtypes of the computation and of the weights.
 struct precision {
   using default_policy = Precision<FP32>;  ///< those of the weights
-};
-/// Which weights are masked. It has its null choice alone.
-struct prune {
-  using default_policy = Prune<Off>;  ///< none
-};
-/// To what weights are rounded. It has its null choice alone.
-struct quantize {
-  using default_policy = Quantize<Off>;  ///< to nothing
 };
 /// How many microbatches make one update.
 struct accumulate {

@@ -20,14 +20,12 @@ struct AxisList<First, Rest...> {
 /// - capture records what is inside it, collectives and copies included;
 /// - shard before offload: a gathered unit is freed as a whole, on whatever device it is;
 /// - both outside checkpoint: a recompute must not gather a second time;
-/// - precision inside checkpoint: a recompute must use the same dtypes;
-/// - prune and quantize next to the weights: they change what a unit computes with.
+/// - precision inside checkpoint: a recompute must use the same dtypes.
 /// The other axes wrap no unit and follow in the order in which a step asks them.
 using WrappingOrder =
     AxisList<axis::observe, axis::capture, axis::shard, axis::offload, axis::checkpoint,
-             axis::precision, axis::prune, axis::quantize, axis::accumulate, axis::objective,
-             axis::clip, axis::optimizer, axis::schedule, axis::average, axis::freeze, axis::device,
-             axis::layout>;
+             axis::precision, axis::accumulate, axis::objective, axis::clip, axis::optimizer,
+             axis::schedule, axis::average, axis::freeze, axis::device, axis::layout>;
 
 /// True for an axis of a user's own, which follows all others in a recipe that has it.
 template <class Axis>
@@ -49,17 +47,14 @@ struct gather;  ///< the unit's parameters are gathered, and released afterwards
 
 /// What is around one unit's forward. Shard and offload may use the parameters that were gathered.
 using UnitWrappers = AxisList<axis::observe, wrapper::frames, wrapper::gather, axis::shard,
-                              axis::offload, axis::checkpoint, axis::precision, axis::quantize>;
+                              axis::offload, axis::checkpoint, axis::precision>;
 
 /// The axes that are called before and after a unit's backward.
 using BackwardListeners = AxisList<axis::observe, axis::shard, axis::offload>;
 
 /// The way from master weights to what a unit computes with: moved to the device, cast, gathered
-/// from all ranks, then masked and quantized. Gradients are reduced the opposite way.
-using GatherOrder =
-    AxisList<axis::offload, axis::precision, axis::shard, axis::prune, axis::quantize>;
-/// The part of it that decides where and how master weights are stored.
-using StorageOrder = AxisList<axis::offload, axis::precision, axis::shard>;
+/// from all ranks. Gradients are reduced the opposite way.
+using GatherOrder = AxisList<axis::offload, axis::precision, axis::shard>;
 
 namespace detail {
 

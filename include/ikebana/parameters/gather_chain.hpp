@@ -29,7 +29,7 @@ class GatherChain {
   Tensors to_masters(const Unit& unit, Tensors t) {
     if constexpr (masters_in_place)
       return mechanisms_.shard.to_masters_in_place(unit, std::move(t));
-    stages(detail::reversed_t<StorageOrder>(),
+    stages(detail::reversed_t<GatherOrder>(),
            [&](auto& m, int) { t = m.to_masters(unit, std::move(t)); });
     return t;
   }
@@ -69,8 +69,7 @@ class GatherChain {
     if constexpr (offload_refreshes) mechanisms_.offload.await_refresh(*stored.unit);
   }
   /// Parameters of the dtypes that they had when the trainer was made, with the present values.
-  /// They may be the master weights themselves. Precision restores instead of casting, and nothing
-  /// is quantized.
+  /// They may be the master weights themselves. Precision restores instead of casting.
   Tensors full(UnitParameters& stored) {
     if constexpr (!restores_dtype) {
       return gather(stored);
@@ -79,12 +78,11 @@ class GatherChain {
       const Unit& unit = *stored.unit;
       Tensors t = stored.values;
       if (t.empty()) return t;
-      stages(StorageOrder(), [&](auto& m, int) {
+      stages(GatherOrder(), [&](auto& m, int) {
         if constexpr (requires { m.restore_dtype(unit, t); })
           t = m.restore_dtype(unit, std::move(t));
         else t = m.gather(unit, std::move(t));
       });
-      stages(AxisList<axis::prune>(), [&](auto& m, int) { t = m.gather(unit, std::move(t)); });
       return t;
     }
   }

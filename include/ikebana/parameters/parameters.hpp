@@ -1,6 +1,6 @@
 #pragma once
-// What is stored and what a unit computes with: one mechanism for shard, offload, precision, prune
-// and quantize, because each of them decides a part of it.
+// The parameters of a trainer, in one place, since shard, offload and precision each decide a part
+// of what is stored and of what a unit computes with.
 #include <ikebana/parameters/gathered_parameters.hpp>
 #include <ikebana/parameters/in_place_parameters.hpp>
 #include <ikebana/parameters/kept_parameters.hpp>

@@ -2,6 +2,8 @@
 // own.
 #include "policies.hpp"
 
+#include <cmath>
+
 // example: ObserveHooks, StepWrapperHooks, axis::observe
 struct CountPhases {
   using axis = ikebana::axis::observe;
@@ -128,13 +130,13 @@ struct ikebana::Mechanism<DoubleMasters> : ikebana::PrecisionHooks {
 };
 // end
 
-// example: PruneHooks, GatherHooks, axis::prune
+// example: GatherHooks
 struct MaskSmall {
-  using axis = ikebana::axis::prune;
+  using axis = ikebana::axis::precision;
   double below = 0.01;
 };
 template <>
-struct ikebana::Mechanism<MaskSmall> : ikebana::PruneHooks {
+struct ikebana::Mechanism<MaskSmall> : ikebana::PrecisionHooks {
   static constexpr bool moves_parameters = true;
   MaskSmall values;
   explicit Mechanism(MaskSmall v) : values(v) {}
@@ -145,29 +147,12 @@ struct ikebana::Mechanism<MaskSmall> : ikebana::PruneHooks {
 };
 // end
 
-// example: QuantizeHooks, axis::quantize
-struct RoundWeights {
-  using axis = ikebana::axis::quantize;
-  double step = 1.0 / 64;
-};
-template <>
-struct ikebana::Mechanism<RoundWeights> : ikebana::QuantizeHooks {
-  static constexpr bool moves_parameters = true;
-  RoundWeights values;
-  explicit Mechanism(RoundWeights v) : values(v) {}
-  Tensors gather(const Unit&, Tensors weights) {
-    for (at::Tensor& weight : weights) weight = (weight / values.step).round() * values.step;
-    return weights;
-  }
-};
-// end
-
 namespace test::reference::hooks {
 
 TEST_CASE_FIXTURE(Small, "reference: hooks around a step, its units and their parameters") {
   Trainer trainer{model,          CrossEntropyLoss{}, AdamW{.lr = 1e-3}, CountPhases{},
                   ListBackward{}, CountForwards{},    LastReport{},      CountUpdates{},
-                  CountState{},   DoubleMasters{},    MaskSmall{},       RoundWeights{}};
+                  CountState{},   DoubleMasters{}};
   trainer.step(batch), trainer.step(batch);
   CHECK((trainer.mechanism<CountPhases>().steps == 2));
   CHECK(trainer.mechanism<CountPhases>().backwards == 2);
@@ -176,6 +161,11 @@ TEST_CASE_FIXTURE(Small, "reference: hooks around a step, its units and their pa
   CHECK(trainer.mechanism<LastReport>().learning_rate == 1e-3);
   CHECK(trainer.mechanism<CountUpdates>().updates == 2);
   CHECK(trainer.mechanism<CountState>().bytes >= 16 * (4 * 16 + 16 + 16 * 3 + 3));
+}
+
+TEST_CASE_FIXTURE(Small, "reference: a policy decides what a unit computes with") {
+  Trainer trainer{model, CrossEntropyLoss{}, AdamW{.lr = 1e-3}, MaskSmall{.below = 1e9}};
+  CHECK(trainer.evaluate(held_out).loss == doctest::Approx(std::log(3)));  // all are masked
 }
 
 }  // namespace test::reference::hooks

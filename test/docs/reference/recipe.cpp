@@ -13,9 +13,7 @@ static_assert(std::is_same_v<axis::offload::default_policy, Offload<Off>>);
 static_assert(std::is_same_v<axis::checkpoint::default_policy, Checkpoint<Off>>);
 static_assert(std::is_same_v<axis::precision::default_policy, Precision<FP32>>);
 // end
-// example: axis::prune, axis::quantize, axis::accumulate, axis::objective, axis::optimizer
-static_assert(std::is_same_v<axis::prune::default_policy, Prune<Off>>);
-static_assert(std::is_same_v<axis::quantize::default_policy, Quantize<Off>>);
+// example: axis::accumulate, axis::objective, axis::optimizer
 static_assert(std::is_same_v<axis::accumulate::default_policy, Accumulate<1>>);
 static_assert(std::is_same_v<axis::objective::default_policy, Without<axis::objective>>);
 static_assert(std::is_same_v<axis::optimizer::default_policy, AdamW>);
@@ -66,9 +64,8 @@ TEST_CASE("reference: recipes that say what they leave out") {
 
 TEST_CASE("reference: axes without a policy yet") {
   const Rows batch = classes(1)[0];
-  // example: Capture, Capture<Off>, Quantize, Quantize<Off>, Prune, Prune<Off>
-  Trainer trainer{net(),          CrossEntropyLoss{}, AdamW{.lr = 1e-3},
-                  Capture<Off>{}, Quantize<Off>{},    Prune<Off>{}};
+  // example: Capture, Capture<Off>
+  Trainer trainer{net(), CrossEntropyLoss{}, AdamW{.lr = 1e-3}, Capture<Off>{}};
   // end
   CHECK(trainer.step(batch).loss() > 0);
 }
