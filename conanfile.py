@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 from conan import ConanFile
+from conan.errors import ConanInvalidConfiguration
+from conan.tools.build import check_min_cppstd
 from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
 from conan.tools.files import copy
 
@@ -24,11 +26,14 @@ def libtorch_version(folder):
 class Ikebana(ConanFile):
     name = "ikebana"
     license = "BSD-3-Clause"
+    url = homepage = "https://ikebana.example"
     description = "One type is a training strategy for LibTorch"
-    options = {"header_only": [True, False], "libtorch": [None, "ANY"]}
-    default_options = {"header_only": True, "libtorch": None}
-    # No requirement names LibTorch or Boost, and no setting C++20: ikebanaConfig.cmake finds the
-    # two where the package is used (so also the Boost of a graph that has one) and asks for C++20.
+    topics = "pytorch", "libtorch", "deep-learning", "training", "header-only"
+    # `system`: found where the package is used, as ikebanaConfig.cmake does. `conan`: of the graph.
+    options = {"header_only": [True, False], "libtorch": [None, "ANY"],
+               "libtorch_from": ["system", "conan"], "boost_from": ["system", "conan"]}
+    default_options = {"header_only": True, "libtorch": None, "libtorch_from": "system",
+                       "boost_from": "conan", "boost/*:header_only": True}
     settings = "os", "arch", "compiler", "build_type"
     exports = "include/ikebana/detail/version.hpp"
     exports_sources = "CMakeLists.txt", "cmake/*", "include/*", "src/*", "scripts/*", "LICENSE"
@@ -44,6 +49,18 @@ class Ikebana(ConanFile):
         if not self.options.header_only and not self.options.libtorch:
             self.options.libtorch = libtorch_version(os.environ.get("IKEBANA_LIBTORCH", ""))
         self.package_type = "header-library" if self.options.header_only else "static-library"
+
+    def requirements(self):
+        if self.options.boost_from == "conan":
+            self.requires("boost/[>=1.74 <2]", transitive_headers=True)
+        if self.options.libtorch_from == "conan":
+            self.requires("libtorch/[>=2.8 <3]", transitive_headers=True, transitive_libs=True)
+
+    def validate(self):
+        if self.settings.get_safe("compiler.cppstd"):
+            check_min_cppstd(self, 20)
+        if self.settings.os != "Linux" or self.settings.arch != "x86_64":
+            raise ConanInvalidConfiguration("ikebana runs on Linux on x86-64 alone")
 
     def layout(self):
         cmake_layout(self)

@@ -29,6 +29,12 @@ endif()
 install(EXPORT ikebanaTargets NAMESPACE ikebana:: DESTINATION ${package})
 install(FILES ${version_file} cmake/ikebanaConfig.cmake cmake/LibTorch.cmake
               cmake/BoostHeaders.cmake DESTINATION ${package})
+# For builds without CMake.
+set(pkgconfig ${CMAKE_INSTALL_DATADIR}/pkgconfig)
+file(RELATIVE_PATH to_prefix /${pkgconfig} /)
+string(REGEX REPLACE "/$" "" to_prefix ${to_prefix})
+configure_file(cmake/ikebana.pc.in ${CMAKE_CURRENT_BINARY_DIR}/ikebana.pc @ONLY)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ikebana.pc DESTINATION ${pkgconfig})
 # What converts weights of other formats; errors name these.
 install(PROGRAMS scripts/pth_to_safetensors.py scripts/gguf_to_safetensors.py
         DESTINATION ${CMAKE_INSTALL_DATADIR}/ikebana/scripts)

@@ -1,7 +1,18 @@
 # Read by find_package(ikebana). Finds LibTorch and Boost on the machine that uses the package, with
 # the same two files as the source tree, so a package that was moved finds them again.
+# COMPONENTS may name what is linked: ikebana, compiled and pch, which every package has.
 cmake_policy(VERSION 3.23...3.31)
 unset(ikebana_NOT_FOUND_MESSAGE)
+foreach(component IN LISTS ikebana_FIND_COMPONENTS)
+  if(component MATCHES "^(ikebana|compiled|pch)$")
+    set(ikebana_${component}_FOUND TRUE)
+  elseif(ikebana_FIND_REQUIRED_${component})
+    set(ikebana_FOUND FALSE)
+    set(ikebana_NOT_FOUND_MESSAGE "ikebana: there is no component ${component}; there are ikebana, \
+compiled and pch.")
+    return()
+  endif()
+endforeach()
 include(${CMAKE_CURRENT_LIST_DIR}/LibTorch.cmake)
 include(${CMAKE_CURRENT_LIST_DIR}/BoostHeaders.cmake)
 if(ikebana_NOT_FOUND_MESSAGE)

@@ -45,6 +45,7 @@ missing_packages() {
   has_header doctest/doctest.h || echo doctest-dev
   have g++ || echo g++
   have clang++ || echo clang
+  have pkg-config || echo pkgconf
   have clang++-16 || have clang++-17 || ! apt-cache show clang-16 >/dev/null 2>&1 || echo clang-16
   have ld.lld || echo lld
   has_fuzzer || ! apt-cache show libclang-rt-dev >/dev/null 2>&1 || echo libclang-rt-dev

@@ -115,6 +115,7 @@ def refusals(place):
         expect(status == 0 and "found: 0, ikebana: " in said and sentence in said, output)
     again(place)
     versions(place, good)
+    components(place, good)
 
 
 def again(place):
@@ -135,6 +136,15 @@ def versions(place, good):
     for asked, answer in {"0.1": 0, "0.1.0": 0, "0.0": 1, "0.2": 1, "1.0": 1}.items():
         status, _, output = ask(place, f"find_package(ikebana {asked} REQUIRED)", good)
         expect(status == answer, f"asked for {asked}:\n{output}")
+
+
+def components(place, good):
+    for asked, answer in {"compiled": 0, "ikebana pch": 0, "cuda": 1}.items():
+        command = f"find_package(ikebana REQUIRED COMPONENTS {asked})"
+        status, said, output = ask(place, command, good)
+        expect(status == answer and (answer == 0 or "no component cuda; there are" in said), output)
+    status, _, output = ask(place, "find_package(ikebana REQUIRED OPTIONAL_COMPONENTS cuda)", good)
+    expect(status == 0, output)
 
 
 tests = {"rules": rules, "refusals": refusals}

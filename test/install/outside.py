@@ -5,6 +5,7 @@ Usage: outside.py install|subdirectory|package|conan|target --root ... (see plac
 
 import os
 import re
+import shlex
 import shutil
 
 from place import Place, expect
@@ -81,6 +82,20 @@ def package(place):
     trains(place, "package", "-DFORM=ikebana::ikebana", "-DWITH_RANKS=ON",
            f"-DCMAKE_CXX_COMPILER={fastest(place)}")
     place.run(place.folder / "package/build/ranks")
+    by_pkg_config(place)
+
+
+def by_pkg_config(place):
+    """The flags of ikebana.pc are those of a program."""
+    found = place.environment(PKG_CONFIG_PATH=str(place.prefix / "share/pkgconfig"))
+    asked = ("pkg-config", f"--define-variable=libtorch={place.libtorch}", "ikebana")
+    expect(place.run(*asked, "--modversion", env=found).strip() == place.version(), "other version")
+    flags = [shlex.split(place.run(*asked, what, env=found)) for what in ("--cflags", "--libs")]
+    program = place.folder / "small.cpp"
+    program.write_text("#include <ikebana/loss.hpp>\n"
+                       "int main() { return ikebana::Loss{at::ones({}), 1}.count == 1 ? 0 : 1; }\n")
+    place.run(place.cxx, *flags[0], "-O0", program, "-o", place.folder / "small", *flags[1])
+    place.run(place.folder / "small")
 
 
 def target(place):
@@ -98,6 +113,8 @@ def conan(place):
     env = place.environment(CONAN_HOME=str(place.folder / "home"), CXX=fastest(place))
     place.run(place.conan, "profile", "detect", env=env)
     place.run(place.conan, "remote", "disable", "*", env=env)
+    with open(place.folder / "home/profiles/default", "a") as profile:
+        profile.write("\n[options]\nikebana/*:boost_from=system\n")  # there is no network
     create = (place.conan, "create", ".", "-s", "build_type=Debug")
     status, said, output = place.attempt(*create, env=env, cwd=tree)
     expect("Full package reference: ikebana/" in said, f"no package was made:\n{output}")

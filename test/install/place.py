@@ -3,6 +3,7 @@
 import argparse
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -30,6 +31,10 @@ class Place:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
         self.without_torch = self.fake_python("without_torch", "exit 1")
+
+    def version(self):
+        header = (self.root / "include/ikebana/detail/version.hpp").read_text()
+        return ".".join(re.findall(r"define IKEBANA_VERSION_\w+ (\d+)", header))
 
     def fake_python(self, name, script):
         """A folder for PATH whose python3 runs `script`."""
