@@ -1,8 +1,8 @@
 #pragma once
 // The interface by which the parts of a trainer save, check and load what they keep.
+#include <ikebana/detail/slice.hpp>
 #include <ikebana/detail/torch.hpp>
-#include <ikebana/state/archive_scope.hpp>
-#include <ikebana/state/number_range.hpp>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -15,10 +15,53 @@ namespace ikebana {
 /// tensors have the model's names; all others begin with `ikebana.`.
 using StateDict = std::map<std::string, at::Tensor>;
 
+/// Which rows of whole tensors those of a state are, by name. Tensors that are not in it are no
+/// rows: a rank may have its own, such as its random generators.
+using StateRows = std::map<std::string, Slice>;
+
+/// The values that saved numbers may have. A NaN is in no range.
+struct NumberRange {
+  double min;        ///< the least number of it
+  double max;        ///< the largest number of it
+  bool is_whole;     ///< only whole numbers
+  const char* text;  ///< what the numbers must be, for errors
+
+  /// Whether it contains a number.
+  bool has(double number) const;
+  /// The first of the numbers from `x` to `end` that it does not contain; `end` if there is none.
+  const double* first_outside(const double* x, const double* end) const;
+};
+/// Counts of steps and the like.
+inline constexpr NumberRange count_range{0, 0x1p53, true, "a whole number that is not negative"};
+/// Learning rates and other factors.
+inline constexpr NumberRange factor_range{0, std::numeric_limits<double>::max(), false,
+                                          "finite and not negative"};
+/// Factors of a moving average: below 1.
+inline constexpr NumberRange beta_range{0, 1 - std::numeric_limits<double>::epsilon() / 2, false,
+                                        "in [0, 1)"};
+/// Scales and other numbers above 0.
+inline constexpr NumberRange positive_range{std::numeric_limits<double>::min(),
+                                            std::numeric_limits<double>::max(), false,
+                                            "finite and positive"};
+/// Any number but an infinite one.
+inline constexpr NumberRange finite_range{-std::numeric_limits<double>::max(),
+                                          std::numeric_limits<double>::max(), false, "finite"};
+/// Any number, also an infinite one.
+inline constexpr NumberRange ordered_range{-std::numeric_limits<double>::infinity(),
+                                           std::numeric_limits<double>::infinity(), false,
+                                           "a number"};
+
 /// Saves, checks or loads what a part keeps. A part lists its tensors and numbers once, in
 /// `state(Archive&)`, for all modes.
-class Archive : public ArchiveScope {
+class Archive {
  public:
+  /// How the names of all begin that is not the model's.
+  static constexpr const char* reserved_prefix = "ikebana.";
+  /// How the sections of parts beside the trainer begin.
+  static constexpr const char* parts_prefix = "parts.";
+  /// How the names of trained weights begin where the state has averaged ones.
+  static constexpr const char* trained_prefix = "ikebana.trained.";
+
   /// What is done with what is listed. Save puts it into the state; Plan notes the rows that Load
   /// will need, of names alone; Check records what does not fit, and changes nothing; Load sets it;
   /// Undo loads what the same parts saved in this process, whose tensors have been put back.
@@ -27,7 +70,39 @@ class Archive : public ArchiveScope {
   /// Saving makes no copies: the dictionary then holds the tensors themselves. `rows`: of a state
   /// in files, where it notes the rows.
   Archive(StateDict& dict, Mode mode, StateRows* rows = nullptr)
-      : ArchiveScope(rows), dict_(dict), mode_(mode) {}
+      : dict_(dict), mode_(mode), rows_(rows) {}
+
+  /// Names from here on are the model's own.
+  void begin_model() { prefix_.clear(); }
+  /// Names from here on begin with `ikebana.<section>.`.
+  void begin_section(const std::string& section) { prefix_ = reserved_prefix + section + "."; }
+  /// The same, for the section of one of the trainer's policies.
+  void begin_policy(const std::string& name);
+  /// Within `f`, names also begin with `<name>.`: a part of a part.
+  template <class F>
+  void within(const std::string& name, F&& f) {
+    const std::string before = std::exchange(prefix_, prefix_ + name + ".");
+    f();
+    prefix_ = before;
+  }
+  /// The tensors that `f` lists are these rows of whole ones, which all ranks have together. Where
+  /// the rows are all of them, every rank has the same tensor.
+  template <class F>
+  void rows_of(const Slice& slice, F&& f) {
+    const Slice* before = std::exchange(slice_, &slice);
+    f();
+    slice_ = before;
+  }
+  /// The same of the slice of that index, as of `Masters::slices`; where there are none, the
+  /// tensors are no rows.
+  template <class F>
+  void rows_of(const std::vector<Slice>& slices, std::size_t i, F&& f) {
+    if (slices.empty()) f();
+    else rows_of(slices[i], f);
+  }
+  /// True for a state in files, of which each rank reads the rows that it needs. False for one in
+  /// memory, which fits the rank that it comes from.
+  bool notes_rows() const { return rows_ != nullptr; }
 
   /// A tensor that always exists. Shape and dtype must agree, and each element must be in `range`
   /// if there is one.
@@ -119,15 +194,33 @@ class Archive : public ArchiveScope {
   void put_back(const std::string& name, const at::Tensor& t);
   void add_unused(const std::string& name);
   void put(const std::string& name, at::Tensor t);
+  void note_rows(const std::string& full_name);
+  void move_rows(const std::string& from, const std::string& to);
+  /// The sizes of the whole of a tensor of which the trainer has `sizes`.
+  at::IntArrayRef whole_sizes(at::IntArrayRef sizes) const;
+  /// The sizes of the whole of a tensor of which `sizes` were read.
+  at::IntArrayRef read_sizes(const std::string& full_name, at::IntArrayRef sizes) const;
 
   StateDict& dict_;
   Mode mode_;
+  std::string prefix_;
+  std::vector<std::string> policies_;
+  StateRows* rows_;
+  const Slice* slice_ = nullptr;
   std::set<std::string> used_;
   std::vector<std::string> problems_;
   StateDict checked_copies_;  // of optional tensors, made by checking and taken by loading
   bool ignores_parts_ = false;
 };
 
+namespace detail {
+
+/// Copies `from` to `t`, which has the same shape. LibTorch writes to no expanded tensor; here each
+/// element of its memory is written once. A sparse tensor gets new indices and values, which one
+/// that was detached from it would not share.
+void write_elements(const at::Tensor& t, at::Tensor from);
+
+}  // namespace detail
 }  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED

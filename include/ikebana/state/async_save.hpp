@@ -61,6 +61,13 @@ class AsyncSaver {
   PendingSave pending_;
 };
 
+namespace detail {
+
+/// `to` is dense, on the CPU and of the type of `from`. Uses LibTorch's threads. A copy from a
+/// device is complete after `wait_for_copies`.
+void copy_bytes(const at::Tensor& to, const at::Tensor& from);
+
+}  // namespace detail
 }  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED

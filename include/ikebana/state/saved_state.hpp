@@ -21,6 +21,10 @@ TensorFile load_tensors(const std::filesystem::path& path, Files& files = system
 
 namespace detail {
 
+/// Throws BadValue where the path that `call` was given is empty, as that of a variable that was
+/// not set: it names no file, and the system's own error would not say whose path it is.
+void check_path(const std::filesystem::path& path, const char* call);
+
 /// Where a state is looked for: at its path; and where the former one is, which exists if a save
 /// was interrupted.
 std::vector<Files::Path> places_of(const Files::Path& path);

@@ -3,13 +3,39 @@
 #include <ikebana/error.hpp>
 #include <ikebana/model.hpp>
 #include <ikebana/posix/posix_files.hpp>
-#include <ikebana/state/files/check_path.hpp>
-#include <ikebana/state/files/weight_files.hpp>
-#include <ikebana/state/files/weight_names.hpp>
 #include <ikebana/state/saved_state.hpp>
+#include <initializer_list>
+#include <set>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace ikebana {
+
+/// Names by shell patterns, in which `*` also matches dots: `"fc.*"`, or several of them,
+/// `{"fc.*", "head.*"}`. Without a pattern it matches nothing.
+class WeightNames {
+ public:
+  /// Matches nothing.
+  WeightNames() = default;
+  /// One pattern; an empty one is none.
+  WeightNames(const std::string& pattern);
+  /// One pattern; an empty one, or null, is none.
+  WeightNames(const char* pattern) : WeightNames(std::string(pattern ? pattern : "")) {}
+  /// Several patterns.
+  WeightNames(std::initializer_list<const char*> patterns)
+      : patterns_(patterns.begin(), patterns.end()) {}
+  /// Several patterns.
+  WeightNames(std::vector<std::string> patterns) : patterns_(std::move(patterns)) {}
+
+  /// The patterns as they were given.
+  const std::vector<std::string>& patterns() const { return patterns_; }
+  /// Whether one of the patterns matches the name.
+  bool match(const std::string& name) const;
+
+ private:
+  std::vector<std::string> patterns_;
+};
 
 /// How the names and dtypes of a file correspond to those of a model.
 struct WeightOptions {
@@ -39,6 +65,18 @@ struct UnmatchedWeights {
 };
 
 namespace detail {
+
+/// All tensors of these files. A tensor that is in several counts where the index says. Throws
+/// BadFile for one that is not there, and for one in two files of which the index says nothing.
+StateDict read_weight_files(Files& files, const Files::Path& path);
+
+/// The weights, given under all of their names, that `skip` matches; `others` are further names
+/// that it may match. Throws BadValue for a pattern that matches none, and for a weight of which
+/// one name is matched and another is not.
+std::set<const void*> skipped_weights(
+    const std::string& call, const WeightNames& skip,
+    const std::vector<std::pair<std::string, at::Tensor>>& weights,
+    const std::set<std::string>& others);
 
 /// Every name of a model's parameters and buffers. Tied ones have several names.
 std::vector<std::pair<std::string, at::Tensor>> named_weights(torch::nn::Module& module);

@@ -1,12 +1,18 @@
 #pragma once
 #include <exception>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/state/files/check_path.hpp>
+#include <ikebana/error.hpp>
 #include <ikebana/state/ranks/rank_files.hpp>
 #include <ikebana/state/ranks/rank_states.hpp>
 #include <ikebana/state/saved_state.hpp>
 
 namespace ikebana::detail {
+
+IKEBANA_INLINE void check_path(const std::filesystem::path& path, const char* call) {
+  if (path.empty())
+    throw BadValue(std::string(call) +
+                   ": the path is empty. Give the name of a file, \"run.safetensors\".");
+}
 
 /// Writes one file, as `save_tensors`.
 inline void save_one_file(Files& files, const Files::Path& path, const StateDict& tensors,
