@@ -1,11 +1,11 @@
 // Saved states, weights and data.
 #include <ikebana/data/impl/batch_fetcher.ipp>
+#include <ikebana/data/impl/collate.ipp>
+#include <ikebana/data/impl/loader_core.ipp>
 #include <ikebana/data/impl/options.ipp>
 #include <ikebana/data/impl/permutation.ipp>
-#include <ikebana/data/impl/pinned.ipp>
 #include <ikebana/data/impl/sample_order.ipp>
 #include <ikebana/data/impl/sample_rng.ipp>
-#include <ikebana/data/impl/stack.ipp>
 #include <ikebana/state/files/impl/content_hash.ipp>
 #include <ikebana/state/files/impl/crc32.ipp>
 #include <ikebana/state/files/impl/foreign_file.ipp>

@@ -34,29 +34,6 @@ constexpr std::size_t field_count() {
 template <class T>
 concept Fields = std::is_class_v<T> && std::is_aggregate_v<T> && !std::is_empty_v<T>;
 
-template <std::size_t n, class T, class F>
-constexpr decltype(auto) with_many_fields(T& t, F&& f) {
-  if constexpr (n == 7) {
-    auto& [a, b, c, d, e, g, h] = t;
-    return f(a, b, c, d, e, g, h);
-  } else if constexpr (n == 8) {
-    auto& [a, b, c, d, e, g, h, i] = t;
-    return f(a, b, c, d, e, g, h, i);
-  } else if constexpr (n == 9) {
-    auto& [a, b, c, d, e, g, h, i, j] = t;
-    return f(a, b, c, d, e, g, h, i, j);
-  } else if constexpr (n == 10) {
-    auto& [a, b, c, d, e, g, h, i, j, k] = t;
-    return f(a, b, c, d, e, g, h, i, j, k);
-  } else if constexpr (n == 11) {
-    auto& [a, b, c, d, e, g, h, i, j, k, l] = t;
-    return f(a, b, c, d, e, g, h, i, j, k, l);
-  } else if constexpr (n == 12) {
-    auto& [a, b, c, d, e, g, h, i, j, k, l, m] = t;
-    return f(a, b, c, d, e, g, h, i, j, k, l, m);
-  }
-}
-
 /// Calls `f(field...)` with references to all fields of an aggregate, at most twelve.
 template <class T, class F>
 constexpr decltype(auto) with_fields(T& t, F&& f) {
@@ -64,27 +41,25 @@ constexpr decltype(auto) with_fields(T& t, F&& f) {
   static_assert(n <= 12,
                 "ikebana: a batch or an argument of `run` is an aggregate of more than twelve "
                 "fields. Nest some of them.");
-  if constexpr (n == 1) {
-    auto& [a] = t;
-    return f(a);
-  } else if constexpr (n == 2) {
-    auto& [a, b] = t;
-    return f(a, b);
-  } else if constexpr (n == 3) {
-    auto& [a, b, c] = t;
-    return f(a, b, c);
-  } else if constexpr (n == 4) {
-    auto& [a, b, c, d] = t;
-    return f(a, b, c, d);
-  } else if constexpr (n == 5) {
-    auto& [a, b, c, d, e] = t;
-    return f(a, b, c, d, e);
-  } else if constexpr (n == 6) {
-    auto& [a, b, c, d, e, g] = t;
-    return f(a, b, c, d, e, g);
-  } else if constexpr (n <= 12) {
-    return with_many_fields<n>(t, f);
-  }
+  // clang-format off
+  if constexpr (n == 1) { auto& [a] = t; return f(a); }
+  else if constexpr (n == 2) { auto& [a, b] = t; return f(a, b); }
+  else if constexpr (n == 3) { auto& [a, b, c] = t; return f(a, b, c); }
+  else if constexpr (n == 4) { auto& [a, b, c, d] = t; return f(a, b, c, d); }
+  else if constexpr (n == 5) { auto& [a, b, c, d, e] = t; return f(a, b, c, d, e); }
+  else if constexpr (n == 6) { auto& [a, b, c, d, e, g] = t; return f(a, b, c, d, e, g); }
+  else if constexpr (n == 7) { auto& [a, b, c, d, e, g, h] = t; return f(a, b, c, d, e, g, h); }
+  else if constexpr (n == 8) { auto& [a, b, c, d, e, g, h, i] = t;
+    return f(a, b, c, d, e, g, h, i); }
+  else if constexpr (n == 9) { auto& [a, b, c, d, e, g, h, i, j] = t;
+    return f(a, b, c, d, e, g, h, i, j); }
+  else if constexpr (n == 10) { auto& [a, b, c, d, e, g, h, i, j, k] = t;
+    return f(a, b, c, d, e, g, h, i, j, k); }
+  else if constexpr (n == 11) { auto& [a, b, c, d, e, g, h, i, j, k, l] = t;
+    return f(a, b, c, d, e, g, h, i, j, k, l); }
+  else if constexpr (n == 12) { auto& [a, b, c, d, e, g, h, i, j, k, l, m] = t;
+    return f(a, b, c, d, e, g, h, i, j, k, l, m); }
+  // clang-format on
 }
 
 // Converts to the base classes of T alone.

@@ -1,6 +1,7 @@
 #pragma once
 // Tensors whose values are left out, among the arguments and results of operators.
 #include <ikebana/detail/torch.hpp>
+#include <memory>
 #include <string>
 
 namespace ikebana::detail {
@@ -55,6 +56,12 @@ at::Tensor tensor_over(const c10::Storage& storage, const at::Tensor& like);
 c10::Storage storage_without_memory(c10::Device device, std::size_t bytes);
 /// What an operator says that would read or write it.
 void set_error(const c10::Storage& storage, const std::string& text);
+
+/// A tensor on the CPU over `memory`, which `owner` keeps as long as the tensor's storage exists.
+/// As `at::from_blob`, which ends the process where it has no memory for what it is given to keep:
+/// this throws.
+at::Tensor tensor_over(void* memory, at::IntArrayRef sizes, at::IntArrayRef strides,
+                       at::ScalarType type, std::shared_ptr<void> owner);
 
 }  // namespace ikebana::detail
 

@@ -1,17 +1,54 @@
 #pragma once
 // The options of `fit`.
 #include <filesystem>
+#include <ikebana/detail/number.hpp>
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/evaluate/range_of.hpp>
 #include <ikebana/fit/early_stopping.hpp>
-#include <ikebana/fit/loader_lines.hpp>
 #include <ikebana/grammar/diagnosis.hpp>
 #include <ikebana/grammar/refuse_loader.hpp>
 #include <ikebana/posix/posix_files.hpp>
+#include <ikebana/state/archive.hpp>
 #include <ikebana/state/state_parts.hpp>
 #include <memory>
 #include <optional>
+#include <string>
 #include <version>
+
+namespace ikebana::detail {
+
+/// True for a loader that reads one of several ranks' parts of each batch, as DataLoader.
+template <class Loader>
+concept DividesAmongRanks = requires(Loader& loader, Archive& archive) {
+  loader.options().num_replicas;
+  loader.options().rank;
+  loader.state(archive);
+};
+
+/// `rank num_replicas`, then a line for each number of what its position depends on and of where it
+/// is. One empty line of a loader that knows no ranks.
+template <class Loader>
+std::string lines_of_loader(Loader& loader) {
+  if constexpr (DividesAmongRanks<Loader>) {
+    StateDict values;
+    Archive archive(values, Archive::Mode::Save);
+    loader.state(archive);
+    std::string text = std::to_string(loader.options().rank) + " " +
+                       std::to_string(loader.options().num_replicas) + "\n";
+    for (const auto& [name, value] : values)
+      text += name.substr(name.rfind('.') + 1) + " = " +
+              (value.is_floating_point() ? c10::str(number(value))
+                                         : std::to_string(value.template item<std::int64_t>())) +
+              "\n";
+    return text;
+  } else {
+    return "\n";
+  }
+}
+
+}  // namespace ikebana::detail
+
 #ifdef __cpp_lib_jthread
 #include <stop_token>
 #endif

@@ -1,9 +1,79 @@
 #pragma once
 // modules::linear_cross_entropy: cross entropy of a linear layer's output, in chunks of logits.
+#include <array>
 #include <cstdint>
 #include <ikebana/detail/torch.hpp>
 #include <ikebana/loss.hpp>
+#include <optional>
 #include <string>
+
+namespace ikebana::detail {
+
+// Large enough that reading and writing the weight's gradient once per chunk is cheap compared with
+// the products, small enough that a chunk stays in the outer caches of a CPU. A device needs larger
+// products to be busy.
+inline constexpr std::int64_t logits_chunk_bytes = 20 << 20, device_chunk_bytes = 256 << 20;
+// Matrix products are faster with multiples of 16 rows.
+inline constexpr std::int64_t logits_rows_step = 16;
+// Size of the part of a half precision weight's gradient that is computed at once, before it is
+// added in FP32.
+inline constexpr std::int64_t half_slice_bytes = 1 << 20;
+
+/// The options of one linear_cross_entropy, besides its tensors.
+struct CrossEntropyTask {
+  at::ScalarType compute = at::kFloat;  // dtype of the products
+  double label_smoothing = 0;
+  std::int64_t chunk_rows = 0;
+  bool has_ignored = false;             // some rows are not `kept`: they have no loss and gradient
+  at::Tensor kept = {};                 // (rows) of bool
+  std::array<bool, 3> needs_grad = {};  // of hidden, weight and bias
+
+  at::ScalarType wide() const { return compute == at::kDouble ? at::kDouble : at::kFloat; }
+  std::int64_t rows_at_once(std::int64_t classes, bool on_cpu) const;
+};
+
+/// Computes the losses of all rows and, if needed, the gradients of their sum, in one pass over
+/// chunks of logits. hidden (N, E), weight (V, E), bias (V) or undefined, target (N) of classes.
+class ChunkedCrossEntropy {
+ public:
+  ChunkedCrossEntropy(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
+                      const at::Tensor& target, const CrossEntropyTask& task);
+
+  at::Tensor sum() const;
+
+  at::Tensor grad_hidden, grad_weight, grad_bias;
+
+ private:
+  void compute_chunk(std::int64_t first, std::int64_t rows);
+
+  /// The losses of log probabilities: -log p of the target, with label smoothing.
+  void write_losses(at::Tensor& losses, const at::Tensor& log_p, const at::Tensor& target) const;
+  /// Turns log p into the gradient of the logits, p minus the target's distribution, in place.
+  void to_gradient_(at::Tensor& log_p, const at::Tensor& target) const;
+  void add_to_weight(const at::Tensor& gradient, const at::Tensor& hidden);
+
+  const CrossEntropyTask& task_;
+  at::Tensor hidden_, weight_, bias_, target_, logits_, scores_, losses_;
+};
+
+/// The sum of the losses of all rows, whose gradients forward computes.
+struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
+  using Context = torch::autograd::AutogradContext;
+  using Tensors = torch::autograd::variable_list;
+
+  static at::Tensor forward(Context* context, const at::Tensor& hidden, const at::Tensor& weight,
+                            const std::optional<at::Tensor>& given_bias, const at::Tensor& target,
+                            const CrossEntropyTask& task);
+
+  static Tensors backward(Context* context, const Tensors& gradients);
+
+ private:
+  // With create_graph: the same derivative in operators that autograd can differentiate.
+  static Tensors differentiable_backward(Context& context, const Tensors& saved,
+                                         const at::Tensor& gradient);
+};
+
+}  // namespace ikebana::detail
 
 namespace ikebana::modules {
 
