@@ -1,14 +1,9 @@
 #pragma once
 // Files of weights in other formats are recognised by their contents, and an error says how to
 // convert them.
-#include <cstring>
 #include <ikebana/posix/files.hpp>
-#include <string>
 
 namespace ikebana::detail {
-
-/// And how arrays of NumPy do, given as a dict.
-std::string save_arrays(const std::string& arrays);
 
 /// For a file whose header cannot be read: throws BadFile if it is another known format.
 void check_not_foreign(InputFile& file, const Files::Path& path);

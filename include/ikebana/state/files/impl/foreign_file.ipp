@@ -7,12 +7,13 @@
 
 namespace ikebana::detail {
 
-/// How a file that torch.save has written becomes one that is read here.
+/// Says how to convert a file that torch.save has written to one that is read here.
 inline std::string convert_pickle(const std::string& from, const std::string& to) {
   return "Convert it: python3 scripts/pth_to_safetensors.py " + from + " " + to;
 }
 
-IKEBANA_INLINE std::string save_arrays(const std::string& arrays) {
+/// Says how to write NumPy's arrays, which are given as a dict, to such a file.
+inline std::string save_arrays(const std::string& arrays) {
   return "from safetensors.numpy import save_file; save_file(" + arrays + ", 'arrays.safetensors')";
 }
 
