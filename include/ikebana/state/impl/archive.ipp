@@ -13,8 +13,8 @@ namespace ikebana::detail {
 /// The end of the error of a tensor that a recipe without an average cannot load.
 inline constexpr const char* no_average = "is an average of weights, and this recipe has none";
 
-/// The section of an error "`ikebana.<section>.<name>` ...", which is the name of a policy; empty
-/// for those that are none. `policies`: those of the trainer, whose names may have dots.
+/// Returns the section in an error "`ikebana.<section>.<name>` ..." if it is the name of a policy,
+/// else an empty text. The names of `policies`, the trainer's own, may contain dots.
 inline std::string section_of(const std::string& problem,
                               const std::vector<std::string>& policies) {
   const std::string begin = std::string("`") + Archive::reserved_prefix;
@@ -34,8 +34,8 @@ inline std::string listed_policies(const std::set<std::string>& names) {
   return all;
 }
 
-/// Takes the errors away that are due to policies that only the state or only the trainer has, and
-/// returns a sentence on these policies; empty where there is none.
+/// Removes the errors that are due to policies which only the state or only the trainer has, and
+/// returns one clause on these policies instead; empty without such policies.
 inline std::string take_other_policies(std::vector<std::string>& problems,
                                        const std::vector<std::string>& policies,
                                        const StateDict& state) {
@@ -61,7 +61,7 @@ inline std::string take_other_policies(std::vector<std::string>& problems,
   return text + (problems.empty() ? "" : "; ");
 }
 
-/// The text of the error of a state that does not fit: `problems`, with what they are due to.
+/// Returns the text of the error for a state that does not fit: `problems`, and their cause.
 inline std::string text_of_mismatch(std::vector<std::string> problems,
                                     const std::vector<std::string>& policies,
                                     const StateDict& state) {

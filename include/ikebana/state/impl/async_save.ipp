@@ -19,27 +19,27 @@
 
 namespace ikebana::detail {
 
-/// A device on which the state has tensors; the CPU if it has none.
+/// Returns a device on which the state has tensors, or the CPU.
 inline c10::Device device_of(const StateDict& state) {
   for (const auto& [name, t] : state)
     if (bridge::has_copy_streams(t.device())) return t.device();
   return at::kCPU;
 }
 
-/// Memory of the host, which a device copies to without the host's help if it is pinned.
+/// Allocates memory of the host. A device copies to pinned memory without the host's help.
 inline std::shared_ptr<void> allocate_block(std::size_t size, bool pinned) {
   if (pinned) try {
       const auto options = at::TensorOptions().dtype(at::kByte).pinned_memory(true);
       const at::Tensor bytes = at::empty({static_cast<std::int64_t>(size)}, options);
       return {bytes.mutable_data_ptr(), [bytes](void*) {}};
-    } catch (const c10::Error&) {  // there is less memory that can be pinned
+    } catch (const c10::Error&) {  // less memory can be pinned
     }
   return allocate_large_pages(size);
 }
 
-/// Uninitialised tensors on the CPU with the names, shapes and dtypes of `state`, in one block of
-/// memory: pinned if the state has tensors on a device, else in large pages where the system has
-/// them. With small pages, the first copy waits longer for page faults than for the bytes.
+/// Makes uninitialised tensors on the CPU with the names, shapes and dtypes of `state`, in one
+/// block of memory: pinned if the state has tensors on a device, else in large pages if the system
+/// has them. With small pages, the first copy waits longer for page faults than for the bytes.
 inline StateDict allocate_like(const StateDict& state) {
   constexpr std::size_t alignment = 64;
   auto padded_bytes = [](const at::Tensor& t) {
@@ -78,7 +78,7 @@ inline void copy_streaming(char* to, const char* from, std::size_t n) {
 }
 
 IKEBANA_INLINE void copy_bytes(const at::Tensor& to, const at::Tensor& from) {
-  constexpr std::int64_t grain = 1 << 20;  // bytes; fewer are not worth another thread
+  constexpr std::int64_t grain = 1 << 20;  // bytes; another thread does not pay for fewer
   const bool as_it_lies =
       from.is_cpu() && from.is_contiguous() && !from.is_conj() && !from.is_neg();
   if (!as_it_lies || from.nbytes() == 0) {

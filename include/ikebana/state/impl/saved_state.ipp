@@ -14,7 +14,7 @@ IKEBANA_INLINE void check_path(const std::filesystem::path& path, const char* ca
                    ": the path is empty. Give the name of a file, \"run.safetensors\".");
 }
 
-/// Writes one file, as `save_tensors`.
+/// Writes one file, as `save_tensors` does.
 inline void save_one_file(Files& files, const Files::Path& path, const StateDict& tensors,
                           const Metadata& metadata) {
   TensorFileWriter writer(tensors, metadata);

@@ -26,7 +26,7 @@ IKEBANA_INLINE bool WeightNames::match(const std::string& name) const {
 
 namespace ikebana::detail {
 
-/// For a folder without the usual names: throws BadFile, which names what it has.
+/// Throws BadFile for a folder without the usual names; the error names the files that it has.
 inline void no_weights_in(Files& files, const Files::Path& folder) {
   check_no_pickles(files, folder);
   std::vector<std::string> others;
@@ -65,7 +65,7 @@ inline std::map<std::string, std::string> read_index(Json& json) {
   return file_of;
 }
 
-/// The files to read, and of an index in which of them each tensor is.
+/// The files to read, and for an index the file that has each tensor.
 struct WeightFiles {
   std::vector<Files::Path> paths;
   std::map<std::string, std::string> file_of;
