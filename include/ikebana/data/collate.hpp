@@ -7,15 +7,15 @@ namespace ikebana::detail {
 
 template <class T>
 constexpr bool only_tensors();
-/// Applies only_tensors to each field; a lambda here crashes clang 14.
+/// Applies only_tensors to each field. It is not a lambda, because that crashes clang 14.
 struct AllTensors {
   template <class... Each>
   auto operator()(Each&...) const {
     return std::bool_constant<(only_tensors<std::decay_t<Each>>() && ...)>{};
   }
 };
-/// Whether values of this type consist of tensors and Raggeds only; stacked values then keep the
-/// type.
+/// Returns whether values of this type consist of tensors and Raggeds only. If so, stacked values
+/// keep the type.
 template <class T>
 constexpr bool only_tensors() {
   if constexpr (std::is_same_v<T, at::Tensor> || std::is_same_v<T, Ragged>) {
@@ -55,10 +55,11 @@ struct Parts {
 };
 
 std::string dtype_and_shape(const at::Tensor& t);
-/// Whether two samples' tensors fit, in a Ragged up to their size in dimension 0.
+/// Returns whether two samples' tensors can be stacked. In a Ragged, they may differ in dimension
+/// 0.
 bool stackable(const at::Tensor& a, const at::Tensor& b, bool is_ragged);
 
-/// Throws BadBatch: the n-th tensor of sample i differs from that of the first sample.
+/// Throws BadBatch because the n-th tensor of sample i differs from that of the first sample.
 template <class At>
 [[noreturn]] void throw_mismatch(const Parts<At>& parts, std::size_t n, std::int64_t i) {
   std::string name;
@@ -85,7 +86,7 @@ template <class At>
 
 template <class T>
 using IsMap = std::bool_constant<Map<T>>;
-/// Throws BadBatch where maps of two samples differ in their names.
+/// Throws BadBatch if maps of two samples differ in their names.
 template <class At>
 void check_names(const Parts<At>& parts) {
   auto names_of = [&](std::int64_t i) {
@@ -112,7 +113,7 @@ template <class At>
                  " samples. Give it the one sample of its index: Ragged{{tensor}}.");
 }
 
-/// One value whose tensors are those of all parts, stacked along a new first dimension, and whose
+/// Stacks the tensors of all parts along a new first dimension, in a value of the same type, whose
 /// Raggeds hold the samples of all parts. Copies each tensor once.
 template <class At>
 auto stack(const Parts<At>& parts) {
@@ -158,7 +159,7 @@ namespace ikebana {
 
 namespace detail {
 
-/// The first type that is not void; void if there is none.
+/// The first type that is not void, or void.
 template <class... Types>
 struct first_non_void : std::type_identity<void> {};
 template <class First, class... More>
@@ -166,7 +167,7 @@ struct first_non_void<First, More...>
     : std::conditional_t<std::is_void_v<First>, first_non_void<More...>,
                          std::type_identity<First>> {};
 
-/// The first part of a sample that cannot be collated; void if there is none.
+/// The type of the first part of a sample that cannot be collated, or void.
 template <class T>
 struct unstackable : std::conditional_t<only_tensors<T>() || std::is_arithmetic_v<T> || Text<T>,
                                         std::type_identity<void>, std::type_identity<T>> {};
@@ -178,8 +179,8 @@ template <class Data, class Target>
   requires(!std::is_void_v<Target>)
 struct unstackable<torch::data::Example<Data, Target>> : unstackable<std::tuple<Data, Target>> {};
 
-/// A tensor of numbers. Integers become Long, as in PyTorch; float, double and bool keep their
-/// type.
+/// Makes a tensor of numbers. Integers become Long, as in PyTorch; float, double and bool keep
+/// their type.
 template <class Number, class At>
 at::Tensor collate_numbers(const Parts<At>& parts) {
   using Element = std::conditional_t<std::is_integral_v<Number> && !std::is_same_v<Number, bool>,
@@ -230,15 +231,15 @@ auto collate(const Parts<At>& parts) {
 
 }  // namespace detail
 
-/// The default collate function of a DataLoader, as PyTorch's default_collate. Tensors are stacked,
-/// so they must agree in shape, dtype and device, else it throws BadBatch, which names the field
-/// and the samples. Numbers in tuples, pairs and Examples become a tensor, integers of dtype Long;
-/// texts become a vector of strings. A struct of tensors stays the same struct, and a map of
-/// tensors the same map, whose names must be those of every sample; a struct that also holds
+/// The default collate function of a DataLoader, like PyTorch's default_collate. Tensors are
+/// stacked, so they must agree in shape, dtype and device, else it throws BadBatch, which names the
+/// field and the samples. Numbers in tuples, pairs and Examples become a tensor, integers of dtype
+/// Long; texts become a vector of strings. A struct of tensors stays the same struct, and a map of
+/// tensors the same map, which must have the same names in every sample; a struct that also holds
 /// numbers does not compile, because its field cannot become a tensor. A Ragged in a sample holds
 /// that sample, `Ragged{{tensor}}`, and becomes the Ragged of all. Costs one copy of each tensor.
 struct DefaultCollate {
-  /// The batch of `samples`, whose indices (Long, one each) are for messages.
+  /// Makes the batch of `samples`. Their indices (Long, one each) are for messages.
   template <class Sample>
     requires std::is_void_v<typename detail::unstackable<Sample>::type>
   auto operator()(const std::vector<Sample>& samples, const at::Tensor& indices) const {

@@ -1,5 +1,5 @@
 #pragma once
-// The fields of a plain aggregate without base classes, visited and named without registration.
+// Visits and names the fields of a plain aggregate without base classes, without registration.
 // Names come from the compiler's spelling of a pointer to the field (g++ 11, clang 18 and later);
 // with other compilers a field is named by its position.
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace ikebana::detail {
 
-// Converts to anything, so that fields can be counted by trying to initialise them.
+// Converts to any type, so that fields can be counted by trying to initialise them.
 struct Anything {
   template <class T>
   operator T() const;
@@ -62,7 +62,7 @@ constexpr decltype(auto) with_fields(T& t, F&& f) {
   // clang-format on
 }
 
-// Converts to the base classes of T alone.
+// Converts to no type but the base classes of T.
 template <class T>
 struct AnyBase {
   template <class Base>
@@ -70,8 +70,8 @@ struct AnyBase {
   operator Base() const;
 };
 
-/// True where braces are one of the N values that initialise a T, at any position: then none of its
-/// fields is an array, of which braces are several.
+/// Returns whether T can be initialised from N values if any one of them is `{}`. Then no field is
+/// an array, because `{}` initialises a whole array and takes the place of several values.
 template <class T, std::size_t N, std::size_t Before = 0>
 constexpr bool takes_braces() {
   if constexpr (Before == N) return true;
@@ -83,8 +83,8 @@ constexpr bool takes_braces() {
            takes_braces<T, N, Before + 1>();
 }
 
-/// An aggregate whose fields `with_fields` is known to take: no base class, no array, at most
-/// twelve.
+/// An aggregate whose fields `with_fields` can take: it has no base class, no array and at most
+/// twelve fields.
 template <class T>
 concept ShowsFields = Fields<T> && !requires { T{AnyBase<T>{}}; } && field_count<T>() >= 1 &&
                       field_count<T>() <= 12 && takes_braces<T, field_count<T>()>();
@@ -98,7 +98,7 @@ concept ShowsFields = Fields<T> && !requires { T{AnyBase<T>{}}; } && field_count
 
 #if IKEBANA_FIELD_NAMES
 template <class T>
-struct FieldAddresses {  // only its address is used; never defined
+struct FieldAddresses {  // only its address is used, so it is not defined
   T value;
   static FieldAddresses undefined;
 };
@@ -124,7 +124,7 @@ consteval auto field_pointer() {
 #endif
 #endif
 
-/// The name of field I of an aggregate, or "field I" where the compiler does not spell it.
+/// Returns the name of field I of an aggregate, or "field I" if the compiler does not spell it.
 template <class T, std::size_t I>
 std::string field_name() {
 #if IKEBANA_FIELD_NAMES
