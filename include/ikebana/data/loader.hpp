@@ -53,9 +53,9 @@ class DataLoader {
 
   /// The epoch of the next batch, from 0.
   std::int64_t epoch() const { return position().epoch; }
-  /// The number of batches that were delivered to a loop; prefetched ones do not count. In the body
-  /// of a loop it is the position of the next batch, so a state that is saved there resumes with
-  /// that batch.
+  /// The position counts batches that were delivered to a loop, not prefetched ones. In the body of
+  /// a loop it is the position of the next batch, so a state that is saved there resumes with that
+  /// batch.
   Position position() const { return core_->position(); }
   /// Sets the position at which the next loop begins. Costs nothing. At {epoch, size()}, the end of
   /// an epoch, the loop is empty. Leave a running loop after this call: its next batch is an error.

@@ -25,7 +25,7 @@ std::string text_of_rule(const Rule& rule) {
          (rule.metric.empty() ? std::string("loss") : rule.metric);
 }
 /// Throws BadValue if these FitSettings have no validation, or do not compute the rule's metric.
-/// `option` and `type` are the user's words: `keep_best`, `KeepBest`.
+/// `option` and `type` are spelled as the user writes them: `keep_best`, `KeepBest`.
 template <class Options, class Rule>
 void check_rule(const Options& options, const Rule& rule, const std::string& option,
                 const std::string& type) {
