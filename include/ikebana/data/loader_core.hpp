@@ -138,7 +138,7 @@ class LoaderCore {
   }
 
  private:
-  // False for a raw pointer: the dataset may be destroyed after the loader, so the loader waits for
+  // False for a raw pointer, which does not keep the dataset alive, so that the loader waits for
   // threads that read it.
   static constexpr bool owns_dataset = !std::is_pointer_v<Given>;
 

@@ -14,7 +14,7 @@ class SampleOrder {
   /// The number of batches per epoch, the same on every rank.
   std::int64_t batches() const;
 
-  /// Returns a number that no other part of a batch has, on this or another rank.
+  /// Returns a number that identifies this rank's part of a batch within an epoch.
   std::int64_t number_of_part(LoaderPosition at) const;
   /// Returns the indices of the samples that this rank reads of a batch, as a Long tensor. May be
   /// empty.

@@ -23,11 +23,11 @@ class ImageBlocks {
 
   std::int64_t channels() const { return channels_; }
   std::int64_t values() const { return rows_ * plane_; }  ///< of a channel
-  /// Where a value of a channel lies.
+  /// Returns the offset of a value of a channel.
   std::int64_t offset(std::int64_t channel, std::int64_t value) const;
 
-  /// One number for each channel, as the loops read them: `width` copies of each where a group of
-  /// neighbours is of one channel.
+  /// One number for each channel, as the loops read them: `width` copies of each if a group of
+  /// neighbours has one channel.
   class PerChannel {
    public:
     PerChannel(const ImageBlocks& images, const std::vector<double>& values);
@@ -38,15 +38,16 @@ class ImageBlocks {
     std::vector<float> all_;
   };
 
-  /// Calls `f(offset, run, channel)` for all elements; `memory` is that of one of the tensors.
+  /// Calls `f(offset, run, channel)` for all elements. `memory` is the memory of one of the
+  /// tensors.
   template <class F>
   void each(const float* memory, const F& f) const noexcept {
     in_parallel(memory, blocks(), 1, [&](std::int64_t begin, std::int64_t end) noexcept {
       for (std::int64_t block = begin; block < end; ++block) each_run_in(block, f);
     });
   }
-  /// Two sums for each channel: `add(offset, series, channel, first, second)` adds to those of a
-  /// group.
+  /// Computes two sums for each channel: `add(offset, series, channel, first, second)` adds to the
+  /// sums of a group.
   template <class Add>
   std::pair<std::vector<double>, std::vector<double>> sums(const float* memory,
                                                            const Add& add) const {
@@ -92,7 +93,7 @@ class ImageBlocks {
     if (last_) each_pixel_in(block, f);
     else each_plane_in(block, f);
   }
-  /// Lanes of neighbouring channels, which step from pixel to pixel.
+  /// Visits a block with lanes of neighbouring channels, which step from pixel to pixel.
   template <class F>
   void each_pixel_in(std::int64_t block, const F& f) const noexcept {
     const std::int64_t end = std::min((block + 1) * pixels_in_block, values());
@@ -105,7 +106,7 @@ class ImageBlocks {
       for (; c < channels_; ++c) f(pixel * channels_ + c, avx2::Series{count, channels_, false}, c);
     }
   }
-  /// Lanes of neighbouring pixels of one channel.
+  /// Visits a block with lanes of neighbouring pixels of one channel.
   template <class F>
   void each_plane_in(std::int64_t block, const F& f) const noexcept {
     const std::int64_t channel = block % channels_, first = block / channels_ * rows_in_block;
@@ -121,28 +122,30 @@ class ImageBlocks {
   bool last_;
 };
 
-/// What backward needs of forward, besides x and y.
+/// The statistics that backward needs from forward, besides x and y.
 struct BatchStatistics {
   std::vector<double> mean, var, inverse_std;  // of each channel; var is the biased one
 };
-/// What is missing from numbers where loops read them in FP32.
+/// Returns the parts of numbers that are lost when loops read them in FP32.
 std::vector<double> rounded_away(const std::vector<double>& values);
 
-/// The statistics, exact to FP32 also where a mean is large, or a value of a channel is an outlier.
+/// Computes the statistics, exact to FP32 even if a mean is large or a value of a channel is an
+/// outlier.
 BatchStatistics statistics_of(const ImageBlocks& images, const float* x, double eps);
 
-/// The elements of a vector of C parameters or statistics.
+/// Returns the elements of a vector of C parameters or statistics.
 std::vector<double> elements(const at::Tensor& t);
 at::Tensor as_tensor(const std::vector<double>& values);
 at::Tensor vector_like(const std::vector<double>& values, const at::Tensor& like);
 
-/// relu(batch_norm(x) + residual) in training mode, by the loops. Keeps x and its result, which
-/// the next layer keeps as well, and two numbers for each channel.
+/// Computes relu(batch_norm(x) + residual) in training mode, by the loops. Keeps x and its result,
+/// which the next layer keeps as well, and two numbers for each channel.
 struct FusedBNReLU : torch::autograd::Function<FusedBNReLU> {
   using Context = torch::autograd::AutogradContext;
   using Tensors = torch::autograd::variable_list;
 
-  /// x, and the residual if there is one, are FP32 images on a CPU of one shape and memory format.
+  /// x, and the residual if there is one, are FP32 images on a CPU with one shape and memory
+  /// format.
   static at::Tensor forward(Context* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const std::optional<at::Tensor>& residual,
                             BatchStatistics& statistics, double eps);
@@ -151,11 +154,11 @@ struct FusedBNReLU : torch::autograd::Function<FusedBNReLU> {
 
  private:
   static const float* values(const at::Tensor& t);
-  /// For a backward with create_graph: by operators that have a derivative.
+  /// Computes a backward with create_graph, by operators that have a derivative.
   static Tensors backward_by_operators(Context* context, const at::Tensor& gradient);
 };
 
-/// Whether the loops compute the layer of these images.
+/// Returns whether the loops compute the layer for these images.
 bool is_fused(const at::Tensor& x, const at::Tensor& residual, const at::Tensor& weight,
               const at::Tensor& bias);
 
@@ -163,25 +166,25 @@ bool is_fused(const at::Tensor& x, const at::Tensor& residual, const at::Tensor&
 
 namespace ikebana::modules {
 
-/// torch::nn::BatchNorm2d, an addition if a second tensor is given, and ReLU:
-/// relu(batch_norm(x) + residual) as one layer, with the options, parameters and buffers of
-/// BatchNorm2d, so that either reads the weights of the other. Takes and returns (N, C, H, W). In
-/// training mode FP32 images on a CPU with AVX2 take four passes over memory forward and backward
-/// where the operators take nine (eleven with an addition), and one result is allocated
-/// instead of two or three; statistics are exact to FP32 also where a mean is large. All other
-/// images and evaluation are computed by LibTorch's operators, the last ones in place. Has second
-/// derivatives. Throws BadBatch for a residual of another shape. Sources:
-/// torch.ao.nn.intrinsic.BNReLU2d; Ioffe and Szegedy, arXiv:1502.03167.
+/// torch::nn::BatchNorm2d, an addition if a second tensor is given, and ReLU: relu(batch_norm(x) +
+/// residual) as one layer, with the options, parameters and buffers of BatchNorm2d, so that either
+/// reads the weights of the other. Takes and returns (N, C, H, W). In training mode FP32 images on
+/// a CPU with AVX2 take four passes over memory, two forward and two backward, instead of the
+/// operators' nine (eleven with an addition), and one result is allocated instead of two or three;
+/// statistics are exact to FP32 even if a mean is large. All other images and evaluation are
+/// computed by LibTorch's operators, the last ones in place. Has second derivatives. Throws
+/// BadBatch for a residual of another shape. Sources: torch.ao.nn.intrinsic.BNReLU2d; Ioffe and
+/// Szegedy, arXiv:1502.03167.
 struct BNReLU2dImpl : torch::nn::BatchNormImplBase<2, BNReLU2dImpl>, detail::HasRunningStatistics {
-  /// What it derives from, with its constructors.
+  /// The base class, whose constructors it has.
   using Base = torch::nn::BatchNormImplBase<2, BNReLU2dImpl>;
   using Base::Base;
 
-  /// x (N, C, H, W), and a residual of the same shape, or none.
+  /// Takes x (N, C, H, W), and optionally a residual of the same shape.
   at::Tensor forward(const at::Tensor& x, const at::Tensor& residual = {});
   /// The running statistics, which a recompute of a checkpoint leaves as they are.
   IKEBANA_INLINE detail::RunningStatistics running_statistics() override;
-  /// As printing the model shows it.
+  /// Writes the layer as printing a model shows it.
   IKEBANA_INLINE void pretty_print(std::ostream& out) const override;
 
  protected:

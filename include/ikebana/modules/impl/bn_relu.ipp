@@ -34,8 +34,8 @@ IKEBANA_INLINE std::vector<double> rounded_away(const std::vector<double>& value
   return rest;
 }
 
-/// The median of five values of each channel, from all over it: near the mean, also where one of
-/// them is an outlier. Values that are not finite are left out.
+/// Returns the median of five values of each channel, from places all over it. The median is near
+/// the mean even if one of them is an outlier. Values that are not finite are left out.
 inline std::vector<double> middle_values(const ImageBlocks& images, const float* x) {
   constexpr std::size_t samples = 5;
   std::vector<double> all(static_cast<std::size_t>(images.channels()));
@@ -60,7 +60,7 @@ inline std::vector<double> middle_values(const ImageBlocks& images, const float*
   return all;
 }
 
-/// Mean and variance of one channel in FP64, value by value.
+/// Computes the mean and variance of one channel in FP64, value by value.
 inline std::pair<double, double> exact_moments(const ImageBlocks& images, const float* x,
                                                std::size_t channel) {
   const auto at = [&](std::int64_t value) {
@@ -73,9 +73,9 @@ inline std::pair<double, double> exact_moments(const ImageBlocks& images, const 
   return {mean, var};
 }
 
-/// Mean and variance, from FP32 sums of the differences from `origin`, which costs no digits while
-/// it is at most some standard deviations off. Returns false where it was more for a channel: the
-/// mean is then a better origin.
+/// Computes means and variances from FP32 sums of the differences from `origin`, which loses no
+/// digits while `origin` is at most some standard deviations off. Returns false if it was further
+/// off for a channel: the mean is then a better origin.
 inline bool moments_from(const ImageBlocks& images, const float* x,
                          const std::vector<double>& origins, BatchStatistics& all) {
   const ImageBlocks::PerChannel origin(images, origins);

@@ -85,7 +85,7 @@ IKEBANA_INLINE void ChunkedCrossEntropy::add_to_weight(const at::Tensor& gradien
     grad_weight.addmm_(gradient.t(), hidden);
     return;
   }
-  // Accumulated in half precision, small products would be lost beside a large sum.
+  // Accumulates in FP32, because in half precision small products would be lost beside a large sum.
   const auto classes = grad_weight.size(0);
   const auto slice = std::max<std::int64_t>(half_slice_bytes / 2 / grad_weight.size(1), 1);
   for (std::int64_t i = 0; i < classes; i += slice) {
@@ -171,7 +171,7 @@ IKEBANA_INLINE LinearCrossEntropyCall::LinearCrossEntropyCall(
 IKEBANA_INLINE Loss LinearCrossEntropyCall::run() {
   CrossEntropyTask task;
   task.has_ignored = !on_cpu_ || count_.value() != static_cast<double>(target_.numel());
-  // On the CPU ignored rows are left out of the products; on a device that would wait for it.
+  // Leaves ignored rows out of the products on the CPU. On a device that would wait for the device.
   if (task.has_ignored && on_cpu_) {
     const auto rows = kept_.nonzero().squeeze(1);
     hidden_ = hidden_.index_select(0, rows);

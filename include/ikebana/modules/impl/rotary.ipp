@@ -118,7 +118,7 @@ IKEBANA_INLINE void Rotary::make_tables(const at::Tensor& x, std::int64_t length
 
 IKEBANA_INLINE at::Tensor Rotary::rotate(const at::Tensor& x, const at::Tensor& cos,
                                          const at::Tensor& sin) const {
-  // Autocast would give the two halves of one row its dtype in `cat`, or refuse that of x.
+  // Autocast would convert the two halves of a row to its dtype in `cat`, or refuse the dtype of x.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const auto half = width_ / 2;
   const auto rotated_half = at::cat({x.slice(-1, half).neg(), x.slice(-1, 0, half)}, -1);
