@@ -34,12 +34,12 @@
 #include <ikebana/core/impl/value_sinks.ipp>
 #include <ikebana/detail/one_version.hpp>
 #include <ikebana/device/impl/on.ipp>
-#include <ikebana/evaluate/impl/batch_norms.ipp>
 #include <ikebana/evaluate/impl/batch_parts.ipp>
 #include <ikebana/evaluate/impl/evaluate.ipp>
 #include <ikebana/evaluate/impl/loss_sums.ipp>
 #include <ikebana/evaluate/impl/metric.ipp>
 #include <ikebana/evaluate/impl/over_ranks.ipp>
+#include <ikebana/evaluate/impl/update_bn.ipp>
 #include <ikebana/fit/impl/csv_logger.ipp>
 #include <ikebana/fit/impl/early_stopping.ipp>
 #include <ikebana/fit/impl/fit.ipp>

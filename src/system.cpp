@@ -11,7 +11,6 @@
 #include <ikebana/detail/impl/number.ipp>
 #include <ikebana/detail/impl/recomputing.ipp>
 #include <ikebana/detail/impl/slice.ipp>
-#include <ikebana/detail/impl/tensor_over.ipp>
 #include <ikebana/detail/impl/tensor_values.ipp>
 #include <ikebana/detail/impl/tensor_version.ipp>
 #include <ikebana/detail/impl/tensors.ipp>

@@ -124,7 +124,7 @@ INTERNAL_PATHS = ("grammar/", "checks/", "core/", "parameters/", "posix/", "rank
                   "step.hpp", "bridge/")
 INTERNAL = re.compile(r"""
     Mechanism<.*|Mechanisms.*|CutParameter
-    |axis_of.*|fit|evaluate|ArchiveScope|BatchNormMethods|SaveAndLoad
+    |axis_of.*|fit|evaluate|BatchNormMethods|SaveAndLoad
     |AnyTrainer::.*|PendingSave::Shared|MemoryHistory::.*|InPlaceChecker::Parts
     |CSVLogger::File|DataLoader::Iterator|Permutation|DataLoader<Dataset,\ Collate>
     |RankState|StateRows

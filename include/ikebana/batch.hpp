@@ -1,8 +1,8 @@
 #pragma once
 // A batch is any value that holds tensors: an aggregate, a tuple, a map from names, a vector of
 // tensors, a torch::data::Example, a Ragged, a tensor. All its tensors have the same size along the
-// batch dimension. Lists of other values that are as long are cut like tensors; scalars and all
-// else belong to every microbatch.
+// batch dimension. Lists of other values with that length are cut like tensors; scalars and
+// everything else belong to every microbatch.
 #include <ikebana/batch/empty.hpp>
 #include <ikebana/batch/input_and_target.hpp>
 #include <ikebana/batch/rows.hpp>
@@ -11,8 +11,9 @@
 
 namespace ikebana {
 
-/// Rows of a batch: the common size of its tensors, and of its Raggeds in samples; for a batch
-/// without either, that of its lists. Throws BadBatch for none, or where two disagree.
+/// Returns the number of rows of a batch: the common size of its tensors, and of its Raggeds in
+/// samples; for a batch without either, the length of its lists. Throws BadBatch if it has no rows,
+/// or if two sizes differ.
 template <class Batch>
 std::int64_t rows(const Batch& batch) {
   detail::CountRows count;
@@ -21,8 +22,9 @@ std::int64_t rows(const Batch& batch) {
   detail::throw_bad_rows<Batch>(count, detail::tensors_text(batch));
 }
 
-/// Rows [begin, begin + length) of a batch: views of its tensors, and copies of that part of its
-/// lists. A negative `begin` counts from the end. Throws BadBatch for rows that do not exist.
+/// Returns rows [begin, begin + length) of a batch: views of its tensors, and copies of that part
+/// of its lists. A negative `begin` counts from the end. Throws BadBatch for rows that do not
+/// exist.
 template <class Batch>
 Batch narrow(const Batch& batch, std::int64_t begin, std::int64_t length) {
   if constexpr (detail::refers_to_tensors<Batch>) (void)sizeof(refuse::TensorsOfOthers<Batch>);
@@ -35,8 +37,8 @@ Batch narrow(const Batch& batch, std::int64_t begin, std::int64_t length) {
   return detail::narrowed(batch, all, begin, length);
 }
 
-/// The rows of a batch that `index` (a vector of integers) names, in its order: copies. For
-/// minibatches of a rollout or a replay buffer: `index_select(rollout,
+/// Returns copies of the rows of a batch that `index` (a vector of integers) names, in its order.
+/// For minibatches of a rollout or a replay buffer: `index_select(rollout,
 /// at::randperm(n).narrow(...))`. Throws BadBatch for another index, such as a mask.
 template <class Batch>
 Batch index_select(const Batch& batch, const at::Tensor& index) {
@@ -48,8 +50,8 @@ Batch index_select(const Batch& batch, const at::Tensor& index) {
   return part;
 }
 
-/// A batch cut into `n` microbatches whose sizes differ by one row at most; fewer where there are
-/// fewer rows. Order is kept. Specialise it for a batch that is cut otherwise.
+/// Cuts a batch into `n` microbatches whose sizes differ by one row at most; fewer if it has fewer
+/// rows. Order is kept. Specialise it for a batch that is cut otherwise.
 template <class Batch>
 std::vector<Batch> split(const Batch& batch, std::int64_t n) {
   if constexpr (detail::refers_to_tensors<Batch>) (void)sizeof(refuse::TensorsOfOthers<Batch>);
@@ -66,7 +68,7 @@ std::vector<Batch> split(const Batch& batch, std::int64_t n) {
 
 namespace detail {
 
-/// The batch with its tensors on `device`; the same tensors where they are there already.
+/// Returns the batch with its tensors on `device`. Tensors that are there already are not copied.
 template <class Batch>
 Batch moved(const Batch& batch, c10::Device device) {
   Batch there = batch;
@@ -75,7 +77,7 @@ Batch moved(const Batch& batch, c10::Device device) {
       if (t.defined() && t.device() != device) t = copy(t);
     });
   };
-  // A copy to the host that does not wait could be read before it is complete.
+  // A copy to the host must wait, because it could be read before it is complete.
   if (!bridge::has_copy_streams(device))
     return move([&](const at::Tensor& t) { return t.to(device); }), there;
   bridge::CopyToDevice copies(device);

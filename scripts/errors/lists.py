@@ -63,7 +63,7 @@ def of_group(tree, heading):
     """(title, texts) of what the texts of a group of the page may contain."""
     if heading == "BadState":
         yield "What the list after `restore:` may contain", [
-            *returned(tree, "state/other_policies.hpp", "take_other_policies"),
+            *returned(tree, "state/archive.hpp", "take_other_policies"),
             *pushed(tree, "problems_")]
         yield "What the list of `load_weights` may contain", given(
             tree, "state/weights.hpp", "add_problem", "what")

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <ikebana/detail/parallel.hpp>
 #include <ikebana/precision/stochastic_rounding.hpp>
-#include <ikebana/state/copy.hpp>
+#include <ikebana/state/async_save.hpp>
 #include <mutex>
 #include <set>
 #include <thread>

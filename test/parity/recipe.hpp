@@ -5,7 +5,7 @@
 #include <charconv>
 #include <functional>
 #include <ikebana.hpp>
-#include <ikebana/modules/rotary_scaling.hpp>
+#include <ikebana/modules/rotary.hpp>
 
 namespace parity {
 

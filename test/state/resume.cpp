@@ -1,6 +1,6 @@
 // A training that is saved and resumed has the bits of an uninterrupted one; a load that fails
 // changes nothing.
-#include <ikebana/state/copy.hpp>
+#include <ikebana/state/async_save.hpp>
 #include "state/folder.hpp"
 #include "state/watch.hpp"
 

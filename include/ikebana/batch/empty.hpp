@@ -1,5 +1,6 @@
 #pragma once
-// Batches without rows, and batches of one row of zeros, with the shapes and dtypes of another one.
+// Makes batches without rows, and batches of one row of zeros, with the shapes and dtypes of
+// another batch.
 #include <ikebana/batch/rows.hpp>
 #include <ikebana/error.hpp>
 
@@ -7,7 +8,7 @@ namespace ikebana {
 
 namespace detail {
 
-/// True for a batch that has fields with rows, and of these none.
+/// Returns whether a batch has fields with rows, and no row in them.
 template <class Batch>
 bool has_no_rows(const Batch& batch) {
   CountRows count;
@@ -15,8 +16,9 @@ bool has_no_rows(const Batch& batch) {
   return count.rows() == 0;
 }
 
-/// Leaves no row in a batch; its fields keep their dtypes and their other sizes. Throws BadBatch,
-/// whose text begins with `why`, for a batch in which rows cannot be told from all else.
+/// Removes all rows from a batch; its fields keep their dtypes and their other sizes. Throws
+/// BadBatch, whose text begins with `why`, for a batch in which rows cannot be told from other
+/// data.
 template <class Batch>
 void remove_rows(Batch& batch, const std::string& why) {
   if constexpr (refers_to_tensors<Batch>) {
@@ -33,7 +35,7 @@ void remove_rows(Batch& batch, const std::string& why) {
     for_each_field<batch_dim<Batch>>(batch, cut);
   }
 }
-/// A batch without rows that shares no memory with `batch`.
+/// Returns a batch without rows that shares no memory with `batch`.
 template <class Batch>
 Batch without_rows(const Batch& batch) {
   Batch none = batch;
@@ -44,8 +46,9 @@ Batch without_rows(const Batch& batch) {
   return none;
 }
 
-/// Leaves one row in each field of a batch of `rows`: zeros in tensors, in lists the first element,
-/// or a new one where there is none. Tensors and lists that have no row for each sample stay.
+/// Leaves one row in each field of a batch of `rows`: zeros in tensors, and in lists the first
+/// element, or a new one if the list is empty. Tensors and lists that do not have a row for each
+/// sample stay.
 struct OneZeroRow {
   std::int64_t rows;
 
@@ -63,9 +66,9 @@ struct OneZeroRow {
 
 }  // namespace detail
 
-/// One row of zeros in the shapes and dtypes of `batch`, which may have no row itself: what a rank
-/// computes with where it has no batch and others have one. Specialise it for a batch of which that
-/// is no valid batch, such as a graph.
+/// Makes one row of zeros with the shapes and dtypes of `batch`, which may have no rows itself. A
+/// rank computes with it if it has no batch and others have one. Specialise it for a type of which
+/// this is not a valid batch, such as a graph.
 template <class Batch>
 Batch zero_row(const Batch& batch) {
   detail::CountRows count;

@@ -1,5 +1,6 @@
 #pragma once
-// What a model's forward takes of a batch, and what an objective compares its output with.
+// Finds the input of a model's forward in a batch, and the target with which an objective compares
+// the output.
 #include <ikebana/batch/kinds.hpp>
 #include <ikebana/batch/ragged.hpp>
 #include <ikebana/error.hpp>
@@ -22,7 +23,8 @@ concept MapOfTensors = Map<T> && requires(T& map) {
 };
 
 bool is_among(std::string_view name, Names names);
-/// The one entry that has one of these names. Throws BadBatch for none or several.
+/// Returns the one entry that has one of these names. Throws BadBatch if no entry or several have
+/// one.
 template <MapOfTensors M>
 const at::Tensor& only_entry(const M& map, Names names) {
   const at::Tensor* found = nullptr;
@@ -38,8 +40,8 @@ const at::Tensor& only_entry(const M& map, Names names) {
                  "). Give it one of them, or write the objective as a "
                  "lambda (run, model, batch) -> Loss.");
 }
-/// Throws BadBatch for an entry that is neither input nor target, e.g. a mask: an objective that
-/// gives the model its input alone would ignore it.
+/// Throws BadBatch for an entry that is neither input nor target, such as a mask: an objective that
+/// gives the model only its input would ignore it.
 template <MapOfTensors M>
 void refuse_others(const M& map) {
   for (const auto& entry : map)
@@ -76,11 +78,12 @@ decltype(auto) target_of(const Batch& batch) {
   else if constexpr (requires { batch.labels; }) return (batch.labels);
   else if constexpr (HasElement<Batch, 1>) return std::get<1>(batch);
 }
-/// What an objective and a metric compute with: a tensor, or the rows of all samples of a Ragged.
+/// Returns the tensor with which an objective and a metric compute: a tensor itself, or the rows of
+/// all samples of a Ragged.
 inline const at::Tensor& joined(const at::Tensor& t) { return t; }
 inline const at::Tensor& joined(const Ragged& ragged) { return ragged.values(); }
-/// Class indices as Long: a narrower dtype, such as Byte, would be compared with an `ignore_index`
-/// of -100 as with 156, and would choose from weights as a mask.
+/// Returns class indices as Long. In a narrower dtype, such as Byte, an `ignore_index` of -100
+/// would be compared as 156, and indexing weights by Byte would use it as a mask.
 at::Tensor as_classes(const at::Tensor& target);
 
 template <class Batch>
@@ -89,8 +92,8 @@ inline constexpr bool has_input_and_target = requires(const Batch& batch) {
   joined(target_of(batch));
 };
 
-/// How many fields of a struct hold tensors. Of all else 0: a tuple, a map and a list are checked
-/// in their own way.
+/// The number of fields of a struct that hold tensors. For other types 0, because a tuple, a map
+/// and a list are checked in their own way.
 template <class Batch>
 consteval std::size_t fields_with_tensors() {
   if constexpr (Fields<Batch> && !HasElement<Batch, 0> && !Map<const Batch> &&
@@ -106,7 +109,7 @@ consteval std::size_t fields_with_tensors() {
   }
 }
 
-/// A tuple or an array of more than two elements, of which the third and later would be ignored.
+/// A tuple or an array of more than two elements. The third and later elements would be ignored.
 template <class Batch>
 inline constexpr bool holds_more = HasElement<Batch, 2>;
 

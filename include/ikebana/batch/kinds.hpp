@@ -1,5 +1,5 @@
 #pragma once
-// What is one batch, and what is a range of batches.
+// Distinguishes one batch from a range of batches.
 #include <array>
 #include <ikebana/detail/tensors.hpp>
 
@@ -12,7 +12,7 @@ struct IsListOfTensors<std::vector<at::Tensor, Allocator>> : std::true_type {};
 template <std::size_t N>
 struct IsListOfTensors<std::array<at::Tensor, N>> : std::true_type {};
 
-/// A vector or an array of tensors: one batch, whose fields they are.
+/// A vector or an array of tensors. It is one batch, whose fields are the tensors.
 template <class T>
 concept ListOfTensors = IsListOfTensors<std::remove_cv_t<T>>::value;
 
@@ -21,11 +21,11 @@ template <class T>
 concept Batches = std::ranges::range<T&> && !Text<T> && !Map<T> && !ListOfTensors<T> &&
                   !std::is_same_v<std::remove_cv_t<T>, at::Tensor>;
 
-/// Several batches, each of which is one microbatch, also where a batch is a bare tensor.
+/// Several batches, each of which is one microbatch, even if a batch is a bare tensor.
 template <class Batch>
 struct Microbatches : std::vector<Batch> {};
 
-/// LibTorch's holders of values by reference: a copy shares its contents, so they are not cut.
+/// LibTorch's holders of values by reference. A copy shares its contents, so they are not cut.
 template <class T>
 using HidesTensors = std::bool_constant<made_from<T, c10::Dict> || made_from<T, c10::List> ||
                                         std::is_same_v<T, c10::IValue>>;
@@ -39,13 +39,13 @@ template <class A, class B>
 inline constexpr bool has_reference_to_tensors<std::pair<A, B>> =
     has_reference_to_tensors<std::tuple<A, B>>;
 
-/// Spans, views and c10::ArrayRef: const or not, they give access to elements of the same type.
+/// Spans, views and c10::ArrayRef. Const or not, they give access to elements of the same type.
 template <class T>
 concept SharesElements =
     Range<T> && Range<const T> &&
     std::is_same_v<std::ranges::range_reference_t<T&>, std::ranges::range_reference_t<const T&>>;
 
-/// References to tensors that a value does not own: what is done to a copy is done to them.
+/// References to tensors that a value does not own. A change of a copy changes these tensors.
 template <class T>
 struct RefersToTensors : std::bool_constant<has_reference_to_tensors<T> ||
                                             (SharesElements<T> && may_hold_tensors<T>)> {};

@@ -1,13 +1,14 @@
 #pragma once
-// Where the batch of a step lies in the data.
+// The position of a step's batch in the data.
 #include <cstdint>
 
 namespace ikebana {
 
-/// The batch of a step, or the first of several: after `batch` others of epoch `epoch`, from 0.
+/// The position of a step's batch, or of the first of several: `batch` other batches of epoch
+/// `epoch` come before it. Both count from 0.
 struct BatchPosition {
   std::int64_t epoch = 0;  ///< from 0
-  std::int64_t batch = 0;  ///< batches of the epoch before it
+  std::int64_t batch = 0;  ///< number of the epoch's batches before it
   friend bool operator==(const BatchPosition&, const BatchPosition&) = default;
 };
 

@@ -7,25 +7,27 @@
 namespace ikebana {
 
 namespace detail {
-/// Throws BadBatch for what is no vector of integers: a mask, whose bools would be taken for rows.
+/// Throws BadBatch for an index that is not a vector of integers, such as a mask, whose bools would
+/// be taken for rows.
 void check_index(const at::Tensor& index);
 }  // namespace detail
 
-/// Samples of different lengths, joined in dimension 0, as PyTorch's jagged tensors: sample i is
+/// Samples of different lengths, joined in dimension 0, as in PyTorch's jagged tensors: sample i is
 /// rows [offsets[i], offsets[i + 1]) of `values()`. A batch counts samples as its rows, and is cut
 /// between them, whatever its `batch_dim`. A small value that shares its tensors when it is copied.
-/// Costs n + 1 numbers on the host, so that cutting waits for no device.
+/// Costs n + 1 numbers on the host, so that cutting does not wait for a device.
 class Ragged {
  public:
   Ragged() = default;
-  /// Joins samples, which may differ in dimension 0 alone: one copy. Throws BadBatch otherwise.
+  /// Joins samples, which may differ in dimension 0 alone. Costs one copy. Throws BadBatch for
+  /// other samples.
   explicit Ragged(const std::vector<at::Tensor>& samples);
   /// Shares `values`, and copies `offsets`: n + 1 integers for n samples, the first of which is 0,
   /// the last the size of `values` in dimension 0. Waits for the device of `offsets`. Throws
   /// BadBatch for offsets that do not fit.
   Ragged(at::Tensor values, const at::Tensor& offsets);
 
-  /// False for one that was made without samples.
+  /// Returns false for a Ragged that was made without samples.
   bool defined() const { return !host_.empty(); }
   /// The number of samples.
   std::int64_t size() const { return defined() ? std::ssize(host_) - 1 : 0; }
@@ -33,17 +35,18 @@ class Ragged {
   const at::Tensor& values() const { return values_; }
   /// n + 1 positions in `values()`, Long, on its device; the first is 0.
   const at::Tensor& offsets() const { return offsets_; }
-  /// The rows of each sample, known to the host.
+  /// Returns the number of rows of each sample. Does not wait for a device.
   std::vector<std::int64_t> lengths() const;
-  /// The rows of sample i: a view.
+  /// Returns a view of the rows of sample i.
   at::Tensor operator[](std::int64_t i) const { return narrow(i, 1).values(); }
-  /// The rows of each sample: views.
+  /// Returns views of the rows of each sample.
   std::vector<at::Tensor> unbind() const;
 
-  /// Samples [begin, begin + length): a view. Throws BadBatch for samples that do not exist.
+  /// Returns a view of samples [begin, begin + length). Throws BadBatch for samples that do not
+  /// exist.
   Ragged narrow(std::int64_t begin, std::int64_t length) const;
-  /// The samples that `index` (a vector of integers) names, in its order: copies. Waits for the
-  /// device of `index`. Throws BadBatch for a sample that does not exist.
+  /// Returns copies of the samples that `index` (a vector of integers) names, in its order. Waits
+  /// for the device of `index`. Throws BadBatch for a sample that does not exist.
   Ragged index_select(const at::Tensor& index) const;
 
   /// For code that visits the tensors inside a value.

@@ -1,12 +1,12 @@
 #pragma once
-// The rows of a batch, through all its fields: how they are counted, cut and selected.
+// Counts, cuts and selects the rows of a batch, through all its fields.
 #include <ikebana/batch/kinds.hpp>
 #include <ikebana/batch/ragged.hpp>
 #include <ikebana/error.hpp>
 
 namespace ikebana {
 
-/// The dimension that is split: 0, or the batch's `static constexpr int batch_dim`.
+/// The dimension that is cut: 0, or the batch's `static constexpr int batch_dim`.
 template <class Batch>
 inline constexpr std::int64_t batch_dim = 0;
 template <class Batch>
@@ -43,7 +43,7 @@ std::int64_t length_of(const List& list) {
   return std::ranges::distance(list);
 }
 
-/// Counts rows: those of tensors and Raggeds, or where there are none, the lengths of lists.
+/// Counts the rows of tensors and Raggeds, or without any of these, the elements of lists.
 class CountRows {
  public:
   void operator()(const at::Tensor& t, std::int64_t dim);
@@ -52,7 +52,8 @@ class CountRows {
   void operator()(const List& list, std::int64_t) {
     lists_.add(length_of(list));
   }
-  /// 0 for an empty batch, negative for one without rows or with different ones.
+  /// Returns the number of rows: 0 for an empty batch, negative for a batch without fields that
+  /// have rows or whose fields differ.
   std::int64_t rows() const { return agree() ? counted().rows : -1; }
   bool agree() const { return counted().agree; }
   bool found() const { return counted().rows >= 0; }
@@ -67,7 +68,7 @@ class CountRows {
   Size tensors_, lists_;
 };
 
-/// Throws BadBatch for a batch without rows, or whose fields differ in theirs.
+/// Throws BadBatch for a batch without rows, or whose fields differ in their numbers of rows.
 template <class Batch>
 [[noreturn]] void throw_bad_rows(const CountRows& count, const std::string& tensors) {
   if (!count.found() && std::is_class_v<Batch> && !may_hold_tensors<Batch>)
@@ -87,7 +88,7 @@ template <class Batch>
   throw BadBatch("batch: it " + what + " (" + tensors + "). " + cure + ".");
 }
 
-/// Visits the elements of a list that is not as long as the batch has rows: lists of lists.
+/// Visits the elements of a list that does not have one element per row, such as a list of lists.
 template <class List, class F>
 void for_each_inner_list(List& list, F& f) {
   using Element = std::remove_reference_t<std::ranges::range_reference_t<List&>>;
@@ -146,11 +147,11 @@ class SelectRows {
   at::Tensor index_;
 };
 
-/// Whether copies of a batch would not be its own.
+/// True if copies of a batch would share its tensors.
 template <class Batch>
 inline constexpr bool refers_to_tensors = any_inside<RefersToTensors, Batch>();
 
-/// Rows [begin, begin + length) of a batch of `rows`, which exist.
+/// Returns rows [begin, begin + length) of a batch of `rows`, which must exist.
 template <class Batch>
 Batch narrowed(const Batch& batch, std::int64_t rows, std::int64_t begin, std::int64_t length) {
   const CutRows cut{rows, begin, length};

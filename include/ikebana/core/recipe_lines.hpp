@@ -1,5 +1,6 @@
 #pragma once
 // What a trainer says of itself as lines `name = value`.
+#include <ikebana/detail/fnv1a.hpp>
 #include <ikebana/hooks/arguments.hpp>
 #include <string>
 #include <string_view>
@@ -11,7 +12,7 @@ using AddLine = c10::function_ref<void(const std::string& name, std::string_view
 
 /// A number of the lines that it is given: FNV-1a.
 struct LinesHash {
-  std::uint64_t value = 0xcbf29ce484222325;
+  std::uint64_t value = fnv1a_start;
   void operator()(const std::string& name, std::string_view text);
 };
 /// The lines that `each_line` gives, up to the first that a policy's values make an error.

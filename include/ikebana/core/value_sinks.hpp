@@ -2,6 +2,7 @@
 // Where the values of a recipe go, by which ranks compare theirs: one number in every step, and if
 // the numbers differ, a text for each value.
 #include <cstring>
+#include <ikebana/detail/fnv1a.hpp>
 #include <ikebana/detail/number.hpp>
 #include <ikebana/detail/splitmix.hpp>
 #include <ikebana/detail/tensor_version.hpp>
@@ -56,7 +57,7 @@ class ValueHash {
   void named(const Name&, const F& f) {
     f();
   }
-  void add(bool on) { hash_ = (hash_ ^ (on ? 2 : 1)) * 0x100000001b3; }
+  void add(bool on) { hash_ = fnv1a(hash_, on ? 2u : 1u); }
   void add(std::int64_t value) { hash_ = key(hash_, static_cast<std::uint64_t>(value)); }
   void add(double value);
   void add(std::string_view text);

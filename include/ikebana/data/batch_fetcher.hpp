@@ -9,7 +9,7 @@
 
 namespace ikebana::detail {
 
-/// Calls a collate function, which takes the samples, or the samples and their indices.
+/// Calls a collate function. It takes the samples, or the samples and their indices.
 template <class Collate, class Sample>
 auto call_collate(const Collate& collate, std::vector<Sample>&& samples,
                   const at::Tensor& indices) {
@@ -18,7 +18,7 @@ auto call_collate(const Collate& collate, std::vector<Sample>&& samples,
   else return collate(std::move(samples));
 }
 
-/// RAII: no gradients, no autocast, no inference mode. Batches are data, and the modes of the
+/// RAII: turns gradients, autocast and inference mode off. Batches are data, and the modes of the
 /// thread must not change them: operators then do the same in every thread.
 class PlainMode {
   c10::InferenceMode no_inference_{false};
@@ -26,8 +26,8 @@ class PlainMode {
   c10::impl::ExcludeDispatchKeyGuard no_autocast_{c10::autocast_dispatch_keyset};
 };
 
-/// For a `catch (...)`: throws BadSample with the message of what was thrown, which is nested in
-/// it.
+/// Call it in a `catch (...)`: throws BadSample with the message of the exception, which is nested
+/// in it.
 [[noreturn]] void throw_bad_sample(const std::string& what, LoaderPosition at);
 
 /// Reads and collates batches. Holds no dataset: the loader's own and the workers' copies are read
@@ -40,9 +40,9 @@ class BatchFetcher {
 
   const SampleOrder& order() const { return order_; }
 
-  /// The batch at a position, read from `dataset`, which is the loader's or a worker's copy. May be
-  /// called by several threads at once if their datasets may. Throws soon after `reading.stop` is
-  /// set.
+  /// Makes the batch at a position from `dataset`, the loader's own or a worker's copy. Several
+  /// threads may call it at once if they may read their datasets at once. Throws soon after
+  /// `reading.stop` is set.
   template <class Dataset>
   auto batch(Dataset& dataset, LoaderPosition at, Reading& reading) const {
     PlainMode plain;
@@ -54,7 +54,7 @@ class BatchFetcher {
     return none;
   }
 
-  /// At most four indices of a batch, for an error message.
+  /// Lists at most four indices of a batch, for an error message.
   std::string some_indices(LoaderPosition at) const { return first_indices(order_.indices(at)); }
 
  private:
@@ -111,7 +111,7 @@ class BatchFetcher {
     }
   }
 
-  /// At most four indices, for an error message.
+  /// Lists at most four indices, for an error message.
   static std::string first_indices(const at::Tensor& indices) {
     std::string text;
     for (std::int64_t i = 0; i < std::min<std::int64_t>(indices.numel(), 4); ++i)

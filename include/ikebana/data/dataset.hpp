@@ -1,5 +1,5 @@
 #pragma once
-// What a DataLoader accepts as a dataset, and how samples are read from it.
+// The datasets that a DataLoader accepts, and the functions that read samples from them.
 #include <ikebana/data/sample_rng.hpp>
 #include <ikebana/detail/tensors.hpp>
 #include <ikebana/error.hpp>
@@ -46,8 +46,8 @@ struct TorchDataDataset {
   }
 };
 
-/// The dataset as a BatchDataset or a SampleDataset; void if it is neither and no adapter fits. The
-/// first of the five forms that a dataset has is used.
+/// Returns the dataset as a BatchDataset or a SampleDataset; void if it is neither and no adapter
+/// fits. If a dataset has several of the five forms, the first one is used.
 template <class D>
 decltype(auto) adapted(D& dataset) {
   if constexpr (BatchDataset<D>) return (dataset);
@@ -64,15 +64,15 @@ concept AnyDataset = !std::is_void_v<adapted_t<D>>;
 template <class D>
 concept SizedDataset = requires(const D& d) { d.size(); };
 
-/// Whether the method that is used takes random numbers.
+/// True if the method that is used takes random numbers.
 template <class D>
 inline constexpr bool draws_numbers = AnyDataset<D> && std::is_same_v<adapted_t<D>, D>;
 
-/// Whether samples are read one by one.
+/// True if samples are read one by one.
 template <class D>
 inline constexpr bool reads_samples = AnyDataset<D> && !BatchDataset<adapted_t<D>>;
 
-/// The dataset itself, or the one that a pointer to a dataset refers to.
+/// Returns the dataset itself, or the dataset to which a pointer refers.
 template <class Given>
 auto& dataset_of(Given& given) {
   if constexpr (!AnyDataset<Given> && requires { *given; }) {
@@ -87,7 +87,7 @@ auto& dataset_of(Given& given) {
 template <class Given>
 using dataset_of_t = std::remove_reference_t<decltype(dataset_of(std::declval<Given&>()))>;
 
-/// The number of samples. Throws BadValue if the dataset does not know it.
+/// Returns the number of samples. Throws BadValue if the dataset does not know it.
 template <class D>
 std::int64_t size_of(const D& dataset) {
   if constexpr (requires { dataset.size().has_value(); }) {
@@ -115,8 +115,8 @@ auto read_batch(D& dataset, const at::Tensor& indices, std::uint64_t key) {
   return adapted(dataset).get_batch(indices, rng);
 }
 
-/// Whether `read_batch` gives a list of samples, which the collate function then stacks:
-/// torch::data's datasets without Stack do.
+/// True if `read_batch` returns a list of samples, which the collate function then stacks, as for
+/// torch::data's datasets without Stack.
 template <class D>
 inline constexpr bool reads_lists = [] {
   if constexpr (std::is_same_v<adapted_t<D>, TorchDataDataset<D>>)

@@ -1,12 +1,13 @@
 #pragma once
-// The DataLoader. Everything is derived from (seed, epoch, index), so seeking costs nothing.
+// The DataLoader. It derives everything from (seed, epoch, index), so seeking costs nothing.
 #include <ikebana/data/loader_core.hpp>
 #include <ikebana/state/state_parts.hpp>
 #include <iterator>
 
 namespace ikebana {
 
-/// Batches of a dataset, epoch after epoch. Two numbers are its position, at the exact sample.
+/// Gives the batches of a dataset, epoch after epoch. Its position is two numbers, epoch and batch,
+/// and exact to the sample.
 ///
 ///     DataLoader loader{dataset, {.batch_size = 32, .shuffle = true, .num_workers = 2}};
 ///     while (loader.epoch() < 10)
@@ -16,22 +17,22 @@ namespace ikebana {
 /// `get_batch(const at::Tensor& indices)`, `get_batch(indices, SampleRng&)`; or a dataset of
 /// torch::data; or a pointer to a dataset, which must outlive the loader. `get` must be a function
 /// of its arguments. Workers share a dataset whose `get` is const; otherwise each has a copy. The
-/// third argument, a collate function, makes a batch of a std::vector of samples; without it, that
-/// is DefaultCollate.
+/// third argument, a collate function, makes a batch of a std::vector of samples; the default is
+/// DefaultCollate.
 ///
 /// Batches are made without gradients and autocast, and LibTorch's default generators are not used.
 /// Costs the memory of num_workers * prefetch_factor batches besides the current one; without
 /// workers it uses no thread and no lock. `pin_memory` copies each batch once more, in the thread
-/// that makes it; a trainer copies it to its device while that computes. May be used by one thread
-/// at a time. Errors: BadValue for options out of range, BadSample with the message of what `get`
-/// threw, or with the index of the sample for which `timeout` was too short, BadBatch if samples do
-/// not stack.
+/// that makes it; a trainer copies it to its device while the device computes. May be used by one
+/// thread at a time. Errors: BadValue for options out of range, BadSample with the message of what
+/// `get` threw, or with the index of the sample for which `timeout` was too short, BadBatch if
+/// samples do not stack.
 template <class Dataset, class Collate = DefaultCollate>
 class DataLoader {
   using LoaderCore = detail::LoaderCore<Dataset, Collate>;
 
  public:
-  /// What the collate function, or the dataset, returns.
+  /// The type of a batch, which the collate function or the dataset returns.
   using Batch = typename LoaderCore::Batch;
   /// The type of `position()`.
   using Position = LoaderPosition;
@@ -47,17 +48,18 @@ class DataLoader {
   std::int64_t size() const { return core_->order().batches(); }
   /// The options that it was made with.
   const DataLoaderOptions& options() const { return core_->options(); }
-  /// The dataset, or what the pointer points to.
+  /// The dataset, or the dataset to which the pointer points.
   const auto& dataset() const { return std::as_const(core_->dataset()); }
 
   /// The epoch of the next batch, from 0.
   std::int64_t epoch() const { return position().epoch; }
-  /// Counts batches that were delivered to a loop, not prefetched ones. In the body of a loop it is
-  /// the position of the next batch, so a state that is saved there resumes with that batch.
+  /// The position counts batches that were delivered to a loop, not prefetched ones. In the body of
+  /// a loop it is the position of the next batch, so a state that is saved there resumes with that
+  /// batch.
   Position position() const { return core_->position(); }
-  /// The next loop begins at `at`. Costs nothing. {epoch, size()} is the end of an epoch, where the
-  /// loop is empty. Leave a running loop after it: its next batch is an error. Throws BadValue for
-  /// a position that does not exist.
+  /// Sets the position at which the next loop begins. Costs nothing. At {epoch, size()}, the end of
+  /// an epoch, the loop is empty. Leave a running loop after this call: its next batch is an error.
+  /// Throws BadValue for a position that does not exist.
   void seek(Position at) { core_->seek(at); }
 
   /// The iterator of a range-based `for`. Holds the batch, which is destroyed when it is
@@ -99,11 +101,11 @@ class DataLoader {
   void visit(F&& f) {
     core_->visit(f);
   }
-  /// Whether epochs differ: samples are shuffled, or the dataset draws random numbers.
+  /// Returns whether epochs differ: samples are shuffled, or the dataset draws random numbers.
   bool varies() const { return options().shuffle || LoaderCore::draws; }
 
-  /// Saves and loads the position. Checks what it depends on: the dataset's size, batch_size,
-  /// shuffle, seed and drop_last. The numbers of workers and of ranks may differ.
+  /// Saves and loads the position. Checks the values on which it depends: the dataset's size,
+  /// batch_size, shuffle, seed and drop_last. The numbers of workers and of ranks may differ.
   void state(Archive& archive) {
     const auto& order = core_->order();
     Position at = position();
@@ -119,7 +121,8 @@ class DataLoader {
   }
 
  private:
-  // A file may hold any number; a position that `seek` would refuse is reported before loading.
+  // Reports a position that `seek` would refuse before anything is loaded, because a file may hold
+  // any number.
   void check_position(Archive& archive) const {
     for (const char* name : {"epoch", "batch"}) {
       const at::Tensor* saved = archive.find_like(name, at::scalar_tensor(0, at::kLong));
@@ -134,7 +137,7 @@ class DataLoader {
   std::unique_ptr<LoaderCore, typename LoaderCore::Destroy> core_;
 };
 
-/// Reports at compile time why there is no such loader.
+/// Reports at compile time why this dataset and this collate function make no loader.
 template <class Dataset, class Collate>
   requires(!detail::loads<Dataset, Collate>)
 class DataLoader<Dataset, Collate> : detail::loader_diagnosis_t<Dataset, Collate> {

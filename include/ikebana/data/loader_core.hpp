@@ -1,11 +1,62 @@
 #pragma once
 // The implementation of a DataLoader. Its address does not change when the loader is moved, because
 // threads and iterators refer to it.
-#include <ikebana/data/checks.hpp>
-#include <ikebana/data/pinned.hpp>
+#include <ikebana/data/batch_fetcher.hpp>
 #include <ikebana/data/workers.hpp>
+#include <ikebana/detail/tensors.hpp>
+#include <ikebana/grammar/refuse_data.hpp>
 
 namespace ikebana::detail {
+
+/// Returns whether batches are pinned: if the user asked for it, and a device exists for which
+/// memory can be pinned.
+bool pins_memory(bool asked_for);
+
+/// Copies the tensors of a batch to pinned memory. Sparse tensors, and tensors on a device, stay.
+template <class Batch>
+void pin(Batch& batch) {
+  for_each_tensor(batch, [](at::Tensor& t) {
+    if (t.defined() && t.is_cpu() && t.layout() == at::kStrided) t = t.pin_memory();
+  });
+}
+
+template <class D>
+constexpr auto sample_type() {
+  if constexpr (reads_samples<D>)
+    return std::type_identity<decltype(read_sample(std::declval<D&>(), 0, 0))>{};
+  else if constexpr (reads_lists<D>)
+    return std::type_identity<typename decltype(read_batch(std::declval<D&>(), {},
+                                                           0))::value_type>{};
+  else return std::type_identity<void>{};  // whole batches
+}
+template <class D>
+using sample_t = typename decltype(sample_type<D>())::type;
+
+template <class Collate, class Sample>
+concept Collates = std::is_void_v<Sample> ||
+                   std::is_invocable_v<const Collate&, std::vector<Sample>&&, const at::Tensor&> ||
+                   std::is_invocable_v<const Collate&, std::vector<Sample>&&>;
+
+template <class D, class Collate>
+constexpr auto loader_diagnosis() {
+  if constexpr (!AnyDataset<D>) return std::type_identity<refuse::NotADataset<D>>{};
+  else if constexpr (!SizedDataset<D>) return std::type_identity<refuse::DatasetWithoutSize<D>>{};
+  else if constexpr (Collates<Collate, sample_t<D>>) return std::type_identity<refuse::Nothing>{};
+  else if constexpr (std::is_same_v<Collate, DefaultCollate>)
+    return std::type_identity<
+        refuse::CannotStack<sample_t<D>, typename unstackable<sample_t<D>>::type>>{};
+  else return std::type_identity<refuse::CannotCollate<Collate, sample_t<D>>>{};
+}
+template <class Given, class Collate>
+using loader_diagnosis_t =
+    typename decltype(loader_diagnosis<dataset_of_t<Given>, Collate>())::type;
+
+template <class Given, class Collate>
+concept loads = std::is_same_v<loader_diagnosis_t<Given, Collate>, refuse::Nothing>;
+
+template <class Dataset, class Collate>
+using loaded_batch_t = decltype(std::declval<const BatchFetcher<Collate>&>().batch(
+    std::declval<Dataset&>(), LoaderPosition(), std::declval<Reading&>()));
 
 template <class Given, class Collate>
 class LoaderCore {
@@ -27,9 +78,9 @@ class LoaderCore {
             "cannot be copied. Make `get` const and thread-safe, or use one worker.");
   }
 
-  /// Waits for the samples that workers are reading; with a timeout, that long. A thread of its own
-  /// then waits for the rest, so that a `get` that never returns does not keep an error of
-  /// `timeout` from being seen.
+  /// Waits for the samples that workers are reading, at most for the timeout if there is one. After
+  /// that another thread waits for the rest, so that a `get` that never returns does not hide the
+  /// error of `timeout`.
   struct Destroy {
     void operator()(LoaderCore* core) const {
       if (core->workers_finish()) return delete core;
@@ -54,8 +105,8 @@ class LoaderCore {
 
   /// Begins a new loop, which ends any other, and returns its number.
   std::uint64_t begin_loop() { return loop_ = ++last_loop_; }
-  /// The next batch of a loop; none at the end of the epoch. Throws Error if another loop was begun
-  /// or the position was set.
+  /// Returns the next batch of a loop; no value at the end of the epoch. Throws Error if another
+  /// loop was begun or the position was set.
   std::optional<Batch> next(std::uint64_t loop) {
     if (loop != loop_)
       throw Error(
@@ -87,7 +138,8 @@ class LoaderCore {
   }
 
  private:
-  // A raw pointer to a dataset says nothing of its life, so a thread that reads it is waited for.
+  // False for a raw pointer, which does not keep the dataset alive, so that the loader waits for
+  // threads that read it.
   static constexpr bool owns_dataset = !std::is_pointer_v<Given>;
 
   Batch read() {
@@ -116,13 +168,13 @@ class LoaderCore {
                                       order().batches(), fetch_by));
   }
 
-  /// Ends the workers, unless one is still within a sample after the timeout: then they stay.
+  /// Ends the workers. If one is still reading a sample after the timeout, they stay.
   void end_workers() {
     if (!workers_ || workers_->is_inherited() || !workers_->finish(options_.timeout)) return;
     workers_.reset();
     copies_.clear();
   }
-  /// Whether no worker is within a sample, after waiting for at most the timeout.
+  /// Waits for at most the timeout. Returns whether no worker is reading a sample.
   bool workers_finish() const {
     if (!workers_ || workers_->is_inherited() || options_.timeout == 0) return true;
     if (workers_->finish(options_.timeout)) return true;
@@ -133,7 +185,8 @@ class LoaderCore {
           "std::shared_ptr, and it waits no longer than its timeout.");
     return false;
   }
-  /// `reads` is the batch that a worker is reading, and `sample` the index, if any.
+  /// Throws BadSample. `reads` is the batch that a worker is reading, and `sample` the index, if
+  /// there is one.
   [[noreturn]] void throw_late(LoaderPosition reads, std::int64_t sample) const {
     std::string what = "no worker has begun it";
     if (reads.batch >= 0)
@@ -155,11 +208,15 @@ class LoaderCore {
   bool pins_memory_;
   BatchFetcher<Collate> fetcher_;
   LoaderPosition at_;
-  Reading own_;                             // of the loop's own thread
-  std::uint64_t loop_ = 0, last_loop_ = 0;  // the loop that may take batches, and the newest one
+  Reading own_;                                   // of the loop's own thread
+  std::uint64_t loop_ = 0, last_loop_ = 0;        // the loop that may take batches; the newest loop
   std::vector<std::unique_ptr<Dataset>> copies_;  // for all workers but the first
   // Declared last, so that its threads end first.
   std::unique_ptr<Workers<Batch>, typename Workers<Batch>::Destroy> workers_;
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/data/impl/loader_core.ipp>
+#endif

@@ -5,8 +5,8 @@
 
 namespace ikebana {
 
-/// Options of a DataLoader: PyTorch's names, defaults and order, then `seed` and what several ranks
-/// need.
+/// Options of a DataLoader: PyTorch's names, defaults and order, then `seed` and the options for
+/// several ranks.
 struct DataLoaderOptions {
   std::int64_t batch_size = 1;   ///< samples per batch; an epoch's last batch may have fewer
   bool shuffle = false;          ///< a new order in each epoch, determined by `seed`
@@ -18,29 +18,29 @@ struct DataLoaderOptions {
   double timeout = 0;
   std::int64_t prefetch_factor = 2;  ///< batches that each worker prefetches
   /// Keep the workers, and their copies of a dataset whose `get` is not const, from epoch to epoch.
-  /// Otherwise they end with an epoch, and are made anew for the next. Needs workers.
+  /// Otherwise they end with an epoch, and new ones are made for the next. Needs workers.
   bool persistent_workers = false;
   std::uint64_t seed = 0;  ///< of the order and of SampleRng
   // Several ranks read the same batches, whose samples are divided among them: rank r of N reads
-  // those from n * r / N to n * (r + 1) / N of a batch of n, in its order. So batch_size is the
-  // size of a batch of all ranks together, every sample is read once, and all ranks have as many
-  // batches. A rank whose part is empty is given a batch without rows.
-  std::int64_t num_replicas = 1;  ///< how many ranks; the other options are the same on all
-  std::int64_t rank = 0;          ///< which of them this is
+  // the samples from n * r / N to n * (r + 1) / N of a batch of n, in its order. So batch_size is
+  // the size of a batch of all ranks together, every sample is read once, and all ranks have as
+  // many batches. A rank whose part is empty is given a batch without rows.
+  std::int64_t num_replicas = 1;  ///< number of ranks; the other options are the same on all
+  std::int64_t rank = 0;          ///< index of this rank
 };
 
 /// A loader's position: `batch` batches of `epoch` were delivered, so `batch` is the index of the
 /// next.
 struct LoaderPosition {
   std::int64_t epoch = 0;  ///< passes over the data that have ended
-  std::int64_t batch = 0;  ///< of those of the epoch
-  /// Whether both are the same place.
+  std::int64_t batch = 0;  ///< of this epoch that were delivered
+  /// Returns whether both are the same place.
   bool operator==(const LoaderPosition&) const = default;
 };
 
 namespace detail {
 
-/// What a key is for. It is hashed into the key, so that the same seed and epoch give independent
+/// The use of a key. It is hashed into the key, so that the same seed and epoch give independent
 /// random numbers to each use.
 enum class RngStream : std::uint64_t { Order, Sample, Batch, Generator };
 

@@ -1,5 +1,5 @@
 #pragma once
-// A collate function that pads some fields of each sample, each with a value of its own.
+// A collate function that pads some fields of each sample, each with its own value.
 #include <ikebana/batch/pad.hpp>
 #include <ikebana/data/collate.hpp>
 
@@ -7,22 +7,22 @@ namespace ikebana {
 
 /// A collate function of a DataLoader for samples that are structs or pairs of tensors, of which
 /// `fields` differ in length: `PadCollate<Sample>{{{&Sample::input}, {&Sample::target, -100}}}`.
-/// Each is padded to the longest of the batch, or as `options` say, whose `padding_value` is not
-/// used; the other fields are stacked as by DefaultCollate. Throws BadBatch for a field whose
-/// samples differ in more than dimension 0.
+/// Each of `fields` is padded to the longest of the batch, or as `options` say; the other fields
+/// are stacked as by DefaultCollate. Throws BadBatch for a field whose samples differ in more than
+/// dimension 0.
 template <class Sample>
 struct PadCollate {
-  /// A field that differs in length, and how it is padded.
+  /// A field that differs in length, and its padding.
   struct Field {
-    at::Tensor Sample::* field;              ///< which: `&Sample::input`
-    double padding_value = 0;                ///< which is added to it
-    at::Tensor Sample::* lengths = nullptr;  ///< where to store the lengths, or nowhere
-    at::Tensor Sample::* mask = nullptr;     ///< where to store the mask, or nowhere
+    at::Tensor Sample::* field;              ///< the field: `&Sample::input`
+    double padding_value = 0;                ///< value of the elements that are added
+    at::Tensor Sample::* lengths = nullptr;  ///< field for the lengths; null: they are not stored
+    at::Tensor Sample::* mask = nullptr;     ///< field for the mask; null: it is not stored
   };
-  std::vector<Field> fields;  ///< those that are padded; the other fields are stacked
-  PadOptions options = {};    ///< of all of them, without `padding_value`
+  std::vector<Field> fields;  ///< the fields that are padded; the other fields are stacked
+  PadOptions options = {};    ///< for all of `fields`; its `padding_value` is not used
 
-  /// The batch of `samples`, whose indices (Long, one each) are for messages.
+  /// Makes the batch of `samples`. Their indices (Long, one each) are for messages.
   Sample operator()(std::vector<Sample> samples, const at::Tensor& indices) const {
     std::vector<Padded> all;
     for (const Field& one : fields) all.push_back(padded(samples, one, indices));

@@ -1,5 +1,5 @@
 #pragma once
-// The order of an epoch, in which each position can be computed alone.
+// A random permutation in which each position can be computed alone, for the order of an epoch.
 #include <array>
 #include <cstdint>
 
@@ -16,7 +16,7 @@ class Permutation {
  public:
   Permutation(std::int64_t n, std::uint64_t key);
 
-  /// The index at a position in [0, n).
+  /// Returns the index at a position in [0, n).
   std::int64_t operator[](std::int64_t position) const;
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
-// The state of a thread that reads a batch, which the thread of the loop reads and sets.
+// The state of a thread that reads a batch. The thread of the loop reads it and may stop the
+// thread.
 #include <atomic>
 #include <cstdint>
 
@@ -7,7 +8,8 @@ namespace ikebana::detail {
 
 struct Reading {
   static constexpr std::int64_t none = -1;
-  std::atomic<bool> stop = false;           ///< set: throw soon, since the loader is destroyed
+  std::atomic<bool> stop =
+      false;  ///< if set, the thread throws soon, because the loader is destroyed
   std::atomic<std::int64_t> sample = none;  ///< the index that `get` is reading
 
   void begin(std::int64_t index) { sample.store(index, std::memory_order_relaxed); }

@@ -1,5 +1,5 @@
 #pragma once
-// Which samples are in which batch: a function of (seed, epoch, batch), without state.
+// Computes which samples are in a batch, as a function of (seed, epoch, batch), without state.
 #include <ikebana/data/options.hpp>
 #include <ikebana/detail/torch.hpp>
 
@@ -11,14 +11,15 @@ class SampleOrder {
   SampleOrder(std::int64_t samples, const DataLoaderOptions& options);
 
   std::int64_t samples() const { return samples_; }
-  /// Batches per epoch, the same on every rank.
+  /// The number of batches per epoch, the same on every rank.
   std::int64_t batches() const;
 
-  /// A number of its own for each rank's part of each batch.
+  /// Returns a number that identifies this rank's part of a batch within an epoch.
   std::int64_t number_of_part(LoaderPosition at) const;
-  /// The indices of the samples that this rank reads of a batch, a Long tensor. May be empty.
+  /// Returns the indices of the samples that this rank reads of a batch, as a Long tensor. May be
+  /// empty.
   at::Tensor indices(LoaderPosition at) const;
-  /// The index of a batch's first sample, which some rank reads.
+  /// Returns the index of a batch's first sample, which some rank reads.
   at::Tensor first_index(LoaderPosition at) const;
 
  private:

@@ -9,22 +9,21 @@ namespace ikebana {
 
 /// The random generator that a dataset receives: `get(index, SampleRng&)`. Its numbers are a
 /// function of the loader's seed, the epoch and the sample's index (for `get_batch(indices,
-/// SampleRng&)`, the batch's number, and which of how many ranks reads it). So those of a sample
-/// depend on neither the worker, the time, the batch size nor the number of ranks. Costs nothing
-/// until it is used.
+/// SampleRng&)`, of the batch's number, the rank and the number of ranks). So the numbers of a
+/// sample depend on neither the worker, the time, the batch size nor the number of ranks. Costs
+/// nothing until it is used.
 class SampleRng {
  public:
-  /// `key` decides all numbers: a loader makes it of the seed, the epoch and the index.
+  /// `key` determines all numbers. A loader makes it from the seed, the epoch and the index.
   explicit SampleRng(std::uint64_t key) : key_(key) {}
 
-  /// A generator for LibTorch's functions: `at::rand({3}, rng.generator())`. The first call seeds
-  /// it, which takes about 2 us. LibTorch's generators keep 32 bits of a seed, so among many
+  /// Returns a generator for LibTorch's functions: `at::rand({3}, rng.generator())`. The first call
+  /// seeds it, which takes about 2 us. LibTorch's generators keep 32 bits of a seed, so among many
   /// millions of samples some pairs draw the same numbers.
   at::Generator& generator();
-  /// A number in [0, 1) with 53 random bits. Takes some nanoseconds.
+  /// Draws a number in [0, 1) with 53 random bits. Takes some nanoseconds.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-  /// An integer in [0, high), where `high` is 1 or more, else BadValue is thrown. Takes
-  /// some nanoseconds.
+  /// Draws an integer in [0, high). Takes some nanoseconds. Throws BadValue if `high` is below 1.
   std::int64_t randint(std::int64_t high);
 
  private:

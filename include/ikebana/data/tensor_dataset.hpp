@@ -4,13 +4,14 @@
 
 namespace ikebana {
 
-/// Samples that are rows of tensors in a struct, a tuple or an Example, for example
-/// `TensorDataset dataset(Digits{images, labels})`. Given tensors, as PyTorch's TensorDataset, its
-/// batches are tuples. A batch costs one `index_select` per tensor, and no other copy.
+/// A dataset whose samples are the rows of tensors in a struct, a tuple or an Example, for example
+/// `TensorDataset dataset(Digits{images, labels})`. If it is made of tensors, as PyTorch's
+/// TensorDataset is, its batches are tuples. A batch costs one `index_select` per tensor, and no
+/// other copy.
 template <class Batch>
 class TensorDataset {
  public:
-  /// Throws BadBatch if the tensors differ in their numbers of rows, or have none.
+  /// Throws BadBatch if the tensors differ in their numbers of rows, or have no rows.
   explicit TensorDataset(Batch all) : all_(std::move(all)), size_(rows(all_)) {}
   template <class... More>
   explicit TensorDataset(at::Tensor first, at::Tensor second, More... more)
@@ -18,7 +19,7 @@ class TensorDataset {
 
   /// The number of samples.
   std::int64_t size() const { return size_; }
-  /// The samples of these indices (Long, one dimension), as copies in their order.
+  /// Returns copies of the samples at these indices (Long, one dimension), in their order.
   Batch get_batch(const at::Tensor& indices) const { return index_select(all_, indices); }
 
  private:

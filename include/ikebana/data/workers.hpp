@@ -17,13 +17,13 @@
 
 namespace ikebana::detail {
 
-/// Prefetches at most `prefetched` batches of one epoch. The next epoch is begun when its first
-/// batch is asked for. Operators in the threads use one thread each.
+/// Prefetches at most `prefetched` batches of one epoch. Begins the next epoch when its first batch
+/// is asked for. Operators in the threads use one thread each.
 template <class Batch>
 class Workers {
  public:
-  /// Makes the batch at a position; the first argument is the worker's index. Throws early if
-  /// `stop` is set.
+  /// Makes the batch at a position. The first argument is the worker's index. Throws soon if `stop`
+  /// is set.
   using Fetch = std::function<Batch(std::size_t, LoaderPosition, Reading&)>;
 
   Workers(std::size_t workers, std::size_t prefetched, std::int64_t batches_per_epoch, Fetch fetch)
@@ -51,8 +51,8 @@ class Workers {
   Workers& operator=(const Workers&) = delete;
 
   bool is_inherited() const { return process_.is_inherited(); }
-  /// Begins no more batches, and waits until none is being read; at most `seconds`, unless that is
-  /// 0. Returns whether none is.
+  /// Begins no more batches, and waits until no batch is being read; at most `seconds`, unless that
+  /// is 0. Returns whether no batch is being read.
   bool finish(double seconds) noexcept {
     std::unique_lock lock(mutex_);
     drop();
@@ -65,7 +65,7 @@ class Workers {
   /// Waits for the batch at a position and returns it, or throws what fetching it threw. If the
   /// position does not follow the previous one, all prefetched batches are dropped. After
   /// `seconds`, unless that is 0, it calls `late(at, sample)`, which throws, with what a worker is
-  /// reading. Throws Error in a forked child, which has none of the threads.
+  /// reading. Throws Error in a forked child, which does not have the threads.
   template <class Late>
   Batch take(LoaderPosition at, double seconds, const Late& late) {
     if (is_inherited())
@@ -113,8 +113,8 @@ class Workers {
         std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>(seconds));
     return batch_fetched_.wait_for(lock, limit, holds);
   }
-  /// The worker that reads the batch at a position; else one that reads another, for which this one
-  /// has to wait.
+  /// Returns the worker that reads the batch at a position; else one that reads another batch, for
+  /// which this batch has to wait.
   const State* reader_of(LoaderPosition at) const {
     const State* other = nullptr;
     for (const State& state : states_) {
@@ -123,7 +123,7 @@ class Workers {
     }
     return other;
   }
-  /// Begins no batch until the next call of `take`, which fetches anew.
+  /// Begins no batch until the next call of `take`, which fetches all batches again.
   void drop() {
     next_to_take_ = no_position;
     next_to_fetch_ = batches_per_epoch_;
@@ -168,7 +168,7 @@ class Workers {
       batch_fetched_.notify_one();
     }
   }
-  /// The batch, or the exception that fetching it threw.
+  /// Returns the batch, or the exception that fetching it threw.
   Slot try_fetch(std::size_t worker, LoaderPosition at) {
     try {
       return Slot(std::in_place_index<1>, fetch_(worker, at, states_[worker].reading));

@@ -22,9 +22,9 @@ constexpr std::int64_t GiB(Number n) {
 }
 
 namespace detail {
-/// `1.5 GiB`, `23.4 MiB`, `512 B`.
+/// Writes a size as `1.5 GiB`, `23.4 MiB` or `512 B`.
 std::string short_bytes(std::int64_t bytes);
-/// `1234567 bytes (1.2 MiB)`
+/// Writes a size as `1234567 bytes (1.2 MiB)`.
 std::string bytes_text(std::int64_t bytes);
 }  // namespace detail
 

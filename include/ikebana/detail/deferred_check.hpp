@@ -1,7 +1,7 @@
 #pragma once
-// Conditions that only the device knows. On the CPU they are checked at once; from a device the
-// flag is copied asynchronously and checked when the next step begins; those of a step that is
-// recorded are kept for what replays it.
+// Checks of conditions that only the device knows. On the CPU a condition is checked at once. From
+// a device its flag is copied asynchronously and checked when the next step begins. The checks of a
+// recorded step are kept for the code that replays it.
 #include <deque>
 #include <functional>
 #include <ikebana/detail/flag_copy.hpp>
@@ -16,14 +16,14 @@ namespace ikebana::detail {
 class DeferredCheck {
  public:
   using Raise = std::function<void()>;
-  /// A check of a recorded step. After that step, and after each replay of it, `raise()` is to be
-  /// called where `flag` is not 0.
+  /// A check of a recorded step. After that step, and after each replay of it, the caller must call
+  /// `raise()` if `flag` is not 0.
   struct Recorded {
     at::Tensor flag;
     Raise raise;
   };
 
-  /// `raise` throws; it is called when `flag` (one element) is not 0.
+  /// Calls `raise`, which throws, if `flag` (one element) is not 0.
   template <class F>
   void expect_zero(const at::Tensor& flag, F&& raise) {
     const Now now = now_of(flag);
@@ -31,26 +31,28 @@ class DeferredCheck {
     else if (now == Now::NotKnown) add(flag, std::forward<F>(raise));
   }
 
-  /// The checks of the last step, if it was recorded.
+  /// Returns the checks of the last step, if it was recorded.
   std::vector<Recorded> take_recorded() { return std::exchange(recorded_, {}); }
 
-  /// Called when a step begins. Waits for the step before the last one, never for the last one.
-  /// Unless `alone`, no flag is read earlier than that, so that all ranks read it in the same step.
+  /// Checks the flags of former steps. Call it when a step begins. Waits for the step before the
+  /// last one, never for the last one. Unless `alone`, reads no flag earlier, so that all ranks
+  /// read it in the same step.
   void check(bool alone = true);
-  /// The step is undone: its flags say nothing of what is there now.
+  /// Drops the flags of a step that is undone.
   void undo() noexcept;
 
  private:
   struct Pending {
     FlagCopy flag;
     Raise raise;
-    std::int64_t after_check;  // how many there were before it
+    std::int64_t after_check;  // number of calls of `check` before it
   };
   enum class Now { Zero, NotZero, NotKnown };
-  /// Zero in a step without values, whose flags are never known.
+  /// Returns Zero in a step without values, whose flags are never known.
   static Now now_of(const at::Tensor& flag);
   void add(const at::Tensor& flag, Raise raise);
-  /// Pinned memory and an event cost more than the copy: those that are read are used again.
+  /// Copies a flag. Reuses the pinned memory and the event of a flag that was read, because they
+  /// cost more than the copy.
   FlagCopy copied(const at::Tensor& flag);
 
   static constexpr std::size_t most_spare = 4;

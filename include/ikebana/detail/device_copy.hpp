@@ -7,11 +7,12 @@ namespace ikebana::detail {
 /// Copies a tensor to a device once, instead of in every step, which would wait for the device.
 class DeviceCopy {
  public:
-  /// `t` on `device`: itself, or a copy that follows changes of `t`. Compares the elements of a
-  /// tensor on the CPU, since a program may write to them without LibTorch's knowledge.
+  /// Returns `t` on `device`: `t` itself, or a copy that follows changes of `t`. Compares the
+  /// elements of a tensor on the CPU, because a program may write to them without LibTorch's
+  /// knowledge.
   const at::Tensor& operator()(const at::Tensor& t, c10::Device device);
 
-  /// Calls `visit` with `t` or its copy, whichever a step reads.
+  /// Calls `visit` with `t` and with its copy, the tensors that a step may read.
   template <class Visit>
   void each_number(const at::Tensor& t, const Visit& visit) const {
     for (const at::Tensor* read : {&t, &copy_})

@@ -1,5 +1,5 @@
 #pragma once
-// Things that a model has under several names, each once.
+// Lists of a model's tensors and modules in which each appears once, also if it has several names.
 #include <ikebana/detail/torch.hpp>
 #include <set>
 #include <string>
@@ -17,8 +17,8 @@ const void* identity_of(const Item& item) {
 
 /// Returns the elements of a list of LibTorch's, such as `buffers()`, `named_buffers()` and
 /// `modules()`, without the later names of a tensor or module that the list has already: LibTorch
-/// lists what is registered twice under each of its names. What is done with each element in turn,
-/// as an average is updated and exchanged, would be done twice with a shared one.
+/// lists what is registered twice under each of its names. Otherwise an action on each element,
+/// such as updating an average, would be done twice with a shared one.
 template <class List>
 auto each_once(const List& list) {
   std::vector<std::decay_t<decltype(*list.begin())>> all;

@@ -1,5 +1,5 @@
 #pragma once
-// The fields of a plain aggregate without base classes, visited and named without registration.
+// Visits and names the fields of a plain aggregate without base classes, without registration.
 // Names come from the compiler's spelling of a pointer to the field (g++ 11, clang 18 and later);
 // with other compilers a field is named by its position.
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace ikebana::detail {
 
-// Converts to anything, so that fields can be counted by trying to initialise them.
+// Converts to any type, so that fields can be counted by trying to initialise them.
 struct Anything {
   template <class T>
   operator T() const;
@@ -34,29 +34,6 @@ constexpr std::size_t field_count() {
 template <class T>
 concept Fields = std::is_class_v<T> && std::is_aggregate_v<T> && !std::is_empty_v<T>;
 
-template <std::size_t n, class T, class F>
-constexpr decltype(auto) with_many_fields(T& t, F&& f) {
-  if constexpr (n == 7) {
-    auto& [a, b, c, d, e, g, h] = t;
-    return f(a, b, c, d, e, g, h);
-  } else if constexpr (n == 8) {
-    auto& [a, b, c, d, e, g, h, i] = t;
-    return f(a, b, c, d, e, g, h, i);
-  } else if constexpr (n == 9) {
-    auto& [a, b, c, d, e, g, h, i, j] = t;
-    return f(a, b, c, d, e, g, h, i, j);
-  } else if constexpr (n == 10) {
-    auto& [a, b, c, d, e, g, h, i, j, k] = t;
-    return f(a, b, c, d, e, g, h, i, j, k);
-  } else if constexpr (n == 11) {
-    auto& [a, b, c, d, e, g, h, i, j, k, l] = t;
-    return f(a, b, c, d, e, g, h, i, j, k, l);
-  } else if constexpr (n == 12) {
-    auto& [a, b, c, d, e, g, h, i, j, k, l, m] = t;
-    return f(a, b, c, d, e, g, h, i, j, k, l, m);
-  }
-}
-
 /// Calls `f(field...)` with references to all fields of an aggregate, at most twelve.
 template <class T, class F>
 constexpr decltype(auto) with_fields(T& t, F&& f) {
@@ -64,30 +41,28 @@ constexpr decltype(auto) with_fields(T& t, F&& f) {
   static_assert(n <= 12,
                 "ikebana: a batch or an argument of `run` is an aggregate of more than twelve "
                 "fields. Nest some of them.");
-  if constexpr (n == 1) {
-    auto& [a] = t;
-    return f(a);
-  } else if constexpr (n == 2) {
-    auto& [a, b] = t;
-    return f(a, b);
-  } else if constexpr (n == 3) {
-    auto& [a, b, c] = t;
-    return f(a, b, c);
-  } else if constexpr (n == 4) {
-    auto& [a, b, c, d] = t;
-    return f(a, b, c, d);
-  } else if constexpr (n == 5) {
-    auto& [a, b, c, d, e] = t;
-    return f(a, b, c, d, e);
-  } else if constexpr (n == 6) {
-    auto& [a, b, c, d, e, g] = t;
-    return f(a, b, c, d, e, g);
-  } else if constexpr (n <= 12) {
-    return with_many_fields<n>(t, f);
-  }
+  // clang-format off
+  if constexpr (n == 1) { auto& [a] = t; return f(a); }
+  else if constexpr (n == 2) { auto& [a, b] = t; return f(a, b); }
+  else if constexpr (n == 3) { auto& [a, b, c] = t; return f(a, b, c); }
+  else if constexpr (n == 4) { auto& [a, b, c, d] = t; return f(a, b, c, d); }
+  else if constexpr (n == 5) { auto& [a, b, c, d, e] = t; return f(a, b, c, d, e); }
+  else if constexpr (n == 6) { auto& [a, b, c, d, e, g] = t; return f(a, b, c, d, e, g); }
+  else if constexpr (n == 7) { auto& [a, b, c, d, e, g, h] = t; return f(a, b, c, d, e, g, h); }
+  else if constexpr (n == 8) { auto& [a, b, c, d, e, g, h, i] = t;
+    return f(a, b, c, d, e, g, h, i); }
+  else if constexpr (n == 9) { auto& [a, b, c, d, e, g, h, i, j] = t;
+    return f(a, b, c, d, e, g, h, i, j); }
+  else if constexpr (n == 10) { auto& [a, b, c, d, e, g, h, i, j, k] = t;
+    return f(a, b, c, d, e, g, h, i, j, k); }
+  else if constexpr (n == 11) { auto& [a, b, c, d, e, g, h, i, j, k, l] = t;
+    return f(a, b, c, d, e, g, h, i, j, k, l); }
+  else if constexpr (n == 12) { auto& [a, b, c, d, e, g, h, i, j, k, l, m] = t;
+    return f(a, b, c, d, e, g, h, i, j, k, l, m); }
+  // clang-format on
 }
 
-// Converts to the base classes of T alone.
+// Converts to no type but the base classes of T.
 template <class T>
 struct AnyBase {
   template <class Base>
@@ -95,8 +70,8 @@ struct AnyBase {
   operator Base() const;
 };
 
-/// True where braces are one of the N values that initialise a T, at any position: then none of its
-/// fields is an array, of which braces are several.
+/// Returns whether T can be initialised from N values if any one of them is `{}`. Then no field is
+/// an array, because `{}` initialises a whole array and takes the place of several values.
 template <class T, std::size_t N, std::size_t Before = 0>
 constexpr bool takes_braces() {
   if constexpr (Before == N) return true;
@@ -108,8 +83,8 @@ constexpr bool takes_braces() {
            takes_braces<T, N, Before + 1>();
 }
 
-/// An aggregate whose fields `with_fields` is known to take: no base class, no array, at most
-/// twelve.
+/// An aggregate whose fields `with_fields` can take: it has no base class, no array and at most
+/// twelve fields.
 template <class T>
 concept ShowsFields = Fields<T> && !requires { T{AnyBase<T>{}}; } && field_count<T>() >= 1 &&
                       field_count<T>() <= 12 && takes_braces<T, field_count<T>()>();
@@ -123,7 +98,7 @@ concept ShowsFields = Fields<T> && !requires { T{AnyBase<T>{}}; } && field_count
 
 #if IKEBANA_FIELD_NAMES
 template <class T>
-struct FieldAddresses {  // only its address is used; never defined
+struct FieldAddresses {  // only its address is used, so it is not defined
   T value;
   static FieldAddresses undefined;
 };
@@ -149,7 +124,7 @@ consteval auto field_pointer() {
 #endif
 #endif
 
-/// The name of field I of an aggregate, or "field I" where the compiler does not spell it.
+/// Returns the name of field I of an aggregate, or "field I" if the compiler does not spell it.
 template <class T, std::size_t I>
 std::string field_name() {
 #if IKEBANA_FIELD_NAMES

@@ -1,20 +1,22 @@
 #pragma once
-// A flag that a device computes, on its way to the host.
+// Copies a flag that a device computes to the host.
 #include <ikebana/detail/number.hpp>
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {
 
-/// A copy of a device's flag (one element) in pinned memory of the host, asked for without a wait.
+/// A copy of a device's flag (one element) in pinned memory of the host, which is begun without
+/// waiting.
 class FlagCopy {
  public:
   explicit FlagCopy(const at::Tensor& flag);
-  /// Whether `ask` may be called with a flag such as this one.
+  /// Returns whether `ask` may be called with a flag of this dtype and device.
   bool fits(const at::Tensor& flag) const;
-  /// Copies another flag, in the same memory and with the same event. The one before has arrived.
+  /// Copies another flag to the same memory, with the same event. The flag before must have
+  /// arrived.
   void ask(const at::Tensor& flag);
   bool has_arrived() const { return arrived_.query(); }
-  /// Waits until the device has reached the copy. True if the flag is not 0.
+  /// Waits until the copy has arrived. Returns whether the flag is not 0.
   bool wait();
 
  private:

@@ -1,10 +1,10 @@
 #pragma once
-// A flag that has another value for now.
+// Sets a flag for the lifetime of an object.
 #include <utility>
 
 namespace ikebana::detail {
 
-/// RAII: the flag has this value while it exists, and then its former one.
+/// RAII: the flag has this value while the object exists, and then its former value.
 class FlagScope {
  public:
   explicit FlagScope(bool& flag, bool value = true)

@@ -1,14 +1,14 @@
 #pragma once
-// Copies of tensors as bytes: they allocate nothing, so they can be made where nothing may throw.
+// Copies tensors as bytes. A copy allocates nothing, so code that must not throw can make it.
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {
 
-/// True for a tensor that is dense elements in memory of the host and no more.
+/// Returns whether a tensor is only dense elements in memory of the host.
 bool is_flat(const at::Tensor& t);
-/// True for flat tensors whose elements lie in the same order.
+/// Returns whether two tensors are flat and their elements lie in the same order.
 bool are_flat_alike(const at::Tensor& a, const at::Tensor& b);
-/// Copies the elements of one of two such tensors to the other. Counts no version.
+/// Copies the elements of one of two such tensors to the other. Does not increment the version.
 void copy_flat(const at::Tensor& to, const at::Tensor& from);
 
 }  // namespace ikebana::detail

@@ -1,12 +1,11 @@
 #pragma once
-// The tensors that LibTorch's layers compute with, which are members of them: assigning to one does
-// not register what is assigned.
+// Visits the tensors that LibTorch's layers compute with. They are members of the layers.
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {
 
 /// Calls `f(name, tensor)` for the registered tensors that a module of LibTorch computes with. They
-/// are members of it, and assigning to one does not register what is assigned.
+/// are members of the module, and assigning to a member does not register the assigned tensor.
 template <class Module, class F>
 void each_member(const torch::nn::Module& any, F&& f) {
   const auto* module = dynamic_cast<const Module*>(&any);

@@ -1,21 +1,23 @@
 #pragma once
-// LibTorch's errors as this library reports them.
+// Texts of LibTorch's errors, as this library reports them.
 #include <ikebana/detail/torch.hpp>
 #include <string>
 
 namespace ikebana::detail {
 
-/// The text of an error of LibTorch, without the backtrace and without the table of backends that
-/// its dispatcher appends.
+/// Returns the text of an error of LibTorch, without the backtrace and without the table of
+/// backends that its dispatcher appends.
 std::string message_of(const c10::Error& error);
-/// The text of an error of LibTorch, of the allocator or of oneDNN; empty for any other.
+/// Returns the text of an error of LibTorch, of the allocator or of oneDNN; empty for any other
+/// error.
 std::string text_of_libtorch(const std::exception& error);
-/// The text of any error, LibTorch's without its list of frames.
+/// Returns the text of any error; LibTorch's without its list of frames.
 std::string text_of(const std::exception& error);
-/// True where the text of an error says that memory could not be allocated.
+/// Returns whether the text of an error says that memory could not be allocated.
 bool is_out_of_memory(const std::string& what);
-/// A sentence, after a space, on an error of oneDNN's that it had no memory for a primitive; empty
-/// for any other. Its code generator keeps that error per thread, and is then refused all memory.
+/// Returns a sentence, after a space, that explains oneDNN's error that it had no memory for a
+/// primitive; empty for any other error. oneDNN's code generator keeps that error per thread, and
+/// then gets no memory any more.
 std::string no_code_text(const std::string& what);
 
 }  // namespace ikebana::detail

@@ -1,14 +1,14 @@
 #pragma once
-// Ends a program of which files were compiled with different versions of the library: the linker
-// takes one definition of each function for all of them, which would be silently wrong.
+// Ends a program whose files were compiled with different versions of the library. The linker takes
+// one definition of each function for all files, so such a program would be silently wrong.
 #include <cstdio>
 #include <cstdlib>
 #include <ikebana/detail/version.hpp>
 
 namespace ikebana::detail {
 
-/// The version of one of the program's files. The linker makes one variable of those of all files,
-/// also of the library of the compiled form.
+/// The version with which one of the program's files was compiled. The linker merges the variables
+/// of all files, and of the library of the compiled form, into one.
 inline int version_of_program = IKEBANA_VERSION;
 
 inline bool is_one_version(int version) noexcept {
@@ -21,7 +21,8 @@ inline bool is_one_version(int version) noexcept {
   std::abort();
 }
 
-/// Compared by each file when the program starts, or when a plugin is loaded.
+/// Each file compares its version with the program's when the program starts, or when a plugin is
+/// loaded.
 [[maybe_unused]] static const bool has_one_version = is_one_version(IKEBANA_VERSION);
 
 }  // namespace ikebana::detail

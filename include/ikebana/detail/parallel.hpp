@@ -9,14 +9,14 @@ namespace ikebana::detail {
 
 /// Calls `f(begin, end)` for parts that cover [0, n) exactly once; each `begin` is a multiple of
 /// `grain`. `memory` points to the `n` elements that the loop works on. Uses up to
-/// at::get_num_threads() of LibTorch's own threads; with at most `grain` elements, or inside
-/// another parallel region, the calling thread does all of it; so it does if the few hundred bytes
+/// at::get_num_threads() of LibTorch's own threads; the calling thread does everything itself if
+/// there are at most `grain` elements, inside another parallel region, and if the few hundred bytes
 /// that threads need cannot be allocated. `f` must be noexcept. Does nothing while this thread
 /// computes without values.
 ///
 /// at::parallel_for is an inline template that uses threads only in programs compiled with OpenMP,
-/// whereas TensorIterator's loop is compiled into LibTorch. Here it iterates over one byte of every
-/// `grain` elements of `memory`; their addresses tell which elements to process.
+/// whereas TensorIterator's loop is compiled into LibTorch. Here the iterator goes over one byte of
+/// every `grain` elements of `memory`; the addresses of these bytes tell which elements to process.
 template <class T, class F>
 void in_parallel(const T* memory, std::int64_t n, std::int64_t grain, const F& f) noexcept {
   static_assert(noexcept(f(n, n)), "exceptions cannot leave LibTorch's threads");
@@ -56,7 +56,8 @@ void in_tiles(std::int64_t begin, std::int64_t end, const F& f) noexcept {
   if (begin < end) f(begin, end - begin);
 }
 
-/// The type in which formulas on elements of type T are computed: double for double, else float.
+/// The type in which formulas on elements of type T are computed: double for double, float for
+/// others.
 template <class T>
 using opmath_t = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
@@ -75,8 +76,8 @@ void dispatch_dtype(at::ScalarType dtype, const F& f) noexcept {
   }
 }
 
-/// The first element of a tensor, for loops over its memory in whatever order its strides give.
-/// Null while this thread computes without values.
+/// Returns a pointer to the first element of a tensor, for loops over its memory in the order of
+/// its strides. Returns null while this thread computes without values.
 template <class T>
 T* data_of(const at::Tensor& t) {
   return without_values() ? nullptr : static_cast<T*>(t.mutable_data_ptr());

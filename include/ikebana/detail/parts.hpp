@@ -1,10 +1,11 @@
 #pragma once
-// The parts of a value: of tuples, pairs, ranges, maps, optionals, variants, plain aggregates, and
-// torch::data::Example. Those of a class with private members are not seen.
+// Visits the parts of a value: of tuples, pairs, ranges, maps, optionals, variants, plain
+// aggregates, and torch::data::Example. The members of a class with private members are not
+// visited.
 #include <algorithm>
 #include <ikebana/detail/fields.hpp>
 #include <ikebana/detail/torch.hpp>
-#include <iterator>  // with the concepts of ranges; <ranges> adds views, which cost compile time
+#include <iterator>  // has the concepts of ranges; <ranges> adds views, which cost compile time
 #include <optional>
 #include <string>
 #include <tuple>
@@ -22,7 +23,8 @@ template <class T>
 concept TupleLike = requires { std::tuple_size<T>::value; } && !std::ranges::range<T>;
 template <class T>
 concept Text = std::is_convertible_v<const T&, std::string_view>;
-/// A range of other values: not a text of any characters, nor a path, whose elements are paths.
+/// A range of other values. A text of any characters is not one, nor is a path, whose elements are
+/// paths.
 template <class T>
 concept Range =
     std::ranges::range<T&> && !Text<T> && !made_from<std::remove_cv_t<T>, std::basic_string> &&
@@ -37,11 +39,11 @@ struct IgnorePart {
   template <class Part, class Name>
   void operator()(Part&, Name&&) const {}
 };
-/// A class that shows its tensors itself, as Ragged.
+/// A class that shows its tensors itself, as Ragged does.
 template <class T>
 concept ShowsParts = requires(T& value) { T::each_part(value, IgnorePart()); };
 
-// The name and the value of an entry of a map.
+// `name_of` and `value_of` return the name and the value of an entry of a map.
 template <class Entry>
 const auto& name_of(Entry& entry) {
   if constexpr (requires { entry.first; }) return entry.first;
@@ -52,8 +54,8 @@ auto& value_of(Entry& entry) {
   if constexpr (requires { entry.second; }) return entry.second;
   else return entry.value();
 }
-/// Calls `f(entry)` for every entry of a map; for those of a hash table, whose order may differ
-/// between equal tables, in the order of their names.
+/// Calls `f(entry)` for every entry of a map. Visits a hash table in the order of names, because
+/// the order of entries may differ between equal tables.
 template <class M, class F>
 void for_each_entry(M& map, F&& f) {
   using Entry = std::remove_reference_t<std::ranges::range_reference_t<M&>>;
@@ -70,7 +72,8 @@ void for_each_entry(M& map, F&& f) {
     for (Entry& entry : map) f(entry);
   }
 }
-/// `["input_ids"]`, `[3]`, or the position of a name that is neither text nor number.
+/// Writes the path of an entry: `["input_ids"]`, `[3]`, or its position `i` if the name is neither
+/// text nor number.
 template <class Name>
 std::string path_of(const Name& name, std::size_t i) {
   if constexpr (Text<Name>) return "[\"" + std::string(std::string_view(name)) + "\"]";
@@ -78,8 +81,8 @@ std::string path_of(const Name& name, std::size_t i) {
   else return "[" + std::to_string(i) + "]";
 }
 
-/// Calls `f(child, name)` for the parts of a value. `name` is a function, so that no text is made
-/// where none is needed.
+/// Calls `f(child, name)` for the parts of a value. `name` is a function, so that a text is made
+/// only if it is needed.
 template <class T, class F>
 void for_each_part(T& value, F&& f) {
   using Bare = std::remove_const_t<T>;
@@ -115,7 +118,7 @@ void for_each_part(T& value, F&& f) {
 
 template <template <class> class Is, class T, class... Outer>
 constexpr bool any_inside();
-/// Applies any_inside to each field; a lambda here crashes clang 14.
+/// Applies any_inside to each field. It is not a lambda, because that crashes clang 14.
 template <template <class> class Is, class... Outer>
 struct AnyFieldInside {
   template <class... Each>
@@ -123,8 +126,9 @@ struct AnyFieldInside {
     return std::bool_constant<(any_inside<Is, std::remove_const_t<Each>, Outer...>() || ...)>{};
   }
 };
-/// Whether `Is` holds for a type, or for that of any part that `for_each_part` finds in its values.
-/// `Outer` are the types around it, for a type that contains itself.
+/// Returns whether `Is` holds for a type, or for the type of any part that `for_each_part` finds in
+/// its values. `Outer` are the types around it, which end the search in a type that contains
+/// itself.
 template <template <class> class Is, class T, class... Outer>
 constexpr bool any_inside() {
   if constexpr ((std::is_same_v<T, Outer> || ...)) {

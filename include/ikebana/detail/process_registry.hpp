@@ -1,14 +1,14 @@
 #pragma once
-// State about tensors that all code of a process shares.
+// Counts per tensor that all code of a process shares.
 #include <ikebana/detail/torch.hpp>
 #include <mutex>
 #include <unordered_map>
 
 namespace ikebana::detail {
 
-/// Counts per tensor, one table for each `Purpose` in the process: also plugins that are built with
-/// hidden symbols share it, which is why this class and every `Purpose` have default visibility.
-/// Lock `mutex` for any access.
+/// Counts per tensor, in one table for each `Purpose` in the process. This class and every
+/// `Purpose` have default visibility, so that plugins that are built with hidden symbols share the
+/// table. Lock `mutex` for any access.
 template <class Purpose>
 struct __attribute__((visibility("default"))) ProcessRegistry {
   std::mutex mutex;

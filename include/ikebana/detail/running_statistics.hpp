@@ -1,5 +1,5 @@
 #pragma once
-// What a batch norm keeps of the batches of training, whatever its class.
+// The running statistics of a batch norm of any class.
 #include <ikebana/detail/torch.hpp>
 #include <optional>
 
@@ -7,7 +7,8 @@ namespace ikebana::detail {
 
 /// The statistics of one batch norm, as LibTorch names them. Refers to the module.
 struct RunningStatistics {
-  std::optional<double>* momentum = nullptr;  ///< no value: the average of all batches
+  std::optional<double>* momentum =
+      nullptr;  ///< without a value, statistics are the average of all batches
   at::Tensor mean = {}, var = {}, batches = {};
 
   template <class BatchNorm>
@@ -16,7 +17,7 @@ struct RunningStatistics {
             norm.num_batches_tracked};
   }
 };
-/// The base of a batch norm that is none of LibTorch's classes.
+/// The base of a batch norm that is not one of LibTorch's classes.
 struct HasRunningStatistics {
   virtual ~HasRunningStatistics() = default;
   virtual RunningStatistics running_statistics() = 0;

@@ -10,11 +10,11 @@ void destroy(const void* object) {
   delete static_cast<const T*>(object);
 }
 
-/// Does what std::make_shared does, in two allocations. g++ takes the destructor of each type that
-/// a file gives to std::make_shared for a possible target of every release of a std::shared_ptr,
-/// and optimizes it, with all that it calls, also where the program never makes one: in the
-/// header-only form, a third of a small program's functions. Functions that are no templates call
-/// this instead.
+/// Does what std::make_shared does, in two allocations. g++ treats the destructor of each type that
+/// a file gives to std::make_shared as a possible target of every release of a std::shared_ptr. It
+/// optimizes the destructor and all that it calls, even if the program never makes such an object:
+/// in the header-only form, a third of a small program's functions. Functions that are not
+/// templates call this function instead.
 template <class T, class... Args>
 std::shared_ptr<T> make_shared_apart(Args&&... args) {
   T* const object = new T(std::forward<Args>(args)...);

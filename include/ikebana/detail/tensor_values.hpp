@@ -1,6 +1,8 @@
 #pragma once
-// Tensors whose values are left out, among the arguments and results of operators.
+// Makes tensors over given memory, or over no memory, and visits tensors among the arguments and
+// results of operators.
 #include <ikebana/detail/torch.hpp>
+#include <memory>
 #include <string>
 
 namespace ikebana::detail {
@@ -8,14 +10,14 @@ namespace ikebana::detail {
 using StorageKey = c10::StorageImpl*;
 inline StorageKey key_of(const at::Tensor& t) { return t.storage().unsafeGetStorageImpl(); }
 
-/// True of tensors over one storage. Asks nothing of the data pointer, as `is_alias_of` does, which
-/// a tensor without memory refuses.
+/// Returns whether two tensors are over one storage. Does not ask for the data pointer, as
+/// `is_alias_of` does, because a tensor without memory refuses that.
 bool same_storage(const at::Tensor& a, const at::Tensor& b);
 
-/// `aten::normal_`, or `aten::add_.Tensor`.
+/// Returns the name of an operator, such as `aten::normal_` or `aten::add_.Tensor`.
 std::string name_of(const c10::OperatorHandle& op);
 
-/// `value`, in which `f(t)` takes the place of each tensor `t`.
+/// Returns `value` with each tensor `t` replaced by `f(t)`.
 template <class F>
 c10::IValue with_tensors(const c10::IValue& value, F&& f) {
   auto one = [&](const at::Tensor& t) { return t.defined() ? at::Tensor(f(t)) : t; };
@@ -44,17 +46,23 @@ void visit_all(c10::ArrayRef<c10::IValue> values, F&& f) {
   for (const c10::IValue& value : values) visit_tensors(value, f);
 }
 
-/// True of a tensor that is elements in memory and no more, which `tensor_over` can make.
+/// Returns whether a tensor is only elements in memory, so that `tensor_over` can make it.
 bool is_plain(const at::Tensor& t);
-/// A tensor over a storage. Calls no operator.
+/// Makes a tensor over a storage. Calls no operator.
 at::Tensor tensor_on(c10::Storage storage, at::IntArrayRef sizes, at::IntArrayRef strides,
                      std::int64_t offset, at::ScalarType type);
-/// The same with the dtype and the layout of `like`.
+/// Makes a tensor over a storage, with the dtype and the layout of `like`.
 at::Tensor tensor_over(const c10::Storage& storage, const at::Tensor& like);
-/// A storage of so many bytes that has no memory.
+/// Makes a storage of so many bytes that has no memory.
 c10::Storage storage_without_memory(c10::Device device, std::size_t bytes);
-/// What an operator says that would read or write it.
+/// Sets the error of operators that would read or write the storage.
 void set_error(const c10::Storage& storage, const std::string& text);
+
+/// Makes a tensor on the CPU over `memory`, which `owner` keeps as long as the tensor's storage
+/// exists. `at::from_blob` does so as well, but ends the process if it cannot allocate its own
+/// data; this function throws.
+at::Tensor tensor_over(void* memory, at::IntArrayRef sizes, at::IntArrayRef strides,
+                       at::ScalarType type, std::shared_ptr<void> owner);
 
 }  // namespace ikebana::detail
 

@@ -1,18 +1,18 @@
 #pragma once
-// Whether a tensor was changed in place.
+// Detects that a tensor was changed in place.
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {
 
-/// Records a tensor's version counter, which each in-place change increments. Does not keep the
-/// tensor.
+/// Records a tensor's version counter, which each change in place increments. Does not keep the
+/// tensor alive.
 class Version {
  public:
   explicit Version(const at::Tensor& t)
       : counter_(t.unsafeGetTensorImpl()->version_counter()), recorded_(current()) {}
 
   bool changed() const { return current() != recorded_; }
-  /// A tensor with the same values has the same versions from now on.
+  /// Makes a tensor with the same values share the version counter from now on.
   void share_with(const at::Tensor& t) const;
   void record_again() { recorded_ = current(); }
   void restore();
@@ -24,8 +24,9 @@ class Version {
   std::uint32_t recorded_;
 };
 
-/// True for a buffer that an operator may change without counting: LibTorch's batch norm writes its
-/// running statistics, one number for each channel, behind the version counter.
+/// Returns whether an operator may change a buffer without incrementing its version: LibTorch's
+/// batch norm writes its running statistics, one number for each channel, behind the version
+/// counter.
 bool may_change_uncounted(const at::Tensor& buffer);
 
 }  // namespace ikebana::detail

@@ -1,5 +1,5 @@
 #pragma once
-// The tensors inside any value, through all its parts.
+// Visits the tensors inside any value, through all its parts.
 #include <ikebana/detail/parts.hpp>
 
 namespace ikebana::detail {
@@ -7,7 +7,7 @@ namespace ikebana::detail {
 template <class T>
 using IsTensors = std::bool_constant<std::is_same_v<T, at::Tensor> || ShowsParts<T> ||
                                      std::is_same_v<T, torch::nn::AnyValue>>;
-/// Whether values of this type may hold tensors that `for_each_tensor` sees.
+/// True if values of this type may hold tensors that `for_each_tensor` sees.
 template <class T>
 inline constexpr bool may_hold_tensors = any_inside<IsTensors, std::remove_cv_t<T>>();
 
@@ -25,8 +25,8 @@ void for_each_tensor(T& value, F&& f) {
   }
 }
 
-/// What a copy is made from: a type that is constructible from anything (AnyValue) is only copied
-/// from a const value.
+/// Returns the value from which a copy is made: a type that is constructible from anything
+/// (AnyValue) is copied only from a const value.
 template <class T>
 const T& copied(T& value) {
   return value;
@@ -51,7 +51,8 @@ void put_tensors(T& value, const std::vector<at::Tensor>& tensors) {
   for_each_tensor(value, [&](at::Tensor& t) { t = tensors.at(i++); });
 }
 
-/// `for_each_tensor` with each tensor's path: `input`, `masks[2]`, `<1>.target`.
+/// Does what `for_each_tensor` does, and passes each tensor's path: `input`, `masks[2]`,
+/// `<1>.target`.
 template <class T, class F>
 void for_each_named_tensor(T& value, F&& f, const std::string& path = {}) {
   if constexpr (std::is_same_v<std::remove_const_t<T>, at::Tensor>) {
@@ -65,9 +66,10 @@ void for_each_named_tensor(T& value, F&& f, const std::string& path = {}) {
   }
 }
 
-/// `Long[12, 64] on cpu`.
+/// Describes a tensor as `Long[12, 64] on cpu`.
 std::string tensor_text(const at::Tensor& t);
-/// `input Long[12, 64] cpu, target Long[12, 64] cpu`: for messages.
+/// Describes the tensors of a value for messages, as `input Long[12, 64] cpu, target Long[12, 64]
+/// cpu`.
 template <class T>
 std::string tensors_text(const T& value) {
   std::string text;

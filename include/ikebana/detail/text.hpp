@@ -1,12 +1,12 @@
 #pragma once
-// Names of types, and texts, as error messages show them.
+// Makes names of types, and texts, as error messages show them.
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace ikebana::detail {
 
-/// The type in the name of a function whose parameter `T` it is.
+/// Returns the spelling of type `T` from the name of a function that has the parameter `T`.
 constexpr std::string_view type_in(std::string_view function) {
   std::size_t begin = function.find("T = ") + 4;
   std::size_t end = function.find(';', begin);
@@ -17,32 +17,32 @@ constexpr std::string_view spelled_type() {
   return type_in(__PRETTY_FUNCTION__);
 }
 
-/// A text from outside the program, for an error message: control characters are escaped, so that
-/// none reaches a terminal.
+/// Prepares a text from outside the program for an error message: control characters are escaped,
+/// so that they do not reach a terminal.
 std::string escaped(std::string_view text);
 
-/// A policy with its values, as a trainer describes it.
+/// Describes a policy with its values, as a trainer does.
 std::string policy_line(const std::string& policy, const std::string& values);
 
-/// The shortest text from which the same number is read again.
+/// Returns the shortest text from which the same number is read again.
 std::string exact_text(double value);
 
-/// Padded with spaces to `width` columns: to the right, to the left.
+/// Pads a text with spaces to `width` columns, and aligns it to the right or to the left.
 std::string right(const std::string& text, std::size_t width);
 std::string left(const std::string& text, std::size_t width);
 
-/// Texts with semicolons between them.
+/// Joins texts with semicolons between them.
 std::string joined(const std::vector<std::string>& texts);
 
-/// A type's name without `ikebana::`, of what a compiler spells: `Precision<BF16>`.
+/// Removes `ikebana::` from a type's name as a compiler spells it: `Precision<BF16>`.
 std::string without_namespace(std::string_view spelled);
-/// The same of a type.
+/// Returns a type's name without `ikebana::`.
 template <class T>
 std::string type_name() {
   return without_namespace(spelled_type<T>());
 }
 
-/// A module's type as its users write it: `GPT` for GPTImpl.
+/// Returns a module's type as its users write it: `GPT` for GPTImpl.
 std::string without_impl(std::string name);
 template <class Module>
 std::string module_name() {

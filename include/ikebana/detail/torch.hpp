@@ -1,7 +1,8 @@
 #pragma once
-// The only place where the library includes LibTorch; what only bodies need is in torch_bodies.hpp,
-// so that a file in the compiled form does without. X11 and Qt define macros that break
-// LibTorch's headers (`None`, `Bool`, `slots`); they are undefined here and restored below.
+// The only place where the library includes LibTorch. Headers that only bodies need are in
+// torch_bodies.hpp, so that a file in the compiled form does not include them. X11 and Qt define
+// macros that break LibTorch's headers (`None`, `Bool`, `slots`); they are undefined here and
+// restored below.
 
 #include <ikebana/detail/macros_aside.inc>
 
@@ -44,7 +45,7 @@
 #include <torch/nn/modules/rnn.h>
 #include <torch/nn/pimpl.h>
 #include <torch/version.h>
-// LibTorch 2.8 has the statistics of CUDA's allocator nowhere else; see bridge/version.hpp.
+// In LibTorch 2.8 only this header has the statistics of CUDA's allocator; see bridge/version.hpp.
 #if TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR < 9 && __has_include(<cuda_runtime_api.h>)
 #include <c10/cuda/CUDACachingAllocator.h>
 #endif

@@ -1,7 +1,7 @@
 #pragma once
-// LibTorch's process groups (c10d), apart from torch.hpp: only policies on shard need them. Its
-// wheel has Gloo without Gloo's headers; what ProcessGroupGloo.hpp names of them is declared in
-// ikebana/shard/gloo, a folder of its own for the compiler, which CMake's target adds.
+// LibTorch's process groups (c10d), apart from torch.hpp: only policies on shard need them.
+// LibTorch's wheel has Gloo without Gloo's headers. The folder ikebana/shard/gloo declares the
+// names that ProcessGroupGloo.hpp uses; CMake's target adds this folder to the include paths.
 #include <ikebana/detail/torch.hpp>
 
 #if !__has_include(<gloo/algorithm.h>)
@@ -24,7 +24,7 @@
 #undef USE_C10D_GLOO
 #undef IKEBANA_DEFINED_USE_C10D_GLOO
 #endif
-// NCCL, where CUDA's headers and NCCL's are found.
+// NCCL, if CUDA's headers and NCCL's are found.
 #if defined(USE_C10D_NCCL) && __has_include(<nccl.h>) && __has_include(<cuda_runtime_api.h>)
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif

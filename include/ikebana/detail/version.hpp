@@ -5,6 +5,6 @@
 #define IKEBANA_VERSION_MINOR 1
 #define IKEBANA_VERSION_PATCH 0
 
-/// One number to compare with: `#if IKEBANA_VERSION >= 200  // 0.2.0`.
+/// The version as one number, for comparisons: `#if IKEBANA_VERSION >= 200 // 0.2.0`.
 #define IKEBANA_VERSION \
   (IKEBANA_VERSION_MAJOR * 10000 + IKEBANA_VERSION_MINOR * 100 + IKEBANA_VERSION_PATCH)

@@ -1,5 +1,5 @@
 #pragma once
-// Whether this thread computes with tensors that have no memory.
+// Flags of a thread that computes with tensors that have no memory.
 
 #include <cstdint>
 #include <ikebana/detail/flag_scope.hpp>
@@ -8,20 +8,21 @@ namespace ikebana::detail {
 
 inline constinit thread_local bool is_without_values = false;
 
-/// True while this thread only finds out what a computation would allocate (fake/fake_mode.hpp):
-/// loops over memory do nothing.
+/// Returns true while this thread only finds out what a computation would allocate
+/// (fake/fake_mode.hpp). Loops over memory then do nothing.
 inline bool without_values() noexcept { return is_without_values; }
 
-/// True while tensors without values stand for memory that is none of a device's, as a file.
+/// True while tensors without values stand for memory that does not belong to a device, such as a
+/// file.
 inline constinit thread_local bool is_made_in_file = false;
 
-/// RAII: tensors that this thread makes stand for what lies in a file.
+/// RAII: tensors that this thread makes stand for tensors in a file.
 struct MadeInFileScope : FlagScope {
   MadeInFileScope() : FlagScope(is_made_in_file) {}
 };
 
-/// Of this thread: how many nanoseconds its computations without values would have taken, about
-/// (fake/operator_cost.hpp).
+/// About how many nanoseconds this thread's computations without values would have taken with
+/// values (fake/operator_cost.hpp).
 inline constinit thread_local std::int64_t nanoseconds_without_values = 0;
 
 /// RAII: this thread computes without values.

@@ -1,5 +1,5 @@
 #pragma once
-// One batch of an evaluation, which Accumulate<Fit<>> may compute in parts, and again.
+// One batch of an evaluation, which Accumulate<Fit<>> may compute in parts, and repeat.
 #include <ikebana/core/core.hpp>
 #include <ikebana/evaluate/loss_sums.hpp>
 
@@ -15,15 +15,16 @@ class PartLosses {
   void clear();
   void add(Loss loss, bool keeps_outputs);
   void add_to(LossSums& sums) const;
-  /// Those of the batch. Throws BadModel where the rows of parts cannot be found in them.
+  /// Joins the outputs of the parts. Throws BadModel if the rows of a part cannot be found in its
+  /// outputs.
   at::Tensor outputs() const;
 
  private:
   c10::SmallVector<Loss, 1> all_;
 };
 
-/// Undoes what a part of an evaluation did that threw and may be computed again: buffers and random
-/// generators are as they were. Costs what that costs a step. Nothing in other recipes.
+/// Undoes the changes of a part of an evaluation that threw and may be computed again: restores
+/// buffers and random generators. Costs as much as in a step, and nothing in other recipes.
 template <class Core, bool = Core::fits_memory>
 class UndoPart {
  public:
@@ -35,7 +36,8 @@ class UndoPart {
 template <class Core>
 class UndoPart<Core, true> {
  public:
-  /// `with_ranks`: `f` computes with other ranks, which hear where it throws.
+  /// Calls `f`, and undoes its changes if it throws. With `with_ranks`, `f` computes with other
+  /// ranks, to which an exception is reported.
   template <class F>
   void around(Core& core, bool with_ranks, const F& f) {
     if (!before_) before_.emplace(core.device);

@@ -1,5 +1,5 @@
 #pragma once
-// Evaluates a model: its loss and metrics over a data set.
+// Evaluates a model: computes its loss and metrics over a data set.
 #include <ikebana/core/around_step.hpp>
 #include <ikebana/core/evaluation_mode.hpp>
 #include <ikebana/core/placement.hpp>
@@ -11,10 +11,10 @@ namespace ikebana {
 
 namespace detail {
 
-/// Throws BadValue where two metrics have one name, by which their values are found.
+/// Throws BadValue if two metrics have the same name, because their values are found by name.
 void check_metric_names(const std::vector<std::string>& names);
 
-/// What an evaluation has computed: sums of its losses, and its metrics.
+/// The results of an evaluation so far: sums of its losses, and its metrics.
 class EvaluatedSoFar {
  public:
   explicit EvaluatedSoFar(EachMetric metrics);
@@ -23,9 +23,9 @@ class EvaluatedSoFar {
   EvaluatedSoFar& operator=(const EvaluatedSoFar&) = delete;
   bool has_metrics() const { return !metrics_.empty(); }
   LossSums& sums() { return sums_; }
-  /// Adds a batch, of the type that the metrics are for.
+  /// Adds a batch, which has the type that the metrics take.
   void add(const void* batch, const PartLosses& losses);
-  /// The figures of all ranks; null: of the only one.
+  /// Returns the result over all ranks. Null: there is one rank.
   Evaluation result(RankGroup* ranks);
 
  private:
@@ -33,7 +33,7 @@ class EvaluatedSoFar {
   std::vector<ErasedMetric> metrics_;
 };
 
-/// Evaluates in evaluation mode, which begins after `open`, and without gradients.
+/// Evaluates in evaluation mode, which begins after `open`, without gradients.
 Evaluation in_evaluation_mode(torch::nn::Module& model, c10::function_ref<void()> open,
                               c10::function_ref<Evaluation()> evaluate);
 
@@ -62,7 +62,7 @@ class BatchEvaluation {
     });
     so_far_.add(std::addressof(on_device), losses);
   }
-  /// There is no further batch.
+  /// Ends the evaluation after the last batch.
   void end() {
     if constexpr (!Core::one_rank) {
       auto around = [&](const auto& f) {
@@ -91,14 +91,14 @@ class BatchEvaluation {
       add_dummies(count);
     });
   }
-  /// Metrics see nothing of them.
+  /// Computes batches whose results are not counted. Metrics do not see them.
   void add_dummies(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i) {
       const DummyScope scope(core_, run_, /*is_dummy=*/true);
       so_far_.sums().add(core_.loss(run_, *dummy_));
     }
   }
-  /// Calls `f(parts, count)`, where the recipe fits memory inside of what undoes it.
+  /// Calls `f(parts, count)`. If the recipe fits memory, a call that throws is undone.
   template <class F>
   void fitted(const Batch* batch, const F& f) {
     core_.mechanisms.accumulate.around_evaluated(
@@ -136,8 +136,8 @@ Evaluation evaluate_all(Core& core, const Visit& visit, const std::vector<Metric
 
 /// Evaluates each batch that `visit` passes to its argument, without cutting it into microbatches
 /// unless Accumulate<Fit<>> has to, and with averaged weights if the recipe averages them. Waits
-/// for the device at the end. Throws BadBatch if there is nothing to count. Several ranks evaluate
-/// their own batches, and each returns the figures of all.
+/// for the device at the end. Throws BadBatch if there is nothing to count. On several ranks each
+/// evaluates its own batches, and returns the result of all.
 template <class Core, class Visit, class Metrics>
 Evaluation evaluate(Core& core, const Visit& visit, const Metrics& metrics) {
   return detail::reported_to_ranks(core,

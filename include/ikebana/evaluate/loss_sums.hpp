@@ -10,14 +10,14 @@ namespace ikebana::detail {
 class LossSums {
  public:
   void add(const Loss& loss);
-  /// The names and scales of all terms, which ranks compare; empty where nothing was added.
+  /// Returns the names and scales of all terms, which ranks compare; empty if nothing was added.
   std::string terms() const;
-  /// Another rank has these terms: without any of its own, this one takes them, with nothing added.
-  /// Throws BadModel where it has others.
+  /// Takes the terms of another rank, with nothing added, if this rank has no terms. Throws
+  /// BadModel if it has other terms.
   void take_terms(const std::string& others, c10::Device device);
-  /// The sums and counts of all ranks.
+  /// Replaces sums and counts by those over all ranks.
   void sum_over(RankGroup& ranks);
-  /// Waits for the device. Throws BadBatch for a term whose count is 0.
+  /// Returns the mean loss. Waits for the device. Throws BadBatch for a term whose count is 0.
   double mean() const;
   double count() const { return sums_.empty() ? 0 : sums_[0].count.value(); }
 

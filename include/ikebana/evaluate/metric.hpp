@@ -1,5 +1,5 @@
 #pragma once
-// Metrics: what an evaluation measures besides the loss.
+// Metrics, which an evaluation computes besides the loss.
 #include <ikebana/batch.hpp>
 #include <ikebana/grammar/diagnosis.hpp>
 #include <ikebana/grammar/refuse_loader.hpp>
@@ -14,11 +14,11 @@ class Metric;
 
 namespace detail {
 
-/// Replaces a tensor by a copy, where it is defined.
+/// Replaces a tensor by a copy, if it is defined.
 void clone_in_place(at::Tensor& t);
 
-/// A copy of a metric that shares no tensor with it where its fields can be seen; else it is reset,
-/// if it has `reset()`.
+/// Returns a copy of a metric that shares no tensor with it, if its fields can be visited; else the
+/// copy is reset, if it has `reset()`.
 template <class M>
 M own_copy(const M& metric) {
   M copy = metric;
@@ -36,7 +36,7 @@ M own_copy(const M& metric) {
   return copy;
 }
 
-/// Why a type is no metric for batches of type `Batch`.
+/// Returns the reason why a type is not a metric for batches of type `Batch`.
 template <class M, class Batch>
 consteval auto check_metric() {
   if constexpr (!requires(const M& m, std::string& name) { name = m.name; })
@@ -62,7 +62,7 @@ template <class Batch>
 auto each_of(const std::vector<Metric<Batch>>& metrics);
 class ErasedMetric;
 
-/// The functions of a metric, whatever its type and that of its batches.
+/// The functions of a metric, without its type and the type of its batches.
 class MetricMethods {
  public:
   virtual ~MetricMethods() = default;
@@ -73,8 +73,8 @@ class MetricMethods {
   virtual ErasedMetric initial() const = 0;
 };
 
-/// A metric with its type erased, and that of its batches. Copies are one metric; it is not moved
-/// from, so that it always is one.
+/// A metric without its type and the type of its batches. Copies refer to the same metric. It
+/// cannot be moved from, so that it always has a metric.
 class ErasedMetric {
  public:
   ErasedMetric() noexcept;
@@ -83,7 +83,7 @@ class ErasedMetric {
   ErasedMetric& operator=(const ErasedMetric& other);
   ~ErasedMetric();
   const std::string& name() const { return name_; }
-  /// `batch` is one of the type that the metric is for.
+  /// Adds a batch, which has the type that the metric takes.
   void update(const void* batch, const at::Tensor& outputs) const;
   double value() const;
   void reduce(RankGroup& ranks) const;
@@ -98,11 +98,11 @@ class ErasedMetric {
 using EachMetric = c10::function_ref<void(c10::function_ref<void(const ErasedMetric&)>)>;
 std::vector<std::string> names_of(EachMetric each);
 
-/// A metric that an evaluation works on, and as it was given.
+/// A metric that an evaluation updates, and the metric as it was given.
 template <class M, class Batch>
 class MetricOf final : public MetricMethods {
  public:
-  /// Both are copies that share nothing.
+  /// Makes both from copies that share nothing.
   static ErasedMetric erased(const M& metric) {
     std::string name;
     name = metric.name;
@@ -128,16 +128,17 @@ class MetricOf final : public MetricMethods {
 }  // namespace detail
 
 /// Any metric, with its type erased: a class with `name`, `update(batch, outputs)` and `value()`,
-/// and `reset()` where it has one. On several ranks it needs `reduce(RankGroup&)` as well, called
-/// before `value()`, which adds up over ranks what `update` has summed, also on a rank that had no
-/// batch, so that a sum needs a value from the beginning. An evaluation works on a
+/// and optionally `reset()`. On several ranks it needs `reduce(RankGroup&)` as well, which is
+/// called before `value()` and adds up over ranks what `update` has summed. It is called also on a
+/// rank that had no batch, so a sum needs a value from the beginning. An evaluation works on a
 /// copy, so that each evaluation begins from the metric as it was given. The tensors among the
-/// fields of a plain struct are copied, too; a class whose copies share what `update` writes to
+/// fields of a plain struct are copied, too. A class whose copies share what `update` writes to
 /// needs `reset()`, which each evaluation calls.
 template <class Batch>
 class Metric {
  public:
-  /// Copies a metric. What lacks one of its functions is refused by the compiler, which names it.
+  /// Copies a metric. The compiler refuses a class without one of the functions, and names the
+  /// function.
   template <class M>
     requires(!std::is_same_v<std::decay_t<M>, Metric>)
   Metric(M metric) {
@@ -145,18 +146,18 @@ class Metric {
     (void)sizeof(Diagnosis);
     if constexpr (refuse::passed<Diagnosis>) erased_ = detail::MetricOf<M, Batch>::erased(metric);
   }
-  /// The name under which an Evaluation has its value.
+  /// The name of its value in an Evaluation.
   const std::string& name() const { return erased_.name(); }
   /// Throws Error if the loss gave no outputs.
   void update(const Batch& batch, const at::Tensor& outputs) const {
     erased_.update(std::addressof(batch), outputs);
   }
-  /// Its value for all batches since `initial()`. Waits for the device where the metric does.
+  /// Returns its value for all batches since `initial()`. Waits for the device if the metric does.
   double value() const { return erased_.value(); }
-  /// From here on the value is that of all ranks. Throws Error for a metric that cannot be.
+  /// Makes the value that of all ranks. Throws Error for a metric without `reduce`.
   void reduce(RankGroup& ranks) const { erased_.reduce(ranks); }
   void reduce(const OneRankGroup&) const {}
-  /// A copy of the metric as it was given, before any update.
+  /// Returns a copy of the metric as it was given, before any update.
   Metric initial() const {
     Metric copy;
     copy.erased_ = erased_.initial();
@@ -178,7 +179,7 @@ void append(std::vector<Metric<Batch>>& list, M metric) {
     list.insert(list.end(), metric.begin(), metric.end());
   else list.emplace_back(std::move(metric));
 }
-/// As `EachMetric`. Refers to the list.
+/// Returns an `EachMetric` that refers to the list.
 template <class Batch>
 auto each_of(const std::vector<Metric<Batch>>& metrics) {
   return [&metrics](c10::function_ref<void(const ErasedMetric&)> f) {
@@ -190,11 +191,11 @@ auto each_of(const std::vector<Metric<Batch>>& metrics) {
 /// The fraction of targets for which the largest output is the target's class. Targets equal to
 /// `ignore_index` do not count. Costs one comparison per batch, on the device.
 struct Accuracy {
-  std::string name = "accuracy";     ///< by which an Evaluation has it
+  std::string name = "accuracy";     ///< its name in an Evaluation
   std::int64_t ignore_index = -100;  ///< the class of targets that do not count
-  /// The dimension of the outputs that holds the classes; negative: counted from the last. Without
-  /// it, that is dimension 1, as in CrossEntropyLoss, or the last one, whichever fits the targets'
-  /// shape; where both do, BadBatch is thrown.
+  /// The dimension of the outputs that holds the classes; negative: counted from the last. If it is
+  /// not given, dimension 1, as in CrossEntropyLoss, or the last one is used, whichever fits the
+  /// targets' shape. If both fit, `update` throws BadBatch.
   std::optional<std::int64_t> dim = {};
   at::Tensor correct = {};  ///< right outputs so far, Long on the device
   at::Tensor total = {};    ///< targets so far, Long on the device
@@ -206,18 +207,18 @@ struct Accuracy {
     if constexpr (detail::holds_more<Batch>) (void)sizeof(refuse::MoreThanInputAndTarget<Batch>);
     count(detail::joined(detail::target_of(batch)), outputs);
   }
-  /// On the host, since a rank without a batch knows of no device.
+  /// Adds up over ranks, on the host, because a rank without a batch knows no device.
   void reduce(RankGroup& ranks);
-  /// Waits for the device. Throws Error without targets.
+  /// Returns the fraction. Waits for the device. Throws Error without targets.
   double value() const;
 
-  /// The dimension of the outputs that holds the classes. Throws BadBatch if it does not fit the
-  /// targets, or if it is not given and cannot be told from their shape.
+  /// Returns the dimension of the outputs that holds the classes. Throws BadBatch if it does not
+  /// fit the targets, or if it is not given and their shape does not determine it.
   std::int64_t class_dim(const at::Tensor& outputs, const at::Tensor& target) const;
 
  private:
   void count(const at::Tensor& target, const at::Tensor& outputs);
-  /// Whether the targets have the outputs' shape without dimension `d`.
+  /// Returns whether the targets have the outputs' shape without dimension `d`.
   static bool fits(const at::Tensor& outputs, const at::Tensor& target, std::int64_t d);
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// What a model gives for a batch or an input, without training.
+// `predict`: the output of a model for a batch or an input, without training.
 #include <ikebana/core/around_step.hpp>
 #include <ikebana/core/dummy.hpp>
 #include <ikebana/core/evaluation_mode.hpp>
@@ -9,12 +9,12 @@
 
 namespace ikebana::detail {
 
-/// What `predict` does with what it is given: calls `forward` with it, or with a batch's input,
-/// takes the outputs of the loss, does so with each batch of a loader, or refuses it.
+/// The way in which `predict` uses its arguments: it calls `forward` with them, or with a batch's
+/// input, takes the outputs of the loss, does so with each batch of a loader, or refuses them.
 enum class PredictBy { Forward, Input, Outputs, Loader, Unknown };
 
-/// Gives a result memory of its own where it shares that of the model: parameters and buffers
-/// change in later steps, and where weights are averaged or gathered, at once.
+/// Copies a result that shares memory with the model, because parameters and buffers change in
+/// later steps, and at once if weights are averaged or gathered.
 template <class Result>
 Result unshared(Result result, const torch::nn::Module& model) {
   if constexpr (may_hold_tensors<Result>) {
@@ -31,7 +31,7 @@ Result unshared(Result result, const torch::nn::Module& model) {
   return result;
 }
 
-/// The outputs of the loss of one batch. Throws BadModel where it gives none.
+/// Returns the outputs of the loss of one batch. Throws BadModel if the loss returns no outputs.
 template <class Core, class Batch>
 at::Tensor outputs_of_loss(Core& core, Run<Core>& run, const Batch& batch) {
   Loss loss = core.loss(run, batch);
@@ -42,7 +42,7 @@ at::Tensor outputs_of_loss(Core& core, Run<Core>& run, const Batch& batch) {
   return std::move(loss.outputs);
 }
 
-/// One prediction, of values that are on the device.
+/// Makes one prediction, from values that are on the device.
 template <PredictBy kind, class Core, class... Given>
 auto predict_placed(Core& core, const Given&... given) {
   Run<Core> run(core, /*evaluating=*/true);
@@ -62,8 +62,9 @@ auto predict_rows(Core& core, const Given&... given) {
   return predict_placed<kind>(
       core, placement.place(core.mechanisms.device, core.mechanisms.layout, given)...);
 }
-/// Of a batch without rows, as one of several ranks has where there are fewer rows than ranks: what
-/// the model gives for a row of zeros, without that row. A model need not compute without rows.
+/// Makes a prediction for a batch without rows, which a rank has if there are fewer rows than
+/// ranks: computes a row of zeros, and removes that row from the result, because a model need not
+/// compute without rows.
 template <PredictBy kind, class Core, class... Given>
 auto predict_one(Core& core, const Given&... given) {
   if constexpr (!Core::one_rank && (kind == PredictBy::Input || kind == PredictBy::Outputs)) {
@@ -79,8 +80,8 @@ auto predict_one(Core& core, const Given&... given) {
   return predict_rows<kind>(core, given...);
 }
 
-/// Calls `f` with the model as it is evaluated. A forward is a call of the ranks that share its
-/// parameters: where they are cut, all ranks meet, before it and at its end.
+/// Calls `f` with the model as it is evaluated. If parameters are cut, the ranks that share them
+/// call forward together, so all ranks meet before it and at its end.
 template <class Core, class F>
 auto as_evaluated(Core& core, const F& f) {
   auto evaluated = [&] {
@@ -95,7 +96,8 @@ auto as_evaluated(Core& core, const F& f) {
   return evaluated();
 }
 
-/// What the model gives for `given`. `each`: of a loader, what is done with each batch.
+/// Returns the model's output for `given`. For a loader, `each` is the way in which each batch is
+/// used.
 template <PredictBy kind, PredictBy each, class Core, class... Given>
 auto predict_as(Core& core, Given&... given) {
   if constexpr (kind != PredictBy::Loader) {

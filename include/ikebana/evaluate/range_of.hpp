@@ -1,5 +1,5 @@
 #pragma once
-// The batches of any loader.
+// Reads the batches of any loader.
 #include <iterator>
 #include <type_traits>
 
@@ -10,13 +10,14 @@ class BatchSource;
 
 namespace detail {
 
-/// The loader itself, or what a pointer to a loader refers to, as make_data_loader returns it.
+/// Returns the loader itself, or the loader to which a pointer refers, such as make_data_loader
+/// returns.
 template <class Loader>
 decltype(auto) range_of(Loader& loader) {
   if constexpr (requires { std::begin(*loader); }) return (*loader);
   else return (loader);
 }
-/// The batch of what is no loader.
+/// The batch type of a type that is not a loader.
 struct NoBatch {};
 template <class Loader>
 struct batch_of {
@@ -36,8 +37,8 @@ using batch_of_t = typename batch_of<std::remove_cvref_t<Loader>>::type;
 template <class Loader>
 concept has_batches = !std::is_same_v<batch_of_t<Loader>, NoBatch>;
 
-/// Calls `f` for every batch of a loader. A DataLoader that was begun starts anew, and continues
-/// afterwards where it was.
+/// Calls `f` for every batch of a loader. A DataLoader starts at the beginning of its epoch, and
+/// continues afterwards where it was.
 template <class Loader, class F>
 void visit(Loader& loader, F&& f) {
   auto&& range = range_of(loader);

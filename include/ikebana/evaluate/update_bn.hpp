@@ -1,18 +1,80 @@
 #pragma once
-// The statistics of batch norm for the weights that are evaluated, such as their average.
+// `update_bn`: computes the statistics of batch norm for the weights that are evaluated, such as
+// their average.
 #include <ikebana/core/around_step.hpp>
 #include <ikebana/core/evaluation_mode.hpp>
 #include <ikebana/core/placement.hpp>
-#include <ikebana/evaluate/batch_norms.hpp>
+#include <ikebana/detail/number.hpp>
+#include <ikebana/detail/running_statistics.hpp>
+#include <ikebana/error.hpp>
 #include <ikebana/evaluate/range_of.hpp>
 #include <ikebana/grammar/refuse_loader.hpp>
+#include <ikebana/ranks/rank_group.hpp>
+#include <utility>
+#include <vector>
+
+namespace ikebana::detail {
+
+/// The batch norms of a model that track statistics, of LibTorch and of modules/.
+class BatchNorms {
+ public:
+  explicit BatchNorms(torch::nn::Module& root);
+  bool empty() const { return all_.empty(); }
+  /// Returns every buffer that is computed again. A buffer that several batch norms share appears
+  /// once.
+  std::vector<at::Tensor> buffers() const;
+  /// Averages over ranks, of which each has the mean over its own `batches` batches. Returns the
+  /// number of all batches.
+  template <class Group>
+  double average_over(Group& ranks, double batches, c10::Device device) const {
+    const at::Tensor count = at::full({}, batches, at::dtype(at::kDouble).device(device));
+    const double total = number(ranks.sum(count));
+    for (const at::Tensor& t : buffers())
+      if (t.is_floating_point()) t.copy_(ranks.sum(t.to(at::kDouble) * batches) / total);
+      else t.copy_(ranks.sum(t));
+    return total;
+  }
+
+ private:
+  friend class FreshStatistics;
+  template <class BatchNorm>
+  void add(torch::nn::Module& module) {
+    if (auto* norm = module.as<BatchNorm>()) add(RunningStatistics::of(*norm));
+  }
+  void add(RunningStatistics one);
+
+  std::vector<RunningStatistics> all_;
+};
+
+/// RAII: resets the statistics, which become the average of all batches while the object exists. At
+/// its end, restores momenta and all other buffers, and the former statistics unless `keep` was
+/// called.
+class FreshStatistics {
+ public:
+  FreshStatistics(const BatchNorms& norms, torch::nn::Module& root);
+  ~FreshStatistics();
+  FreshStatistics(const FreshStatistics&) = delete;
+  FreshStatistics& operator=(const FreshStatistics&) = delete;
+  void keep() noexcept { is_kept_ = true; }
+
+ private:
+  using Copies = std::vector<std::pair<at::Tensor, at::Tensor>>;
+  bool is_statistic(const at::Tensor& buffer) const;
+
+  const BatchNorms& norms_;
+  Copies statistics_, others_;
+  std::vector<std::optional<double>> momenta_;
+  bool is_kept_ = false;
+};
+
+}  // namespace ikebana::detail
 
 namespace ikebana {
 
 namespace detail {
 
-/// Where parameters are cut, a forward is a call of the ranks that share them: each batch is one of
-/// all these ranks.
+/// Checks that ranks that share parameters have a batch at the same time. If parameters are cut,
+/// these ranks must call forward together.
 template <class Ranks>
 void take_turn(Ranks& ranks, bool has_batch) {
   if (ranks.slices().size() == 1) return;
@@ -25,7 +87,7 @@ void take_turn(Ranks& ranks, bool has_batch) {
 }
 
 /// Computes the loss of each batch that `visit` passes on, in training mode, without gradients.
-/// Returns how many there were.
+/// Returns the number of batches.
 template <class Batch, class Core, class Visit>
 double run_batches(Core& core, const Visit& visit) {
   const c10::InferenceMode no_inference(false);  // what a model keeps is used in later steps
@@ -71,17 +133,17 @@ void update_bn(Core& core, const Visit& visit) {
 
 }  // namespace detail
 
-/// The base of `Trainer`, which is `Self`.
+/// A base of `Trainer`, which is `Self`.
 template <class Self>
 class BatchNormMethods {
  public:
-  /// Computes the statistics of all batch norms anew, for the weights that `evaluate` uses, over
-  /// the batches of a loader: the mean over the batches, of one loss of each, in training mode and
-  /// without gradients. Where the recipe averages weights, its average is evaluated and saved with
-  /// them until it changes, and training goes on with the model's own; otherwise they are the
-  /// model's. On several ranks the mean is over the batches of all. Dropout draws random numbers.
-  /// Throws BadBatch without a batch, BadModel without a batch norm; after an error all is as it
-  /// was. Waits for the device. Source: torch.optim.swa_utils.update_bn.
+  /// Computes the statistics of all batch norms for the weights that `evaluate` uses, from the
+  /// batches of a loader: their mean over the batches, of one loss of each, in training mode and
+  /// without gradients. If the recipe averages weights, the average is evaluated and saved with the
+  /// new statistics until it changes, and training goes on with the model's own; otherwise the
+  /// model takes them. On several ranks the mean is over the batches of all. Dropout draws random
+  /// numbers. Throws BadBatch without a batch, BadModel without a batch norm; after an error all is
+  /// as it was. Waits for the device. Source: torch.optim.swa_utils.update_bn.
   template <class Loader>
   void update_bn(Loader&& loader) {
     if constexpr (!detail::has_batches<Loader>) {
@@ -101,3 +163,7 @@ class BatchNormMethods {
 };
 
 }  // namespace ikebana
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/evaluate/impl/update_bn.ipp>
+#endif

@@ -1,5 +1,5 @@
 #pragma once
-// A log of a training as a CSV file.
+// Logs a training to a CSV file.
 #include <fstream>
 #include <ikebana/grammar/sentence.hpp>
 #include <ikebana/report.hpp>
@@ -16,8 +16,8 @@ class CSVLogger {
   /// A line: each column with its name.
   using Row = std::vector<std::pair<std::string, double>>;
 
-  /// Opens the file, which is replaced. Throws Error where it cannot be written, and FileFailed
-  /// for what is no regular file, such as a device.
+  /// Opens the file, which is replaced. Throws Error if it cannot be written, and FileFailed if it
+  /// is not a regular file, such as a device.
   explicit CSVLogger(std::string path);
 
   /// Columns: step, loss, each named term, lr; grad_norm and peak_bytes if a policy reports them;
@@ -35,7 +35,7 @@ class CSVLogger {
   };
 
   void check_written() const;
-  /// The shortest text that reads back as the same value.
+  /// Returns the shortest text that reads back as the same value.
   static std::string text(double value);
   static std::string quoted(const std::string& name);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Early stopping: ends a training whose validation does not get better any more.
+// Early stopping: ends a training whose validation no longer improves.
 #include <ikebana/report.hpp>
 #include <ikebana/state/archive.hpp>
 #include <limits>
@@ -10,22 +10,22 @@ namespace ikebana {
 /// Ends `fit` after the epoch in which the validation's loss, or `metric`, has not improved by more
 /// than `min_delta` for `patience` epochs in a row. With `check_finite`, also after an epoch in
 /// which it is not finite; otherwise such a value is no improvement. A resumed training stops after
-/// the same epoch. Names and rule are those of PyTorch Lightning's callback.
+/// the same epoch. It has the names and the rule of PyTorch Lightning's callback.
 struct EarlyStopping {
-  /// Whether the smallest or the largest value is the best.
+  /// Chooses whether the smallest or the largest value is the best.
   enum Mode {
     min,  ///< the lowest value is the best
     max   ///< the highest value is the best
   };
   std::string metric = {};        ///< empty: the loss
-  std::optional<Mode> mode = {};  ///< which of a metric's values is the best; of the loss: min
+  std::optional<Mode> mode = {};  ///< best value of a metric; for the loss: min
   std::int64_t patience = 3;      ///< 1 or more
   double min_delta = 0;           ///< 0 or more
   bool check_finite = true;       ///< stop after a value that is not finite
 };
 
-/// What EarlyStopping counts, for a loop over epochs of your own: call `step` with the value of
-/// each epoch. Its state is saved where it is passed to `save`, as any part.
+/// Counts as EarlyStopping does, for your own loop over epochs: call `step` with the value of each
+/// epoch. Its state is saved if it is passed to `save`, as any part.
 class EarlyStopper {
  public:
   /// The section of its counts in a saved state.
@@ -36,14 +36,15 @@ class EarlyStopper {
 
   /// Takes the value of another epoch. Returns whether training is to stop.
   bool step(double value);
-  /// Whether training is to stop, after the last `step`.
+  /// Returns whether training is to stop, after the last `step`.
   bool stops() const { return has_diverged_ || bad_epochs_ >= values_.patience; }
-  /// The best value so far; NaN where there was none.
+  /// The best value so far; NaN before the first.
   double best() const { return best_; }
-  /// Epochs since then.
+  /// The number of epochs since the best value.
   std::int64_t bad_epochs() const { return bad_epochs_; }
 
-  /// A state without it, as of a training that had no early stopping, lets it begin anew.
+  /// Saves and loads the counts. Loading a state without them, from a training without early
+  /// stopping, resets the counts.
   void state(Archive& archive);
 
  private:
@@ -58,7 +59,7 @@ class EarlyStopper {
 
 namespace detail {
 
-/// Early stopping in `fit`, where it is asked for.
+/// Early stopping in `fit`, if the options ask for it.
 class FitStopper {
  public:
   FitStopper() = default;

@@ -1,5 +1,5 @@
 #pragma once
-// The loop around `step`: epochs, validation, callbacks, a progress bar, saved states.
+// `fit`, the loop around `step`: epochs, validation, callbacks, a progress bar, saved states.
 #include <ikebana/detail/tensor_version.hpp>
 #include <ikebana/fit/fit_calls.hpp>
 #include <ikebana/fit/options.hpp>
@@ -10,7 +10,7 @@ namespace ikebana {
 
 namespace detail {
 
-/// A loader without a position of its own whose n-th batch can be reached by its index.
+/// A loader that keeps no position and whose n-th batch can be reached by its index.
 template <class Range>
 concept Indexed = !KeepsState<Range> && std::ranges::random_access_range<Range> &&
                   std::ranges::sized_range<Range>;
@@ -35,7 +35,7 @@ class GroupTensors {
   ~GroupTensors();
   GroupTensors(const GroupTensors&) = delete;
   GroupTensors& operator=(const GroupTensors&) = delete;
-  /// Throws BadBatch where the memory of an earlier one was overwritten to make this one.
+  /// Throws BadBatch if the memory of an earlier tensor was overwritten to make this one.
   void add(const at::Tensor& t);
   void clear();
 
@@ -47,7 +47,7 @@ template <class Batch>
 class BatchGroup {
  public:
   std::int64_t size() const { return std::ssize(batches_); }
-  /// Throws BadBatch where an earlier batch was overwritten to make this one.
+  /// Throws BadBatch if an earlier batch was overwritten to make this one.
   void add(const Batch& batch) {
     for_each_tensor(batch, [&](const at::Tensor& t) { tensors_.add(t); });
     batches_.push_back(batch);
@@ -62,17 +62,17 @@ class BatchGroup {
   GroupTensors tensors_;
 };
 
-/// Notes it in `history`. Returns whether training stops.
+/// Notes a wish to stop in `history`. Returns whether training stops.
 bool note_stop(StopWish wish, History& history);
-/// The shapes of this rank's batches, of which it makes one of weight zero after the end of its
-/// loader, while other ranks have batches.
+/// The shapes of this rank's batches. After the end of its loader, while other ranks have batches,
+/// the rank makes a batch of weight zero with these shapes.
 template <class Batch>
 class BatchShape {
  public:
   void take(const Batch& batch) {
     if (none_.empty()) none_.push_back(without_rows(batch));
   }
-  /// Calls `f(report)` for each step of the other ranks, until it returns false or none has a
+  /// Calls `f(report)` for each step of the other ranks, until it returns false or no rank has a
   /// batch.
   template <class Trainer, class F>
   void join(Trainer& trainer, const F& f) const {
@@ -161,16 +161,16 @@ class FitCallsOf final : public SavedTrainerOf<Trainer, FitCalls> {
   BatchShape<Batch> shape_;
 };
 
-/// All of `fit`.
+/// Runs `fit` with the types erased.
 History run_fit(FitCalls& calls, const FitSettings& options);
 
 }  // namespace detail
 
 /// Trains for `options.epochs` epochs and calls `end_epoch(epoch)` after each one. Waits for the
-/// device where it reads losses: at the end of an epoch, for a saved state and for the progress
-/// bar. Throws BadValue for options that contradict each other. On several ranks all stop after the
-/// same step, at most one later than where a rank wants to, and where one throws, all do. A rank
-/// whose loader gives fewer batches takes part in the remaining steps with batches of weight zero.
+/// device when it reads losses: at the end of an epoch, for a saved state and for the progress bar.
+/// Throws BadValue for options that contradict each other. On several ranks all stop after the same
+/// step, at most one later than a rank wants to, and if one throws, all do. A rank whose loader
+/// gives fewer batches takes part in the remaining steps with batches of weight zero.
 template <class Trainer, class Range, class Batch, class EndEpoch>
 History fit(Trainer& trainer, Range& loader, const FitOptions<Batch>& options,
             EndEpoch&& end_epoch) {

@@ -1,16 +1,16 @@
 #pragma once
-// What `fit` asks of its trainer, its loader and its options, whatever their types.
+// The methods of a trainer, a loader and options that `fit` calls, without their types.
 #include <ikebana/ranks/step_calls.hpp>
 #include <ikebana/report.hpp>
 #include <ikebana/state/saved_trainer.hpp>
 
 namespace ikebana::detail {
 
-/// The steps of an epoch, as the loader's batches come.
+/// The place of an epoch's steps, which are made as the loader's batches come.
 struct EpochSteps {
   const std::int64_t& epoch;
-  std::int64_t& batch;  ///< batches of the epoch that were begun
-  /// Called after each step. Returns false where training stops.
+  std::int64_t& batch;  ///< number of batches of the epoch that were begun
+  /// Called after each step. Returns false if training stops.
   c10::function_ref<bool(const Report&)> end_step;
 };
 
@@ -19,25 +19,25 @@ class FitCalls : public SavedTrainer {
  public:
   virtual StopWish agree_to_stop(StopWish wish) = 0;
   virtual StopWish agree_to_stop_now(StopWish wish) = 0;
-  /// The present exception ends `fit`.
+  /// Reports the current exception, which ends `fit`.
   virtual void report_exception() = 0;
 
-  // The loader.
-  /// Whether it has a position of its own.
+  // The methods below are about the loader.
+  /// Returns whether it keeps a position.
   virtual bool keeps_state() const = 0;
-  /// How many batches it has, where it has no position and one can be reached by its index; else
-  /// -1.
+  /// Returns the number of batches of a loader that keeps no position and whose batches can be
+  /// reached by their indices; else -1.
   virtual std::int64_t indexed_batches() = 0;
-  /// Its length, if it has one.
+  /// Returns its length, if it has one.
   virtual std::optional<std::int64_t> size() = 0;
-  /// Adds what is saved of it, after what is of the validation loader.
+  /// Adds the validation loader and then the loader to the saved parts.
   virtual void add_to(StateParts& parts) = 0;
   virtual std::string lines_of_loader() = 0;
   virtual std::string lines_of_validation() = 0;
 
-  /// The steps of one epoch, or those that a resumed training still has to make of it.
+  /// Makes the steps of one epoch, or the rest of them in a resumed training.
   virtual void make_steps(const EpochSteps& steps) = 0;
-  /// Evaluates the model, where there is a validation loader.
+  /// Evaluates the model if there is a validation loader.
   virtual void validate(Epoch& epoch) = 0;
   virtual void end_epoch(Epoch& epoch) = 0;
 

@@ -1,21 +1,21 @@
 #pragma once
-// What several ranks compare before `fit` trains: its options, and the loaders of which each reads
-// a part.
+// Compares the options of `fit`, and the loaders of which each rank reads a part, between ranks
+// before `fit` trains.
 #include <ikebana/fit/fit_calls.hpp>
 #include <ikebana/fit/options.hpp>
 
 namespace ikebana::detail {
 
-/// On all ranks: none drops out.
-/// Throws RanksDiffer where the lines of ranks differ, which are of `of`.
+/// Throws RanksDiffer on all ranks if the lines of ranks differ. `of` names what the lines
+/// describe.
 void compare_lines(const std::vector<std::string>& all, const std::string& of,
                    const std::string& cure);
 
-/// Throws RanksDiffer where a part of the data would be read twice, and another never, or the parts
-/// are of other batches. Where no loader reads a part, each rank has its own data, and may.
+/// Throws RanksDiffer if ranks would read a part of the data twice and another never, or parts of
+/// different batches. If no loader reads a part, each rank has its own data, which is allowed.
 void compare_loaders(const std::vector<std::string>& all, const std::string& which);
 
-/// Before the first step: all ranks compare their options, loaders and validation loaders.
+/// Compares the options, loaders and validation loaders of all ranks, before the first step.
 void compare_fit(FitCalls& calls, const FitSettings& settings);
 
 }  // namespace ikebana::detail

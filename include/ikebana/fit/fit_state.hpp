@@ -1,5 +1,5 @@
 #pragma once
-// How far `fit` has come, beside its trainer's own state.
+// The progress of `fit`, which is saved beside its trainer's own state.
 #include <algorithm>
 #include <ikebana/fit/early_stopping.hpp>
 #include <ikebana/report.hpp>
@@ -18,7 +18,8 @@ struct FitState {
   std::int64_t steps = 0;  // of the current epoch
   double loss_sum = 0;     // over these steps
   double best = std::numeric_limits<double>::quiet_NaN();  // the value of the best saved state
-  std::string best_rule = {};  // how it is chosen, such as `min.loss`; empty: it is not
+  std::string best_rule =
+      {};  // the rule that chooses it, such as `min.loss`; empty: no state is chosen
   std::int64_t batches_per_step = 1;
   std::int64_t batches = -1;  // per epoch, for a loader without a position of its own; else -1
   std::vector<std::string> metrics = {};
@@ -30,18 +31,19 @@ struct FitState {
   void read_losses();
 
   void state(Archive& archive);
-  /// The current epoch's entry in the history, brought up to date.
+  /// Updates the current epoch's entry in the history, and returns it.
   Epoch& current_epoch();
   void begin_next_epoch() { ++epoch, batch = steps = 0, loss_sum = 0, sum_on_device_.reset(); }
 
  private:
-  /// A value that was the best by one rule is not compared by another. The rule is kept by a run
-  /// that chooses no best state.
+  /// Saves and loads the rule. A value that was the best by one rule is not compared by another. A
+  /// run that chooses no best state keeps the rule.
   void archive_best_rule(Archive& archive);
-  /// Epochs whose history the state has. Lists of the history must have that length.
+  /// Returns the number of epochs whose history the state has. Lists of the history must have that
+  /// length.
   std::int64_t saved_epochs(const Archive& archive) const;
   void archive_history(Archive& archive);
-  /// One number per completed epoch.
+  /// Saves and loads one number per completed epoch.
   template <class Get, class Set>
   void archive_column(Archive& archive, const std::string& name, Get get, Set set,
                       const NumberRange* range = nullptr) {
@@ -52,7 +54,7 @@ struct FitState {
     if (!archive.loading()) return;
     for (std::size_t e = 0; e < std::min(values.size(), completed); ++e) set(history[e], values[e]);
   }
-  /// A number of each epoch's validation; NaN for an epoch without validation.
+  /// Saves and loads a number of each epoch's validation; NaN for an epoch without validation.
   template <class Field>
   void archive_validation(Archive& archive, const std::string& name, Field field) {
     constexpr double none = std::numeric_limits<double>::quiet_NaN();
@@ -64,7 +66,7 @@ struct FitState {
   }
   static double& find_or_add_metric(Evaluation& evaluation, const std::string& name);
 
-  at::Tensor sum_on_device_;  // loss_sum and the losses since it was read
+  at::Tensor sum_on_device_;  // loss_sum plus the losses since it was read
   bool must_be_finite_ = false;
   std::int64_t saved_epochs_ = 0;
 };

@@ -1,17 +1,55 @@
 #pragma once
 // The options of `fit`.
 #include <filesystem>
+#include <ikebana/detail/number.hpp>
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/evaluate/evaluate.hpp>
 #include <ikebana/evaluate/range_of.hpp>
 #include <ikebana/fit/early_stopping.hpp>
-#include <ikebana/fit/loader_lines.hpp>
 #include <ikebana/grammar/diagnosis.hpp>
 #include <ikebana/grammar/refuse_loader.hpp>
 #include <ikebana/posix/posix_files.hpp>
+#include <ikebana/state/archive.hpp>
 #include <ikebana/state/state_parts.hpp>
 #include <memory>
 #include <optional>
+#include <string>
 #include <version>
+
+namespace ikebana::detail {
+
+/// A loader that reads the part of one of several ranks of each batch, as DataLoader does.
+template <class Loader>
+concept DividesAmongRanks = requires(Loader& loader, Archive& archive) {
+  loader.options().num_replicas;
+  loader.options().rank;
+  loader.state(archive);
+};
+
+/// Describes a loader, so that ranks can compare theirs before they train: `rank num_replicas`,
+/// then a line for each number of its position and of the values on which the position depends.
+/// Returns one empty line for a loader that knows no ranks.
+template <class Loader>
+std::string lines_of_loader(Loader& loader) {
+  if constexpr (DividesAmongRanks<Loader>) {
+    StateDict values;
+    Archive archive(values, Archive::Mode::Save);
+    loader.state(archive);
+    std::string text = std::to_string(loader.options().rank) + " " +
+                       std::to_string(loader.options().num_replicas) + "\n";
+    for (const auto& [name, value] : values)
+      text += name.substr(name.rfind('.') + 1) + " = " +
+              (value.is_floating_point() ? c10::str(number(value))
+                                         : std::to_string(value.template item<std::int64_t>())) +
+              "\n";
+    return text;
+  } else {
+    return "\n";
+  }
+}
+
+}  // namespace ikebana::detail
+
 #ifdef __cpp_lib_jthread
 #include <stop_token>
 #endif
@@ -20,8 +58,8 @@ namespace ikebana {
 
 namespace detail {
 
-/// Saves and loads the position of a loader whose passes may differ. A saved position that the
-/// loader has no use for is ignored; where none was saved, the loader stays where it is.
+/// Saves and loads the position of a loader whose passes may differ. Ignores a saved position that
+/// the loader does not use. If no position was saved, the loader stays where it is.
 template <class Loader>
 void archive_position(Loader& loader, Archive& archive) {
   [[maybe_unused]] auto& range = range_of(loader);
@@ -34,10 +72,11 @@ void archive_position(Loader& loader, Archive& archive) {
   archive.ignore_section();
 }
 
-/// A view or a pointer, which refers to a loader or owns it: it is kept, instead of a reference.
+/// A view or a pointer, which refers to a loader or owns it. It is kept itself, instead of a
+/// reference to it.
 template <class Given>
 concept keeps_loader = requires(Given& given) { std::begin(*given); } || std::ranges::view<Given>;
-/// Why batches of type `Batch` cannot be had from a loader.
+/// Returns the reason why a loader cannot give batches of type `Batch`.
 template <class Batch, class Loader>
 consteval auto source_diagnosis() {
   using Bare = std::remove_cvref_t<Loader>;
@@ -58,7 +97,7 @@ template <class Batch>
 class BatchSource {
  public:
   BatchSource() = default;
-  /// Of any loader. One whose batches have another type is refused by the compiler.
+  /// Takes any loader. The compiler refuses one whose batches have another type.
   template <class Loader>
     requires(!std::is_same_v<std::decay_t<Loader>, BatchSource>)
   BatchSource(Loader&& loader) {
@@ -72,15 +111,15 @@ class BatchSource {
     else (void)sizeof(refuse::TemporaryLoader<Bare>);
   }
 
-  /// False where there is no loader.
+  /// Returns false if there is no loader.
   explicit operator bool() const { return static_cast<bool>(visit_); }
   /// Calls `f` for every batch of one pass.
   void visit(const std::function<void(const Batch&)>& f) const { visit_(f); }
-  /// What the loader says of its data, by which ranks compare theirs.
+  /// Describes the loader's data, so that ranks can compare theirs.
   std::string lines() const { return lines_(); }
   /// The section of the loader's position in a saved state.
   static constexpr const char* state_name = "validation";
-  /// Saves and loads the loader's position, where its passes may differ.
+  /// Saves and loads the loader's position, if its passes may differ.
   void state(Archive& archive) const {
     if (position_) position_(archive);
     else archive.ignore_section();
@@ -105,7 +144,7 @@ class BatchSource {
   std::function<std::string()> lines_;
 };
 
-/// When to stop: any function that returns true then, or a std::stop_token.
+/// Tells `fit` when to stop: any function that then returns true, or a std::stop_token.
 struct StopWhen : std::function<bool()> {
   using std::function<bool()>::function;
 #ifdef __cpp_lib_jthread  // libc++ has it from LLVM 20 on
@@ -115,21 +154,21 @@ struct StopWhen : std::function<bool()> {
 #endif
 };
 
-/// Which state is the best: that of the epoch with the smallest or the largest value in validation.
+/// Chooses the best state: that of the epoch with the smallest or the largest value in validation.
 struct KeepBest {
-  /// Whether the smallest or the largest value is the best.
+  /// Chooses whether the smallest or the largest value is the best.
   enum Mode {
     min,  ///< the lowest value is the best
     max   ///< the highest value is the best
   };
   std::string metric = {};        ///< empty: the loss
-  std::optional<Mode> mode = {};  ///< which of a metric's values is the best; of the loss: min
+  std::optional<Mode> mode = {};  ///< best value of a metric; for the loss: min
 };
 
 /// Options of `Trainer::fit`.
 template <class Batch>
 struct FitOptions {
-  /// Passes over the loader; a resumed training makes those that are left.
+  /// Passes over the loader; a resumed training makes the remaining ones.
   std::int64_t epochs = 1;
   std::int64_t batches_per_step = 1;                ///< batches per update; each is one microbatch
   BatchSource<Batch> validate = {};                 ///< evaluated after every epoch
@@ -140,11 +179,11 @@ struct FitOptions {
   StopWhen stop = {};
   /// Ends training after an epoch whose validation has not improved for some epochs.
   std::optional<EarlyStopping> early_stopping = {};
-  /// A bar on stderr, if that is a terminal, and a line there where a training is resumed.
+  /// A bar on stderr, if that is a terminal, and a line there if a training is resumed.
   bool progress = true;
 
-  // Saved states. If a save fails, fit warns and tries again at the next one; it throws the error
-  // at its end if the last save failed.
+  // The options below are for saved states. If a save fails, fit warns and tries again at the next
+  // one; it throws the error at its end if the last save failed.
   std::filesystem::path save_to = {};      ///< a folder for the states alone; empty: none are saved
   std::int64_t save_every = 0;             ///< steps between saves; also saved after each epoch
   std::int64_t keep = 2;                   ///< how many of the newest states are kept
@@ -160,8 +199,8 @@ struct FitOptions {
 
 namespace detail {
 
-/// What of the options does not depend on the type of the batches. Refers to them; those of the
-/// same names.
+/// The options that do not depend on the type of the batches. Refers to the members of FitOptions
+/// that have the same names.
 struct FitSettings {
   const std::int64_t &epochs, &batches_per_step;
   const bool validate;  ///< whether there is a loader
@@ -202,7 +241,7 @@ FitSettings settings_of(const FitOptions<Batch>& o) {
           o.files};
 }
 
-/// Why `fit` cannot be given this loader and these options.
+/// Returns the reason why `fit` cannot take this loader and these options.
 template <class Loader, class Options>
 consteval auto fit_diagnosis() {
   using Batch = batch_of_t<Loader>;

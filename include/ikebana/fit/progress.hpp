@@ -1,5 +1,5 @@
 #pragma once
-// A progress bar on stderr. Draws nothing if stderr is no terminal.
+// A progress bar on stderr. Draws nothing if stderr is not a terminal.
 #include <chrono>
 #include <ikebana/posix/terminal.hpp>
 #include <ikebana/report.hpp>
@@ -15,7 +15,7 @@ class Progress {
   template <class Loader>
   Progress(bool enabled, std::int64_t epochs, const Loader& loader, std::int64_t batches_per_step)
       : Progress(enabled, epochs, batches_of(loader), batches_per_step) {}
-  /// The same, of `batches` batches per epoch.
+  /// A bar of `batches` batches per epoch.
   Progress(bool enabled, std::int64_t epochs, std::optional<std::int64_t> batches,
            std::int64_t batches_per_step);
   /// A bar of `steps` steps, which counts `items`.
@@ -28,9 +28,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Begins after `steps` steps of an epoch.
+  /// Sets the position to `steps` steps after the beginning of an epoch.
   void begin_at(std::int64_t epoch, std::int64_t steps) { step_ = epoch * steps_ + steps; }
-  /// Counts a step, and draws the line where a tenth of a second has passed. `epoch` is from 0.
+  /// Counts a step, and draws the line if a tenth of a second has passed. `epoch` counts from 0.
   void draw(std::int64_t epoch, const Report& report);
   /// Clears the line and calls `f`, whose time does not count as the steps' time.
   template <class F>
@@ -52,9 +52,10 @@ class Progress {
     else return std::nullopt;
   }
   static std::string text(const char* format, double value);
-  /// One less than the terminal has: a full line would wrap and could not be redrawn.
+  /// Returns one column less than the terminal has, because a full line would wrap and could not be
+  /// redrawn.
   static std::int64_t columns();
-  /// The position in the epoch, with a bar that fits `width` columns.
+  /// Writes the position in the epoch, with a bar that fits `width` columns.
   std::string bar(std::int64_t epoch, std::int64_t width) const;
 
   bool enabled_, drawn_ = false;

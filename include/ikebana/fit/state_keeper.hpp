@@ -1,5 +1,5 @@
 #pragma once
-// The states that `fit` saves, and the one that it resumes from.
+// Saves the states of `fit`, and restores the state from which it resumes.
 #include <ikebana/fit/fit_calls.hpp>
 #include <ikebana/fit/fit_state.hpp>
 #include <ikebana/fit/options.hpp>
@@ -19,7 +19,7 @@ class StateKeeper {
   void after_step();
   /// Call it after the position has moved to the next epoch.
   void after_epoch(const Epoch& epoch);
-  /// Saves where `fit` stops within an epoch.
+  /// Saves a state if `fit` stops within an epoch.
   void after_stop();
   /// Waits for the last save. Throws its error if it failed.
   void end();
@@ -29,14 +29,15 @@ class StateKeeper {
   bool saves() const { return !options_.save_to.empty(); }
   void check();
   void refuse_other_states(bool is_empty) const;
-  /// The first rank has the folder, and tells the others which states there are.
+  /// Begins on several ranks: the first rank opens the folder, and tells the others which states it
+  /// has.
   void begin_on_ranks();
-  /// Each rank writes a file of its own in each save: one that cannot, or whose folder is another
-  /// one, is found now instead of at the end.
+  /// Checks that each rank can write to the same folder, because each writes its own file in each
+  /// save. Finds a rank that cannot now instead of at the end.
   void check_folder_of_ranks(RankGroup& group);
   void resume_on_ranks(RankGroup& group, const std::vector<std::string>& steps);
-  /// Says so on stderr, in logs as well: losses that begin low, and epochs that begin late, would
-  /// otherwise surprise.
+  /// Restores a state, and reports it on stderr, also if that is a log: losses that begin low, and
+  /// epochs that begin late, would otherwise surprise.
   void resume(RankState state, std::int64_t rank);
   StateParts parts();
   bool is_best(const Epoch& epoch);
@@ -45,7 +46,8 @@ class StateKeeper {
   void save_on_ranks(std::int64_t step, bool is_best);
   void wait_for_disk();
   void finish_save();
-  /// A failed save does not end training: what is in memory is worth more than what was saved.
+  /// Calls `save`, and warns if it fails. A failed save does not end training, because the state in
+  /// memory is worth more than the saved one.
   void warn_if_it_fails(c10::function_ref<void()> save);
 
   FitCalls& calls_;

@@ -1,6 +1,6 @@
 #pragma once
-// How the validations of an epoch are compared: by the loss or a metric, the smallest or the
-// largest of its values. `KeepBest` and `EarlyStopping` are such rules.
+// Rules that compare the validations of epochs: by the loss or a metric, whose smallest or largest
+// value is the best. `KeepBest` and `EarlyStopping` are such rules.
 #include <algorithm>
 #include <ikebana/error.hpp>
 #include <ikebana/report.hpp>
@@ -11,19 +11,21 @@ template <class Rule>
 bool smallest_is_best(const Rule& rule) {
   return rule.mode != Rule::max;
 }
-/// Throws Error for a metric that the validation does not have.
+/// Returns the value that a rule compares. Throws Error for a metric that the validation does not
+/// have.
 template <class Rule>
 double value_by(const Rule& rule, const Epoch& epoch) {
   return rule.metric.empty() ? epoch.validation->loss : (*epoch.validation)[rule.metric];
 }
-/// `min.loss`, `max.accuracy`: by which a state knows it. Values of two rules are not compared.
+/// Names a rule in a saved state, as `min.loss` or `max.accuracy`. Values of two rules are not
+/// compared.
 template <class Rule>
 std::string text_of_rule(const Rule& rule) {
   return (smallest_is_best(rule) ? "min." : "max.") +
          (rule.metric.empty() ? std::string("loss") : rule.metric);
 }
-/// Throws BadValue where these FitSettings have no validation, or none by that rule. `option`
-/// and `type` are what the user has written: `keep_best`, `KeepBest`.
+/// Throws BadValue if these FitSettings have no validation, or do not compute the rule's metric.
+/// `option` and `type` are spelled as the user writes them: `keep_best`, `KeepBest`.
 template <class Options, class Rule>
 void check_rule(const Options& options, const Rule& rule, const std::string& option,
                 const std::string& type) {

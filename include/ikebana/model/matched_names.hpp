@@ -1,10 +1,10 @@
 #pragma once
-// Rules by name that match no parameter: most often a name that is misspelt.
+// Refuses rules by name that match no parameter, most often because a name is misspelt.
 #include <ikebana/model/rule.hpp>
 
 namespace ikebana::detail {
 
-/// All names of all parameters of the units of a table, frozen ones included.
+/// Returns all names of all parameters of the units of a table, frozen ones included.
 template <class Table>
 std::vector<std::string> parameter_names(const Table& table) {
   std::vector<std::string> names;
@@ -15,7 +15,7 @@ std::vector<std::string> parameter_names(const Table& table) {
     }
   return names;
 }
-/// All names of masters.
+/// Returns all names of masters.
 template <class Masters>
 std::vector<std::string> all_names(const Masters& masters) {
   std::vector<std::string> names = masters.names;
@@ -23,11 +23,11 @@ std::vector<std::string> all_names(const Masters& masters) {
     names.insert(names.end(), others.begin(), others.end());
   return names;
 }
-/// Throws BadValue if `rule` is by name and matches none of the names, which says "<of> no
-/// parameter (...)<cure>". A function may be true for none.
+/// Throws BadValue "<of> no parameter (...)<cure>" if `rule` is by name and matches none of the
+/// names. A function may be true for none of them.
 void check_matches(const char* of, const ParameterRule& rule, const std::vector<std::string>& names,
                    const char* cure);
-/// The same for the rule by name whose parameters `matrices_but` leaves out.
+/// Checks the rule by name whose parameters `matrices_but` leaves out in the same way.
 void check_left_out(const char* of, const ParameterRule& rule,
                     const std::vector<std::string>& names);
 

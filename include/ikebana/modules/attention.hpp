@@ -2,10 +2,71 @@
 // modules::attention: scaled dot product attention, in its fastest exact form.
 #include <cstdint>
 #include <ikebana/detail/torch.hpp>
-#include <ikebana/modules/attention_form.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace ikebana::detail {
+
+/// Returns the result of scaled_dot_product_attention with zeros for each query to which the mask
+/// (bool, or added to the scores) leaves no key. LibTorch's kernels return zeros there, except
+/// cuDNN's, for tensors of 16 bits on some GPUs, which returns the mean of all values.
+at::Tensor zeros_without_keys(const at::Tensor& result, const at::Tensor& mask);
+
+}  // namespace ikebana::detail
+
+namespace ikebana::modules {
+
+/// The form in which attention is computed. All forms are exact; they differ by roundings in the
+/// inputs' dtype.
+enum class AttentionForm {
+  Fastest,   ///< chosen by shape, dtype and device
+  Fused,     ///< LibTorch's scaled_dot_product_attention
+  Composed,  ///< matrix products and a softmax; can be differentiated twice
+  Widened,   ///< half precision is computed in FP32, by the fastest form for FP32
+  Chunked,   ///< a few queries at a time, recomputed in backward; memory linear in the lengths
+};
+
+/// Returns the name of a form, in lower case.
+const char* name(AttentionForm form);
+
+}  // namespace ikebana::modules
+
+namespace ikebana::detail {
+
+// Thresholds of the choice on the CPU, measured by bench/attention; docs/modules.md has the table.
+//
+// LibTorch calls oneDNN for half precision products of more multiplications than this, which costs
+// about ten microseconds per call; the fused backward makes five such calls for every 32 queries of
+// a head.
+inline constexpr std::int64_t cheap_product = 16 * 16 * 16;
+// Up to this many multiplications in all heads, or in one head, the calls of oneDNN cost more than
+// computing in FP32.
+inline constexpr std::int64_t widened_work = 3 << 19;
+inline constexpr std::int64_t widened_product = 4 * cheap_product;
+// Up to this many queries and keys, one batched product for all heads is faster than the fused
+// backward. With more, the fused form is faster because it skips masked keys and uses less memory:
+// on processors with AMX at once, on others gradually.
+inline constexpr std::int64_t composed_length = 512;
+// If no fused kernel supports the call, attention weights of more bytes than this are not kept.
+inline constexpr std::int64_t composed_bytes = 256 << 20;
+
+/// The values on which the choice depends. A recompute has the same values, so it chooses the same
+/// form.
+struct AttentionShape {
+  c10::DeviceType device;
+  at::ScalarType dtype;
+  std::int64_t heads, queries, keys,
+      width;              // heads of the whole batch; T; S; the larger of E and Ev
+  bool training;          // a backward may follow
+  bool has_fused_kernel;  // LibTorch does not compose it from operators
+  bool composable;        // ComposedAttention supports it
+  bool wide;              // products of 16 bits are computed in FP32
+};
+
+modules::AttentionForm fastest_form(const AttentionShape& s);
+
+}  // namespace ikebana::detail
 
 namespace ikebana::modules {
 
@@ -17,10 +78,10 @@ struct AttentionOptions {
   double dropout_p = 0;  ///< share of the weights that are set to 0, in [0, 1)
   /// Query t attends to the keys 0 to t. Cannot be combined with a mask.
   bool is_causal = false;
-  std::optional<double> scale{};  ///< 1 / sqrt(E) when not given; finite, may be 0 or below
+  std::optional<double> scale{};  ///< 1 / sqrt(E) if not given; finite, may be 0 or below
   /// Key and value have fewer heads than the query; several query heads share each of them.
   bool enable_gqa = false;
-  AttentionForm form = AttentionForm::Fastest;  ///< how it is computed
+  AttentionForm form = AttentionForm::Fastest;  ///< the form in which it is computed
 };
 
 }  // namespace ikebana::modules
@@ -46,16 +107,17 @@ class AttentionCall {
 
   void check_sizes() const;
 
-  // The sizes before the last two, broadcast as by matmul: equal or 1. Grouped heads are not
-  // broadcast. Also sets the sizes of the result.
+  // Returns the sizes before the last two, which are equal or 1, broadcast as by matmul. Grouped
+  // heads are not broadcast. Also sets the sizes of the result.
   std::vector<std::int64_t> broadcast_sizes();
 
   // Expands all but the last `unchanged` sizes to `sizes`, and flattens to four dimensions.
   static void expand(at::Tensor& x, std::vector<std::int64_t> sizes, std::size_t unchanged);
 
-  // To a dtype that LibTorch's kernels read rightly beside the query's: that of a CPU reads an FP32
-  // mask beside FP64 as if it were FP64, and those of a device need the query's. On a CPU FP32 is
-  // kept beside half precision, in which -1e9 would be infinite.
+  // Converts the mask to a dtype that LibTorch's kernels read correctly beside the query's: the
+  // kernel of a CPU reads an FP32 mask beside FP64 as if it were FP64, and kernels of a device need
+  // the query's dtype. On a CPU FP32 is kept beside half precision, in which -1e9 would be
+  // infinite.
   void convert_mask(at::Tensor& mask) const;
 
   void align_mask(at::Tensor& mask) const;
@@ -88,13 +150,15 @@ namespace ikebana::modules {
 /// form. query (..., H, T, E), key (..., H, S, E) and value (..., H, S, Ev) give (..., H, T, Ev),
 /// in their dtype, or autocast's. A row whose keys are all masked gives zeros. Rounding errors are
 /// at most about twice LibTorch's. Cost depends on the form: Composed keeps H * T * S weights for
-/// backward, Widened keeps copies in FP32, Chunked computes the weights twice and keeps none. A
-/// second derivative needs Composed: the fused kernels have none. Throws Error if sizes, dtypes,
-/// devices or options do not fit. Source: Vaswani et al., Attention Is All You Need, 2017.
+/// backward, Widened keeps copies in FP32, Chunked computes the weights twice and does not keep
+/// them. A second derivative needs Composed, because the fused kernels do not have one. Throws
+/// Error if sizes, dtypes, devices or options do not fit. Source: Vaswani et al., Attention Is All
+/// You Need, 2017.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const AttentionOptions& options = {});
 
-/// The form that `attention` uses for these arguments; depends on whether gradients are enabled.
+/// Returns the form that `attention` uses for these arguments. It depends on whether gradients are
+/// enabled.
 AttentionForm attention_form(const at::Tensor& query, const at::Tensor& key,
                              const at::Tensor& value, const AttentionOptions& options = {});
 

@@ -1,6 +1,6 @@
 #pragma once
 // The loops of modules::BNReLU2d over the memory of FP32 images on a CPU. They are compiled for
-// AVX2, which is asked for when the program runs, whatever processor the program is compiled for.
+// AVX2, whatever processor the program is compiled for; the program checks for AVX2 when it runs.
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -10,15 +10,16 @@ namespace ikebana::detail::avx2 {
 using Lanes = float __attribute__((vector_size(32)));
 inline constexpr std::int64_t width = 8;
 
-/// `count` groups of `width` neighbours, or of one, that lie `step` elements apart. Those of the
-/// next series lie `ahead` elements further, where the processor does not foresee them by itself.
+/// `count` groups of `width` neighbours, or of one element, that lie `step` elements apart. The
+/// next series lies `ahead` elements further, if the processor does not prefetch it by itself.
 struct Series {
   std::int64_t count, step;
   bool in_lanes;
   std::int64_t ahead = 0;
 };
 
-/// `rows` times `columns` elements, one after the other: of one channel, or a column of each.
+/// `rows` times `columns` elements, one after the other: of one channel, or with one column for
+/// each channel.
 struct Run {
   std::int64_t rows, columns;
   bool channels;
@@ -42,7 +43,7 @@ template <class... Pointers>
 [[gnu::always_inline]] inline void prefetch(Pointers... pointers) noexcept {
   (__builtin_prefetch(pointers), ...);
 }
-/// NaN is not below 0, and is passed on, as in LibTorch's operators.
+/// Passes NaN on, which is not below 0, as LibTorch's operators do.
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline Lanes relu(const Lanes& x) noexcept {
   return x < Lanes{} ? Lanes{} : x;
 }
@@ -51,8 +52,8 @@ template <class... Pointers>
   return y <= Lanes{} ? Lanes{} : gradient;
 }
 
-/// Adds to `sums` those of x - origin, and to `squares` those of their squares; one of each for
-/// each element of a group. Two additions at a time need not wait for each other.
+/// Adds the values of x - origin to `sums`, and their squares to `squares`, each with one sum for
+/// each element of a group. Makes two additions at a time, which need not wait for each other.
 [[gnu::target("avx2,fma")]] inline void add_moments(const float* x, Series s, const float* origin,
                                                     float* sums, float* squares) noexcept {
   if (!s.in_lanes) {
@@ -78,8 +79,8 @@ template <class... Pointers>
   store(sums, load(sums) + first + first2), store(squares, load(squares) + second + second2);
 }
 
-/// y = relu((x - mean) * scale + bias + residual); `residual` may be null. Elements are read in the
-/// order in which they lie, which is the fastest where they come from memory.
+/// Computes y = relu((x - mean) * scale + bias + residual); `residual` may be null. Reads elements
+/// in the order in which they lie, which is fastest if they come from memory.
 [[gnu::target("avx2,fma")]] inline void forward(const float* x, const float* residual, float* y,
                                                 Run run, const float* mean, const float* scale,
                                                 const float* bias) noexcept {
@@ -99,8 +100,8 @@ template <class... Pointers>
   }
 }
 
-/// Writes the gradient behind the ReLU to `passed`, and adds up it, and its products with the
-/// normalised input.
+/// Writes the gradient behind the ReLU to `passed`, and adds up this gradient and its products with
+/// the normalised input.
 [[gnu::target("avx2,fma")]] inline void add_gradients(const float* x, const float* y,
                                                       const float* gradient, float* passed,
                                                       Series s, const float* mean,
@@ -135,7 +136,7 @@ template <class... Pointers>
   store(products, load(products) + (second + second2) * load(inverse_std));
 }
 
-/// dx = passed * a + (x - mean) * b + c; `dx` may be `passed`.
+/// Computes dx = passed * a + (x - mean) * b + c; `dx` may be `passed`.
 [[gnu::target("avx2,fma")]] inline void backward(const float* x, const float* passed, float* dx,
                                                  Run run, const float* mean, const float* a,
                                                  const float* b, const float* c) noexcept {

@@ -8,20 +8,21 @@
 
 namespace ikebana::detail {
 
-// The scores that exist at once: those of some queries of one head with all their keys. A product
-// with fewer rows than the minimum would spend its time reading the keys.
+// Limits of the scores that exist at once: the scores of some queries of one head with all their
+// keys. A product with fewer rows than the minimum would spend its time reading the keys.
 inline constexpr std::int64_t chunked_scores_bytes = 4 << 20;
 inline constexpr std::int64_t min_chunked_queries = 16;
 
-/// Queries [first, first + count) of the query heads that share one key head, and how many keys
-/// they may attend to.
+/// Queries [first, first + count) of the query heads that share one key head, and the number of
+/// keys to which they may attend.
 struct QueryChunk {
   std::int64_t head, first, count, keys, index;
 };
 
 /// The arguments of one chunked attention; its tensors are (key heads, groups, T or S, width).
 struct ChunkedAttentionTask {
-  at::Tensor query, key, value, mask;  // mask: five dimensions, sizes 1 not expanded; or undefined
+  at::Tensor query, key, value,
+      mask;  // mask: undefined, or five dimensions, in which sizes of 1 are not expanded
   bool is_causal;
   double scale, dropout_p;
   std::int64_t dropout_seed;
@@ -44,14 +45,14 @@ struct ChunkedAttentionTask {
       }
   }
 
-  /// The chunk's rows of a (key heads, groups, T, width) tensor, as one matrix.
+  /// Returns the chunk's rows of a (key heads, groups, T, width) tensor, as one matrix.
   static at::Tensor rows(const at::Tensor& x, const QueryChunk& p);
-  /// The rows of the keys (or values) that the chunk may attend to.
+  /// Returns the rows of the keys (or values) to which the chunk may attend.
   static at::Tensor visible(const at::Tensor& x, const QueryChunk& p);
 
-  /// The attention weights of a chunk: (groups * count, keys).
+  /// Computes the attention weights of a chunk: (groups * count, keys).
   at::Tensor weights(const QueryChunk& p) const;
-  /// The factors by which dropout multiplies a chunk's weights; undefined without dropout.
+  /// Returns the factors by which dropout multiplies a chunk's weights; undefined without dropout.
   at::Tensor dropout_factors(const QueryChunk& p, const at::Tensor& like) const;
 
  private:
@@ -79,7 +80,7 @@ struct ChunkedAttention : torch::autograd::Function<ChunkedAttention> {
   static Tensors backward(Context* context, const Tensors& gradients);
 
  private:
-  /// The forward as a custom operator, which an OperatorScope sees as one call.
+  /// Computes the forward as a custom operator, which an OperatorScope sees as one call.
   static at::Tensor products(const at::Tensor& query, const at::Tensor& key,
                              const at::Tensor& value, const std::optional<at::Tensor>& mask,
                              bool is_causal, double scale, double dropout_p, std::int64_t seed);

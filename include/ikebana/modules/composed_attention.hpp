@@ -9,8 +9,8 @@
 
 namespace ikebana::detail {
 
-/// A mask as numbers to add to the scores: `_scaled_dot_product_attention_math` would add one of
-/// Bool as 0 and 1.
+/// Returns a mask as numbers to add to the scores, because `_scaled_dot_product_attention_math`
+/// would add a Bool mask as 0 and 1.
 std::optional<at::Tensor> added_mask(const std::optional<at::Tensor>& mask,
                                      const at::Tensor& query);
 
@@ -50,15 +50,15 @@ struct AttentionBias {
   AttentionBias(const at::Tensor& query, const at::Tensor& key,
                 const std::optional<at::Tensor>& mask, bool is_causal, at::ScalarType type);
 
-  /// Turns the scores of the heads from `first` on into weights, in place.
+  /// Replaces the scores of the heads from `first` on by weights, in place.
   void softmax_(at::Tensor& scores, std::int64_t first, std::int64_t queries) const;
 };
 
 /// Attention as matrix products and a softmax, with its own backward; has a second derivative.
-/// Scores are computed in FP32 for half precision inputs: rounded to half precision, the weights
-/// would lose the more digits the larger the scores are. Cost: H * T * S weights are kept for
-/// backward in the inputs' dtype, with dropout one more byte for each. Autocast does not cast its
-/// products, because they are out= operators.
+/// Scores are computed in FP32 for half precision inputs, because rounding large scores to half
+/// precision would lose many digits of the weights. Cost: H * T * S weights are kept for backward
+/// in the inputs' dtype, with dropout one more byte for each. Autocast does not cast its products,
+/// because they are out= operators.
 ///
 /// query (B, H, T, E), key (B, G, S, E), value (B, G, S, Ev), H a multiple of G, nothing empty;
 /// mask bool or additive, broadcastable to (B, H, T, S), without gradient.
@@ -73,8 +73,8 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
   static Tensors backward(Context* context, const Tensors& gradients);
 
  private:
-  /// The result, and the weights if a backward needs them: one custom operator for both, so that a
-  /// selective checkpoint can keep them.
+  /// Computes the result, and the weights if a backward needs them, in one custom operator, so that
+  /// a selective checkpoint can keep them.
   static std::tuple<at::Tensor, at::Tensor> products(const at::Tensor& query, const at::Tensor& key,
                                                      const at::Tensor& value,
                                                      const std::optional<at::Tensor>& mask,
@@ -87,7 +87,7 @@ struct ComposedAttention : torch::autograd::Function<ComposedAttention> {
   static Tensors first_backward(Context& context, const Tensors& saved, const at::Tensor& gradient);
   static void product_(at::Tensor to, const at::Tensor& a, const at::Tensor& b);
 
-  // With create_graph: the same derivative in operators that autograd can differentiate.
+  // Computes the derivative for create_graph, by operators that autograd can differentiate.
   static Tensors differentiable_backward(Context& context, const Tensors& saved,
                                          const at::Tensor& gradient);
 };

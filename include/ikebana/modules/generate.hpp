@@ -15,34 +15,35 @@
 
 namespace ikebana::modules {
 
-/// How the next token is chosen, with the names of Hugging Face's generate.
+/// Options for choosing the next token, with the names of Hugging Face's generate.
 struct SamplingOptions {
-  /// Divides the logits; 0 takes the most likely token, the first one of several.
+  /// Divides the logits; 0 takes the most likely token, the first one if several are equally
+  /// likely.
   double temperature = 1;
-  /// Only the k most likely tokens, and those as likely as the k-th; 0: all.
+  /// Draws only from the k most likely tokens, and tokens as likely as the k-th; 0: from all.
   std::int64_t top_k = 0;
-  /// Only the most likely tokens that together have this probability; at least one.
+  /// Draws only from the most likely tokens that together have this probability; at least one.
   double top_p = 1;
 };
 
 /// Throws Error for options out of range.
 void check_sampling(const SamplingOptions& o);
 
-/// The probabilities with which tokens are drawn: logits (..., V) to (..., V) in FP32. Applies the
-/// temperature, then top_k, then top_p to the rest, as Hugging Face's transformers does. Throws
-/// Error for options out of range.
-/// Sources: Fan et al., Hierarchical Neural Story Generation, 2018 (top_k); Holtzman et al., The
-/// Curious Case of Neural Text Degeneration, 2020 (top_p).
+/// Returns the probabilities with which tokens are drawn: logits (..., V) to (..., V) in FP32.
+/// Applies the temperature, then top_k, then top_p to the rest, as Hugging Face's transformers
+/// does. Throws Error for options out of range. Sources: Fan et al., Hierarchical Neural Story
+/// Generation, 2018 (top_k); Holtzman et al., The Curious Case of Neural Text Degeneration, 2020
+/// (top_p).
 at::Tensor probabilities(const at::Tensor& logits, const SamplingOptions& o = {});
 
-/// The options of `generate`: how tokens are chosen, and when it ends.
+/// The options of `generate`, for choosing tokens and for its end.
 struct GenerateOptions {
-  std::int64_t max_new_tokens = 20;  ///< of each row, 0 or more
-  SamplingOptions sampling{};        ///< how each token is chosen
-  /// Ends a row; the result is padded with it.
+  std::int64_t max_new_tokens = 20;  ///< for each row, 0 or more
+  SamplingOptions sampling{};        ///< for choosing each token
+  /// The token that ends a row; the result is padded with it.
   std::optional<std::int64_t> stop_token{};
-  /// More tokens that end a row, as `eos_token_id` of Hugging Face's generate. A row that has ended
-  /// is padded with `stop_token`, or with the first of these.
+  /// More tokens that end a row, as `eos_token_id` does in Hugging Face's generate. A row that has
+  /// ended is padded with `stop_token`, or with the first of these.
   std::vector<std::int64_t> stop_tokens{};
   /// Seed of the call's own generator; LibTorch's default generators are not used.
   std::uint64_t seed = 0;
@@ -52,9 +53,9 @@ struct GenerateOptions {
 
 namespace ikebana::detail {
 
-/// The prompts of all rows. Where lengths differ, the first columns are those that every row has;
-/// later ones take the token of a prompt that is longer in the place of the one that was chosen, so
-/// that each row has its own tokens at their positions, and no model needs to know of padding.
+/// The prompts of all rows. If lengths differ, the first columns are the ones that every row has.
+/// In later columns, a row whose prompt is longer takes the prompt's token in place of the chosen
+/// one. So each row has its own tokens at their positions, and a model need not know about padding.
 class PromptRows {
  public:
   explicit PromptRows(const at::Tensor& prompt);
@@ -62,13 +63,13 @@ class PromptRows {
 
   /// (B, T), on the device of the prompts.
   const at::Tensor& begin() const { return begin_; }
-  /// Columns after `begin()` of which some row has a prompt.
+  /// The number of columns after `begin()` in which a row has a prompt.
   std::int64_t columns_left() const { return rest_.defined() ? rest_.size(1) : 0; }
-  /// The lengths of all prompts, empty where they are alike.
+  /// The lengths of all prompts; empty if they are equal.
   const std::vector<std::int64_t>& lengths() const { return lengths_; }
-  /// True (B, 1) for rows whose prompt ends before a column after `begin()`.
+  /// Returns a Bool tensor (B, 1): true for rows whose prompt ends before a column after `begin()`.
   at::Tensor ended_before(std::int64_t column) const { return ends_ <= column; }
-  /// The tokens (B, 1) of a column: `chosen` in rows whose prompt has ended.
+  /// Returns the tokens (B, 1) of a column: `chosen` in rows whose prompt has ended.
   at::Tensor tokens_of(std::int64_t column, const at::Tensor& chosen) const;
 
  private:
@@ -78,7 +79,7 @@ class PromptRows {
   std::vector<std::int64_t> lengths_;
 };
 
-/// True for the tokens that end a row.
+/// Returns a Bool tensor that is true for tokens that end a row.
 at::Tensor is_stop(const at::Tensor& tokens, const modules::GenerateOptions& o);
 
 /// Chooses the next token of all rows, on the CPU, so that the same logits give the same tokens on
@@ -87,17 +88,19 @@ class TokenSampler {
  public:
   TokenSampler(const PromptRows& prompts, const modules::GenerateOptions& o);
 
-  /// The next tokens (B, 1), from logits (B, T, V), of which the last position is used, or (B, V).
+  /// Returns the next tokens (B, 1), from the last position of logits (B, T, V), or from logits (B,
+  /// V).
   at::Tensor next(const at::Tensor& logits);
   bool all_ended() const { return stops() && ended_.all().item<bool>(); }
 
  private:
   bool stops() const { return options_.stop_token || !options_.stop_tokens.empty(); }
   std::int64_t padding() const;
-  /// The rows (B, 1) that end with the token of this column: a token of a prompt ends none, and of
-  /// prompts of several lengths each has max_new_tokens of its own.
+  /// Returns which rows (B, 1) end with the token of this column. A token of a prompt does not end
+  /// a row, and if prompts differ in length, each row gets max_new_tokens after its own prompt.
   at::Tensor ended_by(const at::Tensor& token) const;
-  /// Without a temperature one argmax, where the logits are: only tokens are copied.
+  /// Chooses tokens. Without a temperature it is one argmax on the logits' device, so that only
+  /// tokens are copied.
   at::Tensor chosen(const at::Tensor& logits);
   static void check_finite(const at::Tensor& largest);
 
@@ -105,7 +108,7 @@ class TokenSampler {
   modules::GenerateOptions options_;
   at::Generator generator_;
   at::Tensor ended_;
-  std::int64_t column_ = 0;  // after the prompts' begin
+  std::int64_t column_ = 0;  // index of the column, from the prompts' `begin` on
 };
 
 /// The loop of `generate`. `step(all, new_tokens)` returns the logits; the new tokens are first the
@@ -116,7 +119,7 @@ at::Tensor generate_with(Step&& step, const PromptRows& prompts,
   const at::NoGradGuard no_grad;
   const GeneratingScope generates;
   const auto device = prompts.begin().device();
-  const HalfProducts halves("generate", device, at::kBFloat16);  // of a model of 16 bits
+  const HalfProducts halves("generate", device, at::kBFloat16);  // for a model of 16 bits
   const bridge::WideProductsScope products(halves.in_fp32(CPUProducts::Fastest));
   const bridge::OwnCastWeights casts(device.type());
   TokenSampler sampler(prompts, options);
@@ -129,7 +132,7 @@ at::Tensor generate_with(Step&& step, const PromptRows& prompts,
   return all;
 }
 
-/// A step of `generate_with` that reads new tokens alone. Throws Error for a used KVCache.
+/// Makes a step of `generate_with` that reads new tokens alone. Throws Error for a used KVCache.
 template <class Step, class Cache>
 auto with_cache(Step& step, Cache& cache) {
   if constexpr (std::is_same_v<Cache, modules::KVCache>)
@@ -141,7 +144,7 @@ auto with_cache(Step& step, Cache& cache) {
   return [&](const at::Tensor&, const at::Tensor& tokens) { return step(tokens, cache); };
 }
 
-/// Each row apart: its prompt, and its new tokens up to the one that ends it.
+/// Returns each row by itself: its prompt, and its new tokens up to the one that ends it.
 template <class Step>
 std::vector<at::Tensor> generate_rows(Step&& step, const std::vector<at::Tensor>& prompts,
                                       const modules::GenerateOptions& options) {
@@ -176,11 +179,11 @@ at::Tensor generate(Step&& step, const at::Tensor& prompt, const GenerateOptions
                                detail::PromptRows(prompt), options);
 }
 
-/// The same for prompts (T) of unequal lengths, of which each gets up to max_new_tokens: a row for
-/// each prompt, without padding. No row sees padding or another's positions: the model first reads
-/// as many tokens as the shortest prompt has, then one token of every row at a time, which costs a
-/// forward for each further token of the longest prompt. With a temperature the tokens drawn also
-/// depend on the rows beside them.
+/// Continues prompts (T) of unequal lengths, each by up to max_new_tokens. Returns a row for each
+/// prompt, without padding. No row sees padding or another's positions: the model first reads as
+/// many tokens as the shortest prompt has, then one token of every row at a time, which costs a
+/// forward for each further token of the longest prompt. With a temperature the tokens of a row
+/// also depend on the rows beside it.
 template <class Step>
 std::vector<at::Tensor> generate(Step&& step, const std::vector<at::Tensor>& prompts,
                                  const GenerateOptions& options = {}) {
@@ -188,7 +191,7 @@ std::vector<at::Tensor> generate(Step&& step, const std::vector<at::Tensor>& pro
                                prompts, options);
 }
 
-/// The same with a cache: `step(tokens, cache)` is called with the new tokens only: first the
+/// Continues prompts with a cache: calls `step(tokens, cache)` with the new tokens only, first the
 /// prompt, then one token per row. It must append their keys and values to the cache, an empty
 /// modules::KVCache or any other type. Costs a forward over one position for each new token. Throws
 /// Error also for a KVCache that holds a former text.
@@ -200,7 +203,8 @@ at::Tensor generate(Step&& step, const at::Tensor& prompt, Cache& cache,
                                options);
 }
 
-/// Prompts of unequal lengths with a cache, which needs the positions of the longest text.
+/// Continues prompts of unequal lengths with a cache, which needs the positions of the longest
+/// text.
 template <class Step, class Cache>
   requires(!std::is_same_v<std::remove_const_t<Cache>, GenerateOptions>)
 std::vector<at::Tensor> generate(Step&& step, const std::vector<at::Tensor>& prompts, Cache& cache,

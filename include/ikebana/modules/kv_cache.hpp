@@ -10,10 +10,10 @@ namespace ikebana::modules {
 
 /// The size of a KVCache, which is allocated at once.
 struct KVCacheOptions {
-  std::int64_t layers = 1;            ///< of the transformer
-  std::int64_t batch = 1;             ///< rows that are generated at once
-  std::int64_t heads = 1;             ///< of keys and values
-  std::int64_t max_length = 0;        ///< positions
+  std::int64_t layers = 1;            ///< number of the transformer's layers
+  std::int64_t batch = 1;             ///< number of rows that are generated at once
+  std::int64_t heads = 1;             ///< number of heads of keys and values
+  std::int64_t max_length = 0;        ///< number of positions
   std::int64_t width = 0;             ///< of one head
   at::ScalarType dtype = at::kFloat;  ///< of keys and values
   c10::Device device = c10::kCPU;     ///< of the model

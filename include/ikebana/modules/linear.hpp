@@ -1,17 +1,18 @@
 #pragma once
-// modules::linear: at::linear, and within `generate` the faster of MKL and oneDNN for a few rows.
+// modules::linear: at::linear, or within `generate` the faster of MKL and oneDNN for a few rows.
 #include <ikebana/detail/torch.hpp>
 #include <optional>
 
 namespace ikebana::detail {
 
-/// oneDNN's product of dense FP32 matrices, which LibTorch has for torch.compile. Empty where this
-/// LibTorch has none.
+/// Returns oneDNN's product of dense FP32 matrices, which LibTorch has for torch.compile; no value
+/// if this LibTorch does not have it.
 const std::optional<c10::OperatorHandle>& onednn_linear();
-/// MKL's products of a few rows are not made for processors of AMD.
+/// Returns whether the processor is AMD's, for which MKL's products of a few rows are not
+/// optimised.
 bool is_amd();
-/// While it exists, this thread generates text: no gradient follows, and no recompute that would
-/// have to give the same bits.
+/// RAII: this thread generates text. No gradient follows, and no recompute that would need the same
+/// bits.
 class GeneratingScope {
  public:
   GeneratingScope() { ++depth(); }
@@ -30,10 +31,10 @@ at::Tensor linear_by_onednn(const at::Tensor& x, const at::Tensor& weight, const
 
 namespace ikebana::modules {
 
-/// at::linear: x (..., K), weight (N, K), bias (N) or none, to (..., N). Within
-/// `modules::generate` 1 to 8 rows of FP32 on a processor of AMD are multiplied by oneDNN where the
-/// weight is large, as in the head of a language model: up to nearly three times as fast as MKL
-/// there. All else is at::linear, to the bit; the two libraries differ by rounding. Throws what
+/// Computes at::linear: x (..., K), weight (N, K), optionally bias (N), to (..., N). Within
+/// `modules::generate`, on a processor of AMD, oneDNN multiplies 1 to 8 rows of FP32 if the weight
+/// is large, as in the head of a language model: up to nearly three times as fast as MKL.
+/// Everything else is at::linear, to the bit; the two libraries differ by rounding. Throws what
 /// at::linear throws.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 

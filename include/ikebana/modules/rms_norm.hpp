@@ -11,14 +11,14 @@
 
 namespace ikebana::detail {
 
-/// RMSNorm of rows on the CPU, where LibTorch's is composed of several operators. Its backward
-/// calls LayerNorm's kernel with a mean of 0, and adds the term that the kernel subtracts for the
-/// mean. Keeps the input and one element per row.
+/// Computes the RMSNorm of rows on the CPU, where LibTorch's is composed of several operators. Its
+/// backward calls LayerNorm's kernel with a mean of 0, and adds the term that the kernel subtracts
+/// for the mean. Keeps the input and one element per row.
 struct RMSNormOfRows : torch::autograd::Function<RMSNormOfRows> {
   using Context = torch::autograd::AutogradContext;
   using Tensors = torch::autograd::variable_list;
 
-  /// x (N, E), weight (E) if any.
+  /// Takes x (N, E), and optionally weight (E).
   static at::Tensor forward(Context* context, const at::Tensor& x,
                             const std::optional<at::Tensor>& weight, double eps);
 
@@ -30,7 +30,7 @@ struct RMSNormOfRows : torch::autograd::Function<RMSNormOfRows> {
   static at::ScalarType wide_dtype(const at::Tensor& x);
   static Pair first_backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& weight,
                              const at::Tensor& rstd);
-  // With create_graph: the same derivative in operators that autograd can differentiate.
+  // Computes the derivative for create_graph, by operators that autograd can differentiate.
   static Pair differentiable_backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& w,
                                       double eps);
 };
@@ -41,27 +41,28 @@ namespace ikebana::modules {
 
 /// The options of torch.nn.RMSNorm besides its shape, with its names.
 struct RMSNormOptions {
-  /// Added to the mean square; if not given, the machine epsilon of FP32, or of FP64 for FP64.
+  /// Number that is added to the mean square; if not given, the machine epsilon of FP32, or of FP64
+  /// for FP64.
   std::optional<double> eps{};
-  /// With a learnable weight, one element per feature, initially 1.
+  /// If true, the layer has a learnable weight with one element per feature, initially 1.
   bool elementwise_affine = true;
 };
 
-/// x / sqrt(mean(x^2) + eps) * weight over the last dimensions, which are `normalized_shape`.
-/// Costs about as much as LayerNorm on the CPU, and keeps its input for backward; on other devices
-/// it calls LibTorch's rms_norm. Computes in FP32 (FP64 for FP64) and returns its input's dtype,
-/// also under autocast. Sources: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019;
-/// torch.nn.RMSNorm.
+/// Computes x / sqrt(mean(x^2) + eps) * weight over the last dimensions, which are
+/// `normalized_shape`. Costs about as much as LayerNorm on the CPU, and keeps its input for
+/// backward; on other devices it calls LibTorch's rms_norm. Computes in FP32 (FP64 for FP64) and
+/// returns its input's dtype, also under autocast. Sources: Zhang and Sennrich, Root Mean Square
+/// Layer Normalization, 2019; torch.nn.RMSNorm.
 struct RMSNormImpl : torch::nn::Module {
-  /// Over the last dimensions of an input, which have this shape.
+  /// Normalises over the last dimensions of an input, which have this shape.
   explicit RMSNormImpl(std::vector<std::int64_t> shape, RMSNormOptions o = {});
-  /// Over the last dimension, of `width` elements.
+  /// Normalises over the last dimension, of `width` elements.
   explicit RMSNormImpl(std::int64_t width, RMSNormOptions o = {})
       : RMSNormImpl(std::vector<std::int64_t>{width}, o) {}
 
-  /// x (..., normalized_shape); the result has the same shape.
+  /// Takes x (..., normalized_shape); the result has the same shape.
   at::Tensor forward(const at::Tensor& x);
-  /// As printing the model shows it.
+  /// Writes the layer as printing a model shows it.
   IKEBANA_INLINE void pretty_print(std::ostream& out) const override;
 
   std::vector<std::int64_t> normalized_shape;  ///< of the last dimensions
@@ -69,7 +70,7 @@ struct RMSNormImpl : torch::nn::Module {
   at::Tensor weight;                           ///< undefined without elementwise_affine
 
  private:
-  // For inputs that do not fit, LibTorch's rms_norm throws its own error.
+  // Returns whether an input fits. For other inputs, LibTorch's rms_norm throws its own error.
   bool fits(const at::Tensor& x) const;
 };
 TORCH_MODULE(RMSNorm);

@@ -2,10 +2,30 @@
 // modules::Rotary: rotary position embedding.
 #include <cstdint>
 #include <ikebana/detail/torch.hpp>
-#include <ikebana/modules/rotary_scaling.hpp>
 #include <memory>
 
 namespace ikebana::modules {
+
+/// Scales the frequencies of a Rotary down for texts that are longer than in training, with the
+/// field names of `rope_parameters` in Hugging Face's config.json. By default each frequency is
+/// divided by `factor` (linear scaling). With `original_max_position_embeddings` it scales as Llama
+/// 3.1: a frequency is divided if it turns fewer than `low_freq_factor` times in a text of that
+/// length, stays if it turns more than `high_freq_factor` times, and is between the two otherwise.
+/// Costs time only when tables are made. Source: Grattafiori et al., The Llama 3 Herd of Models,
+/// 2024.
+struct RotaryScaling {
+  double factor = 1;            ///< divides frequencies
+  double low_freq_factor = 1;   ///< turns within the original length
+  double high_freq_factor = 4;  ///< turns within the original length
+  /// Length of texts before scaling, in tokens; 0: all frequencies are divided.
+  std::int64_t original_max_position_embeddings = 0;
+
+  /// Throws BadValue for a factor that is not positive, for a length below 0, and as Llama 3.1 for
+  /// turns that are not positive or not in ascending order.
+  void check() const;
+  /// Scales frequencies in radians per position, by the operators of transformers.
+  at::Tensor operator()(const at::Tensor& frequency) const;
+};
 
 /// Rotary position embedding of queries and keys as in Hugging Face's Llama ("rotate half"):
 /// features i and i + width / 2 are a pair, rotated at position p by the angle p * base^(-2 i /
@@ -18,13 +38,14 @@ namespace ikebana::modules {
 class Rotary {
  public:
   /// `width` is that of one head. Throws Error if it is not even and positive, or `base` is not
-  /// positive; BadValue as RotaryScaling::check.
+  /// positive, and BadValue as RotaryScaling::check does.
   explicit Rotary(std::int64_t width, double base = 10000, const RotaryScaling& scaling = {});
 
-  /// x (..., T, width), at the positions offset to offset + T - 1. Throws Error if x does not fit.
+  /// Rotates x (..., T, width), at the positions offset to offset + T - 1. Throws Error if x does
+  /// not fit.
   at::Tensor operator()(const at::Tensor& x, std::int64_t offset = 0) const;
-  /// x (B, H, T, width) at `positions` (B, T), or x (..., T, width) at `positions` (T), which are
-  /// integers from 0. Throws Error if they do not fit.
+  /// Rotates x (B, H, T, width) at `positions` (B, T), or x (..., T, width) at `positions` (T),
+  /// which are integers from 0. Throws Error if they do not fit.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& positions) const;
 
  private:
@@ -34,11 +55,11 @@ class Rotary {
   };
 
   void check(const at::Tensor& x) const;
-  // The values of a device's tensor are not read: that would wait for it.
+  // Does not read the values of a device's tensor, which would wait for the device.
   static void check_positions(const at::Tensor& positions, const at::Tensor& x);
   static at::ScalarType wide_dtype(const at::Tensor& x);
 
-  // (positions...) to (positions..., width): the angles of the pairs, once for each half.
+  // Returns the angles of the pairs, once for each half: (positions...) to (positions..., width).
   at::Tensor angles(const at::Tensor& positions, const at::Tensor& x) const;
   bool tables_fit(const at::Tensor& x, std::int64_t end) const;
   void make_tables(const at::Tensor& x, std::int64_t length) const;

@@ -6,14 +6,14 @@
 
 namespace ikebana::modules {
 
-/// down_proj(silu(gate_proj(x)) * up_proj(x)), without biases: the MLP of Llama, with its parameter
-/// names. Costs three products of width * hidden; keeps x and four tensors of the hidden width for
-/// backward. Source: Shazeer, GLU Variants Improve Transformer, 2020.
+/// Computes down_proj(silu(gate_proj(x)) * up_proj(x)), without biases: the MLP of Llama, with its
+/// parameter names. Costs three products of width * hidden; keeps x and four tensors of the hidden
+/// width for backward. Source: Shazeer, GLU Variants Improve Transformer, 2020.
 struct SwiGLUImpl : torch::nn::Module {
   /// `width` features in and out, `hidden` between.
   SwiGLUImpl(std::int64_t width, std::int64_t hidden);
 
-  /// x (..., width); the result has the same shape.
+  /// Takes x (..., width); the result has the same shape.
   at::Tensor forward(const at::Tensor& x);
 
   torch::nn::Linear gate_proj{nullptr};  ///< width to hidden, before silu

@@ -3,7 +3,7 @@
 #include <ikebana/bridge/device.hpp>
 #include <ikebana/detail/away.hpp>
 #include <ikebana/detail/recomputing.hpp>
-#include <ikebana/detail/tensor_over.hpp>
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/without_values.hpp>
 #include <ikebana/fake/make_fake.hpp>
 #include <ikebana/hooks.hpp>

@@ -1,6 +1,7 @@
 #pragma once
 // In which order units are run, so that the next one can be gathered ahead.
 #include <cstdint>
+#include <ikebana/detail/fnv1a.hpp>
 #include <optional>
 #include <vector>
 
@@ -14,7 +15,7 @@ class UnitOrder {
   void begin();
   /// After an exception: of what was run then, nothing is expected again.
   void forget() noexcept { last_.clear(), entered_.clear(), left_.clear(); }
-  void begin_step() noexcept { of_step_ = first_hash; }
+  void begin_step() noexcept { of_step_ = detail::fnv1a_start; }
   /// A unit is run. Returns its place in this forward.
   std::size_t enter(std::size_t unit, bool trains);
   /// The unit that follows, if the forward before ran the same one at this place.
@@ -27,9 +28,8 @@ class UnitOrder {
   std::uint64_t of_step() const { return of_step_; }
 
  private:
-  static constexpr std::uint64_t first_hash = 0xcbf29ce484222325;  // FNV-1a
   std::vector<std::size_t> last_, entered_, left_;
-  std::uint64_t of_step_ = first_hash;
+  std::uint64_t of_step_ = detail::fnv1a_start;
 };
 
 }  // namespace ikebana

@@ -1,6 +1,7 @@
 #pragma once
 // Modules whose forward is a call of all ranks, as a batch norm over the batches of all of them,
 // and how they find the ranks.
+#include <ikebana/detail/fnv1a.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 #include <utility>
 
@@ -48,7 +49,7 @@ class RankCalls : public torch::CustomClassHolder {
   };
   std::vector<Of> modules_;
   RankGroup* group_;
-  std::uint64_t order_ = 0xcbf29ce484222325;  // FNV-1a of all calls
+  std::uint64_t order_ = fnv1a_start;  // the hash of all calls
 };
 
 /// RAII: the loss that this thread computes is that of a trainer on several ranks.

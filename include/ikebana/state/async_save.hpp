@@ -7,15 +7,15 @@
 
 namespace ikebana {
 
-/// A save that a thread is writing.
+/// A save that a thread writes.
 class PendingSave {
  public:
   PendingSave() = default;
 
-  /// Returns when the state is durable. Throws the error of the save, at every call, and an Error
-  /// in a forked child: the process that began the save writes it.
+  /// Returns when the state is durable. Throws the error of the save at every call, and an Error in
+  /// a forked child, because the process that began the save writes it.
   void wait() const;
-  /// Whether `wait` would return at once.
+  /// Returns whether `wait` would return at once.
   bool ready() const;
 
  private:
@@ -44,11 +44,11 @@ class AsyncSaver {
       return begin(state, [shared](const StateDict& copy) { std::as_const (*shared)(copy); });
     }
   }
-  /// Becomes true when the save should end soon.
+  /// Becomes true if the save should end soon.
   std::shared_ptr<const std::atomic<bool>> hurries() const { return hurries_; }
   bool is_busy() const { return !pending_.ready(); }
-  /// Returns when no save is being written. Throws its error if no code has waited for it. In a
-  /// forked child a save of the other process is left to that one.
+  /// Waits until no save is being written. Throws its error if no code has waited for it. In a
+  /// forked child, leaves a save of the other process to that process.
   void finish();
 
  private:
@@ -61,6 +61,13 @@ class AsyncSaver {
   PendingSave pending_;
 };
 
+namespace detail {
+
+/// Copies `from` to `to`, which is dense, on the CPU and of the same dtype. Uses LibTorch's
+/// threads. A copy from a device is complete after `wait_for_copies`.
+void copy_bytes(const at::Tensor& to, const at::Tensor& from);
+
+}  // namespace detail
 }  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED

@@ -1,5 +1,5 @@
 #pragma once
-// The methods that save and load, shared by Trainer and AnyTrainer.
+// The methods of Trainer and AnyTrainer that save and load.
 #include <ikebana/state/async_save.hpp>
 #include <ikebana/state/saved_trainer.hpp>
 #include <ikebana/state/weights.hpp>
@@ -8,7 +8,7 @@ namespace ikebana {
 
 namespace detail {
 
-// The methods below. `saver` is null before the first asynchronous save.
+// The bodies of the methods below. `saver` is null before the first asynchronous save.
 void save_state(SavedTrainer& trainer, AsyncSaver* saver, const Files::Path& path,
                 const StateParts& parts);
 PendingSave save_state_async(SavedTrainer& trainer, std::unique_ptr<AsyncSaver>& saver,
@@ -25,9 +25,10 @@ void load_saved_state(SavedTrainer& trainer, AsyncSaver* saver, const Files::Pat
 template <class Self>
 class SaveAndLoad {
  public:
-  /// A copy of everything that the next step depends on: parameters, buffers, moments, schedule,
-  /// loss scale, random generators, and the given parts. `restore` loads it bit for bit. For a
-  /// state that does not fit, `restore` throws BadState with every mismatch and changes nothing.
+  /// Returns a copy of everything that the next step depends on: parameters, buffers, moments,
+  /// schedule, loss scale, random generators, and the given parts. `restore` loads it bit for bit.
+  /// For a state that does not fit, `restore` throws BadState with every mismatch and changes
+  /// nothing.
   StateDict state(const StateParts& parts = {}) {
     StateDict dict = self().state_view(parts);
     for (auto& [name, tensor] : dict) tensor = tensor.clone();
@@ -36,42 +37,43 @@ class SaveAndLoad {
 
   /// Writes the state to a safetensors file, which Python can read: the model's tensors under their
   /// own names, the rest under `ikebana.`. An existing file is kept until the new one is durable.
-  /// Of several ranks all call it: each writes a file of its own beside `path`, in a folder that
-  /// all share, and the file at `path` then names them. Throws FileFailed for an error of the
-  /// system.
+  /// If there are several ranks, all call it: each writes a file of its own beside `path`, in a
+  /// folder that all share, and the file at `path` then names these files. Throws FileFailed for an
+  /// error of the system.
   void save(const std::filesystem::path& path, const StateParts& parts = {}) {
     detail::SavedTrainerOf<Self> trainer(self());
     detail::save_state(trainer, saver_.get(), path, parts);
   }
-  /// Returns when the state is copied in memory; a thread writes the copy. The copy's memory is
+  /// Returns after the state is copied in memory; a thread writes the copy. The copy's memory is
   /// kept for the next save. Call `wait()` of the result to wait until the file is durable, on
-  /// several ranks those of all. If no code waits, the next save throws the error of this one.
+  /// several ranks until the files of all ranks are. If no code waits, the next save throws the
+  /// error of this one.
   PendingSave save_async(const std::filesystem::path& path, const StateParts& parts = {}) {
     detail::SavedTrainerOf<Self> trainer(self());
     return detail::save_state_async(trainer, saver_, path, parts);
   }
-  /// Writes one file as of one rank, also on several ranks, which all call it: each writes its rows
-  /// to the places where they belong, and none has more in memory. Loading it is as loading a
+  /// Writes one file, as one rank would, also on several ranks, which all call it: each writes its
+  /// rows to their places in the file, and needs no memory for other rows. The file loads like a
   /// state that one rank saved. The folder must be one that all ranks share.
   void save_full(const std::filesystem::path& path, const StateParts& parts = {}) {
     detail::SavedTrainerOf<Self> trainer(self());
     detail::save_full_state(trainer, saver_.get(), path, parts);
   }
   /// Loads what `save` wrote, bit for bit, on any number of ranks, which all call it. Throws
-  /// BadFile for a damaged file, and BadState with every mismatch for one that does not fit; then
-  /// nothing is changed.
+  /// BadFile for a damaged file, and BadState with every mismatch for one that does not fit; in
+  /// both cases nothing is changed.
   void load(const std::filesystem::path& path, const StateParts& parts = {}) {
     detail::SavedTrainerOf<Self> trainer(self());
     detail::load_saved_state(trainer, saver_.get(), path, parts);
   }
-  /// The metadata of a saved state.
+  /// Returns the metadata of a saved state.
   Metadata metadata() {
     detail::SavedTrainerOf<Self> trainer(self());
     return detail::metadata_of(trainer);
   }
 
   /// Loads the model's weights alone, also from files that Python wrote. An average of the weights
-  /// starts anew from them; the optimizer's moments are not changed. Throws as
+  /// starts again from them; the optimizer's moments are not changed. Throws as
   /// `ikebana::load_weights`, and then nothing is changed.
   UnmatchedWeights load_weights(const std::filesystem::path& path,
                                 const WeightOptions& options = {}) {
@@ -80,9 +82,9 @@ class SaveAndLoad {
         [&](auto& model) { unmatched = ikebana::load_weights(model, path, options); });
     return unmatched;
   }
-  /// Writes the model's weights alone: those that `evaluate` uses, which are the average where the
-  /// recipe has one, or with `.averaged = false` those that are trained. Of several ranks all call
-  /// it, and the first writes the file.
+  /// Writes the model's weights alone, as `evaluate` uses them: their average if the recipe has
+  /// one, or with `.averaged = false` the trained weights. If there are several ranks, all call it,
+  /// and the first writes the file.
   void save_weights(const std::filesystem::path& path, const WeightOptions& options = {}) {
     auto save = [&](auto& model) {
       if (self().rank() == 0) ikebana::save_weights(model, path, options);

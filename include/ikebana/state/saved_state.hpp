@@ -14,15 +14,19 @@ namespace ikebana {
 void save_tensors(const std::filesystem::path& path, const StateDict& tensors,
                   const Metadata& metadata = {}, Files& files = system_files());
 
-/// Reads any safetensors file into tensors on the CPU, and compares the checksums that it has. Of a
-/// state that several ranks saved, whole tensors, and what rank 0 had of its own. Throws FileFailed
-/// for an error of the system, and BadFile for a damaged file.
+/// Reads any safetensors file into tensors on the CPU, and compares the checksums that it has. From
+/// a state that several ranks saved, reads whole tensors, and rank 0's own. Throws FileFailed for
+/// an error of the system, and BadFile for a damaged file.
 TensorFile load_tensors(const std::filesystem::path& path, Files& files = system_files());
 
 namespace detail {
 
-/// Where a state is looked for: at its path; and where the former one is, which exists if a save
-/// was interrupted.
+/// Throws BadValue if the path that `call` was given is empty, as from a variable that was not set.
+/// It names no file, and the system's own error would not say which call got it.
+void check_path(const std::filesystem::path& path, const char* call);
+
+/// Returns the paths at which a state is looked for: its own, and that of the former state, which
+/// exists if a save was interrupted.
 std::vector<Files::Path> places_of(const Files::Path& path);
 /// Reads the state at `path`, of one rank or of several. If that is damaged or missing, reads the
 /// former one, and warns. If neither is intact, throws the error of `path`.

@@ -1,26 +1,26 @@
 #pragma once
-// What saving and loading asks of a trainer, whatever its type.
+// The methods of a trainer that saving and loading need, without the trainer's type.
 #include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/state/ranks/rank_states.hpp>
 #include <ikebana/state/state_parts.hpp>
 
 namespace ikebana::detail {
 
-/// Known when it is compiled; a trainer whose type is erased may run on several.
+/// True if a trainer is compiled for one rank. A trainer whose type is erased may run on several.
 template <class Trainer>
 inline constexpr bool runs_on_one_rank = [] {
   if constexpr (requires { Trainer::one_rank(); }) return Trainer::one_rank();
   else return false;
 }();
 
-/// Refers to a trainer, whose methods these are.
+/// Refers to a trainer. Each method calls the trainer's method of the same name.
 class SavedTrainer {
  public:
   virtual std::int64_t steps() const = 0;
   virtual std::string describe() = 0;
   virtual RankState rank_state(const StateParts& parts) = 0;
   virtual void restore_rows(RankState&& state, const StateParts& parts) = 0;
-  // Of several ranks; the last two are called where there are some.
+  // Calls on several ranks. On one rank the last two are not called.
   virtual std::optional<Ranks> several_ranks() = 0;
   virtual StateRows rows_to_load(StateDict names) = 0;
   virtual void together_or_not(const char* call, c10::function_ref<void()> f) = 0;
@@ -29,10 +29,10 @@ class SavedTrainer {
   ~SavedTrainer() = default;
 };
 
-/// The metadata of a saved state.
+/// Returns the metadata of a saved state.
 Metadata metadata_of(SavedTrainer& trainer);
 
-/// A trainer with its type erased, in what `Base` asks of it.
+/// A trainer with its type erased, as an implementation of `Base`.
 template <class Trainer, class Base = SavedTrainer>
 class SavedTrainerOf : public Base {
  public:

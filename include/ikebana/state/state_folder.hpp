@@ -8,9 +8,9 @@
 
 namespace ikebana {
 
-/// Holds one file per state, such as `step-000000000123.safetensors`; of several ranks also one for
-/// each. None is removed before a newer one is durable. Of several ranks, the first one opens it,
-/// asks for its steps and cleans it. May be used by one thread at a time.
+/// Holds one file per state, such as `step-000000000123.safetensors`, and on several ranks also one
+/// for each rank. No state is removed before a newer one is durable. On several ranks, the first
+/// one opens the folder, asks for its steps and cleans it. May be used by one thread at a time.
 class StateFolder {
  public:
   /// Keeps the newest `keep` states.
@@ -27,20 +27,21 @@ class StateFolder {
   void open();
   std::filesystem::path path_of(std::int64_t step) const;
   std::filesystem::path best_path() const { return folder_ / (std::string("best") + extension); }
-  /// The steps that have a state, intact or damaged, the newest first.
+  /// Returns the steps that have a state, intact or damaged, the newest first.
   std::vector<std::int64_t> steps() const;
-  /// The newest intact state; none if the folder holds no state. Skips states that are damaged or
-  /// cannot be read, with a warning, and throws BadFile if no state is left.
+  /// Returns the newest intact state; no value if the folder holds no state. Skips states that are
+  /// damaged or cannot be read, with a warning, and throws BadFile if no state is left.
   std::optional<TensorFile> newest();
   /// Writes the state of a step, then removes all but the newest `keep`. States that `newest`
   /// skipped do not count as kept, even if they are of later steps. Other states of later steps are
-  /// removed: the training went back, as by loading an earlier state, and they are older.
+  /// removed, because they are older: the training went back, for example by loading an earlier
+  /// state.
   void save(std::int64_t step, const StateDict& state, const Metadata& metadata, bool is_best);
-  /// Where several ranks save the state of a step.
+  /// Returns the paths at which several ranks save the state of a step.
   detail::StatePaths paths_of(std::int64_t step, bool is_best) const;
-  /// The state of a step is durable.
+  /// Removes older states, after the state of a step is durable.
   void clean(std::int64_t step);
-  /// It cannot be loaded, with a warning.
+  /// Notes that the state of a step cannot be loaded, and warns.
   void skip(std::int64_t step, const std::string& reason);
 
  private:
@@ -50,8 +51,8 @@ class StateFolder {
   static std::optional<std::int64_t> step_of(std::string_view name, std::string_view suffix);
   void remove_unnamed();
   void remove(std::int64_t step);
-  /// Makes the file of a step a hard link to the best state. Returns false where there are no hard
-  /// links.
+  /// Makes the file of a step a hard link to the best state. Returns false if the file system has
+  /// no hard links.
   bool link_best(std::int64_t step);
 
   std::filesystem::path folder_;

@@ -1,15 +1,15 @@
 #pragma once
-// What is saved beside a trainer.
+// The objects that are saved beside a trainer.
 #include <ikebana/detail/text.hpp>
 #include <ikebana/state/archive.hpp>
 
 namespace ikebana {
 
-/// What can be saved beside a trainer: any type with `state(Archive&)`.
+/// A type that can be saved beside a trainer: any type with `state(Archive&)`.
 template <class Part>
 concept KeepsState = requires(Part& part, Archive& archive) { part.state(archive); };
 
-/// What is saved beside the trainer, such as a DataLoader's position: any objects with
+/// A list of objects that are saved beside the trainer, such as a DataLoader: any objects with
 /// `state(Archive&)`. The names of a part begin with `ikebana.parts.` and its `state_name`, or the
 /// name of its type if it has no `state_name`.
 class StateParts {
@@ -32,11 +32,11 @@ class StateParts {
   }
   /// Adds the parts of another list.
   void append(const StateParts& others);
-  /// Whether there is no part.
+  /// Returns whether the list is empty.
   bool empty() const { return parts_.empty(); }
-  /// Lists the parts, each in a section of its own.
+  /// Saves, checks or loads the parts, each in its own section.
   void state(Archive& archive) const;
-  /// No parts; the parts of a saved state are not loaded.
+  /// Returns a list without parts, with which the parts of a saved state are not loaded.
   static StateParts ignored();
 
  private:

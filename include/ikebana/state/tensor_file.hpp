@@ -9,7 +9,7 @@ namespace ikebana {
 /// Texts in a file beside its tensors, by name.
 using Metadata = std::map<std::string, std::string>;
 
-/// What `load_tensors` reads.
+/// The header and the tensors that `load_tensors` reads.
 struct TensorFile {
   FileHeader header;  ///< of the file, with its metadata
   StateDict tensors;  ///< by name, on the CPU
@@ -43,16 +43,17 @@ inline constexpr NamedType named_types[] = {{at::kBool, "BOOL"},
                                             {at::kFloat8_e5m2fnuz, "F8_E5M2FNUZ"},
                                             {at::kComplexFloat, "C64"}};
 
-/// The format's name of a dtype; null if the format, or Python's reader of it, does not know it.
-/// Such a tensor is stored as U8 with one more dimension, the bytes of an element, and the metadata
-/// names its dtype.
+/// Returns the format's name of a dtype; null if the format, or Python's reader of it, does not
+/// know the dtype. Such a tensor is stored as U8 with one more dimension, the bytes of an element,
+/// and the metadata names its dtype.
 const char* name_of_type(at::ScalarType type);
-/// The dtype of the format's name; Undefined if the name is unknown.
+/// Returns the dtype that has this name in the format; Undefined if the name is unknown.
 at::ScalarType type_of_name(std::string_view name);
-/// The dtype of LibTorch's name, which the metadata holds; Undefined if the name is unknown.
+/// Returns the dtype that has this name in LibTorch, which the metadata holds; Undefined if the
+/// name is unknown.
 at::ScalarType type_of_metadata(const std::string& name);
 
-/// The tensor on the CPU, contiguous, without lazy conjugation or negation.
+/// Returns the tensor on the CPU, contiguous, without lazy conjugation or negation.
 at::Tensor dense(const at::Tensor& t);
 
 /// Throws BadModel for a tensor that a file cannot hold.
@@ -64,20 +65,21 @@ std::uint32_t write_elements(OutputFile& file, std::uint64_t offset, const at::T
 /// Lays out and writes a file. Tensors with wide elements come first, so that each is aligned.
 class TensorFileWriter {
  public:
-  /// `rows`: of which rows of whole tensors it has; the metadata says so.
+  /// `rows` are the rows of whole tensors that the file has; they are written to the metadata.
   TensorFileWriter(const StateDict& dict, Metadata metadata, const StateRows& rows = {});
   /// Bytes of the whole file.
   std::uint64_t size() const { return 8 + header_size_ + end_; }
 
-  /// Returns the header's checksum, which is one of all others.
+  /// Writes the file. Returns the header's checksum, which covers all other checksums.
   std::uint32_t write(OutputFile& file);
 
-  // In parts, by several writers of one file; its tensors may then be without values.
+  // The methods below write the file in parts, by several writers. Its tensors may then be without
+  // values.
 
-  /// Where the elements of a tensor begin in the file.
+  /// Returns the offset of a tensor's elements in the file.
   std::uint64_t offset_of(const std::string& name) const;
   void set_checksum(const std::string& name, std::uint32_t crc);
-  /// The last part.
+  /// Writes the header, the last part.
   std::uint32_t write_header(OutputFile& file);
 
  private:
@@ -87,15 +89,15 @@ class TensorFileWriter {
     std::uint64_t begin = 0;
   };
 
-  /// The first row, the one after the last, and how many the whole tensor has.
+  /// Writes the first row, the row after the last, and the number of rows of the whole tensor.
   static std::string text(const Slice& slice);
   void add(const std::string& name, const at::Tensor& t);
-  /// The header, padded so that the tensors begin at a multiple of 64 bytes.
+  /// Makes the header, padded so that the tensors begin at a multiple of 64 bytes.
   std::string header();
 
   Metadata metadata_;
   std::vector<Item> items_;
-  std::uint64_t end_ = 0, header_size_ = 0;  // bytes of all tensors, of the header
+  std::uint64_t end_ = 0, header_size_ = 0;  // bytes of all tensors; of the header
   std::size_t digits_ = 0;                   // offset of the header's checksum in the header
 };
 

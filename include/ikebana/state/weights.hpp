@@ -3,44 +3,85 @@
 #include <ikebana/error.hpp>
 #include <ikebana/model.hpp>
 #include <ikebana/posix/posix_files.hpp>
-#include <ikebana/state/files/check_path.hpp>
-#include <ikebana/state/files/weight_files.hpp>
-#include <ikebana/state/files/weight_names.hpp>
 #include <ikebana/state/saved_state.hpp>
+#include <initializer_list>
+#include <set>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace ikebana {
 
-/// How the names and dtypes of a file correspond to those of a model.
+/// Names by shell patterns, in which `*` also matches dots: `"fc.*"`, or several of them,
+/// `{"fc.*", "head.*"}`. Without a pattern it matches nothing.
+class WeightNames {
+ public:
+  /// Matches nothing.
+  WeightNames() = default;
+  /// One pattern. An empty text is no pattern.
+  WeightNames(const std::string& pattern);
+  /// One pattern. An empty text or null is no pattern.
+  WeightNames(const char* pattern) : WeightNames(std::string(pattern ? pattern : "")) {}
+  /// Several patterns.
+  WeightNames(std::initializer_list<const char*> patterns)
+      : patterns_(patterns.begin(), patterns.end()) {}
+  /// Several patterns.
+  WeightNames(std::vector<std::string> patterns) : patterns_(std::move(patterns)) {}
+
+  /// The patterns as they were given.
+  const std::vector<std::string>& patterns() const { return patterns_; }
+  /// Returns whether one of the patterns matches the name.
+  bool match(const std::string& name) const;
+
+ private:
+  std::vector<std::string> patterns_;
+};
+
+/// Options for loading and saving weights: how names and dtypes of a file correspond to the
+/// model's.
 struct WeightOptions {
-  /// Gives the file's name for the model's name; empty: the names are the same.
+  /// Returns the file's name for a name of the model. Empty: the names are the same.
   std::function<std::string(const std::string&)> rename = {};
   /// A name that only the file or only the model has is an error; if false, it is returned.
   bool strict = true;
-  /// Weights that are left as they are, such as a head with another number of classes: `"fc.*"`,
-  /// by the model's names or, of what the model lacks, the file's. A pattern that matches none is
-  /// an error. `save_weights` leaves them out of the file.
+  /// Weights that are left as they are, such as a head with another number of classes: `"fc.*"`.
+  /// Matches the model's names, and the file's names of weights that the model lacks. A pattern
+  /// that matches nothing is an error. `save_weights` leaves these weights out of the file.
   WeightNames skip = {};
   /// Floating-point tensors of another dtype are converted; if false, they are an error, as are
   /// values that the other dtype cannot hold.
   bool cast = false;
-  /// Of a recipe that averages the weights, a trainer's `save_weights` writes the average, which
-  /// `evaluate` uses, and loading from a trainer's saved state reads it; if false, the weights that
-  /// are trained.
+  /// If a recipe averages the weights, a trainer's `save_weights` writes the average, which
+  /// `evaluate` uses, and loading from a trainer's saved state reads it. If false, both use the
+  /// trained weights.
   bool averaged = true;
 };
 
-/// Names that only the model has (missing) or only the file has (unexpected), and those that were
-/// not compared (skipped).
+/// The names of weights that only the model has (missing), that only the file has (unexpected), and
+/// that were not compared (skipped).
 struct UnmatchedWeights {
   std::vector<std::string> missing;     ///< which the file lacks
   std::vector<std::string> unexpected;  ///< which the model lacks
-  std::vector<std::string> skipped;     ///< which `skip` names; those that only the file has, last
+  std::vector<std::string>
+      skipped;  ///< which `skip` matches; names that only the file has come last
 };
 
 namespace detail {
 
-/// Every name of a model's parameters and buffers. Tied ones have several names.
+/// Reads all tensors of one file, of a folder's file or of an index's files. If several files have
+/// a tensor, the index decides which one counts. Throws BadFile for a tensor that is missing from
+/// the index's file, and for one that is in two files and not in the index.
+StateDict read_weight_files(Files& files, const Files::Path& path);
+
+/// Returns the weights that `skip` matches. `weights` has each weight under all of its names;
+/// `others` are further names that `skip` may match. Throws BadValue for a pattern that matches
+/// nothing, and if `skip` matches one name of a weight and not another.
+std::set<const void*> skipped_weights(
+    const std::string& call, const WeightNames& skip,
+    const std::vector<std::pair<std::string, at::Tensor>>& weights,
+    const std::set<std::string>& others);
+
+/// Returns every name of a model's parameters and buffers. Tied weights have several names.
 std::vector<std::pair<std::string, at::Tensor>> named_weights(torch::nn::Module& module);
 
 /// Compares a model with the tensors of files, and writes only if all of them fit.
@@ -53,12 +94,12 @@ class WeightLoader {
 
  private:
   static bool is_of_model(const std::string& name);
-  /// Takes what `skip` names, in the model or in the file, from what is compared.
+  /// Excludes the weights that `skip` matches, in the model or in the file, from the comparison.
   void skip(const std::vector<std::pair<std::string, at::Tensor>>& weights);
   void match(const std::string& name, const at::Tensor& t);
-  /// Compares bytes, which also works for NaN and for dtypes that LibTorch cannot compare.
+  /// Compares bytes, because LibTorch cannot compare some dtypes, and NaN is not equal to itself.
   static bool same_bits(const at::Tensor& a, const at::Tensor& b);
-  /// True where a finite value would become infinite.
+  /// Returns whether a finite value would become infinite.
   static bool overflows(const at::Tensor& from, at::ScalarType type);
   std::string name_in_file(const std::string& name) const;
   static std::string text(const at::Tensor& t);
@@ -66,7 +107,7 @@ class WeightLoader {
 
   StateDict file_;
   const WeightOptions& options_;
-  std::set<const void*> seen_, found_;  // weights: all, and those of which the file has a name
+  std::set<const void*> seen_, found_;  // all weights; the weights that the file has
   std::set<const void*> skipped_;
   std::vector<std::pair<std::string, at::Tensor>> weights_;  // under their first names
   std::unordered_map<at::TensorImpl*, std::pair<at::Tensor, at::Tensor>> matched_;
@@ -78,10 +119,10 @@ class WeightLoader {
 }  // namespace detail
 
 /// Loads a model's parameters and buffers from any safetensors file, or from a folder or an index
-/// of several files as Hugging Face names them. Tied weights need one of their names. Everything is
-/// read and compared before anything is written: throws BadState with every mismatch, BadValue for
-/// a name to skip that there is not, and BadFile or FileFailed for a file that cannot be read.
-/// Costs the file's size in memory.
+/// of several files as Hugging Face names them. The file needs one of the names of tied weights.
+/// Everything is read and compared before anything is written: throws BadState with every mismatch,
+/// BadValue for a pattern of `skip` that matches nothing, and BadFile or FileFailed for a file that
+/// cannot be read. Costs the file's size in memory.
 template <class Model>
 UnmatchedWeights load_weights(Model& model, const std::filesystem::path& path,
                               const WeightOptions& options = {}, Files& files = system_files()) {
@@ -93,7 +134,7 @@ UnmatchedWeights load_weights(Model& model, const std::filesystem::path& path,
 
 /// Writes a model's parameters and buffers to a safetensors file; tied weights once, under their
 /// first name. As durable as a saved state. Throws BadValue if `rename` gives two weights one name,
-/// and for a name to skip that there is not.
+/// and for a pattern of `skip` that matches nothing.
 template <class Model>
 void save_weights(Model& model, const std::filesystem::path& path,
                   const WeightOptions& options = {}, Files& files = system_files()) {

@@ -6,7 +6,7 @@
 
 namespace ikebana::detail {
 
-/// Throws BadValue for a value that the dtype cannot hold, which it would wrap around.
+/// Throws BadValue for a value that the dtype cannot hold, because it would wrap around.
 inline void check_padding_value(double value, at::ScalarType type) {
   if (!at::isIntegralType(type, /*includeBool=*/true)) return;
   double lowest = 0, highest = 1;
@@ -14,13 +14,14 @@ inline void check_padding_value(double value, at::ScalarType type) {
   if (type == at::kChar) lowest = -128, highest = 127;
   if (type == at::kShort) lowest = -0x1p15, highest = 0x1p15 - 1;
   if (type == at::kInt) lowest = -0x1p31, highest = 0x1p31 - 1;
-  if (type == at::kLong) lowest = -0x1p53, highest = 0x1p53;  // those that a double tells apart
+  if (type == at::kLong)
+    lowest = -0x1p53, highest = 0x1p53;  // a double holds these integers exactly
   if (value < lowest || value > highest || value != std::floor(value))
     throw BadValue("pad: padding_value is " + c10::str(value) + ", which " + c10::toString(type) +
                    " cannot hold. Convert the samples to Long or Float first.");
 }
 
-/// The length to which samples are padded of which the longest, sample `at`, has `longest` rows.
+/// Returns the length to which samples are padded. The longest, sample `at`, has `longest` rows.
 inline std::int64_t padded_length(const PadOptions& options, std::int64_t longest,
                                   std::int64_t at) {
   const std::int64_t multiple = options.pad_to_multiple_of;

@@ -6,8 +6,7 @@
 namespace ikebana::detail {
 
 IKEBANA_INLINE void LinesHash::operator()(const std::string& name, std::string_view text) {
-  for (const std::string_view part : {std::string_view(name), text})
-    for (const char c : part) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  value = fnv1a(fnv1a(value, name), text);
 }
 
 IKEBANA_INLINE std::string text_of_lines(c10::function_ref<void(AddLine)> each_line) {

@@ -38,7 +38,7 @@ IKEBANA_INLINE void ValueHash::add(double value) {
 
 IKEBANA_INLINE void ValueHash::add(std::string_view text) {
   add(static_cast<std::int64_t>(text.size()));
-  for (const char c : text) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  hash_ = fnv1a(hash_, text);
 }
 
 IKEBANA_INLINE void ValueLines::add(const ParameterRule& rule) {

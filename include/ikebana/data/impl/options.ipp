@@ -17,10 +17,10 @@ IKEBANA_INLINE std::string seconds_text(double seconds) {
   return buffer;
 }
 
-/// Throws BadValue for options of workers where there are none, as PyTorch does, and for a time
-/// limit that is none.
+/// Throws BadValue for options of workers if there are no workers, as PyTorch does, and for an
+/// invalid time limit.
 inline void check_workers(const DataLoaderOptions& options) {
-  constexpr double longest = 1e9;  // seconds; a clock's sums of more could overflow
+  constexpr double longest = 1e9;  // seconds; adding more to a clock's time could overflow
   if (!(options.timeout >= 0 && options.timeout <= longest))
     throw BadValue("DataLoader: timeout is " + seconds_text(options.timeout) +
                    "; it must be a number of seconds from 0, which sets no limit, to 1e9.");

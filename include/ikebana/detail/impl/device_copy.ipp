@@ -9,7 +9,7 @@ IKEBANA_INLINE const at::Tensor& DeviceCopy::operator()(const at::Tensor& t, c10
   if (!t.defined() || t.device() == device) return t;
   if (!t.is_cpu()) return copy_ = t.to(device, /*non_blocking=*/!device.is_cpu());
   if (copy_.defined() && copy_.device() == device && is_copied(t)) return copy_;
-  copied_ = t.detach().clone();  // nothing else writes to it: it may be read later
+  copied_ = t.detach().clone();  // a copy, because it may be read after `t` was changed
   return copy_ = copied_.to(device, /*non_blocking=*/true);
 }
 

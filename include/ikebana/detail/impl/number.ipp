@@ -12,8 +12,8 @@ IKEBANA_INLINE bool readable(const at::Tensor& t) {
 }
 
 IKEBANA_INLINE double number_on_host(const at::Tensor& t) {
-  // By the untyped pointer: from clang 18 on, the typed function has another symbol than in the
-  // wheel, which g++ compiled.
+  // Uses the untyped pointer, because from clang 18 on the typed function has another symbol than
+  // in the wheel, which g++ compiled.
   if (t.scalar_type() == at::kFloat) return *static_cast<const float*>(t.const_data_ptr());
   if (t.scalar_type() == at::kDouble) return *static_cast<const double*>(t.const_data_ptr());
   if (t.scalar_type() == at::kLong)

@@ -45,7 +45,7 @@ IKEBANA_INLINE std::string joined(const std::vector<std::string>& texts) {
   return all;
 }
 
-/// Writes counts that stand for `Fit<>` and `Fit<8>` as these (grammar/vocabulary.hpp).
+/// Replaces counts that stand for `Fit<>` and `Fit<8>` by these names (grammar/vocabulary.hpp).
 IKEBANA_INLINE void spell_fit(std::string& text) {
   for (std::size_t at; (at = text.find("-9223372036854775807")) != text.npos;)
     text.replace(at, 20, "Fit<>");

@@ -44,7 +44,7 @@ IKEBANA_INLINE void LossSums::take_terms(const std::string& others, c10::Device 
 }
 
 IKEBANA_INLINE void LossSums::sum_over(RankGroup& ranks) {
-  if (sums_.empty()) return;  // on all ranks
+  if (sums_.empty()) return;  // this is so on all ranks
   std::vector<at::Tensor> all;
   for (const Sum& s : sums_)
     all.push_back(s.sum.reshape({})), all.push_back(s.count.tensor(s.sum, at::kDouble));

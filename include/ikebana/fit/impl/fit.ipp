@@ -26,7 +26,7 @@ IKEBANA_INLINE void GroupTensors::add(const at::Tensor& t) {
 
 IKEBANA_INLINE void GroupTensors::clear() { all_.clear(); }
 
-/// Throws BadValue for options that no training can have.
+/// Throws BadValue for invalid options.
 inline void check_options(const FitSettings& options) {
   if (options.epochs < 0)
     throw BadValue("fit: epochs is " + std::to_string(options.epochs) + "; it must be 0 or more.");
@@ -37,7 +37,7 @@ inline void check_options(const FitSettings& options) {
     check_rule(options, *options.early_stopping, "early_stopping", "EarlyStopping");
 }
 
-/// Whether this rank wants to stop.
+/// Returns whether this rank wants to stop.
 inline StopWish stop_wish(const FitSettings& options, const FitState& state,
                           const SigtermRequest& sigterm) {
   if (sigterm.received()) return StopWish::Terminated;
@@ -51,7 +51,7 @@ IKEBANA_INLINE bool note_stop(StopWish wish, History& history) {
   return history.stopped;
 }
 
-/// What the loop over epochs has, once its trainer's state is the one that it begins with.
+/// The loop over epochs, after the trainer's state was restored.
 class FitLoop {
  public:
   FitLoop(FitCalls& calls, const FitSettings& options, FitState& state, StateKeeper& keeper)
@@ -98,7 +98,7 @@ class FitLoop {
     auto begin = std::chrono::steady_clock::now();
     state_.current_epoch();
     make_steps();
-    if (calls_.keeps_state())  // it was at the end of an epoch: this is its next
+    if (calls_.keeps_state())  // it was at the end of an epoch, so this is its next epoch
       if (state_.batch == 0 && state_.steps == 0) make_steps();
     Epoch& epoch = state_.current_epoch();
     epoch.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -117,14 +117,14 @@ class FitLoop {
 
 inline History fit_epochs(FitCalls& calls, const FitSettings& options) {
   check_options(options);
-  calls.agree_to_stop(StopWish::No);  // what an earlier one wanted is over
+  calls.agree_to_stop(StopWish::No);  // ends the wish of an earlier `fit`
   calls.agree_to_stop_now(StopWish::No);
   compare_fit(calls, options);
   FitState state;
   state.stopper = FitStopper(options.early_stopping);
   StateKeeper keeper(calls, options, state);
   keeper.begin();
-  state.history.stopped = state.stopper.stops();  // before it was resumed
+  state.history.stopped = state.stopper.stops();  // it may have stopped before it was resumed
   FitLoop loop(calls, options, state, keeper);
   loop.run();
   keeper.end();

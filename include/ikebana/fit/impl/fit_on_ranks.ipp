@@ -8,7 +8,7 @@
 
 namespace ikebana::detail {
 
-/// Lines `name = value` of what all ranks must have alike.
+/// Lines `name = value` of the values that must be the same on all ranks.
 class FitLines {
  public:
   template <class T>

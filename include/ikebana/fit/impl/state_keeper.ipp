@@ -21,7 +21,7 @@ IKEBANA_INLINE StateKeeper::StateKeeper(FitCalls& calls, const FitSettings& opti
   fit_state_.batches = calls.indexed_batches();
   for (const auto& metric : options.metrics) fit_state_.metrics.push_back(metric);
   if (options.keep_best) fit_state_.best_rule = text_of_rule(*options.keep_best);
-  if (saves()) parts();  // two of one name are an error now
+  if (saves()) parts();  // reports two parts of one name now
 }
 
 IKEBANA_INLINE void StateKeeper::begin() {
@@ -136,7 +136,7 @@ IKEBANA_INLINE void StateKeeper::resume_on_ranks(RankGroup& group,
     for (const auto& place : places_of(folder_.path_of(std::stoll(step)))) places.push_back(place);
     last_places[places.back()] = std::stoll(step);
   }
-  std::string reason;  // why the state at the first place of a step cannot be read
+  std::string reason;  // why the state at a step's first path cannot be read
   auto skip = [&](const Files::Path& place, const std::string& why) {
     const auto last = last_places.find(place);
     if (last == last_places.end()) reason = why;

@@ -6,11 +6,61 @@
 #include <ikebana/detail/torch_bodies.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/modules/attention.hpp>
-#include <ikebana/modules/attention_mask.hpp>
 #include <ikebana/modules/chunked_attention.hpp>
 #include <ikebana/modules/composed_attention.hpp>
+#include <limits>
 
 namespace ikebana::detail {
+
+IKEBANA_INLINE at::Tensor zeros_without_keys(const at::Tensor& result, const at::Tensor& mask) {
+  if (!result.is_cuda() || c10::elementSize(result.scalar_type()) != 2) return result;
+  const at::Tensor left_out = mask.scalar_type() == at::kBool
+                                  ? mask.logical_not()
+                                  : mask == -std::numeric_limits<double>::infinity();
+  return result.masked_fill(left_out.all(-1, /*keepdim=*/true), 0);
+}
+
+}  // namespace ikebana::detail
+
+namespace ikebana::modules {
+
+IKEBANA_INLINE const char* name(AttentionForm form) {
+  switch (form) {
+    case AttentionForm::Fused:
+      return "fused";
+    case AttentionForm::Composed:
+      return "composed";
+    case AttentionForm::Widened:
+      return "widened";
+    case AttentionForm::Chunked:
+      return "chunked";
+    default:
+      return "fastest";
+  }
+}
+
+}  // namespace ikebana::modules
+
+namespace ikebana::detail {
+
+IKEBANA_INLINE modules::AttentionForm fastest_form(const AttentionShape& s) {
+  using Form = modules::AttentionForm;
+  if (s.device != c10::kCPU || !s.composable) return Form::Fused;
+  const auto product = s.queries * s.keys * s.width;
+  const bool costly = product > cheap_product && (s.training || !s.has_fused_kernel);
+  // There is no fast CPU kernel for FP16, neither for forward nor for backward; LibTorch's backward
+  // rounds the weights of large scores to FP16. Products that are computed in FP32 cost what FP32
+  // products do.
+  const bool is_half = s.dtype == at::kHalf && !s.wide;
+  if (is_half && (s.training || product > cheap_product)) return Form::Widened;
+  const bool is_bf16 = s.dtype == at::kBFloat16 && !s.wide;
+  const bool small = s.heads * product <= widened_work || product <= widened_product;
+  if (is_bf16 && costly && small) return Form::Widened;
+  const auto scores = 4 * s.heads * s.queries * s.keys;
+  if (!s.has_fused_kernel) return scores > composed_bytes ? Form::Chunked : Form::Composed;
+  const bool is_short = s.queries <= composed_length && s.keys <= composed_length;
+  return is_bf16 && costly && is_short ? Form::Composed : Form::Fused;
+}
 
 IKEBANA_INLINE AttentionCall::AttentionCall(const at::Tensor& q, const at::Tensor& k,
                                             const at::Tensor& v, const modules::AttentionOptions& o)
@@ -159,8 +209,8 @@ IKEBANA_INLINE at::Tensor AttentionCall::fused() const {
   const auto& o = options_;
   auto query = query_;
   auto scale = o.scale;
-  // The kernel multiplies also the -infinity of keys that come later: a factor that FP32 does not
-  // hold as above 0 would make them infinite or NaN.
+  // The kernel also multiplies the -infinity of later keys. A factor that is not above 0 in FP32
+  // would make them infinite or NaN.
   if (o.is_causal && scale && *scale < 0) query = query.neg(), scale = -*scale;
   if (o.is_causal && scale && *scale < 0x1p-126) query = query * *scale, scale = 1;
   const auto out = at::scaled_dot_product_attention(query, key_, value_, o.attn_mask, o.dropout_p,
@@ -182,7 +232,8 @@ IKEBANA_INLINE at::Tensor AttentionCall::composed() const {
 
 IKEBANA_INLINE at::Tensor AttentionCall::chunked() const {
   const auto s = shape();
-  // Its dropout draws numbers on the CPU only; unsupported calls are composed.
+  // ComposedAttention draws dropout's numbers on the CPU only; LibTorch composes the calls that it
+  // does not support.
   if (!s.composable || (s.device != c10::kCPU && options_.dropout_p > 0)) return composed();
   return ChunkedAttention::apply(query_, key_, value_, options_.attn_mask, options_.is_causal,
                                  scale(), options_.dropout_p);

@@ -20,7 +20,7 @@ IKEBANA_INLINE at::Tensor probabilities(const at::Tensor& logits, const Sampling
                 "; they must be (..., V) real numbers, of one token or more");
   auto scores = logits.to(at::kFloat);
   if (o.temperature == 0) return at::zeros_like(scores).scatter_(-1, scores.argmax(-1, true), 1);
-  // From the largest on, so that no temperature makes infinities whose difference is NaN.
+  // Subtracts the largest score, so that no temperature makes infinities, whose difference is NaN.
   scores = (scores.to(at::kDouble) - scores.amax(-1, true)).div(o.temperature).to(at::kFloat);
   constexpr auto minus_infinity = -std::numeric_limits<double>::infinity();
   if (o.top_k > 0 && o.top_k < scores.size(-1)) {
@@ -127,7 +127,7 @@ IKEBANA_INLINE at::Tensor TokenSampler::ended_by(const at::Tensor& token) const 
 
 IKEBANA_INLINE at::Tensor TokenSampler::chosen(const at::Tensor& logits) {
   if (options_.sampling.temperature == 0) {
-    const auto [largest, token] = logits.max(-1, true);  // NaN where a logit is
+    const auto [largest, token] = logits.max(-1, true);  // NaN if a logit is NaN
     check_finite(largest.cpu());
     return token.cpu();
   }

@@ -26,7 +26,7 @@ IKEBANA_INLINE int& GeneratingScope::depth() {
   return scopes;
 }
 
-/// The rule, which depends on sizes alone; bench/few_rows.cpp measures both sides of it.
+/// Chooses by sizes alone; bench/few_rows.cpp measures both sides of the rule.
 inline bool onednn_is_faster(std::int64_t rows, std::int64_t elements_of_weight) {
   if (rows < 1 || rows > 8) return false;
   return elements_of_weight >= (rows == 1 ? std::int64_t{1} << 20 : std::int64_t{1} << 18);

@@ -87,7 +87,7 @@ IKEBANA_INLINE at::Tensor NormalizeOverRanks::scaled(const Kept& k, const at::Te
 
 IKEBANA_INLINE NormalizeOverRanks::Tensors NormalizeOverRanks::local_sums(const at::Tensor& g,
                                                                           const Kept& k) {
-  const at::Tensor unused = at::empty({0}, k.mean.options());  // CUDA's kernel wants one
+  const at::Tensor unused = at::empty({0}, k.mean.options());  // CUDA's kernel needs one
   const auto [none, products, sum] =
       at::native_batch_norm_backward(g, k.x, k.weight, k.mean, k.var, unused, unused,
                                      /*train=*/false, k.eps, {false, true, true});

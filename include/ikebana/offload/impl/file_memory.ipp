@@ -1,7 +1,7 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/shared_apart.hpp>
-#include <ikebana/detail/tensor_over.hpp>
+#include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/without_values.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/offload/file_memory.hpp>

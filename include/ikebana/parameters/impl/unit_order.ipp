@@ -12,7 +12,7 @@ IKEBANA_INLINE void UnitOrder::begin() {
 
 IKEBANA_INLINE std::size_t UnitOrder::enter(std::size_t unit, bool trains) {
   entered_.push_back(unit);
-  if (trains) of_step_ = (of_step_ ^ (unit + 1)) * 0x100000001b3;
+  if (trains) of_step_ = detail::fnv1a(of_step_, unit + 1);
   return entered_.size() - 1;
 }
 

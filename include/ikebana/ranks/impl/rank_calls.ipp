@@ -34,7 +34,7 @@ IKEBANA_INLINE void RankCalls::sum(const std::string& call, std::vector<at::Tens
                    " ran after its trainer was destroyed, and needs the other ranks. Keep the "
                    "trainer at least as long as the graph.");
   group_->sum_in(call, values);
-  for (const char c : call) order_ = (order_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  order_ = fnv1a(order_, call);
 }
 
 IKEBANA_INLINE void RankCalls::compare(const std::string& call) {

@@ -1,11 +1,11 @@
 #pragma once
-// A number of what a tensor holds, by which ranks compare theirs without sending them.
+// A hash of a tensor's contents, by which ranks compare their tensors without sending them.
 #include <ikebana/detail/torch.hpp>
 
 namespace ikebana::detail {
 
-/// 64 bits of the dtype, the shape and all bytes of a tensor. Of different ones it is the same by
-/// chance alone, once in 1.8e19 times. Costs a pass over memory, at about 8 GB/s.
+/// Returns a 64-bit hash of the dtype, the shape and all bytes of a tensor. Two different tensors
+/// have the same hash by chance, once in 1.8e19 times. Costs a pass over memory, at about 8 GB/s.
 std::uint64_t content_hash(const at::Tensor& t);
 
 }  // namespace ikebana::detail

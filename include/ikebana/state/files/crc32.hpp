@@ -7,18 +7,19 @@
 
 namespace ikebana::detail {
 
-/// Table 0: the CRC of each byte; table k: of the byte followed by k zero bytes.
+/// Table 0 holds the CRC of each byte, and table k that of the byte followed by k zero bytes.
 using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
 
-/// Takes eight bytes at a time, on any processor. `crc` is the remainder itself, not inverted.
+/// Continues a CRC with eight bytes at a time, on any processor. `crc` is the remainder itself, not
+/// inverted.
 std::uint32_t crc_by_tables(std::uint32_t crc, const unsigned char* p, std::size_t n);
 
-/// Continues a CRC-32: `before` is that of the preceding bytes (0 if there are none). About 10 GB/s
+/// Continues a CRC-32: `before` is that of the preceding bytes, 0 at the beginning. About 10 GB/s
 /// on processors with carry-less multiplication (PCLMULQDQ), about 0.5 GB/s on others.
 std::uint32_t crc32(std::uint32_t before, const void* bytes, std::size_t n);
 
-/// The CRC-32 of bytes that two writers wrote, of which the second ones are `n`. Costs some
-/// thousand instructions.
+/// Returns the CRC-32 of two pieces that follow each other, from the CRC-32 of each and the length
+/// `n` of the second. Costs some thousand instructions.
 std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint64_t n);
 
 }  // namespace ikebana::detail

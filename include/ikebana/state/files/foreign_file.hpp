@@ -1,19 +1,13 @@
 #pragma once
-// Files of weights in other formats are recognised by their contents, and an error says how to
-// convert them.
-#include <cstring>
+// Recognises files of weights in other formats by their contents, and reports how to convert them.
 #include <ikebana/posix/files.hpp>
-#include <string>
 
 namespace ikebana::detail {
 
-/// And how arrays of NumPy do, given as a dict.
-std::string save_arrays(const std::string& arrays);
-
-/// For a file whose header cannot be read: throws BadFile if it is another known format.
+/// Checks a file whose header cannot be read. Throws BadFile if it has another known format.
 void check_not_foreign(InputFile& file, const Files::Path& path);
 
-/// For a folder without safetensors files: throws BadFile if it has weights of torch.save.
+/// Checks a folder without safetensors files. Throws BadFile if it has weights of torch.save.
 void check_no_pickles(Files& files, const Files::Path& folder);
 
 }  // namespace ikebana::detail

@@ -13,7 +13,7 @@ namespace ikebana::detail {
 /// which the caller turns into an error that names the file.
 class Json {
  public:
-  /// What is wrong, and at which byte of the file.
+  /// The problem, and the byte of the file at which it is.
   struct ParseError {
     std::string what;
     std::uint64_t offset;
@@ -50,9 +50,9 @@ class Json {
     while (skip_if(','));
     expect(']', where);
   }
-  /// An integer from 0 to 2^63 - 1 in decimal digits: no sign, no fraction, no leading zero.
+  /// Reads an integer from 0 to 2^63 - 1 in decimal digits, without sign, fraction or leading zero.
   std::int64_t integer();
-  /// Any number that a double can hold, rounded to the nearest one.
+  /// Reads any number that a double can hold, rounded to the nearest double.
   double number();
   bool boolean();
   /// If null comes next, skips it and returns true.
@@ -65,14 +65,15 @@ class Json {
   static bool is_digit(char c) { return c >= '0' && c <= '9'; }
   void skip_space();
   void skip_key() { string(), expect(':', "an object that is not used"); }
-  /// A string, a number, true, false or null.
+  /// Skips a string, a number, true, false or null.
   void skip_scalar();
   bool skip_word(std::string_view word);
   void skip_number();
   /// If one of these characters comes next, without a space before it, skips it.
   bool skip_char(std::string_view any);
   void skip_digits(const char* missing);
-  /// Bytes up to the quote that ends a string; the string itself is never longer.
+  /// Returns the number of bytes up to the quote that ends a string; the string itself is never
+  /// longer.
   std::size_t length_of_string() const;
   unsigned hex4();
   void read_escape(std::string& out);
@@ -81,12 +82,12 @@ class Json {
   void read_multibyte(std::string& out);
 
  public:
-  /// Bytes of the first character of a text; 0 if it is not valid UTF-8.
+  /// Returns the number of bytes of a text's first character; 0 if it is not valid UTF-8.
   static std::size_t utf8_length(std::string_view text);
-  /// A valid UTF-8 text for an error message: JSON-escaped, so on one line, and cut after about 100
-  /// bytes.
+  /// Makes a valid UTF-8 text for an error message: JSON-escaped, so on one line, and cut after
+  /// about 100 bytes.
   static std::string excerpt(std::string_view text);
-  /// A text as a JSON string, with quotes. Throws BadValue if it is not UTF-8.
+  /// Writes a text as a JSON string, with quotes. Throws BadValue if it is not UTF-8.
   static std::string quoted(std::string_view text);
 
  private:

@@ -38,7 +38,7 @@ inline constexpr std::string_view dtype_prefix = "ikebana.dtype.";  // followed 
 inline constexpr std::string_view rows_prefix = "ikebana.rows.";    // followed by a tensor's name
 inline constexpr std::uint64_t max_header_bytes = 100'000'000;      // the limit of other readers
 
-/// The tensor that a key of the metadata refers to, if any.
+/// Returns the tensor that a key of the metadata refers to, if it refers to one.
 std::optional<std::string> tensor_of_key(std::string_view key);
 
 struct FileType {
@@ -50,9 +50,9 @@ inline constexpr FileType file_types[] = {
     {"U16", 2},  {"F8_E4M3FNUZ", 1}, {"F8_E5M2FNUZ", 1}, {"F8_E8M0", 1}, {"I16", 2},
     {"F16", 2},  {"BF16", 2},        {"U32", 4},         {"I32", 4},     {"F32", 4},
     {"U64", 8},  {"I64", 8},         {"F64", 8},         {"C64", 8}};
-/// Bytes per element of a dtype; 0 if its name is unknown.
+/// Returns the bytes per element of a dtype; 0 if its name is unknown.
 std::uint64_t bytes_of_type(std::string_view name);
-/// Eight hexadecimal digits.
+/// Writes a number as eight hexadecimal digits.
 std::string hex8(std::uint32_t value);
 
 /// Reads untrusted headers; every field is checked.
@@ -70,10 +70,10 @@ class HeaderReader {
   void tensor(const std::string& name);
   void number(std::vector<std::int64_t>& list);
   void check_size(const FileTensor& t);
-  /// The header's checksum covers the file up to the first tensor, with its own eight digits taken
-  /// as zeros.
+  /// Compares the header's checksum, which covers the file up to the first tensor, with its own
+  /// eight digits taken as zeros.
   void check_checksum();
-  /// Tensors must follow each other without gaps, up to the end of the file.
+  /// Checks that tensors follow each other without gaps, up to the end of the file.
   void check_layout();
 
  public:

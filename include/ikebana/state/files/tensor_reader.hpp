@@ -17,19 +17,19 @@ class TensorFileReader {
  public:
   TensorFileReader(Files& files, const Files::Path& path) : path_(path), file_(files.open(path)) {}
 
-  /// With `require_checksums`, a file that lacks one is damaged. Without, the checksums that it has
-  /// are compared.
+  /// Reads the header. With `require_checksums`, a file without checksums counts as damaged;
+  /// without it, the checksums that the file has are compared.
   FileHeader header(bool require_checksums = false);
-  /// Dtype and shape of one tensor, which may be stored as bytes.
+  /// The dtype and shape of one tensor, which may be stored as bytes.
   struct Layout {
     at::ScalarType type;
     std::vector<std::int64_t> sizes;
   };
   static Layout layout(const Files::Path& path, const FileHeader& header, const std::string& name);
-  /// Reads one tensor of the file and compares its checksum if there is one.
+  /// Reads one tensor of the file and compares its checksum if the file has one.
   at::Tensor tensor(const FileHeader& header, const std::string& name);
-  /// Reads `rows` of it to `to`, which is contiguous. All of its bytes pass through one chunk of
-  /// memory, since the checksum is of all of them.
+  /// Reads `rows` of a tensor to `to`, which is contiguous. All bytes of the tensor pass through
+  /// one chunk of memory, because its checksum covers all of them.
   void rows(const FileHeader& header, const std::string& name, RowRange rows, const at::Tensor& to);
   /// Calls `f(name, tensor)` for each tensor.
   template <class F>
@@ -46,8 +46,8 @@ class TensorFileReader {
  private:
   FileHeader read_header();
   static void nothing(std::size_t, std::size_t) {}
-  /// Reads the bytes of a tensor, chunk by chunk: those from `at` on, `n` of them, to `place(at,
-  /// n)`, then calls `take(at, n)`. Compares the checksum.
+  /// Reads the bytes of a tensor, chunk by chunk: reads `n` bytes, from byte `at` on, to `place(at,
+  /// n)`, and then calls `take(at, n)`. Compares the checksum.
   template <class Place, class Take = decltype(nothing)>
   void read(const FileHeader& header, const std::string& name, std::size_t size, Place&& place,
             Take&& take = nothing) {

@@ -1,13 +1,102 @@
 #pragma once
+#include <algorithm>
+#include <cmath>
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/tensor_values.hpp>
 #include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
 #include <ikebana/state/archive.hpp>
-#include <ikebana/state/files/write_elements.hpp>
-#include <ikebana/state/other_policies.hpp>
+#include <set>
+
+namespace ikebana::detail {
+
+/// The end of the error of a tensor that a recipe without an average cannot load.
+inline constexpr const char* no_average = "is an average of weights, and this recipe has none";
+
+/// Returns the section in an error "`ikebana.<section>.<name>` ..." if it is the name of a policy,
+/// else an empty text. The names of `policies`, the trainer's own, may contain dots.
+inline std::string section_of(const std::string& problem,
+                              const std::vector<std::string>& policies) {
+  const std::string begin = std::string("`") + Archive::reserved_prefix;
+  if (!problem.starts_with(begin)) return {};
+  const std::string name = problem.substr(begin.size());
+  for (const auto& policy : policies)
+    if (name.starts_with(policy + ".")) return policy;
+  std::string section = name.substr(0, name.find_first_of(".`"));
+  for (const char* other : {"parts", "trained", "trainer", "slices"})
+    if (section == other) return {};
+  return section;
+}
+
+inline std::string listed_policies(const std::set<std::string>& names) {
+  std::string all;
+  for (const auto& name : names) all += (all.empty() ? "" : ", ") + name;
+  return all;
+}
+
+/// Removes the errors that are due to policies which only the state or only the trainer has, and
+/// returns one clause on these policies instead; empty without such policies.
+inline std::string take_other_policies(std::vector<std::string>& problems,
+                                       const std::vector<std::string>& policies,
+                                       const StateDict& state) {
+  std::set<std::string> saved, own;
+  auto is_due_to_policy = [&](const std::string& problem) {
+    const std::string section = section_of(problem, policies);
+    if (section.empty()) return false;
+    const std::string prefix = Archive::reserved_prefix + section + ".";
+    const auto first = state.lower_bound(prefix);
+    const bool is_saved = first != state.end() && first->first.starts_with(prefix);
+    const bool is_own = std::find(policies.begin(), policies.end(), section) != policies.end();
+    if (is_saved != is_own) (is_saved ? saved : own).insert(section);
+    return is_saved != is_own;
+  };
+  std::erase_if(problems, is_due_to_policy);
+  if (saved.empty() && own.empty()) return {};
+  if (!saved.empty())
+    std::erase_if(problems, [](const auto& problem) { return problem.ends_with(no_average); });
+  std::string text = "the state was saved ";
+  if (own.empty()) text += "with " + listed_policies(saved) + ", which this recipe does not have";
+  else if (saved.empty()) text += "without " + listed_policies(own) + ", which this recipe has";
+  else text += "with " + listed_policies(saved) + ", and this recipe has " + listed_policies(own);
+  return text + (problems.empty() ? "" : "; ");
+}
+
+/// Returns the text of the error for a state that does not fit: `problems`, and their cause.
+inline std::string text_of_mismatch(std::vector<std::string> problems,
+                                    const std::vector<std::string>& policies,
+                                    const StateDict& state) {
+  const std::string other = take_other_policies(problems, policies, state);
+  return escaped("restore: " + other + joined(problems)) +
+         ". Nothing was changed. Restore into the recipe and model that the state was saved from" +
+         (other.empty() ? "." : "; load_weights takes the weights alone of any state.");
+}
+
+IKEBANA_INLINE void write_elements(const at::Tensor& t, at::Tensor from) {
+  at::NoGradGuard no_grad;
+  if (t.layout() != at::kStrided) return void(t.copy_(from));
+  at::Tensor to = t.detach();
+  for (std::int64_t d = 0; d < to.dim(); ++d)
+    if (to.stride(d) == 0 && to.size(d) > 1) to = to.narrow(d, 0, 1), from = from.narrow(d, 0, 1);
+  to.copy_(from);
+}
+
+}  // namespace ikebana::detail
 
 namespace ikebana {
+
+IKEBANA_INLINE bool NumberRange::has(double number) const {
+  return number >= min && number <= max && (!is_whole || number == std::floor(number));
+}
+
+IKEBANA_INLINE const double* NumberRange::first_outside(const double* x, const double* end) const {
+  while (x != end && has(*x)) ++x;
+  return x;
+}
+
+IKEBANA_INLINE void Archive::begin_policy(const std::string& name) {
+  policies_.push_back(name);
+  begin_section(name);
+}
 
 IKEBANA_INLINE void Archive::tensor(const std::string& name, const at::Tensor& t,
                                     const NumberRange* range) {
@@ -166,6 +255,28 @@ IKEBANA_INLINE void Archive::put(const std::string& name, at::Tensor t) {
   if (!is_new && !(at->second.options().type_equal(t.options()) && at->second.equal(t)))
     throw BadModel("state: two values have the name `" + prefix_ + name +
                    "`. Give each a name of its own.");
+}
+
+IKEBANA_INLINE void Archive::note_rows(const std::string& full_name) {
+  if (rows_ != nullptr && slice_ != nullptr) rows_->insert_or_assign(full_name, *slice_);
+}
+
+IKEBANA_INLINE void Archive::move_rows(const std::string& from, const std::string& to) {
+  if (rows_ == nullptr || !rows_->count(from)) return;
+  auto node = rows_->extract(from);
+  node.key() = to;
+  rows_->insert(std::move(node));
+}
+
+IKEBANA_INLINE at::IntArrayRef Archive::whole_sizes(at::IntArrayRef sizes) const {
+  return rows_ != nullptr && slice_ != nullptr ? at::IntArrayRef(slice_->sizes) : sizes;
+}
+
+IKEBANA_INLINE at::IntArrayRef Archive::read_sizes(const std::string& full_name,
+                                                   at::IntArrayRef sizes) const {
+  if (rows_ == nullptr) return sizes;
+  const auto read = rows_->find(full_name);
+  return read == rows_->end() ? sizes : at::IntArrayRef(read->second.sizes);
 }
 
 }  // namespace ikebana

@@ -1,7 +1,6 @@
 #pragma once
 #include <ikebana/detail/form.hpp>
 #include <ikebana/posix/posix_files.hpp>
-#include <ikebana/state/files/check_path.hpp>
 #include <ikebana/state/ranks/full_state.hpp>
 #include <ikebana/state/ranks/rank_files.hpp>
 #include <ikebana/state/ranks/save_on_ranks.hpp>

@@ -1,14 +1,20 @@
 #pragma once
 #include <exception>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/state/files/check_path.hpp>
+#include <ikebana/error.hpp>
 #include <ikebana/state/ranks/rank_files.hpp>
 #include <ikebana/state/ranks/rank_states.hpp>
 #include <ikebana/state/saved_state.hpp>
 
 namespace ikebana::detail {
 
-/// Writes one file, as `save_tensors`.
+IKEBANA_INLINE void check_path(const std::filesystem::path& path, const char* call) {
+  if (path.empty())
+    throw BadValue(std::string(call) +
+                   ": the path is empty. Give the name of a file, \"run.safetensors\".");
+}
+
+/// Writes one file, as `save_tensors` does.
 inline void save_one_file(Files& files, const Files::Path& path, const StateDict& tensors,
                           const Metadata& metadata) {
   TensorFileWriter writer(tensors, metadata);

@@ -48,8 +48,8 @@ IKEBANA_INLINE std::optional<TensorFile> StateFolder::newest() {
 
 IKEBANA_INLINE void StateFolder::save(std::int64_t step, const StateDict& state,
                                       const Metadata& metadata, bool is_best) {
-  // The best first: a training that is killed in between resumes from an earlier step and saves
-  // the best again.
+  // Saves the best state first: a training that is killed in between resumes from an earlier step
+  // and saves the best again.
   if (is_best) save_tensors(best_path(), state, metadata, files_);
   if (!is_best || !link_best(step)) save_tensors(path_of(step), state, metadata, files_);
   clean(step);

@@ -1,6 +1,6 @@
 #pragma once
-// One file with the state of all ranks, as one rank would write it: each writes its rows to the
-// places where they belong.
+// Saves the state of all ranks to one file, as one rank would write it: each rank writes its rows
+// to their places in the file.
 #include <ikebana/posix/files.hpp>
 #include <ikebana/ranks/rank_group.hpp>
 #include <ikebana/state/archive.hpp>
@@ -11,22 +11,23 @@
 
 namespace ikebana::detail {
 
-/// The file while it is written. Rank 0 has laid it out; the others know where their rows begin.
+/// The file while it is written. Rank 0 lays it out; the other ranks know where their rows begin.
 class FullState {
  public:
   FullState(RankGroup& group, std::int64_t slice_rank, const RankState& state,
             const Files::Path& path, Files& files)
       : group_(group), slice_rank_(slice_rank), state_(state), path_(path), files_(files) {}
 
-  /// A call of all ranks.
+  /// Writes the file. All ranks call it.
   void write(Metadata metadata);
 
  private:
   Files::Path new_path() const { return with_suffix(path_, new_suffix); }
 
-  /// Rank 0 creates the file, and says where each tensor begins of which others have rows.
+  /// Rank 0 creates the file, and tells the others where each tensor begins of which they have
+  /// rows.
   void begin(Metadata metadata);
-  /// A tensor of the whole's shape, without values.
+  /// Makes a tensor with the shape of the whole one, without values.
   at::Tensor whole(const std::string& name, const at::Tensor& t) const;
   /// Writes what this rank has, and returns the checksums, a line for each tensor.
   std::string rows();
@@ -43,10 +44,10 @@ class FullState {
   std::optional<TensorFileWriter> writer_;
   std::unique_ptr<OutputFile> file_;
   bool is_writer_ = false;
-  std::map<std::string, std::uint64_t> offsets_;  // in the file, by quoted name, of rows
+  std::map<std::string, std::uint64_t> offsets_;  // where rows begin in the file, by quoted name
 };
 
-/// A call of all ranks.
+/// Saves the state of all ranks to one file. All ranks call it.
 void save_full_on_ranks(SavedTrainer& trainer, const StateParts& parts, const Files::Path& path,
                         Files& files);
 

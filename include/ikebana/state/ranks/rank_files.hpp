@@ -1,6 +1,6 @@
 #pragma once
-// The files of a state that several ranks saved: one of each rank, and one at the state's path that
-// names them, the manifest. The manifest is written last, and replaced at once.
+// The files of a state that several ranks saved: one for each rank, and the manifest at the state's
+// path, which names them. The manifest is written last, and replaced at once.
 #include <cstdint>
 #include <ikebana/error.hpp>
 #include <ikebana/state/files/safetensors.hpp>
@@ -15,7 +15,7 @@ inline constexpr const char *ranks_key = "ikebana.ranks",  // how many files the
     *file_prefix = "ikebana.file.";                        // followed by the rank
 
 /// A file of one rank: its name, in the folder of the manifest, and the checksum of its header,
-/// which has those of its tensors.
+/// which contains the checksums of its tensors.
 struct RankFile {
   std::string name, checksum;
 };
@@ -25,25 +25,26 @@ struct RankFile {
 std::string rank_file_name(const Files::Path& state, const std::string& token, std::int64_t rank,
                            std::int64_t ranks);
 
-/// The name of the state that a file belongs to, if `rank_file_name` made its name, or if an
-/// interrupted save left it.
+/// Returns the name of the state that a file belongs to, if `rank_file_name` made the file's name
+/// or if an interrupted save left the file.
 std::optional<std::string> state_of_rank_file(std::string_view name);
 
-/// The metadata of a manifest.
+/// Returns the metadata of a manifest.
 Metadata with_files(Metadata metadata, const std::vector<RankFile>& files);
 
-/// What a manifest names; nothing for a file that is none. Throws BadFile for a forged one.
+/// Returns the files that a manifest names; no value if the file is not a manifest. Throws BadFile
+/// for a forged one.
 std::optional<std::vector<RankFile>> files_of(const FileHeader& header, const Files::Path& path);
 
-/// Removes the files of ranks that no manifest in the folder names any more, of the states for
-/// which `is_ours(name)` is true: older saves, and interrupted ones. Where a manifest cannot be
-/// read, all stay.
+/// Removes the files of ranks that no manifest in the folder names any more, from older or
+/// interrupted saves of the states for which `is_ours(name)` is true. If a manifest cannot be read,
+/// all files stay.
 void remove_unnamed(Files& files, const Files::Path& folder,
                     c10::function_ref<bool(const std::string& name)> is_ours);
-/// The same of one state.
+/// Does so for the files of one state.
 void remove_unnamed(Files& files, const Files::Path& state);
-/// The files that the manifest at `path` names; none where it is no manifest, or missing or
-/// damaged. Reads the header of small files alone, as manifests are.
+/// Returns the files that the manifest at `path` names; an empty list if it is missing, damaged or
+/// not a manifest. Reads the header of small files alone, because manifests are small.
 std::vector<RankFile> named_files(Files& files, const Files::Path& path);
 
 }  // namespace ikebana::detail

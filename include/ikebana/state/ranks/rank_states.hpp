@@ -10,7 +10,7 @@
 
 namespace ikebana {
 
-/// The state of one rank: its tensors, and which rows of whole ones they are.
+/// The state of one rank: its tensors, and the rows of whole tensors that they are.
 struct RankState {
   StateDict tensors;
   StateRows rows;
@@ -18,15 +18,15 @@ struct RankState {
 
 namespace detail {
 
-/// True if every checksum of a state agrees, or of a file that has some. Reads all of it, one
-/// tensor at a time.
+/// Returns whether every checksum agrees that a state or a file has. Reads all of it, one tensor at
+/// a time.
 bool is_intact(Files& files, const Files::Path& path);
 
-/// Where a state is saved: at each of these paths there is a manifest in the end, in this order.
-/// The files of ranks have the name of the last.
+/// The paths of a saved state: a manifest is written at each of them, in this order. The files of
+/// ranks are named after the last path.
 using StatePaths = std::vector<Files::Path>;
 
-/// A save of all ranks, from when its token is known.
+/// A save of all ranks, after its token is known.
 class RankSave {
  public:
   RankSave(StatePaths paths, std::string token, std::int64_t rank, std::int64_t ranks,
@@ -40,18 +40,18 @@ class RankSave {
 
   std::int64_t rank() const { return rank_; }
   std::int64_t ranks() const { return ranks_; }
-  /// The names of what the ranks post of this save, if they do.
+  /// Returns the name under which a rank posts its result of this save on the board.
   std::string name_of(std::int64_t rank) const;
   std::string name_of_end() const { return "save/" + token_ + "/end"; }
   /// Writes the file of this rank, durably. Returns the checksum of its header.
   std::string write(const StateDict& tensors, const StateRows& rows) const;
-  /// Rank 0, when all ranks have written theirs.
+  /// Rank 0 calls it after all ranks have written their files. Writes the manifests.
   void commit(const std::vector<std::string>& checksums) const;
-  /// A save that did not succeed: removes the file of this rank.
+  /// Removes the file of this rank, after a save that failed.
   void discard() const noexcept { remove_quietly(files_, path_of(rank_)); }
 
  private:
-  /// How long the file of another host may take to be seen on this one.
+  /// The time that a file of another host may take to appear on this one.
   static constexpr std::chrono::seconds sees_within{5};
 
   Files::Path path_of(std::int64_t rank) const;
@@ -64,26 +64,27 @@ class RankSave {
   Files& files_;
 };
 
-/// Whether no lower rank has the same rows, of the slice ranks of all.
+/// Returns whether no lower rank has the same rows. `slice_ranks` has the slice rank of each rank.
 bool writes_rows(const std::vector<std::string>& slice_ranks, std::int64_t rank);
-/// The lines of a text, without the last one where that is empty.
+/// Returns the lines of a text, without the last one if it is empty.
 std::vector<std::string> lines_of(const std::string& text);
 
-/// Takes from a state what another rank writes: rows that a lower rank has as well, and what is the
-/// same on rank 0. Returns the token of this save, which is rank 0's. A call of all ranks.
+/// Removes from a state what another rank writes: rows that a lower rank has as well, and tensors
+/// that are the same on rank 0. Returns the token of this save, which rank 0 chooses. All ranks
+/// call it.
 std::string divide(RankGroup& group, std::int64_t slice_rank, RankState& state);
 
-/// All tensors of a state, as a whole.
+/// Reads all tensors of a state, each as a whole.
 TensorFile read_whole(Files& files, const Files::Path& path, bool require_checksums);
 
-/// What a rank has read.
+/// The part of a state that a rank has read.
 struct LoadedState {
   FileHeader header;
   RankState state;
 };
 
-/// Reads the tensors that `rank` of `ranks` loads, those that `plan` names in the rows that it has
-/// for them.
+/// Reads the tensors that `rank` of `ranks` loads. If `plan` names a tensor, reads only the rows
+/// that it gives.
 LoadedState read_state(Files& files, const Files::Path& path, std::int64_t rank, std::int64_t ranks,
                        const std::function<StateRows(StateDict)>& plan);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What all ranks do together to save a state, at once or by a thread, and to load one.
+// Saves and loads a state on all ranks together; a save is written at once or by a thread.
 #include <atomic>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/error.hpp>
@@ -14,25 +14,25 @@ namespace ikebana::detail {
 
 using Clean = std::function<void()>;
 
-/// Saves the state of all ranks. Rank 0 calls `clean` when it is durable. Throws on all ranks or on
-/// none, FileFailed for what another rank could not do; the former state stays then.
+/// Saves the state of all ranks. Rank 0 calls `clean` after the state is durable. Throws on all
+/// ranks or on none, FileFailed if another rank failed; the former state then stays.
 void save_on_ranks(SavedTrainer& trainer, const StateParts& parts, const StatePaths& paths,
                    Files& files, const Clean& clean);
 
-/// Ends a save in a thread of each rank, which hear of each other by their board. `write()` writes
-/// this rank's file and returns its checksum. When `hurries` becomes true, the other ranks have one
-/// more second. Throws on all ranks or on none.
+/// Ends a save in a thread of each rank. The threads exchange their results on a board. `write()`
+/// writes this rank's file and returns its checksum. After `hurries` becomes true, the other ranks
+/// have one more second. Throws on all ranks or on none.
 class SaveByBoard {
  public:
   SaveByBoard(std::shared_ptr<RankBoard> board, RankSave save, Clean clean)
       : board_(std::move(board)), save_(std::move(save)), clean_(std::move(clean)) {}
 
   void run(c10::function_ref<std::string()> write, const std::atomic<bool>& hurries) const;
-  /// This rank will not write its file.
+  /// Tells the others that this rank will not write its file.
   void give_up(const std::string& why) const noexcept;
 
  private:
-  /// Rank 0 ends the save, and says how.
+  /// Rank 0 ends the save, and posts the result.
   void end(const std::exception_ptr& own, const std::atomic<bool>& hurries) const;
   void commit(const std::atomic<bool>& hurries) const;
   /// Waits for what another rank posts.
@@ -44,12 +44,12 @@ class SaveByBoard {
   Clean clean_;
 };
 
-/// As `save_on_ranks`, by a thread of each rank: returns when the state is copied.
+/// Saves as `save_on_ranks` does, by a thread of each rank. Returns after the state is copied.
 PendingSave save_async_on_ranks(SavedTrainer& trainer, AsyncSaver& saver, const StateParts& parts,
                                 const StatePaths& paths, Files& files, const Clean& clean);
 
-/// Reads the first of `paths` that all ranks can read. A call of all ranks. Calls `skip(path,
-/// reason)` for those before it. Throws BadFile where there is none.
+/// Reads the first of `paths` that all ranks can read. All ranks call it. Calls `skip(path,
+/// reason)` for each path before it. Throws BadFile if no path can be read.
 LoadedState read_on_ranks(RankGroup& group, Files& files, const StatePaths& paths,
                           const std::function<StateRows(StateDict)>& plan,
                           const std::function<void(const Files::Path&, const std::string&)>& skip);

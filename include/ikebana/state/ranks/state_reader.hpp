@@ -1,34 +1,34 @@
 #pragma once
-// Reads a saved state, of one file or of one for each rank, in the rows that a rank needs.
+// Reads the rows that a rank needs from a saved state, which is one file or one file for each rank.
 #include <ikebana/state/files/tensor_reader.hpp>
 #include <ikebana/state/ranks/rank_files.hpp>
 #include <set>
 
 namespace ikebana::detail {
 
-/// A state on a disk. Reads headers first, then tensors one by one: a rank has memory for what it
-/// reads alone. All checksums are compared. Throws BadFile, FileFailed and OutOfMemory.
+/// A state on a disk. Reads headers first, then tensors one by one, so that a rank needs memory
+/// only for what it reads. All checksums are compared. Throws BadFile, FileFailed and OutOfMemory.
 class StateReader {
  public:
-  /// With `require_checksums`, a file that lacks one is damaged.
+  /// Opens a state. With `require_checksums`, a file without checksums counts as damaged.
   StateReader(Files& files, const Files::Path& path, bool require_checksums = true);
 
-  /// How many ranks saved it.
+  /// The number of ranks that saved the state.
   std::int64_t ranks() const { return std::ssize(parts_); }
   const FileHeader& header() const { return header_; }
-  /// The names of tensors that `rank` of `ranks` loads: those of all, and its own where as many
-  /// ranks load as saved, else those of rank 0.
+  /// Returns the names of tensors that `rank` of `ranks` loads: the names that all ranks share, and
+  /// the rank's own if as many ranks load as saved, else the names of rank 0.
   std::set<std::string> names(std::int64_t rank, std::int64_t ranks) const;
-  /// What a tensor is as a whole, for rank 0.
+  /// Returns the dtype and shape of a whole tensor, as rank 0 loads it.
   using Layout = TensorFileReader::Layout;
   Layout layout(const std::string& name) const;
-  /// A tensor as a whole, on the CPU.
+  /// Reads a whole tensor, to the CPU.
   at::Tensor read(const std::string& name, std::int64_t rank, std::int64_t ranks);
-  /// The rows `wanted` of a tensor. Where the state's has other sizes, one of these without values,
-  /// and `wanted` has the sizes then.
+  /// Reads the rows `wanted` of a tensor. If the saved tensor has other sizes, returns a tensor of
+  /// these sizes without values, and sets the sizes of `wanted` to them.
   at::Tensor read_rows(const std::string& name, std::int64_t rank, std::int64_t ranks,
                        Slice& wanted);
-  /// Reads everything, and keeps nothing. Throws where a checksum differs.
+  /// Reads everything, and keeps nothing. Throws if a checksum differs.
   void check();
 
  private:
@@ -36,12 +36,12 @@ class StateReader {
     Files::Path path;
     FileHeader header;
   };
-  /// Rows of a tensor that one of the files has.
+  /// The rows of a tensor that one of the files has.
   struct Piece {
     std::size_t part;
     RowRange rows;
   };
-  /// A whole tensor.
+  /// The pieces of a whole tensor.
   struct Pieces {
     at::ScalarType type = at::ScalarType::Undefined;
     std::vector<std::int64_t> sizes = {};
@@ -50,10 +50,11 @@ class StateReader {
 
   void add(const RankFile& file);
   TensorFileReader::Layout layout_in(std::size_t part, const std::string& name) const;
-  /// The file of a part. One is open at a time: there may be more than a process may open.
+  /// Opens the file of a part. One file is open at a time, because a state may have more files than
+  /// a process may open.
   TensorFileReader& file_of(std::size_t part);
   [[noreturn]] void refuse_incomplete(const std::string& name, const std::string& why) const;
-  /// In which files a rank looks for what no rows are of, the first one first.
+  /// Returns the parts in which a rank looks for a tensor that is not cut into rows, in order.
   std::vector<std::size_t> parts_for(std::int64_t rank, std::int64_t all) const;
   Pieces pieces_of(const std::string& name, std::int64_t rank, std::int64_t all) const;
   at::Tensor read(const Pieces& pieces, const std::string& name, const Slice* wanted);
@@ -71,7 +72,7 @@ class StateReader {
   std::vector<Part> parts_;
   std::optional<TensorFileReader> open_;
   std::size_t open_part_ = 0;
-  std::map<std::string, Pieces> pieces_;  // of tensors that are cut
+  std::map<std::string, Pieces> pieces_;  // of tensors that are cut into rows
 };
 
 }  // namespace ikebana::detail

@@ -22,7 +22,7 @@ inline CrcTables make_crc_tables() {
   return tables;
 }
 
-/// Made at the first use: computing them in each compilation would cost more.
+/// Makes the tables at the first use, because computing them in each compilation would cost more.
 inline const CrcTables& crc_tables() {
   static const CrcTables tables = make_crc_tables();
   return tables;
@@ -43,8 +43,9 @@ IKEBANA_INLINE std::uint32_t crc_by_tables(std::uint32_t crc, const unsigned cha
 }
 
 #if defined(__x86_64__)
-/// Takes 64 bytes at a time by carry-less multiplication, the rest by tables. Source: V. Gopal et
-/// al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction, Intel 2009.
+/// Continues a CRC with 64 bytes at a time by carry-less multiplication, and with the rest by
+/// tables. Source: V. Gopal et al., Fast CRC Computation for Generic Polynomials Using PCLMULQDQ
+/// Instruction, Intel 2009.
 __attribute__((target("sse4.1,pclmul"))) inline std::uint32_t crc_by_folding(std::uint32_t crc,
                                                                              const unsigned char* p,
                                                                              std::size_t n) {
@@ -82,7 +83,7 @@ IKEBANA_INLINE std::uint32_t crc32(std::uint32_t before, const void* bytes, std:
   return ~crc_by_tables(~before, p, n);
 }
 
-/// Two polynomials modulo that of the CRC, whose bits are in reverse order.
+/// Multiplies two polynomials modulo that of the CRC. Bits are in reverse order.
 inline std::uint32_t crc_product(std::uint32_t a, std::uint32_t b) {
   std::uint32_t product = 0;
   for (std::uint32_t bit = 1u << 31; bit != 0; bit >>= 1) {

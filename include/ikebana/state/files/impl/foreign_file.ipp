@@ -7,17 +7,17 @@
 
 namespace ikebana::detail {
 
-/// How a file that torch.save has written becomes one that is read here.
+/// Says how to convert a file that torch.save has written to one that is read here.
 inline std::string convert_pickle(const std::string& from, const std::string& to) {
   return "Convert it: python3 scripts/pth_to_safetensors.py " + from + " " + to;
 }
 
-IKEBANA_INLINE std::string save_arrays(const std::string& arrays) {
+/// Says how to write NumPy's arrays, which are given as a dict, to such a file.
+inline std::string save_arrays(const std::string& arrays) {
   return "from safetensors.numpy import save_file; save_file(" + arrays + ", 'arrays.safetensors')";
 }
 
-/// The names at the end of a zip archive, which has its list of contents there; enough of them to
-/// tell who wrote it.
+/// Reads the end of a zip archive, which lists its contents; enough names to tell who wrote it.
 inline std::string end_of_archive(InputFile& file) {
   const std::uint64_t size = file.size(), length = std::min<std::uint64_t>(size, 1 << 20);
   std::string end(length, '\0');
@@ -25,8 +25,8 @@ inline std::string end_of_archive(InputFile& file) {
   return end;
 }
 
-/// What a file is that cannot be read as safetensors, and what to do with it; empty if it is none
-/// of the formats in which weights are commonly given away.
+/// Describes a file that cannot be read as safetensors, and what to do with it. Returns an empty
+/// text if its format is not a common one of weights.
 inline std::string foreign_format(InputFile& file, const std::string& path) {
   std::string head(std::min<std::uint64_t>(file.size(), 6), '\0');
   file.read(0, head.data(), head.size());

@@ -100,7 +100,7 @@ IKEBANA_INLINE void HeaderReader::check_size(const FileTensor& t) {
   const std::uint64_t bytes = bytes_of_type(t.dtype);
   if (bytes == 0) json_.fail("dtype `" + Json::excerpt(t.dtype) + "` is not known");
   constexpr auto max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  // Strides count a dimension of size 0 as 1, so they may overflow where the size does not.
+  // Strides count a dimension of size 0 as 1, so they may overflow although the size does not.
   std::uint64_t total = bytes, strided = bytes;
   for (const std::int64_t dim : t.shape) {
     const auto d = static_cast<std::uint64_t>(dim);

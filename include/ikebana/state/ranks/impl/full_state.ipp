@@ -79,7 +79,8 @@ IKEBANA_INLINE std::string FullState::end(const std::vector<std::string>& sums) 
     std::uint64_t bytes;
     std::uint32_t crc;
   };
-  std::map<std::string, std::map<std::uint64_t, Sum>> all;  // by quoted name, then by first row
+  std::map<std::string, std::map<std::uint64_t, Sum>>
+      all;  // keyed by quoted name, then by first row
   for (const std::string& of_rank : sums)
     for (const std::string& line : lines_of(of_rank)) {
       std::istringstream text(line);

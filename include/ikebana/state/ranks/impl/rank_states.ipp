@@ -61,7 +61,7 @@ IKEBANA_INLINE void RankSave::wait_for(std::int64_t rank) const {
   }
 }
 
-/// A token of its own for each save.
+/// Makes a token that no other save has.
 inline std::string new_token() {
   std::random_device device;
   return hex8(device()) + hex8(device());

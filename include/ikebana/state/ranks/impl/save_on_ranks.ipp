@@ -4,14 +4,14 @@
 
 namespace ikebana::detail {
 
-/// A save that all ranks have begun: what this one writes, and how.
+/// A save that all ranks have begun: the tensors that this rank writes, and the writer.
 struct BegunSave {
   RankSave save;
-  StateDict tensors;  ///< of the trainer, uncopied
+  StateDict tensors;  ///< the trainer's own, not copies
   StateRows rows;
 };
 
-/// Begins a save at `paths`. A call of all ranks.
+/// Begins a save at `paths`. All ranks call it.
 inline BegunSave begin_save(SavedTrainer& trainer, const Ranks& ranks, const StateParts& parts,
                             StatePaths paths, Files& files) {
   RankState state = trainer.rank_state(parts);
@@ -95,7 +95,7 @@ IKEBANA_INLINE std::string SaveByBoard::result(const std::string& name, std::int
       throw FileFailed(why.starts_with("rank ") ? why
                                                 : "rank " + std::to_string(rank) + ": " + why);
     }
-    // What it posted before it ended is seen in one more look.
+    // After a rank has ended, one more look finds what it posted before.
     if (!std::exchange(ended, board_->has_ended(rank)) && ended) continue;
     if (hurries && !std::exchange(hurried, true))
       end = std::min(end, Clock::now() + std::chrono::seconds(1));

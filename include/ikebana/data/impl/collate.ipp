@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/data/stack.hpp>
+#include <ikebana/data/collate.hpp>
 #include <ikebana/detail/form.hpp>
 
 namespace ikebana::detail {

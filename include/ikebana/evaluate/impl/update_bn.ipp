@@ -1,7 +1,7 @@
 #pragma once
 #include <ikebana/detail/each_once.hpp>
 #include <ikebana/detail/form.hpp>
-#include <ikebana/evaluate/batch_norms.hpp>
+#include <ikebana/evaluate/update_bn.hpp>
 
 namespace ikebana::detail {
 

@@ -1,5 +1,5 @@
 #pragma once
-#include <ikebana/data/pinned.hpp>
+#include <ikebana/data/loader_core.hpp>
 #include <ikebana/detail/form.hpp>
 
 namespace ikebana::detail {
