@@ -4,7 +4,7 @@
 #include <ikebana/bridge/saved_tensors.hpp>
 #include <ikebana/detail/recomputing.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/offload/memory_of.hpp>
+#include <ikebana/offload/offload_memory.hpp>
 #include <ikebana/offload/saved_tensor.hpp>
 
 namespace ikebana::detail {

@@ -7,8 +7,8 @@
 #include <ikebana/detail/without_values.hpp>
 #include <ikebana/fake/make_fake.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/offload/memory_of.hpp>
 #include <ikebana/offload/moved_gradients.hpp>
+#include <ikebana/offload/offload_memory.hpp>
 
 namespace ikebana::detail {
 

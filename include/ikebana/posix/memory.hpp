@@ -1,7 +1,11 @@
 #pragma once
-// Memory in large pages.
+// Memory: large pages, what the machine and this process have, and the limit of the address space.
+#include <sys/resource.h>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
 namespace ikebana::detail {
 
@@ -10,6 +14,50 @@ inline constexpr std::size_t large_page = 2 << 20;  ///< bytes
 /// Uninitialised memory of at least `size - large_page` and at most `size` bytes, a multiple of
 /// `large_page`, in large pages where the system has them. Throws std::bad_alloc.
 std::shared_ptr<void> allocate_large_pages(std::size_t size);
+
+}  // namespace ikebana::detail
+
+namespace ikebana {
+
+/// Bytes.
+struct MachineMemory {
+  std::int64_t total = 0;     ///< of the machine, or of the control group where that is less
+  std::int64_t free = 0;      ///< what can be allocated without swapping, by any process
+  std::int64_t resident = 0;  ///< of this process, in pages of its own and of its files
+};
+
+namespace detail {
+
+/// The first number after `name` in a file of lines `name 123`, or the first one of the file where
+/// `name` is empty; none where there is no such file, line or number, as where it says `max`.
+std::optional<std::int64_t> number_in(const std::string& path, const std::string& name);
+
+/// The files in which a version of control groups says what a group may use, and does.
+struct GroupFiles {
+  const char *folder, *limit, *used, *reclaimable;
+};
+inline constexpr GroupFiles second_version{"", "memory.max", "memory.current", "inactive_file "};
+inline constexpr GroupFiles first_version{"/memory", "memory.limit_in_bytes",
+                                          "memory.usage_in_bytes", "total_inactive_file "};
+
+/// Of Linux: elsewhere, and where /proc cannot be read, there is none. Costs some tens of
+/// microseconds. `root` stands before all paths, for tests.
+std::optional<MachineMemory> machine_memory(const std::string& root = "");
+
+/// Returns freed memory of this process's heap to the system, where it is glibc's.
+void trim_heap() noexcept;
+
+}  // namespace detail
+}  // namespace ikebana
+
+namespace ikebana::detail {
+
+/// The bytes that are mapped into this process, used or not; 0 where /proc cannot be read.
+std::int64_t mapped_bytes();
+
+/// A sentence, after a space, on the limit of this process's address space (RLIMIT_AS), and on what
+/// is in use; empty without such a limit.
+std::string address_space_text();
 
 }  // namespace ikebana::detail
 

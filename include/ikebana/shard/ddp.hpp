@@ -1,7 +1,6 @@
 #pragma once
 // Whole parameters on every rank, and gradients summed over ranks while backward runs.
 #include <ikebana/bridge/gradients.hpp>
-#include <ikebana/shard/ddp/bucket_plan.hpp>
 #include <ikebana/shard/ddp/gradient_buckets.hpp>
 #include <ikebana/shard/ddp/sparse_gradients.hpp>
 #include <ikebana/shard/group/all_ranks.hpp>

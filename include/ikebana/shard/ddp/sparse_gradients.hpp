@@ -1,7 +1,7 @@
 #pragma once
 // Sparse gradients of several ranks: their entries are put together on all of them.
 #include <ikebana/hooks/arguments.hpp>
-#include <ikebana/shard/ddp/bucket_reduction.hpp>
+#include <ikebana/shard/ddp/gradient_buckets.hpp>
 
 namespace ikebana::detail {
 

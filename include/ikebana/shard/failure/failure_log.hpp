@@ -1,9 +1,34 @@
 #pragma once
-// Why a process group failed, as its ranks tell each other through the store.
-#include <ikebana/shard/failure/compare_posts.hpp>
-#include <ikebana/shard/failure/rank_report.hpp>
+// The log of failures in the store, by which ranks tell each other why their process group failed.
+#include <ikebana/detail/torch_c10d.hpp>
+#include <ikebana/shard/process_group.hpp>
+#include <string>
 
 namespace ikebana::detail {
+
+/// Why the ranks have to meet again: the text of the first that failed, and whether it ran out of
+/// memory in what it makes again. Nothing else decides that, so all ranks that can read it know the
+/// same.
+struct RankReport {
+  std::string text = {};
+  bool out_of_memory = false;
+
+  /// Leaves this report, unless there is one. Returns the one that is there.
+  RankReport leave(c10d::Store& store, const std::string& prefix) const;
+  static bool is_in(c10d::Store& store, const std::string& prefix);
+  static RankReport of(c10d::Store& store, const std::string& prefix);
+  std::string written() const { return (out_of_memory ? 'm' : '-') + text; }
+  static RankReport read(const std::string& written);
+  static bool says_out_of_memory(const std::string& written) noexcept { return written[0] == 'm'; }
+};
+
+/// What a rank posts, and which ranks are to post the same.
+struct RankPost {
+  std::string key, text;
+  std::vector<std::int64_t> ranks;
+  std::chrono::milliseconds limit;
+  std::string former_key;  ///< of the post before, which all have read when this one is answered
+};
 
 /// The reports of ranks whose process group failed.
 class FailureLog {
@@ -25,7 +50,8 @@ class FailureLog {
   /// Returns when all ranks have come to this prefix. Throws RankFailed where they will not, or not
   /// within the time limit.
   void await_all(const std::string& prefix);
-  /// As `compare_posts`. Throws RankFailed for what another rank reported.
+  /// Posts, and waits for the posts of the other ranks. Returns an empty text if all are the same,
+  /// else which rank differs. Throws RankFailed for what another rank reported.
   std::string differs(const std::string& prefix, const RankPost& post);
   /// Ranks did not meet under this prefix in time: what they left there is of no use to a later
   /// try.

@@ -1,14 +1,43 @@
 #pragma once
 // Ranks that wait for each other in different trainers find that out by the store.
 #include <chrono>
+#include <compare>
+#include <cstdint>
 #include <ikebana/shard/failure/store_calls.hpp>
-#include <ikebana/shard/failure/wait_record.hpp>
 #include <ikebana/shard/group/transfer.hpp>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace ikebana::detail {
+
+/// A place among the calls of one trainer, which its ranks make in one order: how often they had
+/// failed when they met, and how many exchanges they have begun since. Less than all others where
+/// the trainer was not made.
+struct CallPlace {
+  std::int64_t meeting = -1, exchange = 0;
+  auto operator<=>(const CallPlace&) const = default;
+};
+
+/// One wait of a rank.
+struct WaitRecord {
+  std::int64_t wait = 0;              ///< which of this rank's, from 1
+  std::size_t trainer = 0;            ///< in which it waits, in the order in which they were made
+  std::string where = {};             ///< the call and the trainer, for errors
+  std::vector<CallPlace> begun = {};  ///< the last call of each trainer; that of `trainer` waits
+  /// For each rank the wait that was read there while this one lasted; 0 for none.
+  std::vector<std::int64_t> seen = {};
+  bool is_refused = false;  ///< it will end with an error
+
+  CallPlace of(std::size_t which) const;
+  /// True where `other`, if it waits meanwhile, does not come to the call in which this one waits.
+  bool waits_for(const WaitRecord& other) const;
+  std::string text() const;
+  /// Back from `text`.
+  static WaitRecord read(const std::string& text);
+};
 
 /// The waits of one rank in the trainers of one process group. A wait of more than a second is
 /// posted in the store, by a thread of its own, and compared with those of the other ranks: where

@@ -1,13 +1,31 @@
 #pragma once
-// What the mechanisms of all policies on shard share: the connection with the other ranks.
+// The base of the mechanisms of all policies on shard: the connection with the other ranks.
 #include <ikebana/bridge/memory.hpp>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/hooks.hpp>
-#include <ikebana/shard/group/buffer_broadcast.hpp>
-#include <ikebana/shard/group/compare_transports.hpp>
+#include <ikebana/shard/group/connection.hpp>
 #include <ikebana/shard/group/echo_ranks.hpp>
 
 namespace ikebana::detail {
+
+/// The buffers of a model, which all ranks receive from rank 0 in one message for each device. Not
+/// those that are sparse, or whose elements share memory. Costs a copy of them.
+class BufferBroadcast {
+ public:
+  /// The buffers that the model has now.
+  static void run(Connection& connection, const torch::nn::Module& model);
+
+ private:
+  static void run(Connection& connection, const std::vector<at::Tensor>& buffers);
+  /// A buffer that has the values already is not written: a step keeps a copy of those that are.
+  /// Without values those of batch norm count as changed, as they are in each step.
+  static bool has_same_bytes(const at::Tensor& a, const at::Tensor& b);
+};
+
+/// Throws BadModel, on all ranks, where they would wait for each other in vain: tensors of some
+/// travel in another way than those of others, or the backward passes of two ranks are run by one
+/// thread.
+void compare_transports(Connection& connection, c10::Device device);
 
 /// Throws BadModel where another rank makes the trainer of another recipe, or has another model.
 void compare_models(Connection& connection, const UnitTable& units);

@@ -5,7 +5,6 @@
 #include <ikebana/detail/message.hpp>
 #include <ikebana/posix/sigpipe.hpp>
 #include <ikebana/shard/failure/failure_log.hpp>
-#include <ikebana/shard/failure/rank_report.hpp>
 #include <ikebana/shard/failure/rank_waits.hpp>
 #include <ikebana/shard/group/group_sum.hpp>
 #include <ikebana/shard/group/rank_backends.hpp>

@@ -1,9 +1,27 @@
 #pragma once
 // Sums over a group of ranks, in the order of ranks.
+#include <ikebana/detail/torch.hpp>
 #include <ikebana/shard/group/messages.hpp>
-#include <ikebana/shard/group/packed_tensors.hpp>
+#include <string>
+#include <vector>
 
 namespace ikebana::detail {
+
+/// How tensors of one device lie in one tensor of bytes: each at a multiple of 16.
+class PackedTensors {
+ public:
+  explicit PackedTensors(const std::vector<at::Tensor>& like);
+  /// The same on ranks whose tensors have the same shapes and dtypes.
+  std::string text() const;
+  at::Tensor new_memory() const;
+  /// The tensors within `memory`, which they share.
+  std::vector<at::Tensor> places(const at::Tensor& memory) const;
+
+ private:
+  std::vector<at::Tensor> like_;
+  std::vector<std::int64_t> begins_;
+  std::int64_t bytes_ = 0;
+};
 
 /// The sums of one group, a Connection or a Subgroup. Among hosts one exchange, among devices one
 /// that the host does not wait for, but for the first of each call and layout.

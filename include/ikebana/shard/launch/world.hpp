@@ -1,7 +1,11 @@
 #pragma once
-// Where this process is among those that train together, by whichever way they were started.
+// The place of this process among those that train together, however they were started.
 #include <cstdint>
-#include <ikebana/shard/launch/environment.hpp>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace ikebana {
 
@@ -38,10 +42,32 @@ struct World {
 
 namespace detail {
 
+/// The variables that a process was started with. Every error names the variable and its value.
+class Environment {
+ public:
+  using Get = std::function<const char*(const char*)>;
+  /// `get` is std::getenv; `parent` is the process that started this one.
+  Environment(Get get, std::int64_t parent) : get_(std::move(get)), parent_(parent) {}
+  static Environment of_process();
+
+  std::int64_t parent() const { return parent_; }
+  bool has(const char* name) const { return name != nullptr && get_(name) != nullptr; }
+  bool has_any(std::initializer_list<const char*> names) const;
+  /// The value, which must not be empty; "" where it is not set.
+  std::string text(const char* name) const;
+  /// A whole number from `min` to `max`. It must be set.
+  std::int64_t number(const char* name, std::int64_t min, std::int64_t max) const;
+  /// `World: RANK is "x"`, for an error.
+  std::string quoted(const char* name) const;
+
+ private:
+  Get get_;
+  std::int64_t parent_;
+};
+
 World read_world(const Environment& env);
 
-}
-
+}  // namespace detail
 }  // namespace ikebana
 
 #ifndef IKEBANA_COMPILED

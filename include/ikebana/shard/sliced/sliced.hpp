@@ -1,15 +1,108 @@
 #pragma once
-// What ZeRO, FSDP and HSDP share: master weights are slices, gradients are reduced unit by unit.
+// The base of ZeRO, FSDP and HSDP: master weights are slices, and gradients are reduced unit by
+// unit.
+#include <cstddef>
 #include <ikebana/detail/recomputing.hpp>
+#include <ikebana/detail/text.hpp>
+#include <ikebana/detail/torch.hpp>
+#include <ikebana/error.hpp>
 #include <ikebana/shard/group/all_ranks.hpp>
-#include <ikebana/shard/sliced/describe_slices.hpp>
-#include <ikebana/shard/sliced/launch_order.hpp>
-#include <ikebana/shard/sliced/refuse_unit.hpp>
-#include <ikebana/shard/sliced/sliced_unit.hpp>
 #include <ikebana/shard/sliced/unit_agreement.hpp>
+#include <ikebana/shard/sliced/unit_gather.hpp>
+#include <ikebana/shard/sliced/unit_sum.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace ikebana::detail {
+
+/// The values of a policy that differ from its defaults.
+template <class Policy>
+std::string describe_slices(const Policy& values) {
+  std::string text;
+  auto add = [&](const char* name, const std::string& value) {
+    text += (text.empty() ? "" : ", ") + std::string(name) + "=" + value;
+  };
+  if (values.param_dtype) add("param_dtype", c10::toString(*values.param_dtype));
+  if (values.reduce_dtype) add("reduce_dtype", c10::toString(*values.reduce_dtype));
+  if (values.allow_unused_units) add("allow_unused_units", "true");
+  if constexpr (requires { values.reduce_each_microbatch; })
+    if (!values.reduce_each_microbatch) add("reduce_each_microbatch", "false");
+  if constexpr (requires { values.reshard_after_forward; })
+    if (values.reshard_after_forward)
+      add("reshard_after_forward", *values.reshard_after_forward ? "true" : "false");
+  if constexpr (requires { values.ordered; })
+    if (values.ordered) add("ordered", *values.ordered ? "true" : "false");
+  return text;
+}
+
+/// The same order on all ranks, so that none waits for a sum that another one begins only after one
+/// that waits for the first: the reverse of that in which the forward of the last step ran the
+/// units, which all ranks have compared. A unit whose gradients come earlier than those of one
+/// before it waits for that one; a unit that a microbatch does not run waits for nothing.
+class LaunchOrder {
+ public:
+  /// All units from the last to the first, the root: nothing is known of the order of forward.
+  void reset(std::size_t units);
+  /// A microbatch begins.
+  void begin() noexcept { forward_.clear(), next_ = 0; }
+  /// Forward runs a unit for the first time in this microbatch.
+  void enter(std::size_t unit) { forward_.push_back(unit); }
+  /// All ranks have made the step, and ran units in the same order.
+  void commit() noexcept;
+  /// Calls `launch(unit)` for each unit whose turn it is, until `is_ready(unit)` is false.
+  template <class Ready, class Launch>
+  void advance(const Ready& is_ready, const Launch& launch) {
+    for (; next_ < order_.size() && is_ready(order_[next_]); ++next_) launch(order_[next_]);
+  }
+
+ private:
+  std::vector<std::size_t> order_, forward_;
+  std::size_t next_ = 0;  // the first in `order_` that was not launched
+};
+
+/// Weights that are read or exported while they are gathered must have their own values.
+template <class Policy>
+[[noreturn]] void refuse_param_dtype(at::ScalarType given, const std::string& name,
+                                     at::ScalarType dtype) {
+  throw BadValue(c10::str(type_name<Policy>(), ": param_dtype is ", given,
+                          ", and the recipe's precision gathers `", name, "` in ", dtype,
+                          ". Leave param_dtype out, and choose a precision that gathers in it, "
+                          "such as Precision<BF16Weights>."));
+}
+template <class Policy>
+[[noreturn]] void refuse_sparse(const std::string& name) {
+  throw BadModel("step: the gradient of `" + name + "` is sparse, and " + type_name<Policy>() +
+                 " cuts dense ones alone. Make the embedding with sparse(false), or write "
+                 "Shard<DDP>.");
+}
+[[noreturn]] void refuse_late(const std::string& unit);
+
+/// What this rank knows of a unit whose parameters are cut, and what is under way.
+struct SlicedUnit {
+  std::optional<UnitLayout> layout;
+  std::vector<std::int64_t> masters;  // index of each parameter's master; -1: frozen
+  Tensors whole;                      // memory for gathered parameters that are kept
+  bool is_complete = false;           // `whole` has the present values
+  std::optional<UnitGather> gather;
+  std::int64_t uses = 0, calls = 0;  // in this microbatch: forwards, and gradients that came
+  bool is_reduced = false;           // in this microbatch
+  Tensors of_microbatch;             // gradients of some uses in this microbatch
+  Tensors local;                     // gradients that are not reduced yet
+  DTypes dtypes;                     // in which they are
+  SliceTransfer sent;                // sums that copies hand on, and masters have
+
+  /// The gradients of a use. Those of one microbatch are added up before the sum is added to that
+  /// of earlier ones, as autograd does.
+  void add(const Tensors& gradients);
+  /// Also where a use has had no backward.
+  void end_microbatch();
+  bool is_trained() const { return !masters.empty(); }
+  void forget() noexcept;
+
+ private:
+  static void add(Tensors& to, const Tensors& gradients);
+};
 
 /// Each rank has some rows of each master weight. A policy with `ranks_per_copy` cuts them among so
 /// many consecutive ranks, others among all. A unit's gradients are reduced once in a backward
@@ -244,3 +337,7 @@ class Sliced : public AllRanks<Policy> {
 };
 
 }  // namespace ikebana::detail
+
+#ifndef IKEBANA_COMPILED
+#include <ikebana/shard/sliced/impl/sliced.ipp>
+#endif

@@ -2,8 +2,7 @@
 #include <ikebana/detail/form.hpp>
 #include <ikebana/detail/message.hpp>
 #include <ikebana/error.hpp>
-#include <ikebana/posix/listener.hpp>
-#include <ikebana/posix/reach.hpp>
+#include <ikebana/posix/sockets.hpp>
 #include <ikebana/shard/launch/meeting.hpp>
 #include <random>
 

@@ -1,11 +1,194 @@
 #pragma once
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <ikebana/detail/form.hpp>
+#include <ikebana/detail/text.hpp>
 #include <ikebana/error.hpp>
-#include <ikebana/shard/launch/rank_variables.hpp>
+#include <ikebana/posix/process.hpp>
 #include <ikebana/shard/launch/world.hpp>
 #include <limits>
+#include <numeric>
+#include <system_error>
 #include <utility>
+
+namespace ikebana::detail {
+
+IKEBANA_INLINE Environment Environment::of_process() {
+  return {[](const char* name) { return std::getenv(name); }, parent_process()};
+}
+
+IKEBANA_INLINE bool Environment::has_any(std::initializer_list<const char*> names) const {
+  return std::any_of(names.begin(), names.end(), [&](const char* name) { return has(name); });
+}
+
+IKEBANA_INLINE std::string Environment::text(const char* name) const {
+  if (!has(name)) return {};
+  std::string value = get_(name);
+  if (value.empty())
+    throw BadValue(std::string("World: ") + name +
+                   " is set in the environment, but empty. Give it a value or unset it.");
+  return value;
+}
+
+IKEBANA_INLINE std::int64_t Environment::number(const char* name, std::int64_t min,
+                                                std::int64_t max) const {
+  const std::string value = text(name);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  const bool whole = error == std::errc() && end == value.data() + value.size();
+  if (whole && number >= min && number <= max) return number;
+  throw BadValue(quoted(name) + " in the environment; it must be a whole number from " +
+                 std::to_string(min) + " to " + std::to_string(max) + ".");
+}
+
+IKEBANA_INLINE std::string Environment::quoted(const char* name) const {
+  return std::string("World: ") + name +
+         (has(name) ? " is \"" + escaped(get_(name)) + "\"" : " is not set");
+}
+
+/// Slurm's tasks on each node: "2(x3),1" stands for 2, 2, 2 and 1. Returns no value if it cannot be
+/// read.
+inline std::optional<std::vector<std::int64_t>> tasks_per_node(const std::string& text) {
+  std::vector<std::int64_t> tasks;
+  const char *at = text.data(), *end = at + text.size();
+  for (bool more = true; more;) {
+    std::int64_t count = 0, nodes = 1;
+    auto read = std::from_chars(at, end, count);
+    if (read.ec != std::errc() || count < 0) return {};
+    at = read.ptr;
+    if (end - at > 2 && at[0] == '(' && at[1] == 'x') {
+      read = std::from_chars(at + 2, end, nodes);
+      if (read.ec != std::errc() || nodes < 1 || nodes > 1'000'000) return {};
+      if (read.ptr == end || *read.ptr != ')') return {};
+      at = read.ptr + 1;
+    }
+    tasks.insert(tasks.end(), static_cast<std::size_t>(nodes), count);
+    more = at != end;
+    if (more && *at++ != ',') return {};
+  }
+  return tasks;
+}
+
+/// The variables by which a program that starts ranks describes each of them.
+struct RankVariables {
+  const char *started_by, *rank, *size, *local_rank, *local_size, *job;
+};
+inline constexpr RankVariables torch_variables{"RANK and WORLD_SIZE", "RANK",
+                                               "WORLD_SIZE",          "LOCAL_RANK",
+                                               "LOCAL_WORLD_SIZE",    "TORCHELASTIC_RUN_ID"};
+inline constexpr RankVariables open_mpi_variables{"mpirun",
+                                                  "OMPI_COMM_WORLD_RANK",
+                                                  "OMPI_COMM_WORLD_SIZE",
+                                                  "OMPI_COMM_WORLD_LOCAL_RANK",
+                                                  "OMPI_COMM_WORLD_LOCAL_SIZE",
+                                                  "PMIX_NAMESPACE"};
+inline constexpr RankVariables hydra_variables{"mpiexec",         "PMI_RANK",        "PMI_SIZE",
+                                               "MPI_LOCALRANKID", "MPI_LOCALNRANKS", nullptr};
+inline constexpr RankVariables slurm_variables{"srun",          "SLURM_PROCID", "SLURM_NTASKS",
+                                               "SLURM_LOCALID", nullptr,        "SLURM_JOB_ID"};
+inline constexpr std::int64_t max_ranks = 1 << 20;
+
+/// What they say of one rank.
+struct RankNumbers {
+  std::int64_t rank = 0, size = 1, local_rank = 0, local_size = 1;
+  std::string started_by = {}, job = {};
+};
+
+/// Throws BadValue if some of the variables are set and another is not.
+inline void require_all(const Environment& env, std::initializer_list<const char*> names) {
+  for (const char* set : names)
+    for (const char* missing : names)
+      if (env.has(set) && !env.has(missing))
+        throw BadValue(env.quoted(set) + " in the environment, but " + missing +
+                       " is not set. Set both or neither; torchrun, mpirun, srun and "
+                       "ikebana::launch set what is needed.");
+}
+
+inline void check_below(const Environment& env, const char* rank, const char* size,
+                        std::int64_t value, std::int64_t end) {
+  if (value < end) return;
+  throw BadValue(env.quoted(rank) + " and " + size + " is " + std::to_string(end) +
+                 " in the environment; ranks count from 0, so it must be less.");
+}
+
+/// Rank and size; the local ones if `variables` names both and both are set.
+inline RankNumbers read_ranks(const Environment& env, const RankVariables& variables) {
+  RankNumbers ranks{.started_by = variables.started_by};
+  const auto& [by, rank, size, local_rank, local_size, job] = variables;
+  require_all(env, {rank, size});
+  ranks.size = env.number(size, 1, max_ranks);
+  ranks.rank = env.number(rank, 0, max_ranks - 1);
+  check_below(env, rank, size, ranks.rank, ranks.size);
+  if (env.has(job)) ranks.job = env.text(job);
+  if (!local_size || !env.has_any({local_rank, local_size})) return ranks;
+  require_all(env, {local_rank, local_size});
+  ranks.local_size = env.number(local_size, 1, ranks.size);
+  ranks.local_rank = env.number(local_rank, 0, max_ranks - 1);
+  check_below(env, local_rank, local_size, ranks.local_rank, ranks.local_size);
+  return ranks;
+}
+
+/// How many of a step's tasks Slurm started on this node.
+inline std::int64_t slurm_local_size(const Environment& env, std::int64_t size) {
+  for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}) {
+    if (!env.has(name)) continue;
+    const auto tasks = tasks_per_node(env.text(name));
+    if (!tasks) throw BadValue(env.quoted(name) + " in the environment; it must be as in 2(x3),1.");
+    // That of a job may be set in a step with fewer tasks.
+    if (std::accumulate(tasks->begin(), tasks->end(), std::int64_t{0}) != size) continue;
+    const auto last = static_cast<std::int64_t>(tasks->size()) - 1;
+    if (last == 0) return size;
+    return (*tasks)[static_cast<std::size_t>(env.number("SLURM_NODEID", 0, last))];
+  }
+  if (size == 1) return 1;
+  if (env.has("SLURM_NTASKS_PER_NODE"))
+    return std::min(size, env.number("SLURM_NTASKS_PER_NODE", 1, max_ranks));
+  throw BadValue(
+      "World: SLURM_STEP_TASKS_PER_NODE is not set in the environment, so that it is not known how "
+      "many ranks this host has. Give srun --ntasks-per-node, or set RANK, WORLD_SIZE, LOCAL_RANK "
+      "and LOCAL_WORLD_SIZE for each rank.");
+}
+
+inline void read_slurm_local_rank(const Environment& env, RankNumbers& ranks) {
+  ranks.local_size = slurm_local_size(env, ranks.size);
+  ranks.local_rank = env.number("SLURM_LOCALID", 0, max_ranks - 1);
+  check_below(env, "SLURM_LOCALID", "the number of tasks on this node", ranks.local_rank,
+              ranks.local_size);
+}
+
+/// A rank that srun started. A batch script and the shell of salloc have variables of Slurm too,
+/// SLURM_NTASKS above all, but a program that they run is alone: it is no step's task, or the task
+/// of one of Slurm's own steps, whose ids are the highest.
+inline std::optional<RankNumbers> slurm_ranks(const Environment& env) {
+  constexpr std::int64_t own_steps = 0xfffffff0, last = 0xffffffff;
+  if (!env.has("SLURM_PROCID") || !env.has("SLURM_STEP_ID")) return {};
+  if (env.number("SLURM_STEP_ID", 0, last) >= own_steps) return {};
+  RankVariables variables = slurm_variables;
+  if (env.has("SLURM_STEP_NUM_TASKS")) variables.size = "SLURM_STEP_NUM_TASKS";
+  if (env.has("SLURM_HET_JOB_ID")) variables.job = "SLURM_HET_JOB_ID";
+  return read_ranks(env, variables);
+}
+
+/// Rank and size by mpirun, mpiexec or srun. mpirun comes before srun, by which it may have started
+/// its daemons.
+inline std::optional<RankNumbers> started_ranks(const Environment& env) {
+  const auto& mpi = open_mpi_variables;
+  if (env.has_any({mpi.rank, mpi.size})) {
+    require_all(env, {mpi.rank, mpi.size, mpi.local_rank, mpi.local_size});
+    return read_ranks(env, mpi);
+  }
+  const auto& hydra = hydra_variables;
+  if (env.has(hydra.local_rank) && env.has_any({hydra.rank, hydra.size})) {
+    require_all(env, {hydra.rank, hydra.size, hydra.local_rank, hydra.local_size});
+    return read_ranks(env, hydra);
+  }
+  return slurm_ranks(env);
+}
+
+}  // namespace ikebana::detail
 
 namespace ikebana {
 

@@ -1,10 +1,14 @@
 #pragma once
-// Sockets that listen for connections of processes on this machine.
+// Sockets: one that listens for processes of this machine, and a test whether an address answers.
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <cstdint>
+#include <cstring>
+#include <string>
 
 namespace ikebana::detail {
 
@@ -30,8 +34,12 @@ class Listener {
   int descriptor_;
 };
 
+/// Connects to an address and closes the connection, waiting at most some milliseconds for each of
+/// the host's addresses. Why it could not; "" where it could.
+std::string reach(const std::string& host, const std::string& port, int milliseconds);
+
 }  // namespace ikebana::detail
 
 #ifndef IKEBANA_COMPILED
-#include <ikebana/posix/impl/listener.ipp>
+#include <ikebana/posix/impl/sockets.ipp>
 #endif
